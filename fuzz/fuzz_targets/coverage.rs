@@ -47,7 +47,8 @@ pub fn measure(seeds: &[Vec<u8>], run: fn(&[u8])) {
             .chunks(BLOCK)
             .map(|block| block.iter().any(|counter| *counter != 0))
             .collect();
-        let near = |i: usize| blocks[i.saturating_sub(1)..(i + 2).min(blocks.len())].contains(&true);
+        let near =
+            |i: usize| blocks[i.saturating_sub(1)..(i + 2).min(blocks.len())].contains(&true);
         let mut at = 0;
         while at < blocks.len() {
             let first = at;

@@ -28,7 +28,8 @@ fn key(n: u8) -> Key {
     Key::new(Mac([2, 0, 0, 0, 0, n]), 0)
 }
 
-/// With its memory made, which happens once. Odd addresses may be in both buckets, even ones in the first.
+/// With its memory made, which happens once. Odd addresses may be in both buckets, even ones in the
+/// first.
 fn table() -> Arc<Learned> {
     let table = Learned::with_secret([0, 0]);
     table.learn(key(9), 9, 0, TERMS);

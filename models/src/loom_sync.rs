@@ -1,7 +1,8 @@
 //! Atomic integers and threads of loom.
 //!
-//! loom takes sequentially consistent accesses for acquire and release ones, and knows such fences. So here an access with
-//! that order stands between two fences, which is what it comes to where all accesses to a word have that order.
+//! loom takes sequentially consistent accesses for acquire and release ones, and knows such fences.
+//! So here an access with that order stands between two fences, which is what it comes to where all
+//! accesses to a word have that order.
 
 use std::sync::atomic::Ordering;
 
@@ -52,7 +53,11 @@ macro_rules! atomic {
                 failure: Ordering,
             ) -> Result<$value, $value> {
                 let failure = if failure == Ordering::SeqCst { Ordering::Acquire } else { failure };
-                access(order, |order| self.0.compare_exchange(current, new, order, failure), Ordering::AcqRel)
+                access(
+                    order,
+                    |order| self.0.compare_exchange(current, new, order, failure),
+                    Ordering::AcqRel,
+                )
             }
 
             pub fn compare_exchange_weak(

@@ -1,9 +1,10 @@
 //! Runs the models, or those whose names contain a word of the command line.
 //!
-//! loom runs each through the orders of its threads' steps, up to a number of preemptions, and of what each thread sees of the
-//! others' memory. It leaves out orders in which it takes a step for independent of those before (it knows one access to a
-//! word only, the last). So the same models run by shuttle, too (`--features shuttle`): through many random schedules, in which
-//! all threads see one memory.
+//! loom runs each through the orders of its threads' steps, up to a number of preemptions, and of
+//! what each thread sees of the others' memory. It leaves out orders in which it takes a step for
+//! independent of those before (it knows one access to a word only, the last). So the same models
+//! run by shuttle, too (`--features shuttle`): through many random schedules, in which all threads
+//! see one memory.
 
 #[cfg(not(feature = "shuttle"))]
 mod loom_sync;
@@ -57,7 +58,8 @@ fn explore(_model: &Model, run: impl Fn() + Send + Sync + 'static) {
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let all = [bridges::MODELS, counters::MODELS, directory::MODELS, dynamic::MODELS, rings::MODELS];
+    let all =
+        [bridges::MODELS, counters::MODELS, directory::MODELS, dynamic::MODELS, rings::MODELS];
     let begun = Instant::now();
     let mut count = 0;
     for model in all.into_iter().flatten() {

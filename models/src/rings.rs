@@ -1,4 +1,5 @@
-//! What workers hand over and leave for one another (`crates/daemon/src/ring.rs`, `bell.rs`, `inbox.rs`).
+//! What workers hand over and leave for one another (`crates/daemon/src/ring.rs`, `bell.rs`,
+//! `inbox.rs`).
 
 #[path = "../../crates/daemon/src/bell.rs"]
 mod bell;
@@ -16,7 +17,11 @@ use crate::sync::{Arc, AtomicBool, thread};
 use std::sync::atomic::Ordering::SeqCst;
 
 pub const MODELS: &[Model] = &[
-    Model::new("rings: frames come out whole and in order, around the end of the ring", 3, in_order),
+    Model::new(
+        "rings: frames come out whole and in order, around the end of the ring",
+        3,
+        in_order,
+    ),
     Model::new("rings: a worker that is given something does not sleep", 3, woken),
     Model::new("inboxes: who waits is woken for every message", 3, told),
 ];

@@ -47,7 +47,9 @@ pub mod cells {
         }
 
         pub fn sum(&self) -> [u64; 2] {
-            [0, 1].map(|n| self.0.iter().fold(0, |sum: u64, row| sum.wrapping_add(row[n].load(Relaxed))))
+            [0, 1].map(|n| {
+                self.0.iter().fold(0, |sum: u64, row| sum.wrapping_add(row[n].load(Relaxed)))
+            })
         }
     }
 }

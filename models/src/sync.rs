@@ -19,7 +19,8 @@ pub struct Bytes {
     bytes: Box<[std::cell::UnsafeCell<u64>]>,
 }
 
-// SAFETY: whoever reads or writes vouches for it that nobody else writes at the same time, and loom looks whether that is so.
+// SAFETY: whoever reads or writes vouches for it that nobody else writes at the same time, and loom
+// looks whether that is so.
 unsafe impl Send for Bytes {}
 // SAFETY: as above.
 unsafe impl Sync for Bytes {}

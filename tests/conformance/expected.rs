@@ -34,7 +34,9 @@ impl Expected {
     /// A line that lacks a field, the reason among them.
     pub fn parse(text: &str) -> Result<Expected, String> {
         let mut entries = Vec::new();
-        for (n, line) in text.lines().enumerate().filter(|(_, l)| !l.is_empty() && !l.starts_with('#')) {
+        for (n, line) in
+            text.lines().enumerate().filter(|(_, l)| !l.is_empty() && !l.starts_with('#'))
+        {
             let fields: Vec<&str> = line.split('\t').collect();
             let [levels, file, family, rule, why] = fields[..] else {
                 return Err(format!("line {}: {} fields instead of 5", n + 1, fields.len()));
@@ -43,7 +45,8 @@ impl Expected {
                 return Err(format!("line {}: no reason", n + 1));
             }
             for level in levels.split(',') {
-                let [level, file, family, rule, got] = [level, file, family, rule, why].map(String::from);
+                let [level, file, family, rule, got] =
+                    [level, file, family, rule, why].map(String::from);
                 entries.push((Failure { level, file, family, rule, got }, false));
             }
         }

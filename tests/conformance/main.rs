@@ -1,8 +1,10 @@
-//! The nft language against recorded vectors: rules with their listings, JSON and VM programs, and whole rulesets.
+//! The nft language against recorded vectors: rules with their listings, JSON and VM programs, and
+//! whole rulesets.
 //!
-//! The vectors and the two programs that run them are not part of this project. They are looked for in the directory that
-//! `PENSTOCK_CONFORMANCE` names, else in `../shared/conformance` beside the checkout; without them everything here is skipped,
-//! and says so. What fails must be what `expected-failures.tsv` lists, no more and no less.
+//! The vectors and the two programs that run them are not part of this project. They are looked for
+//! in the directory that `PENSTOCK_CONFORMANCE` names, else in `../shared/conformance` beside the
+//! checkout; without them everything here is skipped, and says so. What fails must be what
+//! `expected-failures.tsv` lists, no more and no less.
 
 mod expected;
 mod runners;
@@ -34,7 +36,8 @@ fn main() -> ExitCode {
     let directory = &directory;
     let outcomes = std::thread::scope(|s| {
         let threads = runners::ALL.map(|run| s.spawn(move || run(directory)));
-        threads.map(|t| t.join().unwrap_or_else(|_| Outcome::Broken("a runner's thread ended".into())))
+        threads
+            .map(|t| t.join().unwrap_or_else(|_| Outcome::Broken("a runner's thread ended".into())))
     });
     let (mut good, mut complete) = (true, true);
     for outcome in outcomes {
@@ -72,7 +75,8 @@ fn find() -> Result<PathBuf, String> {
         Some(named) => PathBuf::from(named),
         None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance"),
     };
-    let lacks = ["nft_corpus.py", "nft_rulesets.py"].into_iter().find(|f| !directory.join(f).is_file());
+    let lacks =
+        ["nft_corpus.py", "nft_rulesets.py"].into_iter().find(|f| !directory.join(f).is_file());
     if let Some(file) = lacks {
         return Err(format!(
             "no {file} in {}; PENSTOCK_CONFORMANCE names the directory",

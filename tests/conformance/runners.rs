@@ -28,11 +28,13 @@ fn rules(directory: &Path) -> Outcome {
     corpus(directory, "parse,list,json,payload", &["--stateless"], &nft(&["--offline"]))
 }
 
-/// The rules of the corpus as JSON. For these the runner wants a program with a memory, and a network namespace.
+/// The rules of the corpus as JSON. For these the runner wants a program with a memory, and a
+/// network namespace.
 fn rules_from_json(directory: &Path) -> Outcome {
     let state = temporary("jsonin.state");
     let _ = std::fs::remove_file(&state);
-    let outcome = corpus(directory, "jsonin", &["--jobs", "1"], &nft(&["--state", &quoted(&state)]));
+    let outcome =
+        corpus(directory, "jsonin", &["--jobs", "1"], &nft(&["--state", &quoted(&state)]));
     let _ = std::fs::remove_file(&state);
     outcome
 }
@@ -41,7 +43,10 @@ fn corpus(directory: &Path, levels: &str, arguments: &[&str], nft: &str) -> Outc
     let found = temporary(&format!("{levels}.tsv"));
     let _ = std::fs::remove_file(&found);
     let mut command = Command::new("python3");
-    command.arg(directory.join("nft_corpus.py")).args(["--quiet", "--levels", levels]).args(arguments);
+    command
+        .arg(directory.join("nft_corpus.py"))
+        .args(["--quiet", "--levels", levels])
+        .args(arguments);
     let output = match run(command.args(["--nft", nft]).arg("--write-fails").arg(&found)) {
         Ok(output) => output,
         Err(problem) => return Outcome::Broken(problem),
@@ -80,7 +85,10 @@ fn corpus(directory: &Path, levels: &str, arguments: &[&str], nft: &str) -> Outc
 /// The recorded rulesets, loaded and listed again.
 fn rulesets(directory: &Path) -> Outcome {
     let mut command = Command::new("python3");
-    command.arg(directory.join("nft_rulesets.py")).arg("-v").args(["--nft", &nft(&["--state", "{state}"])]);
+    command
+        .arg(directory.join("nft_rulesets.py"))
+        .arg("-v")
+        .args(["--nft", &nft(&["--state", "{state}"])]);
     let output = match run(&mut command) {
         Ok(output) => output,
         Err(problem) => return Outcome::Broken(problem),
@@ -115,7 +123,8 @@ fn run(command: &mut Command) -> Result<Output, String> {
     command.stdin(Stdio::null()).output().map_err(|e| format!("python3 does not start: {e}"))
 }
 
-/// The last line, which must tell of at least one vector on each level and on none a crash of the runner.
+/// The last line, which must tell of at least one vector on each level and on none a crash of the
+/// runner.
 fn summary(output: &Output, start: &str) -> Result<String, String> {
     let said = String::from_utf8_lossy(&output.stdout);
     let last = said.lines().last().filter(|l| l.starts_with(start) && !l.contains("/0"));
@@ -136,5 +145,6 @@ fn quoted(path: &Path) -> String {
 
 /// A file for this process only.
 fn temporary(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("conformance-{}-{name}", std::process::id()))
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("conformance-{}-{name}", std::process::id()))
 }

@@ -1,5 +1,6 @@
-//! Tunnels, VLANs and PPPoE against what others make of them: frames that scapy built go in, what comes out is compared with
-//! what scapy would build, and tshark has to find nothing wrong with it. On the normal way, and with flowtables.
+//! Tunnels, VLANs and PPPoE against what others make of them: frames that scapy built go in, what
+//! comes out is compared with what scapy would build, and tshark has to find nothing wrong with it.
+//! On the normal way, and with flowtables.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,12 +49,20 @@ fn ran(test: &str) -> Option<(PathBuf, Vec<(String, String)>)> {
     let mut cases = Vec::new();
     for line in output(Command::new(PYTHON).args([SCRIPT, "protocols"])).lines() {
         let (case, layers) = line.split_once(' ').unwrap();
-        for (name, hook) in [("normal", None), ("ingress", Some("ingress")), ("early", Some("early_ingress"))]
+        for (name, hook) in
+            [("normal", None), ("ingress", Some("ingress")), ("early", Some("early_ingress"))]
         {
             let case = place.join(case);
             std::fs::write(case.join("rules.nft"), rules(hook)).unwrap();
             let mut run = Command::new(env!("CARGO_BIN_EXE_penstock"));
-            run.current_dir(&case).args(["run", "--net", "net.ip", "--rules", "rules.nft", "--read"]);
+            run.current_dir(&case).args([
+                "run",
+                "--net",
+                "net.ip",
+                "--rules",
+                "rules.nft",
+                "--read",
+            ]);
             output(run.args(["lan=lan.pcap", "wan=wan.pcap", "--write-dir", name]));
         }
         cases.push((case.to_owned(), layers.to_owned()));
@@ -81,7 +90,12 @@ fn tshark_finds_nothing_wrong() {
             let file = place.join(&case).join(way).join("wan.pcap");
             let mut tshark = Command::new("tshark");
             let checks = ["-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"];
-            tshark.arg("-r").arg(&file).args(checks).args(["-T", "fields", "-e", "frame.protocols"]);
+            tshark.arg("-r").arg(&file).args(checks).args([
+                "-T",
+                "fields",
+                "-e",
+                "frame.protocols",
+            ]);
             tshark.args([
                 "-e",
                 "ip.checksum.status",
@@ -94,12 +108,19 @@ fn tshark_finds_nothing_wrong() {
             assert_eq!(text.lines().count(), 6 * versions.split(' ').count(), "{case} {way}");
             for line in text.lines() {
                 let fields: Vec<&str> = line.split('\t').collect();
-                let inside = ["ip:udp:", "ipv6:udp:"].map(|inner| fields[0].contains(&format!(":{inner}")));
+                let inside =
+                    ["ip:udp:", "ipv6:udp:"].map(|inner| fields[0].contains(&format!(":{inner}")));
                 let seen = fields[0].replace(":ethertype", "");
-                assert!(seen.contains(&format!("eth:{layers}:")) && inside.contains(&true), "{case}: {line}");
+                assert!(
+                    seen.contains(&format!("eth:{layers}:")) && inside.contains(&true),
+                    "{case}: {line}"
+                );
                 // 1 is "good"; malformed packets have something to say in the last field.
                 assert!(fields[1..3].iter().all(|f| !f.contains('0')), "{case} {way}: {line}");
-                assert!(!fields.get(3).unwrap_or(&"").to_lowercase().contains("malformed"), "{case}: {line}");
+                assert!(
+                    !fields.get(3).unwrap_or(&"").to_lowercase().contains("malformed"),
+                    "{case}: {line}"
+                );
             }
         }
     }

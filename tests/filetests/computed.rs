@@ -1,5 +1,5 @@
-//! Random marks computed from fields and marks, and fields computed from themselves: the kernel, given the programs, and
-//! our engines must give packets the same bytes and count the same bits.
+//! Random marks computed from fields and marks, and fields computed from themselves: the kernel,
+//! given the programs, and our engines must give packets the same bytes and count the same bits.
 
 use std::path::Path;
 
@@ -63,7 +63,14 @@ const FAMILIES: [Family; 2] = [
             "ct mark",
             "meta length",
         ],
-        written: &["ip6 dscp", "ip6 ecn", "ip6 flowlabel", "udp sport", "udp dport", "ip6 hoplimit"],
+        written: &[
+            "ip6 dscp",
+            "ip6 ecn",
+            "ip6 flowlabel",
+            "udp sport",
+            "udp dport",
+            "ip6 hoplimit",
+        ],
     },
 ];
 
@@ -111,7 +118,8 @@ impl Maker {
         format!("{field} set {text}")
     }
 
-    /// A rule that is taken: constants may be too large for a field, and not everything can be a mark.
+    /// A rule that is taken: constants may be too large for a field, and not everything can be a
+    /// mark.
     fn taken(&mut self, family: &Family, make: impl Fn(&mut Maker, &Family) -> String) -> String {
         loop {
             let rule = make(self, family);

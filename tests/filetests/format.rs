@@ -55,7 +55,8 @@ pub struct Item {
 pub enum Kind {
     /// A comment, an empty line, or a setting.
     Other,
-    /// A chain, set or object of the table. For chains, the programs of the rules are expected, `--` between them.
+    /// A chain, set or object of the table. For chains, the programs of the rules are expected,
+    /// `--` between them.
     With(String),
     /// A rule of the chain; its program is expected.
     Rule(String),
@@ -80,8 +81,9 @@ pub fn parse(text: &str, path: &Path) -> Result<File, String> {
         let fail = |e: String| format!("{}:{number}: {e}", path.display());
         if line.starts_with(char::is_whitespace) && !line.trim().is_empty() {
             let item = file.tests.last_mut().and_then(|t| t.items.last_mut());
-            let item =
-                item.filter(|i| i.kind != Kind::Other).ok_or_else(|| fail("expected of what?".into()))?;
+            let item = item
+                .filter(|i| i.kind != Kind::Other)
+                .ok_or_else(|| fail("expected of what?".into()))?;
             item.expected.push(line.trim().to_string());
             continue;
         }
@@ -217,7 +219,8 @@ impl Test {
                 text.push_str(&format!("\t{declaration}\n"));
             }
         }
-        let device = if self.device.is_empty() { String::new() } else { format!(" device {}", self.device) };
+        let device =
+            if self.device.is_empty() { String::new() } else { format!(" device {}", self.device) };
         text.push_str(&format!(
             "\tchain c {{\n\t\ttype filter hook {}{device} priority 0; policy {};\n",
             self.hook, self.policy
@@ -233,12 +236,14 @@ impl Test {
 
     /// The same without the rules of its chain.
     pub fn without_rules(&self) -> String {
-        let items = self.items.iter().filter(|i| !matches!(i.kind, Kind::Rule(_))).cloned().collect();
+        let items =
+            self.items.iter().filter(|i| !matches!(i.kind, Kind::Rule(_))).cloned().collect();
         Test { items, ..self.clone() }.ruleset()
     }
 
-    /// What goes with it where the path alone would not show what a chain lets through: malformed packets at ingress are
-    /// dropped behind it. All that passes the chain goes to another device then, as it is.
+    /// What goes with it where the path alone would not show what a chain lets through: malformed
+    /// packets at ingress are dropped behind it. All that passes the chain goes to another device
+    /// then, as it is.
     pub fn beyond(&self) -> String {
         if self.hook != "ingress" {
             return String::new();

@@ -31,7 +31,11 @@ impl Sink for Seen {
             self.told.push(format!("mark {:#x}", meta.mark));
         }
         if meta.priority != 0 {
-            self.told.push(format!("priority {:x}:{:x}", meta.priority >> 16, meta.priority & 0xffff));
+            self.told.push(format!(
+                "priority {:x}:{:x}",
+                meta.priority >> 16,
+                meta.priority & 0xffff
+            ));
         }
     }
 
@@ -67,14 +71,16 @@ enum How {
     Code,
 }
 
-/// Runs a test, walking through all rules, and once more with lookups of all chains, and with machine code: the results
-/// must be the same.
+/// Runs a test, walking through all rules, and once more with lookups of all chains, and with
+/// machine code: the results must be the same.
 pub fn run(test: &Test) -> Result<Observed, String> {
     let walked = run_with(test, How::Walk)?;
     for (how, what) in [(How::Lookups, "lookups give"), (How::Code, "machine code gives")] {
         let found = run_with(test, how)?;
         if walked != found {
-            return Err(format!("{what} another result than a walk: {found:?}\ninstead of {walked:?}"));
+            return Err(format!(
+                "{what} another result than a walk: {found:?}\ninstead of {walked:?}"
+            ));
         }
     }
     Ok(walked)
@@ -85,7 +91,8 @@ fn network(test: &Test) -> Result<Network, String> {
     // The kernel numbers the far end of each wire first.
     let mut lines = crate::NET.to_string();
     for (name, index) in [("lan", 3), ("wan", 5), ("dmz", 7)] {
-        lines = lines.replace(&format!("add name {name} "), &format!("add name {name} index {index} "));
+        lines =
+            lines.replace(&format!("add name {name} "), &format!("add name {name} index {index} "));
     }
     lines += &test.net;
     let net = Network::from_batch("net.ip", &lines).map_err(|e| e.to_string())?;
@@ -104,7 +111,8 @@ fn run_with(test: &Test, how: How) -> Result<Observed, String> {
     let net = network(test)?;
     let net = Arc::new(net);
     let mut without = dataplane(&net, &language::load(&test.beyond(), &net, START)?, How::Walk)?;
-    let ruleset = language::load_runnable(&format!("{}{}", test.ruleset(), test.beyond()), &net, START)?;
+    let ruleset =
+        language::load_runnable(&format!("{}{}", test.ruleset(), test.beyond()), &net, START)?;
     let mut with = dataplane(&net, &ruleset, how)?;
     let mut observed = Observed::default();
     let mut now = START;

@@ -1,4 +1,5 @@
-//! The kernel as an engine: nft's programs, and what a router in a network namespace does with the packets.
+//! The kernel as an engine: nft's programs, and what a router in a network namespace does with the
+//! packets.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,8 +25,8 @@ pub struct Kernel {
     route_errors: usize,
 }
 
-/// Of them a host is told five at once, and then one a second (`ip_error()`; `error_burst` is not a namespace's own). A test may
-/// have as many as are left with so many before it: four.
+/// Of them a host is told five at once, and then one a second (`ip_error()`; `error_burst` is not a
+/// namespace's own). A test may have as many as are left with so many before it: four.
 const ROUTE_ERRORS: usize = 1;
 
 /// An ICMP error that a network or a host cannot be reached, or that the way there is prohibited.
@@ -60,12 +61,12 @@ impl Kernel {
         Ok(outs)
     }
 
-    /// Runs a test; `as_programs`: with the rules as the programs that our engines run, as the kernel's nft does not know
-    /// them.
+    /// Runs a test; `as_programs`: with the rules as the programs that our engines run, as the
+    /// kernel's nft does not know them.
     pub fn run(&mut self, test: &Test, as_programs: bool) -> Result<Observed, String> {
         if test.net != self.net || self.route_errors > ROUTE_ERRORS {
-            self.router =
-                Router::new(&format!("{}{}", crate::NET, test.net)).map_err(|e| format!("{e:?}"))?;
+            self.router = Router::new(&format!("{}{}", crate::NET, test.net))
+                .map_err(|e| format!("{e:?}"))?;
             self.route_errors = 0;
         }
         if test.net != self.net {
@@ -91,7 +92,8 @@ impl Kernel {
             let deleted = self.nf_tables()?.delete_table(number_of(&test.family), "t");
             return observed.and_then(|observed| deleted.map(|()| observed));
         }
-        let debug = self.router.load(&format!("{}{beyond}", test.ruleset()), &["--debug=netlink"])?;
+        let debug =
+            self.router.load(&format!("{}{beyond}", test.ruleset()), &["--debug=netlink"])?;
         let results = self.results(test, &beyond)?;
         let listing = self.router.listing()?;
         Ok(Observed { programs: programs(&debug), results, listing, ..Observed::default() })
@@ -102,7 +104,8 @@ impl Kernel {
         let mut results = vec![];
         for packet in test.packets() {
             let with = self.send(packet)?;
-            let without = &self.without[&(beyond.to_string(), packet.source.clone(), packet.bytes.clone())];
+            let without =
+                &self.without[&(beyond.to_string(), packet.source.clone(), packet.bytes.clone())];
             results.push(result(without, &with));
         }
         Ok(results)
@@ -114,7 +117,8 @@ impl Kernel {
         let rules: Vec<&[Expr]> = sent.iter().map(Vec::as_slice).collect();
         self.nf_tables()?.add_rules(number_of(&test.family), "t", "c", &rules)?;
         let results = self.results(test, beyond)?;
-        let shown = |program: &Vec<Expr>| program.iter().map(|e| without_numbers(&e.to_string())).collect();
+        let shown =
+            |program: &Vec<Expr>| program.iter().map(|e| without_numbers(&e.to_string())).collect();
         let programs = sent.iter().map(|program| ("c".to_string(), shown(program))).collect();
         Ok(Observed { programs, results, listing: self.counted(test)?, ..Observed::default() })
     }
@@ -130,7 +134,8 @@ impl Kernel {
         let counted = self.nf_tables()?.counted(number_of(&test.family), "t", "c");
         let mut text = format!("table {} t {{\n\tchain c {{\n", test.family);
         for counter in counted.map_err(|e| e.to_string())? {
-            let counter = counter.map(|(packets, bytes)| format!("counter packets {packets} bytes {bytes}"));
+            let counter =
+                counter.map(|(packets, bytes)| format!("counter packets {packets} bytes {bytes}"));
             text += &format!("\t\t{}\n", counter.as_deref().unwrap_or("rule"));
         }
         Ok(text + "\t}\n}\n")

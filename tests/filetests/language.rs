@@ -37,8 +37,12 @@ pub fn load_optimized(text: &str, net: &Network, now: u64) -> Result<(Ruleset, u
     let names = Devices(net);
     let mut ruleset = Ruleset::default();
     let options = Options { optimize: true, ..Options::default() };
-    let outcome =
-        Session::new(options, &Alone, &names).run(Origin::CommandLine, text.to_string(), &mut ruleset, now);
+    let outcome = Session::new(options, &Alone, &names).run(
+        Origin::CommandLine,
+        text.to_string(),
+        &mut ruleset,
+        now,
+    );
     if outcome.ok { Ok((ruleset, outcome.merges.len())) } else { Err(outcome.stderr) }
 }
 
@@ -48,8 +52,12 @@ pub fn dead_rules(text: &str, net: &Network, now: u64) -> Vec<usize> {
     let names = Devices(net);
     let options = Options { lint: true, check: true, ..Options::default() };
     let origin = Origin::File { name: "rules".into(), from: None };
-    let outcome =
-        Session::new(options, &Alone, &names).run(origin, text.to_string(), &mut Ruleset::default(), now);
+    let outcome = Session::new(options, &Alone, &names).run(
+        origin,
+        text.to_string(),
+        &mut Ruleset::default(),
+        now,
+    );
     let told = outcome.stderr.lines().filter(|l| l.contains("Warning: this rule"));
     told.filter_map(|l| l.strip_prefix("rules:")?.split(':').next()?.parse().ok()).collect()
 }
@@ -91,7 +99,8 @@ pub fn run_loudly(text: &str, net: &Network, now: u64) {
     let names = Devices(net);
     for json in [false, true] {
         let mut ruleset = Ruleset::default();
-        let options = Options { echo: true, json, debug: Debug { netlink: true }, ..Options::default() };
+        let options =
+            Options { echo: true, json, debug: Debug { netlink: true }, ..Options::default() };
         let mut session = Session::new(options, &Alone, &names);
         for text in [text, "list ruleset\nreset counters\n"] {
             let outcome = session.run(Origin::CommandLine, text.to_string(), &mut ruleset, now);
@@ -144,7 +153,8 @@ pub fn names(net: &Network) -> impl Names + '_ {
 /// Lists a ruleset with its counters at a time (ns), as `nft list ruleset` does.
 pub fn list(ruleset: &Ruleset, net: &Network, now: u64) -> String {
     let names = Devices(net);
-    Listing { generation: &ruleset.generation(), format: Format::default(), names: &names, now }.ruleset(None)
+    Listing { generation: &ruleset.generation(), format: Format::default(), names: &names, now }
+        .ruleset(None)
 }
 
 /// The programs of all rules, a line for each VM expression.

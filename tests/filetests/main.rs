@@ -1,9 +1,12 @@
-//! Filetests: rulesets, their VM programs, packets and what comes of them, in the files of `filetests/`.
+//! Filetests: rulesets, their VM programs, packets and what comes of them, in the files of
+//! `filetests/`.
 //!
-//! Every engine that a test names must agree with the file. The format is described in `filetests/README.md`.
+//! Every engine that a test names must agree with the file. The format is described in
+//! `filetests/README.md`.
 //!
-//! Arguments: words that `FILE: TITLE` must contain. Environment: `UPDATE=1` writes what is observed into the files, for
-//! review; `UPDATE=kernel` takes it from the kernel; `PENSTOCK_SEED`, `PENSTOCK_ROUNDS`: of the random tests behind the files.
+//! Arguments: words that `FILE: TITLE` must contain. Environment: `UPDATE=1` writes what is
+//! observed into the files, for review; `UPDATE=kernel` takes it from the kernel; `PENSTOCK_SEED`,
+//! `PENSTOCK_ROUNDS`: of the random tests behind the files.
 
 mod computed;
 mod format;
@@ -48,7 +51,8 @@ use net::NET;
 use outcome::Observed;
 use router::Unavailable;
 
-/// What runs tests. Another one is a line here, a line in [`Engines::run`], and its name in the files.
+/// What runs tests. Another one is a line here, a line in [`Engines::run`], and its name in the
+/// files.
 const ENGINES: [&str; 3] = ["interpreter", "kernel", "programs"];
 
 struct Engines {
@@ -141,7 +145,8 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Runs a test on its engines. What they say is put into the test for `update`, else held against it; gives what is wrong.
+/// Runs a test on its engines. What they say is put into the test for `update`, else held against
+/// it; gives what is wrong.
 fn check(engines: &mut Engines, test: &mut Test, path: &Path, update: &str) -> String {
     let mut complaints = String::new();
     let place = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Programs for the kernel as they are (`nf_tables` over netlink), for rules that its nft does not know.
+//! Programs for the kernel as they are (`nf_tables` over netlink), for rules that its nft does not
+//! know.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -60,9 +61,11 @@ fn encoded(expr: &Expr) -> Option<Attributes> {
     let new = Attributes::default();
     let register = |r: Register| u32::from(r.0);
     Some(match expr {
-        Expr::Payload(x) => {
-            new.number(1, register(x.dreg)).number(2, x.base as u32).number(3, x.offset).number(4, x.len)
-        }
+        Expr::Payload(x) => new
+            .number(1, register(x.dreg))
+            .number(2, x.base as u32)
+            .number(3, x.offset)
+            .number(4, x.len),
         Expr::PayloadSet(x) => new
             .number(2, x.base as u32)
             .number(3, x.offset)
@@ -71,11 +74,17 @@ fn encoded(expr: &Expr) -> Option<Attributes> {
             .number(6, x.csum_type as u32)
             .number(7, x.csum_offset)
             .number(8, x.csum_flags),
-        Expr::Cmp(x) => new.number(1, register(x.sreg)).number(2, x.op as u32).value(3, x.data.bytes()),
+        Expr::Cmp(x) => {
+            new.number(1, register(x.sreg)).number(2, x.op as u32).value(3, x.data.bytes())
+        }
         Expr::Meta(x) => new.number(1, register(x.dreg)).number(2, x.key as u32),
         Expr::MetaSet(x) => new.number(2, x.key as u32).number(3, register(x.sreg)),
-        Expr::Ct(Ct { key, dir: None, dreg }) => new.number(1, register(*dreg)).number(2, *key as u32),
-        Expr::CtSet(CtSet { key, dir: None, sreg }) => new.number(2, *key as u32).number(4, register(*sreg)),
+        Expr::Ct(Ct { key, dir: None, dreg }) => {
+            new.number(1, register(*dreg)).number(2, *key as u32)
+        }
+        Expr::CtSet(CtSet { key, dir: None, sreg }) => {
+            new.number(2, *key as u32).number(4, register(*sreg))
+        }
         Expr::Byteorder(x) => new
             .number(1, register(x.sreg))
             .number(2, register(x.dreg))
@@ -104,7 +113,9 @@ fn encoded(expr: &Expr) -> Option<Attributes> {
             new.number(1, register(*dreg)).value(2, data.bytes())
         }
         Expr::Counter(_) => new,
-        Expr::Fib(x) => new.number(1, register(x.dreg)).number(2, x.result as u32 + 1).number(3, x.flags),
+        Expr::Fib(x) => {
+            new.number(1, register(x.dreg)).number(2, x.result as u32 + 1).number(3, x.flags)
+        }
         Expr::Exthdr(x) => new
             .number(1, register(x.dreg))
             .put(2, &[x.kind])
@@ -114,7 +125,8 @@ fn encoded(expr: &Expr) -> Option<Attributes> {
             .number(6, x.op as u32),
         // Of sets with a name.
         Expr::Lookup(x) => {
-            let head = new.text(1, &x.set).number(2, register(x.sreg)).number(5, u32::from(x.inverse));
+            let head =
+                new.text(1, &x.set).number(2, register(x.sreg)).number(5, u32::from(x.inverse));
             match x.dreg {
                 Some(dreg) => head.number(3, register(dreg)),
                 None => head,
@@ -125,7 +137,14 @@ fn encoded(expr: &Expr) -> Option<Attributes> {
 }
 
 /// `struct nlmsghdr` and `struct nfgenmsg` in front of attributes.
-fn message(kind: u16, flags: i32, sequence: u32, family: u8, id: u16, attributes: &[u8]) -> Vec<u8> {
+fn message(
+    kind: u16,
+    flags: i32,
+    sequence: u32,
+    family: u8,
+    id: u16,
+    attributes: &[u8],
+) -> Vec<u8> {
     let mut message = Vec::new();
     message.extend(((HEADER + GENMSG + attributes.len()) as u32).to_ne_bytes());
     message.extend(kind.to_ne_bytes());
@@ -178,7 +197,8 @@ impl Socket {
     fn receive(&self) -> io::Result<Vec<(u16, Vec<u8>)>> {
         let mut buffer = vec![0u8; 64 << 10];
         // SAFETY: the pointer and the length are those of a buffer that outlives the call.
-        let n = unsafe { libc::recv(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+        let n =
+            unsafe { libc::recv(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
         let mut rest = match usize::try_from(n) {
             Ok(n) => &buffer[..n],
             Err(_) => return Err(io::Error::last_os_error()),
@@ -195,8 +215,15 @@ impl Socket {
         Ok(found)
     }
 
-    /// Puts rules behind those of a chain, all or none. The error is of the first that the kernel refuses.
-    pub fn add_rules(&self, family: u8, table: &str, chain: &str, rules: &[&[Expr]]) -> Result<(), String> {
+    /// Puts rules behind those of a chain, all or none. The error is of the first that the kernel
+    /// refuses.
+    pub fn add_rules(
+        &self,
+        family: u8,
+        table: &str,
+        chain: &str,
+        rules: &[&[Expr]],
+    ) -> Result<(), String> {
         let mut messages = Vec::new();
         for (number, exprs) in (1..).zip(rules) {
             let mut list = Attributes::default();
@@ -214,7 +241,8 @@ impl Socket {
         self.commit(&messages)
     }
 
-    /// Deletes a table with all that is in it. nft would not even list it with rules that it does not know.
+    /// Deletes a table with all that is in it. nft would not even list it with rules that it does
+    /// not know.
     pub fn delete_table(&self, family: u8, table: &str) -> Result<(), String> {
         let name = Attributes::default().text(TABLE_NAME, table);
         self.commit(&[message(DELTABLE, libc::NLM_F_ACK, 1, family, 0, &name.0)])
@@ -232,7 +260,8 @@ impl Socket {
             let code = body.first_chunk::<4>().map_or(0, |b| i32::from_ne_bytes(*b));
             if i32::from(kind) == libc::NLMSG_ERROR && code != 0 {
                 // What is refused is told as it was sent, its number in the header.
-                let number = body.get(12..16).map_or(0, |b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
+                let number =
+                    body.get(12..16).map_or(0, |b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
                 return Err(format!("message {number}: {}", io::Error::from_raw_os_error(-code)));
             }
         }
@@ -240,7 +269,12 @@ impl Socket {
     }
 
     /// What the rules of a chain have counted, packets and bytes of each rule's first counter.
-    pub fn counted(&self, family: u8, table: &str, chain: &str) -> io::Result<Vec<Option<(u64, u64)>>> {
+    pub fn counted(
+        &self,
+        family: u8,
+        table: &str,
+        chain: &str,
+    ) -> io::Result<Vec<Option<(u64, u64)>>> {
         let which = Attributes::default().text(RULE_TABLE, table).text(RULE_CHAIN, chain);
         self.send(&message(GETRULE, libc::NLM_F_DUMP, 1, family, 0, &which.0))?;
         let mut rules = Vec::new();

@@ -33,11 +33,13 @@ pub struct Out {
 pub fn result(without: &[Out], with: &[Out]) -> Vec<String> {
     let comparable = |outs: &[Out]| -> Vec<Out> {
         let link = |o: &Out| if o.to == "host" { 0 } else { 14 };
-        let comparable = |o: &Out| Out { to: o.to.clone(), bytes: without_chance(&o.bytes, link(o)) };
+        let comparable =
+            |o: &Out| Out { to: o.to.clone(), bytes: without_chance(&o.bytes, link(o)) };
         outs.iter().map(comparable).collect()
     };
     let (without, with) = (&comparable(without), &comparable(with));
-    let same_places = with.len() == without.len() && with.iter().zip(without).all(|(a, b)| a.to == b.to);
+    let same_places =
+        with.len() == without.len() && with.iter().zip(without).all(|(a, b)| a.to == b.to);
     match (without.is_empty(), with.is_empty()) {
         (true, true) => return vec!["nothing".into()],
         (false, true) => return vec!["drop".into()],
@@ -75,14 +77,16 @@ fn changes(before: &[u8], after: &[u8]) -> String {
         }
     }
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
-    let runs = runs.iter().map(|&(a, b)| format!("{a}: {} -> {}", hex(&before[a..b]), hex(&after[a..b])));
+    let runs =
+        runs.iter().map(|&(a, b)| format!("{a}: {} -> {}", hex(&before[a..b]), hex(&after[a..b])));
     runs.collect::<Vec<_>>().join(", ")
 }
 
 /// A frame in a few words.
 fn describe(out: &Out) -> String {
     let (mut text, mut at, mut ethertype) = (String::new(), 0, 0);
-    let word = |at: usize| out.bytes.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
+    let word =
+        |at: usize| out.bytes.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
     if out.to == "host" {
         ethertype = if out.bytes.first().is_some_and(|b| b >> 4 == 6) { 0x86dd } else { 0x0800 };
     } else if let Some(link) = out.bytes.get(..14) {
@@ -179,7 +183,8 @@ fn refusal(text: &str) -> Vec<String> {
     text.lines().filter_map(message).collect()
 }
 
-/// What a listing of table `t` counts: in rules by chain and number, in objects and elements by name.
+/// What a listing of table `t` counts: in rules by chain and number, in objects and elements by
+/// name.
 fn counters(listing: &str) -> Vec<String> {
     let mut found = vec![];
     let (mut inside, mut block, mut rule) = (false, String::new(), 0);
@@ -189,14 +194,18 @@ fn counters(listing: &str) -> Vec<String> {
             (["table", _, name, "{"], 0) => inside = *name == "t",
             ([kind, name, "{"], 1) => (block, rule) = (format!("{kind} {name}"), 0),
             (
-                ["type" | "policy" | "flags" | "comment" | "size" | "timeout" | "typeof", ..] | ["}"] | [],
+                ["type" | "policy" | "flags" | "comment" | "size" | "timeout" | "typeof", ..]
+                | ["}"]
+                | [],
                 _,
             ) => {}
             (words, _) if inside => {
                 rule += 1;
                 match block.split_once(' ') {
                     Some(("chain", chain)) => {
-                        found.extend(counts(words).into_iter().map(|(_, n)| format!("{chain} {rule}: {n}")));
+                        found.extend(
+                            counts(words).into_iter().map(|(_, n)| format!("{chain} {rule}: {n}")),
+                        );
                     }
                     Some((_, name)) => {
                         for (key, n) in counts(words) {
@@ -228,8 +237,10 @@ fn counts(words: &[&str]) -> Vec<(String, String)> {
             _ => continue,
         };
         let before = &words[..i];
-        let start = before.iter().rposition(|w| w.ends_with(',') || *w == "{").map_or(0, |at| at + 1);
-        let key = before[start..].iter().take_while(|w| !matches!(**w, "counter" | "quota")).copied();
+        let start =
+            before.iter().rposition(|w| w.ends_with(',') || *w == "{").map_or(0, |at| at + 1);
+        let key =
+            before[start..].iter().take_while(|w| !matches!(**w, "counter" | "quota")).copied();
         found.push((key.collect::<Vec<_>>().join(" "), count));
     }
     found
@@ -242,7 +253,10 @@ pub fn without_numbers(expr: &str) -> String {
         .filter(|word| !word.starts_with('\0'))
         .map(|word| {
             for prefix in ["__set", "__map", "__objmap"] {
-                if word.strip_prefix(prefix).is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit())) {
+                if word
+                    .strip_prefix(prefix)
+                    .is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()))
+                {
                     return format!("{prefix}%d");
                 }
             }

@@ -1,12 +1,14 @@
-//! Packets in one line: layers with their fields, joined by `/`, as [`penstock_wire::build`] composes them.
+//! Packets in one line: layers with their fields, joined by `/`, as [`penstock_wire::build`]
+//! composes them.
 //!
 //! ```text
 //! [+TIME] [SOURCE] LAYER / LAYER / … [| cut BYTES] [| pad BYTES]
 //! ```
 //!
-//! The source is a device (`lan` if none is named), `host` for IP packets that the host sends, or `host:DEVICE` for raw
-//! frames that it sends on a device. Unless a line begins with `ether` (or `raw`), it gets the Ethernet header that a
-//! neighbour on that device would use. `+1s` lets time pass first. What every layer takes is in `filetests/README.md`.
+//! The source is a device (`lan` if none is named), `host` for IP packets that the host sends, or
+//! `host:DEVICE` for raw frames that it sends on a device. Unless a line begins with `ether` (or
+//! `raw`), it gets the Ethernet header that a neighbour on that device would use. `+1s` lets time
+//! pass first. What every layer takes is in `filetests/README.md`.
 
 use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -70,7 +72,8 @@ pub fn parse(line: &str) -> Result<Incoming, String> {
     }
 }
 
-/// The Ethernet header of what a neighbour sends to the router, and of what the router sends to its gateway.
+/// The Ethernet header of what a neighbour sends to the router, and of what the router sends to its
+/// gateway.
 fn neighbour(source: &str) -> Ethernet {
     match source {
         "wan" => Ethernet::new("02:00:00:00:02:02", "02:00:00:00:02:01"),
@@ -125,7 +128,10 @@ impl Words {
 
     fn word(&mut self) -> Result<&str, String> {
         self.at += 1;
-        self.words.get(self.at - 1).map(String::as_str).ok_or_else(|| "the line ends too early".into())
+        self.words
+            .get(self.at - 1)
+            .map(String::as_str)
+            .ok_or_else(|| "the line ends too early".into())
     }
 
     fn take(&mut self, word: &str) -> bool {
@@ -329,7 +335,11 @@ fn options(w: &mut Words, hop_by_hop: bool) -> Result<Frame, String> {
             _ => return unknown("an options header", &field),
         }
     }
-    Ok(if hop_by_hop { HopByHop::new().raw(&bytes).into() } else { DestOptions::new().raw(&bytes).into() })
+    Ok(if hop_by_hop {
+        HopByHop::new().raw(&bytes).into()
+    } else {
+        DestOptions::new().raw(&bytes).into()
+    })
 }
 
 /// `rt TYPE SEGMENTS-LEFT [via ADDRESS]…`

@@ -1,4 +1,5 @@
-//! VM programs from bytes: expressions of all kinds with small operands, so that many pass the verifier.
+//! VM programs from bytes: expressions of all kinds with small operands, so that many pass the
+//! verifier.
 
 use std::sync::Arc;
 
@@ -71,7 +72,8 @@ impl<'a> Bytes<'a> {
     }
 
     fn set(&mut self) -> Arc<str> {
-        self.pick(&["addresses", "ports", "pairs", "marks", "verdicts", "counters", "seen", "none"]).into()
+        self.pick(&["addresses", "ports", "pairs", "marks", "verdicts", "counters", "seen", "none"])
+            .into()
     }
 
     fn verdict(&mut self) -> Verdict {
@@ -105,7 +107,10 @@ pub fn program(b: &mut Bytes<'_>) -> Vec<Expr> {
     // Something to work on.
     let mut exprs = vec![match b.below(3) {
         0 => load(b),
-        1 => Expr::Immediate(Immediate { dreg: Register(1), data: ImmediateData::Value(b.exact(16)) }),
+        1 => Expr::Immediate(Immediate {
+            dreg: Register(1),
+            data: ImmediateData::Value(b.exact(16)),
+        }),
         _ => meta(b),
     }];
     for _ in 0..len {
@@ -129,11 +134,21 @@ fn meta(b: &mut Bytes<'_>) -> Expr {
 
 fn expr(b: &mut Bytes<'_>) -> Expr {
     match b.below(33) {
-        0 => Expr::Immediate(Immediate { dreg: b.register(), data: ImmediateData::Value(b.data()) }),
-        1 => Expr::Immediate(Immediate { dreg: b.register(), data: ImmediateData::Verdict(b.verdict()) }),
+        0 => {
+            Expr::Immediate(Immediate { dreg: b.register(), data: ImmediateData::Value(b.data()) })
+        }
+        1 => Expr::Immediate(Immediate {
+            dreg: b.register(),
+            data: ImmediateData::Verdict(b.verdict()),
+        }),
         2 | 3 => {
             let len = b.number();
-            Expr::Payload(Payload { base: b.pick(&BASES), offset: b.number(), len, dreg: b.register() })
+            Expr::Payload(Payload {
+                base: b.pick(&BASES),
+                offset: b.number(),
+                len,
+                dreg: b.register(),
+            })
         }
         4 | 5 => Expr::PayloadSet(PayloadSet {
             base: b.pick(&BASES),
@@ -170,7 +185,12 @@ fn expr(b: &mut Bytes<'_>) -> Expr {
         }),
         14 | 15 => {
             let dreg = b.flag().then(|| b.register());
-            Expr::Lookup(Lookup { set: b.set(), sreg: b.register(), dreg, inverse: b.byte() & 3 == 3 })
+            Expr::Lookup(Lookup {
+                set: b.set(),
+                sreg: b.register(),
+                dreg,
+                inverse: b.byte() & 3 == 3,
+            })
         }
         16 => Expr::Counter(Counter::default()),
         17 => Expr::Limit(Limit {
@@ -180,13 +200,21 @@ fn expr(b: &mut Bytes<'_>) -> Expr {
             kind: b.pick(&[LimitType::Packets, LimitType::Bytes]),
             over: b.flag(),
         }),
-        18 => Expr::Quota(Quota { bytes: b.number().into(), consumed: 0, over: b.flag(), depleted: false }),
+        18 => Expr::Quota(Quota {
+            bytes: b.number().into(),
+            consumed: 0,
+            over: b.flag(),
+            depleted: false,
+        }),
         19 => Expr::Last(Last::default()),
         20 => match b.flag() {
             true => Expr::Objref(Objref::Map { sreg: b.register(), set: b.set() }),
             false => {
-                let (kind, name) =
-                    b.pick(&[(ObjectType::Counter, "k"), (ObjectType::Quota, "q"), (ObjectType::Limit, "l")]);
+                let (kind, name) = b.pick(&[
+                    (ObjectType::Counter, "k"),
+                    (ObjectType::Quota, "q"),
+                    (ObjectType::Limit, "l"),
+                ]);
                 Expr::Objref(Objref::Named { kind, name: name.into() })
             }
         },
@@ -206,7 +234,9 @@ fn expr(b: &mut Bytes<'_>) -> Expr {
             len: b.pick(&[2, 4, 1]),
             sreg: b.register(),
         }),
-        25 => Expr::ExthdrReset(ExthdrReset { op: b.pick(&EXTHDR[..2]), kind: b.pick(&[2, 3, 8, 0]) }),
+        25 => {
+            Expr::ExthdrReset(ExthdrReset { op: b.pick(&EXTHDR[..2]), kind: b.pick(&[2, 3, 8, 0]) })
+        }
         26 => Expr::Numgen(Numgen {
             mode: b.pick(&[NumgenMode::Inc, NumgenMode::Random]),
             modulus: b.number(),
@@ -230,7 +260,13 @@ fn expr(b: &mut Bytes<'_>) -> Expr {
             dreg: b.register(),
         }),
         29 => Expr::Rt(Rt {
-            key: b.pick(&[RtKey::Classid, RtKey::Nexthop4, RtKey::Nexthop6, RtKey::TcpMss, RtKey::Xfrm]),
+            key: b.pick(&[
+                RtKey::Classid,
+                RtKey::Nexthop4,
+                RtKey::Nexthop6,
+                RtKey::TcpMss,
+                RtKey::Xfrm,
+            ]),
             dreg: b.register(),
         }),
         30 => Expr::Reject(Reject {
@@ -246,9 +282,10 @@ fn expr(b: &mut Bytes<'_>) -> Expr {
             exprs: if b.flag() { vec![Expr::Counter(Counter::default())] } else { vec![] },
         }),
         _ => match b.flag() {
-            true => {
-                Expr::Dup(Dup { addr: b.flag().then(|| b.register()), dev: b.flag().then(|| b.register()) })
-            }
+            true => Expr::Dup(Dup {
+                addr: b.flag().then(|| b.register()),
+                dev: b.flag().then(|| b.register()),
+            }),
             false => Expr::Fwd(Fwd {
                 dev: b.register(),
                 addr: b.flag().then(|| b.register()),

@@ -1,8 +1,9 @@
-//! The fuzzing targets for a few seconds each, on what [`seeds`] has and on what chance makes of it.
+//! The fuzzing targets for a few seconds each, on what [`seeds`] has and on what chance makes of
+//! it.
 //!
-//! `PENSTOCK_FUZZ_SECONDS` says how many seconds (default 1), `PENSTOCK_SEED` where chance begins; the seed of an input
-//! that fails is printed, and as `PENSTOCK_SEED` makes it the first one again. `PENSTOCK_FUZZ_CORPUS=DIR` writes the
-//! seeds into a directory per target, for cargo-fuzz.
+//! `PENSTOCK_FUZZ_SECONDS` says how many seconds (default 1), `PENSTOCK_SEED` where chance begins;
+//! the seed of an input that fails is printed, and as `PENSTOCK_SEED` makes it the first one again.
+//! `PENSTOCK_FUZZ_CORPUS=DIR` writes the seeds into a directory per target, for cargo-fuzz.
 
 #[allow(dead_code)]
 mod describe;
@@ -45,7 +46,8 @@ fn fuzz(target: &'static Target) {
         let directory = std::path::Path::new(&directory).join(name);
         std::fs::create_dir_all(&directory).expect("the directory can be made");
         for (i, seed) in seeds.iter().enumerate() {
-            std::fs::write(directory.join(format!("seed-{i}")), seed).expect("seeds can be written");
+            std::fs::write(directory.join(format!("seed-{i}")), seed)
+                .expect("seeds can be written");
         }
         return;
     }
@@ -100,8 +102,10 @@ fn fuzz(target: &'static Target) {
 #[test]
 fn the_documentation_has_all_targets() {
     let text = include_str!("../../docs/testing.md");
-    let rows: Vec<String> =
-        targets::ALL.iter().map(|t| format!("| `{}` | {} | {} |", t.name, t.bytes, t.holds)).collect();
+    let rows: Vec<String> = targets::ALL
+        .iter()
+        .map(|t| format!("| `{}` | {} | {} |", t.name, t.bytes, t.holds))
+        .collect();
     let there: Vec<&str> = text.lines().filter(|line| rows.iter().any(|row| row == line)).collect();
     assert_eq!(there, rows, "docs/testing.md is to have:\n{}", rows.join("\n"));
 }
@@ -116,7 +120,11 @@ fn seeds_are_accepted() {
         }
     }
     let all = seeds::all_rules().matches("\ttype filter hook").count();
-    assert!(all + 20 > seeds::rulesets().len(), "{all} chains of {} rulesets", seeds::rulesets().len());
+    assert!(
+        all + 20 > seeds::rulesets().len(),
+        "{all} chains of {} rulesets",
+        seeds::rulesets().len()
+    );
     for text in seeds::configs() {
         if let Err(e) = penstock_net::Network::from_batch("seed", &String::from_utf8_lossy(&text)) {
             panic!("{e}");
@@ -124,7 +132,8 @@ fn seeds_are_accepted() {
     }
     let mut rng = Rng::with_seed(1);
     let accepted = |n: &usize| {
-        language::load(&mutate::text(&mut Rng::with_seed(*n as u64), seeds::rulesets()), &net, 0).is_ok()
+        language::load(&mutate::text(&mut Rng::with_seed(*n as u64), seeds::rulesets()), &net, 0)
+            .is_ok()
     };
     let texts = (0..400).filter(accepted).count();
     println!(

@@ -3,8 +3,22 @@
 use fastrand::Rng;
 
 /// Numbers at which something ends.
-const NUMBERS: [&str; 14] =
-    ["0", "1", "2", "4", "31", "32", "33", "127", "128", "255", "256", "65535", "65536", "4294967295"];
+const NUMBERS: [&str; 14] = [
+    "0",
+    "1",
+    "2",
+    "4",
+    "31",
+    "32",
+    "33",
+    "127",
+    "128",
+    "255",
+    "256",
+    "65535",
+    "65536",
+    "4294967295",
+];
 /// What a text may need where it has something else.
 const MARKS: [&str; 16] =
     ["{", "}", ";", ",", ":", ".", "-", "/", "!=", "==", "<", "@", "\"", "\n", "*", "$x"];
@@ -34,9 +48,11 @@ fn tokens(text: &str) -> Vec<&str> {
 }
 
 /// What JSON may need where it has something else.
-const JSON: [&str; 12] = ["{", "}", "[", "]", ",", ":", "\"\"", "null", "true", "-1", "1.5", "{\"set\": []}"];
+const JSON: [&str; 12] =
+    ["{", "}", "[", "]", ",", ":", "\"\"", "null", "true", "-1", "1.5", "{\"set\": []}"];
 
-/// One of the JSON texts with some of its words or marks taken out, doubled, or replaced by those of others.
+/// One of the JSON texts with some of its words or marks taken out, doubled, or replaced by those
+/// of others.
 pub fn json(rng: &mut Rng, seeds: &[String]) -> String {
     let mut parts = tokens(&seeds[rng.usize(..seeds.len())]);
     for _ in 0..rng.usize(1..6) {
@@ -82,7 +98,8 @@ fn lines(rng: &mut Rng, seeds: &[String]) -> String {
             continue;
         }
         let line = others[rng.usize(..others.len())];
-        let places: Vec<usize> = (0..lines.len()).filter(|i| depth(lines[*i]) == depth(line)).collect();
+        let places: Vec<usize> =
+            (0..lines.len()).filter(|i| depth(lines[*i]) == depth(line)).collect();
         let Some(at) = places.get(rng.usize(..places.len().max(1))) else { continue };
         match rng.u8(..4) {
             0 => lines[*at] = line,
@@ -129,7 +146,8 @@ fn words(rng: &mut Rng, seeds: &[String], base: Option<&str>) -> String {
                     .filter(|i| tokens[*i].starts_with(|c: char| c.is_ascii_digit()))
                     .collect();
                 if !numbers.is_empty() {
-                    tokens[numbers[rng.usize(..numbers.len())]] = NUMBERS[rng.usize(..NUMBERS.len())];
+                    tokens[numbers[rng.usize(..numbers.len())]] =
+                        NUMBERS[rng.usize(..NUMBERS.len())];
                 }
             }
         }
@@ -151,7 +169,8 @@ pub fn json_bytes(rng: &mut Rng, seeds: &[Vec<u8>]) -> Vec<u8> {
 
 /// Some of the seeds as text: changes use no more.
 fn few(rng: &mut Rng, seeds: &[Vec<u8>]) -> Vec<String> {
-    let pick = |rng: &mut Rng| seeds.get(rng.usize(..seeds.len().max(1))).map_or(&[][..], |s| &s[..]);
+    let pick =
+        |rng: &mut Rng| seeds.get(rng.usize(..seeds.len().max(1))).map_or(&[][..], |s| &s[..]);
     (0..3).map(|_| String::from_utf8_lossy(pick(rng)).into_owned()).collect()
 }
 
@@ -199,7 +218,8 @@ pub fn bytes(rng: &mut Rng, seeds: &[Vec<u8>]) -> Vec<u8> {
 pub fn frames(rng: &mut Rng, seeds: &[Vec<u8>]) -> Vec<u8> {
     let mut out = vec![rng.u8(..)];
     for _ in 0..rng.usize(1..6) {
-        let mut frame = seeds.get(rng.usize(..seeds.len().max(1))).cloned().unwrap_or_else(|| vec![0; 4]);
+        let mut frame =
+            seeds.get(rng.usize(..seeds.len().max(1))).cloned().unwrap_or_else(|| vec![0; 4]);
         for _ in 0..rng.usize(..6) {
             change(rng, &mut frame);
         }

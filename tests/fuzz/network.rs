@@ -49,7 +49,8 @@ neigh add 2001:db8:2::2 lladdr 02:00:00:00:02:02 dev wan nud permanent
 /// The network of [`NET`].
 pub fn net() -> Arc<Network> {
     static NETWORK: OnceLock<Arc<Network>> = OnceLock::new();
-    let network = || Arc::new(Network::from_batch("net.ip", NET).expect("the network of the targets"));
+    let network =
+        || Arc::new(Network::from_batch("net.ip", NET).expect("the network of the targets"));
     NETWORK.get_or_init(network).clone()
 }
 

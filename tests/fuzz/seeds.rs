@@ -1,4 +1,5 @@
-//! What fuzzing starts from: the rulesets and packets of the filetests, captures made of them, network files.
+//! What fuzzing starts from: the rulesets and packets of the filetests, captures made of them,
+//! network files.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -9,7 +10,8 @@ use crate::format::{self, Kind, Test};
 use crate::language;
 use crate::network::{NET, net};
 
-/// The project's directory: this file is compiled in the test of a crate and in the fuzzing workspace.
+/// The project's directory: this file is compiled in the test of a crate and in the fuzzing
+/// workspace.
 fn project() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let up = here.ancestors().find(|a| a.join("filetests").is_dir());
@@ -20,7 +22,8 @@ fn tests() -> &'static [Test] {
     static TESTS: OnceLock<Vec<Test>> = OnceLock::new();
     TESTS.get_or_init(|| {
         let mut found = vec![];
-        for entry in std::fs::read_dir(project().join("filetests")).into_iter().flatten().flatten() {
+        for entry in std::fs::read_dir(project().join("filetests")).into_iter().flatten().flatten()
+        {
             if entry.path().extension().is_some_and(|e| e == "t")
                 && let Ok(file) = format::read(&entry.path())
             {
@@ -38,7 +41,9 @@ pub fn rulesets() -> &'static [String] {
     static TEXTS: OnceLock<Vec<String>> = OnceLock::new();
     TEXTS.get_or_init(|| {
         let mut texts: Vec<_> = tests().iter().map(Test::ruleset).collect();
-        texts.extend(read_all("ruleset").into_iter().map(|b| String::from_utf8_lossy(&b).into_owned()));
+        texts.extend(
+            read_all("ruleset").into_iter().map(|b| String::from_utf8_lossy(&b).into_owned()),
+        );
         texts
     })
 }
@@ -53,7 +58,8 @@ pub fn json() -> &'static [String] {
     })
 }
 
-/// All rules of the filetests, each test's in a table of its own, without verdicts: every packet meets all of them.
+/// All rules of the filetests, each test's in a table of its own, without verdicts: every packet
+/// meets all of them.
 pub fn all_rules() -> String {
     let mut all = String::new();
     for (i, test) in tests().iter().enumerate() {
@@ -120,7 +126,9 @@ pub fn captures() -> Vec<Vec<u8>> {
     for big in [false, true] {
         files.push(pcapng(big));
     }
-    for entry in std::fs::read_dir(project().join("examples/router")).into_iter().flatten().flatten() {
+    for entry in
+        std::fs::read_dir(project().join("examples/router")).into_iter().flatten().flatten()
+    {
         if let Ok(bytes) = std::fs::read(entry.path())
             && entry.path().to_string_lossy().contains("pcap")
         {
@@ -143,7 +151,8 @@ fn pcapng(big: bool) -> Vec<u8> {
     let interface = [&half(1)[..], &half(0), &word(0), &resolution].concat();
     let enhanced = [&word(0)[..], &word(5), &word(6), &word(60), &word(60), &[7; 60]].concat();
     let simple = [&word(60)[..], &[8; 60]].concat();
-    [block(0x0a0d_0d0a, section), block(1, interface), block(6, enhanced), block(3, simple)].concat()
+    [block(0x0a0d_0d0a, section), block(1, interface), block(6, enhanced), block(3, simple)]
+        .concat()
 }
 
 /// Lines for `ip -batch`.

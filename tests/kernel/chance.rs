@@ -1,5 +1,6 @@
-//! Ports that NAT draws at random differ from run to run: they get names by the order in which they appear, the same name
-//! everywhere, so that everything else about a translated flow is compared, its checksums too.
+//! Ports that NAT draws at random differ from run to run: they get names by the order in which they
+//! appear, the same name everywhere, so that everything else about a translated flow is compared,
+//! its checksums too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -21,7 +22,8 @@ impl Ports {
     /// `None` if nothing is translated.
     pub fn of(scenario: &Scenario) -> Option<Ports> {
         let rules = &scenario.rules;
-        if !["snat", "dnat", "masquerade", "redirect", "type nat"].iter().any(|w| rules.contains(w)) {
+        if !["snat", "dnat", "masquerade", "redirect", "type nat"].iter().any(|w| rules.contains(w))
+        {
             return None;
         }
         let mut known = BTreeSet::new();
@@ -42,7 +44,9 @@ impl Ports {
                     [Some(port)] => {
                         known.insert(port);
                     }
-                    [Some(first), Some(last)] if first < last && chooses => ranges.push(first..=last),
+                    [Some(first), Some(last)] if first < last && chooses => {
+                        ranges.push(first..=last)
+                    }
                     [Some(first), Some(last)] => known.extend([first, last]),
                     _ => {}
                 }
@@ -103,7 +107,8 @@ fn word(b: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([b[at], b[at + 1]])
 }
 
-/// Replaces ports and ICMP identifiers, also those of a packet in an ICMP error, by what `f` makes of them.
+/// Replaces ports and ICMP identifiers, also those of a packet in an ICMP error, by what `f` makes
+/// of them.
 fn visit(frame: &mut [u8], link: usize, f: &mut impl FnMut(u16) -> u16) {
     let mut at = link;
     if link > 0 {
@@ -123,7 +128,8 @@ struct Change {
     old: u16,
 }
 
-/// Sets a word, and corrects a checksum by the difference (RFC 1624). Gives what else was changed by that.
+/// Sets a word, and corrects a checksum by the difference (RFC 1624). Gives what else was changed
+/// by that.
 fn set(b: &mut [u8], at: usize, new: u16, check: Option<usize>) -> Vec<Change> {
     let old = word(b, at);
     if old == new {
@@ -168,7 +174,8 @@ fn packet(b: &mut [u8], at: usize, outer: bool, f: &mut impl FnMut(u16) -> u16) 
             changes
         }
         132 => {
-            let right = b.len() >= transport + 12 && b[transport + 8..transport + 12] == crc(&b[transport..]);
+            let right = b.len() >= transport + 12
+                && b[transport + 8..transport + 12] == crc(&b[transport..]);
             let (source, destination) = (f(word(b, transport)), f(word(b, transport + 2)));
             let mut changes = set(b, transport, source, None);
             changes.extend(set(b, transport + 2, destination, None));
@@ -185,8 +192,11 @@ fn packet(b: &mut [u8], at: usize, outer: bool, f: &mut impl FnMut(u16) -> u16) 
             } else {
                 matches!(b[transport], 128 | 129)
             };
-            let error =
-                if protocol == 1 { matches!(b[transport], 3 | 5 | 11 | 12) } else { b[transport] < 128 };
+            let error = if protocol == 1 {
+                matches!(b[transport], 3 | 5 | 11 | 12)
+            } else {
+                b[transport] < 128
+            };
             if echo {
                 let id = f(word(b, transport + 4));
                 return set(b, transport + 4, id, Some(check));

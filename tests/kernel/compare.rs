@@ -6,9 +6,15 @@ use crate::chance::{Names, Ports};
 use crate::frame::checksum;
 use crate::scenario::{Outcome, Scenario};
 
-/// `None` if they agree, else the differences, the kernel's side first. Of the listings only what was counted is compared,
-/// or with `listings` all: what nft prints is a matter of its version. Ports that NAT drew go by names.
-pub fn differences(scenario: &Scenario, kernel: &Outcome, ours: &Outcome, listings: bool) -> Option<String> {
+/// `None` if they agree, else the differences, the kernel's side first. Of the listings only what
+/// was counted is compared, or with `listings` all: what nft prints is a matter of its version.
+/// Ports that NAT drew go by names.
+pub fn differences(
+    scenario: &Scenario,
+    kernel: &Outcome,
+    ours: &Outcome,
+    listings: bool,
+) -> Option<String> {
     let ports = Ports::of(scenario);
     let (kernel, ours) = match &ports {
         Some(ports) => (&named(kernel, ports), &named(ours, ports)),
@@ -24,7 +30,8 @@ pub fn differences(scenario: &Scenario, kernel: &Outcome, ours: &Outcome, listin
     devices.dedup();
     let none = vec![];
     for device in devices {
-        let (k, o) = (kernel.sent.get(device).unwrap_or(&none), ours.sent.get(device).unwrap_or(&none));
+        let (k, o) =
+            (kernel.sent.get(device).unwrap_or(&none), ours.sent.get(device).unwrap_or(&none));
         frames(&mut out, device, k, o, 14);
     }
     frames(&mut out, "delivered to the host", &kernel.delivered, &ours.delivered, 0);
@@ -44,13 +51,15 @@ pub fn differences(scenario: &Scenario, kernel: &Outcome, ours: &Outcome, listin
             let _ = writeln!(out, "  nft:      {}\n  penstock: {}", k.trim(), o.trim());
         }
         if k.lines().count() != o.lines().count() {
-            let _ = writeln!(out, "  listings differ in length:\n--- kernel\n{k}--- penstock\n{o}---");
+            let _ =
+                writeln!(out, "  listings differ in length:\n--- kernel\n{k}--- penstock\n{o}---");
         }
     }
     if out.is_empty() { None } else { Some(out) }
 }
 
-/// Tells connections that one side has and the other has not. Their life time is left out: it depends on the clock.
+/// Tells connections that one side has and the other has not. Their life time is left out: it
+/// depends on the clock.
 fn connections(out: &mut String, kernel: &[String], ours: &[String]) {
     let plain = |lines: &[String]| {
         let mut lines: Vec<_> = lines.iter().map(|l| without_time(l)).collect();
@@ -85,22 +94,24 @@ fn without_time(line: &str) -> String {
     words.join(" ")
 }
 
-/// An outcome of a flowtable: frames ordered by flow, those of each in their order, and connections without their state, which
-/// is not tracked while packets pass by the rules.
+/// An outcome of a flowtable: frames ordered by flow, those of each in their order, and connections
+/// without their state, which is not tracked while packets pass by the rules.
 fn by_flow(outcome: &Outcome) -> Outcome {
     let mut outcome = outcome.clone();
     for frames in outcome.sent.values_mut() {
         frames.sort_by_key(|frame| flow_of(frame));
     }
     for line in outcome.connections.iter_mut().flatten() {
-        let is_state =
-            |word: &str| word.starts_with('[') || word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+        let is_state = |word: &str| {
+            word.starts_with('[') || word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
+        };
         *line = line.split_whitespace().filter(|w| !is_state(w)).collect::<Vec<_>>().join(" ");
     }
     outcome
 }
 
-/// Addresses and ports of a frame; of a fragment, or of anything else than TCP and UDP, the addresses.
+/// Addresses and ports of a frame; of a fragment, or of anything else than TCP and UDP, the
+/// addresses.
 fn flow_of(frame: &[u8]) -> Vec<u8> {
     let bytes = |range: std::ops::Range<usize>| frame.get(range).unwrap_or_default().to_vec();
     let (addresses, next, ports) = match frame.get(12..14) {
@@ -136,7 +147,10 @@ fn named(outcome: &Outcome, ports: &Ports) -> Outcome {
 fn frames(out: &mut String, place: &str, kernel: &[Vec<u8>], ours: &[Vec<u8>], link: usize) {
     let plain = |frames: &[Vec<u8>]| -> Vec<_> {
         let mut ids = Vec::new();
-        frames.iter().map(|f| without_fragment_id(without_chance(f, link), link, &mut ids)).collect()
+        frames
+            .iter()
+            .map(|f| without_fragment_id(without_chance(f, link), link, &mut ids))
+            .collect()
     };
     let (k, o) = (plain(kernel), plain(ours));
     if k == o {
@@ -151,15 +165,17 @@ fn frames(out: &mut String, place: &str, kernel: &[Vec<u8>], ours: &[Vec<u8>], l
     }
 }
 
-/// A packet that was put together on the way gets another identification when it is cut again, by chance: all go by the
-/// order of their appearance.
+/// A packet that was put together on the way gets another identification when it is cut again, by
+/// chance: all go by the order of their appearance.
 fn without_fragment_id(mut frame: Vec<u8>, link: usize, ids: &mut Vec<[u8; 4]>) -> Vec<u8> {
     let Some(ip) = frame.get_mut(link..) else { return frame };
     if ip.len() < 40 || ip[0] >> 4 != 6 {
         return frame;
     }
     let (mut next, mut at) = (ip[6], 40);
-    while let (0 | 43 | 60, Some(&[following, units])) = (next, ip.get(at..).and_then(|h| h.first_chunk())) {
+    while let (0 | 43 | 60, Some(&[following, units])) =
+        (next, ip.get(at..).and_then(|h| h.first_chunk()))
+    {
         (next, at) = (following, at + 8 + usize::from(units) * 8);
     }
     if let (44, Some(id)) = (next, ip.get_mut(at + 4..at + 8)) {
@@ -181,7 +197,8 @@ pub fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// The identification of an ICMP error that the host makes itself is a hash with a secret: nobody can know it.
+/// The identification of an ICMP error that the host makes itself is a hash with a secret: nobody
+/// can know it.
 pub fn without_chance(frame: &[u8], link: usize) -> Vec<u8> {
     let mut frame = frame.to_vec();
     if frame.len() < link || link != 0 && frame_type(&frame[..link]) != 0x0800 {
@@ -189,7 +206,8 @@ pub fn without_chance(frame: &[u8], link: usize) -> Vec<u8> {
     }
     let ip = &mut frame[link..];
     let header = ip.first().map_or(0, |b| usize::from(b & 15) * 4);
-    let icmp_error = header >= 20 && ip.len() > header && ip[9] == 1 && matches!(ip[header], 3 | 5 | 11 | 12);
+    let icmp_error =
+        header >= 20 && ip.len() > header && ip[9] == 1 && matches!(ip[header], 3 | 5 | 11 | 12);
     if icmp_error {
         ip[4..6].fill(0);
         ip[10..12].fill(0);
@@ -222,6 +240,7 @@ fn stable(listing: &str) -> String {
 /// All counts of a listing, in order.
 fn counts(listing: &str) -> Vec<&str> {
     let words: Vec<_> = listing.split_whitespace().collect();
-    let numbers = words.windows(2).filter(|w| matches!(w[0], "packets" | "bytes" | "used")).map(|w| w[1]);
+    let numbers =
+        words.windows(2).filter(|w| matches!(w[0], "packets" | "bytes" | "used")).map(|w| w[1]);
     numbers.filter(|w| w.bytes().all(|b| b.is_ascii_digit())).collect()
 }

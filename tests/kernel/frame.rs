@@ -1,7 +1,8 @@
 //! Frames by layers: `lan().ip4("198.18.0.10", "198.19.0.2").ttl(3).udp(1000, 53).data(b"hello")`.
 //!
-//! Written without the program's own header code, so that a mistake there cannot hide in both. Lengths, protocol numbers
-//! and checksums are filled in at the end; what is patched stays as patched.
+//! Written without the program's own header code, so that a mistake there cannot hide in both.
+//! Lengths, protocol numbers and checksums are filled in at the end; what is patched stays as
+//! patched.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -127,7 +128,8 @@ impl Frame {
     /// ARP for IPv4 over Ethernet.
     pub fn arp(self, operation: u16, sha: Mac, spa: &str, tha: Mac, tpa: &str) -> Frame {
         let header =
-            [&[0, 1, 8, 0, 6, 4][..], &operation.to_be_bytes(), &sha, &v4(spa), &tha, &v4(tpa)].concat();
+            [&[0, 1, 8, 0, 6, 4][..], &operation.to_be_bytes(), &sha, &v4(spa), &tha, &v4(tpa)]
+                .concat();
         self.with(Layer::Arp, &header)
     }
 
@@ -138,7 +140,8 @@ impl Frame {
 
     /// As [`Frame::ip4`].
     pub fn ip4_bytes(self, source: [u8; 4], destination: [u8; 4]) -> Frame {
-        let header = [&[0x45, 0, 0, 0, 0, 1, 0, 0, 64, 0, 0, 0][..], &source, &destination].concat();
+        let header =
+            [&[0x45, 0, 0, 0, 0, 1, 0, 0, 64, 0, 0, 0][..], &source, &destination].concat();
         self.with(Layer::Ip4, &header)
     }
 
@@ -216,8 +219,8 @@ impl Frame {
         self
     }
 
-    /// IPv6 extension header in the common format (hop-by-hop 0, routing 43, destination 60, mobility 135); the
-    /// body is padded to a multiple of eight bytes with PadN.
+    /// IPv6 extension header in the common format (hop-by-hop 0, routing 43, destination 60,
+    /// mobility 135); the body is padded to a multiple of eight bytes with PadN.
     pub fn extension(self, protocol: u8, body: &[u8]) -> Frame {
         let mut header = vec![0, 0];
         header.extend(body);
@@ -237,12 +240,16 @@ impl Frame {
     /// IPv6 fragment header: offset in units of 8 bytes.
     pub fn fragment6(self, offset: u16, more: bool, id: u32) -> Frame {
         let field = (offset << 3) | u16::from(more);
-        self.with(Layer::Extension(44), &[&[0, 0][..], &field.to_be_bytes(), &id.to_be_bytes()].concat())
+        self.with(
+            Layer::Extension(44),
+            &[&[0, 0][..], &field.to_be_bytes(), &id.to_be_bytes()].concat(),
+        )
     }
 
     /// Authentication header with a 12-byte ICV.
     pub fn ah(self, spi: u32, sequence: u32) -> Frame {
-        let header = [&[0, 4, 0, 0][..], &spi.to_be_bytes(), &sequence.to_be_bytes(), &[0xaa; 12]].concat();
+        let header =
+            [&[0, 4, 0, 0][..], &spi.to_be_bytes(), &sequence.to_be_bytes(), &[0xaa; 12]].concat();
         self.with(Layer::Extension(51), &header)
     }
 
@@ -279,7 +286,10 @@ impl Frame {
 
     /// UDP-Lite, checksum over everything.
     pub fn udplite(self, sport: u16, dport: u16) -> Frame {
-        self.with(Layer::UdpLite, &[&sport.to_be_bytes()[..], &dport.to_be_bytes(), &[0; 4]].concat())
+        self.with(
+            Layer::UdpLite,
+            &[&sport.to_be_bytes()[..], &dport.to_be_bytes(), &[0; 4]].concat(),
+        )
     }
 
     /// ICMP with the four bytes after the checksum.
@@ -401,7 +411,9 @@ fn protocol(next: Layer) -> u8 {
 }
 
 fn sum(start: u32, bytes: &[u8]) -> u32 {
-    bytes.chunks(2).fold(start, |s, c| s + (u32::from(c[0]) << 8) + u32::from(*c.get(1).unwrap_or(&0)))
+    bytes
+        .chunks(2)
+        .fold(start, |s, c| s + (u32::from(c[0]) << 8) + u32::from(*c.get(1).unwrap_or(&0)))
 }
 
 /// The Internet checksum (RFC 1071).

@@ -1,4 +1,5 @@
-//! The same scenarios once more, through `penstock up` on real devices: what comes out must be what `penstock run` says.
+//! The same scenarios once more, through `penstock up` on real devices: what comes out must be what
+//! `penstock run` says.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,8 +11,15 @@ use crate::scenario::{Outcome, Scenario, devices, pause, without_delivery};
 
 /// Why a scenario is not for live devices, if it is not.
 pub fn unfit(scenario: &Scenario) -> Option<&'static str> {
-    let kinds =
-        ["type bridge", "type vlan", "type ipip", "type sit", "type ip6tnl", "type gre", "type dummy"];
+    let kinds = [
+        "type bridge",
+        "type vlan",
+        "type ipip",
+        "type sit",
+        "type ip6tnl",
+        "type gre",
+        "type dummy",
+    ];
     if kinds.iter().any(|kind| scenario.net.contains(kind)) {
         return Some("devices that are no ports");
     }
@@ -22,11 +30,13 @@ pub fn unfit(scenario: &Scenario) -> Option<&'static str> {
         return Some("traffic control");
     }
     // A host with a stack of its own gets what is for any group.
-    let group = |(_, frame): &(String, Vec<u8>)| frame.get(30).is_some_and(|b| (224..240).contains(b));
+    let group =
+        |(_, frame): &(String, Vec<u8>)| frame.get(30).is_some_and(|b| (224..240).contains(b));
     if scenario.frames.iter().any(group) {
         return Some("groups");
     }
-    // Sockets do not see frames whose tag is cut off, or has not even a type behind it (`skb_vlan_untag()`).
+    // Sockets do not see frames whose tag is cut off, or has not even a type behind it
+    // (`skb_vlan_untag()`).
     let cut_tag = |(_, frame): &(String, Vec<u8>)| {
         matches!(frame.get(12..14), Some([0x81, 0] | [0x88, 0xa8])) && frame.len() < 20
     };
@@ -41,7 +51,8 @@ pub fn unfit(scenario: &Scenario) -> Option<&'static str> {
     if scenario.rules.lines().any(|line| line.contains("@nh,") && line.contains(" set ")) {
         return Some("headers whose checksum rules make wrong");
     }
-    // A device of the host's is a TAP by then; what the harness sends on it it would send on the wire.
+    // A device of the host's is a TAP by then; what the harness sends on it it would send on the
+    // wire.
     let raw = |(source, _): &(String, Vec<u8>)| source.starts_with("host");
     scenario.frames.iter().any(raw).then_some("frames of the host")
 }
@@ -59,13 +70,16 @@ impl Drop for Up {
 
 /// Runs the program in the present namespace; what it prints.
 fn penstock(args: &[&str]) -> Result<String, String> {
-    let output = Command::new(env!("CARGO_BIN_EXE_penstock")).args(args).stdin(Stdio::null()).output();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_penstock")).args(args).stdin(Stdio::null()).output();
     let output = output.map_err(|e| e.to_string())?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => {
-            Err(format!("penstock {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
-        }
+        false => Err(format!(
+            "penstock {}: {}",
+            args.join(" "),
+            String::from_utf8_lossy(&output.stderr).trim()
+        )),
     }
 }
 
@@ -74,18 +88,23 @@ fn start(scenario: &Scenario, directory: &Path) -> Result<Up, String> {
     let e = |e: std::io::Error| e.to_string();
     let log = directory.join("live.log");
     let mut command = Command::new(env!("CARGO_BIN_EXE_penstock"));
-    let setting = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.into());
+    let setting =
+        |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.into());
     command.arg("up").args(devices(&scenario.net));
     command.args(["--driver", &setting("PENSTOCK_LIVE_DRIVER", "packet")]);
     command.args(["--workers", &setting("PENSTOCK_LIVE_WORKERS", "1"), "--sysctl"]);
     command.args(crate::penstock::UNLIMITED);
     command.args(scenario.sysctls.iter().map(|(name, value)| format!("{name}={value}")));
-    let child = command.stdin(Stdio::null()).stderr(File::create(&log).map_err(e)?).spawn().map_err(e)?;
+    let child =
+        command.stdin(Stdio::null()).stderr(File::create(&log).map_err(e)?).spawn().map_err(e)?;
     let up = Up(child);
     let deadline = Instant::now() + Duration::from_secs(10);
     while let Err(message) = penstock(&["show"]) {
         if Instant::now() > deadline {
-            return Err(format!("{message}\n{}", std::fs::read_to_string(&log).unwrap_or_default()));
+            return Err(format!(
+                "{message}\n{}",
+                std::fs::read_to_string(&log).unwrap_or_default()
+            ));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -112,7 +131,8 @@ fn wait_for(frames: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Sends a scenario's frames through a dataplane on devices. More time is given only until `expected` is there.
+/// Sends a scenario's frames through a dataplane on devices. More time is given only until
+/// `expected` is there.
 pub fn run(scenario: &Scenario, directory: &Path, expected: &Outcome) -> Result<Outcome, String> {
     let e = |e: std::io::Error| e.to_string();
     let mut router = Router::new(&scenario.net).map_err(|e| match e {
@@ -131,7 +151,8 @@ pub fn run(scenario: &Scenario, directory: &Path, expected: &Outcome) -> Result<
             std::thread::sleep(time);
             continue;
         }
-        // Devices are looked at in turns: what comes by another one must find the frames before it done.
+        // Devices are looked at in turns: what comes by another one must find the frames before it
+        // done.
         if last.is_some_and(|last| last != source) {
             wait_for(sent)?;
         }
@@ -144,7 +165,10 @@ pub fn run(scenario: &Scenario, directory: &Path, expected: &Outcome) -> Result<
     loop {
         router.collect(&mut outcome).map_err(e)?;
         let complete = outcome.delivered.len() >= expected.delivered.len()
-            && expected.sent.iter().all(|(d, f)| outcome.sent.get(d).map_or(0, Vec::len) >= f.len());
+            && expected
+                .sent
+                .iter()
+                .all(|(d, f)| outcome.sent.get(d).map_or(0, Vec::len) >= f.len());
         if complete || Instant::now() > deadline {
             break;
         }

@@ -1,15 +1,19 @@
-//! The same scenario in the kernel and in `penstock run`: every frame on every device and every counter must agree.
+//! The same scenario in the kernel and in `penstock run`: every frame on every device and every
+//! counter must agree.
 //!
-//! A scenario is a router (`net.ip`), a ruleset (`rules.nft`) and frames. The kernel's side runs in network namespaces that
-//! nobody else sees; without the rights for those, everything here is skipped, and says so.
+//! A scenario is a router (`net.ip`), a ruleset (`rules.nft`) and frames. The kernel's side runs in
+//! network namespaces that nobody else sees; without the rights for those, everything here is
+//! skipped, and says so.
 //!
-//! Arguments: words that a scenario's name must contain, or a scenario's directory, whose listings are then printed.
-//! Environment: `PENSTOCK_RANDOM` (how many random scenarios of each kind, default
-//! 100), `PENSTOCK_SEED` (of the first of them), `PENSTOCK_KERNEL=twice` compares the kernel with itself instead, which
-//! shows whether a scenario is fit for comparison; `PENSTOCK_KERNEL=bare` leaves the rules out, which shows whether a
-//! difference is one of rules; `PENSTOCK_KERNEL=listing` compares the listings word for word too. A sample of the scenarios
-//! is sent through `penstock up` on live devices, too: `PENSTOCK_LIVE` says how many (default 20), `PENSTOCK_LIVE_DRIVER` and
-//! `PENSTOCK_LIVE_WORKERS` how they are driven (default: packet sockets, one worker).
+//! Arguments: words that a scenario's name must contain, or a scenario's directory, whose listings
+//! are then printed. Environment: `PENSTOCK_RANDOM` (how many random scenarios of each kind,
+//! default 100), `PENSTOCK_SEED` (of the first of them), `PENSTOCK_KERNEL=twice` compares the
+//! kernel with itself instead, which shows whether a scenario is fit for comparison;
+//! `PENSTOCK_KERNEL=bare` leaves the rules out, which shows whether a difference is one of rules;
+//! `PENSTOCK_KERNEL=listing` compares the listings word for word too. A sample of the scenarios is
+//! sent through `penstock up` on live devices, too: `PENSTOCK_LIVE` says how many (default 20),
+//! `PENSTOCK_LIVE_DRIVER` and `PENSTOCK_LIVE_WORKERS` how they are driven (default: packet sockets,
+//! one worker).
 
 mod chance;
 mod compare;
@@ -90,7 +94,10 @@ fn main() -> ExitCode {
             }
             Verdict::Differ(text) => {
                 failed += 1;
-                println!("DIFFERENT {name}\n{}", text.lines().take(70).collect::<Vec<_>>().join("\n"));
+                println!(
+                    "DIFFERENT {name}\n{}",
+                    text.lines().take(70).collect::<Vec<_>>().join("\n")
+                );
             }
         }
     }
@@ -166,15 +173,19 @@ fn compare_all(scenarios: Vec<Scenario>) -> BTreeMap<String, Verdict> {
         by_net.entry(scenario.net.clone()).or_default().push(scenario);
     }
     // Large groups are split: each thread then has a router of its own.
-    let work: Vec<(String, Vec<Scenario>)> =
-        by_net.iter().flat_map(|(net, group)| group.chunks(100).map(|c| (net.clone(), c.to_vec()))).collect();
+    let work: Vec<(String, Vec<Scenario>)> = by_net
+        .iter()
+        .flat_map(|(net, group)| group.chunks(100).map(|c| (net.clone(), c.to_vec())))
+        .collect();
     let work = Mutex::new(work);
     let results = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from).min(4) {
             scope.spawn(|| {
                 loop {
-                    let Some((net, scenarios)) = work.lock().expect("no panics").pop() else { break };
+                    let Some((net, scenarios)) = work.lock().expect("no panics").pop() else {
+                        break;
+                    };
                     let mut router = Router::new(&net);
                     for scenario in scenarios {
                         let verdict = match &mut router {
@@ -201,7 +212,9 @@ fn directory(scenario: &Scenario) -> PathBuf {
 fn compare(router: &mut Router, scenario: &Scenario) -> Verdict {
     let (refused, text) = match difference(router, scenario) {
         // What chance made need not be a ruleset.
-        Some((true, text)) if scenario.name.starts_with("random") && text.starts_with("both refuse") => {
+        Some((true, text))
+            if scenario.name.starts_with("random") && text.starts_with("both refuse") =>
+        {
             return Verdict::Skipped("both refuse the rules".into());
         }
         Some((true, text)) if text.contains("cannot run:") => {
@@ -228,8 +241,11 @@ fn compare(router: &mut Router, scenario: &Scenario) -> Verdict {
     small.name += "_small";
     match difference(router, &small) {
         Some((false, text)) => {
-            let frames: String =
-                small.frames.iter().map(|(s, b)| format!("    {s}: {}\n", compare::hex(b))).collect();
+            let frames: String = small
+                .frames
+                .iter()
+                .map(|(s, b)| format!("    {s}: {}\n", compare::hex(b)))
+                .collect();
             let see = format!("  see {}\n", directory(&small).display());
             Verdict::Differ(format!("{text}  made smaller:\n{}{frames}{see}", small.rules))
         }
@@ -252,8 +268,7 @@ fn difference(router: &mut Router, scenario: &Scenario) -> Option<(bool, String)
         (Err(e), Ok(_)) => Some((true, format!("the kernel refuses: {e}"))),
         (Err(e), Err(o)) => Some((true, format!("both refuse.\nkernel: {e}penstock: {o}"))),
         (Ok(_), Err(e)) => Some((true, e)),
-        (Ok(kernel), Ok(ours)) => {
-            compare::differences(scenario, &kernel, &ours, mode("listing")).map(|text| (false, text))
-        }
+        (Ok(kernel), Ok(ours)) => compare::differences(scenario, &kernel, &ours, mode("listing"))
+            .map(|text| (false, text)),
     }
 }

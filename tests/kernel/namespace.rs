@@ -1,4 +1,5 @@
-//! Network namespaces without names: they live as long as somebody holds them, so nothing is left behind however a test ends.
+//! Network namespaces without names: they live as long as somebody holds them, so nothing is left
+//! behind however a test ends.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +12,8 @@ impl Namespace {
     /// A new, empty one. The calling thread stays where it is.
     pub fn new() -> io::Result<Namespace> {
         std::thread::spawn(|| {
-            // SAFETY: unshare of the network namespace concerns the calling thread only and takes no pointer.
+            // SAFETY: unshare of the network namespace concerns the calling thread only and takes
+            // no pointer.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
                 return Err(io::Error::last_os_error());
             }

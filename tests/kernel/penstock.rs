@@ -16,8 +16,8 @@ pub const UNLIMITED: [&str; 5] = [
     "net.ipv6.icmp.ratelimit=0",
 ];
 
-/// Runs a scenario in `directory`, which is left as it was used: by the interpreter, and by machine code, which must do
-/// the same.
+/// Runs a scenario in `directory`, which is left as it was used: by the interpreter, and by machine
+/// code, which must do the same.
 pub fn run(scenario: &Scenario, directory: &Path) -> Result<Outcome, String> {
     let reads = scenario.write(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     let interpreted = run_with(scenario, directory, &reads, "interpreter")?;
@@ -60,10 +60,16 @@ fn run_with(
         .output()
         .map_err(e)?;
     if !output.status.success() {
-        return Err(format!("penstock run, {}:\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
+        return Err(format!(
+            "penstock run, {}:\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        ));
     }
-    let mut outcome =
-        Outcome { listing: without_delivery(&String::from_utf8_lossy(&output.stdout)), ..Outcome::default() };
+    let mut outcome = Outcome {
+        listing: without_delivery(&String::from_utf8_lossy(&output.stdout)),
+        ..Outcome::default()
+    };
     if scenario.tracks() {
         let text = std::fs::read_to_string(&connections).map_err(e)?;
         outcome.connections = Some(text.lines().map(str::to_owned).collect());

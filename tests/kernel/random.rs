@@ -21,11 +21,20 @@ pub fn scenario(seed: u64) -> Scenario {
     let mut rng = Rng::with_seed(seed);
     let kind = if rng.u8(..3) == 0 { Kind::Forwarding } else { Kind::Devices };
     let limits = kind == Kind::Devices && rng.u8(..3) == 0;
-    let mut g =
-        Generator { limits, rng, kind, sets: String::new(), set_count: 0, subchains: vec![], number: 0 };
+    let mut g = Generator {
+        limits,
+        rng,
+        kind,
+        sets: String::new(),
+        set_count: 0,
+        subchains: vec![],
+        number: 0,
+    };
     let rules = g.ruleset();
-    let name = format!("random_{}_{seed}", if kind == Kind::Devices { "devices" } else { "forwarding" });
-    let net = if kind == Kind::Forwarding && g.one_in(2) { net_with_rules() } else { NET.to_owned() };
+    let name =
+        format!("random_{}_{seed}", if kind == Kind::Devices { "devices" } else { "forwarding" });
+    let net =
+        if kind == Kind::Forwarding && g.one_in(2) { net_with_rules() } else { NET.to_owned() };
     let mut s = Scenario::new(&name, &net, &rules);
     let count = g.rng.usize(20..60);
     for _ in 0..count {
@@ -100,10 +109,19 @@ struct Field {
 impl Field {
     /// Whether its type has a name: nft 1.0.6 cannot list concatenations and maps of others.
     fn has_type(&self) -> bool {
-        let address =
-            matches!(self.values, Values::Near4 | Values::Far4 | Values::Near6 | Values::Far6 | Values::Mac);
-        let named =
-            ["th sport", "th dport", "meta mark", "meta l4proto", "ip protocol", "icmp type", "icmpv6 type"];
+        let address = matches!(
+            self.values,
+            Values::Near4 | Values::Far4 | Values::Near6 | Values::Far6 | Values::Mac
+        );
+        let named = [
+            "th sport",
+            "th dport",
+            "meta mark",
+            "meta l4proto",
+            "ip protocol",
+            "icmp type",
+            "icmpv6 type",
+        ];
         let port = self.text.ends_with(" sport") || self.text.ends_with(" dport");
         address || port || named.contains(&self.text)
     }
@@ -157,7 +175,12 @@ const FIELDS: &[Field] = &[
     field("meta length", L3::Any, L4::Any, Values::Of(&[20, 28, 40, 48, 60, 100, 500])),
     field("meta l4proto", L3::Any, L4::Any, Values::Of(&[1, 6, 17, 58, 132])),
     field("meta mark", L3::Any, L4::Any, Values::Of(&[0, 1, 2, 3])),
-    field("meta pkttype", L3::Any, L4::Any, Values::Words(&["host", "broadcast", "multicast", "other"])),
+    field(
+        "meta pkttype",
+        L3::Any,
+        L4::Any,
+        Values::Words(&["host", "broadcast", "multicast", "other"]),
+    ),
     field("ether saddr", L3::Any, L4::Any, Values::Mac),
     field("ether daddr", L3::Any, L4::Any, Values::Mac),
     field("arp operation", L3::Arp, L4::Any, Values::Of(&[1, 2])),
@@ -258,8 +281,8 @@ impl Generator {
         (0..self.rng.u32(count)).map(|_| format!("\t\t{}\n", self.rule(family, hook))).collect()
     }
 
-    /// nft puts some matches that others imply at the head of the rule and some before them, depending on its version:
-    /// what is said at first is implied no more.
+    /// nft puts some matches that others imply at the head of the rule and some before them,
+    /// depending on its version: what is said at first is implied no more.
     fn rule(&mut self, family: &str, hook: &str) -> String {
         let (l3, rule) = self.body(family, hook);
         let mut head = vec![];
@@ -302,7 +325,8 @@ impl Generator {
             parts.push(self.special(family, hook, l3, l4));
         }
         if l3 != L3::Arp && self.one_in(8) {
-            let (a, b) = (self.choose(hook, l3, l4, &mut used), self.choose(hook, l3, l4, &mut used));
+            let (a, b) =
+                (self.choose(hook, l3, l4, &mut used), self.choose(hook, l3, l4, &mut used));
             if let (Some(a), Some(b)) = (a, b)
                 && a.has_type()
                 && b.has_type()
@@ -337,15 +361,22 @@ impl Generator {
     }
 
     /// A field that goes with the layers, each at most once in a rule.
-    fn choose(&mut self, hook: &str, l3: L3, l4: L4, used: &mut Vec<usize>) -> Option<&'static Field> {
+    fn choose(
+        &mut self,
+        hook: &str,
+        l3: L3,
+        l4: L4,
+        used: &mut Vec<usize>,
+    ) -> Option<&'static Field> {
         for _ in 0..20 {
             let i = self.rng.usize(..FIELDS.len());
             let f = &FIELDS[i];
             let fits3 = f.l3 == L3::Any && l3 != L3::Arp || f.l3 == l3;
             let fits4 = f.l4 == L4::Any || f.l4 == l4;
-            // Where the rule fixes the layer already, naming it again in other words is an error of nft.
-            // The identification of what the host sends itself is a matter of chance.
-            let chance = f.text == "ip id" && !matches!(hook, "ingress" | "prerouting" | "input" | "forward");
+            // Where the rule fixes the layer already, naming it again in other words is an error of
+            // nft. The identification of what the host sends itself is a matter of chance.
+            let chance = f.text == "ip id"
+                && !matches!(hook, "ingress" | "prerouting" | "input" | "forward");
             let again = (l4 != L4::Any
                 && matches!(
                     f.text,
@@ -405,7 +436,8 @@ impl Generator {
     fn matching(&mut self, f: &Field) -> String {
         let numeric = matches!(f.values, Values::Of(_) | Values::Bits(_));
         let raw = f.text.starts_with('@');
-        let address = matches!(f.values, Values::Near4 | Values::Far4 | Values::Near6 | Values::Far6);
+        let address =
+            matches!(f.values, Values::Near4 | Values::Far4 | Values::Near6 | Values::Far6);
         let v = self.value(f.values);
         match self.rng.u8(..10) {
             0 | 1 => format!("{} != {v}", f.text),
@@ -431,7 +463,8 @@ impl Generator {
             }
             5 if address => {
                 let four = matches!(f.values, Values::Near4 | Values::Far4);
-                let len = if four { self.pick(&[15, 16, 24, 31]) } else { self.pick(&[32, 48, 64, 120]) };
+                let len =
+                    if four { self.pick(&[15, 16, 24, 31]) } else { self.pick(&[32, 48, 64, 120]) };
                 format!("{} {}{v}/{len}", f.text, self.pick(&["", "!= "]))
             }
             6 | 7 => {
@@ -499,7 +532,9 @@ impl Generator {
         if fib && (hook.is_empty() || hook == "egress") || l3_word && l3 == L3::Any {
             return String::new();
         }
-        if text.starts_with("exthdr") && l3 == L3::Ip4 || text.starts_with("tcp option") && l3 == L3::Arp {
+        if text.starts_with("exthdr") && l3 == L3::Ip4
+            || text.starts_with("tcp option") && l3 == L3::Arp
+        {
             return String::new();
         }
         if text.starts_with("tcp option") {
@@ -526,7 +561,8 @@ impl Generator {
     }
 
     fn change(&mut self, family: &str, _hook: &str, l3: L3, l4: L4) -> Vec<String> {
-        let mut list: Vec<&str> = vec!["meta mark set 1", "meta mark set meta mark | 2", "meta mark set 3"];
+        let mut list: Vec<&str> =
+            vec!["meta mark set 1", "meta mark set meta mark | 2", "meta mark set 3"];
         match l3 {
             L3::Ip4 => list.extend([
                 "ip dscp set 8",
@@ -580,7 +616,12 @@ impl Generator {
                     (_, _, true) => "reject with tcp reset".into(),
                     ("inet", L3::Any, _) => format!(
                         "reject with icmpx {}",
-                        self.pick(&["port-unreachable", "admin-prohibited", "no-route", "host-unreachable"])
+                        self.pick(&[
+                            "port-unreachable",
+                            "admin-prohibited",
+                            "no-route",
+                            "host-unreachable"
+                        ])
                     ),
                     (_, L3::Ip4, _) => format!(
                         "reject with icmp {}",
@@ -624,8 +665,9 @@ impl Generator {
         let name = format!("s{}", self.set_count);
         let flags = if ranges { "\n\t\tflags interval" } else { "" };
         let elements = elements.join(", ");
-        self.sets +=
-            &format!("\tset {name} {{\n\t\ttypeof {a} . {b}{flags}\n\t\telements = {{ {elements} }}\n\t}}\n");
+        self.sets += &format!(
+            "\tset {name} {{\n\t\ttypeof {a} . {b}{flags}\n\t\telements = {{ {elements} }}\n\t}}\n"
+        );
         format!("{a} . {b} {not}@{name}")
     }
 
@@ -672,7 +714,13 @@ impl Generator {
                 "dmz" => (SERVER, "198.18.5.1"),
                 _ => (CLIENT, "198.18.0.1"),
             };
-            let f = ethernet([0xff; 6], source).arp(self.rng.u16(1..3), source, "198.18.0.10", [0; 6], to);
+            let f = ethernet([0xff; 6], source).arp(
+                self.rng.u16(1..3),
+                source,
+                "198.18.0.10",
+                [0; 6],
+                to,
+            );
             return (device.into(), f.bytes());
         }
         if self.one_in(12) {
@@ -700,7 +748,10 @@ impl Generator {
             f.ip4(source, to).id(self.rng.u16(1..6))
         } else {
             let (source, to) = match device {
-                "wan" => ("2001:db8:2::2", self.pick(&["2001:db8:1::10", "2001:db8:5::20", "2001:db8:2::1"])),
+                "wan" => (
+                    "2001:db8:2::2",
+                    self.pick(&["2001:db8:1::10", "2001:db8:5::20", "2001:db8:2::1"]),
+                ),
                 "dmz" => (
                     self.pick(&["2001:db8:5::20", "2001:db8:200::7"]),
                     self.pick(&["2001:db8:1::10", "2001:db8:2::2"]),
@@ -741,7 +792,8 @@ impl Generator {
                 }
             }
         }
-        // Later fragments have no transport header; those for the host would wait for the rest of them.
+        // Later fragments have no transport header; those for the host would wait for the rest of
+        // them.
         if four && self.one_in(20) && device == "lan" {
             let f = f
                 .fragment(self.rng.u16(1..9), self.rng.bool())
@@ -765,11 +817,14 @@ impl Generator {
                 }
             }
             4..=6 => f.udp(sport, dport),
-            7 if four => f.icmp(self.pick(&[8, 0, 3, 11]), self.pick(&[0, 1, 4]), self.rng.u32(..3)),
+            7 if four => {
+                f.icmp(self.pick(&[8, 0, 3, 11]), self.pick(&[0, 1, 4]), self.rng.u32(..3))
+            }
             7 => f.icmp6(self.pick(&[128, 129, 1, 2]), self.pick(&[0, 4]), self.rng.u32(..3)),
             8 => f.transport(
                 132,
-                &[&sport.to_be_bytes()[..], &dport.to_be_bytes(), &[0, 0, 0, 7, 1, 2, 3, 4]].concat(),
+                &[&sport.to_be_bytes()[..], &dport.to_be_bytes(), &[0, 0, 0, 7, 1, 2, 3, 4]]
+                    .concat(),
             ),
             _ => f.protocol(self.pick(&[50, 89, 253])),
         };
@@ -787,7 +842,9 @@ impl Generator {
         let (sport, dport) = (self.port(), self.port());
         let len = self.rng.usize(0..200);
         if self.rng.bool() {
-            let f = ethernet(self.pick(&[GATEWAY, [0xff; 6]]), WAN).ip4("198.19.0.1", "198.19.0.2").id(3);
+            let f = ethernet(self.pick(&[GATEWAY, [0xff; 6]]), WAN)
+                .ip4("198.19.0.1", "198.19.0.2")
+                .id(3);
             return ("host:wan".into(), f.udp(sport, dport).zeros(len).bytes());
         }
         let f = match self.rng.u8(..3) {
@@ -799,14 +856,18 @@ impl Generator {
         ("host".into(), f.zeros(len).bytes())
     }
 
-    /// Now and then the frame is cut, or a byte of it is wrong: not in an address, so that it stays where routes lead.
+    /// Now and then the frame is cut, or a byte of it is wrong: not in an address, so that it stays
+    /// where routes lead.
     fn damaged(&mut self, f: Frame) -> Vec<u8> {
         let mut bytes = f.bytes();
         match self.rng.u8(..16) {
             0 => bytes.truncate(self.rng.usize(14..=bytes.len())),
             1 => {
-                let network =
-                    if bytes[12..14] == [0x81, 0] || bytes[12..14] == [0x88, 0xa8] { 18 } else { 14 };
+                let network = if bytes[12..14] == [0x81, 0] || bytes[12..14] == [0x88, 0xa8] {
+                    18
+                } else {
+                    14
+                };
                 let (start, end) = if bytes[network] >> 4 == 6 { (8, 40) } else { (12, 20) };
                 let at = self.rng.usize(network..bytes.len());
                 if !(network + start..network + end).contains(&at) {

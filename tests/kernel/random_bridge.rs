@@ -1,5 +1,5 @@
-//! Scenarios of bridges by chance: ports with options, stations that move, groups, tags, packets for the host and through
-//! it, and rules at all hooks of the bridge family.
+//! Scenarios of bridges by chance: ports with options, stations that move, groups, tags, packets
+//! for the host and through it, and rules at all hooks of the bridge family.
 //!
 //! No packet leaves the host where it came in, since the kernel would then tell its sender.
 
@@ -10,7 +10,8 @@ use crate::frame::{Frame, Mac, bare, ethernet};
 use crate::hand_made::bridge::{BRIDGE, FAR, NET, OUT};
 use crate::scenario::Scenario;
 
-/// The scenario of a seed. Many frames, since what a bridge knows makes each scenario need a router of its own.
+/// The scenario of a seed. Many frames, since what a bridge knows makes each scenario need a router
+/// of its own.
 pub fn scenario(seed: u64) -> Scenario {
     let mut rng = Rng::with_seed(seed);
     let net = format!("{NET}{}", options(&mut rng));
@@ -32,7 +33,10 @@ fn options(rng: &mut Rng) -> String {
             }
         }
         if rng.u8(..6) == 0 {
-            lines += &format!("bridge fdb add {} dev {port} master static\n", text(station(rng.u8(..4))));
+            lines += &format!(
+                "bridge fdb add {} dev {port} master static\n",
+                text(station(rng.u8(..4)))
+            );
         }
     }
     if rng.u8(..8) == 0 {
@@ -98,8 +102,9 @@ fn ruleset(rng: &mut Rng) -> String {
         let hook = rng.pick(&["prerouting", "input", "forward", "output", "postrouting"]);
         let policy = if rng.u8(..8) == 0 { "drop" } else { "accept" };
         let priority = rng.i32(-300..300);
-        out +=
-            &format!("\tchain c{n} {{\n\t\ttype filter hook {hook} priority {priority}; policy {policy};\n");
+        out += &format!(
+            "\tchain c{n} {{\n\t\ttype filter hook {hook} priority {priority}; policy {policy};\n"
+        );
         for _ in 0..rng.usize(1..6) {
             let tests = rng.pick(&MATCHES);
             // What is ARP has no TTL.
@@ -118,7 +123,8 @@ fn ruleset(rng: &mut Rng) -> String {
 }
 
 fn frame(rng: &mut Rng) -> (&'static str, Frame) {
-    let source = rng.pick(&["one", "one", "two", "two", "three", "three", "out", "host", "host:br0"]);
+    let source =
+        rng.pick(&["one", "one", "two", "two", "three", "three", "out", "host", "host:br0"]);
     let (sport, dport) = (rng.u16(1..3), rng.pick(&[53u16, 80]));
     match source {
         "host" => {
@@ -148,7 +154,9 @@ fn frame(rng: &mut Rng) -> (&'static str, Frame) {
     let (a, b) = ("198.18.0.10", rng.pick(&["198.18.0.1", "198.19.0.2"]));
     let frame = match rng.u8(..10) {
         0 => frame.arp(1, from, a, [0; 6], "198.18.0.20"),
-        1 => frame.ip6("2001:db8:1::10", rng.pick(&["2001:db8:1::1", "2001:db8:2::2"])).udp(sport, dport),
+        1 => frame
+            .ip6("2001:db8:1::10", rng.pick(&["2001:db8:1::1", "2001:db8:2::2"]))
+            .udp(sport, dport),
         2 => frame.ip4(a, b).tcp(sport, dport),
         3 => frame.ip4(a, b).patch(2, &[0, 200]).udp(sport, dport),
         4 => frame.ethertype(0x1234).data(b"unknown"),

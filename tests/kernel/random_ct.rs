@@ -1,7 +1,9 @@
-//! Scenarios of connection tracking by chance: a few flows of several packets, mostly as their protocols want them and
-//! sometimes not, fragments and ICMP errors in between, and rules that ask for what is known of connections.
+//! Scenarios of connection tracking by chance: a few flows of several packets, mostly as their
+//! protocols want them and sometimes not, fragments and ICMP errors in between, and rules that ask
+//! for what is known of connections.
 //!
-//! As in `random_nat`, no packet goes to an address without a neighbour, and none leaves where it came in.
+//! As in `random_nat`, no packet goes to an address without a neighbour, and none leaves where it
+//! came in.
 
 use fastrand::Rng;
 use penstock_seed::Chance;
@@ -93,8 +95,10 @@ impl Generator {
         if self.one_in(3) {
             text += "\tchain raw {\n\t\ttype filter hook prerouting priority raw;\n";
             for _ in 0..self.rng.usize(1..3) {
-                let (what, port) =
-                    (self.pick(&["notrack", "ct zone set 5", "ct original zone set 6"]), self.pick(&PORTS));
+                let (what, port) = (
+                    self.pick(&["notrack", "ct zone set 5", "ct original zone set 6"]),
+                    self.pick(&PORTS),
+                );
                 let side = self.pick(&["sport", "dport"]);
                 text += &format!("\t\tudp {side} {port} counter {what}\n");
             }
@@ -107,7 +111,8 @@ impl Generator {
                 continue;
             }
             let priority = self.pick(&["0", "mangle", "-190", "filter + 10", "200"]);
-            text += &format!("\tchain {hook} {{\n\t\ttype filter hook {hook} priority {priority};\n");
+            text +=
+                &format!("\tchain {hook} {{\n\t\ttype filter hook {hook} priority {priority};\n");
             for _ in 0..self.rng.usize(3..9) {
                 text += &format!("\t\t{}\n", self.rule(hook));
             }
@@ -126,7 +131,8 @@ impl Generator {
         let last = match self.rng.u32(..14) {
             0 => " drop",
             1 => " accept",
-            // Not at output: a reset of the host carries half a checksum there in the kernel, which an answer would quote.
+            // Not at output: a reset of the host carries half a checksum there in the kernel, which
+            // an answer would quote.
             2 if matches!(hook, "input" | "forward") => " reject",
             3 if matches!(hook, "input" | "forward") => {
                 let state = self.pick(&["new", "established", "invalid"]);
@@ -189,8 +195,15 @@ impl Generator {
             }
         };
         let six = self.one_in(3);
-        let kind =
-            self.pick(&[Kind::Tcp, Kind::Tcp, Kind::Tcp, Kind::Udp, Kind::Udp, Kind::Echo, Kind::Other]);
+        let kind = self.pick(&[
+            Kind::Tcp,
+            Kind::Tcp,
+            Kind::Tcp,
+            Kind::Udp,
+            Kind::Udp,
+            Kind::Echo,
+            Kind::Other,
+        ]);
         Flow {
             six,
             kind,
@@ -217,7 +230,8 @@ impl Generator {
             Kind::Tcp => self.segment(&mut flow),
             Kind::Udp => {
                 let end = usize::from(self.one_in(2));
-                let len = if self.one_in(4) { self.rng.usize(100..3000) } else { self.rng.usize(..40) };
+                let len =
+                    if self.one_in(4) { self.rng.usize(100..3000) } else { self.rng.usize(..40) };
                 let data: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
                 (end, self.head(&flow, end).udp(flow.ports[end], flow.ports[1 - end]).data(&data))
             }
@@ -276,7 +290,11 @@ impl Generator {
             2 => (0, ACK, 0),
             3..9 => {
                 let end = usize::from(self.one_in(2));
-                if self.one_in(2) { (end, PSH | ACK, self.rng.usize(1..400)) } else { (end, ACK, 0) }
+                if self.one_in(2) {
+                    (end, PSH | ACK, self.rng.usize(1..400))
+                } else {
+                    (end, ACK, 0)
+                }
             }
             9 => (usize::from(self.one_in(2)), FIN | ACK, 0),
             10 => (usize::from(self.one_in(2)), ACK, 0),
@@ -301,7 +319,8 @@ impl Generator {
                 _ => flow.step += self.rng.u32(..4),
             }
         } else {
-            flow.next[end] = seq.wrapping_add(data as u32).wrapping_add(u32::from(flags & (SYN | FIN) != 0));
+            flow.next[end] =
+                seq.wrapping_add(data as u32).wrapping_add(u32::from(flags & (SYN | FIN) != 0));
             flow.step += 1;
         }
         let ack = if flags & ACK != 0 { ack } else { 0 };
@@ -379,7 +398,11 @@ impl Generator {
         let side = self.flows[n].sides[end];
         if side == Side::Host {
             // Longer than the device takes, it would be refused before anything is done.
-            return if packet.len() > 1200 { self.error() } else { (side.device().to_owned(), packet) };
+            return if packet.len() > 1200 {
+                self.error()
+            } else {
+                (side.device().to_owned(), packet)
+            };
         }
         let (to, from) = side.macs();
         let kind: [u8; 2] = if self.flows[n].six { [0x86, 0xdd] } else { [8, 0] };

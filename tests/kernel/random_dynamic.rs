@@ -1,6 +1,6 @@
-//! Scenarios of what rules remember, by chance: sets and maps that rules fill, elements that carry counters, limits and
-//! quotas, objects by maps, marks and labels of connections, verdict maps, hashes and generated numbers; now and then time
-//! passes, and elements with it.
+//! Scenarios of what rules remember, by chance: sets and maps that rules fill, elements that carry
+//! counters, limits and quotas, objects by maps, marks and labels of connections, verdict maps,
+//! hashes and generated numbers; now and then time passes, and elements with it.
 
 use std::time::Duration;
 
@@ -29,7 +29,8 @@ pub fn scenario(seed: u64) -> Scenario {
     s
 }
 
-/// Longer than elements live here that do not stay, and than the kernel takes to sweep up after them.
+/// Longer than elements live here that do not stay, and than the kernel takes to sweep up after
+/// them.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// What a chain remembers by: an expression, the type of its key, and constants of it.
@@ -236,8 +237,12 @@ impl Generator {
         match self.rng.u8(..9) {
             0..3 => {
                 let carried = if self.one_in(3) { "" } else { self.pick(CARRIED) };
-                kept.text += &format!("\tset s{n} {{ type {kind}; flags {flags}; size {size};{timing} }}\n");
-                kept.uses.push(format!("{} @s{n} {{ {key}{own} {carried} }}", self.pick(&["add", "update"])));
+                kept.text +=
+                    &format!("\tset s{n} {{ type {kind}; flags {flags}; size {size};{timing} }}\n");
+                kept.uses.push(format!(
+                    "{} @s{n} {{ {key}{own} {carried} }}",
+                    self.pick(&["add", "update"])
+                ));
                 kept.uses.push(format!("{key} @s{n}"));
                 kept.uses.push(format!("{key} != @s{n}"));
                 kept.uses.push(format!("delete @s{n} {{ {key} }}"));
@@ -253,10 +258,14 @@ impl Generator {
             }
             // Under a longer key, nft puts something else into a map.
             4 if single || !(kind.contains("ipv6_addr") || kind.contains("ifname")) => {
-                kept.text +=
-                    &format!("\tmap m{n} {{ type {kind} : mark; flags {flags}; size {size};{timing} }}\n");
+                kept.text += &format!(
+                    "\tmap m{n} {{ type {kind} : mark; flags {flags}; size {size};{timing} }}\n"
+                );
                 let value = self.pick(&["meta mark", "1", "0x3", "ct mark"]);
-                kept.uses.push(format!("{} @m{n} {{ {key}{own} : {value} }}", self.pick(&["add", "update"])));
+                kept.uses.push(format!(
+                    "{} @m{n} {{ {key}{own} : {value} }}",
+                    self.pick(&["add", "update"])
+                ));
                 kept.uses.push(format!("meta mark set {key} map @m{n}"));
                 kept.uses.push(format!("delete @m{n} {{ {key} : {value} }}"));
             }
@@ -269,7 +278,8 @@ impl Generator {
                 if self.one_in(3) {
                     elements.push(format!("* : {}", self.pick(&["drop", "jump sub2"])));
                 }
-                let flags = if elements.len() > constants.len() { " flags interval;" } else { flags };
+                let flags =
+                    if elements.len() > constants.len() { " flags interval;" } else { flags };
                 kept.text += &format!(
                     "\tmap m{n} {{ type {kind} : verdict;{flags} elements = {{ {} }} }}\n",
                     elements.join(", ")
@@ -278,9 +288,12 @@ impl Generator {
             }
             6 | 7 if single => {
                 let (object, definition) = self.pick(OBJECTS);
-                kept.text += &format!("\t{object} o{n} {definition}\n\t{object} p{n} {definition}\n");
-                let elements: Vec<String> =
-                    constants.iter().map(|c| format!("{c} : \"{}{n}\"", self.pick(&["o", "p"]))).collect();
+                kept.text +=
+                    &format!("\t{object} o{n} {definition}\n\t{object} p{n} {definition}\n");
+                let elements: Vec<String> = constants
+                    .iter()
+                    .map(|c| format!("{c} : \"{}{n}\"", self.pick(&["o", "p"])))
+                    .collect();
                 kept.text += &format!(
                     "\tmap m{n} {{ type {kind} : {object}; elements = {{ {} }} }}\n",
                     elements.join(", ")
@@ -295,8 +308,16 @@ impl Generator {
         }
     }
 
-    fn rules(&mut self, family: &str, hook: &str, kept: &Kept, count: std::ops::Range<u32>) -> String {
-        (0..self.rng.u32(count)).map(|_| format!("\t\t{}\n", self.rule(family, hook, kept))).collect()
+    fn rules(
+        &mut self,
+        family: &str,
+        hook: &str,
+        kept: &Kept,
+        count: std::ops::Range<u32>,
+    ) -> String {
+        (0..self.rng.u32(count))
+            .map(|_| format!("\t\t{}\n", self.rule(family, hook, kept)))
+            .collect()
     }
 
     fn rule(&mut self, family: &str, hook: &str, kept: &Kept) -> String {

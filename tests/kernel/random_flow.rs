@@ -1,11 +1,12 @@
-//! Scenarios of flowtables by chance. The kernel gets the same rules without the flowtable: every frame must be the same but
-//! for order among flows, and so must every connection and its counters, and the counters of rules that no packet of a
-//! flowtable meets.
+//! Scenarios of flowtables by chance. The kernel gets the same rules without the flowtable: every
+//! frame must be the same but for order among flows, and so must every connection and its counters,
+//! and the counters of rules that no packet of a flowtable meets.
 //!
-//! Flows are UDP and TCP over IPv4 and IPv6, with and without translation, that are as their ends would send them: what is
-//! invalid is translated by a flowtable and not by connection tracking. In between are what takes the normal way: fragments,
-//! options, packets whose TTL ends or that do not fit the next wire, ICMP errors about what was sent; and connections that
-//! are closed, reset and opened again.
+//! Flows are UDP and TCP over IPv4 and IPv6, with and without translation, that are as their ends
+//! would send them: what is invalid is translated by a flowtable and not by connection tracking. In
+//! between are what takes the normal way: fragments, options, packets whose TTL ends or that do not
+//! fit the next wire, ICMP errors about what was sent; and connections that are closed, reset and
+//! opened again.
 
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ use crate::scenario::Scenario;
 
 /// The scenario of a seed.
 pub fn scenario(seed: u64) -> Scenario {
-    let mut g = Generator { rng: Rng::with_seed(seed), masquerade: [false; 2], id: 0, again: false };
+    let mut g =
+        Generator { rng: Rng::with_seed(seed), masquerade: [false; 2], id: 0, again: false };
     let rules = g.ruleset();
     let mut s = Scenario::new(&format!("random_flow_{seed}"), &net(), &rules).at_once();
     let mut talks: Vec<Vec<_>> = (0..g.rng.u16(1..7)).map(|n| g.conversation(4000 + n)).collect();
@@ -36,7 +38,8 @@ pub fn scenario(seed: u64) -> Scenario {
             s = s.wait(Duration::from_millis(1));
         }
     }
-    // Connections that are opened again count from then on, which is another moment where TCP was not tracked meanwhile.
+    // Connections that are opened again count from then on, which is another moment where TCP was
+    // not tracked meanwhile.
     if g.again { s } else { s.sysctl("net.netfilter.nf_conntrack_acct", 1) }
 }
 
@@ -88,8 +91,9 @@ impl Generator {
             "meta l4proto tcp flow add @f",
         ]);
         let [to_wan, to_dmz] = self.masquerade;
-        let masquerade =
-            |on, device| if on { format!("\t\toifname {device} masquerade\n") } else { String::new() };
+        let masquerade = |on, device| {
+            if on { format!("\t\toifname {device} masquerade\n") } else { String::new() }
+        };
         format!(
             "table inet t {{\n\
              \tflowtable f {{ hook {hook} priority 0; devices = {{ {devices} }}; counter; }}\n\
@@ -114,8 +118,10 @@ impl Generator {
     fn ends(&mut self, six: bool, tcp: bool, port: u16) -> [End; 2] {
         let plain = |side, address, port| End { side, address, port, known_as: (address, port) };
         if !six && self.one_in(4) {
-            let client = plain(Side::Wan, self.pick(&["198.19.0.2", "198.19.0.3", "198.19.77.7"]), port);
-            let (address, inside) = if tcp { ("198.18.0.10", 80) } else { ("198.18.0.11", FORWARDED) };
+            let client =
+                plain(Side::Wan, self.pick(&["198.19.0.2", "198.19.0.3", "198.19.77.7"]), port);
+            let (address, inside) =
+                if tcp { ("198.18.0.10", 80) } else { ("198.18.0.11", FORWARDED) };
             let known_as = ("198.19.0.1", FORWARDED);
             return [client, End { side: Side::Lan, address, port: inside, known_as }];
         }
@@ -163,7 +169,8 @@ impl Generator {
             let from = usize::from(n > 0 && self.rng.bool());
             // From `dmz` no more comes than fits there.
             let most = if ends[from].side == Side::Dmz { 1220 } else { 1440 };
-            let len = if self.one_in(6) { self.rng.usize(1200..most) } else { self.rng.usize(..60) };
+            let len =
+                if self.one_in(6) { self.rng.usize(1200..most) } else { self.rng.usize(..60) };
             let data: Vec<u8> = (0..len).map(|i| (i ^ n) as u8).collect();
             let ports = (ends[from].port, ends[1 - from].known_as.1);
             let device = ends[from].side.device().to_owned();
@@ -173,15 +180,28 @@ impl Generator {
             out.push(match self.rng.u8(..16) {
                 0 => vec![(device, head.ttl(1).udp(ports.0, ports.1).data(&data).bytes())],
                 1 if !six => {
-                    vec![(device, head.ip_options(&[1, 1, 1, 1]).udp(ports.0, ports.1).data(&data).bytes())]
+                    vec![(
+                        device,
+                        head.ip_options(&[1, 1, 1, 1]).udp(ports.0, ports.1).data(&data).bytes(),
+                    )]
                 }
                 2 if six => {
-                    vec![(device, head.extension(60, &[0; 6]).udp(ports.0, ports.1).data(&data).bytes())]
+                    vec![(
+                        device,
+                        head.extension(60, &[0; 6]).udp(ports.0, ports.1).data(&data).bytes(),
+                    )]
                 }
-                3 if !df => self.pieces(six, ends, from, &head.udp(ports.0, ports.1).data(&data).bytes()),
+                3 if !df => {
+                    self.pieces(six, ends, from, &head.udp(ports.0, ports.1).data(&data).bytes())
+                }
                 // Padding, which is not the packet's.
-                4 => vec![(device, [head.udp(ports.0, ports.1).data(&data).bytes(), vec![0; 9]].concat())],
-                5 if !six => vec![(device, head.udp(ports.0, ports.1).patch(6, &[0, 0]).data(&data).bytes())],
+                4 => vec![(
+                    device,
+                    [head.udp(ports.0, ports.1).data(&data).bytes(), vec![0; 9]].concat(),
+                )],
+                5 if !six => {
+                    vec![(device, head.udp(ports.0, ports.1).patch(6, &[0, 0]).data(&data).bytes())]
+                }
                 6 if n > 1 => vec![self.error(six, ends)],
                 _ => vec![(device, head.udp(ports.0, ports.1).data(&data).bytes())],
             });
@@ -235,7 +255,8 @@ impl Generator {
             self.segment(&mut out, six, ends, 0, ACK, &mut next, 0);
             for _ in 0..self.rng.usize(..10) {
                 let from = usize::from(self.rng.bool());
-                let len = if self.one_in(8) { self.rng.usize(1000..1250) } else { self.rng.usize(1..80) };
+                let len =
+                    if self.one_in(8) { self.rng.usize(1000..1250) } else { self.rng.usize(1..80) };
                 self.segment(&mut out, six, ends, from, ACK | PSH, &mut next, len);
                 self.segment(&mut out, six, ends, 1 - from, ACK, &mut next, 0);
             }

@@ -1,6 +1,7 @@
-//! Scenarios of fragments by chance: packets cut anywhere and sent in any order, with pieces that overlap, are missing, come
-//! twice, are cut off, lie about what follows, or reach beyond the largest packet; several packets at a time, whose
-//! identifications may be the same. Connection tracking puts them together, and the way out cuts them again.
+//! Scenarios of fragments by chance: packets cut anywhere and sent in any order, with pieces that
+//! overlap, are missing, come twice, are cut off, lie about what follows, or reach beyond the
+//! largest packet; several packets at a time, whose identifications may be the same. Connection
+//! tracking puts them together, and the way out cuts them again.
 
 use fastrand::Rng;
 use penstock_seed::Chance;
@@ -10,7 +11,8 @@ use crate::random_nat::{Side, net};
 use crate::scenario::Scenario;
 use crate::sift::sift;
 
-/// The scenario of a seed. Many packets, since what waits makes each scenario need a router of its own.
+/// The scenario of a seed. Many packets, since what waits makes each scenario need a router of its
+/// own.
 pub fn scenario(seed: u64) -> Scenario {
     let mut g = Generator(Rng::with_seed(seed));
     let rules = sift(g.ruleset());
@@ -92,7 +94,8 @@ impl Generator {
             if !(name == "thru" || self.one_in(2)) {
                 continue;
             }
-            text += &format!("\tchain {name} {{\n\t\ttype filter hook {hook} priority {priority};\n");
+            text +=
+                &format!("\tchain {name} {{\n\t\ttype filter hook {hook} priority {priority};\n");
             if name == "thru" {
                 // What asks for connections makes them known.
                 text += "\t\tct state new counter\n";
@@ -144,11 +147,13 @@ impl Generator {
         // The far side would put together what is for the host behind `input`.
         let (from, to) = if six && to == Side::Host { (Side::Lan, Side::Wan) } else { (from, to) };
         let (source, destination) = (from.addresses(six)[0], self.pick(to.addresses(six)));
-        let len = self.pick(&[0, 8, 30, 100, 500, 1300, 1480, 2000, 3000, 5000]) + self.0.usize(..9);
+        let len =
+            self.pick(&[0, 8, 30, 100, 500, 1300, 1480, 2000, 3000, 5000]) + self.0.usize(..9);
         let data: Vec<u8> = (0..len).map(|i| (i / 8) as u8).collect();
         let id = self.0.u32(1..4) + if self.one_in(2) { 0 } else { self.0.u32(..1000) };
         let (sport, dport) = (self.pick(&[53, 4000]), self.pick(&[53, 80]));
-        let whole = if six { bare().ip6(source, destination) } else { bare().ip4(source, destination) };
+        let whole =
+            if six { bare().ip6(source, destination) } else { bare().ip4(source, destination) };
         let whole = match self.0.u8(..8) {
             0 => whole.tcp(sport, dport).data(&data),
             1 if six => whole.icmp6(128, 0, 7).data(&data),
@@ -159,10 +164,12 @@ impl Generator {
             _ => whole.udp(sport, dport).data(&data),
         };
         let bytes = whole.bytes();
-        let (protocol, payload) = if six { (bytes[6], &bytes[40..]) } else { (bytes[9], &bytes[20..]) };
+        let (protocol, payload) =
+            if six { (bytes[6], &bytes[40..]) } else { (bytes[9], &bytes[20..]) };
         let tos = if self.one_in(4) { self.pick(&[1, 2, 3, 0xb8]) } else { 0 };
         let df = self.one_in(6);
-        // All pieces have them: behind a longer header than its own, a piece needs room that its buffer lacks over veth.
+        // All pieces have them: behind a longer header than its own, a piece needs room that its
+        // buffer lacks over veth.
         let (options, extension) = (self.one_in(8), self.one_in(8));
         let (mac, own) = from.macs();
         let mut out: Vec<Frame> = vec![];

@@ -1,5 +1,6 @@
-//! Scenarios of headers by chance: options and extension headers in any order and number, lengths that lie, headers that are
-//! cut off, tags and sessions around them, and rules that ask for all of it, by name and by raw bytes.
+//! Scenarios of headers by chance: options and extension headers in any order and number, lengths
+//! that lie, headers that are cut off, tags and sessions around them, and rules that ask for all of
+//! it, by name and by raw bytes.
 
 use fastrand::Rng;
 use penstock_seed::Chance;
@@ -223,7 +224,8 @@ impl Generator {
         text + "\t}\n"
     }
 
-    /// `own` says that packets of the host's own come by, too: what is chance in them is not asked for or made.
+    /// `own` says that packets of the host's own come by, too: what is chance in them is not asked
+    /// for or made.
     fn rule(&mut self, family: &str, own: bool) -> String {
         let mut rule = match self.0.u8(..10) {
             0..5 => self.field(),
@@ -268,7 +270,8 @@ impl Generator {
                 format!("{name} {}{{ {} }}", self.pick(&["", "!= "]), several.join(", "))
             }
             3 => {
-                let (low, high) = (*values.iter().min().unwrap_or(&0), *values.iter().max().unwrap_or(&1));
+                let (low, high) =
+                    (*values.iter().min().unwrap_or(&0), *values.iter().max().unwrap_or(&1));
                 if low < high { format!("{name} {low}-{high}") } else { format!("{name} {v}") }
             }
             _ => format!("{name} {v}"),
@@ -482,7 +485,8 @@ impl Generator {
             10 => {
                 let head = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
                 let kind = self.pick(&[0, 2, 4, 8, 0x1e]);
-                f.transport(33, &[&head[..], &[3, 0, 0, 0, kind, 1, 0, 0, 0, 0, 0, 9]].concat()).data(&data)
+                f.transport(33, &[&head[..], &[3, 0, 0, 0, kind, 1, 0, 0, 0, 0, 0, 9]].concat())
+                    .data(&data)
             }
             11 | 12 => {
                 let rest = self.pick(&[0, 0x1234_0001, 1280, 1400 << 8]);
@@ -496,7 +500,10 @@ impl Generator {
             13 => {
                 let (protocol, header): (u8, &[u8]) = self.pick(&[
                     (50, &[0, 0, 1, 0, 0, 0, 0, 5, 1, 2, 3, 4]),
-                    (51, &[17, 4, 0, 0, 0, 0, 2, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+                    (
+                        51,
+                        &[17, 4, 0, 0, 0, 0, 2, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+                    ),
                     (108, &[17, 0, 0, 3, 9, 9, 9, 9]),
                     (47, &[0x20, 0, 8, 0, 0, 0, 0, 77, 0x45, 0]),
                     (2, &[0x16, 0, 0xf9, 0xf6, 224, 0, 0, 9]),
@@ -531,8 +538,8 @@ impl Generator {
             &[5, 10, 0, 0, 0, 1, 0, 0, 0, 2, 1, 1],
             &[5, 18, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0],
             &[
-                5, 34, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7, 0,
-                0, 0, 8, 1, 1,
+                5, 34, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 6, 0,
+                0, 0, 7, 0, 0, 0, 8, 1, 1,
             ],
             &[34, 10, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0],
             &[34, 2, 0, 0],
@@ -582,7 +589,8 @@ impl Generator {
             &[3, 0, 1, 0],
             &[0x55, 0, 0, 5, 1, 0, 0, 0],
         ];
-        let mut header = [&sport.to_be_bytes()[..], &dport.to_be_bytes(), &[0, 0, 0, 7, 1, 2, 3, 4]].concat();
+        let mut header =
+            [&sport.to_be_bytes()[..], &dport.to_be_bytes(), &[0, 0, 0, 7, 1, 2, 3, 4]].concat();
         for _ in 0..self.0.usize(..5) {
             header.extend(self.pick(CHUNKS));
         }

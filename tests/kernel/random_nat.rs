@@ -1,8 +1,9 @@
-//! Scenarios of NAT by chance: a few flows, rules that translate them, and packets in both directions that are likely to
-//! belong to them, with ICMP errors, clashes and packets that fit nothing in between.
+//! Scenarios of NAT by chance: a few flows, rules that translate them, and packets in both
+//! directions that are likely to belong to them, with ICMP errors, clashes and packets that fit
+//! nothing in between.
 //!
-//! No packet goes to an address without a neighbour, and none leaves where it came in, since the kernel would then ask or
-//! tell on its own.
+//! No packet goes to an address without a neighbour, and none leaves where it came in, since the
+//! kernel would then ask or tell on its own.
 
 use fastrand::Rng;
 use penstock_seed::Chance;
@@ -15,14 +16,16 @@ use crate::scenario::Scenario;
 pub fn net() -> String {
     let mut net = NET.to_owned();
     for n in 11..14 {
-        net += &format!("neigh add 2001:db8:1::{n} lladdr 02:00:00:00:01:{n} dev lan nud permanent\n");
+        net +=
+            &format!("neigh add 2001:db8:1::{n} lladdr 02:00:00:00:01:{n} dev lan nud permanent\n");
     }
     for n in 12..14 {
         net += &format!("neigh add 198.18.0.{n} lladdr 02:00:00:00:01:{n} dev lan nud permanent\n");
     }
     for n in 21..24 {
         net += &format!("neigh add 198.18.5.{n} lladdr 02:00:00:00:05:{n} dev dmz nud permanent\n");
-        net += &format!("neigh add 2001:db8:5::{n} lladdr 02:00:00:00:05:{n} dev dmz nud permanent\n");
+        net +=
+            &format!("neigh add 2001:db8:5::{n} lladdr 02:00:00:00:05:{n} dev dmz nud permanent\n");
     }
     net += "neigh add 2001:db8:2::3 lladdr 02:00:00:00:02:03 dev wan nud permanent\n";
     net += "addr add 198.19.0.50/24 dev wan\naddr add 198.19.0.51/32 dev wan\n";
@@ -81,7 +84,9 @@ impl Side {
             (Side::Lan, true) => &["2001:db8:1::10", "2001:db8:1::11", "2001:db8:1::12"],
             (Side::Wan, true) => &["2001:db8:2::2", "2001:db8:2::3", "2001:db8:777::7"],
             (Side::Dmz, true) => &["2001:db8:5::20", "2001:db8:5::21", "2001:db8:5::22"],
-            (Side::Host, true) => &["2001:db8:2::1", "2001:db8:2::50", "2001:db8:5::1", "2001:db8:1::1"],
+            (Side::Host, true) => {
+                &["2001:db8:2::1", "2001:db8:2::50", "2001:db8:5::1", "2001:db8:1::1"]
+            }
         }
     }
 }
@@ -148,14 +153,17 @@ impl Generator {
             }
             text += "\t}\n";
         }
-        for (n, hook) in ["prerouting", "postrouting", "postrouting", "output", "input"].iter().enumerate() {
+        for (n, hook) in
+            ["prerouting", "postrouting", "postrouting", "output", "input"].iter().enumerate()
+        {
             if self.one_in(3) {
                 continue;
             }
             let priority = self.pick(&[-150, -100, 0, 0, 5, 100, 150]);
             let policy = if self.one_in(15) { "drop" } else { "accept" };
-            text +=
-                &format!("\tchain c{n} {{\n\t\ttype nat hook {hook} priority {priority}; policy {policy};\n");
+            text += &format!(
+                "\tchain c{n} {{\n\t\ttype nat hook {hook} priority {priority}; policy {policy};\n"
+            );
             for _ in 0..self.rng.usize(1..5) {
                 let condition = self.condition(family, hook);
                 let statement = match self.rng.u8(..12) {
@@ -243,7 +251,12 @@ impl Generator {
         match hook {
             "postrouting" => {
                 let own = if six {
-                    self.pick(&["2001:db8:2::1", "2001:db8:2::50", "2001:db8:2::51", "2001:db8:5::1"])
+                    self.pick(&[
+                        "2001:db8:2::1",
+                        "2001:db8:2::50",
+                        "2001:db8:2::51",
+                        "2001:db8:5::1",
+                    ])
                 } else {
                     self.pick(&["198.19.0.1", "198.19.0.50", "198.19.0.51", "198.18.5.1"])
                 };
@@ -251,8 +264,11 @@ impl Generator {
                     0 | 1 if port.is_empty() => format!("masquerade{flags}"),
                     0 | 1 => format!("masquerade to {port}{flags}"),
                     2 => {
-                        let range =
-                            if six { "2001:db8:2::50-2001:db8:2::51" } else { "198.19.0.50-198.19.0.51" };
+                        let range = if six {
+                            "2001:db8:2::50-2001:db8:2::51"
+                        } else {
+                            "198.19.0.50-198.19.0.51"
+                        };
                         let port = if six { "" } else { &port };
                         format!("snat {word}to {range}{port}{flags}")
                     }
@@ -286,8 +302,10 @@ impl Generator {
                     _ => ("lan", if six { "2001:db8:1::12" } else { "198.18.0.12" }),
                 };
                 let port = if six && to.contains('-') { "" } else { &port };
-                let target = if to.contains('-') { format!("{to}{port}") } else { address(to, port) };
-                let guard = if hook == "output" { String::new() } else { format!("iifname != {guard} ") };
+                let target =
+                    if to.contains('-') { format!("{to}{port}") } else { address(to, port) };
+                let guard =
+                    if hook == "output" { String::new() } else { format!("iifname != {guard} ") };
                 format!("{guard}dnat {word}to {target}{flags}")
             }
         }
@@ -307,7 +325,8 @@ impl Generator {
                 continue;
             }
             let priority = self.pick(&priorities);
-            text += &format!("\tchain {hook} {{\n\t\ttype filter hook {hook} priority {priority};\n");
+            text +=
+                &format!("\tchain {hook} {{\n\t\ttype filter hook {hook} priority {priority};\n");
             for _ in 0..self.rng.usize(1..4) {
                 let condition = self.pick(&[
                     "ip saddr 198.18.0.0/24",
@@ -325,7 +344,11 @@ impl Generator {
             if self.one_in(8) {
                 text += &format!(
                     "\t\tcounter {}\n",
-                    self.pick(&["udp dport 4430 udp dport set 5300", "ip dscp set 8", "udp checksum set 0"])
+                    self.pick(&[
+                        "udp dport 4430 udp dport set 5300",
+                        "ip dscp set 8",
+                        "udp checksum set 0"
+                    ])
                 );
             }
             text += "\t}\n";
@@ -344,8 +367,15 @@ impl Generator {
                 break to;
             }
         };
-        let kind =
-            self.pick(&[Kind::Udp, Kind::Udp, Kind::Tcp, Kind::Tcp, Kind::Echo, Kind::UdpLite, Kind::Other]);
+        let kind = self.pick(&[
+            Kind::Udp,
+            Kind::Udp,
+            Kind::Tcp,
+            Kind::Tcp,
+            Kind::Echo,
+            Kind::UdpLite,
+            Kind::Other,
+        ]);
         let source = self.pick(from.addresses(six));
         let destination = self.pick(to.addresses(six));
         Flow {
@@ -383,7 +413,10 @@ impl Generator {
                     (false, _) => (4, 101, 0),
                     (true, _) => (0x14, 501, 101),
                 };
-                f.tcp(sport, dport).set(4, &u32::to_be_bytes(seq)).set(8, &u32::to_be_bytes(ack)).flags(flags)
+                f.tcp(sport, dport)
+                    .set(4, &u32::to_be_bytes(seq))
+                    .set(8, &u32::to_be_bytes(ack))
+                    .flags(flags)
             }
             Kind::Echo => {
                 let id = if reply { dport } else { sport };
@@ -493,7 +526,8 @@ impl Generator {
                     let (kind, code) = self.pick(&[(1, 4), (1, 0), (2, 0), (3, 0), (4, 1)]);
                     f.icmp6(kind, code, if kind == 2 { 1280 } else { 0 })
                 } else {
-                    let (kind, code) = self.pick(&[(3, 1), (3, 3), (3, 4), (11, 0), (12, 0), (5, 1)]);
+                    let (kind, code) =
+                        self.pick(&[(3, 1), (3, 3), (3, 4), (11, 0), (12, 0), (5, 1)]);
                     f.icmp(kind, code, if code == 4 { 1200 } else { 0 })
                 };
                 (side.device().into(), f.data(&quoted[..len]).bytes())

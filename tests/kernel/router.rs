@@ -1,4 +1,5 @@
-//! The kernel's side: a namespace that is configured by `net.ip` as a router, and one behind it where its wires end.
+//! The kernel's side: a namespace that is configured by `net.ip` as a router, and one behind it
+//! where its wires end.
 
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
@@ -11,8 +12,9 @@ use crate::sockets::{Host, Log, Wire};
 /// nflog group of the harness.
 const GROUP: u16 = 7;
 
-/// Last in input, so that a packet counts as delivered and the host does not answer it. It is there from the beginning and
-/// stays: of the same priority, what is registered later runs first, and connections are to be confirmed before.
+/// Last in input, so that a packet counts as delivered and the host does not answer it. It is there
+/// from the beginning and stays: of the same priority, what is registered later runs first, and
+/// connections are to be confirmed before.
 const DELIVERY: &str = "
 table inet penstock-delivery {
 	chain input {
@@ -60,7 +62,8 @@ impl From<io::Error> for Unavailable {
 /// Whether this machine can compare with its kernel; otherwise why not.
 pub fn available() -> Result<(), String> {
     for tool in ["ip", "nft", "ethtool"] {
-        let found = Command::new(tool).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let found =
+            Command::new(tool).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
         if found.is_err() {
             return Err(format!("`{tool}` is not installed"));
         }
@@ -91,8 +94,9 @@ fn run(command: &str, args: &[&str], input: &str) -> Result<String, String> {
 /// The bridges of `net.ip` lines.
 fn bridges(net: &str) -> Vec<String> {
     let words = net.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let made = words
-        .filter(|w| w.starts_with(&["link", "add", "name"]) && w.windows(2).any(|w| w == ["type", "bridge"]));
+    let made = words.filter(|w| {
+        w.starts_with(&["link", "add", "name"]) && w.windows(2).any(|w| w == ["type", "bridge"])
+    });
     made.filter_map(|w| Some((*w.get(3)?).to_owned())).collect()
 }
 
@@ -101,8 +105,10 @@ fn configure(net: &str) -> Result<(), String> {
     let lines: Vec<&str> = net.lines().collect();
     let of_bridge = |line: &str| line.strip_prefix("bridge ").is_some();
     for run_of_lines in lines.chunk_by(|a, b| of_bridge(a) == of_bridge(b)) {
-        let batch: String =
-            run_of_lines.iter().map(|l| format!("{}\n", l.strip_prefix("bridge ").unwrap_or(l))).collect();
+        let batch: String = run_of_lines
+            .iter()
+            .map(|l| format!("{}\n", l.strip_prefix("bridge ").unwrap_or(l)))
+            .collect();
         let tool = if of_bridge(run_of_lines[0]) { "bridge" } else { "ip" };
         run(tool, &["-batch", "-"], &batch)?;
     }
@@ -174,7 +180,8 @@ impl Router {
             }
         })?;
         let devices = devices(net);
-        let links = run("ip", &["-o", "link", "show", "type", "veth"], "").map_err(Unavailable::Failed)?;
+        let links =
+            run("ip", &["-o", "link", "show", "type", "veth"], "").map_err(Unavailable::Failed)?;
         for device in &devices {
             let peer = links
                 .lines()
@@ -198,8 +205,10 @@ impl Router {
         beyond.enter()?;
         no_offload(&devices);
         let mut wires = vec![];
-        let batch: String =
-            devices.iter().map(|d| format!("link set {d} arp off addrgenmode none mtu 65535 up\n")).collect();
+        let batch: String = devices
+            .iter()
+            .map(|d| format!("link set {d} arp off addrgenmode none mtu 65535 up\n"))
+            .collect();
         run("ip", &["-batch", "-"], &batch).map_err(Unavailable::Failed)?;
         for device in &devices {
             wires.push((device.clone(), Wire::open(device, true)?));
@@ -220,8 +229,9 @@ impl Router {
         Ok(Router { net: net.into(), spent: false, router, _beyond: beyond, wires, raw, host, log })
     }
 
-    /// Puts rules in force instead of those before, forgets all connections, and gives what nft says with these options, of
-    /// which `--debug=netlink` ends it by an assertion of its own for some rules. The error is nft's.
+    /// Puts rules in force instead of those before, forgets all connections, and gives what nft
+    /// says with these options, of which `--debug=netlink` ends it by an assertion of its own for
+    /// some rules. The error is nft's.
     pub fn load(&mut self, rules: &str, options: &[&str]) -> Result<String, String> {
         let e = |e: io::Error| e.to_string();
         self.router.enter().map_err(e)?;
@@ -250,7 +260,8 @@ impl Router {
         checked
     }
 
-    /// Sends a frame from a device's far end, from the host (`host`), or on a device of the host (`host:DEVICE`).
+    /// Sends a frame from a device's far end, from the host (`host`), or on a device of the host
+    /// (`host:DEVICE`).
     pub fn send(&self, source: &str, bytes: &[u8]) -> Result<(), String> {
         match source.strip_prefix("host") {
             Some("") => self.host.send(bytes),
@@ -266,7 +277,8 @@ impl Router {
                     .iter()
                     .find(|(d, _)| d == source)
                     .ok_or_else(|| format!("no device {source} in net.ip"))?;
-                wire.send(bytes).map_err(|e| format!("{source}: a frame of {} bytes: {e}", bytes.len()))?;
+                wire.send(bytes)
+                    .map_err(|e| format!("{source}: a frame of {} bytes: {e}", bytes.len()))?;
             }
         }
         Ok(())
@@ -281,7 +293,9 @@ impl Router {
         for wait in [0, 300, 3000] {
             std::thread::sleep(Duration::from_micros(wait));
             self.collect(&mut outcome).map_err(|e| e.to_string())?;
-            if !outcome.delivered.is_empty() || outcome.sent.values().any(|frames| !frames.is_empty()) {
+            if !outcome.delivered.is_empty()
+                || outcome.sent.values().any(|frames| !frames.is_empty())
+            {
                 break;
             }
         }
@@ -296,7 +310,11 @@ impl Router {
     /// Loads the rules, sends the frames, and tells what came of it. The error is nft's.
     ///
     /// `expected` is what another side says: only if it is not seen at once, more time is given.
-    pub fn run(&mut self, scenario: &Scenario, expected: Option<&Outcome>) -> Result<Outcome, String> {
+    pub fn run(
+        &mut self,
+        scenario: &Scenario,
+        expected: Option<&Outcome>,
+    ) -> Result<Outcome, String> {
         let e = |e: io::Error| e.to_string();
         if self.spent {
             *self = Router::new(&self.net.clone()).map_err(|e| format!("{e:?}"))?;
@@ -323,7 +341,9 @@ impl Router {
             self.collect(&mut outcome).map_err(e)?;
             let complete = expected.is_some_and(|x| {
                 outcome.delivered.len() >= x.delivered.len()
-                    && x.sent.iter().all(|(d, f)| outcome.sent.get(d).map_or(0, Vec::len) >= f.len())
+                    && x.sent
+                        .iter()
+                        .all(|(d, f)| outcome.sent.get(d).map_or(0, Vec::len) >= f.len())
             });
             if complete || Instant::now() > deadline {
                 break;
@@ -361,7 +381,8 @@ impl Router {
         Ok(())
     }
 
-    /// The connections that the kernel tracks, a line each as conntrack(8) lists them. None without conntrack(8).
+    /// The connections that the kernel tracks, a line each as conntrack(8) lists them. None without
+    /// conntrack(8).
     fn connections(&self) -> Option<Vec<String>> {
         let mut lines = vec![];
         for family in ["ipv4", "ipv6"] {

@@ -22,9 +22,9 @@ pub struct Scenario {
     pub tc: String,
     /// Frames in order, with where they come from: a device, `host`, or `host:DEVICE`.
     pub frames: Vec<(String, Vec<u8>)>,
-    /// Whether frames come at once or seconds apart, by the program's clock; the kernel gets them at once. Seconds let
-    /// the host's limit on ICMP pass, which the kernel's side does not have; limits in rules and connections want no time
-    /// to pass.
+    /// Whether frames come at once or seconds apart, by the program's clock; the kernel gets them
+    /// at once. Seconds let the host's limit on ICMP pass, which the kernel's side does not have;
+    /// limits in rules and connections want no time to pass.
     pub at_once: bool,
     /// Sysctls that differ from what they are by default, as `sysctl -w` names them.
     pub sysctls: Vec<(String, u32)>,
@@ -66,10 +66,12 @@ impl Scenario {
 
     /// Reads a directory as [`Scenario::write`] leaves it, or one that was made by hand.
     pub fn read(directory: &Path) -> Result<Scenario, String> {
-        let text =
-            |name: &str| std::fs::read_to_string(directory.join(name)).map_err(|e| format!("{name}: {e}"));
+        let text = |name: &str| {
+            std::fs::read_to_string(directory.join(name)).map_err(|e| format!("{name}: {e}"))
+        };
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let mut scenario = Scenario::new(&name, &text("net.ip")?, &text("rules.nft")?.replace(SIEVE, ""));
+        let mut scenario =
+            Scenario::new(&name, &text("net.ip")?, &text("rules.nft")?.replace(SIEVE, ""));
         for line in text("sysctl.conf").unwrap_or_default().lines() {
             let setting = line.split_once('=').and_then(|(n, v)| Some((n, v.parse().ok()?)));
             let (name, value) = setting.ok_or_else(|| format!("sysctl.conf: {line}"))?;
@@ -102,7 +104,8 @@ impl Scenario {
         format!("{}\n{SIEVE}", self.rules)
     }
 
-    /// Whether rules put flows into a flowtable. The kernels that this runs on need not have any: it gets the rules without.
+    /// Whether rules put flows into a flowtable. The kernels that this runs on need not have any:
+    /// it gets the rules without.
     pub fn has_flowtable(&self) -> bool {
         self.rules.contains("flow add")
     }
@@ -110,7 +113,8 @@ impl Scenario {
     /// The rules that the kernel loads.
     pub fn kernel_rules(&self) -> String {
         let of_flows = |line: &&str| line.contains("flowtable ") || line.contains("flow add");
-        let rules: String = self.rules.lines().filter(|l| !of_flows(l)).map(|l| format!("{l}\n")).collect();
+        let rules: String =
+            self.rules.lines().filter(|l| !of_flows(l)).map(|l| format!("{l}\n")).collect();
         format!("{rules}\n{SIEVE}")
     }
 
@@ -130,7 +134,9 @@ impl Scenario {
         self.frames.iter().any(|(source, bytes)| {
             let ip = bytes.get(if source == "host" { 0 } else { 14 }..).unwrap_or_default();
             match ip.first().map(|b| b >> 4) {
-                Some(4) => ip.get(6..8).is_some_and(|f| u16::from_be_bytes([f[0], f[1]]) & 0x3fff != 0),
+                Some(4) => {
+                    ip.get(6..8).is_some_and(|f| u16::from_be_bytes([f[0], f[1]]) & 0x3fff != 0)
+                }
                 // Fragment headers behind others are found too often rather than not.
                 Some(6) => ip.get(6) == Some(&44) || matches!(ip.get(6), Some(0 | 43 | 60)),
                 _ => false,
@@ -149,9 +155,8 @@ impl Scenario {
         self
     }
 
-    /// Writes it as a directory: `net.ip`, `rules.nft`, `tc.batch` if there is traffic control, one capture per
-    /// source (`host:wan` is `host_wan.pcap`).
-    /// Gives the `--read` arguments.
+    /// Writes it as a directory: `net.ip`, `rules.nft`, `tc.batch` if there is traffic control, one
+    /// capture per source (`host:wan` is `host_wan.pcap`). Gives the `--read` arguments.
     pub fn write(&self, directory: &Path) -> io::Result<Vec<String>> {
         // What a smaller scenario of the same name left there is not of this one.
         let _ = std::fs::remove_dir_all(directory);
@@ -192,8 +197,9 @@ impl Scenario {
     }
 }
 
-/// Rules that both sides get beside a scenario's own. The kernel reads IPv6 extension headers for the host after `input`,
-/// where the other side of this comparison ends, so packets with them end before.
+/// Rules that both sides get beside a scenario's own. The kernel reads IPv6 extension headers for
+/// the host after `input`, where the other side of this comparison ends, so packets with them end
+/// before.
 const SIEVE: &str = "
 table ip6 penstock-sieve {
 	chain input {
@@ -230,7 +236,8 @@ pub fn devices(net: &str) -> Vec<String> {
     let mut found = vec![];
     for line in net.lines() {
         let words: Vec<_> = line.split_whitespace().collect();
-        if !words.starts_with(&["link", "add"]) || !words.windows(2).any(|w| w == ["type", "veth"]) {
+        if !words.starts_with(&["link", "add"]) || !words.windows(2).any(|w| w == ["type", "veth"])
+        {
             continue;
         }
         let named = words.windows(2).find(|w| w[0] == "name" || w[0] == "dev").map(|w| w[1]);

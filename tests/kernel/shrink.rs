@@ -4,8 +4,13 @@ use std::time::{Duration, Instant};
 
 use crate::scenario::Scenario;
 
-/// Leaves out frames and rules, as many at a time as possible, until nothing more can go or the time is over.
-pub fn shrink(scenario: &Scenario, time: Duration, mut differs: impl FnMut(&Scenario) -> bool) -> Scenario {
+/// Leaves out frames and rules, as many at a time as possible, until nothing more can go or the
+/// time is over.
+pub fn shrink(
+    scenario: &Scenario,
+    time: Duration,
+    mut differs: impl FnMut(&Scenario) -> bool,
+) -> Scenario {
     let deadline = Instant::now() + time;
     let mut best = scenario.clone();
     loop {

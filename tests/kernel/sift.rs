@@ -1,5 +1,6 @@
-//! Rules that chance made need not be rules: those that are refused are taken out of a text, so that generators can put
-//! together whatever parts they like. That both sides refuse the same is what `tests/nft` compares.
+//! Rules that chance made need not be rules: those that are refused are taken out of a text, so
+//! that generators can put together whatever parts they like. That both sides refuse the same is
+//! what `tests/nft` compares.
 
 use std::collections::BTreeSet;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! The sockets through which frames get into and out of a kernel: AF_PACKET at the far ends of the wires, raw IP sockets
-//! for the host's own packets, and nflog for what is delivered to the host.
+//! The sockets through which frames get into and out of a kernel: AF_PACKET at the far ends of the
+//! wires, raw IP sockets for the host's own packets, and nflog for what is delivered to the host.
 
 use std::ffi::CString;
 use std::io;
@@ -75,7 +75,8 @@ impl Wire {
         Ok(Wire { fd, buffer: vec![0; 128 << 10] })
     }
 
-    /// Sends a frame. What the stack behind does with it is done when this returns, or in the softirq right after.
+    /// Sends a frame. What the stack behind does with it is done when this returns, or in the
+    /// softirq right after.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: the pointer and length are those of a live slice.
         let n = unsafe { libc::send(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
@@ -85,8 +86,10 @@ impl Wire {
     /// A received frame, its VLAN tag put back, or `None` if none is queued.
     pub fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut control = [0u64; 16];
-        let mut part = libc::iovec { iov_base: self.buffer.as_mut_ptr().cast(), iov_len: self.buffer.len() };
-        // SAFETY: a zeroed msghdr is valid; its pointers are set to live buffers of the lengths given.
+        let mut part =
+            libc::iovec { iov_base: self.buffer.as_mut_ptr().cast(), iov_len: self.buffer.len() };
+        // SAFETY: a zeroed msghdr is valid; its pointers are set to live buffers of the lengths
+        // given.
         let mut message: libc::msghdr = unsafe { zeroed() };
         message.msg_iov = &raw mut part;
         message.msg_iovlen = 1;
@@ -104,9 +107,11 @@ impl Wire {
             let mut c = libc::CMSG_FIRSTHDR(&raw const message);
             while !c.is_null() {
                 if (*c).cmsg_level == libc::SOL_PACKET && (*c).cmsg_type == libc::PACKET_AUXDATA {
-                    let aux: libc::tpacket_auxdata = std::ptr::read_unaligned(libc::CMSG_DATA(c).cast());
+                    let aux: libc::tpacket_auxdata =
+                        std::ptr::read_unaligned(libc::CMSG_DATA(c).cast());
                     if aux.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && frame.len() >= 12 {
-                        let tag = [aux.tp_vlan_tpid.to_be_bytes(), aux.tp_vlan_tci.to_be_bytes()].concat();
+                        let tag = [aux.tp_vlan_tpid.to_be_bytes(), aux.tp_vlan_tci.to_be_bytes()]
+                            .concat();
                         frame.splice(12..12, tag);
                     }
                 }
@@ -132,25 +137,40 @@ impl Host {
         })
     }
 
-    /// Sends a packet; its destination address says where to. A refusal of the kernel (no route, too long, dropped) is
-    /// part of what is observed and no error.
+    /// Sends a packet; its destination address says where to. A refusal of the kernel (no route,
+    /// too long, dropped) is part of what is observed and no error.
     pub fn send(&self, packet: &[u8]) {
         // SAFETY: zeroed socket addresses are valid; pointers and lengths are those of live values.
         unsafe {
             if packet.first().is_some_and(|b| b >> 4 == 4) && packet.len() >= 20 {
                 let mut to: libc::sockaddr_in = zeroed();
                 to.sin_family = libc::AF_INET as u16;
-                to.sin_addr.s_addr = u32::from_ne_bytes([packet[16], packet[17], packet[18], packet[19]]);
+                to.sin_addr.s_addr =
+                    u32::from_ne_bytes([packet[16], packet[17], packet[18], packet[19]]);
                 let len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
                 let fd = self.v4.as_raw_fd();
-                libc::sendto(fd, packet.as_ptr().cast(), packet.len(), 0, (&raw const to).cast(), len);
+                libc::sendto(
+                    fd,
+                    packet.as_ptr().cast(),
+                    packet.len(),
+                    0,
+                    (&raw const to).cast(),
+                    len,
+                );
             } else if packet.len() >= 40 {
                 let mut to: libc::sockaddr_in6 = zeroed();
                 to.sin6_family = libc::AF_INET6 as u16;
                 to.sin6_addr.s6_addr.copy_from_slice(&packet[24..40]);
                 let len = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
                 let fd = self.v6.as_raw_fd();
-                libc::sendto(fd, packet.as_ptr().cast(), packet.len(), 0, (&raw const to).cast(), len);
+                libc::sendto(
+                    fd,
+                    packet.as_ptr().cast(),
+                    packet.len(),
+                    0,
+                    (&raw const to).cast(),
+                    len,
+                );
             }
         }
     }
@@ -172,14 +192,16 @@ impl Log {
         let fd = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER)?;
         option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 64 << 20)?;
         let log = Log { fd, buffer: vec![0; 256 << 10] };
-        // NFULA_CFG_CMD = NFULNL_CFG_CMD_BIND, then NFULA_CFG_MODE = whole packets, then NFULA_CFG_QTHRESH = 1.
+        // NFULA_CFG_CMD = NFULNL_CFG_CMD_BIND, then NFULA_CFG_MODE = whole packets, then
+        // NFULA_CFG_QTHRESH = 1.
         log.configure(group, 1, &[1])?;
         log.configure(group, 2, &[0, 0, 0xff, 0xff, 2, 0])?;
         log.configure(group, 5, &1u32.to_be_bytes())?;
         Ok(log)
     }
 
-    /// Forgets all connections that the kernel tracks in the namespace of this socket (`conntrack -F`).
+    /// Forgets all connections that the kernel tracks in the namespace of this socket
+    /// (`conntrack -F`).
     pub fn forget_connections(&self) -> io::Result<()> {
         // NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE, without anything that says which.
         const DELETE: u16 = 1 << 8 | 2;
@@ -219,8 +241,11 @@ impl Log {
             checked(libc::send(self.fd.as_raw_fd(), message.as_ptr().cast(), message.len(), 0))?;
             checked(libc::recv(self.fd.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0))?
         };
-        let code =
-            if n >= 20 { i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]) } else { -5 };
+        let code = if n >= 20 {
+            i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]])
+        } else {
+            -5
+        };
         if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) }
     }
 
@@ -242,8 +267,8 @@ impl Log {
                 Err(e) => return Err(e),
             };
             while rest.len() >= 20 {
-                let len =
-                    (u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize).clamp(20, rest.len());
+                let len = (u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize)
+                    .clamp(20, rest.len());
                 if u16::from_ne_bytes([rest[4], rest[5]]) == NFULNL_MSG_PACKET {
                     let mut attributes = &rest[20..len];
                     while attributes.len() >= 4 {

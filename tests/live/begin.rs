@@ -1,4 +1,5 @@
-//! The beginning and the end: what cannot begin interrupts nothing, and what has ended can begin again at once.
+//! The beginning and the end: what cannot begin interrupts nothing, and what has ended can begin
+//! again at once.
 
 use crate::net::Net;
 
@@ -18,9 +19,11 @@ fn what_cannot_begin_leaves_devices_alone() {
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     };
-    let wrong = file("wrong.nft", "table ip t {\n\tchain c {\n\t\tip saddrr 1.2.3.4 drop\n\t}\n}\n");
+    let wrong =
+        file("wrong.nft", "table ip t {\n\tchain c {\n\t\tip saddrr 1.2.3.4 drop\n\t}\n}\n");
     let first = file("first.nft", "table x y z\n");
-    let nowhere = file("nowhere.nft", "table ip t { chain c { iif wan accept; iif nowhere accept; }; }\n");
+    let nowhere =
+        file("nowhere.nft", "table ip t { chain c { iif wan accept; iif nowhere accept; }; }\n");
     let broken = file("broken.state", "nonsense");
     let before = devices(&net);
     for (args, said) in [
@@ -33,12 +36,24 @@ fn what_cannot_begin_leaves_devices_alone() {
         ("r0=r1".into(), "Error: r0: there is a device r1 already"),
         ("r0 lo".into(), "Error: lo: only Ethernet devices can be ports"),
         ("r0 r1 --rules /nonexistent".into(), "Error: /nonexistent: No such file or directory"),
-        (format!("r0 r1 --rules {wrong}"), "wrong.nft:3:6-11: Error: syntax error, unexpected string"),
+        (
+            format!("r0 r1 --rules {wrong}"),
+            "wrong.nft:3:6-11: Error: syntax error, unexpected string",
+        ),
         // The columns are those of the file.
-        (format!("r0 r1 --rules {first}"), "first.nft:1:9-9: Error: syntax error, unexpected string"),
+        (
+            format!("r0 r1 --rules {first}"),
+            "first.nft:1:9-9: Error: syntax error, unexpected string",
+        ),
         // A port that is to be there may be spoken of.
-        (format!("r0 r1=wan --rules {nowhere}"), "nowhere.nft:1:44-50: Error: Interface does not exist"),
-        ("r0 r1 --state /nonexistent/state".into(), "the state cannot be saved: No such file or directory"),
+        (
+            format!("r0 r1=wan --rules {nowhere}"),
+            "nowhere.nft:1:44-50: Error: Interface does not exist",
+        ),
+        (
+            "r0 r1 --state /nonexistent/state".into(),
+            "the state cannot be saved: No such file or directory",
+        ),
         (format!("r0 r1 --state {broken}"), "broken.state: byte 0: not a saved state"),
         (format!("r0 r1 --state {}", net.directory.display()), "a directory"),
         ("r0 r1 --persist /tmp".into(), "Error: /tmp: not in a file system of type bpf"),
@@ -53,7 +68,10 @@ fn what_cannot_begin_leaves_devices_alone() {
     net.ok(&net.r, "ip link set r1 mtu 9000");
     let before = devices(&net);
     let (ok, text) = net.run(&net.r, "timeout 20 $PENSTOCK up r0 r1 --driver xdp-generic");
-    assert!(!ok && text.contains("AF_XDP takes no more than an MTU of 3818, and it is 9000"), "{text}");
+    assert!(
+        !ok && text.contains("AF_XDP takes no more than an MTU of 3818, and it is 9000"),
+        "{text}"
+    );
     assert_eq!(devices(&net), before);
     net.ok(&net.a, "ping -c 2 -i 0.1 -W 2 198.18.1.2; ping -c 2 -i 0.1 -W 2 2001:db8:1::2");
 }
@@ -68,7 +86,8 @@ fn nobody_but_root_begins_or_ends_it() {
     std::fs::copy(env!("CARGO_BIN_EXE_penstock"), &program).unwrap();
     // So that there is the directory.
     net.run(&net.r, "$PENSTOCK down");
-    let nobody = format!("setpriv --reuid 65534 --regid 65534 --clear-groups {}", program.display());
+    let nobody =
+        format!("setpriv --reuid 65534 --regid 65534 --clear-groups {}", program.display());
     for (command, status, said) in [
         ("up r0", 1, "Error: Operation not permitted (you must be root)\n"),
         // They cannot even see whether one runs.
@@ -103,9 +122,11 @@ fn of_two_that_begin_at_once_one_is_told_so() {
             net.spawn_in_file(&net.r, &line, &file(device))
         });
         net.until("one runs, and the other one is told", |_| {
-            let [one, other] = ["r0", "r1"].map(|device| std::fs::read_to_string(file(device)).unwrap());
-            let said =
-                |text: &str| (text.contains("penstock: running"), text.contains("namespace already\n"));
+            let [one, other] =
+                ["r0", "r1"].map(|device| std::fs::read_to_string(file(device)).unwrap());
+            let said = |text: &str| {
+                (text.contains("penstock: running"), text.contains("namespace already\n"))
+            };
             matches!(
                 (said(&one), said(&other)),
                 ((true, false), (false, true)) | ((false, true), (true, false))

@@ -1,4 +1,5 @@
-//! Bursts through AF_XDP leave from XDP where the device behind can take them, and by the socket where it cannot.
+//! Bursts through AF_XDP leave from XDP where the device behind can take them, and by the socket
+//! where it cannot.
 
 use crate::net::Net;
 use crate::{fetch, serve};

@@ -43,7 +43,11 @@ fn a_capture_has_what_passes_a_hook_and_meets_the_expression() {
         std::fs::metadata(&file).is_ok_and(|m| m.len() > 200)
     });
     assert!(reading.wait().contains("1 frames captured"));
-    assert_eq!(net.ok(&net.r, "$PENSTOCK nft list ruleset"), listing, "captures are not of the ruleset");
+    assert_eq!(
+        net.ok(&net.r, "$PENSTOCK nft list ruleset"),
+        listing,
+        "captures are not of the ruleset"
+    );
     // What is wrong costs no file that is there.
     let kept = net.directory.join("kept.pcapng");
     std::fs::write(&kept, "kept").unwrap();
@@ -55,7 +59,8 @@ fn a_capture_has_what_passes_a_hook_and_meets_the_expression() {
         ("--hook forward \"tcp dport 22; flush ruleset\"", "malformed"),
         ("--hook ingress -i nothing", "Cannot find device"),
     ] {
-        let (ok, said) = net.run(&net.r, &format!("$PENSTOCK capture {args} -w {}", kept.display()));
+        let (ok, said) =
+            net.run(&net.r, &format!("$PENSTOCK capture {args} -w {}", kept.display()));
         assert!(!ok && said.contains(message), "{args}: {said}");
         assert_eq!(std::fs::read_to_string(&kept).unwrap(), "kept", "{args}");
     }

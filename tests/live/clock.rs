@@ -1,4 +1,5 @@
-//! The wall clock jumps. What lasts for some time does so by a clock that does not; what asks for the time of day gets it.
+//! The wall clock jumps. What lasts for some time does so by a clock that does not; what asks for
+//! the time of day gets it.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -11,7 +12,8 @@ const DAY: i64 = 86_400;
 fn shim(net: &Net) -> Option<String> {
     let library = net.directory.join("clock.so").display().to_string();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/clock.c");
-    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o", &library, source]).status();
+    let compiled =
+        Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o", &library, source]).status();
     if !compiled.is_ok_and(|status| status.success()) {
         eprintln!("skipped: there is no C compiler");
         return None;
@@ -72,12 +74,16 @@ fn nothing_ends_or_lasts_longer_when_the_clock_jumps() {
         );
         for (set, element) in [("long", "198.18.9.1"), ("seen", "198.18.0.2")] {
             let listed = net.ok(&net.r, &format!("$PENSTOCK nft list set inet t {set}"));
-            assert!(listed.contains(element) && listed.contains("expires 59m"), "{seconds}: {listed}");
+            assert!(
+                listed.contains(element) && listed.contains("expires 59m"),
+                "{seconds}: {listed}"
+            );
         }
     }
     net.ok(&net.r, "$PENSTOCK confirm && $PENSTOCK nft list chain inet t other");
     assert!(waiting.wait().unwrap().success());
-    let gone = |net: &Net| !net.ok(&net.r, "$PENSTOCK nft list set inet t short").contains("198.18.9.2");
+    let gone =
+        |net: &Net| !net.ok(&net.r, "$PENSTOCK nft list set inet t short").contains("198.18.9.2");
     net.until_within(15, "what lives for seconds does so", gone);
     assert_eq!(net.pid(), process);
     assert!(net.run(&net.r, "$PENSTOCK show").0, "the guardian has not taken it for hung");

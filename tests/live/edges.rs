@@ -1,4 +1,5 @@
-//! What is not the way of most packets: frames with tags, rejections, resets and devices down in the middle of flows, log lines.
+//! What is not the way of most packets: frames with tags, rejections, resets and devices down in
+//! the middle of flows, log lines.
 
 use std::time::Duration;
 
@@ -18,7 +19,9 @@ except OSError as e: print(type(e).__name__, e.errno)'"
 fn whoever_is_rejected_learns_it_at_once() {
     let Some(mut net) = Net::new() else { return };
     net.spawn_in('b', "python3 -m http.server --bind :: 80");
-    net.until("the server is there", |net| net.run(&net.a, &connect("198.18.1.2", 80)).1 == "connected\n");
+    net.until("the server is there", |net| {
+        net.run(&net.a, &connect("198.18.1.2", 80)).1 == "connected\n"
+    });
     for driver in ["packet", "xdp"] {
         net.up(&format!("r0 r1 --driver {driver}"));
         net.nft(
@@ -32,7 +35,11 @@ fn whoever_is_rejected_learns_it_at_once() {
              }",
         );
         for to in ["198.18.1.2", "2001:db8:1::2", "198.18.0.1", "2001:db8::1"] {
-            assert_eq!(net.ok(&net.a, &connect(to, 80)), "ConnectionRefusedError 111\n", "{driver} {to}");
+            assert_eq!(
+                net.ok(&net.a, &connect(to, 80)),
+                "ConnectionRefusedError 111\n",
+                "{driver} {to}"
+            );
         }
         for (to, port, error) in [
             ("198.18.1.2", 81, "ConnectionRefusedError 111\n"),
@@ -62,7 +69,10 @@ fn rules_log_to_standard_error_as_the_kernel_does() {
     net.until("the other line is there", |net| net.log().contains("six: "));
     let log = net.log();
     let six = log.lines().find(|l| l.contains("six: ")).unwrap_or_else(|| panic!("{log}"));
-    assert!(six.contains("PROTO=ICMPv6 TYPE=128") && six.contains("MACSRC=02:00:00:00:0a:00"), "{six}");
+    assert!(
+        six.contains("PROTO=ICMPv6 TYPE=128") && six.contains("MACSRC=02:00:00:00:0a:00"),
+        "{six}"
+    );
 }
 
 #[test]
@@ -100,9 +110,13 @@ fn frames_with_tags_pass_a_bridge_with_them() {
         let text = || std::fs::read_to_string(&seen).unwrap_or_default();
         net.until("all frames are there", |_| text().lines().count() == 6);
         let text = text();
-        for (what, times) in
-            [("vlan 7, p 5", 2), ("vlan 9, p 0", 2), ("vlan 5, p 0", 2), ("vlan 6, p 0", 2), ("vlan 8", 0)]
-        {
+        for (what, times) in [
+            ("vlan 7, p 5", 2),
+            ("vlan 9, p 0", 2),
+            ("vlan 5, p 0", 2),
+            ("vlan 6, p 0", 2),
+            ("vlan 8", 0),
+        ] {
             assert_eq!(text.matches(what).count(), times, "{driver} {what}: {text}");
         }
         let rules = net.ok(&net.r, "$PENSTOCK nft list ruleset");
@@ -155,7 +169,8 @@ fn a_device_that_goes_down_keeps_its_flows() {
         net.ok(&net.r, "ip link set r1 up");
         let said: serde_json::Value = serde_json::from_str(&run.wait()).unwrap();
         assert!(said["error"].is_null(), "{driver}: {}", said["error"]);
-        let last = said["intervals"].as_array().unwrap().last().unwrap()["sum"]["bytes"].as_u64().unwrap();
+        let last =
+            said["intervals"].as_array().unwrap().last().unwrap()["sum"]["bytes"].as_u64().unwrap();
         assert!(last > 1_000_000, "{driver}: {last}");
         net.down();
     }
@@ -195,19 +210,29 @@ fn flows_on_devices_end_with_their_connections() {
             net.ok(&net.a, "ethtool -K a0 gro on tx off");
             net.ok(&net.b, "ethtool -K b0 gro on tx off");
         }
-        net.up(&format!("r0 r1 --driver {driver} --sysctl net.netfilter.nf_flowtable_tcp_timeout=3"));
+        net.up(&format!(
+            "r0 r1 --driver {driver} --sysctl net.netfilter.nf_flowtable_tcp_timeout=3"
+        ));
         net.nft(OFFLOAD);
         for (how, end) in [("reset", "reset\n"), ("fin", "end\n")] {
             std::fs::write(&ends, "").unwrap();
             let line = format!("exec {}", TALK.replace("HOW", how));
             let mut talk = net.command(&net.a, &line);
-            let mut talk =
-                talk.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null()).spawn().unwrap();
+            let mut talk = talk
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
             let own = |net: &Net| {
                 let all = net.ok(&net.r, "$PENSTOCK show conntrack");
-                all.lines().filter(|l| l.contains("dport=81 ")).map(str::to_owned).collect::<Vec<_>>()
+                all.lines()
+                    .filter(|l| l.contains("dport=81 "))
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
             };
-            net.until("the device has the flow", |net| own(net).iter().any(|l| l.contains("[HW_OFFLOAD]")));
+            net.until("the device has the flow", |net| {
+                own(net).iter().any(|l| l.contains("[HW_OFFLOAD]"))
+            });
             std::thread::sleep(Duration::from_secs(1));
             std::io::Write::write_all(talk.stdin.as_mut().unwrap(), b"\n").unwrap();
             assert!(talk.wait().unwrap().success());

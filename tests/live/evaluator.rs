@@ -1,4 +1,5 @@
-//! Rule texts are evaluated by processes that have no rights and may end: packets, and other clients, do not notice.
+//! Rule texts are evaluated by processes that have no rights and may end: packets, and other
+//! clients, do not notice.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -30,7 +31,8 @@ fn field(process: u32, name: &str) -> String {
 
 /// Processes below one, by their names.
 fn children(process: u32, name: &str) -> Vec<u32> {
-    let all = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    let all = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"))
+        .unwrap_or_default();
     let all = all.split_whitespace().map(|child| child.parse().unwrap());
     all.filter(|child| field(*child, "Name:") == name).collect()
 }
@@ -44,7 +46,11 @@ fn evaluator(net: &Net) -> (u32, u32) {
 
 fn kill(process: u32) {
     assert!(
-        std::process::Command::new("kill").args(["-9", &process.to_string()]).status().unwrap().success()
+        std::process::Command::new("kill")
+            .args(["-9", &process.to_string()])
+            .status()
+            .unwrap()
+            .success()
     );
 }
 
@@ -52,7 +58,9 @@ fn kill(process: u32) {
 fn many(net: &Net) -> String {
     let file = net.directory.join("many.nft");
     let rules: String = (0..300_000u32)
-        .map(|n| format!("add rule ip t c ip saddr 10.{}.{}.{} drop\n", n >> 16, n >> 8 & 255, n & 255))
+        .map(|n| {
+            format!("add rule ip t c ip saddr 10.{}.{}.{} drop\n", n >> 16, n >> 8 & 255, n & 255)
+        })
         .collect();
     std::fs::write(&file, rules).unwrap();
     file.display().to_string()
@@ -82,7 +90,8 @@ fn a_text_that_takes_all_memory_ends_alone() {
     let (nested, large) = (nested.display(), large.display());
     let program = net.directory.join("penstock");
     std::fs::copy(env!("CARGO_BIN_EXE_penstock"), &program).unwrap();
-    let nobody = format!("setpriv --reuid 65534 --regid 65534 --clear-groups {}", program.display());
+    let nobody =
+        format!("setpriv --reuid 65534 --regid 65534 --clear-groups {}", program.display());
     let too_much = "memory";
     for (command, said) in [
         (format!("$PENSTOCK nft -f {many}"), too_much),
@@ -110,11 +119,14 @@ fn processes_that_read_rule_texts_have_no_rights() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1");
     let (spawner, evaluator) = evaluator(&net);
-    let mut session = net.command(&net.r, "exec $PENSTOCK nft -i").stdin(Stdio::piped()).spawn().unwrap();
+    let mut session =
+        net.command(&net.r, "exec $PENSTOCK nft -i").stdin(Stdio::piped()).spawn().unwrap();
     net.until("a child serves the client", |_| !children(evaluator, "penstock-nft").is_empty());
     let child = children(evaluator, "penstock-nft")[0];
     net.until("it is restricted", |_| field(child, "Seccomp_filters:") == "3");
-    net.until("one waits for the next client", |_| !children(evaluator, "penstock-ready").is_empty());
+    net.until("one waits for the next client", |_| {
+        !children(evaluator, "penstock-ready").is_empty()
+    });
     let ready = children(evaluator, "penstock-ready")[0];
     net.until("it is restricted, too", |_| field(ready, "Seccomp_filters:") == "3");
     for (process, seccomp) in [(spawner, "2"), (evaluator, "2"), (child, "2"), (ready, "2")] {
@@ -137,7 +149,8 @@ fn processes_that_read_rule_texts_have_no_rights() {
     let line = limits.lines().find(|l| l.starts_with("Max address space")).unwrap();
     assert!(!line.contains("unlimited"), "{line}");
     let sockets = std::fs::read_dir(format!("/proc/{child}/fd")).unwrap().count();
-    // Three that lead nowhere or to the log, the client's connection, and the channel to the dataplane.
+    // Three that lead nowhere or to the log, the client's connection, and the channel to the
+    // dataplane.
     assert_eq!(sockets, 5);
     writeln!(session.stdin.as_mut().unwrap(), "add table ip t").unwrap();
     drop(session.stdin.take());
@@ -153,18 +166,27 @@ fn whoever_is_killed_packets_go_on() {
     net.nft(RULES);
     let many = many(&net);
     let (spawner, first) = evaluator(&net);
-    let mut ping =
-        net.command(&net.a, "ping -i 0.02 -c 150 -W 2 198.18.1.2").stdout(Stdio::piped()).spawn().unwrap();
+    let mut ping = net
+        .command(&net.a, "ping -i 0.02 -c 150 -W 2 198.18.1.2")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     // A child, in the middle of a text.
-    let mut batch =
-        net.command(&net.r, &format!("exec $PENSTOCK nft -f {many}")).stderr(Stdio::piped()).spawn().unwrap();
+    let mut batch = net
+        .command(&net.r, &format!("exec $PENSTOCK nft -f {many}"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     net.until("a child evaluates", |_| !children(first, "penstock-nft").is_empty());
     std::thread::sleep(Duration::from_millis(100));
     kill(children(first, "penstock-nft")[0]);
     let mut said = String::new();
     std::io::Read::read_to_string(batch.stderr.as_mut().unwrap(), &mut said).unwrap();
     assert!(!batch.wait().unwrap().success());
-    assert_eq!(said, "Error: the evaluation of the text was ended by a signal; nothing is changed\n");
+    assert_eq!(
+        said,
+        "Error: the evaluation of the text was ended by a signal; nothing is changed\n"
+    );
     let without_counters = |text: String| {
         text.lines()
             .filter(|l| !l.contains("counter") && !l.contains("elements"))
@@ -206,7 +228,11 @@ fn what_packets_changed_is_known_to_those_who_ask() {
     for (command, ok, expected) in [
         // Elements that packets have added.
         ("get element ip t dyn '{ 198.18.1.2 }'", true, "elements = { 198.18.1.2 }"),
-        ("create element ip t dyn '{ 198.18.1.2 }'", false, "create element ip t dyn { 198.18.1.2 }"),
+        (
+            "create element ip t dyn '{ 198.18.1.2 }'",
+            false,
+            "create element ip t dyn { 198.18.1.2 }",
+        ),
         ("create element ip t dyn '{ 198.18.1.2 }'", false, "^^^^^^^^^^"),
         ("delete element ip t dyn '{ 198.18.9.9 }'", false, "No such file or directory"),
         (

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::net::{Net, setting};
 
-/// Counts on B what is sent to a port of UDP that no rule lets pass; says how much it was at the end.
+/// Counts on B what is sent to a port of UDP that no rule lets pass; says how much it was at the
+/// end.
 const NOTHING: &str = "timeout SECONDS python3 -c 'import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((\"\", 9)); n = 0
 print(\"ready\", flush=True)
@@ -71,7 +72,10 @@ fn reloads_break_no_connection_and_let_nothing_pass() {
     assert_eq!(listener.wait(), "ready\n", "what neither ruleset lets pass");
     assert!(reloads > 5, "{reloads}");
     // What a reload left behind would add up.
-    assert!(reloads < 10 || after < warm + (32 << 20), "{warm} bytes, after {reloads} reloads {after}");
+    assert!(
+        reloads < 10 || after < warm + (32 << 20),
+        "{warm} bytes, after {reloads} reloads {after}"
+    );
 }
 
 #[test]
@@ -95,11 +99,13 @@ fn nothing_passes_before_the_ruleset_is_there() {
     let Some(mut net) = Net::new() else { return };
     // The kernel forwards nothing, so whatever passes is ours.
     net.ok(&net.r, "sysctl -qw net.ipv4.ip_forward=0");
-    let many: String =
-        (0..20_000).map(|n| format!("ip saddr 198.19.{}.{} counter accept;", n >> 8, n & 255)).collect();
+    let many: String = (0..20_000)
+        .map(|n| format!("ip saddr 198.19.{}.{} counter accept;", n >> 8, n & 255))
+        .collect();
     let rules = net.directory.join("slow.nft");
-    let text =
-        format!("table ip t {{ chain f {{ type filter hook forward priority 0; policy drop; {many} }}; }}");
+    let text = format!(
+        "table ip t {{ chain f {{ type filter hook forward priority 0; policy drop; {many} }}; }}"
+    );
     std::fs::write(&rules, text).unwrap();
     let (a, b) = (net.a.clone(), net.b.clone());
     // Neighbours are known, so that nothing waits for them.
@@ -123,7 +129,8 @@ fn connections_go_on_in_the_kernel_when_the_process_is_killed_under_load() {
     for driver in ["packet", "xdp"] {
         net.up(&format!("r0 r1 --driver {driver}"));
         let a = net.a.clone();
-        let mut client = net.command(&a, "iperf3 -c 198.18.1.2 -t 4").stdout(Stdio::piped()).spawn().unwrap();
+        let mut client =
+            net.command(&a, "iperf3 -c 198.18.1.2 -t 4").stdout(Stdio::piped()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(1500));
         net.kill();
         let status = client.wait().unwrap();
@@ -142,8 +149,9 @@ fn ten_thousand_route_changes_do_no_harm() {
     net.ok(&net.b, "ip addr add 198.19.39.249/32 dev lo");
     // Each round adds ten thousand routes and takes them away again.
     let batch = net.directory.join("routes");
-    let route =
-        |what: &str, i: u32| format!("route {what} 198.19.{}.{}/32 via 198.18.1.2\n", i / 250, i % 250);
+    let route = |what: &str, i: u32| {
+        format!("route {what} 198.19.{}.{}/32 via 198.18.1.2\n", i / 250, i % 250)
+    };
     let all = |what: &str| (0..10_000).map(|i| route(what, i)).collect::<String>();
     let rounds = 3;
     let mut text = String::new();
@@ -160,7 +168,8 @@ fn ten_thousand_route_changes_do_no_harm() {
     let there = |net: &Net| net.run(&net.a, "ping -c 1 -W 1 198.19.39.249").0;
     net.until("all routes count", there);
     let said = ping.wait();
-    let received = said.split(" received").next().and_then(|s| s.rsplit(' ').next()).unwrap_or_default();
+    let received =
+        said.split(" received").next().and_then(|s| s.rsplit(' ').next()).unwrap_or_default();
     assert!(received.parse::<u32>().is_ok_and(|n| n >= 140), "{said}");
     let before = net.memory();
     for what in ["del", "add", "del", "add"] {
@@ -202,7 +211,9 @@ fn devices_that_come_back_work_again() {
         // By the name that it had as a port, and by its address.
         for name in ["r1.port", "other"] {
             net.ok(&net.b, "ip link del b0");
-            net.until("the device is gone", |net| net.log().contains("r1.port: the device is gone"));
+            net.until("the device is gone", |net| {
+                net.log().contains("r1.port: the device is gone")
+            });
             net.ok(&net.a, "ping -c 1 -W 2 198.18.0.1");
             assert!(!net.run(&net.a, "ping -c 1 -W 1 198.18.1.2").0);
             net.ok(
@@ -245,12 +256,17 @@ fn the_next_one_has_the_address_of_metrics_at_once() {
 #[test]
 fn a_log_that_nobody_takes_stops_nothing() {
     // A full disk, and a pipe whose reader ends when the dataplane has said its first word.
-    for log in ["exec 2> /dev/full", "mkfifo $PIPE; head -c 1 < $PIPE > /dev/null & exec 2> $PIPE"] {
+    for log in ["exec 2> /dev/full", "mkfifo $PIPE; head -c 1 < $PIPE > /dev/null & exec 2> $PIPE"]
+    {
         let Some(mut net) = Net::new() else { return };
         let pipe = net.directory.join("pipe");
         net.up_after(&log.replace("$PIPE", &pipe.display().to_string()), "r0 r1");
-        net.nft("table ip t { chain f { type filter hook forward priority 0; log prefix \"word\"; }; }");
-        assert!(!net.run(&net.r, "$PENSTOCK nft --confirm 1s add table ip unconfirmed < /dev/null").0);
+        net.nft(
+            "table ip t { chain f { type filter hook forward priority 0; log prefix \"word\"; }; }",
+        );
+        assert!(
+            !net.run(&net.r, "$PENSTOCK nft --confirm 1s add table ip unconfirmed < /dev/null").0
+        );
         net.until("it is taken back", |net| {
             !net.ok(&net.r, "$PENSTOCK nft list tables").contains("unconfirmed")
         });

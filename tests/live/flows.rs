@@ -1,5 +1,5 @@
-//! Flowtables of the live dataplane: files arrive whole while flows come and go, and it is told which are there, and why
-//! others are not.
+//! Flowtables of the live dataplane: files arrive whole while flows come and go, and it is told
+//! which are there, and why others are not.
 
 use crate::net::Net;
 use crate::{fetch, serve};

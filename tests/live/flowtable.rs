@@ -1,4 +1,5 @@
-//! Flowtables between links of different MTUs, after the topology of the kernel's `nft_flowtable.sh`:
+//! Flowtables between links of different MTUs, after the topology of the kernel's
+//! `nft_flowtable.sh`:
 //!
 //! ```text
 //! A (MTU 9000) – R (ours, with flowtables) – MTU 1500 – M – B (MTU 2000)
@@ -92,7 +93,8 @@ fn files_pass_flowtables_whole_between_mtus() {
             ("translated", nat, "198.18.2.2", "198.18.1.1", 1666),
         ] {
             net.nft(&rules(more));
-            let server = net.spawn_reading(&b, &format!("python3 {program} {listen} serve {BYTES} 7"));
+            let server =
+                net.spawn_reading(&b, &format!("python3 {program} {listen} serve {BYTES} 7"));
             net.until("the server is there", |net| net.run(&b, "ss -lnt | grep -q :12345").0);
             let sent = net.ok(&net.a, &format!("python3 {program} {to} {port} {BYTES} 3"));
             let seen = server.wait();
@@ -100,7 +102,8 @@ fn files_pass_flowtables_whole_between_mtus() {
             assert!(mine.eq(theirs) && !sent.is_empty(), "{hook}, {what}: {sent}{seen}");
             let listing = net.ok(&net.r, "$PENSTOCK nft list ruleset");
             for way in ["there", "back"] {
-                let line = listing.lines().find(|l| l.contains(&format!("comment \"{way}\""))).unwrap();
+                let line =
+                    listing.lines().find(|l| l.contains(&format!("comment \"{way}\""))).unwrap();
                 let bytes = line.split("bytes ").nth(1).unwrap().split(' ').next().unwrap();
                 // The beginning and the end of each connection.
                 assert!(bytes.parse::<u32>().unwrap() < BYTES / 3, "{hook}, {what}: {line}");

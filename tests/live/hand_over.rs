@@ -1,5 +1,6 @@
-//! Flows at tcx of veths: packets go to the other end of the device that they leave by at once, past that device, as long as
-//! that is the same to everybody; and packets that a neighbour cuts itself are put together again on arrival.
+//! Flows at tcx of veths: packets go to the other end of the device that they leave by at once,
+//! past that device, as long as that is the same to everybody; and packets that a neighbour cuts
+//! itself are put together again on arrival.
 
 use crate::net::Net;
 
@@ -23,11 +24,14 @@ const RULES: &str = "
 
 /// A number of a device: `tx_packets` and the like.
 fn number(net: &Net, namespace: &str, device: &str, name: &str) -> u64 {
-    net.ok(namespace, &format!("cat /sys/class/net/{device}/statistics/{name}")).trim().parse().unwrap()
+    net.ok(namespace, &format!("cat /sys/class/net/{device}/statistics/{name}"))
+        .trim()
+        .parse()
+        .unwrap()
 }
 
-/// Sends by TCP for a second: packets that B received meanwhile, those of them that the port's device counted as sent, and
-/// bytes of a packet that A sent on average.
+/// Sends by TCP for a second: packets that B received meanwhile, those of them that the port's
+/// device counted as sent, and bytes of a packet that A sent on average.
 fn send(net: &Net, to: &str) -> (u64, u64, u64) {
     let look = || {
         let of = |n: &str, device: &str, name: &str| number(net, n, device, name);
@@ -71,7 +75,8 @@ fn packets_of_flows_go_to_the_other_end_at_once_while_nobody_minds() {
         sent < received / 10
     });
     // Down and up again.
-    let again = "ip link set b0 down; ip link set b0 up; ip addr replace 2001:db8:1::2/64 dev b0 nodad
+    let again =
+        "ip link set b0 down; ip link set b0 up; ip addr replace 2001:db8:1::2/64 dev b0 nodad
         ip route replace default via 198.18.1.1; ip route replace default via 2001:db8:1::1";
     net.ok(&net.b, again);
     net.until("B answers", |net| net.run(&net.a, "ping -c 1 -W 1 198.18.1.2").0);
@@ -98,7 +103,9 @@ fn packets_of_flows_go_to_the_other_end_at_once_while_nobody_minds() {
     net.ok(&net.r, "ethtool -K r1 gro on");
     net.up("r0 r1 --driver packet");
     net.kill();
-    net.until("the devices are the kernel's", |net| !net.ok(&net.r, "ip -o link").contains(".port"));
+    net.until("the devices are the kernel's", |net| {
+        !net.ok(&net.r, "ip -o link").contains(".port")
+    });
     assert!(!gro(&net, "r0") && gro(&net, "r1"));
 }
 
@@ -113,12 +120,17 @@ fn the_other_end_may_come_into_the_namespace_of_the_port() {
     net.up("r0 r1 --driver packet");
     net.nft(RULES);
     let neighbour = net.ok(&net.b, "cat /sys/class/net/b0/address");
-    net.ok(&net.r, &format!("ip neigh replace 198.18.1.2 lladdr {} dev r1 nud permanent", neighbour.trim()));
+    net.ok(
+        &net.r,
+        &format!("ip neigh replace 198.18.1.2 lladdr {} dev r1 nud permanent", neighbour.trim()),
+    );
     let (a, b, r) = (net.a.clone(), net.b.clone(), net.r.clone());
     let run = net.spawn_reading(&a, "iperf3 -u -b 2M -l 500 -c 198.18.1.2 -t 8 -J");
     net.until("it is forwarded by the device", |net| {
         let shown = net.ok(&net.r, "$PENSTOCK show conntrack");
-        shown.lines().any(|l| l.starts_with("udp") && l.contains("dport=5201 ") && l.contains("[HW_OFFLOAD]"))
+        shown.lines().any(|l| {
+            l.starts_with("udp") && l.contains("dport=5201 ") && l.contains("[HW_OFFLOAD]")
+        })
     });
     net.ok(&b, &format!("ip link set b0 netns {r}"));
     net.ok(&r, "ip link set b0 up");

@@ -127,8 +127,8 @@ fn those_who_do_not_read_hold_a_page_each() {
         .collect();
     net.nft(&format!("add table ip t\nadd chain ip t c\n{rules}"));
     // The allocator keeps what one answer takes.
-    let whole =
-        net.ok(&net.r, "$PENSTOCK show --json").len() + net.ok(&net.r, "$PENSTOCK show --metrics").len();
+    let whole = net.ok(&net.r, "$PENSTOCK show --json").len()
+        + net.ok(&net.r, "$PENSTOCK show --metrics").len();
     let before = net.memory();
     let (mut deaf, _) = begin(&net, "deaf 60");
     // Answers take their time to be made.
@@ -172,7 +172,9 @@ fn watchers_that_do_not_read_hold_nobody_up() {
         return;
     }
     net.up("r0 r1");
-    net.nft("table ip t { chain c { type filter hook forward priority filter; meta nftrace set 1; }; }");
+    net.nft(
+        "table ip t { chain c { type filter hook forward priority filter; meta nftrace set 1; }; }",
+    );
     let (mut slow, _) = begin(&net, "slow 60");
     let many: String =
         (0..500).map(|n| format!("add rule ip t c ip saddr 198.19.0.{} drop\n", n % 250)).collect();
@@ -191,16 +193,20 @@ fn watchers_that_do_not_read_hold_nobody_up() {
 fn a_ruleset_that_takes_too_long_is_refused_and_packets_pass_meanwhile() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1 --batch-time 0.3");
-    let before =
-        "table ip t {\n\tchain c {\n\t\ttype filter hook forward priority filter; policy accept;\n\t}\n}\n";
+    let before = "table ip t {\n\tchain c {\n\t\ttype filter hook forward priority filter; policy accept;\n\t}\n}\n";
     net.nft(before);
     let file = net.directory.join("huge.nft");
     let rules: String = (0..400_000u32)
-        .map(|n| format!("add rule ip t c ip saddr 10.{}.{}.{} drop\n", n >> 16, n >> 8 & 255, n & 255))
+        .map(|n| {
+            format!("add rule ip t c ip saddr 10.{}.{}.{} drop\n", n >> 16, n >> 8 & 255, n & 255)
+        })
         .collect();
     std::fs::write(&file, rules).unwrap();
-    let mut ping =
-        net.command(&net.a, "ping -i 0.05 -c 40 -W 2 198.18.1.2").stdout(Stdio::piped()).spawn().unwrap();
+    let mut ping = net
+        .command(&net.a, "ping -i 0.05 -c 40 -W 2 198.18.1.2")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let begun = Instant::now();
     let (ok, said) = net.run(&net.r, &format!("$PENSTOCK nft -f {}", file.display()));
     assert!(!ok && said.contains("evaluation takes longer than is allowed"), "{said}");
@@ -236,10 +242,13 @@ fn the_process_keeps_few_rights() {
         assert_eq!(field(&status, "Seccomp:"), "2", "{status}");
         assert_eq!(field(&status, "NoNewPrivs:"), "1");
     }
-    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", net.pid())).unwrap();
+    let children =
+        std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", net.pid())).unwrap();
     let children = children.split_whitespace().map(|child| child.parse().unwrap());
-    let guardian =
-        children.into_iter().find(|child| field(&status(*child), "Name:") == "penstock-guard").unwrap();
+    let guardian = children
+        .into_iter()
+        .find(|child| field(&status(*child), "Name:") == "penstock-guard")
+        .unwrap();
     assert_eq!(field(&status(guardian), "CapEff:"), few);
     all_is_well(&net);
 }

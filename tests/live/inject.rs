@@ -1,10 +1,12 @@
-//! Each system call of the dataplane fails once (`strace -e inject`), and it is killed at each of those that change devices: it
-//! comes up or says why not, goes on or ends, and leaves nothing behind.
+//! Each system call of the dataplane fails once (`strace -e inject`), and it is killed at each of
+//! those that change devices: it comes up or says why not, goes on or ends, and leaves nothing
+//! behind.
 //!
-//! `PENSTOCK_INJECT` says how many failures are tried: a number, drawn with `PENSTOCK_SEED` (default 8), or `all`: of each
-//! call the first, the last, and as many between as [`EACH`] says; or all of some calls, `write,shutdown`. strace counts the
-//! calls of each thread by itself, so that the same failure may happen once in several of them. `PENSTOCK_INJECT_JOBS` are
-//! tried at once, each in networks of its own (default 1).
+//! `PENSTOCK_INJECT` says how many failures are tried: a number, drawn with `PENSTOCK_SEED`
+//! (default 8), or `all`: of each call the first, the last, and as many between as [`EACH`] says;
+//! or all of some calls, `write,shutdown`. strace counts the calls of each thread by itself, so
+//! that the same failure may happen once in several of them. `PENSTOCK_INJECT_JOBS` are tried at
+//! once, each in networks of its own (default 1).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,8 +21,9 @@ const EACH: u64 = 30;
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Calls of which a failure says nothing: they cannot fail, or fail only where the program itself is wrong; and those by
-/// which strace and the shell get there. `brk(2)` gives the break where it fails, and no error, which strace cannot imitate.
+/// Calls of which a failure says nothing: they cannot fail, or fail only where the program itself
+/// is wrong; and those by which strace and the shell get there. `brk(2)` gives the break where it
+/// fails, and no error, which strace cannot imitate.
 const NEVER: [&str; 18] = [
     "arch_prctl",
     "brk",
@@ -42,10 +45,12 @@ const NEVER: [&str; 18] = [
     "sigaltstack",
 ];
 
-/// Calls that get memory: without it there may be no words either, as where the loader finds no room for a library.
+/// Calls that get memory: without it there may be no words either, as where the loader finds no
+/// room for a library.
 const MEMORY: [&str; 4] = ["mmap", "mremap", "madvise", "mprotect"];
 
-/// No error: the process that makes the call is killed then. What is done to devices is done by `sendto` and `write`.
+/// No error: the process that makes the call is killed then. What is done to devices is done by
+/// `sendto` and `write`.
 const KILL: &str = "SIGKILL";
 
 /// What a call fails with: each of these words is tried.
@@ -61,7 +66,9 @@ fn errors(call: &str) -> &'static [&'static str] {
             &["ENOSPC", "EIO"]
         }
         "sendto" | "sendmsg" | "sendmmsg" => &["EINTR", "ENOBUFS", KILL],
-        "poll" | "ppoll" | "epoll_wait" | "clock_nanosleep" | "nanosleep" | "wait4" | "flock" => &["EINTR"],
+        "poll" | "ppoll" | "epoll_wait" | "clock_nanosleep" | "nanosleep" | "wait4" | "flock" => {
+            &["EINTR"]
+        }
         "bpf" | "ioctl" | "setsockopt" | "bind" | "listen" => &["EPERM", "ENOMEM"],
         _ => &["EPERM"],
     }
@@ -113,7 +120,8 @@ fn ask(net: &Net, line: &str) -> Result<(bool, String), String> {
     Ok((well, said))
 }
 
-/// Begins, changes rules, forwards and ends, under strace with some options. What must hold holds, or the error says what not.
+/// Begins, changes rules, forwards and ends, under strace with some options. What must hold holds,
+/// or the error says what not.
 fn round(net: &Net, driver: &str, strace: &str, before: &str) -> Result<(), String> {
     let log = net.directory.join("inject.log");
     let line = format!("exec strace -f -qq {strace} {} 2>&1", up(net, driver));
@@ -122,7 +130,8 @@ fn round(net: &Net, driver: &str, strace: &str, before: &str) -> Result<(), Stri
     let over = || said().contains("Error:") || processes(net).is_empty();
     // A word that was not written is not missed.
     let mute = strace.contains("trace=write ") || strace.contains(KILL);
-    let runs = || said().contains("penstock: running") || mute && net.run(&net.r, "$PENSTOCK show").0;
+    let runs =
+        || said().contains("penstock: running") || mute && net.run(&net.r, "$PENSTOCK show").0;
     std::thread::sleep(Duration::from_millis(100));
     if !within(PATIENCE, || runs() || over()) {
         return Err(format!("neither runs nor ends: {}\n{}", said(), processes(net)));
@@ -156,7 +165,11 @@ fn round(net: &Net, driver: &str, strace: &str, before: &str) -> Result<(), Stri
     }
     let same = || devices(net) == before;
     if !within(Duration::from_secs(5), same) {
-        return Err(format!("devices are not as before:\n{}\nbut\n{before}\n{}", devices(net), said()));
+        return Err(format!(
+            "devices are not as before:\n{}\nbut\n{before}\n{}",
+            devices(net),
+            said()
+        ));
     }
     // The standard library ends a process or thread that has no memory for its stack of signals so.
     if said().contains("panicked") && !said().contains("alternative stack") {
@@ -200,15 +213,18 @@ fn count(net: &Net, driver: &str, before: &str) -> BTreeMap<String, u64> {
     most
 }
 
-/// A call that fails: with which driver, which call with which error, and when it is made the how manieth time.
+/// A call that fails: with which driver, which call with which error, and when it is made the how
+/// manieth time.
 type Failure = (&'static str, String, &'static str, u64);
 
-/// Takes failures from a list until none is left, and tells of those after which something is wrong.
+/// Takes failures from a list until none is left, and tells of those after which something is
+/// wrong.
 fn fail_all(mut net: Net, all: &[Failure], next: &AtomicUsize, wrong: &Mutex<Vec<String>>) {
     let mut before = devices(&net);
     while let Some((driver, call, error, at)) = all.get(next.fetch_add(1, Relaxed)) {
         let kind = if *error == KILL { "signal" } else { "error" };
-        let strace = format!("-o /dev/null -e trace={call} -e inject={call}:{kind}={error}:when={at}");
+        let strace =
+            format!("-o /dev/null -e trace={call} -e inject={call}:{kind}={error}:when={at}");
         let Err(what) = round(&net, driver, &strace, &before) else { continue };
         let told = format!("{driver}: {call} fails with {error}, call {at}: {what}");
         eprintln!("{told}");

@@ -54,7 +54,8 @@ fn what_is_kept_outlives_the_process() {
     let mut said = String::new();
     std::io::Read::read_to_string(client.stdout.as_mut().unwrap(), &mut said).unwrap();
     assert!(client.wait().unwrap().success(), "{said}");
-    // A kill loses no change of the ruleset that is a moment old; what waits for its confirmation does not count.
+    // A kill loses no change of the ruleset that is a moment old; what waits for its confirmation
+    // does not count.
     net.ok(&net.r, "$PENSTOCK nft add element inet t seen { 198.18.0.99 }");
     let written = || std::fs::metadata(&state).unwrap().modified().unwrap();
     let last = written();
@@ -116,7 +117,11 @@ fn a_full_disk_is_said_and_costs_nothing_that_was_kept() {
     assert!(!filled(300 << 10));
     net.ok(&net.r, "$PENSTOCK nft add table ip second");
     net.until("it is said", |net| net.log().contains("is not saved to"));
-    assert!(net.log().contains("No space left on device") && has("first") && !has("second"), "{}", net.log());
+    assert!(
+        net.log().contains("No space left on device") && has("first") && !has("second"),
+        "{}",
+        net.log()
+    );
     net.ok(&net.a, "ping -c 2 -i 0.1 -W 2 198.18.1.2");
     std::fs::remove_file(&fill).unwrap();
     net.ok(&net.r, "$PENSTOCK nft add table ip third");
@@ -143,7 +148,8 @@ fn a_start_writes_through_no_link_of_somebody_else_and_leaves_nothing_if_it_fail
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
         assert_eq!(std::fs::read_dir(&theirs).unwrap().count(), 3);
     }
-    // The dataplane gives up the right to write to a directory of somebody else's, and says so before it begins.
+    // The dataplane gives up the right to write to a directory of somebody else's, and says so
+    // before it begins.
     std::fs::remove_file(theirs.join("state")).unwrap();
     let (ok, said) =
         net.run(&net.r, &format!("$PENSTOCK up r0 r1 --state {}", theirs.join("state").display()));

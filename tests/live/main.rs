@@ -1,8 +1,10 @@
-//! The live dataplane in network namespaces: A – R – B by veth pairs, R ours. Ordinary programs on A and B must not notice.
+//! The live dataplane in network namespaces: A – R – B by veth pairs, R ours. Ordinary programs on
+//! A and B must not notice.
 //!
-//! Everything here needs root; without it, it is skipped, and says so. So is what needs a program that is not installed.
-//! `PENSTOCK_LIVE_BYTES` is the length of the file that is fetched (default 40000000), `PENSTOCK_LIVE_SECONDS` how long
-//! rulesets are reloaded under load (default 5), `PENSTOCK_LIVE_WORKERS` how many workers the dataplane has (default 1).
+//! Everything here needs root; without it, it is skipped, and says so. So is what needs a program
+//! that is not installed. `PENSTOCK_LIVE_BYTES` is the length of the file that is fetched (default
+//! 40000000), `PENSTOCK_LIVE_SECONDS` how long rulesets are reloaded under load (default 5),
+//! `PENSTOCK_LIVE_WORKERS` how many workers the dataplane has (default 1).
 
 mod begin;
 mod bursts;
@@ -48,10 +50,13 @@ fn serve(net: &mut Net) -> String {
     let bytes = setting("PENSTOCK_LIVE_BYTES", 40_000_000);
     sh(&format!("head -c {bytes} /dev/urandom > {}", file.display()));
     let sum = sh(&format!("sha256sum < {}", file.display()));
-    let serve = format!("python3 -m http.server --bind :: --directory {} 80", net.directory.display());
+    let serve =
+        format!("python3 -m http.server --bind :: --directory {} 80", net.directory.display());
     net.spawn_in('b', &serve);
     let b = net.b.clone();
-    net.until("the server is there", |net| net.run(&b, "curl -s -o /dev/null http://198.18.1.2/").0);
+    net.until("the server is there", |net| {
+        net.run(&b, "curl -s -o /dev/null http://198.18.1.2/").0
+    });
     sum
 }
 
@@ -60,16 +65,23 @@ fn packets_pass_and_the_host_is_there() {
     let Some(mut net) = Net::new() else { return };
     for driver in ["packet", "xdp", "xdp-generic"] {
         net.up(&format!("r0 r1 --driver {driver}"));
-        for to in
-            ["198.18.0.1", "198.18.1.1", "198.18.1.2", "2001:db8:0::1", "2001:db8:1::1", "2001:db8:1::2"]
-        {
+        for to in [
+            "198.18.0.1",
+            "198.18.1.1",
+            "198.18.1.2",
+            "2001:db8:0::1",
+            "2001:db8:1::1",
+            "2001:db8:1::2",
+        ] {
             net.ok(&net.a, &format!("ping -c 3 -i 0.1 -W 2 {to}"));
             net.ok(&net.a, &format!("ping -c 2 -i 0.1 -W 2 -s 4000 {to}"));
         }
         for to in ["198.18.0.2", "2001:db8:1::2"] {
             net.ok(&net.r, &format!("ping -c 2 -i 0.1 -W 2 {to}"));
         }
-        for (to, router) in [("198.18.1.2", "From 198.18.0.1"), ("2001:db8:1::2", "From 2001:db8::1")] {
+        for (to, router) in
+            [("198.18.1.2", "From 198.18.0.1"), ("2001:db8:1::2", "From 2001:db8::1")]
+        {
             let (_, said) = net.run(&net.a, &format!("ping -c 1 -W 2 -t 1 {to}"));
             assert!(said.contains(router), "{driver}: {said}");
         }
@@ -197,9 +209,11 @@ fn rules_of_the_host_see_its_packets() {
     );
     net.ok(&net.a, "ip neigh flush dev a0; ping -c 3 -i 0.1 -W 2 198.18.0.1");
     let rules = net.ok(&net.r, "$PENSTOCK nft list ruleset");
-    for (counter, what) in
-        [("packets 3 bytes 252", "in"), ("packets 3 bytes 252", "out"), ("packets 3 bytes 294", "leaving")]
-    {
+    for (counter, what) in [
+        ("packets 3 bytes 252", "in"),
+        ("packets 3 bytes 252", "out"),
+        ("packets 3 bytes 294", "leaving"),
+    ] {
         assert!(rules.contains(&format!("{counter} comment \"{what}\"")), "{rules}");
     }
     assert!(!rules.contains("packets 0 bytes 0 comment \"arp\""), "{rules}");
@@ -240,9 +254,14 @@ fn the_ruleset_is_the_dataplanes() {
     let monitor = net.spawn_reading(&r, "$PENSTOCK nft monitor");
     let other = net.spawn_reading(&r, "$PENSTOCK monitor new sets -a");
     std::thread::sleep(Duration::from_millis(500));
-    let echoed = net
-        .ok(&net.r, "$PENSTOCK nft -e -a 'add table ip t; add chain ip t c; add rule ip t c counter drop'");
-    assert!(echoed.starts_with("add table ip t # handle 1\nadd chain ip t c # handle 1\n"), "{echoed}");
+    let echoed = net.ok(
+        &net.r,
+        "$PENSTOCK nft -e -a 'add table ip t; add chain ip t c; add rule ip t c counter drop'",
+    );
+    assert!(
+        echoed.starts_with("add table ip t # handle 1\nadd chain ip t c # handle 1\n"),
+        "{echoed}"
+    );
     assert!(
         echoed.contains("# new generation 2 by process ") && echoed.ends_with(" (penstock)\n"),
         "{echoed}"
@@ -253,8 +272,11 @@ fn the_ruleset_is_the_dataplanes() {
     assert_eq!(net.ok(&net.r, "$PENSTOCK nft list tables"), "table ip t\n");
     // Files, with what they include, are read by the client.
     let (one, two) = (net.directory.join("one.nft"), net.directory.join("two.nft"));
-    std::fs::write(&one, format!("include \"{}\"\nadd set ip t s {{ type ipv4_addr; }}\n", two.display()))
-        .unwrap();
+    std::fs::write(
+        &one,
+        format!("include \"{}\"\nadd set ip t s {{ type ipv4_addr; }}\n", two.display()),
+    )
+    .unwrap();
     std::fs::write(&two, "add chain ip t d\n").unwrap();
     net.ok(&net.r, &format!("$PENSTOCK nft -f {}", one.display()));
     assert!(net.ok(&net.r, "$PENSTOCK nft list ruleset").contains("set s"));
@@ -262,7 +284,9 @@ fn the_ruleset_is_the_dataplanes() {
     assert!(told.starts_with("add set ip t s { # handle "), "{told}");
     let told = monitor.stop();
     assert!(
-        told.contains("add rule ip t c counter packets 0 bytes 0 drop\n# new generation 2 by process "),
+        told.contains(
+            "add rule ip t c counter packets 0 bytes 0 drop\n# new generation 2 by process "
+        ),
         "{told}"
     );
     assert!(told.contains("add set ip t s { type ipv4_addr; }"), "{told}");
@@ -288,7 +312,8 @@ fn what_nobody_confirms_is_taken_back() {
     assert!(!net.run(&net.r, "$PENSTOCK nft add table ip other").0);
     net.until("it is taken back", |net| now(net) == before);
     // What waits is shown, and does not outlive the dataplane.
-    let client = net.spawn_reading(&r, "exec $PENSTOCK nft --confirm 20s flush ruleset < /dev/null 2>&1");
+    let client =
+        net.spawn_reading(&r, "exec $PENSTOCK nft --confirm 20s flush ruleset < /dev/null 2>&1");
     net.until("the change is in force", |net| now(net).is_empty());
     assert!(net.ok(&net.r, "$PENSTOCK show").contains("is taken back in 1"));
     net.down();
@@ -298,7 +323,8 @@ fn what_nobody_confirms_is_taken_back() {
     assert_eq!(now(&net), before);
     // The user says yes, or somebody confirms from elsewhere.
     assert!(net.run(&net.r, "echo yes | $PENSTOCK nft --confirm 5s add table ip yes").0);
-    let client = net.spawn_reading(&r, "$PENSTOCK nft --confirm 20s add table ip elsewhere < /dev/null");
+    let client =
+        net.spawn_reading(&r, "$PENSTOCK nft --confirm 20s add table ip elsewhere < /dev/null");
     net.until("the change is in force", |net| now(net).contains("elsewhere"));
     net.ok(&net.r, "$PENSTOCK confirm");
     client.wait();

@@ -1,4 +1,5 @@
-//! Translation of every kind: who answers, and whom it sees. The cases of the kernel's `nft_nat.sh` are among them.
+//! Translation of every kind: who answers, and whom it sees. The cases of the kernel's `nft_nat.sh`
+//! are among them.
 
 use crate::net::Net;
 
@@ -15,7 +16,8 @@ fn serve(net: &mut Net) {
         let answer = |net: &Net| !ask(net, 'a', &format!("tcp {to} {PORT}")).starts_with("nobody");
         net.until("all are there", answer);
     }
-    let answer = |net: &Net| !ask(net, 'r', &format!("tcp 198.18.0.2 {PORT}")).starts_with("nobody");
+    let answer =
+        |net: &Net| !ask(net, 'r', &format!("tcp 198.18.0.2 {PORT}")).starts_with("nobody");
     net.until("all are there", answer);
 }
 
@@ -156,7 +158,10 @@ const CASES: &[Case] = &[
 fn every_kind_of_translation_meets_whom_it_should() {
     let Some(mut net) = Net::new() else { return };
     serve(&mut net);
-    net.ok(&net.r, "ip route add 198.19.0.0/16 via 198.18.0.2; ip route add 2001:db8:9::/48 via 2001:db8::2");
+    net.ok(
+        &net.r,
+        "ip route add 198.19.0.0/16 via 198.18.0.2; ip route add 2001:db8:9::/48 via 2001:db8::2",
+    );
     // An address that snat takes, for which somebody has to answer.
     net.ok(&net.r, "ip addr add 198.18.1.77/24 dev r1");
     net.up("r0 r1");

@@ -20,8 +20,9 @@ struct Turn;
 impl Turn {
     fn wait() -> Turn {
         let there = THERE.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut there =
-            GONE.wait_while(there, |there| *there >= AT_ONCE).unwrap_or_else(PoisonError::into_inner);
+        let mut there = GONE
+            .wait_while(there, |there| *there >= AT_ONCE)
+            .unwrap_or_else(PoisonError::into_inner);
         *there += 1;
         Turn
     }
@@ -129,7 +130,8 @@ impl Net {
         sh(&format!(
             "ip netns add {r}; ip netns add {b}; for n in {a} {r} {b}; do ip -n $n link set lo up; done"
         ));
-        for (end, n, far, port, subnet) in [(a, "a0", "0a", "r0", "0"), (b, "b0", "0b", "r1", "1")] {
+        for (end, n, far, port, subnet) in [(a, "a0", "0a", "r0", "0"), (b, "b0", "0b", "r1", "1")]
+        {
             sh(&format!(
                 "set -e
                  ip -n {end} link add {n} address 02:00:00:00:{far}:00 type veth peer name {port} netns {r} address 02:00:00:00:00:{far}
@@ -167,7 +169,11 @@ impl Net {
     pub fn ok(&self, namespace: &str, line: &str) -> String {
         let output = self.command(namespace, line).stdin(Stdio::null()).output().unwrap();
         let out = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{line}: {out}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{line}: {out}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         out
     }
 
@@ -230,8 +236,14 @@ impl Net {
     pub fn spawn_in(&mut self, which: char, line: &str) {
         let namespace = self.namespace(which).to_owned();
         let mut command = self.command(&namespace, &format!("exec {line}"));
-        self.children
-            .push(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        self.children.push(
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        );
     }
 
     /// Starts iperf3 on B.
@@ -253,11 +265,13 @@ impl Net {
         let out = std::fs::File::options().create(true).append(true).open(file).unwrap();
         out.set_len(0).unwrap();
         let mut command = self.command(namespace, &line);
-        Reading { child: command.stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn().unwrap() }
+        Reading {
+            child: command.stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn().unwrap(),
+        }
     }
 
-    /// Starts the dataplane, and waits until it answers. It has as many workers as the environment says, unless they are given.
-    /// A system call that a thread's filter does not have ends it.
+    /// Starts the dataplane, and waits until it answers. It has as many workers as the environment
+    /// says, unless they are given. A system call that a thread's filter does not have ends it.
     pub fn up(&mut self, args: &str) {
         self.up_after("", args);
     }
@@ -269,8 +283,10 @@ impl Net {
             true => String::new(),
             false => format!("--workers {}", setting("PENSTOCK_LIVE_WORKERS", 1)),
         };
-        let mut command =
-            self.command(&self.r, &format!("{line}\nexec $PENSTOCK up --seccomp kill {args} {workers}"));
+        let mut command = self.command(
+            &self.r,
+            &format!("{line}\nexec $PENSTOCK up --seccomp kill {args} {workers}"),
+        );
         self.dataplane = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
         self.until_within(30, "the dataplane runs", |net| net.run(&net.r, "$PENSTOCK show").0);
     }
@@ -319,7 +335,8 @@ impl Net {
     /// Kills the dataplane and its guardian, neither of which learns of the other's end.
     pub fn kill_both(&mut self) {
         let mut child = self.dataplane.take().unwrap();
-        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
+        let children =
+            std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
         // While it is stopped, it cannot learn of anything.
         sh(&format!("kill -STOP {children}; kill -KILL {} {children}", child.id()));
         child.wait().unwrap();

@@ -1,9 +1,10 @@
-//! Nexthop objects (`ip nexthop`) of devices that are taken: they stay what they are, and packets go by them.
+//! Nexthop objects (`ip nexthop`) of devices that are taken: they stay what they are, and packets
+//! go by them.
 
 use crate::net::Net;
 
-/// Objects, and what goes by them and else by what somebody has made. The TAP has the name of the device, so this is always
-/// the same.
+/// Objects, and what goes by them and else by what somebody has made. The TAP has the name of the
+/// device, so this is always the same.
 const SEEN: &str = "ip nexthop show; ip route show table all | grep -v 'proto kernel' | sort; ip -6 route show | grep nhid | sort";
 
 const OBJECTS: &str = "set -e
@@ -78,7 +79,9 @@ fn nexthop_objects_are_as_before_while_a_device_is_a_port_and_afterwards() {
         }
         assert_eq!(net.ok(&r, SEEN), before);
         for to in ["198.19.0.1", "2001:db8:9::1"] {
-            net.until("the kernel forwards", |net| net.run(&net.a, &format!("ping -c 1 -W 1 {to}")).0);
+            net.until("the kernel forwards", |net| {
+                net.run(&net.a, &format!("ping -c 1 -W 1 {to}")).0
+            });
         }
     }
     net.ok(&r, "sysctl -qw net.ipv4.nexthop_compat_mode=1");

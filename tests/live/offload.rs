@@ -46,7 +46,10 @@ fn received(net: &Net, port: &str) -> u64 {
 /// Packets of connections to a port of B, as they are listed.
 fn connections(net: &Net, port: u16) -> String {
     let all = net.ok(&net.r, "$PENSTOCK show conntrack");
-    all.lines().filter(|l| l.contains(&format!("dport={port} "))).map(|l| format!("{l}\n")).collect()
+    all.lines()
+        .filter(|l| l.contains(&format!("dport={port} ")))
+        .map(|l| format!("{l}\n"))
+        .collect()
 }
 
 #[test]
@@ -58,10 +61,13 @@ fn flows_run_on_their_devices_translated_or_not() {
     let file = net.directory.join("file");
     sh(&format!("head -c 60000000 /dev/urandom > {}", file.display()));
     let sum = sh(&format!("sha256sum < {}", file.display()));
-    let serve = format!("python3 -m http.server --bind :: --directory {} 80", net.directory.display());
+    let serve =
+        format!("python3 -m http.server --bind :: --directory {} 80", net.directory.display());
     net.spawn_in('b', &serve);
     let b = net.b.clone();
-    net.until("the server is there", |net| net.run(&b, "curl -s -o /dev/null http://198.18.1.2/").0);
+    net.until("the server is there", |net| {
+        net.run(&b, "curl -s -o /dev/null http://198.18.1.2/").0
+    });
     for driver in ["packet", "xdp", "xdp-generic"] {
         if driver != "packet" {
             ends_for_xdp(&net);
@@ -73,7 +79,8 @@ fn flows_run_on_their_devices_translated_or_not() {
         let shown = net.ok(&net.r, "$PENSTOCK show");
         let place = if driver == "packet" { "tcx" } else { "xdp" };
         assert!(shown.contains(&format!("forwards flows itself, at {place}")), "{driver}: {shown}");
-        let sends = |net: &Net| !net.ok(&net.r, "$PENSTOCK show").contains("no flow can leave by it");
+        let sends =
+            |net: &Net| !net.ok(&net.r, "$PENSTOCK show").contains("no flow can leave by it");
         net.until("its neighbours poll", sends);
         for url in [
             "http://198.18.1.2/file",
@@ -94,7 +101,8 @@ fn flows_run_on_their_devices_translated_or_not() {
         net.until("flows are given back with their counts", |net| {
             let shown = connections(net, 80) + &connections(net, 8080);
             let large = |line: &str| {
-                let bytes = line.split("bytes=").skip(1).filter_map(|w| w.split(' ').next()?.parse().ok());
+                let bytes =
+                    line.split("bytes=").skip(1).filter_map(|w| w.split(' ').next()?.parse().ok());
                 bytes.max().unwrap_or(0) > 60_000_000_u64
             };
             !shown.contains("HW_OFFLOAD") && shown.lines().filter(|l| large(l)).count() == 4
@@ -134,7 +142,9 @@ fn flows_of_devices_are_listed_expire_and_follow_the_network() {
     });
     // Without the flowtable the program goes when the flows have.
     net.nft("flush ruleset");
-    net.until("the program is gone", |net| !net.ok(&net.r, "$PENSTOCK show").contains("forwards flows"));
+    net.until("the program is gone", |net| {
+        !net.ok(&net.r, "$PENSTOCK show").contains("forwards flows")
+    });
 }
 
 #[test]
@@ -154,7 +164,9 @@ fn flows_of_devices_survive_a_reload_and_a_kill_gives_them_to_the_kernel() {
         net.up(&format!("r0 r1 --driver {driver}"));
         net.nft(&plain);
         let run = net.spawn_reading(&net.a, "iperf3 -c 198.18.1.2 -t 6 -J");
-        net.until("it is forwarded by the device", |net| connections(net, 5201).contains("[HW_OFFLOAD]"));
+        net.until("it is forwarded by the device", |net| {
+            connections(net, 5201).contains("[HW_OFFLOAD]")
+        });
         for _ in 0..10 {
             net.nft(&format!("flush ruleset; {plain}"));
             std::thread::sleep(std::time::Duration::from_millis(100));
@@ -162,15 +174,16 @@ fn flows_of_devices_survive_a_reload_and_a_kill_gives_them_to_the_kernel() {
         net.kill();
         let said: serde_json::Value = serde_json::from_str(&run.wait()).unwrap();
         assert!(said["error"].is_null(), "{driver}: {}", said["error"]);
-        let last = said["intervals"].as_array().unwrap().last().unwrap()["sum"]["bytes"].as_u64().unwrap();
+        let last =
+            said["intervals"].as_array().unwrap().last().unwrap()["sum"]["bytes"].as_u64().unwrap();
         assert!(last > 1_000_000, "{driver}: {last}");
         let shown = net.ok(&net.r, "ip -d link show");
         assert!(!shown.contains("xdp") && !shown.contains(".port"), "{driver}: {shown}");
     }
 }
 
-/// With their translation, which the kernel knows nothing of; and the next dataplane goes on with them, whether it has kept its
-/// state or not.
+/// With their translation, which the kernel knows nothing of; and the next dataplane goes on with
+/// them, whether it has kept its state or not.
 #[test]
 fn flows_live_on_without_the_process_where_that_is_wanted_and_with_the_next() {
     let Some(mut net) = Net::new() else { return };
@@ -180,7 +193,9 @@ fn flows_live_on_without_the_process_where_that_is_wanted_and_with_the_next() {
     let pins = net.directory.join("bpf");
     sh(&format!("mkdir {0}; mount -t bpf bpf {0}", pins.display()));
     let ours = |name: std::ffi::OsString| name.to_string_lossy().starts_with("penstock-");
-    let left = || std::fs::read_dir(&pins).unwrap().filter(|e| ours(e.as_ref().unwrap().file_name())).count();
+    let left = || {
+        std::fs::read_dir(&pins).unwrap().filter(|e| ours(e.as_ref().unwrap().file_name())).count()
+    };
     net.spawn_in('b', "iperf3 -s");
     let b = net.b.clone();
     net.until("the server is there", |net| net.run(&b, "ss -ltn | grep -q :5201").0);
@@ -188,7 +203,8 @@ fn flows_live_on_without_the_process_where_that_is_wanted_and_with_the_next() {
     assert!(!ok && said.contains("/tmp: not in a file system of type bpf"), "{said}");
     let rules = net.directory.join("persist.nft");
     std::fs::write(&rules, RULES).unwrap();
-    let (rules, state) = (rules.display().to_string(), net.directory.join("state").display().to_string());
+    let (rules, state) =
+        (rules.display().to_string(), net.directory.join("state").display().to_string());
     for (driver, keep, workers) in
         [("packet", false, 1), ("packet", true, 2), ("xdp", false, 2), ("xdp", true, 1)]
     {
@@ -197,7 +213,8 @@ fn flows_live_on_without_the_process_where_that_is_wanted_and_with_the_next() {
         }
         let keep = if keep { format!("--state {state}") } else { String::new() };
         let keep = format!("{keep} --workers {workers} --sysctl net.netfilter.nf_conntrack_acct=1");
-        let args = format!("r0 r1 --driver {driver} --rules {rules} {keep} --persist {}", pins.display());
+        let args =
+            format!("r0 r1 --driver {driver} --rules {rules} {keep} --persist {}", pins.display());
         let _ = std::fs::remove_file(&state);
         net.up(&args);
         // Programs of two devices, and the maps of two families.
@@ -209,7 +226,9 @@ fn flows_live_on_without_the_process_where_that_is_wanted_and_with_the_next() {
         });
         net.kill();
         assert_eq!(left(), 4, "{args}");
-        net.until("the devices are the kernel's", |net| !net.ok(&net.r, "ip -o link").contains(".port"));
+        net.until("the devices are the kernel's", |net| {
+            !net.ok(&net.r, "ip -o link").contains(".port")
+        });
         std::thread::sleep(std::time::Duration::from_secs(2));
         // Bytes so far are not less than a second of them.
         net.up(&args);
@@ -219,18 +238,22 @@ fn flows_live_on_without_the_process_where_that_is_wanted_and_with_the_next() {
             "{log}"
         );
         let shown = connections(&net, 5201);
-        let bytes = shown.split("bytes=").skip(1).filter_map(|w| w.split(' ').next()?.parse::<u64>().ok());
+        let bytes =
+            shown.split("bytes=").skip(1).filter_map(|w| w.split(' ').next()?.parse::<u64>().ok());
         assert!(bytes.max().unwrap_or(0) > 1_000_000, "{args}: {shown}");
         net.until("they are forwarded by the device again", |net| {
             connections(net, 5201).contains("[HW_OFFLOAD]")
         });
         let said: serde_json::Value = serde_json::from_str(&run.wait()).unwrap();
         assert!(said["error"].is_null(), "{args}: {}", said["error"]);
-        let last = said["intervals"].as_array().unwrap().last().unwrap()["sum"]["bytes"].as_u64().unwrap();
+        let last =
+            said["intervals"].as_array().unwrap().last().unwrap()["sum"]["bytes"].as_u64().unwrap();
         assert!(last > 1_000_000, "{args}: {last}");
         // Without one that comes next they are removed by hand.
         net.kill();
-        net.until("the devices are the kernel's", |net| !net.ok(&net.r, "ip -o link").contains(".port"));
+        net.until("the devices are the kernel's", |net| {
+            !net.ok(&net.r, "ip -o link").contains(".port")
+        });
         assert_eq!(left(), 4, "{args}");
         net.ok(&net.r, "$PENSTOCK down");
         assert_eq!(left(), 0, "{args}");
@@ -241,7 +264,8 @@ fn flows_live_on_without_the_process_where_that_is_wanted_and_with_the_next() {
 /// The number behind a word in a line of the ruleset that has some text.
 fn counted(net: &Net, text: &str) -> u64 {
     let listed = net.ok(&net.r, "$PENSTOCK nft list ruleset");
-    let line = listed.lines().find(|l| l.contains(text)).unwrap_or_else(|| panic!("{text}: {listed}"));
+    let line =
+        listed.lines().find(|l| l.contains(text)).unwrap_or_else(|| panic!("{text}: {listed}"));
     let mut words = line.split_whitespace().skip_while(|w| *w != "packets").skip(1);
     words.next().unwrap().parse().unwrap()
 }

@@ -87,7 +87,10 @@ fn a_port_of_a_bridge_comes_back_when_process_and_guardian_are_killed() {
     if !net.bridge() {
         return;
     }
-    net.ok(&net.r, "bridge link set dev r1 hairpin on learning off; bridge link set dev r0 isolated on");
+    net.ok(
+        &net.r,
+        "bridge link set dev r1 hairpin on learning off; bridge link set dev r0 isolated on",
+    );
     // Not all kernels have VLANs on bridges.
     net.run(&net.r, "ip link set br0 type bridge vlan_filtering 1; bridge vlan add dev r0 vid 10; bridge vlan add dev r1 vid 20 pvid untagged");
     let state = |net: &Net| {
@@ -124,7 +127,8 @@ fn a_broken_record_is_said() {
 fn is_closed(net: &Net) -> bool {
     let tries = ["198.18.1.2", "198.18.0.1", "2001:db8:1::2"]
         .map(|to| format!("! ping -c 2 -i 0.2 -W 0.3 {to} >/dev/null"));
-    net.run(&net.a, &tries.join(" && ")).0 && net.run(&net.r, "! ping -c 1 -W 0.3 198.18.1.2 > /dev/null").0
+    net.run(&net.a, &tries.join(" && ")).0
+        && net.run(&net.r, "! ping -c 1 -W 0.3 198.18.1.2 > /dev/null").0
 }
 
 /// Frames that an end of the wires has received, by its device's own counter.
@@ -140,9 +144,14 @@ fn closed_devices_let_nothing_pass_whoever_dies() {
     for (end, device) in [(&net.a, "a0"), (&net.b, "b0")] {
         net.ok(end, &format!("sysctl -qw net.ipv6.conf.{device}.router_solicitations=0"));
     }
-    for (driver, both) in [("packet", true), ("xdp", true), ("packet", false), ("xdp-generic", false)] {
+    for (driver, both) in
+        [("packet", true), ("xdp", true), ("packet", false), ("xdp-generic", false)]
+    {
         net.up(&format!("r0 r1 --driver {driver} --on-death closed"));
-        net.ok(&net.a, "ping -c 3 -i 0.1 -W 2 198.18.1.2; ping -c 2 -i 0.1 -s 4000 -W 2 2001:db8:1::2");
+        net.ok(
+            &net.a,
+            "ping -c 3 -i 0.1 -W 2 198.18.1.2; ping -c 2 -i 0.1 -s 4000 -W 2 2001:db8:1::2",
+        );
         net.ok(&net.r, "ping -c 1 -W 2 198.18.1.2");
         let (a, b) = (net.a.clone(), net.b.clone());
         let floods = [
@@ -158,7 +167,9 @@ fn closed_devices_let_nothing_pass_whoever_dies() {
         // What was on its way has arrived.
         std::thread::sleep(Duration::from_millis(100));
         let before = [received(&net, 'a'), received(&net, 'b')];
-        net.until("its guardian is done", |net| both || net.run(&net.r, "! ip -o link | grep -q .port").0);
+        net.until("its guardian is done", |net| {
+            both || net.run(&net.r, "! ip -o link | grep -q .port").0
+        });
         std::thread::sleep(Duration::from_millis(500));
         assert_eq!([received(&net, 'a'), received(&net, 'b')], before, "{driver}");
         floods.into_iter().for_each(|flood| drop(flood.stop()));
@@ -215,7 +226,9 @@ fn closed_ports_of_a_bridge_let_nothing_pass() {
             assert!(!ok && said.contains("no frame passes"), "{said}");
         } else {
             net.kill();
-            net.until("its guardian is done", |net| net.run(&net.r, "! ip -o link | grep -q .port").0);
+            net.until("its guardian is done", |net| {
+                net.run(&net.r, "! ip -o link | grep -q .port").0
+            });
         }
         assert!(net.ok(&net.r, "bridge link show dev r1").contains("master br0"));
         let before = received(&net, 'b');
@@ -268,7 +281,9 @@ fn a_ruleset_of_the_kernels_is_in_force_before_devices_open() {
             net.ok(&net.r, "$PENSTOCK down");
         } else {
             net.kill();
-            net.until("it is in force", |net| net.ok(&net.r, "nft list tables").contains("meanwhile"));
+            net.until("it is in force", |net| {
+                net.ok(&net.r, "nft list tables").contains("meanwhile")
+            });
         }
         net.until("devices are open", |net| net.run(&net.a, "ping -c 1 -W 1 198.18.0.1").0);
         net.until("both families", |net| net.run(&net.a, "ping -c 1 -W 1 2001:db8:1::2").0);
@@ -286,8 +301,8 @@ fn a_ruleset_of_the_kernels_is_in_force_before_devices_open() {
         if path.starts_with(&net.directory) {
             std::fs::write(&path, "table ip {").unwrap();
         }
-        let (ok, text) =
-            net.run(&net.r, &format!("timeout 20 $PENSTOCK up r0 r1 --on-death {}", path.display()));
+        let (ok, text) = net
+            .run(&net.r, &format!("timeout 20 $PENSTOCK up r0 r1 --on-death {}", path.display()));
         assert!(!ok && text.contains("Error: --on-death: ") && text.contains(said), "{text}");
     }
     assert_eq!(net.ok(&net.r, "ip -o addr"), before);
@@ -305,7 +320,10 @@ fn a_process_that_hangs_is_ended_and_one_that_is_slow_is_not() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1 --hang-time 2");
     let stop = |net: &Net, seconds: &str| {
-        net.ok(&net.r, &format!("kill -STOP {0}; sleep {seconds}; kill -CONT {0} || true", net.pid()));
+        net.ok(
+            &net.r,
+            &format!("kill -STOP {0}; sleep {seconds}; kill -CONT {0} || true", net.pid()),
+        );
     };
     stop(&net, "1");
     net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
@@ -321,7 +339,9 @@ fn a_process_that_hangs_is_ended_and_one_that_is_slow_is_not() {
         net.up("r0 r1 --hang-time 2");
         let stall = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/stall.py");
         let _ = net.run(&net.r, &format!("timeout 8 python3 {stall} {} worker 6", net.pid()));
-        net.until("the kernel forwards again", |net| net.run(&net.a, "ping -c 1 -W 1 198.18.1.2").0);
+        net.until("the kernel forwards again", |net| {
+            net.run(&net.a, "ping -c 1 -W 1 198.18.1.2").0
+        });
         assert!(net.log().contains("the dataplane is not heard any more"), "{}", net.log());
         net.kill();
     }
@@ -346,7 +366,8 @@ fn a_process_that_hangs_is_ended_and_one_that_is_slow_is_not() {
 fn the_guardian_makes_few_system_calls() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1");
-    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", net.pid())).unwrap();
+    let children =
+        std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", net.pid())).unwrap();
     for child in children.split_whitespace() {
         let name = std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap();
         if name != "penstock-guard\n" {

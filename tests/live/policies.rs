@@ -5,8 +5,10 @@ use crate::net::Net;
 /// A counter of `/proc/net/xfrm_stat`.
 fn stat(net: &Net, name: &str) -> u64 {
     let all = net.ok(&net.r, "cat /proc/net/xfrm_stat");
-    let line =
-        all.lines().find(|l| l.split_whitespace().next() == Some(name)).unwrap_or_else(|| panic!("{all}"));
+    let line = all
+        .lines()
+        .find(|l| l.split_whitespace().next() == Some(name))
+        .unwrap_or_else(|| panic!("{all}"));
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
@@ -55,8 +57,10 @@ fn what_policy_of_the_host_wants_protected_does_not_leave_in_the_clear() {
             missing(net) > before
         });
         let (b, seen) = (net.b.clone(), net.directory.join("seen"));
-        let watch =
-            format!("timeout 20 tcpdump -l -n -i b0 --immediate-mode -c 1 '{filter}' > {}", seen.display());
+        let watch = format!(
+            "timeout 20 tcpdump -l -n -i b0 --immediate-mode -c 1 '{filter}' > {}",
+            seen.display()
+        );
         let watch = net.spawn_reading(&b, &format!("exec sh -c \"{watch}\""));
         std::thread::sleep(std::time::Duration::from_secs(1));
         assert!(!net.run(&net.a, &format!("ping -c 3 -i 0.1 -W 1 {to}")).0);

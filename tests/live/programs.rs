@@ -17,7 +17,9 @@ fn iperf3_runs_both_ways_over_both_families() {
         for how in ["-P 2", "-R"] {
             for to in ["198.18.1.2", "2001:db8:1::2"] {
                 // The server may still be busy with the one before.
-                net.until("iperf3 runs", |net| net.run(&net.a, &format!("iperf3 -c {to} -t 1 {how}")).0);
+                net.until("iperf3 runs", |net| {
+                    net.run(&net.a, &format!("iperf3 -c {to} -t 1 {how}")).0
+                });
             }
         }
         for to in ["198.18.1.2", "2001:db8:1::2"] {
@@ -26,7 +28,12 @@ fn iperf3_runs_both_ways_over_both_families() {
             let number = |name: &str| -> f64 {
                 let sum = said.split("\"sum\":").nth(1).unwrap_or_default();
                 let text = sum.split(&format!("\"{name}\":")).nth(1).unwrap_or_default();
-                text.split([',', '\n', '}']).next().unwrap_or_default().trim().parse().unwrap_or(-1.0)
+                text.split([',', '\n', '}'])
+                    .next()
+                    .unwrap_or_default()
+                    .trim()
+                    .parse()
+                    .unwrap_or(-1.0)
             };
             // A machine that does something else meanwhile may lose some.
             assert!(
@@ -57,9 +64,13 @@ fn names_are_looked_up_over_udp_and_tcp() {
         for server in ["198.18.1.2", "2001:db8:1::2"] {
             for how in ["", "+tcp"] {
                 let ask = format!("dig +short +tries=3 +time=2 {how} @{server} short.test");
-                net.until("names are answered", |net| net.run(&net.a, &ask).1.trim() == "198.18.9.9");
+                net.until("names are answered", |net| {
+                    net.run(&net.a, &ask).1.trim() == "198.18.9.9"
+                });
             }
-            let long = format!("dig +ignore +notcp +bufsize=4096 +tries=3 +time=2 @{server} long.test TXT");
+            let long = format!(
+                "dig +ignore +notcp +bufsize=4096 +tries=3 +time=2 @{server} long.test TXT"
+            );
             let said = net.ok(&net.a, &long);
             assert!(said.contains("ANSWER: 12,"), "{driver}, {server}: {said}");
         }
@@ -78,7 +89,8 @@ fn traceroute_and_ping_show_the_way() {
         let (first, last) = if how.is_empty() { ("198.18.0.1", to) } else { ("2001:db8::1", to) };
         for by in ["", "-I", "-T -p 81"] {
             let said = net.ok(&net.a, &format!("traceroute {how} -n -q 1 -N 1 -w 2 {by} {to}"));
-            let hops: Vec<_> = said.lines().skip(1).filter_map(|l| l.split_whitespace().nth(1)).collect();
+            let hops: Vec<_> =
+                said.lines().skip(1).filter_map(|l| l.split_whitespace().nth(1)).collect();
             assert_eq!(hops, [first, last], "{by}: {said}");
         }
     }
@@ -124,8 +136,8 @@ fn ssh_works_through_the_router_and_to_it() {
     // A session goes on while the ruleset it came over is another.
     net.nft("table inet t { chain f { type filter hook forward priority 0; ct state established,related accept; tcp dport 22 accept; drop; }; }");
     let a = net.a.clone();
-    let session =
-        net.spawn_reading(&a, &format!("{ssh}198.18.1.2 'sleep 1; echo begun; sleep 1; echo ended'"));
+    let session = net
+        .spawn_reading(&a, &format!("{ssh}198.18.1.2 'sleep 1; echo begun; sleep 1; echo ended'"));
     std::thread::sleep(Duration::from_millis(700));
     net.nft("flush ruleset; table inet t { chain f { type filter hook forward priority 0; ct state established,related accept; drop; }; }");
     assert_eq!(session.wait(), "begun\nended\n");
@@ -138,7 +150,8 @@ case $1 in bound|renew) ip addr replace $ip/${mask:-24} dev $interface;; esac
 ";
 
 /// What a DHCP server is started with.
-const DHCP: &str = "dnsmasq -k -C /dev/null --port=0 --bind-interfaces --pid-file= --user=root --no-ping";
+const DHCP: &str =
+    "dnsmasq -k -C /dev/null --port=0 --bind-interfaces --pid-file= --user=root --no-ping";
 
 #[test]
 fn dhcp_gives_leases_at_the_router_and_through_it() {
@@ -150,7 +163,8 @@ fn dhcp_gives_leases_at_the_router_and_through_it() {
     std::fs::write(&script, LEASE).unwrap();
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
     let directory = net.directory.display().to_string();
-    let client = |device: &str| format!("udhcpc -f -q -n -t 5 -T 1 -i {device} -s {}", script.display());
+    let client =
+        |device: &str| format!("udhcpc -f -q -n -t 5 -T 1 -i {device} -s {}", script.display());
     for driver in ["packet", "xdp"] {
         net.up(&format!("r0 r1 --driver {driver}"));
         // A server on the router; what the host sends passes output, what it receives input.
@@ -171,7 +185,10 @@ fn dhcp_gives_leases_at_the_router_and_through_it() {
         );
         net.until("a lease from the router", |net| net.run(&net.a, &client("a0")).0);
         let addresses = net.ok(&net.a, "ip -4 addr show dev a0");
-        assert!(addresses.contains("198.18.0.10") || addresses.contains("198.18.0.11"), "{addresses}");
+        assert!(
+            addresses.contains("198.18.0.10") || addresses.contains("198.18.0.11"),
+            "{addresses}"
+        );
         server.stop();
         let rules = net.ok(&net.r, "$PENSTOCK nft list ruleset");
         assert!(!rules.contains("packets 0 bytes 0 comment \"in\""), "{driver}: {rules}");
@@ -186,7 +203,10 @@ fn dhcp_gives_leases_at_the_router_and_through_it() {
         net.ok(&net.r, "$PENSTOCK nft reset rules > /dev/null");
         net.until("a lease for the router", |net| net.run(&net.r, &client("r1")).0);
         let addresses = net.ok(&net.r, "ip -4 addr show dev r1");
-        assert!(addresses.contains("198.18.1.10") || addresses.contains("198.18.1.11"), "{addresses}");
+        assert!(
+            addresses.contains("198.18.1.10") || addresses.contains("198.18.1.11"),
+            "{addresses}"
+        );
         let rules = net.ok(&net.r, "$PENSTOCK nft list ruleset");
         assert!(!rules.contains("packets 0 bytes 0 comment \"raw\""), "{driver}: {rules}");
         assert!(rules.contains("packets 0 bytes 0 comment \"out\""), "{driver}: {rules}");

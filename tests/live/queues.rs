@@ -1,5 +1,5 @@
-//! Programs that decide on packets (`queue`, docs/queue.md): what they say holds, and one that does not answer, does not read,
-//! or says nonsense stops nothing but its own packets.
+//! Programs that decide on packets (`queue`, docs/queue.md): what they say holds, and one that does
+//! not answer, does not read, or says nonsense stops nothing but its own packets.
 
 use crate::net::{Net, Reading};
 
@@ -8,7 +8,8 @@ const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/que
 /// A program at queue 3 that does as `mode` says, once it listens.
 fn start(net: &Net, mode: &str) -> Reading {
     let socket = net.directory.join("queue.sock");
-    let program = net.spawn_reading(&net.r, &format!("python3 {PROGRAM} {} {mode}", socket.display()));
+    let program =
+        net.spawn_reading(&net.r, &format!("python3 {PROGRAM} {} {mode}", socket.display()));
     net.until("it listens", |_| socket.exists());
     program
 }
@@ -78,7 +79,10 @@ fn a_program_that_goes_wrong_stops_its_own_packets_only() {
             net.until("it is connected to", |net| since(net).contains("a program listens"));
             // More than it asks for, and than its socket has room for.
             net.run(&net.a, "ping -q -i 0.002 -c 500 -s 1400 -W 1 198.18.1.2");
-            assert!(net.run(&net.a, "ping -c 3 -i 0.1 -W 2 2001:db8:1::2").0, "{mode}: others pass");
+            assert!(
+                net.run(&net.a, "ping -c 3 -i 0.1 -W 2 2001:db8:1::2").0,
+                "{mode}: others pass"
+            );
             let state = net.ok(&net.r, "$PENSTOCK show");
             assert!(state.contains("queue full"), "{mode}: {state}");
         }

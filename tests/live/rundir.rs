@@ -8,7 +8,8 @@ use crate::net::Net;
 
 const SQUATTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/squatter.py");
 
-/// Starts a user who takes all places that can be taken, and waits until they have them; what they have got.
+/// Starts a user who takes all places that can be taken, and waits until they have them; what they
+/// have got.
 fn squatter(net: &Net) -> (Child, Vec<String>) {
     let mut command = net.command(&net.r, &format!("exec python3 {SQUATTER} 60"));
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -27,7 +28,9 @@ fn strangers_delay_neither_start_nor_end_nor_recovery() {
     if !net.has("python3") {
         return;
     }
-    let quick = |begun: Instant| assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let quick = |begun: Instant| {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed())
+    };
     for args in ["r0 r1", "r0 r1 --allow-read"] {
         // Before it begins, and while it runs.
         let (before, got) = squatter(&net);
@@ -115,7 +118,9 @@ fn of_many_that_begin_at_once_one_runs() {
     let file = |n: usize| net.directory.join(format!("up{n}"));
     for _ in 0..3 {
         let all: Vec<_> = (0..many)
-            .map(|n| net.spawn_in_file(&net.r, "sh -c 'timeout 60 $PENSTOCK up r0 r1 2>&1'", &file(n)))
+            .map(|n| {
+                net.spawn_in_file(&net.r, "sh -c 'timeout 60 $PENSTOCK up r0 r1 2>&1'", &file(n))
+            })
             .collect();
         let count = |said: &str| {
             (0..many).filter(|n| std::fs::read_to_string(file(*n)).unwrap().contains(said)).count()

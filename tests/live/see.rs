@@ -26,7 +26,10 @@ fn metrics_are_told_on_the_loopback_device_only() {
     net.nft(RULES);
     net.ok(&net.a, "ping -c 3 -i 0.1 -W 2 198.18.1.2");
     let told = net.ok(&net.r, "curl -sSi --max-time 10 http://127.0.0.1:9900/metrics");
-    assert!(told.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text"), "{told}");
+    assert!(
+        told.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text"),
+        "{told}"
+    );
     for line in [
         "penstock_counter_packets_total{family=\"inet\",table=\"t\",counter=\"echoes\"} 3\n",
         "chain=\"f\",handle=\"4\",comment=\"pings\"} 3\n",
@@ -42,7 +45,9 @@ fn metrics_are_told_on_the_loopback_device_only() {
     // Many who say nothing, or nonsense, keep nobody.
     let idle = net.spawn_reading(&net.r, "python3 -c 'import socket, time; all = [socket.create_connection((\"127.0.0.1\", 9900)) for _ in range(20)]; print(1, flush=True); time.sleep(30)'");
     std::thread::sleep(std::time::Duration::from_millis(300));
-    assert!(net.ok(&net.r, "curl -s --max-time 10 http://127.0.0.1:9900/nothing").contains("/metrics"));
+    assert!(
+        net.ok(&net.r, "curl -s --max-time 10 http://127.0.0.1:9900/nothing").contains("/metrics")
+    );
     net.ok(&net.r, "curl -s --max-time 10 -o /dev/null http://127.0.0.1:9900/metrics");
     idle.stop();
 }
@@ -53,11 +58,16 @@ fn rates_are_seen_live_and_in_a_file() {
     net.up("r0 r1 --sysctl net.netfilter.nf_conntrack_acct=1");
     net.nft(&format!("{RULES}\nadd rule inet t f ct state established"));
     let file = net.directory.join("snapshots");
-    let mut ping =
-        net.command(&net.a, "ping -i 0.02 -c 200 -W 2 198.18.1.2").stdout(Stdio::null()).spawn().unwrap();
+    let mut ping = net
+        .command(&net.a, "ping -i 0.02 -c 200 -W 2 198.18.1.2")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     let look = |net: &Net| net.ok(&net.r, &format!("$PENSTOCK show --json >> {}", file.display()));
     // What is not in the first look has no rate in the second.
-    net.until("the connection is there", |net| net.ok(&net.r, "$PENSTOCK show conntrack").contains("icmp"));
+    net.until("the connection is there", |net| {
+        net.ok(&net.r, "$PENSTOCK show conntrack").contains("icmp")
+    });
     look(&net);
     let page = net.ok(&net.r, "$PENSTOCK top --interval 1");
     look(&net);
@@ -65,7 +75,10 @@ fn rates_are_seen_live_and_in_a_file() {
     let saved = net.ok(&net.a, &format!("$PENSTOCK top --read {}", file.display()));
     for page in [&page, &saved] {
         let rate = |name: &str| {
-            let line = page.lines().find(|l| l.ends_with(name)).unwrap_or_else(|| panic!("{name}: {page}"));
+            let line = page
+                .lines()
+                .find(|l| l.ends_with(name))
+                .unwrap_or_else(|| panic!("{name}: {page}"));
             line.split_whitespace().next().unwrap().parse::<f64>().unwrap()
         };
         for name in [
@@ -78,11 +91,16 @@ fn rates_are_seen_live_and_in_a_file() {
         }
     }
     assert!(net.ok(&net.r, "$PENSTOCK top --view drops").starts_with("penstock: generation 2, "));
-    let stages =
-        net.command(&net.r, "$PENSTOCK show stages --time 2").stdout(Stdio::piped()).spawn().unwrap();
+    let stages = net
+        .command(&net.r, "$PENSTOCK show stages --time 2")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     net.ok(&net.a, "ping -i 0.02 -c 100 -W 2 198.18.1.2");
     let stages = String::from_utf8(stages.wait_with_output().unwrap().stdout).unwrap();
-    for stage in ["rule or stage", "inet t f handle 4", "frames received from devices", "frames sent"] {
+    for stage in
+        ["rule or stage", "inet t f handle 4", "frames received from devices", "frames sent"]
+    {
         assert!(stages.contains(stage), "{stage}: {stages}");
     }
     net.ok(&net.a, "ping -c 2 -i 0.1 -W 2 198.18.1.2");
@@ -112,12 +130,16 @@ fn all_that_is_shown_is_there_as_json() {
     let before = shown(&net, "");
     net.run(&net.a, "ping -c 7 -i 0.01 -W 0.1 198.18.1.99; ping -c 5 -i 0.01 -W 0.1 198.18.1.98");
     let after = shown(&net, "");
-    let drops = |shown: &serde_json::Value, reason: &str| shown["drops"][reason].as_u64().unwrap_or(0);
+    let drops =
+        |shown: &serde_json::Value, reason: &str| shown["drops"][reason].as_u64().unwrap_or(0);
     assert_eq!(drops(&after, "rule") - drops(&before, "rule"), 7, "{after}");
     assert_eq!(drops(&after, "policy") - drops(&before, "policy"), 5, "{after}");
     let sum: u64 = after["drops"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
     assert_eq!(after["packets"]["dropped"], sum, "{after}");
-    assert_eq!((&after["unconfirmed"], &after["generation"]), (&serde_json::Value::Null, &2.into()));
+    assert_eq!(
+        (&after["unconfirmed"], &after["generation"]),
+        (&serde_json::Value::Null, &2.into())
+    );
     // Nobody polls at the other ends of the devices, so nothing can leave from XDP.
     assert_eq!(
         (&after["ports"][0]["flows"], &after["ports"][0]["sends_from_xdp"]),
@@ -125,7 +147,8 @@ fn all_that_is_shown_is_there_as_json() {
     );
     assert!(net.ok(&net.r, "$PENSTOCK show").contains("no flow can leave by it from XDP"));
     let connections = shown(&net, "conntrack");
-    let connection = connections["connections"].as_array().unwrap().iter().find(|c| c["protocol"] == "icmp");
+    let connection =
+        connections["connections"].as_array().unwrap().iter().find(|c| c["protocol"] == "icmp");
     let connection = connection.unwrap_or_else(|| panic!("{connections}"));
     assert_eq!(
         (&connection["original"]["dst"], &connection["reply"]["packets"]),

@@ -1,5 +1,6 @@
-//! Faults of what is around the dataplane: disks, limits, devices and namespaces that go away, kills at any moment. It comes up
-//! or says why not, goes on or ends, and leaves devices as they were.
+//! Faults of what is around the dataplane: disks, limits, devices and namespaces that go away,
+//! kills at any moment. It comes up or says why not, goes on or ends, and leaves devices as they
+//! were.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -36,7 +37,8 @@ impl Drop for Disk {
     }
 }
 
-/// Starts the dataplane by a line of the shell whose outputs go to a file; the process is the dataplane's.
+/// Starts the dataplane by a line of the shell whose outputs go to a file; the process is the
+/// dataplane's.
 fn begin(net: &Net, before: &str, args: &str) -> Child {
     let log = std::fs::File::create(net.directory.join("begun")).unwrap();
     let mut command = net.command(&net.r, &format!("{before} exec $PENSTOCK up {args}"));
@@ -86,7 +88,9 @@ fn a_full_disk_costs_the_new_state_and_not_the_old_one() {
     sh(&format!("head -c 52000 /dev/zero > {}", disk.0.join("filler").display()));
     let many: String =
         (0..3000).map(|n| format!("ip saddr 198.19.{}.{} counter\n", n >> 8, n & 255)).collect();
-    net.nft(&format!("table ip large {{ chain c {{ type filter hook forward priority 0\n{many} }}; }}"));
+    net.nft(&format!(
+        "table ip large {{ chain c {{ type filter hook forward priority 0\n{many} }}; }}"
+    ));
     net.until("it is said that it cannot be kept", |net| net.log().contains("No space left"));
     net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
     assert!(net.ok(&net.r, "$PENSTOCK nft list tables").contains("large"));
@@ -94,8 +98,10 @@ fn a_full_disk_costs_the_new_state_and_not_the_old_one() {
     let a = net.a.clone();
     let ping = net.spawn_reading(&a, "ping -f -s 1400 -w 5 198.18.1.2");
     let file = disk.0.join("capture").display().to_string();
-    let (well, told) =
-        net.run(&net.r, &format!("timeout 10 $PENSTOCK capture --hook forward 'ip protocol icmp' -w {file}"));
+    let (well, told) = net.run(
+        &net.r,
+        &format!("timeout 10 $PENSTOCK capture --hook forward 'ip protocol icmp' -w {file}"),
+    );
     assert!(!well && told.contains("No space left"), "{told}");
     ping.stop();
     net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
@@ -143,7 +149,9 @@ fn without_a_run_directory_or_with_a_full_one_devices_are_safe() {
         );
         let (_, told) = net.run(&net.r, &line);
         assert!(told.contains("ended"), "{how}: {told}");
-        let same = within(Duration::from_secs(5), || devices(&net) == before && processes(&net).is_empty());
+        let same = within(Duration::from_secs(5), || {
+            devices(&net) == before && processes(&net).is_empty()
+        });
         assert!(same, "{how}: {told}\n{}{}", devices(&net), processes(&net));
     }
 }
@@ -154,7 +162,8 @@ fn limits_of_descriptors_and_memory_are_said_or_do_not_matter() {
     let before = devices(&net);
     let mut ran = Vec::new();
     for limit in ["-n 10", "-n 40", "-v 150000", "-v 900000", "-l 0", "-u 1"] {
-        let mut child = begin(&net, &format!("ulimit {limit};"), "r0 r1 --workers 2 --driver r1=xdp-generic");
+        let mut child =
+            begin(&net, &format!("ulimit {limit};"), "r0 r1 --workers 2 --driver r1=xdp-generic");
         if settled(&net, &mut child) {
             ran.push(limit);
             // What it cannot do under the limit it says, and forwards.
@@ -182,7 +191,9 @@ fn a_namespace_that_loses_its_name_is_still_served() {
     let (pid, program) = (net.pid(), env!("CARGO_BIN_EXE_penstock"));
     sh(&format!("ip netns del {}", net.r));
     net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
-    sh(&format!("nsenter -t {pid} -n {program} show > /dev/null && nsenter -t {pid} -n {program} down"));
+    sh(&format!(
+        "nsenter -t {pid} -n {program} show > /dev/null && nsenter -t {pid} -n {program} down"
+    ));
     net.ended();
 }
 
@@ -206,7 +217,9 @@ fn devices_that_go_while_they_are_taken_or_given_back_take_nothing_along() {
                     settled(&net, &mut child);
                     net.spawn_reading(r, "$PENSTOCK down")
                 });
-                std::thread::sleep(Duration::from_millis(rng.u64(..if ending { 150 } else { 700 })));
+                std::thread::sleep(Duration::from_millis(
+                    rng.u64(..if ending { 150 } else { 700 }),
+                ));
                 // The kernel forces a name on a device that is up since Linux 6.2.
                 for device in ["r1.port", "r1"] {
                     let line = what.replace("DEV", device).replace("OTHER", b);
@@ -226,7 +239,12 @@ fn devices_that_go_while_they_are_taken_or_given_back_take_nothing_along() {
                     let links = net.ok(r, "ip -o addr show");
                     links.contains(" r0    inet 198.18.0.1/24") && !links.contains("r0.port")
                 };
-                assert!(within(Duration::from_secs(5), there), "{told}: {}{}", devices(&net), said(&net));
+                assert!(
+                    within(Duration::from_secs(5), there),
+                    "{told}: {}{}",
+                    devices(&net),
+                    said(&net)
+                );
                 assert!(!said(&net).contains("panicked"), "{told}: {}", said(&net));
                 let answers = || net.run(&net.a, "ping -c 1 -W 1 198.18.0.1").0;
                 assert!(within(Duration::from_secs(10), answers), "{told}: {}", said(&net));
@@ -256,7 +274,9 @@ fn storms_of_devices_that_go_down_and_up_pass() {
         net.up(&format!("r0 r1 --driver {driver} --workers 2"));
         let a = net.a.clone();
         let ping = net.spawn_reading(&a, "ping -i 0.01 -w 60 198.18.1.2");
-        for (namespace, device) in [(&net.r, "r0"), (&net.r, "r1.port"), (&net.b, "b0"), (&net.r, "r1")] {
+        for (namespace, device) in
+            [(&net.r, "r0"), (&net.r, "r1.port"), (&net.b, "b0"), (&net.r, "r1")]
+        {
             net.ok(
                 namespace,
                 &format!("for i in $(seq 30); do ip link set {device} down; ip link set {device} up; done"),
@@ -282,7 +302,9 @@ fn a_kill_at_any_moment_of_start_or_stop_loses_no_device() {
             assert!(settled(&net, &mut child), "{}", said(&net));
             net.spawn_reading(&net.r, "$PENSTOCK down")
         });
-        std::thread::sleep(Duration::from_micros(rng.u64(..if ending { 200_000 } else { 900_000 })));
+        std::thread::sleep(Duration::from_micros(
+            rng.u64(..if ending { 200_000 } else { 900_000 }),
+        ));
         let both = rng.bool();
         if both {
             for pid in sh(&format!("ip netns pids {}", net.r)).split_whitespace() {
@@ -341,7 +363,14 @@ fn a_group_without_memory_gets_its_devices_back() {
     let mut child = begin(&net, &enter, "r0 r1 --workers 2");
     if settled(&net, &mut child) {
         let many: String = (0..100_000)
-            .map(|n| format!("add rule ip t c ip saddr 10.{}.{}.{} drop\n", n >> 16, n >> 8 & 255, n & 255))
+            .map(|n| {
+                format!(
+                    "add rule ip t c ip saddr 10.{}.{}.{} drop\n",
+                    n >> 16,
+                    n >> 8 & 255,
+                    n & 255
+                )
+            })
             .collect();
         let file = net.directory.join("many.nft");
         std::fs::write(&file, format!("add table ip t\nadd chain ip t c\n{many}")).unwrap();

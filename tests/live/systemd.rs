@@ -19,11 +19,13 @@ fn systemd_takes_the_unit() {
     std::fs::create_dir_all(&directory).unwrap();
     let file = directory.join("penstock.service");
     std::fs::write(&file, unit).unwrap();
-    let said = std::process::Command::new("systemd-analyze").arg("verify").arg(&file).output().unwrap();
+    let said =
+        std::process::Command::new("systemd-analyze").arg("verify").arg(&file).output().unwrap();
     std::fs::remove_dir_all(&directory).unwrap();
     // Manual pages are not installed yet.
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    let wrong: Vec<&str> = said.lines().filter(|l| l.contains("penstock") && !l.contains("man ")).collect();
+    let wrong: Vec<&str> =
+        said.lines().filter(|l| l.contains("penstock") && !l.contains("man ")).collect();
     assert!(wrong.is_empty(), "{said}");
 }
 
@@ -46,7 +48,8 @@ fn systemd_is_told_of_all() {
         }
     };
     std::fs::write(&rules, "table ip one { }\n").unwrap();
-    let mut command = net.command(&net.r, &format!("exec $PENSTOCK up r0 r1 --rules {}", rules.display()));
+    let mut command =
+        net.command(&net.r, &format!("exec $PENSTOCK up r0 r1 --rules {}", rules.display()));
     command.env("NOTIFY_SOCKET", &address).env("WATCHDOG_USEC", "400000");
     let mut daemon = command.stdin(Stdio::null()).spawn().unwrap();
     next("READY=1");

@@ -1,4 +1,5 @@
-//! Ports that are the other end of a TAP that was there, whose device is a neighbour's: in another namespace, or on a bridge.
+//! Ports that are the other end of a TAP that was there, whose device is a neighbour's: in another
+//! namespace, or on a bridge.
 
 use crate::net::Net;
 
@@ -12,9 +13,10 @@ const RULES: &str = "table inet t {
     chain post { type nat hook postrouting priority srcnat; oifname r1 masquerade; }
   }";
 
-/// The TAP as everybody sees it: how it was made, and what it leaves to its file; what it once wanted to leave to it is
-/// forgotten with every file that says something of that.
-const SEEN: &str = "ip -d link show tap0 | sed 's/^[0-9]*: //'; ethtool -k tap0 | sed 's/ .requested on.//'";
+/// The TAP as everybody sees it: how it was made, and what it leaves to its file; what it once
+/// wanted to leave to it is forgotten with every file that says something of that.
+const SEEN: &str =
+    "ip -d link show tap0 | sed 's/^[0-9]*: //'; ethtool -k tap0 | sed 's/ .requested on.//'";
 
 /// Makes a TAP in R that nobody has open. `false`, and said, if this kernel has none.
 fn make(net: &Net, kind: &str) -> bool {
@@ -34,7 +36,10 @@ fn give(net: &Net, namespace: &str) {
          ip addr add 198.18.7.2/24 dev tap0; ip addr add 2001:db8:7::2/64 dev tap0 nodad; ip link set tap0 up
          ip route add default via 198.18.7.1; ip route add default via 2001:db8:7::1",
     );
-    net.ok(&net.r, "ip addr add 198.18.7.1/24 dev guest; ip addr add 2001:db8:7::1/64 dev guest nodad");
+    net.ok(
+        &net.r,
+        "ip addr add 198.18.7.1/24 dev guest; ip addr add 2001:db8:7::1/64 dev guest nodad",
+    );
 }
 
 #[test]
@@ -71,7 +76,8 @@ fn a_tap_is_a_neighbours_and_its_other_end_a_port() {
         }
         let rules = net.ok(&net.r, "$PENSTOCK nft list ruleset");
         assert!(!rules.contains("packets 0"), "{rules}");
-        // It is its owner who says whether it is up, and the host for its own end; either sees the other's carrier.
+        // It is its owner who says whether it is up, and the host for its own end; either sees the
+        // other's carrier.
         net.ok(&guest, "ip link set tap0 down");
         net.until("the port has no carrier", |net| {
             net.ok(&net.r, "ip link show guest").contains("NO-CARRIER")
@@ -79,7 +85,9 @@ fn a_tap_is_a_neighbours_and_its_other_end_a_port() {
         net.ok(&guest, "ip link set tap0 up; ip route replace default via 198.18.7.1");
         net.until("it has one", |net| !net.ok(&net.r, "ip link show guest").contains("NO-CARRIER"));
         net.ok(&net.r, "ip link set guest down");
-        net.until("the TAP has none", |net| net.ok(&guest, "ip link show tap0").contains("NO-CARRIER"));
+        net.until("the TAP has none", |net| {
+            net.ok(&guest, "ip link show tap0").contains("NO-CARRIER")
+        });
         net.ok(&net.r, "ip link set guest up");
         net.until("all is as before", |net| net.run(&guest, "ping -c 1 -W 1 198.18.1.2").0);
         net.down();
@@ -138,7 +146,9 @@ fn a_tap_that_is_removed_is_waited_for() {
         });
         net.ok(&net.r, "ping -c 1 -W 2 198.18.1.2; ip addr flush dev guest");
         assert!(make(&net, "vnet_hdr"));
-        net.until("it is the wire again", |net| net.log().contains("guest: tap0 is back, by TAP file"));
+        net.until("it is the wire again", |net| {
+            net.log().contains("guest: tap0 is back, by TAP file")
+        });
     }
     net.down();
 }

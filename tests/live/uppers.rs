@@ -89,8 +89,10 @@ fn a_bridge_that_is_made_later_has_ports_of_ours() {
         net.ok(from, "ip neigh flush all");
     }
     // Questions for everybody reach everybody once.
-    let seen =
-        net.spawn_reading(&net.b, "timeout 3 tcpdump -l -n -i b0 'arp and arp[7] = 1 and host 198.18.0.77'");
+    let seen = net.spawn_reading(
+        &net.b,
+        "timeout 3 tcpdump -l -n -i b0 'arp and arp[7] = 1 and host 198.18.0.77'",
+    );
     std::thread::sleep(std::time::Duration::from_secs(1));
     net.run(&net.a, "ping -c 1 -W 1 198.18.0.77");
     let seen = seen.wait();
@@ -153,7 +155,10 @@ c.send(str(n).encode())'";
         assert_eq!(net.ok(&net.a, send).trim(), "3000000", "{driver}");
         counting.wait();
         let rules = net.ok(&net.r, "$PENSTOCK nft list ruleset");
-        assert!(rules.matches("counter packets").count() == 3 && !rules.contains("packets 0"), "{rules}");
+        assert!(
+            rules.matches("counter packets").count() == 3 && !rules.contains("packets 0"),
+            "{rules}"
+        );
         net.down();
     }
 }

@@ -23,7 +23,8 @@ fn shown(net: &Net, pick: &str) -> u64 {
 /// The packets of a rule with this comment.
 fn counted(net: &Net, comment: &str) -> u64 {
     let rules = net.ok(&net.r, "$PENSTOCK nft list ruleset");
-    let line = rules.lines().find(|l| l.contains(&format!("comment \"{comment}\""))).expect(comment);
+    let line =
+        rules.lines().find(|l| l.contains(&format!("comment \"{comment}\""))).expect(comment);
     line.split("packets ").nth(1).and_then(|l| l.split(' ').next()).unwrap().parse().unwrap()
 }
 
@@ -90,7 +91,10 @@ fn many_flows_of_several_workers_are_translated_and_counted_each_once() {
 fn fragments_and_errors_meet_the_worker_of_their_connection() {
     let Some(mut net) = Net::new() else { return };
     flows(&mut net);
-    net.ok(&net.r, "ip link set r1 mtu 1300; ip -n $0 link set b0 mtu 1300".replace("$0", &net.b).as_str());
+    net.ok(
+        &net.r,
+        "ip link set r1 mtu 1300; ip -n $0 link set b0 mtu 1300".replace("$0", &net.b).as_str(),
+    );
     net.up("r0 r1 --workers 3");
     net.nft(
         "table inet t {
@@ -237,8 +241,11 @@ fn connections_stay_where_they_are_when_a_port_goes_into_a_bridge() {
            chain post { type nat hook postrouting priority srcnat; oif r1 masquerade; }
          }",
     );
-    let client =
-        net.command(&net.a, "iperf3 -c 198.18.1.2 -P 8 -t 4").stdout(Stdio::piped()).spawn().unwrap();
+    let client = net
+        .command(&net.a, "iperf3 -c 198.18.1.2 -P 8 -t 4")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     std::thread::sleep(Duration::from_secs(1));
     let has_some = "sum(w[\"connections\"] > 0 for w in s[\"workers\"])";
     assert_eq!(shown(&net, has_some), 2);
@@ -255,7 +262,9 @@ fn connections_stay_where_they_are_when_a_port_goes_into_a_bridge() {
 fn queues_of_devices_are_shared_out() {
     let Some(mut net) = Net::new() else { return };
     let queues = "numtxqueues 2 numrxqueues 2";
-    for (end, name, far, port, subnet) in [(&net.a, "a0", "0a", "r0", "0"), (&net.b, "b0", "0b", "r1", "1")] {
+    for (end, name, far, port, subnet) in
+        [(&net.a, "a0", "0a", "r0", "0"), (&net.b, "b0", "0b", "r1", "1")]
+    {
         let r = &net.r;
         crate::sh(&format!(
             "set -e
@@ -268,13 +277,17 @@ fn queues_of_devices_are_shared_out() {
         ));
     }
     flows(&mut net);
-    // As many as the queues and processors allow, two for two queues, and one more than there are queues.
+    // As many as the queues and processors allow, two for two queues, and one more than there are
+    // queues.
     for (workers, driver) in [("auto", "packet"), ("2", "xdp"), ("3", "xdp")] {
         net.up(&format!("r0 r1 --workers {workers} --driver {driver}"));
         let count = shown(&net, "len(s[\"workers\"])");
         match workers {
             "auto" => {
-                assert_eq!(count, std::thread::available_parallelism().map_or(1, usize::from).min(2) as u64)
+                assert_eq!(
+                    count,
+                    std::thread::available_parallelism().map_or(1, usize::from).min(2) as u64
+                )
             }
             number => assert_eq!(count.to_string(), number),
         }
@@ -301,7 +314,9 @@ fn stall(net: &Net, seconds: u32) -> crate::net::Reading {
     let (said, r) = (net.directory.join("stall"), net.r.clone());
     let line = format!("python3 {STALL} {} 'worker 1' {seconds}", net.pid());
     let stalled = net.spawn_in_file(&r, &line, &said);
-    net.until("it is stalled", |_| std::fs::read_to_string(&said).is_ok_and(|said| said == "stalled\n"));
+    net.until("it is stalled", |_| {
+        std::fs::read_to_string(&said).is_ok_and(|said| said == "stalled\n")
+    });
     stalled
 }
 
@@ -324,7 +339,8 @@ fn what_one_worker_does_not_take_up_in_time_is_in_force_with_none() {
     net.ok(&net.a, &format!("python3 {PEERS} ask 198.18.1.2 {FLOWS} 100"));
 }
 
-/// Sends much on many flows without waiting, so many times, and prints how many of them were answered.
+/// Sends much on many flows without waiting, so many times, and prints how many of them were
+/// answered.
 const BLAST: &str = "python3 -c 'import socket, time
 all = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(64)]
 for s in all: s.connect((\"198.18.1.2\", 7100)); s.setblocking(False)
@@ -352,7 +368,9 @@ fn a_worker_that_is_stalled_holds_up_nobody_else_and_down_works_under_load() {
     net.until("what found no room is counted", |net| {
         shown(net, "s[\"drops\"].get(\"worker busy\", 0)") > 100
     });
-    net.until("all goes on", |net| net.run(&net.a, &format!("python3 {PEERS} ask 198.18.1.2 {FLOWS} 100")).0);
+    net.until("all goes on", |net| {
+        net.run(&net.a, &format!("python3 {PEERS} ask 198.18.1.2 {FLOWS} 100")).0
+    });
     // The end does not wait for traffic to pause, nor does it need all workers to be quick.
     for seconds in [0, 3] {
         let a = net.a.clone();

@@ -1,4 +1,5 @@
-//! What the kernel under nft lacks, found by asking it: modules and options. Penstock has all of them.
+//! What the kernel under nft lacks, found by asking it: modules and options. Penstock has all of
+//! them.
 
 use crate::sides::{Said, Side};
 
@@ -8,7 +9,8 @@ const INGRESS: &str = "type filter hook ingress device lo priority 0;";
 const SOURCE_NAT: &str = "type nat hook postrouting priority 0;";
 const DESTINATION_NAT: &str = "type nat hook prerouting priority 0;";
 
-/// A family, a base chain, and a rule that a complete kernel takes there. Its first word is what nft's error points at.
+/// A family, a base chain, and a rule that a complete kernel takes there. Its first word is what
+/// nft's error points at.
 const PROBES: &[(&str, &str, &str)] = &[
     ("bridge", INPUT, "ct mark 1"),
     ("bridge", INPUT, "ibrname lo"),
@@ -51,14 +53,19 @@ impl Lacking {
         for (family, chain, rule) in PROBES {
             let before = if rule.starts_with("tproxy") { "tcp dport 1 " } else { "" };
             let before = if rule.starts_with("ibr") { "meta " } else { before };
-            let text = format!("table {family} probe {{\nchain c {{\n{chain}\n{before}{rule}\n}}\n}}");
+            let text =
+                format!("table {family} probe {{\nchain c {{\n{chain}\n{before}{rule}\n}}\n}}");
             let said = Side::Nft.run(&["-c", &text]);
             if said.code == Some(0) {
                 continue;
             }
             let word = rule.split(' ').next().unwrap_or(rule);
             let why = said.stderr.lines().next().unwrap_or_default();
-            lacking.push((*family, word, why.split("Error: ").last().unwrap_or_default().to_owned()));
+            lacking.push((
+                *family,
+                word,
+                why.split("Error: ").last().unwrap_or_default().to_owned(),
+            ));
         }
         Lacking(lacking)
     }
@@ -69,15 +76,15 @@ impl Lacking {
         while let Some(line) = lines.next() {
             let Some((_, why)) = line.split_once("Error: ") else { continue };
             let (Some(text), Some(carets)) = (lines.next(), lines.next()) else { return false };
-            let (Some(from), Some(to)) = (carets.find('^'), carets.rfind('^')) else { return false };
+            let (Some(from), Some(to)) = (carets.find('^'), carets.rfind('^')) else {
+                return false;
+            };
             let blamed = text.get(from..=to).unwrap_or(text);
             // What a set's elements carry is blamed on them.
             let blamed = if text.contains(" ct count ") { text } else { blamed };
-            if self
-                .0
-                .iter()
-                .any(|(f, word, how)| (*f == family || *f == "inet") && how == why && blamed.contains(word))
-            {
+            if self.0.iter().any(|(f, word, how)| {
+                (*f == family || *f == "inet") && how == why && blamed.contains(word)
+            }) {
                 return true;
             }
         }
@@ -86,6 +93,10 @@ impl Lacking {
 
     /// For people.
     pub fn describe(&self) -> String {
-        self.0.iter().map(|(family, word, _)| format!("{word} ({family})")).collect::<Vec<_>>().join(", ")
+        self.0
+            .iter()
+            .map(|(family, word, _)| format!("{word} ({family})"))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }

@@ -1,8 +1,11 @@
-//! The same rulesets and commands for nft and `penstock nft`: what they take, say and list must agree to the byte.
+//! The same rulesets and commands for nft and `penstock nft`: what they take, say and list must
+//! agree to the byte.
 //!
-//! The real nft runs in network namespaces that nobody else sees; without nft 1.0.6 or the rights for that, everything here
-//! is skipped, and says so. Environment: `PENSTOCK_NFT_RANDOM` (how many random rulesets), `PENSTOCK_SEED` (of the first of
-//! them), `PENSTOCK_NFT_MUTATIONS` (how many texts that are nearly right). What is left out of the comparison stands in `masks` and `lacking`.
+//! The real nft runs in network namespaces that nobody else sees; without nft 1.0.6 or the rights
+//! for that, everything here is skipped, and says so. Environment: `PENSTOCK_NFT_RANDOM` (how many
+//! random rulesets), `PENSTOCK_SEED` (of the first of them), `PENSTOCK_NFT_MUTATIONS` (how many
+//! texts that are nearly right). What is left out of the comparison stands in `masks` and
+//! `lacking`.
 
 #[path = "../kernel/namespace.rs"]
 mod namespace;
@@ -53,7 +56,10 @@ fn main() -> ExitCode {
     let count = number("PENSTOCK_NFT_RANDOM").unwrap_or(COUNT);
     let seed = penstock_seed::seed();
     let lacking = Lacking::probe();
-    println!("nft: {count} random rulesets, PENSTOCK_SEED={seed}; the kernel lacks: {}", lacking.describe());
+    println!(
+        "nft: {count} random rulesets, PENSTOCK_SEED={seed}; the kernel lacks: {}",
+        lacking.describe()
+    );
     let tallies = by_seed(seed..seed + count, |seed, tally: &mut Tally| {
         let found = Comparison::new(seed, &lacking, tally).run();
         tally.rulesets += 1;
@@ -75,7 +81,10 @@ fn main() -> ExitCode {
         sum(|t| t.merged),
     );
     if sum(|t| t.frames_refused) > 0 {
-        println!("nft: {} rulesets were refused before their first rule", sum(|t| t.frames_refused));
+        println!(
+            "nft: {} rulesets were refused before their first rule",
+            sum(|t| t.frames_refused)
+        );
     }
     let mutations = number("PENSTOCK_NFT_MUTATIONS").unwrap_or(MUTATIONS);
     let (texts, texts_differ) = nearly_right::compare(seed..seed + mutations, &lacking);
@@ -131,7 +140,8 @@ struct Tally {
 
 /// Moves into a namespace in which nft works, if there is one to be had.
 fn prepare() -> Result<(), String> {
-    let version = Command::new("nft").arg("--version").output().map_err(|e| format!("no nft: {e}"))?;
+    let version =
+        Command::new("nft").arg("--version").output().map_err(|e| format!("no nft: {e}"))?;
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     if !version.contains("v1.0.6") {
         return Err(format!("texts are those of nft 1.0.6, this is {}", version.trim()));
@@ -144,7 +154,11 @@ fn enter() -> Result<(), String> {
     let new = namespace::Namespace::new().map_err(|e| format!("no network namespaces: {e}"))?;
     new.enter().map_err(|e| format!("cannot enter {}: {e}", new.path()))?;
     let said = Side::Nft.run(&["add", "table", "inet", "t"]);
-    if said.code == Some(0) { Ok(()) } else { Err(format!("nft does not work: {}", said.stderr.trim())) }
+    if said.code == Some(0) {
+        Ok(())
+    } else {
+        Err(format!("nft does not work: {}", said.stderr.trim()))
+    }
 }
 
 /// One ruleset through both.
@@ -187,8 +201,8 @@ impl<'a> Comparison<'a> {
         self.found
     }
 
-    /// The frame, and rules one by one, without effect: refused ones must not count in the handles. Returns the text that
-    /// both take.
+    /// The frame, and rules one by one, without effect: refused ones must not count in the handles.
+    /// Returns the text that both take.
     fn load_rules(&mut self) -> Option<String> {
         let mut text = self.random.frame.clone();
         let (theirs, mine) = self.load(&text);
@@ -203,10 +217,9 @@ impl<'a> Comparison<'a> {
         }
         for rule in std::mem::take(&mut self.random.rules) {
             // Elements with a quota are of later releases.
-            if rule
-                .rfind('{')
-                .is_some_and(|brace| !rule[brace..].contains('}') && rule[brace..].contains(" quota "))
-            {
+            if rule.rfind('{').is_some_and(|brace| {
+                !rule[brace..].contains('}') && rule[brace..].contains(" quota ")
+            }) {
                 continue;
             }
             let (theirs, mine) = self.both(&["-c", "--debug=netlink", &rule]);
@@ -238,8 +251,8 @@ impl<'a> Comparison<'a> {
         Some(text)
     }
 
-    /// Whether both list, so that commands can follow. Ours is made of the text that was loaded: a state file does not keep
-    /// how a program came about.
+    /// Whether both list, so that commands can follow. Ours is made of the text that was loaded: a
+    /// state file does not keep how a program came about.
     fn list(&mut self, text: &str) -> bool {
         let mut text_differs = false;
         std::fs::write(&self.file, format!("{text}list ruleset\n"))
@@ -271,10 +284,12 @@ impl<'a> Comparison<'a> {
                 continue;
             }
             let before = std::fs::read(&self.state).unwrap_or_default();
-            // Some say what they made. nft 1.0.6 says nothing of intervals in concatenations, and sets as they were written.
+            // Some say what they made. nft 1.0.6 says nothing of intervals in concatenations, and
+            // sets as they were written.
             let with_rules = command.contains(" rule ") || command.contains("chain a {");
             let plain = !command.contains(" . ") && !with_rules;
-            let echoed: &[&str] = if plain && command.len() % 3 == 0 { &["-a", "-e"] } else { &["-a"] };
+            let echoed: &[&str] =
+                if plain && command.len() % 3 == 0 { &["-a", "-e"] } else { &["-a"] };
             let (theirs, mine) = self.both(&[echoed, &[&*command]].concat());
             let lacking = self.lacking.explains(self.random.family, &theirs);
             if lacking || theirs.code.is_none() {
@@ -283,15 +298,18 @@ impl<'a> Comparison<'a> {
                 std::fs::write(&self.state, before).expect("the state can be written");
                 continue;
             }
-            let (shown, own) =
-                if refused { (theirs.without_handles(), mine.without_handles()) } else { (theirs, mine) };
+            let (shown, own) = if refused {
+                (theirs.without_handles(), mine.without_handles())
+            } else {
+                (theirs, mine)
+            };
             self.note(&command, &shown, &own);
             if shown.code != own.code {
                 return;
             }
             // What the kernel refused has used up handles there, and none here.
-            refused |=
-                shown.stderr.contains("Could not process rule") || shown.stderr.contains("; did you mean ");
+            refused |= shown.stderr.contains("Could not process rule")
+                || shown.stderr.contains("; did you mean ");
         }
         let (theirs, mine) = self.both(&["list", "ruleset"]);
         self.note("list ruleset after the commands", &theirs, &mine);

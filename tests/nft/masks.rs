@@ -1,4 +1,5 @@
-//! What the two may differ in, and why. All of it stands in docs/differences.md; nothing else is left out.
+//! What the two may differ in, and why. All of it stands in docs/differences.md; nothing else is
+//! left out.
 
 /// The lines in which the two differ, first those of nft.
 pub fn differences(theirs: &str, ours: &str) -> Option<(Vec<String>, Vec<String>)> {
@@ -39,7 +40,8 @@ pub fn error_differences(theirs: &str, ours: &str) -> Option<(Vec<String>, Vec<S
     (theirs != ours).then(|| (rest(&theirs), rest(&ours)))
 }
 
-/// Without errors that are told a second time: nft evaluates the map of `dnat ip addr . port to … map @m` twice.
+/// Without errors that are told a second time: nft evaluates the map of
+/// `dnat ip addr . port to … map @m` twice.
 fn once(lines: Vec<String>) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     let mut rest = &lines[..];
@@ -57,19 +59,24 @@ fn once(lines: Vec<String>) -> Vec<String> {
 
 /// Whether nft refuses an empty line between elements, which Penstock takes.
 pub fn is_of_blank_lines(stderr: &str) -> bool {
-    stderr
-        .lines()
-        .any(|line| line.ends_with(":1-1: Error: syntax error, unexpected newline, expecting comma or '}'"))
+    stderr.lines().any(|line| {
+        line.ends_with(":1-1: Error: syntax error, unexpected newline, expecting comma or '}'")
+    })
 }
 
-/// Whether nft refuses for a mark what later releases take as a number: all but texts, and numbers of another length.
+/// Whether nft refuses for a mark what later releases take as a number: all but texts, and numbers
+/// of another length.
 pub fn is_of_mark_as_number(stderr: &str) -> bool {
     const REFUSED: [&str; 3] = ["integer with length ", "network interface name", "string"];
     let found = |line| str::split_once(line, "expected packet mark, expression has type ");
-    stderr.lines().filter_map(found).any(|(_, found)| !REFUSED.iter().any(|what| found.starts_with(what)))
+    stderr
+        .lines()
+        .filter_map(found)
+        .any(|(_, found)| !REFUSED.iter().any(|what| found.starts_with(what)))
 }
 
-/// Whether nft refuses the name of a table alone behind `list counters` and the like, which later releases take.
+/// Whether nft refuses the name of a table alone behind `list counters` and the like, which later
+/// releases take.
 pub fn is_of_a_table_alone(stderr: &str) -> bool {
     const WHAT: [&str; 10] = [
         "sets",
@@ -86,21 +93,28 @@ pub fn is_of_a_table_alone(stderr: &str) -> bool {
     const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
     let lines: Vec<&str> = stderr.lines().collect();
     lines.windows(2).any(|pair| {
-        let mut words = pair[1].split_whitespace().skip_while(|w| !matches!(*w, "list" | "reset")).skip(1);
+        let mut words =
+            pair[1].split_whitespace().skip_while(|w| !matches!(*w, "list" | "reset")).skip(1);
         let listed = words.next().is_some_and(|word| WHAT.contains(&word));
         let name = words.find(|word| !FAMILIES.contains(word));
-        let at = name.and_then(|name| pair[1].find(&format!(" {name}"))).map(|at| format!(":{}-", at + 2));
+        let at = name
+            .and_then(|name| pair[1].find(&format!(" {name}")))
+            .map(|at| format!(":{}-", at + 2));
         let named = name.is_some_and(|name| name != "table" && !WHAT.contains(&name));
-        listed && named && at.is_some_and(|at| pair[0].contains(&at) && pair[0].contains("unexpected string"))
+        listed
+            && named
+            && at.is_some_and(|at| pair[0].contains(&at) && pair[0].contains("unexpected string"))
     })
 }
 
-/// The text of a statement that has no form in JSON goes to JSON as it is, and a warning to standard error.
+/// The text of a statement that has no form in JSON goes to JSON as it is, and a warning to
+/// standard error.
 fn is_lack_of_json(line: &str) -> bool {
     line.starts_with("warning: stmt ops ") && line.ends_with(" have no json callback")
 }
 
-/// Whether a host name is unknown or nobody could be asked depends on the machine; Penstock asks nobody.
+/// Whether a host name is unknown or nobody could be asked depends on the machine; Penstock asks
+/// nobody.
 fn without_resolver(line: &str) -> String {
     line.replace(": Temporary failure in name resolution", ": Name or service not known")
 }
@@ -115,22 +129,25 @@ fn same(theirs: &str, ours: &str) -> bool {
         || is_wrong_range(theirs, ours)
 }
 
-/// Whether nft 1.0.6 compares neighbouring fields at once although a statement stands between them, which then meets other
-/// packets than the text says (`tcp sport 1 counter tcp dport 2`). Both are programs.
+/// Whether nft 1.0.6 compares neighbouring fields at once although a statement stands between them,
+/// which then meets other packets than the text says (`tcp sport 1 counter tcp dport 2`). Both are
+/// programs.
 pub fn merges_over_statements(theirs: &str, ours: &str) -> bool {
     let of_match = |line: &&str| {
         line.contains("[ payload load ") || line.contains("[ cmp ") || line.contains("[ bitwise ")
     };
     let count = |text: &str| text.lines().filter(of_match).count();
-    let others =
-        |text: &str| text.lines().filter(|line| !of_match(line)).map(str::to_owned).collect::<Vec<_>>();
+    let others = |text: &str| {
+        text.lines().filter(|line| !of_match(line)).map(str::to_owned).collect::<Vec<_>>()
+    };
     count(theirs) < count(ours) && others(theirs) == others(ours)
 }
 
-/// nft 1.0.6 lists a lower bound of one selector and an upper bound of the next one as a range of the latter
-/// (`tcp sport >= 3 tcp dport <= 5` as `tcp dport 3-5`), which is another rule.
+/// nft 1.0.6 lists a lower bound of one selector and an upper bound of the next one as a range of
+/// the latter (`tcp sport >= 3 tcp dport <= 5` as `tcp dport 3-5`), which is another rule.
 fn is_wrong_range(theirs: &str, ours: &str) -> bool {
-    let (theirs, ours): (Vec<&str>, Vec<&str>) = (theirs.split(' ').collect(), ours.split(' ').collect());
+    let (theirs, ours): (Vec<&str>, Vec<&str>) =
+        (theirs.split(' ').collect(), ours.split(' ').collect());
     let start = theirs.iter().zip(&ours).take_while(|(a, b)| a == b).count();
     let end = theirs.iter().rev().zip(ours.iter().rev()).take_while(|(a, b)| a == b).count();
     let rest = ours.get(start..ours.len().saturating_sub(end)).unwrap_or_default();
@@ -148,8 +165,9 @@ fn is_wrong_range_object(theirs: &str, low: &str, high: &str) -> bool {
         && high.starts_with("{\"match\": {\"op\": \"<=\"")
 }
 
-/// nft 1.0.6 takes other fields of the link header for fields of VLAN where a VLAN header was asked for before, and then
-/// lists other matches than there are; or it lists raw bits, and their place relative to a second header.
+/// nft 1.0.6 takes other fields of the link header for fields of VLAN where a VLAN header was asked
+/// for before, and then lists other matches than there are; or it lists raw bits, and their place
+/// relative to a second header.
 fn is_link_behind_vlan(theirs: &str, ours: &str) -> bool {
     let field = ["ether saddr ", "ether daddr ", "@ll,"].iter().any(|field| ours.contains(field));
     theirs.contains("vlan ") && theirs.contains("@ll,") && field
@@ -181,7 +199,8 @@ fn is_lost_code(theirs: &str, ours: &str) -> bool {
         Some(format!("{before}{behind}"))
     };
     let text = theirs.contains("@ll,") && without_code(ours).is_some_and(|ours| ours == theirs);
-    text || theirs.starts_with("{\"reject\": null}") && ours.starts_with("{\"reject\": {\"type\": \"icmp")
+    text || theirs.starts_with("{\"reject\": null}")
+        && ours.starts_with("{\"reject\": {\"type\": \"icmp")
 }
 
 /// nft's text, in lines, without what nft 1.0.6 gets wrong or what is not the same twice.
@@ -197,11 +216,17 @@ fn ours_lines(text: &str) -> Vec<String> {
             // Limits with the burst that is meant anyway.
             let line = line.replace(" burst 5 packets", "");
             // What JSON of nft 1.0.6 loses.
-            let line = line.replace(", \"dynamic\"]", "]").replace(", \"flags\": [\"dynamic\"]", "");
+            let line =
+                line.replace(", \"dynamic\"]", "]").replace(", \"flags\": [\"dynamic\"]", "");
             let line = line.replace(", \"auto-merge\": true", "");
             // Timeouts of `ct timeout`, which are durations here.
-            let line = if line.trim_start().starts_with("policy = {") { in_seconds(&line) } else { line };
-            if line.starts_with("{\"chain\"") { line.replace(", \"dev\": \"lo\"", "") } else { line }
+            let line =
+                if line.trim_start().starts_with("policy = {") { in_seconds(&line) } else { line };
+            if line.starts_with("{\"chain\"") {
+                line.replace(", \"dev\": \"lo\"", "")
+            } else {
+                line
+            }
         })
         .collect()
 }
@@ -232,7 +257,8 @@ fn in_seconds(line: &str) -> String {
         None => seconds(word),
     };
     let is_time = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
-    let word = |word: &str| plain(word).filter(|_| is_time(word)).unwrap_or_else(|| word.to_owned());
+    let word =
+        |word: &str| plain(word).filter(|_| is_time(word)).unwrap_or_else(|| word.to_owned());
     line.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
@@ -245,11 +271,13 @@ fn are_garbled(theirs: &str, ours: &str) -> bool {
         && theirs.iter().zip(&ours).all(|(a, b)| a == b || is_garbled(a, b))
 }
 
-/// Whether the two differ in what one set is compared with and its elements, and nft 1.0.6 lists that as something that it
-/// cannot read, or that is another rule:
+/// Whether the two differ in what one set is compared with and its elements, and nft 1.0.6 lists
+/// that as something that it cannot read, or that is another rule:
 ///
-/// - fields of some bits in concatenations are shifted, and in maps those of the fragment header have no type;
-/// - names of devices in concatenations behind generated numbers, and of devices that begin alike, are empty;
+/// - fields of some bits in concatenations are shifted, and in maps those of the fragment header
+///   have no type;
+/// - names of devices in concatenations behind generated numbers, and of devices that begin alike,
+///   are empty;
 /// - answers whether an extension header is there become names of protocols;
 /// - what follows the hash of a concatenation is lost;
 /// - numbers in concatenations of which one field is a wildcard become 0;
@@ -258,7 +286,8 @@ fn are_garbled(theirs: &str, ours: &str) -> bool {
 fn is_garbled(theirs: &str, ours: &str) -> bool {
     let start = theirs.bytes().zip(ours.bytes()).take_while(|(a, b)| a == b).count();
     let (their_rest, our_rest) = (&theirs.as_bytes()[start..], &ours.as_bytes()[start..]);
-    let end = their_rest.iter().rev().zip(our_rest.iter().rev()).take_while(|(a, b)| a == b).count();
+    let end =
+        their_rest.iter().rev().zip(our_rest.iter().rev()).take_while(|(a, b)| a == b).count();
     let differing = &their_rest[..their_rest.len() - end];
     let is_json = theirs.starts_with('{');
     if !is_json && differing.contains(&b'}') {
@@ -275,17 +304,23 @@ fn is_garbled(theirs: &str, ours: &str) -> bool {
             || part.contains(&format!("{{\"exthdr\": {{\"name\": \"{h}\"}}}}"))
     };
     let answers = headers.iter().any(asks) && (part.contains("{ ") || part.contains("\"set\""));
-    let empty = [". \"\"", ", \"\"]", "\"\"/", "{\"addr\": \"\""].iter().any(|name| part.contains(name));
-    let hashed =
-        part.contains("mod 5 seed 0xbeef . ") || part.contains("{\"jhash\"") && part.contains("{\"set\"");
+    let empty =
+        [". \"\"", ", \"\"]", "\"\"/", "{\"addr\": \"\""].iter().any(|name| part.contains(name));
+    let hashed = part.contains("mod 5 seed 0xbeef . ")
+        || part.contains("{\"jhash\"") && part.contains("{\"set\"");
     let beside_wildcard =
         ["*\" . 0", "0 . \"ab*", "*\", 0]", "[0, \"ab*"].iter().any(|lost| part.contains(lost));
-    let ports =
-        ["ct original proto-", "ct reply proto-", "{\"key\": \"proto-src\"", "{\"key\": \"proto-dst\""];
+    let ports = [
+        "ct original proto-",
+        "ct reply proto-",
+        "{\"key\": \"proto-src\"",
+        "{\"key\": \"proto-dst\"",
+    ];
     let ports = ports.iter().any(|key| part.contains(key)) && (is_json || part.contains(" . "));
     // Raw bits that are written in part have a wrong mask.
     let written = theirs.contains(" set @") && theirs.contains(" & 0x")
-        || theirs.contains("{\"mangle\": {\"key\": {\"payload\": {\"base\"") && theirs.contains("{\"&\": [");
+        || theirs.contains("{\"mangle\": {\"key\": {\"payload\": {\"base\"")
+            && theirs.contains("{\"&\": [");
     written
         || beside_wildcard
         || part.contains("[invalid type]")
@@ -297,12 +332,13 @@ fn is_garbled(theirs: &str, ours: &str) -> bool {
         || hashed
 }
 
-/// Whether the two are the same but for ranges up to the last value of some bits, which nft 1.0.6 lists with what fills the
-/// byte (`15-255` for 15 of four bits, `1-255` for 1 to 7 of three).
+/// Whether the two are the same but for ranges up to the last value of some bits, which nft 1.0.6
+/// lists with what fills the byte (`15-255` for 15 of four bits, `1-255` for 1 to 7 of three).
 fn ends_late(theirs: &str, ours: &str) -> bool {
     (1..8).map(|bits| (1 << bits) - 1).any(|last: u8| {
-        let text =
-            theirs.replace(&format!(" {last}-255"), &format!(" {last}")).replace("-255", &format!("-{last}"));
+        let text = theirs
+            .replace(&format!(" {last}-255"), &format!(" {last}"))
+            .replace("-255", &format!("-{last}"));
         let json = theirs
             .replace(&format!("{{\"range\": [{last}, 255]}}"), &last.to_string())
             .replace(", 255]}", &format!(", {last}]}}"));
@@ -310,8 +346,8 @@ fn ends_late(theirs: &str, ours: &str) -> bool {
     })
 }
 
-/// A match of a connection's protocol, or of an ICMP type before a TCP option, as a statement of JSON: nft 1.0.6 takes it for
-/// what a later field brings back.
+/// A match of a connection's protocol, or of an ICMP type before a TCP option, as a statement of
+/// JSON: nft 1.0.6 takes it for what a later field brings back.
 fn is_lost_match(ours: &str) -> bool {
     let lost = [
         "{\"ct\": {\"key\": \"l3proto\"}}",
@@ -319,7 +355,8 @@ fn is_lost_match(ours: &str) -> bool {
         "{\"payload\": {\"protocol\": \"icmp\", \"field\": \"type\"}}",
         "{\"payload\": {\"protocol\": \"icmpv6\", \"field\": \"type\"}}",
     ];
-    lost.iter().any(|left| ours.contains(&format!("{{\"match\": {{\"op\": \"==\", \"left\": {left}")))
+    lost.iter()
+        .any(|left| ours.contains(&format!("{{\"match\": {{\"op\": \"==\", \"left\": {left}")))
 }
 
 /// The same in a rule's text.
@@ -331,7 +368,8 @@ fn without_lost_matches(ours: &str) -> String {
     while let [word, tail @ ..] = rest {
         rest = match rest {
             [first, "l3proto" | "protocol", value, tail @ ..]
-                if first.trim_start() == "ct" && value.starts_with(|c: char| c.is_ascii_alphanumeric()) =>
+                if first.trim_start() == "ct"
+                    && value.starts_with(|c: char| c.is_ascii_alphanumeric()) =>
             {
                 // The tabs before it are the rule's.
                 kept.extend(first.strip_suffix("ct").filter(|tabs| !tabs.is_empty()));
@@ -340,7 +378,9 @@ fn without_lost_matches(ours: &str) -> String {
             [first, "type", _, tail @ ..]
                 if has_option && matches!(first.trim_start(), "icmp" | "icmpv6") =>
             {
-                kept.extend(Some(first.trim_end_matches(|c| c != '\t')).filter(|tabs| !tabs.is_empty()));
+                kept.extend(
+                    Some(first.trim_end_matches(|c| c != '\t')).filter(|tabs| !tabs.is_empty()),
+                );
                 tail
             }
             _ => {
@@ -356,8 +396,8 @@ fn without_lost_matches(ours: &str) -> String {
     }
 }
 
-/// nft 1.0.6 has tables, chains and objects printed by `--debug=netlink` before their names are there. Echoes count the
-/// generations that the namespace ever had.
+/// nft 1.0.6 has tables, chains and objects printed by `--debug=netlink` before their names are
+/// there. Echoes count the generations that the namespace ever had.
 fn is_nameless(line: &str) -> bool {
     line.contains("(null)") || line.starts_with("# new generation ")
 }
@@ -390,7 +430,8 @@ fn one_by_one(text: &str) -> String {
     out.replace("\"expr\": [{", "\"expr\": [\n{").replace("\"expr\": [MAP", "\"expr\": [\nMAP")
 }
 
-/// Lines, and what a ruleset has in JSON one by one, without numbers and times that differ from run to run.
+/// Lines, and what a ruleset has in JSON one by one, without numbers and times that differ from run
+/// to run.
 fn lines(text: &str) -> impl Iterator<Item = String> {
     let text = if text.starts_with("{\"nftables\"") { one_by_one(text) } else { text.to_owned() };
     let lines: Vec<String> = text

@@ -1,4 +1,5 @@
-//! Texts that are nearly right: a right one of `mutated.txt`, or a random ruleset, with a token lost, doubled, moved or replaced.
+//! Texts that are nearly right: a right one of `mutated.txt`, or a random ruleset, with a token
+//! lost, doubled, moved or replaced.
 
 use fastrand::Rng;
 
@@ -32,10 +33,14 @@ pub fn text(seed: u64) -> Mutated {
         }
     };
     let tokens = tokens(&text);
-    let places: Vec<usize> = (0..tokens.len()).filter(|&i| !tokens[i].trim_matches(' ').is_empty()).collect();
+    let places: Vec<usize> =
+        (0..tokens.len()).filter(|&i| !tokens[i].trim_matches(' ').is_empty()).collect();
     // Where rulesets are random, mostly their rule is changed.
-    let first =
-        if family == "inet" && at < texts.len() || rng.u8(..4) == 0 { 0 } else { places.len() * 9 / 10 };
+    let first = if family == "inet" && at < texts.len() || rng.u8(..4) == 0 {
+        0
+    } else {
+        places.len() * 9 / 10
+    };
     let index = first + rng.usize(..places.len() - first);
     let place = places[index];
     let other = {
@@ -68,8 +73,10 @@ pub fn text(seed: u64) -> Mutated {
         }
         7 => {
             // In a word.
-            let cut = token.char_indices().nth(rng.usize(..token.chars().count())).map_or(0, |(i, _)| i);
-            changed[place] = token.chars().enumerate().filter(|(i, _)| *i != cut).map(|(_, c)| c).collect();
+            let cut =
+                token.char_indices().nth(rng.usize(..token.chars().count())).map_or(0, |(i, _)| i);
+            changed[place] =
+                token.chars().enumerate().filter(|(i, _)| *i != cut).map(|(_, c)| c).collect();
             format!("{token:?} without a character")
         }
         _ => {

@@ -1,4 +1,5 @@
-//! Texts that are nearly right for both: whether they are taken, at which places they are refused, and with which words.
+//! Texts that are nearly right for both: whether they are taken, at which places they are refused,
+//! and with which words.
 
 use std::fmt;
 use std::ops::Range;

@@ -23,12 +23,19 @@ type Field = (&'static str, &'static str, Kind);
 
 const STATES: Kind = Words(&["new", "established", "related", "invalid", "untracked"]);
 const DSCP: Kind = Words(&["cs0", "cs1", "af11", "af42", "ef", "be", "0x3f", "7"]);
-const PROTOCOLS: Kind = Words(&["tcp", "udp", "icmp", "ipv6-icmp", "esp", "ah", "sctp", "dccp", "gre", "99"]);
+const PROTOCOLS: Kind =
+    Words(&["tcp", "udp", "icmp", "ipv6-icmp", "esp", "ah", "sctp", "dccp", "gre", "99"]);
 const ETHER_TYPES: Kind = Words(&["ip", "ip6", "arp", "vlan", "0x88cc", "8021ad"]);
 const PACKET_TYPES: Kind = Words(&["host", "unicast", "broadcast", "multicast", "other"]);
 const FLAGS: Kind = Words(&["fin", "syn", "rst", "psh", "ack", "urg", "ecn", "cwr"]);
-const ICMP: Kind =
-    Words(&["echo-request", "echo-reply", "destination-unreachable", "time-exceeded", "13", "redirect"]);
+const ICMP: Kind = Words(&[
+    "echo-request",
+    "echo-reply",
+    "destination-unreachable",
+    "time-exceeded",
+    "13",
+    "redirect",
+]);
 const ICMP6: Kind = Words(&[
     "echo-request",
     "nd-neighbor-solicit",
@@ -36,8 +43,10 @@ const ICMP6: Kind = Words(&[
     "mld-listener-query",
     "nd-router-advert",
 ]);
-const CT_STATUS: Kind = Words(&["expected", "seen-reply", "assured", "confirmed", "snat", "dnat", "dying"]);
-const ADDRESS_TYPES: Kind = Words(&["local", "unicast", "broadcast", "multicast", "blackhole", "prohibit"]);
+const CT_STATUS: Kind =
+    Words(&["expected", "seen-reply", "assured", "confirmed", "snat", "dnat", "dying"]);
+const ADDRESS_TYPES: Kind =
+    Words(&["local", "unicast", "broadcast", "multicast", "blackhole", "prohibit"]);
 const PRESENCE: Kind = Words(&["exists", "missing", "0", "1"]);
 const OPERATIONS: Kind = Words(&["request", "reply", "rrequest", "nak", "3"]);
 const DAYS: Kind = Words(&["\"Monday\"", "\"Friday\"", "Sunday", "3"]);
@@ -478,7 +487,9 @@ pub fn ruleset(seed: u64) -> Random {
     let family = g.pick(&["ip", "ip6", "inet", "inet", "arp", "bridge", "netdev"]);
     let frame = g.frame(family);
     let rules = (0..24)
-        .map(|_| format!("add rule {family} t {} {}", g.pick(&["base", "base", "sub"]), g.rule(family)))
+        .map(|_| {
+            format!("add rule {family} t {} {}", g.pick(&["base", "base", "sub"]), g.rule(family))
+        })
         .collect();
     let commands = (0..10).map(|_| g.command(family)).collect();
     Random { family, frame, rules, commands }
@@ -545,7 +556,8 @@ impl Generator {
         )
     }
 
-    /// Objects, and sets with what their elements may carry. The kernel has helpers and their like for IP only.
+    /// Objects, and sets with what their elements may carry. The kernel has helpers and their like
+    /// for IP only.
     fn objects(&mut self, family: &str) -> String {
         let mut text = format!(
             "set stated {{ type ipv4_addr . inet_service; flags dynamic; counter; size {}; }}\n \
@@ -583,7 +595,9 @@ impl Generator {
                 };
                 if self.one_in(4) { format!("{v:#x}") } else { v.to_string() }
             }
-            Port => self.pick(&["22", "80", "53", "http", "ssh", "1024", "65535", "0", "65536"]).into(),
+            Port => {
+                self.pick(&["22", "80", "53", "http", "ssh", "1024", "65535", "0", "65536"]).into()
+            }
             V4 => format!("198.{}.{}.{}", self.pick(&[18, 19]), self.0.u8(..4), self.0.u8(..)),
             V6 => format!("2001:db8:{:x}::{:x}", self.0.u8(..4), self.0.u16(..)),
             Mac => format!("02:00:00:00:00:{:02x}", self.0.u8(..)),
@@ -619,7 +633,11 @@ impl Generator {
             8 => format!("{name} {{ {a}-{}, {} }}", self.value(kind), self.value(kind)),
             // Later releases have `fib` there.
             9 if !name.starts_with("fib") => {
-                format!("meta mark set {name} map {{ {a} : {}, {} : 7 }}", self.0.u16(..), self.value(kind))
+                format!(
+                    "meta mark set {name} map {{ {a} : {}, {} : 7 }}",
+                    self.0.u16(..),
+                    self.value(kind)
+                )
             }
             10 => format!("{name} vmap {{ {a} : accept, {} : drop }}", self.value(kind)),
             _ => {
@@ -639,7 +657,8 @@ impl Generator {
         if parts.is_empty() || !self.one_in(3) {
             let s = self.pick(STATEMENTS).replace("$32", &self.0.u32(..).to_string());
             parts.push(
-                s.replace("$16", &self.0.u16(1..).to_string()).replace("$8", &self.0.u8(1..).to_string()),
+                s.replace("$16", &self.0.u16(1..).to_string())
+                    .replace("$8", &self.0.u8(1..).to_string()),
             );
         }
         let mut rule = parts.join(" ");

@@ -45,8 +45,12 @@ impl Side {
                 c
             }
         };
-        let output =
-            command.args(arguments).stdin(Stdio::null()).env("TZ", "UTC").output().expect("it starts");
+        let output = command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .env("TZ", "UTC")
+            .output()
+            .expect("it starts");
         Said {
             code: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

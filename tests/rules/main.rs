@@ -1,6 +1,7 @@
-//! What is said and done about rules before they are loaded, held against packets. Rulesets by chance, as written and as
-//! `nft -o` makes them: every packet gets the same verdict and the same mark, and each chain counts the same. And rules of
-//! which `--lint` says that they never match do not.
+//! What is said and done about rules before they are loaded, held against packets. Rulesets by
+//! chance, as written and as `nft -o` makes them: every packet gets the same verdict and the same
+//! mark, and each chain counts the same. And rules of which `--lint` says that they never match do
+//! not.
 //!
 //! `PENSTOCK_SEED` says where chance begins; the seed of a ruleset that fails is printed.
 
@@ -36,7 +37,13 @@ neigh add 198.19.0.2 lladdr 02:00:00:00:02:02 dev wan nud permanent
 const SELECTORS: [(&str, &[&str]); 12] = [
     (
         "ip saddr",
-        &["198.18.0.10", "198.18.0.11", "198.18.0.12/31", "198.18.0.8-198.18.0.10", "198.18.0.0/24"],
+        &[
+            "198.18.0.10",
+            "198.18.0.11",
+            "198.18.0.12/31",
+            "198.18.0.8-198.18.0.10",
+            "198.18.0.0/24",
+        ],
     ),
     ("ip daddr", &["198.19.0.2", "198.18.0.1", "{ 198.19.0.2, 198.18.0.1 }", "198.19.0.0/30"]),
     ("udp dport", &["1", "2", "3", "4", "2-3", "{ 1, 4 }", "5-9", "{ 1-2, 7 }"]),
@@ -54,8 +61,17 @@ const SELECTORS: [(&str, &[&str]); 12] = [
 const OTHERS: [&str; 6] =
     ["", "", "counter", "counter packets 3 bytes 4", "log prefix \"l\"", "meta mark set 1"];
 
-const ENDS: [&str; 9] =
-    ["accept", "accept", "drop", "drop", "return", "continue", "jump quiet", "jump loud", "goto quiet"];
+const ENDS: [&str; 9] = [
+    "accept",
+    "accept",
+    "drop",
+    "drop",
+    "return",
+    "continue",
+    "jump quiet",
+    "jump loud",
+    "goto quiet",
+];
 
 /// The rules of a chain: each is likely to look at what the one before looked at.
 fn rules(rng: &mut Rng, counted: bool) -> String {
@@ -87,8 +103,10 @@ fn rules(rng: &mut Rng, counted: bool) -> String {
             out.push_str(&format!("\t\tudp dport vmap {{ {a} : {to}, {b} : {other} }}\n"));
             continue;
         }
-        let matches: Vec<String> =
-            selectors.iter().map(|s| format!("{} {}", SELECTORS[*s].0, rng.pick(SELECTORS[*s].1))).collect();
+        let matches: Vec<String> = selectors
+            .iter()
+            .map(|s| format!("{} {}", SELECTORS[*s].0, rng.pick(SELECTORS[*s].1)))
+            .collect();
         let matches = matches.join(" ");
         let rule = if rng.u8(..12) == 0 && !counted {
             format!("counter {matches} {end}")
@@ -157,7 +175,11 @@ impl Sink for Seen {
 }
 
 /// What becomes of each packet, and what each chain counted in all.
-fn run(ruleset: &Ruleset, net: &Arc<Network>, packets: &[Vec<u8>]) -> (Vec<Vec<String>>, Vec<(u64, u64)>) {
+fn run(
+    ruleset: &Ruleset,
+    net: &Arc<Network>,
+    packets: &[Vec<u8>],
+) -> (Vec<Vec<String>>, Vec<(u64, u64)>) {
     let linked = Linked::new(&ruleset.generation()).expect("these rules can run");
     let mut dataplane = Dataplane::new(net.clone(), Settings::default());
     dataplane.set_rules(Arc::new(linked));
@@ -222,7 +244,8 @@ fn rules_that_lint_calls_dead_match_no_packet() {
         let packets: Vec<_> = (0..60).map(|_| packet(&mut rng)).collect();
         let Ok(ruleset) = language::load(&text, &net, NOW) else { continue };
         run(&ruleset, &net, &packets);
-        let chain = |text: &str| text.lines().position(|l| l.starts_with("\tchain y")).expect("the chain");
+        let chain =
+            |text: &str| text.lines().position(|l| l.starts_with("\tchain y")).expect("the chain");
         let listing = language::list(&ruleset, &net, NOW);
         let listed: Vec<&str> = listing.lines().skip(chain(&listing) + 1).collect();
         for line in language::dead_rules(&text, &net, NOW) {

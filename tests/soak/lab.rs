@@ -1,4 +1,5 @@
-//! The network of the soak: A – R – B by two ports, and C and D on a bridge of R, each behind a port.
+//! The network of the soak: A – R – B by two ports, and C and D on a bridge of R, each behind a
+//! port.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -88,8 +89,8 @@ impl Lab {
         true
     }
 
-    /// Takes B's device away, with the port's on the other end, and makes both anew. The dataplane may or may not have noticed
-    /// when this returns.
+    /// Takes B's device away, with the port's on the other end, and makes both anew. The dataplane
+    /// may or may not have noticed when this returns.
     pub fn remake_b(&self) {
         let (b, r) = (&self.net.b, &self.net.r);
         self.net.run(b, "ip link del b0");
@@ -135,7 +136,9 @@ const CONNECTIONS: u32 = 20_000;
 /// Options of `penstock up` that say so.
 fn settings() -> String {
     let known = TIMEOUTS.iter().copied().chain([("max", CONNECTIONS)]);
-    known.map(|(name, value)| format!(" --sysctl net.netfilter.nf_conntrack_{name}={value}")).collect()
+    known
+        .map(|(name, value)| format!(" --sysctl net.netfilter.nf_conntrack_{name}={value}"))
+        .collect()
 }
 
 /// Moves the calling thread into a namespace that `ip netns` has made.

@@ -1,8 +1,10 @@
-//! The soak: a dataplane with all that it has, under traffic of all kinds, rulesets, clients and ports that come and go, for as
-//! long as `PENSTOCK_SOAK_HOURS` says (fractions are hours, too). The last third of the time it is killed again and again.
+//! The soak: a dataplane with all that it has, under traffic of all kinds, rulesets, clients and
+//! ports that come and go, for as long as `PENSTOCK_SOAK_HOURS` says (fractions are hours, too).
+//! The last third of the time it is killed again and again.
 //!
-//! At each minute the traffic pauses until packets add up, and figures are taken. Whatever does not add up, or grows, is a
-//! failure. Without `PENSTOCK_SOAK_HOURS` it is a short run of some seconds a phase, which proves that the soak works.
+//! At each minute the traffic pauses until packets add up, and figures are taken. Whatever does not
+//! add up, or grows, is a failure. Without `PENSTOCK_SOAK_HOURS` it is a short run of some seconds
+//! a phase, which proves that the soak works.
 
 mod lab;
 mod measure;
@@ -27,7 +29,8 @@ use upset::{Clients, Killed};
 
 /// Kilobytes per minute by which memory may grow over the second half of a long run.
 const MEMORY_GROWTH: f64 = 200.0;
-/// Descriptors, threads and BPF objects that may be more than when it was warm: a client that is about to go.
+/// Descriptors, threads and BPF objects that may be more than when it was warm: a client that is
+/// about to go.
 const SLACK: u64 = 6;
 
 /// How long everything takes.
@@ -85,14 +88,19 @@ impl Soak {
     /// Traffic and upsets until a moment.
     fn run_until(&mut self, end: Instant) {
         while Instant::now() < end {
-            // What goes wrong once is told, and the rest goes on, unless there is no dataplane any more.
-            let done =
-                catch_unwind(AssertUnwindSafe(|| upset::upset(&self.lab, &mut self.rng, &mut self.clients)));
+            // What goes wrong once is told, and the rest goes on, unless there is no dataplane any
+            // more.
+            let done = catch_unwind(AssertUnwindSafe(|| {
+                upset::upset(&self.lab, &mut self.rng, &mut self.clients)
+            }));
             match done {
                 Ok(name) => *self.done.entry(name).or_default() += 1,
                 Err(_) => {
                     self.fail("an upset (see above)".into());
-                    assert!(self.lab.within(20, |lab| shown(lab).is_some()), "the dataplane is gone");
+                    assert!(
+                        self.lab.within(20, |lab| shown(lab).is_some()),
+                        "the dataplane is gone"
+                    );
                 }
             }
             std::thread::sleep(Duration::from_millis(self.rng.u64(50..600)));
@@ -112,7 +120,9 @@ impl Soak {
                 Some((wrong, shown)) if wrong.is_empty() => break Some(shown),
                 other if Instant::now() >= end => {
                     let what = match other {
-                        Some((wrong, shown)) => format!("{}; drops: {}", wrong.join("; "), shown["drops"]),
+                        Some((wrong, shown)) => {
+                            format!("{}; drops: {}", wrong.join("; "), shown["drops"])
+                        }
                         None => format!(
                             "the dataplane does not answer; its log: {}",
                             tail(&self.lab.net.log(), 20)
@@ -163,7 +173,8 @@ fn main() {
     }));
     pause.end();
     threads.into_iter().for_each(|thread| drop(thread.join()));
-    let upsets: Vec<String> = soak.done.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    let upsets: Vec<String> =
+        soak.done.iter().map(|(name, count)| format!("{name} {count}")).collect();
     println!(
         "done: {}; {} packets, connections and requests made",
         upsets.join(", "),
@@ -191,8 +202,10 @@ fn tail(text: &str, lines: usize) -> String {
 fn servers(lab: &mut Lab) {
     let directory = lab.net.directory.clone();
     sh(&format!("head -c 300000 /dev/urandom > {}", directory.join("file").display()));
-    lab.net
-        .spawn_in('b', &format!("python3 -m http.server --bind :: --directory {} 80", directory.display()));
+    lab.net.spawn_in(
+        'b',
+        &format!("python3 -m http.server --bind :: --directory {} 80", directory.display()),
+    );
     let queue = format!(
         "python3 {}/../../tests/live/queue.py {} accept",
         env!("CARGO_MANIFEST_DIR"),
@@ -235,7 +248,8 @@ fn level(soak: &mut Soak, all: &[Figures]) {
         ("BPF objects", |f| f.bpf),
     ];
     for (name, read) in counts {
-        // Processes that evaluate rule texts come and go with clients, so the least of each half counts.
+        // Processes that evaluate rule texts come and go with clients, so the least of each half
+        // counts.
         let (first, second) = (&all[..all.len().div_ceil(2)], &all[all.len() / 2..]);
         let (before, after) = (least(first, read), least(second, read));
         if after > before + SLACK {
@@ -290,7 +304,8 @@ fn killing(soak: &mut Soak, plan: &Plan) {
 fn finish(soak: &mut Soak) {
     soak.clients.end();
     soak.pause.set(true);
-    let few = |lab: &Lab| shown(lab).is_some_and(|s| s["connections"].as_u64().is_some_and(|n| n < 20));
+    let few =
+        |lab: &Lab| shown(lab).is_some_and(|s| s["connections"].as_u64().is_some_and(|n| n < 20));
     if !soak.lab.within(60, few) {
         let (_, left) = soak.lab.in_r("$PENSTOCK show conntrack");
         soak.fail(format!("connections that do not end:\n{left}"));

@@ -1,5 +1,5 @@
-//! What must stay level and what must add up: memory, descriptors, threads and BPF objects of the dataplane's processes, and the
-//! account of its packets.
+//! What must stay level and what must add up: memory, descriptors, threads and BPF objects of the
+//! dataplane's processes, and the account of its packets.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,10 +36,13 @@ pub struct Figures {
 pub fn family(pid: u32) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
+        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else {
+            continue;
+        };
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
         // The name of the program stands in parentheses and may hold anything.
-        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+        let parent =
+            stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
         children.entry(parent.unwrap_or(0)).or_default().push(pid);
     }
     let mut all = vec![pid];
@@ -76,7 +79,9 @@ impl Figures {
         for pid in family(main) {
             let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
             // They come and go with clients, and have most of their memory from the evaluator.
-            if status.starts_with("Name:\tpenstock-nft\n") || status.starts_with("Name:\tpenstock-ready\n") {
+            if status.starts_with("Name:\tpenstock-nft\n")
+                || status.starts_with("Name:\tpenstock-ready\n")
+            {
                 continue;
             }
             figures.processes += 1;
@@ -84,12 +89,14 @@ impl Figures {
             figures.vm += line(&status, "VmSize:");
             figures.threads += line(&status, "Threads:");
             if pid == main {
-                let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+                let rollup =
+                    fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
                 figures.private = line(&rollup, "Private_Dirty:");
             }
             for fd in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
                 figures.descriptors += 1;
-                let to = fs::read_link(fd.path()).unwrap_or_default().to_string_lossy().into_owned();
+                let to =
+                    fs::read_link(fd.path()).unwrap_or_default().to_string_lossy().into_owned();
                 figures.timers += u64::from(to.contains("timerfd"));
                 figures.bpf += u64::from(to.contains("bpf"));
             }
@@ -98,7 +105,8 @@ impl Figures {
         figures.connections = number(&shown["connections"]);
         figures.flows = number(&shown["flows"]["count"]);
         figures.waiting = number(&shown["account"]["waiting"]);
-        figures.packets = number(&shown["account"]["received"]) + number(&shown["account"]["from_host"]);
+        figures.packets =
+            number(&shown["account"]["received"]) + number(&shown["account"]["from_host"]);
         figures
     }
 
@@ -123,7 +131,8 @@ impl Figures {
     }
 
     pub fn row(&self) -> String {
-        let Figures { at, rss, private, vm, processes, threads, descriptors, timers, bpf, .. } = self;
+        let Figures { at, rss, private, vm, processes, threads, descriptors, timers, bpf, .. } =
+            self;
         let Figures { connections, flows, waiting, packets, .. } = self;
         format!(
             "{at:>7.1} {rss:>9} {private:>9} {vm:>9} {processes:>5} {threads:>4} {descriptors:>5} {timers:>5} {bpf:>4} \
@@ -132,8 +141,8 @@ impl Figures {
     }
 }
 
-/// Why packets do not add up, if they do not: what came is what went, as the path counts it, at its ports, and as the kernel
-/// has counted it at the TAPs.
+/// Why packets do not add up, if they do not: what came is what went, as the path counts it, at its
+/// ports, and as the kernel has counted it at the TAPs.
 pub fn unbalanced(lab: &Lab, shown: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     let account = &shown["account"];
@@ -156,12 +165,14 @@ pub fn unbalanced(lab: &Lab, shown: &Value) -> Vec<String> {
             wrong.push(format!("{name}: no such port"));
             continue;
         };
-        let Some(counted) = links.lines().find_map(|l| l.trim().strip_prefix(&format!("{name}:"))) else {
+        let Some(counted) = links.lines().find_map(|l| l.trim().strip_prefix(&format!("{name}:")))
+        else {
             wrong.push(format!("{name}: no such device"));
             continue;
         };
         let columns: Vec<u64> = counted.split_whitespace().filter_map(|c| c.parse().ok()).collect();
-        let (received, sent) = (columns.get(1).copied().unwrap_or(0), columns.get(9).copied().unwrap_or(0));
+        let (received, sent) =
+            (columns.get(1).copied().unwrap_or(0), columns.get(9).copied().unwrap_or(0));
         let given = number(&port["to_host"]["frames"]) - number(&port["host_refused"]);
         let taken = number(&port["from_host"]["frames"]);
         if received != given || sent != taken {
@@ -178,13 +189,14 @@ pub fn least(some: &[Figures], read: impl Fn(&Figures) -> u64) -> u64 {
     some.iter().map(read).min().unwrap_or(0)
 }
 
-/// Kilobytes per minute by which a figure grows over the second half of a run: by the least of either part of it, since what is
-/// there for a moment, clients and their processes, comes on top.
+/// Kilobytes per minute by which a figure grows over the second half of a run: by the least of
+/// either part of it, since what is there for a moment, clients and their processes, comes on top.
 pub fn growth(all: &[Figures], read: impl Fn(&Figures) -> u64) -> f64 {
     let half = &all[all.len() / 2..];
     let (before, after) = half.split_at(half.len() / 2);
     let least = |some| least(some, &read) as f64;
-    let middle = |some: &[Figures]| some.iter().map(|f| f.at).sum::<f64>() / some.len().max(1) as f64;
+    let middle =
+        |some: &[Figures]| some.iter().map(|f| f.at).sum::<f64>() / some.len().max(1) as f64;
     let minutes = middle(after) - middle(before);
     if minutes > 0.0 { (least(after) - least(before)) / minutes } else { 0.0 }
 }

@@ -1,4 +1,5 @@
-//! Traffic of all kinds, from threads that stand in the neighbours' namespaces. It stops while [`Pause`] says so.
+//! Traffic of all kinds, from threads that stand in the neighbours' namespaces. It stops while
+//! [`Pause`] says so.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -66,7 +67,9 @@ pub fn start(lab: &Lab, pause: &Pause, seed: u64) -> Vec<JoinHandle<()>> {
     go(&b, "connections", |pause, rng| connections(pause, rng, "[2001:db8:2::2]:7"));
     go(&a, "datagrams", datagrams);
     go(&d, "datagrams", datagrams);
-    go(&a, "frames", |pause, rng| frames(pause, rng, "a0", "02:00:00:00:00:0a", "198.18.0.2", "2001:db8::2"));
+    go(&a, "frames", |pause, rng| {
+        frames(pause, rng, "a0", "02:00:00:00:00:0a", "198.18.0.2", "2001:db8::2")
+    });
     go(&b, "frames", |pause, rng| {
         frames(pause, rng, "b0", "02:00:00:00:00:0b", "198.18.1.2", "2001:db8:1::2")
     });
@@ -112,7 +115,10 @@ fn files(pause: &Pause, rng: &mut Rng) {
         let url = *choice(rng, &["198.18.1.2:80", "[2001:db8:1::2]:80", "198.19.0.1:8080"]);
         let url = format!("http://{url}/file");
         let mut curl = Command::new("curl");
-        let _ = curl.args(["-s", "-o", "/dev/null", "--max-time", "5", &url]).stderr(Stdio::null()).status();
+        let _ = curl
+            .args(["-s", "-o", "/dev/null", "--max-time", "5", &url])
+            .stderr(Stdio::null())
+            .status();
     }
 }
 
@@ -121,7 +127,9 @@ fn connections(pause: &Pause, rng: &mut Rng, to: &str) {
     let to: SocketAddr = to.parse().unwrap();
     let mut kept = Vec::new();
     while pause.next(20_000) {
-        let Ok(mut stream) = TcpStream::connect_timeout(&to, Duration::from_millis(500)) else { continue };
+        let Ok(mut stream) = TcpStream::connect_timeout(&to, Duration::from_millis(500)) else {
+            continue;
+        };
         let _ = stream.set_read_timeout(Some(Duration::from_millis(300)));
         let len = rng.usize(1..4000);
         let _ = stream.write_all(&vec![7; len]);
@@ -192,7 +200,8 @@ fn raw(device: &str) -> Option<(OwnedFd, libc::sockaddr_ll)> {
         return None;
     }
     // SAFETY: a new descriptor that nobody else has; an address of zeros is one.
-    let (socket, mut to) = unsafe { (OwnedFd::from_raw_fd(socket), std::mem::zeroed::<libc::sockaddr_ll>()) };
+    let (socket, mut to) =
+        unsafe { (OwnedFd::from_raw_fd(socket), std::mem::zeroed::<libc::sockaddr_ll>()) };
     to.sll_family = libc::AF_PACKET as u16;
     to.sll_ifindex = index as i32;
     Some((socket, to))
@@ -214,7 +223,8 @@ fn send(socket: &(OwnedFd, libc::sockaddr_ll), frame: &[u8]) -> bool {
     }
 }
 
-/// Frames that no program would send: floods of SYNs, fragments that do not fit, errors about nothing, headers that lie.
+/// Frames that no program would send: floods of SYNs, fragments that do not fit, errors about
+/// nothing, headers that lie.
 fn frames(pause: &Pause, rng: &mut Rng, device: &str, router: &str, own: &str, own6: &str) {
     let mut socket = None;
     while pause.next(3_000) {
@@ -224,8 +234,8 @@ fn frames(pause: &Pause, rng: &mut Rng, device: &str, router: &str, own: &str, o
         let Some(there) = &socket else { continue };
         let mut sent = true;
         for frame in odd(rng, router, own, own6) {
-            sent &=
-                send(there, &frame) || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENXIO);
+            sent &= send(there, &frame)
+                || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENXIO);
         }
         if !sent {
             // The device is gone.
@@ -283,7 +293,8 @@ fn odd(rng: &mut Rng, router: &str, own: &str, own6: &str) -> Vec<Vec<u8>> {
         5 | 6 => {
             let len = rng.usize(1600..4000);
             let whole =
-                (link(rng) / Ipv6::new(own6, far6) / Udp::new(port, 7) / payload(random(rng, len))).build();
+                (link(rng) / Ipv6::new(own6, far6) / Udp::new(port, 7) / payload(random(rng, len)))
+                    .build();
             let mut parts = fragments(&whole, 1280, rng.u32(..));
             rng.shuffle(&mut parts);
             if rng.bool() {
@@ -293,12 +304,16 @@ fn odd(rng: &mut Rng, router: &str, own: &str, own6: &str) -> Vec<Vec<u8>> {
         }
         // An error about a packet that nobody has sent, or somebody may have.
         7 => {
-            let about =
-                (Ethernet::new("02:00:00:00:00:01", router) / Ipv4::new(far, own) / Udp::new(7, port))
-                    .build();
+            let about = (Ethernet::new("02:00:00:00:00:01", router)
+                / Ipv4::new(far, own)
+                / Udp::new(7, port))
+            .build();
             let kind = *choice(rng, &[3, 4, 5, 11, 12]);
-            one((link(rng) / Ipv4::new(far, own) / Icmp::new(kind, rng.u8(..6)) / payload(&about[14..]))
-                .build())
+            one((link(rng)
+                / Ipv4::new(far, own)
+                / Icmp::new(kind, rng.u8(..6))
+                / payload(&about[14..]))
+            .build())
         }
         8 => one((link(rng) / Arp::request("02:00:00:00:99:96", nobody, far)).build()),
         9 => one((Ethernet::new("02:00:00:00:99:96", "ff:ff:ff:ff:ff:ff")
@@ -308,17 +323,26 @@ fn odd(rng: &mut Rng, router: &str, own: &str, own6: &str) -> Vec<Vec<u8>> {
         10 => one((link(rng) / Ipv4::new(own, far).ttl(1) / Udp::new(port, 7)).build()),
         11 => one((link(rng) / Ipv6::new(own6, far6).hop_limit(1) / Udp::new(port, 7)).build()),
         // Checksums, lengths and cuts.
-        12 => one((link(rng) / Ipv4::new(own, far).checksum(rng.u16(..)) / Udp::new(port, 7)).build()),
-        13 => one((link(rng) / Ipv4::new(own, far).total_len(rng.u16(..)) / Udp::new(port, 7)).build()),
+        12 => {
+            one((link(rng) / Ipv4::new(own, far).checksum(rng.u16(..)) / Udp::new(port, 7)).build())
+        }
+        13 => {
+            one((link(rng) / Ipv4::new(own, far).total_len(rng.u16(..)) / Udp::new(port, 7))
+                .build())
+        }
         14 => {
             let cut = rng.usize(..60);
-            one((link(rng) / Ipv6::new(own6, far6) / Tcp::new(port, 7).ack(1) / payload(random(rng, 30)))
-                .truncate(cut)
-                .build())
+            one((link(rng)
+                / Ipv6::new(own6, far6)
+                / Tcp::new(port, 7).ack(1)
+                / payload(random(rng, 30)))
+            .truncate(cut)
+            .build())
         }
         // Tags that nobody knows, and protocols.
         15 => {
-            one((link(rng) / Vlan::new(rng.u16(1..4000)) / Ipv4::new(own, far) / Udp::new(port, 7)).build())
+            one((link(rng) / Vlan::new(rng.u16(1..4000)) / Ipv4::new(own, far) / Udp::new(port, 7))
+                .build())
         }
         16 => one((link(rng) / payload(random(rng, 60))).build()),
         17 => one((link(rng) / Ipv4::new(own, far) / payload(random(rng, 60))).build()),
@@ -328,9 +352,11 @@ fn odd(rng: &mut Rng, router: &str, own: &str, own6: &str) -> Vec<Vec<u8>> {
         }
         // Anything, behind a header that looks well.
         _ => {
-            let mut frame =
-                (link(rng) / Ipv4::new(own, far) / Tcp::new(port, 7).ack(1) / payload(random(rng, 40)))
-                    .build();
+            let mut frame = (link(rng)
+                / Ipv4::new(own, far)
+                / Tcp::new(port, 7).ack(1)
+                / payload(random(rng, 40)))
+            .build();
             let at = rng.usize(14..frame.len());
             frame[at] = rng.u8(..);
             one(frame)

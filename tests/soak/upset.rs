@@ -13,7 +13,9 @@ use crate::lab::{Lab, NETWORK};
 fn rules(number: usize) -> String {
     let more = match number {
         0 => "ct state established,related counter accept",
-        1 => "ct state vmap { established : accept, related : accept, invalid : drop }; meta nftrace set 0",
+        1 => {
+            "ct state vmap { established : accept, related : accept, invalid : drop }; meta nftrace set 0"
+        }
         _ => "tcp dport 7 counter; udp length > 1400 counter; ip saddr 198.19.0.0/16 counter",
     };
     let flows = match number {
@@ -106,12 +108,14 @@ pub fn upset(lab: &Lab, rng: &mut Rng, clients: &mut Clients) -> &'static str {
             "elements"
         }
         4 => {
-            let (taken, said) = nft("'add rule inet t f ip saddr 1.2.3 drop; add rule inet nowhere f drop'");
+            let (taken, said) =
+                nft("'add rule inet t f ip saddr 1.2.3 drop; add rule inet nowhere f drop'");
             assert!(!taken && said.contains("Error"), "{said}");
             "refused ruleset"
         }
         5 => {
-            let (confirmed, _) = lab.in_r("$PENSTOCK nft --confirm 1s add table ip unconfirmed < /dev/null");
+            let (confirmed, _) =
+                lab.in_r("$PENSTOCK nft --confirm 1s add table ip unconfirmed < /dev/null");
             assert!(!confirmed);
             let (_, tables) = nft("list tables");
             assert!(!tables.contains("unconfirmed"), "{tables}");
@@ -131,7 +135,9 @@ pub fn upset(lab: &Lab, rng: &mut Rng, clients: &mut Clients) -> &'static str {
             "port down and up"
         }
         9 => {
-            lab.in_r("ip addr add 198.18.0.99/24 dev r0; sleep 0.1; ip addr del 198.18.0.99/24 dev r0");
+            lab.in_r(
+                "ip addr add 198.18.0.99/24 dev r0; sleep 0.1; ip addr del 198.18.0.99/24 dev r0",
+            );
             "address"
         }
         10 => {

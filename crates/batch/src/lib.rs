@@ -1,4 +1,5 @@
-//! Batch files in the style of iproute2, as `ip -batch` and `tc -batch` read them: lines of words, and errors that name the line.
+//! Batch files in the style of iproute2, as `ip -batch` and `tc -batch` read them: lines of words,
+//! and errors that name the line.
 //!
 //! What the words mean is the business of who reads them.
 //!

@@ -1,6 +1,7 @@
 //! Lines: comments, quotes, continuations.
 
-/// Logical lines with the number (from 1) of the first physical line of each; comments and blank lines are left out.
+/// Logical lines with the number (from 1) of the first physical line of each; comments and blank
+/// lines are left out.
 pub fn lines(text: &str) -> Vec<(usize, Vec<String>)> {
     let mut all = Vec::new();
     let mut pending = String::new();
@@ -54,7 +55,8 @@ mod tests {
 
     #[test]
     fn lines_go_on_behind_a_backslash_and_words_may_be_quoted() {
-        let text = "# comment\nqdisc add \\\n dev lan # here\n\nalias \"two words\" 'and more'\nlast \\";
+        let text =
+            "# comment\nqdisc add \\\n dev lan # here\n\nalias \"two words\" 'and more'\nlast \\";
         let read = lines(text);
         let read: Vec<_> = read.iter().map(|(n, words)| (*n, words.join("|"))).collect();
         let want = [(2, "qdisc|add|dev|lan"), (5, "alias|two words|and more"), (6, "last")];

@@ -1,9 +1,10 @@
 //! From a commit to effect.
 //!
-//! `commit-…` is what the dataplane does between a text and the moment when packets meet it: read and evaluate, apply, link
-//! after the generation before, commit, and set it. Machine code and lookups of long chains are made afterwards, on threads
-//! of their own; the interpreter serves meanwhile. A number alone is all of it for so many rules: linked, lookups and code
-//! made, and a packet sent through it.
+//! `commit-…` is what the dataplane does between a text and the moment when packets meet it: read
+//! and evaluate, apply, link after the generation before, commit, and set it. Machine code and
+//! lookups of long chains are made afterwards, on threads of their own; the interpreter serves
+//! meanwhile. A number alone is all of it for so many rules: linked, lookups and code made, and a
+//! packet sent through it.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -52,7 +53,8 @@ impl Commits {
             linked = Some(self.linked.next(generation).map_err(Refusal::Link)?);
             Ok(())
         };
-        let outcome = session.run_gated(Origin::CommandLine, text.to_owned(), &mut ruleset, 0, &mut gate);
+        let outcome =
+            session.run_gated(Origin::CommandLine, text.to_owned(), &mut ruleset, 0, &mut gate);
         assert!(outcome.ok, "{}", outcome.stderr);
         let linked = Arc::new(linked.expect("another generation"));
         self.path.set_rules(linked.clone());

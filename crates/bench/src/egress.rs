@@ -11,9 +11,9 @@ pub(crate) fn variants() -> Vec<Variant> {
     let variant = |name: &str, rules: &str| {
         Variant::new(name, frames.len() as u64, sending(rules, &frames, Fate::Sent))
     };
-    let miss =
-        "table netdev t { chain c { type filter hook egress device wan priority 0; udp dport 10 drop; }; }";
-    let tc = "qdisc add dev wan clsact\nfilter add dev wan egress protocol ipv6 matchall action drop";
+    let miss = "table netdev t { chain c { type filter hook egress device wan priority 0; udp dport 10 drop; }; }";
+    let tc =
+        "qdisc add dev wan clsact\nfilter add dev wan egress protocol ipv6 matchall action drop";
     vec![
         variant("none", ""),
         variant("one-miss", miss).against("none"),

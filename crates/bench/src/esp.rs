@@ -1,5 +1,6 @@
-//! ESP in tunnel mode, AES-128-GCM, packets of 1400 bytes: the cipher alone, the whole way with connection tracking and a
-//! rule, and by a flowtable at early ingress; out into the tunnel, and (`-in`) out of it.
+//! ESP in tunnel mode, AES-128-GCM, packets of 1400 bytes: the cipher alone, the whole way with
+//! connection tracking and a rule, and by a flowtable at early ingress; out into the tunnel, and
+//! (`-in`) out of it.
 
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -20,8 +21,8 @@ const LEN: usize = 1400;
 const PACKETS: usize = 64;
 const KEY: [u8; 20] = [7; 20];
 
-/// A gateway of a tunnel between `lan` and what is behind the other end of `wan`. There is no window for what comes in, so
-/// that the same packets may come again.
+/// A gateway of a tunnel between `lan` and what is behind the other end of `wan`. There is no
+/// window for what comes in, so that the same packets may come again.
 fn net() -> String {
     let key: String = KEY.iter().map(|b| format!("{b:02x}")).collect();
     let aead = format!("aead rfc4106(gcm(aes)) 0x{key} 128");
@@ -175,9 +176,12 @@ pub(crate) fn variants() -> Vec<Variant> {
         Variant::new("cipher-1400", packets, cipher(false)),
         Variant::new("normal-1400", packets, normal(&out, None)).against("cipher-1400"),
         Variant::new("fast-1400", packets, offloaded(&out, None)).against("cipher-1400"),
-        Variant::new("fast-against-normal-1400", packets, offloaded(&out, None)).against("normal-1400"),
+        Variant::new("fast-against-normal-1400", packets, offloaded(&out, None))
+            .against("normal-1400"),
         Variant::new("cipher-in-1400", packets, cipher(true)),
-        Variant::new("normal-in-1400", packets, normal(&out, Some(&back))).against("cipher-in-1400"),
-        Variant::new("fast-in-1400", packets, offloaded(&out, Some(&back))).against("cipher-in-1400"),
+        Variant::new("normal-in-1400", packets, normal(&out, Some(&back)))
+            .against("cipher-in-1400"),
+        Variant::new("fast-in-1400", packets, offloaded(&out, Some(&back)))
+            .against("cipher-in-1400"),
     ]
 }

@@ -1,4 +1,5 @@
-//! Flows that are established: through connection tracking and a rule, and by flowtables at early ingress.
+//! Flows that are established: through connection tracking and a rule, and by flowtables at early
+//! ingress.
 
 use std::rc::Rc;
 
@@ -86,8 +87,9 @@ pub(crate) fn variants() -> Vec<Variant> {
     let rows = (0..10_000).map(|n| flow(n / CHAIN as u32, 9));
     let rows = Rc::new(Frames::hot(rows));
     let translated = format!("{FAST}\n{SOURCE_NAT}");
-    let variant =
-        |name: &str, frames: &Rc<Frames>, run: Box<dyn FnMut()>| Variant::new(name, frames.len() as u64, run);
+    let variant = |name: &str, frames: &Rc<Frames>, run: Box<dyn FnMut()>| {
+        Variant::new(name, frames.len() as u64, run)
+    };
     let fast = |name: &str, rules: &str, flows: u32, frames: &Rc<Frames>| {
         variant(name, frames, Box::new(offloaded(rules, flows, true, 64, frames)))
     };
@@ -112,7 +114,8 @@ pub(crate) fn variants() -> Vec<Variant> {
     ]
 }
 
-/// Bytes of memory that a flow takes, both directions and its place in the table, among two million over IPv4.
+/// Bytes of memory that a flow takes, both directions and its place in the table, among two million
+/// over IPv4.
 fn memory() -> f64 {
     const FLOWS: u32 = 2_000_000;
     // What earlier benchmarks have given back would be used again, and not be seen.
@@ -142,7 +145,8 @@ fn memory() -> f64 {
 /// Bytes of this process that are in memory.
 fn resident() -> f64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: f64 = text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(f64::NAN);
+    let pages: f64 =
+        text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(f64::NAN);
     // SAFETY: it reads a number that does not change while the process runs.
     pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as f64
 }

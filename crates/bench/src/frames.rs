@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use penstock_wire::build::*;
 
-/// Bytes from one frame to the next where frames are cold: not a power of two, which would put all of them into few
-/// sets of the cache.
+/// Bytes from one frame to the next where frames are cold: not a power of two, which would put all
+/// of them into few sets of the cache.
 const COLD: usize = 2112;
 /// The same where frames are hot.
 const HOT: usize = 64;
@@ -70,7 +70,8 @@ pub(crate) fn flow(n: u32, dport: u16) -> Vec<u8> {
 /// The same over IPv6: 62 bytes, without payload.
 pub(crate) fn flow6(n: u32, dport: u16) -> Vec<u8> {
     let ether = Ethernet::new("02:00:00:00:00:a7", "02:00:00:00:00:02");
-    let source = Ipv6Addr::from(0x2001_0db8_0001_0000_0000_0000_0000_0000 | u128::from(n % 60_000 + 256));
+    let source =
+        Ipv6Addr::from(0x2001_0db8_0001_0000_0000_0000_0000_0000 | u128::from(n % 60_000 + 256));
     let ip = Ipv6::new(source, "2001:db8:2::7");
     let sport = 1024 + (n / 60_000 * 97 + n % 97) as u16;
     (ether / ip / Udp::new(sport, dport)).build()
@@ -82,7 +83,8 @@ mod tests {
 
     #[test]
     fn frames_have_sixty_bytes_and_flows_differ() {
-        let frames: std::collections::HashSet<_> = (0..200_000).step_by(7).map(|n| flow(n, 9)).collect();
+        let frames: std::collections::HashSet<_> =
+            (0..200_000).step_by(7).map(|n| flow(n, 9)).collect();
         assert_eq!(frames.len(), 200_000usize.div_ceil(7));
         assert!(frames.iter().all(|f| f.len() == 60));
         let six: std::collections::HashSet<_> = (0..1000).map(|n| flow6(n, 9)).collect();

@@ -9,7 +9,9 @@ use crate::router::{Fate, sending};
 
 /// An ingress chain with rules.
 pub(crate) fn chain(rules: &str) -> String {
-    format!("table netdev t {{ chain c {{ type filter hook ingress device lan priority 0;\n{rules}\n}}\n}}\n")
+    format!(
+        "table netdev t {{ chain c {{ type filter hook ingress device lan priority 0;\n{rules}\n}}\n}}\n"
+    )
 }
 
 /// `count` ports from 9 on, each second one.
@@ -31,8 +33,9 @@ pub(crate) fn variants() -> Vec<Variant> {
     let cold = Rc::new(Frames::cold((0..4096).map(|n| flow(n, 9))));
     let one = chain("udp dport 9 drop");
     let drop = |rules: &str, frames: &Rc<Frames>| sending(rules, frames, Fate::Dropped);
-    let variant =
-        |name: &str, rules: &str| Variant::new(name, hot.len() as u64, drop(rules, &hot)).against("one-hot");
+    let variant = |name: &str, rules: &str| {
+        Variant::new(name, hot.len() as u64, drop(rules, &hot)).against("one-hot")
+    };
     vec![
         Variant::new("one-hot", hot.len() as u64, drop(&one, &hot)),
         Variant::new("one-cold", cold.len() as u64, drop(&one, &cold)),

@@ -82,7 +82,8 @@ pub(crate) fn variants() -> Vec<Variant> {
     let file: Arc<[u8]> = capture(&frames).into();
     let count = u64::from(FRAMES);
     let (reading, forwarding) = (file.clone(), file);
-    let mut router = Router::new("table ip t { chain f { type filter hook forward priority 0; counter; }; }");
+    let mut router =
+        Router::new("table ip t { chain f { type filter hook forward priority 0; counter; }; }");
     let (mut out, mut burst) = (Vec::new(), Burst::default());
     vec![
         Variant::new("pcap-read", count, move || {

@@ -1,4 +1,5 @@
-//! The kernel's own packet path on this machine, and what we put into it: drop and forwarding over veth.
+//! The kernel's own packet path on this machine, and what we put into it: drop and forwarding over
+//! veth.
 //!
 //! Each variant has a network namespace of its own, in which everything lies that a frame meets:
 //!
@@ -6,9 +7,10 @@
 //! generator -> a0 = r0 (rules, programs) -> r1 = b0 (end)
 //! ```
 //!
-//! Frames are made in the kernel (`BPF_PROG_TEST_RUN` with live frames) and go through all of it on one processor, in the
-//! caller's system call or in the thread that the kernel has for what it puts off. A figure is the time of both on the
-//! processor, making the frame included. A packet counts when it has arrived at the device behind.
+//! Frames are made in the kernel (`BPF_PROG_TEST_RUN` with live frames) and go through all of it on
+//! one processor, in the caller's system call or in the thread that the kernel has for what it puts
+//! off. A figure is the time of both on the processor, making the frame included. A packet counts
+//! when it has arrived at the device behind.
 
 mod generator;
 mod lab;
@@ -57,7 +59,9 @@ fn rules() -> Rules {
 }
 
 fn ingress(rules: &str) -> String {
-    format!("table netdev t {{ chain c {{ type filter hook ingress device r0 priority 0;\n{rules}\n}}\n}}\n")
+    format!(
+        "table netdev t {{ chain c {{ type filter hook ingress device r0 priority 0;\n{rules}\n}}\n}}\n"
+    )
 }
 
 fn raw(rules: &str) -> String {
@@ -82,20 +86,21 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
         rules.map_or(Ok(()), |rules| lab.nft(&rules))?;
         Ok(lab)
     };
-    let mut variant = |name: &str, against: Option<&'static str>, lab: Lab, flows: u16, end: &'static str| {
-        let frames = if end != "b0" { Frames::Stay } else { Frames::Change };
-        let generator = Generator::new(&lab, "a0", flows, frames, false)?;
-        let mut sender = Sender { generator, lab, end };
-        sender.check().map_err(|what| format!("{name}: {what}"))?;
-        let deferred = bounds.clone();
-        let made = Variant::new(name, PACKETS, move || sender.send(PACKETS))
-            .with_others(move || deferred.deferred());
-        all.push(match against {
-            Some(against) => made.against(against),
-            None => made,
-        });
-        Ok::<_, String>(())
-    };
+    let mut variant =
+        |name: &str, against: Option<&'static str>, lab: Lab, flows: u16, end: &'static str| {
+            let frames = if end != "b0" { Frames::Stay } else { Frames::Change };
+            let generator = Generator::new(&lab, "a0", flows, frames, false)?;
+            let mut sender = Sender { generator, lab, end };
+            sender.check().map_err(|what| format!("{name}: {what}"))?;
+            let deferred = bounds.clone();
+            let made = Variant::new(name, PACKETS, move || sender.send(PACKETS))
+                .with_others(move || deferred.deferred());
+            all.push(match against {
+                Some(against) => made.against(against),
+                None => made,
+            });
+            Ok::<_, String>(())
+        };
     const DROP: Option<&str> = Some("nft-ingress");
     variant("nft-ingress", None, dropping(Some(ingress(one)))?, 1, "r0")?;
     variant("nft-ingress-set384", DROP, dropping(Some(ingress(&set)))?, 1, "r0")?;
@@ -107,7 +112,9 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
         Err(what) => eprintln!("penstock bench kernel: without iptables-raw: {what}"),
     }
     variant("xdp-drop", DROP, with_program(dropping(None)?, "r0", &bare_drop()?)?, 1, "r0")?;
-    for (name, rules) in [("xdp-rule", one), ("xdp-rule-set384", &set), ("xdp-rule-ranges12", &ranges)] {
+    for (name, rules) in
+        [("xdp-rule", one), ("xdp-rule-set384", &set), ("xdp-rule-ranges12", &ranges)]
+    {
         variant(name, DROP, offloaded(dropping(None)?, &ingress(rules))?, 1, "r0")?;
     }
 
@@ -239,7 +246,8 @@ fn with_program(mut lab: Lab, device: &'static str, program: &Program) -> Result
 fn offloaded(lab: Lab, rules: &str) -> Result<Lab> {
     let linked = Linked::new(&ruleset(rules).generation()).map_err(|e| e.to_string())?;
     let entries: Vec<_> = linked.bases.iter().map(|base| Entry::Netdev(base.chain)).collect();
-    let interface = penstock_program::env::Interface { name: [0; 16], kind: [0; 16], arphrd: 1, group: 0 };
+    let interface =
+        penstock_program::env::Interface { name: [0; 16], kind: [0; 16], arphrd: 1, group: 0 };
     let device = Device { index: lab.index("r0")?, mac: Mac(lab::R0), interface };
     let job = Job {
         image: &linked.image,

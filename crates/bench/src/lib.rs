@@ -1,8 +1,9 @@
-//! Benchmarks of the packet path in memory, on one core, and of the kernel's beside it: `penstock bench`.
+//! Benchmarks of the packet path in memory, on one core, and of the kernel's beside it:
+//! `penstock bench`.
 //!
-//! A benchmark is a list of variants. All variants of a benchmark run by turns, round by round, so that what disturbs
-//! the machine disturbs all of them; a variant's figure is the median of its rounds, its ratio the median of the
-//! rates against another variant in the same round.
+//! A benchmark is a list of variants. All variants of a benchmark run by turns, round by round, so
+//! that what disturbs the machine disturbs all of them; a variant's figure is the median of its
+//! rounds, its ratio the median of the rates against another variant in the same round.
 //!
 //! Names of benchmarks and variants are fixed: others compare figures by them.
 
@@ -115,7 +116,8 @@ impl Bench {
         BENCHES.iter().find(|b| b.name == name)
     }
 
-    /// Runs it: all variants, or one and what it is compared with. Nothing comes of a variant that there is not.
+    /// Runs it: all variants, or one and what it is compared with. Nothing comes of a variant that
+    /// there is not.
     ///
     /// # Errors
     /// What it needs is not there, in a sentence: rights, tools.

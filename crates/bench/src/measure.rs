@@ -96,7 +96,8 @@ impl Figure {
 
 /// Measures variants by turns.
 pub fn by_turns(variants: Vec<Variant>, effort: &Effort) -> Vec<Figure> {
-    let (memory, mut variants): (Vec<_>, Vec<_>) = variants.into_iter().partition(|v| v.memory.is_some());
+    let (memory, mut variants): (Vec<_>, Vec<_>) =
+        variants.into_iter().partition(|v| v.memory.is_some());
     // First, while nothing has been freed that would be used again.
     let memory: Vec<_> = memory
         .into_iter()
@@ -112,8 +113,11 @@ pub fn by_turns(variants: Vec<Variant>, effort: &Effort) -> Vec<Figure> {
     let calls: Vec<u64> = variants.iter_mut().map(|v| calls(v, effort.slice)).collect();
     for round in 0..effort.rounds {
         // Every other round goes backwards, so that no variant always follows the same one.
-        let order: Vec<usize> =
-            if round % 2 == 0 { (0..variants.len()).collect() } else { (0..variants.len()).rev().collect() };
+        let order: Vec<usize> = if round % 2 == 0 {
+            (0..variants.len()).collect()
+        } else {
+            (0..variants.len()).rev().collect()
+        };
         for i in order {
             rounds[i].push(time(&mut variants[i], calls[i]));
         }
@@ -197,8 +201,10 @@ mod tests {
     fn a_variant_that_does_less_work_is_compared_with_the_other() {
         let work = |n: u64| move || (0..n).for_each(|i| _ = std::hint::black_box(i));
         let effort = Effort { rounds: 3, slice: Duration::from_micros(200) };
-        let variants =
-            vec![Variant::new("all", 1, work(4000)), Variant::new("part", 1, work(40)).against("all")];
+        let variants = vec![
+            Variant::new("all", 1, work(4000)),
+            Variant::new("part", 1, work(40)).against("all"),
+        ];
         let figures = by_turns(variants, &effort);
         assert_eq!(figures.len(), 2);
         assert_eq!(figures[0].ratio, None);

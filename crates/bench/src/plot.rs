@@ -22,7 +22,8 @@ pub fn svg(bench: &str, figures: &[Figure]) -> String {
     for (row, f) in (1..).zip(figures) {
         let y = row * ROW + ROW / 2;
         let bar = f.mops() / most * f64::from(BARS);
-        let ratio = f.ratio.map_or(String::new(), |(against, ratio)| format!(" ({ratio:.2} of {against})"));
+        let ratio =
+            f.ratio.map_or(String::new(), |(against, ratio)| format!(" ({ratio:.2} of {against})"));
         let _ = writeln!(
             out,
             "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\

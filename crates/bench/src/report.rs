@@ -6,9 +6,12 @@ use crate::Figure;
 
 /// A table for people.
 pub fn table(bench: &str, figures: &[Figure]) -> String {
-    let width = figures.iter().map(|f| bench.len() + 1 + f.variant.len()).max().unwrap_or(0).max(16);
-    let mut out =
-        format!("{:width$} {:>9} {:>12} {:>12}  ratio\n", "bench/variant", "Mpps", "ns/packet", "least ns");
+    let width =
+        figures.iter().map(|f| bench.len() + 1 + f.variant.len()).max().unwrap_or(0).max(16);
+    let mut out = format!(
+        "{:width$} {:>9} {:>12} {:>12}  ratio\n",
+        "bench/variant", "Mpps", "ns/packet", "least ns"
+    );
     for f in figures {
         let name = format!("{bench}/{}", f.variant);
         if let Some(bytes) = f.bytes {
@@ -24,7 +27,8 @@ pub fn table(bench: &str, figures: &[Figure]) -> String {
     out
 }
 
-/// One JSON object per line. `ratio` is the rate against the variant `against`; both are null where there is none.
+/// One JSON object per line. `ratio` is the rate against the variant `against`; both are null where
+/// there is none.
 pub fn json_lines(bench: &str, figures: &[Figure]) -> String {
     let mut out = String::new();
     for f in figures {

@@ -73,7 +73,8 @@ fn answer(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// What happens to all packets of a variant, so that no benchmark measures something else by mistake.
+/// What happens to all packets of a variant, so that no benchmark measures something else by
+/// mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Dropped,
@@ -145,7 +146,13 @@ impl Router {
         linked.image.build_lookups();
         path.set_engine(Engine::JitAtOnce);
         path.set_rules(Arc::new(linked));
-        Router { path, sink: Count::default(), device, time: 1_700_000_000_000_000_000, burst: BURST }
+        Router {
+            path,
+            sink: Count::default(),
+            device,
+            time: 1_700_000_000_000_000_000,
+            burst: BURST,
+        }
     }
 
     /// With so many frames given to it at once.
@@ -160,7 +167,8 @@ impl Router {
         self
     }
 
-    /// After the servers behind `wan` have answered each of the frames: all connections are established.
+    /// After the servers behind `wan` have answered each of the frames: all connections are
+    /// established.
     pub(crate) fn answered(mut self, frames: &Frames) -> Self {
         let mut out = Taken::default();
         for burst in frames.bursts(self.burst) {
@@ -195,7 +203,9 @@ impl Router {
     /// With traffic control.
     pub(crate) fn tc(mut self, lines: &str) -> Self {
         let net = self.path.network().clone();
-        let tc = penstock_tc::Config::from_batch("tc", lines, |name| net.link_by_name(name).map(|l| l.index));
+        let tc = penstock_tc::Config::from_batch("tc", lines, |name| {
+            net.link_by_name(name).map(|l| l.index)
+        });
         self.path.set_tc(Arc::new(tc.expect("traffic control")));
         self
     }

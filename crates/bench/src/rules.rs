@@ -26,7 +26,10 @@ pub(crate) fn linear(count: u32) -> String {
 fn frame(header: &Header) -> Vec<u8> {
     let ether = Ethernet::new("02:00:00:00:00:a7", "02:00:00:00:00:02");
     let ip = ether
-        / Ipv4::new(std::net::Ipv4Addr::from(header.source), std::net::Ipv4Addr::from(header.destination));
+        / Ipv4::new(
+            std::net::Ipv4Addr::from(header.source),
+            std::net::Ipv4Addr::from(header.destination),
+        );
     let (source, destination) = (header.source_port, header.destination_port);
     match header.protocol {
         6 => (ip / Tcp::new(source, destination) / payload([0; 6])).build(),

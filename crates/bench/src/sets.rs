@@ -30,7 +30,8 @@ fn far_address(n: u32) -> u32 {
     n.wrapping_mul(0x9e37_79b1)
 }
 
-/// A set that packets may change: it is taken for one because of a rule that adds to it, in a chain that nobody calls.
+/// A set that packets may change: it is taken for one because of a rule that adds to it, in a chain
+/// that nobody calls.
 fn dynamic() -> String {
     let elements = addresses(1000, |n| address(2 * n));
     format!(
@@ -45,7 +46,8 @@ pub(crate) fn variants() -> Vec<Variant> {
     let by_port = Rc::new(Frames::hot((0..2000u16).map(|n| flow(0, 9 + n))));
     let by_address = Rc::new(Frames::hot((0..2000).map(|n| flow(n, 9))));
     let variant = |name: &str, rules: String, frames: &Rc<Frames>| {
-        Variant::new(name, frames.len() as u64, sending(&rules, frames, Fate::Dropped)).against("bitmap-1000")
+        Variant::new(name, frames.len() as u64, sending(&rules, frames, Fate::Dropped))
+            .against("bitmap-1000")
     };
     let sets = [
         ("bitmap-1000", "type inet_service", ports(1000), "udp dport", &by_port),
@@ -56,7 +58,13 @@ pub(crate) fn variants() -> Vec<Variant> {
             "ip saddr",
             &by_address,
         ),
-        ("rhash-1000", "type ipv4_addr", addresses(1000, |n| address(2 * n)), "ip saddr", &by_address),
+        (
+            "rhash-1000",
+            "type ipv4_addr",
+            addresses(1000, |n| address(2 * n)),
+            "ip saddr",
+            &by_address,
+        ),
         (
             "interval-1000",
             "type ipv4_addr; flags interval",
@@ -88,7 +96,8 @@ pub(crate) fn variants() -> Vec<Variant> {
         ("hash-1000000", "type ipv4_addr; size 1000000"),
         ("interval-1000000", "type ipv4_addr; flags interval"),
     ] {
-        let elements = addresses(1_000_000, |n| std::net::Ipv4Addr::from(far_address(2 * n)).to_string());
+        let elements =
+            addresses(1_000_000, |n| std::net::Ipv4Addr::from(far_address(2 * n)).to_string());
         let rules = counting(&format!("{kind}; elements = {{ {elements} }}"), "ip saddr");
         variants.push(variant(name, rules, &far));
     }

@@ -4,7 +4,8 @@ use crate::map::Map;
 use std::fmt;
 use std::sync::Arc;
 
-/// A register: R0 results, R1 to R5 arguments that calls destroy, R6 to R9 kept, R10 the frame (read only).
+/// A register: R0 results, R1 to R5 arguments that calls destroy, R6 to R9 kept, R10 the frame
+/// (read only).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -198,7 +199,8 @@ pub struct Code {
 }
 
 impl Code {
-    /// Whether it does the same: the same instructions, and maps of the same kind that begin with the same contents.
+    /// Whether it does the same: the same instructions, and maps of the same kind that begin with
+    /// the same contents.
     pub fn is_same(&self, other: &Code) -> bool {
         let maps = self.maps.iter().zip(&other.maps);
         self.insns == other.insns
@@ -318,7 +320,8 @@ impl Asm {
         self.imm64(dst, FUNCTION, 0, 0);
     }
 
-    /// Turns the number of `bits` (16, 32, 64) from host order to network order or back; what is above is cleared.
+    /// Turns the number of `bits` (16, 32, 64) from host order to network order or back; what is
+    /// above is cleared.
     pub fn swap(&mut self, dst: Reg, bits: i32) {
         self.push(TO_BE, dst, 0, 0, bits);
     }
@@ -375,7 +378,8 @@ impl Asm {
         self.exit();
     }
 
-    /// The program, jumps filled in and what no way leads to left out, which the kernel would refuse.
+    /// The program, jumps filled in and what no way leads to left out, which the kernel would
+    /// refuse.
     ///
     /// # Errors
     /// A jump cannot be written.
@@ -383,7 +387,8 @@ impl Asm {
         let Asm { code: Code { insns, maps, .. }, labels, jumps } = self;
         let mut targets = vec![None; insns.len()];
         for (at, label) in jumps {
-            let target = labels.get(label.0 as usize).copied().flatten().ok_or(AsmError::Unbound)?;
+            let target =
+                labels.get(label.0 as usize).copied().flatten().ok_or(AsmError::Unbound)?;
             if let Some(place) = targets.get_mut(at) {
                 *place = Some(target);
             }

@@ -1,5 +1,5 @@
-//! The type information that the kernel asks of programs with functions (`Documentation/bpf/btf.rst`): that there are
-//! functions, and where.
+//! The type information that the kernel asks of programs with functions
+//! (`Documentation/bpf/btf.rst`): that there are functions, and where.
 
 /// Bytes of the header.
 const HEADER: u32 = 24;

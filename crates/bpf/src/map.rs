@@ -91,7 +91,8 @@ impl Map {
         Map::with_contents(spec, Vec::new())
     }
 
-    /// A map of maps ([`MapKind::Maps`]) that are like one, which is made with it; its values are their descriptors.
+    /// A map of maps ([`MapKind::Maps`]) that are like one, which is made with it; its values are
+    /// their descriptors.
     pub fn of_maps(spec: MapSpec, inner: Arc<Map>) -> Self {
         Map { inner: Some(inner), ..Map::new(spec) }
     }
@@ -103,13 +104,16 @@ impl Map {
     pub fn from_fd(spec: MapSpec, fd: OwnedFd) -> io::Result<Self> {
         let mut info = [0; 24];
         sys::info(fd.as_fd(), &mut info)?;
-        let field =
-            |at: usize| info.get(at..at + 4).and_then(|b| b.first_chunk()).map(|b| u32::from_ne_bytes(*b));
+        let field = |at: usize| {
+            info.get(at..at + 4).and_then(|b| b.first_chunk()).map(|b| u32::from_ne_bytes(*b))
+        };
         // type, id, key size, value size, entries
         let found = (field(0), field(8), field(12));
         let entries = field(16).filter(|entries| spec.entries == 0 || *entries == spec.entries);
         match entries {
-            Some(entries) if found == (Some(spec.kind.number()), Some(spec.key), Some(spec.value)) => {
+            Some(entries)
+                if found == (Some(spec.kind.number()), Some(spec.key), Some(spec.value)) =>
+            {
                 let spec = MapSpec { entries, ..spec };
                 Ok(Map { spec, fd: OnceLock::from(fd), contents: Vec::new(), inner: None })
             }
@@ -137,7 +141,8 @@ impl Map {
         }
         let MapSpec { name, kind, key, value, entries } = self.spec;
         let inner = self.inner.as_ref().map(|inner| inner.create()).transpose()?;
-        let parts = MapParts { kind: kind.number(), key, value, entries, flags: kind.flags(), inner, name };
+        let parts =
+            MapParts { kind: kind.number(), key, value, entries, flags: kind.flags(), inner, name };
         let fd = sys::map_create(&parts)?;
         for (key, value) in &self.contents {
             self.check(key, value.len())?;
@@ -165,12 +170,16 @@ impl Map {
 
     fn check(&self, key: &[u8], value: usize) -> io::Result<()> {
         if key.len() != self.spec.key as usize || value != self.value_len() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "key or value has another length"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "key or value has another length",
+            ));
         }
         Ok(())
     }
 
-    /// The value at a key; with [`MapKind::PerCpuArray`] those of all processors, each filled up to 8 bytes.
+    /// The value at a key; with [`MapKind::PerCpuArray`] those of all processors, each filled up to
+    /// 8 bytes.
     ///
     /// # Errors
     /// Those of bpf(2); a key of another length.
@@ -217,7 +226,11 @@ impl Map {
         if values.len() != count * self.value_len() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a value for each key"));
         }
-        if count == 0 { Ok(()) } else { sys::map_update_batch(self.create()?, keys, values, count as u32) }
+        if count == 0 {
+            Ok(())
+        } else {
+            sys::map_update_batch(self.create()?, keys, values, count as u32)
+        }
     }
 
     /// Removes many keys, which lie in a row; those that are not there too.

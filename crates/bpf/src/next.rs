@@ -11,10 +11,11 @@ use crate::program::{Place, tcx, xdp};
 pub enum Next {
     /// The kernel: its bridge, its IP, its packet sockets.
     Pass,
-    /// The AF_XDP socket of the queue ([`MapKind::Sockets`](crate::MapKind::Sockets)), or [`Next::Pass`] where there is
-    /// none. At tcx it is [`Next::Pass`].
+    /// The AF_XDP socket of the queue ([`MapKind::Sockets`](crate::MapKind::Sockets)), or
+    /// [`Next::Pass`] where there is none. At tcx it is [`Next::Pass`].
     Sockets(Arc<Map>),
-    /// Another program of the same place ([`MapKind::Programs`](crate::MapKind::Programs)), exchanged there in one step.
+    /// Another program of the same place ([`MapKind::Programs`](crate::MapKind::Programs)),
+    /// exchanged there in one step.
     Program {
         /// Programs.
         programs: Arc<Map>,
@@ -38,7 +39,8 @@ fn to_socket(asm: &mut Asm, sockets: &Arc<Map>, otherwise: i32) {
 }
 
 impl Next {
-    /// Ends an XDP program with the sockets that come in the end, as [`Next::emit`]; where there is none, the packet is dropped.
+    /// Ends an XDP program with the sockets that come in the end, as [`Next::emit`]; where there is
+    /// none, the packet is dropped.
     pub fn emit_sockets_or_drop(&self, asm: &mut Asm) {
         match self {
             Next::Pass => asm.exit_with(xdp::PASS),

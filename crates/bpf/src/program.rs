@@ -18,7 +18,8 @@ use crate::sys::{self, ProgParts, TestRun};
 pub enum Place {
     /// In the driver, or in front of everything else (`BPF_PROG_TYPE_XDP`).
     Xdp,
-    /// At ingress of traffic control (`BPF_PROG_TYPE_SCHED_CLS`): packets may be larger than the MTU there.
+    /// At ingress of traffic control (`BPF_PROG_TYPE_SCHED_CLS`): packets may be larger than the
+    /// MTU there.
     Tcx,
 }
 
@@ -142,7 +143,8 @@ impl Program {
     /// Loads a program; its maps are made if they are not there yet.
     ///
     /// # Errors
-    /// The kernel refuses the program or a map, or the caller has not the rights (`CAP_BPF` and `CAP_NET_ADMIN`).
+    /// The kernel refuses the program or a map, or the caller has not the rights (`CAP_BPF` and
+    /// `CAP_NET_ADMIN`).
     pub fn load(place: Place, name: &str, code: &Code) -> Result<Self, LoadError> {
         let (fd, maps) = load(numbers(place), name, code)?;
         Ok(Program { fd, place, maps })
@@ -169,16 +171,21 @@ impl Program {
         Ok(u32::from_ne_bytes([info[4], info[5], info[6], info[7]]))
     }
 
-    /// Runs it on a frame, as received on device `ingress` (0 for the loopback device of the namespace at hand, which is
-    /// where there is no other), `repeat` times. Nothing is sent.
+    /// Runs it on a frame, as received on device `ingress` (0 for the loopback device of the
+    /// namespace at hand, which is where there is no other), `repeat` times. Nothing is sent.
     ///
     /// # Errors
     /// Those of bpf(2); `EINVAL` for a frame shorter than an Ethernet header.
     pub fn run(&self, frame: &[u8], ingress: u32, repeat: u32) -> io::Result<Ran> {
         let mut output = vec![0; FRAME];
         let context = self.context(frame.len() as u32, ingress);
-        let run =
-            TestRun { input: frame, output: &mut output, context: &context, repeat, ..TestRun::default() };
+        let run = TestRun {
+            input: frame,
+            output: &mut output,
+            context: &context,
+            repeat,
+            ..TestRun::default()
+        };
         let done = sys::prog_test_run(self.fd.as_fd(), run)?;
         output.truncate(done.len as usize);
         Ok(Ran { verdict: done.verdict as i32, frame: output, nanoseconds: done.duration })
@@ -191,9 +198,10 @@ impl Program {
         }
         match self.place {
             // data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
-            Place::Xdp => {
-                [0, len, 0, ingress, 0, 0].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect()
-            }
+            Place::Xdp => [0, len, 0, ingress, 0, 0]
+                .iter()
+                .flat_map(|word: &u32| word.to_ne_bytes())
+                .collect(),
             Place::Tcx => {
                 let mut context = vec![0; 192];
                 // ingress_ifindex, ifindex
@@ -207,10 +215,11 @@ impl Program {
         }
     }
 
-    /// Runs it, an XDP program, on copies of a frame that really go where its verdict says; returns when all are on their way.
+    /// Runs it, an XDP program, on copies of a frame that really go where its verdict says; returns
+    /// when all are on their way.
     ///
-    /// Unless the program is on some device, the kernel waits with each call for all of its processors, for milliseconds
-    /// (`bpf_prog_test_run_xdp`, net/bpf/test_run.c).
+    /// Unless the program is on some device, the kernel waits with each call for all of its
+    /// processors, for milliseconds (`bpf_prog_test_run_xdp`, net/bpf/test_run.c).
     ///
     /// # Errors
     /// Those of bpf(2); `EINTR` where a signal came meanwhile: then not all have been run.
@@ -232,8 +241,8 @@ impl Program {
     /// Attaches it to a device of the network namespace at hand; at tcx in front of what is there.
     ///
     /// # Errors
-    /// Those of bpf(2): `EBUSY` or `EEXIST` where there is a program already, `EOPNOTSUPP` where the driver has no XDP,
-    /// `EINVAL` or `ERANGE` where the device's MTU is too large for it.
+    /// Those of bpf(2): `EBUSY` or `EEXIST` where there is a program already, `EOPNOTSUPP` where
+    /// the driver has no XDP, `EINVAL` or `ERANGE` where the device's MTU is too large for it.
     pub fn attach(&self, device: u32, mode: Mode) -> io::Result<Link> {
         let (_, attach) = numbers(self.place);
         let flags = match (self.place, mode) {
@@ -245,7 +254,8 @@ impl Program {
         Ok(Link { fd: sys::link_create(self.fd.as_fd(), device, attach, flags)? })
     }
 
-    /// Attaches a program for tcx to egress of a device in place of ingress, in front of what is there.
+    /// Attaches a program for tcx to egress of a device in place of ingress, in front of what is
+    /// there.
     ///
     /// # Errors
     /// Those of bpf(2), as for [`Program::attach`].
@@ -271,8 +281,13 @@ impl AsFd for Program {
     }
 }
 
-/// Loads code as a program of a kind, for an attach type; its maps are made if they are not there yet.
-fn load((kind, attach): (u32, u32), name: &str, code: &Code) -> Result<(OwnedFd, Vec<Arc<Map>>), LoadError> {
+/// Loads code as a program of a kind, for an attach type; its maps are made if they are not there
+/// yet.
+fn load(
+    (kind, attach): (u32, u32),
+    name: &str,
+    code: &Code,
+) -> Result<(OwnedFd, Vec<Arc<Map>>), LoadError> {
     let mut insns = code.insns.clone();
     for (at, map) in &code.maps {
         use std::os::fd::AsRawFd;
@@ -308,7 +323,8 @@ fn load((kind, attach): (u32, u32), name: &str, code: &Code) -> Result<(OwnedFd,
     Err(LoadError { error, log: String::from_utf8_lossy(&log).into_owned() })
 }
 
-/// A filter of sockets (`BPF_PROG_TYPE_SOCKET_FILTER`): how many bytes of a packet a socket gets, 0 for nothing of it.
+/// A filter of sockets (`BPF_PROG_TYPE_SOCKET_FILTER`): how many bytes of a packet a socket gets, 0
+/// for nothing of it.
 #[derive(Debug)]
 pub struct SocketFilter {
     fd: OwnedFd,
@@ -380,7 +396,8 @@ impl Link {
         sys::link_update(self.fd.as_fd(), program.fd.as_fd())
     }
 
-    /// Gives it a name in a file system of type bpf: the program stays on the device when the process ends.
+    /// Gives it a name in a file system of type bpf: the program stays on the device when the
+    /// process ends.
     ///
     /// # Errors
     /// Those of bpf(2); `EEXIST` if there is such a name.

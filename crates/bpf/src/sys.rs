@@ -1,9 +1,11 @@
-//! bpf(2), and the clock of BPF programs: the only place that talks to the kernel, and the only one with `unsafe`.
+//! bpf(2), and the clock of BPF programs: the only place that talks to the kernel, and the only one
+//! with `unsafe`.
 //!
 //! # Invariant
-//! An attribute ([`Attr`]) holds addresses of slices that are borrowed until the call is over. For each the length that the
-//! kernel reads or writes is the slice's: said in the attribute where the command has a field for it, and by the sizes of
-//! a map's keys and values, which [`Map`](crate::Map) checks, where it has none.
+//! An attribute ([`Attr`]) holds addresses of slices that are borrowed until the call is over. For
+//! each the length that the kernel reads or writes is the slice's: said in the attribute where the
+//! command has a field for it, and by the sizes of a map's keys and values, which
+//! [`Map`](crate::Map) checks, where it has none.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -80,9 +82,10 @@ impl Attr {
     }
 
     fn call(&mut self, command: Command) -> io::Result<i64> {
-        // SAFETY: the attribute is as long as said, and the addresses in it are those of slices that the caller, a
-        // function of this module, still borrows: the invariant of the module.
-        let result = unsafe { libc::syscall(libc::SYS_bpf, command as i32, self.0.as_mut_ptr(), ATTR) };
+        // SAFETY: the attribute is as long as said, and the addresses in it are those of slices
+        // that the caller, a function of this module, still borrows: the invariant of the module.
+        let result =
+            unsafe { libc::syscall(libc::SYS_bpf, command as i32, self.0.as_mut_ptr(), ATTR) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
     }
 
@@ -125,7 +128,8 @@ pub(crate) fn map_create(parts: &MapParts<'_>) -> io::Result<OwnedFd> {
     sizes.bytes(28, &name(text)).open(Command::MapCreate)
 }
 
-/// `false` if there is no such key. `value` has the length that the kernel writes, see [`Map`](crate::Map).
+/// `false` if there is no such key. `value` has the length that the kernel writes, see
+/// [`Map`](crate::Map).
 pub(crate) fn map_lookup(map: BorrowedFd<'_>, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
     absent(Attr::new().fd(0, map).slice(8, key).slice_mut(16, value).call(Command::MapLookup))
 }
@@ -135,8 +139,19 @@ pub(crate) fn map_take(map: BorrowedFd<'_>, key: &[u8], value: &mut [u8]) -> io:
     absent(Attr::new().fd(0, map).slice(8, key).slice_mut(16, value).call(Command::MapTake))
 }
 
-pub(crate) fn map_update(map: BorrowedFd<'_>, key: &[u8], value: &[u8], flags: u64) -> io::Result<()> {
-    Attr::new().fd(0, map).slice(8, key).slice(16, value).u64(24, flags).call(Command::MapUpdate).map(drop)
+pub(crate) fn map_update(
+    map: BorrowedFd<'_>,
+    key: &[u8],
+    value: &[u8],
+    flags: u64,
+) -> io::Result<()> {
+    Attr::new()
+        .fd(0, map)
+        .slice(8, key)
+        .slice(16, value)
+        .u64(24, flags)
+        .call(Command::MapUpdate)
+        .map(drop)
 }
 
 /// `false` if there is no such key.
@@ -145,7 +160,11 @@ pub(crate) fn map_delete(map: BorrowedFd<'_>, key: &[u8]) -> io::Result<bool> {
 }
 
 /// The key behind `key`, or the first; `false` if that was the last.
-pub(crate) fn map_next_key(map: BorrowedFd<'_>, key: Option<&[u8]>, next: &mut [u8]) -> io::Result<bool> {
+pub(crate) fn map_next_key(
+    map: BorrowedFd<'_>,
+    key: Option<&[u8]>,
+    next: &mut [u8],
+) -> io::Result<bool> {
     let attr = Attr::new().fd(0, map);
     let attr = match key {
         Some(key) => attr.slice(8, key),
@@ -182,8 +201,9 @@ pub(crate) fn map_delete_batch(map: BorrowedFd<'_>, keys: &[u8], count: u32) -> 
     }
 }
 
-/// Reads up to `count` elements from where `from` says, which is the `next` of the call before, or from the beginning. How
-/// many were read, and whether there are more. `next` has as many bytes as a key, four at least.
+/// Reads up to `count` elements from where `from` says, which is the `next` of the call before, or
+/// from the beginning. How many were read, and whether there are more. `next` has as many bytes as
+/// a key, four at least.
 pub(crate) fn map_lookup_batch(
     map: BorrowedFd<'_>,
     from: Option<&[u8]>,
@@ -197,7 +217,12 @@ pub(crate) fn map_lookup_batch(
         Some(from) => attr.slice(0, from),
         None => attr,
     };
-    let attr = attr.slice_mut(8, next).slice_mut(16, keys).slice_mut(24, values).u32(32, count).fd(36, map);
+    let attr = attr
+        .slice_mut(8, next)
+        .slice_mut(16, keys)
+        .slice_mut(24, values)
+        .u32(32, count)
+        .fd(36, map);
     let mut attr = attr;
     let more = absent(attr.call(Command::MapLookupBatch))?;
     Ok((attr.read(32), more))
@@ -226,7 +251,8 @@ const FUNC_INFO: usize = 8;
 pub(crate) fn prog_load(parts: ProgParts<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
     let ProgParts { kind, attach, insns, name: title, functions } = parts;
     // SAFETY: `Insn` is `#[repr(C)]` of eight bytes without padding.
-    let code = unsafe { std::slice::from_raw_parts(insns.as_ptr().cast::<u8>(), size_of_val(insns)) };
+    let code =
+        unsafe { std::slice::from_raw_parts(insns.as_ptr().cast::<u8>(), size_of_val(insns)) };
     let attr = Attr::new()
         .u32(0, kind)
         .u32(4, insns.len() as u32)
@@ -291,7 +317,12 @@ pub(crate) fn prog_test_run(prog: BorrowedFd<'_>, run: TestRun<'_>) -> io::Resul
 }
 
 /// Attaches a program to a device.
-pub(crate) fn link_create(prog: BorrowedFd<'_>, device: u32, attach: u32, flags: u32) -> io::Result<OwnedFd> {
+pub(crate) fn link_create(
+    prog: BorrowedFd<'_>,
+    device: u32,
+    attach: u32,
+    flags: u32,
+) -> io::Result<OwnedFd> {
     Attr::new().fd(0, prog).u32(4, device).u32(8, attach).u32(12, flags).open(Command::LinkCreate)
 }
 
@@ -315,16 +346,28 @@ pub(crate) fn get(path: &std::ffi::CStr) -> io::Result<OwnedFd> {
     Attr::new().slice(0, path.to_bytes_with_nul()).open(Command::ObjGet)
 }
 
-/// The beginning of what the kernel tells of an object (`struct bpf_prog_info`, `struct bpf_link_info`).
+/// The beginning of what the kernel tells of an object (`struct bpf_prog_info`,
+/// `struct bpf_link_info`).
 pub(crate) fn info(object: BorrowedFd<'_>, out: &mut [u8]) -> io::Result<()> {
-    Attr::new().fd(0, object).u32(4, out.len() as u32).slice_mut(8, out).call(Command::ObjInfo).map(drop)
+    Attr::new()
+        .fd(0, object)
+        .u32(4, out.len() as u32)
+        .slice_mut(8, out)
+        .call(Command::ObjInfo)
+        .map(drop)
 }
 
 fn set_socket(socket: BorrowedFd<'_>, option: i32, value: i32) -> io::Result<()> {
     let len = size_of::<i32>() as libc::socklen_t;
     // SAFETY: the value lives through the call, which only reads it.
     let result = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, (&raw const value).cast(), len)
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw const value).cast(),
+            len,
+        )
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

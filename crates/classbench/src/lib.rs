@@ -1,17 +1,18 @@
 //! Rule lists as they are found on routers and firewalls, and traffic that meets them.
 //!
-//! After ClassBench (D. E. Taylor, J. S. Turner: "ClassBench: A Packet Classification Benchmark", INFOCOM 2005), which
-//! describes twelve real lists by their distributions. What is modelled here, by the kinds of list that the paper tells
-//! apart:
+//! After ClassBench (D. E. Taylor, J. S. Turner: "ClassBench: A Packet Classification Benchmark",
+//! INFOCOM 2005), which describes twelve real lists by their distributions. What is modelled here,
+//! by the kinds of list that the paper tells apart:
 //!
-//! - *access control lists*: most rules name both addresses, destinations more narrowly; source ports hardly ever;
-//!   exact destination ports; TCP first;
-//! - *firewalls*: one of the addresses is often free; both ports occur, also as the ranges 0-1023 and 1024-65535;
+//! - *access control lists*: most rules name both addresses, destinations more narrowly; source
+//!   ports hardly ever; exact destination ports; TCP first;
+//! - *firewalls*: one of the addresses is often free; both ports occur, also as the ranges 0-1023
+//!   and 1024-65535;
 //! - *IP chains*: in between, with more free protocols.
 //!
-//! Addresses are nested and skewed: at each bit of a prefix one branch is taken more often than the other, always the same
-//! one below the same prefix. The numbers in the tables of this file are ours, in the shape that the paper gives; they
-//! are not its parameter files.
+//! Addresses are nested and skewed: at each bit of a prefix one branch is taken more often than the
+//! other, always the same one below the same prefix. The numbers in the tables of this file are
+//! ours, in the shape that the paper gives; they are not its parameter files.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -207,8 +208,8 @@ const IP_CHAIN: Shape = Shape {
 
 /// Ports that rules name exactly, the frequent ones first.
 const SERVICES: [u16; 32] = [
-    80, 443, 22, 25, 53, 21, 110, 23, 143, 123, 161, 389, 1433, 1521, 3306, 3389, 5060, 8080, 69, 111, 119,
-    135, 137, 139, 179, 445, 514, 636, 1723, 1812, 2049, 5432,
+    80, 443, 22, 25, 53, 21, 110, 23, 143, 123, 161, 389, 1433, 1521, 3306, 3389, 5060, 8080, 69,
+    111, 119, 135, 137, 139, 179, 445, 514, 636, 1723, 1812, 2049, 5432,
 ];
 
 /// Ranges that rules name, beside those of all low and high ports.
@@ -363,7 +364,9 @@ impl fmt::Display for Rule {
             _ => "",
         };
         let mut named = false;
-        for (word, (first, last)) in [("sport", self.source_ports), ("dport", self.destination_ports)] {
+        for (word, (first, last)) in
+            [("sport", self.source_ports), ("dport", self.destination_ports)]
+        {
             if (first, last) == ALL_PORTS {
                 continue;
             }
@@ -392,7 +395,8 @@ mod tests {
             assert_eq!(list.len(), 5000);
             assert_eq!(list, rules(kind, 5000, 3));
             assert_ne!(list, rules(kind, 5000, 4));
-            let share = |f: &dyn Fn(&Rule) -> bool| list.iter().filter(|r| f(r)).count() as f64 / 5000.0;
+            let share =
+                |f: &dyn Fn(&Rule) -> bool| list.iter().filter(|r| f(r)).count() as f64 / 5000.0;
             let free_source = share(&|r| r.source.len == 0);
             let free_port = share(&|r| r.source_ports == ALL_PORTS);
             match kind {

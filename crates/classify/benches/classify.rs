@@ -1,6 +1,6 @@
-//! What classifying costs: `cargo bench -p penstock-classify`, or only that of lists of 100,000 rules of some kinds:
-//! `cargo bench -p penstock-classify --bench classify -- acl fw ipc all`, where `all` has all kinds in turn. No figure is a
-//! test.
+//! What classifying costs: `cargo bench -p penstock-classify`, or only that of lists of 100,000
+//! rules of some kinds: `cargo bench -p penstock-classify --bench classify -- acl fw ipc all`,
+//! where `all` has all kinds in turn. No figure is a test.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -87,7 +87,8 @@ fn main() {
     const PACKETS: usize = 16384;
     let names: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     for name in &names {
-        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|k| name == "all" || name == k.name()).collect();
+        let kinds: Vec<Kind> =
+            Kind::ALL.into_iter().filter(|k| name == "all" || name == k.name()).collect();
         let lists = kinds.iter().map(|k| penstock_classbench::rules(*k, 100_000 / kinds.len(), 1));
         let rules = lists.collect::<Vec<_>>().concat();
         measure(name, &rules, &penstock_classbench::traffic(&rules, PACKETS, 2));
@@ -107,7 +108,11 @@ fn main() {
                 protocol: None,
             })
             .collect();
-        measure(&format!("addresses-{count}"), &lines, &penstock_classbench::traffic(&lines, PACKETS, 1));
+        measure(
+            &format!("addresses-{count}"),
+            &lines,
+            &penstock_classbench::traffic(&lines, PACKETS, 1),
+        );
         let random = |_| Header {
             source: rng.u32(..),
             destination: rng.u32(..),

@@ -26,8 +26,8 @@ pub struct Builder {
     intervals: Vec<Interval>,
 }
 
-/// A rule that covers less than one of so many parts of a dimension is narrow there; parts are as large as there are
-/// bounds in them.
+/// A rule that covers less than one of so many parts of a dimension is narrow there; parts are as
+/// large as there are bounds in them.
 const NARROW: usize = 16;
 /// Leaves have so many rules at most, unless cutting does not help.
 const LEAF: usize = 8;
@@ -37,8 +37,8 @@ const LONGEST_LEAF: usize = 1 << 16;
 const COPIES: usize = 24;
 /// What cutting one node may multiply its rules by.
 const GROWTH: usize = 3;
-/// The same for trees of less than one of so many rules. They have the rules that are narrow nowhere, so cutting copies many
-/// of them, but there are few.
+/// The same for trees of less than one of so many rules. They have the rules that are narrow
+/// nowhere, so cutting copies many of them, but there are few.
 const SMALL_GROWTH: usize = 16;
 const SMALL: usize = 32;
 /// A dimension gets a tree of its own for one of so many rules at least.
@@ -50,14 +50,16 @@ impl Builder {
         Builder { widths: widths.to_vec(), rules: Vec::new(), intervals: Vec::new() }
     }
 
-    /// Adds a rule. Numbers must not descend and be less than 2^31; a number again is an alternative of the same rule. A
-    /// dimension that is not named may have any value; one that is named twice must lie in both intervals.
+    /// Adds a rule. Numbers must not descend and be less than 2^31; a number again is an
+    /// alternative of the same rule. A dimension that is not named may have any value; one that is
+    /// named twice must lie in both intervals.
     pub fn add(&mut self, rule: u32, intervals: &[Interval]) {
         self.intervals.extend_from_slice(intervals);
         self.rules.push((rule, self.intervals.len() as u32));
     }
 
-    /// The structure; `None` if there are too many rules that cannot be told apart, or too many dimensions.
+    /// The structure; `None` if there are too many rules that cannot be told apart, or too many
+    /// dimensions.
     pub fn build(self) -> Option<Classifier> {
         let widths = self.widths.clone();
         let ascending = self.rules.is_sorted_by_key(|r| r.0);
@@ -91,7 +93,10 @@ impl Builder {
         let Trees { cells, rows, copies, .. } = trees;
         let dimensions = std::mem::take(&mut boxes.dimensions);
         let lines = Line::of(&rows);
-        Some(Classifier { dimensions, halves, trees: roots, cells, lines, copies, is_large: false }.weighed())
+        Some(
+            Classifier { dimensions, halves, trees: roots, cells, lines, copies, is_large: false }
+                .weighed(),
+        )
     }
 }
 
@@ -223,7 +228,8 @@ struct Trees<'a> {
     limited: u16,
 }
 
-/// A way to cut a node: the first part is what lies before `min`, the others are of equal size but for the last.
+/// A way to cut a node: the first part is what lies before `min`, the others are of equal size but
+/// for the last.
 #[derive(Clone, Copy)]
 struct Cut {
     dimension: usize,
@@ -256,7 +262,8 @@ impl Trees<'_> {
     fn tree(&mut self, rules: Vec<u32>) -> Option<Tree> {
         let boxes = self.boxes;
         let region: Region = boxes.max.iter().map(|&max| (0, max)).collect();
-        let (first, last) = (boxes.rules[*rules.first()? as usize], boxes.rules[*rules.last()? as usize]);
+        let (first, last) =
+            (boxes.rules[*rules.first()? as usize], boxes.rules[*rules.last()? as usize]);
         let guards = (0..boxes.max.len()).filter_map(|d| {
             let from = rules.iter().map(|&at| boxes.bounds(at)[d].0).min()?;
             let to = rules.iter().map(|&at| boxes.bounds(at)[d].1).max()?;
@@ -276,7 +283,9 @@ impl Trees<'_> {
         if rules.len() <= LEAF {
             return self.leaf(rules, region);
         }
-        let Some((cut, total)) = self.best_cut(&rules, region) else { return self.leaf(rules, region) };
+        let Some((cut, total)) = self.best_cut(&rules, region) else {
+            return self.leaf(rules, region);
+        };
         let cells = cut.last as usize + 2;
         let more = total - rules.len() + cells;
         if more > self.budget {
@@ -304,7 +313,8 @@ impl Trees<'_> {
                 0
             };
             if !list.is_empty() {
-                let (from, to) = (cut.region(part, cut_region).0, cut.region(part + same, cut_region).1);
+                let (from, to) =
+                    (cut.region(part, cut_region).0, cut.region(part + same, cut_region).1);
                 below[cut.dimension] = (from, to);
                 let cell = self.node(list, &below)?;
                 self.cells[first + part..=first + part + same].fill(cell);
@@ -354,7 +364,8 @@ impl Trees<'_> {
                 };
                 // Mean length of the list that a rule comes to lie in, times 16.
                 let cost = steps.iter().map(square).sum::<i64>() as u64 * 16 / total.max(1) as u64;
-                if cost < rules.len() as u64 * 14 && best.as_ref().is_none_or(|b| (cost, total) < (b.0, b.1))
+                if cost < rules.len() as u64 * 14
+                    && best.as_ref().is_none_or(|b| (cost, total) < (b.0, b.1))
                 {
                     best = Some((cost, total, cut));
                 }
@@ -365,8 +376,8 @@ impl Trees<'_> {
         best.map(|(_, total, cut)| (cut, total))
     }
 
-    /// Dimensions to compare beside those that a leaf needs, as far as they take no room of their own: so most leaves of a
-    /// tree compare the same, and how long that takes can be predicted.
+    /// Dimensions to compare beside those that a leaf needs, as far as they take no room of their
+    /// own: so most leaves of a tree compare the same, and how long that takes can be predicted.
     fn filled(&self, needed: u16) -> u16 {
         let room = stride(needed, self.halves);
         let mut mask = needed;
@@ -383,7 +394,9 @@ impl Trees<'_> {
         let boxes = self.boxes;
         let mut mask = 0u16;
         for &at in &rules {
-            for (d, (&(first, last), &(start, end))) in boxes.bounds(at).iter().zip(region).enumerate() {
+            for (d, (&(first, last), &(start, end))) in
+                boxes.bounds(at).iter().zip(region).enumerate()
+            {
                 if first > start || last < end {
                     mask |= 1 << d;
                 }

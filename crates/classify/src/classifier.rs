@@ -9,7 +9,8 @@ pub const MAX_DIMENSIONS: usize = 16;
 /// Where a packet lies in all dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// Coordinates, with the sign bit flipped: so they compare as signed numbers, which vectors can do.
+    /// Coordinates, with the sign bit flipped: so they compare as signed numbers, which vectors can
+    /// do.
     coordinates: [i32; MAX_DIMENSIONS],
 }
 
@@ -32,7 +33,8 @@ pub(crate) struct Cell {
     pub first: u32,
     /// A node's cells but for the first, less one, or a leaf's blocks.
     pub len: u32,
-    /// Node: where its second cell begins, signed; smaller coordinates lie in the first. Leaf: rows of a block.
+    /// Node: where its second cell begins, signed; smaller coordinates lie in the first. Leaf: rows
+    /// of a block.
     pub min: i32,
     /// Node: dimension (4 bits), shift (5 bits). Leaf: dimensions that are compared.
     pub what: u16,
@@ -88,8 +90,8 @@ pub struct Classifier {
     /// By their first rule.
     pub(crate) trees: Vec<Tree>,
     pub(crate) cells: Vec<Cell>,
-    /// Blocks of leaves: four rule numbers, then for each dimension that is compared four first and four last
-    /// coordinates: one row if it has up to two bytes, else two.
+    /// Blocks of leaves: four rule numbers, then for each dimension that is compared four first and
+    /// four last coordinates: one row if it has up to two bytes, else two.
     pub(crate) lines: Vec<Line>,
     pub(crate) copies: usize,
     pub(crate) is_large: bool,
@@ -148,7 +150,9 @@ impl Classifier {
     /// How large it is.
     pub fn size(&self) -> Size {
         let dimensions: usize = self.dimensions.iter().map(Dimension::bytes).sum();
-        let bytes = dimensions + self.cells.len() * size_of::<Cell>() + self.lines.len() * size_of::<Line>();
+        let bytes = dimensions
+            + self.cells.len() * size_of::<Cell>()
+            + self.lines.len() * size_of::<Line>();
         Size { bytes, trees: self.trees.len(), copies: self.copies }
     }
 
@@ -170,7 +174,8 @@ impl Classifier {
     /// Sets one dimension to a value.
     #[inline]
     pub fn place(&self, location: &mut Location, dimension: usize, value: u128) {
-        if let (Some(d), Some(at)) = (self.dimensions.get(dimension), location.coordinates.get_mut(dimension))
+        if let (Some(d), Some(at)) =
+            (self.dimensions.get(dimension), location.coordinates.get_mut(dimension))
         {
             *at = signed(d.coordinate(value));
         }
@@ -218,7 +223,8 @@ impl Classifier {
         (best != u32::MAX).then_some(best)
     }
 
-    /// As [`Classifier::next`], where most steps wait for memory: the trees are searched side by side.
+    /// As [`Classifier::next`], where most steps wait for memory: the trees are searched side by
+    /// side.
     fn next_in_large(&self, location: &Location, from: u32) -> Option<u32> {
         let mut cells = [&Cell::EMPTY; MOST_TREES];
         for (cell, tree) in cells.iter_mut().zip(&self.trees) {
@@ -246,8 +252,9 @@ impl Classifier {
         (best != u32::MAX).then_some(best)
     }
 
-    /// As [`Classifier::next`], for several packets at a time: while the memory of one is on its way, the others go on.
-    /// What is found comes in the order of the packets; `u32::MAX` for nothing.
+    /// As [`Classifier::next`], for several packets at a time: while the memory of one is on its
+    /// way, the others go on. What is found comes in the order of the packets; `u32::MAX` for
+    /// nothing.
     pub fn next_batch(&self, locations: &[Location], from: u32, found: &mut [u32]) {
         for (locations, found) in locations.chunks(LANES).zip(found.chunks_mut(LANES)) {
             found.fill(u32::MAX);
@@ -257,8 +264,8 @@ impl Classifier {
         }
     }
 
-    /// Looks for something better than what was found, in one tree. Branches that hang on the packet are few: who goes on
-    /// to walk, and who has a leaf to compare, is in lists.
+    /// Looks for something better than what was found, in one tree. Branches that hang on the
+    /// packet are few: who goes on to walk, and who has a leaf to compare, is in lists.
     fn next_in_tree(&self, tree: &Tree, locations: &[Location], from: u32, found: &mut [u32]) {
         let mut cells = [&tree.root; LANES];
         let mut walking = Lanes::default();
@@ -277,7 +284,10 @@ impl Classifier {
             let mut left = Lanes::default();
             for &lane in walking.all() {
                 let lane = usize::from(lane);
-                let (Some(cell), Some(location)) = (cells.get_mut(lane), locations.get(lane)) else { break };
+                let (Some(cell), Some(location)) = (cells.get_mut(lane), locations.get(lane))
+                else {
+                    break;
+                };
                 *cell = self.cells.get(cell.below(location)).unwrap_or(&Cell::EMPTY);
                 self.prefetch_next(cell, location);
                 left.push_if(cell.is_node, lane);
@@ -304,25 +314,31 @@ impl Classifier {
         }
     }
 
-    /// Has loaded what the step after a cell needs: a cell, or the first two lines of a leaf. Which of them is no branch.
+    /// Has loaded what the step after a cell needs: a cell, or the first two lines of a leaf. Which
+    /// of them is no branch.
     #[inline(always)]
     fn prefetch_next(&self, cell: &Cell, location: &Location) {
         let (cells, rows) = (self.cells.as_ptr().cast::<u8>(), self.lines.as_ptr().cast::<u8>());
         let below = cell.below(location);
-        let (base, at, second) =
-            if cell.is_node { (cells, below, 0) } else { (rows, cell.first as usize, size_of::<Line>()) };
+        let (base, at, second) = if cell.is_node {
+            (cells, below, 0)
+        } else {
+            (rows, cell.first as usize, size_of::<Line>())
+        };
         let next = base.wrapping_add(at * size_of::<Row>());
         crate::prefetch_at(next);
         crate::prefetch_at(next.wrapping_add(second));
     }
 
-    /// The first rule of a leaf from `from` on that matches, or what was found before if that is better.
+    /// The first rule of a leaf from `from` on that matches, or what was found before if that is
+    /// better.
     #[inline(always)]
     fn scan(&self, leaf: &Cell, location: &Location, from: u32, best: u32) -> u32 {
         let mask = leaf.what;
         let stride = leaf.min as usize;
         let first = leaf.first as usize;
-        let Some(rows) = Line::rows(&self.lines).get(first..first + leaf.len as usize * stride) else {
+        let Some(rows) = Line::rows(&self.lines).get(first..first + leaf.len as usize * stride)
+        else {
             return best;
         };
         for block in rows.chunks_exact(stride.max(1)) {

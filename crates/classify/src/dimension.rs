@@ -19,8 +19,8 @@ pub(crate) enum Dimension {
 }
 
 impl Dimension {
-    /// Of the intervals of a dimension of so many bytes, none of which is the whole dimension. With it comes the greatest
-    /// coordinate.
+    /// Of the intervals of a dimension of so many bytes, none of which is the whole dimension. With
+    /// it comes the greatest coordinate.
     pub fn new(bytes: u8, intervals: &[(u128, u128)]) -> (Dimension, u32) {
         let max = max_value(bytes);
         if bytes <= 4 {

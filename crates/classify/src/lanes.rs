@@ -1,7 +1,8 @@
 //! Four rules compared at once.
 //!
-//! A leaf's block is made of rows of 16 bytes: the numbers of four rules, then for each dimension their bounds. On x86-64 a
-//! row is a vector of SSE2, which every such processor has; elsewhere it is four numbers or eight.
+//! A leaf's block is made of rows of 16 bytes: the numbers of four rules, then for each dimension
+//! their bounds. On x86-64 a row is a vector of SSE2, which every such processor has; elsewhere it
+//! is four numbers or eight.
 
 /// A row of a leaf's block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,9 @@ impl Line {
 
     /// Lines of rows; what is left of the last one is empty.
     pub fn of(rows: &[Row]) -> Vec<Line> {
-        let line = |rows: &[Row]| Line(std::array::from_fn(|i| rows.get(i).copied().unwrap_or(Row::EMPTY)));
+        let line = |rows: &[Row]| {
+            Line(std::array::from_fn(|i| rows.get(i).copied().unwrap_or(Row::EMPTY)))
+        };
         rows.chunks(Line::ROWS).map(line).collect()
     }
 
@@ -89,7 +92,8 @@ mod sse2 {
     #[derive(Clone, Copy)]
     pub(crate) struct Misses(__m128i);
 
-    // SAFETY (of all blocks below): what is called takes and gives values and needs nothing but SSE2, which is part of x86-64.
+    // SAFETY (of all blocks below): what is called takes and gives values and needs nothing but
+    // SSE2, which is part of x86-64.
 
     #[inline(always)]
     fn vector(row: &Row) -> __m128i {
@@ -119,7 +123,8 @@ mod sse2 {
             }
         }
 
-        /// And those between whose bounds, four first and four last ones, a coordinate of 16 bits does not lie.
+        /// And those between whose bounds, four first and four last ones, a coordinate of 16 bits
+        /// does not lie.
         #[inline(always)]
         pub fn halves(self, bounds: &Row, at: u16) -> Misses {
             // SAFETY: as above.
@@ -163,7 +168,9 @@ mod portable {
         }
 
         pub fn halves(self, bounds: &Row, at: u16) -> Misses {
-            Misses(std::array::from_fn(|i| self.0[i] | (bounds.half(i) > at) | (at > bounds.half(i + 4))))
+            Misses(std::array::from_fn(|i| {
+                self.0[i] | (bounds.half(i) > at) | (at > bounds.half(i + 4))
+            }))
         }
 
         pub fn first_hit(self) -> Option<usize> {
@@ -181,7 +188,18 @@ mod tests {
         let mut rng = fastrand::Rng::with_seed(3);
         for _ in 0..if cfg!(miri) { 8 } else { 20_000 } {
             let edge = |rng: &mut fastrand::Rng| {
-                let edges = [0, 1, 2, u32::MAX, u32::MAX - 1, 1 << 31, (1 << 31) - 1, 0x7fff, 0x8000, 0xffff];
+                let edges = [
+                    0,
+                    1,
+                    2,
+                    u32::MAX,
+                    u32::MAX - 1,
+                    1 << 31,
+                    (1 << 31) - 1,
+                    0x7fff,
+                    0x8000,
+                    0xffff,
+                ];
                 if rng.bool() { edges[rng.usize(..edges.len())] } else { rng.u32(..) }
             };
             let mut words = || std::array::from_fn(|_| edge(&mut rng) as i32);
@@ -197,7 +215,11 @@ mod tests {
                     [some.first_hit(), some.halves(&ports, at as u16).first_hit(), all.first_hit()]
                 }};
             }
-            assert_eq!(hit!(Misses), hit!(portable::Misses), "{numbers:?} {first:?} {last:?} {ports:?} {at}");
+            assert_eq!(
+                hit!(Misses),
+                hit!(portable::Misses),
+                "{numbers:?} {first:?} {last:?} {ports:?} {at}"
+            );
         }
     }
 }

@@ -32,8 +32,8 @@ impl Point for u128 {
     }
 }
 
-/// Numbers of keys from 1 on, 0 for all others. Open addressing, at most half of the cells taken; seeded, since keys come
-/// from packets.
+/// Numbers of keys from 1 on, 0 for all others. Open addressing, at most half of the cells taken;
+/// seeded, since keys come from packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Points<K> {
     cells: Vec<(K, u32)>,
@@ -47,7 +47,8 @@ impl<K: Point> Points<K> {
     pub fn new(keys: &[K]) -> Self {
         let bits = (keys.len() * 2).next_power_of_two().ilog2().max(1);
         let seed = RandomState::new().hash_one(0u64);
-        let mut points = Points { cells: vec![(K::default(), 0); 1 << bits], shift: 64 - bits, seed };
+        let mut points =
+            Points { cells: vec![(K::default(), 0); 1 << bits], shift: 64 - bits, seed };
         for (number, key) in (1..).zip(keys) {
             let mut at = points.home(*key);
             while points.cells[at].1 != 0 {

@@ -1,8 +1,8 @@
 //! How many of many sorted bounds lie at or below a key.
 //!
-//! A node splits the span of its bounds into equal cells, about one for two bounds. A cell holds few bounds, which are
-//! compared one by one, or is a node again where bounds cluster: two or three cache lines for most keys, memory in
-//! proportion to the bounds.
+//! A node splits the span of its bounds into equal cells, about one for two bounds. A cell holds
+//! few bounds, which are compared one by one, or is a node again where bounds cluster: two or three
+//! cache lines for most keys, memory in proportion to the bounds.
 
 /// A number that bounds are made of.
 pub trait Key: Copy + Ord + std::fmt::Debug {
@@ -64,16 +64,16 @@ struct Node<K> {
     cells: u32,
 }
 
-/// The outermost cells, for generated code: a key that is not below `min` lies in cell `(key - min) >> shift`, or behind the
-/// last one, and so behind all bounds.
+/// The outermost cells, for generated code: a key that is not below `min` lies in cell
+/// `(key - min) >> shift`, or behind the last one, and so behind all bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Root<'a, K> {
     /// The first bound.
     pub min: K,
     /// See above.
     pub shift: u32,
-    /// The number of bounds before the cell, and above it from bit 32 on how many lie in it; with bit 63 set it is cut
-    /// further.
+    /// The number of bounds before the cell, and above it from bit 32 on how many lie in it; with
+    /// bit 63 set it is cut further.
     pub cells: &'a [u64],
 }
 
@@ -111,7 +111,9 @@ impl<K: Key> Ranks<K> {
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        self.bounds.len() * size_of::<K>() + self.nodes.len() * size_of::<Node<K>>() + self.cells.len() * 8
+        self.bounds.len() * size_of::<K>()
+            + self.nodes.len() * size_of::<Node<K>>()
+            + self.cells.len() * 8
     }
 
     fn add_node(&mut self, start: usize, end: usize, depth: u32) -> u64 {
@@ -210,7 +212,8 @@ mod tests {
             for spread in [1u32, 7, 24] {
                 let near = |rng: &mut fastrand::Rng| (rng.u32(..4) << 28) + (rng.u32(..) >> spread);
                 let bounds: Vec<u32> = (0..len).map(|_| near(&mut rng)).collect();
-                let keys: Vec<u32> = (0..2000).map(|_| near(&mut rng)).chain([0, u32::MAX]).collect();
+                let keys: Vec<u32> =
+                    (0..2000).map(|_| near(&mut rng)).chain([0, u32::MAX]).collect();
                 check(bounds.clone(), &keys);
                 let long = |v: u32| u128::from(v >> 20) << 100 | u128::from(v);
                 check(

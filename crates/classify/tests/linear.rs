@@ -4,7 +4,8 @@ use fastrand::Rng;
 use penstock_classbench::{Kind, Prefix, Rule, rules, traffic};
 use penstock_classify::{Builder, Interval};
 
-/// Widths of dimensions, and how values are chosen: clustered, so that rules overlap and values hit bounds.
+/// Widths of dimensions, and how values are chosen: clustered, so that rules overlap and values hit
+/// bounds.
 fn value(rng: &mut Rng, width: u8) -> u128 {
     let max = if width == 16 { u128::MAX } else { (1 << (8 * width)) - 1 };
     let v = match rng.u8(..6) {
@@ -30,7 +31,8 @@ fn interval(rng: &mut Rng, dimension: u8, width: u8, points: bool) -> Interval {
 fn the_first_match_is_that_of_a_walk() {
     for seed in 0..30 {
         let mut rng = Rng::with_seed(seed);
-        let widths: Vec<u8> = (0..rng.usize(1..6)).map(|_| [1, 2, 4, 4, 8, 16][rng.usize(..6)]).collect();
+        let widths: Vec<u8> =
+            (0..rng.usize(1..6)).map(|_| [1, 2, 4, 4, 8, 16][rng.usize(..6)]).collect();
         let points: Vec<bool> = widths.iter().map(|_| rng.u8(..4) == 0).collect();
         let (wild, count) = (rng.u8(1..10), [3, 20, 200, 2000][rng.usize(..4)]);
         let mut builder = Builder::new(&widths);
@@ -63,12 +65,17 @@ fn the_first_match_is_that_of_a_walk() {
             let from = if rng.bool() { 0 } else { rng.u32(..number + 2) };
             let walk = |from| {
                 let found = rules.iter().find(|(number, rule)| {
-                    let holds = |i: &Interval| (i.from..=i.to).contains(&values[usize::from(i.dimension)]);
+                    let holds =
+                        |i: &Interval| (i.from..=i.to).contains(&values[usize::from(i.dimension)]);
                     *number >= from && rule.iter().all(holds)
                 });
                 found.map(|r| r.0)
             };
-            assert_eq!(classifier.next(&at, from), walk(from), "seed {seed} from {from} {values:?}");
+            assert_eq!(
+                classifier.next(&at, from),
+                walk(from),
+                "seed {seed} from {from} {values:?}"
+            );
             locations.push(at);
             walks.push(walk(batch_from).unwrap_or(u32::MAX));
         }
@@ -94,7 +101,10 @@ fn rules_that_cannot_match_are_left_out() {
     builder.add(9, &[]);
     let classifier = builder.build().unwrap();
     let next = |value, from| classifier.next(&classifier.locate(&[value, 0]), from);
-    assert_eq!([next(12, 0), next(15, 0), next(20, 0), next(21, 0), next(55, 0)], [9, 1, 1, 9, 1].map(Some));
+    assert_eq!(
+        [next(12, 0), next(15, 0), next(20, 0), next(21, 0), next(55, 0)],
+        [9, 1, 1, 9, 1].map(Some)
+    );
     assert_eq!((next(15, 2), next(15, 9), next(15, 10)), (Some(9), Some(9), None));
 }
 
@@ -111,12 +121,14 @@ fn what_is_too_much_is_refused() {
 
 #[test]
 fn large_lists_are_searched_right_one_packet_at_a_time_and_several() {
-    let between = |dimension, from: u32, to: u32| Interval { dimension, from: from.into(), to: to.into() };
+    let between =
+        |dimension, from: u32, to: u32| Interval { dimension, from: from.into(), to: to.into() };
     let net = |dimension, Prefix { address, len }: Prefix| {
         between(dimension, address, address | u32::MAX.checked_shr(len.into()).unwrap_or(0))
     };
     let intervals = |rule: &Rule| {
-        let ports = |dimension, (first, last): (u16, u16)| between(dimension, first.into(), last.into());
+        let ports =
+            |dimension, (first, last): (u16, u16)| between(dimension, first.into(), last.into());
         let protocol = rule.protocol.map(|p| between(4, p.into(), p.into()));
         [
             net(0, rule.source),
@@ -141,7 +153,8 @@ fn large_lists_are_searched_right_one_packet_at_a_time_and_several() {
             .iter()
             .map(|p| {
                 let (source, destination) = (p.source_port, p.destination_port);
-                let values = [p.source, p.destination, source.into(), destination.into(), p.protocol.into()];
+                let values =
+                    [p.source, p.destination, source.into(), destination.into(), p.protocol.into()];
                 classifier.locate(&values.map(u128::from))
             })
             .collect();
@@ -149,9 +162,14 @@ fn large_lists_are_searched_right_one_packet_at_a_time_and_several() {
             let mut found = vec![0; packets.len()];
             classifier.next_batch(&locations, from, &mut found);
             for ((packet, location), batch) in packets.iter().zip(&locations).zip(found) {
-                let walk = (0..).zip(&list).find(|(number, rule)| *number >= from && rule.matches(packet));
+                let walk =
+                    (0..).zip(&list).find(|(number, rule)| *number >= from && rule.matches(packet));
                 let walk = walk.map(|(number, _)| number);
-                assert_eq!(classifier.next(location, from), walk, "{kind:?} from {from}: {packet:?}");
+                assert_eq!(
+                    classifier.next(location, from),
+                    walk,
+                    "{kind:?} from {from}: {packet:?}"
+                );
                 assert_eq!(batch, walk.unwrap_or(u32::MAX), "{kind:?} from {from}: {packet:?}");
             }
         }

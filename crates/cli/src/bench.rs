@@ -31,7 +31,8 @@ const OPTIONS: &[Opt] = &[
     long("plot", "also write a bar chart of each benchmark to DIR/NAME.svg")
         .takes("DIR", Values::Directories),
     long("rounds", "rounds of which the median counts (default: 15)").takes("N", Values::Any),
-    long("slice", "least milliseconds of a variant in a round (default: 20)").takes("MS", Values::Any),
+    long("slice", "least milliseconds of a variant in a round (default: 20)")
+        .takes("MS", Values::Any),
     flag('h', "help", "this text"),
 ];
 
@@ -60,13 +61,16 @@ struct Options {
 /// `None` for help. The error is a sentence for the user.
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String> {
     let mut parser = lexopt::Parser::from_args(args);
-    let mut options = Options { benches: Vec::new(), effort: Effort::default(), json: false, plot: None };
+    let mut options =
+        Options { benches: Vec::new(), effort: Effort::default(), json: false, plot: None };
     let sentence = |e: lexopt::Error| e.to_string();
     while let Some(arg) = parser.next().map_err(sentence)? {
         match arg {
             Short('j') | Long("json") => options.json = true,
             Long("rounds") => options.effort.rounds = number(&mut parser, "--rounds")? as usize,
-            Long("slice") => options.effort.slice = Duration::from_millis(number(&mut parser, "--slice")?),
+            Long("slice") => {
+                options.effort.slice = Duration::from_millis(number(&mut parser, "--slice")?)
+            }
             Long("plot") => options.plot = Some(parser.value().map_err(sentence)?.into()),
             Short('h') | Long("help") => return Ok(None),
             Value(name) => {
@@ -114,7 +118,11 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             }
         };
         if figures.is_empty() {
-            errln!("Error: {} has no variant `{}`", bench.name, variant.as_deref().unwrap_or_default());
+            errln!(
+                "Error: {} has no variant `{}`",
+                bench.name,
+                variant.as_deref().unwrap_or_default()
+            );
             return ExitCode::FAILURE;
         }
         if options.json {
@@ -124,9 +132,11 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         }
         if let Some(directory) = &options.plot {
             let file = directory.join(format!("{}.svg", bench.name));
-            if let Err(e) =
-                penstock_files::replace(&file, plot::svg(bench.name, &figures).as_bytes(), Access::Umask)
-            {
+            if let Err(e) = penstock_files::replace(
+                &file,
+                plot::svg(bench.name, &figures).as_bytes(),
+                Access::Umask,
+            ) {
                 errln!("Error: {}: {e}", file.display());
                 return ExitCode::FAILURE;
             }

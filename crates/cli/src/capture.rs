@@ -1,4 +1,5 @@
-//! `penstock capture`: what passes a hook of the dataplane, or what rules log to a group, as pcapng.
+//! `penstock capture`: what passes a hook of the dataplane, or what rules log to a group, as
+//! pcapng.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -23,7 +24,8 @@ pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
 /// Families, as nft names them.
 pub const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
 /// Hooks, as nft names them.
-pub const HOOKS: [&str; 7] = ["ingress", "prerouting", "input", "forward", "output", "postrouting", "egress"];
+pub const HOOKS: [&str; 7] =
+    ["ingress", "prerouting", "input", "forward", "output", "postrouting", "egress"];
 
 const OPTIONS: &[Opt] = &[
     long(
@@ -101,7 +103,8 @@ pub fn call_of(
 
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String> {
     let mut parser = lexopt::Parser::from_args(args);
-    let (mut hook, mut family, mut priority, mut device, mut group) = (None, None, None, None, None);
+    let (mut hook, mut family, mut priority, mut device, mut group) =
+        (None, None, None, None, None);
     let (mut write, mut count, mut snaplen) = (None, None, u32::MAX);
     let mut expression = Vec::new();
     let sentence = |e: lexopt::Error| e.to_string();
@@ -117,7 +120,9 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
             Long("log-group") => group = Some(number::<u16>(&text(&mut parser)?, "--log-group")?),
             Short('i') | Long("interface") => device = Some(text(&mut parser)?),
             Short('w') | Long("write") => write = Some(PathBuf::from(text(&mut parser)?)),
-            Short('c') | Long("count") => count = Some(number::<u64>(&text(&mut parser)?, "--count")?),
+            Short('c') | Long("count") => {
+                count = Some(number::<u64>(&text(&mut parser)?, "--count")?)
+            }
             Short('s') | Long("snaplen") => {
                 snaplen = match number::<u32>(&text(&mut parser)?, "--snaplen")? {
                     0 => u32::MAX,
@@ -134,13 +139,19 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
         (None, None) => return Err("either --hook or --log-group is needed".into()),
         (Some(_), Some(_)) => return Err("either --hook or --log-group, not both".into()),
         (None, Some(_)) if family.is_some() || priority.is_some() || !expression.is_empty() => {
-            return Err("rules say what they log: --log-group has no family, priority or expression".into());
+            return Err(
+                "rules say what they log: --log-group has no family, priority or expression".into(),
+            );
         }
         _ => {}
     }
     let hook = hook.unwrap_or_else(|| "forward".into());
-    let call =
-        CaptureCall { device, snaplen, group, ..call_of(hook, family, priority, expression.join(" ")) };
+    let call = CaptureCall {
+        device,
+        snaplen,
+        group,
+        ..call_of(hook, family, priority, expression.join(" "))
+    };
     Ok(Some(Options { call, write, count }))
 }
 
@@ -160,7 +171,9 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     };
     let to_stdout = options.write.as_ref().is_none_or(|path| path.as_os_str() == "-");
     if to_stdout && io::stdout().is_terminal() {
-        errln!("penstock capture: a capture is not for a terminal: give it a file with -w, or a pipe");
+        errln!(
+            "penstock capture: a capture is not for a terminal: give it a file with -w, or a pipe"
+        );
         return ExitCode::from(2);
     }
     let mut client = match connect() {
@@ -178,7 +191,8 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn capture(client: &mut Client, options: &Options) -> io::Result<u8> {
     end_at_signal(client)?;
-    let named = |path: &PathBuf, e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+    let named =
+        |path: &PathBuf, e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
     let open = || -> io::Result<CaptureFile<Box<dyn Write>>> {
         let out: Box<dyn Write> = match &options.write {
             Some(path) if path.as_os_str() != "-" => {
@@ -222,7 +236,8 @@ fn capture(client: &mut Client, options: &Options) -> io::Result<u8> {
 /// At SIGINT or SIGTERM the connection is cut, so that the file gets its end.
 fn end_at_signal(client: &Client) -> io::Result<()> {
     let connection = client.connection()?;
-    // SAFETY: the set is initialised by sigemptyset(3) before it is used, and lives through the calls.
+    // SAFETY: the set is initialised by sigemptyset(3) before it is used, and lives through the
+    // calls.
     let set = unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -252,7 +267,12 @@ pub struct CaptureFile<W: Write> {
 impl<W: Write> CaptureFile<W> {
     /// Begins one.
     pub fn new(out: W) -> io::Result<Self> {
-        Ok(CaptureFile { writer: PcapngWriter::new(out)?, interfaces: HashMap::new(), frames: 0, lost: 0 })
+        Ok(CaptureFile {
+            writer: PcapngWriter::new(out)?,
+            interfaces: HashMap::new(),
+            frames: 0,
+            lost: 0,
+        })
     }
 
     /// Appends a frame.
@@ -270,8 +290,8 @@ impl<W: Write> CaptureFile<W> {
         self.writer.write_cut(*interface, frame.time, &frame.bytes, frame.len, frame.outgoing)
     }
 
-    /// Says of each interface how many frames it had, and of the first how many are lost: which they would have been of,
-    /// nobody knows. `now` is in nanoseconds since the epoch.
+    /// Says of each interface how many frames it had, and of the first how many are lost: which
+    /// they would have been of, nobody knows. `now` is in nanoseconds since the epoch.
     pub fn finish(mut self, now: u64) -> io::Result<()> {
         // Programs want an interface, even if nothing came by it.
         if self.interfaces.is_empty() {

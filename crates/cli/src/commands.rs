@@ -1,4 +1,5 @@
-//! The commands of the program: the table that finds them, and that usage, completion and manual pages are made of.
+//! The commands of the program: the table that finds them, and that usage, completion and manual
+//! pages are made of.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -34,8 +35,8 @@ pub const COMMANDS: [Command; 12] = [
         about: "nft(8) on the ruleset of the dataplane, of a file, or of the process",
         sections: &nft::options::SECTIONS,
         operands: Values::OneOf(&[
-            "add", "create", "insert", "replace", "delete", "list", "flush", "reset", "rename", "get",
-            "describe", "monitor",
+            "add", "create", "insert", "replace", "delete", "list", "flush", "reset", "rename",
+            "get", "describe", "monitor",
         ]),
         main: |args| nft::main(args),
     },
@@ -129,7 +130,11 @@ pub fn usage() -> String {
     }
     out.push_str("\nOptions:\n");
     for option in &OPTIONS {
-        out.push_str(&format!("  {:<13}  {}\n", option.names().collect::<Vec<_>>().join(", "), option.help));
+        out.push_str(&format!(
+            "  {:<13}  {}\n",
+            option.names().collect::<Vec<_>>().join(", "),
+            option.help
+        ));
     }
     out.push_str("\n`penstock COMMAND --help` tells the options of a command.\n");
     out
@@ -153,9 +158,21 @@ mod tests {
     #[test]
     fn every_option_is_in_the_manual_and_none_else() {
         let pages = [
-            ("penstock.8", include_str!("../../../man/penstock.8"), OPTIONS.iter().collect::<Vec<_>>()),
-            ("penstock-nft.8", include_str!("../../../man/penstock-nft.8"), COMMANDS[0].options().collect()),
-            ("penstock-run.1", include_str!("../../../man/penstock-run.1"), COMMANDS[1].options().collect()),
+            (
+                "penstock.8",
+                include_str!("../../../man/penstock.8"),
+                OPTIONS.iter().collect::<Vec<_>>(),
+            ),
+            (
+                "penstock-nft.8",
+                include_str!("../../../man/penstock-nft.8"),
+                COMMANDS[0].options().collect(),
+            ),
+            (
+                "penstock-run.1",
+                include_str!("../../../man/penstock-run.1"),
+                COMMANDS[1].options().collect(),
+            ),
             (
                 "penstock-trace.1",
                 include_str!("../../../man/penstock-trace.1"),
@@ -166,7 +183,11 @@ mod tests {
                 include_str!("../../../man/penstock-bench.1"),
                 COMMANDS[7].options().collect(),
             ),
-            ("penstock-up.8", include_str!("../../../man/penstock-up.8"), COMMANDS[3].options().collect()),
+            (
+                "penstock-up.8",
+                include_str!("../../../man/penstock-up.8"),
+                COMMANDS[3].options().collect(),
+            ),
             (
                 "penstock-show.8",
                 include_str!("../../../man/penstock-show.8"),
@@ -177,7 +198,11 @@ mod tests {
                 include_str!("../../../man/penstock-capture.8"),
                 COMMANDS[9].options().collect(),
             ),
-            ("penstock-top.8", include_str!("../../../man/penstock-top.8"), COMMANDS[10].options().collect()),
+            (
+                "penstock-top.8",
+                include_str!("../../../man/penstock-top.8"),
+                COMMANDS[10].options().collect(),
+            ),
         ];
         for (page, text, options) in pages {
             let mut expected: Vec<String> = options.into_iter().map(item).collect();

@@ -1,5 +1,5 @@
-//! `penstock completion`: scripts that complete commands and options in bash, zsh and fish, made of the tables of
-//! [`crate::commands`].
+//! `penstock completion`: scripts that complete commands and options in bash, zsh and fish, made of
+//! the tables of [`crate::commands`].
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -36,7 +36,9 @@ pub fn main(args: &mut dyn Iterator<Item = OsString>) -> ExitCode {
         ["fish"] => fish(),
         ["-h" | "--help"] => USAGE.into(),
         _ => {
-            err!("penstock completion: the name of one shell is needed: bash, zsh or fish\n\n{USAGE}");
+            err!(
+                "penstock completion: the name of one shell is needed: bash, zsh or fish\n\n{USAGE}"
+            );
             return ExitCode::from(2);
         }
     };
@@ -64,12 +66,15 @@ fn bash() -> String {
     for command in &COMMANDS {
         for option in command.options() {
             let Some(argument) = option.argument else { continue };
-            let patterns: Vec<String> = option.names().map(|n| format!("{}:{n}", command.name)).collect();
+            let patterns: Vec<String> =
+                option.names().map(|n| format!("{}:{n}", command.name)).collect();
             let action = match argument.values {
                 Values::Any => "return".into(),
                 Values::Files => "_penstock_files -f; return".into(),
                 Values::Directories => "_penstock_files -d; return".into(),
-                Values::OneOf(values) => format!("_penstock_words {}; return", quoted(&values.join(" "))),
+                Values::OneOf(values) => {
+                    format!("_penstock_words {}; return", quoted(&values.join(" ")))
+                }
             };
             let _ = writeln!(arguments, "        {}) {action} ;;", patterns.join("|"));
         }
@@ -128,14 +133,19 @@ fn zsh() -> String {
     let mut commands = String::new();
     let mut cases = String::new();
     for command in &COMMANDS {
-        let _ = writeln!(commands, "            {}", quoted(&format!("{}:{}", command.name, command.about)));
+        let _ = writeln!(
+            commands,
+            "            {}",
+            quoted(&format!("{}:{}", command.name, command.about))
+        );
         let _ = writeln!(cases, "        {})\n            _arguments -s \\", command.name);
         for option in command.options() {
             let help = one_line(option.help).replace('[', "\\[").replace(']', "\\]");
             let tail = match option.argument {
                 None => String::new(),
                 Some(argument) => {
-                    let name: String = argument.name.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+                    let name: String =
+                        argument.name.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
                     let action = match argument.values {
                         Values::Any => " ".into(),
                         Values::Files => "_files".into(),
@@ -247,13 +257,17 @@ mod tests {
 
     #[test]
     fn bash_completes_commands_options_and_their_arguments() {
-        let directory = std::env::temp_dir().join(format!("penstock-completion-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("penstock-completion-{}", std::process::id()));
         std::fs::create_dir_all(directory.join("some")).unwrap();
         std::fs::write(directory.join("some.nft"), "").unwrap();
         for (words, expected) in [
             ("penstock r", "run"),
             ("penstock --v", "--version"),
-            ("penstock nft --nume", "--numeric --numeric-priority --numeric-protocol --numeric-time"),
+            (
+                "penstock nft --nume",
+                "--numeric --numeric-priority --numeric-protocol --numeric-time",
+            ),
             ("penstock nft --state some.", "some.nft"),
             ("penstock nft --state = some.", "some.nft"),
             ("penstock nft -I so", "some"),
@@ -268,8 +282,11 @@ mod tests {
                 "{}\nCOMP_WORDS=({words})\nCOMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))\n_penstock\necho \"${{COMPREPLY[*]}}\"\n",
                 bash()
             );
-            let run =
-                std::process::Command::new("bash").arg("-c").arg(script).current_dir(&directory).output();
+            let run = std::process::Command::new("bash")
+                .arg("-c")
+                .arg(script)
+                .current_dir(&directory)
+                .output();
             let Ok(run) = run else {
                 eprintln!("bash is not installed");
                 break;
@@ -318,9 +335,11 @@ mod tests {
         ("penstock completion z", "zsh"),
     ];
 
-    /// Runs a shell in a directory with a file `some.nft` and the script as `script`; `None` where the shell is not installed.
+    /// Runs a shell in a directory with a file `some.nft` and the script as `script`; `None` where
+    /// the shell is not installed.
     fn shell(name: &str, script: &str, arguments: &[&str]) -> Option<String> {
-        let directory = std::env::temp_dir().join(format!("penstock-{name}-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("penstock-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join("some.nft"), "").unwrap();
         std::fs::write(directory.join("script"), script).unwrap();
@@ -351,7 +370,8 @@ mod tests {
         }
     }
 
-    /// An interactive zsh on a pseudo terminal, where a tab is typed behind `$1`, until the line ends in `$2`.
+    /// An interactive zsh on a pseudo terminal, where a tab is typed behind `$1`, until the line
+    /// ends in `$2`.
     const ZSH: &str = r#"
 zmodload zsh/zpty || exit 0
 zpty z env TERM=dumb zsh -f -i
@@ -370,8 +390,10 @@ zpty -d z
             return;
         }
         for (typed, word) in TYPED {
-            let line = format!("{} {word}", typed.rsplit_once(' ').map_or("", |(before, _)| before));
-            let told = shell("zsh", &zsh(), &["-f", "-c", ZSH, "zsh", typed, &line]).unwrap_or_default();
+            let line =
+                format!("{} {word}", typed.rsplit_once(' ').map_or("", |(before, _)| before));
+            let told =
+                shell("zsh", &zsh(), &["-f", "-c", ZSH, "zsh", typed, &line]).unwrap_or_default();
             assert!(told.contains(&line), "{typed}: {told:?}");
         }
     }

@@ -18,13 +18,15 @@ pub struct SystemFiles {
     pub allow_exec: bool,
 }
 
-/// Runs a command by the caller's shell (`$SHELL`, or sh(1)). It reads nothing: standard input may be a ruleset. What
-/// it says on standard error is passed on if it succeeds.
+/// Runs a command by the caller's shell (`$SHELL`, or sh(1)). It reads nothing: standard input may
+/// be a ruleset. What it says on standard error is passed on if it succeeds.
 fn shell(command: &str) -> Result<String, String> {
-    let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
-    let output = Command::new(&shell).arg("-c").arg(command).stdin(Stdio::null()).output().map_err(|e| {
-        format!("command \"{command}\" could not be run by {}: {}", shell.display(), words(&e))
-    })?;
+    let shell =
+        std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
+    let output =
+        Command::new(&shell).arg("-c").arg(command).stdin(Stdio::null()).output().map_err(|e| {
+            format!("command \"{command}\" could not be run by {}: {}", shell.display(), words(&e))
+        })?;
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.success() {
         err!("{said}");
@@ -61,8 +63,8 @@ fn read_bounded(file: impl Read) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// Reads a file if `is_right` says so of what it is. Nothing else is opened, which could have effects or
-/// be waited for.
+/// Reads a file if `is_right` says so of what it is. Nothing else is opened, which could have
+/// effects or be waited for.
 fn read_if(path: &str, is_right: impl Fn(&Metadata) -> bool) -> Result<String, String> {
     let read = || -> std::io::Result<Option<Vec<u8>>> {
         let found = std::fs::metadata(path)?;
@@ -81,8 +83,8 @@ fn read_if(path: &str, is_right: impl Fn(&Metadata) -> bool) -> Result<String, S
     read().map_err(|e| words(&e))?.map(text_of).ok_or_else(|| NOT_REGULAR.to_owned())
 }
 
-/// Whether a text may be read from what is at a path: a file, standard input, whatever it is, and the pipes that a shell
-/// or mkfifo(1) makes. `/dev/null` is an empty text.
+/// Whether a text may be read from what is at a path: a file, standard input, whatever it is, and
+/// the pipes that a shell or mkfifo(1) makes. `/dev/null` is an empty text.
 fn may_be_text(path: &str, metadata: &Metadata) -> bool {
     let kind = metadata.file_type();
     let standard_input = ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"].contains(&path);
@@ -94,7 +96,8 @@ pub fn text_of(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
-/// Files of a call that the dataplane evaluates. It asks for the file of the call as for those that this one includes.
+/// Files of a call that the dataplane evaluates. It asks for the file of the call as for those that
+/// this one includes.
 pub struct CalledFiles<'c> {
     /// The files of this machine.
     pub files: SystemFiles,
@@ -135,8 +138,8 @@ impl Files for SystemFiles {
     fn glob(&self, pattern: &str) -> Vec<String> {
         let Ok(pattern) = CString::new(pattern) else { return Vec::new() };
         let mut found = Vec::new();
-        // SAFETY: a zeroed glob_t is what glob(3) expects without GLOB_DOOFFS; the pattern is a C string; the paths are
-        // C strings and live until globfree.
+        // SAFETY: a zeroed glob_t is what glob(3) expects without GLOB_DOOFFS; the pattern is a C
+        // string; the paths are C strings and live until globfree.
         unsafe {
             let mut list: libc::glob_t = std::mem::zeroed();
             if libc::glob(pattern.as_ptr(), libc::GLOB_MARK, None, &mut list) == 0 {
@@ -182,8 +185,8 @@ mod tests {
         std::fs::create_dir_all(directory.join("directory")).expect("the directory is writable");
         let at = |name: &str| directory.join(name).display().to_string();
         std::fs::write(at("file"), "text").expect("the directory is writable");
-        let _socket =
-            std::os::unix::net::UnixListener::bind(at("socket")).expect("the directory is writable");
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket"))
+            .expect("the directory is writable");
         let pipe = CString::new(at("pipe")).expect("a path");
         // SAFETY: a C string, which lives through the call.
         assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
@@ -205,12 +208,14 @@ mod tests {
             if let Some(read) = read {
                 assert_eq!(files.read(&path), owned(read), "{name}");
             }
-            // Of what the dataplane asks for only the file of the call is more than an included one.
+            // Of what the dataplane asks for only the file of the call is more than an included
+            // one.
             let called = CalledFiles { files, own: Some("/dev/null") };
             let expected = if path == "/dev/null" { Ok("") } else { included };
             assert_eq!(called.read(&path), owned(expected), "{name}");
         }
-        let writer = std::thread::spawn(move || std::fs::write(pipe.to_str().unwrap_or(""), "from a pipe"));
+        let writer =
+            std::thread::spawn(move || std::fs::write(pipe.to_str().unwrap_or(""), "from a pipe"));
         assert_eq!(files.read(&at("pipe")), Ok("from a pipe".into()));
         assert!(writer.join().is_ok_and(|written| written.is_ok()));
         assert_eq!(files.glob(&at("[df]*")), [at("directory") + "/", at("file")]);

@@ -34,11 +34,16 @@ static ALLOCATOR: memory::LargePages = memory::LargePages;
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
     let name = args.next();
-    if name.as_ref().is_some_and(|n| std::path::Path::new(n).file_name().is_some_and(|n| n == "nft")) {
+    if name
+        .as_ref()
+        .is_some_and(|n| std::path::Path::new(n).file_name().is_some_and(|n| n == "nft"))
+    {
         return nft::main(args);
     }
     let word = args.next();
-    if let Some(command) = commands::COMMANDS.iter().find(|c| word.as_ref().is_some_and(|w| w == c.name)) {
+    if let Some(command) =
+        commands::COMMANDS.iter().find(|c| word.as_ref().is_some_and(|w| w == c.name))
+    {
         return (command.main)(&mut args);
     }
     match word.as_ref().and_then(|a| a.to_str()) {

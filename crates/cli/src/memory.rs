@@ -1,9 +1,10 @@
-//! Large pieces of memory in large pages: tables that packets are looked up in are many megabytes, and with small pages most
-//! of a look-up is the search for the page.
+//! Large pieces of memory in large pages: tables that packets are looked up in are many megabytes,
+//! and with small pages most of a look-up is the search for the page.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// The system's allocator, which is told to use large pages where they pay (`madvise(2)`, `MADV_HUGEPAGE`).
+/// The system's allocator, which is told to use large pages where they pay (`madvise(2)`,
+/// `MADV_HUGEPAGE`).
 pub struct LargePages;
 
 /// From so many bytes on: a large page on x86-64.
@@ -21,15 +22,18 @@ fn advise(start: *mut u8, len: usize) {
 fn advise_large(start: *mut u8, len: usize) {
     const PAGE: usize = 4096;
     let skipped = start.addr().next_multiple_of(PAGE) - start.addr();
-    // SAFETY: the pages lie inside of an allocation of `len` bytes, which is more than what is skipped, and the advice
-    // changes nothing that is in them.
-    unsafe { libc::madvise(start.add(skipped).cast(), (len - skipped) / PAGE * PAGE, libc::MADV_HUGEPAGE) };
+    // SAFETY: the pages lie inside of an allocation of `len` bytes, which is more than what is
+    // skipped, and the advice changes nothing that is in them.
+    unsafe {
+        libc::madvise(start.add(skipped).cast(), (len - skipped) / PAGE * PAGE, libc::MADV_HUGEPAGE)
+    };
 }
 
 // SAFETY: everything is done by the system's allocator; what it gives is handed on as it is.
 unsafe impl GlobalAlloc for LargePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps what this trait asks for, which is what the system's allocator asks for.
+        // SAFETY: the caller keeps what this trait asks for, which is what the system's allocator
+        // asks for.
         let start = unsafe { System.alloc(layout) };
         advise(start, layout.size());
         start
@@ -64,7 +68,8 @@ mod tests {
         for line in smaps.lines() {
             let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
             if let Some((from, to)) = range
-                && let (Ok(from), Ok(to)) = (usize::from_str_radix(from, 16), usize::from_str_radix(to, 16))
+                && let (Ok(from), Ok(to)) =
+                    (usize::from_str_radix(from, 16), usize::from_str_radix(to, 16))
             {
                 inside = (from..to).contains(&address);
             } else if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| inside) {

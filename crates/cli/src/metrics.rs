@@ -1,4 +1,5 @@
-//! What the dataplane counts, as OpenMetrics text (<https://github.com/prometheus/OpenMetrics>, version 1.0.0).
+//! What the dataplane counts, as OpenMetrics text (<https://github.com/prometheus/OpenMetrics>,
+//! version 1.0.0).
 
 use std::fmt::{Display, Write};
 use std::io;
@@ -87,7 +88,11 @@ pub fn write(view: &View<'_>, to: &mut dyn io::Write) -> io::Result<()> {
 }
 
 fn ruleset(view: &View<'_>, metrics: &mut Metrics<'_>) {
-    metrics.gauge("generation", "Number of the generation of the ruleset in force.", view.generation.id);
+    metrics.gauge(
+        "generation",
+        "Number of the generation of the ruleset in force.",
+        view.generation.id,
+    );
     let (evaluation, commit) = (view.took.evaluation.as_secs_f64(), view.took.commit.as_secs_f64());
     let unconfirmed = view.unconfirmed.map_or(0.0, |(_, left)| left.as_secs_f64());
     metrics.gauge(
@@ -95,8 +100,16 @@ fn ruleset(view: &View<'_>, metrics: &mut Metrics<'_>) {
         "How long a change still waits for its confirmation; 0 where none does.",
         unconfirmed,
     );
-    metrics.gauge("last_evaluation_seconds", "How long the last change took to evaluate.", evaluation);
-    metrics.gauge("last_commit_seconds", "How long it took from there until packets met it.", commit);
+    metrics.gauge(
+        "last_evaluation_seconds",
+        "How long the last change took to evaluate.",
+        evaluation,
+    );
+    metrics.gauge(
+        "last_commit_seconds",
+        "How long it took from there until packets met it.",
+        commit,
+    );
     let named = || {
         view.generation.tables.iter().flat_map(|table| {
             table.objects.iter().filter_map(move |object| match object.snapshot(view.now) {
@@ -111,20 +124,26 @@ fn ruleset(view: &View<'_>, metrics: &mut Metrics<'_>) {
             table.chains.iter().flat_map(move |chain| {
                 chain.rules.iter().filter_map(move |rule| {
                     let comment = userdata::comment(&rule.userdata)?;
-                    let counter = rule.snapshot(view.now).into_iter().find_map(|expr| match expr {
-                        Expr::Counter(counter) => Some(counter),
-                        _ => None,
-                    })?;
+                    let counter =
+                        rule.snapshot(view.now).into_iter().find_map(|expr| match expr {
+                            Expr::Counter(counter) => Some(counter),
+                            _ => None,
+                        })?;
                     Some((table, chain, rule.handle.to_string(), comment, counter))
                 })
             })
         })
     };
-    for (what, help) in [("packets", "Packets that a named counter counted."), ("bytes", "Bytes of them.")] {
+    for (what, help) in
+        [("packets", "Packets that a named counter counted."), ("bytes", "Bytes of them.")]
+    {
         metrics.family(&format!("counter_{what}"), "counter", help);
         for (table, object, counter) in named() {
-            let labels =
-                [("family", table.family.name()), ("table", &*table.name), ("counter", &*object.name)];
+            let labels = [
+                ("family", table.family.name()),
+                ("table", &*table.name),
+                ("counter", &*object.name),
+            ];
             let value = if what == "packets" { counter.packets } else { counter.bytes };
             metrics.told(&format!("counter_{what}_total"), &labels, value);
         }
@@ -159,7 +178,11 @@ fn ports(view: &View<'_>, metrics: &mut Metrics<'_>) {
     };
     type Read = fn(Traffic) -> u64;
     let kinds: [(&str, &str, Read); 2] = [
-        ("port_frames", "Frames of a port, by side and direction; super-packets count as one.", |t| t.frames),
+        (
+            "port_frames",
+            "Frames of a port, by side and direction; super-packets count as one.",
+            |t| t.frames,
+        ),
         ("port_bytes", "Bytes of them, with link headers.", |t| t.bytes),
     ];
     for (name, help, read) in kinds {
@@ -171,11 +194,17 @@ fn ports(view: &View<'_>, metrics: &mut Metrics<'_>) {
             }
         }
     }
-    metrics.family("port_lost", "counter", "Frames of a port that nobody took, by side and direction.");
+    metrics.family(
+        "port_lost",
+        "counter",
+        "Frames of a port that nobody took, by side and direction.",
+    );
     for port in &view.status.ports {
-        for (side, direction, lost) in
-            [("wire", "in", port.lost), ("wire", "out", port.refused), ("host", "out", port.host_refused)]
-        {
+        for (side, direction, lost) in [
+            ("wire", "in", port.lost),
+            ("wire", "out", port.refused),
+            ("host", "out", port.host_refused),
+        ] {
             let labels = [("port", &*port.name), ("side", side), ("direction", direction)];
             metrics.told("port_lost_total", &labels, lost);
         }
@@ -202,7 +231,8 @@ fn path(view: &View<'_>, metrics: &mut Metrics<'_>) {
     metrics.counters("drops", "Packets that were dropped, by reason.", "reason", drops);
     metrics.gauge("queued", "Packets that wait for programs.", status.queued);
     metrics.gauge("waiting", "Packets that wait for anything.", status.account().waiting);
-    let workers = || status.workers.iter().enumerate().map(|(number, worker)| (number.to_string(), worker));
+    let workers =
+        || status.workers.iter().enumerate().map(|(number, worker)| (number.to_string(), worker));
     metrics.family("worker_frames", "counter", "Frames of a worker, by what it did with them.");
     for (number, worker) in workers() {
         for (way, frames) in [
@@ -233,13 +263,28 @@ fn tables(view: &View<'_>, metrics: &mut Metrics<'_>) {
         ("table_full", t.table_full),
         ("early_drop", t.early_drop),
     ];
-    metrics.counters("conntrack", "What happened to connections and their packets.", "event", events);
+    metrics.counters(
+        "conntrack",
+        "What happened to connections and their packets.",
+        "event",
+        events,
+    );
     metrics.gauge("flows", "Flows in flowtables.", status.flows);
     let f = &status.flow_counts;
-    let events = [("added", f.added), ("expired", f.expired), ("torn_down", f.torn_down), ("ended", f.ended)];
+    let events = [
+        ("added", f.added),
+        ("expired", f.expired),
+        ("torn_down", f.torn_down),
+        ("ended", f.ended),
+    ];
     metrics.counters("flow", "What happened to flows in flowtables.", "event", events);
     let packets = [("forwarded", f.packets), ("fell_back", f.fell_back)];
-    metrics.counters("flow_packets", "Packets of flows in flowtables, by where they went.", "way", packets);
+    metrics.counters(
+        "flow_packets",
+        "Packets of flows in flowtables, by where they went.",
+        "way",
+        packets,
+    );
 }
 
 #[cfg(test)]
@@ -343,7 +388,10 @@ mod tests {
             if let Some(rest) = line.strip_prefix("# TYPE ") {
                 family = rest.split_once(' ').expect("a type");
                 assert!(families.insert(family.0), "{line}: not all in one place");
-                assert!(["counter", "gauge", "info"].contains(&family.1) && is_name(family.0), "{line}");
+                assert!(
+                    ["counter", "gauge", "info"].contains(&family.1) && is_name(family.0),
+                    "{line}"
+                );
                 continue;
             }
             if let Some(rest) = line.strip_prefix("# HELP ") {
@@ -383,6 +431,9 @@ mod tests {
         assert_eq!(find("penstock_rule_bytes_total", "comment", "a \\ b"), 8.0);
         assert_eq!(find("penstock_port_frames_total", "port", "eth\"0"), 0.0);
         assert_eq!(samples[&("penstock_start_time_seconds".to_owned(), vec![])], 1_700_000_000.5);
-        assert_eq!(samples.keys().filter(|(name, _)| name == "penstock_rule_packets_total").count(), 1);
+        assert_eq!(
+            samples.keys().filter(|(name, _)| name == "penstock_rule_packets_total").count(),
+            1
+        );
     }
 }

@@ -10,8 +10,9 @@ use crate::options::{Opt, Values, flag, given, usage_lines};
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
 
 /// What can be watched.
-pub const WATCHED: Values =
-    Values::OneOf(&["trace", "new", "destroy", "ruleset", "tables", "chains", "sets", "rules", "elements"]);
+pub const WATCHED: Values = Values::OneOf(&[
+    "trace", "new", "destroy", "ruleset", "tables", "chains", "sets", "rules", "elements",
+]);
 
 const OPTIONS: &[Opt] = &[
     flag('a', "handle", "print handles"),
@@ -72,6 +73,9 @@ mod tests {
             assert_eq!(args, Ok(Some(expected.split(' ').map(str::to_owned).collect())), "{line}");
         }
         assert_eq!(parse(["trace", "-h"].map(OsString::from).into_iter()), Ok(None));
-        assert_eq!(parse(["-f"].map(OsString::from).into_iter()), Err("invalid option '-f'".into()));
+        assert_eq!(
+            parse(["-f"].map(OsString::from).into_iter()),
+            Err("invalid option '-f'".into())
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Names that this machine knows: `/etc/services`, `/etc/protocols`, users and groups, iproute2's tables, interfaces of
-//! the network namespace, hosts, the time zone.
+//! Names that this machine knows: `/etc/services`, `/etc/protocols`, users and groups, iproute2's
+//! tables, interfaces of the network namespace, hosts, the time zone.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -37,9 +37,12 @@ struct Service {
     protocol: String,
 }
 
-/// Lines of a file of the `/etc` kind, in words, without comments. A file that is not there is empty.
+/// Lines of a file of the `/etc` kind, in words, without comments. A file that is not there is
+/// empty.
 fn words_of(path: impl AsRef<Path>) -> Vec<Vec<String>> {
-    let text = fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let text = fs::read(path)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default();
     text.lines()
         .map(|line| line.split('#').next().unwrap_or_default())
         .map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
@@ -75,7 +78,9 @@ fn read_protocols() -> Vec<(String, u8)> {
 
 /// Names and ids of `/etc/passwd` or `/etc/group`.
 fn read_ids(path: &str) -> Vec<(String, u32)> {
-    let text = fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let text = fs::read(path)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default();
     text.lines()
         .filter_map(|line| {
             let mut fields = line.split(':');
@@ -164,7 +169,8 @@ impl SystemNames {
         SystemNames { coming: coming.to_vec(), ..SystemNames::default() }
     }
 
-    /// With all that is read from files but control groups read already, for threads that may open none.
+    /// With all that is read from files but control groups read already, for threads that may open
+    /// none.
     pub fn loaded() -> Self {
         let names = SystemNames::default();
         let _ = (names.services(), names.protocols(), names.users(), names.groups());
@@ -178,7 +184,8 @@ impl SystemNames {
 impl Names for SystemNames {
     fn interface_index(&self, name: &str) -> Option<u32> {
         // No interface has so high an index.
-        let coming = || Some(u32::MAX - self.coming.iter().position(|coming| coming == name)? as u32);
+        let coming =
+            || Some(u32::MAX - self.coming.iter().position(|coming| coming == name)? as u32);
         let name = CString::new(name).ok()?;
         // SAFETY: `name` is a string with its terminating zero and lives through the call.
         match unsafe { libc::if_nametoindex(name.as_ptr()) } {
@@ -237,7 +244,10 @@ impl Names for SystemNames {
     }
 
     fn host_addresses(&self, name: &str) -> Vec<IpAddr> {
-        (name, 0u16).to_socket_addrs().map(|found| found.map(|a| a.ip()).collect()).unwrap_or_default()
+        (name, 0u16)
+            .to_socket_addrs()
+            .map(|found| found.map(|a| a.ip()).collect())
+            .unwrap_or_default()
     }
 
     fn table_value(&self, table: &str, name: &str) -> Option<u32> {
@@ -254,7 +264,8 @@ impl Names for SystemNames {
             now.map(|d| d.as_secs() as i64).unwrap_or(0)
         });
         let mut local = std::mem::MaybeUninit::<libc::tm>::uninit();
-        // SAFETY: both pointers are valid for the call; it writes a whole `tm` unless it returns null.
+        // SAFETY: both pointers are valid for the call; it writes a whole `tm` unless it returns
+        // null.
         let found = unsafe { libc::localtime_r(&at, local.as_mut_ptr()) };
         if found.is_null() {
             return 0;

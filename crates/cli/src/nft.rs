@@ -1,5 +1,5 @@
-//! `penstock nft`: nft(8), option for option, on the ruleset of the dataplane of the network namespace, of the process
-//! (`--offline`), or of a file (`--state FILE`).
+//! `penstock nft`: nft(8), option for option, on the ruleset of the dataplane of the network
+//! namespace, of the process (`--offline`), or of a file (`--state FILE`).
 
 pub mod options;
 
@@ -131,7 +131,8 @@ fn run(call: Call) -> ExitCode {
                     session.run(Origin::File { name, from: None }, text, ruleset, now())
                 }
                 Err(reason) => {
-                    let stderr = format!("internal:0:0-0: Error: {}\n\n\n", cannot_read(&name, &reason));
+                    let stderr =
+                        format!("internal:0:0-0: Error: {}\n\n\n", cannot_read(&name, &reason));
                     Outcome { stderr, ..Outcome::default() }
                 }
             };
@@ -190,7 +191,9 @@ fn interact(
             Ok(_) => {}
         }
         // A line that ends in a backslash goes on.
-        while line.ends_with("\\\n") && std::io::stdin().lock().read_line(&mut line).is_ok_and(|n| n > 0) {}
+        while line.ends_with("\\\n")
+            && std::io::stdin().lock().read_line(&mut line).is_ok_and(|n| n > 0)
+        {}
         let text = line.trim_end_matches('\n');
         if text.trim() == "quit" {
             return true;
@@ -199,8 +202,8 @@ fn interact(
     }
 }
 
-/// Opens a state file and keeps other callers from it until it is closed. The file is made if it is not there; where it
-/// is only read there may be none.
+/// Opens a state file and keeps other callers from it until it is closed. The file is made if it is
+/// not there; where it is only read there may be none.
 fn lock(path: &Path, only_read: bool) -> std::io::Result<Option<File>> {
     loop {
         // A pipe is not to be waited for.

@@ -1,4 +1,5 @@
-//! The options of every command: the tables that parsers, usage texts, completion and manual pages agree on.
+//! The options of every command: the tables that parsers, usage texts, completion and manual pages
+//! agree on.
 
 use std::process::ExitCode;
 
@@ -62,8 +63,8 @@ impl Opt {
     }
 }
 
-/// What a command has to do. Where that is only to say how it is used, because it was asked (`None`) or because of an error,
-/// that is done, and the command ends with the status.
+/// What a command has to do. Where that is only to say how it is used, because it was asked
+/// (`None`) or because of an error, that is done, and the command ends with the status.
 pub fn given<T>(
     command: &str,
     parsed: Result<Option<T>, String>,

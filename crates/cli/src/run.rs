@@ -91,8 +91,10 @@ fn run(options: &Options) -> Result<bool, String> {
         let name = file.display().to_string();
         move |e: std::io::Error| format!("Error: {name}: {e}")
     };
-    let log = options.log.as_deref().map(|f| LogFile::create(f, start).map_err(failed(f))).transpose()?;
-    let nflog = options.nflog.as_deref().map(|f| Nflog::create(f).map_err(failed(f))).transpose()?;
+    let log =
+        options.log.as_deref().map(|f| LogFile::create(f, start).map_err(failed(f))).transpose()?;
+    let nflog =
+        options.nflog.as_deref().map(|f| Nflog::create(f).map_err(failed(f))).transpose()?;
     output.log_to(log, nflog);
     let names = NetNames::new(&net);
     let ruleset = setup.ruleset(&names, start, options.json)?;
@@ -159,7 +161,8 @@ fn capture(
         output.capture(file)?;
     }
     if !tables.is_empty() {
-        let linked = Linked::new(&probe::beside(generation, &tables)).map_err(|e| format!("Error: {e}"))?;
+        let linked =
+            Linked::new(&probe::beside(generation, &tables)).map_err(|e| format!("Error: {e}"))?;
         linked.image.build_lookups();
         path.set_rules(Arc::new(linked));
     }
@@ -198,7 +201,8 @@ fn lines_to(file: &Path) -> std::io::Result<Box<dyn Write>> {
     })
 }
 
-/// Sends the frames of all captures through the path. Tells whether no capture was broken, and the time at the end.
+/// Sends the frames of all captures through the path. Tells whether no capture was broken, and the
+/// time at the end.
 fn pump(
     merge: &mut Merge,
     start: u64,
@@ -250,7 +254,9 @@ fn print(text: &str) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
     // A reader that has seen enough is no error.
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("Error: standard output: {e}")),
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("Error: standard output: {e}"))
+        }
         _ => Ok(()),
     }
 }

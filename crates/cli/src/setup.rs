@@ -1,4 +1,5 @@
-//! The host that packets meet: what the command line says about it, for all commands that send packets through a ruleset.
+//! The host that packets meet: what the command line says about it, for all commands that send
+//! packets through a ruleset.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -28,7 +29,8 @@ pub const OPTIONS: &[Opt] = &[
         .takes("NET", Values::Files),
     long("rules", "the ruleset, as for `nft -f`").takes("RULES", Values::Files),
     long("allow-exec", "let the ruleset run commands: define NAME = exec(\"COMMAND\")"),
-    long("tc", "filters and queues of devices, as lines for `tc -batch`").takes("FILE", Values::Files),
+    long("tc", "filters and queues of devices, as lines for `tc -batch`")
+        .takes("FILE", Values::Files),
     long("conntrack-load", "begin with the connections in FILE, as --conntrack-dump wrote them")
         .takes("FILE", Values::Files),
     long("sockets", "the host's sockets, for `socket` and `tproxy`: see penstock-run(1)")
@@ -53,7 +55,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Takes the option of [`OPTIONS`] with this long name, and its value; `false` if it is none of them.
+    /// Takes the option of [`OPTIONS`] with this long name, and its value; `false` if it is none of
+    /// them.
     pub fn take(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<bool, String> {
         let slot = match name {
             "net" => &mut self.net,
@@ -116,7 +119,12 @@ impl Setup {
     }
 
     /// The host with its rules, as it is at a time.
-    pub fn dataplane(&self, net: &Arc<Network>, ruleset: &Ruleset, now: u64) -> Result<Dataplane, String> {
+    pub fn dataplane(
+        &self,
+        net: &Arc<Network>,
+        ruleset: &Ruleset,
+        now: u64,
+    ) -> Result<Dataplane, String> {
         let mut settings = Settings::default();
         for (name, value) in &self.sysctls {
             settings.set_sysctl(name, *value).map_err(|e| match e {
@@ -132,7 +140,8 @@ impl Setup {
         path.set_rules(Arc::new(linked));
         if let Some(file) = &self.tc {
             let index = |device: &str| net.link_by_name(device).map(|l| l.index);
-            let config = penstock_tc::Config::from_batch(&file.display().to_string(), &read(file)?, index);
+            let config =
+                penstock_tc::Config::from_batch(&file.display().to_string(), &read(file)?, index);
             path.set_tc(Arc::new(config.map_err(|e| format!("Error: {e}"))?));
         }
         if let Some(file) = &self.conntrack_load {
@@ -224,7 +233,8 @@ impl Read {
         let bytes = value.as_bytes();
         let wrong = || format!("--read takes DEV=FILE, not `{}`", value.display());
         let at = bytes.iter().position(|&b| b == b'=').ok_or_else(wrong)?;
-        let (source, file) = (std::str::from_utf8(&bytes[..at]).map_err(|_| wrong())?, &bytes[at + 1..]);
+        let (source, file) =
+            (std::str::from_utf8(&bytes[..at]).map_err(|_| wrong())?, &bytes[at + 1..]);
         if file.is_empty() {
             return Err(wrong());
         }
@@ -266,7 +276,8 @@ impl Way {
         })
     }
 
-    /// A frame of a capture as one that arrives on a device, if this is such a way and it has a link header.
+    /// A frame of a capture as one that arrives on a device, if this is such a way and it has a
+    /// link header.
     pub fn arriving<'f>(self, frame: &penstock_io::Frame<'f>) -> Option<Frame<'f>> {
         match self {
             Way::Device(device) if frame.link == LinkType::Ethernet => {

@@ -84,14 +84,18 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Wanted>, String>
             Long("time") => {
                 let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
                 let seconds = text.parse().ok().filter(|s: &f64| (0.1..=600.0).contains(s));
-                let seconds =
-                    seconds.ok_or_else(|| format!("--time takes seconds up to 600, not `{text}`"))?;
+                let seconds = seconds
+                    .ok_or_else(|| format!("--time takes seconds up to 600, not `{text}`"))?;
                 time = Some((seconds * 1e3) as u32);
             }
             Short('h') | Long("help") => return Ok(None),
-            Word(word) if word == "conntrack" && listing.is_none() => listing = Some(Message::Connections),
+            Word(word) if word == "conntrack" && listing.is_none() => {
+                listing = Some(Message::Connections)
+            }
             Word(word) if word == "flows" && listing.is_none() => listing = Some(Message::Flows),
-            Word(word) if word == "stages" && listing.is_none() => listing = Some(Message::Stages(COUNTED)),
+            Word(word) if word == "stages" && listing.is_none() => {
+                listing = Some(Message::Stages(COUNTED))
+            }
             other => return Err(other.unexpected().to_string()),
         }
     }
@@ -143,15 +147,16 @@ fn to_json(message: &Message, json: fn(&str) -> serde_json::Value) -> ExitCode {
     }
 }
 
-/// Puts the answer in the place of a file. Programs that read the file find the old one or the new one; the umask decides
-/// which users may, since a collector of metrics is another user.
+/// Puts the answer in the place of a file. Programs that read the file find the old one or the new
+/// one; the umask decides which users may, since a collector of metrics is another user.
 fn to_file(message: &Message, file: &Path) -> ExitCode {
     let mut client = match connect() {
         Ok(client) => client,
         Err(status) => return status,
     };
-    let written =
-        client.text(message).and_then(|text| penstock_files::replace(file, text.as_bytes(), Access::Umask));
+    let written = client
+        .text(message)
+        .and_then(|text| penstock_files::replace(file, text.as_bytes(), Access::Umask));
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
@@ -186,7 +191,8 @@ fn words(view: &View<'_>) -> String {
     // Writing to a String does not fail.
     let _ = write!(out, "generation {}", view.generation.id);
     if view.took != Took::default() {
-        let (evaluation, commit) = (milliseconds(view.took.evaluation), milliseconds(view.took.commit));
+        let (evaluation, commit) =
+            (milliseconds(view.took.evaluation), milliseconds(view.took.commit));
         let _ = write!(out, " (evaluated in {evaluation}, in force {commit} later)");
     }
     let _ = writeln!(out, ", {} connections, {} flows", status.connections, status.flows);
@@ -197,9 +203,17 @@ fn words(view: &View<'_>) -> String {
             "generation {id} is taken back in {seconds} s unless it is confirmed: penstock confirm"
         );
     }
-    let _ = writeln!(out, "\n{:<16}{:>14} {:>16}{:>14} {:>16}", "port", "received", "bytes", "sent", "bytes");
+    let _ = writeln!(
+        out,
+        "\n{:<16}{:>14} {:>16}{:>14} {:>16}",
+        "port", "received", "bytes", "sent", "bytes"
+    );
     let line = |out: &mut String, name: &str, a: Traffic, b: Traffic| {
-        let _ = writeln!(out, "{name:<16}{:>14} {:>16}{:>14} {:>16}", a.frames, a.bytes, b.frames, b.bytes);
+        let _ = writeln!(
+            out,
+            "{name:<16}{:>14} {:>16}{:>14} {:>16}",
+            a.frames, a.bytes, b.frames, b.bytes
+        );
     };
     for port in &status.ports {
         line(&mut out, &port.name, port.traffic.received, port.traffic.sent);
@@ -209,8 +223,10 @@ fn words(view: &View<'_>) -> String {
         if let Some(place) = offloaded.and_then(|o| o.flows.as_ref()) {
             let _ = writeln!(out, "  forwards flows itself, at {place}");
             if place == "xdp" && offloaded.is_some_and(|o| !o.sends) {
-                let _ =
-                    writeln!(out, "  no flow can leave by it from XDP: its other end does not poll (xdp.md)");
+                let _ = writeln!(
+                    out,
+                    "  no flow can leave by it from XDP: its other end does not poll (xdp.md)"
+                );
             }
         }
         for chain in offloaded.into_iter().flat_map(|o| &o.chains) {
@@ -310,8 +326,10 @@ fn json(view: &View<'_>, to: &mut dyn io::Write) -> serde_json::Result<()> {
         })
         .collect();
     let (counters, account) = (&status.counters, status.account());
-    let drops: serde_json::Map<_, _> =
-        counters.all_drops().map(|(reason, count)| (reason.text().to_owned(), count.into())).collect();
+    let drops: serde_json::Map<_, _> = counters
+        .all_drops()
+        .map(|(reason, count)| (reason.text().to_owned(), count.into()))
+        .collect();
     let Value::Object(rest) = json!({
         "time": view.now as f64 / 1e9,
         "started": view.started as f64 / 1e9,

@@ -11,7 +11,8 @@ use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::errln;
 
 use penstock_daemon::{
-    Config, Driver, KeepState, OnDeath, PortConfig, Printer, QueueConfig, TracePrinter, Violation, run,
+    Config, Driver, KeepState, OnDeath, PortConfig, Printer, QueueConfig, TracePrinter, Violation,
+    run,
 };
 use penstock_packet::Packet;
 use penstock_path::{Engine, LogRecord, Settings};
@@ -147,10 +148,12 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
             Long("rules") => options.rules = Some(parser.value().map_err(sentence)?.into()),
             Long("driver") => {
                 let word = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
-                let (device, word) =
-                    word.split_once('=').map_or((None, &*word), |(device, word)| (Some(device), word));
+                let (device, word) = word
+                    .split_once('=')
+                    .map_or((None, &*word), |(device, word)| (Some(device), word));
                 let found = Driver::NAMES.iter().find(|(name, _)| *name == word);
-                let found = found.map(|(_, d)| *d).ok_or_else(|| format!("there is no driver `{word}`"))?;
+                let found =
+                    found.map(|(_, d)| *d).ok_or_else(|| format!("there is no driver `{word}`"))?;
                 match device {
                     Some(device) => of_one.push((device.to_owned(), found)),
                     None => driver = found,
@@ -159,13 +162,12 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
             Long("workers") => {
                 let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
                 let number = || text.parse().ok().filter(|number| (1..=WORKERS).contains(number));
-                options.workers =
-                    match &*text {
-                        "auto" => None,
-                        _ => Some(number().ok_or_else(|| {
-                            format!("--workers takes `auto`, or a number from 1 to {WORKERS}")
-                        })?),
-                    };
+                options.workers = match &*text {
+                    "auto" => None,
+                    _ => Some(number().ok_or_else(|| {
+                        format!("--workers takes `auto`, or a number from 1 to {WORKERS}")
+                    })?),
+                };
             }
             Long("engine") => match parser.value().map_err(sentence)?.to_str() {
                 Some("jit") => {
@@ -181,9 +183,13 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                     let (name, number) = text
                         .split_once('=')
                         .and_then(|(name, value)| Some((name, value.parse::<u32>().ok()?)))
-                        .ok_or_else(|| format!("--sysctl takes NAME=VALUE, a number, not `{text}`"))?;
+                        .ok_or_else(|| {
+                            format!("--sysctl takes NAME=VALUE, a number, not `{text}`")
+                        })?;
                     let set = options.settings.set_sysctl(name, number);
-                    set.map_err(|_| format!("--sysctl: there is no {name} here, or it cannot be {number}"))?;
+                    set.map_err(|_| {
+                        format!("--sysctl: there is no {name} here, or it cannot be {number}")
+                    })?;
                 }
             }
             Long("persist") => options.persist = Some(parser.value().map_err(sentence)?.into()),
@@ -203,7 +209,11 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
             }
             Long("batch-memory") => {
                 let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
-                let bytes = text.parse::<u64>().ok().filter(|m| *m > 0).and_then(|m| m.checked_mul(1 << 20));
+                let bytes = text
+                    .parse::<u64>()
+                    .ok()
+                    .filter(|m| *m > 0)
+                    .and_then(|m| m.checked_mul(1 << 20));
                 options.batch_memory =
                     bytes.ok_or_else(|| format!("--batch-memory takes MiB, not `{text}`"))?;
             }
@@ -213,9 +223,9 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                     Some("open") => OnDeath::Open,
                     Some("closed") => OnDeath::Closed,
                     // It is loaded from wherever the process is then.
-                    _ => {
-                        OnDeath::Ruleset(std::path::absolute(&word).map_err(|e| format!("--on-death: {e}"))?)
-                    }
+                    _ => OnDeath::Ruleset(
+                        std::path::absolute(&word).map_err(|e| format!("--on-death: {e}"))?,
+                    ),
                 };
             }
             Long("hang-time") => {
@@ -223,8 +233,9 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                 let time = text.parse().ok().and_then(|s: f64| Duration::try_from_secs_f64(s).ok());
                 // Less is not told apart from a processor that others keep busy.
                 let time = time.filter(|time| time.is_zero() || *time >= Duration::from_secs(1));
-                options.hang_time =
-                    time.ok_or_else(|| format!("--hang-time takes seconds, 1 at least, or 0, not `{text}`"))?;
+                options.hang_time = time.ok_or_else(|| {
+                    format!("--hang-time takes seconds, 1 at least, or 0, not `{text}`")
+                })?;
             }
             Long("metrics") => {
                 let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
@@ -236,8 +247,9 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
             Long("queue") => {
                 for value in parser.values().map_err(sentence)? {
                     let text = value.to_string_lossy().into_owned();
-                    let queue =
-                        text.split_once('=').and_then(|(num, socket)| Some((num.parse().ok()?, socket)));
+                    let queue = text
+                        .split_once('=')
+                        .and_then(|(num, socket)| Some((num.parse().ok()?, socket)));
                     let (num, socket) =
                         queue.ok_or_else(|| format!("--queue takes N=SOCKET, not `{text}`"))?;
                     if options.queues.iter().any(|q| q.num == num) {
@@ -266,8 +278,11 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                 if device.is_empty() || name.is_empty() {
                     return Err(format!("`{text}` is not DEV or DEV=NAME"));
                 }
-                let port =
-                    PortConfig { device: device.to_owned(), name: name.to_owned(), driver: Driver::Auto };
+                let port = PortConfig {
+                    device: device.to_owned(),
+                    name: name.to_owned(),
+                    driver: Driver::Auto,
+                };
                 let taken = |p: &PortConfig| p.device == port.device || p.name == port.name;
                 if options.ports.iter().any(taken) {
                     return Err(format!("`{text}` is given twice"));
@@ -283,7 +298,8 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
     options.ports.iter_mut().for_each(|port| port.driver = driver);
     for (device, driver) in of_one {
         let port = options.ports.iter_mut().find(|port| port.device == device);
-        port.ok_or_else(|| format!("--driver {device}=...: `{device}` is not to be a port"))?.driver = driver;
+        port.ok_or_else(|| format!("--driver {device}=...: `{device}` is not to be a port"))?
+            .driver = driver;
     }
     Ok(Some(options))
 }
@@ -347,7 +363,8 @@ impl Printer for LogLines {
     }
 }
 
-/// The printer of a generation's traces. All that takes time or files is done here, not by the threads that print.
+/// The printer of a generation's traces. All that takes time or files is done here, not by the
+/// threads that print.
 fn tracer(generation: &Generation, now: u64) -> TracePrinter {
     static NAMES: OnceLock<SystemNames> = OnceLock::new();
     let tracer = Tracer::new(generation, NAMES.get_or_init(SystemNames::loaded), now);
@@ -366,10 +383,16 @@ mod tests {
     #[test]
     fn devices_are_ports_by_their_own_or_another_name() {
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-        assert_eq!(ports("eth0 --driver xdp eth1=lan"), Ok(vec![pair("eth0", "eth0"), pair("eth1", "lan")]));
+        assert_eq!(
+            ports("eth0 --driver xdp eth1=lan"),
+            Ok(vec![pair("eth0", "eth0"), pair("eth1", "lan")])
+        );
         let line = "--driver tap0=tap tap0=guest --driver packet eth0";
         let options = parse(line.split(' ').map(OsString::from)).unwrap().unwrap();
-        assert_eq!(options.ports.iter().map(|p| p.driver).collect::<Vec<_>>(), [Driver::Tap, Driver::Packet]);
+        assert_eq!(
+            options.ports.iter().map(|p| p.driver).collect::<Vec<_>>(),
+            [Driver::Tap, Driver::Packet]
+        );
         for (line, message) in [
             ("--driver packet", "no device is given"),
             ("eth0 eth0", "`eth0` is given twice"),

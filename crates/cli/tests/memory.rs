@@ -1,11 +1,13 @@
-//! Sizes that a user chooses are refused in words where there is no memory for them; the process does not abort.
+//! Sizes that a user chooses are refused in words where there is no memory for them; the process
+//! does not abort.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 const NET: &str = "link add wan type veth\nlink set wan up\naddr add 198.18.0.1/24 dev wan\n";
-const RULES: &str = "table ip t { chain c { type filter hook input priority 0; ct state new counter; }; }\n";
+const RULES: &str =
+    "table ip t { chain c { type filter hook input priority 0; ct state new counter; }; }\n";
 
 /// A set of as many elements as numbers can say.
 const LARGE: &str = "type ipv4_addr; size 4294967295; flags dynamic;";
@@ -18,10 +20,14 @@ fn there_is_no_size_that_ends_the_process() {
     fs::write(at.join("net.ip"), NET).unwrap();
     fs::write(at.join("rules.nft"), RULES).unwrap();
     // A capture whose first frame says that it is of four gigabytes.
-    let header = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, u32::MAX, 1, 1, 0, u32::MAX - 15, u32::MAX - 15];
+    let header =
+        [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, u32::MAX, 1, 1, 0, u32::MAX - 15, u32::MAX - 15];
     fs::write(at.join("in.pcap"), header.map(u32::to_le_bytes).concat()).unwrap();
-    fs::write(at.join("empty.pcap"), header[..6].iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>())
-        .unwrap();
+    fs::write(
+        at.join("empty.pcap"),
+        header[..6].iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>(),
+    )
+    .unwrap();
     let grown = format!(
         "table ip t {{ set s {{ type ipv4_addr; size 9; flags dynamic; }}; chain c {{ add @s {{ ip saddr }}; }}; }}\n\
          add set ip t s {{ {LARGE} }}\n"
@@ -52,9 +58,12 @@ fn there_is_no_size_that_ends_the_process() {
             "no packet has 4294967295 bytes, but at most",
         ),
     ] {
-        let script =
-            format!("ulimit -c 0; ulimit -v {limit}; exec {} {command}", env!("CARGO_BIN_EXE_penstock"));
-        let output = Command::new("sh").arg("-c").arg(script).current_dir(&at).output().expect("it runs");
+        let script = format!(
+            "ulimit -c 0; ulimit -v {limit}; exec {} {command}",
+            env!("CARGO_BIN_EXE_penstock")
+        );
+        let output =
+            Command::new("sh").arg("-c").arg(script).current_dir(&at).output().expect("it runs");
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{command}: {text}");
         assert!(text.contains(said), "{command}: {text}");

@@ -60,7 +60,8 @@ impl Place {
 
     fn capture(&self, name: &str, link: LinkType, frames: &[(u64, Vec<u8>)]) {
         let file = self.0.join(name);
-        let mut writer = CaptureWriter::create(&file, link).expect("the build directory is writable");
+        let mut writer =
+            CaptureWriter::create(&file, link).expect("the build directory is writable");
         for (time, frame) in frames {
             writer.write(*time, frame).expect("the build directory is writable");
         }
@@ -132,7 +133,11 @@ const T: u64 = 1_700_000_000_000_000_000;
 #[test]
 fn frames_come_out_where_rules_and_routes_send_them() {
     let place = Place::new("frames");
-    place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53)), (T + 2, frame(9)), (T + 4, frame(7))]);
+    place.capture(
+        "lan.pcap",
+        LinkType::Ethernet,
+        &[(T, frame(53)), (T + 2, frame(9)), (T + 4, frame(7))],
+    );
     let own = packet([198, 19, 0, 1], [198, 19, 0, 2], 123);
     place.capture("host.pcap", LinkType::Raw, &[(T + 1, own.clone())]);
     let raw = [&[0xff; 6][..], &[2, 0, 0, 0, 2, 1], &[0x88, 0xcc], &[2, 7, 4]].concat();
@@ -204,7 +209,16 @@ fn a_map_for_perf_names_chain_and_rule_of_the_code() {
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);
     let child = Command::new(env!("CARGO_BIN_EXE_penstock"))
         .current_dir(&place.0)
-        .args(["run", "--net", "net.ip", "--rules", "rules.nft", "--read", "lan=lan.pcap", "--perf-map"])
+        .args([
+            "run",
+            "--net",
+            "net.ip",
+            "--rules",
+            "rules.nft",
+            "--read",
+            "lan=lan.pcap",
+            "--perf-map",
+        ])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -222,8 +236,13 @@ fn a_map_for_perf_names_chain_and_rule_of_the_code() {
         assert!(address.is_ok_and(|a| a > 0) && length.is_ok_and(|l| l > 0), "{line}");
         names.extend(words.next());
     }
-    for name in ["inet t f handle 3", "inet t f handle 4", "inet t o handle 5", "netdev n e handle 2", "hook"]
-    {
+    for name in [
+        "inet t f handle 3",
+        "inet t f handle 4",
+        "inet t o handle 5",
+        "netdev n e handle 2",
+        "hook",
+    ] {
         assert!(names.contains(&name), "{name}: {names:?}");
     }
 }
@@ -244,10 +263,14 @@ fn a_mark_of_an_egress_chain_chooses_the_class_of_the_queue_behind_it() {
     place.write("tc.batch", tc.as_bytes());
     let frames: Vec<_> = [1, 2, 53, 8, 53, 3].iter().map(|&dport| (T, frame(dport))).collect();
     place.capture("lan.pcap", LinkType::Ethernet, &frames);
-    let out = place.run("--net net.ip --rules rules.nft --tc tc.batch --read lan=lan.pcap --write-dir out");
+    let out = place
+        .run("--net net.ip --rules rules.nft --tc tc.batch --read lan=lan.pcap --write-dir out");
     assert!(out.status.success(), "{}", text(&out.stderr));
-    let sent: Vec<_> =
-        [1, 53, 53, 2, 3].iter().zip(0..).map(|(&d, n)| (T + n * 1_000_000, forwarded(d))).collect();
+    let sent: Vec<_> = [1, 53, 53, 2, 3]
+        .iter()
+        .zip(0..)
+        .map(|(&d, n)| (T + n * 1_000_000, forwarded(d)))
+        .collect();
     assert_eq!(place.frames("out/wan.pcap"), sent);
     assert!(text(&out.stderr).contains("1  tc filter"), "{}", text(&out.stderr));
 }
@@ -274,7 +297,11 @@ fn connections_are_listed_and_go_on_in_another_run() {
     place.capture("wan.pcap", LinkType::Ethernet, &[(T, answer)]);
     let again = "--net net.ip --rules rules.nft --read wan=wan.pcap --conntrack connections";
     let out = place.run(&format!("{again} --conntrack-load dump"));
-    assert!(out.status.success() && text(&out.stdout).contains("packets 0 bytes 0"), "{}", text(&out.stderr));
+    assert!(
+        out.status.success() && text(&out.stdout).contains("packets 0 bytes 0"),
+        "{}",
+        text(&out.stderr)
+    );
     let listed = std::fs::read_to_string(place.0.join("connections")).expect("was written");
     assert!(listed.contains("dport=53 src=198.19.0.2") && listed.lines().count() == 1, "{listed}");
 
@@ -350,7 +377,10 @@ fn flows_are_listed_and_taps_do_not_see_what_early_ingress_takes() {
         assert!(out.status.success(), "{}", text(&out.stderr));
         assert_eq!(text(&out.stdout), rules);
         assert_eq!(place.frames("out/wan.pcap").len(), 4);
-        assert_eq!((place.frames("lan-tap.pcap").len(), place.frames("wan-tap.pcap").len()), (tapped, 4));
+        assert_eq!(
+            (place.frames("lan-tap.pcap").len(), place.frames("wan-tap.pcap").len()),
+            (tapped, 4)
+        );
         let flows = std::fs::read_to_string(place.0.join("flows")).expect("it was written");
         let want = "ip t x: udp 198.18.0.10:5000 > 198.19.0.2:53\n    \
             lan -> wan via 198.19.0.2 mtu 1500: 2 packets 56 bytes, 1.0 packets/s 224 bit/s\n    \
@@ -360,14 +390,19 @@ fn flows_are_listed_and_taps_do_not_see_what_early_ingress_takes() {
             not offloaded 1 times: first packet\n";
         assert_eq!(flows, want);
         let connections = std::fs::read_to_string(place.0.join("ct")).expect("it was written");
-        assert!(connections.contains("[UNREPLIED]") && connections.contains("[OFFLOAD]"), "{connections}");
+        assert!(
+            connections.contains("[UNREPLIED]") && connections.contains("[OFFLOAD]"),
+            "{connections}"
+        );
     }
     // A connection of one packet is not there, and says why.
     place.capture("lan.pcap", LinkType::Ethernet, &frames[..1]);
     place.run("--net net.ip --rules flow.nft --read lan=lan.pcap --flows flows");
     let flows = std::fs::read_to_string(place.0.join("flows")).expect("it was written");
     assert!(
-        flows.starts_with("ip t x: udp 198.18.0.10:5000 > 198.19.0.2:53\n    not offloaded: first packet\n"),
+        flows.starts_with(
+            "ip t x: udp 198.18.0.10:5000 > 198.19.0.2:53\n    not offloaded: first packet\n"
+        ),
         "{flows}"
     );
     // No device of a run forwards flows itself.
@@ -378,16 +413,20 @@ fn flows_are_listed_and_taps_do_not_see_what_early_ingress_takes() {
     assert_eq!((out.status.code(), &*text(&out.stderr)), (Some(1), message));
 }
 
-/// Frames that come within a tenth of a millisecond are a burst, in which packets of a flow leave together; which shows in
-/// nothing but the order among flows.
+/// Frames that come within a tenth of a millisecond are a burst, in which packets of a flow leave
+/// together; which shows in nothing but the order among flows.
 #[test]
 fn what_passes_a_hook_is_captured_and_changes_nothing() {
     let place = Place::new("captured");
-    let frames: Vec<_> = (0..6).map(|n| (n * 1000 + 7, frame([53, 9, 1][n as usize % 3]))).collect();
+    let frames: Vec<_> =
+        (0..6).map(|n| (n * 1000 + 7, frame([53, 9, 1][n as usize % 3]))).collect();
     place.capture("lan.pcap", LinkType::Ethernet, &frames);
-    let run = |more: &str| place.run(&format!("--net net.ip --rules rules.nft --read lan=lan.pcap {more}"));
+    let run = |more: &str| {
+        place.run(&format!("--net net.ip --rules rules.nft --read lan=lan.pcap {more}"))
+    };
     let plain = run("");
-    // All that comes by a hook, what is left of it behind the chains there, and other hooks and families.
+    // All that comes by a hook, what is left of it behind the chains there, and other hooks and
+    // families.
     for (hook, expected) in [
         ("forward", 6),
         ("forward@10", 2),
@@ -400,8 +439,9 @@ fn what_passes_a_hook_is_captured_and_changes_nothing() {
         for engine in ["jit", "interpreter"] {
             let output = run(&format!("--capture {hook}=seen.pcapng --engine {engine}"));
             assert_eq!(output.stdout, plain.stdout, "{hook}: the ruleset, with its counters");
-            let rate =
-                |bytes: &[u8]| text(bytes).lines().filter(|l| !l.starts_with("rate")).collect::<String>();
+            let rate = |bytes: &[u8]| {
+                text(bytes).lines().filter(|l| !l.starts_with("rate")).collect::<String>()
+            };
             assert_eq!(rate(&output.stderr), rate(&plain.stderr), "{hook}");
             let seen = place.frames("seen.pcapng");
             assert_eq!(seen.len(), expected, "{hook} {engine}");
@@ -409,7 +449,11 @@ fn what_passes_a_hook_is_captured_and_changes_nothing() {
                 let bytes = |frames: &[(u64, Vec<u8>)]| {
                     frames.iter().map(|(_, f)| f[..14].to_vec()).collect::<Vec<_>>()
                 };
-                assert_eq!(bytes(&seen), bytes(&frames), "{hook}: with the link header of the arrival");
+                assert_eq!(
+                    bytes(&seen),
+                    bytes(&frames),
+                    "{hook}: with the link header of the arrival"
+                );
             }
             if hook == "ingress" {
                 assert_eq!(seen, frames);
@@ -420,7 +464,13 @@ fn what_passes_a_hook_is_captured_and_changes_nothing() {
     let output = Command::new(env!("CARGO_BIN_EXE_penstock"))
         .current_dir(&place.0)
         .args("run --net net.ip --rules rules.nft --read lan=lan.pcap --trace".split(' '))
-        .args(["--capture", "forward=a.pcapng", "ingress=b.pcapng", "--capture-match", "udp dport { 9, 53 }"])
+        .args([
+            "--capture",
+            "forward=a.pcapng",
+            "ingress=b.pcapng",
+            "--capture-match",
+            "udp dport { 9, 53 }",
+        ])
         .output()
         .expect("the program starts");
     assert_eq!((place.frames("a.pcapng").len(), place.frames("b.pcapng").len()), (4, 4));
@@ -467,14 +517,19 @@ fn frames_that_come_together_are_a_burst() {
     };
     let sent = |spacing: u64, rules: &str, more: &str| {
         place.capture("lan.pcap", LinkType::Ethernet, &frames(spacing));
-        let line =
-            format!("--net net.ip --rules {rules} --read lan=lan.pcap --write-dir out --flows flows {more}");
+        let line = format!(
+            "--net net.ip --rules {rules} --read lan=lan.pcap --write-dir out --flows flows {more}"
+        );
         let out = place.run(&line);
         assert!(out.status.success(), "{}", text(&out.stderr));
         let mut frames: Vec<_> = place.frames("out/wan.pcap").into_iter().map(|(_, f)| f).collect();
         // By port, in order.
         frames.sort_by_key(|f| f[36..38].to_vec());
-        (text(&out.stdout), frames, std::fs::read_to_string(place.0.join("flows")).expect("it was written"))
+        (
+            text(&out.stdout),
+            frames,
+            std::fs::read_to_string(place.0.join("flows")).expect("it was written"),
+        )
     };
     for more in ["", "--trace", "--engine interpreter", "--engine jit"] {
         let (counted, there, _) = sent(1_000, "plain.nft", more);
@@ -502,7 +557,11 @@ fn what_is_wrong_is_told_with_its_place() {
     let nowhere = "bad.nft:3:13-19: Error: Could not resolve service: Servname not supported for ai_socktype\n\
                    \t\tudp dport nowhere drop\n\t\t          ^^^^^^^\n";
     for (arguments, code, message) in [
-        ("--net none --rules rules.nft --read lan=lan.pcap", 1, "Error: none: No such file or directory"),
+        (
+            "--net none --rules rules.nft --read lan=lan.pcap",
+            1,
+            "Error: none: No such file or directory",
+        ),
         ("--net bad.ip --rules rules.nft --read lan=lan.pcap", 1, "Error: bad.ip:2: "),
         (
             "--net net.ip --rules none --read lan=lan.pcap",
@@ -522,13 +581,21 @@ fn what_is_wrong_is_told_with_its_place() {
             1,
             "Error: net.ip: byte 0: this is neither pcap nor",
         ),
-        ("--net net.ip --rules rules.nft --read dmz=lan.pcap", 1, "Error: net.ip has no device `dmz`"),
+        (
+            "--net net.ip --rules rules.nft --read dmz=lan.pcap",
+            1,
+            "Error: net.ip has no device `dmz`",
+        ),
         (
             "--net net.ip --rules rules.nft --read lan=raw.pcap",
             1,
             "Error: --read lan: IP packets without a link",
         ),
-        ("--net net.ip --rules rules.nft --read lan=lan.pcap --write-dir .", 1, "Error: ./lan.pcap would be"),
+        (
+            "--net net.ip --rules rules.nft --read lan=lan.pcap --write-dir .",
+            1,
+            "Error: ./lan.pcap would be",
+        ),
         ("--net net.ip --rules rules.nft", 2, "penstock run: --read is missing"),
         (
             "--net net.ip --rules rules.nft --read lan=lan.pcap --fast",
@@ -550,7 +617,8 @@ fn the_example_counts_what_the_kernel_counted() {
     let out = Command::new(env!("CARGO_BIN_EXE_penstock"))
         .current_dir(&examples)
         .args(
-            "run --net net.ip --rules rules.nft --read lan=lan.pcap guest=guest.pcap wan=wan.pcap".split(' '),
+            "run --net net.ip --rules rules.nft --read lan=lan.pcap guest=guest.pcap wan=wan.pcap"
+                .split(' '),
         )
         .output()
         .expect("the program starts");
@@ -559,13 +627,15 @@ fn the_example_counts_what_the_kernel_counted() {
         let counts = words.windows(2).filter(|w| matches!(w[0], "packets" | "bytes"));
         counts.map(|w| w[1].to_owned()).filter(|n| n.parse::<u64>().is_ok()).collect()
     };
-    let kernel = std::fs::read_to_string(examples.join("kernel.txt")).expect("is in the repository");
+    let kernel =
+        std::fs::read_to_string(examples.join("kernel.txt")).expect("is in the repository");
     let ours = counts(&text(&out.stdout));
     assert_eq!(ours, counts(&kernel));
     assert!(ours.iter().any(|n| n != "0"));
 }
 
-/// Listens on a socket, and answers packets in a thread of its own until the queue ends. Gives what it was sent.
+/// Listens on a socket, and answers packets in a thread of its own until the queue ends. Gives what
+/// it was sent.
 fn listener(
     place: &Place,
     socket: &str,
@@ -577,9 +647,12 @@ fn listener(
         let (mut stream, _) = listener.accept().expect("the run connects");
         let (mut buffer, mut seen) = (Vec::new(), Vec::new());
         queue::write(&mut stream, &Message::Open(open), &mut buffer).expect("the run reads");
-        while let Some(Message::Packet(packet)) = queue::read(&mut stream, &mut buffer).expect("messages") {
+        while let Some(Message::Packet(packet)) =
+            queue::read(&mut stream, &mut buffer).expect("messages")
+        {
             for answer in answer(&packet) {
-                queue::write(&mut stream, &Message::Answer(answer), &mut buffer).expect("the run reads");
+                queue::write(&mut stream, &Message::Answer(answer), &mut buffer)
+                    .expect("the run reads");
             }
             seen.push(*packet);
         }
@@ -628,7 +701,11 @@ fn a_program_says_what_becomes_of_queued_packets() {
             _ => {
                 let mut payload = packet.payload.clone();
                 payload[22..24].copy_from_slice(&[0, 55]);
-                Answer { mark: Some(7), payload: Some(payload), ..Answer::new(packet.id, Verdict::Accept) }
+                Answer {
+                    mark: Some(7),
+                    payload: Some(payload),
+                    ..Answer::new(packet.id, Verdict::Accept)
+                }
             }
         }]
     });
@@ -640,7 +717,10 @@ fn a_program_says_what_becomes_of_queued_packets() {
     assert!(listing.contains("meta mark 0x00000007 counter packets 1 bytes 28"), "{listing}");
     let seen = program.join().unwrap();
     let [first, ..] = &seen[..] else { panic!("{seen:?}") };
-    assert_eq!((first.time, first.queue, first.hook, first.family, first.protocol), (T, 3, 2, 2, 0x0800));
+    assert_eq!(
+        (first.time, first.queue, first.hook, first.family, first.protocol),
+        (T, 3, 2, 2, 0x0800)
+    );
     assert_eq!((&*first.input.1, &*first.output.1, first.len), ("lan", "wan", 28));
     // A new connection that is not confirmed yet.
     assert_eq!(first.connection.map(|ct| (ct.info, ct.status)), Some((2, 0)));
@@ -697,8 +777,9 @@ table ip t {
     let counts = |out: &Output| {
         assert!(out.status.success(), "{}", text(&out.stderr));
         let listing = text(&out.stdout);
-        let count =
-            |line: &str| line.split("packets ").nth(1).and_then(|l| l.split(' ').next()?.parse().ok());
+        let count = |line: &str| {
+            line.split("packets ").nth(1).and_then(|l| l.split(' ').next()?.parse().ok())
+        };
         listing.lines().filter_map(count).collect::<Vec<u32>>()
     };
     assert_eq!(counts(&place.run(run)), [0, 0]);
@@ -716,7 +797,8 @@ fn one_packet_is_told_what_becomes_of_it() {
     let place = Place::new("trace");
     place.capture("lan.pcap", LinkType::Ethernet, &[(1, frame(53)), (2, frame(9))]);
     let packet = "ip saddr 198.18.0.10 ip daddr 198.19.0.2 udp dport";
-    let id = |line: &str| line.split_once("inet t").map_or(line, |(_, rest)| rest).trim().to_owned();
+    let id =
+        |line: &str| line.split_once("inet t").map_or(line, |(_, rest)| rest).trim().to_owned();
     for (arguments, end, rules) in [
         (
             format!("lan {packet} 53"),
@@ -749,11 +831,15 @@ fn one_packet_is_told_what_becomes_of_it() {
         let lines = text(&out.stdout);
         assert!(out.status.success(), "{arguments}: {}", text(&out.stderr));
         assert!(lines.lines().last().is_some_and(|l| l.starts_with(end)), "{arguments}: {lines}");
-        let met: Vec<String> =
-            lines.lines().filter(|l| l.contains(" inet t ") && l.contains(" rule ")).map(id).collect();
+        let met: Vec<String> = lines
+            .lines()
+            .filter(|l| l.contains(" inet t ") && l.contains(" rule "))
+            .map(id)
+            .collect();
         assert_eq!(met, rules, "{arguments}");
     }
-    let out = place.command("trace", "--net net.ip --rules rules.nft --read lan=lan.pcap --frame 3");
+    let out =
+        place.command("trace", "--net net.ip --rules rules.nft --read lan=lan.pcap --frame 3");
     assert_eq!(text(&out.stderr), "Error: there is no frame 3: the captures have 2\n");
     assert_eq!(out.status.code(), Some(1));
 }

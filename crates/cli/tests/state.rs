@@ -47,11 +47,14 @@ fn a_change_of_the_rules_leaves_connections_and_devices_of_a_dataplane_alone() {
                 status=14 left=5000000000 udp=0";
     let connections = format!("penstock-conntrack 1\n{flow}\n");
     let links = vec![(7, "wan".to_owned())];
-    let of_up = State { links: links.clone(), connections: connections.clone(), ..State::default() };
+    let of_up =
+        State { links: links.clone(), connections: connections.clone(), ..State::default() };
     of_up.write(&file, 1).expect("it is writable");
     good(&file, "add table ip t");
-    let kept =
-        State::read(&file, u64::MAX).expect("it is readable").expect("it is there").expect("it is whole");
+    let kept = State::read(&file, u64::MAX)
+        .expect("it is readable")
+        .expect("it is there")
+        .expect("it is whole");
     assert_eq!((kept.links, kept.connections), (links, connections));
     assert_eq!(good(&file, "list ruleset"), "table ip t {\n}\n");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -103,5 +106,8 @@ fn root_writes_through_no_link_of_somebody_else() {
     }
     assert!(!nft(&theirs.join("file"), "add table ip t").0);
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
-    assert_eq!((fs::read_dir(&theirs).unwrap().count(), fs::read_dir(&at.0).unwrap().count()), (3, 2));
+    assert_eq!(
+        (fs::read_dir(&theirs).unwrap().count(), fs::read_dir(&at.0).unwrap().count()),
+        (3, 2)
+    );
 }

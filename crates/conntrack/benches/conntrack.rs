@@ -1,8 +1,10 @@
-//! What connection tracking costs: `cargo bench -p penstock-conntrack [-- NAME…]`. Prints nanoseconds per packet and, for two
-//! million connections, the memory that they take. Each figure stands next to that of an empty loop over the same
-//! packets.
+//! What connection tracking costs: `cargo bench -p penstock-conntrack [-- NAME…]`. Prints
+//! nanoseconds per packet and, for two million connections, the memory that they take. Each figure
+//! stands next to that of an empty loop over the same packets.
 
-use penstock_conntrack::{Conntrack, Direction, Hook, Settings, Shared, Sought, Tuple, Verdict, tuple};
+use penstock_conntrack::{
+    Conntrack, Direction, Hook, Settings, Shared, Sought, Tuple, Verdict, tuple,
+};
 use penstock_packet::{Ct, Packet, prefetch};
 use penstock_wire::build::*;
 use std::hint::black_box;
@@ -55,7 +57,8 @@ fn frame(n: u32, reply: bool, tcp: bool, v6: bool) -> Vec<u8> {
     let (port, peer) = (1024 + (n % 60_000) as u16, 53);
     let (sport, dport) = if reply { (peer, port) } else { (port, peer) };
     let upper = if tcp {
-        Frame::from(Tcp::new(sport, dport).seq(1000).ack(1000).flags(16).window(60_000)) / payload(b"")
+        Frame::from(Tcp::new(sport, dport).seq(1000).ack(1000).flags(16).window(60_000))
+            / payload(b"")
     } else {
         Udp::new(sport, dport) / payload([0; 18])
     };
@@ -106,7 +109,8 @@ fn established(name: &str, flows: u32, tcp: bool, v6: bool) {
         pass(&mut table, &frame(n as u32, true, tcp, v6), now);
     }
     now += 3 * SECOND;
-    // As many packets as the cache of a burst holds, so that what is measured is the table and not the frames.
+    // As many packets as the cache of a burst holds, so that what is measured is the table and not
+    // the frames.
     let mut rng = fastrand::Rng::with_seed(2);
     let mut packets: Vec<Packet> = (0..2048.min(flows)).map(|_| Packet::new()).collect();
     for p in &mut packets {
@@ -148,7 +152,8 @@ fn established(name: &str, flows: u32, tcp: bool, v6: bool) {
             table.prefetch_sought(s);
         }
         for (p, s) in burst.iter_mut().zip(&sought) {
-            p.meta.ct = table.track_sought(p.network(), s, START).map_or(Ct::default(), |(ct, _)| ct);
+            p.meta.ct =
+                table.track_sought(p.network(), s, START).map_or(Ct::default(), |(ct, _)| ct);
             black_box(table.confirm(p));
         }
     });

@@ -24,8 +24,9 @@ impl Conntrack {
         self.extra(n).is_some_and(|x| x.attached.0.iter().any(|(i, _)| *i == id))
     }
 
-    /// Attaches something to a connection: it is dropped when the connection ends, or when TCP has closed it
-    /// (`already_closed()` in `nf_conncount.c`). If it has ended or closed already, or has 256 attached, the thing comes back.
+    /// Attaches something to a connection: it is dropped when the connection ends, or when TCP has
+    /// closed it (`already_closed()` in `nf_conncount.c`). If it has ended or closed already, or
+    /// has 256 attached, the thing comes back.
     ///
     /// # Errors
     /// The thing.

@@ -1,5 +1,5 @@
-//! Entering new connections when their first packet leaves (`__nf_conntrack_confirm()`), and what happens when another
-//! was quicker.
+//! Entering new connections when their first packet leaves (`__nf_conntrack_confirm()`), and what
+//! happens when another was quicker.
 
 use crate::conntrack::{Conntrack, Verdict};
 use crate::events::event;
@@ -9,8 +9,9 @@ use penstock_packet::{CtInfo, Packet};
 use penstock_wire::protocol;
 
 impl Conntrack {
-    /// To be called at the end of input and postrouting: enters the packet's connection into the table if it is not there
-    /// yet. `Drop` if it cannot be entered; then the packet has no connection any more.
+    /// To be called at the end of input and postrouting: enters the packet's connection into the
+    /// table if it is not there yet. `Drop` if it cannot be entered; then the packet has no
+    /// connection any more.
     #[inline]
     pub fn confirm(&mut self, packet: &mut Packet) -> Verdict {
         self.advance(packet.meta.time);
@@ -42,8 +43,10 @@ impl Conntrack {
                     self.destroy(other);
                     continue;
                 }
-                // A reply tuple is shared with nobody: flows that differ in the zone of their original direction only.
-                let apart = self.store[other].original != original && self.store[other].reply == reply;
+                // A reply tuple is shared with nobody: flows that differ in the zone of their
+                // original direction only.
+                let apart =
+                    self.store[other].original != original && self.store[other].reply == reply;
                 if apart && !self.store[other].has(status::NAT_DONE_MASK) {
                     return self.refuse(packet, n);
                 }
@@ -91,7 +94,8 @@ impl Conntrack {
         self.statistics.insert += 1;
         if self.observer.is_some() {
             let x = self.extra(n);
-            let new = if x.is_some_and(|x| x.master.is_some()) { event::RELATED } else { event::NEW };
+            let new =
+                if x.is_some_and(|x| x.master.is_some()) { event::RELATED } else { event::NEW };
             let helper = if x.is_some_and(|x| x.helper.is_some()) { event::HELPER } else { 0 };
             self.note(n, new | helper);
         }
@@ -108,14 +112,22 @@ impl Conntrack {
         Verdict::Drop
     }
 
-    /// Another entry has one of the tuples (`nf_ct_resolve_clash()`). If it is the same connection, or the other is not
-    /// translated, the packet joins the other. Packets of UDP and other protocols without connections may also have an entry
-    /// of their own for a second, found by its reply tuple only, if just the original tuple is taken.
+    /// Another entry has one of the tuples (`nf_ct_resolve_clash()`). If it is the same connection,
+    /// or the other is not translated, the packet joins the other. Packets of UDP and other
+    /// protocols without connections may also have an entry of their own for a second, found by its
+    /// reply tuple only, if just the original tuple is taken.
     ///
-    /// The kernel drops a packet of TCP whose connection another packet entered in between. Here packets go through in
-    /// bursts, so that happens more often, and the packet joins that connection.
+    /// The kernel drops a packet of TCP whose connection another packet entered in between. Here
+    /// packets go through in bursts, so that happens more often, and the packet joins that
+    /// connection.
     #[cold]
-    fn resolve_clash(&mut self, packet: &mut Packet, n: u32, other: u32, reply_hash: u64) -> Verdict {
+    fn resolve_clash(
+        &mut self,
+        packet: &mut Packet,
+        n: u32,
+        other: u32,
+        reply_hash: u64,
+    ) -> Verdict {
         let original = self.store[n].original;
         let lenient = allows_clash(&original);
         if let Some(info) = self.may_join(n, other, lenient) {
@@ -175,7 +187,8 @@ impl Conntrack {
         if info.is_reply() {
             winner.status |= status::SEEN_REPLY;
         }
-        packet.meta.ct = penstock_packet::Ct { entry: other, serial: winner.serial, info, template: 0 };
+        packet.meta.ct =
+            penstock_packet::Ct { entry: other, serial: winner.serial, info, template: 0 };
         self.statistics.clash_resolve += 1;
         Verdict::Accept
     }

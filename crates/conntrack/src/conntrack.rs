@@ -133,7 +133,8 @@ impl<'a> Seen<'a> {
         if self.info.is_reply() { Direction::Reply } else { Direction::Original }
     }
 
-    /// Whether the sum over pseudo header and the first `coverage` bytes is right (`nf_checksum()`).
+    /// Whether the sum over pseudo header and the first `coverage` bytes is right
+    /// (`nf_checksum()`).
     #[inline(always)]
     pub fn checksum_ok(&self, coverage: usize) -> bool {
         let data = self.transport();
@@ -146,7 +147,10 @@ impl<'a> Seen<'a> {
     pub fn pseudo(&self, len: usize) -> checksum::Sum {
         let n = self.network;
         let addresses = if self.at.l3 == IPV4 { n.get(12..20) } else { n.get(8..40) };
-        checksum::Sum::new().bytes(addresses.unwrap_or(&[])).u16(u16::from(self.at.protocol)).u32(len as u32)
+        checksum::Sum::new()
+            .bytes(addresses.unwrap_or(&[]))
+            .u16(u16::from(self.at.protocol))
+            .u32(len as u32)
     }
 }
 
@@ -173,7 +177,8 @@ pub struct Conntrack {
     extras_free: Vec<u32>,
     accounting: Vec<[Counter; 2]>,
     stamps: Vec<[u64; 2]>,
-    /// Devices through which sources are masqueraded, by number of the entry as far as there are any; 0 for none.
+    /// Devices through which sources are masqueraded, by number of the entry as far as there are
+    /// any; 0 for none.
     pub(crate) masqueraded: Vec<u32>,
     count: u32,
     zones: Vec<u32>,
@@ -186,7 +191,8 @@ pub struct Conntrack {
     pub(crate) keymap: crate::gre::Keymap,
     pub(crate) pressure: crate::pressure::Pressure,
     pub(crate) observer: Option<Box<dyn crate::events::Observer>>,
-    /// What stands for the flows of connections whose packets are not tracked, by number of the entry.
+    /// What stands for the flows of connections whose packets are not tracked, by number of the
+    /// entry.
     pub(crate) offloads: Vec<u64>,
     /// Those of connections that ended.
     pub(crate) offloads_ended: Vec<u64>,
@@ -210,7 +216,8 @@ impl Conntrack {
         Self::with_seed(settings, fastrand::u64(..))
     }
 
-    /// An empty table whose random numbers follow from `seed`: the same packets give the same results.
+    /// An empty table whose random numbers follow from `seed`: the same packets give the same
+    /// results.
     pub fn with_seed(settings: Settings, seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let buckets = settings.buckets.unwrap_or_else(|| index::buckets_for(settings.max()));
@@ -243,7 +250,8 @@ impl Conntrack {
         }
     }
 
-    /// An empty table of one of several workers, by its number from 0 on. Limits are for all of them together.
+    /// An empty table of one of several workers, by its number from 0 on. Limits are for all of
+    /// them together.
     pub fn of_worker(settings: Settings, seed: u64, shared: &Arc<Shared>, worker: usize) -> Self {
         let member = Some(Member { shared: shared.clone(), worker });
         Self { member, ..Self::with_seed(settings, seed) }
@@ -254,15 +262,17 @@ impl Conntrack {
         &self.settings
     }
 
-    /// Changes settings. A new number of buckets, or of connections at most, makes a new hash table at once; connections for
-    /// which a smaller one has no room end.
+    /// Changes settings. A new number of buckets, or of connections at most, makes a new hash table
+    /// at once; connections for which a smaller one has no room end.
     pub fn set_settings(&mut self, settings: Settings) {
-        let resize = settings.buckets != self.settings.buckets || settings.max() != self.settings.max();
+        let resize =
+            settings.buckets != self.settings.buckets || settings.max() != self.settings.max();
         self.settings = settings;
         if !resize {
             return;
         }
-        let buckets = self.settings.buckets.unwrap_or_else(|| index::buckets_for(self.settings.max()));
+        let buckets =
+            self.settings.buckets.unwrap_or_else(|| index::buckets_for(self.settings.max()));
         self.index = Index::new(buckets);
         let mut lost = Vec::new();
         for n in 0..self.store.end() {
@@ -299,7 +309,8 @@ impl Conntrack {
         self.now = self.now.max(now);
     }
 
-    /// Connections in the table, those that wait for their confirmation included (`nf_conntrack_count`).
+    /// Connections in the table, those that wait for their confirmation included
+    /// (`nf_conntrack_count`).
     pub fn count(&self) -> u32 {
         self.count
     }
@@ -310,8 +321,8 @@ impl Conntrack {
         self.member.as_ref().map_or(self.count, Member::connections)
     }
 
-    /// Connections that wait for their confirmation: while there are any, a packet of the same flow would begin another, and
-    /// the two become one only when they are confirmed.
+    /// Connections that wait for their confirmation: while there are any, a packet of the same flow
+    /// would begin another, and the two become one only when they are confirmed.
     pub fn unconfirmed(&self) -> u32 {
         self.store.waiting_len(Waiting::Unconfirmed)
     }
@@ -357,15 +368,15 @@ impl Conntrack {
     pub(crate) fn find_hashed(&self, hash: u64, tuple: &Tuple) -> Option<(u32, Direction)> {
         let store = &self.store;
         let (n, dir) = self.index.find(hash, |n, dir| store[n].tuple(dir) == tuple)?;
-        // A host that talks to itself may have a flow whose directions look alike: the kernel finds the one that was
-        // entered last, which is that of replies.
+        // A host that talks to itself may have a flow whose directions look alike: the kernel finds
+        // the one that was entered last, which is that of replies.
         let alike = tuple.src == tuple.dst && store[n].reply == *tuple;
         Some((n, if alike { Direction::Reply } else { dir }))
     }
 
-    /// Whether some other connection than `except` has this tuple in either direction (`nf_conntrack_tuple_taken()`). One
-    /// with the same original tuple as `except` does not count: it is the same flow, and the clash of the two is
-    /// resolved when `except` is confirmed.
+    /// Whether some other connection than `except` has this tuple in either direction
+    /// (`nf_conntrack_tuple_taken()`). One with the same original tuple as `except` does not count:
+    /// it is the same flow, and the clash of the two is resolved when `except` is confirmed.
     pub fn is_taken(&self, tuple: &Tuple, except: u32) -> bool {
         let hash = self.hasher.tuple(tuple);
         let store = &self.store;
@@ -386,7 +397,8 @@ impl Conntrack {
 
     // ---- life ----
 
-    /// A new entry that is not confirmed yet; `None` if the table is full (`__nf_conntrack_alloc()`).
+    /// A new entry that is not confirmed yet; `None` if the table is full
+    /// (`__nf_conntrack_alloc()`).
     pub(crate) fn allocate(&mut self, original: &Tuple, reply: &Tuple, hash: u64) -> Option<u32> {
         if self.count_of_all() >= self.settings.max() {
             self.expire(self.now);
@@ -492,7 +504,8 @@ impl Conntrack {
         self.free(n);
     }
 
-    /// Ends a connection (`nf_ct_kill()`). Its number stays for a second, for packets that are still on their way.
+    /// Ends a connection (`nf_ct_kill()`). Its number stays for a second, for packets that are
+    /// still on their way.
     pub fn kill(&mut self, n: u32) {
         if self.store.get_live(n).is_none_or(|e| e.has(status::DYING)) {
             return;
@@ -506,8 +519,9 @@ impl Conntrack {
         }
     }
 
-    /// Takes the connection from a packet that ends here. An entry that was not confirmed ends with it, so every
-    /// packet that is dropped, or kept from [`Conntrack::confirm`] otherwise, must come here.
+    /// Takes the connection from a packet that ends here. An entry that was not confirmed ends with
+    /// it, so every packet that is dropped, or kept from [`Conntrack::confirm`] otherwise, must
+    /// come here.
     pub fn release(&mut self, ct: &mut Ct) {
         if let Some(n) = self.resolve(ct)
             && !self.store[n].has(status::CONFIRMED | status::DYING)
@@ -517,8 +531,8 @@ impl Conntrack {
         *ct = Ct::default();
     }
 
-    /// Ends all entries that are not confirmed. To be called when no packet is on its way: those that were dropped before
-    /// [`Conntrack::confirm`] leave nothing behind, whatever ended them.
+    /// Ends all entries that are not confirmed. To be called when no packet is on its way: those
+    /// that were dropped before [`Conntrack::confirm`] leave nothing behind, whatever ended them.
     #[inline]
     pub fn release_unconfirmed(&mut self) {
         while let Some(n) = self.store.oldest(Waiting::Unconfirmed, 0, self.now) {
@@ -526,8 +540,9 @@ impl Conntrack {
         }
     }
 
-    /// Ends what has lived out at `now`, as far as one call's budget goes, so that no call takes long. What is left is not
-    /// found by packets any more and ends with the next calls. Gives whether all is done.
+    /// Ends what has lived out at `now`, as far as one call's budget goes, so that no call takes
+    /// long. What is left is not found by packets any more and ends with the next calls. Gives
+    /// whether all is done.
     pub fn expire(&mut self, now: u64) -> bool {
         self.advance(now);
         let mut budget = EXPIRE_BUDGET;

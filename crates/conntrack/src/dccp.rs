@@ -106,21 +106,28 @@ fn next(role: Role, kind: u8, state: State) -> Next {
         (Role::Client, packet::RESPONSE, None | TimeWait) => Next::Invalid,
         (Role::Client, packet::RESPONSE, _) => Next::Ignore,
         (Role::Client, packet::ACK | packet::DATA_ACK, Respond | PartOpen) => Next::To(PartOpen),
-        (Role::Client, packet::ACK | packet::DATA_ACK | packet::DATA, Open | CloseReq | Closing) => {
-            Next::To(state)
-        }
+        (
+            Role::Client,
+            packet::ACK | packet::DATA_ACK | packet::DATA,
+            Open | CloseReq | Closing,
+        ) => Next::To(state),
         (Role::Client, packet::CLOSE, PartOpen | Open | CloseReq) => Next::To(Closing),
         (Role::Server, packet::REQUEST, None) => Next::Invalid,
         (Role::Server, packet::REQUEST, TimeWait) => Next::To(Request),
         (Role::Server, packet::REQUEST, _) => Next::Ignore,
         (Role::Server, packet::RESPONSE, Request | Respond) => Next::To(Respond),
         (Role::Server, packet::RESPONSE, PartOpen | Open | CloseReq | Closing) => Next::Ignore,
-        (Role::Server, packet::ACK | packet::DATA_ACK | packet::DATA, PartOpen | Open) => Next::To(Open),
+        (Role::Server, packet::ACK | packet::DATA_ACK | packet::DATA, PartOpen | Open) => {
+            Next::To(Open)
+        }
         (Role::Server, packet::ACK | packet::DATA_ACK | packet::DATA, Closing) => Next::To(Closing),
-        (Role::Server, packet::CLOSE_REQUEST, PartOpen | Open | CloseReq | Closing) => Next::To(CloseReq),
+        (Role::Server, packet::CLOSE_REQUEST, PartOpen | Open | CloseReq | Closing) => {
+            Next::To(CloseReq)
+        }
         (Role::Server, packet::CLOSE, PartOpen | Open | Closing) => Next::To(Closing),
         (_, packet::RESET, None) => Next::Invalid,
-        // For the server the kernel's table has one entry too many, so that its reset renews this state.
+        // For the server the kernel's table has one entry too many, so that its reset renews this
+        // state.
         (Role::Client, packet::RESET, TimeWait) => Next::Ignore,
         (_, packet::RESET, _) => Next::To(TimeWait),
         (_, packet::SYNC | packet::SYNC_ACK, None) => Next::Invalid,

@@ -1,9 +1,11 @@
-//! Which worker has a tuple: the tuples of all connections of all workers, for tables that are one worker's each.
+//! Which worker has a tuple: the tuples of all connections of all workers, for tables that are one
+//! worker's each.
 //!
-//! A tuple is 56 bits of its hash, in one of sixteen words that the hash names: a word holds them and the worker. Nobody
-//! waits for anybody: who enters a tuple looks afterwards whether another worker has done the same, and if so takes it back,
-//! so that no two workers have one tuple. Two tuples with the same bits are one here: then a connection that would be
-//! translated gets another port, and others do not begin; with half a million tuples the odds of that are one in 10^5.
+//! A tuple is 56 bits of its hash, in one of sixteen words that the hash names: a word holds them
+//! and the worker. Nobody waits for anybody: who enters a tuple looks afterwards whether another
+//! worker has done the same, and if so takes it back, so that no two workers have one tuple. Two
+//! tuples with the same bits are one here: then a connection that would be translated gets another
+//! port, and others do not begin; with half a million tuples the odds of that are one in 10^5.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -37,7 +39,8 @@ impl Directory {
     /// With room for the tuples of so many connections, and four times that.
     pub fn new(connections: u32) -> Self {
         let buckets = (connections as usize / 2).next_power_of_two().clamp(64, 1 << 22);
-        let words: Box<[AtomicU64]> = (0..(buckets + 1) * WORDS).map(|_| AtomicU64::new(0)).collect();
+        let words: Box<[AtomicU64]> =
+            (0..(buckets + 1) * WORDS).map(|_| AtomicU64::new(0)).collect();
         let start = words.as_ptr().align_offset(WORDS * size_of::<u64>()).min(WORDS);
         Directory { words, start, buckets }
     }
@@ -76,7 +79,9 @@ impl Directory {
         if self.is_anothers(hash, worker) {
             return Err(Taken);
         }
-        let free = |w: &&AtomicU64| w.load(SeqCst) == 0 && w.compare_exchange(0, own, SeqCst, SeqCst).is_ok();
+        let free = |w: &&AtomicU64| {
+            w.load(SeqCst) == 0 && w.compare_exchange(0, own, SeqCst, SeqCst).is_ok()
+        };
         let place = self.bucket(hash).iter().find(free).ok_or(Taken)?;
         // Of two that enter at the same time each sees the other, or one of them does.
         if self.is_anothers(hash, worker) {

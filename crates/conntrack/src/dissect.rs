@@ -4,7 +4,8 @@ use crate::Tuple;
 use crate::tuple::{IPV4, IPV6};
 use penstock_wire::{gre, icmp, ipv4, ipv6, ipv6_ext, protocol};
 
-/// Where the transport header of a packet is, as connection tracking finds it: no fragments but first ones.
+/// Where the transport header of a packet is, as connection tracking finds it: no fragments but
+/// first ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layers {
     /// `NFPROTO_IPV4` or `NFPROTO_IPV6`.
@@ -15,7 +16,8 @@ pub(crate) struct Layers {
     pub offset: usize,
 }
 
-/// Finds the transport header (`get_l4proto()`): `None` for later fragments and cut chains of extension headers.
+/// Finds the transport header (`get_l4proto()`): `None` for later fragments and cut chains of
+/// extension headers.
 #[inline]
 pub(crate) fn layers(network: &[u8]) -> Option<Layers> {
     match network.first()? >> 4 {
@@ -31,7 +33,11 @@ pub(crate) fn layers(network: &[u8]) -> Option<Layers> {
         6 => {
             let h = ipv6::Header::new(network)?;
             let at = ipv6_ext::skip(network, ipv6::LEN, h.next_header())?;
-            (at.frag & !7 == 0).then_some(Layers { l3: IPV6, protocol: at.protocol, offset: at.offset })
+            (at.frag & !7 == 0).then_some(Layers {
+                l3: IPV6,
+                protocol: at.protocol,
+                offset: at.offset,
+            })
         }
         _ => None,
     }
@@ -41,8 +47,8 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|b| u16::from_be_bytes(*b))
 }
 
-/// The tuple of a packet in `zone`. `key` gives the GRE source key that belongs to a tuple with a destination key.
-/// `None` if the header is cut or of a kind that is not tracked.
+/// The tuple of a packet in `zone`. `key` gives the GRE source key that belongs to a tuple with a
+/// destination key. `None` if the header is cut or of a kind that is not tracked.
 #[inline(always)]
 pub(crate) fn tuple(
     network: &[u8],

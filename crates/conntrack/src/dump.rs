@@ -1,8 +1,9 @@
 //! The table as text that can be loaded again.
 //!
-//! The first line is `penstock-conntrack 1`. Each further line is a connection (`flow`) or an expectation (`expect`) as
-//! `key=value` pairs in any order, separated by blanks; a key that is missing has its default. Times are nanoseconds that are
-//! left, so a dump can be loaded at any time. Numbers are decimal, lists have commas.
+//! The first line is `penstock-conntrack 1`. Each further line is a connection (`flow`) or an
+//! expectation (`expect`) as `key=value` pairs in any order, separated by blanks; a key that is
+//! missing has its default. Times are nanoseconds that are left, so a dump can be loaded at any
+//! time. Numbers are decimal, lists have commas.
 //!
 //! | key of `flow` | value |
 //! | --- | --- |
@@ -20,8 +21,8 @@
 //! | `seqadj` | position, before, after of both directions |
 //! | `udp`, `gre`, `tcp`, `sctp`, `dccp` | state of the tracker, in the order of its structure |
 //!
-//! What rules attached to connections (timeout policies, places in counts) and what helpers remember of half a message is not
-//! in it.
+//! What rules attached to connections (timeout policies, places in counts) and what helpers
+//! remember of half a message is not in it.
 
 use crate::conntrack::Conntrack;
 use crate::entry::{Counter, Proto, Ref, flag};
@@ -55,10 +56,22 @@ impl std::fmt::Display for LoadError {
 impl std::error::Error for LoadError {}
 
 fn write_tuple(out: &mut String, key: &str, t: &Tuple) {
-    let _ = write!(out, " {key}={},{},{},{},{}", t.source(), t.destination(), t.src_id, t.dst_id, t.zone);
+    let _ = write!(
+        out,
+        " {key}={},{},{},{},{}",
+        t.source(),
+        t.destination(),
+        t.src_id,
+        t.dst_id,
+        t.zone
+    );
 }
 
-fn write_list<T: std::fmt::Display>(out: &mut String, key: &str, values: impl IntoIterator<Item = T>) {
+fn write_list<T: std::fmt::Display>(
+    out: &mut String,
+    key: &str,
+    values: impl IntoIterator<Item = T>,
+) {
     let values: Vec<String> = values.into_iter().map(|v| v.to_string()).collect();
     let _ = write!(out, " {key}={}", values.join(","));
 }
@@ -100,7 +113,8 @@ fn write_proto(out: &mut String, proto: &Proto, now: u64) {
 }
 
 impl Conntrack {
-    /// All connections and expectations as text, see the head of `dump.rs` in the sources, or docs/architecture.md.
+    /// All connections and expectations as text, see the head of `dump.rs` in the sources, or
+    /// docs/architecture.md.
     pub fn dump(&self) -> String {
         let mut out = String::new();
         let mut next = Some(0);
@@ -110,9 +124,10 @@ impl Conntrack {
         out
     }
 
-    /// Appends the part of a dump that is about connections with `count` numbers from `from` on, and gives the number to go
-    /// on with; the first part, from 0 on, begins with the head, and the last one ends with expectations. Parts can be made
-    /// with packets between them: what has ended or begun meanwhile is in it or not.
+    /// Appends the part of a dump that is about connections with `count` numbers from `from` on,
+    /// and gives the number to go on with; the first part, from 0 on, begins with the head, and the
+    /// last one ends with expectations. Parts can be made with packets between them: what has ended
+    /// or begun meanwhile is in it or not.
     pub fn dump_part(&self, from: u32, count: u32, out: &mut String) -> Option<u32> {
         if from == 0 {
             out.push_str(HEADER);
@@ -126,7 +141,9 @@ impl Conntrack {
             write_tuple(out, "orig", c.tuple(Direction::Original));
             write_tuple(out, "reply", c.tuple(Direction::Reply));
             let _ = write!(out, " status={} left={}", c.status(), c.remaining());
-            for (key, value) in [("mark", c.mark()), ("secmark", c.secmark()), ("masq", c.masquerade())] {
+            for (key, value) in
+                [("mark", c.mark()), ("secmark", c.secmark()), ("masq", c.masquerade())]
+            {
                 if value != 0 {
                     let _ = write!(out, " {key}={value}");
                 }
@@ -148,8 +165,9 @@ impl Conntrack {
                 let _ = write!(out, " start={start}");
             }
             if let Some(pairs) = self.sequence_adjustments(n) {
-                let values =
-                    pairs.iter().flat_map(|p| [i64::from(p.position), p.before.into(), p.after.into()]);
+                let values = pairs
+                    .iter()
+                    .flat_map(|p| [i64::from(p.position), p.before.into(), p.after.into()]);
                 write_list(out, "seqadj", values);
             }
             write_proto(out, c.proto(), self.now);
@@ -166,8 +184,13 @@ impl Conntrack {
             write_tuple(out, "tuple", &e.tuple);
             let mask = Tuple { src: e.source_mask, ..e.tuple }.source();
             let port = u8::from(e.source_port);
-            let _ = write!(out, " mask={mask} port={port} class={} flags={} left={left}", e.class, e.flags);
-            if let Some(helper) = crate::helper::HELPERS.get(usize::from(e.helper).wrapping_sub(1)) {
+            let _ = write!(
+                out,
+                " mask={mask} port={port} class={} flags={} left={left}",
+                e.class, e.flags
+            );
+            if let Some(helper) = crate::helper::HELPERS.get(usize::from(e.helper).wrapping_sub(1))
+            {
                 let _ = write!(out, " helper={},{}", helper.name, helper.protocol);
             }
             if let Some(f) = e.follow {
@@ -190,7 +213,8 @@ impl Conntrack {
     /// Loads a dump into the table, beside what is there. Times begin at `now`.
     ///
     /// # Errors
-    /// See [`LoadError`]: a line cannot be read, a connection is there already, or the table is full.
+    /// See [`LoadError`]: a line cannot be read, a connection is there already, or the table is
+    /// full.
     pub fn load(&mut self, text: &str, now: u64) -> Result<usize, LoadError> {
         self.advance(now);
         let mut lines = text.lines().enumerate();
@@ -218,7 +242,8 @@ impl Conntrack {
                     Ok(())
                 }
                 Some("expect") => {
-                    let master = fields.number("master")?.and_then(|m: u32| numbers.get(&m).copied());
+                    let master =
+                        fields.number("master")?.and_then(|m: u32| numbers.get(&m).copied());
                     self.load_expectation(&fields, master.ok_or("an expectation of no connection")?)
                 }
                 Some(other) => Err(format!("`{other}' is neither flow nor expect")),
@@ -246,7 +271,9 @@ impl Conntrack {
         let bytes: Option<[u64; 2]> = f.list("bytes")?;
         let adjust: Option<[i64; 6]> = f.list("seqadj")?;
         let helper = match f.text("helper") {
-            Some(name) => helper_number(name, protocol).ok_or_else(|| format!("no helper `{name}'"))?,
+            Some(name) => {
+                helper_number(name, protocol).ok_or_else(|| format!("no helper `{name}'"))?
+            }
             None => 0,
         };
         let status = f.number("status")?.unwrap_or(0);
@@ -280,7 +307,8 @@ impl Conntrack {
             return Err("another worker has this connection".into());
         }
         let e = &mut self.store[n];
-        const NOT_LOADED: u32 = status::DYING | status::TEMPLATE | status::OFFLOAD | status::HW_OFFLOAD;
+        const NOT_LOADED: u32 =
+            status::DYING | status::TEMPLATE | status::OFFLOAD | status::HW_OFFLOAD;
         e.status = status & !NOT_LOADED;
         e.mark = mark;
         e.expires = left.min(LONGEST);
@@ -369,7 +397,8 @@ impl<'a> Fields<'a> {
     fn parse(words: impl Iterator<Item = &'a str>) -> Result<Self, String> {
         let mut fields = HashMap::new();
         for word in words {
-            let (key, value) = word.split_once('=').ok_or_else(|| format!("`{word}' is no pair"))?;
+            let (key, value) =
+                word.split_once('=').ok_or_else(|| format!("`{word}' is no pair"))?;
             if fields.insert(key, value).is_some() {
                 return Err(format!("`{key}' twice"));
             }
@@ -382,7 +411,9 @@ impl<'a> Fields<'a> {
     }
 
     fn number<T: std::str::FromStr>(&self, key: &str) -> Result<Option<T>, String> {
-        self.text(key).map(|v| v.parse().map_err(|_| format!("bad value `{v}' of `{key}'"))).transpose()
+        self.text(key)
+            .map(|v| v.parse().map_err(|_| format!("bad value `{v}' of `{key}'")))
+            .transpose()
     }
 
     fn list<T: std::str::FromStr + Copy + Default, const N: usize>(

@@ -1,4 +1,5 @@
-//! One connection: what packets touch, in three cache lines; what few connections have is in [`Extra`].
+//! One connection: what packets touch, in three cache lines; what few connections have is in
+//! [`Extra`].
 
 use crate::attach::Attached;
 use crate::expect::{ExpectList, Follow};
@@ -67,8 +68,8 @@ pub(crate) enum Proto {
     Dccp(crate::dccp::Dccp),
 }
 
-/// A connection in the table. Line 0 is enough for a packet in the original direction, line 1 has what packets in the
-/// reply direction and timers need, line 2 the protocol.
+/// A connection in the table. Line 0 is enough for a packet in the original direction, line 1 has
+/// what packets in the reply direction and timers need, line 2 the protocol.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Entry {

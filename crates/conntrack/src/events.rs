@@ -1,5 +1,5 @@
-//! What happens to connections, told to whoever listens (`nf_conntrack_ecache.c`, `conntrack -E`). Costs nothing while nobody
-//! does.
+//! What happens to connections, told to whoever listens (`nf_conntrack_ecache.c`, `conntrack -E`).
+//! Costs nothing while nobody does.
 
 use crate::conntrack::Conntrack;
 use crate::listing::{Line, Style};
@@ -48,7 +48,8 @@ pub enum EventKind {
 
 /// Who listens.
 pub trait Observer: Send {
-    /// Told when a packet that changed something leaves, and when a connection ends. `what` are bits of [`event`].
+    /// Told when a packet that changed something leaves, and when a connection ends. `what` are
+    /// bits of [`event`].
     fn event(&mut self, kind: EventKind, what: u16, connection: Connection<'_>);
 }
 
@@ -79,7 +80,10 @@ impl fmt::Display for EventLine<'_> {
 
 impl Conntrack {
     /// Sets who listens; gives who did.
-    pub fn set_observer(&mut self, observer: Option<Box<dyn Observer>>) -> Option<Box<dyn Observer>> {
+    pub fn set_observer(
+        &mut self,
+        observer: Option<Box<dyn Observer>>,
+    ) -> Option<Box<dyn Observer>> {
         std::mem::replace(&mut self.observer, observer)
     }
 
@@ -108,7 +112,11 @@ impl Conntrack {
     fn tell_now(&mut self, n: u32) {
         let what = self.store[n].flags >> SHIFT;
         self.store[n].flags &= (1 << SHIFT) - 1;
-        let kind = if what & (event::NEW | event::RELATED) != 0 { EventKind::New } else { EventKind::Update };
+        let kind = if what & (event::NEW | event::RELATED) != 0 {
+            EventKind::New
+        } else {
+            EventKind::Update
+        };
         self.send(n, kind, what);
     }
 

@@ -1,7 +1,7 @@
 //! Expectations: connections that others announce (`nf_conntrack_expect.c`).
 //!
-//! They are found by their destination with one look into a hash table, are bounded in number altogether, per connection and
-//! class, and per destination, and end by a queue of deadlines.
+//! They are found by their destination with one look into a hash table, are bounded in number
+//! altogether, per connection and class, and per destination, and end by a queue of deadlines.
 
 use crate::conntrack::Conntrack;
 use crate::entry::Ref;
@@ -59,8 +59,8 @@ pub struct Expectation {
 }
 
 impl Expectation {
-    /// A connection to an address and port, from any port of `source`, or from anywhere (`nf_ct_expect_init()`). It is
-    /// expected for five minutes.
+    /// A connection to an address and port, from any port of `source`, or from anywhere
+    /// (`nf_ct_expect_init()`). It is expected for five minutes.
     pub fn new(
         master: Ref,
         l3: u8,
@@ -91,12 +91,18 @@ impl Expectation {
     }
 
     fn meets(&self, tuple: &Tuple) -> bool {
-        let address =
-            self.tuple.src.iter().zip(&tuple.src).zip(&self.source_mask).all(|((a, b), m)| (a ^ b) & m == 0);
+        let address = self
+            .tuple
+            .src
+            .iter()
+            .zip(&tuple.src)
+            .zip(&self.source_mask)
+            .all(|((a, b), m)| (a ^ b) & m == 0);
         address && (!self.source_port || self.tuple.src_id == tuple.src_id)
     }
 
-    /// The same as far as it is known of a packet that just arrived; its destination is the one that is expected.
+    /// The same as far as it is known of a packet that just arrived; its destination is the one
+    /// that is expected.
     pub(crate) fn is_met_by(&self, tuple: &Tuple) -> bool {
         let key = self.tuple.protocol == penstock_wire::protocol::GRE;
         self.meets(&if key { Tuple { src_id: self.tuple.src_id, ..*tuple } } else { *tuple })
@@ -119,7 +125,8 @@ impl Expectation {
 pub enum ExpectError {
     /// The master is gone.
     NoMaster,
-    /// Another connection expects it already (`EALREADY`), or something that cannot be told from it (`EBUSY`).
+    /// Another connection expects it already (`EALREADY`), or something that cannot be told from it
+    /// (`EBUSY`).
     Busy,
     /// The master expects as many as it may (`EMFILE`).
     TooMany,
@@ -162,8 +169,9 @@ fn zone_of(original: &Tuple, reply: &Tuple) -> u16 {
 }
 
 impl Conntrack {
-    /// Expects a connection (`nf_ct_expect_related()`). One that the same connection expects already begins anew. `max` is how
-    /// many of the class the master may expect at a time, 0 for any number; the oldest makes room.
+    /// Expects a connection (`nf_ct_expect_related()`). One that the same connection expects
+    /// already begins anew. `max` is how many of the class the master may expect at a time, 0 for
+    /// any number; the oldest makes room.
     ///
     /// # Errors
     /// See [`ExpectError`].
@@ -206,7 +214,8 @@ impl Conntrack {
                 None => return Err(ExpectError::TooMany),
             }
         }
-        if self.expects.len() >= self.settings.expect_max as usize || same.len() >= SAME_DESTINATION {
+        if self.expects.len() >= self.settings.expect_max as usize || same.len() >= SAME_DESTINATION
+        {
             return Err(ExpectError::TableFull);
         }
         if let Some(member) = &self.member {
@@ -258,7 +267,8 @@ impl Conntrack {
     /// How many connections of a class a connection expects.
     pub fn expecting(&self, master: u32, class: u8) -> u32 {
         let Some(extra) = self.extra(master) else { return 0 };
-        let of_class = |id: &&u32| self.expects.get(**id).is_some_and(|s| s.expectation.class == class);
+        let of_class =
+            |id: &&u32| self.expects.get(**id).is_some_and(|s| s.expectation.class == class);
         extra.expects.0.iter().filter(of_class).count() as u32
     }
 
@@ -303,7 +313,8 @@ impl Conntrack {
         })
     }
 
-    /// Whether a connection was expected that would have this original tuple (`__nf_ct_expect_find()`).
+    /// Whether a connection was expected that would have this original tuple
+    /// (`__nf_ct_expect_find()`).
     pub fn find_expectation(&self, tuple: &Tuple) -> Option<&Expectation> {
         let id = self.find_expected(tuple)?;
         self.expects.get(id).map(|s| &s.expectation)
@@ -312,12 +323,14 @@ impl Conntrack {
     fn find_expected(&self, tuple: &Tuple) -> Option<u32> {
         let destination = Tuple { src: [0; 16], src_id: 0, ..*tuple };
         self.expects.by_destination.get(&destination)?.iter().rev().copied().find(|id| {
-            self.expects.get(*id).is_some_and(|s| s.expires > self.now && s.expectation.meets(tuple))
+            self.expects
+                .get(*id)
+                .is_some_and(|s| s.expires > self.now && s.expectation.meets(tuple))
         })
     }
 
-    /// Makes a new entry the one that was expected (`nf_ct_find_expectation()`, `init_conntrack()`): it gets master, mark,
-    /// secmark and helper. Gives whether it was.
+    /// Makes a new entry the one that was expected (`nf_ct_find_expectation()`,
+    /// `init_conntrack()`): it gets master, mark, secmark and helper. Gives whether it was.
     #[inline]
     pub(crate) fn meet_expectation(&mut self, n: u32) -> bool {
         self.expects.len() != 0 && self.meet(n)
@@ -328,7 +341,9 @@ impl Conntrack {
         let e = &self.store[n];
         let tuple = Tuple { zone: zone_of(&e.original, &e.reply), ..e.original };
         let Some(id) = self.find_expected(&tuple) else { return false };
-        let Some(expectation) = self.expects.get(id).map(|s| s.expectation.clone()) else { return false };
+        let Some(expectation) = self.expects.get(id).map(|s| s.expectation.clone()) else {
+            return false;
+        };
         if expectation.flags & expect_flag::INACTIVE != 0 {
             return false;
         }
@@ -341,10 +356,12 @@ impl Conntrack {
             self.unexpect(id);
         }
         if expectation.tuple.protocol == penstock_wire::protocol::GRE {
-            // Data of a PPTP call was expected from either side, and answers find this connection (`pptp_expectfn()`).
+            // Data of a PPTP call was expected from either side, and answers find this connection
+            // (`pptp_expectfn()`).
             self.unexpect_of(master, |e| e.tuple.protocol == penstock_wire::protocol::GRE);
         }
-        let (mark, secmark) = (self.store[master].mark, self.extra(master).map_or(0, |x| x.secmark));
+        let (mark, secmark) =
+            (self.store[master].mark, self.extra(master).map_or(0, |x| x.secmark));
         self.set_master(n, expectation.master);
         let extra = self.extra_mut(n);
         extra.secmark = secmark;

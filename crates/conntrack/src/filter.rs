@@ -78,9 +78,9 @@ fn number(text: &str) -> Option<u32> {
 }
 
 impl Filter {
-    /// Reads the options of `conntrack -L` that choose: `-p -f -s -d -r -q --sport --dport --reply-port-src --reply-port-dst
-    /// --icmp-type --icmp-code --icmp-id --state -u -m -w --orig-zone --reply-zone -n -g -j -l` and their long forms. Labels
-    /// are numbers of bits.
+    /// Reads the options of `conntrack -L` that choose:
+    /// `-p -f -s -d -r -q --sport --dport --reply-port-src --reply-port-dst --icmp-type --icmp-code --icmp-id --state -u -m -w --orig-zone --reply-zone -n -g -j -l`
+    /// and their long forms. Labels are numbers of bits.
     ///
     /// # Errors
     /// What is wrong with the first option that is.
@@ -109,8 +109,9 @@ impl Filter {
                 }
                 _ => {}
             }
-            let value =
-                joined.or_else(|| rest.next()).ok_or_else(|| format!("option `{option}' needs a value"))?;
+            let value = joined
+                .or_else(|| rest.next())
+                .ok_or_else(|| format!("option `{option}' needs a value"))?;
             let bad = || format!("bad value `{value}' of `{option}'");
             let net = || Net::parse(value).map(Some).ok_or_else(bad);
             let port = || value.parse().map(Some).map_err(|_| bad());
@@ -127,7 +128,9 @@ impl Filter {
                 "-d" | "--dst" | "--orig-dst" => out.nets[ORIGINAL][1] = net()?,
                 "-r" | "--reply-src" => out.nets[REPLY][0] = net()?,
                 "-q" | "--reply-dst" => out.nets[REPLY][1] = net()?,
-                "--sport" | "--orig-port-src" | "--icmp-id" | "--srckey" => out.ports[ORIGINAL][0] = port()?,
+                "--sport" | "--orig-port-src" | "--icmp-id" | "--srckey" => {
+                    out.ports[ORIGINAL][0] = port()?
+                }
                 "--dport" | "--orig-port-dst" | "--dstkey" => out.ports[ORIGINAL][1] = port()?,
                 "--reply-port-src" => out.ports[REPLY][0] = port()?,
                 "--reply-port-dst" => out.ports[REPLY][1] = port()?,
@@ -172,7 +175,8 @@ impl Filter {
     pub fn has(&self, c: &Connection<'_>) -> bool {
         let tuples = [c.tuple(Direction::Original), c.tuple(Direction::Reply)];
         let [original, reply] = tuples;
-        let source_nat = original.src != reply.dst || original.src_id != reply.dst_id && has_ports(original);
+        let source_nat =
+            original.src != reply.dst || original.src_id != reply.dst_id && has_ports(original);
         let destination_nat =
             original.dst != reply.src || original.dst_id != reply.src_id && has_ports(original);
         let [kind, code] = original.dst_id.to_be_bytes();
@@ -181,10 +185,9 @@ impl Filter {
             && tuples.iter().zip(&self.nets).all(|(t, [src, dst])| {
                 src.is_none_or(|n| n.has(t.source())) && dst.is_none_or(|n| n.has(t.destination()))
             })
-            && tuples
-                .iter()
-                .zip(&self.ports)
-                .all(|(t, [src, dst])| src.is_none_or(|p| p == t.src_id) && dst.is_none_or(|p| p == t.dst_id))
+            && tuples.iter().zip(&self.ports).all(|(t, [src, dst])| {
+                src.is_none_or(|p| p == t.src_id) && dst.is_none_or(|p| p == t.dst_id)
+            })
             && self.icmp[0].is_none_or(|k| k == kind)
             && self.icmp[1].is_none_or(|k| k == code)
             && self.state.as_deref().is_none_or(|s| c.state() == Some(s))
@@ -196,9 +199,9 @@ impl Filter {
             && (!self.source_nat || source_nat)
             && (!self.destination_nat || destination_nat)
             && (!self.any_nat || source_nat || destination_nat)
-            && self
-                .label
-                .is_none_or(|bit| c.labels().is_some_and(|l| l[usize::from(bit / 32)] >> (bit % 32) & 1 != 0))
+            && self.label.is_none_or(|bit| {
+                c.labels().is_some_and(|l| l[usize::from(bit / 32)] >> (bit % 32) & 1 != 0)
+            })
     }
 }
 

@@ -1,4 +1,5 @@
-//! GRE (`nf_conntrack_proto_gre.c`): without a key, but for the call ids of PPTP, whose helper enters them here.
+//! GRE (`nf_conntrack_proto_gre.c`): without a key, but for the call ids of PPTP, whose helper
+//! enters them here.
 
 use crate::conntrack::{Conntrack, Outcome, Seen};
 use crate::entry::Proto;
@@ -6,8 +7,8 @@ use crate::settings::Tracker;
 use crate::{Tuple, status};
 use std::collections::HashMap;
 
-/// Source keys by tuples without them. A PPTP packet names only the call id of its receiver; the sender's belongs to it
-/// in the connection that the helper saw being made.
+/// Source keys by tuples without them. A PPTP packet names only the call id of its receiver; the
+/// sender's belongs to it in the connection that the helper saw being made.
 #[derive(Debug, Default)]
 pub(crate) struct Keymap {
     keys: HashMap<Tuple, u16>,

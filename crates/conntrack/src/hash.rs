@@ -8,8 +8,8 @@ pub(crate) struct Hasher {
     keys: [u64; 7],
 }
 
-/// Product of two words folded to one: the step of wyhash and its kin. Without the keys, which are mixed in before, its
-/// zeros cannot be aimed at.
+/// Product of two words folded to one: the step of wyhash and its kin. Without the keys, which are
+/// mixed in before, its zeros cannot be aimed at.
 #[inline(always)]
 const fn fold(a: u64, b: u64) -> u64 {
     let wide = a as u128 * b as u128;
@@ -42,7 +42,8 @@ impl Hasher {
         let ([s0, s1], [d0, d1]) = (words(&t.src), words(&t.dst));
         let a = fold(s0 ^ k[0], d0 ^ k[1]);
         let b = fold(s1 ^ k[2], d1 ^ k[3]);
-        // Tuples of one host differ in few bits of one factor, so a product alone would run through a lattice.
+        // Tuples of one host differ in few bits of one factor, so a product alone would run through
+        // a lattice.
         let h = fold(a ^ b.rotate_left(32) ^ k[4], ids ^ k[5]);
         fold(h ^ k[6], MIX)
     }
@@ -68,7 +69,8 @@ mod tests {
         let mut low = [0u32; 256];
         let mut high = [0u32; 256];
         for n in 0..65_536u32 {
-            let mut t = Tuple { src_id: n as u16, dst_id: 80, l3: 2, protocol: 6, ..Tuple::default() };
+            let mut t =
+                Tuple { src_id: n as u16, dst_id: 80, l3: 2, protocol: 6, ..Tuple::default() };
             t.src[..4].copy_from_slice(&(0x0a00_0000 + n % 7).to_be_bytes());
             let h = hasher.tuple(&t);
             low[h as usize & 255] += 1;

@@ -1,4 +1,5 @@
-//! ICMP and ICMPv6 requests with their replies (`nf_conntrack_proto_icmp.c`, `nf_conntrack_proto_icmpv6.c`).
+//! ICMP and ICMPv6 requests with their replies (`nf_conntrack_proto_icmp.c`,
+//! `nf_conntrack_proto_icmpv6.c`).
 
 use crate::conntrack::{Conntrack, Outcome, Seen};
 use crate::settings::Tracker;
@@ -45,7 +46,10 @@ impl Conntrack {
         let [kind, _] = self.store[n].original.dst_id.to_be_bytes();
         let begins = matches!(
             kind,
-            icmp::ECHO_REQUEST | icmp::TIMESTAMP_REQUEST | icmp::INFO_REQUEST | icmp::ADDRESS_MASK_REQUEST
+            icmp::ECHO_REQUEST
+                | icmp::TIMESTAMP_REQUEST
+                | icmp::INFO_REQUEST
+                | icmp::ADDRESS_MASK_REQUEST
         );
         if p.at.l3 != IPV4 || !begins {
             return Outcome::Invalid;

@@ -1,4 +1,5 @@
-//! ICMP messages that are no flow of their own: errors about known connections, and what is not tracked.
+//! ICMP messages that are no flow of their own: errors about known connections, and what is not
+//! tracked.
 
 use crate::Direction;
 use crate::conntrack::{Conntrack, Hook, Seen};
@@ -14,7 +15,8 @@ const REDIRECT_LEN: usize = icmpv6::LEN + 32;
 /// The highest type that is known (`NR_ICMP_TYPES`).
 const ICMP_TYPES: u8 = 18;
 
-/// Where the packet begins that a redirect quotes, if it does; `offset` is where the message begins.
+/// Where the packet begins that a redirect quotes, if it does; `offset` is where the message
+/// begins.
 fn redirected(network: &[u8], offset: usize) -> Option<usize> {
     let mut at = offset + REDIRECT_LEN;
     while let Some(&[kind, units]) = network.get(at..at + 2).and_then(|b| b.first_chunk()) {
@@ -46,8 +48,8 @@ pub(crate) fn quoted<'a>(network: &'a [u8], at: &Layers) -> Option<&'a [u8]> {
 }
 
 impl Conntrack {
-    /// What an ICMP message is if it is no request or reply (`nf_conntrack_handle_icmp()`): related to a connection,
-    /// untracked, or invalid. `None` if it is looked up like other packets.
+    /// What an ICMP message is if it is no request or reply (`nf_conntrack_handle_icmp()`): related
+    /// to a connection, untracked, or invalid. `None` if it is looked up like other packets.
     pub(crate) fn icmp_error(&mut self, p: &Seen<'_>, template: u16) -> Option<Ct> {
         match (p.at.l3, p.at.protocol) {
             (IPV4, protocol::ICMP) => self.icmpv4_error(p, template),
@@ -101,7 +103,8 @@ impl Conntrack {
         }
     }
 
-    /// A redirect is related to the flow that it quotes, and untracked if it quotes none (`nf_conntrack_icmpv6_redirect()`).
+    /// A redirect is related to the flow that it quotes, and untracked if it quotes none
+    /// (`nf_conntrack_icmpv6_redirect()`).
     fn redirect(&mut self, p: &Seen<'_>, to: &[u8; 16], template: u16) -> Option<Ct> {
         const HOP_LIMIT: usize = 7;
         let h = p.transport();
@@ -115,8 +118,8 @@ impl Conntrack {
         }
     }
 
-    /// The connection of the packet that is quoted from `inner` on (`nf_conntrack_inet_error()`). It goes to whom the error
-    /// goes to, or the error is none of its.
+    /// The connection of the packet that is quoted from `inner` on (`nf_conntrack_inet_error()`).
+    /// It goes to whom the error goes to, or the error is none of its.
     fn related(&mut self, p: &Seen<'_>, inner: usize, to: &[u8; 16], template: u16) -> Option<Ct> {
         let zones = if template == 0 { [0; 2] } else { self.templates.zones(template) };
         let found = p

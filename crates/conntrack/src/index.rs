@@ -1,11 +1,12 @@
 //! The hash table over both directions of all connections.
 //!
-//! A bucket is a cache line: seven places and the number of tuples that went past it because it was full. A search
-//! goes on to the next bucket only if that number is not zero, and at most [`PROBE`] buckets far. A place holds 32 bits of
-//! the hash and the number of the entry with its direction, so an entry is read only when it is very likely the right one.
+//! A bucket is a cache line: seven places and the number of tuples that went past it because it was
+//! full. A search goes on to the next bucket only if that number is not zero, and at most [`PROBE`]
+//! buckets far. A place holds 32 bits of the hash and the number of the entry with its direction,
+//! so an entry is read only when it is very likely the right one.
 //!
-//! The table is as large as the most connections need from the beginning, but memory is only taken where something
-//! was stored, so it never has to be rebuilt while packets wait.
+//! The table is as large as the most connections need from the beginning, but memory is only taken
+//! where something was stored, so it never has to be rebuilt while packets wait.
 
 use penstock_packet::prefetch;
 
@@ -13,7 +14,8 @@ use crate::Direction;
 
 const PLACES: usize = 7;
 const WORDS: usize = 8;
-/// Buckets that a search looks at: at most 77 tuples are compared, the kernel's bound is between 50 and 130.
+/// Buckets that a search looks at: at most 77 tuples are compared, the kernel's bound is between 50
+/// and 130.
 pub(crate) const PROBE: usize = 11;
 
 /// No place was free near by (`chaintoolong`).
@@ -87,7 +89,11 @@ impl Index {
 
     /// The first tuple with this hash for which `is` says so.
     #[inline(always)]
-    pub fn find(&self, hash: u64, mut is: impl FnMut(u32, Direction) -> bool) -> Option<(u32, Direction)> {
+    pub fn find(
+        &self,
+        hash: u64,
+        mut is: impl FnMut(u32, Direction) -> bool,
+    ) -> Option<(u32, Direction)> {
         let tag = hash >> 32;
         let mut n = self.home(hash);
         for _ in 0..PROBE {
@@ -117,7 +123,12 @@ impl Index {
     }
 
     /// Enters a tuple.
-    pub fn insert(&mut self, hash: u64, entry: u32, direction: Direction) -> Result<(), ChainTooLong> {
+    pub fn insert(
+        &mut self,
+        hash: u64,
+        entry: u32,
+        direction: Direction,
+    ) -> Result<(), ChainTooLong> {
         let home = self.home(hash);
         let mut n = home;
         for _ in 0..PROBE {

@@ -1,10 +1,11 @@
 //! Connection tracking (`net/netfilter/nf_conntrack_*.c`): flows and their states.
 //!
-//! A [`Tuple`] names one direction of a flow. [`Conntrack`] is the table of one worker: [`Conntrack::track`] gives a packet
-//! its connection before rules see it, [`Conntrack::confirm`] enters new ones when the packet leaves. A packet holds its
-//! connection by number and serial ([`penstock_packet::Ct`]), so one that ended is noticed. The clock is the time of the
-//! packets. Several workers have a table each, and know of each other's by [`Shared`]. This crate knows neither
-//! rules nor devices.
+//! A [`Tuple`] names one direction of a flow. [`Conntrack`] is the table of one worker:
+//! [`Conntrack::track`] gives a packet its connection before rules see it, [`Conntrack::confirm`]
+//! enters new ones when the packet leaves. A packet holds its connection by number and serial
+//! ([`penstock_packet::Ct`]), so one that ended is noticed. The clock is the time of the packets.
+//! Several workers have a table each, and know of each other's by [`Shared`]. This crate knows
+//! neither rules nor devices.
 //!
 //! ```
 //! use penstock_conntrack::{Conntrack, Hook, Settings, Verdict};

@@ -133,7 +133,9 @@ impl fmt::Display for Line<'_> {
             write_tuple(f, c.tuple(direction), proc)?;
             if original.zone != c.zone(Direction::Reply) {
                 match direction {
-                    Direction::Original if original.zone != 0 => write!(f, "zone-orig={} ", original.zone)?,
+                    Direction::Original if original.zone != 0 => {
+                        write!(f, "zone-orig={} ", original.zone)?
+                    }
                     Direction::Reply if c.zone(direction) != 0 => {
                         write!(f, "zone-reply={} ", c.zone(direction))?;
                     }
@@ -189,8 +191,10 @@ impl fmt::Display for Line<'_> {
             && self.style.labels
             && let Some(labels) = c.labels()
         {
-            let bits: Vec<String> =
-                (0..128).filter(|b| labels[b / 32] >> (b % 32) & 1 != 0).map(|b| b.to_string()).collect();
+            let bits: Vec<String> = (0..128)
+                .filter(|b| labels[b / 32] >> (b % 32) & 1 != 0)
+                .map(|b| b.to_string())
+                .collect();
             if !bits.is_empty() {
                 write!(f, " labels={}", bits.join(","))?;
             }

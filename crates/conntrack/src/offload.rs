@@ -1,5 +1,6 @@
-//! Connections whose packets a flowtable forwards (`nf_ct_offload_timeout()`, `flow_offload_fixup_ct()`): they are not
-//! tracked meanwhile, and come back as if the latest packet had been.
+//! Connections whose packets a flowtable forwards (`nf_ct_offload_timeout()`,
+//! `flow_offload_fixup_ct()`): they are not tracked meanwhile, and come back as if the latest
+//! packet had been.
 
 use crate::conntrack::Conntrack;
 use crate::entry::{Counter, Proto};
@@ -10,7 +11,8 @@ use crate::tuple::Direction;
 
 /// How long a connection lives while its packets are not seen (`NF_CT_DAY`).
 const DAY: u64 = 86_400 * SECOND;
-/// When less is left, it gets more (`nf_flow_table_extend_ct_timeout()`); and what one gets whose TCP is closing.
+/// When less is left, it gets more (`nf_flow_table_extend_ct_timeout()`); and what one gets whose
+/// TCP is closing.
 const LITTLE: u64 = 300 * SECOND;
 
 /// How a connection comes back.
@@ -50,8 +52,9 @@ impl Conntrack {
         (note >> 32 == u64::from(e.serial)).then_some(note as u32)
     }
 
-    /// Says that packets of a confirmed connection are not tracked any more. `token` comes back with
-    /// [`Conntrack::next_ended`] if the connection ends before [`Conntrack::return_offloaded`].
+    /// Says that packets of a confirmed connection are not tracked any more. `token` comes back
+    /// with [`Conntrack::next_ended`] if the connection ends before
+    /// [`Conntrack::return_offloaded`].
     pub fn set_offloaded(&mut self, n: u32, token: u64) {
         self.put_offload(n, token);
         let e = &mut self.store[n];
@@ -69,8 +72,8 @@ impl Conntrack {
         self.offloads.get(n as usize).copied()
     }
 
-    /// Lets a connection live on whose packets are not tracked, if little of its life is left: slow packets of it may have
-    /// shortened that.
+    /// Lets a connection live on whose packets are not tracked, if little of its life is left: slow
+    /// packets of it may have shortened that.
     pub fn extend_offloaded(&mut self, n: u32) {
         let e = &self.store[n];
         if !e.has(status::OFFLOAD) || e.expires > self.now.saturating_add(LITTLE) {
@@ -80,7 +83,9 @@ impl Conntrack {
             Proto::Tcp(t) if t.state == tcp::State::Established => DAY,
             Proto::Tcp(t) if t.may_drop_early() => LITTLE,
             Proto::Udp { .. } => DAY,
-            Proto::Tcp(_) | Proto::None | Proto::Gre { .. } | Proto::Sctp(_) | Proto::Dccp(_) => return,
+            Proto::Tcp(_) | Proto::None | Proto::Gre { .. } | Proto::Sctp(_) | Proto::Dccp(_) => {
+                return;
+            }
         };
         self.set_timeout(n, timeout);
     }

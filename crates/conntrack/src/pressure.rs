@@ -18,14 +18,17 @@ pub(crate) struct Pressure {
 }
 
 impl Conntrack {
-    /// Makes room near a hash (`early_drop()`): in eight buckets one after the other, ends what has lived out and what is not
-    /// assured; the first bucket where that helped is the last. Gives whether it helped.
+    /// Makes room near a hash (`early_drop()`): in eight buckets one after the other, ends what has
+    /// lived out and what is not assured; the first bucket where that helped is the last. Gives
+    /// whether it helped.
     pub(crate) fn early_drop(&mut self, hash: u64) -> bool {
         for nth in 0..EVICTION_RANGE {
             let mut dropped = false;
             for (n, _) in self.index.neighbours(hash, nth).into_iter().flatten() {
                 // Ending one of a bucket may have ended another by its other tuple.
-                let Some(e) = self.store.get_live(n).filter(|e| Self::is_listed(e)) else { continue };
+                let Some(e) = self.store.get_live(n).filter(|e| Self::is_listed(e)) else {
+                    continue;
+                };
                 if e.expires <= self.now {
                     self.destroy(n);
                     dropped = true;
@@ -42,8 +45,9 @@ impl Conntrack {
         false
     }
 
-    /// After packets were dropped because the table was full, and while more than 95 of 100 places are taken: ends connections
-    /// that are not assured, or whose protocol is closing them, some with every call (`gc_worker()`).
+    /// After packets were dropped because the table was full, and while more than 95 of 100 places
+    /// are taken: ends connections that are not assured, or whose protocol is closing them, some
+    /// with every call (`gc_worker()`).
     pub(crate) fn relieve(&mut self) {
         if !self.pressure.wanted {
             return;

@@ -93,8 +93,9 @@ fn next(direction: Direction, kind: u8, state: State) -> Option<State> {
     const SR: State = State::ShutdownRecd;
     const SA: State = State::ShutdownAckSent;
     const HS: State = State::HeartbeatSent;
-    // Columns: NONE CLOSED COOKIE_WAIT COOKIE_ECHOED ESTABLISHED SHUTDOWN_SENT SHUTDOWN_RECD SHUTDOWN_ACK_SENT
-    // HEARTBEAT_SENT. In the reply direction the first and the last are invalid but for heartbeats.
+    // Columns: NONE CLOSED COOKIE_WAIT COOKIE_ECHOED ESTABLISHED SHUTDOWN_SENT SHUTDOWN_RECD
+    // SHUTDOWN_ACK_SENT HEARTBEAT_SENT. In the reply direction the first and the last are invalid
+    // but for heartbeats.
     const ORIGINAL: [[State; 9]; 11] = [
         [CL, CL, CW, CE, ES, CL, CL, SA, CW],
         [CL, CL, CW, CE, ES, SS, SR, SA, CL],
@@ -148,8 +149,9 @@ fn next(direction: Direction, kind: u8, state: State) -> Option<State> {
     }
 }
 
-/// Which chunk types a packet has, as far as they matter, after the basic checks: `None` if an INIT, INIT ACK or SHUTDOWN
-/// COMPLETE is not alone, a cookie chunk not the first, a length zero, or there is no chunk (`do_basic_checks()`).
+/// Which chunk types a packet has, as far as they matter, after the basic checks: `None` if an
+/// INIT, INIT ACK or SHUTDOWN COMPLETE is not alone, a cookie chunk not the first, a length zero,
+/// or there is no chunk (`do_basic_checks()`).
 fn chunks_of(bytes: &[u8]) -> Option<[bool; 16]> {
     let mut types = [false; 16];
     let mut alone = false;
@@ -266,10 +268,14 @@ impl Sctp {
                     } else if vtag == self.vtag[this] {
                         self.heartbeat_failed = None;
                     } else {
-                        if data || effect.ignore || self.heartbeat_failed.is_none_or(|d| d == direction) {
+                        if data
+                            || effect.ignore
+                            || self.heartbeat_failed.is_none_or(|d| d == direction)
+                        {
                             return None;
                         }
-                        // The other side answers to the new tag: the association was made anew on another path.
+                        // The other side answers to the new tag: the association was made anew on
+                        // another path.
                         self.heartbeat_failed = None;
                         self.vtag[this] = vtag;
                         self.vtag[other] = 0;
@@ -289,7 +295,8 @@ impl Sctp {
                     self.init[this] = true;
                     self.vtag[other] = tag;
                     // INITs alone do not keep an entry alive.
-                    effect.ignore |= effect.old == State::Closed && effect.new == State::Closed && confirmed;
+                    effect.ignore |=
+                        effect.old == State::Closed && effect.new == State::Closed && confirmed;
                 }
                 chunk::INIT_ACK => {
                     let tag = init_tag(bytes, &c)?;

@@ -26,8 +26,8 @@ impl SeqAdjust {
 }
 
 impl Conntrack {
-    /// By how much sequence numbers of a direction are shifted at `seq` (`nf_ct_seq_offset()`), as a number to add with
-    /// wrap-around.
+    /// By how much sequence numbers of a direction are shifted at `seq` (`nf_ct_seq_offset()`), as
+    /// a number to add with wrap-around.
     #[inline]
     pub fn sequence_offset(&self, n: u32, direction: Direction, seq: u32) -> u32 {
         if self.store[n].extra == NONE {
@@ -52,8 +52,8 @@ impl Conntrack {
         self.store[n].status |= status::SEQ_ADJUST;
     }
 
-    /// Notes that from `seq` on, which is before the shift, `shift` more bytes are in the stream of a direction
-    /// (`nf_ct_seqadj_set()`). Text further back in the stream is not noted.
+    /// Notes that from `seq` on, which is before the shift, `shift` more bytes are in the stream of
+    /// a direction (`nf_ct_seqadj_set()`). Text further back in the stream is not noted.
     pub fn shift_sequence(&mut self, n: u32, direction: Direction, seq: u32, shift: i32) {
         if shift == 0 {
             return;
@@ -69,10 +69,11 @@ impl Conntrack {
         self.store[n].status |= status::SEQ_ADJUST;
     }
 
-    /// Shifts sequence and acknowledgement numbers of a segment by what was rewritten in its connection
-    /// (`nf_ct_seq_adjust()`). `false` if the header is cut.
+    /// Shifts sequence and acknowledgement numbers of a segment by what was rewritten in its
+    /// connection (`nf_ct_seq_adjust()`). `false` if the header is cut.
     pub(crate) fn adjust_packet(&self, packet: &mut Packet, n: u32, transport: usize) -> bool {
-        let direction = if packet.meta.ct.info.is_reply() { Direction::Reply } else { Direction::Original };
+        let direction =
+            if packet.meta.ct.info.is_reply() { Direction::Reply } else { Direction::Original };
         let Some(pairs) = self.extra(n).and_then(|x| x.seqadj.as_deref()) else { return true };
         let (this, other) = (pairs[direction as usize], pairs[direction.opposite() as usize]);
         let Some(bytes) = packet.network_mut().get_mut(transport..) else { return false };
@@ -84,8 +85,12 @@ impl Conntrack {
         let mut words = vec![];
         words.push((4, seq, new_seq));
         if acknowledges {
-            // The position is where the text was before it was rewritten; the acknowledgement is of what came out.
-            let shift = if (ack.wrapping_sub(other.before as u32).wrapping_sub(other.position) as i32) > 0 {
+            // The position is where the text was before it was rewritten; the acknowledgement is of
+            // what came out.
+            let shift = if (ack.wrapping_sub(other.before as u32).wrapping_sub(other.position)
+                as i32)
+                > 0
+            {
                 other.after
             } else {
                 other.before
@@ -99,21 +104,27 @@ impl Conntrack {
                     continue;
                 }
                 for edge in (o.offset + 2..o.offset + o.len - 3).step_by(4) {
-                    let Some(old) = bytes.get(edge..edge + 4).and_then(|b| b.first_chunk()) else { continue };
+                    let Some(old) = bytes.get(edge..edge + 4).and_then(|b| b.first_chunk()) else {
+                        continue;
+                    };
                     let old = u32::from_be_bytes(*old);
-                    let shift =
-                        if (old.wrapping_sub(other.before as u32).wrapping_sub(other.position) as i32) > 0 {
-                            other.after
-                        } else {
-                            other.before
-                        };
+                    let shift = if (old
+                        .wrapping_sub(other.before as u32)
+                        .wrapping_sub(other.position) as i32)
+                        > 0
+                    {
+                        other.after
+                    } else {
+                        other.before
+                    };
                     words.push((edge, old, old.wrapping_sub(shift as u32)));
                 }
             }
         }
         for (at, old, new) in words {
             // An edge at an odd place lies in two words of the sum, bytes swapped.
-            let (a, b) = if at % 2 == 0 { (old, new) } else { (old.rotate_left(8), new.rotate_left(8)) };
+            let (a, b) =
+                if at % 2 == 0 { (old, new) } else { (old.rotate_left(8), new.rotate_left(8)) };
             check = checksum::replace4(check, a, b);
             bytes[at..at + 4].copy_from_slice(&new.to_be_bytes());
         }

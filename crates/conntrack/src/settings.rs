@@ -44,10 +44,16 @@ impl Tracker {
         }
     }
 
-    /// The names of this tracker's timeouts with their default in seconds, at the index of the state that they belong to:
-    /// as `ct timeout` objects call them, and as the end of the sysctl's name.
+    /// The names of this tracker's timeouts with their default in seconds, at the index of the
+    /// state that they belong to: as `ct timeout` objects call them, and as the end of the sysctl's
+    /// name.
     pub const fn timeouts(self) -> &'static [Timeout] {
-        const fn t(index: usize, policy: &'static str, sysctl: &'static str, default: u32) -> Timeout {
+        const fn t(
+            index: usize,
+            policy: &'static str,
+            sysctl: &'static str,
+            default: u32,
+        ) -> Timeout {
             Timeout { index, policy, sysctl, default }
         }
         match self {
@@ -69,7 +75,12 @@ impl Tracker {
                 }
             }
             Tracker::Udp => {
-                const { &[t(0, "unreplied", "udp_timeout", 30), t(1, "replied", "udp_timeout_stream", 120)] }
+                const {
+                    &[
+                        t(0, "unreplied", "udp_timeout", 30),
+                        t(1, "replied", "udp_timeout_stream", 120),
+                    ]
+                }
             }
             Tracker::Icmp => const { &[t(0, "timeout", "icmp_timeout", 30)] },
             Tracker::Icmpv6 => const { &[t(0, "timeout", "icmpv6_timeout", 30)] },
@@ -101,7 +112,12 @@ impl Tracker {
                 }
             }
             Tracker::Gre => {
-                const { &[t(0, "unreplied", "gre_timeout", 30), t(1, "replied", "gre_timeout_stream", 180)] }
+                const {
+                    &[
+                        t(0, "unreplied", "gre_timeout", 30),
+                        t(1, "replied", "gre_timeout_stream", 180),
+                    ]
+                }
             }
             Tracker::Generic => const { &[t(0, "timeout", "generic_timeout", 600)] },
         }
@@ -144,8 +160,8 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 pub struct Settings {
     /// Connections at most (`nf_conntrack_max`). 0 stands for [`Settings::LARGEST`].
     pub max: u32,
-    /// Buckets of the table, each with seven places, and a connection takes two places. `None` takes as many as `max` needs,
-    /// which is what one wants (`nf_conntrack_buckets`).
+    /// Buckets of the table, each with seven places, and a connection takes two places. `None`
+    /// takes as many as `max` needs, which is what one wants (`nf_conntrack_buckets`).
     pub buckets: Option<u32>,
     /// Whether transport checksums are verified at prerouting (`nf_conntrack_checksum`).
     pub checksum: bool,
@@ -159,9 +175,11 @@ pub struct Settings {
     pub tcp_loose: bool,
     /// Whether only resets may be out of window (`nf_conntrack_tcp_be_liberal`).
     pub tcp_be_liberal: bool,
-    /// Whether a reset out of window is let through without effect (`nf_conntrack_tcp_ignore_invalid_rst`).
+    /// Whether a reset out of window is let through without effect
+    /// (`nf_conntrack_tcp_ignore_invalid_rst`).
     pub tcp_ignore_invalid_rst: bool,
-    /// Retransmissions after which the timeout becomes that of `max_retrans` (`nf_conntrack_tcp_max_retrans`).
+    /// Retransmissions after which the timeout becomes that of `max_retrans`
+    /// (`nf_conntrack_tcp_max_retrans`).
     pub tcp_max_retrans: u8,
     /// Whether DCCP connections are picked up in the middle (`nf_conntrack_dccp_loose`).
     pub dccp_loose: bool,
@@ -198,7 +216,8 @@ impl Settings {
     /// Connections that a table can hold.
     pub const LARGEST: u32 = 1 << 26;
 
-    /// Whether there is memory for the tables of so many workers. It is as cheap as making them: no memory is touched.
+    /// Whether there is memory for the tables of so many workers. It is as cheap as making them: no
+    /// memory is touched.
     ///
     /// # Errors
     ///
@@ -227,7 +246,8 @@ impl Settings {
         &self.timeouts[tracker as usize]
     }
 
-    /// Sets one timeout by the name that it has in `ct timeout` objects; `false` if there is no such name.
+    /// Sets one timeout by the name that it has in `ct timeout` objects; `false` if there is no
+    /// such name.
     pub fn set_timeout(&mut self, tracker: Tracker, name: &str, timeout: Duration) -> bool {
         let Some(t) = tracker.timeouts().iter().find(|t| t.policy == name) else { return false };
         self.timeouts[tracker as usize][t.index] = duration_ns(timeout);
@@ -270,7 +290,8 @@ impl Settings {
 
     /// A sysctl by its name, with or without `net.netfilter.` in front; timeouts in seconds.
     pub fn get(&self, name: &str) -> Option<u32> {
-        let short = name.strip_prefix("net.netfilter.").unwrap_or(name).strip_prefix("nf_conntrack_")?;
+        let short =
+            name.strip_prefix("net.netfilter.").unwrap_or(name).strip_prefix("nf_conntrack_")?;
         Some(match short {
             "max" => self.max,
             "buckets" => self.buckets.unwrap_or_else(|| crate::index::buckets_for(self.max())),

@@ -1,8 +1,9 @@
-//! What the tables of several workers have in common: whose a packet is, which tuples and expectations others have, and how
-//! many connections there are in all.
+//! What the tables of several workers have in common: whose a packet is, which tuples and
+//! expectations others have, and how many connections there are in all.
 //!
-//! A connection is one worker's, who enters both its tuples, and what it announces, into a directory when it begins, and takes
-//! them back when it ends. Whoever receives a packet looks there:
+//! A connection is one worker's, who enters both its tuples, and what it announces, into a
+//! directory when it begins, and takes them back when it ends. Whoever receives a packet looks
+//! there:
 //!
 //! ```text
 //! packet -> tuple (of an ICMP error: of the packet inside, inverted)
@@ -12,8 +13,9 @@
 //!             \-> who received it, or where that is one for all: a symmetric hash
 //! ```
 //!
-//! Zones do not count here, since they are not known of a packet when it arrives: connections that differ in their zone only
-//! are one worker's. Nor do source keys of GRE, which the tables know from PPTP's control connections.
+//! Zones do not count here, since they are not known of a packet when it arrives: connections that
+//! differ in their zone only are one worker's. Nor do source keys of GRE, which the tables know
+//! from PPTP's control connections.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -106,7 +108,8 @@ pub struct Span {
     pub is_last: bool,
 }
 
-/// The tuple of a packet that is no later fragment, and of an ICMP error that of the packet inside, inverted.
+/// The tuple of a packet that is no later fragment, and of an ICMP error that of the packet inside,
+/// inverted.
 #[inline]
 fn arriving(network: &[u8]) -> Option<Tuple> {
     let at = dissect::layers(network)?;
@@ -166,7 +169,8 @@ impl Shared {
         let (src_id, dst_id) = if ports { (t.src_id, t.dst_id) } else { (0, 0) };
         let (src, dst) = ((t.src, src_id), (t.dst, dst_id));
         let (low, high) = if src <= dst { (src, dst) } else { (dst, src) };
-        let between = if matches!(t.protocol, protocol::ICMP | protocol::ICMPV6) { t.src_id } else { 0 };
+        let between =
+            if matches!(t.protocol, protocol::ICMP | protocol::ICMPV6) { t.src_id } else { 0 };
         let both = Tuple {
             src: low.0,
             dst: high.0,
@@ -179,8 +183,8 @@ impl Shared {
         self.spread(self.hasher.tuple(&both))
     }
 
-    /// The worker of a packet that looks like this. One that begins something is its receiver's, or if that is `None` it goes
-    /// by a hash.
+    /// The worker of a packet that looks like this. One that begins something is its receiver's, or
+    /// if that is `None` it goes by a hash.
     #[inline]
     pub fn owner(&self, t: &Tuple, receiver: Option<usize>) -> usize {
         self.owner_by(t, self.hasher.tuple(&seen(t)), receiver)
@@ -201,15 +205,15 @@ impl Shared {
         receiver.unwrap_or_else(|| self.home(t))
     }
 
-    /// Whose a packet is that this worker has received, as [`Shared::owner`]: `network` are its bytes from the IP header on. What
-    /// is cut is its receiver's, or the first worker's.
+    /// Whose a packet is that this worker has received, as [`Shared::owner`]: `network` are its
+    /// bytes from the IP header on. What is cut is its receiver's, or the first worker's.
     #[inline]
     pub fn whose(&self, network: &[u8], receiver: Option<usize>) -> Whose {
         self.whose_sought(&self.seek_owner(network), network, receiver)
     }
 
-    /// Reads the headers of a packet whose owner is asked for soon, and asks the processor to fetch what that will look at.
-    /// `network` are its bytes from the IP header on.
+    /// Reads the headers of a packet whose owner is asked for soon, and asks the processor to fetch
+    /// what that will look at. `network` are its bytes from the IP header on.
     #[inline]
     pub fn seek_owner(&self, network: &[u8]) -> SoughtOwner {
         if datagram(network).is_some() {
@@ -225,7 +229,12 @@ impl Shared {
 
     /// [`Shared::whose`] of a packet whose headers have been read.
     #[inline]
-    pub fn whose_sought(&self, sought: &SoughtOwner, network: &[u8], receiver: Option<usize>) -> Whose {
+    pub fn whose_sought(
+        &self,
+        sought: &SoughtOwner,
+        network: &[u8],
+        receiver: Option<usize>,
+    ) -> Whose {
         match &sought.0 {
             Seen::Tuple(tuple, hash) => Whose::Of(self.owner_by(tuple, *hash, receiver)),
             Seen::Nothing => Whose::Of(receiver.unwrap_or(0)),
@@ -236,8 +245,10 @@ impl Shared {
     #[cold]
     fn whose_fragment(&self, network: &[u8], receiver: Option<usize>) -> Whose {
         if let Some((datagram, span)) = datagram(network) {
-            let addresses = Tuple { src: datagram.src, dst: datagram.dst, l3: datagram.l3, ..Tuple::ZERO };
-            let finder = self.spread(self.hasher.word(self.hasher.tuple(&addresses), datagram.id.into()));
+            let addresses =
+                Tuple { src: datagram.src, dst: datagram.dst, l3: datagram.l3, ..Tuple::ZERO };
+            let finder =
+                self.spread(self.hasher.word(self.hasher.tuple(&addresses), datagram.id.into()));
             let owner = || arriving(network).map_or(0, |tuple| self.owner(&tuple, None));
             let first = (span.offset == 0).then(owner);
             return Whose::Fragment { datagram, span, finder, first };
@@ -273,7 +284,11 @@ impl Shared {
             return None;
         }
         let all = self.expectations();
-        all.get(&to)?.iter().rev().find(|(_, expected)| expected.is_met_by(t)).map(|(worker, _)| *worker)
+        all.get(&to)?
+            .iter()
+            .rev()
+            .find(|(_, expected)| expected.is_met_by(t))
+            .map(|(worker, _)| *worker)
     }
 }
 
@@ -333,7 +348,8 @@ impl Member {
         tuples.into_iter().for_each(|t| self.shared.directory.release(self.hash(t), self.worker));
     }
 
-    /// Enters the source of a connection; `false` if it is there already. The connection that has entered it takes it back.
+    /// Enters the source of a connection; `false` if it is there already. The connection that has
+    /// entered it takes it back.
     pub fn claim_source(&self, original: &Tuple) -> bool {
         let hash = self.shared.hasher.source(&seen(original));
         let claimed = self.shared.directory.find(hash).is_none()
@@ -377,7 +393,8 @@ impl Member {
         let to = destination(&expectation.tuple);
         let mut all = self.shared.expectations();
         let Some(same) = all.get_mut(&to) else { return };
-        let Some(place) = same.iter().position(|(w, e)| *w == self.worker && e == expectation) else {
+        let Some(place) = same.iter().position(|(w, e)| *w == self.worker && e == expectation)
+        else {
             return;
         };
         same.remove(place);
@@ -402,17 +419,22 @@ fn datagram(network: &[u8]) -> Option<(Datagram, Span)> {
             let (mut src, mut dst) = ([0; 16], [0; 16]);
             src[..4].copy_from_slice(&h.src().octets());
             dst[..4].copy_from_slice(&h.dst().octets());
-            let datagram = Datagram { src, dst, id: h.id().into(), protocol: h.protocol(), l3: IPV4 };
+            let datagram =
+                Datagram { src, dst, id: h.id().into(), protocol: h.protocol(), l3: IPV4 };
             let len = u32::from(h.total_len()).saturating_sub(h.header_len() as u32);
-            Some((datagram, Span { offset: u32::from(h.fragment_offset()) * 8, len, is_last: !h.mf() }))
+            Some((
+                datagram,
+                Span { offset: u32::from(h.fragment_offset()) * 8, len, is_last: !h.mf() },
+            ))
         }
         6 => {
             let h = ipv6::Header::new(network)?;
             if !ipv6_ext::is_extension(h.next_header()) {
                 return None;
             }
-            let at =
-                ipv6_ext::find(network, Some(protocol::FRAGMENT), ipv6_ext::Walk::default()).ok()?.offset;
+            let at = ipv6_ext::find(network, Some(protocol::FRAGMENT), ipv6_ext::Walk::default())
+                .ok()?
+                .offset;
             let f = ipv6_ext::Fragment::new(network.get(at..)?)?;
             if f.fragment_offset() == 0 && !f.more() {
                 return None;
@@ -421,7 +443,10 @@ fn datagram(network: &[u8]) -> Option<(Datagram, Span)> {
             let datagram = Datagram { src, dst, id: f.id(), protocol: 0, l3: IPV6 };
             let end = ipv6::LEN + usize::from(h.payload_len());
             let len = end.saturating_sub(at + ipv6_ext::FRAGMENT_LEN) as u32;
-            Some((datagram, Span { offset: u32::from(f.fragment_offset()) * 8, len, is_last: !f.more() }))
+            Some((
+                datagram,
+                Span { offset: u32::from(f.fragment_offset()) * 8, len, is_last: !f.more() },
+            ))
         }
         _ => None,
     }

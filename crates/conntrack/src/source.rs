@@ -1,4 +1,5 @@
-//! Connections by the source of their original direction, for NAT: a client that has a mapping gets it again.
+//! Connections by the source of their original direction, for NAT: a client that has a mapping gets
+//! it again.
 
 use crate::Tuple;
 use crate::conntrack::Conntrack;
@@ -60,9 +61,10 @@ impl Sources {
 }
 
 impl Conntrack {
-    /// Makes a connection findable by its source (`nf_nat_setup_info()` does it when source translation is decided).
-    /// It stays so until it ends. Of several workers the first one that has a connection of a source is given what begins there
-    /// from then on, since only its own can be found.
+    /// Makes a connection findable by its source (`nf_nat_setup_info()` does it when source
+    /// translation is decided). It stays so until it ends. Of several workers the first one that
+    /// has a connection of a source is given what begins there from then on, since only its own can
+    /// be found.
     pub fn link_source(&mut self, n: u32) {
         if self.store[n].flags & flag::BY_SOURCE == 0 {
             if let Some(member) = &self.member
@@ -75,8 +77,9 @@ impl Conntrack {
         }
     }
 
-    /// The linked connections whose original direction has the source (address, identifier, zone) and protocol of
-    /// `tuple`, the latest first; no more than the latest 64 with near hashes are looked at.
+    /// The linked connections whose original direction has the source (address, identifier, zone)
+    /// and protocol of `tuple`, the latest first; no more than the latest 64 with near hashes are
+    /// looked at.
     pub fn by_source<'a>(&'a self, tuple: &'a Tuple) -> impl Iterator<Item = u32> + 'a {
         let mut at = match self.sources.heads.is_empty() {
             true => NONE,

@@ -1,8 +1,9 @@
 //! The entries by number, and the timing wheel that they are linked into.
 //!
-//! Numbers of entries that ended are used again, the last first. A packet's refresh only changes [`Entry::expires`]: the
-//! wheel looks at an entry when the time comes for which it was armed, and arms it anew if it lives longer. An entry whose
-//! end comes nearer is moved at once. So every entry is in the wheel no later than it ends, and refreshing costs nothing.
+//! Numbers of entries that ended are used again, the last first. A packet's refresh only changes
+//! [`Entry::expires`]: the wheel looks at an entry when the time comes for which it was armed, and
+//! arms it anew if it lives longer. An entry whose end comes nearer is moved at once. So every
+//! entry is in the wheel no later than it ends, and refreshing costs nothing.
 
 use crate::entry::{Entry, NONE, list};
 
@@ -63,8 +64,8 @@ pub(crate) enum Waiting {
 }
 
 impl Store {
-    /// Room for `max` entries, whose memory is taken as they are used. If the system refuses that much at once, the rest
-    /// is asked for later.
+    /// Room for `max` entries, whose memory is taken as they are used. If the system refuses that
+    /// much at once, the rest is asked for later.
     pub fn new(max: u32) -> Self {
         let mut entries = Vec::new();
         // Killed entries that packets still hold do not count, so there can be some more.
@@ -125,7 +126,8 @@ impl Store {
         self.free = n;
     }
 
-    /// Fetches the cache lines of an entry that every packet needs, with or without that of the reply tuple.
+    /// Fetches the cache lines of an entry that every packet needs, with or without that of the
+    /// reply tuple.
     #[inline(always)]
     pub fn prefetch(&self, n: u32, reply: bool) {
         if let Some(e) = self.entries.get(n as usize) {
@@ -206,7 +208,8 @@ impl Store {
                 if prev == NONE {
                     self.slots[usize::from(slot)] = next;
                     if next == NONE {
-                        self.occupied[usize::from(slot) >> BITS] &= !(1 << (u64::from(slot) & (SLOTS - 1)));
+                        self.occupied[usize::from(slot) >> BITS] &=
+                            !(1 << (u64::from(slot) & (SLOTS - 1)));
                     }
                 }
             }
@@ -236,7 +239,8 @@ impl Store {
         let delta = due.saturating_sub(self.cursor).clamp(1, furthest);
         let tick = self.cursor + delta;
         let level = (63 - delta.leading_zeros()) / BITS;
-        let slot = level as usize * SLOTS as usize + (tick >> (BITS * level) & (SLOTS - 1)) as usize;
+        let slot =
+            level as usize * SLOTS as usize + (tick >> (BITS * level) & (SLOTS - 1)) as usize;
         let head = std::mem::replace(&mut self.slots[slot], n);
         self.occupied[level as usize] |= 1 << (slot as u64 & (SLOTS - 1));
         let e = &mut self[n];
@@ -282,8 +286,9 @@ impl Store {
         first
     }
 
-    /// An entry that has ended at `now`, taken out of the wheel; `None` if there is none, or `budget` steps were made.
-    /// The wheel's time is that of the last complete turn, so it is right to call again later with a new budget.
+    /// An entry that has ended at `now`, taken out of the wheel; `None` if there is none, or
+    /// `budget` steps were made. The wheel's time is that of the last complete turn, so it is right
+    /// to call again later with a new budget.
     pub fn next_due(&mut self, now: u64, budget: &mut u32) -> Option<u32> {
         if !self.started {
             return None;
@@ -361,7 +366,9 @@ mod tests {
                 }
                 1 => {
                     // Refresh: mostly longer, sometimes shorter.
-                    let Some((&n, _)) = alive.iter().nth(rng.usize(..alive.len().max(1))) else { continue };
+                    let Some((&n, _)) = alive.iter().nth(rng.usize(..alive.len().max(1))) else {
+                        continue;
+                    };
                     let expires = now + (1 << rng.u32(..50));
                     let shorter = expires < store[n].expires;
                     store[n].expires = expires;
@@ -371,7 +378,9 @@ mod tests {
                     alive.insert(n, expires);
                 }
                 2 => {
-                    let Some((&n, _)) = alive.iter().nth(rng.usize(..alive.len().max(1))) else { continue };
+                    let Some((&n, _)) = alive.iter().nth(rng.usize(..alive.len().max(1))) else {
+                        continue;
+                    };
                     store.unlink(n);
                     store.give(n);
                     alive.remove(&n);

@@ -57,7 +57,8 @@ pub(crate) struct Side {
 pub(crate) struct Tcp {
     pub seen: [Side; 2],
     pub state: State,
-    /// Direction, kind and numbers of the last packet, also of one that was let through without effect.
+    /// Direction, kind and numbers of the last packet, also of one that was let through without
+    /// effect.
     pub last_dir: Direction,
     pub retrans: u8,
     pub last_index: Kind,
@@ -94,7 +95,9 @@ impl Tcp {
 
     /// A connection's first packet (`tcp_new()`); `None` if it cannot be one.
     fn new(kind: Kind, s: &Segment<'_>, loose: bool) -> Option<Tcp> {
-        let Next::To(state) = states::next(Direction::Original, kind, State::None) else { return None };
+        let Next::To(state) = states::next(Direction::Original, kind, State::None) else {
+            return None;
+        };
         let mut t = Tcp::NEW;
         let [sender, receiver] = &mut t.seen;
         sender.end = s.end;
@@ -121,8 +124,8 @@ impl Tcp {
         self.last_end = s.end;
         self.last_win = s.window;
         if kind == Kind::Syn && direction == Direction::Original {
-            // The two may be in step while we are not: note what the SYN offers. An answer puts us in step; a challenge ACK
-            // (RFC 5961) must not be taken for the last ACK.
+            // The two may be in step while we are not: note what the SYN offers. An answer puts us
+            // in step; a challenge ACK (RFC 5961) must not be taken for the last ACK.
             let mut seen = Side::default();
             seen.learn_options(s.options);
             self.last_flags = seen.flags & (side_flag::WINDOW_SCALE | side_flag::SACK_PERM);
@@ -178,7 +181,13 @@ enum Reset {
 }
 
 impl Tcp {
-    fn reset(&self, direction: Direction, s: &Segment<'_>, status: u32, ignore_invalid: bool) -> Reset {
+    fn reset(
+        &self,
+        direction: Direction,
+        s: &Segment<'_>,
+        status: u32,
+        ignore_invalid: bool,
+    ) -> Reset {
         let mut to = State::Close;
         // The ports may be in use again already, and what is known is of the connection before.
         if self.may_drop_early() {
@@ -194,8 +203,9 @@ impl Tcp {
             if window::before(s.seq, other.maxack) && !ignore_invalid {
                 return Reset::Invalid;
             }
-            let in_train =
-                self.last_index == Kind::Ack && self.last_dir == direction && s.seq == self.last_end;
+            let in_train = self.last_index == Kind::Ack
+                && self.last_dir == direction
+                && s.seq == self.last_end;
             if !established || s.seq == other.maxack || in_train {
                 return Reset::Check(to);
             }
@@ -208,7 +218,8 @@ impl Tcp {
             && self.last_index == Kind::Ack
             && self.last_dir == Direction::Reply
             && s.seq == self.last_ack;
-        let answers_ignored = answers_ignored && self.last_dir != direction && s.ack == self.last_end;
+        let answers_ignored =
+            answers_ignored && self.last_dir != direction && s.ack == self.last_end;
         if answers_ignored || answers_challenge {
             return Reset::Inside(to);
         }
@@ -217,11 +228,12 @@ impl Tcp {
 }
 
 impl Conntrack {
-    /// Whether a translated connection that is closed or closing may end so that a beginning one gets its port: its
-    /// peer will tell the two apart, since the new one's sequence numbers are beyond its own (`nf_nat_may_kill()`,
-    /// `nf_seq_has_advanced()`).
+    /// Whether a translated connection that is closed or closing may end so that a beginning one
+    /// gets its port: its peer will tell the two apart, since the new one's sequence numbers are
+    /// beyond its own (`nf_nat_may_kill()`, `nf_seq_has_advanced()`).
     pub fn makes_way(&self, old: u32, new: u32) -> bool {
-        const KEPT: u32 = status::FIXED_TIMEOUT | status::DYING | status::OFFLOAD | status::HW_OFFLOAD;
+        const KEPT: u32 =
+            status::FIXED_TIMEOUT | status::DYING | status::OFFLOAD | status::HW_OFFLOAD;
         let (Proto::Tcp(leaving), Proto::Tcp(coming)) = (self.proto(old), self.proto(new)) else {
             return false;
         };
@@ -233,7 +245,8 @@ impl Conntrack {
             && (coming.seen[0].end.wrapping_sub(leaving.seen[0].end) as i32) > 0
     }
 
-    /// Notes that this host answers a packet of a TCP connection with a reset (`nf_conntrack_tcp_set_closing()`).
+    /// Notes that this host answers a packet of a TCP connection with a reset
+    /// (`nf_conntrack_tcp_set_closing()`).
     pub fn set_closing(&mut self, ct: &Ct) {
         let Some(n) = self.resolve(ct) else { return };
         if !self.store[n].has(status::CONFIRMED) {
@@ -263,11 +276,14 @@ impl Conntrack {
         let kind = Kind::of(s.flags);
         let direction = p.direction();
         let offset = self.sequence_offset(n, direction.opposite(), s.ack.wrapping_sub(1));
-        let (liberal, ignore_invalid) = (self.settings.tcp_be_liberal, self.settings.tcp_ignore_invalid_rst);
+        let (liberal, ignore_invalid) =
+            (self.settings.tcp_be_liberal, self.settings.tcp_ignore_invalid_rst);
 
         let e = &mut self.store[n];
         if !e.has(status::CONFIRMED) {
-            let Some(new) = Tcp::new(kind, s, self.settings.tcp_loose) else { return Outcome::Invalid };
+            let Some(new) = Tcp::new(kind, s, self.settings.tcp_loose) else {
+                return Outcome::Invalid;
+            };
             e.proto = Proto::Tcp(new);
         }
         let status = e.status;
@@ -276,7 +292,8 @@ impl Conntrack {
         let mut check = true;
         let new = match states::next(direction, kind, old) {
             Next::Invalid => {
-                // Of a connection that SYN proxy holds open, keep-alives of the client make the SYN to the server again.
+                // Of a connection that SYN proxy holds open, keep-alives of the client make the SYN
+                // to the server again.
                 let keep_alive = self.is_synproxied(n);
                 let Proto::Tcp(t) = &self.store[n].proto else { return Outcome::Invalid };
                 let keep_alive = keep_alive
@@ -395,14 +412,18 @@ impl Conntrack {
         Outcome::Accept
     }
 
-    /// A segment was out of window: a FIN or reset of an assured connection that is answered so shows that we are out of
-    /// step, and the entry is not to live long (`nf_tcp_handle_invalid()`).
+    /// A segment was out of window: a FIN or reset of an assured connection that is answered so
+    /// shows that we are out of step, and the entry is not to live long
+    /// (`nf_tcp_handle_invalid()`).
     #[cold]
     fn tcp_outside(&mut self, n: u32, direction: Direction, kind: Kind) {
         let unack = self.timeouts(n, Tracker::Tcp)[UNACK];
         let now = self.now;
         let e = &mut self.store[n];
-        if !e.has(status::ASSURED) || e.has(status::FIXED_TIMEOUT) || !matches!(kind, Kind::Rst | Kind::Fin) {
+        if !e.has(status::ASSURED)
+            || e.has(status::FIXED_TIMEOUT)
+            || !matches!(kind, Kind::Rst | Kind::Fin)
+        {
             return;
         }
         let Proto::Tcp(t) = &mut e.proto else { return };
@@ -419,7 +440,8 @@ impl Conntrack {
 }
 
 impl Tcp {
-    /// Whether this is the SYN and ACK to a SYN that was let through: then both sides are in step, and we get so.
+    /// Whether this is the SYN and ACK to a SYN that was let through: then both sides are in step,
+    /// and we get so.
     fn answered(&mut self, direction: Direction, kind: Kind, s: &Segment<'_>) -> Option<State> {
         let answers = kind == Kind::SynAck
             && self.last_index == Kind::Syn

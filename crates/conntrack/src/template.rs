@@ -74,8 +74,8 @@ pub enum PolicyError {
 }
 
 impl Conntrack {
-    /// The number for [`penstock_packet::Ct::template`] that stands for what is asked for; the same number for the same
-    /// template. 0, which is none, if there are 65535 others already.
+    /// The number for [`penstock_packet::Ct::template`] that stands for what is asked for; the same
+    /// number for the same template. 0, which is none, if there are 65535 others already.
     pub fn template(&mut self, template: Template) -> u16 {
         if let Some(&n) = self.templates.numbers.get(&template) {
             return n;
@@ -91,16 +91,24 @@ impl Conntrack {
         self.templates.get(n).copied().unwrap_or_default()
     }
 
-    /// Makes a timeout policy for an IP protocol (`ct timeout` object). Timeouts that are not named are those of the
-    /// settings at this moment.
+    /// Makes a timeout policy for an IP protocol (`ct timeout` object). Timeouts that are not named
+    /// are those of the settings at this moment.
     ///
     /// # Errors
     /// See [`PolicyError`].
-    pub fn add_policy(&mut self, protocol: u8, timeouts: &[(&str, Duration)]) -> Result<u16, PolicyError> {
+    pub fn add_policy(
+        &mut self,
+        protocol: u8,
+        timeouts: &[(&str, Duration)],
+    ) -> Result<u16, PolicyError> {
         let tracker = Tracker::of(protocol);
         let mut values = *self.settings.timeouts(tracker);
         for (name, timeout) in timeouts {
-            let t = tracker.timeouts().iter().find(|t| t.policy == *name).ok_or(PolicyError::UnknownName)?;
+            let t = tracker
+                .timeouts()
+                .iter()
+                .find(|t| t.policy == *name)
+                .ok_or(PolicyError::UnknownName)?;
             values[t.index] = duration_ns(*timeout);
         }
         self.store_policy(tracker, protocol, values)
@@ -119,7 +127,12 @@ impl Conntrack {
         }
     }
 
-    fn store_policy(&mut self, tracker: Tracker, protocol: u8, values: Timeouts) -> Result<u16, PolicyError> {
+    fn store_policy(
+        &mut self,
+        tracker: Tracker,
+        protocol: u8,
+        values: Timeouts,
+    ) -> Result<u16, PolicyError> {
         let policy = Some((tracker, protocol, with_first(tracker, values)));
         if let Some(free) = self.policies.list.iter().position(Option::is_none) {
             self.policies.list[free] = policy;
@@ -130,8 +143,9 @@ impl Conntrack {
         Ok(n)
     }
 
-    /// The timeout policy that sets some states' timeouts, by number of the state and in seconds, and leaves the rest as the
-    /// settings have it at this moment: made if there is none like it yet. Such a policy is not removed.
+    /// The timeout policy that sets some states' timeouts, by number of the state and in seconds,
+    /// and leaves the rest as the settings have it at this moment: made if there is none like it
+    /// yet. Such a policy is not removed.
     ///
     /// # Errors
     /// See [`PolicyError`].
@@ -155,13 +169,16 @@ impl Conntrack {
                 extra.policy = 0;
             }
         }
-        if let Some(slot) = usize::from(n).checked_sub(1).and_then(|i| self.policies.list.get_mut(i)) {
+        if let Some(slot) =
+            usize::from(n).checked_sub(1).and_then(|i| self.policies.list.get_mut(i))
+        {
             *slot = None;
         }
     }
 
-    /// Gives a connection that is not confirmed yet a timeout policy, and it lives as long as that says for a new one
-    /// (`ct timeout set`). Does nothing for a policy of another protocol and for confirmed connections.
+    /// Gives a connection that is not confirmed yet a timeout policy, and it lives as long as that
+    /// says for a new one (`ct timeout set`). Does nothing for a policy of another protocol and for
+    /// confirmed connections.
     pub fn set_policy(&mut self, n: u32, policy: u16) {
         let protocol = self.store[n].original.protocol;
         if self.store[n].has(crate::status::CONFIRMED)

@@ -10,9 +10,10 @@ use penstock_packet::{Ct, CtInfo, Packet};
 use penstock_wire::protocol;
 
 impl Conntrack {
-    /// Looks a packet up and gives it its connection in [`penstock_packet::Meta::ct`], a new and unconfirmed one if there
-    /// is none. A packet that already has one, or is untracked, goes on as it is; what rules asked for before
-    /// ([`Ct::template`]) is followed. An invalid packet has no connection afterwards.
+    /// Looks a packet up and gives it its connection in [`penstock_packet::Meta::ct`], a new and
+    /// unconfirmed one if there is none. A packet that already has one, or is untracked, goes on as
+    /// it is; what rules asked for before ([`Ct::template`]) is followed. An invalid packet has no
+    /// connection afterwards.
     ///
     /// The time is that of the packet. `Drop` if the table is full.
     #[inline]
@@ -36,17 +37,23 @@ impl Conntrack {
         verdict
     }
 
-    /// [`Conntrack::track`] of a received packet that nothing has changed since it was sought, if it belongs to a connection
-    /// in the table; else `None`, and nothing has happened but that time has passed. `network` are its bytes from the network
-    /// header on, without padding.
+    /// [`Conntrack::track`] of a received packet that nothing has changed since it was sought, if
+    /// it belongs to a connection in the table; else `None`, and nothing has happened but that time
+    /// has passed. `network` are its bytes from the network header on, without padding.
     #[inline]
-    pub fn track_sought(&mut self, network: &[u8], sought: &Sought, time: u64) -> Option<(Ct, Verdict)> {
+    pub fn track_sought(
+        &mut self,
+        network: &[u8],
+        sought: &Sought,
+        time: u64,
+    ) -> Option<(Ct, Verdict)> {
         self.advance(time);
         let (n, direction) = self.find_hashed(sought.hash, &sought.tuple)?;
         if self.store[n].expires <= self.now {
             return None;
         }
-        let at = Layers { l3: sought.tuple.l3, protocol: sought.tuple.protocol, offset: sought.offset };
+        let at =
+            Layers { l3: sought.tuple.l3, protocol: sought.tuple.protocol, offset: sought.offset };
         let (info, hook) = (CtInfo::New, Hook::Prerouting);
         let p = Seen { network, at, info, hook, len: network.len(), unfinished: false };
         Some(self.track_seen(p, 0, Some((n, direction))))
@@ -127,7 +134,8 @@ impl Conntrack {
         dissect::tuple(network, at, zone, |t| self.keymap.source_key(t))
     }
 
-    /// Finds the entry for a tuple whose zone may differ by direction, ending entries that have lived out on the way.
+    /// Finds the entry for a tuple whose zone may differ by direction, ending entries that have
+    /// lived out on the way.
     #[inline(always)]
     pub(crate) fn find_in_zones(
         &mut self,
@@ -144,8 +152,9 @@ impl Conntrack {
             return (found, hash);
         }
         tuple.zone = zones[1];
-        let found =
-            self.find_alive(self.hasher.tuple(tuple), tuple).filter(|(_, dir)| *dir == Direction::Reply);
+        let found = self
+            .find_alive(self.hasher.tuple(tuple), tuple)
+            .filter(|(_, dir)| *dir == Direction::Reply);
         tuple.zone = zones[0];
         (found, hash)
     }
@@ -231,8 +240,9 @@ pub struct Sought {
 }
 
 impl Conntrack {
-    /// Where to look up a packet in zone 0, by its bytes from the network header on; `None` where connection tracking finds no
-    /// tuple (fragments but the first, cut headers). The place in the hash table is fetched into the cache.
+    /// Where to look up a packet in zone 0, by its bytes from the network header on; `None` where
+    /// connection tracking finds no tuple (fragments but the first, cut headers). The place in the
+    /// hash table is fetched into the cache.
     #[inline]
     pub fn seek(&self, network: &[u8]) -> Option<Sought> {
         let at = dissect::layers(network)?;
@@ -240,11 +250,13 @@ impl Conntrack {
         Some(self.sought(tuple, at.offset))
     }
 
-    /// The same for an IPv4 packet of TCP or UDP, of which the header without options and the ports are given.
+    /// The same for an IPv4 packet of TCP or UDP, of which the header without options and the ports
+    /// are given.
     #[inline(always)]
     pub fn seek_ports4(&self, header: &[u8; 24]) -> Sought {
         const LEN: usize = 20;
-        let word = |at: usize| header[at..].first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b));
+        let word =
+            |at: usize| header[at..].first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b));
         let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
         let tuple = Tuple {
             src: u128::from(word(12)).to_le_bytes(),
@@ -258,7 +270,8 @@ impl Conntrack {
         self.sought(tuple, LEN)
     }
 
-    /// The same for IPv6, of which the header and the ports are given, without extension headers between them.
+    /// The same for IPv6, of which the header and the ports are given, without extension headers
+    /// between them.
     #[inline(always)]
     pub fn seek_ports6(&self, header: &[u8; 44]) -> Sought {
         const LEN: usize = 40;
@@ -283,7 +296,8 @@ impl Conntrack {
         Sought { tuple, hash, offset }
     }
 
-    /// Fetches the entry that a packet is likely to lead to, when its place in the hash table has come.
+    /// Fetches the entry that a packet is likely to lead to, when its place in the hash table has
+    /// come.
     #[inline]
     pub fn prefetch_sought(&self, sought: &Sought) {
         if let Some((n, direction)) = self.index.candidate(sought.hash) {

@@ -23,8 +23,8 @@ impl Direction {
     }
 }
 
-/// Addresses and transport identifiers of a direction of a flow, in its zone. All bytes take part in comparison and
-/// hash, so unused ones are zero.
+/// Addresses and transport identifiers of a direction of a flow, in its zone. All bytes take part
+/// in comparison and hash, so unused ones are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Tuple {
@@ -34,7 +34,8 @@ pub struct Tuple {
     pub dst: [u8; 16],
     /// Port, ICMP identifier or GRE key of the source, in host order.
     pub src_id: u16,
-    /// Port or GRE key of the destination in host order; for ICMP type and code, type in the upper byte.
+    /// Port or GRE key of the destination in host order; for ICMP type and code, type in the upper
+    /// byte.
     pub dst_id: u16,
     /// Zone in this direction.
     pub zone: u16,
@@ -68,7 +69,8 @@ impl Tuple {
     pub const ZERO: Tuple =
         Tuple { src: [0; 16], dst: [0; 16], src_id: 0, dst_id: 0, zone: 0, l3: 0, protocol: 0 };
 
-    /// The tuple of the answers (`nf_ct_invert_tuple()`), in the same zone; `None` for ICMP types that have none.
+    /// The tuple of the answers (`nf_ct_invert_tuple()`), in the same zone; `None` for ICMP types
+    /// that have none.
     #[inline]
     pub fn invert(&self) -> Option<Tuple> {
         let (src_id, dst_id) = match self.protocol {

@@ -22,7 +22,8 @@ impl Conntrack {
                 n if n < udplite::LEN || n > data.len() => return false,
                 n => n,
             };
-            // The kernel sums UDP-Lite with the pseudo header of UDP, so to it right checksums are wrong (observed on 6.18).
+            // The kernel sums UDP-Lite with the pseudo header of UDP, so to it right checksums are
+            // wrong (observed on 6.18).
             let as_udp = Seen { at: Layers { protocol: protocol::UDP, ..p.at }, ..*p };
             return h.checksum() != 0 && (!self.verifies(p) || as_udp.checksum_ok(coverage));
         }

@@ -58,13 +58,14 @@ impl<'a> Connection<'a> {
         self.tuple(direction).zone
     }
 
-    /// `ct label`: bit n in word n / 32. `None` if the connection began before rules used labels and none was set.
+    /// `ct label`: bit n in word n / 32. `None` if the connection began before rules used labels
+    /// and none was set.
     pub fn labels(&self) -> Option<[u32; 4]> {
         self.table.extra(self.n).filter(|x| x.has_labels).map(|x| x.labels)
     }
 
-    /// What is left of its life in nanoseconds (`ct expiration`); nothing while it is not confirmed, as rules of the kernel see
-    /// it (observed on Linux 6.18).
+    /// What is left of its life in nanoseconds (`ct expiration`); nothing while it is not
+    /// confirmed, as rules of the kernel see it (observed on Linux 6.18).
     pub fn remaining(&self) -> u64 {
         let e = self.entry();
         if e.has(status::CONFIRMED) { e.expires.saturating_sub(self.table.now) } else { 0 }
@@ -75,8 +76,8 @@ impl<'a> Connection<'a> {
         self.table.counters(self.n).map(|c| c[direction as usize])
     }
 
-    /// When it was confirmed and, of one that ended, when that was: nanoseconds since the epoch, 0 for not yet; if
-    /// timestamps were on when it began.
+    /// When it was confirmed and, of one that ended, when that was: nanoseconds since the epoch, 0
+    /// for not yet; if timestamps were on when it began.
     pub fn times(&self) -> Option<(u64, u64)> {
         self.table.stamps(self.n).map(|[start, stop]| (start, stop))
     }
@@ -115,7 +116,8 @@ impl<'a> Connection<'a> {
 
     /// Whether TCP is established, and data went both ways (`nf_conntrack_tcp_established()`).
     pub fn is_established(&self) -> bool {
-        let established = matches!(self.proto(), Proto::Tcp(t) if t.state == crate::tcp::State::Established);
+        let established =
+            matches!(self.proto(), Proto::Tcp(t) if t.state == crate::tcp::State::Established);
         established && self.status() & status::ASSURED != 0
     }
 
@@ -196,8 +198,8 @@ impl Conntrack {
         }
     }
 
-    /// Changes the labels in `mask` to those in `labels`. `false` if the connection has no room for labels, since it began
-    /// before rules used them.
+    /// Changes the labels in `mask` to those in `labels`. `false` if the connection has no room for
+    /// labels, since it began before rules used them.
     pub fn set_labels(&mut self, n: u32, labels: [u32; 4], mask: [u32; 4]) -> bool {
         if !self.extra(n).is_some_and(|x| x.has_labels) {
             return false;
@@ -238,8 +240,8 @@ impl Conntrack {
         }
     }
 
-    /// Changes where answers of an unconfirmed connection come from and go to (`nf_conntrack_alter_reply()`). The zone stays.
-    /// `false` if it is confirmed already.
+    /// Changes where answers of an unconfirmed connection come from and go to
+    /// (`nf_conntrack_alter_reply()`). The zone stays. `false` if it is confirmed already.
     pub fn alter_reply(&mut self, n: u32, reply: &Tuple) -> bool {
         let e = &mut self.store[n];
         if e.has(status::CONFIRMED) {

@@ -17,7 +17,10 @@ struct Net {
 
 impl Net {
     fn new() -> Self {
-        Net { ct: Conntrack::new(Settings { max: 1000, ..Settings::default() }), now: 1_700_000_000 * SECOND }
+        Net {
+            ct: Conntrack::new(Settings { max: 1000, ..Settings::default() }),
+            now: 1_700_000_000 * SECOND,
+        }
     }
 
     fn with(settings: Settings) -> Self {
@@ -136,10 +139,16 @@ fn echo_and_its_kin() {
     assert_eq!(net.state(Ipv4::new(A, B) / Icmp::echo_request(1, 1).checksum(1)), "invalid");
     let six = || Ipv6::new("2001:db8::1", "2001:db8::2");
     assert_eq!(net.state(six() / Icmpv6::echo_request(1, 1)), "new");
-    assert_eq!(net.state(Ipv6::new("2001:db8::2", "2001:db8::1") / Icmpv6::echo_reply(1, 1)), "established");
+    assert_eq!(
+        net.state(Ipv6::new("2001:db8::2", "2001:db8::1") / Icmpv6::echo_reply(1, 1)),
+        "established"
+    );
     assert_eq!(net.state(six() / Icmpv6::new(139, 0)), "new");
     assert_eq!(net.state(six() / Icmpv6::new(200, 0)), "invalid");
-    assert_eq!(net.state(six().hop_limit(255) / Icmpv6::neighbour_solicitation("2001:db8::2")), "untracked");
+    assert_eq!(
+        net.state(six().hop_limit(255) / Icmpv6::neighbour_solicitation("2001:db8::2")),
+        "untracked"
+    );
     assert_eq!(net.state(six() / Icmpv6::new(143, 0)), "untracked");
 }
 
@@ -147,15 +156,20 @@ fn echo_and_its_kin() {
 fn errors_are_related_to_the_flow_they_quote() {
     let mut net = Net::new();
     let flow = || udp(A, B, 1000, 53);
-    let error =
-        |from: &str, to: &str, inner: Frame| Ipv4::new(from, to) / Icmp::new(3, 3) / payload(inner.build());
+    let error = |from: &str, to: &str, inner: Frame| {
+        Ipv4::new(from, to) / Icmp::new(3, 3) / payload(inner.build())
+    };
     assert_eq!(net.state(error(R, A, flow())), "invalid");
     assert_eq!(net.state(flow()), "new");
     let (_, info) = net.pass(error(R, A, flow()));
     assert_eq!(info, Some(CtInfo::RelatedReply));
     let (_, info) = net.pass(error(A, B, udp(B, A, 53, 1000)));
     assert_eq!(info, Some(CtInfo::Related));
-    assert_eq!(net.state(error(R, "198.18.0.9", flow())), "invalid", "not to whom the flow goes back");
+    assert_eq!(
+        net.state(error(R, "198.18.0.9", flow())),
+        "invalid",
+        "not to whom the flow goes back"
+    );
     assert_eq!(net.state(error(R, A, flow().truncate(22))), "invalid");
     assert_eq!(net.state(error(R, A, udp(A, B, 1001, 53))), "invalid");
     // Errors about echo requests.
@@ -173,7 +187,10 @@ fn errors_in_ipv6() {
     assert_eq!(net.state(Ipv6::new(r, a) / Icmpv6::new(1, 4) / payload(flow().build())), "related");
     assert_eq!(net.state(Ipv6::new(r, b) / Icmpv6::new(1, 4) / payload(flow().build())), "invalid");
     let options = Ipv6::new(a, b) / HopByHop::new() / Udp::new(1000, 53) / payload(b"x");
-    assert_eq!(net.state(Ipv6::new(r, a) / Icmpv6::new(2, 0) / payload(options.build())), "related");
+    assert_eq!(
+        net.state(Ipv6::new(r, a) / Icmpv6::new(2, 0) / payload(options.build())),
+        "related"
+    );
 }
 
 #[test]
@@ -240,7 +257,8 @@ fn a_full_table_drops_what_is_not_assured_first() {
     for port in 0..50 {
         assert_eq!(net.state(udp(A, B, port, 53)), "new");
     }
-    // Near by there may be nothing to drop: then the packet is dropped and the rest is left to the background.
+    // Near by there may be nothing to drop: then the packet is dropped and the rest is left to the
+    // background.
     let mut taken = 0;
     for port in 100..120 {
         let mut p = net.load(udp(A, B, port, 53));
@@ -289,7 +307,8 @@ fn time_runs_as_packets_say_and_never_back() {
 fn a_timeout_policy_holds_for_new_flows() {
     let mut net = Net::new();
     let seconds = std::time::Duration::from_secs;
-    let policy = net.ct.add_policy(17, &[("unreplied", seconds(5)), ("replied", seconds(7))]).unwrap();
+    let policy =
+        net.ct.add_policy(17, &[("unreplied", seconds(5)), ("replied", seconds(7))]).unwrap();
     assert!(net.ct.add_policy(17, &[("established", seconds(5))]).is_err());
     let mut p = net.track(udp(A, B, 1, 2));
     net.ct.set_policy(p.meta.ct.entry, policy);

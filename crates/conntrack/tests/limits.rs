@@ -76,7 +76,10 @@ fn a_crowded_table_refuses_what_has_no_place_near_its_hash() {
     for port in 0..200 {
         assert!(pass(&mut table, Ipv4::new(B, A) / Udp::new(9, port), START).is_ok());
     }
-    assert_eq!(table.iter().filter(|c| c.status() & status::SEEN_REPLY != 0).count() as u32, inside);
+    assert_eq!(
+        table.iter().filter(|c| c.status() & status::SEEN_REPLY != 0).count() as u32,
+        inside
+    );
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The table as a whole: dumps, filters, events, and what no sequence of packets may break.
 
 use penstock_conntrack::{
-    Connection, Conntrack, Direction, EventKind, Expectation, Filter, Follow, Hook, Observer, Settings,
-    Style, Template, Verdict, helper_number, status,
+    Connection, Conntrack, Direction, EventKind, Expectation, Filter, Follow, Hook, Observer,
+    Settings, Style, Template, Verdict, helper_number, status,
 };
 use penstock_packet::Packet;
 use penstock_wire::build::*;
@@ -28,7 +28,8 @@ fn random(rng: &mut fastrand::Rng) -> Vec<u8> {
         0..=2 => Udp::new(sport, dport) / payload([0; 9]),
         3..=6 => {
             let flags = [2, 18, 16, 16, 24, 17, 4, 20][rng.usize(..8)];
-            let mut tcp = Tcp::new(sport, dport).seq(rng.u32(..3000)).ack(rng.u32(..3000)).flags(flags);
+            let mut tcp =
+                Tcp::new(sport, dport).seq(rng.u32(..3000)).ack(rng.u32(..3000)).flags(flags);
             tcp = tcp.window(rng.u16(..3000));
             if rng.bool() {
                 let options: Vec<u8> = (0..rng.usize(1..5) * 4).map(|_| rng.u8(..9)).collect();
@@ -75,7 +76,14 @@ fn random(rng: &mut fastrand::Rng) -> Vec<u8> {
     bytes
 }
 
-fn replace(packet: &mut Packet, transport: usize, _: u8, at: usize, len: usize, with: &[u8]) -> bool {
+fn replace(
+    packet: &mut Packet,
+    transport: usize,
+    _: u8,
+    at: usize,
+    len: usize,
+    with: &[u8],
+) -> bool {
     packet.splice_network(transport + 8 + at, len, with)
 }
 
@@ -91,7 +99,11 @@ fn no_packets_break_the_table() {
         let mut table = Conntrack::with_seed(settings, seed);
         table.want_labels(rng.bool());
         let zones = [0, 7].map(|z| {
-            table.template(Template { original_zone: z, reply_zone: rng.u16(..2) * z, ..Template::default() })
+            table.template(Template {
+                original_zone: z,
+                reply_zone: rng.u16(..2) * z,
+                ..Template::default()
+            })
         });
         let mut now = START;
         let mut held: Vec<Packet> = Vec::new();
@@ -186,8 +198,14 @@ fn full() -> (Conntrack, u64) {
         table.confirm(&mut p);
     }
     let master = table.iter().next().unwrap().reference();
-    let mut e =
-        Expectation::new(master, 2, 6, None, penstock_conntrack::tuple::address([198, 18, 0, 9].into()), 5);
+    let mut e = Expectation::new(
+        master,
+        2,
+        6,
+        None,
+        penstock_conntrack::tuple::address([198, 18, 0, 9].into()),
+        5,
+    );
     e.follow = Some(Follow { direction: Direction::Reply, address: None, port: 9 });
     e.helper = helper_number("ftp", 6).unwrap();
     table.expect(e, 3).unwrap();
@@ -214,9 +232,17 @@ fn full() -> (Conntrack, u64) {
 fn a_dump_loads_to_the_same_table() {
     let (table, now) = full();
     let dump = table.dump();
-    for part in
-        [" tcp=", " udp=", " sctp=", " gre=", " helper=tftp", " labels=", " seqadj=", " master=", "\nexpect "]
-    {
+    for part in [
+        " tcp=",
+        " udp=",
+        " sctp=",
+        " gre=",
+        " helper=tftp",
+        " labels=",
+        " seqadj=",
+        " master=",
+        "\nexpect ",
+    ] {
         assert!(dump.contains(part), "{part}");
     }
     let mut again = Conntrack::new(Settings { max: 1000, ..Settings::default() });
@@ -227,7 +253,11 @@ fn a_dump_loads_to_the_same_table() {
     let lines = |dump: &str| {
         let mut lines: Vec<String> = dump
             .lines()
-            .map(|l| l.split(' ').filter(|w| !w.starts_with("id=") && !w.starts_with("master=")).collect())
+            .map(|l| {
+                l.split(' ')
+                    .filter(|w| !w.starts_with("id=") && !w.starts_with("master="))
+                    .collect()
+            })
             .collect();
         lines.sort();
         lines
@@ -246,8 +276,11 @@ fn connections_of_flows_are_loaded_without_their_flows_and_live_as_others_do() {
     assert!(table.iter().all(|c| c.remaining() == 86_400 * SECOND));
     let mut again = Conntrack::new(Settings { max: 1000, ..Settings::default() });
     again.load(&table.dump(), now).unwrap();
-    let udp: Vec<_> =
-        again.iter().filter(|c| c.tuple(Direction::Original).protocol == 17).map(|c| c.remaining()).collect();
+    let udp: Vec<_> = again
+        .iter()
+        .filter(|c| c.tuple(Direction::Original).protocol == 17)
+        .map(|c| c.remaining())
+        .collect();
     assert!(!udp.is_empty() && udp.iter().all(|left| *left <= 120 * SECOND), "{udp:?}");
     assert!(again.iter().all(|c| again.offloaded(c.number()).is_none()));
 }
@@ -264,7 +297,9 @@ fn what_is_no_dump_is_refused_with_its_line() {
         ("penstock-conntrack 1\nthing a=b\n", 2, "`thing' is neither"),
         ("penstock-conntrack 1\nexpect proto=6\n", 2, "an expectation of no connection"),
         (
-            &format!("penstock-conntrack 1\n{flow} tcp=99,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n"),
+            &format!(
+                "penstock-conntrack 1\n{flow} tcp=99,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n"
+            ),
             2,
             "no state 99",
         ),
@@ -383,9 +418,12 @@ fn lines_have_everything_that_was_set() {
     let settings = Settings { max: 100, acct: true, timestamp: true, ..Settings::default() };
     let mut table = Conntrack::new(settings);
     table.want_labels(true);
-    let mut p =
-        load(&(Ipv6::new("2001:db8::1", "2001:db8::2") / Udp::new(1, 69) / payload(b"x")).build(), START);
-    p.meta.ct.template = table.template(Template { original_zone: 7, reply_zone: 7, ..Template::default() });
+    let mut p = load(
+        &(Ipv6::new("2001:db8::1", "2001:db8::2") / Udp::new(1, 69) / payload(b"x")).build(),
+        START,
+    );
+    p.meta.ct.template =
+        table.template(Template { original_zone: 7, reply_zone: 7, ..Template::default() });
     table.track(&mut p, Hook::Prerouting);
     let n = p.meta.ct.entry;
     table.set_mark(n, 5);

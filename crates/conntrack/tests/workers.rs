@@ -1,7 +1,8 @@
 //! Tables of several workers: whose a packet is, and what no two of them have.
 
 use penstock_conntrack::{
-    Conntrack, Direction, ExpectError, Expectation, Hook, Settings, Shared, Tuple, Verdict, Whose, tuple,
+    Conntrack, Direction, ExpectError, Expectation, Hook, Settings, Shared, Tuple, Verdict, Whose,
+    tuple,
 };
 use penstock_packet::Packet;
 use penstock_wire::build::*;
@@ -44,7 +45,12 @@ fn pass(table: &mut Conntrack, packet: impl Into<Frame>) -> (u32, Verdict) {
     (n, table.confirm(&mut p))
 }
 
-fn source_translated(table: &mut Conntrack, packet: impl Into<Frame>, to: &str, port: u16) -> Verdict {
+fn source_translated(
+    table: &mut Conntrack,
+    packet: impl Into<Frame>,
+    to: &str,
+    port: u16,
+) -> Verdict {
     let mut p = tracked(table, packet);
     let n = table.resolve(&p.meta.ct).unwrap();
     let reply = *table.connection(&p.meta.ct).unwrap().tuple(Direction::Reply);
@@ -99,7 +105,10 @@ fn an_icmp_error_meets_the_worker_of_the_packet_that_it_quotes() {
         let flow = Ipv4::new(A, B) / Udp::new(port, 53) / payload([1; 20]);
         let own = whose(&shared, flow.clone());
         let router = "198.18.7.7";
-        assert_eq!(own, whose(&shared, Ipv4::new(router, A) / Icmp::new(3, 4).rest_of_header(1400) / flow));
+        assert_eq!(
+            own,
+            whose(&shared, Ipv4::new(router, A) / Icmp::new(3, 4).rest_of_header(1400) / flow)
+        );
         let flow = Ipv6::new(A6, B6) / Tcp::new(port, 80) / payload([1; 20]);
         let own = whose(&shared, flow.clone());
         let error = Ipv6::new("2001:db8::7", A6) / Icmpv6::new(2, 0).rest_of_header(1300) / flow;
@@ -118,8 +127,10 @@ fn the_first_fragment_says_whose_a_datagram_is() {
             ((link() / whole4.clone()).build(), whose(&shared, whole4)),
             ((link() / whole6.clone()).build(), whose(&shared, whole6)),
         ] {
-            let all: Vec<Whose> =
-                fragments(&frame, 1400, port.into()).iter().map(|f| shared.whose(&f[14..], None)).collect();
+            let all: Vec<Whose> = fragments(&frame, 1400, port.into())
+                .iter()
+                .map(|f| shared.whose(&f[14..], None))
+                .collect();
             assert!(all.len() > 2);
             let Whose::Fragment { datagram: expected, finder: at, first, .. } = all[0] else {
                 panic!("{all:?}")
@@ -127,8 +138,13 @@ fn the_first_fragment_says_whose_a_datagram_is() {
             assert_eq!(first, Some(owner));
             let mut end = 0;
             for (n, part) in all.iter().enumerate() {
-                let Whose::Fragment { datagram, span, finder, first } = *part else { panic!("{all:?}") };
-                assert_eq!((datagram, finder, first.is_some(), span.offset), (expected, at, n == 0, end));
+                let Whose::Fragment { datagram, span, finder, first } = *part else {
+                    panic!("{all:?}")
+                };
+                assert_eq!(
+                    (datagram, finder, first.is_some(), span.offset),
+                    (expected, at, n == 0, end)
+                );
                 end += span.len;
                 assert_eq!(span.is_last, n + 1 == all.len());
             }
@@ -145,8 +161,11 @@ fn answers_to_what_is_translated_find_its_worker_as_long_as_it_is_there() {
     for port in 1000..1200 {
         let out = || Ipv4::new(A, B) / Udp::new(port, 53);
         let back = || Ipv4::new(B, NAT) / Udp::new(53, port);
-        let error =
-            || Ipv4::new("198.18.7.7", NAT) / Icmp::new(11, 0) / (Ipv4::new(NAT, B) / Udp::new(port, 53));
+        let error = || {
+            Ipv4::new("198.18.7.7", NAT)
+                / Icmp::new(11, 0)
+                / (Ipv4::new(NAT, B) / Udp::new(port, 53))
+        };
         let (owner, home) = (whose(&shared, out()), whose(&shared, back()));
         assert_eq!(source_translated(&mut tables[owner], out(), NAT, port), Verdict::Accept);
         strays += u32::from(home != owner);
@@ -165,7 +184,10 @@ fn answers_to_what_is_translated_find_its_worker_as_long_as_it_is_there() {
 fn no_two_workers_have_the_same_tuple() {
     let shared = shared();
     let (mut one, mut other) = (table(&shared, 0), table(&shared, 1));
-    assert_eq!(source_translated(&mut one, Ipv4::new(A, B) / Udp::new(7, 53), NAT, 7), Verdict::Accept);
+    assert_eq!(
+        source_translated(&mut one, Ipv4::new(A, B) / Udp::new(7, 53), NAT, 7),
+        Verdict::Accept
+    );
     let third = || Ipv4::new("198.18.0.3", B) / Udp::new(7, 53);
     let reply = Tuple {
         src: tuple::address(B.parse().unwrap()),
@@ -189,7 +211,8 @@ fn no_two_workers_have_the_same_tuple() {
 fn limits_are_for_all_workers_together() {
     let settings = Settings { max: 10, expect_max: 3, ..Settings::default() };
     let shared = Shared::new(2, &settings, 1);
-    let mut tables = [0, 1].map(|worker| Conntrack::of_worker(settings.clone(), 1, &shared, worker));
+    let mut tables =
+        [0, 1].map(|worker| Conntrack::of_worker(settings.clone(), 1, &shared, worker));
     for port in 0..10 {
         assert_eq!(
             pass(&mut tables[usize::from(port % 2)], Ipv4::new(A, B) / Udp::new(port, 53)).1,
@@ -233,7 +256,10 @@ fn what_a_translated_client_begins_meets_the_worker_that_has_its_other_connectio
     for receiver in 0..WORKERS {
         assert_eq!(at(to("198.18.7.7", 1000), receiver), Whose::Of(2));
         assert_eq!(at(to("198.18.7.7", 1001), receiver), Whose::Of(receiver));
-        assert_eq!(at(Ipv4::new(A, "198.18.7.7") / Tcp::new(1000, 53), receiver), Whose::Of(receiver));
+        assert_eq!(
+            at(Ipv4::new(A, "198.18.7.7") / Tcp::new(1000, 53), receiver),
+            Whose::Of(receiver)
+        );
     }
     tables[2].kill(n);
     assert_eq!(at(to("198.18.7.7", 1000), 1), Whose::Of(1));

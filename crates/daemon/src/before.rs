@@ -1,4 +1,5 @@
-//! What can be found wrong before a device is touched: a dataplane that cannot begin is not to interrupt anything.
+//! What can be found wrong before a device is touched: a dataplane that cannot begin is not to
+//! interrupt anything.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +12,8 @@ use crate::evaluator::{self, Evaluator};
 use crate::offload::Pins;
 use crate::rights;
 
-/// Looks at all that is asked for. `kept` says that there is a saved ruleset. The error is a sentence.
+/// Looks at all that is asked for. `kept` says that there is a saved ruleset. The error is a
+/// sentence.
 pub(crate) fn check(config: &Config, evaluator: &Evaluator, kept: bool) -> Result<(), String> {
     if !rights::may_take_devices() {
         return Err(NOT_PERMITTED.into());
@@ -39,7 +41,8 @@ pub(crate) fn check(config: &Config, evaluator: &Evaluator, kept: bool) -> Resul
     }
 }
 
-/// Tries whether a file can be put in the place of this one with the rights that the dataplane will have.
+/// Tries whether a file can be put in the place of this one with the rights that the dataplane will
+/// have.
 fn can_be_saved(path: &Path) -> io::Result<()> {
     std::thread::scope(|scope| {
         let trial = Builder::new().name("before".into()).spawn_scoped(scope, || {

@@ -1,4 +1,5 @@
-//! How a worker that sleeps learns that others have left something for it, in places where nobody waits.
+//! How a worker that sleeps learns that others have left something for it, in places where nobody
+//! waits.
 
 use std::sync::atomic::Ordering;
 
@@ -11,14 +12,16 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// After something was left for the worker: whether it sleeps and is to be woken, which only one is told.
+    /// After something was left for the worker: whether it sleeps and is to be woken, which only
+    /// one is told.
     pub(crate) fn is_to_be_woken(&self) -> bool {
         // What was left is seen by whoever is about to sleep, or that is seen here.
         fence(Ordering::SeqCst);
         self.asleep.swap(false, Ordering::SeqCst)
     }
 
-    /// The worker is about to sleep. `false` if `nothing` finds that something has come in the meantime.
+    /// The worker is about to sleep. `false` if `nothing` finds that something has come in the
+    /// meantime.
     pub(crate) fn fall_asleep(&self, nothing: impl FnOnce() -> bool) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);

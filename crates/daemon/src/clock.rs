@@ -1,10 +1,11 @@
 //! The packet clock, which no change of the machine's clock moves.
 //!
-//! Timeouts of elements and connections, limits, and the order of packets go by it, as the kernel's go by jiffies and
-//! `ktime_get()`. It begins with what the wall clock says when the process starts, and goes on as `CLOCK_MONOTONIC` does, which
-//! stands still while the machine sleeps. What is told to people or kept for another process is of the wall clock: `meta
-//! time`, `hour` and `day`, time stamps of captures and of packets for programs, expiries in state files. These follow a
-//! change within [`LOOK`].
+//! Timeouts of elements and connections, limits, and the order of packets go by it, as the kernel's
+//! go by jiffies and `ktime_get()`. It begins with what the wall clock says when the process
+//! starts, and goes on as `CLOCK_MONOTONIC` does, which stands still while the machine sleeps. What
+//! is told to people or kept for another process is of the wall clock: `meta time`, `hour` and
+//! `day`, time stamps of captures and of packets for programs, expiries in state files. These
+//! follow a change within [`LOOK`].
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -57,7 +58,8 @@ fn wall() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }
 
-/// The packet clock: nanoseconds since the epoch, if nobody has set the wall clock since the process began.
+/// The packet clock: nanoseconds since the epoch, if nobody has set the wall clock since the
+/// process began.
 pub fn now() -> u64 {
     start().at(Instant::now())
 }
@@ -90,7 +92,8 @@ mod tests {
         let begun = 1_700_000_000 * SECOND;
         let start = Start { wall: begun, steady: Instant::now() };
         let mut before = 0;
-        // Seconds that have passed; how far the wall clock was set, in nanoseconds; what is seen of it.
+        // Seconds that have passed; how far the wall clock was set, in nanoseconds; what is seen of
+        // it.
         for (passed, set, seen) in [
             (0, 0, 0),
             (1, 3_000_000, 0),

@@ -1,5 +1,6 @@
-//! Words on standard output and standard error. Nobody may be there any more to read them (a terminal that hangs up, a pipe
-//! whose reader ends, a full disk): that ends no process, where `println!` and `eprintln!` of the standard library panic.
+//! Words on standard output and standard error. Nobody may be there any more to read them (a
+//! terminal that hangs up, a pipe whose reader ends, a full disk): that ends no process, where
+//! `println!` and `eprintln!` of the standard library panic.
 
 use std::fmt::Arguments;
 use std::io::Write;

@@ -6,8 +6,9 @@
 //!                           \--another's--> ring --> path of the other
 //! ```
 //!
-//! What is not IP is the first worker's. What bridges have learned is the same for all. Tunnels, and IPsec with its sequence
-//! numbers, are the host's: all workers know is policy, which is the same for all.
+//! What is not IP is the first worker's. What bridges have learned is the same for all. Tunnels,
+//! and IPsec with its sequence numbers, are the host's: all workers know is policy, which is the
+//! same for all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -94,10 +95,16 @@ fn packet(frame: &[u8], sessions: bool) -> Option<&[u8]> {
 }
 
 /// All of a crew.
-pub(crate) fn crew(shared: &Arc<Shared>, inboxes: &[Arc<Inbox<Request>>], net: &Network) -> Vec<Crew> {
+pub(crate) fn crew(
+    shared: &Arc<Shared>,
+    inboxes: &[Arc<Inbox<Request>>],
+    net: &Network,
+) -> Vec<Crew> {
     let count = inboxes.len();
-    let sleepers: Arc<[Sleeper]> =
-        inboxes.iter().map(|inbox| Sleeper { bell: Bell::default(), inbox: inbox.clone() }).collect();
+    let sleepers: Arc<[Sleeper]> = inboxes
+        .iter()
+        .map(|inbox| Sleeper { bell: Bell::default(), inbox: inbox.clone() })
+        .collect();
     let mut all: Vec<Crew> = (0..count)
         .map(|number| Crew {
             shared: shared.clone(),
@@ -148,16 +155,17 @@ impl Crew {
         }
     }
 
-    /// Whether a frame is this worker's; if not it is handed over. `spread` says that all workers receive their share of where it
-    /// comes from.
+    /// Whether a frame is this worker's; if not it is handed over. `spread` says that all workers
+    /// receive their share of where it comes from.
     #[inline]
     pub(crate) fn keep(&mut self, handed: Handed, frame: &[u8], spread: bool, time: u64) -> bool {
         let sought = self.seek(frame);
         self.keep_sought(handed, frame, sought.as_ref(), spread, time)
     }
 
-    /// Which frames of a burst are this worker's, by their places in it; the others are handed over. The headers of all are
-    /// read, and what they ask for is fetched, before the first is looked up.
+    /// Which frames of a burst are this worker's, by their places in it; the others are handed
+    /// over. The headers of all are read, and what they ask for is fetched, before the first is
+    /// looked up.
     pub(crate) fn keep_all<'f>(
         &mut self,
         burst: impl Iterator<Item = (usize, Handed, &'f [u8])> + Clone,
@@ -174,7 +182,8 @@ impl Crew {
         let mut own = Own(0);
         for (at, handed, frame) in burst {
             let sought = sought[at % BURST].as_ref();
-            own.0 |= u64::from(self.keep_sought(handed, frame, sought, spread, time)) << (at % BURST);
+            own.0 |=
+                u64::from(self.keep_sought(handed, frame, sought, spread, time)) << (at % BURST);
         }
         own
     }
@@ -202,13 +211,15 @@ impl Crew {
         }
     }
 
-    /// Whether a frame that another worker has handed over is to be worked on here; if not it is passed on.
+    /// Whether a frame that another worker has handed over is to be worked on here; if not it is
+    /// passed on.
     pub(crate) fn keep_handed(&mut self, handed: Handed, frame: &[u8], time: u64) -> bool {
         self.handing.taken += 1;
         !handed.whose || self.find_out(handed, frame, time)
     }
 
-    /// The same for a fragment whose worker this one finds out. Those that waited and are this worker's are left in
+    /// The same for a fragment whose worker this one finds out. Those that waited and are this
+    /// worker's are left in
     /// [`Crew::own`]: they are put together here, so their order does not matter.
     fn find_out(&mut self, handed: Handed, frame: &[u8], time: u64) -> bool {
         let handed = Handed { whose: false, ..handed };
@@ -238,7 +249,12 @@ impl Crew {
     }
 
     fn give(&mut self, worker: usize, handed: Handed, frame: &[u8]) {
-        match self.to.get_mut(worker).and_then(Option::as_mut).is_some_and(|to| to.give(handed, frame)) {
+        match self
+            .to
+            .get_mut(worker)
+            .and_then(Option::as_mut)
+            .is_some_and(|to| to.give(handed, frame))
+        {
             true => {
                 self.handing.given += 1;
                 self.given_to |= 1 << worker;
@@ -247,7 +263,8 @@ impl Crew {
         }
     }
 
-    /// Frames that wait for the first fragment of their datagram, and those that are not counted as lost yet.
+    /// Frames that wait for the first fragment of their datagram, and those that are not counted as
+    /// lost yet.
     pub(crate) fn waiting(&self) -> u64 {
         self.datagrams.waiting() + self.own.len() as u64 + self.handing.refused + self.handing.late
     }
@@ -258,7 +275,8 @@ impl Crew {
             return;
         }
         let given_to = self.given_to;
-        let given = self.sleepers.iter().enumerate().filter(|(worker, _)| given_to >> worker & 1 != 0);
+        let given =
+            self.sleepers.iter().enumerate().filter(|(worker, _)| given_to >> worker & 1 != 0);
         for (_, sleeper) in given {
             if sleeper.bell.is_to_be_woken() {
                 sleeper.inbox.ring();
@@ -336,7 +354,8 @@ mod tests {
     }
 
     fn udp(port: u16) -> Vec<u8> {
-        (link() / Ipv4::new("198.18.0.1", "198.18.1.2") / Udp::new(port, 53) / payload([1; 1000])).build()
+        (link() / Ipv4::new("198.18.0.1", "198.18.1.2") / Udp::new(port, 53) / payload([1; 1000]))
+            .build()
     }
 
     /// Frames that a worker has been handed over and keeps.

@@ -1,4 +1,5 @@
-//! The beginning and the end: devices are taken, threads started; signals and clients end it, and devices are given back.
+//! The beginning and the end: devices are taken, threads started; signals and clients end it, and
+//! devices are given back.
 
 use std::collections::HashSet;
 use std::io;
@@ -21,8 +22,8 @@ use penstock_state::{Broken, State as Kept};
 
 use crate::clock;
 use crate::control::{
-    Listeners, NftCall, Process, RUNS_ALREADY, Rights, Rules, Server, Serving, ShowAs, Took, is_served,
-    listen, remove_sockets,
+    Listeners, NftCall, Process, RUNS_ALREADY, Rights, Rules, Server, Serving, ShowAs, Took,
+    is_served, listen, remove_sockets,
 };
 use crate::crew::{Crew, crew};
 use crate::evaluator::{self, Call, Evaluator, Task};
@@ -72,14 +73,16 @@ pub struct KeepState {
 }
 
 impl KeepState {
-    /// What an earlier dataplane has left, or what is wrong with it, if that is no reason to end. The file stays as it is.
+    /// What an earlier dataplane has left, or what is wrong with it, if that is no reason to end.
+    /// The file stays as it is.
     fn read(&self) -> Result<(Option<Kept>, Option<Broken>), String> {
         let path = self.path.display();
-        let broken = match Kept::read(&self.path, crate::now()).map_err(|e| format!("{path}: {e}"))? {
-            None => return Ok((None, None)),
-            Some(Ok(kept)) => return Ok((Some(kept), None)),
-            Some(Err(broken)) => broken,
-        };
+        let broken =
+            match Kept::read(&self.path, crate::now()).map_err(|e| format!("{path}: {e}"))? {
+                None => return Ok((None, None)),
+                Some(Ok(kept)) => return Ok((Some(kept), None)),
+                Some(Err(broken)) => broken,
+            };
         if !self.go_on_without {
             return Err(format!(
                 "{path}: {broken}\nMove it away, or begin without it: --state-broken empty keeps it as {path}.broken."
@@ -91,8 +94,8 @@ impl KeepState {
     /// Gives a broken file another name.
     fn set_aside(&self, broken: &Broken) -> Result<(), String> {
         let path = self.path.display();
-        let aside =
-            penstock_files::set_aside(&self.path, ".broken").map_err(|e| format!("{path}.broken: {e}"))?;
+        let aside = penstock_files::set_aside(&self.path, ".broken")
+            .map_err(|e| format!("{path}.broken: {e}"))?;
         log(format_args!("the state is LOST: {path}: {broken}; it is kept as {}", aside.display()));
         Ok(())
     }
@@ -117,7 +120,8 @@ pub type TracePrinter = Arc<dyn Fn(&TraceRecord<'_>, &Packet, &mut String) + Sen
 pub struct Config {
     /// Devices.
     pub ports: Vec<PortConfig>,
-    /// How many threads do packets; `None` for as many as the devices have queues, up to the processors.
+    /// How many threads do packets; `None` for as many as the devices have queues, up to the
+    /// processors.
     pub workers: Option<usize>,
     /// The ruleset to begin with, read again at `SIGHUP`.
     pub rules: Option<PathBuf>,
@@ -139,7 +143,8 @@ pub struct Config {
     pub engine: Engine,
     /// All flowtables are for devices, as far as these can forward flows.
     pub offload: bool,
-    /// A directory of a file system of type bpf: programs that forward flows stay on devices when the process dies.
+    /// A directory of a file system of type bpf: programs that forward flows stay on devices when
+    /// the process dies.
     pub persist: Option<PathBuf>,
     /// Settings of the path.
     pub settings: Settings,
@@ -204,7 +209,8 @@ pub struct Daemon {
     evaluator: Arc<Evaluator>,
 }
 
-/// Runs until a signal or a client ends it. The error is a sentence for the user; then everything is as before.
+/// Runs until a signal or a client ends it. The error is a sentence for the user; then everything
+/// is as before.
 pub fn run(config: Config) -> Result<(), String> {
     clock::begin();
     memory::set_up();
@@ -212,7 +218,8 @@ pub fn run(config: Config) -> Result<(), String> {
     config.seccomp.into_iter().for_each(seccomp::want);
     rights::lift_descriptor_limit();
     // It forks while this process is small and alone.
-    let evaluator = Evaluator::start(&config).map_err(|e| format!("the evaluator of rule texts: {e}"))?;
+    let evaluator =
+        Evaluator::start(&config).map_err(|e| format!("the evaluator of rule texts: {e}"))?;
     let (kept, broken) = config.state.as_ref().map_or(Ok((None, None)), KeepState::read)?;
     before::check(&config, &evaluator, kept.is_some())?;
     let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
@@ -270,7 +277,8 @@ pub fn run(config: Config) -> Result<(), String> {
         }
     };
     let evaluator = Arc::new(evaluator);
-    let daemon = Daemon { guardian, taken, workers, working, follow, rules, offload, config, evaluator };
+    let daemon =
+        Daemon { guardian, taken, workers, working, follow, rules, offload, config, evaluator };
     let begun = daemon.begin(kept, &left).and_then(|()| Ok((daemon.keep()?, daemon.heartbeat()?)));
     let (keeping, heartbeat) = match begun {
         Ok(begun) => begun,
@@ -287,7 +295,8 @@ pub fn run(config: Config) -> Result<(), String> {
     daemon.rules.end();
     keeping.into_iter().for_each(Keeping::end);
     if result.is_err() && daemon.config.on_death.closes() {
-        // It has failed, as if it had died: the guardian does what is to be done then, once this process is gone.
+        // It has failed, as if it had died: the guardian does what is to be done then, once this
+        // process is gone.
         return result;
     }
     heartbeat.into_iter().for_each(Heartbeat::end);
@@ -310,13 +319,20 @@ fn give_all_back(socket: &mut Socket, taken: &[Taken]) {
 
 /// A thread, what it is asked by, and what it ends with.
 type Asked<T, E> = (Arc<Inbox<T>>, JoinHandle<E>);
-type Parts =
-    (Arc<Workers>, Vec<JoinHandle<()>>, Asked<Ask, Vec<Taken>>, Arc<Rules>, Arc<Offload>, Arc<Config>);
+type Parts = (
+    Arc<Workers>,
+    Vec<JoinHandle<()>>,
+    Asked<Ask, Vec<Taken>>,
+    Arc<Rules>,
+    Arc<Offload>,
+    Arc<Config>,
+);
 
 /// Most workers that make sense: as many as there are processors, and queues of some device.
 fn workers_for(socket: &mut Socket, ports: &[PortConfig]) -> Result<usize, String> {
     let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
-    let queues = ports.iter().filter_map(|port| Some(state.device(&port.device)?.queues as usize)).max();
+    let queues =
+        ports.iter().filter_map(|port| Some(state.device(&port.device)?.queues as usize)).max();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(queues.unwrap_or(1).clamp(1, processors.min(WORKERS)))
 }
@@ -363,7 +379,8 @@ impl Daemon {
             let own = tap.try_clone().map_err(failed("a TAP"))?;
             let _shut = left.release(taken.device);
             let port = Port::open(taken.clone(), wire, driver, tap, count, launcher.as_ref())?;
-            let end = port.wire.end.as_ref().map(Tap::try_clone).transpose().map_err(failed("a TAP"))?;
+            let end =
+                port.wire.end.as_ref().map(Tap::try_clone).transpose().map_err(failed("a TAP"))?;
             followed.push(Followed::new(taken.clone(), own, end, driver, &device.link));
             log(format_args!("{}: {} by {}", taken.name, taken.port, port.wire.carrier));
             ports.push(port);
@@ -418,7 +435,9 @@ impl Daemon {
                 carrier: port.wire.carrier.to_string(),
             };
             let dhcp_until = Arc::default();
-            for ((share, host), part) in port.wire.share().into_iter().zip(port.host).zip(&mut parts) {
+            for ((share, host), part) in
+                port.wire.share().into_iter().zip(port.host).zip(&mut parts)
+            {
                 let WireShare { rx, tx, spread, held, .. } = share;
                 let (host_rx, host_tx) = host;
                 part.wires.extend(rx.into_iter().map(|rx| In { port: number, rx, spread }));
@@ -435,7 +454,9 @@ impl Daemon {
         let shared = (count > 1).then(|| Shared::new(count, &settings));
         let crews: Vec<Option<Crew>> = match &shared {
             None => vec![None],
-            Some(shared) => crew(shared.tracking(), workers.inboxes(), &net).into_iter().map(Some).collect(),
+            Some(shared) => {
+                crew(shared.tracking(), workers.inboxes(), &net).into_iter().map(Some).collect()
+            }
         };
         let mut all = Vec::new();
         for (number, (part, crew)) in parts.into_iter().zip(crews).enumerate() {
@@ -445,7 +466,8 @@ impl Daemon {
                 Some(shared) => Dataplane::of_worker(net.clone(), settings, shared, number),
             };
             path.set_engine(config.engine);
-            let sink = LiveSink::new(part.outs, net, asks.clone(), (config.printer)(), lines.clone());
+            let sink =
+                LiveSink::new(part.outs, net, asks.clone(), (config.printer)(), lines.clone());
             let (offloader, devices) = offload.offloader().map_err(failed("a thread"))?;
             path.set_flow_offload(offloader, devices, config.offload);
             let Part { wires, hosts, names, held, .. } = part;
@@ -464,7 +486,8 @@ impl Daemon {
         let mut working = Vec::new();
         let begin = || {
             for (number, worker) in all.drain(..).enumerate() {
-                let name = if count == 1 { "worker".to_owned() } else { format!("worker {number}") };
+                let name =
+                    if count == 1 { "worker".to_owned() } else { format!("worker {number}") };
                 working.push(spawn(&name, move || {
                     seccomp::enter(Thread::Worker);
                     worker.run();
@@ -491,7 +514,8 @@ impl Daemon {
         self.taken.iter().map(|taken| (taken.tap, taken.name.clone())).collect()
     }
 
-    /// Ruleset and connections are what they are to be, and then frames are received: nothing passes before.
+    /// Ruleset and connections are what they are to be, and then frames are received: nothing
+    /// passes before.
     fn begin(&self, kept: Option<Kept>, left: &Left) -> Result<(), String> {
         let adopt = |connections: &mut String| {
             let adopted = left.adopt(connections, penstock_bpf::monotonic());
@@ -616,7 +640,8 @@ impl Daemon {
             thread.spawn(serve).map_err(failed)?;
         }
         for queue in self.config.queues.clone() {
-            let (thread, workers) = (std::thread::Builder::new().name("queue".into()), self.workers.clone());
+            let (thread, workers) =
+                (std::thread::Builder::new().name("queue".into()), self.workers.clone());
             thread.spawn(move || queues::serve(&queue, &workers)).map_err(failed)?;
         }
         notify("READY=1\nSTATUS=running");
@@ -687,13 +712,21 @@ impl Daemon {
         // Should it be killed meanwhile, whoever goes on has to know.
         match State::read(socket) {
             Ok(state) => {
-                Recorder::new(self.config.on_death.clone()).write(socket, &state, &taken, When::Ending);
+                Recorder::new(self.config.on_death.clone()).write(
+                    socket,
+                    &state,
+                    &taken,
+                    When::Ending,
+                );
             }
             Err(e) => log(format_args!("what is taken cannot be written down: {e}")),
         }
         give_all_back(socket, &taken);
         if self.config.on_death.closes() {
-            on_death::open(socket, closed.unwrap_or_else(|| taken.iter().map(|t| t.device).collect()));
+            on_death::open(
+                socket,
+                closed.unwrap_or_else(|| taken.iter().map(|t| t.device).collect()),
+            );
         }
         self.working.into_iter().for_each(|thread| drop(thread.join()));
         self.guardian.dismiss();

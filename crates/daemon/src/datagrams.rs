@@ -1,5 +1,6 @@
-//! Whose fragments are: only the first one of a datagram has ports. All come to one worker, which is named by their addresses
-//! and identification; it passes them on to the one that the first fragment names, and keeps what comes before that.
+//! Whose fragments are: only the first one of a datagram has ports. All come to one worker, which
+//! is named by their addresses and identification; it passes them on to the one that the first
+//! fragment names, and keeps what comes before that.
 //!
 //! Nothing is put together here: that is the path's.
 
@@ -44,7 +45,8 @@ pub(crate) struct Datagrams {
 }
 
 impl Datagrams {
-    /// A fragment comes; `first` is its datagram's worker if it says so, `here` the worker of those that there is no room for.
+    /// A fragment comes; `first` is its datagram's worker if it says so, `here` the worker of those
+    /// that there is no room for.
     pub(crate) fn take(
         &mut self,
         (datagram, span): (Datagram, Span),

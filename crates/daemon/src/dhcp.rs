@@ -1,6 +1,6 @@
-//! Answers to DHCP clients of the host. A client without an address listens on a packet socket, which in the kernel sees
-//! frames before any rule, and whose address they are sent to nobody has yet: so they go to the host whatever becomes of
-//! them on the path.
+//! Answers to DHCP clients of the host. A client without an address listens on a packet socket,
+//! which in the kernel sees frames before any rule, and whose address they are sent to nobody has
+//! yet: so they go to the host whatever becomes of them on the path.
 
 use penstock_packet::gso::Headers;
 use penstock_wire::protocol;

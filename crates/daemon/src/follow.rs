@@ -1,4 +1,5 @@
-//! The thread that keeps the network in step with the kernel's, devices with their TAPs, and that has neighbours found out.
+//! The thread that keeps the network in step with the kernel's, devices with their TAPs, and that
+//! has neighbours found out.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -45,7 +46,8 @@ pub(crate) struct Followed {
     carrier: Option<bool>,
     /// What the device was told whose other end we are.
     plugged: Option<bool>,
-    /// The device has gone. It comes back under its name as a port, or another one, with this address.
+    /// The device has gone. It comes back under its name as a port, or another one, with this
+    /// address.
     gone: bool,
     /// That it cannot be taken again has been said.
     complained: bool,
@@ -53,7 +55,13 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    pub(crate) fn new(taken: Taken, tap: Tap, end: Option<Tap>, driver: Driver, device: &Link) -> Self {
+    pub(crate) fn new(
+        taken: Taken,
+        tap: Tap,
+        end: Option<Tap>,
+        driver: Driver,
+        device: &Link,
+    ) -> Self {
         let kind = device.kind_name().into();
         let mac = device.mac;
         Followed {
@@ -105,13 +113,15 @@ pub(crate) struct Follow {
 impl Follow {
     /// The port that a device is, or stands on as a VLAN.
     fn port_below(&self, device: &Device) -> Option<usize> {
-        let is_below =
-            |p: &Followed| p.taken.tap == device.link.index || stands_on(&self.state, device, p.taken.tap);
+        let is_below = |p: &Followed| {
+            p.taken.tap == device.link.index || stands_on(&self.state, device, p.taken.tap)
+        };
         self.ports.iter().position(is_below)
     }
 
-    /// The network of what is known. Rules see the kind of the device, not that a TAP stands for it, and ports of a bridge
-    /// are isolated from each other only if they were before they were taken.
+    /// The network of what is known. Rules see the kind of the device, not that a TAP stands for
+    /// it, and ports of a bridge are isolated from each other only if they were before they were
+    /// taken.
     pub(crate) fn network(&self) -> Network {
         let ours: HashMap<u32, usize> = self
             .state
@@ -120,7 +130,10 @@ impl Follow {
             .filter_map(|device| Some((device.link.index, self.port_below(device)?)))
             .collect();
         let adjust = |link: &mut Link| {
-            let Some(port) = ours.get(&link.index).and_then(|number| self.ports.get(*number)) else { return };
+            let Some(port) = ours.get(&link.index).and_then(|number| self.ports.get(*number))
+            else {
+                return;
+            };
             if port.taken.tap == link.index {
                 link.kind = LinkKind::Wire { peer: None, kind: port.kind.clone() };
             }
@@ -140,7 +153,8 @@ impl Follow {
     fn work(&mut self) {
         /// Part of the time that reading the state may take.
         const SHARE: u32 = 4;
-        /// How soon it is noticed, in milliseconds, what happens to the TAP of a neighbour in another namespace.
+        /// How soon it is noticed, in milliseconds, what happens to the TAP of a neighbour in
+        /// another namespace.
         const LOOK: i32 = 500;
         let (mut changed, mut ready) = (Changed::default(), Vec::new());
         let mut earliest = Instant::now();
@@ -153,7 +167,8 @@ impl Follow {
             } else {
                 Some(earliest.saturating_duration_since(Instant::now()))
             };
-            let idle = if self.ports.iter().any(|port| port.taken.end.is_some()) { LOOK } else { -1 };
+            let idle =
+                if self.ports.iter().any(|port| port.taken.end.is_some()) { LOOK } else { -1 };
             let due = self.recorder.due_in(!changed.is_empty());
             let until = [patience, due].into_iter().flatten().min();
             let milliseconds = until.map_or(idle, |until| until.as_millis().min(1000) as i32 + 1);
@@ -220,7 +235,8 @@ impl Follow {
 
     /// A port whose TAP is no more.
     fn lost_tap(&self) -> Option<&str> {
-        let there = |p: &&Followed| self.state.devices().iter().all(|d| d.link.index != p.taken.tap);
+        let there =
+            |p: &&Followed| self.state.devices().iter().all(|d| d.link.index != p.taken.tap);
         self.ports.iter().find(there).map(|p| p.taken.name.as_str())
     }
 
@@ -238,7 +254,8 @@ impl Follow {
         for (link, address) in changed.take_stale() {
             let device = self.state.devices().iter().find(|d| d.link.index == link);
             let port = self.ports.iter().any(|p| p.taken.tap == link);
-            if port || device.is_some_and(|d| d.link.vlan().is_some() || d.link.bridge().is_some()) {
+            if port || device.is_some_and(|d| d.link.vlan().is_some() || d.link.bridge().is_some())
+            {
                 let _ = self.socket.resolve(link, address);
             }
         }
@@ -263,7 +280,8 @@ impl Follow {
     /// Says which devices have an index that no table has room for.
     fn tell_left_out(&mut self) {
         let known = std::mem::take(&mut self.left_out);
-        for link in self.state.devices().iter().map(|d| &d.link).filter(|l| l.index > LARGEST_INDEX) {
+        for link in self.state.devices().iter().map(|d| &d.link).filter(|l| l.index > LARGEST_INDEX)
+        {
             if !known.contains(&link.index) {
                 let (name, index) = (&link.name, link.index);
                 log(format_args!(
@@ -278,13 +296,19 @@ impl Follow {
     /// Devices that have come back become the wires of their ports again.
     fn take_again(&mut self) {
         let devices = self.state.devices();
-        let in_use: Vec<u32> = self.ports.iter().flat_map(|p| [p.taken.tap, p.taken.device]).collect();
+        let in_use: Vec<u32> =
+            self.ports.iter().flat_map(|p| [p.taken.tap, p.taken.device]).collect();
         let mut back = Vec::new();
         for (number, port) in self.ports.iter().enumerate().filter(|(_, port)| port.gone) {
             let free = |d: &&Device| !in_use.contains(&d.link.index) && port.is_device(d);
-            let known = |index: u32| back.iter().any(|(_, d): &(usize, Device)| d.link.index == index);
+            let known =
+                |index: u32| back.iter().any(|(_, d): &(usize, Device)| d.link.index == index);
             back.extend(
-                devices.iter().filter(free).find(|d| !known(d.link.index)).map(|d| (number, d.clone())),
+                devices
+                    .iter()
+                    .filter(free)
+                    .find(|d| !known(d.link.index))
+                    .map(|d| (number, d.clone())),
             );
         }
         let mut again = false;
@@ -296,7 +320,9 @@ impl Follow {
             };
             let closes = self.on_death.closes() && port.taken.end.is_none();
             let resumed = resumed.and_then(|()| match closes {
-                true => on_death::close(&mut self.socket, device.link.index, &port.taken.port).map(drop),
+                true => {
+                    on_death::close(&mut self.socket, device.link.index, &port.taken.port).map(drop)
+                }
                 false => Ok(()),
             });
             let opened = resumed.and_then(|()| {
@@ -305,13 +331,14 @@ impl Follow {
                 // AF_XDP may ask for more locked memory than there is by now.
                 let workers = self.workers.count();
                 let launcher = self.launcher.as_ref();
-                let wire = Wire::open(name, index, config, port.driver, workers, launcher).or_else(|e| {
-                    if port.driver == Driver::Tap {
-                        return Err(e);
-                    }
-                    log(format_args!("{e}: trying a packet socket"));
-                    Wire::open(name, index, config, Driver::Packet, workers, None)
-                })?;
+                let wire = Wire::open(name, index, config, port.driver, workers, launcher)
+                    .or_else(|e| {
+                        if port.driver == Driver::Tap {
+                            return Err(e);
+                        }
+                        log(format_args!("{e}: trying a packet socket"));
+                        Wire::open(name, index, config, Driver::Packet, workers, None)
+                    })?;
                 wire.fit(&port.tap).map_err(|e| format!("{}: {e}", port.taken.name))?;
                 Ok(wire)
             });
@@ -322,7 +349,8 @@ impl Follow {
                         port.taken.name, port.taken.port, wire.carrier
                     ));
                     port.taken.device = device.link.index;
-                    (port.gone, port.carrier, port.plugged, port.complained) = (false, None, None, false);
+                    (port.gone, port.carrier, port.plugged, port.complained) =
+                        (false, None, None, false);
                     port.end = wire.end.as_ref().and_then(|end| end.try_clone().ok());
                     self.heir.tell(number, device.link.index);
                     let offload = OffloadPort::of(&port.taken, &wire);
@@ -351,11 +379,12 @@ impl Follow {
         self.recorder.write(&mut self.socket, &self.state, &all, When::During);
     }
 
-    /// The host's bridge is not to forward between ports of ours, VLANs on them included, that somebody has put into it: what
-    /// goes from one to the other is for us to forward.
+    /// The host's bridge is not to forward between ports of ours, VLANs on them included, that
+    /// somebody has put into it: what goes from one to the other is for us to forward.
     fn isolate(&mut self) {
         let open = |d: &&Device| d.link.port.as_ref().is_some_and(|port| !port.isolated);
-        let devices = self.state.devices().iter().filter(open).filter(|d| self.port_below(d).is_some());
+        let devices =
+            self.state.devices().iter().filter(open).filter(|d| self.port_below(d).is_some());
         let devices: Vec<_> = devices.map(|d| (d.link.index, d.link.name.clone())).collect();
         for (index, name) in devices {
             if let Err(e) = set_port(&mut self.socket, index, &[], Some(true)) {
@@ -399,7 +428,9 @@ impl Follow {
             port.mac = device.link.mac;
             let mut changes = Vec::new();
             if tap.link.mtu != device.link.mtu {
-                if tap.link.mtu as usize > MOST && matches!(port.driver, Driver::Xdp | Driver::XdpGeneric) {
+                if tap.link.mtu as usize > MOST
+                    && matches!(port.driver, Driver::Xdp | Driver::XdpGeneric)
+                {
                     log(format_args!(
                         "{}: AF_XDP takes no more than an MTU of {MOST}: larger packets are LOST; see --driver packet",
                         port.taken.port

@@ -35,7 +35,8 @@ pub(crate) fn receive_frames<'f>(
     let Some(out) = sink.ports.get(port) else { return };
     let (device, dhcp_until) = (out.index, out.dhcp_until.load(Relaxed));
     let client = path.network().link(device).filter(|_| time < dhcp_until).map(|link| link.mac.0);
-    let is_answer = |frame: &Received<'_>| client.is_some_and(|mac| dhcp::is_answer(frame.bytes, mac));
+    let is_answer =
+        |frame: &Received<'_>| client.is_some_and(|mac| dhcp::is_answer(frame.bytes, mac));
     // Usual frames until another one comes: they stay a burst.
     let mut usual = [Frame { device, bytes: &[], time }; BURST];
     let mut count = 0;
@@ -86,7 +87,13 @@ pub(crate) fn send_from_host(
 }
 
 /// A frame that was handed over, alone.
-fn receive_handed(path: &mut Dataplane, sink: &mut LiveSink, handed: Handed, frame: Received<'_>, time: u64) {
+fn receive_handed(
+    path: &mut Dataplane,
+    sink: &mut LiveSink,
+    handed: Handed,
+    frame: Received<'_>,
+    time: u64,
+) {
     let port = handed.port as usize;
     match handed.from_host {
         true => send_from_host(path, sink, port, &frame, time),

@@ -1,8 +1,8 @@
 //! A process that gives the devices back when the dataplane dies, however it does, or hangs.
 //!
-//! It holds the other descriptors of the TAPs, so these are still there, with all that stands on them, when it is needed.
-//! It ignores what ends other processes politely: its end is that of the dataplane. A dataplane that has begun to beat and
-//! is not heard in time is ended by it.
+//! It holds the other descriptors of the TAPs, so these are still there, with all that stands on
+//! them, when it is needed. It ignores what ends other processes politely: its end is that of the
+//! dataplane. A dataplane that has begun to beat and is not heard in time is ended by it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -23,7 +23,8 @@ use crate::{control, log, rights, turn};
 const DONE: u8 = b'd';
 /// Said when a device has come back, with the number of its port and its index, 32 bits each.
 const BACK: u8 = b'b';
-/// Said when packets are done, with the milliseconds in which that is to be said again; 0 for never.
+/// Said when packets are done, with the milliseconds in which that is to be said again; 0 for
+/// never.
 const BEAT: u8 = b'a';
 /// Bytes of what is said, so that each comes whole.
 const SAID: usize = 9;
@@ -47,8 +48,8 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 impl Guardian {
-    /// Starts it. There must be no other thread yet. It closes its copy of the listener of metrics: whoever begins next is
-    /// to have the address.
+    /// Starts it. There must be no other thread yet. It closes its copy of the listener of metrics:
+    /// whoever begins next is to have the address.
     pub fn start(
         taken: &[Taken],
         taps: &[Tap],
@@ -122,7 +123,8 @@ impl Heir {
     }
 }
 
-/// A process that waits for the word to load a ruleset: it may run programs, which the guardian may not.
+/// A process that waits for the word to load a ruleset: it may run programs, which the guardian may
+/// not.
 struct Loader(File);
 
 impl Loader {
@@ -160,8 +162,8 @@ impl Loader {
     }
 }
 
-/// Whether something can be read, or the other side has closed, within a time of the monotonic clock, which does not go on while
-/// the machine sleeps.
+/// Whether something can be read, or the other side has closed, within a time of the monotonic
+/// clock, which does not go on while the machine sleeps.
 fn is_readable(file: &File, patience: Option<Duration>) -> bool {
     let end = patience.map(|patience| Instant::now() + patience);
     loop {
@@ -183,7 +185,8 @@ fn is_readable(file: &File, patience: Option<Duration>) -> bool {
 
 /// Ends a dataplane that is not heard any more, and waits until it is gone.
 fn end(dataplane: i32, pipe: &mut File) {
-    /// How long what the kernel does for a process may keep it. It does nothing of its own meanwhile.
+    /// How long what the kernel does for a process may keep it. It does nothing of its own
+    /// meanwhile.
     const PATIENCE: Duration = Duration::from_secs(5);
     // SAFETY: no pointers. As long as it is the parent, no other process has its number.
     unsafe {
@@ -215,7 +218,8 @@ fn listen(dataplane: i32, pipe: &mut File, taken: &mut [Taken]) -> bool {
             return true;
         }
         let [what, a0, a1, a2, a3, b0, b1, b2, b3] = said;
-        let (one, two) = (u32::from_ne_bytes([a0, a1, a2, a3]), u32::from_ne_bytes([b0, b1, b2, b3]));
+        let (one, two) =
+            (u32::from_ne_bytes([a0, a1, a2, a3]), u32::from_ne_bytes([b0, b1, b2, b3]));
         match what {
             DONE => return false,
             BEAT => patience = (one > 0).then(|| Duration::from_millis(one.into())),
@@ -231,10 +235,12 @@ fn listen(dataplane: i32, pipe: &mut File, taken: &mut [Taken]) -> bool {
 fn watch(mut pipe: File, taken: &[Taken], taps: &[Tap], on_death: &OnDeath) {
     // SAFETY: no pointers.
     let dataplane = unsafe { libc::getppid() };
-    // SAFETY: no pointers but a string with its end; a session of its own keeps the terminal's signals away.
+    // SAFETY: no pointers but a string with its end; a session of its own keeps the terminal's
+    // signals away.
     unsafe {
         libc::setsid();
-        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE, libc::SIGABRT]
+        for signal in
+            [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE, libc::SIGABRT]
         {
             libc::signal(signal, libc::SIG_IGN);
         }
@@ -264,8 +270,9 @@ fn watch(mut pipe: File, taken: &[Taken], taps: &[Tap], on_death: &OnDeath) {
         log(e);
         None
     });
-    let kept =
-        |taken: &Taken| Some(record.as_ref()?.ports.iter().find(|(t, _)| t.name == taken.name)?.1.clone());
+    let kept = |taken: &Taken| {
+        Some(record.as_ref()?.ports.iter().find(|(t, _)| t.name == taken.name)?.1.clone())
+    };
     let all: Vec<_> = taken.iter().map(|t| (t.clone(), kept(t).unwrap_or_default())).collect();
     let (age, moving) = record.as_ref().map_or((0, false), |record| (record.age(), record.moving));
     restore(&mut socket, &all, age, moving).iter().for_each(log);

@@ -1,7 +1,7 @@
 //! Tells the guardian that packets are still done: all workers answer.
 //!
-//! A process that is stopped, or whose workers are dead-locked, leaves a black hole where its ports are. Who does not
-//! hear a beat in time ends it, and gives the devices back.
+//! A process that is stopped, or whose workers are dead-locked, leaves a black hole where its ports
+//! are. Who does not hear a beat in time ends it, and gives the devices back.
 
 use std::io;
 use std::sync::Arc;
@@ -28,7 +28,11 @@ impl Heartbeat {
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub(crate) fn begin(workers: Arc<Workers>, mut heir: Heir, patience: Duration) -> io::Result<Heartbeat> {
+    pub(crate) fn begin(
+        workers: Arc<Workers>,
+        mut heir: Heir,
+        patience: Duration,
+    ) -> io::Result<Heartbeat> {
         let (stop, stopped) = channel();
         let thread = Builder::new().name("heartbeat".into()).spawn(move || {
             seccomp::enter(Thread::Heartbeat);

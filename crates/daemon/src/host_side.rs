@@ -1,5 +1,5 @@
-//! Which device of the host's a frame that comes by a TAP belongs to, and by which TAP the host receives on a device: VLAN
-//! devices and bridges stand on TAPs there as they stand on ports here.
+//! Which device of the host's a frame that comes by a TAP belongs to, and by which TAP the host
+//! receives on a device: VLAN devices and bridges stand on TAPs there as they stand on ports here.
 
 use penstock_net::{Link, Network};
 use penstock_wire::vlan;
@@ -9,8 +9,9 @@ const ADDRESSES: usize = 12;
 /// Devices on devices at most.
 const LEVELS: usize = 8;
 
-/// The port by which the host receives on a device: the one below a VLAN device, and one of a bridge's, behind which the
-/// host has a bridge, too. Tags are added on the way down, the outermost last.
+/// The port by which the host receives on a device: the one below a VLAN device, and one of a
+/// bridge's, behind which the host has a bridge, too. Tags are added on the way down, the outermost
+/// last.
 pub(crate) fn way_up(
     net: &Network,
     device: &Link,
@@ -32,7 +33,8 @@ pub(crate) fn way_up(
     None
 }
 
-/// The port by which a bridge of the host's and ours speak: the first of those that are ports of ours, or VLANs on them.
+/// The port by which a bridge of the host's and ours speak: the first of those that are ports of
+/// ours, or VLANs on them.
 fn elected(net: &Network, ports: &[u32], by_index: &[Option<u16>]) -> Option<u32> {
     let ours = |index: u32| {
         let mut link = net.link(index)?;
@@ -47,9 +49,10 @@ fn elected(net: &Network, ports: &[u32], by_index: &[Option<u16>]) -> Option<u32
     ports.iter().copied().filter(|index| ours(*index).is_some()).min()
 }
 
-/// The device that the host sends a frame on which comes by a port, and how many bytes of tags are that device's: the port
-/// itself, or the bridge that the port, or a VLAN on it, is in. The host's bridge sends what it floods by all ports: it counts
-/// once. Frames of a port's own address, or for the link alone, are the port's.
+/// The device that the host sends a frame on which comes by a port, and how many bytes of tags are
+/// that device's: the port itself, or the bridge that the port, or a VLAN on it, is in. The host's
+/// bridge sends what it floods by all ports: it counts once. Frames of a port's own address, or for
+/// the link alone, are the port's.
 pub(crate) fn sender(
     net: &Network,
     device: u32,
@@ -94,7 +97,8 @@ mod tests {
 
     use super::*;
 
-    /// Ports `a` and `b`; on each a VLAN 10 that is in a bridge, and on `a` a VLAN 7 in a VLAN 5 of providers that is not.
+    /// Ports `a` and `b`; on each a VLAN 10 that is in a bridge, and on `a` a VLAN 7 in a VLAN 5 of
+    /// providers that is not.
     const NET: &str = "
         link add name a address 02:00:00:00:00:0a type veth
         link add name b address 02:00:00:00:00:0b type veth
@@ -135,7 +139,8 @@ mod tests {
         let (net, indexes) = net();
         let plain = tagged("02:00:00:00:00:01", &[]);
         for (port, from, tags, expected) in [
-            // What the bridge forwards, and what it sends itself, by the first of its ports that is ours.
+            // What the bridge forwards, and what it sends itself, by the first of its ports that is
+            // ours.
             ("b", "02:00:00:00:00:01", &[(0x8100, 10)][..], Some(("br", 4))),
             ("b", "02:00:00:00:00:cc", &[(0x8100, 10)], Some(("br", 4))),
             ("a", "02:00:00:00:00:01", &[(0x8100, 10)], None),
@@ -149,7 +154,11 @@ mod tests {
             let device = net.link_by_name(port).expect(port).index;
             let got = sender(&net, device, &frame, &indexes);
             let named = got.map(|(index, tags)| (net.name_of(index).to_string(), tags));
-            assert_eq!(named, expected.map(|(name, tags)| (name.to_owned(), tags)), "{port} {from} {tags:?}");
+            assert_eq!(
+                named,
+                expected.map(|(name, tags)| (name.to_owned(), tags)),
+                "{port} {from} {tags:?}"
+            );
             if let Some((_, tags @ 4)) = got
                 && from == "02:00:00:00:00:01"
             {
@@ -174,7 +183,10 @@ mod tests {
             let mut got = Vec::new();
             let link = net.link_by_name(device).expect(device);
             let up = way_up(&net, link, &indexes, &mut got);
-            assert_eq!((up.map(|index| net.name_of(index).to_string()), &got[..]), (Some(port.into()), tags));
+            assert_eq!(
+                (up.map(|index| net.name_of(index).to_string()), &got[..]),
+                (Some(port.into()), tags)
+            );
         }
     }
 }

@@ -38,7 +38,8 @@ impl Keeper {
     fn save(&self) {
         if let Err(e) = self.connections().and_then(|connections| {
             let ruleset = self.rules.confirmed_ruleset();
-            let state = State { links: self.links.clone(), ruleset, connections, ahead: clock::look() };
+            let state =
+                State { links: self.links.clone(), ruleset, connections, ahead: clock::look() };
             state.write(&self.path, crate::now()).map_err(|e| e.to_string())
         }) {
             log(format_args!("the state is not saved to {}: {e}", self.path.display()));
@@ -50,7 +51,8 @@ impl Keeper {
         for worker in 0..self.workers.count() {
             let mut next = Some(0);
             while let Some(from) = next {
-                let part = self.workers.ask_one(worker, |to| Request::Dump(from, TOGETHER, to), PATIENCE);
+                let part =
+                    self.workers.ask_one(worker, |to| Request::Dump(from, TOGETHER, to), PATIENCE);
                 let (text, more) = part.ok_or("the dataplane does not answer")?;
                 parts.push(text);
                 next = more;
@@ -59,8 +61,8 @@ impl Keeper {
         Ok(sound(&crate::workers::whole(&parts)))
     }
 
-    /// Writes the file from time to time, and soon after each change of the ruleset, until the end is told, which is when
-    /// the sender is dropped.
+    /// Writes the file from time to time, and soon after each change of the ruleset, until the end
+    /// is told, which is when the sender is dropped.
     fn run(&self, end: &Receiver<()>) {
         let mut saved = self.rules.confirmed();
         let (mut last, mut pause) = (Instant::now(), SOON);
@@ -107,8 +109,8 @@ impl Keeping {
     }
 }
 
-/// One dump of parts between which packets passed: connections that ended in one and began anew in another part are there
-/// once, and expectations of connections that are not there are left out.
+/// One dump of parts between which packets passed: connections that ended in one and began anew in
+/// another part are there once, and expectations of connections that are not there are left out.
 fn sound(dump: &str) -> String {
     let mut out = String::new();
     let mut tuples: HashSet<(&str, &str)> = HashSet::new();
@@ -119,7 +121,8 @@ fn sound(dump: &str) -> String {
         let good = match line.split(' ').next() {
             Some("flow") => {
                 let both = [tuple("orig="), tuple("reply=")];
-                let good = both.iter().all(|tuple| tuple.is_some_and(|tuple| !tuples.contains(&tuple)));
+                let good =
+                    both.iter().all(|tuple| tuple.is_some_and(|tuple| !tuples.contains(&tuple)));
                 if good {
                     tuples.extend(both.into_iter().flatten());
                     numbers.extend(field("id="));

@@ -13,7 +13,8 @@
 //! - [`rundir`]: the directory of lock, sockets and record.
 //! - [`turn`]: one dataplane after the other.
 //! - [`record`]: what is taken, written down.
-//! - [`guardian`]: a process that gives the devices back when this one dies; [`heartbeat`]: how it knows that this one lives.
+//! - [`guardian`]: a process that gives the devices back when this one dies; [`heartbeat`]: how it
+//!   knows that this one lives.
 //! - [`on_death`]: what becomes of the ports then.
 //! - [`probe`]: what captures see.
 //! - [`queues`]: programs that rules give packets to.
@@ -23,9 +24,11 @@
 //! - [`console`]: words on standard output and standard error.
 //! - [`memory`]: what the C library keeps of what was freed.
 //! - [`rights`], [`seccomp`]: what the process may do once it runs.
-//! - [`worker`]: a thread that does packets. Others leave it requests; between bursts it answers them.
+//! - [`worker`]: a thread that does packets. Others leave it requests; between bursts it answers
+//!   them.
 //! - [`frames`]: what it has received, on its way into the path.
-//! - [`crew`], [`ring`], [`datagrams`]: several workers: whose a frame is, and how it comes to that one.
+//! - [`crew`], [`ring`], [`datagrams`]: several workers: whose a frame is, and how it comes to that
+//!   one.
 //! - [`workers`]: all of them, for those who ask.
 //! - [`offload`]: flows and chains that devices do themselves.
 //! - [`evaluator`]: processes without rights, which read rule texts.

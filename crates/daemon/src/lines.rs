@@ -1,5 +1,5 @@
-//! What rules log, on standard error: by a thread of its own, since whoever reads it may be slow. Lines for which there is no
-//! room are lost, and it is said how many.
+//! What rules log, on standard error: by a thread of its own, since whoever reads it may be slow.
+//! Lines for which there is no room are lost, and it is said how many.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -71,6 +71,10 @@ mod tests {
         write(&from, &lost, &mut out);
         let text = String::from_utf8(out).expect("text");
         assert_eq!(text.lines().count(), WAITING + 1);
-        assert!(text.starts_with("0\npenstock: 3 lines that rules log were lost\n1\n"), "{}", &text[..60]);
+        assert!(
+            text.starts_with("0\npenstock: 3 lines that rules log were lost\n1\n"),
+            "{}",
+            &text[..60]
+        );
     }
 }

@@ -1,9 +1,10 @@
 //! Metrics over HTTP on a loopback address: what `penstock show --metrics` prints, for Prometheus.
 //!
-//! Every local user can connect there, so one thread serves all connections without waiting for any of them. Each has one
-//! request: its head has to come within [`HEAD_TIME`], and all of it be over within [`WHOLE_TIME`]. There are [`MOST`]
-//! connections at most: one more takes the place of the one that has been silent for longest, but for those that came just
-//! now. What is sent is made once for all who ask within [`FRESH`], and held once, however many read it how slowly.
+//! Every local user can connect there, so one thread serves all connections without waiting for any
+//! of them. Each has one request: its head has to come within [`HEAD_TIME`], and all of it be over
+//! within [`WHOLE_TIME`]. There are [`MOST`] connections at most: one more takes the place of the
+//! one that has been silent for longest, but for those that came just now. What is sent is made
+//! once for all who ask within [`FRESH`], and held once, however many read it how slowly.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -55,7 +56,8 @@ pub(crate) fn serve(listener: &TcpListener, server: &Arc<Server>) {
     if let Err(e) = listener.set_nonblocking(true) {
         return log(format_args!("metrics are not served: {e}"));
     }
-    let mut door = Door { text, made: None, bodies: Vec::new(), old: Vec::new(), connections: Vec::new() };
+    let mut door =
+        Door { text, made: None, bodies: Vec::new(), old: Vec::new(), connections: Vec::new() };
     loop {
         door.step(listener);
     }
@@ -107,7 +109,8 @@ impl<F: Fn() -> io::Result<Vec<u8>>> Door<F> {
         }));
         let now = Instant::now();
         let next = self.connections.iter().map(|connection| connection.until).chain(place).min();
-        let time = next.map_or(-1, |next| next.saturating_duration_since(now).as_millis() as libc::c_int + 1);
+        let time = next
+            .map_or(-1, |next| next.saturating_duration_since(now).as_millis() as libc::c_int + 1);
         // SAFETY: as many structures as are said, which live through the call.
         unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, time) };
         let now = Instant::now();
@@ -157,9 +160,11 @@ impl<F: Fn() -> io::Result<Vec<u8>>> Door<F> {
 
     /// The connection that has been silent for longest; if all have asked something, the oldest.
     fn oldest(&self) -> Option<usize> {
-        let age =
-            |connection: &Connection| (matches!(connection.state, State::Answering { .. }), connection.since);
-        let oldest = self.connections.iter().enumerate().min_by_key(|(_, connection)| age(connection));
+        let age = |connection: &Connection| {
+            (matches!(connection.state, State::Answering { .. }), connection.since)
+        };
+        let oldest =
+            self.connections.iter().enumerate().min_by_key(|(_, connection)| age(connection));
         oldest.map(|(place, _)| place)
     }
 
@@ -191,8 +196,10 @@ impl<F: Fn() -> io::Result<Vec<u8>>> Door<F> {
                         *state = State::Answering { head, body, gone: 0 };
                         *until = *since + WHOLE_TIME;
                     } else if request.len() > LONGEST {
-                        let (head, body) =
-                            told("431 Request Header Fields Too Large", "the request is too long\n");
+                        let (head, body) = told(
+                            "431 Request Header Fields Too Large",
+                            "the request is too long\n",
+                        );
                         *state = State::Answering { head, body, gone: 0 };
                     }
                 }
@@ -215,7 +222,8 @@ impl<F: Fn() -> io::Result<Vec<u8>>> Door<F> {
                     }
                 }
                 State::Closing => {
-                    // Closed with unread bytes, the other side could lose the end of what it was told.
+                    // Closed with unread bytes, the other side could lose the end of what it was
+                    // told.
                     match stream.read(&mut [0; 4096]) {
                         Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                         Ok(_) => {}
@@ -315,7 +323,8 @@ mod tests {
     #[test]
     fn only_loopback_addresses_are_listened_on() {
         for address in ["0.0.0.0:0", "198.18.0.1:9900", "[::]:0", "[2001:db8::1]:1"] {
-            let error = listen(address.parse().expect("an address")).expect_err("no loopback address");
+            let error =
+                listen(address.parse().expect("an address")).expect_err("no loopback address");
             assert!(error.contains("not an address of the loopback device"), "{error}");
         }
         assert!(listen("127.0.0.1:0".parse().expect("an address")).is_ok());
@@ -342,8 +351,13 @@ mod tests {
         let address = listener.local_addr().expect("its address");
         std::thread::spawn(move || {
             let text = || Ok(text.clone());
-            let mut door =
-                Door { text, made: None, bodies: Vec::new(), old: Vec::new(), connections: Vec::new() };
+            let mut door = Door {
+                text,
+                made: None,
+                bodies: Vec::new(),
+                old: Vec::new(),
+                connections: Vec::new(),
+            };
             loop {
                 door.step(&listener);
                 assert!(door.connections.len() <= MOST && door.bodies.len() <= BODIES);
@@ -382,7 +396,8 @@ mod tests {
     #[test]
     fn those_who_are_silent_or_do_not_read_keep_nobody_out() {
         let address = serving(vec![b'x'; 8 << 20]);
-        let silent: Vec<_> = (0..300).map(|_| TcpStream::connect(address).expect("a connection")).collect();
+        let silent: Vec<_> =
+            (0..300).map(|_| TcpStream::connect(address).expect("a connection")).collect();
         let deaf: Vec<_> = (0..100)
             .map(|_| {
                 let mut stream = TcpStream::connect(address).expect("a connection");
@@ -392,7 +407,11 @@ mod tests {
             .collect();
         for _ in 0..5 {
             let answer = ask(address, "GET /metrics HTTP/1.1\r\n\r\n");
-            assert!(answer.starts_with("HTTP/1.1 200") && answer.len() > 8 << 20, "{}", answer.len());
+            assert!(
+                answer.starts_with("HTTP/1.1 200") && answer.len() > 8 << 20,
+                "{}",
+                answer.len()
+            );
         }
         drop((silent, deaf));
     }

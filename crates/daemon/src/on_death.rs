@@ -6,9 +6,10 @@
 //! | `closed` | no frame passes the devices | the next start, or `penstock down --force` |
 //! | a file | as `closed`, until that ruleset is in the kernel's nf_tables; then as `open` | the next start, which takes it away |
 //!
-//! A closed device has filters in the kernel that drop all it receives and sends ([`closed`]). They are there from the
-//! beginning, so nothing has to be done at the moment of death, by anybody. While the dataplane lives, it receives before they
-//! are asked, and programs that go with it ([`Unfiltered`](penstock_io::device::Unfiltered)) let pass what it sends.
+//! A closed device has filters in the kernel that drop all it receives and sends ([`closed`]). They
+//! are there from the beginning, so nothing has to be done at the moment of death, by anybody.
+//! While the dataplane lives, it receives before they are asked, and programs that go with it
+//! ([`Unfiltered`](penstock_io::device::Unfiltered)) let pass what it sends.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -39,7 +40,8 @@ impl OnDeath {
         *self != OnDeath::Open
     }
 
-    /// Looks whether the ruleset can be loaded, as far as nft(8) can tell beforehand. The error is a sentence.
+    /// Looks whether the ruleset can be loaded, as far as nft(8) can tell beforehand. The error is
+    /// a sentence.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self {
             OnDeath::Ruleset(file) => nft(&["-c"], file).map_err(|e| format!("--on-death: {e}")),
@@ -50,8 +52,10 @@ impl OnDeath {
 
 /// Runs nft on a file. The error is a sentence, with what nft says.
 fn nft(options: &[&str], file: &Path) -> Result<(), String> {
-    let output = Command::new("nft").args(options).arg("-f").arg(file).stdin(Stdio::null()).output();
-    let output = output.map_err(|e| format!("nft, which loads {}, cannot be run: {e}", file.display()))?;
+    let output =
+        Command::new("nft").args(options).arg("-f").arg(file).stdin(Stdio::null()).output();
+    let output =
+        output.map_err(|e| format!("nft, which loads {}, cannot be run: {e}", file.display()))?;
     match output.status.success() {
         true => Ok(()),
         false => Err(format!(
@@ -67,7 +71,8 @@ fn noted() -> Option<(&'static RunDir, String)> {
     Some((RunDir::get().ok()?, rundir::name("tables").ok()?))
 }
 
-/// Loads a ruleset into the kernel's nf_tables, and notes which tables have come by it. The error is a sentence.
+/// Loads a ruleset into the kernel's nf_tables, and notes which tables have come by it. The error
+/// is a sentence.
 pub(crate) fn load(file: &Path) -> Result<(), String> {
     let told = |e: std::io::Error| format!("the kernel's tables: {e}");
     let before = tables().map_err(told)?;
@@ -87,7 +92,9 @@ pub(crate) fn unload() {
         let Some((family, table)) = line.split_once(' ') else { continue };
         let Ok(family) = family.parse() else { continue };
         match remove_table(&Table { family, name: table.to_owned() }) {
-            Ok(()) => log(format_args!("the table {table} that was in force meanwhile is taken away")),
+            Ok(()) => {
+                log(format_args!("the table {table} that was in force meanwhile is taken away"))
+            }
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {}
             Err(e) => log(format_args!("the table {table} cannot be taken away: {e}")),
         }
@@ -129,11 +136,14 @@ pub(crate) fn closed_devices(socket: &mut Socket) -> Vec<(u32, String)> {
     all
 }
 
-/// A dataplane has begun: what was closed or loaded when an earlier one died is open, or taken away, but for ports that are to
-/// be closed when this one dies.
+/// A dataplane has begun: what was closed or loaded when an earlier one died is open, or taken
+/// away, but for ports that are to be closed when this one dies.
 pub(crate) fn settle(socket: &mut Socket, taken: &[Taken], on_death: &OnDeath) {
-    let stays = |index: u32| on_death.closes() && taken.iter().any(|t| t.device == index && t.end.is_none());
-    let others = closed_devices(socket).into_iter().map(|(index, _)| index).filter(|index| !stays(*index));
+    let stays = |index: u32| {
+        on_death.closes() && taken.iter().any(|t| t.device == index && t.end.is_none())
+    };
+    let others =
+        closed_devices(socket).into_iter().map(|(index, _)| index).filter(|index| !stays(*index));
     let others: Vec<u32> = others.collect();
     open(socket, others);
     unload();

@@ -4,8 +4,8 @@
 //! whoever has the TAP (a namespace, a container, a bridge) -- tap0 -- file --[ dataplane ]--[ TAP ]-- port -- the host's stack
 //! ```
 //!
-//! The device itself is a neighbour's: it keeps its name, and all that stands on it. It may be moved to another namespace
-//! once it is open; closed, it is what it was before.
+//! The device itself is a neighbour's: it keeps its name, and all that stands on it. It may be
+//! moved to another namespace once it is open; closed, it is what it was before.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -30,11 +30,19 @@ impl End {
     /// Of a device, if the port is to be its other end, or may be and nobody else is.
     pub(crate) fn of(device: &Device, port: &PortConfig) -> Result<Option<End>, String> {
         let (name, forced) = (&port.device, port.driver == Driver::Tap);
-        let Some(tap) = device.tap.filter(|_| matches!(port.driver, Driver::Auto | Driver::Tap)) else {
-            return if forced { Err(format!("{name}: no TAP, which --driver tap is for")) } else { Ok(None) };
+        let Some(tap) = device.tap.filter(|_| matches!(port.driver, Driver::Auto | Driver::Tap))
+        else {
+            return if forced {
+                Err(format!("{name}: no TAP, which --driver tap is for"))
+            } else {
+                Ok(None)
+            };
         };
-        let headers =
-            TapHeaders { packet_info: tap.packet_info, vnet_header: tap.vnet_header, several: tap.several };
+        let headers = TapHeaders {
+            packet_info: tap.packet_info,
+            vnet_header: tap.vnet_header,
+            several: tap.several,
+        };
         let probed = match tap.open {
             0 => Tap::probe(name, headers),
             _ => Err(io::Error::from_raw_os_error(libc::EBUSY)),
@@ -120,7 +128,8 @@ impl TryFrom<String> for End {
     }
 }
 
-/// A link address for the port: the neighbour has the TAP's. It is the same each time, so that neighbours know it again.
+/// A link address for the port: the neighbour has the TAP's. It is the same each time, so that
+/// neighbours know it again.
 pub(crate) fn own_mac(neighbour: [u8; 6]) -> [u8; 6] {
     /// Given by whoever administers the network, not by a maker.
     const LOCAL: u8 = 2;

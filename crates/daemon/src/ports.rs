@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use penstock_bpf::Mode;
 use penstock_io::device::{
-    Launcher, PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, Unfiltered, XdpDevice, XdpKind, XdpWish,
-    interface_index, promiscuous, set_gro, xdp,
+    Launcher, PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, Unfiltered, XdpDevice, XdpKind,
+    XdpWish, interface_index, promiscuous, set_gro, xdp,
 };
 
 use penstock_netlink::{Device, TapLink};
@@ -47,8 +47,9 @@ impl Driver {
 /// What sends bursts from XDP, if some port's frames may be copied by AF_XDP.
 pub(crate) fn launcher(mut drivers: impl Iterator<Item = Driver>) -> Option<Arc<Launcher>> {
     let open = || {
-        Launcher::open(XdpDevice::PLACES)
-            .inspect_err(|e| log(format_args!("AF_XDP sockets send bursts, too, frame by frame: {e}")))
+        Launcher::open(XdpDevice::PLACES).inspect_err(|e| {
+            log(format_args!("AF_XDP sockets send bursts, too, frame by frame: {e}"))
+        })
     };
     drivers.any(|driver| driver == Driver::Xdp).then(open)?.ok()
 }
@@ -148,8 +149,8 @@ pub struct WireConfig {
     pub closes: bool,
 }
 
-/// Whether super-packets may come by a device that is not cut for XDP: from neighbours on this machine, or from the host of a
-/// virtual one.
+/// Whether super-packets may come by a device that is not cut for XDP: from neighbours on this
+/// machine, or from the host of a virtual one.
 pub(crate) fn has_super_packets(device: &str, wire: &WireConfig) -> bool {
     let driver = std::fs::read_link(format!("/sys/class/net/{device}/device/driver"));
     wire.is_virtual || driver.is_ok_and(|driver| driver.ends_with("virtio_net"))
@@ -167,14 +168,23 @@ impl WireConfig {
         let Device { link, queues, tap, .. } = device;
         let kind = link.kind_name();
         let (is_virtual, is_veth) = (!kind.is_empty(), kind == "veth");
-        WireConfig { mtu: link.mtu, queues: *queues, is_virtual, is_veth, mac: link.mac, tap: *tap, closes }
+        WireConfig {
+            mtu: link.mtu,
+            queues: *queues,
+            is_virtual,
+            is_veth,
+            mac: link.mac,
+            tap: *tap,
+            closes,
+        }
     }
 }
 
 impl Port {
     /// Opens both sides.
     ///
-    /// The TAP has as many queues as there are workers; it is still called what it was when it was made.
+    /// The TAP has as many queues as there are workers; it is still called what it was when it was
+    /// made.
     pub fn open(
         taken: Taken,
         config: WireConfig,
@@ -186,16 +196,19 @@ impl Port {
         let wire = Wire::open(&taken.port, taken.device, config, driver, workers, launcher)?;
         let error = |e: std::io::Error| format!("{}: {e}", taken.name);
         wire.fit(&tap).map_err(error)?;
-        let mut queues = (1..workers).map(|_| tap.queue()).collect::<Result<Vec<_>, _>>().map_err(error)?;
+        let mut queues =
+            (1..workers).map(|_| tap.queue()).collect::<Result<Vec<_>, _>>().map_err(error)?;
         queues.insert(0, tap);
-        let sides = |tap: Tap| Ok((Rx::Tap(TapRx::new(tap.try_clone()?)?), Tx::Tap(TapTx::new(tap))));
+        let sides =
+            |tap: Tap| Ok((Rx::Tap(TapRx::new(tap.try_clone()?)?), Tx::Tap(TapTx::new(tap))));
         let host = queues.into_iter().map(sides).collect::<Result<_, _>>().map_err(error)?;
         Ok(Port { taken, wire, host })
     }
 }
 
 impl Wire {
-    /// Opens the device with this name and index for so many workers. A launcher sends bursts where AF_XDP copies.
+    /// Opens the device with this name and index for so many workers. A launcher sends bursts where
+    /// AF_XDP copies.
     pub fn open(
         name: &str,
         index: u32,
@@ -224,7 +237,9 @@ impl Wire {
         }
         let by_xdp = match wish.map(|wish| XdpDevice::open(index, config.queues, wish, launcher)) {
             Some(Ok(device)) => Some(device),
-            Some(Err(e)) if driver != Driver::Auto => return Err(format!("AF_XDP on {}", error(e))),
+            Some(Err(e)) if driver != Driver::Auto => {
+                return Err(format!("AF_XDP on {}", error(e)));
+            }
             Some(Err(_)) | None => None,
         };
         let send = || PacketTx::open(index).map(Tx::Packet).map_err(error);
@@ -250,7 +265,8 @@ impl Wire {
                 let frame = config.mtu as usize + FRAME;
                 let rx = PacketRx::open_several(index, frame, workers).map_err(error)?;
                 let sockets = rx.iter().map(|rx| rx.as_fd().try_clone_to_owned());
-                let receives = Receives::Packet(Arc::new(sockets.collect::<Result<_, _>>().map_err(error)?));
+                let receives =
+                    Receives::Packet(Arc::new(sockets.collect::<Result<_, _>>().map_err(error)?));
                 let sides = rx.into_iter().map(|rx| Ok((vec![Rx::Packet(rx)], send()?)));
                 (sides.collect::<Result<_, String>>()?, true, Carrier::Packet, receives)
             }
@@ -258,19 +274,30 @@ impl Wire {
         let shut = Shut::device(index);
         let shut = match (shut, carrier) {
             (Ok(shut), _) => Some(shut),
-            // What the program does not redirect is little: nothing of it is for a device without addresses.
+            // What the program does not redirect is little: nothing of it is for a device without
+            // addresses.
             (Err(_), Carrier::Xdp(_)) => None,
             (Err(e), Carrier::Packet | Carrier::Tap) => {
-                return Err(format!("{name}: the kernel cannot be kept from it (tcx, Linux 6.6): {e}"));
+                return Err(format!(
+                    "{name}: the kernel cannot be kept from it (tcx, Linux 6.6): {e}"
+                ));
             }
         };
-        let unfiltered = config.closes.then(|| Unfiltered::device(index)).transpose().map_err(error)?;
-        let held = Held { _promiscuous: Some(held_promiscuous), _shut: shut, _unfiltered: unfiltered };
+        let unfiltered =
+            config.closes.then(|| Unfiltered::device(index)).transpose().map_err(error)?;
+        let held =
+            Held { _promiscuous: Some(held_promiscuous), _shut: shut, _unfiltered: unfiltered };
         Ok(Wire { carrier, sides, spread, config, receives: Some(receives), end: None, held })
     }
 
-    /// The other end of a TAP. Where it may have several queues, each worker has one; else the first one receives.
-    fn open_end(name: &str, index: u32, config: WireConfig, workers: usize) -> std::io::Result<Wire> {
+    /// The other end of a TAP. Where it may have several queues, each worker has one; else the
+    /// first one receives.
+    fn open_end(
+        name: &str,
+        index: u32,
+        config: WireConfig,
+        workers: usize,
+    ) -> std::io::Result<Wire> {
         let several = config.tap.is_some_and(|tap| tap.several);
         let end = Tap::open_end(name, several)?;
         if interface_index(name)? != index {
@@ -281,12 +308,21 @@ impl Wire {
         for worker in 0..workers {
             let queue = if worker > 0 && several { end.queue()? } else { end.try_clone()? };
             let receives = worker == 0 || several;
-            let rx = receives.then(|| queue.try_clone().and_then(TapRx::new)).transpose()?.map(Rx::Tap);
+            let rx =
+                receives.then(|| queue.try_clone().and_then(TapRx::new)).transpose()?.map(Rx::Tap);
             sides.push((rx.into_iter().collect(), Tx::Tap(TapTx::new(queue))));
         }
         let held = Held { _promiscuous: None, _shut: None, _unfiltered: None };
         let spread = several || workers == 1;
-        Ok(Wire { carrier: Carrier::Tap, sides, spread, config, receives: None, end: Some(end), held })
+        Ok(Wire {
+            carrier: Carrier::Tap,
+            sides,
+            spread,
+            config,
+            receives: None,
+            end: Some(end),
+            held,
+        })
     }
 
     /// What each worker gets of it.

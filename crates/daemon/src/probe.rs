@@ -1,8 +1,10 @@
-//! What `penstock capture` and `penstock run --capture` see: frames that pass a hook, or that rules log to a group.
+//! What `penstock capture` and `penstock run --capture` see: frames that pass a hook, or that rules
+//! log to a group.
 //!
-//! A probe of a hook is a base chain with one rule, `EXPRESSION log`, in a table of its own beside those of the user, which
-//! no listing shows: so it is compiled like any other, and costs nothing where there is none. What it logs is copied into a
-//! bounded queue. The path never waits for it; what finds no room is counted.
+//! A probe of a hook is a base chain with one rule, `EXPRESSION log`, in a table of its own beside
+//! those of the user, which no listing shows: so it is compiled like any other, and costs nothing
+//! where there is none. What it logs is copied into a bounded queue. The path never waits for it;
+//! what finds no room is counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -125,7 +127,8 @@ impl Probe {
 /// A frame that passes a hook, whole.
 pub fn captured(record: &LogRecord<'_>, packet: &Packet) -> Captured {
     let outgoing = matches!(record.context.hook, Hook::Output | Hook::Postrouting | Hook::Egress);
-    let link = if outgoing { record.output.or(record.input) } else { record.input.or(record.output) };
+    let link =
+        if outgoing { record.output.or(record.input) } else { record.input.or(record.output) };
     let bytes = frame(packet);
     let interface = link.map_or_else(String::new, |link| link.name.to_string());
     Captured {
@@ -138,8 +141,9 @@ pub fn captured(record: &LogRecord<'_>, packet: &Packet) -> Captured {
     }
 }
 
-/// The frame as a capture has it. At hooks of IP its link header is that of its arrival. It is an Ethernet frame in any case,
-/// since libpcap reads no file with several interfaces whose type is `LINKTYPE_RAW`.
+/// The frame as a capture has it. At hooks of IP its link header is that of its arrival. It is an
+/// Ethernet frame in any case, since libpcap reads no file with several interfaces whose type is
+/// `LINKTYPE_RAW`.
 fn frame(packet: &Packet) -> Vec<u8> {
     const ADDRESSES: usize = 12;
     let mut out = Vec::new();
@@ -209,11 +213,14 @@ pub(crate) fn evaluated(
         "add table {family} c; add chain {family} c c {{ type filter hook {hook}{devices} priority {priority}; }}"
     ))?;
     let before = format!("add rule {family} c c ");
-    // Behind the expression is what makes it a capture; what the user sees of an error is the expression alone.
+    // Behind the expression is what makes it a capture; what the user sees of an error is the
+    // expression alone.
     run(format!("{before}{expression} log group 0")).map_err(|said| {
         let cut = |line: &str| match line.strip_prefix(&before) {
             Some(rest) => rest.strip_suffix(" log group 0").unwrap_or(rest).to_owned(),
-            None if !line.is_empty() && line.bytes().all(|b| matches!(b, b' ' | b'\t' | b'^' | b'~')) => {
+            None if !line.is_empty()
+                && line.bytes().all(|b| matches!(b, b' ' | b'\t' | b'^' | b'~')) =>
+            {
                 line.get(before.len()..).unwrap_or_default().to_owned()
             }
             None => line.to_owned(),
@@ -234,7 +241,8 @@ pub(crate) fn table_of(generation: &Generation, number: u32) -> Result<Arc<Table
     };
     let Some(table) = only_matches(generation) else {
         return Err(
-            "Error: an expression of a capture only matches: it has no statements and no verdict\n".into()
+            "Error: an expression of a capture only matches: it has no statements and no verdict\n"
+                .into(),
         );
     };
     let mut table = Table::clone(&table);

@@ -1,8 +1,9 @@
-//! Packets that rules give to programs: `queue`. A program listens on a Unix socket and speaks the protocol of
-//! `docs/queue.md`, as with `penstock run --queue`.
+//! Packets that rules give to programs: `queue`. A program listens on a Unix socket and speaks the
+//! protocol of `docs/queue.md`, as with `penstock run --queue`.
 //!
-//! A thread per queue connects to the program, again and again if it must, and reads its answers; another one writes. The
-//! path waits for neither: a packet for which the program, or the queue to it, has no room is dropped, or passes by.
+//! A thread per queue connects to the program, again and again if it must, and reads its answers;
+//! another one writes. The path waits for neither: a packet for which the program, or the queue to
+//! it, has no room is dropped, or passes by.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -30,7 +31,8 @@ use crate::workers::Workers;
 const AGAIN: Duration = Duration::from_secs(1);
 /// How long a program may take for its first message.
 const OPENING: Duration = Duration::from_secs(10);
-/// How long a program may take to read what it is given, or to say the rest of what it has begun to say.
+/// How long a program may take to read what it is given, or to say the rest of what it has begun to
+/// say.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a program may have packets and answer none of them.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -55,7 +57,8 @@ pub struct QueueConfig {
 pub(crate) struct Program {
     open: Open,
     to: SyncSender<Message>,
-    /// Number of the packet that it was given last; held while it is given one, so that they come in the order of their numbers.
+    /// Number of the packet that it was given last; held while it is given one, so that they come
+    /// in the order of their numbers.
     last: Arc<Mutex<u64>>,
     /// Packets without answer.
     waiting: Arc<AtomicUsize>,
@@ -68,8 +71,8 @@ pub(crate) struct Program {
 pub(crate) struct Listener {
     num: u16,
     program: Program,
-    /// Packets without answer: by the number that the program knows, the path's, and their bytes; some may have ended
-    /// meanwhile.
+    /// Packets without answer: by the number that the program knows, the path's, and their bytes;
+    /// some may have ended meanwhile.
     waiting: BTreeMap<u64, (u64, usize)>,
 }
 
@@ -102,8 +105,10 @@ impl Listener {
     fn answered(&mut self, answer: &Answer) -> Vec<u64> {
         let meant = match answer.up_to {
             true => {
-                let later =
-                    answer.id.checked_add(1).map_or_else(BTreeMap::new, |id| self.waiting.split_off(&id));
+                let later = answer
+                    .id
+                    .checked_add(1)
+                    .map_or_else(BTreeMap::new, |id| self.waiting.split_off(&id));
                 std::mem::replace(&mut self.waiting, later)
             }
             false => self.waiting.remove_entry(&answer.id).into_iter().collect(),
@@ -200,8 +205,13 @@ pub(crate) fn serve(config: &QueueConfig, workers: &Arc<Workers>) {
             Ok(stream) => {
                 said = false;
                 match listen(*num, stream, workers) {
-                    Ok(()) => log(format_args!("queue {num}: {} does not listen any more", socket.display())),
-                    Err(e) => log(format_args!("queue {num}: {}: {e}; trying again", socket.display())),
+                    Ok(()) => log(format_args!(
+                        "queue {num}: {} does not listen any more",
+                        socket.display()
+                    )),
+                    Err(e) => {
+                        log(format_args!("queue {num}: {}: {e}; trying again", socket.display()))
+                    }
                 }
             }
             Err(e) if !said => {
@@ -228,7 +238,9 @@ fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> io::Resul
     let opened = queue::read(&mut stream, &mut buffer);
     let open = match opened.map_err(|e| words(e, "the program does not open the queue"))? {
         Some(Message::Open(open)) if open.version == queue::VERSION => open,
-        Some(Message::Open(_)) => return Err(invalid("another version of the protocol is asked for")),
+        Some(Message::Open(_)) => {
+            return Err(invalid("another version of the protocol is asked for"));
+        }
         _ => return Err(invalid("the program does not open the queue")),
     };
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -245,7 +257,8 @@ fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> io::Resul
         // The reader finds its end, too.
         let _ = writing.shutdown(std::net::Shutdown::Both);
     })?;
-    let program = Program { open, to, last: Arc::default(), waiting: Arc::default(), bytes: Arc::default() };
+    let program =
+        Program { open, to, last: Arc::default(), waiting: Arc::default(), bytes: Arc::default() };
     let waiting = program.waiting.clone();
     workers.tell(|| Request::Queue(num, Some(program.clone())));
     // The writer ends with the last of those who give it packets.
@@ -305,8 +318,13 @@ mod tests {
     fn listener() -> Listener {
         let (to, _) = sync_channel(1);
         let open = Open::default();
-        let program =
-            Program { open, to, last: Arc::default(), waiting: Arc::default(), bytes: Arc::default() };
+        let program = Program {
+            open,
+            to,
+            last: Arc::default(),
+            waiting: Arc::default(),
+            bytes: Arc::default(),
+        };
         let mut listener = Listener { num: 0, program, waiting: BTreeMap::new() };
         for id in 1..=5 {
             listener.waiting.insert(id, (id + 100, 10));
@@ -330,7 +348,8 @@ mod tests {
             assert_eq!(listener.answered(&answer), expected, "{id} {up_to}");
             assert!(listener.answered(&answer).is_empty(), "{id}: nobody answers twice");
             let left = 5 - expected.len();
-            let counted = (listener.program.waiting.load(Relaxed), listener.program.bytes.load(Relaxed));
+            let counted =
+                (listener.program.waiting.load(Relaxed), listener.program.bytes.load(Relaxed));
             assert_eq!(counted, (left, left * 10), "{id}");
         }
     }

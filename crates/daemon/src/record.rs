@@ -1,12 +1,13 @@
-//! What is taken, written down for the case that this process and its guardian end together: `penstock down`, or the next
-//! `penstock up`, gives the devices back by it.
+//! What is taken, written down for the case that this process and its guardian end together:
+//! `penstock down`, or the next `penstock up`, gives the devices back by it.
 //!
 //! ```text
 //! \x7fpenstock-ports\0, version (1 byte), CRC-32C of what follows (u32, little-endian), Record (postcard)
 //! ```
 //!
-//! The TAPs, and all that stands on them, go with the process. So addresses, routes and the like are written down as well,
-//! by the thread that follows the kernel's network, soon after they change.
+//! The TAPs, and all that stands on them, go with the process. So addresses, routes and the like
+//! are written down as well, by the thread that follows the kernel's network, soon after they
+//! change.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -30,13 +31,15 @@ pub(crate) struct Record {
     pub(crate) on_death: OnDeath,
     /// When it was written: seconds since the machine was started.
     pub(crate) written: u64,
-    /// They are being taken or given back: what they have is on its way, and belongs where this says.
+    /// They are being taken or given back: what they have is on its way, and belongs where this
+    /// says.
     pub(crate) moving: bool,
     /// The ports, and what their TAPs have.
     pub(crate) ports: Vec<(Taken, Kept)>,
 }
 
-/// Seconds since the machine was started, those that it slept included: lifetimes of addresses go on meanwhile.
+/// Seconds since the machine was started, those that it slept included: lifetimes of addresses go
+/// on meanwhile.
 fn seconds() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: room for the time, which lives through the call.
@@ -138,8 +141,8 @@ impl Recorder {
         self.due.get_or_insert(self.earliest.max(Instant::now()));
     }
 
-    /// How long until it is to be written; `None` as long as nothing has changed. Where there is something else to do (`busy`),
-    /// that comes first for some time.
+    /// How long until it is to be written; `None` as long as nothing has changed. Where there is
+    /// something else to do (`busy`), that comes first for some time.
     pub(crate) fn due_in(&self, busy: bool) -> Option<Duration> {
         const PATIENCE: Duration = Duration::from_secs(5);
         let due = self.due? + if busy { PATIENCE } else { Duration::ZERO };
@@ -147,7 +150,13 @@ impl Recorder {
     }
 
     /// Writes it now.
-    pub(crate) fn write(&mut self, socket: &mut Socket, state: &State, taken: &[Taken], when: When) {
+    pub(crate) fn write(
+        &mut self,
+        socket: &mut Socket,
+        state: &State,
+        taken: &[Taken],
+        when: When,
+    ) {
         /// Part of the time that this may take, and the shortest time from one to the next.
         const SHARE: u32 = 10;
         const PAUSE: Duration = Duration::from_millis(100);

@@ -1,4 +1,5 @@
-//! What is done for a dataplane that is no more: its devices come back, and are open or stay closed as it was told.
+//! What is done for a dataplane that is no more: its devices come back, and are open or stay closed
+//! as it was told.
 
 use penstock_netlink::Socket;
 
@@ -19,8 +20,8 @@ pub enum Recovered {
     Devices,
 }
 
-/// Gives back what a dataplane has taken that died together with its guardian. Devices stay closed if they were to be.
-/// What it was to do at its death, if there was one.
+/// Gives back what a dataplane has taken that died together with its guardian. Devices stay closed
+/// if they were to be. What it was to do at its death, if there was one.
 ///
 /// # Errors
 /// A sentence.
@@ -76,15 +77,17 @@ pub fn recover() -> Result<Recovered, String> {
             return Ok(Recovered::Devices);
         }
         match (any, closed.is_empty()) {
-            (_, false) => Err(how_to_open(&closed.into_iter().map(|(_, name)| name).collect::<Vec<_>>())),
+            (_, false) => {
+                Err(how_to_open(&closed.into_iter().map(|(_, name)| name).collect::<Vec<_>>()))
+            }
             (true, true) => Ok(Recovered::Devices),
             (false, true) => Ok(Recovered::Nothing),
         }
     })
 }
 
-/// Waits until a dataplane that was to end has ended, and does what is still to be done if it has died of that. `force` opens
-/// devices that are closed then.
+/// Waits until a dataplane that was to end has ended, and does what is still to be done if it has
+/// died of that. `force` opens devices that are closed then.
 ///
 /// # Errors
 /// As for [`recover`].
@@ -96,8 +99,8 @@ pub fn finish(force: bool) -> Result<(), String> {
     }
 }
 
-/// Gives back what a dataplane has taken that died, opens all devices that are closed, and takes away a ruleset that was loaded
-/// into the kernel at its death.
+/// Gives back what a dataplane has taken that died, opens all devices that are closed, and takes
+/// away a ruleset that was loaded into the kernel at its death.
 ///
 /// # Errors
 /// A sentence.

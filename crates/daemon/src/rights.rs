@@ -51,20 +51,22 @@ fn bound() {
         unsafe { libc::prctl(libc::PR_CAPBSET_READ, *number, 0, 0, 0) >= 0 }
     });
     for number in last.filter(|number| NEEDED & 1 << number == 0) {
-        // Without CAP_SETPCAP, as under systemd, it is refused: the bounds are what the unit says then.
-        // SAFETY: no pointers.
+        // Without CAP_SETPCAP, as under systemd, it is refused: the bounds are what the unit says
+        // then. SAFETY: no pointers.
         unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
     }
 }
 
-/// Memory of AF_XDP sockets counts as locked. Those of devices that come back are opened when CAP_IPC_LOCK is gone.
+/// Memory of AF_XDP sockets counts as locked. Those of devices that come back are opened when
+/// CAP_IPC_LOCK is gone.
 fn lift_memory_lock() -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the limit lives through the call, which only reads it.
     check(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) }.into())
 }
 
-/// Lets this thread gain no capability by running a program. To be called while it has all that it has.
+/// Lets this thread gain no capability by running a program. To be called while it has all that it
+/// has.
 pub(crate) fn bound_to_none() {
     for number in 0..64 {
         // Without CAP_SETPCAP it is refused: what is started gains nothing all the same.
@@ -77,13 +79,15 @@ pub(crate) fn bound_to_none() {
 pub(crate) fn keep_none() -> io::Result<()> {
     let mut header = Header { version: VERSION, process: 0 };
     let none = [Set { effective: 0, permitted: 0, inheritable: 0 }; 2];
-    // SAFETY: header and sets live through the call, and are as the version says; the call only reads the sets.
+    // SAFETY: header and sets live through the call, and are as the version says; the call only
+    // reads the sets.
     check(unsafe { libc::syscall(libc::SYS_capset, &raw mut header, none.as_ptr()) })?;
     // SAFETY: no pointers.
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())
 }
 
-/// Lets this process have as many descriptors as it may: devices that come back need some, whatever clients do.
+/// Lets this process have as many descriptors as it may: devices that come back need some, whatever
+/// clients do.
 pub(crate) fn lift_descriptor_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit lives through both calls, of which the first one fills it.
@@ -96,8 +100,8 @@ pub(crate) fn lift_descriptor_limit() {
     }
 }
 
-/// Descriptors that clients may take: what is left of those that this process may have, but for some that devices which come
-/// back, metrics, files and queues need.
+/// Descriptors that clients may take: what is left of those that this process may have, but for
+/// some that devices which come back, metrics, files and queues need.
 pub(crate) fn spare_descriptors() -> usize {
     /// Kept for others than clients.
     const KEPT: usize = 512;
@@ -110,8 +114,8 @@ pub(crate) fn spare_descriptors() -> usize {
     most.saturating_sub(open + KEPT)
 }
 
-/// Gives up all capabilities of this thread, and of those that it starts, but the ones that are needed; none come back by
-/// running other programs.
+/// Gives up all capabilities of this thread, and of those that it starts, but the ones that are
+/// needed; none come back by running other programs.
 pub(crate) fn keep_only_needed() -> io::Result<()> {
     // Where it is refused the limit may be high enough.
     let _ = lift_memory_lock();

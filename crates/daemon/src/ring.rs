@@ -1,6 +1,8 @@
-//! Frames that one worker hands over to another: a ring of a fixed number of bytes between each two.
+//! Frames that one worker hands over to another: a ring of a fixed number of bytes between each
+//! two.
 //!
-//! A frame is copied once, into the ring, and read where it lies. Nobody waits: a frame for which there is no room is refused.
+//! A frame is copied once, into the ring, and read where it lies. Nobody waits: a frame for which
+//! there is no room is refused.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -27,8 +29,9 @@ const SKIP: u32 = u32::MAX;
 /// What both ends share.
 #[derive(Debug)]
 struct Ring {
-    /// Those between `taken` and `given` are the taker's, who only reads them; all others are the giver's. Each learns from
-    /// the other's number, with acquire and release, that some have changed sides.
+    /// Those between `taken` and `given` are the taker's, who only reads them; all others are the
+    /// giver's. Each learns from the other's number, with acquire and release, that some have
+    /// changed sides.
     bytes: Bytes,
     /// Bytes that were ever given back; written by the taker.
     taken: AtomicUsize,
@@ -36,8 +39,8 @@ struct Ring {
     given: AtomicUsize,
 }
 
-/// Both ends of one of so many rings, whose frames are taken out in bursts of at most so many. What is known of each frame is
-/// an `H`.
+/// Both ends of one of so many rings, whose frames are taken out in bursts of at most so many. What
+/// is known of each frame is an `H`.
 pub(crate) fn ring<H: Copy>(of: usize, burst: usize) -> (Giver<H>, Taker<H>) {
     with_bytes((ALL / of.max(1)).next_power_of_two().clamp(SHORTEST, LONGEST), burst)
 }
@@ -77,13 +80,13 @@ impl<H: Copy> Giver<H> {
         }
         let bytes = &self.ring.bytes;
         if skipped != 0 {
-            // SAFETY: the rest of the ring is the giver's, as there is room for more than it; it has at least ALIGN bytes, of
-            // which the length is written.
+            // SAFETY: the rest of the ring is the giver's, as there is room for more than it; it
+            // has at least ALIGN bytes, of which the length is written.
             unsafe { bytes.put(self.given, SKIP) };
             self.given += skipped;
         }
-        // SAFETY: `need` bytes from here on are the giver's and lie in one piece, aligned to eight bytes; the length comes
-        // first, where a skipped rest has its own.
+        // SAFETY: `need` bytes from here on are the giver's and lie in one piece, aligned to eight
+        // bytes; the length comes first, where a skipped rest has its own.
         unsafe {
             bytes.put(self.given, frame_len);
             bytes.put(self.given + ALIGN, known);
@@ -112,15 +115,17 @@ impl<H: Copy> Taker<H> {
         self.ring.given.load(Ordering::SeqCst) == self.taken
     }
 
-    /// Takes as many frames as a burst has at most, which are there until the next release; how many.
+    /// Takes as many frames as a burst has at most, which are there until the next release; how
+    /// many.
     pub(crate) fn fetch(&mut self) -> usize {
         self.release();
         let given = self.ring.given.load(Ordering::Acquire);
         let bytes = &self.ring.bytes;
         let mut at = self.taken;
         while at != given && self.burst.len() < self.burst.capacity() {
-            // SAFETY: what lies before `given` was written by the giver, and is the taker's until it is given back; at `at`
-            // begins a length, and after one that is no skip what is known of the frame.
+            // SAFETY: what lies before `given` was written by the giver, and is the taker's until
+            // it is given back; at `at` begins a length, and after one that is no skip what is
+            // known of the frame.
             let len: u32 = unsafe { bytes.get(at) };
             if len == SKIP {
                 at += bytes.len() - at % bytes.len();
@@ -138,8 +143,8 @@ impl<H: Copy> Taker<H> {
     /// A frame of the burst, and what is known of it.
     pub(crate) fn frame(&self, i: usize) -> Option<(H, &[u8])> {
         let (known, at, len) = *self.burst.get(i)?;
-        // SAFETY: these bytes were written by the giver in one piece, and are the taker's until the burst is released, for which
-        // `self` is borrowed to change.
+        // SAFETY: these bytes were written by the giver in one piece, and are the taker's until the
+        // burst is released, for which `self` is borrowed to change.
         let bytes = unsafe { self.ring.bytes.slice(at, len) };
         Some((known, bytes))
     }
@@ -162,7 +167,8 @@ mod tests {
     use penstock_packet::{Gso, GsoKind};
 
     fn handed(port: u32) -> Handed {
-        let gso = port.is_multiple_of(3).then_some(Gso { size: port as u16 + 1, kind: GsoKind::Udp });
+        let gso =
+            port.is_multiple_of(3).then_some(Gso { size: port as u16 + 1, kind: GsoKind::Udp });
         Handed { port, from_host: port.is_multiple_of(2), whose: port.is_multiple_of(5), gso }
     }
 

@@ -5,14 +5,15 @@
 //! | `/run/penstock` | 0700 | `COOKIE.lock`, `COOKIE.sock`, `COOKIE.ports`, `COOKIE.pins` |
 //! | `/run/penstock-read` | 0755 | `COOKIE.sock`, for those who may only look (`--allow-read`) |
 //!
-//! Where `/run` cannot be written, as for a user in a namespace of its own, both are in `$XDG_RUNTIME_DIR`. Only the owner
-//! enters the first, so nobody else can hold the lock, take the place of a socket, or read what is recorded. Files are named
-//! by the cookie of the network namespace, which no other one gets as long as the machine runs: numbers of inodes are
-//! given again.
+//! Where `/run` cannot be written, as for a user in a namespace of its own, both are in
+//! `$XDG_RUNTIME_DIR`. Only the owner enters the first, so nobody else can hold the lock, take the
+//! place of a socket, or read what is recorded. Files are named by the cookie of the network
+//! namespace, which no other one gets as long as the machine runs: numbers of inodes are given
+//! again.
 //!
-//! A directory is opened once, without following a symbolic link, and looked at through its descriptor. All files are
-//! reached by way of that descriptor (`/proc/self/fd`), so they are in the directory that was looked at, whatever becomes of
-//! its name.
+//! A directory is opened once, without following a symbolic link, and looked at through its
+//! descriptor. All files are reached by way of that descriptor (`/proc/self/fd`), so they are in
+//! the directory that was looked at, whatever becomes of its name.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -111,18 +112,23 @@ fn is_ours(found: &Metadata) -> bool {
 fn parents() -> Vec<PathBuf> {
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     // What others may write in could be taken away and replaced.
-    let own = own.filter(|own| own.is_absolute() && fs::metadata(own).is_ok_and(|found| is_ours(&found)));
+    let own =
+        own.filter(|own| own.is_absolute() && fs::metadata(own).is_ok_and(|found| is_ours(&found)));
     [PathBuf::from(RUN)].into_iter().chain(own).collect()
 }
 
-/// The directories where a dataplane may be listening, for a client: of root or of the own user, and written by nobody else.
+/// The directories where a dataplane may be listening, for a client: of root or of the own user,
+/// and written by nobody else.
 pub(crate) fn places(access: Access) -> impl Iterator<Item = PathBuf> {
     let all = parents().into_iter().map(move |parent| parent.join(access.name()));
-    all.filter(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && is_ours(&found)))
+    all.filter(|path| {
+        fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && is_ours(&found))
+    })
 }
 
 impl RunDir {
-    /// The private one, made if need be. It is the same for the whole life of the process, and of those that it forks.
+    /// The private one, made if need be. It is the same for the whole life of the process, and of
+    /// those that it forks.
     ///
     /// # Errors
     /// A sentence: there is no place for it, or what is there is somebody else's.
@@ -190,7 +196,8 @@ impl RunDir {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", self.directory.as_raw_fd()))
     }
 
-    /// Opens a file of which nobody else has a descriptor but the owner: one that others could have opened is made anew.
+    /// Opens a file of which nobody else has a descriptor but the owner: one that others could have
+    /// opened is made anew.
     pub(crate) fn open_private(&self, name: &str) -> io::Result<File> {
         let path = self.inside(name);
         let mut how = File::options();
@@ -250,7 +257,9 @@ impl RunDir {
 fn is_refusal(e: &io::Error) -> bool {
     matches!(
         e.kind(),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound | io::ErrorKind::ReadOnlyFilesystem
+        io::ErrorKind::PermissionDenied
+            | io::ErrorKind::NotFound
+            | io::ErrorKind::ReadOnlyFilesystem
     )
 }
 

@@ -21,9 +21,12 @@ impl Signals {
 
     /// The next one, if there is one in that time.
     pub(crate) fn wait(&self, time: Duration) -> Option<i32> {
-        let time = libc::timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-        // SAFETY: set and time live through the call; what the signal says besides its number is not asked for.
-        let signal = unsafe { libc::sigtimedwait(&raw const self.0, std::ptr::null_mut(), &raw const time) };
+        let time =
+            libc::timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+        // SAFETY: set and time live through the call; what the signal says besides its number is
+        // not asked for.
+        let signal =
+            unsafe { libc::sigtimedwait(&raw const self.0, std::ptr::null_mut(), &raw const time) };
         (signal > 0).then_some(signal)
     }
 }

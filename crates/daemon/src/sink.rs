@@ -125,7 +125,8 @@ impl LiveSink {
         printer: Box<dyn Printer>,
         lines: Lines,
     ) -> Self {
-        let mut by_index = vec![None; ports.iter().map(|p| p.index as usize + 1).max().unwrap_or(0)];
+        let mut by_index =
+            vec![None; ports.iter().map(|p| p.index as usize + 1).max().unwrap_or(0)];
         for (number, port) in ports.iter().enumerate() {
             by_index[port.index as usize] = Some(number as u16);
         }
@@ -233,12 +234,14 @@ impl Sink for LiveSink {
         }
         self.elsewhere += 1;
         if !device.has_link_header() {
-            let bare = self.bare.entry(device.index).or_insert_with(|| BareTx::open(device.index).ok());
+            let bare =
+                self.bare.entry(device.index).or_insert_with(|| BareTx::open(device.index).ok());
             let sent = bare.as_mut().is_some_and(|tx| tx.send(frame, meta.mark));
             self.undelivered += u64::from(!sent);
             return;
         }
-        let other = self.others.entry(device.index).or_insert_with(|| PacketTx::open(device.index).ok());
+        let other =
+            self.others.entry(device.index).or_insert_with(|| PacketTx::open(device.index).ok());
         match other {
             Some(tx) => tx.send(frame, meta.gso, meta.mark),
             None => self.undelivered += 1,

@@ -1,4 +1,5 @@
-//! Where a worker's time goes besides its rules: ticks of the processor's clock, counted only while somebody asks.
+//! Where a worker's time goes besides its rules: ticks of the processor's clock, counted only while
+//! somebody asks.
 
 use penstock_path::clock_ticks;
 
@@ -53,10 +54,11 @@ impl Stages {
     /// Name, frames, ticks. What rules have taken is part of the path's time.
     pub(crate) fn lines(&self, rules: &[(String, u64, u64)]) -> Vec<(String, u64, u64)> {
         let of_rules: u64 = rules.iter().map(|(_, _, ticks)| ticks).sum();
-        let lines = WORDS.iter().zip(self.cells).enumerate().map(|(number, (words, (frames, ticks)))| {
-            let besides = if number == Doing::InPath as usize { of_rules } else { 0 };
-            ((*words).to_owned(), frames, ticks.saturating_sub(besides))
-        });
+        let lines =
+            WORDS.iter().zip(self.cells).enumerate().map(|(number, (words, (frames, ticks)))| {
+                let besides = if number == Doing::InPath as usize { of_rules } else { 0 };
+                ((*words).to_owned(), frames, ticks.saturating_sub(besides))
+            });
         lines.filter(|(_, frames, ticks)| *frames > 0 || *ticks > 0).collect()
     }
 }
@@ -72,7 +74,8 @@ mod tests {
         assert_eq!(stages.lines(&[]), [], "nobody asks");
         stages.set(true);
         stages.cells = [(64, 500), (0, 0), (64, 3000), (60, 900), (0, 20)];
-        let rules = [("inet t c handle 1".to_owned(), 64, 1000), ("translation".to_owned(), 3, 200)];
+        let rules =
+            [("inet t c handle 1".to_owned(), 64, 1000), ("translation".to_owned(), 3, 200)];
         let lines = stages.lines(&rules);
         let ticks: Vec<_> = lines.iter().map(|(_, frames, ticks)| (*frames, *ticks)).collect();
         assert_eq!(ticks, [(64, 500), (64, 1800), (60, 900), (0, 20)]);

@@ -57,10 +57,11 @@ pub struct Status {
     pub flows: u64,
     /// What happened to flows.
     pub flow_counts: FlowCounts,
-    /// Packets that wait: for programs, neighbours, the rest of their fragments, in queues, or for another worker.
+    /// Packets that wait: for programs, neighbours, the rest of their fragments, in queues, or for
+    /// another worker.
     pub waiting: u64,
-    /// Frames given to other workers less those got from them (modulo 2^64); summed over all workers, frames on
-    /// their way between them.
+    /// Frames given to other workers less those got from them (modulo 2^64); summed over all
+    /// workers, frames on their way between them.
     pub between: u64,
     /// Frames of the host's bridge that it has sent by several ports, and that counted once.
     pub ignored: u64,
@@ -78,8 +79,8 @@ pub struct Status {
     pub compile_error: Option<String>,
 }
 
-/// Where packets came from, and what became of them. Once all workers have done what they received, as many came as went
-/// ([`Account::missing`]).
+/// Where packets came from, and what became of them. Once all workers have done what they received,
+/// as many came as went ([`Account::missing`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Account {
     /// Frames from wires.
@@ -94,7 +95,8 @@ pub struct Account {
     pub delivered: u64,
     /// Packets that were dropped, for all reasons.
     pub dropped: u64,
-    /// Packets that ended in others: fragments put together, packets cut into pieces or sent on as copies.
+    /// Packets that ended in others: fragments put together, packets cut into pieces or sent on as
+    /// copies.
     pub absorbed: u64,
     /// Frames of the host's bridge that it has sent by several ports, and that counted once.
     pub ignored: u64,
@@ -106,8 +108,12 @@ impl Account {
     /// Packets that came and of which nothing is known. Below 0 if more went than came.
     pub fn missing(&self) -> i64 {
         let came = self.received + self.from_host + self.originated;
-        let went =
-            self.transmitted + self.delivered + self.dropped + self.absorbed + self.ignored + self.waiting;
+        let went = self.transmitted
+            + self.delivered
+            + self.dropped
+            + self.absorbed
+            + self.ignored
+            + self.waiting;
         came.wrapping_sub(went) as i64
     }
 }

@@ -1,5 +1,5 @@
-//! What threads share, by one name: the models of `models/` put other types in its place, which try all orders in which
-//! threads may see the memory.
+//! What threads share, by one name: the models of `models/` put other types in its place, which try
+//! all orders in which threads may see the memory.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -8,7 +8,8 @@ use std::ptr;
 pub(crate) use std::sync::Mutex;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
 
-/// Bytes that two threads read and write by turns. Places count on beyond the end, modulo the length.
+/// Bytes that two threads read and write by turns. Places count on beyond the end, modulo the
+/// length.
 pub(crate) struct Bytes(Box<[UnsafeCell<MaybeUninit<u64>>]>);
 
 // SAFETY: whoever reads or writes vouches for it that nobody else writes at the same time.
@@ -38,8 +39,8 @@ impl Bytes {
     /// Writes a value.
     ///
     /// # Safety
-    /// The place is a multiple of eight, a `T` fits before the end and needs no more alignment, and nobody else reads or
-    /// writes there.
+    /// The place is a multiple of eight, a `T` fits before the end and needs no more alignment, and
+    /// nobody else reads or writes there.
     pub(crate) unsafe fn put<T: Copy>(&self, place: usize, value: T) {
         // SAFETY: the caller vouches for it.
         unsafe { self.at(place).cast::<T>().write(value) };

@@ -1,8 +1,8 @@
-//! A device becomes a port, and a TAP of the host takes its place with name, address, MTU and everything that stands on it;
-//! and back.
+//! A device becomes a port, and a TAP of the host takes its place with name, address, MTU and
+//! everything that stands on it; and back.
 //!
-//! Giving back works from any point in between, and by what the kernel says then: addresses that came meanwhile (a lease,
-//! for instance) are the device's afterwards.
+//! Giving back works from any point in between, and by what the kernel says then: addresses that
+//! came meanwhile (a lease, for instance) are the device's afterwards.
 
 use std::fs;
 use std::io;
@@ -44,7 +44,8 @@ pub struct Taken {
     generate: u8,
     /// Packets that arrived by it were put together (GRO).
     gro: bool,
-    /// What was an isolated port of a bridge: the device, VLAN devices on it; by their names on the host.
+    /// What was an isolated port of a bridge: the device, VLAN devices on it; by their names on the
+    /// host.
     pub isolated: Vec<String>,
     /// The device is a TAP that stays what it is, and the port its other end.
     pub end: Option<End>,
@@ -89,8 +90,8 @@ fn sysctl(family: &str, device: &str, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/sys/net/{family}/conf/{device}/{name}"))
 }
 
-/// How often something is tried that fails, and how long is waited in between: a descriptor or memory may be short for a
-/// moment, and whoever gives a device back has no other chance.
+/// How often something is tried that fails, and how long is waited in between: a descriptor or
+/// memory may be short for a moment, and whoever gives a device back has no other chance.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -127,7 +128,8 @@ fn copy_sysctls(from: &str, to: &str) {
             if OWN.contains(&name.as_str()) {
                 continue;
             }
-            let (value, there) = (read_sysctl(&sysctl(family, from, &name)), sysctl(family, to, &name));
+            let (value, there) =
+                (read_sysctl(&sysctl(family, from, &name)), sysctl(family, to, &name));
             if let Some(value) = value.filter(|v| read_sysctl(&there).as_ref() != Some(v)) {
                 // Some are to be read only.
                 let _ = fs::write(there, value);
@@ -139,19 +141,27 @@ fn copy_sysctls(from: &str, to: &str) {
 /// What a device is called while it is a port.
 fn port_name(name: &str) -> String {
     const END: &str = ".port";
-    let keep =
-        name.char_indices().map(|(i, c)| i + c.len_utf8()).take_while(|i| *i <= NAME_MAX - END.len()).last();
+    let keep = name
+        .char_indices()
+        .map(|(i, c)| i + c.len_utf8())
+        .take_while(|i| *i <= NAME_MAX - END.len())
+        .last();
     format!("{}{END}", &name[..keep.unwrap_or(0)])
 }
 
 /// What the kernel takes as the name of a device (`dev_valid_name()`).
 fn is_name(name: &str) -> bool {
     let wrong = |c: char| c == '/' || c == ':' || c.is_ascii_whitespace();
-    !name.is_empty() && name.len() <= NAME_MAX && name != "." && name != ".." && !name.contains(wrong)
+    !name.is_empty()
+        && name.len() <= NAME_MAX
+        && name != "."
+        && name != ".."
+        && !name.contains(wrong)
 }
 
-/// Makes a TAP for a device, which does not take its place yet: that is [`swap`]. `wish` is the index that its TAP is to have
-/// if no other device has it; `several` says that it is to have several queues.
+/// Makes a TAP for a device, which does not take its place yet: that is [`swap`]. `wish` is the
+/// index that its TAP is to have if no other device has it; `several` says that it is to have
+/// several queues.
 pub fn prepare(
     socket: &mut Socket,
     port: &PortConfig,
@@ -166,7 +176,10 @@ pub fn prepare(
         return Err(format!("{device}: only Ethernet devices can be ports"));
     }
     if link.bridge().is_some() || link.vlan().is_some() {
-        return Err(format!("{device}: a {} cannot be a port; what is below it can", link.kind_name()));
+        return Err(format!(
+            "{device}: a {} cannot be a port; what is below it can",
+            link.kind_name()
+        ));
     }
     let end = End::of(found, port)?;
     let on_it = if end.is_some() { Vec::new() } else { told(device, uppers(socket, link.index))? };
@@ -192,16 +205,19 @@ pub fn prepare(
     let mut isolated = Vec::new();
     if end.is_none() {
         isolated.extend(is_isolated(&found).then(|| name.to_owned()));
-        let vlans = state.devices().iter().filter(|d| stands_on(&state, d, link.index)).filter(is_isolated);
+        let vlans =
+            state.devices().iter().filter(|d| stands_on(&state, d, link.index)).filter(is_isolated);
         isolated.extend(vlans.map(|d| d.link.name.to_string()));
     }
     // The kernel finds a number.
     let any = format!("{WAITING}%d");
     let tap = Tap::open_as(&any, wish, several).or_else(|_| Tap::open_as(&any, None, several));
     let tap = tap.map_err(|e| format!("a TAP: {e}"))?;
-    let index = penstock_io::device::interface_index(tap.name()).map_err(|e| format!("a TAP: {e}"))?;
+    let index =
+        penstock_io::device::interface_index(tap.name()).map_err(|e| format!("a TAP: {e}"))?;
     let mac = if end.is_some() { own_mac(link.mac.0) } else { link.mac.0 };
-    let mut attributes = vec![Change::Mac(mac), Change::Mtu(link.mtu), Change::QueueLen(found.queue_len)];
+    let mut attributes =
+        vec![Change::Mac(mac), Change::Mtu(link.mtu), Change::QueueLen(found.queue_len)];
     if end.is_none() {
         // Its addresses come with everything else.
         attributes.extend([Change::Group(link.group), Change::Generate(1)]);
@@ -234,12 +250,19 @@ pub fn swap(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
     let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
     let found = state.devices().iter().find(|d| d.link.index == taken.device);
     let found = found.ok_or_else(|| format!("{}: the device is gone", taken.before))?;
-    let standing = Standing::read(socket, taken.device).map_err(|e| format!("{}: {e}", taken.before))?;
+    let standing =
+        Standing::read(socket, taken.device).map_err(|e| format!("{}: {e}", taken.before))?;
     if taken.port != taken.before {
-        told(&format!("{} to {}", taken.before, taken.port), rename(socket, taken.device, &taken.port))?;
+        told(
+            &format!("{} to {}", taken.before, taken.port),
+            rename(socket, taken.device, &taken.port),
+        )?;
     }
     told(&taken.name, rename(socket, taken.tap, &taken.name))?;
-    write_sysctl(&sysctl("ipv6", &taken.name, "disable_ipv6"), if taken.no_ipv6 { "1" } else { "0" });
+    write_sysctl(
+        &sysctl("ipv6", &taken.name, "disable_ipv6"),
+        if taken.no_ipv6 { "1" } else { "0" },
+    );
     // From here on the TAP says what the device was: up or down, and what stands on it.
     let up = told(&taken.name, change(socket, taken.tap, &[Change::Up(found.link.up)]));
     standing.remove(socket);
@@ -272,7 +295,10 @@ pub fn swap(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
 pub fn resume(socket: &mut Socket, taken: &Taken, device: &Device) -> Result<(), String> {
     let index = device.link.index;
     if *device.link.name != *taken.port {
-        told(&format!("{} to {}", device.link.name, taken.port), rename(socket, index, &taken.port))?;
+        told(
+            &format!("{} to {}", device.link.name, taken.port),
+            rename(socket, index, &taken.port),
+        )?;
     }
     let standing = Standing::read(socket, index).map_err(|e| format!("{}: {e}", taken.port))?;
     standing.remove(socket);
@@ -280,10 +306,10 @@ pub fn resume(socket: &mut Socket, taken: &Taken, device: &Device) -> Result<(),
     told(&taken.port, change(socket, index, &[Change::Up(true)]))
 }
 
-/// Gives a device back: what stands on the TAP goes to it, and it gets its name again. Works wherever taking it stopped.
-/// The TAP itself goes with its last descriptor.
-/// Gives whether what stood there was found on the TAP: where the TAP is gone, or somebody who has ended has begun to give the
-/// device back, the [record](crate::record) knows.
+/// Gives a device back: what stands on the TAP goes to it, and it gets its name again. Works
+/// wherever taking it stopped. The TAP itself goes with its last descriptor. Gives whether what
+/// stood there was found on the TAP: where the TAP is gone, or somebody who has ended has begun to
+/// give the device back, the [record](crate::record) knows.
 pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
     if let Some(end) = taken.end {
         return end.restore(socket, &taken.before).map(|()| true);
@@ -301,7 +327,8 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
     // One that waits has not taken its place yet, or has left it.
     let tap = of(taken.tap).filter(|tap| !waits(tap));
     let standing = match tap {
-        Some(_) => again(|| Standing::read(socket, taken.tap)).map_err(|e| format!("{}: {e}", taken.name))?,
+        Some(_) => again(|| Standing::read(socket, taken.tap))
+            .map_err(|e| format!("{}: {e}", taken.name))?,
         None => Standing::default(),
     };
     let found = tap.is_some() && !standing.is_empty();
@@ -317,7 +344,10 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
     }
     if let Some(master) = tap.and_then(|t| t.master.as_ref()) {
         let _ = change(socket, taken.tap, &[Change::Master(0)]);
-        told(&taken.before, again(|| change(socket, taken.device, &[Change::Master(master.index)])))?;
+        told(
+            &taken.before,
+            again(|| change(socket, taken.device, &[Change::Master(master.index)])),
+        )?;
         let settings = tap.map(|t| t.port_settings.as_slice()).unwrap_or_default();
         told(
             &taken.before,
@@ -331,7 +361,8 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
     if !taken.gro {
         let _ = set_gro(taken.device, false);
     }
-    // What the kernel asked there meanwhile, the dataplane got the answers to: packets would wait for these, and fail.
+    // What the kernel asked there meanwhile, the dataplane got the answers to: packets would wait
+    // for these, and fail.
     let _ = forget_asked(socket, taken.device);
     let no_ipv6 = if taken.no_ipv6 { "1" } else { "0" };
     write_sysctl(&sysctl("ipv6", &taken.before, "disable_ipv6"), no_ipv6);
@@ -343,7 +374,8 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
         log(format_args!("{}: could not give back {refused}", taken.before));
     }
     if of(taken.tap).is_some() {
-        for refused in told(&taken.before, again(|| move_all(socket, taken.tap, taken.device, &is_isolated)))?
+        for refused in
+            told(&taken.before, again(|| move_all(socket, taken.tap, taken.device, &is_isolated)))?
         {
             log(format_args!("{}: could not give back {refused}", taken.before));
         }
@@ -351,9 +383,14 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
     Ok(found)
 }
 
-/// Gives devices back, with what their TAPs have, or had `seconds` ago where these are gone or, as all may be on its way, where
-/// devices are `moving`. Says what could not be given back.
-pub fn restore(socket: &mut Socket, all: &[(Taken, Kept)], seconds: u32, moving: bool) -> Vec<String> {
+/// Gives devices back, with what their TAPs have, or had `seconds` ago where these are gone or, as
+/// all may be on its way, where devices are `moving`. Says what could not be given back.
+pub fn restore(
+    socket: &mut Socket,
+    all: &[(Taken, Kept)],
+    seconds: u32,
+    moving: bool,
+) -> Vec<String> {
     let mut refused: Vec<String> = Vec::new();
     let mut gone = Vec::new();
     for (taken, kept) in all {
@@ -364,7 +401,8 @@ pub fn restore(socket: &mut Socket, all: &[(Taken, Kept)], seconds: u32, moving:
             Err(e) => refused.push(e),
         }
     }
-    let is_isolated = |name: &str| all.iter().any(|(taken, _)| taken.isolated.iter().any(|n| n == name));
+    let is_isolated =
+        |name: &str| all.iter().any(|(taken, _)| taken.isolated.iter().any(|n| n == name));
     match Kept::restore(socket, &gone, seconds, &is_isolated) {
         Ok(more) => refused.extend(more.into_iter().map(|e| format!("could not give back {e}"))),
         Err(e) => refused.push(format!("the kernel's network: {e}")),

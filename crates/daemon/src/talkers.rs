@@ -1,4 +1,5 @@
-//! Who talks most: flows in flowtables, and connections that are counted (`nf_conntrack_acct`), with the most bytes.
+//! Who talks most: flows in flowtables, and connections that are counted (`nf_conntrack_acct`),
+//! with the most bytes.
 
 use std::time::{Duration, Instant};
 
@@ -62,7 +63,12 @@ pub(crate) fn page(path: &Dataplane, first: u32, size: PageSize) -> TalkersPage 
         let [(packets, bytes), (more_packets, more_bytes)] = flow;
         let (packets, bytes) = (packets + more_packets, bytes + more_bytes);
         if packets > 0 {
-            found.push(Talker { tuple: *connection.tuple(Direction::Original), packets, bytes, by });
+            found.push(Talker {
+                tuple: *connection.tuple(Direction::Original),
+                packets,
+                bytes,
+                by,
+            });
         }
     }
     keep_most(found);

@@ -1,4 +1,5 @@
-//! One after the other: a dataplane of a network namespace begins when the one before is over, its guardian included.
+//! One after the other: a dataplane of a network namespace begins when the one before is over, its
+//! guardian included.
 
 use std::fs::File;
 use std::io;
@@ -9,10 +10,13 @@ use std::time::{Duration, Instant};
 use crate::control::{RUNS_ALREADY, is_served};
 use crate::rundir::{self, RunDir};
 
-/// The permission to take devices and to give them back: a lock on a file that only the owner of the run directory can open.
-/// It goes with the last process that has it: a guardian keeps it until it has given back what it guards.
+/// The permission to take devices and to give them back: a lock on a file that only the owner of
+/// the run directory can open. It goes with the last process that has it: a guardian keeps it until
+/// it has given back what it guards.
 #[derive(Debug)]
-pub(crate) struct Turn(#[expect(dead_code, reason = "the lock is held as long as it is open")] File);
+pub(crate) struct Turn(
+    #[expect(dead_code, reason = "the lock is held as long as it is open")] File,
+);
 
 /// Name of the file of this network namespace that is locked.
 fn name() -> io::Result<String> {
@@ -22,7 +26,9 @@ fn name() -> io::Result<String> {
 /// Whether the file is still the one that others would lock.
 fn is_there(directory: &RunDir, name: &str, file: &File) -> bool {
     let (own, there) = (file.metadata(), directory.metadata(name));
-    own.is_ok_and(|own| there.is_ok_and(|there| (own.dev(), own.ino()) == (there.dev(), there.ino())))
+    own.is_ok_and(|own| {
+        there.is_ok_and(|there| (own.dev(), own.ino()) == (there.dev(), there.ino()))
+    })
 }
 
 /// Removes the file, at the end of whoever has locked it: a guardian has, too.

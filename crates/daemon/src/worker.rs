@@ -28,14 +28,15 @@ use crate::status::{PortStatus, Status, WorkerStatus};
 use crate::talkers::{self, TalkersPage};
 use crate::{clock, dhcp, log, now};
 
-/// Bursts from a wire before what follows from them leaves: the frames of AF_XDP leave in one call, which costs as much as
-/// sending twenty of them.
+/// Bursts from a wire before what follows from them leaves: the frames of AF_XDP leave in one call,
+/// which costs as much as sending twenty of them.
 const BURSTS: usize = 8;
 /// Requests between two bursts: others may leave them as fast as they are served.
 const REQUESTS: usize = 256;
 /// Nanoseconds after which time is passed on, with packets or without.
 const TICK: u64 = 20_000_000;
-/// Milliseconds to wait for frames when there are none; what has to do with time is late by that much at most.
+/// Milliseconds to wait for frames when there are none; what has to do with time is late by that
+/// much at most.
 const IDLE: i32 = 50;
 /// Nanoseconds over which it is measured how busy a worker is.
 const MEASURED: u64 = 1_000_000_000;
@@ -44,10 +45,11 @@ const MEASURED: u64 = 1_000_000_000;
 pub(crate) enum Request {
     /// Another state of the network is in force.
     Network(Arc<Network>),
-    /// Another generation is in force, and these chains run on devices (by index). Answered when it is.
+    /// Another generation is in force, and these chains run on devices (by index). Answered when it
+    /// is.
     Rules(Arc<Linked>, Vec<(ChainIndex, u32)>, Sender<()>),
-    /// These chains of the generation run on devices from now on, and no others: when all workers have done what they have
-    /// received before.
+    /// These chains of the generation run on devices from now on, and no others: when all workers
+    /// have done what they have received before.
     Offloaded(Vec<(ChainIndex, u32)>, Meeting),
     /// Whether packets are still done.
     Alive(Sender<()>),
@@ -61,7 +63,8 @@ pub(crate) enum Request {
     FlowSummary(Sender<FlowSummary>),
     /// Whether devices can forward the flows of these flowtables.
     CanOffload(Vec<LinkedFlowtable>, Sender<Result<(), CannotOffload>>),
-    /// Connections from a number on, so many numbers, as a part of a dump, and the number to go on with.
+    /// Connections from a number on, so many numbers, as a part of a dump, and the number to go on
+    /// with.
     Dump(u32, u32, Sender<(String, Option<u32>)>),
     /// Connections of a dump, which are to be in the table. Answered with what is wrong.
     Load(String, Sender<Result<usize, String>>),
@@ -223,7 +226,8 @@ impl Worker {
     fn wait(&mut self, ready: &mut Vec<bool>) {
         let pause = || std::thread::sleep(std::time::Duration::from_millis(IDLE as u64));
         let inputs = self.wires.iter().chain(&self.hosts);
-        let fds: Vec<BorrowedFd<'_>> = inputs.map(|i| i.rx.as_fd()).chain([self.inbox.as_fd()]).collect();
+        let fds: Vec<BorrowedFd<'_>> =
+            inputs.map(|i| i.rx.as_fd()).chain([self.inbox.as_fd()]).collect();
         if let Err(e) = wait(&fds, ready, IDLE) {
             log(format_args!("waiting for frames: {e}"));
             pause();
@@ -273,7 +277,8 @@ impl Worker {
         match crew {
             None => receive_frames(path, sink, port, frames, time),
             Some(crew) => {
-                let handed = |gso| Handed { port: port as u32, from_host: false, whose: false, gso };
+                let handed =
+                    |gso| Handed { port: port as u32, from_host: false, whose: false, gso };
                 let burst = (0..count).filter_map(|i| {
                     let frame = rx.frame(i)?;
                     Some((i, handed(frame.gso), frame.bytes))
@@ -326,7 +331,8 @@ impl Worker {
                 out.dhcp_until.store(time + dhcp::WATCHED, Relaxed);
             }
             if let Some(crew) = crew {
-                let handed = Handed { port: port as u32, from_host: true, whose: false, gso: frame.gso };
+                let handed =
+                    Handed { port: port as u32, from_host: true, whose: false, gso: frame.gso };
                 let own = crew.keep(handed, frame.bytes, spread, time);
                 work_off(path, sink, crew, time);
                 if !own {
@@ -381,7 +387,10 @@ impl Worker {
                 let _ = to.send(talkers::page(&self.path, first, size));
             }
             Request::Profile(engine, profile) => {
-                self.path.set_engine_with(engine, CompileOptions { profile, ..CompileOptions::default() });
+                self.path.set_engine_with(
+                    engine,
+                    CompileOptions { profile, ..CompileOptions::default() },
+                );
                 self.stages.set(profile);
             }
             Request::ProfileLines(to) => {

@@ -20,8 +20,9 @@ const HEAD: &str = "penstock-conntrack 1\n";
 impl Workers {
     /// So many, who do not work yet.
     pub(crate) fn new(count: usize) -> std::io::Result<Self> {
-        let inboxes =
-            (0..count.max(1)).map(|_| Inbox::new().map(Arc::new)).collect::<std::io::Result<_>>()?;
+        let inboxes = (0..count.max(1))
+            .map(|_| Inbox::new().map(Arc::new))
+            .collect::<std::io::Result<_>>()?;
         Ok(Workers { inboxes, order: Mutex::default() })
     }
 
@@ -94,8 +95,9 @@ pub(crate) fn whole<S: AsRef<str>>(dumps: &[S]) -> String {
 /// A dump cut into those of several workers. Whom a connection has announced goes with it.
 pub(crate) fn parts(dump: &str, workers: usize) -> Vec<String> {
     use std::collections::HashMap;
-    let field =
-        |line: &str, key: &str| line.split(' ').find_map(|word| word.strip_prefix(key)?.parse::<u32>().ok());
+    let field = |line: &str, key: &str| {
+        line.split(' ').find_map(|word| word.strip_prefix(key)?.parse::<u32>().ok())
+    };
     let lines = || dump.lines().skip(1);
     let masters: HashMap<u32, u32> = lines()
         .filter(|line| line.starts_with("flow "))

@@ -12,11 +12,13 @@
 //!
 //! Instructions, maps and loading are those of `penstock_bpf`.
 //!
-//! It knows no text of rulesets and no sockets. What rules mean is said by the interpreter (`penstock_program::interp`); tests
-//! run random programs there and in the kernel (`BPF_PROG_TEST_RUN`) and compare verdicts and counters.
+//! It knows no text of rulesets and no sockets. What rules mean is said by the interpreter
+//! (`penstock_program::interp`); tests run random programs there and in the kernel
+//! (`BPF_PROG_TEST_RUN`) and compare verdicts and counters.
 //!
-//! Loading takes `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_PERFMON`, without which the verifier lets nobody compute addresses in
-//! packets. Programs need Linux 5.18, at tcx and where they are very long 6.6.
+//! Loading takes `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_PERFMON`, without which the verifier lets
+//! nobody compute addresses in packets. Programs need Linux 5.18, at tcx and where they are very
+//! long 6.6.
 //!
 //! ```no_run
 //! use penstock_bpf::{Mode, Next, Place};

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use penstock_bpf::{Next, Place, Program, SocketFilter, possible_cpus, tcx, xdp};
 use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows, Hardware, Port, Ports, Site};
 use penstock_flowtable::arrival::Encaps;
-use penstock_flowtable::offload::{FlowOffload, HardwareCounts, HardwareFlow, HardwareHalf, OffloadError};
+use penstock_flowtable::offload::{
+    FlowOffload, HardwareCounts, HardwareFlow, HardwareHalf, OffloadError,
+};
 use penstock_flowtable::tunnel::Outer;
 use penstock_flowtable::{Arrival, Encap, Key, Tunnel, Way};
 use penstock_wire::build::*;
@@ -75,7 +77,10 @@ struct Case {
 
 /// A flow whose addresses and ports change in both places, over UDP.
 fn translated() -> (Key, Key) {
-    (key("198.18.1.7", "198.18.9.9", [1000, 53], 17), key("198.18.0.1", "198.19.0.4", [40000, 5353], 17))
+    (
+        key("198.18.1.7", "198.18.9.9", [1000, 53], 17),
+        key("198.18.0.1", "198.19.0.4", [40000, 5353], 17),
+    )
 }
 
 fn cases() -> Vec<Case> {
@@ -114,7 +119,8 @@ fn cases() -> Vec<Case> {
     // As the packet: TOS, TTL, may not be cut; without a number then.
     into_tunnel.tunnel = Some(outer_of(tunnel("198.18.201.1", "198.18.201.2")));
     let mut own_settings = into_tunnel;
-    own_settings.tunnel = into_tunnel.tunnel.map(|o| Outer { ttl: 99, tos: Some(0x40), df: true, ..o });
+    own_settings.tunnel =
+        into_tunnel.tunnel.map(|o| Outer { ttl: 99, tos: Some(0x40), df: true, ..o });
     let congested = || before().tos(0x2b).frag(0);
     let new_outer = || Ipv4::new("198.18.201.1", "198.18.201.2").id(0).ttl(63).tos(0x28).df();
     let plain_out = (left() / udp_after()).build();
@@ -150,9 +156,21 @@ fn cases() -> Vec<Case> {
                 Some((left() / after() / segment(40000, 5353) / data()).build()),
             )
         },
-        Case { key: tcp, to: tcp_out, ..up("tcp_syn", came() / before() / Tcp::new(1000, 53).syn()) },
-        Case { key: tcp, to: tcp_out, ..up("tcp_fin", came() / before() / segment(1000, 53).fin()) },
-        Case { key: tcp, to: tcp_out, ..up("tcp_rst", came() / before() / segment(1000, 53).rst()) },
+        Case {
+            key: tcp,
+            to: tcp_out,
+            ..up("tcp_syn", came() / before() / Tcp::new(1000, 53).syn())
+        },
+        Case {
+            key: tcp,
+            to: tcp_out,
+            ..up("tcp_fin", came() / before() / segment(1000, 53).fin())
+        },
+        Case {
+            key: tcp,
+            to: tcp_out,
+            ..up("tcp_rst", came() / before() / segment(1000, 53).rst())
+        },
         Case {
             key: v6,
             to: v6_out,
@@ -174,7 +192,10 @@ fn cases() -> Vec<Case> {
         Case {
             key: v6,
             to: v6_out,
-            ..up("ipv6_extension_header", came() / v6_before() / DestOptions::new() / Udp::new(1000, 53))
+            ..up(
+                "ipv6_extension_header",
+                came() / v6_before() / DestOptions::new() / Udp::new(1000, 53),
+            )
         },
         Case {
             key: v6,
@@ -190,7 +211,10 @@ fn cases() -> Vec<Case> {
         up("shorter_than_udp", came() / before().total_len(27) / Udp::new(1000, 53) / data()),
         up("not_this_vlan", came() / Vlan::new(5) / udp_before()),
         Case { way: Way { mtu: 36, ..way() }, ..case("mtu", plain_in.clone(), None) },
-        Case { way: Way { mtu: 37, ..way() }, ..case("mtu_fits", plain_in.clone(), Some(plain_out.clone())) },
+        Case {
+            way: Way { mtu: 37, ..way() },
+            ..case("mtu_fits", plain_in.clone(), Some(plain_out.clone()))
+        },
         Case {
             arrival: tagged(5, 0x8100),
             ..case(
@@ -220,7 +244,10 @@ fn cases() -> Vec<Case> {
                 Some((left() / Vlan::new(7).service() / Vlan::new(9) / udp_after()).build()),
             )
         },
-        Case { arrival: tagged(5, 0x8100), ..up("another_vlan", came() / Vlan::new(6) / udp_before()) },
+        Case {
+            arrival: tagged(5, 0x8100),
+            ..up("another_vlan", came() / Vlan::new(6) / udp_before())
+        },
         Case {
             arrival: tagged(77, 0x8864),
             ..case("session_off", session(came(), 77, ip_in.clone()), Some(plain_out.clone()))
@@ -229,13 +256,19 @@ fn cases() -> Vec<Case> {
             way: encap(way(), 88, 0x8864),
             ..case("session_on", plain_in.clone(), Some(session(left(), 88, ip_out)))
         },
-        Case { arrival: tagged(77, 0x8864), ..case("another_session", session(came(), 78, ip_in), None) },
+        Case {
+            arrival: tagged(77, 0x8864),
+            ..case("another_session", session(came(), 78, ip_in), None)
+        },
         Case {
             arrival: tunnelled,
             ..case("tunnel_off", (came() / outer() / udp_before()).build(), Some(plain_out))
         },
         Case { arrival: tunnelled, ..up("not_from_the_tunnel", came() / udp_before()) },
-        Case { arrival: tunnelled, ..up("congestion_in_the_tunnel", came() / outer().tos(3) / udp_before()) },
+        Case {
+            arrival: tunnelled,
+            ..up("congestion_in_the_tunnel", came() / outer().tos(3) / udp_before())
+        },
         Case {
             arrival: tunnelled,
             ..up(
@@ -245,7 +278,11 @@ fn cases() -> Vec<Case> {
         },
         Case {
             way: into_tunnel,
-            ..case("tunnel_on", plain_in.clone(), Some((left() / new_outer() / udp_after()).build()))
+            ..case(
+                "tunnel_on",
+                plain_in.clone(),
+                Some((left() / new_outer() / udp_after()).build()),
+            )
         },
         Case {
             way: own_settings,
@@ -284,10 +321,14 @@ fn frames_of_flows_leave_as_the_flow_says() {
     for case in cases() {
         let name = case.name;
         let flows = Flows::new(16);
-        let program =
-            Program::load(Place::Xdp, "flow", &flows.program(&Site::new(Place::Xdp, Next::Pass)).unwrap())
-                .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
-        let half = FlowHalf { key: &case.key, arrival: &case.arrival, to: &case.to, way: &case.way };
+        let program = Program::load(
+            Place::Xdp,
+            "flow",
+            &flows.program(&Site::new(Place::Xdp, Next::Pass)).unwrap(),
+        )
+        .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
+        let half =
+            FlowHalf { key: &case.key, arrival: &case.arrival, to: &case.to, way: &case.way };
         flows.add(&half, 5).unwrap();
         let before = program.run(&case.frame, 0, 1).unwrap();
         let (verdict, frame, packets) = match &case.sent {
@@ -295,7 +336,8 @@ fn frames_of_flows_leave_as_the_flow_says() {
             None => (xdp::PASS, &case.frame, 0),
         };
         assert_eq!((before.verdict, &before.frame), (verdict, frame), "{name}");
-        let FlowStatistics { packets: counted, bytes, used } = flows.statistics(&half).unwrap().unwrap();
+        let FlowStatistics { packets: counted, bytes, used } =
+            flows.statistics(&half).unwrap().unwrap();
         assert_eq!((counted, used > 5), (packets, packets > 0), "{name}");
         // From the network header on, behind what was around it.
         let around = match (case.arrival.encaps.as_slice().first(), case.arrival.tunnel) {
@@ -326,10 +368,14 @@ fn packets_of_flows_leave_tcx_as_the_flow_says() {
             continue;
         }
         let flows = Flows::new(16);
-        let program =
-            Program::load(Place::Tcx, "flow", &flows.program(&Site::new(Place::Tcx, Next::Pass)).unwrap())
-                .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
-        let half = FlowHalf { key: &case.key, arrival: &case.arrival, to: &case.to, way: &case.way };
+        let program = Program::load(
+            Place::Tcx,
+            "flow",
+            &flows.program(&Site::new(Place::Tcx, Next::Pass)).unwrap(),
+        )
+        .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
+        let half =
+            FlowHalf { key: &case.key, arrival: &case.arrival, to: &case.to, way: &case.way };
         flows.add(&half, 5).unwrap();
         let before = program.run(&case.frame, 0, 1).unwrap();
         let sent = match (&case.sent, case.way.encaps.as_slice(), case.way.tunnel) {
@@ -345,18 +391,20 @@ fn packets_of_flows_leave_tcx_as_the_flow_says() {
             None => (tcx::NEXT, &case.frame, 0),
         };
         assert_eq!((before.verdict, &before.frame), (verdict, frame), "{name}");
-        // The filter of a packet socket keeps exactly these from it. By hand it is run behind the link header, so there are two.
+        // The filter of a packet socket keeps exactly these from it. By hand it is run behind the
+        // link header, so there are two.
         let filter = SocketFilter::load("filter", &flows.filter(&Site::claims(), None).unwrap());
         let filter = filter.unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
         let twice = [case.frame.get(..14).unwrap(), &case.frame].concat();
         assert_eq!(filter.run(&twice).unwrap() == 0, sent.is_some(), "{name}");
-        let FlowStatistics { packets: counted, bytes, .. } = flows.statistics(&half).unwrap().unwrap();
+        let FlowStatistics { packets: counted, bytes, .. } =
+            flows.statistics(&half).unwrap().unwrap();
         assert_eq!((counted, bytes), (packets, packets * (case.frame.len() as u64 - 14)), "{name}");
     }
 }
 
-/// What packet sockets got the program at tcx leaves alone, once; in XDP frames go up that are for others, or that a device was
-/// to finish.
+/// What packet sockets got the program at tcx leaves alone, once; in XDP frames go up that are for
+/// others, or that a device was to finish.
 #[test]
 fn what_somebody_else_has_or_has_to_do_goes_up() {
     if !rights::may_load() {
@@ -366,8 +414,10 @@ fn what_somebody_else_has_or_has_to_do_goes_up() {
     let (key, to) = translated();
     let half = FlowHalf { key: &key, arrival: &Arrival::on(DEVICE), to: &to, way: &way() };
     flows.add(&half, 0).unwrap();
-    let load = |site: &Site| Program::load(site.place, "flow", &flows.program(site).unwrap()).unwrap();
-    let frame = || came() / Ipv4::new("198.18.1.7", "198.18.9.9") / Udp::new(1000, 53) / payload(b"data");
+    let load =
+        |site: &Site| Program::load(site.place, "flow", &flows.program(site).unwrap()).unwrap();
+    let frame =
+        || came() / Ipv4::new("198.18.1.7", "198.18.9.9") / Udp::new(1000, 53) / payload(b"data");
 
     let claims = Site::claims();
     let site = Site { claims: Some(claims.clone()), ..Site::new(Place::Tcx, Next::Pass) };
@@ -432,13 +482,19 @@ fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
     let back_out = key("198.18.9.9", "198.18.1.7", [53, 1000], 17);
     let mut reply_arrival = Arrival::on(lan);
     assert!(reply_arrival.encaps.push(Encap { id: 9, protocol: 0x8100 }));
-    let half =
-        |key, arrival, leaves, device| HardwareHalf { key, arrival, leaves, way: Way { device, ..way() } };
+    let half = |key, arrival, leaves, device| HardwareHalf {
+        key,
+        arrival,
+        leaves,
+        way: Way { device, ..way() },
+    };
     let flow = HardwareFlow {
         halves: [half(there, Arrival::on(lan), out, wan), half(back, reply_arrival, back_out, lan)],
     };
     assert_eq!(hardware.add(1, &flow), Err(OffloadError::Unsupported), "no ports");
-    let port = |encaps, xdp_sends| Some(Port { device: DEVICE, encaps, place: Some(Place::Xdp), xdp_sends });
+    let port = |encaps, xdp_sends| {
+        Some(Port { device: DEVICE, encaps, place: Some(Place::Xdp), xdp_sends })
+    };
     ports.set(lan, port(Encaps::NONE, true));
     ports.set(wan, port(vlan, false));
     assert_eq!(hardware.add(1, &flow), Err(OffloadError::Unsupported), "no way out");
@@ -447,13 +503,22 @@ fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
     assert_eq!(hardware.statistics(1).unwrap(), HardwareCounts::default());
     let frame = (came() / Ipv4::new("198.18.1.7", "198.18.9.9") / Udp::new(1000, 53)).build();
     let ran = program.run(&frame, 0, 1).unwrap();
-    let sent = left() / Vlan::new(9) / Ipv4::new("198.18.0.1", "198.19.0.4").ttl(63) / Udp::new(40000, 5353);
+    let sent = left()
+        / Vlan::new(9)
+        / Ipv4::new("198.18.0.1", "198.19.0.4").ttl(63)
+        / Udp::new(40000, 5353);
     assert_eq!((ran.verdict, ran.frame), (xdp::REDIRECT, sent.build()));
-    let answer = came() / Vlan::new(9) / Ipv4::new("198.19.0.4", "198.18.0.1") / Udp::new(5353, 40000);
-    assert_eq!(program.run(&answer.build(), 0, 3).unwrap().verdict, xdp::PASS, "its TTL ends in the end");
+    let answer =
+        came() / Vlan::new(9) / Ipv4::new("198.19.0.4", "198.18.0.1") / Udp::new(5353, 40000);
+    assert_eq!(
+        program.run(&answer.build(), 0, 3).unwrap().verdict,
+        xdp::PASS,
+        "its TTL ends in the end"
+    );
     let counts = hardware.statistics(1).unwrap();
     assert_eq!(counts.packets.map(|(packets, _)| packets > 0), [true, true]);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos()
+        as u64;
     assert!(counts.used.abs_diff(now) < 60_000_000_000, "{counts:?} at {now}");
     // Others do not fit any more, and leave nothing behind.
     let other = |n: u16| {

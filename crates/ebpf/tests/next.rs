@@ -33,7 +33,8 @@ fn packets_without_flow_go_on_to_the_program_that_is_there_now() {
         otherwise: Box::new(Next::Sockets(sockets)),
     };
     let code = Flows::new(4).program(&Site::new(Place::Xdp, next)).unwrap();
-    let flows = Program::load(Place::Xdp, "flows", &code).unwrap_or_else(|e| panic!("{e}\n{}", e.log));
+    let flows =
+        Program::load(Place::Xdp, "flows", &code).unwrap_or_else(|e| panic!("{e}\n{}", e.log));
     assert_eq!(verdict_of(&flows), xdp::PASS, "nothing is there");
     for verdict in [xdp::DROP, xdp::TX] {
         let mut asm = Asm::new();
@@ -52,14 +53,16 @@ fn maps_hold_what_is_put_in() {
         return;
     }
     let map = map(MapKind::Hash);
-    let (keys, values): (Vec<u8>, Vec<u8>) = (0..4_u32).flat_map(|n| n.to_ne_bytes().map(|b| (b, b))).unzip();
+    let (keys, values): (Vec<u8>, Vec<u8>) =
+        (0..4_u32).flat_map(|n| n.to_ne_bytes().map(|b| (b, b))).unzip();
     map.set_many(&keys, &values).unwrap();
     let full = map.set(&9_u32.to_ne_bytes(), &[0; 4]).unwrap_err();
     assert_eq!(full.raw_os_error(), Some(libc::E2BIG));
     let mut seen = Vec::new();
     map.each(|key, value| seen.push((key.to_vec(), value.to_vec()))).unwrap();
     seen.sort();
-    let all: Vec<_> = (0..4_u32).map(|n| (n.to_ne_bytes().to_vec(), n.to_ne_bytes().to_vec())).collect();
+    let all: Vec<_> =
+        (0..4_u32).map(|n| (n.to_ne_bytes().to_vec(), n.to_ne_bytes().to_vec())).collect();
     assert_eq!(seen, all);
     assert_eq!(map.take(&1_u32.to_ne_bytes()).unwrap(), Some(1_u32.to_ne_bytes().to_vec()));
     assert_eq!(map.take(&1_u32.to_ne_bytes()).unwrap(), None);

@@ -87,7 +87,9 @@ fn check(rng: &mut Rng, place: Place, frames: usize, context: &str) -> bool {
         chain.policy_accept = Some(rng.u8(..4) > 0);
     }
     let entries: Vec<_> = (0..BASES as u32)
-        .map(|c| if rng.u8(..4) == 0 { Entry::Inet(ChainIndex(c)) } else { Entry::Netdev(ChainIndex(c)) })
+        .map(|c| {
+            if rng.u8(..4) == 0 { Entry::Inet(ChainIndex(c)) } else { Entry::Netdev(ChainIndex(c)) }
+        })
         .collect();
     let device = device();
     let job = Job { image: &image, entries: &entries, device: &device, place, next: &Next::Pass };
@@ -105,8 +107,8 @@ fn check(rng: &mut Rng, place: Place, frames: usize, context: &str) -> bool {
     for n in 0..frames {
         let frame = frame(rng);
         let tagged = matches!(frame.get(12..14), Some([0x81, 0] | [0x88, 0xa8]));
-        // A packet at tcx has its tag beside it, and something behind its link header. The loopback device, by which it comes
-        // here, has another broadcast address than others.
+        // A packet at tcx has its tag beside it, and something behind its link header. The loopback
+        // device, by which it comes here, has another broadcast address than others.
         if place == Place::Tcx && (tagged || frame.len() == 14 || frame.starts_with(&[0xff; 6])) {
             continue;
         }
@@ -119,7 +121,9 @@ fn check(rng: &mut Rng, place: Place, frames: usize, context: &str) -> bool {
         let ran = match program.run(&frame, 0, 1) {
             Ok(ran) => ran,
             // The kernel makes no packets of frames that are too short for their protocol.
-            Err(e) if place == Place::Tcx && e.kind() == std::io::ErrorKind::InvalidInput => continue,
+            Err(e) if place == Place::Tcx && e.kind() == std::io::ErrorKind::InvalidInput => {
+                continue;
+            }
             Err(e) => panic!("{context}: {e}"),
         };
         counters.collect().unwrap();

@@ -1,4 +1,5 @@
-//! Rulesets as users write them, frames, and what becomes of them in XDP; and rules that are refused, with the reason.
+//! Rulesets as users write them, frames, and what becomes of them in XDP; and rules that are
+//! refused, with the reason.
 
 mod rights;
 
@@ -142,7 +143,8 @@ fn rulesets_do_in_xdp_what_they_say() {
         let mut ruleset = Ruleset::default();
         nft(&mut ruleset, &chain(rules));
         let compiled = offload(&ruleset).unwrap_or_else(|e| panic!("{rules}: {e}"));
-        let (program, mut counts) = compiled.load("rules").unwrap_or_else(|e| panic!("{rules}: {e}"));
+        let (program, mut counts) =
+            compiled.load("rules").unwrap_or_else(|e| panic!("{rules}: {e}"));
         for (names, verdict) in [(dropped, xdp::DROP), (passed, xdp::PASS)] {
             for name in names.split_whitespace() {
                 let ran = program.run(&frame(name), 0, 1).unwrap();
@@ -231,7 +233,10 @@ fn rules_that_xdp_cannot_take_say_why() {
         let refused = offload(&ruleset).map(drop).unwrap_err();
         assert_eq!(refused.reason, reason, "{rules}");
         let text = refused.to_string();
-        assert!(text.starts_with("table netdev t chain in handle ") && text.ends_with(reason), "{text}");
+        assert!(
+            text.starts_with("table netdev t chain in handle ") && text.ends_with(reason),
+            "{text}"
+        );
     }
 }
 
@@ -240,8 +245,9 @@ fn long_chains_are_taken() {
     if !rights::may_load() {
         return;
     }
-    let rules: String =
-        (0..5_000).map(|n| format!("ip saddr 10.0.{}.{} drop;\n", n / 256 % 256, n % 256)).collect();
+    let rules: String = (0..5_000)
+        .map(|n| format!("ip saddr 10.0.{}.{} drop;\n", n / 256 % 256, n % 256))
+        .collect();
     let mut ruleset = Ruleset::default();
     nft(&mut ruleset, &chain(&format!("chain in {{ {rules} udp dport 9 drop; }}")));
     let (program, _) = offload(&ruleset).unwrap().load("rules").unwrap_or_else(|e| panic!("{e}"));
@@ -254,10 +260,12 @@ fn long_chains_are_taken() {
 #[test]
 fn chains_that_call_each_other_too_often_are_refused() {
     // Each calls the next one twice, and each call has a copy.
-    let called = |n: usize| format!("chain c{n} {{ jump c{}; udp dport {n} jump c{}; }}\n", n + 1, n + 1);
+    let called =
+        |n: usize| format!("chain c{n} {{ jump c{}; udp dport {n} jump c{}; }}\n", n + 1, n + 1);
     let chains: String = (0..13).rev().map(called).collect();
     let mut ruleset = Ruleset::default();
-    let last = format!("chain c13 {{ {} }}\n", "udp dport 1-9 ip saddr 198.18.0.1 counter;\n".repeat(8));
+    let last =
+        format!("chain c13 {{ {} }}\n", "udp dport 1-9 ip saddr 198.18.0.1 counter;\n".repeat(8));
     nft(&mut ruleset, &chain(&format!("{last}{chains}chain in {{ jump c0; }}")));
     let refused = offload(&ruleset).map(drop).unwrap_err();
     assert_eq!(refused.to_string(), "the program would have more than 200000 instructions");
@@ -270,7 +278,10 @@ fn programs_need_three_rights() {
         return;
     }
     let mut ruleset = Ruleset::default();
-    nft(&mut ruleset, &chain(CASES.iter().map(|c| c.0).find(|rules| rules.contains("@many")).unwrap()));
+    nft(
+        &mut ruleset,
+        &chain(CASES.iter().map(|c| c.0).find(|rules| rules.contains("@many")).unwrap()),
+    );
     let compiled = Arc::new(offload(&ruleset).unwrap());
     let flows = penstock_ebpf::flow::Flows::new(4);
     std::thread::scope(|scope| {
@@ -278,7 +289,8 @@ fn programs_need_three_rights() {
             rights::keep_only(&[rights::NET_ADMIN, rights::BPF, rights::PERFMON]);
             compiled.load("rules").map(drop).unwrap_or_else(|e| panic!("{e}\n{}", e.log));
             for place in [Place::Xdp, Place::Tcx] {
-                let code = flows.program(&penstock_ebpf::flow::Site::new(place, Next::Pass)).unwrap();
+                let code =
+                    flows.program(&penstock_ebpf::flow::Site::new(place, Next::Pass)).unwrap();
                 Program::load(place, "flow", &code)
                     .map(drop)
                     .unwrap_or_else(|e| panic!("{place}: {e}\n{}", e.log));

@@ -1,6 +1,6 @@
-//! A TCP connection between two network namespaces through a third, in which its flow is in a program: what arrives is what
-//! was sent, and the program carried it. The sender leaves checksums and the cutting of large packets to its device, as it
-//! does on real ones. Prints the rates.
+//! A TCP connection between two network namespaces through a third, in which its flow is in a
+//! program: what arrives is what was sent, and the program carried it. The sender leaves checksums
+//! and the cutting of large packets to its device, as it does on real ones. Prints the rates.
 
 mod rights;
 
@@ -29,7 +29,8 @@ const AMOUNT: usize = 200 << 20;
 fn run(line: &str, input: &str) {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap());
-    let mut child = command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut child =
+        command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     assert!(child.wait().unwrap().success(), "{line}");
 }
@@ -51,8 +52,12 @@ impl Lab {
              link add r1 netns {r} address 02:00:00:00:00:f1 type veth peer name b0 netns {b} address 02:00:00:00:00:b0\n"
         );
         run("ip -batch -", &links);
-        let inside = |end: &str, lines: &str| run(&format!("ip -n {} -batch -", lab.name(end)), lines);
-        inside("a", "link set a0 up\naddr add 198.18.0.7/24 dev a0\nroute add default via 198.18.0.1\n");
+        let inside =
+            |end: &str, lines: &str| run(&format!("ip -n {} -batch -", lab.name(end)), lines);
+        inside(
+            "a",
+            "link set a0 up\naddr add 198.18.0.7/24 dev a0\nroute add default via 198.18.0.1\n",
+        );
         inside("b", "link set b0 up\naddr add 198.19.0.7/24 dev b0\n");
         inside(
             "r",
@@ -128,7 +133,8 @@ fn receive(mut stream: TcpStream, pattern: &[u8]) -> usize {
     }
 }
 
-/// Sends through the router, with the flow in a program or not; what the program did in both directions, and Gbit/s.
+/// Sends through the router, with the flow in a program or not; what the program did in both
+/// directions, and Gbit/s.
 fn send(lab: &Lab, place: Option<Place>) -> ([FlowStatistics; 2], f64) {
     send_by(lab, place, &Flows::new(64))
 }
@@ -138,11 +144,16 @@ fn send_by(lab: &Lab, place: Option<Place>, flows: &Flows) -> ([FlowStatistics; 
     let [r0, r1] = ["r0", "r1"].map(|device| lab.index(device));
     let links: Vec<Link> = place.map_or_else(Vec::new, |place| {
         let code = flows.program(&Site::new(place, Next::Pass)).unwrap();
-        let program = Program::load(place, "flow", &code).unwrap_or_else(|e| panic!("{e}\n{}", e.log));
-        lab.inside("r", || [r0, r1].map(|device| program.attach(device, Mode::Native).unwrap()).into())
+        let program =
+            Program::load(place, "flow", &code).unwrap_or_else(|e| panic!("{e}\n{}", e.log));
+        lab.inside("r", || {
+            [r0, r1].map(|device| program.attach(device, Mode::Native).unwrap()).into()
+        })
     });
-    let listener = lab.inside("b", || TcpListener::bind((std::net::Ipv4Addr::from(B), PORT)).unwrap());
-    let stream = lab.inside("a", || TcpStream::connect((std::net::Ipv4Addr::from(B), PORT)).unwrap());
+    let listener =
+        lab.inside("b", || TcpListener::bind((std::net::Ipv4Addr::from(B), PORT)).unwrap());
+    let stream =
+        lab.inside("a", || TcpStream::connect((std::net::Ipv4Addr::from(B), PORT)).unwrap());
     let port = stream.local_addr().unwrap().port();
     let (accepted, from) = listener.accept().unwrap();
     let patience = Some(std::time::Duration::from_secs(20));
@@ -165,7 +176,8 @@ fn send_by(lab: &Lab, place: Option<Place>, flows: &Flows) -> ([FlowStatistics; 
             Way::neighbour(r0, MACS[0], f0, 1500),
         ),
     ];
-    let halves = halves.each_ref().map(|(key, arrival, to, way)| FlowHalf { key, arrival, to, way });
+    let halves =
+        halves.each_ref().map(|(key, arrival, to, way)| FlowHalf { key, arrival, to, way });
     if place.is_some() {
         lab.inside("r", || halves.iter().for_each(|half| flows.add(half, 0).unwrap()));
     }
@@ -207,7 +219,10 @@ fn large_packets_with_unfinished_checksums_stay_whole_at_tcx() {
     for round in 0..2 {
         let (_, kernel) = send(&lab, None);
         let (statistics, tcx) = send(&lab, Some(Place::Tcx));
-        println!("round {round}: kernel {kernel:.2} Gbit/s, tcx {tcx:.2}: {:.2} times", tcx / kernel);
+        println!(
+            "round {round}: kernel {kernel:.2} Gbit/s, tcx {tcx:.2}: {:.2} times",
+            tcx / kernel
+        );
         let [there, back] = statistics;
         // All but what opened the connection and what was on its way before.
         assert!(there.bytes > AMOUNT as u64 && back.packets > 0, "{statistics:?}");
@@ -261,8 +276,11 @@ fn tags_go_to_the_other_end_beside_their_packets() {
     let [r0, r1] = ["r0", "r1"].map(|device| lab.index(device));
     let flows = Flows::new(64);
     flows.hand_over(r1, true).unwrap();
-    let program =
-        Program::load(Place::Tcx, "flow", &flows.program(&Site::new(Place::Tcx, Next::Pass)).unwrap());
+    let program = Program::load(
+        Place::Tcx,
+        "flow",
+        &flows.program(&Site::new(Place::Tcx, Next::Pass)).unwrap(),
+    );
     let program = program.unwrap_or_else(|e| panic!("{e}\n{}", e.log));
     let _link = lab.inside("r", || program.attach(r0, Mode::Any).unwrap());
     let (key, to) = (Key::v4(A, B, [PORT, PORT], 17), Key::v4(R, B, [PORT, PORT], 17));
@@ -299,8 +317,14 @@ fn tags_go_to_the_other_end_beside_their_packets() {
     let mut said = String::new();
     dump.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(dump.wait().unwrap().success());
-    assert!(said.contains("vlan 7") && said.contains("198.19.0.1.5201 > 198.19.0.7.5201"), "{said}");
-    assert!(said.contains("02:00:00:00:00:f1 > 02:00:00:00:00:b0") && said.contains("ttl 63"), "{said}");
+    assert!(
+        said.contains("vlan 7") && said.contains("198.19.0.1.5201 > 198.19.0.7.5201"),
+        "{said}"
+    );
+    assert!(
+        said.contains("02:00:00:00:00:f1 > 02:00:00:00:00:b0") && said.contains("ttl 63"),
+        "{said}"
+    );
 }
 
 #[test]

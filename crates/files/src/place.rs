@@ -22,11 +22,13 @@ pub(crate) struct Place {
     pub(crate) there: Option<(OwnedFd, Status)>,
 }
 
-/// Whether only root and the caller can have made a link in this directory, or put another one in its place.
+/// Whether only root and the caller can have made a link in this directory, or put another one in
+/// its place.
 fn is_trusted(directory: Status, link: Status, (uid, gid): (u32, u32)) -> bool {
     let own = |of: Status| of.uid == 0 || of.uid == uid;
-    let group =
-        directory.mode & libc::S_IWGRP != 0 && directory.gid != 0 && (uid == 0 || directory.gid != gid);
+    let group = directory.mode & libc::S_IWGRP != 0
+        && directory.gid != 0
+        && (uid == 0 || directory.gid != gid);
     let others = directory.mode & libc::S_IWOTH != 0;
     let sticky = directory.mode & libc::S_ISVTX != 0;
     own(link) && own(directory) && (sticky || !group && !others)
@@ -47,7 +49,8 @@ fn directory(at: Option<&OwnedFd>, name: &OsStr) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// `EPERM` for a link that others can have made, `EISDIR` if the path is a directory, and those of open(2).
+/// `EPERM` for a link that others can have made, `EISDIR` if the path is a directory, and those of
+/// open(2).
 pub(crate) fn place(path: &Path) -> io::Result<Place> {
     let os = io::Error::from_raw_os_error;
     let who = sys::who();
@@ -127,7 +130,10 @@ mod tests {
         ] {
             let directory = status(libc::S_IFDIR | mode, uid, gid);
             let answer = is_trusted(directory, status(libc::S_IFLNK | 0o777, link, 0), caller);
-            assert_eq!(answer, followed, "{mode:o} of {uid}:{gid}, link of {link}, caller {caller:?}");
+            assert_eq!(
+                answer, followed,
+                "{mode:o} of {uid}:{gid}, link of {link}, caller {caller:?}"
+            );
         }
     }
 }

@@ -9,11 +9,12 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// Those of open(2) and read(2); `InvalidInput` for what is no regular file, which might never end; `OutOfMemory` for a
-/// file that there is no memory for.
+/// Those of open(2) and read(2); `InvalidInput` for what is no regular file, which might never end;
+/// `OutOfMemory` for a file that there is no memory for.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     // A pipe is not to be waited for.
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let file =
+        File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     read_opened(&file)
 }
 

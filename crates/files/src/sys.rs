@@ -42,8 +42,9 @@ pub(crate) fn open(
     let directory = directory.map_or(libc::AT_FDCWD, |d| d.as_raw_fd());
     loop {
         // SAFETY: the name ends with NUL and lives through the call.
-        let opened =
-            checked(unsafe { libc::openat(directory, name.as_ptr(), flags | libc::O_CLOEXEC, mode) });
+        let opened = checked(unsafe {
+            libc::openat(directory, name.as_ptr(), flags | libc::O_CLOEXEC, mode)
+        });
         match opened {
             // SAFETY: the kernel has just made the descriptor, and nobody else has it.
             Ok(fd) => return Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
@@ -67,8 +68,9 @@ pub(crate) fn status(fd: BorrowedFd<'_>) -> io::Result<Status> {
 pub(crate) fn link_target(link: BorrowedFd<'_>) -> io::Result<OsString> {
     let mut target = vec![0u8; libc::PATH_MAX as usize];
     // SAFETY: the empty name ends with NUL, and the length is the buffer's.
-    let len =
-        unsafe { libc::readlinkat(link.as_raw_fd(), c"".as_ptr(), target.as_mut_ptr().cast(), target.len()) };
+    let len = unsafe {
+        libc::readlinkat(link.as_raw_fd(), c"".as_ptr(), target.as_mut_ptr().cast(), target.len())
+    };
     let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
     target.truncate(len);
     Ok(OsString::from_vec(target))
@@ -89,7 +91,8 @@ pub(crate) fn unlink(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> 
     checked(unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
 }
 
-/// linkat(2): gives a file of `O_TMPFILE` a name, or an existing file another one. Fails if the name is taken.
+/// linkat(2): gives a file of `O_TMPFILE` a name, or an existing file another one. Fails if the
+/// name is taken.
 pub(crate) fn link(file: &File, directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
     let own: CString = c_string(format!("/proc/self/fd/{}", file.as_raw_fd()).as_ref())?;
     link_path(&own, directory, name)
@@ -99,7 +102,8 @@ fn link_path(own: &CStr, directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<
     let name = c_string(name)?;
     let (to, follow) = (directory.as_raw_fd(), libc::AT_SYMLINK_FOLLOW);
     // SAFETY: both names end with NUL and live through the call.
-    checked(unsafe { libc::linkat(libc::AT_FDCWD, own.as_ptr(), to, name.as_ptr(), follow) }).map(drop)
+    checked(unsafe { libc::linkat(libc::AT_FDCWD, own.as_ptr(), to, name.as_ptr(), follow) })
+        .map(drop)
 }
 
 /// geteuid(2) and getegid(2).

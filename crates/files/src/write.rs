@@ -31,8 +31,9 @@ impl Access {
 ///
 /// # Errors
 ///
-/// Those of open(2), write(2), fsync(2) and rename(2); `PermissionDenied` for a symbolic link that others can have made;
-/// `InvalidInput` if something stands there that is no regular file. What was there is as it was then.
+/// Those of open(2), write(2), fsync(2) and rename(2); `PermissionDenied` for a symbolic link that
+/// others can have made; `InvalidInput` if something stands there that is no regular file. What was
+/// there is as it was then.
 pub fn replace(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     let place = regular(path)?;
     let directory = place.directory.as_fd();
@@ -40,7 +41,8 @@ pub fn replace(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     put(&file, name, &place, written)?;
     // The new name is to last, too.
-    let directory = sys::open(Some(directory), OsStr::new("."), libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
+    let directory =
+        sys::open(Some(directory), OsStr::new("."), libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
     File::from(directory).sync_all()
 }
 
@@ -62,12 +64,14 @@ pub fn can_replace(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes an empty file in the place of what is there, to be written to bit by bit. Something that is there and is no
-/// regular file (a terminal, `/dev/null`, a pipe) is opened as it is, if it belongs to root or the caller.
+/// Makes an empty file in the place of what is there, to be written to bit by bit. Something that
+/// is there and is no regular file (a terminal, `/dev/null`, a pipe) is opened as it is, if it
+/// belongs to root or the caller.
 ///
 /// # Errors
 ///
-/// Those of open(2) and rename(2); `PermissionDenied` for a symbolic link or a pipe that others can have made.
+/// Those of open(2) and rename(2); `PermissionDenied` for a symbolic link or a pipe that others can
+/// have made.
 pub fn create(path: &Path, access: Access) -> io::Result<File> {
     if is_own_descriptor(path) {
         return File::options().write(true).open(path);
@@ -109,7 +113,8 @@ pub fn create_new(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     }
 }
 
-/// Gives a file another name: its own with an end such as `.broken`. What had that name is gone then. Tells the new name.
+/// Gives a file another name: its own with an end such as `.broken`. What had that name is gone
+/// then. Tells the new name.
 ///
 /// # Errors
 ///
@@ -144,7 +149,8 @@ fn is_own_descriptor(path: &Path) -> bool {
         })
 }
 
-/// An empty file without a name, which is gone with the process, or with a random name where the file system has none such.
+/// An empty file without a name, which is gone with the process, or with a random name where the
+/// file system has none such.
 fn unnamed(
     directory: BorrowedFd<'_>,
     beside: &OsStr,
@@ -153,7 +159,9 @@ fn unnamed(
     let flags = libc::O_WRONLY | libc::O_TMPFILE;
     match sys::open(Some(directory), OsStr::new("."), flags, access.mode()) {
         Ok(file) => Ok((file.into(), None)),
-        Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT)) => {
+        Err(e)
+            if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT)) =>
+        {
             named(directory, beside, access).map(|(file, name)| (file, Some(name)))
         }
         Err(e) => Err(e),
@@ -161,7 +169,11 @@ fn unnamed(
 }
 
 /// An empty file with a random name.
-fn named(directory: BorrowedFd<'_>, beside: &OsStr, access: Access) -> io::Result<(File, OsString)> {
+fn named(
+    directory: BorrowedFd<'_>,
+    beside: &OsStr,
+    access: Access,
+) -> io::Result<(File, OsString)> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     loop {
         let name = random_name(beside)?;
@@ -173,8 +185,14 @@ fn named(directory: BorrowedFd<'_>, beside: &OsStr, access: Access) -> io::Resul
     }
 }
 
-/// Puts a file by a random name, or one that has none yet, in the place, if it was written; else nothing is left of it.
-fn put(file: &File, name: Option<OsString>, place: &Place, written: io::Result<()>) -> io::Result<()> {
+/// Puts a file by a random name, or one that has none yet, in the place, if it was written; else
+/// nothing is left of it.
+fn put(
+    file: &File,
+    name: Option<OsString>,
+    place: &Place,
+    written: io::Result<()>,
+) -> io::Result<()> {
     let directory = place.directory.as_fd();
     let name = match (name, written) {
         (Some(name), Ok(())) => name,
@@ -208,6 +226,7 @@ fn random_name(beside: &OsStr) -> io::Result<OsString> {
     /// `NAME_MAX` without the dots and the number.
     const KEPT: usize = 255 - 18;
     let beside = beside.to_string_lossy();
-    let kept = (0..=beside.len().min(KEPT)).rev().find(|&end| beside.is_char_boundary(end)).unwrap_or(0);
+    let kept =
+        (0..=beside.len().min(KEPT)).rev().find(|&end| beside.is_char_boundary(end)).unwrap_or(0);
     Ok(format!(".{}.{:016x}", &beside[..kept], sys::random()?).into())
 }

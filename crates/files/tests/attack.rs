@@ -11,7 +11,8 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("penstock-files-{name}-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("penstock-files-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).unwrap();
         Scratch(path)
@@ -50,7 +51,10 @@ fn a_file_is_put_in_place_whole_and_nothing_is_left_beside_it() {
     assert_eq!(read(&file).unwrap(), b"new");
     assert_eq!(fs::read(at.0.join("other")).unwrap(), b"old");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    assert_eq!(create_new(&file, b"", Access::Owner).unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+    assert_eq!(
+        create_new(&file, b"", Access::Owner).unwrap_err().kind(),
+        std::io::ErrorKind::AlreadyExists
+    );
     create_new(&at.0.join("made"), b"made", Access::Owner).unwrap();
     assert_eq!(set_aside(&file, ".broken").unwrap(), at.0.join("state.broken"));
     assert_eq!(at.names(), ["made", "other", "state.broken"]);

@@ -1,4 +1,5 @@
-//! Where and how packets of a flow arrive: what `struct flow_offload_tuple` has beside addresses, ports and protocols.
+//! Where and how packets of a flow arrive: what `struct flow_offload_tuple` has beside addresses,
+//! ports and protocols.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -11,15 +12,16 @@ pub struct Encap {
     pub protocol: u16,
 }
 
-/// A tunnel around a packet (`struct flow_offload_tuple::tun`): the outer addresses as packets have them that arrive, or as
-/// they are put on packets that leave. Both are of one family.
+/// A tunnel around a packet (`struct flow_offload_tuple::tun`): the outer addresses as packets have
+/// them that arrive, or as they are put on packets that leave. Both are of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tunnel {
     /// Outer source.
     pub src: IpAddr,
     /// Outer destination.
     pub dst: IpAddr,
-    /// Protocol number in the outer header: 4 for IPv4 inside, 41 for IPv6 inside, 50 for ESP, of which no addresses count.
+    /// Protocol number in the outer header: 4 for IPv4 inside, 41 for IPv6 inside, 50 for ESP, of
+    /// which no addresses count.
     pub protocol: u8,
 }
 
@@ -37,7 +39,8 @@ impl Encaps {
     /// None.
     pub const NONE: Encaps = Encaps { encaps: [Encap { id: 0, protocol: 0 }; Self::MAX], count: 0 };
 
-    /// Adds one inside of the others; `false`, and nothing changes, if there are [`Encaps::MAX`] already.
+    /// Adds one inside of the others; `false`, and nothing changes, if there are [`Encaps::MAX`]
+    /// already.
     pub fn push(&mut self, encap: Encap) -> bool {
         let Some(place) = self.encaps.get_mut(usize::from(self.count)) else { return false };
         *place = encap;
@@ -67,8 +70,8 @@ impl Encaps {
     }
 }
 
-/// Where and how packets of a direction arrive. Many flows share one, so a flow has its number only ([`ArrivalId`]); all of
-/// it is compared, byte by byte.
+/// Where and how packets of a direction arrive. Many flows share one, so a flow has its number only
+/// ([`ArrivalId`]); all of it is compared, byte by byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Arrival {
     /// The device, the lowest one of a stack.
@@ -85,12 +88,15 @@ impl Arrival {
         Arrival { device, encaps: Encaps::NONE, tunnel: None }
     }
 
-    /// Packets that came out of IPsec on a device. Whether policy wants that of them, and through which states, is for the
-    /// caller to know.
+    /// Packets that came out of IPsec on a device. Whether policy wants that of them, and through
+    /// which states, is for the caller to know.
     pub fn out_of_ipsec(device: u32) -> Self {
         const ANY: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
         const ESP: u8 = 50;
-        Arrival { tunnel: Some(Tunnel { src: ANY, dst: ANY, protocol: ESP }), ..Arrival::on(device) }
+        Arrival {
+            tunnel: Some(Tunnel { src: ANY, dst: ANY, protocol: ESP }),
+            ..Arrival::on(device)
+        }
     }
 
     /// Nothing is around the packets.
@@ -115,7 +121,10 @@ mod tests {
         assert!(encaps.push(encap(1)) && encaps.push(encap(2)) && !encaps.push(encap(3)));
         assert_eq!(encaps.as_slice(), [encap(1), encap(2)]);
         assert_eq!(encaps.reversed().as_slice(), [encap(2), encap(1)]);
-        assert_eq!((encaps.pop(), encaps.pop(), encaps.pop()), (Some(encap(2)), Some(encap(1)), None));
+        assert_eq!(
+            (encaps.pop(), encaps.pop(), encaps.pop()),
+            (Some(encap(2)), Some(encap(1)), None)
+        );
         assert_eq!(encaps, Encaps::NONE);
     }
 }

@@ -1,5 +1,6 @@
-//! What stands around a packet in a frame that arrives: VLAN tags, a PPPoE session header, a tunnel's header
-//! (`nf_flow_skb_encap_protocol()`, `nf_flow_ip4_tunnel_proto()`, `nf_flow_ip6_tunnel_proto()`).
+//! What stands around a packet in a frame that arrives: VLAN tags, a PPPoE session header, a
+//! tunnel's header (`nf_flow_skb_encap_protocol()`, `nf_flow_ip4_tunnel_proto()`,
+//! `nf_flow_ip6_tunnel_proto()`).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -9,7 +10,8 @@ use penstock_wire::{ecn, ethernet, ipv4, ipv6, pppoe, protocol, vlan};
 use crate::arrival::{Arrival, ArrivalId, Encap, Encaps, Tunnel};
 use crate::key::{address4, address6};
 
-/// The option that `ip6tnl` devices put before packets, in a header of its own: how many more tunnels it may enter.
+/// The option that `ip6tnl` devices put before packets, in a header of its own: how many more
+/// tunnels it may enter.
 pub(crate) const LIMIT_LEN: usize = 8;
 const LIMIT: [u8; 4] = [4, 1, 0, 1];
 
@@ -34,7 +36,8 @@ pub struct Inside {
     pub around: Around,
     /// [`ethernet::IPV4`] or [`ethernet::IPV6`].
     pub protocol: u16,
-    /// Where it begins, and where what is around it says that it ends at the latest: offsets into the bytes that were given.
+    /// Where it begins, and where what is around it says that it ends at the latest: offsets into
+    /// the bytes that were given.
     pub at: usize,
     /// One past its end.
     pub end: usize,
@@ -43,8 +46,8 @@ pub struct Inside {
 /// Why nothing was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotInside {
-    /// It is a tunnel's packet, but not one for the fast path: a fragment, with options or a TTL that ends, with congestion to
-    /// be told. What is inside may be any flow's.
+    /// It is a tunnel's packet, but not one for the fast path: a fragment, with options or a TTL
+    /// that ends, with congestion to be told. What is inside may be any flow's.
     Unusual,
     /// Nothing that flows have around them.
     Other,
@@ -80,8 +83,9 @@ impl Around {
     }
 }
 
-/// Looks into a frame that came in by a device, given from behind its ethertype on: `ethertype` is that, `tag` one that was
-/// taken out before (VLAN id and protocol). Tags, session and tunnel come in that order, none of which need be there.
+/// Looks into a frame that came in by a device, given from behind its ethertype on: `ethertype` is
+/// that, `tag` one that was taken out before (VLAN id and protocol). Tags, session and tunnel come
+/// in that order, none of which need be there.
 #[inline]
 pub fn inside(
     device: u32,
@@ -128,7 +132,8 @@ pub fn inside(
     Ok(Inside { around, protocol: inner, at: at + after, end: at + before_end })
 }
 
-/// The protocol in a tunnel, where the packet in it begins, and where it ends; the packet itself if there is no tunnel.
+/// The protocol in a tunnel, where the packet in it begins, and where it ends; the packet itself if
+/// there is no tunnel.
 type InTunnel = (u16, usize, usize);
 
 /// Length of a tunnel's packet by its header, if that is a usual one and there are so many bytes.
@@ -147,7 +152,9 @@ fn usual4(h: &[u8; ipv4::LEN], there: usize) -> Option<usize> {
 
 #[inline]
 fn tunnel4(packet: &[u8], around: &mut Around) -> Result<InTunnel, NotInside> {
-    let Some((h, rest)) = packet.split_first_chunk::<{ ipv4::LEN }>() else { return Err(NotInside::Other) };
+    let Some((h, rest)) = packet.split_first_chunk::<{ ipv4::LEN }>() else {
+        return Err(NotInside::Other);
+    };
     let payload = h[9];
     let Some(inner) = ethertype_of(payload) else { return Ok((ethernet::IPV4, 0, packet.len())) };
     let len = usual4(h, packet.len()).ok_or(NotInside::Unusual)?;
@@ -162,12 +169,15 @@ fn tunnel4(packet: &[u8], around: &mut Around) -> Result<InTunnel, NotInside> {
 
 #[inline]
 fn tunnel6(packet: &[u8], around: &mut Around) -> Result<InTunnel, NotInside> {
-    let Some((h, rest)) = packet.split_first_chunk::<{ ipv6::LEN }>() else { return Err(NotInside::Other) };
+    let Some((h, rest)) = packet.split_first_chunk::<{ ipv6::LEN }>() else {
+        return Err(NotInside::Other);
+    };
     let plain = Ok((ethernet::IPV6, 0, packet.len()));
     // Of what may stand between, the usual option only.
     let (payload, rest, before) = match (h[6], rest.split_first_chunk::<LIMIT_LEN>()) {
         (protocol::DEST_OPTIONS, Some((option, rest))) => {
-            let usual = option[1] == 0 && [option[2], option[3]] == LIMIT[..2] && option[5..] == [1, 1, 0];
+            let usual =
+                option[1] == 0 && [option[2], option[3]] == LIMIT[..2] && option[5..] == [1, 1, 0];
             if ethertype_of(option[0]).is_none() || !usual {
                 return plain;
             }
@@ -216,7 +226,8 @@ pub struct Lately {
     used: u16,
     /// The latest tunnel over IPv4 without tags: frames of one follow each other.
     latest: Option<Latest>,
-    /// What the table's count of arrivals that came and went was then ([`crate::Flowtable::arrivals_changed`]).
+    /// What the table's count of arrivals that came and went was then
+    /// ([`crate::Flowtable::arrivals_changed`]).
     changed: u64,
 }
 
@@ -232,10 +243,15 @@ struct Latest {
 impl Lately {
     const PLACES: usize = 16;
 
-    /// A packet in the latest tunnel over IPv4: its arrival, its ethertype, and where it ends. What this does not see,
-    /// [`inside`] may.
+    /// A packet in the latest tunnel over IPv4: its arrival, its ethertype, and where it ends. What
+    /// this does not see, [`inside`] may.
     #[inline(always)]
-    pub fn latest4(&self, device: u32, changed: u64, bytes: &[u8]) -> Option<(ArrivalId, u16, usize)> {
+    pub fn latest4(
+        &self,
+        device: u32,
+        changed: u64,
+        bytes: &[u8],
+    ) -> Option<(ArrivalId, u16, usize)> {
         let latest = self.latest.as_ref().filter(|_| changed == self.changed)?;
         let (h, rest) = bytes.split_first_chunk::<{ ipv4::LEN }>()?;
         if latest.ends != h[12..] || latest.payload != h[9] || latest.device != device {
@@ -246,7 +262,8 @@ impl Lately {
         is_silent(h[1], inner, rest).then_some((latest.arrival, inner, len))
     }
 
-    /// The number of an arrival; `find` gives it where it was not looked up since the table's arrivals changed.
+    /// The number of an arrival; `find` gives it where it was not looked up since the table's
+    /// arrivals changed.
     #[inline]
     pub fn find(
         &mut self,
@@ -289,7 +306,8 @@ impl Around {
 
     fn place(&self) -> usize {
         let ids = self.encaps.map(|e| u64::from(e.id));
-        let all = self.src[0] ^ self.src[1].rotate_left(7) ^ self.dst[0].rotate_left(13) ^ self.dst[1];
+        let all =
+            self.src[0] ^ self.src[1].rotate_left(7) ^ self.dst[0].rotate_left(13) ^ self.dst[1];
         let all = all ^ ids[0] << 20 ^ ids[1] << 36 ^ u64::from(self.device) << 48;
         (all.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize
     }
@@ -315,7 +333,8 @@ mod tests {
     }
 
     fn session(id: u16, inner: &[u8], padding: usize) -> Frame {
-        let header = pppoe::Repr { session: id, protocol: pppoe::IPV4, payload_len: inner.len() as u16 };
+        let header =
+            pppoe::Repr { session: id, protocol: pppoe::IPV4, payload_len: inner.len() as u16 };
         Frame::from(payload([&header.bytes()[..], inner, &vec![0; padding]].concat()))
     }
 
@@ -342,7 +361,12 @@ mod tests {
                 None,
                 six(),
             ),
-            (link().ethertype(0x8864) / session(9, &inner, 6), encaps(&[(9, 0x8864)]), None, four()),
+            (
+                link().ethertype(0x8864) / session(9, &inner, 6),
+                encaps(&[(9, 0x8864)]),
+                None,
+                four(),
+            ),
             (
                 link() / Vlan::new(5).ethertype(0x8864) / session(9, &inner, 0),
                 encaps(&[(5, 0x8100), (9, 0x8864)]),
@@ -358,7 +382,8 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            let (arrival, protocol, packet) = look(&frame.build()).unwrap_or_else(|e| panic!("{n}: {e:?}"));
+            let (arrival, protocol, packet) =
+                look(&frame.build()).unwrap_or_else(|e| panic!("{n}: {e:?}"));
             assert_eq!(arrival, Arrival { device: 7, encaps: tags, tunnel }, "{n}");
             assert_eq!(packet, want.build(), "{n}");
             assert_eq!(protocol == ethernet::IPV4, packet[0] >> 4 == 4, "{n}");
@@ -384,7 +409,12 @@ mod tests {
             (link() / outer6().hop_limit(1) / four(0), Unusual),
             (link() / outer6().traffic_class(3) / four(1), Unusual),
             (link() / Vlan::new(1) / Vlan::new(2) / Vlan::new(3) / four(0), Other),
-            (link() / Vlan::new(1) / Arp::request("02:00:00:00:00:01", "198.18.0.1", "198.18.0.2"), Other),
+            (
+                link()
+                    / Vlan::new(1)
+                    / Arp::request("02:00:00:00:00:01", "198.18.0.1", "198.18.0.2"),
+                Other,
+            ),
             (link().ethertype(0x8864) / session(1, &[0; 4], 0).truncate(23), Other),
             (link() / Vlan::new(1).ethertype(0x0800) / payload([0x45; 19]), Other),
         ]
@@ -428,7 +458,10 @@ mod tests {
         assert_eq!(lately.latest4(7, 0, &packet), None);
         let found = inside(7, None, ethernet::IPV4, &packet).unwrap();
         lately.find(&found.around, 0, |_| Some(ArrivalId(3)));
-        assert_eq!(lately.latest4(7, 0, &packet), Some((ArrivalId(3), ethernet::IPV4, packet.len())));
+        assert_eq!(
+            lately.latest4(7, 0, &packet),
+            Some((ArrivalId(3), ethernet::IPV4, packet.len()))
+        );
         assert_eq!((lately.latest4(8, 0, &packet), lately.latest4(7, 1, &packet)), (None, None));
         for other in [
             outer("198.18.9.3") / inner(),

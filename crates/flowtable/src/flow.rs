@@ -52,7 +52,8 @@ pub mod state {
     pub const LIVE: u8 = 1 << 7;
 }
 
-/// One direction of a flow: all that a packet over IPv4 needs, in one cache line. Addresses of IPv6 are on the side.
+/// One direction of a flow: all that a packet over IPv4 needs, in one cache line. Addresses of IPv6
+/// are on the side.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Half {
@@ -65,13 +66,15 @@ pub struct Half {
     pub(crate) l4: u8,
     /// Bits of [`state`].
     pub state: u8,
-    /// Number of the network in which its ways were looked up or found to hold, modulo 256: the caller's.
+    /// Number of the network in which its ways were looked up or found to hold, modulo 256: the
+    /// caller's.
     pub network: u8,
     /// What the packet leaves with; addresses over IPv4 only.
     pub(crate) new_src: u32,
     pub(crate) new_dst: u32,
     pub(crate) new_ports: u32,
-    /// What the header's complemented checksum grows by, network order: addresses and the decrement of the TTL.
+    /// What the header's complemented checksum grows by, network order: addresses and the decrement
+    /// of the TTL.
     pub(crate) header_delta: u16,
     /// What the transport's complemented checksum grows by: addresses and ports.
     pub(crate) transport_delta: u16,
@@ -132,7 +135,8 @@ impl Half {
         self.arrival
     }
 
-    /// Notes packets: the time of the latest, their number, and their bytes from the network header on.
+    /// Notes packets: the time of the latest, their number, and their bytes from the network header
+    /// on.
     #[inline(always)]
     pub fn count(&mut self, now: u64, packets: u64, bytes: u64) {
         self.used = self.used.max(now);
@@ -148,7 +152,8 @@ impl Half {
             && self.l3 == key.l3
             && self.l4 == key.l4
             && self.state & (state::TEARDOWN | state::LIVE) == state::LIVE;
-        same && (self.l3 != IPV4 || (self.src == key::low4(key.src) && self.dst == key::low4(key.dst)))
+        same && (self.l3 != IPV4
+            || (self.src == key::low4(key.src) && self.dst == key::low4(key.dst)))
     }
 }
 

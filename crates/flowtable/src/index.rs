@@ -1,8 +1,10 @@
 //! The hash table over both directions of all flows.
 //!
-//! A bucket is a cache line: seven places and the number of flows that went past it because it was full. A place holds 32
-//! bits of the hash and the flow with its direction, so a flow is read only when it is very likely the right one; the hashes
-//! stand together, so that all are compared at once and nothing depends on which place it is. There are 256 parts, each of which grows on its own: no insertion moves more than a small share of the whole.
+//! A bucket is a cache line: seven places and the number of flows that went past it because it was
+//! full. A place holds 32 bits of the hash and the flow with its direction, so a flow is read only
+//! when it is very likely the right one; the hashes stand together, so that all are compared at
+//! once and nothing depends on which place it is. There are 256 parts, each of which grows on its
+//! own: no insertion moves more than a small share of the whole.
 
 use penstock_packet::prefetch;
 
@@ -251,6 +253,8 @@ mod tests {
         }
         let empty = Index::new().memory();
         assert_eq!(index.memory(), empty, "empty again");
-        assert!(index.parts.iter().all(|p| p.used == 0 && p.buckets.iter().all(|b| b.passed() == 0)));
+        assert!(
+            index.parts.iter().all(|p| p.used == 0 && p.buckets.iter().all(|b| b.passed() == 0))
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Things that many flows have in common: kept once, found by number, gone with the last flow that has them.
+//! Things that many flows have in common: kept once, found by number, gone with the last flow that
+//! has them.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -83,7 +84,11 @@ impl<T: Clone + Eq + Hash> Interned<T> {
 
     /// All that are used.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        (0..).zip(&self.things).zip(&self.uses).filter(|(_, uses)| **uses > 0).map(|(thing, _)| thing)
+        (0..)
+            .zip(&self.things)
+            .zip(&self.uses)
+            .filter(|(_, uses)| **uses > 0)
+            .map(|(thing, _)| thing)
     }
 }
 

@@ -9,8 +9,8 @@ pub const IPV4: u8 = 4;
 /// `AF_INET6`.
 pub const IPV6: u8 = 6;
 
-/// Addresses, ports and protocols of a direction, and where it arrives (`struct flow_offload_tuple` up to `__hash`). All of
-/// it takes part in comparison and hash. Bytes are as on the wire.
+/// Addresses, ports and protocols of a direction, and where it arrives (`struct flow_offload_tuple`
+/// up to `__hash`). All of it takes part in comparison and hash. Bytes are as on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(C)]
 pub struct Key {

@@ -1,5 +1,5 @@
-//! Flows that leave the rules (`net/netfilter/nf_flow_table_*.c`): what a packet of an established flow is found by, and
-//! the finished transformation that it then gets.
+//! Flows that leave the rules (`net/netfilter/nf_flow_table_*.c`): what a packet of an established
+//! flow is found by, and the finished transformation that it then gets.
 //!
 //! ```text
 //! frame -> Arrival (device, tags, tunnel) ┐
@@ -7,15 +7,18 @@
 //!                                                                        └-> Way: headers to put in front, device, MTU
 //! ```
 //!
-//! - [`key`]: what names one direction of a flow, and [`arrival`]: what of that is common to many flows;
-//! - [`encap`]: what is around packets that arrive, and [`tunnel`]: what is put around them when they leave;
+//! - [`key`]: what names one direction of a flow, and [`arrival`]: what of that is common to many
+//!   flows;
+//! - [`encap`]: what is around packets that arrive, and [`tunnel`]: what is put around them when
+//!   they leave;
 //! - [`way`]: how packets leave, which is common to many flows too;
 //! - [`flow`]: a flow, a cache line for each direction; [`rewrite`]: what it does to headers;
 //! - [`table`]: the table, made for bursts: hashes first, then buckets, then flows;
 //! - [`offload`]: devices that forward flows themselves, and the worker that tells them.
 //!
-//! This crate knows neither rules nor devices: a device is a number. The clock is an argument, in nanoseconds that do not go
-//! back. Addresses, ports and header fields are kept as they are on the wire.
+//! This crate knows neither rules nor devices: a device is a number. The clock is an argument, in
+//! nanoseconds that do not go back. Addresses, ports and header fields are kept as they are on the
+//! wire.
 //!
 //! ```
 //! use penstock_flowtable::{Arrival, Direction, Flowtable, Key, Limits, NewFlow, NewHalf, Way};

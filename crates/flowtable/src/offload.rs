@@ -1,8 +1,10 @@
-//! Devices that forward flows themselves (`flags offload`, `nf_flow_table_offload.c`), and the worker that tells them.
+//! Devices that forward flows themselves (`flags offload`, `nf_flow_table_offload.c`), and the
+//! worker that tells them.
 //!
-//! A flow runs in software until the device has taken it, and again when the device gives it up: refusing, a full table and a
-//! full queue lose nothing. Whoever forwards packets only puts [`Request`]s into a queue of bounded length and takes
-//! [`Answer`]s from another; the worker, on a thread of its own, does what takes time.
+//! A flow runs in software until the device has taken it, and again when the device gives it up:
+//! refusing, a full table and a full queue lose nothing. Whoever forwards packets only puts
+//! [`Request`]s into a queue of bounded length and takes [`Answer`]s from another; the worker, on a
+//! thread of its own, does what takes time.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
@@ -25,8 +27,8 @@ pub struct HardwareHalf {
     pub way: Way,
 }
 
-/// A flow, as devices are told: what belongs to neither direction (a FIN, a reset, a fragment, a TTL that ends) must come to
-/// software.
+/// A flow, as devices are told: what belongs to neither direction (a FIN, a reset, a fragment, a
+/// TTL that ends) must come to software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HardwareFlow {
     /// Original and reply direction.
@@ -59,10 +61,12 @@ pub trait FlowOffload: Send {
     /// It does not; then the flow stays in software and is offered again later.
     fn add(&mut self, cookie: u64, flow: &HardwareFlow) -> Result<(), OffloadError>;
 
-    /// Gives a flow up (`FLOW_CLS_DESTROY`): when this returns, all its packets come to software. What it counted last.
+    /// Gives a flow up (`FLOW_CLS_DESTROY`): when this returns, all its packets come to software.
+    /// What it counted last.
     fn delete(&mut self, cookie: u64) -> HardwareCounts;
 
-    /// What it has forwarded of a flow (`FLOW_CLS_STATS`); `None` if it does not have the flow any more.
+    /// What it has forwarded of a flow (`FLOW_CLS_STATS`); `None` if it does not have the flow any
+    /// more.
     fn statistics(&mut self, cookie: u64) -> Option<HardwareCounts>;
 }
 
@@ -112,7 +116,9 @@ impl Worker {
         let answer = match request {
             Request::Add(cookie, flow) => Answer::Added(*cookie, self.device.add(*cookie, flow)),
             Request::Delete(cookie) => Answer::Deleted(*cookie, self.device.delete(*cookie)),
-            Request::Statistics(cookie) => Answer::Statistics(*cookie, self.device.statistics(*cookie)),
+            Request::Statistics(cookie) => {
+                Answer::Statistics(*cookie, self.device.statistics(*cookie))
+            }
         };
         self.answers.send(answer).is_ok()
     }
@@ -123,7 +129,8 @@ impl Worker {
 pub struct Offloader {
     requests: Option<SyncSender<Request>>,
     answers: Receiver<Answer>,
-    /// Requests without answer: never more than either queue takes, so that the worker does not wait to answer.
+    /// Requests without answer: never more than either queue takes, so that the worker does not
+    /// wait to answer.
     pending: usize,
     length: usize,
     thread: Option<JoinHandle<()>>,
@@ -134,7 +141,8 @@ impl Offloader {
     pub fn pair(device: Box<dyn FlowOffload>, length: usize) -> (Offloader, Worker) {
         let (to, requests) = sync_channel(length);
         let (answers, from) = sync_channel(length);
-        let offloader = Offloader { requests: Some(to), answers: from, pending: 0, length, thread: None };
+        let offloader =
+            Offloader { requests: Some(to), answers: from, pending: 0, length, thread: None };
         (offloader, Worker { requests, answers, device })
     }
 
@@ -290,7 +298,8 @@ mod tests {
     fn a_full_queue_says_so_and_answers_make_room() {
         let (mut offloader, mut worker) = Offloader::pair(Box::new(TestDevice::default()), 2);
         assert!(
-            offloader.ask(Request::Add(1, flow().into())) && offloader.ask(Request::Add(2, flow().into()))
+            offloader.ask(Request::Add(1, flow().into()))
+                && offloader.ask(Request::Add(2, flow().into()))
         );
         assert!(!offloader.ask(Request::Add(3, flow().into())));
         worker.step_all();
@@ -300,7 +309,10 @@ mod tests {
         assert!(offloader.ask(Request::Statistics(1)));
         worker.step_all();
         assert_eq!(offloader.answer(), Some(Answer::Added(2, Ok(()))));
-        assert_eq!(offloader.answer(), Some(Answer::Statistics(1, Some(HardwareCounts::default()))));
+        assert_eq!(
+            offloader.answer(),
+            Some(Answer::Statistics(1, Some(HardwareCounts::default())))
+        );
         assert_eq!((offloader.answer(), offloader.pending()), (None, 0));
     }
 
@@ -313,14 +325,18 @@ mod tests {
             answers.extend(offloader.answer());
             std::thread::yield_now();
         }
-        assert_eq!(answers, [Answer::Added(1, Ok(())), Answer::Deleted(1, HardwareCounts::default())]);
+        assert_eq!(
+            answers,
+            [Answer::Added(1, Ok(())), Answer::Deleted(1, HardwareCounts::default())]
+        );
         assert!(offloader.ask(Request::Add(2, flow().into())));
         drop(offloader);
     }
 
     #[test]
     fn the_test_device_refuses_forgets_and_fills_up() {
-        let mut device = TestDevice { refuse_every: 3, room: 2, forget_every: 2, ..TestDevice::default() };
+        let mut device =
+            TestDevice { refuse_every: 3, room: 2, forget_every: 2, ..TestDevice::default() };
         let added: Vec<_> = (0..5).map(|n| device.add(n, &flow())).collect();
         let (no, full) = (Err(OffloadError::Unsupported), Err(OffloadError::Full));
         assert_eq!(added, [no, Ok(()), Ok(()), no, full]);

@@ -1,5 +1,6 @@
-//! What a flow does to the headers of a packet (`nf_flow_nat_ip()`, `nf_flow_nat_ipv6()`, `ip_decrease_ttl()`): addresses,
-//! ports, checksums by the difference, TTL. Differences are computed once, when the flow is added.
+//! What a flow does to the headers of a packet (`nf_flow_nat_ip()`, `nf_flow_nat_ipv6()`,
+//! `ip_decrease_ttl()`): addresses, ports, checksums by the difference, TTL. Differences are
+//! computed once, when the flow is added.
 
 use penstock_wire::checksum::{MANGLED_ZERO, Sum};
 use penstock_wire::protocol;
@@ -35,8 +36,8 @@ fn addresses(key: &Key) -> Sum {
     words(words(Sum::new(), &key.src), &key.dst)
 }
 
-/// What complemented checksums grow by if `from` becomes `to`: those of the IP header, its TTL decremented, and of the
-/// transport header.
+/// What complemented checksums grow by if `from` becomes `to`: those of the IP header, its TTL
+/// decremented, and of the transport header.
 pub fn deltas(from: &Key, to: &Key) -> (u16, u16) {
     // What is taken away counts as its complement. A TTL is the upper byte of a word.
     const TTL: u16 = !0x0100;
@@ -49,8 +50,9 @@ pub fn deltas(from: &Key, to: &Key) -> (u16, u16) {
     (plus(nonzero(header), TTL), nonzero(transport))
 }
 
-/// Rewrites an IPv4 packet without options, of which `packet` holds the first bytes: its IP and transport header. The flow is
-/// the packet's and it was checked that the headers are there; if they are not, nothing or part of it happens.
+/// Rewrites an IPv4 packet without options, of which `packet` holds the first bytes: its IP and
+/// transport header. The flow is the packet's and it was checked that the headers are there; if
+/// they are not, nothing or part of it happens.
 #[inline(always)]
 pub fn ipv4(half: &Half, packet: &mut [u8]) {
     let Some((ip, transport)) = packet.split_first_chunk_mut::<LEN4>() else { return };
@@ -64,7 +66,8 @@ pub fn ipv4(half: &Half, packet: &mut [u8]) {
     }
 }
 
-/// The same for IPv6 without extension headers; `to` are the addresses with which it leaves ([`crate::Flowtable::addresses`]).
+/// The same for IPv6 without extension headers; `to` are the addresses with which it leaves
+/// ([`crate::Flowtable::addresses`]).
 #[inline(always)]
 pub fn ipv6(half: &Half, to: [[u64; 2]; 2], packet: &mut [u8]) {
     let Some((ip, transport)) = packet.split_first_chunk_mut::<LEN6>() else { return };

@@ -12,13 +12,15 @@ use crate::way::{Way, WayId};
 
 /// No flow.
 const NONE: u32 = u32::MAX;
-/// Flows that a table can have, whatever is asked for: half of the numbers that an index can tell apart.
+/// Flows that a table can have, whatever is asked for: half of the numbers that an index can tell
+/// apart.
 const MOST: u32 = 1 << 30;
 
 /// Bounds of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Flows at most. The kernel's table has no bound of its own: a flow has a connection, and those are bounded.
+    /// Flows at most. The kernel's table has no bound of its own: a flow has a connection, and
+    /// those are bounded.
     pub flows: u32,
 }
 
@@ -39,7 +41,8 @@ pub struct NewHalf {
     pub way: Way,
 }
 
-/// A flow that is to be added: a packet of one direction leaves as what the other direction's key answers to.
+/// A flow that is to be added: a packet of one direction leaves as what the other direction's key
+/// answers to.
 #[derive(Clone, Copy, Debug)]
 pub struct NewFlow {
     /// Original and reply direction.
@@ -81,7 +84,8 @@ pub struct Flowtable {
     ways: Interned<Way>,
 }
 
-/// Room for `most`, whose memory the system gives as it is used. Where it refuses that much at once, it is asked later.
+/// Room for `most`, whose memory the system gives as it is used. Where it refuses that much at
+/// once, it is asked later.
 fn reserved<T>(most: u32) -> Vec<T> {
     let mut v = Vec::new();
     let mut want = most as usize;
@@ -148,8 +152,8 @@ impl Flowtable {
         self.index.prefetch(hash);
     }
 
-    /// Second step, when the bucket has come: fetches the direction of a flow that it is likely to be, and gives it for
-    /// [`Flowtable::is`].
+    /// Second step, when the bucket has come: fetches the direction of a flow that it is likely to
+    /// be, and gives it for [`Flowtable::is`].
     #[inline(always)]
     pub fn prefetch_flow(&self, hash: u64) -> Option<At> {
         let at = self.index.candidate(hash)?;
@@ -165,7 +169,8 @@ impl Flowtable {
         half.is(key) && (half.l3 == IPV4 || self.addresses_are(at, key))
     }
 
-    /// The direction of a flow to which packets with this key belong. Those that are torn down are not found.
+    /// The direction of a flow to which packets with this key belong. Those that are torn down are
+    /// not found.
     #[inline(always)]
     pub fn find(&self, hash: u64, key: &Key) -> Option<At> {
         self.index.find(hash, |at| self.is(at, key))
@@ -173,7 +178,9 @@ impl Flowtable {
 
     fn addresses_are(&self, at: At, key: &Key) -> bool {
         let number = self.halves[at.flow as usize][at.direction as usize].src;
-        self.addresses.get(number as usize).is_some_and(|a| a.of[at.direction as usize] == [key.src, key.dst])
+        self.addresses
+            .get(number as usize)
+            .is_some_and(|a| a.of[at.direction as usize] == [key.src, key.dst])
     }
 
     /// Finds several, with the memory for all being fetched together.
@@ -267,7 +274,8 @@ impl Flowtable {
         }
     }
 
-    /// Source and destination with which a packet over IPv6 leaves: those that the other direction answers to.
+    /// Source and destination with which a packet over IPv6 leaves: those that the other direction
+    /// answers to.
     #[inline(always)]
     pub fn addresses(&self, at: At) -> [[u64; 2]; 2] {
         let number = self.half(at).src;
@@ -345,18 +353,29 @@ impl Flowtable {
         let ways = new.halves.map(|half| WayId(self.ways.acquire(&half.way)));
         let flow = self.take();
         let addresses = if keys[0].l3 == IPV4 { NONE } else { self.put_addresses(&keys) };
-        self.lives[flow as usize] =
-            Life { connection: new.connection, lookup: new.lookup, added: new.now, next: NONE, addresses };
+        self.lives[flow as usize] = Life {
+            connection: new.connection,
+            lookup: new.lookup,
+            added: new.now,
+            next: NONE,
+            addresses,
+        };
         for direction in Direction::BOTH {
             let (own, other) = (&keys[direction as usize], &keys[direction.opposite() as usize]);
             // It leaves as what the other direction answers to.
             let (src_port, dst_port) = (other.ports.to_ne_bytes(), own.ports);
             let [a, b, c, d] = src_port;
-            let leaves =
-                Key { src: other.dst, dst: other.src, ports: u32::from_ne_bytes([c, d, a, b]), ..*own };
+            let leaves = Key {
+                src: other.dst,
+                dst: other.src,
+                ports: u32::from_ne_bytes([c, d, a, b]),
+                ..*own
+            };
             let (header_delta, transport_delta) = rewrite::deltas(own, &leaves);
-            let translated =
-                new.translated || leaves.src != own.src || leaves.dst != own.dst || leaves.ports != dst_port;
+            let translated = new.translated
+                || leaves.src != own.src
+                || leaves.dst != own.dst
+                || leaves.ports != dst_port;
             let wide = own.l3 != IPV4;
             self.halves[flow as usize][direction as usize] = Half {
                 src: if wide { addresses } else { key::low4(own.src) },
@@ -386,7 +405,13 @@ impl Flowtable {
     fn take(&mut self) -> u32 {
         if self.free == NONE {
             self.halves.push([Half::FREE; 2]);
-            self.lives.push(Life { connection: 0, added: 0, lookup: 0, next: NONE, addresses: NONE });
+            self.lives.push(Life {
+                connection: 0,
+                added: 0,
+                lookup: 0,
+                next: NONE,
+                addresses: NONE,
+            });
             return self.halves.len() as u32 - 1;
         }
         let flow = self.free;

@@ -1,7 +1,8 @@
-//! What is put in front of packets that leave: link addresses, tags, a session header, a tunnel's header
-//! (`nf_flow_encap_push()`, `nf_flow_tunnel_ipip_push()`, `nf_flow_tunnel_ip6ip6_push()`).
+//! What is put in front of packets that leave: link addresses, tags, a session header, a tunnel's
+//! header (`nf_flow_encap_push()`, `nf_flow_tunnel_ipip_push()`, `nf_flow_tunnel_ip6ip6_push()`).
 //!
-//! The outer header has what the tunnel is set to: what it inherits comes from each packet, as on the normal way.
+//! The outer header has what the tunnel is set to: what it inherits comes from each packet, as on
+//! the normal way.
 
 use std::net::IpAddr;
 
@@ -72,12 +73,19 @@ struct Inherited {
 }
 
 impl Head {
-    /// Bytes at most: link header, two tags of which one is a session, an outer header with an option.
+    /// Bytes at most: link header, two tags of which one is a session, an outer header with an
+    /// option.
     pub const MAX: usize = ethernet::LEN + 4 + pppoe::LEN + ipv6::LEN + LIMIT_LEN;
 
-    /// For packets of this protocol ([`ethernet::IPV4`], [`ethernet::IPV6`]); `link` are destination and source address.
-    /// `None` if there are encapsulations of another kind, or a session that is not the innermost.
-    pub fn new(link: &[u8; 12], encaps: &Encaps, outer: Option<&Outer>, inner: u16) -> Option<Head> {
+    /// For packets of this protocol ([`ethernet::IPV4`], [`ethernet::IPV6`]); `link` are
+    /// destination and source address. `None` if there are encapsulations of another kind, or a
+    /// session that is not the innermost.
+    pub fn new(
+        link: &[u8; 12],
+        encaps: &Encaps,
+        outer: Option<&Outer>,
+        inner: u16,
+    ) -> Option<Head> {
         let carried = outer.map_or(inner, |o| match o.ends.src {
             IpAddr::V4(_) => ethernet::IPV4,
             IpAddr::V6(_) => ethernet::IPV6,
@@ -127,8 +135,8 @@ impl Head {
         self.outer.is_some_and(|o| !o.six)
     }
 
-    /// Writes the headers before a packet: `frame` begins with room for them, and the packet is as it leaves. `id` is the
-    /// identification of an outer IPv4 header.
+    /// Writes the headers before a packet: `frame` begins with room for them, and the packet is as
+    /// it leaves. `id` is the identification of an outer IPv4 header.
     #[inline]
     pub fn write(&self, frame: &mut [u8], id: u16) {
         let Some((head, packet)) = frame.split_at_mut_checked(self.len) else { return };
@@ -149,8 +157,14 @@ impl Head {
 }
 
 impl Outer {
-    /// The header for a packet, and its length; `inner6` if that is IPv6. `id` is the identification of one of IPv4.
-    pub fn header(&self, packet: &[u8], inner6: bool, id: u16) -> ([u8; ipv6::LEN + LIMIT_LEN], usize) {
+    /// The header for a packet, and its length; `inner6` if that is IPv6. `id` is the
+    /// identification of one of IPv4.
+    pub fn header(
+        &self,
+        packet: &[u8],
+        inner6: bool,
+        id: u16,
+    ) -> ([u8; ipv6::LEN + LIMIT_LEN], usize) {
         let mut bytes = Vec::with_capacity(ipv6::LEN + LIMIT_LEN);
         let mut header = [0; ipv6::LEN + LIMIT_LEN];
         let Some(at) = self.append(&mut bytes, inner6) else { return (header, 0) };
@@ -170,17 +184,35 @@ impl Outer {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 let protocol = self.ends.protocol;
                 let (src, dst) = (src, dst);
-                let repr = ipv4::Repr { src, dst, protocol, tos: 0, ttl: 0, id: 0, frag: 0, payload_len: 0 };
+                let repr = ipv4::Repr {
+                    src,
+                    dst,
+                    protocol,
+                    tos: 0,
+                    ttl: 0,
+                    id: 0,
+                    frag: 0,
+                    payload_len: 0,
+                };
                 bytes.extend_from_slice(&repr.bytes());
-                sum = Sum::new().u16(0x4500).u16(protocol.into()).bytes(&src.octets()).bytes(&dst.octets());
+                sum = Sum::new()
+                    .u16(0x4500)
+                    .u16(protocol.into())
+                    .bytes(&src.octets())
+                    .bytes(&dst.octets());
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
                 six = true;
-                let limit = self.encap_limit.map(|limit| [self.ends.protocol, 0, 4, 1, limit, 1, 1, 0]);
+                let limit =
+                    self.encap_limit.map(|limit| [self.ends.protocol, 0, 4, 1, limit, 1, 1, 0]);
                 let head = ipv6::Repr {
                     src,
                     dst,
-                    next_header: if limit.is_some() { protocol::DEST_OPTIONS } else { self.ends.protocol },
+                    next_header: if limit.is_some() {
+                        protocol::DEST_OPTIONS
+                    } else {
+                        self.ends.protocol
+                    },
                     traffic_class: 0,
                     flow_label: self.flow_label.unwrap_or(0),
                     hop_limit: 0,
@@ -192,7 +224,16 @@ impl Outer {
             _ => return None,
         }
         let inherit_label = self.flow_label.is_none();
-        Some(OuterAt { at, six, inner6, ttl: self.ttl, tos: self.tos, df: self.df, inherit_label, sum })
+        Some(OuterAt {
+            at,
+            six,
+            inner6,
+            ttl: self.ttl,
+            tos: self.tos,
+            df: self.df,
+            inherit_label,
+            sum,
+        })
     }
 }
 
@@ -204,7 +245,12 @@ impl OuterAt {
         };
         if self.inner6 {
             let first = u32::from_be_bytes([h[0], h[1], h[2], h[3]]);
-            return Inherited { tos: (first >> 20) as u8, ttl: h[7], df: false, label: first & 0xf_ffff };
+            return Inherited {
+                tos: (first >> 20) as u8,
+                ttl: h[7],
+                df: false,
+                label: first & 0xf_ffff,
+            };
         }
         Inherited { tos: h[1], ttl: h[8], df: h[6] & (ipv4::DF >> 8) as u8 != 0, label: 0 }
     }
@@ -228,8 +274,14 @@ impl OuterAt {
         }
         let Some(h) = header.first_chunk_mut::<{ ipv4::LEN }>() else { return };
         let frag = if self.df || inherited.df { ipv4::DF } else { 0 };
-        let check =
-            self.sum.u16(tos.into()).u16(len as u16).u16(id).u16(frag).u16(u16::from(ttl) << 8).finish();
+        let check = self
+            .sum
+            .u16(tos.into())
+            .u16(len as u16)
+            .u16(id)
+            .u16(frag)
+            .u16(u16::from(ttl) << 8)
+            .finish();
         h[1] = tos;
         h[2..4].copy_from_slice(&(len as u16).to_be_bytes());
         h[4..6].copy_from_slice(&id.to_be_bytes());
@@ -267,8 +319,11 @@ mod tests {
     #[test]
     fn headers_are_those_that_others_would_make() {
         let link = || Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
-        let v4 =
-            || Ipv4::new("198.18.0.1", "198.18.1.1").ttl(9).tos(0x2b) / Udp::new(1, 2) / payload(b"data");
+        let v4 = || {
+            Ipv4::new("198.18.0.1", "198.18.1.1").ttl(9).tos(0x2b)
+                / Udp::new(1, 2)
+                / payload(b"data")
+        };
         let v6 = || {
             Ipv6::new("2001:db8::1", "2001:db8:1::1").hop_limit(9).traffic_class(0x2a).flow_label(5)
                 / Udp::new(1, 2)
@@ -278,19 +333,27 @@ mod tests {
         let ip4 = || Ipv4::new("198.18.9.1", "198.18.9.2").id(77);
         let ip6 = || Ipv6::new("2001:db8:9::1", "2001:db8:9::2");
         let session = |inner: Vec<u8>| {
-            let header = pppoe::Repr { session: 9, protocol: pppoe::IPV4, payload_len: inner.len() as u16 };
+            let header =
+                pppoe::Repr { session: 9, protocol: pppoe::IPV4, payload_len: inner.len() as u16 };
             payload([&header.bytes()[..], &inner].concat())
         };
         for (n, (encaps, outer, packet, want)) in [
             (&[][..], None, v4(), link() / v4()),
             (&[(5, 0x8100)], None, v6(), link() / Vlan::new(5) / v6()),
-            (&[(5, 0x88a8), (6, 0x8100)], None, v4(), link() / Vlan::new(5).service() / Vlan::new(6) / v4()),
+            (
+                &[(5, 0x88a8), (6, 0x8100)],
+                None,
+                v4(),
+                link() / Vlan::new(5).service() / Vlan::new(6) / v4(),
+            ),
             (&[(9, 0x8864)], None, v4(), link().ethertype(0x8864) / session(v4().build())),
             (
                 &[(5, 0x8100), (9, 0x8864)],
                 Some(over4(4)),
                 v4(),
-                link() / Vlan::new(5).ethertype(0x8864) / session((ip4().ttl(9).tos(2) / v4()).build()),
+                link()
+                    / Vlan::new(5).ethertype(0x8864)
+                    / session((ip4().ttl(9).tos(2) / v4()).build()),
             ),
             (&[], Some(over4(4)), v4(), link() / ip4().ttl(9).tos(2) / v4()),
             (
@@ -336,7 +399,10 @@ mod tests {
             let packet = (if df { ip.df() } else { ip } / Udp::new(1, 2)).build();
             let frame = written(&[], Some(outer), &packet);
             let h = ipv4::Header::new(&frame[14..]).unwrap();
-            assert_eq!((h.df(), h.checksum_ok(), usize::from(h.total_len())), (df, true, frame.len() - 14));
+            assert_eq!(
+                (h.df(), h.checksum_ok(), usize::from(h.total_len())),
+                (df, true, frame.len() - 14)
+            );
         }
     }
 

@@ -16,16 +16,20 @@ pub enum Transmit {
     Direct,
 }
 
-/// How packets of a direction leave. Many flows share one, so a flow has its number only ([`WayId`]).
+/// How packets of a direction leave. Many flows share one, so a flow has its number only
+/// ([`WayId`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Way {
     /// How.
     pub transmit: Transmit,
-    /// By which device: that of the route, or for [`Transmit::Direct`] that on which the frame is put.
+    /// By which device: that of the route, or for [`Transmit::Direct`] that on which the frame is
+    /// put.
     pub device: u32,
-    /// The route's device, on which the next hop has its link address: [`Way::device`], or one that stands on that.
+    /// The route's device, on which the next hop has its link address: [`Way::device`], or one that
+    /// stands on that.
     pub route: u32,
-    /// Next hop whose link address is [`Way::destination`]; `None` where that does not follow from routing.
+    /// Next hop whose link address is [`Way::destination`]; `None` where that does not follow from
+    /// routing.
     pub next_hop: Option<IpAddr>,
     /// Destination link address.
     pub destination: [u8; 6],
@@ -33,7 +37,8 @@ pub struct Way {
     pub source: [u8; 6],
     /// Largest packet in bytes, outer headers not counted, as it was when the flow was added.
     pub mtu: u32,
-    /// Tags and session that are put around the packet before it is put on the device, outermost first.
+    /// Tags and session that are put around the packet before it is put on the device, outermost
+    /// first.
     pub encaps: Encaps,
     /// Tunnel that is put around the packet, inside of [`Way::encaps`].
     pub tunnel: Option<Outer>,

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use penstock_flowtable::{
-    AddError, Arrival, At, Direction, Encap, Flowtable, Key, Limits, NewFlow, NewHalf, Tunnel, Way, rewrite,
-    state,
+    AddError, Arrival, At, Direction, Encap, Flowtable, Key, Limits, NewFlow, NewHalf, Tunnel, Way,
+    rewrite, state,
 };
 use penstock_wire::build::*;
 
@@ -36,7 +36,14 @@ fn random_flow(rng: &mut fastrand::Rng) -> NewFlow {
         let way = Way::neighbour(rng.u32(1..4), [2; 6], [3; 6], 1500);
         NewHalf { key, arrival: random_arrival(rng), way }
     };
-    NewFlow { halves: [half(), half()], connection: 0, lookup: 0, network: 0, translated: true, now: 0 }
+    NewFlow {
+        halves: [half(), half()],
+        connection: 0,
+        lookup: 0,
+        network: 0,
+        translated: true,
+        now: 0,
+    }
 }
 
 #[test]
@@ -60,8 +67,8 @@ fn it_holds_what_a_map_holds() {
         } else {
             let new = random_flow(&mut rng);
             let known = new.halves.iter().any(|h| map.contains_key(&(h.key, h.arrival)));
-            let twins =
-                new.halves[0].key == new.halves[1].key && new.halves[0].arrival == new.halves[1].arrival;
+            let twins = new.halves[0].key == new.halves[1].key
+                && new.halves[0].arrival == new.halves[1].arrival;
             match table.add(&new) {
                 Ok(flow) => {
                     assert!(!known && !twins);
@@ -86,8 +93,10 @@ fn it_holds_what_a_map_holds() {
             (half.key, half.arrival)
         }));
         let probes: Vec<_> = probes.collect();
-        let keys: Vec<Option<Key>> =
-            probes.iter().map(|(key, arrival)| Some(key.arriving(table.arrival(arrival)?))).collect();
+        let keys: Vec<Option<Key>> = probes
+            .iter()
+            .map(|(key, arrival)| Some(key.arriving(table.arrival(arrival)?)))
+            .collect();
         let known: Vec<Key> = keys.iter().flatten().copied().collect();
         let mut found = vec![None; known.len()];
         table.find_burst(&known, &mut found);
@@ -161,8 +170,10 @@ fn a_rewritten_packet_is_the_packet_that_its_new_headers_make() {
         let Ok(flow) = table.add(&new) else { continue };
         for direction in Direction::BOTH {
             let at = At { flow, direction };
-            let (own, other) =
-                (new.halves[at.direction as usize].key, new.halves[at.direction.opposite() as usize].key);
+            let (own, other) = (
+                new.halves[at.direction as usize].key,
+                new.halves[at.direction.opposite() as usize].key,
+            );
             let [a, b] = other.port_numbers();
             let leaves = Key::new(other.destination(), other.source(), [b, a], own.l4);
             let ttl = rng.u8(2..);
@@ -192,7 +203,14 @@ fn a_flow_over_ipv4_takes_less_than_256_bytes() {
             NewHalf { key: back, arrival: Arrival::on(2), way },
         ];
         table
-            .add(&NewFlow { halves, connection: n.into(), lookup: 0, network: 0, translated: false, now: 0 })
+            .add(&NewFlow {
+                halves,
+                connection: n.into(),
+                lookup: 0,
+                network: 0,
+                translated: false,
+                now: 0,
+            })
             .unwrap();
     }
     let each = table.memory() / 200_000;

@@ -1,4 +1,5 @@
-//! A listener to a queue, as small as it can be: accepts packets with some text in them and drops all others.
+//! A listener to a queue, as small as it can be: accepts packets with some text in them and drops
+//! all others.
 //!
 //! ```text
 //! cargo run -p penstock-io --example queue -- /run/q.sock GET &

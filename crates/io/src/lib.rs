@@ -29,5 +29,7 @@ pub mod device;
 mod merge;
 pub mod queue;
 
-pub use capture::{Capture, CaptureError, CaptureWriter, Frame, LinkType, MAX_FRAME, PcapngWriter, Problem};
+pub use capture::{
+    Capture, CaptureError, CaptureWriter, Frame, LinkType, MAX_FRAME, PcapngWriter, Problem,
+};
 pub use merge::Merge;

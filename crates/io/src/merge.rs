@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 
 use crate::{Capture, CaptureError, Frame};
 
-/// Takes the frames of several captures in the order of their timestamps. Frames of one capture stay in the
-/// order they have there, even where a timestamp is smaller than the one before; with equal timestamps the capture
-/// that was given first comes first.
+/// Takes the frames of several captures in the order of their timestamps. Frames of one capture
+/// stay in the order they have there, even where a timestamp is smaller than the one before; with
+/// equal timestamps the capture that was given first comes first.
 pub struct Merge {
     captures: Vec<Capture>,
     /// Captures that still have a frame, the next one first, each with the time of that frame.
     queue: Vec<(u64, usize)>,
-    /// Captures to advance before the next choice: all at the start, then the one whose frame was handed out.
+    /// Captures to advance before the next choice: all at the start, then the one whose frame was
+    /// handed out.
     pending: Vec<usize>,
     /// Errors that were met when looking ahead.
     errors: VecDeque<CaptureError>,
@@ -21,7 +22,12 @@ impl Merge {
     /// Takes captures that stand before their first frames.
     pub fn new(captures: Vec<Capture>) -> Merge {
         let pending = (0..captures.len()).rev().collect();
-        Merge { queue: Vec::with_capacity(captures.len()), pending, errors: VecDeque::new(), captures }
+        Merge {
+            queue: Vec::with_capacity(captures.len()),
+            pending,
+            errors: VecDeque::new(),
+            captures,
+        }
     }
 
     /// Reads on in the captures whose next frame is not known yet.
@@ -31,7 +37,8 @@ impl Merge {
             match capture.advance() {
                 Ok(_) => {
                     if let Some(time) = capture.time() {
-                        // Few captures: an insertion into a sorted list is the fastest priority queue.
+                        // Few captures: an insertion into a sorted list is the fastest priority
+                        // queue.
                         let at = self.queue.partition_point(|&(t, w)| (t, w) < (time, which));
                         self.queue.insert(at, (time, which));
                     }
@@ -41,14 +48,15 @@ impl Merge {
         }
     }
 
-    /// Time of the frame that comes next; `None` at the end. Not to be asked while a frame is being used.
+    /// Time of the frame that comes next; `None` at the end. Not to be asked while a frame is being
+    /// used.
     pub fn next_time(&mut self) -> Option<u64> {
         self.look();
         self.queue.first().map(|(time, _)| *time)
     }
 
-    /// The next frame, with the number of its capture. After an error of one capture, which is told once, the
-    /// others go on.
+    /// The next frame, with the number of its capture. After an error of one capture, which is told
+    /// once, the others go on.
     pub fn next_frame(&mut self) -> Option<Result<(usize, Frame<'_>), CaptureError>> {
         self.look();
         if let Some(error) = self.errors.pop_front() {

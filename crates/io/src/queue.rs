@@ -1,7 +1,8 @@
 //! Queued packets on their way to a program and back: the messages of `docs/queue.md`.
 //!
-//! A message is its length without these four bytes (`u32`), a byte that says what it is, and its fields. All numbers are
-//! little-endian. [`Message`] is what either side says; [`read`] and [`write`] carry it over any stream.
+//! A message is its length without these four bytes (`u32`), a byte that says what it is, and its
+//! fields. All numbers are little-endian. [`Message`] is what either side says; [`read`] and
+//! [`write`] carry it over any stream.
 
 use std::io::{self, Read, Write};
 
@@ -160,7 +161,9 @@ pub fn write(stream: &mut impl Write, message: &Message, buffer: &mut Vec<u8>) -
             buffer.push(OPEN);
             buffer.extend(open.version.to_le_bytes());
             buffer.extend(if open.fail_open { FAIL_OPEN } else { 0 }.to_le_bytes());
-            [open.copy, open.length, open.window].iter().for_each(|n| buffer.extend(n.to_le_bytes()));
+            [open.copy, open.length, open.window]
+                .iter()
+                .for_each(|n| buffer.extend(n.to_le_bytes()));
         }
         Message::Answer(answer) => {
             buffer.push(if answer.up_to { ANSWER_UP_TO } else { ANSWER });
@@ -321,11 +324,14 @@ impl Packet {
     }
 
     fn parse(fields: &mut Fields<'_>) -> Option<Self> {
-        let (id, time, queue, protocol) = (fields.u64()?, fields.u64()?, fields.u16()?, fields.u16()?);
-        let (hook, family, mark, priority) = (fields.u8()?, fields.u8()?, fields.u32()?, fields.u32()?);
+        let (id, time, queue, protocol) =
+            (fields.u64()?, fields.u64()?, fields.u16()?, fields.u16()?);
+        let (hook, family, mark, priority) =
+            (fields.u8()?, fields.u8()?, fields.u32()?, fields.u32()?);
         let (input, output) = (fields.device()?, fields.device()?);
         let [info, _] = fields.bytes()?;
-        let (zone, status, ct_mark, ct_id) = (fields.u16()?, fields.u32()?, fields.u32()?, fields.u32()?);
+        let (zone, status, ct_mark, ct_id) =
+            (fields.u16()?, fields.u32()?, fields.u32()?, fields.u32()?);
         let (link_len, _, len) = (fields.u16()?, fields.u16()?, fields.u32()?);
         Some(Packet {
             id,
@@ -377,9 +383,13 @@ mod tests {
 
     #[test]
     fn what_one_side_writes_the_other_reads() {
-        let answer =
-            Answer { mark: Some(4), payload: Some(vec![1, 2, 3]), ..Answer::new(7, Verdict::Accept) };
-        let to_other = Answer { queue: 5, bypass: true, up_to: true, ..Answer::new(8, Verdict::Queue) };
+        let answer = Answer {
+            mark: Some(4),
+            payload: Some(vec![1, 2, 3]),
+            ..Answer::new(7, Verdict::Accept)
+        };
+        let to_other =
+            Answer { queue: 5, bypass: true, up_to: true, ..Answer::new(8, Verdict::Queue) };
         let messages = [
             Message::Open(Open { fail_open: true, ..Open::default() }),
             Message::Answer(answer),

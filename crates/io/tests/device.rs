@@ -1,4 +1,5 @@
-//! Devices in a network namespace of the test's own: frames from one end of a wire to the other, in every way there is.
+//! Devices in a network namespace of the test's own: frames from one end of a wire to the other, in
+//! every way there is.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -8,7 +9,8 @@ use penstock_packet::gso::Headers;
 use penstock_packet::{Gso, GsoKind};
 use penstock_wire::build::*;
 
-/// Gives this thread a network namespace of its own with `wa` and `wb`, two ends of a wire. `false` without the rights.
+/// Gives this thread a network namespace of its own with `wa` and `wb`, two ends of a wire. `false`
+/// without the rights.
 fn namespace() -> bool {
     // SAFETY: no pointers; it concerns this thread alone.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
@@ -61,7 +63,9 @@ fn receive(rx: &mut Rx, count: usize) -> Vec<(Vec<u8>, Option<Gso>)> {
 fn ends(way: &str) -> (Tx, Rx) {
     let (a, b) = (interface_index("wa").unwrap(), interface_index("wb").unwrap());
     match way {
-        "packet" => (Tx::Packet(PacketTx::open(a).unwrap()), Rx::Packet(PacketRx::open(b, 1514).unwrap())),
+        "packet" => {
+            (Tx::Packet(PacketTx::open(a).unwrap()), Rx::Packet(PacketRx::open(b, 1514).unwrap()))
+        }
         "xdp" | "launched" | "generic" => {
             let wish = if way == "generic" { XdpWish::Generic } else { XdpWish::Copy };
             let launcher = (way == "launched").then(|| Launcher::open(XdpDevice::PLACES).unwrap());
@@ -133,14 +137,16 @@ fn few_frames_go_by_the_socket_and_bursts_too_where_the_device_cannot_send_from_
     let (rx, tx) = from.queues.remove(0);
     let mut tx = Tx::Xdp(tx);
     let mut to = Rx::Packet(PacketRx::open(interface_index("wb").unwrap(), 1514).unwrap());
-    // Frames, whether the neighbour polls, whether it is believed to, how many are launched, and how many arrive.
+    // Frames, whether the neighbour polls, whether it is believed to, how many are launched, and
+    // how many arrive.
     for (frames, polls, believed, launched, arrived) in [
         (15, true, true, 0, 15),
         (16, true, true, 16, 16),
         (1500, true, true, 1500, 1500),
         (1500, true, false, 0, 1500),
         (40, false, false, 0, 40),
-        // What the kernel does with frames from XDP for a veth whose peer does not poll, without a word.
+        // What the kernel does with frames from XDP for a veth whose peer does not poll, without a
+        // word.
         (40, false, true, 40, 0),
     ] {
         let gro = if polls { "on" } else { "off" };
@@ -265,7 +271,8 @@ fn a_tap_has_several_queues() {
     ip(&format!("link set {} up", tap.name()));
     let mut rx = PacketRx::open(index, 1514).map(Rx::Packet).unwrap();
     let mut tx = PacketTx::open(index).unwrap();
-    let mut queues = [tap, queue].map(|tap| (TapTx::new(tap.try_clone().unwrap()), TapRx::new(tap).unwrap()));
+    let mut queues =
+        [tap, queue].map(|tap| (TapTx::new(tap.try_clone().unwrap()), TapRx::new(tap).unwrap()));
     for (to_host, _) in &mut queues {
         to_host.send(&frame(100), None);
         to_host.flush();
@@ -291,7 +298,8 @@ fn a_device_that_is_shut_is_shut_until_it_is_let_go() {
         line.split(' ').nth(3).unwrap().parse::<u64>().unwrap()
     };
     let mut tx = PacketTx::open(interface_index("wa").unwrap()).unwrap();
-    // Whether one of several frames is received: the kernel takes a program off a device a little later.
+    // Whether one of several frames is received: the kernel takes a program off a device a little
+    // later.
     let mut passes = |tries: u32| {
         (0..tries).any(|_| {
             let before = received();

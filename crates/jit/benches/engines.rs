@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p penstock-jit`
 //!
-//! Each figure is the best of some rounds over 256 packets in cache, all of one list: the interpreter, compiled code called
-//! for each packet, compiled code called for a burst.
+//! Each figure is the best of some rounds over 256 packets in cache, all of one list: the
+//! interpreter, compiled code called for each packet, compiled code called for a burst.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -11,7 +11,9 @@ use std::time::Instant;
 
 use penstock_jit::{Bursts, Compiled, Entry, Helpers, List, Options, PackedDecision, compile};
 use penstock_packet::Packet;
-use penstock_program::image::{ChainIndex, Image, LinkedData, LinkedElements, LinkedSet, LinkedValue};
+use penstock_program::image::{
+    ChainIndex, Image, LinkedData, LinkedElements, LinkedSet, LinkedValue,
+};
 use penstock_program::testing::{Outside, Table};
 use penstock_program::{Expr, Hook, Outcome, parse, run};
 use penstock_sets::{Description, Element, Set};
@@ -34,7 +36,8 @@ fn packets(count: u16, dport: u16) -> Vec<Packet> {
     let packet = |n| {
         let mut packet = Packet::new();
         let ip = Ipv4::new("198.18.0.1", "198.18.0.2");
-        let frame = Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02") / ip / Udp::new(n, dport);
+        let frame =
+            Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02") / ip / Udp::new(n, dport);
         packet.load(&frame.build(), 14);
         packet.meta.protocol = 0x0800;
         packet.find_transport_checked();
@@ -58,7 +61,9 @@ fn mixed(n: usize) -> Vec<Vec<Expr>> {
 
 /// `ip saddr` against addresses that no packet has.
 fn linear(n: usize) -> Vec<Vec<Expr>> {
-    let rule = |i: usize| program(&format!("{IP_SADDR}\n[ cmp eq reg 1 0x{:08x} ]\n{DROP}", 0x0101_0000 + i));
+    let rule = |i: usize| {
+        program(&format!("{IP_SADDR}\n[ cmp eq reg 1 0x{:08x} ]\n{DROP}", 0x0101_0000 + i))
+    };
     (0..n).map(rule).collect()
 }
 
@@ -108,7 +113,8 @@ fn best(rounds: usize, packets: usize, mut once: impl FnMut()) -> f64 {
 }
 
 fn compiled(image: &Arc<Image>, lists: &[List]) -> Compiled {
-    compile(image.clone(), lists, Helpers::of::<Outside>(), Options::default()).expect("machine code")
+    compile(image.clone(), lists, Helpers::of::<Outside>(), Options::default())
+        .expect("machine code")
 }
 
 fn measure(name: &str, table: &Table, bases: u32, dport: u16, rounds: usize) {
@@ -158,17 +164,20 @@ fn main() {
     println!(
         "nanoseconds per packet            interpreter   lookups  compiled     burst   ratio     code  compiling"
     );
-    let one = || Table::of(vec![program(&format!("{UDP_DPORT}\n[ cmp eq reg 1 0x00000900 ]\n{DROP}"))]);
+    let one =
+        || Table::of(vec![program(&format!("{UDP_DPORT}\n[ cmp eq reg 1 0x00000900 ]\n{DROP}"))]);
     measure("udp dport 9 drop, matching", &one(), 1, 9, 2000);
     measure("udp dport 9 drop, not matching", &one(), 1, 10, 2000);
-    let counted =
-        program(&format!("{UDP_DPORT}\n[ cmp eq reg 1 0x00000900 ]\n[ counter pkts 0 bytes 0 ]\n{DROP}"));
+    let counted = program(&format!(
+        "{UDP_DPORT}\n[ cmp eq reg 1 0x00000900 ]\n[ counter pkts 0 bytes 0 ]\n{DROP}"
+    ));
     measure("udp dport 9 counter drop", &Table::of(vec![counted]), 1, 9, 2000);
     let mut three = one();
     three.chains = (0..3).map(|i| (format!("c{i}").into(), three.chains[0].1.clone())).collect();
     measure("3 chains, udp dport 9 drop, none", &three, 3, 10, 2000);
     for elements in [4, 384] {
-        let mut table = Table::of(vec![program(&format!("{UDP_DPORT}\n[ lookup reg 1 set s ]\n{DROP}"))]);
+        let mut table =
+            Table::of(vec![program(&format!("{UDP_DPORT}\n[ lookup reg 1 set s ]\n{DROP}"))]);
         table.sets.insert("s".into(), ports(elements));
         measure(&format!("udp dport of {elements} drop, none"), &table, 1, 9, 2000);
     }

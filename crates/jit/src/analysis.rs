@@ -83,25 +83,29 @@ pub(crate) fn effect(op: &Op) -> Effect {
         },
         // One of these.
         Op::ObjectMap { .. } => Effect::Bytes,
-        Op::MetaSet { .. } | Op::CtSetZone { .. } | Op::Notrack | Op::Nat(_) | Op::Tproxy { .. } => {
-            Effect::Metadata
-        }
+        Op::MetaSet { .. }
+        | Op::CtSetZone { .. }
+        | Op::Notrack
+        | Op::Nat(_)
+        | Op::Tproxy { .. } => Effect::Metadata,
     }
 }
 
-/// Whether nobody can tell if an operation runs for later packets before earlier ones are done with: it asks nothing that
-/// packets change, and changes nothing but the packet and counters.
+/// Whether nobody can tell if an operation runs for later packets before earlier ones are done
+/// with: it asks nothing that packets change, and changes nothing but the packet and counters.
 fn apart(op: &Op) -> bool {
-    let counts =
-        |e: ElementRef<'_, LinkedValue>| e.value.statements.iter().all(|s| matches!(s, Stateful::Counter(_)));
+    let counts = |e: ElementRef<'_, LinkedValue>| {
+        e.value.statements.iter().all(|s| matches!(s, Stateful::Counter(_)))
+    };
     match op {
         Op::Meta { key: MetaKey::Prandom, .. } | Op::MetaSet { key: MetaKey::NfTrace, .. } => false,
         Op::Lookup { set, .. } => set.iter_unordered().chain(set.catch_all(0)).all(counts),
         Op::Counter(_) | Op::Verdict(_) => true,
         Op::Stateful(stateful) => matches!(**stateful, Stateful::Counter(_)),
-        Op::PayloadSet { .. } | Op::TcpOptionSet { .. } | Op::TcpOptionReset { .. } | Op::MetaSet { .. } => {
-            true
-        }
+        Op::PayloadSet { .. }
+        | Op::TcpOptionSet { .. }
+        | Op::TcpOptionReset { .. }
+        | Op::MetaSet { .. } => true,
         op => effect(op) == Effect::None,
     }
 }
@@ -138,7 +142,8 @@ pub(crate) fn sees_fragments(len: u8, offset: u16) -> bool {
 pub(crate) struct Summary {
     /// Rules of the chain itself and of all chains that it calls, as often as it calls them.
     pub(crate) weight: u64,
-    /// Chains on top of it at most; `None` if that is more than the stack holds, or they call each other in circles.
+    /// Chains on top of it at most; `None` if that is more than the stack holds, or they call each
+    /// other in circles.
     pub(crate) depth: Option<usize>,
     /// All rules write registers before they read them.
     pub(crate) sound: bool,
@@ -244,7 +249,8 @@ impl<'a> Analysis<'a> {
                     all.apart &= callee.apart;
                     all.needs.add(callee.needs);
                     let beneath = callee.depth.map(|depth| depth + usize::from(call));
-                    all.depth = all.depth.zip(beneath).map(|(a, b)| a.max(b)).filter(|d| *d <= JUMP_STACK);
+                    all.depth =
+                        all.depth.zip(beneath).map(|(a, b)| a.max(b)).filter(|d| *d <= JUMP_STACK);
                 }
             }
         }

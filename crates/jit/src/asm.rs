@@ -1,8 +1,8 @@
-//! All that this crate knows of Cranelift: functions made of blocks of instructions on numbers, and the memory that their
-//! machine code is in.
+//! All that this crate knows of Cranelift: functions made of blocks of instructions on numbers, and
+//! the memory that their machine code is in.
 //!
-//! Functions take and give 64-bit numbers. Values have 8, 16, 32 or 64 bits; an operation takes its width from its
-//! operands.
+//! Functions take and give 64-bit numbers. Values have 8, 16, 32 or 64 bits; an operation takes its
+//! width from its operands.
 
 use std::sync::Mutex;
 
@@ -88,11 +88,14 @@ impl Session {
     pub(crate) fn new(verify: bool) -> Result<Self, CompileError> {
         let mut flags = settings::builder();
         let mut set = |name, value| {
-            flags.set(name, value).map_err(|e| CompileError::Machine(format!("setting {name}: {e}")))
+            flags
+                .set(name, value)
+                .map_err(|e| CompileError::Machine(format!("setting {name}: {e}")))
         };
         set("use_colocated_libcalls", "false")?;
         set("is_pic", "false")?;
-        // Loads are shared and moved before they get here: what optimization finds beyond that is not worth its time.
+        // Loads are shared and moved before they get here: what optimization finds beyond that is
+        // not worth its time.
         set("opt_level", "none")?;
         set("enable_probestack", "false")?;
         set("unwind_info", "false")?;
@@ -100,7 +103,9 @@ impl Session {
         let isa = cranelift_native_isa(settings::Flags::new(flags))?;
         let pointer = isa.pointer_type();
         if pointer != types::I64 || isa.endianness() != ir::Endianness::Little {
-            return Err(CompileError::Machine("code is made for 64-bit little-endian machines".into()));
+            return Err(CompileError::Machine(
+                "code is made for 64-bit little-endian machines".into(),
+            ));
         }
         let module = JITModule::new(JITBuilder::with_isa(isa, default_libcall_names()));
         let (context, functions) = (module.make_context(), FunctionBuilderContext::new());
@@ -120,7 +125,8 @@ impl Session {
         self.module.declare_anonymous_function(&signature).map_err(CompileError::code)
     }
 
-    /// Defines a function. `body` gets its parameters in a block that nothing goes back to, and ends all blocks.
+    /// Defines a function. `body` gets its parameters in a block that nothing goes back to, and
+    /// ends all blocks.
     pub(crate) fn define<T>(
         &mut self,
         function: Function,
@@ -135,7 +141,8 @@ impl Session {
         let values = builder.block_params(entry).to_vec();
         let pointer = self.pointer;
         let config = self.module.target_config();
-        let mut asm = Asm { builder, module: &mut self.module, pointer, signatures: [None; 9], calls: 0 };
+        let mut asm =
+            Asm { builder, module: &mut self.module, pointer, signatures: [None; 9], calls: 0 };
         let result = body(&mut asm, &values);
         let mut builder = asm.builder;
         builder.seal_all_blocks();
@@ -182,7 +189,8 @@ impl Code {
         defined.then(|| module.get_finalized_function(function))
     }
 
-    /// Addresses and lengths of stretches of code with the numbers that they were marked with; 0 for what was not marked.
+    /// Addresses and lengths of stretches of code with the numbers that they were marked with; 0
+    /// for what was not marked.
     pub(crate) fn stretches(&self) -> Vec<(usize, u32, u32)> {
         let mut all = Vec::new();
         for f in &self.functions {
@@ -211,8 +219,9 @@ impl Drop for Code {
     fn drop(&mut self) {
         let Some(module) = self.module.take() else { return };
         let module = module.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // SAFETY: addresses of functions leave this crate only inside of calls through a `Compiled`, which holds this
-        // value for as long as the call lasts; so nothing runs the code now, and nothing can call it any more.
+        // SAFETY: addresses of functions leave this crate only inside of calls through a
+        // `Compiled`, which holds this value for as long as the call lasts; so nothing runs the
+        // code now, and nothing can call it any more.
         unsafe { module.free_memory() };
     }
 }
@@ -428,8 +437,11 @@ impl Asm<'_> {
 
     /// The address of new memory on the stack, of `bytes` bytes at a multiple of 16.
     pub(crate) fn stack(&mut self, bytes: u32) -> Value {
-        let slot =
-            self.builder.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 4));
+        let slot = self.builder.create_sized_stack_slot(StackSlotData::new(
+            StackSlotKind::ExplicitSlot,
+            bytes,
+            4,
+        ));
         self.builder.ins().stack_addr(self.pointer, slot, 0)
     }
 
@@ -461,7 +473,8 @@ impl Asm<'_> {
         self.builder.inst_results(call)[0]
     }
 
-    /// Calls an `extern "C"` function of the program, which takes and gives 64-bit numbers and pointers.
+    /// Calls an `extern "C"` function of the program, which takes and gives 64-bit numbers and
+    /// pointers.
     pub(crate) fn call_address(&mut self, address: Address, arguments: &[Value]) -> Value {
         self.calls += 1;
         self.call_alone(address, arguments)

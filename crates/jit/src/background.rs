@@ -12,8 +12,8 @@ use crate::{CompileError, Compiled, Helpers, List, Options, compile};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread that compiles one generation after the other, for all workers that run them: what several ask for is made once.
-/// It ends when this is dropped, once it is done with what it is at.
+/// A thread that compiles one generation after the other, for all workers that run them: what
+/// several ask for is made once. It ends when this is dropped, once it is done with what it is at.
 pub struct Background {
     jobs: Sender<Job>,
     asked: Mutex<Vec<Asked>>,
@@ -25,8 +25,8 @@ impl fmt::Debug for Background {
     }
 }
 
-/// Code in the making, or made. When all who have asked for it have dropped it, it goes; if its turn has not come by then,
-/// it is not made.
+/// Code in the making, or made. When all who have asked for it have dropped it, it goes; if its
+/// turn has not come by then, it is not made.
 #[derive(Clone, Debug)]
 pub struct Pending {
     slot: Arc<Slot>,
@@ -65,7 +65,8 @@ impl Background {
         Ok(Background { jobs, asked: Mutex::default() })
     }
 
-    /// Asks for code, as [`compile`] makes it. Whoever asks for the same while somebody has it gets the same.
+    /// Asks for code, as [`compile`] makes it. Whoever asks for the same while somebody has it gets
+    /// the same.
     pub fn compile<I>(
         &self,
         image: &Arc<I>,
@@ -160,8 +161,9 @@ mod tests {
         let (background, image, helpers) =
             (Background::start().expect("a thread"), image(), Helpers::of::<Outside>());
         let plain = Options::default();
-        let ask =
-            |image: &Arc<Image>, times, options| background.compile(image, &lists(times), helpers, options);
+        let ask = |image: &Arc<Image>, times, options| {
+            background.compile(image, &lists(times), helpers, options)
+        };
         let pending = ask(&image, 1, plain);
         let code = wait(&pending);
         assert!(Arc::ptr_eq(&code, &wait(&ask(&image, 1, plain))));
@@ -186,8 +188,12 @@ mod tests {
         }
         const PACKETS: u32 = 20_000;
         let background = Background::start().expect("a thread");
-        let code =
-            wait(&background.compile(&image(), &lists(1), Helpers::of::<Outside>(), Options::default()));
+        let code = wait(&background.compile(
+            &image(),
+            &lists(1),
+            Helpers::of::<Outside>(),
+            Options::default(),
+        ));
         thread::scope(|scope| {
             for number in 0..3usize {
                 let code = &code;
@@ -196,7 +202,8 @@ mod tests {
                     for n in 0..PACKETS {
                         let mut packet = Packet::new();
                         packet.meta.mark = n % 11;
-                        let decision = code.run_alone(0, &mut packet, worker).expect("it asks nobody");
+                        let decision =
+                            code.run_alone(0, &mut packet, worker).expect("it asks nobody");
                         assert_eq!(decision.is_pass(), packet.meta.mark != 7);
                     }
                 });

@@ -1,10 +1,11 @@
 //! Chains and rules: what runs after what.
 //!
-//! Rules become code in their order. Consecutive rules that begin with the same operations share them, so a header is
-//! loaded and checked once for all of them; where they then compare the same word with different constants, the constant
-//! is searched for instead of compared with one after the other, if it may be one of them at all (`filter`). Only operations without effects are shared, and a rule
-//! that changes the packet is the last one to share anything with those before it, so nothing can be told from running
-//! each rule by itself.
+//! Rules become code in their order. Consecutive rules that begin with the same operations share
+//! them, so a header is loaded and checked once for all of them; where they then compare the same
+//! word with different constants, the constant is searched for instead of compared with one after
+//! the other, if it may be one of them at all (`filter`). Only operations without effects are
+//! shared, and a rule that changes the packet is the last one to share anything with those before
+//! it, so nothing can be told from running each rule by itself.
 
 use std::collections::BTreeMap;
 
@@ -29,14 +30,16 @@ use crate::tables::Tables;
 const SEARCH: usize = 4;
 /// Constants that are compared one after the other where a search ends.
 const LEAF: usize = 3;
-/// A chain with so many rules at most, chains that it calls included, becomes part of each that calls it.
+/// A chain with so many rules at most, chains that it calls included, becomes part of each that
+/// calls it.
 const IN_LINE: u64 = 6;
 /// One that only one rule calls does up to so many.
 const IN_LINE_ONCE: u64 = 512;
-/// A chain with a lookup is left to the interpreter, which asks it, if a packet would have to pass more steps than this:
-/// asking costs as much.
+/// A chain with a lookup is left to the interpreter, which asks it, if a packet would have to pass
+/// more steps than this: asking costs as much.
 const STEPS: u64 = 128;
-/// The same for one of more operations than this, whatever its steps: code would take too long to make.
+/// The same for one of more operations than this, whatever its steps: code would take too long to
+/// make.
 const OPERATIONS: usize = 1 << 16;
 /// Chains within chains in one function at most.
 const NESTED: u32 = 6;
@@ -104,24 +107,28 @@ fn same(a: &Op, b: &Op) -> bool {
         }
         (Op::LoadLink { dst, len, offset }, Op::LoadLink { dst: d, len: l, offset: o })
         | (Op::LoadNetwork { dst, len, offset }, Op::LoadNetwork { dst: d, len: l, offset: o })
-        | (Op::LoadTransport { dst, len, offset }, Op::LoadTransport { dst: d, len: l, offset: o }) => {
-            (dst, len, offset) == (d, l, o)
-        }
+        | (
+            Op::LoadTransport { dst, len, offset },
+            Op::LoadTransport { dst: d, len: l, offset: o },
+        ) => (dst, len, offset) == (d, l, o),
         (Op::Meta { key, dst }, Op::Meta { key: k, dst: d }) => {
             *key != MetaKey::Prandom && (key, dst) == (k, d)
         }
-        (Op::CmpWord { src, equal, mask, data }, Op::CmpWord { src: s, equal: e, mask: m, data: d }) => {
-            (src, equal, mask, data) == (s, e, m, d)
-        }
+        (
+            Op::CmpWord { src, equal, mask, data },
+            Op::CmpWord { src: s, equal: e, mask: m, data: d },
+        ) => (src, equal, mask, data) == (s, e, m, d),
         (Op::Cmp { op, src, len, data }, Op::Cmp { op: o, src: s, len: l, data: d }) => {
             (op, src, len, data) == (o, s, l, d)
         }
-        (Op::Range { inside, src, len, ends }, Op::Range { inside: i, src: s, len: l, ends: e }) => {
-            (inside, src, len, ends) == (i, s, l, e)
-        }
-        (Op::MaskXorWord { src, dst, mask, xor }, Op::MaskXorWord { src: s, dst: d, mask: m, xor: x }) => {
-            (src, dst, mask, xor) == (s, d, m, x)
-        }
+        (
+            Op::Range { inside, src, len, ends },
+            Op::Range { inside: i, src: s, len: l, ends: e },
+        ) => (inside, src, len, ends) == (i, s, l, e),
+        (
+            Op::MaskXorWord { src, dst, mask, xor },
+            Op::MaskXorWord { src: s, dst: d, mask: m, xor: x },
+        ) => (src, dst, mask, xor) == (s, d, m, x),
         (
             Op::MaskXor { src, dst, words, mask_xor },
             Op::MaskXor { src: s, dst: d, words: w, mask_xor: m },
@@ -164,8 +171,9 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
     pub(crate) fn base_by_address(&mut self, chain: ChainIndex, end: Block, accept: Block) {
         let Some(function) = self.function_of(chain) else { return self.frame.asm.jump(end) };
         let frame = &mut *self.frame;
-        let answer =
-            frame.asm.call_by_address(function, &[frame.packet, frame.host, frame.cells, frame.entry]);
+        let answer = frame
+            .asm
+            .call_by_address(function, &[frame.packet, frame.host, frame.cells, frame.entry]);
         if self.program.analysis.summary(chain).changes {
             self.frame.facts.packet_changed();
         }
@@ -198,8 +206,9 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
 
     fn chain(&mut self, place: Place, exits: Exits) {
         let all: Vec<u32> = rules(self.program.image, place.chain).collect();
-        if let Some(first) =
-            all.first().filter(|_| self.frame.profile.is_none() && self.is_looked_up(place.chain, &all))
+        if let Some(first) = all
+            .first()
+            .filter(|_| self.frame.profile.is_none() && self.is_looked_up(place.chain, &all))
         {
             return self.resume(at(place, *first), exits);
         }
@@ -221,7 +230,8 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         is
     }
 
-    /// How many comparisons a packet passes at most, about; counts no further than [`STEPS`] asks for.
+    /// How many comparisons a packet passes at most, about; counts no further than [`STEPS`] asks
+    /// for.
     fn steps(&mut self, rules: &[u32], done: usize) -> u64 {
         let mut steps = 0;
         let mut rest = rules;
@@ -253,12 +263,14 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
     fn changes(&mut self, rule: u32) -> bool {
         self.ops(rule).iter().any(|op| {
             matches!(effect(op), Effect::Bytes | Effect::Metadata)
-                || targets(op).iter().any(|(chain, _)| self.program.analysis.summary(*chain).changes)
+                || targets(op)
+                    .iter()
+                    .any(|(chain, _)| self.program.analysis.summary(*chain).changes)
         })
     }
 
-    /// The rest of rules, the first `done` operations of which have run, with what they left in registers. Code goes on at
-    /// `next` after the last of them.
+    /// The rest of rules, the first `done` operations of which have run, with what they left in
+    /// registers. Code goes on at `next` after the last of them.
     fn rules(
         &mut self,
         place: Place,
@@ -302,14 +314,16 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
 
     /// How many rules, the first included, begin with the same operation.
     fn sharing(&mut self, first: u32, others: &[u32], done: usize) -> usize {
-        let Some(op) = self.ops(first).get(done).filter(|op| effect(op) == Effect::None) else { return 1 };
+        let Some(op) = self.ops(first).get(done).filter(|op| effect(op) == Effect::None) else {
+            return 1;
+        };
         self.run_of(first, others, |chains, rule| {
             chains.ops(rule).get(done).is_some_and(|other| same(op, other))
         })
     }
 
-    /// How many of `others` fulfil a condition in a row, the first rule counted, none of them but the last changing the
-    /// packet.
+    /// How many of `others` fulfil a condition in a row, the first rule counted, none of them but
+    /// the last changing the packet.
     fn run_of(&mut self, first: u32, others: &[u32], alike: impl Fn(&Self, u32) -> bool) -> usize {
         let mut last = first;
         let mut count = 1;
@@ -354,18 +368,21 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         }
     }
 
-    /// How many rules go on with a comparison of the same word with a constant each; 0 if they are few.
+    /// How many rules go on with a comparison of the same word with a constant each; 0 if they are
+    /// few.
     fn searching(&mut self, rules: &[u32], done: usize, registers: &Registers) -> usize {
         let word = |chains: &Self, rule: u32| match chains.ops(rule).get(done) {
             Some(Op::CmpWord { src, equal: true, mask, .. }) => Some((*src, *mask)),
             _ => None,
         };
         let Some((&first, others)) = rules.split_first() else { return 0 };
-        let Some((src, mask)) = word(self, first).filter(|(src, _)| registers.constant(*src).is_none())
+        let Some((src, mask)) =
+            word(self, first).filter(|(src, _)| registers.constant(*src).is_none())
         else {
             return 0;
         };
-        let count = self.run_of(first, others, |chains, rule| word(chains, rule) == Some((src, mask)));
+        let count =
+            self.run_of(first, others, |chains, rule| word(chains, rule) == Some((src, mask)));
         if count < SEARCH { 0 } else { count }
     }
 
@@ -386,7 +403,10 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         for &rule in these {
             if let Some(Op::CmpWord { src, mask, data, .. }) = self.ops(rule).get(done) {
                 compared = Some((*src, *mask));
-                ways.entry(*data).or_insert_with(|| (self.frame.asm.block(), Vec::new())).1.push(rule);
+                ways.entry(*data)
+                    .or_insert_with(|| (self.frame.asm.block(), Vec::new()))
+                    .1
+                    .push(rule);
             }
         }
         let Some((src, mask)) = compared else { return };
@@ -395,10 +415,17 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             value = self.frame.asm.and_number(value, mask.into());
         }
         self.frame.leaves();
-        let sorted: Vec<(u32, Block)> = ways.iter().map(|(data, (block, _))| (*data, *block)).collect();
+        let sorted: Vec<(u32, Block)> =
+            ways.iter().map(|(data, (block, _))| (*data, *block)).collect();
         if sorted.len() >= filter::WORTHWHILE {
             let constants = sorted.iter().map(|(data, _)| *data);
-            filter::leave_if_none(self.frame.asm, &mut self.program.tables, value, constants, after);
+            filter::leave_if_none(
+                self.frame.asm,
+                &mut self.program.tables,
+                value,
+                constants,
+                after,
+            );
         }
         self.search_tree(value, &sorted, after);
         let mark = self.frame.facts.mark();
@@ -500,7 +527,15 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
     }
 
     /// Sorts out what the interpreter answered; goes on where that was to go on.
-    fn step(&mut self, place: Place, rule: u32, op: &Op, answer: Value, after: Block, exits: Exits) {
+    fn step(
+        &mut self,
+        place: Place,
+        rule: u32,
+        op: &Op,
+        answer: Value,
+        after: Block,
+        exits: Exits,
+    ) {
         self.frame.leaves();
         let asm = &mut self.frame.asm;
         let (on, other) = (asm.block(), asm.block());
@@ -515,15 +550,21 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             self.when(answer, step::RETURN, |chains| chains.frame.asm.jump(exits.end));
             for (chain, call) in targets(op) {
                 let kind = if call { step::JUMP } else { step::GOTO } | u64::from(chain.0) << 32;
-                let verdict = if call { LinkedVerdict::Jump(chain) } else { LinkedVerdict::Goto(chain) };
-                self.when(answer, kind, |chains| chains.verdict(place, rule, verdict, after, exits));
+                let verdict =
+                    if call { LinkedVerdict::Jump(chain) } else { LinkedVerdict::Goto(chain) };
+                self.when(answer, kind, |chains| {
+                    chains.verdict(place, rule, verdict, after, exits)
+                });
                 self.frame.facts.back_to(mark);
             }
         } else {
-            self.when(answer, step::STOLEN, |chains| chains.frame.decide(outcome::pack(Outcome::Stolen)));
+            self.when(answer, step::STOLEN, |chains| {
+                chains.frame.decide(outcome::pack(Outcome::Stolen))
+            });
         }
         if matches!(op, Op::Lookup { load: Load::Verdict, .. } | Op::Queue(_)) {
-            // The decision is there but for the kind, which tells it from what was compared above, and the rule.
+            // The decision is there but for the kind, which tells it from what was compared above,
+            // and the rule.
             let asm = &mut self.frame.asm;
             let (queued, dropped) = (asm.block(), asm.block());
             let kind = asm.and_number(answer, step::QUEUE);
@@ -552,7 +593,14 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         self.frame.asm.at(no);
     }
 
-    fn verdict(&mut self, place: Place, rule: u32, verdict: LinkedVerdict, after: Block, exits: Exits) {
+    fn verdict(
+        &mut self,
+        place: Place,
+        rule: u32,
+        verdict: LinkedVerdict,
+        after: Block,
+        exits: Exits,
+    ) {
         match verdict {
             LinkedVerdict::Accept => self.accept(exits),
             LinkedVerdict::Drop => self.frame.decide(drop_by(RuleIndex(rule))),
@@ -564,7 +612,8 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             LinkedVerdict::Return => self.frame.asm.jump(exits.end),
             LinkedVerdict::Jump(chain) => {
                 let after = if self.program.analysis.summary(chain).traces {
-                    // Where the chain has begun a trace, the interpreter goes on with the rule after this one.
+                    // Where the chain has begun a trace, the interpreter goes on with the rule
+                    // after this one.
                     self.switching(
                         place,
                         ResumeAt { rule: RuleIndex(rule + 1), ..at(place, rule) },
@@ -584,7 +633,12 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
                 let inside = Place { chain, base: place.base, nested: place.nested + 1 };
                 let end = if traces && place.base.is_some() && !self.in_line(inside) {
                     // All that is left then is to tell of the policy.
-                    self.switching(place, ResumeAt { over: true, ..at(place, rule) }, exits.end, exits)
+                    self.switching(
+                        place,
+                        ResumeAt { over: true, ..at(place, rule) },
+                        exits.end,
+                        exits,
+                    )
                 } else {
                     exits.end
                 };
@@ -616,7 +670,8 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             return self.frame.asm.jump(exits.end);
         };
         let frame = &mut *self.frame;
-        let answer = frame.asm.call(function, &[frame.packet, frame.host, frame.cells, frame.entry]);
+        let answer =
+            frame.asm.call(function, &[frame.packet, frame.host, frame.cells, frame.entry]);
         if self.program.analysis.summary(inside.chain).changes {
             self.frame.facts.packet_changed();
         }

@@ -32,8 +32,8 @@ pub struct List {
     /// Whether code for bursts is made too ([`Bound::run_burst`](crate::Bound::run_burst)).
     pub bursts: Bursts,
     /// Whether code is made, where that can be, for frames of which no packet was made yet
-    /// ([`Compiled::run_frames`](crate::Compiled::run_frames)): then there is none for bursts, unless they are
-    /// [`Bursts::Always`].
+    /// ([`Compiled::run_frames`](crate::Compiled::run_frames)): then there is none for bursts,
+    /// unless they are [`Bursts::Always`].
     pub frames: bool,
     /// Whether code is made, where that can be, that says of packets beforehand that they will pass
     /// ([`Compiled::foresee`](crate::Compiled::foresee)).
@@ -46,8 +46,8 @@ pub enum Bursts {
     /// It is not.
     #[default]
     Never,
-    /// If nobody can tell that packets have passed the list before others were done with: the list asks nothing that packets
-    /// change, and changes nothing but packets and counters.
+    /// If nobody can tell that packets have passed the list before others were done with: the list
+    /// asks nothing that packets change, and changes nothing but packets and counters.
     Apart,
     /// Also where somebody can.
     Always,
@@ -70,13 +70,15 @@ pub enum Entry {
         /// Family of the hook ([`Context::nfproto`](penstock_program::Context::nfproto)).
         nfproto: u8,
     },
-    /// A base chain of an inet table at ingress: it sees IPv4 and IPv6 packets as their families, and no others. One whose
-    /// headers are not valid ends with [`Decision::BadHeader`](crate::Decision::BadHeader).
+    /// A base chain of an inet table at ingress: it sees IPv4 and IPv6 packets as their families,
+    /// and no others. One whose headers are not valid ends with
+    /// [`Decision::BadHeader`](crate::Decision::BadHeader).
     InetIngress {
         /// Which.
         chain: ChainIndex,
     },
-    /// Something else, which [`Host::stage`](crate::Host::stage) runs. It may change the packet in every way.
+    /// Something else, which [`Host::stage`](crate::Host::stage) runs. It may change the packet in
+    /// every way.
     Stage,
 }
 
@@ -87,10 +89,11 @@ pub struct Options {
     pub verify: bool,
     /// Tells perf(1) the names of the code, in `/tmp/perf-PID.map`.
     pub perf_map: bool,
-    /// Counts ticks of rules and stages ([`Compiled::profile`](crate::Compiled::profile)). Such code is slower.
+    /// Counts ticks of rules and stages ([`Compiled::profile`](crate::Compiled::profile)). Such
+    /// code is slower.
     pub profile: bool,
-    /// Calls base chains, but for those that begin traces, one by one by their addresses, as the kernel calls its hooks, to see
-    /// what that costs. Such code is slower.
+    /// Calls base chains, but for those that begin traces, one by one by their addresses, as the
+    /// kernel calls its hooks, to see what that costs. Such code is slower.
     pub indirect: bool,
 }
 
@@ -104,8 +107,9 @@ pub fn supported() -> Result<(), CompileError> {
 }
 
 fn buffer() -> Result<usize, CompileError> {
-    layout::buffer()
-        .ok_or_else(|| CompileError::Machine("buffers of packets are laid out in an unknown way".into()))
+    layout::buffer().ok_or_else(|| {
+        CompileError::Machine("buffers of packets are laid out in an unknown way".into())
+    })
 }
 
 /// Makes code for hook lists. List and entry numbers are those of `lists`.
@@ -134,7 +138,8 @@ where
         indirect: options.indirect,
         profile: options.profile.then(|| {
             let entries = |(n, list): (usize, &List)| {
-                let stages = (0..).zip(list.entries.clone()).filter(|(_, entry)| *entry == Entry::Stage);
+                let stages =
+                    (0..).zip(list.entries.clone()).filter(|(_, entry)| *entry == Entry::Stage);
                 stages.map(|(entry, _)| (n, entry)).collect::<Vec<_>>()
             };
             let stages = lists.iter().enumerate().flat_map(entries).collect();
@@ -148,7 +153,8 @@ where
         let looks_up = making.looks_up(list);
         let frames = list.frames && alone && making.takes_frames(list);
         let frames = frames.then(|| making.frames(&mut session, list)).transpose()?.flatten();
-        let foresight = list.foreseen.then(|| making.foresight(&mut session, list)).transpose()?.flatten();
+        let foresight =
+            list.foreseen.then(|| making.foresight(&mut session, list)).transpose()?.flatten();
         let burst = match list.bursts {
             Bursts::Never => false,
             Bursts::Apart => frames.is_none() && making.apart(list, alone),
@@ -174,9 +180,9 @@ where
         let made = [burst, frames, foresight].map(|made| made.map(address).transpose());
         let [burst, frames, foresight] = made;
         let (burst, frames, foresight) = (burst?, frames?, foresight?);
-        // SAFETY: these are functions that `Making::list` defined with the host's C convention, with three parameters the
-        // one, with five the other, `Making::frames` with five and `Making::foresight` with two, all
-        // of them 64 bits wide and the results too.
+        // SAFETY: these are functions that `Making::list` defined with the host's C convention,
+        // with three parameters the one, with five the other, `Making::frames` with five and
+        // `Making::foresight` with two, all of them 64 bits wide and the results too.
         lists.push(unsafe {
             Functions {
                 one: std::mem::transmute::<*const u8, OnePacket>(one),
@@ -214,13 +220,20 @@ impl Making<'_> {
         list: &List,
         burst: bool,
     ) -> Result<Function, CompileError> {
-        if list.entries.len() > outcome::ENTRIES || self.program.image.rules.len() > outcome::RULES {
-            return Err(CompileError::Code("there are more rules or entries than decisions can tell".into()));
+        if list.entries.len() > outcome::ENTRIES || self.program.image.rules.len() > outcome::RULES
+        {
+            return Err(CompileError::Code(
+                "there are more rules or entries than decisions can tell".into(),
+            ));
         }
         let parameters = if burst { 5 } else { 3 };
         let function = session.declare(parameters)?;
         session.define(function, parameters, |asm, values| {
-            if burst { self.burst(asm, values, number, list) } else { self.one(asm, values, number, list) }
+            if burst {
+                self.burst(asm, values, number, list)
+            } else {
+                self.one(asm, values, number, list)
+            }
         })??;
         Ok(function)
     }
@@ -319,7 +332,8 @@ impl Making<'_> {
                             self.chain(&mut frame, chain, nfproto, next, &mut errors)
                         }
                         Entry::InetIngress { .. } => {
-                            for (ethertype, nfproto) in [(ETH_P_IP, NFPROTO_IPV4), (ETH_P_IPV6, NFPROTO_IPV6)]
+                            for (ethertype, nfproto) in
+                                [(ETH_P_IP, NFPROTO_IPV4), (ETH_P_IPV6, NFPROTO_IPV6)]
                             {
                                 let (other, mine) = (frame.asm.block(), ethertype);
                                 ip_with_headers(&mut frame, mine, number, other);
@@ -363,13 +377,15 @@ impl Making<'_> {
         errors.map_or(Ok(()), Err)
     }
 
-    /// Whether the first entry of a list that was made is a chain that the interpreter runs for its lookup.
+    /// Whether the first entry of a list that was made is a chain that the interpreter runs for its
+    /// lookup.
     fn looks_up(&self, list: &List) -> bool {
         let Some(Entry::Chain { chain, .. }) = list.entries.first() else { return false };
         self.program.looked_up.get(chain) == Some(&true)
     }
 
-    /// Whether nobody can tell that packets passed the list before others were done with. `alone`: it asks nobody anything.
+    /// Whether nobody can tell that packets passed the list before others were done with. `alone`:
+    /// it asks nobody anything.
     fn apart(&mut self, list: &List, alone: bool) -> bool {
         list.entries.iter().all(|entry| match entry {
             Entry::Chain { chain, .. } => self.program.analysis.summary(*chain).apart,
@@ -462,7 +478,8 @@ impl Making<'_> {
     }
 }
 
-/// Goes on if the packet is of a protocol, to `other` if it is not; without valid headers it ends here.
+/// Goes on if the packet is of a protocol, to `other` if it is not; without valid headers it ends
+/// here.
 fn ip_with_headers(frame: &mut Frame<'_, '_>, ethertype: u16, entry: u16, other: Block) {
     let protocol = frame.asm.load(Width::Half, frame.packet, layout::PROTOCOL);
     let is = frame.asm.is_number(protocol, Is::Equal, ethertype.into());
@@ -477,7 +494,8 @@ fn ip_with_headers(frame: &mut Frame<'_, '_>, ethertype: u16, entry: u16, other:
 }
 
 fn stage(frame: &mut Frame<'_, '_>, entry: u16, next: Block) {
-    let answer = frame.asm.call_address(frame.helpers.stage, &[frame.packet, frame.host, frame.entry]);
+    let answer =
+        frame.asm.call_address(frame.helpers.stage, &[frame.packet, frame.host, frame.entry]);
     let ends = frame.asm.block();
     frame.asm.branch(answer, ends, next);
     frame.asm.at(ends);

@@ -19,12 +19,13 @@ use crate::tables::Tables;
 pub(crate) type OnePacket = unsafe extern "C" fn(*mut Packet, *mut c_void, u64) -> u64;
 pub(crate) type Burst = unsafe extern "C" fn(*mut Packet, u64, *mut c_void, u64, *mut u64) -> u64;
 
-pub(crate) type Frames = unsafe extern "C" fn(*const Frame<'_>, u64, *mut Packet, u64, *mut u64) -> u64;
+pub(crate) type Frames =
+    unsafe extern "C" fn(*const Frame<'_>, u64, *mut Packet, u64, *mut u64) -> u64;
 
 pub(crate) type Foresight = unsafe extern "C" fn(*const &Head, u64) -> u64;
 
-/// The code of a generation, which several workers may run at the same time: what differs between them is an argument. It
-/// holds on to the generation, and its memory goes when it is dropped.
+/// The code of a generation, which several workers may run at the same time: what differs between
+/// them is an argument. It holds on to the generation, and its memory goes when it is dropped.
 pub struct Compiled {
     pub(crate) code: Code,
     /// By number of the list.
@@ -53,7 +54,10 @@ pub(crate) struct Functions {
 
 impl std::fmt::Debug for Compiled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Compiled").field("lists", &self.lists.len()).field("bytes", &self.size()).finish()
+        f.debug_struct("Compiled")
+            .field("lists", &self.lists.len())
+            .field("bytes", &self.size())
+            .finish()
     }
 }
 
@@ -63,8 +67,9 @@ impl Compiled {
         self.code.size()
     }
 
-    /// How many base chains, counted once per list, are left to the interpreter since no code can be made for them: rules
-    /// that read registers before they write them, or chains that call each other deeper than commits allow.
+    /// How many base chains, counted once per list, are left to the interpreter since no code can
+    /// be made for them: rules that read registers before they write them, or chains that call each
+    /// other deeper than commits allow.
     pub fn interpreted(&self) -> usize {
         self.interpreted
     }
@@ -80,15 +85,16 @@ impl Compiled {
         self.lists.get(list).is_some_and(|functions| functions.burst.is_some())
     }
 
-    /// Whether the first entry of a list is a chain that is run by its lookup, so that packets of a burst may be looked up
-    /// beforehand ([`Host::found`]).
+    /// Whether the first entry of a list is a chain that is run by its lookup, so that packets of a
+    /// burst may be looked up beforehand ([`Host::found`]).
     #[inline]
     pub fn looks_up(&self, list: usize) -> bool {
         self.lists.get(list).is_some_and(|functions| functions.looks_up)
     }
 
-    /// Runs a packet through a list that asks nobody anything, so that no host is needed. `None`, and nothing is run, if the
-    /// list is not of that kind, or the packet is traced. `worker` counts.
+    /// Runs a packet through a list that asks nobody anything, so that no host is needed. `None`,
+    /// and nothing is run, if the list is not of that kind, or the packet is traced. `worker`
+    /// counts.
     #[inline]
     pub fn run_alone(
         &self,
@@ -100,9 +106,11 @@ impl Compiled {
         if !functions.alone || packet.meta.nftrace {
             return None;
         }
-        // SAFETY: as in `Bound::run`, but for the host: it is only handed on to what the function calls, and that is nothing
-        // for a packet that is not traced, as `compile` has seen.
-        Some(PackedDecision(unsafe { (functions.one)(packet, std::ptr::null_mut(), distance(worker)) }))
+        // SAFETY: as in `Bound::run`, but for the host: it is only handed on to what the function
+        // calls, and that is nothing for a packet that is not traced, as `compile` has seen.
+        Some(PackedDecision(unsafe {
+            (functions.one)(packet, std::ptr::null_mut(), distance(worker))
+        }))
     }
 
     /// Whether there is code for frames of a list ([`List::frames`](crate::List::frames)).
@@ -111,11 +119,12 @@ impl Compiled {
         self.lists.get(list).is_some_and(|functions| functions.frames.is_some())
     }
 
-    /// Runs frames that came by one device through a list, as if they had been taken in and dissected
-    /// ([`Packet::receive_dissected`]), and puts what was decided of each into `decisions`; of those that are
-    /// [`PackedDecision::is_unusual`] nothing was run. `packet` has no bytes and the metadata that is the same for all of
-    /// the frames: the device. `worker` counts. `None`, and nothing is run, if there is no such code, or fewer places for
-    /// decisions than frames.
+    /// Runs frames that came by one device through a list, as if they had been taken in and
+    /// dissected ([`Packet::receive_dissected`]), and puts what was decided of each into
+    /// `decisions`; of those that are [`PackedDecision::is_unusual`] nothing was run. `packet` has
+    /// no bytes and the metadata that is the same for all of the frames: the device. `worker`
+    /// counts. `None`, and nothing is run, if there is no such code, or fewer places for decisions
+    /// than frames.
     #[inline]
     pub fn run_frames(
         &self,
@@ -130,29 +139,34 @@ impl Compiled {
             return None;
         }
         let (count, frames) = (frames.len() as u64, frames.as_ptr());
-        // SAFETY: `compile` made the function for this signature; `frames` points to `count` frames one behind the other,
-        // whose bytes live as long, and the layout of which the code was made for; it asks no host, as `compile` has seen;
-        // `PackedDecision` is a `u64`, for which there are at least `count` places.
+        // SAFETY: `compile` made the function for this signature; `frames` points to `count` frames
+        // one behind the other, whose bytes live as long, and the layout of which the code was made
+        // for; it asks no host, as `compile` has seen; `PackedDecision` is a `u64`, for which there
+        // are at least `count` places.
         unsafe { code(frames, count, packet, distance(worker), decisions.as_mut_ptr().cast()) };
         Some(())
     }
 
-    /// Whether there is code that says of packets that they will pass a list ([`List::foreseen`](crate::List::foreseen)).
+    /// Whether there is code that says of packets that they will pass a list
+    /// ([`List::foreseen`](crate::List::foreseen)).
     #[inline]
     pub fn foresees(&self, list: usize) -> bool {
         self.lists.get(list).is_some_and(|functions| functions.foresight.is_some())
     }
 
-    /// Of up to 64 packets, a bit for each that is known to pass a list without anybody noticing: no rule changes, counts or
-    /// tells anything. It is known from what does not change while a packet is forwarded without translation: that it is
-    /// IPv4 without options, no fragment, TCP or UDP, and the first bytes of its headers. A packet without its bit may pass,
-    /// too, or not. 0 if there is no such code.
+    /// Of up to 64 packets, a bit for each that is known to pass a list without anybody noticing:
+    /// no rule changes, counts or tells anything. It is known from what does not change while a
+    /// packet is forwarded without translation: that it is IPv4 without options, no fragment, TCP
+    /// or UDP, and the first bytes of its headers. A packet without its bit may pass, too, or not.
+    /// 0 if there is no such code.
     #[inline]
     pub fn foresee(&self, list: usize, heads: &[&Head]) -> u64 {
-        let Some(code) = self.lists.get(list).and_then(|functions| functions.foresight) else { return 0 };
+        let Some(code) = self.lists.get(list).and_then(|functions| functions.foresight) else {
+            return 0;
+        };
         let count = heads.len().min(64) as u64;
-        // SAFETY: `compile` made the function for this signature; it reads the addresses of `count` heads and nothing else but
-        // their bytes.
+        // SAFETY: `compile` made the function for this signature; it reads the addresses of `count`
+        // heads and nothing else but their bytes.
         unsafe { code(heads.as_ptr(), count) }
     }
 
@@ -192,14 +206,16 @@ impl<H: Host> Bound<'_, H> {
     pub fn run(&self, list: usize, packet: &mut Packet, host: &mut H) -> Option<Decision> {
         let functions = self.compiled.lists.get(list)?;
         let cells = distance(host.worker());
-        // SAFETY: the function was made by `compile` for this signature and, as `bind` made sure, for helpers that take an
-        // `H`; the pointers are exclusive and live while it runs; the code lives as long as `compiled`.
+        // SAFETY: the function was made by `compile` for this signature and, as `bind` made sure,
+        // for helpers that take an `H`; the pointers are exclusive and live while it runs; the code
+        // lives as long as `compiled`.
         let packed = unsafe { (functions.one)(packet, (&raw mut *host).cast(), cells) };
         Some(outcome::unpack_list(packed))
     }
 
-    /// Runs packets through a list, one after the other, and puts what was decided of each into `decisions`. `None`, and
-    /// nothing is run, if there is no code for that ([`Compiled::takes_bursts`]), or fewer places for decisions than packets.
+    /// Runs packets through a list, one after the other, and puts what was decided of each into
+    /// `decisions`. `None`, and nothing is run, if there is no code for that
+    /// ([`Compiled::takes_bursts`]), or fewer places for decisions than packets.
     #[inline]
     pub fn run_burst(
         &self,
@@ -214,9 +230,11 @@ impl<H: Host> Bound<'_, H> {
         }
         let (count, packets) = (packets.len() as u64, packets.as_mut_ptr());
         let cells = distance(host.worker());
-        // SAFETY: as in `run`; `packets` points to `count` packets one behind the other that nobody else uses, and
-        // `PackedDecision` is a `u64`, for which there are at least `count` places.
-        unsafe { burst(packets, count, (&raw mut *host).cast(), cells, decisions.as_mut_ptr().cast()) };
+        // SAFETY: as in `run`; `packets` points to `count` packets one behind the other that nobody
+        // else uses, and `PackedDecision` is a `u64`, for which there are at least `count` places.
+        unsafe {
+            burst(packets, count, (&raw mut *host).cast(), cells, decisions.as_mut_ptr().cast())
+        };
         Some(())
     }
 }

@@ -14,7 +14,8 @@ pub(crate) struct Each {
 }
 
 impl Each {
-    /// Begins it over so many things of `size` bytes: the body follows. When all are decided on the function returns 0.
+    /// Begins it over so many things of `size` bytes: the body follows. When all are decided on the
+    /// function returns 0.
     pub(crate) fn begin(asm: &mut Asm<'_>, items: Value, count: Value, size: usize) -> Each {
         let (head, index) = asm.block_with(Width::Long);
         let (decided, decision) = asm.block_with(Width::Long);
@@ -33,7 +34,8 @@ impl Each {
         Each { head, index, item, decided, decision }
     }
 
-    /// Ends it: the decision, of eight bytes, goes to its place among `decisions`, and the next one follows.
+    /// Ends it: the decision, of eight bytes, goes to its place among `decisions`, and the next one
+    /// follows.
     pub(crate) fn end(self, asm: &mut Asm<'_>, decisions: Value) {
         asm.at(self.decided);
         let offset = asm.shift_left(self.index, 3);

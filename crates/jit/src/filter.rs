@@ -1,8 +1,8 @@
 //! Telling that a word is none of many constants, before it is searched for among them.
 //!
-//! Of the rules of a long list most packets meet none. A search has to be guessed right at each of its steps; here one bit is
-//! looked at, which is set for the hash of each constant. Where it is not set the word is none of them; where it is, it may be
-//! one, which the search tells.
+//! Of the rules of a long list most packets meet none. A search has to be guessed right at each of
+//! its steps; here one bit is looked at, which is set for the hash of each constant. Where it is
+//! not set the word is none of them; where it is, it may be one, which the search tells.
 
 use crate::asm::{Asm, Block, Value, Width};
 use crate::tables::Tables;
@@ -76,14 +76,16 @@ mod tests {
     #[test]
     fn constants_pass_and_few_others() {
         for count in [64, 100, 1000, 10_000] {
-            let constants: Vec<u32> = (0..count).map(|n: u32| (10 << 24 | n).swap_bytes()).collect();
+            let constants: Vec<u32> =
+                (0..count).map(|n: u32| (10 << 24 | n).swap_bytes()).collect();
             let filter = Filter::new(constants.iter().copied());
             let passes = |word: u32| {
                 let hash = filter.hash(word);
                 filter.bits[hash / 64] >> (hash % 64) & 1 != 0
             };
             assert!(constants.iter().all(|c| passes(*c)));
-            let others = (0..10_000u32).filter(|n| passes((198 << 24 | 18 << 16 | n).swap_bytes())).count();
+            let others =
+                (0..10_000u32).filter(|n| passes((198 << 24 | 18 << 16 | n).swap_bytes())).count();
             assert!(others < 1600, "{others} of {count}");
         }
     }

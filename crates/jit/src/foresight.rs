@@ -1,9 +1,10 @@
 //! What will become of packets, as far as that can be known before it is their turn.
 //!
-//! Most packets pass most lists without any rule that matches. Where what rules compare does not change on a packet's way,
-//! that can be seen for a whole burst at once, from the headers as they arrived: code for it reads a few bytes of each packet
-//! and needs neither the packet nor its metadata. Wherever a rule asks for anything else, or does anything, it gives up: such
-//! packets pass the list when it is their turn.
+//! Most packets pass most lists without any rule that matches. Where what rules compare does not
+//! change on a packet's way, that can be seen for a whole burst at once, from the headers as they
+//! arrived: code for it reads a few bytes of each packet and needs neither the packet nor its
+//! metadata. Wherever a rule asks for anything else, or does anything, it gives up: such packets
+//! pass the list when it is their turn.
 
 use penstock_program::expr::MetaKey;
 use penstock_program::image::{Load, Op};
@@ -35,10 +36,17 @@ pub(crate) fn can_foresee(op: &Op) -> bool {
                 || start >= PROTOCOL && end <= PROTOCOL + 1
                 || start >= SOURCE && end <= ipv4::LEN as u32
         }
-        Op::LoadTransport { len, offset, .. } => usize::from(*offset) + usize::from(*len) <= TRANSPORT,
-        Op::Meta { key, .. } => matches!(key, MetaKey::NfProto | MetaKey::L4Proto | MetaKey::Protocol),
+        Op::LoadTransport { len, offset, .. } => {
+            usize::from(*offset) + usize::from(*len) <= TRANSPORT
+        }
+        Op::Meta { key, .. } => {
+            matches!(key, MetaKey::NfProto | MetaKey::L4Proto | MetaKey::Protocol)
+        }
         Op::Lookup { load, set, .. } => {
-            let counts = set.iter_unordered().chain(set.catch_all(0)).any(|e| !e.value.statements.is_empty());
+            let counts = set
+                .iter_unordered()
+                .chain(set.catch_all(0))
+                .any(|e| !e.value.statements.is_empty());
             matches!(load, Load::Nothing | Load::Verdict) && !counts && !set.may_expire()
         }
         Op::Immediate { .. }
@@ -57,8 +65,8 @@ pub(crate) fn can_foresee(op: &Op) -> bool {
 }
 
 impl Making<'_> {
-    /// A function of the addresses of [`Head`]s, and their number, that gives a bit for each packet that will pass. `None` if
-    /// none can be made, or the list holds more than chains.
+    /// A function of the addresses of [`Head`]s, and their number, that gives a bit for each packet
+    /// that will pass. `None` if none can be made, or the list holds more than chains.
     pub(crate) fn foresight(
         &mut self,
         session: &mut Session,
@@ -69,7 +77,8 @@ impl Making<'_> {
             Entry::Chain { chain, nfproto } => Some((chain, nfproto)),
             Entry::InetIngress { .. } | Entry::Stage => None,
         });
-        let Some(chains) = chains.collect::<Option<Vec<_>>>().filter(|_| self.profile.is_none()) else {
+        let Some(chains) = chains.collect::<Option<Vec<_>>>().filter(|_| self.profile.is_none())
+        else {
             return Ok(None);
         };
         let function = session.declare(PARAMETERS)?;
@@ -95,7 +104,8 @@ impl Making<'_> {
             let network = asm.load(Width::Long, place, 0);
             let protocol = asm.load(Width::Byte, network, PROTOCOL as usize);
             let header = asm.long(ipv4::LEN as u64);
-            let transport = Window { base: asm.add(network, header), len: asm.long(TRANSPORT as u64) };
+            let transport =
+                Window { base: asm.add(network, header), len: asm.long(TRANSPORT as u64) };
             let len = asm.long(size_of::<Head>() as u64);
             let windows = Windows {
                 link: None,

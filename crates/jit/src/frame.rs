@@ -1,4 +1,5 @@
-//! The function in the making: the packet's headers as values, what is known at the present point, registers.
+//! The function in the making: the packet's headers as values, what is known at the present point,
+//! registers.
 
 use penstock_packet::layout;
 use penstock_program::Image;
@@ -49,7 +50,8 @@ impl Windows {
         }
     }
 
-    /// Computes what is needed. The packet's offsets stay what they are until a stage that is no chain runs.
+    /// Computes what is needed. The packet's offsets stay what they are until a stage that is no
+    /// chain runs.
     pub(crate) fn new(asm: &mut Asm<'_>, packet: Value, buffer: usize, needs: Needs) -> Self {
         let mut windows = Windows::default();
         if needs == Needs::default() {
@@ -77,7 +79,8 @@ impl Windows {
         }
         let network = asm.load(Width::Long, packet, layout::NETWORK);
         if needs.network {
-            windows.network = Some(Window { base: asm.add(buffer, network), len: asm.sub(end, network) });
+            windows.network =
+                Some(Window { base: asm.add(buffer, network), len: asm.sub(end, network) });
         }
         if needs.transport {
             let has = asm.load(Width::Byte, packet, layout::HAS_TRANSPORT);
@@ -98,7 +101,8 @@ impl Windows {
             let base = asm.add(buffer, start);
             windows.transport = Some(Window { base, len });
             if needs.whole_transport {
-                windows.whole_transport = Some(Window { base, len: asm.select(later, nothing, len) });
+                windows.whole_transport =
+                    Some(Window { base, len: asm.select(later, nothing, len) });
             }
         }
         windows
@@ -153,18 +157,23 @@ impl Facts {
 
     pub(crate) fn holds(&self, known: Known) -> bool {
         self.all.iter().any(|(k, _)| match (k, known) {
-            (Known::There(header, have), Known::There(wanted, bytes)) => *header == wanted && *have >= bytes,
+            (Known::There(header, have), Known::There(wanted, bytes)) => {
+                *header == wanted && *have >= bytes
+            }
             (k, known) => *k == known,
         })
     }
 
-    /// The packet's bytes or metadata may have changed; what does not depend on them stays known. Marks stay good.
+    /// The packet's bytes or metadata may have changed; what does not depend on them stays known.
+    /// Marks stay good.
     pub(crate) fn packet_changed(&mut self) {
         for (known, value) in &mut self.all {
             match known {
                 Known::There(..) | Known::Protocol => {}
                 // Nobody asks for it.
-                Known::Bytes(..) | Known::Meta(_) => (*known, *value) = (Known::Meta(usize::MAX), None),
+                Known::Bytes(..) | Known::Meta(_) => {
+                    (*known, *value) = (Known::Meta(usize::MAX), None)
+                }
             }
         }
     }
@@ -274,7 +283,8 @@ impl Frame<'_, '_> {
 
     /// Ends here with a decision that is known.
     pub(crate) fn decide(&mut self, packed: u64) {
-        let packed = self.known_entry.map_or(packed, |entry| crate::outcome::at_entry(packed, entry));
+        let packed =
+            self.known_entry.map_or(packed, |entry| crate::outcome::at_entry(packed, entry));
         let value = self.asm.long(packed);
         self.leave(value);
     }
@@ -331,7 +341,9 @@ impl Frame<'_, '_> {
                 continue;
             }
             match slot {
-                Slot::Value(value) | Slot::Constant(value, _) => self.asm.store(*value, self.memory, i * 4),
+                Slot::Value(value) | Slot::Constant(value, _) => {
+                    self.asm.store(*value, self.memory, i * 4)
+                }
                 Slot::Memory | Slot::Unwritten => {}
             }
         }

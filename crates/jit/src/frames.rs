@@ -1,9 +1,10 @@
 //! Hook lists as functions of frames that are no packets yet.
 //!
-//! What rules of most lists at ingress look at stands in the frame itself, so nothing has to be copied and noted of frames
-//! that they drop. Code for frames finds the headers of plain ones itself: IPv4 without options that is no later fragment, and
-//! TCP, UDP and ICMPv6 over IPv6 without extension headers, each behind at most one tag. All others it leaves to code for
-//! packets ([`UNUSUAL`]).
+//! What rules of most lists at ingress look at stands in the frame itself, so nothing has to be
+//! copied and noted of frames that they drop. Code for frames finds the headers of plain ones
+//! itself: IPv4 without options that is no later fragment, and TCP, UDP and ICMPv6 over IPv6
+//! without extension headers, each behind at most one tag. All others it leaves to code for packets
+//! ([`UNUSUAL`]).
 
 use penstock_packet::{Frame as Received, layout};
 use penstock_wire::{ethernet, ipv4, ipv6, protocol, vlan};
@@ -34,8 +35,9 @@ struct Found {
 }
 
 impl Making<'_> {
-    /// Whether code for frames does what code for packets does, which for this list asks nobody anything: its chains change
-    /// nothing but counters, and nobody can tell in which order they see frames.
+    /// Whether code for frames does what code for packets does, which for this list asks nobody
+    /// anything: its chains change nothing but counters, and nobody can tell in which order they
+    /// see frames.
     pub(crate) fn takes_frames(&mut self, list: &List) -> bool {
         list.entries.iter().all(|entry| match entry {
             Entry::Chain { chain, .. } | Entry::InetIngress { chain } => {
@@ -46,8 +48,8 @@ impl Making<'_> {
         })
     }
 
-    /// A function of frames, their number, a packet that stands for all, the distance of the worker's cells, and where
-    /// decisions go. `None` if none can be made.
+    /// A function of frames, their number, a packet that stands for all, the distance of the
+    /// worker's cells, and where decisions go. `None` if none can be made.
     pub(crate) fn frames(
         &mut self,
         session: &mut Session,
@@ -105,7 +107,8 @@ impl Making<'_> {
         Ok((calls == 0).then_some(function))
     }
 
-    /// The chains of a list, of which a frame whose headers were found passes all that see its protocol.
+    /// The chains of a list, of which a frame whose headers were found passes all that see its
+    /// protocol.
     fn entries(
         &mut self,
         frame: &mut Frame<'_, '_>,
@@ -118,7 +121,9 @@ impl Making<'_> {
             frame.known_entry = Some(number);
             frame.entry = frame.asm.long(number.into());
             match *entry {
-                Entry::Chain { chain, nfproto } => self.chain(frame, chain, nfproto, next, &mut errors),
+                Entry::Chain { chain, nfproto } => {
+                    self.chain(frame, chain, nfproto, next, &mut errors)
+                }
                 Entry::InetIngress { chain } => {
                     for (mine, nfproto) in [(ETH_P_IP, NFPROTO_IPV4), (ETH_P_IPV6, NFPROTO_IPV6)] {
                         let other = frame.asm.block();
@@ -142,13 +147,15 @@ impl Making<'_> {
     }
 }
 
-/// Finds the headers of a frame as [`receive_dissected`](penstock_packet::Packet::receive_dissected) does; goes to `unusual`
-/// if they are not plain.
+/// Finds the headers of a frame as
+/// [`receive_dissected`](penstock_packet::Packet::receive_dissected) does; goes to `unusual` if
+/// they are not plain.
 fn find(asm: &mut Asm<'_>, received: Value, [address, len]: [usize; 2], unusual: Block) -> Found {
     let start = asm.load(Width::Long, received, address);
     let len = asm.load(Width::Long, received, len);
     let (tagged, untagged) = (asm.block(), asm.block());
-    // Where the network header is, but for the link header's length; how many bytes are from there on; what they are.
+    // Where the network header is, but for the link header's length; how many bytes are from there
+    // on; what they are.
     let (look, at) = asm.block_with(Width::Long);
     let rest = asm.parameter(look, Width::Long);
     let ethertype = asm.parameter(look, Width::Half);

@@ -6,7 +6,9 @@ use std::marker::PhantomData;
 use penstock_packet::Packet;
 use penstock_program::classify::Candidate;
 use penstock_program::image::{ChainIndex, Image, Op, RuleIndex};
-use penstock_program::interp::engine::{Registers, end_of_base, execute, found_at, resume, resume_found};
+use penstock_program::interp::engine::{
+    Registers, end_of_base, execute, found_at, resume, resume_found,
+};
 use penstock_program::testing::Outside;
 use penstock_program::{Env, run};
 
@@ -14,18 +16,21 @@ use crate::outcome::{self, step};
 
 /// The outside of hook lists: what programs ask ([`Env`]), and which chain it is that asks.
 pub trait Host: Env {
-    /// What is asked from now on, entry `entry` of the list asks. With `begins` it has just begun to be traced.
+    /// What is asked from now on, entry `entry` of the list asks. With `begins` it has just begun
+    /// to be traced.
     fn enter(&mut self, entry: usize, begins: bool);
 
-    /// What the lookup of a chain has found for a packet of a burst ([`find`](penstock_program::interp::engine::find)), if
-    /// that was asked beforehand and the packet has not changed since.
+    /// What the lookup of a chain has found for a packet of a burst
+    /// ([`find`](penstock_program::interp::engine::find)), if that was asked beforehand and the
+    /// packet has not changed since.
     fn found(&mut self, chain: ChainIndex, packet: &Packet) -> Option<Option<Candidate>> {
         let _ = (chain, packet);
         None
     }
 
-    /// Runs an entry that is no chain ([`Entry::Stage`](crate::Entry::Stage)). With 0 the packet goes on; everything else
-    /// ends the list and is told in [`Decision::Stage`](crate::Decision::Stage).
+    /// Runs an entry that is no chain ([`Entry::Stage`](crate::Entry::Stage)). With 0 the packet
+    /// goes on; everything else ends the list and is told in
+    /// [`Decision::Stage`](crate::Decision::Stage).
     fn stage(&mut self, entry: usize, packet: &mut Packet) -> u32;
 }
 
@@ -39,7 +44,8 @@ impl Host for Outside {
 
 /// Addresses of the functions for one kind of [`Host`].
 ///
-/// Two that are equal name the same functions; what was compiled with one may be run with the other.
+/// Two that are equal name the same functions; what was compiled with one may be run with the
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Helpers {
     /// An operation.
@@ -110,10 +116,11 @@ impl Helpers {
 /// What every function here gets from compiled code.
 ///
 /// # Invariant
-/// Compiled code is called by [`Bound`](crate::Bound) only, which passes it pointers made from `&mut Packet` and `&mut H`
-/// of the very `H` that its [`Helpers`] were made for. The code passes them on as they are, never two calls at a time, and
-/// does not use the packet itself while a call lasts. Operations and images are those of the generation that the code
-/// holds on to; registers are 64 bytes at a multiple of 16 in its own stack frame.
+/// Compiled code is called by [`Bound`](crate::Bound) only, which passes it pointers made from
+/// `&mut Packet` and `&mut H` of the very `H` that its [`Helpers`] were made for. The code passes
+/// them on as they are, never two calls at a time, and does not use the packet itself while a call
+/// lasts. Operations and images are those of the generation that the code holds on to; registers
+/// are 64 bytes at a multiple of 16 in its own stack frame.
 struct Call<'a, H> {
     packet: &'a mut Packet,
     host: &'a mut H,
@@ -153,7 +160,8 @@ macro_rules! single {
             entry: u64,
         ) -> u64 {
             // SAFETY: called by compiled code, see `Call`.
-            let (call, op, registers) = unsafe { (Call::<H>::new(packet, host), &*op, &mut *registers) };
+            let (call, op, registers) =
+                unsafe { (Call::<H>::new(packet, host), &*op, &mut *registers) };
             call.host.enter(entry as usize, false);
             match op {
                 $kind => step::pack(execute(op, registers, call.packet, call.host)),
@@ -249,7 +257,8 @@ extern "C" fn resume_chain<H: Host>(
     entry: u64,
 ) -> u64 {
     // SAFETY: called by compiled code, see `Call`.
-    let (call, image, registers) = unsafe { (Call::<H>::new(packet, host), &*image, &mut *registers) };
+    let (call, image, registers) =
+        unsafe { (Call::<H>::new(packet, host), &*image, &mut *registers) };
     let at = ResumeAt::unpack([place, rest]);
     call.host.enter(entry as usize, at.begins);
     let found = if at.is_beginning(image) { call.host.found(at.chain, call.packet) } else { None };

@@ -1,11 +1,13 @@
 //! Machine code for VM programs: all chains of a hook as one native function.
 //!
-//! [`compile`] takes a linked generation ([`Image`](penstock_program::Image)) and the lists of its hooks, and makes a
-//! function of each list: rules, verdicts, jumps and the way from chain to chain are direct, registers are the machine's,
-//! headers are found and checked once. What an operation means is said by the interpreter (`penstock_program::interp`):
-//! everything that is seldom run is a call of its function, and so is a traced packet, from the rule on that begins the
-//! trace. So both have the same results, traces included, and where no code can be made (on other machines than x86-64 and
-//! AArch64, or for chains that no ruleset would accept) the interpreter runs instead.
+//! [`compile`] takes a linked generation ([`Image`](penstock_program::Image)) and the lists of its
+//! hooks, and makes a function of each list: rules, verdicts, jumps and the way from chain to chain
+//! are direct, registers are the machine's, headers are found and checked once. What an operation
+//! means is said by the interpreter (`penstock_program::interp`): everything that is seldom run is
+//! a call of its function, and so is a traced packet, from the rule on that begins the trace. So
+//! both have the same results, traces included, and where no code can be made (on other machines
+//! than x86-64 and AArch64, or for chains that no ruleset would accept) the interpreter runs
+//! instead.
 //!
 //! | module | it is |
 //! | --- | --- |

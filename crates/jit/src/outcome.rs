@@ -44,7 +44,8 @@ pub(crate) const ACCEPTED: u64 = ACCEPT;
 pub enum Decision {
     /// All entries let the packet pass.
     Pass,
-    /// A chain drops it or took it; never [`Outcome::Accept`]. [`Outcome::Policy`] stands for a policy of `drop`.
+    /// A chain drops it or took it; never [`Outcome::Accept`]. [`Outcome::Policy`] stands for a
+    /// policy of `drop`.
     Chain {
         /// Which entry of the list.
         entry: usize,
@@ -110,7 +111,11 @@ fn outcome(packed: u64) -> Outcome {
         DROP => Outcome::Drop(rule),
         STOLEN => Outcome::Stolen,
         POLICY => Outcome::Policy,
-        QUEUE => Outcome::Queue { rule, num: (packed >> QUEUE_SHIFT) as u16, bypass: packed & BYPASS != 0 },
+        QUEUE => Outcome::Queue {
+            rule,
+            num: (packed >> QUEUE_SHIFT) as u16,
+            bypass: packed & BYPASS != 0,
+        },
         _ => Outcome::Accept,
     }
 }
@@ -126,8 +131,8 @@ pub(crate) fn unpack_list(packed: u64) -> Decision {
     }
 }
 
-/// What an operation answers, from the interpreter's functions to compiled code: a kind, and in the high half a chain. A
-/// queue is a decision to which only the rule is added.
+/// What an operation answers, from the interpreter's functions to compiled code: a kind, and in the
+/// high half a chain. A queue is a decision to which only the rule is added.
 pub(crate) mod step {
     use super::*;
 

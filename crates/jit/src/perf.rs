@@ -32,8 +32,8 @@ pub fn rule_name(image: &Image, rule: RuleIndex) -> String {
 /// The map, once something is in it.
 static MAP: Mutex<Option<File>> = Mutex::new(None);
 
-/// Appends all code to the map of this process: each stretch with the rule that it is of, or `hook` for what is between
-/// them. Code that rules share bears the name of the first of them.
+/// Appends all code to the map of this process: each stretch with the rule that it is of, or `hook`
+/// for what is between them. Code that rules share bears the name of the first of them.
 pub(crate) fn write_map(code: &Code, image: &Image) -> io::Result<()> {
     let mut map = MAP.lock().unwrap_or_else(PoisonError::into_inner);
     let file = match &mut *map {
@@ -47,7 +47,9 @@ pub(crate) fn write_map(code: &Code, image: &Image) -> io::Result<()> {
     let mut file = BufWriter::new(file);
     for (address, len, mark) in code.stretches() {
         match mark.checked_sub(1) {
-            Some(rule) => writeln!(file, "{address:x} {len:x} {}", rule_name(image, RuleIndex(rule)))?,
+            Some(rule) => {
+                writeln!(file, "{address:x} {len:x} {}", rule_name(image, RuleIndex(rule)))?
+            }
             None => writeln!(file, "{address:x} {len:x} hook")?,
         }
     }

@@ -1,9 +1,10 @@
 //! Where the time goes: ticks of the processor's clock, by rule and stage.
 //!
-//! Code that is made for profiling notes the clock at the beginning of each rule and stage; what has passed since counts
-//! for the one before. Rules share nothing then, and chains have no lookups, so a profile tells what rules cost beside each
-//! other, not what they cost without it. What a packet brings about meanwhile (an answer that passes other hooks) ends the
-//! count of what brought it about.
+//! Code that is made for profiling notes the clock at the beginning of each rule and stage; what
+//! has passed since counts for the one before. Rules share nothing then, and chains have no
+//! lookups, so a profile tells what rules cost beside each other, not what they cost without it.
+//! What a packet brings about meanwhile (an answer that passes other hooks) ends the count of what
+//! brought it about.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -46,7 +47,8 @@ pub(crate) struct Profile {
     workers: Box<[OnceLock<Ticks>]>,
 }
 
-/// The counts of one worker, written by nobody else; relaxed atomics, so that others may read meanwhile.
+/// The counts of one worker, written by nobody else; relaxed atomics, so that others may read
+/// meanwhile.
 #[derive(Debug)]
 struct Ticks {
     /// Count and ticks by number; number 0 is what is between lists.
@@ -113,7 +115,9 @@ impl Profile {
 
     /// What a worker has begun at least once.
     pub(crate) fn lines(&self, worker: WorkerNumber) -> Vec<ProfileLine> {
-        let Some(ticks) = self.workers.get(worker.get()).and_then(OnceLock::get) else { return Vec::new() };
+        let Some(ticks) = self.workers.get(worker.get()).and_then(OnceLock::get) else {
+            return Vec::new();
+        };
         let lines = ticks.cells.iter().enumerate().skip(1).filter_map(|(number, cell)| {
             let [count, ticks] = [cell[0].load(Relaxed), cell[1].load(Relaxed)];
             let what = match number.checked_sub(1 + self.rules) {
@@ -152,7 +156,9 @@ mod tests {
             profile.tick(number, first);
         }
         profile.tick(stage, second);
-        let lines = |worker| profile.lines(worker).into_iter().map(|l| (l.what, l.count)).collect::<Vec<_>>();
+        let lines = |worker| {
+            profile.lines(worker).into_iter().map(|l| (l.what, l.count)).collect::<Vec<_>>()
+        };
         let stage = |count| (Profiled::Stage { list: 0, entry: 3 }, count);
         assert_eq!(lines(first), [(Profiled::Rule(RuleIndex(1)), 2), stage(1)]);
         assert_eq!(lines(second), [stage(1)]);

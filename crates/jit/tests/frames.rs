@@ -1,4 +1,5 @@
-//! Code for frames decides what code for packets would, and counts the same, or leaves a frame to that.
+//! Code for frames decides what code for packets would, and counts the same, or leaves a frame to
+//! that.
 
 use std::sync::Arc;
 
@@ -58,7 +59,8 @@ fn frame(rng: &mut Rng) -> Vec<u8> {
     let (from, to) = ([7, 9, 1000][rng.usize(..3)], [7, 9, 1000][rng.usize(..3)]);
     let body = vec![rng.u8(..); rng.usize(..30)];
     let ip = |rng: &mut Rng| {
-        let ip = Ipv4::new(["198.18.0.7", "198.18.0.8"][rng.usize(..2)], "198.18.1.7").ttl(rng.u8(1..5));
+        let ip =
+            Ipv4::new(["198.18.0.7", "198.18.0.8"][rng.usize(..2)], "198.18.1.7").ttl(rng.u8(1..5));
         match rng.u32(..30) {
             0 => ip.fragment(rng.u16(..2) * 3, rng.bool()),
             1 => ip.options(&[1, 1, 1, 0]),
@@ -81,7 +83,12 @@ fn frame(rng: &mut Rng) -> Vec<u8> {
         4 | 5 => link / ip(rng) / Tcp::new(from, to) / payload(body),
         6 => link / ip(rng) / Icmp::new(8, 0) / payload(body),
         7 => link / ip6(rng) / Udp::new(from, to) / payload(body),
-        8 => link / ip6(rng) / Fragment::new(rng.u16(..2), true, 1) / Udp::new(from, to) / payload(body),
+        8 => {
+            link / ip6(rng)
+                / Fragment::new(rng.u16(..2), true, 1)
+                / Udp::new(from, to)
+                / payload(body)
+        }
         _ => link / Arp::request(ADDRESS, "198.18.0.7", "198.18.0.1"),
     };
     let mut bytes = made.build();
@@ -112,7 +119,8 @@ fn frames_are_decided_on_as_packets_are() {
     let mut rng = Rng::with_seed(penstock_seed::seed());
     let (mut decided, mut left, mut dropped) = (0, 0, 0);
     for round in 0..penstock_seed::rounds(60) {
-        // Counters on both sides of what a rule asks, so that it is known which rules each packet met.
+        // Counters on both sides of what a rule asks, so that it is known which rules each packet
+        // met.
         let rules = |rng: &mut Rng| -> Vec<Vec<Expr>> {
             let text = |rng: &mut Rng| {
                 let rule = RULES[rng.usize(..RULES.len())];
@@ -146,7 +154,8 @@ fn frames_are_decided_on_as_packets_are() {
         let ((code, states), (other, other_states)) = (made(), made());
         assert!(code.takes_frames(0));
         let all: Vec<_> = (0..64).map(|_| frame(&mut rng)).collect();
-        let frames: Vec<_> = all.iter().map(|bytes| Frame { device: DEVICE, bytes, time: 5 }).collect();
+        let frames: Vec<_> =
+            all.iter().map(|bytes| Frame { device: DEVICE, bytes, time: 5 }).collect();
         let mut unknown = Packet::new();
         unknown.meta.iif = DEVICE;
         let mut decisions = vec![PackedDecision::default(); frames.len()];
@@ -161,7 +170,8 @@ fn frames_are_decided_on_as_packets_are() {
             assert!(packet.receive_dissected(frame.bytes, ADDRESS));
             packet.meta.iif = DEVICE;
             let mut outside = Outside::at(NETDEV, Hook::Ingress);
-            let wanted = other.bind::<Outside>().unwrap().run(0, &mut packet, &mut outside).unwrap();
+            let wanted =
+                other.bind::<Outside>().unwrap().run(0, &mut packet, &mut outside).unwrap();
             assert_eq!(decision.unpack(), wanted, "round {round}: {:02x?}\n{table:?}", frame.bytes);
             decided += 1;
             dropped += u32::from(wanted != Decision::Pass);
@@ -177,12 +187,18 @@ fn packets_of_which_it_is_foreseen_pass_unnoticed() {
     let mut rng = Rng::with_seed(penstock_seed::seed());
     let (mut foreseen, mut others) = (0, 0);
     for round in 0..penstock_seed::rounds(60) {
-        let rule = |rng: &mut Rng| match RULES[rng.usize(..RULES.len())].rsplit_once("\n[ immediate") {
-            Some((asked, verdict)) if rng.bool() => format!("{asked}\n{COUNTER}\n[ immediate{verdict}"),
+        let rule = |rng: &mut Rng| match RULES[rng.usize(..RULES.len())]
+            .rsplit_once("\n[ immediate")
+        {
+            Some((asked, verdict)) if rng.bool() => {
+                format!("{asked}\n{COUNTER}\n[ immediate{verdict}")
+            }
             Some((asked, verdict)) => format!("{asked}\n[ immediate{verdict}"),
-            None => "[ payload load 2b @ transport header + 2 => reg 1 ]\n[ cmp eq reg 1 0x00000700 ]\n\
+            None => {
+                "[ payload load 2b @ transport header + 2 => reg 1 ]\n[ cmp eq reg 1 0x00000700 ]\n\
                      [ immediate reg 0 drop ]"
-                .to_owned(),
+                    .to_owned()
+            }
         };
         let rules = (0..1 + rng.usize(..3)).map(|_| program(&rule(&mut rng))).collect();
         let (mut image, states) = Table::of(rules).link(NETDEV).unwrap();
@@ -198,7 +214,8 @@ fn packets_of_which_it_is_foreseen_pass_unnoticed() {
             .filter(|f| matches!(f[23], 6 | 17))
             .take(64)
             .collect();
-        let heads: Vec<&Head> = all.iter().map(|frame| frame[14..].first_chunk().unwrap()).collect();
+        let heads: Vec<&Head> =
+            all.iter().map(|frame| frame[14..].first_chunk().unwrap()).collect();
         let passes = code.foresee(0, &heads);
         for (n, frame) in all.iter().enumerate() {
             let mut packet = Packet::new();
@@ -211,7 +228,8 @@ fn packets_of_which_it_is_foreseen_pass_unnoticed() {
             packet.meta.oif = DEVICE;
             let before = counts(&states);
             let mut outside = Outside::at(NETDEV, Hook::Egress);
-            let decision = code.bind::<Outside>().unwrap().run(0, &mut packet, &mut outside).unwrap();
+            let decision =
+                code.bind::<Outside>().unwrap().run(0, &mut packet, &mut outside).unwrap();
             if passes >> n & 1 == 0 {
                 others += 1;
                 continue;
@@ -238,9 +256,12 @@ fn what_asks_or_changes_more_than_frames_is_left_to_packets() {
         ("[ payload load 2b @ link header + 12 => reg 1 ]\n[ cmp eq reg 1 0x00000008 ]", false),
     ] {
         let (image, _) = Table::of(vec![program(text)]).link(NETDEV).unwrap();
-        let list =
-            List { frames: true, ..List::of([Entry::Chain { chain: ChainIndex(0), nfproto: NETDEV }]) };
-        let code = compile(Arc::new(image), &[list], Helpers::of::<Outside>(), Options::default()).unwrap();
+        let list = List {
+            frames: true,
+            ..List::of([Entry::Chain { chain: ChainIndex(0), nfproto: NETDEV }])
+        };
+        let code = compile(Arc::new(image), &[list], Helpers::of::<Outside>(), Options::default())
+            .unwrap();
         assert_eq!(code.takes_frames(0), takes, "{text}");
     }
 }

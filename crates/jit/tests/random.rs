@@ -1,5 +1,5 @@
-//! Random tables on random packets: compiled code and the interpreter agree on verdicts, packets, states, what is asked of
-//! the outside, and traces.
+//! Random tables on random packets: compiled code and the interpreter agree on verdicts, packets,
+//! states, what is asked of the outside, and traces.
 
 mod tables;
 
@@ -46,7 +46,13 @@ fn interpreted(image: &Image, packet: &mut Packet, host: &mut Listed) -> Decisio
 
 /// Everything that can be seen of a packet.
 fn seen(packet: &Packet) -> String {
-    format!("{:?} {:?} {} {:?}", packet.frame(), packet.transport(), packet.data_start(), packet.meta)
+    format!(
+        "{:?} {:?} {} {:?}",
+        packet.frame(),
+        packet.transport(),
+        packet.data_start(),
+        packet.meta
+    )
 }
 
 fn lists(rng: &mut Rng, image: &Image) -> Vec<List> {
@@ -65,7 +71,10 @@ fn lists(rng: &mut Rng, image: &Image) -> Vec<List> {
         all.entries.insert(rng.usize(..=all.entries.len()), Entry::Stage);
     }
     vec![
-        List { bursts: Bursts::Always, ..List::of([Entry::Chain { chain: bases[0], nfproto: family }]) },
+        List {
+            bursts: Bursts::Always,
+            ..List::of([Entry::Chain { chain: bases[0], nfproto: family }])
+        },
         all,
     ]
 }
@@ -114,12 +123,19 @@ fn check(made: &Made, rng: &mut Rng, packets: usize, lookups: bool, context: &st
         assert_eq!(outside.queries, other_outside.queries, "{}", told());
     }
     assert_eq!(made.values(&states), made.values(&other_states), "{context}\n{made}");
-    let chains: usize = lists.iter().flat_map(|l| &l.entries).filter(|e| **e != Entry::Stage).count();
+    let chains: usize =
+        lists.iter().flat_map(|l| &l.entries).filter(|e| **e != Entry::Stage).count();
     // Once for single packets, once for bursts.
     [2 * chains - left.min(2 * chains), left]
 }
 
-fn jit(compiled: &Compiled, list: usize, burst: bool, packet: &mut Packet, outside: &mut Listed) -> Decision {
+fn jit(
+    compiled: &Compiled,
+    list: usize,
+    burst: bool,
+    packet: &mut Packet,
+    outside: &mut Listed,
+) -> Decision {
     let code = compiled.bind::<Listed>().unwrap();
     if !burst {
         return code.run(list, packet, outside).unwrap();
@@ -137,7 +153,8 @@ fn compiled_code_does_what_the_interpreter_does() {
     let (mut native, mut left) = (0, 0);
     for round in 0..rounds {
         let made = Made::random(&mut rng);
-        let done = check(&made, &mut rng, 60, round % 4 == 0, &format!("seed {seed} round {round}"));
+        let done =
+            check(&made, &mut rng, 60, round % 4 == 0, &format!("seed {seed} round {round}"));
         (native, left) = (native + done[0], left + done[1]);
     }
     println!("chains: {native} compiled, {left} interpreted");

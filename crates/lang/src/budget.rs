@@ -1,8 +1,8 @@
 //! What one run may take: time, and what definitions, included files and answers may come to.
 //!
-//! A text of a few lines can ask for any amount of work: a definition that names another one twice doubles it, a file
-//! may be included by many others, a listing may be asked for again and again. Each phase of a run charges the same
-//! [`Budget`], and stops where it is spent.
+//! A text of a few lines can ask for any amount of work: a definition that names another one twice
+//! doubles it, a file may be included by many others, a listing may be asked for again and again.
+//! Each phase of a run charges the same [`Budget`], and stops where it is spent.
 
 use std::cell::Cell;
 use std::time::Instant;

@@ -1,8 +1,8 @@
 //! What evaluation knows of the ruleset: tables, chains, sets with their types, objects.
 //!
-//! It starts from a [`Generation`] and follows the commands of a run, so that a rule can refer to a set that an
-//! earlier command adds. Nothing here is authoritative: the ruleset decides what is possible, this only finds types
-//! and gives better messages.
+//! It starts from a [`Generation`] and follows the commands of a run, so that a rule can refer to a
+//! set that an earlier command adds. Nothing here is authoritative: the ruleset decides what is
+//! possible, this only finds types and gives better messages.
 
 use std::sync::Arc;
 
@@ -72,9 +72,12 @@ impl KeyType {
         KeyType { dtype: Type::Base(field.dtype), fields: Arc::from([field]) }
     }
 
-    /// The same without what only the expression tells: raw bits are plain numbers, which are listed as decimal ones.
+    /// The same without what only the expression tells: raw bits are plain numbers, which are
+    /// listed as decimal ones.
     pub fn without_expression(mut self) -> Self {
-        if let (Type::Base(dtype @ DataType::RawInteger), [field]) = (&mut self.dtype, &*self.fields) {
+        if let (Type::Base(dtype @ DataType::RawInteger), [field]) =
+            (&mut self.dtype, &*self.fields)
+        {
             *dtype = DataType::Integer;
             self.fields = Arc::from([Field { dtype: DataType::Integer, ..field.clone() }]);
         }
@@ -147,9 +150,11 @@ pub struct SetInfo {
     pub dynamic: bool,
     /// Adjacent and overlapping intervals are joined.
     pub auto_merge: bool,
-    /// The statements that each element carries, by [`stateful_name`](crate::ast::StmtKind::stateful_name).
+    /// The statements that each element carries, by
+    /// [`stateful_name`](crate::ast::StmtKind::stateful_name).
     pub stmts: Vec<&'static str>,
-    /// Intervals that are in it already or were added in this run, ascending; for plain interval sets only.
+    /// Intervals that are in it already or were added in this run, ascending; for plain interval
+    /// sets only.
     pub intervals: Arc<Intervals>,
 }
 
@@ -320,7 +325,8 @@ pub fn set_info(set: &penstock_ruleset::model::Set) -> Option<SetInfo> {
     })
 }
 
-/// As [`StmtKind::stateful_name`](crate::ast::StmtKind::stateful_name), of what the statement became.
+/// As [`StmtKind::stateful_name`](crate::ast::StmtKind::stateful_name), of what the statement
+/// became.
 fn stateful_name(expr: &penstock_program::Expr) -> Option<&'static str> {
     use penstock_program::Expr;
     match expr {

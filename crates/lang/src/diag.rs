@@ -97,8 +97,9 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Warning, loc, others: Vec::new(), message: message.into() }
     }
 
-    /// As nft prints it: how the text came to be read, the place, the message, the line, and marks under it. A span
-    /// over several lines is shown by its first, with its end's column. Of a long line a piece around the place is shown.
+    /// As nft prints it: how the text came to be read, the place, the message, the line, and marks
+    /// under it. A span over several lines is shown by its first, with its end's column. Of a long
+    /// line a piece around the place is shown.
     pub fn render(&self, inputs: &Inputs) -> String {
         let mut out = String::new();
         let name = match self.severity {
@@ -119,7 +120,9 @@ impl Diagnostic {
         // The end of the text is behind its last line.
         let start = match input.text.get(..start) {
             Some(before) if start == input.text.len() && input.origin != Origin::CommandLine => {
-                before.strip_suffix('\n').map_or(start, |before| before.rfind('\n').map_or(0, |at| at + 1))
+                before
+                    .strip_suffix('\n')
+                    .map_or(start, |before| before.rfind('\n').map_or(0, |at| at + 1))
             }
             _ => start,
         };
@@ -127,7 +130,10 @@ impl Diagnostic {
         let _ = writeln!(out, "{}", piece.text);
         let mut spans = vec![(place, b'^')];
         spans.extend(
-            self.others.iter().filter(|o| o.input == self.loc.input).map(|o| (Span::of(*o, inputs), b'~')),
+            self.others
+                .iter()
+                .filter(|o| o.input == self.loc.input)
+                .map(|o| (Span::of(*o, inputs), b'~')),
         );
         let spans: Vec<_> = spans
             .into_iter()
@@ -136,8 +142,13 @@ impl Diagnostic {
         let width = spans.iter().map(|(under, _)| under.end).max().unwrap_or(0);
         // Tabs before the marks keep them in place.
         let blank = |b| if b == b'\t' { b'\t' } else { b' ' };
-        let mut marks: Vec<u8> =
-            piece.text.bytes().chain(std::iter::repeat(b' ')).take(spans[0].0.end).map(blank).collect();
+        let mut marks: Vec<u8> = piece
+            .text
+            .bytes()
+            .chain(std::iter::repeat(b' '))
+            .take(spans[0].0.end)
+            .map(blank)
+            .collect();
         marks.resize(width, b' ');
         for (under, mark) in spans.into_iter().rev() {
             if let Some(under) = marks.get_mut(under) {
@@ -162,8 +173,8 @@ struct Piece<'t> {
 }
 
 impl<'t> Piece<'t> {
-    /// What is shown of a line for a place that begins at a byte of it: all, or a piece with a little of what is before the
-    /// place and more of what comes after.
+    /// What is shown of a line for a place that begins at a byte of it: all, or a piece with a
+    /// little of what is before the place and more of what comes after.
     fn of(line: &'t str, place: usize) -> Piece<'t> {
         if line.len() <= QUOTED {
             return Piece { text: line.into(), start: 0, end: QUOTED, indent: 0 };
@@ -171,12 +182,14 @@ impl<'t> Piece<'t> {
         let start = place.saturating_sub(QUOTED / 4).min(line.len() - QUOTED);
         let start = boundary(line, start);
         let end = boundary(line, start + QUOTED);
-        let (before, after) = (if start > 0 { CUT } else { "" }, if end < line.len() { CUT } else { "" });
+        let (before, after) =
+            (if start > 0 { CUT } else { "" }, if end < line.len() { CUT } else { "" });
         let text = format!("{before}{}{after}", line.get(start..end).unwrap_or_default()).into();
         Piece { text, start, end, indent: before.len() }
     }
 
-    /// Where a byte of the line is in what is shown; for those that are left out where they would begin or end.
+    /// Where a byte of the line is in what is shown; for those that are left out where they would
+    /// begin or end.
     fn column(&self, at: usize) -> usize {
         at.clamp(self.start, self.end) - self.start + self.indent
     }
@@ -194,19 +207,24 @@ fn shortened(text: &str) -> Cow<'_, str> {
     }
     let head = boundary(text, LONGEST_MESSAGE * 3 / 4);
     let tail = boundary(text, text.len() - LONGEST_MESSAGE / 4);
-    format!("{}{CUT}{}", text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default()).into()
+    format!("{}{CUT}{}", text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default())
+        .into()
 }
 
-/// How a text came to be read, and the place: what stands before a message. Nothing for command lines.
+/// How a text came to be read, and the place: what stands before a message. Nothing for command
+/// lines.
 fn place_text(loc: Loc, inputs: &Inputs) -> String {
     let mut out = String::new();
-    let Some(Origin::File { name, from }) = inputs.inputs.get(loc.input as usize).map(|i| &i.origin) else {
+    let Some(Origin::File { name, from }) =
+        inputs.inputs.get(loc.input as usize).map(|i| &i.origin)
+    else {
         return out;
     };
     let mut prefix = "In file included from";
     let mut outer = *from;
     while let Some(loc) = outer {
-        let Some(Origin::File { name, from }) = inputs.inputs.get(loc.input as usize).map(|i| &i.origin)
+        let Some(Origin::File { name, from }) =
+            inputs.inputs.get(loc.input as usize).map(|i| &i.origin)
         else {
             break;
         };
@@ -279,8 +297,8 @@ fn left_out(count: usize) -> String {
     format!("Error: {count} more messages are left out\n")
 }
 
-/// A place in lines and columns, both from 1, as nft counts them: in bytes, the last column being that of the last
-/// byte on whatever line it is.
+/// A place in lines and columns, both from 1, as nft counts them: in bytes, the last column being
+/// that of the last byte on whatever line it is.
 struct Span {
     line: u32,
     /// Offset of the line.
@@ -304,8 +322,8 @@ impl Span {
     }
 }
 
-/// The name that a misspelt one is likely to mean, as nft finds it: the first of the nearest ones, when about a third of the
-/// letters differ at most.
+/// The name that a misspelt one is likely to mean, as nft finds it: the first of the nearest ones,
+/// when about a third of the letters differ at most.
 pub fn most_similar<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     most_similar_of(wrong, names, |name| name)
 }
@@ -316,7 +334,8 @@ const LONGEST_NAME: usize = 256;
 /// Cells of tables after which no more names are compared: among so many none would be meant.
 const MOST_CELLS: usize = 1 << 24;
 
-/// Of things that have names the one whose name a misspelt one is likely to mean, by the rule of [`most_similar`].
+/// Of things that have names the one whose name a misspelt one is likely to mean, by the rule of
+/// [`most_similar`].
 pub fn most_similar_of<T>(
     wrong: &str,
     things: impl IntoIterator<Item = T>,
@@ -345,9 +364,9 @@ pub fn most_similar_of<T>(
     best
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours between two words, as nft counts them (`src/misspell.c`):
-/// the first letters are left out and the ends of the words compared instead, and the last cell of each row of the table is
-/// the first one of the next.
+/// Insertions, deletions, replacements and swaps of neighbours between two words, as nft counts
+/// them (`src/misspell.c`): the first letters are left out and the ends of the words compared
+/// instead, and the last cell of each row of the table is the first one of the next.
 fn nft_distance(a: &[u8], b: &[u8]) -> usize {
     let letter = |word: &[u8], at: usize| word.get(at).copied().unwrap_or(0);
     let width = b.len();
@@ -362,10 +381,13 @@ fn nft_distance(a: &[u8], b: &[u8]) -> usize {
         for j in 1..=width {
             let cost = usize::from(letter(a, i) != letter(b, j));
             let at = |i: usize, j: usize| i * width + j;
-            let mut best =
-                (cells[at(i - 1, j)] + 1).min(cells[at(i, j - 1)] + 1).min(cells[at(i - 1, j - 1)] + cost);
-            let swapped =
-                i > 1 && j > 1 && letter(a, i) == letter(b, j - 1) && letter(a, i - 1) == letter(b, j);
+            let mut best = (cells[at(i - 1, j)] + 1)
+                .min(cells[at(i, j - 1)] + 1)
+                .min(cells[at(i - 1, j - 1)] + cost);
+            let swapped = i > 1
+                && j > 1
+                && letter(a, i) == letter(b, j - 1)
+                && letter(a, i - 1) == letter(b, j);
             if swapped {
                 best = best.min(cells[at(i - 2, j - 2)] + cost);
             }
@@ -405,16 +427,36 @@ mod tests {
             ("x", &["y"], None),
             ("xxxx", &["addr", "ports", "names"], None),
             // nft 1.0.6 with these sets in this order.
-            ("none", &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"], Some("dyn")),
+            (
+                "none",
+                &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"],
+                Some("dyn"),
+            ),
             (
                 "nones",
                 &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"],
                 Some("ports"),
             ),
-            ("mar", &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"], Some("addr")),
-            ("ma", &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"], Some("pairs")),
-            ("zz", &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"], Some("ports")),
-            ("verxxxxx", &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"], None),
+            (
+                "mar",
+                &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"],
+                Some("addr"),
+            ),
+            (
+                "ma",
+                &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"],
+                Some("pairs"),
+            ),
+            (
+                "zz",
+                &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"],
+                Some("ports"),
+            ),
+            (
+                "verxxxxx",
+                &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"],
+                None,
+            ),
         ] {
             assert_eq!(most_similar(wrong, names.iter().copied()), expected, "{wrong}");
         }

@@ -1,5 +1,5 @@
-//! Extension headers, options and chunks (nft's `struct exthdr_desc`): IPv6 extension headers, TCP and IPv4 options,
-//! SCTP chunks.
+//! Extension headers, options and chunks (nft's `struct exthdr_desc`): IPv6 extension headers, TCP
+//! and IPv4 options, SCTP chunks.
 
 use penstock_program::expr::ExthdrOp;
 
@@ -79,8 +79,8 @@ pub fn sctp_chunk(name: &str) -> Option<&'static ExthdrDesc> {
     SCTP_CHUNKS.iter().find(|d| d.name == name)
 }
 
-/// The header, option or chunk and its field that a VM expression's numbers stand for. Offset and length in bits. A
-/// routing header is found by the field: several share number 43.
+/// The header, option or chunk and its field that a VM expression's numbers stand for. Offset and
+/// length in bits. A routing header is found by the field: several share number 43.
 pub fn find_field(
     op: ExthdrOp,
     kind: u8,
@@ -154,7 +154,10 @@ pub static IPV6: &[ExthdrDesc] = &[
         name: "rt2",
         kind: 43,
         op: ExthdrOp::Ipv6,
-        templates: &[field("reserved", DataType::Integer, 32, 32), field("addr", DataType::Ip6Addr, 64, 128)],
+        templates: &[
+            field("reserved", DataType::Integer, 32, 32),
+            field("addr", DataType::Ip6Addr, 64, 128),
+        ],
     },
     ExthdrDesc {
         name: "frag",
@@ -209,15 +212,37 @@ pub static TCP_OPTIONS: &[ExthdrDesc] = &[
     tcp(
         "sack",
         5,
-        &[KIND, LENGTH, field("left", DataType::Integer, 16, 32), field("right", DataType::Integer, 48, 32)],
+        &[
+            KIND,
+            LENGTH,
+            field("left", DataType::Integer, 16, 32),
+            field("right", DataType::Integer, 48, 32),
+        ],
     ),
-    tcp("sack1", 5, &[field("left", DataType::Integer, 80, 32), field("right", DataType::Integer, 112, 32)]),
-    tcp("sack2", 5, &[field("left", DataType::Integer, 144, 32), field("right", DataType::Integer, 176, 32)]),
-    tcp("sack3", 5, &[field("left", DataType::Integer, 208, 32), field("right", DataType::Integer, 240, 32)]),
+    tcp(
+        "sack1",
+        5,
+        &[field("left", DataType::Integer, 80, 32), field("right", DataType::Integer, 112, 32)],
+    ),
+    tcp(
+        "sack2",
+        5,
+        &[field("left", DataType::Integer, 144, 32), field("right", DataType::Integer, 176, 32)],
+    ),
+    tcp(
+        "sack3",
+        5,
+        &[field("left", DataType::Integer, 208, 32), field("right", DataType::Integer, 240, 32)],
+    ),
     tcp(
         "timestamp",
         8,
-        &[KIND, LENGTH, field("tsval", DataType::Integer, 16, 32), field("tsecr", DataType::Integer, 48, 32)],
+        &[
+            KIND,
+            LENGTH,
+            field("tsval", DataType::Integer, 16, 32),
+            field("tsecr", DataType::Integer, 48, 32),
+        ],
     ),
     tcp("md5sig", 19, &[KIND, LENGTH]),
     tcp("mptcp", 30, &[KIND, LENGTH, bits("subtype", DataType::MptcpSubtype, 16, 4)]),
@@ -230,8 +255,12 @@ const fn ip(name: &'static str, kind: u8, templates: &'static [Template]) -> Ext
 
 const TYPE: Template = field("type", DataType::Integer, 0, 8);
 
-const ROUTE: &[Template] =
-    &[TYPE, LENGTH, field("ptr", DataType::Integer, 16, 8), field("addr", DataType::Integer, 24, 32)];
+const ROUTE: &[Template] = &[
+    TYPE,
+    LENGTH,
+    field("ptr", DataType::Integer, 16, 8),
+    field("addr", DataType::Integer, 24, 32),
+];
 
 /// IPv4 options.
 pub static IPV4_OPTIONS: &[ExthdrDesc] = &[
@@ -259,7 +288,8 @@ const INIT: &[Template] = &[
     field("initial-tsn", DataType::Integer, 128, 32),
 ];
 const PLAIN: &[Template] = &[TYPE, FLAGS, CHUNK_LENGTH];
-const LOWEST_TSN: &[Template] = &[TYPE, FLAGS, CHUNK_LENGTH, field("lowest-tsn", DataType::Integer, 32, 32)];
+const LOWEST_TSN: &[Template] =
+    &[TYPE, FLAGS, CHUNK_LENGTH, field("lowest-tsn", DataType::Integer, 32, 32)];
 const SEQNO: &[Template] = &[TYPE, FLAGS, CHUNK_LENGTH, field("seqno", DataType::Integer, 32, 32)];
 
 /// SCTP chunks.
@@ -295,7 +325,11 @@ pub static SCTP_CHUNKS: &[ExthdrDesc] = &[
     sctp("heartbeat", 4, PLAIN),
     sctp("heartbeat-ack", 5, PLAIN),
     sctp("abort", 6, PLAIN),
-    sctp("shutdown", 7, &[TYPE, FLAGS, CHUNK_LENGTH, field("cum-tsn-ack", DataType::Integer, 32, 32)]),
+    sctp(
+        "shutdown",
+        7,
+        &[TYPE, FLAGS, CHUNK_LENGTH, field("cum-tsn-ack", DataType::Integer, 32, 32)],
+    ),
     sctp("shutdown-ack", 8, PLAIN),
     sctp("error", 9, PLAIN),
     sctp("cookie-echo", 10, PLAIN),
@@ -304,7 +338,11 @@ pub static SCTP_CHUNKS: &[ExthdrDesc] = &[
     sctp("cwr", 13, LOWEST_TSN),
     sctp("shutdown-complete", 14, PLAIN),
     sctp("asconf-ack", 0x80, SEQNO),
-    sctp("forward-tsn", 0xc0, &[TYPE, FLAGS, CHUNK_LENGTH, field("new-cum-tsn", DataType::Integer, 32, 32)]),
+    sctp(
+        "forward-tsn",
+        0xc0,
+        &[TYPE, FLAGS, CHUNK_LENGTH, field("new-cum-tsn", DataType::Integer, 32, 32)],
+    ),
     sctp("asconf", 0xc1, SEQNO),
 ];
 

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use penstock_ruleset::model::{ElementValue, Set};
 
-/// First and last key of each, ascending and without repetition. They are sorted when they are first asked for, which most
-/// texts never do.
+/// First and last key of each, ascending and without repetition. They are sorted when they are
+/// first asked for, which most texts never do.
 #[derive(Clone, Debug, Default)]
 pub struct Intervals {
     given: Given,
@@ -89,7 +89,8 @@ impl PartialEq for Intervals {
     }
 }
 
-/// A key of at most 16 bytes as a number, first byte highest; `None` for the catch-all and longer ones.
+/// A key of at most 16 bytes as a number, first byte highest; `None` for the catch-all and longer
+/// ones.
 pub(crate) fn number(key: &[u8]) -> Option<u128> {
     let mut bytes = [0; 16];
     let start = bytes.len().checked_sub(key.len()).filter(|start| *start < 16)?;

@@ -1,5 +1,5 @@
-//! Keys of `meta`, `ct`, `rt`, `socket`, `fib`, `ipsec`, `tunnel` and `osf` expressions: names, types, lengths and byte
-//! orders (nft's `*_templates`).
+//! Keys of `meta`, `ct`, `rt`, `socket`, `fib`, `ipsec`, `tunnel` and `osf` expressions: names,
+//! types, lengths and byte orders (nft's `*_templates`).
 
 use penstock_program::expr::{CtKey, FibResult, MetaKey, RtKey, SocketKey, TunnelKey, XfrmKey};
 
@@ -21,7 +21,13 @@ pub struct KeyInfo<K> {
     pub order: ByteOrder,
 }
 
-const fn key<K>(key: K, name: &'static str, dtype: DataType, len: u32, order: ByteOrder) -> KeyInfo<K> {
+const fn key<K>(
+    key: K,
+    name: &'static str,
+    dtype: DataType,
+    len: u32,
+    order: ByteOrder,
+) -> KeyInfo<K> {
     KeyInfo { key, name, dtype, len, order }
 }
 
@@ -136,12 +142,17 @@ pub static TUNNEL: &[KeyInfo<TunnelKey>] = &[
     key(TunnelKey::Id, "id", DataType::Integer, 32, Host),
 ];
 
-/// Flags of a `fib` expression, in the order they are listed. Bit 32, presence, is not written here.
-pub static FIB_FLAGS: &[(u32, &str)] = &[(1, "saddr"), (2, "daddr"), (4, "mark"), (8, "iif"), (16, "oif")];
+/// Flags of a `fib` expression, in the order they are listed. Bit 32, presence, is not written
+/// here.
+pub static FIB_FLAGS: &[(u32, &str)] =
+    &[(1, "saddr"), (2, "daddr"), (4, "mark"), (8, "iif"), (16, "oif")];
 
 /// Names by which keys of `meta` are known besides their own.
-const META_ALIASES: &[(&str, MetaKey)] =
-    &[("ibriport", MetaKey::BriIifName), ("obriport", MetaKey::BriOifName), ("secpath", MetaKey::SecPath)];
+const META_ALIASES: &[(&str, MetaKey)] = &[
+    ("ibriport", MetaKey::BriIifName),
+    ("obriport", MetaKey::BriOifName),
+    ("secpath", MetaKey::SecPath),
+];
 
 /// The `meta` key of that name, old names included.
 pub fn meta_by_name(name: &str) -> Option<&'static KeyInfo<MetaKey>> {

@@ -1,8 +1,9 @@
 //! Tokens of the language.
 //!
-//! As in nft's scanner the longest of several possible readings wins: `10.0.0.1` is one token and `10.0` three,
-//! `a-b` is one and `1-2` three, `12:34` is a class id before a blank and a mapping otherwise. Words are not told
-//! apart here: whether `saddr` is a keyword depends on what stands before it, so the parser asks for it by text.
+//! As in nft's scanner the longest of several possible readings wins: `10.0.0.1` is one token and
+//! `10.0` three, `a-b` is one and `1-2` three, `12:34` is a class id before a blank and a mapping
+//! otherwise. Words are not told apart here: whether `saddr` is a keyword depends on what stands
+//! before it, so the parser asks for it by text.
 
 use crate::source::Loc;
 
@@ -45,7 +46,8 @@ pub enum Tok {
     Num(u64),
     /// Letters, digits and `/-_.`, not starting with a digit: a keyword, or a string.
     Word,
-    /// A string that is no word: an address, a time, a class id, a number too large for [`Tok::Num`].
+    /// A string that is no word: an address, a time, a class id, a number too large for
+    /// [`Tok::Num`].
     Str,
     /// `"…"`; the text is without the quotes.
     Quoted,
@@ -79,7 +81,8 @@ impl Lexer {
         Lexer { input, pos: 0 }
     }
 
-    /// The next token; [`Tok::Eof`] at the end, again and again. `text` is the text that the lexer was made for.
+    /// The next token; [`Tok::Eof`] at the end, again and again. `text` is the text that the lexer
+    /// was made for.
     pub fn next(&mut self, text: &str) -> Token {
         let bytes = text.as_bytes();
         loop {
@@ -157,7 +160,11 @@ fn read(rest: &[u8]) -> (Tok, usize) {
 /// `[2001:db8::1]`, the brackets as in RFC 2732.
 fn bracketed(rest: &[u8]) -> (Tok, usize) {
     let len = ip6_len(&rest[1..]);
-    if len > 0 && rest.get(len + 1) == Some(&b']') { (Tok::Str, len + 2) } else { (Tok::LeftBracket, 1) }
+    if len > 0 && rest.get(len + 1) == Some(&b']') {
+        (Tok::Str, len + 2)
+    } else {
+        (Tok::LeftBracket, 1)
+    }
 }
 
 fn word_len(rest: &[u8]) -> usize {
@@ -220,7 +227,8 @@ fn number_or_address(rest: &[u8]) -> (Tok, usize) {
         (false, b'0') => (8, &rest[..len]),
         (false, _) => (10, &rest[..len]),
     };
-    let value = std::str::from_utf8(body).ok().and_then(|text| u64::from_str_radix(text, radix).ok());
+    let value =
+        std::str::from_utf8(body).ok().and_then(|text| u64::from_str_radix(text, radix).ok());
     (value.map_or(Tok::Str, Tok::Num), len)
 }
 
@@ -341,8 +349,9 @@ mod tests {
         let mut out = Vec::new();
         loop {
             let token = lexer.next(text);
-            let at =
-                text.get(token.loc.start as usize..(token.loc.end as usize).min(text.len())).unwrap_or("");
+            let at = text
+                .get(token.loc.start as usize..(token.loc.end as usize).min(text.len()))
+                .unwrap_or("");
             match token.tok {
                 Tok::Eof => return out,
                 Tok::Num(n) => out.push(format!("{n}")),

@@ -5,9 +5,10 @@
 //! ruleset::Generation -> delinearize -> ast -> print -> text
 //! ```
 //!
-//! The stages are nft's own, since what is accepted, how it is compiled and how it is listed follow from them: one
-//! [`ast::Expr`] type serves all of them; [`eval`](crate) annotates it with data type, byte order and length.
-//! This crate knows no files (a [`source::Files`] gives it those that `include` names), no kernel and no packet.
+//! The stages are nft's own, since what is accepted, how it is compiled and how it is listed follow
+//! from them: one [`ast::Expr`] type serves all of them; [`eval`](crate) annotates it with data
+//! type, byte order and length. This crate knows no files (a [`source::Files`] gives it those that
+//! `include` names), no kernel and no packet.
 
 pub mod ast;
 pub mod budget;

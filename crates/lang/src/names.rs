@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-/// Where names of constants come from. The program gives the system's or a network configuration's; tests a table.
+/// Where names of constants come from. The program gives the system's or a network configuration's;
+/// tests a table.
 pub trait Names {
     /// Whoever is asked for all that this one does not say itself.
     fn rest(&self) -> &dyn Names {
@@ -56,8 +57,8 @@ pub trait Names {
     fn host_name(&self, address: IpAddr) -> Option<String> {
         self.rest().host_name(address)
     }
-    /// An entry of one of iproute2's tables (`rt_realms`, `group`, `rt_marks`), or the bit of a conntrack label
-    /// (`connlabel.conf`).
+    /// An entry of one of iproute2's tables (`rt_realms`, `group`, `rt_marks`), or the bit of a
+    /// conntrack label (`connlabel.conf`).
     fn table_value(&self, table: &str, name: &str) -> Option<u32> {
         self.rest().table_value(table, name)
     }
@@ -65,11 +66,13 @@ pub trait Names {
     fn table_name(&self, table: &str, value: u32) -> Option<String> {
         self.rest().table_name(table, value)
     }
-    /// Seconds east of UTC of the local time zone at a time (seconds since the epoch); `None` for now.
+    /// Seconds east of UTC of the local time zone at a time (seconds since the epoch); `None` for
+    /// now.
     fn local_offset(&self, at: Option<i64>) -> i64 {
         self.rest().local_offset(at)
     }
-    /// Number of a control group by its path below `/sys/fs/cgroup`. The error text is the C library's.
+    /// Number of a control group by its path below `/sys/fs/cgroup`. The error text is the C
+    /// library's.
     fn cgroup_id(&self, path: &str) -> Result<u64, String> {
         self.rest().cgroup_id(path)
     }

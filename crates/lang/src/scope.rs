@@ -19,7 +19,8 @@ pub struct Value {
 /// What a name stands for, and the number of its definition.
 type Definition = (Arc<Value>, usize);
 
-/// Definitions of the blocks that are open, the outermost first. That one outlives a run (`nft -i`).
+/// Definitions of the blocks that are open, the outermost first. That one outlives a run
+/// (`nft -i`).
 #[derive(Clone, Debug)]
 pub struct Scope {
     /// Per name what it stood for, the last value in force: `undefine` brings back the one before.
@@ -89,7 +90,10 @@ impl Scope {
 
     /// Takes back the last definition of a name in the innermost block; `false` if there is none.
     pub fn undefine(&mut self, name: &str) -> bool {
-        self.blocks.last_mut().and_then(|b| b.get_mut(name)).is_some_and(|values| values.pop().is_some())
+        self.blocks
+            .last_mut()
+            .and_then(|b| b.get_mut(name))
+            .is_some_and(|values| values.pop().is_some())
     }
 
     /// What a name stands for, for something that refers to it.

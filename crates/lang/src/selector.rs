@@ -1,7 +1,8 @@
 //! What a match says: a selector, and for which of its values it is true.
 //!
-//! Optimisation and lint reason about rules before they are compiled, on matches as they were written. A [`Match`] has
-//! the selector without its places, so that selectors compare, and the values as numbers.
+//! Optimisation and lint reason about rules before they are compiled, on matches as they were
+//! written. A [`Match`] has the selector without its places, so that selectors compare, and the
+//! values as numbers.
 
 use crate::ast::expr::{Expr, ExprKind, RelOp, SymbolKind};
 use crate::ast::{Stmt, StmtKind};
@@ -48,7 +49,8 @@ pub(crate) struct Match {
     pub whole: bool,
 }
 
-/// A selector without places; `None` for what is not one, or gives something else each time it is asked.
+/// A selector without places; `None` for what is not one, or gives something else each time it is
+/// asked.
 pub(crate) fn without_places(e: &Expr) -> Option<Expr> {
     let kind = match &e.kind {
         ExprKind::Payload(_)
@@ -68,7 +70,9 @@ pub(crate) fn without_places(e: &Expr) -> Option<Expr> {
             left: Box::new(without_places(left)?),
             right: Box::new(without_places(right)?),
         },
-        ExprKind::Concat(parts) => ExprKind::Concat(parts.iter().map(without_places).collect::<Option<_>>()?),
+        ExprKind::Concat(parts) => {
+            ExprKind::Concat(parts.iter().map(without_places).collect::<Option<_>>()?)
+        }
         ExprKind::Hash { expr, modulus, seed: Some(seed), offset } => ExprKind::Hash {
             expr: match expr {
                 Some(expr) => Some(Box::new(without_places(expr)?)),
@@ -83,7 +87,8 @@ pub(crate) fn without_places(e: &Expr) -> Option<Expr> {
     Some(Expr { kind, loc: Loc::default(), ..e.clone() })
 }
 
-/// The connection's state has one bit set in every packet, so that a test of flags is one of values.
+/// The connection's state has one bit set in every packet, so that a test of flags is one of
+/// values.
 fn one_bit(selector: &Expr) -> bool {
     matches!(selector.kind, ExprKind::Ct { key: CtKey::State, .. })
 }
@@ -111,7 +116,8 @@ impl Match {
         eval.expected = crate::eval::context::Expected::like(&left);
         eval.expr(&mut right).ok()?;
         eval.inserted.clear();
-        let whole = !matches!(left.kind, ExprKind::Binop { .. }) && left.len % 8 == 0 && left.len > 0;
+        let whole =
+            !matches!(left.kind, ExprKind::Binop { .. }) && left.len % 8 == 0 && left.len > 0;
         let flags = left.dtype.is_bitmask();
         let mut found = Match {
             selector,
@@ -177,9 +183,9 @@ impl Match {
                 others.iter().all(|o| mine.iter().any(|m| contains(m, o)))
             }
             (Says::AnyBit(mine), Says::AnyBit(other)) => other & !mine == 0,
-            (Says::AnyBit(mine), Says::Values(others)) => {
-                others.iter().all(|o| matches!(o[..], [(first, last)] if first == last && first & mine != 0))
-            }
+            (Says::AnyBit(mine), Says::Values(others)) => others
+                .iter()
+                .all(|o| matches!(o[..], [(first, last)] if first == last && first & mine != 0)),
             (Says::InSet(mine), Says::InSet(other)) => mine == other,
             _ => false,
         }
@@ -206,7 +212,9 @@ fn joined(values: &[Ranges]) -> Vec<Ranges> {
     let mut out: Vec<Ranges> = Vec::with_capacity(values.len());
     for value in values {
         match out.last_mut().and_then(|v| v.first_mut()) {
-            Some(before) if value[0].0 <= before.1.saturating_add(1) => before.1 = before.1.max(value[0].1),
+            Some(before) if value[0].0 <= before.1.saturating_add(1) => {
+                before.1 = before.1.max(value[0].1)
+            }
             _ => out.push(value),
         }
     }
@@ -262,7 +270,8 @@ fn collect(e: &Expr, out: &mut Vec<Ranges>) -> Option<bool> {
     }
 }
 
-/// First and last value of one field, and whether it is a name that ends in `*`. Names are ordered by their letters.
+/// First and last value of one field, and whether it is a name that ends in `*`. Names are ordered
+/// by their letters.
 fn range(e: &Expr) -> Option<(Range, bool)> {
     let string = e.base() == Base::String;
     match &e.kind {

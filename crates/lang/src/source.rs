@@ -3,8 +3,8 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-/// A span in one input: byte offsets, so it is small and cheap to join; lines and columns are found when a
-/// diagnostic is printed.
+/// A span in one input: byte offsets, so it is small and cheap to join; lines and columns are found
+/// when a diagnostic is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub struct Loc {
     /// Which input of [`Inputs`].
@@ -22,7 +22,11 @@ impl Loc {
     /// From the start of `self` to the end of `other` (of the same input; otherwise `self`).
     pub fn to(self, other: Loc) -> Loc {
         if self.input == other.input {
-            Loc { input: self.input, start: self.start.min(other.start), end: self.end.max(other.end) }
+            Loc {
+                input: self.input,
+                start: self.start.min(other.start),
+                end: self.end.max(other.end),
+            }
         } else {
             self
         }
@@ -34,7 +38,8 @@ impl Loc {
 pub enum Origin {
     /// The command line: diagnostics omit the location.
     CommandLine,
-    /// A file by the name it was opened with (`/dev/stdin` for standard input), included from `from` if any.
+    /// A file by the name it was opened with (`/dev/stdin` for standard input), included from
+    /// `from` if any.
     File {
         /// Name as given.
         name: String,
@@ -61,7 +66,8 @@ pub struct Inputs {
     pub inputs: Vec<Input>,
 }
 
-/// What `exec("…")` says where commands must not run, which is everywhere unless the caller of a program allows it.
+/// What `exec("…")` says where commands must not run, which is everywhere unless the caller of a
+/// program allows it.
 pub const EXEC_NOT_ALLOWED: &str = "exec is not allowed here; run with --allow-exec";
 
 /// What [`Files`] say of something else than a file where only that is taken.
@@ -75,21 +81,22 @@ pub fn cannot_read(path: &str, reason: &str) -> String {
     }
 }
 
-/// How the language gets at files, and at what commands print: the program gives it a real system, tests a map.
+/// How the language gets at files, and at what commands print: the program gives it a real system,
+/// tests a map.
 pub trait Files {
     /// Reads a file. The error text is the C library's (`No such file or directory`).
     fn read(&self, path: &str) -> Result<String, String>;
-    /// Reads a file that a text includes. Implementations refuse what may never end, such as devices and pipes, with
-    /// [`NOT_REGULAR`].
+    /// Reads a file that a text includes. Implementations refuse what may never end, such as
+    /// devices and pipes, with [`NOT_REGULAR`].
     fn include(&self, path: &str) -> Result<String, String> {
         self.read(path)
     }
-    /// Names matching a pattern of glob(7), sorted; names that start with a dot are not matched by wildcards. Those of
-    /// directories end in `/`.
+    /// Names matching a pattern of glob(7), sorted; names that start with a dot are not matched by
+    /// wildcards. Those of directories end in `/`.
     fn glob(&self, pattern: &str) -> Vec<String>;
-    /// What a command of the shell prints, for `define name = exec("command")`. The error is the whole message: why it
-    /// did not run, or the command, its exit status and the last line of what it said on standard error. Nothing runs
-    /// unless an implementation allows it.
+    /// What a command of the shell prints, for `define name = exec("command")`. The error is the
+    /// whole message: why it did not run, or the command, its exit status and the last line of what
+    /// it said on standard error. Nothing runs unless an implementation allows it.
     fn exec(&self, command: &str) -> Result<String, String> {
         let _ = command;
         Err(EXEC_NOT_ALLOWED.into())
@@ -135,7 +142,8 @@ impl Input {
     /// Line (from 1) of a byte, and the offset at which that line starts.
     pub fn line_of(&self, offset: u32) -> (u32, usize) {
         let starts = self.lines.get_or_init(|| {
-            let behind = self.text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
+            let behind =
+                self.text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
             std::iter::once(0).chain(behind).collect()
         });
         let line = starts.partition_point(|start| *start <= offset as usize).max(1);

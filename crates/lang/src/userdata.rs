@@ -1,7 +1,9 @@
-//! What the language keeps beside objects of the ruleset: comments, and of sets the types of keys and data.
+//! What the language keeps beside objects of the ruleset: comments, and of sets the types of keys
+//! and data.
 //!
-//! The encoding is that of libnftnl, type-length-value with one byte each for type and length, except that a set's
-//! key and data types are spelled out field by field (the kernel's number alone does not tell the length of integers).
+//! The encoding is that of libnftnl, type-length-value with one byte each for type and length,
+//! except that a set's key and data types are spelled out field by field (the kernel's number alone
+//! does not tell the length of integers).
 
 use penstock_ruleset::model::UserData;
 use penstock_sets::Description;
@@ -135,7 +137,9 @@ impl SetUserData {
                 [] => vec![description.key_len as u32 * 8],
                 fields => fields.iter().map(|f| u32::from(*f) * 8).collect(),
             };
-            return Some(key_type(types.into_iter().zip(lens).map(|(t, len)| field_of(t, len)).collect()));
+            return Some(key_type(
+                types.into_iter().zip(lens).map(|(t, len)| field_of(t, len)).collect(),
+            ));
         }
         Some(key_type(self.key.clone()))
     }
@@ -144,8 +148,9 @@ impl SetUserData {
     pub fn data_type(&self, number: u32, len: u32) -> Option<(KeyType, bool)> {
         if self.data.is_empty() {
             let types = Type::from_id(number)?.fields().to_vec();
-            let fields =
-                types.into_iter().map(|t| field_of(t, if t.size() > 0 { t.size() } else { len * 8 }));
+            let fields = types
+                .into_iter()
+                .map(|t| field_of(t, if t.size() > 0 { t.size() } else { len * 8 }));
             return Some((key_type(fields.collect()), self.data_interval));
         }
         Some((key_type(self.data.clone()), self.data_interval))
@@ -159,9 +164,10 @@ fn field_of(dtype: DataType, len: u32) -> Field {
 fn key_type(fields: Vec<Field>) -> KeyType {
     match fields.as_slice() {
         [one] => KeyType::base(one.clone()),
-        many => {
-            KeyType { dtype: Type::Concat(many.iter().map(|f| f.dtype).collect()), fields: fields.into() }
-        }
+        many => KeyType {
+            dtype: Type::Concat(many.iter().map(|f| f.dtype).collect()),
+            fields: fields.into(),
+        },
     }
 }
 

@@ -1,5 +1,5 @@
-//! Texts that ask for more than their length lets expect: each ends soon, with an error at its place, or with little
-//! to say.
+//! Texts that ask for more than their length lets expect: each ends soon, with an error at its
+//! place, or with little to say.
 
 use std::time::{Duration, Instant};
 
@@ -54,10 +54,16 @@ fn excessive() -> Vec<(&'static str, String, &'static str)> {
         ),
         (
             "operators in parentheses",
-            "define a = ".to_owned() + &nested("(", "1", &("|1^1&1<<1".repeat(60) + ")"), 49) + "\n",
+            "define a = ".to_owned()
+                + &nested("(", "1", &("|1^1&1<<1".repeat(60) + ")"), 49)
+                + "\n",
             "Error: memory exhausted\n",
         ),
-        ("open parentheses", rule(&("ip saddr ".to_owned() + &"(".repeat(30_000))), "memory exhausted"),
+        (
+            "open parentheses",
+            rule(&("ip saddr ".to_owned() + &"(".repeat(30_000))),
+            "memory exhausted",
+        ),
         ("open braces", rule(&("ip saddr ".to_owned() + &"{".repeat(30_000))), "memory exhausted"),
         ("chains in chains", rule(&nested("jump { ", "accept", " }", 200)), "memory exhausted"),
         ("hashes in hashes", rule(&nested("jhash (", "1", ")", 200)), "Error"),
@@ -74,7 +80,11 @@ fn excessive() -> Vec<(&'static str, String, &'static str)> {
             "unknown identifier 'bbb",
         ),
         ("a long concatenation", rule(&("ip saddr . ".repeat(5000) + "ip daddr { 1 }")), "Error"),
-        ("many errors", "add rule x y accept; ".repeat(3000), "Error: 2000 more messages are left out\n"),
+        (
+            "many errors",
+            "add rule x y accept; ".repeat(3000),
+            "Error: 2000 more messages are left out\n",
+        ),
         (
             "operators in JSON",
             format!(
@@ -99,7 +109,11 @@ fn what_comes_to_too_much_is_refused_at_its_place() {
             let outcome = run_with(&text, &NoFiles, options);
             assert!(!outcome.ok && outcome.stdout.is_empty(), "{name}");
             assert!(outcome.stderr.contains(expected), "{name}: {}", outcome.stderr);
-            assert!(outcome.stderr.len() < 2 << 20, "{name}: {} bytes of errors", outcome.stderr.len());
+            assert!(
+                outcome.stderr.len() < 2 << 20,
+                "{name}: {} bytes of errors",
+                outcome.stderr.len()
+            );
             assert!(begun.elapsed() < Duration::from_secs(20), "{name}: {:?}", begun.elapsed());
         }
     }
@@ -117,7 +131,8 @@ fn large_definitions_may_be_used_more_than_once() {
     let outcome = run(&text);
     assert!(outcome.ok, "{}", outcome.stderr);
     // Small ones may be used often.
-    let text = "define ports = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 }\ntable t {\nchain c {\n".to_owned()
+    let text = "define ports = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 }\ntable t {\nchain c {\n"
+        .to_owned()
         + &"tcp dport $ports accept\n".repeat(5000)
         + "}\n}\n";
     let outcome = run(&text);
@@ -162,7 +177,8 @@ fn files_are_included_up_to_a_number_and_a_length() {
             "Error: Could not read file \"/many/90\": all texts together are longer than 10000 bytes\n",
         ),
     ] {
-        let outcome = run_with("include \"/crowd/*\"\n", files, Options { limits, ..Options::default() });
+        let outcome =
+            run_with("include \"/crowd/*\"\n", files, Options { limits, ..Options::default() });
         assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
         assert_eq!(outcome.ok, expected.is_empty(), "{}", outcome.stderr);
     }
@@ -194,16 +210,26 @@ fn long_runs() -> Vec<(&'static str, String, Options)> {
         format!("table t {{\nchain c {{\ntype filter hook input priority 0;\n{rules}}}\n}}\n")
     };
     let sources = |count: u32, end: &str| -> String {
-        (0..count).map(|n| format!("ip saddr {end} 10.{}.{}.0/25\n", n >> 8 & 255, n & 255)).collect()
+        (0..count)
+            .map(|n| format!("ip saddr {end} 10.{}.{}.0/25\n", n >> 8 & 255, n & 255))
+            .collect()
     };
     let dropped = |text: String| text.replace("/25\n", "/25 drop\n");
     vec![
-        ("read", "define x = 10.0.0.1\n".to_owned() + &block("ip saddr $x\n".repeat(200_000)), plain.clone()),
+        (
+            "read",
+            "define x = 10.0.0.1\n".to_owned() + &block("ip saddr $x\n".repeat(200_000)),
+            plain.clone(),
+        ),
         ("read in blocks", block("ip saddr 10.0.0.1 accept\n".repeat(200_000)), plain.clone()),
         ("evaluated", "add rule t c ip saddr 10.0.0.1 accept\n".repeat(100_000), plain.clone()),
         ("merged", block(dropped(sources(60_000, ""))), optimize),
         ("compared", block(dropped(sources(60_000, "!="))), lint),
-        ("listed", "add table t; add chain t c;".to_owned() + &"list ruleset;".repeat(1_000_000), plain),
+        (
+            "listed",
+            "add table t; add chain t c;".to_owned() + &"list ruleset;".repeat(1_000_000),
+            plain,
+        ),
     ]
 }
 
@@ -260,8 +286,9 @@ fn a_string_ends_where_one_of_c_does() {
     // JSON with such a character is none.
     session.options.json = true;
     for name in [r"a\u0000b", r"\u0000"] {
-        let text =
-            format!(r#"{{"nftables": [{{"add": {{"table": {{"family": "ip", "name": "{name}"}}}}}}]}}"#);
+        let text = format!(
+            r#"{{"nftables": [{{"add": {{"table": {{"family": "ip", "name": "{name}"}}}}}}]}}"#
+        );
         let origin = Origin::File { name: "main".into(), from: None };
         let outcome = session.run(origin, text, &mut ruleset, 1);
         assert!(
@@ -289,7 +316,9 @@ fn json_takes_the_names_that_nft_takes() {
         )
     };
     let named = |what: &str, name: &str, more: &str| {
-        format!(r#"{{"add": {{"{what}": {{"family": "ip", "table": "t", "name": "{name}"{more}}}}}}}"#)
+        format!(
+            r#"{{"add": {{"{what}": {{"family": "ip", "table": "t", "name": "{name}"{more}}}}}}}"#
+        )
     };
     let flowtable = r#", "hook": "ingress", "prio": 0, "dev": "#;
     for (command, expected) in [
@@ -308,7 +337,10 @@ fn json_takes_the_names_that_nft_takes() {
             named("flowtable", "f", &format!(r#"{flowtable}["0123456789abcdef"]"#)),
             Err("device name is too long"),
         ),
-        (named("ct helper", "h", r#", "type": "", "protocol": "tcp""#), Err("Numerical result out of range")),
+        (
+            named("ct helper", "h", r#", "type": "", "protocol": "tcp""#),
+            Err("Numerical result out of range"),
+        ),
         (named("ct helper", "h", r#", "type": "ftp", "protocol": "tcp""#), Ok(())),
     ] {
         let text = format!(r#"{{"nftables": [{table}, {chain}, {command}]}}"#);

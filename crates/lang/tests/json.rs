@@ -117,12 +117,14 @@ fn load(text: &str) -> Result<Ruleset, String> {
 
 fn text_of(ruleset: &Ruleset) -> String {
     let generation = ruleset.generation();
-    Listing { generation: &generation, format: Format::default(), names: &System, now: NOW }.ruleset(None)
+    Listing { generation: &generation, format: Format::default(), names: &System, now: NOW }
+        .ruleset(None)
 }
 
 fn json_of(ruleset: &Ruleset) -> Value {
     let generation = ruleset.generation();
-    let listing = Listing { generation: &generation, format: Format::default(), names: &System, now: NOW };
+    let listing =
+        Listing { generation: &generation, format: Format::default(), names: &System, now: NOW };
     json::ruleset(&listing, None)
 }
 
@@ -141,14 +143,17 @@ const OBJECTS: &str = r#"
     map vm { type ipv4_addr : verdict; }
 "#;
 
-/// The cases of `json/rules.txt`: the text of a ruleset with one rule, the rule, and the JSON of its statements.
+/// The cases of `json/rules.txt`: the text of a ruleset with one rule, the rule, and the JSON of
+/// its statements.
 fn rule_cases() -> Vec<(String, &'static str, &'static str)> {
     let mut cases = Vec::new();
     let mut head = String::new();
     let mut lines = include_str!("json/rules.txt").lines().filter(|l| !l.starts_with('#'));
     while let Some(line) = lines.next() {
         if let Some(place) = line.strip_prefix("== ") {
-            let [family, kind, hook] = place.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let [family, kind, hook] = place.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
             let device = if family == "netdev" { "device lo " } else { "" };
             let objects = if matches!(family, "ip" | "inet") { OBJECTS } else { "" };
             head = format!(
@@ -197,7 +202,9 @@ fn text_to_json_to_text_is_the_identity() {
         let json = json::to_text(&json_of(&before));
         match load(&json) {
             Ok(after) if text_of(&after) == text_of(&before) => {}
-            Ok(after) => wrong += &format!("{rule}\n{}\n", difference(&text_of(&before), &text_of(&after))),
+            Ok(after) => {
+                wrong += &format!("{rule}\n{}\n", difference(&text_of(&before), &text_of(&after)))
+            }
             Err(message) => wrong += &format!("{rule}\n  {}  {message}", statements(&before)),
         }
     }
@@ -206,8 +213,10 @@ fn text_to_json_to_text_is_the_identity() {
 
 /// The lines in which two texts differ.
 fn difference(before: &str, after: &str) -> String {
-    let missing = before.lines().filter(|l| !after.lines().any(|o| o == *l)).map(|l| format!("  - {l}\n"));
-    let new = after.lines().filter(|l| !before.lines().any(|o| o == *l)).map(|l| format!("  + {l}\n"));
+    let missing =
+        before.lines().filter(|l| !after.lines().any(|o| o == *l)).map(|l| format!("  - {l}\n"));
+    let new =
+        after.lines().filter(|l| !before.lines().any(|o| o == *l)).map(|l| format!("  + {l}\n"));
     missing.chain(new).collect()
 }
 
@@ -255,7 +264,8 @@ fn whole_rulesets_and_the_rules_of_the_filetests_survive_json() {
         for line in repository(&format!("filetests/{name}.t")).lines() {
             if let Some(hook) = line.strip_prefix("hook ") {
                 let mut words = hook.split(' ');
-                let (family, hook) = (words.next().unwrap_or("ip"), words.next().unwrap_or("input"));
+                let (family, hook) =
+                    (words.next().unwrap_or("ip"), words.next().unwrap_or("input"));
                 let device = if family == "netdev" { "device lo " } else { "" };
                 head = format!(
                     "table {family} t {{ chain sub {{ }}; chain c {{ type filter hook {hook} {device}priority 0; }}; }}\n\
@@ -279,7 +289,8 @@ fn whole_rulesets_and_the_rules_of_the_filetests_survive_json() {
 
 #[test]
 fn flowtables_at_early_ingress_survive_json() {
-    let text = "table ip t { flowtable f { hook early_ingress priority -5; devices = { lan, wan }; }; }";
+    let text =
+        "table ip t { flowtable f { hook early_ingress priority -5; devices = { lan, wan }; }; }";
     let before = load(text).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(lost(&before), None);
     assert_eq!(json_of(&before)["nftables"][2]["flowtable"]["hook"], "early_ingress");
@@ -288,13 +299,16 @@ fn flowtables_at_early_ingress_survive_json() {
     assert!(run(&mut ruleset, "add flowtable ip t f { hook ingress priority -5; }").is_err());
     // Chains are not there.
     assert!(
-        load("table netdev t { chain c { type filter hook early_ingress device lo priority 0; }; }").is_err()
+        load(
+            "table netdev t { chain c { type filter hook early_ingress device lo priority 0; }; }"
+        )
+        .is_err()
     );
 }
 
-/// `json/objects.nft` holds one of each kind; `json/objects.txt` what nft 1.0.6 lists of them, an object in a line,
-/// except for the comments of tables and chains, devices, `flags` of tables, `dynamic` and `auto-merge`, which it
-/// loses.
+/// `json/objects.nft` holds one of each kind; `json/objects.txt` what nft 1.0.6 lists of them, an
+/// object in a line, except for the comments of tables and chains, devices, `flags` of tables,
+/// `dynamic` and `auto-merge`, which it loses.
 #[test]
 fn objects_are_listed_as_nft_lists_them() {
     let ruleset = load(include_str!("json/objects.nft")).unwrap_or_else(|e| panic!("{e}"));
@@ -339,9 +353,11 @@ fn sets_may_be_declared_by_expressions() {
         let expected = load(&format!("table ip t {{ {declared}; }}")).map(|r| text_of(&r));
         assert_eq!(load(&json).map(|r| text_of(&r)), expected, "{declared}");
     }
-    for members in
-        ["\"type\": {\"typeof\": \"mark\"}", "\"type\": {\"typeof\": 5}", "\"type\": {\"typeof\": {}}"]
-    {
+    for members in [
+        "\"type\": {\"typeof\": \"mark\"}",
+        "\"type\": {\"typeof\": 5}",
+        "\"type\": {\"typeof\": {}}",
+    ] {
         let json = format!(
             "{{\"nftables\": [{{\"add\": {{\"table\": {{\"family\": \"ip\", \"name\": \"t\"}}}}}}, {{\"add\": {{\"set\": \
              {{\"family\": \"ip\", \"table\": \"t\", \"name\": \"s\", {members}}}}}}}]}}"
@@ -360,7 +376,8 @@ fn tunnel_objects_survive_json() {
     };
     assert_eq!((objects("tunnel"), objects("rule")), (5, 4));
     let tunnel = &value["nftables"][2]["tunnel"];
-    let ends = [&tunnel["src-ipv4"], &tunnel["dst-ipv4"], &tunnel["type"], &tunnel["tunnel"][0]["data"]];
+    let ends =
+        [&tunnel["src-ipv4"], &tunnel["dst-ipv4"], &tunnel["type"], &tunnel["tunnel"][0]["data"]];
     assert_eq!(ends, ["198.18.2.10", "198.18.2.11", "geneve", "0x12345678"]);
     // As nft 1.1.4 had them.
     let older = json::to_text(&value).replace("-ipv4\"", "\"").replace("-ipv6\"", "\"");
@@ -372,7 +389,10 @@ fn errors_are_those_of_nft() {
     let chain = "table ip t { chain c { }; }";
     for (document, expected) in [
         ("{\"nftables\":5}", "Value of property \"nftables\" must be an array."),
-        ("{\"nftables\":[5]}", "Unexpected command array element of type integer, expected object."),
+        (
+            "{\"nftables\":[5]}",
+            "Unexpected command array element of type integer, expected object.",
+        ),
         (
             "{\"nftables\":[{}]}",
             "Unknown object passed to add command.|Parsing command array at index 0 failed.",
@@ -412,10 +432,17 @@ fn errors_are_those_of_nft() {
     ] {
         let mut ruleset = load(chain).unwrap_or_else(|e| panic!("{e}"));
         let message = run(&mut ruleset, document).expect_err(document);
-        let expected: String = expected
-            .split('|')
-            .map(|m| if m.is_empty() { "\n".into() } else { format!("internal:0:0-0: Error: {m}\n\n") })
-            .collect();
+        let expected: String =
+            expected
+                .split('|')
+                .map(|m| {
+                    if m.is_empty() {
+                        "\n".into()
+                    } else {
+                        format!("internal:0:0-0: Error: {m}\n\n")
+                    }
+                })
+                .collect();
         assert_eq!(message, expected, "{document}");
     }
     let mut ruleset = load(chain).unwrap_or_else(|e| panic!("{e}"));
@@ -429,7 +456,8 @@ fn errors_are_those_of_nft() {
     );
 }
 
-/// Listed rules with parts exchanged, taken away or put elsewhere: whatever comes of it, it is an answer.
+/// Listed rules with parts exchanged, taken away or put elsewhere: whatever comes of it, it is an
+/// answer.
 #[test]
 fn no_document_panics() {
     let seed = penstock_seed::seed();

@@ -12,7 +12,8 @@ use penstock_lang::source::{Files, Inputs, Origin};
 use penstock_lang::{eval, lower, parse};
 use penstock_ruleset::{Generation, Ruleset};
 
-/// Rules that nft 1.0.6 was given in a fresh chain, and how it listed them: `family | rule | listed`.
+/// Rules that nft 1.0.6 was given in a fresh chain, and how it listed them:
+/// `family | rule | listed`.
 const LISTED_RULES: &str = include_str!("listed_rules.txt");
 
 /// What later releases have: `family || rule || listed`.
@@ -143,7 +144,8 @@ fn in_chain(family: &str, rule: &str) -> String {
 fn only_rule(generation: &Generation) -> String {
     let listing = listing(generation, Format::default());
     let table = &generation.tables[0];
-    let rules: Vec<String> = table.chains[0].rules.iter().map(|rule| listing.rule(table, rule)).collect();
+    let rules: Vec<String> =
+        table.chains[0].rules.iter().map(|rule| listing.rule(table, rule)).collect();
     rules.join("\n")
 }
 
@@ -185,16 +187,24 @@ fn rules_are_listed_as_nft_lists_them() {
             Ok(generation) => {
                 let listed = only_rule(&generation);
                 if listed != expected {
-                    wrong.push(format!("{family} {rule}\n  expected {expected}\n  listed   {listed}"));
+                    wrong.push(format!(
+                        "{family} {rule}\n  expected {expected}\n  listed   {listed}"
+                    ));
                 }
             }
             Err(error) => wrong.push(format!("{family} {rule}\n  refused: {error}")),
         }
     }
-    assert!(wrong.is_empty(), "{} rules are not listed as by nft:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} rules are not listed as by nft:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
-/// Rules whose listing by nft is not the whole of them, or is written back in other expressions that match the same.
+/// Rules whose listing by nft is not the whole of them, or is written back in other expressions
+/// that match the same.
 const LISTED_OTHERWISE: &[&str] = &[
     // The header is asked for by another of its names.
     "ether type ip ip saddr 1.2.3.4",
@@ -230,7 +240,9 @@ fn what_is_listed_compiles_to_the_same_program() {
         if LISTED_OTHERWISE.contains(&rule) {
             continue;
         }
-        let (Ok(first), Ok(second)) = (load(&in_chain(family, rule)), load(&in_chain(family, listed))) else {
+        let (Ok(first), Ok(second)) =
+            (load(&in_chain(family, rule)), load(&in_chain(family, listed)))
+        else {
             wrong.push(format!("{family} {listed}: refused"));
             continue;
         };
@@ -239,7 +251,12 @@ fn what_is_listed_compiles_to_the_same_program() {
             wrong.push(format!("{family} {rule}\n  as {listed}\n{first}  and then\n{second}"));
         }
     }
-    assert!(wrong.is_empty(), "{} rules change when they are read again:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} rules change when they are read again:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 /// Listed by nft from one file that has every kind of set, object and chain in it.
@@ -278,11 +295,15 @@ fn tunnels_that_nobody_can_make_are_refused() {
             "ip daddr 198.18.0.1; geneve { class 1 opt-type 1 data \"12345678\"; }",
             "Invalid data array 12345678",
         ),
-        ("ip daddr 198.18.0.1; geneve { class 1 opt-type 1 data \"0x1234567x\"; }", "Invalid data array"),
+        (
+            "ip daddr 198.18.0.1; geneve { class 1 opt-type 1 data \"0x1234567x\"; }",
+            "Invalid data array",
+        ),
         // Geneve has options of whole words, and not too many.
         ("ip daddr 198.18.0.1; geneve { class 1 opt-type 1 data \"0x1234\"; }", "Invalid argument"),
     ] {
-        let text = format!("define net = 198.18.0.0/24\ntable netdev t {{ tunnel y {{ {lines}; }}\n}}");
+        let text =
+            format!("define net = 198.18.0.0/24\ntable netdev t {{ tunnel y {{ {lines}; }}\n}}");
         let message = load(&text).err().unwrap_or_default();
         assert!(message.contains(expected), "{lines}: {message:?}");
     }
@@ -290,7 +311,8 @@ fn tunnels_that_nobody_can_make_are_refused() {
         ("tunnel name \"none\"", "No such file or directory"),
         ("tunnel id \"five\"", "Could not parse integer"),
     ] {
-        let message = load(&format!("add table ip t; add chain ip t c; add rule ip t c {rule}")).err();
+        let message =
+            load(&format!("add table ip t; add chain ip t c; add rule ip t c {rule}")).err();
         let message = message.unwrap_or_default();
         assert!(message.contains(expected), "{rule}: {message:?}");
     }

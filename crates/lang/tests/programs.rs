@@ -1,8 +1,9 @@
-//! Rules and the programs that nft 1.0.6 makes of them, and rules that it refuses with its words and marks.
+//! Rules and the programs that nft 1.0.6 makes of them, and rules that it refuses with its words
+//! and marks.
 //!
-//! `programs/FAMILY.programs` holds a rule per block, with what `nft --debug=netlink -c` printed for it;
-//! `programs/FAMILY.refusals` a rule, the marks under it, and the message. The rules stand in chain `c` of table `t`,
-//! beside the sets and objects of [`SURROUNDINGS`].
+//! `programs/FAMILY.programs` holds a rule per block, with what `nft --debug=netlink -c` printed
+//! for it; `programs/FAMILY.refusals` a rule, the marks under it, and the message. The rules stand
+//! in chain `c` of table `t`, beside the sets and objects of [`SURROUNDINGS`].
 
 use penstock_lang::diag::Diagnostics;
 use penstock_lang::names::Names;
@@ -101,7 +102,10 @@ fn check_programs(family: &str, text: &str, least: usize) {
         let (out, diags, ..) = compile(family, rule);
         let got: Vec<&str> = out.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
         if got != expected || diags.has_errors() {
-            wrong += &format!("\n{rule}\n  expected {expected:#?}\n  got {got:#?}\n  {:?}\n", diags.list);
+            wrong += &format!(
+                "\n{rule}\n  expected {expected:#?}\n  got {got:#?}\n  {:?}\n",
+                diags.list
+            );
         }
     }
     assert!(wrong.is_empty(), "{family}:{wrong}");
@@ -128,8 +132,11 @@ fn check_refusals(family: &str, text: &str) {
         let lines: Vec<&str> = block.trim_matches('\n').lines().collect();
         let [rule, marked, message] = lines[..] else { panic!("a block has three lines: {block}") };
         let (_, diags, _, start) = compile(family, rule);
-        let got: Vec<(String, &str)> =
-            diags.list.iter().map(|d| (marks(rule, start, d.loc, &d.others), d.message.as_str())).collect();
+        let got: Vec<(String, &str)> = diags
+            .list
+            .iter()
+            .map(|d| (marks(rule, start, d.loc, &d.others), d.message.as_str()))
+            .collect();
         if got != [(marked.to_owned(), message)] {
             wrong += &format!("\n{rule}\n{marked}\n{message}\n  got {got:#?}\n");
         }

@@ -18,7 +18,8 @@ impl Files for NoFiles {
     }
 }
 
-/// Texts and messages: `%%` between cases, `----` between a text, which ends without a newline, and what nft prints.
+/// Texts and messages: `%%` between cases, `----` between a text, which ends without a newline, and
+/// what nft prints.
 const CASES: &str = include_str!("syntax_errors.txt");
 
 #[test]
@@ -27,7 +28,8 @@ fn errors_read_as_those_of_nft() {
     for case in CASES.split("%%\n") {
         let (text, expected) = case.split_once("\n----\n").expect("a text and its messages");
         let mut inputs = Inputs::default();
-        let input = inputs.add(Origin::File { name: "/dev/stdin".into(), from: None }, text.to_string());
+        let input =
+            inputs.add(Origin::File { name: "/dev/stdin".into(), from: None }, text.to_string());
         let (mut scope, mut diags) = (Scope::default(), Diagnostics::default());
         parse(&mut inputs, input, &NoFiles, &["/etc".into()], &mut scope, &mut diags);
         let got = diags.render(&inputs);

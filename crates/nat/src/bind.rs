@@ -1,5 +1,5 @@
-//! Deciding what becomes of a connection's addresses, once per direction, and carrying it out on its packets
-//! (`nf_nat_setup_info()`, `nf_nat_packet()`).
+//! Deciding what becomes of a connection's addresses, once per direction, and carrying it out on
+//! its packets (`nf_nat_setup_info()`, `nf_nat_packet()`).
 
 use penstock_conntrack::{Conntrack, Direction, Tuple, status};
 use penstock_packet::{Ct, Packet};
@@ -19,8 +19,8 @@ struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// A reply tuple in each zone where it may be in use: with a zone for one direction only, the tuples of a
-    /// connection are in different zones.
+    /// A reply tuple in each zone where it may be in use: with a zone for one direction only, the
+    /// tuples of a connection are in different zones.
     fn zones(&self, reply: &Tuple) -> [Tuple; 2] {
         [Tuple { zone: self.reply_zone, ..*reply }, Tuple { zone: self.original.zone, ..*reply }]
     }
@@ -40,7 +40,9 @@ impl Flows for Candidate<'_> {
         if !allows_clash(reply.protocol) {
             return true;
         }
-        let Some((other, _)) = self.zones(reply).iter().find_map(|t| self.table.find(t)) else { return true };
+        let Some((other, _)) = self.zones(reply).iter().find_map(|t| self.table.find(t)) else {
+            return true;
+        };
         let Some(other) = self.table.connection_ref(other) else { return true };
         let translated = other.status() & (status::NAT_MASK | status::SEQ_ADJUST) != 0;
         let [there, back] = [Direction::Original, Direction::Reply].map(|d| other.tuple(d));
@@ -50,7 +52,8 @@ impl Flows for Candidate<'_> {
 
     fn make_room(&mut self, reply: &Tuple) -> bool {
         let found = self.zones(reply).iter().find_map(|t| self.table.find(t));
-        let Some((other, Direction::Reply)) = found.filter(|(other, _)| other.entry != self.n) else {
+        let Some((other, Direction::Reply)) = found.filter(|(other, _)| other.entry != self.n)
+        else {
             return self.is_taken(reply);
         };
         if !self.table.makes_way(other.entry, self.n) {
@@ -80,15 +83,23 @@ const fn allows_clash(protocol: u8) -> bool {
     matches!(protocol, protocol::UDP | protocol::UDPLITE | protocol::GRE)
 }
 
-/// Whether it is decided already what becomes of the source or destination (`nf_nat_initialized()`).
+/// Whether it is decided already what becomes of the source or destination
+/// (`nf_nat_initialized()`).
 #[inline]
 pub fn is_bound(status: u32, manip: Manip) -> bool {
     status & manip.done() != 0
 }
 
-/// Binds a connection that is not confirmed yet to what a rule says (`nf_nat_setup_info()`). Confirmed ones stay as they
-/// are. `false` if it is bound already, or has no tuple that could be translated: the packet is to be dropped.
-pub fn bind(table: &mut Conntrack, n: u32, range: &Range, manip: Manip, random: &mut Random) -> bool {
+/// Binds a connection that is not confirmed yet to what a rule says (`nf_nat_setup_info()`).
+/// Confirmed ones stay as they are. `false` if it is bound already, or has no tuple that could be
+/// translated: the packet is to be dropped.
+pub fn bind(
+    table: &mut Conntrack,
+    n: u32,
+    range: &Range,
+    manip: Manip,
+    random: &mut Random,
+) -> bool {
     let Some(connection) = table.connection_at(n) else { return false };
     if connection.status() & status::CONFIRMED != 0 {
         return true;
@@ -115,8 +126,8 @@ pub fn bind(table: &mut Conntrack, n: u32, range: &Range, manip: Manip, random: 
     true
 }
 
-/// Binds a connection that no rule translates: it keeps its address, and its port unless another connection has that
-/// (`nf_nat_alloc_null_binding()`).
+/// Binds a connection that no rule translates: it keeps its address, and its port unless another
+/// connection has that (`nf_nat_alloc_null_binding()`).
 pub fn bind_to_itself(table: &mut Conntrack, n: u32, manip: Manip, random: &mut Random) -> bool {
     let Some(connection) = table.connection_at(n) else { return false };
     let reply = connection.tuple(Direction::Reply);
@@ -127,13 +138,15 @@ pub fn bind_to_itself(table: &mut Conntrack, n: u32, manip: Manip, random: &mut 
     bind(table, n, &Range::address(address), manip, random)
 }
 
-/// Binds a connection that a translated one announced: its source becomes what the other side of that one sees, its
-/// destination what was announced before it was translated (`nf_nat_follow_master()`). Does nothing for others. `false` if
-/// the packet is to be dropped.
+/// Binds a connection that a translated one announced: its source becomes what the other side of
+/// that one sees, its destination what was announced before it was translated
+/// (`nf_nat_follow_master()`). Does nothing for others. `false` if the packet is to be dropped.
 pub fn bind_as_announced(table: &mut Conntrack, n: u32, random: &mut Random) -> bool {
     let Some(connection) = table.connection_at(n) else { return false };
     let bound = status::CONFIRMED | status::NAT_DONE_MASK;
-    let Some(follow) = connection.follow().filter(|_| connection.status() & bound == 0) else { return true };
+    let Some(follow) = connection.follow().filter(|_| connection.status() & bound == 0) else {
+        return true;
+    };
     let Some(master) = connection.master() else { return true };
     let across = master.tuple(follow.direction.opposite());
     let source = Range::address(across.dst);
@@ -143,11 +156,13 @@ pub fn bind_as_announced(table: &mut Conntrack, n: u32, random: &mut Random) -> 
         max_id: follow.port,
         ..Range::address(follow.address.unwrap_or(across.src))
     };
-    bind(table, n, &source, Manip::Source, random) && bind(table, n, &destination, Manip::Destination, random)
+    bind(table, n, &source, Manip::Source, random)
+        && bind(table, n, &destination, Manip::Destination, random)
 }
 
-/// Ends the connections that are masqueraded through a device: all when it went down, else those that have an address that
-/// was taken from it (`masq_device_event()`, `masq_inet_event()`). Gives how many.
+/// Ends the connections that are masqueraded through a device: all when it went down, else those
+/// that have an address that was taken from it (`masq_device_event()`, `masq_inet_event()`). Gives
+/// how many.
 pub fn forget_masqueraded(table: &mut Conntrack, device: u32, address: Option<[u8; 16]>) -> usize {
     table.kill_if(|connection| {
         connection.masquerade() == device
@@ -155,7 +170,8 @@ pub fn forget_masqueraded(table: &mut Conntrack, device: u32, address: Option<[u
     })
 }
 
-/// Lets a packet follow its connection (`nf_nat_packet()`). `false` if it is to be dropped since its headers are cut.
+/// Lets a packet follow its connection (`nf_nat_packet()`). `false` if it is to be dropped since
+/// its headers are cut.
 #[inline]
 pub fn follow(table: &Conntrack, ct: &Ct, packet: &mut Packet, manip: Manip) -> bool {
     let Some(connection) = table.connection(ct) else { return true };

@@ -1,45 +1,53 @@
 //! Which tuple a connection gets (`get_unique_tuple()` of `net/netfilter/nf_nat_core.c`).
 //!
-//! A packet whose connection is to be translated within a [`Range`] keeps what it has if it may; otherwise it gets what
-//! other connections of the same source have; otherwise an address of the range by a hash of its addresses, and a port
-//! that is free there. What is visible outside is as the kernel does it, so a client keeps its address over a change from
-//! one to the other; ports that the kernel draws at random are drawn from a generator that the caller owns.
+//! A packet whose connection is to be translated within a [`Range`] keeps what it has if it may;
+//! otherwise it gets what other connections of the same source have; otherwise an address of the
+//! range by a hash of its addresses, and a port that is free there. What is visible outside is as
+//! the kernel does it, so a client keeps its address over a change from one to the other; ports
+//! that the kernel draws at random are drawn from a generator that the caller owns.
 
 use penstock_conntrack::{Tuple, tuple};
 use penstock_random::Random;
 use penstock_wire::jhash::{jhash, reciprocal_scale};
 use penstock_wire::protocol;
 
-use crate::range::{MAP_IPS, Manip, PERSISTENT, PROTO_OFFSET, PROTO_RANDOM_ALL, PROTO_SPECIFIED, Range};
+use crate::range::{
+    MAP_IPS, Manip, PERSISTENT, PROTO_OFFSET, PROTO_RANDOM_ALL, PROTO_SPECIFIED, Range,
+};
 
-/// Values that are tried one after the other before the search starts anew elsewhere (`NF_NAT_MAX_ATTEMPTS`).
+/// Values that are tried one after the other before the search starts anew elsewhere
+/// (`NF_NAT_MAX_ATTEMPTS`).
 const ATTEMPTS: u32 = 128;
-/// Where fewer attempts than this are left in a round, closing connections make room (`NF_NAT_HARDER_THRESH`).
+/// Where fewer attempts than this are left in a round, closing connections make room
+/// (`NF_NAT_HARDER_THRESH`).
 const HARDER: u32 = ATTEMPTS / 4;
 /// Shortest round (observed: rounds of 128, 64, 32, 16 and 8).
 const SHORTEST: u32 = 16;
 
-/// What is asked about the connections there are, on behalf of one that has no place in the table yet.
+/// What is asked about the connections there are, on behalf of one that has no place in the table
+/// yet.
 pub trait Flows {
-    /// Whether a connection other than the one asked for has this tuple in either direction, in the zone of the one asked
-    /// for. A connection whose original tuple is the same as that of the one asked for does not count
-    /// (`nf_conntrack_tuple_taken()`).
+    /// Whether a connection other than the one asked for has this tuple in either direction, in the
+    /// zone of the one asked for. A connection whose original tuple is the same as that of the one
+    /// asked for does not count (`nf_conntrack_tuple_taken()`).
     fn is_taken(&mut self, reply: &Tuple) -> bool;
 
-    /// The same for a connection that is about to stay as it is: one that runs the other way, untranslated, does not
-    /// count where the protocol lets such clashes be resolved (`nf_nat_used_tuple_new()`).
+    /// The same for a connection that is about to stay as it is: one that runs the other way,
+    /// untranslated, does not count where the protocol lets such clashes be resolved
+    /// (`nf_nat_used_tuple_new()`).
     fn is_taken_as_it_is(&mut self, reply: &Tuple) -> bool {
         self.is_taken(reply)
     }
 
-    /// Like [`Flows::is_taken`], but a TCP connection that is closed or closing, and behind the new one in sequence numbers,
-    /// is removed to make room (`nf_nat_used_tuple_harder()`).
+    /// Like [`Flows::is_taken`], but a TCP connection that is closed or closing, and behind the new
+    /// one in sequence numbers, is removed to make room (`nf_nat_used_tuple_harder()`).
     fn make_room(&mut self, reply: &Tuple) -> bool {
         self.is_taken(reply)
     }
 
-    /// Reply tuples of connections whose original tuple has the same source and protocol, the newest first, until `accept`
-    /// says yes. `original` is the tuple of the one asked for, as far as it is translated.
+    /// Reply tuples of connections whose original tuple has the same source and protocol, the
+    /// newest first, until `accept` says yes. `original` is the tuple of the one asked for, as far
+    /// as it is translated.
     fn same_source(&mut self, original: &Tuple, accept: &mut dyn FnMut(&Tuple) -> bool);
 
     /// Whether the connection was expected by another: only then may GRE keys change.
@@ -51,8 +59,9 @@ fn inverse(t: &Tuple) -> Tuple {
     t.invert().unwrap_or(*t)
 }
 
-/// A tuple for a connection that is at present `original` (in its original direction, with what was translated before), so
-/// that answers find it. If there is none that is free, one that is not: the connection will not be confirmed then.
+/// A tuple for a connection that is at present `original` (in its original direction, with what was
+/// translated before), so that answers find it. If there is none that is free, one that is not: the
+/// connection will not be confirmed then.
 pub fn unique_tuple(
     original: &Tuple,
     range: &Range,
@@ -90,7 +99,8 @@ pub fn unique_tuple(
     t
 }
 
-/// What another connection of the same source was translated to, if it is within the range (`find_appropriate_src()`).
+/// What another connection of the same source was translated to, if it is within the range
+/// (`find_appropriate_src()`).
 fn as_the_same_source(original: &Tuple, range: &Range, flows: &mut impl Flows) -> Option<Tuple> {
     let mut found = None;
     flows.same_source(original, &mut |reply| {
@@ -109,8 +119,9 @@ fn words(address: &[u8; 16]) -> [[u8; 4]; 4] {
     [words[0], words[1], words[2], words[3]]
 }
 
-/// Puts an address of the range into the tuple: the hash of the source decides, and unless the mapping is to be
-/// persistent the destination (`find_best_ips_proto()`). The zone is part of it, too.
+/// Puts an address of the range into the tuple: the hash of the source decides, and unless the
+/// mapping is to be persistent the destination (`find_best_ips_proto()`). The zone is part of it,
+/// too.
 fn address(t: &mut Tuple, range: &Range, manip: Manip) {
     if range.flags & MAP_IPS == 0 {
         return;
@@ -124,7 +135,8 @@ fn address(t: &mut Tuple, range: &Range, manip: Manip) {
     }
     let last = if t.l3 == tuple::IPV4 { 0 } else { 3 };
     let persistent = range.flags & PERSISTENT != 0;
-    let seed = if persistent { 0 } else { u32::from_ne_bytes(words(&t.dst)[last]) ^ u32::from(t.zone) };
+    let seed =
+        if persistent { 0 } else { u32::from_ne_bytes(words(&t.dst)[last]) ^ u32::from(t.zone) };
     let mut hash = jhash(&t.src, seed);
     let (min, max) = (words(&range.min_address), words(&range.max_address));
     let mut free = false;
@@ -149,14 +161,17 @@ fn address(t: &mut Tuple, range: &Range, manip: Manip) {
     }
 }
 
-/// Which part of the tuple is a port, and what it may be: first value and how many. `None` if it is to stay.
+/// Which part of the tuple is a port, and what it may be: first value and how many. `None` if it is
+/// to stay.
 fn choices(t: &Tuple, range: &Range, manip: Manip, has_master: bool) -> Option<(u16, u32)> {
     let given = range.flags & PROTO_SPECIFIED != 0;
     // Ends may come in either order for ports only.
     let count = |min: u16, max: u16| u32::from(max.wrapping_sub(min)) + 1;
     match t.protocol {
         protocol::ICMP | protocol::ICMPV6 if !given => Some((0, 1 << 16)),
-        protocol::ICMP | protocol::ICMPV6 => Some((range.min_id, count(range.min_id, range.max_id))),
+        protocol::ICMP | protocol::ICMPV6 => {
+            Some((range.min_id, count(range.min_id, range.max_id)))
+        }
         protocol::GRE if !has_master => None,
         protocol::GRE if !given => Some((1, u32::from(u16::MAX))),
         protocol::GRE => Some((range.min_id, count(range.min_id, range.max_id))),
@@ -180,7 +195,13 @@ fn choices(t: &Tuple, range: &Range, manip: Manip, has_master: bool) -> Option<(
 }
 
 /// Searches a free port (`nf_nat_l4proto_unique_tuple()`).
-fn identifier(t: &mut Tuple, range: &Range, manip: Manip, flows: &mut impl Flows, random: &mut Random) {
+fn identifier(
+    t: &mut Tuple,
+    range: &Range,
+    manip: Manip,
+    flows: &mut impl Flows,
+    random: &mut Random,
+) {
     let Some((first, count)) = choices(t, range, manip, flows.has_master()) else { return };
     let icmp = matches!(t.protocol, protocol::ICMP | protocol::ICMPV6);
     let by_source = icmp || manip == Manip::Source;

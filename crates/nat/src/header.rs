@@ -1,8 +1,9 @@
-//! Headers follow their connection (`net/netfilter/nf_nat_proto.c`): an address, a port or identifier, and the checksums
-//! that cover them, brought up to date by the difference.
+//! Headers follow their connection (`net/netfilter/nf_nat_proto.c`): an address, a port or
+//! identifier, and the checksums that cover them, brought up to date by the difference.
 //!
-//! Packets are bytes from an IP header on. They have been looked at by the tracker, so headers are as long as they say;
-//! what nevertheless does not fit makes the manipulation fail, and nothing panics.
+//! Packets are bytes from an IP header on. They have been looked at by the tracker, so headers are
+//! as long as they say; what nevertheless does not fit makes the manipulation fail, and nothing
+//! panics.
 
 use penstock_conntrack::{Tuple, tuple};
 use penstock_wire::checksum::{self, Crc32c, Sum};
@@ -19,7 +20,8 @@ pub struct Target {
     pub address: [u8; 16],
     /// Port, ICMP identifier or GRE key, in host order.
     pub id: u16,
-    /// Transport protocol. Not read from the packet: the packet in an ICMP error is what the error's connection says.
+    /// Transport protocol. Not read from the packet: the packet in an ICMP error is what the
+    /// error's connection says.
     pub protocol: u8,
     /// `NFPROTO_IPV4` or `NFPROTO_IPV6`.
     pub l3: u8,
@@ -42,20 +44,27 @@ impl Target {
         Target { manip, address, id, protocol: tuple.protocol, l3: tuple.l3 }
     }
 
-    /// To look like what `opposite`, the tuple of the other direction, answers: how packets of a connection leave.
+    /// To look like what `opposite`, the tuple of the other direction, answers: how packets of a
+    /// connection leave.
     #[inline]
     pub fn answered_by(opposite: &Tuple, manip: Manip) -> Target {
         Target { manip, ..Target::like(opposite, manip.opposite()) }
     }
 }
 
-/// Rewrites the packet whose IP header is at `at` (`nf_nat_ipv4_manip_pkt()`, `nf_nat_ipv6_manip_pkt()`). Checksums
-/// that were wrong stay wrong by the same amount; a UDP checksum of zero stays zero.
+/// Rewrites the packet whose IP header is at `at` (`nf_nat_ipv4_manip_pkt()`,
+/// `nf_nat_ipv6_manip_pkt()`). Checksums that were wrong stay wrong by the same amount; a UDP
+/// checksum of zero stays zero.
 ///
-/// `false` if headers are missing, or for GRE of unknown version: the packet is to be dropped, and may be half changed.
+/// `false` if headers are missing, or for GRE of unknown version: the packet is to be dropped, and
+/// may be half changed.
 #[inline]
 pub fn translate(packet: &mut [u8], at: usize, target: &Target) -> bool {
-    if target.l3 == tuple::IPV4 { translate4(packet, at, target) } else { translate6(packet, at, target) }
+    if target.l3 == tuple::IPV4 {
+        translate4(packet, at, target)
+    } else {
+        translate6(packet, at, target)
+    }
 }
 
 #[inline]
@@ -103,8 +112,8 @@ fn words<const N: usize>(bytes: &[u8]) -> Sum {
     words.iter().fold(Sum::new(), |sum, word| sum.u32(u32::from_be_bytes(*word)))
 }
 
-/// The transport header (`l4proto_manip_pkt()`). `bytes` reach from it to the end of the packet; `old` and `new` sum the
-/// address for pseudo headers.
+/// The transport header (`l4proto_manip_pkt()`). `bytes` reach from it to the end of the packet;
+/// `old` and `new` sum the address for pseudo headers.
 #[inline]
 fn transport(bytes: &mut [u8], old: Sum, new: Sum, target: &Target) -> bool {
     match target.protocol {
@@ -191,14 +200,19 @@ fn transport(bytes: &mut [u8], old: Sum, new: Sum, target: &Target) -> bool {
     }
 }
 
-/// Puts the port of the target's side, and gives the one that was there. `None` if eight bytes are not there.
+/// Puts the port of the target's side, and gives the one that was there. `None` if eight bytes are
+/// not there.
 #[inline]
 fn set_port(bytes: &mut [u8], target: &Target) -> Option<u16> {
     let h = bytes.first_chunk_mut::<8>()?;
     let new = target.id.to_be_bytes();
     let old = match target.manip {
-        Manip::Source => [std::mem::replace(&mut h[0], new[0]), std::mem::replace(&mut h[1], new[1])],
-        Manip::Destination => [std::mem::replace(&mut h[2], new[0]), std::mem::replace(&mut h[3], new[1])],
+        Manip::Source => {
+            [std::mem::replace(&mut h[0], new[0]), std::mem::replace(&mut h[1], new[1])]
+        }
+        Manip::Destination => {
+            [std::mem::replace(&mut h[2], new[0]), std::mem::replace(&mut h[3], new[1])]
+        }
     };
     Some(u16::from_be_bytes(old))
 }

@@ -1,6 +1,6 @@
-//! ICMP errors about translated connections (`nf_nat_icmp_reply_translation()`, `nf_nat_icmpv6_reply_translation()`):
-//! the packet that an error quotes was seen on the other side of the translation, so it is translated backwards; then the
-//! error's own addresses follow.
+//! ICMP errors about translated connections (`nf_nat_icmp_reply_translation()`,
+//! `nf_nat_icmpv6_reply_translation()`): the packet that an error quotes was seen on the other side
+//! of the translation, so it is translated backwards; then the error's own addresses follow.
 
 use penstock_conntrack::{Direction, Tuple, status, tuple};
 use penstock_wire::{checksum, icmp, icmpv6, ipv4, ipv6, ipv6_ext, protocol};
@@ -19,7 +19,8 @@ pub struct Related<'a> {
     pub opposite: &'a Tuple,
     /// `IPS_*` bits of the connection.
     pub status: u32,
-    /// Whether the error's checksum is still to be checked. It need not be where the tracker has done so.
+    /// Whether the error's checksum is still to be checked. It need not be where the tracker has
+    /// done so.
     pub check: bool,
 }
 
@@ -35,8 +36,8 @@ pub fn offset(packet: &[u8], l3: u8) -> Option<usize> {
     }
 }
 
-/// Translates an error whose ICMP header is at `at`. `false` if it is to be dropped: it is cut, its checksum is wrong, or it
-/// redirects a connection that is translated.
+/// Translates an error whose ICMP header is at `at`. `false` if it is to be dropped: it is cut, its
+/// checksum is wrong, or it redirects a connection that is translated.
 pub fn translate(packet: &mut [u8], at: usize, related: &Related<'_>) -> bool {
     let four = related.opposite.l3 == tuple::IPV4;
     let (inner, kind, redirect) = if four {

@@ -1,12 +1,15 @@
-//! Network address translation (`net/netfilter/nf_nat_*.c`): which tuple a connection gets, and headers that follow it.
+//! Network address translation (`net/netfilter/nf_nat_*.c`): which tuple a connection gets, and
+//! headers that follow it.
 //!
-//! - [`bind`](mod@bind): what becomes of a connection, decided once per direction, and carried out on its packets;
+//! - [`bind`](mod@bind): what becomes of a connection, decided once per direction, and carried out
+//!   on its packets;
 //! - [`choose`]: the tuple for a connection within a [`Range`] that a rule gives;
 //! - [`header`]: addresses, ports and checksums of a packet follow its connection;
 //! - [`icmp`]: so does the packet inside of an ICMP error;
 //! - [`text`]: what helpers change inside of a packet's data.
 //!
-//! This crate knows tuples and bytes. It knows no rule, no device and no route: who has an address is told by the caller.
+//! This crate knows tuples and bytes. It knows no rule, no device and no route: who has an address
+//! is told by the caller.
 
 pub mod bind;
 pub mod choose;

@@ -52,7 +52,8 @@ impl Manip {
         }
     }
 
-    /// Status bit that makes this manipulation due for packets of a direction: answers have it the other way around.
+    /// Status bit that makes this manipulation due for packets of a direction: answers have it the
+    /// other way around.
     #[inline]
     pub const fn due(self, direction: Direction) -> u32 {
         match direction {
@@ -93,7 +94,8 @@ impl Range {
     /// Whether the source of a tuple is among what may be chosen (`nf_in_range()`).
     pub(crate) fn has_source(&self, t: &Tuple) -> bool {
         if self.flags & MAP_IPS != 0 {
-            // Network order compares like the numbers; an IPv4 address has zeros behind it on both sides.
+            // Network order compares like the numbers; an IPv4 address has zeros behind it on both
+            // sides.
             let len = if t.l3 == tuple::IPV4 { 4 } else { 16 };
             if t.src[..len] < self.min_address[..len] || t.src[..len] > self.max_address[..len] {
                 return false;

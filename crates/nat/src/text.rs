@@ -1,5 +1,5 @@
-//! Changes inside of a packet's data, as helpers make them (`net/netfilter/nf_nat_helper.c`): addresses and ports in
-//! the text of FTP, SIP, IRC and their kin.
+//! Changes inside of a packet's data, as helpers make them (`net/netfilter/nf_nat_helper.c`):
+//! addresses and ports in the text of FTP, SIP, IRC and their kin.
 
 use penstock_packet::Packet;
 use penstock_wire::checksum::Sum;
@@ -8,12 +8,13 @@ use penstock_wire::{ethernet, ipv4, ipv6, protocol, tcp, udp};
 /// Longest IP packet.
 const MAX_LEN: usize = 65535;
 
-/// Replaces `len` bytes at `at` in the data of a TCP segment or UDP datagram by others, whose number may differ: lengths
-/// and checksums of all headers follow (`nf_nat_mangle_tcp_packet()`, `nf_nat_mangle_udp_packet()`). A UDP datagram
-/// without checksum stays without. `transport` is where the transport header is, from the network header.
+/// Replaces `len` bytes at `at` in the data of a TCP segment or UDP datagram by others, whose
+/// number may differ: lengths and checksums of all headers follow (`nf_nat_mangle_tcp_packet()`,
+/// `nf_nat_mangle_udp_packet()`). A UDP datagram without checksum stays without. `transport` is
+/// where the transport header is, from the network header.
 ///
-/// Sequence numbers are not changed. `false`, and nothing changes, if the packet would get too long or the bytes are not
-/// there.
+/// Sequence numbers are not changed. `false`, and nothing changes, if the packet would get too long
+/// or the bytes are not there.
 pub fn replace(
     packet: &mut Packet,
     transport: usize,
@@ -24,7 +25,9 @@ pub fn replace(
 ) -> bool {
     let Some(header) = packet.network().get(transport..) else { return false };
     let data = match protocol {
-        protocol::TCP => tcp::Header::new(header).map(|h| h.header_len()).filter(|len| *len >= tcp::LEN),
+        protocol::TCP => {
+            tcp::Header::new(header).map(|h| h.header_len()).filter(|len| *len >= tcp::LEN)
+        }
         protocol::UDP => udp::Header::new(header).map(|_| udp::LEN),
         _ => None,
     };
@@ -111,7 +114,8 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_changes_nothing() {
-        let start = (Ipv4::new("198.18.0.1", "198.18.0.2") / Tcp::new(1, 21) / payload("QUIT")).build();
+        let start =
+            (Ipv4::new("198.18.0.1", "198.18.0.2") / Tcp::new(1, 21) / payload("QUIT")).build();
         let mut packet = loaded(&start);
         for (transport, protocol, at, len, with) in [
             (20, protocol::TCP, 3, 2, &b"x"[..]),

@@ -47,7 +47,8 @@ pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, mode: Mode) -> Done {
                 "forever" => {}
                 _ => {
                     return Err(
-                        "addresses that end are not supported: \"valid_lft\" must be \"forever\"".into()
+                        "addresses that end are not supported: \"valid_lft\" must be \"forever\""
+                            .into(),
                     );
                 }
             },
@@ -84,7 +85,15 @@ pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, mode: Mode) -> Done {
         if broadcast.is_some() {
             return Err("Broadcast can be set only for IPv4 addresses".into());
         }
-        let a = Address6 { local: value, peer, len, noprefixroute, metric, deprecated, generated: false };
+        let a = Address6 {
+            local: value,
+            peer,
+            len,
+            noprefixroute,
+            metric,
+            deprecated,
+            generated: false,
+        };
         return config.add_address6(index, a, mode);
     }
     let (local, peer) = (value as u32, peer.unwrap_or(value) as u32);

@@ -1,8 +1,9 @@
 //! Reading of `ip -batch` files.
 //!
-//! The words are ip(8)'s; a line that begins with `bridge` has those of bridge(8). A line may begin with `-4` or `-6` (and `ip` before it), which `ip` itself takes only on
-//! its command line: IPv6 rules cannot be said otherwise. What is known but cannot be done yet is refused as clearly
-//! as what is unknown.
+//! The words are ip(8)'s; a line that begins with `bridge` has those of bridge(8). A line may begin
+//! with `-4` or `-6` (and `ip` before it), which `ip` itself takes only on its command line: IPv6
+//! rules cannot be said otherwise. What is known but cannot be done yet is refused as clearly as
+//! what is unknown.
 
 use penstock_batch::Error;
 
@@ -10,16 +11,21 @@ use crate::config::{Config, Mode};
 use crate::lines::{Words, lines, unknown};
 use crate::tunnel_lines::tunnel_line;
 use crate::{
-    Network, address_lines, bridge_lines, link_lines, neighbour_lines, route_lines, rule_lines, xfrm_lines,
+    Network, address_lines, bridge_lines, link_lines, neighbour_lines, route_lines, rule_lines,
+    xfrm_lines,
 };
 
 impl Network {
-    /// Applies the lines in order to a namespace that has only `lo`. `file` is for messages. The first line that
-    /// fails ends it, as with `ip -batch`.
+    /// Applies the lines in order to a namespace that has only `lo`. `file` is for messages. The
+    /// first line that fails ends it, as with `ip -batch`.
     pub fn from_batch(file: &str, text: &str) -> Result<Network, Error> {
         let mut config = Config::new();
         for (line, words) in lines(text) {
-            apply(&mut config, &words).map_err(|message| Error { file: file.to_owned(), line, message })?;
+            apply(&mut config, &words).map_err(|message| Error {
+                file: file.to_owned(),
+                line,
+                message,
+            })?;
         }
         Ok(config.finish())
     }
@@ -65,13 +71,15 @@ fn apply(config: &mut Config, words: &[String]) -> Done {
         _ => &["add", "change", "replace", "append", "prepend"],
     };
     let other = [
-        "delete", "del", "show", "list", "lst", "flush", "get", "save", "restore", "change", "replace",
-        "append",
+        "delete", "del", "show", "list", "lst", "flush", "get", "save", "restore", "change",
+        "replace", "append",
     ];
     let word = words.next().ok_or_else(|| format!("\"{object}\" needs a command"))?;
     let verb = match abbreviated(word, verbs) {
         Some(v) => v,
-        None if other.contains(&word) => return Err(format!("\"{object} {word}\" is not supported yet")),
+        None if other.contains(&word) => {
+            return Err(format!("\"{object} {word}\" is not supported yet"));
+        }
         None => return Err(unknown(word)),
     };
     let mode = match verb {

@@ -9,7 +9,8 @@ pub(crate) const CENTISECOND: u64 = 10_000_000;
 /// `BR_GROUPFWD_RESTRICTED`: the spanning tree, pause frames and aggregation are never forwarded.
 pub(crate) const GROUP_FORWARD_RESTRICTED: u16 = 0b111;
 
-/// A bridge device (`struct net_bridge`). There is no spanning tree, and no snooping of multicast memberships.
+/// A bridge device (`struct net_bridge`). There is no spanning tree, and no snooping of multicast
+/// memberships.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bridge {
     /// Nanoseconds after which a learned address is forgotten; 0 for a bridge that learns nothing.
@@ -28,7 +29,8 @@ pub struct Bridge {
     pub learned_limit: u32,
     /// Addresses are learned from link-local frames, too.
     pub learn_link_local: bool,
-    /// Indices of the ports in the order in which frames are flooded: the last that was added comes first.
+    /// Indices of the ports in the order in which frames are flooded: the last that was added comes
+    /// first.
     pub ports: Vec<u32>,
     /// The MTU was set, and does not follow the ports.
     pub(crate) mtu_set: bool,

@@ -1,4 +1,5 @@
-//! What the kernel makes of the configuration of bridges (`net/bridge/br_if.c`, `br_vlan.c`, `br_fdb.c`).
+//! What the kernel makes of the configuration of bridges (`net/bridge/br_if.c`, `br_vlan.c`,
+//! `br_fdb.c`).
 
 use crate::bridge::{Bridge, BridgePort, FdbEntry};
 use crate::config::Config;
@@ -47,7 +48,9 @@ impl Config {
 
     /// `link set DEV master BRIDGE` (`br_add_if()`).
     pub(crate) fn attach(&mut self, index: u32, bridge: u32) -> Result<(), String> {
-        let Some(default_pvid) = self.by_index(bridge).and_then(Link::bridge).map(|b| b.default_pvid) else {
+        let Some(default_pvid) =
+            self.by_index(bridge).and_then(Link::bridge).map(|b| b.default_pvid)
+        else {
             return Err("Operation not supported: the master is no bridge".into());
         };
         let Some(link) = self.by_index(index) else { return Ok(()) };
@@ -64,7 +67,9 @@ impl Config {
             return Ok(());
         }
         if self.is_above(index, bridge) {
-            return Err("Too many levels of symbolic links: the device stands on that bridge".into());
+            return Err(
+                "Too many levels of symbolic links: the device stands on that bridge".into()
+            );
         }
         self.detach(index);
         if let Some(link) = self.link_mut(index) {
@@ -88,8 +93,8 @@ impl Config {
         self.follow_ports(port.bridge);
     }
 
-    /// The address of a bridge is the least of its ports' and its MTU the smallest, unless they were set
-    /// (`br_stp_recalculate_bridge_id()`, `br_mtu_auto_adjust()`).
+    /// The address of a bridge is the least of its ports' and its MTU the smallest, unless they
+    /// were set (`br_stp_recalculate_bridge_id()`, `br_mtu_auto_adjust()`).
     pub(crate) fn follow_ports(&mut self, bridge: u32) {
         let Some(link) = self.by_index(bridge) else { return };
         let Some(b) = link.bridge() else { return };
@@ -158,7 +163,9 @@ impl Config {
         let vlans = if own {
             self.bridge_mut(device).map(|b| &mut b.vlans).ok_or("\"self\" needs a bridge")?
         } else {
-            self.port_mut(device).map(|p| &mut p.vlans).ok_or("the device is no port of a bridge")?
+            self.port_mut(device)
+                .map(|p| &mut p.vlans)
+                .ok_or("the device is no port of a bridge")?
         };
         for vid in range.clone() {
             match change {
@@ -174,7 +181,8 @@ impl Config {
         Ok(())
     }
 
-    /// `bridge fdb add` (`fdb_add_entry()`): without a VLAN, for none and for all that the port is in.
+    /// `bridge fdb add` (`fdb_add_entry()`): without a VLAN, for none and for all that the port is
+    /// in.
     pub(crate) fn add_fdb(&mut self, entry: FdbEntry, replace: bool) -> Result<(), String> {
         let vlans = match entry.port {
             0 => self.by_index(entry.bridge).and_then(Link::bridge).map(|b| &b.vlans),
@@ -184,7 +192,9 @@ impl Config {
         let vids = match entry.vid {
             0 => [0].into_iter().chain(vlans.ids()).collect(),
             vid if vlans.untagged(vid).is_some() => vec![vid],
-            vid => return Err(format!("Invalid argument: VLAN {vid} is not configured on the port")),
+            vid => {
+                return Err(format!("Invalid argument: VLAN {vid} is not configured on the port"));
+            }
         };
         for vid in vids {
             let same = |e: &FdbEntry| (e.bridge, e.mac, e.vid) == (entry.bridge, entry.mac, vid);
@@ -197,12 +207,14 @@ impl Config {
         Ok(())
     }
 
-    /// All entries that the configuration makes: those added, and the addresses of ports and bridges, which are the
-    /// host's (`fdb_add_local()`). Of ports with the same address the first one has it.
+    /// All entries that the configuration makes: those added, and the addresses of ports and
+    /// bridges, which are the host's (`fdb_add_local()`). Of ports with the same address the first
+    /// one has it.
     pub(crate) fn all_fdb(&self) -> Vec<FdbEntry> {
         let mut all: Vec<FdbEntry> = Vec::new();
         let mut add = |entry: FdbEntry| {
-            if !all.iter().any(|e| (e.bridge, e.mac, e.vid) == (entry.bridge, entry.mac, entry.vid)) {
+            if !all.iter().any(|e| (e.bridge, e.mac, e.vid) == (entry.bridge, entry.mac, entry.vid))
+            {
                 all.push(entry);
             }
         };

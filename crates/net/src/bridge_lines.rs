@@ -147,7 +147,8 @@ fn link(config: &mut Config, w: &mut Words<'_>) -> Done {
 fn vlan_ids(word: &str) -> Result<Range, String> {
     let invalid = || format!("\"{word}\" is not a VLAN id");
     let (first, last) = word.split_once('-').unwrap_or((word, word));
-    let (Some(first), Some(last)) = (lines::number::<u16>(first), lines::number::<u16>(last)) else {
+    let (Some(first), Some(last)) = (lines::number::<u16>(first), lines::number::<u16>(last))
+    else {
         return Err(invalid());
     };
     if first == 0 || last > 4094 || first > last { Err(invalid()) } else { Ok(first..=last) }
@@ -213,7 +214,9 @@ fn fdb(config: &mut Config, w: &mut Words<'_>, replace: bool) -> Done {
     let (bridge, port) = match (&dev.port, dev.bridge().is_some()) {
         (Some(port), _) if master && !own => (port.bridge, dev.index),
         (_, true) if !master => (dev.index, 0),
-        (Some(_), _) => return Err("entries of the device itself are not supported: say \"master\"".into()),
+        (Some(_), _) => {
+            return Err("entries of the device itself are not supported: say \"master\"".into());
+        }
         (None, _) => return Err("the device is no port of a bridge".into()),
     };
     let (local, is_static) = state.unwrap_or((true, true));

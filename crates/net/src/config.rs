@@ -1,4 +1,5 @@
-//! The network in the making: each line of configuration with the consequences the kernel draws from it.
+//! The network in the making: each line of configuration with the consequences the kernel draws
+//! from it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use crate::neighbour::Neighbours;
 use crate::network::Parts;
 use crate::tunnel::{Pppoe, Tunnel};
 use crate::{
-    Action, Address4, Address6, LOOPBACK, Link, LinkKind, Mac, Network, Nexthop, Route, RouteType, Rule,
-    Scope, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN, Vlan,
+    Action, Address4, Address6, LOOPBACK, Link, LinkKind, Mac, Network, Nexthop, Route, RouteType,
+    Rule, Scope, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN, Vlan,
 };
 
 /// Bits of a prefix that count.
@@ -58,7 +59,15 @@ const EXISTS: &str = "File exists";
 /// An address that the kernel itself gives to a link.
 fn generated6(local: u128, len: u8) -> Address6 {
     let noprefixroute = len == 128;
-    Address6 { local, peer: None, len, noprefixroute, metric: 0, deprecated: false, generated: true }
+    Address6 {
+        local,
+        peer: None,
+        len,
+        noprefixroute,
+        metric: 0,
+        deprecated: false,
+        generated: true,
+    }
 }
 
 impl Config {
@@ -169,7 +178,10 @@ impl Config {
             link.mac = Mac([0x02, 0x70, 0x73, 0x00, a, b]);
         }
         if let LinkKind::Wire { peer: Some(peer), .. } = &link.kind {
-            if *peer == link.name || self.links.iter().any(|l| l.name == *peer) || self.is_far_end(peer) {
+            if *peer == link.name
+                || self.links.iter().any(|l| l.name == *peer)
+                || self.is_far_end(peer)
+            {
                 return Err(EXISTS.into());
             }
             self.far_ends.push(peer.clone());
@@ -187,21 +199,25 @@ impl Config {
         if mtu > lower.mtu {
             return Err("Numerical result out of range: the device below has a smaller MTU".into());
         }
-        let same = |v: &Vlan| v.lower == vlan.lower && v.protocol == vlan.protocol && v.id == vlan.id;
+        let same =
+            |v: &Vlan| v.lower == vlan.lower && v.protocol == vlan.protocol && v.id == vlan.id;
         if self.links.iter().filter_map(Link::vlan).any(same) {
             return Err("VLAN device already exists.".into());
         }
         Ok(())
     }
 
-    /// Whether a tunnel can be added (`ip_tunnel_newlink()`, `ip6_tnl_newlink()`), and the MTU that it gets: of the device
-    /// that outer packets would go by now.
+    /// Whether a tunnel can be added (`ip_tunnel_newlink()`, `ip6_tnl_newlink()`), and the MTU that
+    /// it gets: of the device that outer packets would go by now.
     pub(crate) fn check_tunnel(&self, tunnel: &Tunnel) -> Result<u32, String> {
         let (_, remote) = tunnel.addresses();
-        // Without any of the three it is the device that is there from the beginning (tunl0, sit0, ip6tnl0).
-        let fallback = tunnel.local.is_unspecified() && tunnel.remote.is_unspecified() && tunnel.link == 0;
+        // Without any of the three it is the device that is there from the beginning (tunl0, sit0,
+        // ip6tnl0).
+        let fallback =
+            tunnel.local.is_unspecified() && tunnel.remote.is_unspecified() && tunnel.link == 0;
         let same = |t: &Tunnel| {
-            (t.kind, t.local, t.remote, t.link) == (tunnel.kind, tunnel.local, tunnel.remote, tunnel.link)
+            (t.kind, t.local, t.remote, t.link)
+                == (tunnel.kind, tunnel.local, tunnel.remote, tunnel.link)
         };
         if fallback || self.links.iter().filter_map(Link::tunnel).any(same) {
             return Err(EXISTS.into());
@@ -209,7 +225,8 @@ impl Config {
         let six = tunnel.kind.outer6();
         let routes = if six { &self.routes6 } else { &self.routes4 };
         let tables = [TABLE_LOCAL, TABLE_MAIN, TABLE_DEFAULT];
-        let found = (remote != 0).then(|| Self::find(routes, &tables, remote, tunnel.link, six)).flatten();
+        let found =
+            (remote != 0).then(|| Self::find(routes, &tables, remote, tunnel.link, six)).flatten();
         let by = found.and_then(|r| r.nexthops.first()).map_or(tunnel.link, |n| n.oif);
         let lower = self.by_index(by).map_or(1500, |l| l.mtu);
         Ok(tunnel.mtu_over(lower))
@@ -229,7 +246,11 @@ impl Config {
     }
 
     pub(crate) fn uppers(&self, index: u32) -> Vec<u32> {
-        self.links.iter().filter(|l| l.vlan().is_some_and(|v| v.lower == index)).map(|l| l.index).collect()
+        self.links
+            .iter()
+            .filter(|l| l.vlan().is_some_and(|v| v.lower == index))
+            .map(|l| l.index)
+            .collect()
     }
 
     pub(crate) fn set_mac(&mut self, index: u32, mac: Mac) -> Result<(), String> {
@@ -253,14 +274,17 @@ impl Config {
     }
 
     pub(crate) fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<(), String> {
-        let range = self.by_index(index).and_then(Link::tunnel).map_or(68..=65536, Tunnel::mtu_range);
+        let range =
+            self.by_index(index).and_then(Link::tunnel).map_or(68..=65536, Tunnel::mtu_range);
         if !range.contains(&mtu) {
             return Err("mtu less than device minimum or greater than device maximum".into());
         }
         if let Some(v) = self.by_index(index).and_then(Link::vlan) {
             let lower = self.by_index(v.lower).map_or(0, |l| l.mtu);
             if mtu > lower {
-                return Err("Numerical result out of range: the device below has a smaller MTU".into());
+                return Err(
+                    "Numerical result out of range: the device below has a smaller MTU".into()
+                );
             }
         }
         if let Some(bridge) = self.bridge_mut(index) {
@@ -332,7 +356,9 @@ impl Config {
             if !self.links[0].addresses6.iter().any(|a| a.local == 1) {
                 self.links[0].addresses6.push(one);
             }
-        } else if self.by_index(index).is_some_and(|l| l.bridge().is_none()) || self.has_carrier(index) {
+        } else if self.by_index(index).is_some_and(|l| l.bridge().is_none())
+            || self.has_carrier(index)
+        {
             self.start6(index);
         }
         for a in self.addresses6(index) {
@@ -344,8 +370,8 @@ impl Config {
         Ok(())
     }
 
-    /// IPv6 begins on a link that is up: the route of groups, and the link-local address, which is given and has no routes
-    /// yet. Does nothing where it has begun.
+    /// IPv6 begins on a link that is up: the route of groups, and the link-local address, which is
+    /// given and has no routes yet. Does nothing where it has begun.
     pub(crate) fn start6(&mut self, index: u32) -> Option<Address6> {
         let link = self.by_index(index)?;
         let generate = link.addrgenmode;
@@ -353,7 +379,11 @@ impl Config {
         let id = link.interface_identifier()?;
         let mut group = Self::route(TABLE_LOCAL, 0xff << 120, 8, RouteType::Multicast, index);
         group.metric = 256;
-        if self.routes6.iter().any(|r| r.kind == RouteType::Multicast && r.nexthops == group.nexthops) {
+        if self
+            .routes6
+            .iter()
+            .any(|r| r.kind == RouteType::Multicast && r.nexthops == group.nexthops)
+        {
             return None;
         }
         self.routes6.push(group);
@@ -378,7 +408,8 @@ impl Config {
         }
         self.neighbours4.forget_link(index);
         // Routes of local addresses stay: they have no way out that could be down.
-        let goes = |r: &Route| r.nexthops.iter().any(|n| n.oif == index && n.scope != Scope::NOWHERE);
+        let goes =
+            |r: &Route| r.nexthops.iter().any(|n| n.oif == index && n.scope != Scope::NOWHERE);
         self.routes4.retain(|r| !goes(r));
         self.stop6(index);
     }
@@ -402,7 +433,12 @@ impl Config {
 
     // Addresses.
 
-    pub(crate) fn add_address4(&mut self, index: u32, mut a: Address4, mode: Mode) -> Result<(), String> {
+    pub(crate) fn add_address4(
+        &mut self,
+        index: u32,
+        mut a: Address4,
+        mode: Mode,
+    ) -> Result<(), String> {
         let prefix = |a: &Address4| masked(a.peer.into(), a.len, false);
         let Some(link) = self.link_mut(index) else { return Ok(()) };
         if let Some(old) = link
@@ -428,8 +464,9 @@ impl Config {
         let Some(link) = self.by_index(index) else { return };
         let (up, loopback) = (link.up, link.is_loopback());
         let prefix = masked(a.peer.into(), a.len, false);
-        let same =
-            |o: &&Address4| !o.secondary && o.len == a.len && masked(o.peer.into(), o.len, false) == prefix;
+        let same = |o: &&Address4| {
+            !o.secondary && o.len == a.len && masked(o.peer.into(), o.len, false) == prefix
+        };
         let source = link.addresses4.iter().find(same).map_or(a.local, |p| p.local);
         let mut add = |kind, prefix: u128, len, metric| {
             let table = if kind == RouteType::Unicast { TABLE_MAIN } else { TABLE_LOCAL };
@@ -465,7 +502,12 @@ impl Config {
         }
     }
 
-    pub(crate) fn add_address6(&mut self, index: u32, a: Address6, mode: Mode) -> Result<(), String> {
+    pub(crate) fn add_address6(
+        &mut self,
+        index: u32,
+        a: Address6,
+        mode: Mode,
+    ) -> Result<(), String> {
         let Some(link) = self.link_mut(index) else { return Ok(()) };
         if link.mtu < 1280 {
             return Err("IPv6 is disabled on this device.".into());
@@ -528,7 +570,13 @@ impl Config {
             advmss: 0,
             hop_limit: 0,
             realm: 0,
-            nexthops: vec![Nexthop { oif, gateway: None, onlink: false, weight: 1, scope: Scope::UNIVERSE }],
+            nexthops: vec![Nexthop {
+                oif,
+                gateway: None,
+                onlink: false,
+                weight: 1,
+                scope: Scope::UNIVERSE,
+            }],
         }
     }
 
@@ -553,7 +601,13 @@ impl Config {
     }
 
     /// Checks a way out and fills in its link (`fib_check_nh()`, `ip6_route_check_nh()`).
-    fn check_nexthop(&self, n: &mut Nexthop, scope: Scope, table: u32, six: bool) -> Result<(), String> {
+    fn check_nexthop(
+        &self,
+        n: &mut Nexthop,
+        scope: Scope,
+        table: u32,
+        six: bool,
+    ) -> Result<(), String> {
         let down = |c: &Self, oif| c.by_index(oif).is_some_and(|l| !l.up);
         let Some(gateway) = n.gateway else {
             if n.oif == 0 {
@@ -587,7 +641,9 @@ impl Config {
                 }
                 let via = found.nexthops.first().ok_or(invalid)?;
                 // A gateway must be nearer than what is reached through it.
-                if !six && (found.scope < Scope::LINK && scope <= found.scope && via.gateway.is_some()) {
+                if !six
+                    && (found.scope < Scope::LINK && scope <= found.scope && via.gateway.is_some())
+                {
                     return Err(invalid.into());
                 }
                 if n.oif == 0 {
@@ -607,13 +663,19 @@ impl Config {
                 }
                 if g >> 118 == 0x3fa {
                     if n.oif == 0 {
-                        return Err("Egress device not specified: a link-local gateway needs \"dev\"".into());
+                        return Err(
+                            "Egress device not specified: a link-local gateway needs \"dev\""
+                                .into(),
+                        );
                     }
                 } else if !n.onlink {
-                    let found =
-                        Self::find(&self.routes6, &tables, g, n.oif, true).ok_or("No route to host")?;
-                    let via =
-                        found.nexthops.first().filter(|v| v.gateway.is_none()).ok_or("No route to host")?;
+                    let found = Self::find(&self.routes6, &tables, g, n.oif, true)
+                        .ok_or("No route to host")?;
+                    let via = found
+                        .nexthops
+                        .first()
+                        .filter(|v| v.gateway.is_none())
+                        .ok_or("No route to host")?;
                     if n.oif == 0 {
                         n.oif = via.oif;
                     }
@@ -635,7 +697,12 @@ impl Config {
         Ok(())
     }
 
-    pub(crate) fn add_route(&mut self, mut route: Route, six: bool, mode: Mode) -> Result<(), String> {
+    pub(crate) fn add_route(
+        &mut self,
+        mut route: Route,
+        six: bool,
+        mode: Mode,
+    ) -> Result<(), String> {
         if masked(route.prefix, route.len, six) != route.prefix {
             return Err("Invalid prefix for given prefix length.".into());
         }
@@ -649,8 +716,13 @@ impl Config {
         );
         if refuses {
             let oif = if six { LOOPBACK } else { 0 };
-            route.nexthops =
-                vec![Nexthop { oif, gateway: None, onlink: false, weight: 1, scope: Scope::NOWHERE }];
+            route.nexthops = vec![Nexthop {
+                oif,
+                gateway: None,
+                onlink: false,
+                weight: 1,
+                scope: Scope::NOWHERE,
+            }];
         } else {
             let mut nexthops = std::mem::take(&mut route.nexthops);
             for n in &mut nexthops {
@@ -689,7 +761,9 @@ impl Config {
         // Kernel routes of IPv6 links share prefix and metric; one per link is fine.
         let clashes = |o: &Route| {
             same(o)
-                && (!six || mode != Mode::Append || (o.nexthops == route.nexthops && o.kind == route.kind))
+                && (!six
+                    || mode != Mode::Append
+                    || (o.nexthops == route.nexthops && o.kind == route.kind))
         };
         let first = routes.iter().position(same);
         match (mode, first) {
@@ -724,7 +798,8 @@ impl Config {
 
     // Rules.
 
-    /// Adds a rule; without a priority it goes before the second one there is (`fib_default_rule_pref()`).
+    /// Adds a rule; without a priority it goes before the second one there is
+    /// (`fib_default_rule_pref()`).
     pub(crate) fn add_rule(
         &mut self,
         mut rule: Rule,
@@ -755,9 +830,16 @@ impl Config {
     }
 
     /// Removes the first rule with this priority and, where given, this table.
-    pub(crate) fn delete_rule(&mut self, priority: u32, table: Option<u32>, six: bool) -> Result<(), String> {
+    pub(crate) fn delete_rule(
+        &mut self,
+        priority: u32,
+        table: Option<u32>,
+        six: bool,
+    ) -> Result<(), String> {
         let rules = if six { &mut self.rules6 } else { &mut self.rules4 };
-        let fits = |r: &Rule| r.priority == priority && table.is_none_or(|t| r.action == Action::Lookup(t));
+        let fits = |r: &Rule| {
+            r.priority == priority && table.is_none_or(|t| r.action == Action::Lookup(t))
+        };
         let at = rules.iter().position(fits).ok_or("No such file or directory")?;
         rules.remove(at);
         if six {

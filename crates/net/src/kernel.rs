@@ -36,12 +36,14 @@ impl Network {
     /// The network of a namespace as its kernel says it is.
     pub fn from_kernel(state: KernelState) -> Network {
         let mut config = Config::new();
-        let KernelState { links, routes4, routes6, mut rules4, mut rules6, neighbours, policies } = state;
+        let KernelState { links, routes4, routes6, mut rules4, mut rules6, neighbours, policies } =
+            state;
         rules4.sort_by_key(|r| r.priority);
         rules6.sort_by_key(|r| r.priority);
         config.links = links;
         config.xfrm = policies;
-        config.unmerged = custom(&rules4, &[(0, TABLE_LOCAL), (32766, TABLE_MAIN), (32767, TABLE_DEFAULT)]);
+        config.unmerged =
+            custom(&rules4, &[(0, TABLE_LOCAL), (32766, TABLE_MAIN), (32767, TABLE_DEFAULT)]);
         config.custom6 = custom(&rules6, &[(0, TABLE_LOCAL), (32766, TABLE_MAIN)]);
         (config.routes4, config.routes6) = (routes4, routes6);
         (config.rules4, config.rules6) = (rules4, rules6);

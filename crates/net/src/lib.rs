@@ -1,8 +1,10 @@
-//! The network of one namespace: links, addresses, neighbours, routes and rules, as the kernel keeps them.
+//! The network of one namespace: links, addresses, neighbours, routes and rules, as the kernel
+//! keeps them.
 //!
 //! A [`Network`] is immutable. It is made from the lines that configure a real router, the input of
-//! `ip -batch` ([`Network::from_batch`]), with the kernel's consequences: an address makes local, broadcast and
-//! connected routes, a link that goes down loses its routes, a gateway must be reachable. Forwarding is on.
+//! `ip -batch` ([`Network::from_batch`]), with the kernel's consequences: an address makes local,
+//! broadcast and connected routes, a link that goes down loses its routes, a gateway must be
+//! reachable. Forwarding is on.
 //!
 //! ```
 //! let net = penstock_net::Network::from_batch("net.ip", "
@@ -16,8 +18,8 @@
 //! assert_eq!(net.link(hit.nexthop.oif).unwrap().name.as_ref(), "wan");
 //! ```
 //!
-//! It knows no packets and no rulesets. IPv4 addresses are `u32` and IPv6 addresses `u128` in host order on the
-//! lookup side, so that prefixes compare as numbers.
+//! It knows no packets and no rulesets. IPv4 addresses are `u32` and IPv6 addresses `u128` in host
+//! order on the lookup side, so that prefixes compare as numbers.
 
 mod address_lines;
 mod batch;

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 pub(crate) use penstock_batch::{Words, address, lines, number, unknown};
 
-/// A prefix as a number with its length, and whether it is IPv6. `default`, `any` and `all` are length 0 of the
-/// wanted family. A missing length is the whole address.
+/// A prefix as a number with its length, and whether it is IPv6. `default`, `any` and `all` are
+/// length 0 of the wanted family. A missing length is the whole address.
 pub(crate) fn prefix(text: &str, six: bool) -> Option<(u128, u8, bool)> {
     if matches!(text, "default" | "any" | "all") {
         return Some((0, 0, six));

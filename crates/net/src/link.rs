@@ -24,8 +24,8 @@ impl Scope {
     pub const NOWHERE: Scope = Scope(255);
 }
 
-/// The greatest index that a link of a [`Network`](crate::Network) may have: tables are as long as the greatest one.
-/// Linux counts up from 1, and takes any positive number that a user names.
+/// The greatest index that a link of a [`Network`](crate::Network) may have: tables are as long as
+/// the greatest one. Linux counts up from 1, and takes any positive number that a user names.
 pub const LARGEST_INDEX: u32 = 1 << 20;
 
 /// What a link is.
@@ -35,7 +35,8 @@ pub enum LinkKind {
     Loopback,
     /// An Ethernet wire: veth, dummy and the like are alike here.
     Wire {
-        /// Name of the wire's far end, where `peer name` gave one. It is not part of this namespace.
+        /// Name of the wire's far end, where `peer name` gave one. It is not part of this
+        /// namespace.
         peer: Option<Arc<str>>,
         /// The type as written (`meta iifkind`).
         kind: Arc<str>,
@@ -48,7 +49,8 @@ pub enum LinkKind {
     Tunnel(Tunnel),
     /// A PPPoE session.
     Pppoe(Pppoe),
-    /// A device of the host's that takes packets without link header: `tun`, WireGuard, PPP, tunnels of the kernel.
+    /// A device of the host's that takes packets without link header: `tun`, WireGuard, PPP,
+    /// tunnels of the kernel.
     Bare {
         /// The type (`meta iifkind`).
         kind: Arc<str>,
@@ -125,7 +127,8 @@ pub struct Link {
     pub port: Option<BridgePort>,
     /// Its address.
     pub mac: Mac,
-    /// Whether the address follows the lower link's (VLAN devices), or the least of the ports' (bridges).
+    /// Whether the address follows the lower link's (VLAN devices), or the least of the ports'
+    /// (bridges).
     pub mac_inherited: bool,
     /// Link broadcast address.
     pub broadcast: Mac,
@@ -133,10 +136,11 @@ pub struct Link {
     pub mtu: u32,
     /// IPv6 MTU is the link's unless that is below 1280: then IPv6 is off.
     pub up: bool,
-    /// Resolves neighbours; with `arp off` frames for unknown neighbours carry the link's own address, as the
-    /// kernel's do.
+    /// Resolves neighbours; with `arp off` frames for unknown neighbours carry the link's own
+    /// address, as the kernel's do.
     pub arp: bool,
-    /// Takes frames for other hosts in at the driver. Packets for other hosts are dropped by IP all the same.
+    /// Takes frames for other hosts in at the driver. Packets for other hosts are dropped by IP all
+    /// the same.
     pub promiscuous: bool,
     /// `IFF_MULTICAST`.
     pub multicast: bool,
@@ -187,11 +191,15 @@ impl Link {
         }
     }
 
-    /// Whether its frames have an Ethernet header. The others' are bare packets, which need no neighbours.
+    /// Whether its frames have an Ethernet header. The others' are bare packets, which need no
+    /// neighbours.
     #[inline]
     pub fn has_link_header(&self) -> bool {
         match self.kind {
-            LinkKind::Loopback | LinkKind::Wire { .. } | LinkKind::Vlan(_) | LinkKind::Bridge(_) => true,
+            LinkKind::Loopback
+            | LinkKind::Wire { .. }
+            | LinkKind::Vlan(_)
+            | LinkKind::Bridge(_) => true,
             LinkKind::Tunnel(_) | LinkKind::Pppoe(_) | LinkKind::Bare { .. } => false,
         }
     }
@@ -233,8 +241,8 @@ impl Link {
         }
     }
 
-    /// The interface identifier of the link-local address that the kernel makes (`ipv6_generate_eui64()`,
-    /// `sit_add_v4_addrs()`); none where it makes no address.
+    /// The interface identifier of the link-local address that the kernel makes
+    /// (`ipv6_generate_eui64()`, `sit_add_v4_addrs()`); none where it makes no address.
     pub(crate) fn interface_identifier(&self) -> Option<u64> {
         let m = self.mac.0;
         match &self.kind {
@@ -255,8 +263,9 @@ impl Link {
         }
     }
 
-    /// Whether the link is a member of the IPv6 group: the ones the kernel joins on a forwarding router
-    /// (all nodes, all routers, solicited-node groups of its addresses and subnet-router anycast addresses).
+    /// Whether the link is a member of the IPv6 group: the ones the kernel joins on a forwarding
+    /// router (all nodes, all routers, solicited-node groups of its addresses and subnet-router
+    /// anycast addresses).
     pub fn joined6(&self, group: u128) -> bool {
         const ALL_NODES_INTERFACE: u128 = 0xff01 << 112 | 1;
         const ALL_NODES_LINK: u128 = 0xff02 << 112 | 1;
@@ -269,7 +278,8 @@ impl Link {
             ALL_ROUTERS_INTERFACE | ALL_ROUTERS_LINK | ALL_ROUTERS_SITE => self.multicast,
             _ if group & !0xff_ffff == SOLICITED => {
                 let low = group & 0xff_ffff;
-                let own = !self.is_loopback() && self.addresses6.iter().any(|a| a.local & 0xff_ffff == low);
+                let own = !self.is_loopback()
+                    && self.addresses6.iter().any(|a| a.local & 0xff_ffff == low);
                 own || (low == 0 && self.addresses6.iter().any(|a| a.anycast().is_some()))
             }
             _ => false,

@@ -54,8 +54,9 @@ impl LinkWords {
                 "broadcast" | "brd" => self.broadcast = Some(w.mac()?),
                 "mtu" => self.mtu = Some(w.number()?),
                 "index" if adding => self.index = Some(w.number()?),
-                "txqueuelen" | "qlen" | "txqlen" | "numtxqueues" | "numrxqueues" | "gso_max_size"
-                | "gso_max_segs" | "gso_ipv4_max_size" | "gro_max_size" | "gro_ipv4_max_size" => {
+                "txqueuelen" | "qlen" | "txqlen" | "numtxqueues" | "numrxqueues"
+                | "gso_max_size" | "gso_max_segs" | "gso_ipv4_max_size" | "gro_max_size"
+                | "gro_ipv4_max_size" => {
                     w.number::<u32>()?;
                 }
                 "up" => self.up = Some(true),
@@ -92,12 +93,14 @@ impl LinkWords {
                 }
                 "master" => self.master = Some(Some(w.value()?.to_owned())),
                 "nomaster" if !adding => self.master = Some(None),
-                "vrf" | "xdp" | "xdpgeneric" | "xdpdrv" | "xdpoffload" | "vf" | "carrier" | "protodown"
-                | "dynamic" | "trailers" | "operstate" | "state" | "mode" | "macaddr" | "altname"
-                | "property" => {
+                "vrf" | "xdp" | "xdpgeneric" | "xdpdrv" | "xdpoffload" | "vf" | "carrier"
+                | "protodown" | "dynamic" | "trailers" | "operstate" | "state" | "mode"
+                | "macaddr" | "altname" | "property" => {
                     return Err(format!("\"{word}\" is not supported yet"));
                 }
-                name if self.name.is_none() && !name.starts_with('-') => self.name = Some(name.to_owned()),
+                name if self.name.is_none() && !name.starts_with('-') => {
+                    self.name = Some(name.to_owned())
+                }
                 other => return Err(unknown(other)),
             }
         }
@@ -217,10 +220,11 @@ pub(crate) fn add(config: &mut Config, w: &mut Words<'_>) -> Done {
             link.arp = false;
             link.kind = LinkKind::Pppoe(pppoe);
         }
-        "gre" | "gretap" | "ip6gre" | "ip6gretap" | "vti" | "vti6" | "xfrm" | "vxlan" | "geneve"
-        | "macvlan" | "macvtap" | "ipvlan" | "ipvtap" | "bond" | "team" | "vrf" | "macsec" | "wireguard"
-        | "tun" | "can" | "bareudp" | "batadv" | "hsr" | "ipoib" | "netkit" | "gtp" | "rmnet" | "lowpan"
-        | "erspan" | "ip6erspan" | "vxcan" | "dsa" | "amt" | "ppp" => {
+        "gre" | "gretap" | "ip6gre" | "ip6gretap" | "vti" | "vti6" | "xfrm" | "vxlan"
+        | "geneve" | "macvlan" | "macvtap" | "ipvlan" | "ipvtap" | "bond" | "team" | "vrf"
+        | "macsec" | "wireguard" | "tun" | "can" | "bareudp" | "batadv" | "hsr" | "ipoib"
+        | "netkit" | "gtp" | "rmnet" | "lowpan" | "erspan" | "ip6erspan" | "vxcan" | "dsa"
+        | "amt" | "ppp" => {
             return Err(format!("link type \"{kind_name}\" is not supported yet"));
         }
         other => return Err(format!("unknown link type \"{other}\"")),
@@ -245,7 +249,9 @@ fn tunnel_add(config: &mut Config, w: &mut Words<'_>, l: &LinkWords, kind: Tunne
     l.refuse_ethernet()?;
     if l.lower.is_some() {
         let kind = kind.name();
-        return Err(format!("\"link\" makes no sense with \"type {kind}\": say \"dev DEVICE\" behind it"));
+        return Err(format!(
+            "\"link\" makes no sense with \"type {kind}\": say \"dev DEVICE\" behind it"
+        ));
     }
     let mut tunnel = Tunnel::new(kind);
     tunnel_words(config, w, &mut tunnel)?;
@@ -293,8 +299,12 @@ fn vlan_words(w: &mut Words<'_>, vlan: &mut Vlan) -> Done {
                     return Err(format!("\"{word} on\" is not supported"));
                 }
             }
-            "ingress-qos-map" => qos_words(w, |from, to| vlan.ingress_qos.push((from as u8 & 7, to)))?,
-            "egress-qos-map" => qos_words(w, |from, to| vlan.egress_qos.push((from, to as u8 & 7)))?,
+            "ingress-qos-map" => {
+                qos_words(w, |from, to| vlan.ingress_qos.push((from as u8 & 7, to)))?
+            }
+            "egress-qos-map" => {
+                qos_words(w, |from, to| vlan.egress_qos.push((from, to as u8 & 7)))?
+            }
             other => return Err(unknown(other)),
         }
     }

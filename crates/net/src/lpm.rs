@@ -1,8 +1,9 @@
 //! Longest-prefix match, immutable after it is built.
 //!
-//! The prefixes cut the address space into ranges in which the longest match is the same. A lookup is a binary
-//! search among the range starts, narrowed for large tables by an index over the address's upper 16 bits. Every
-//! prefix knows the next shorter one that covers it, so a caller can step back where the kernel's trie does.
+//! The prefixes cut the address space into ranges in which the longest match is the same. A lookup
+//! is a binary search among the range starts, narrowed for large tables by an index over the
+//! address's upper 16 bits. Every prefix knows the next shorter one that covers it, so a caller can
+//! step back where the kernel's trie does.
 
 use std::fmt::Debug;
 

@@ -18,7 +18,8 @@ pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, mode: Mode) -> Done {
             "dev" => dev = Some(config.link(w.value()?)?.index),
             "nud" => match w.value()? {
                 "permanent" | "noarp" => {}
-                state @ ("reachable" | "stale" | "delay" | "probe" | "failed" | "incomplete" | "none") => {
+                state @ ("reachable" | "stale" | "delay" | "probe" | "failed" | "incomplete"
+                | "none") => {
                     return Err(format!("neighbours are static: \"nud {state}\" is not supported"));
                 }
                 other => return Err(unknown(other)),
@@ -30,7 +31,8 @@ pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, mode: Mode) -> Done {
             "proxy" => return Err("\"proxy\" is not supported yet".into()),
             "to" => address = Some(w.address()?),
             a if address.is_none() => {
-                address = Some(lines::address(a).ok_or_else(|| format!("\"{a}\" is not an address"))?);
+                address =
+                    Some(lines::address(a).ok_or_else(|| format!("\"{a}\" is not an address"))?);
             }
             other => return Err(unknown(other)),
         }

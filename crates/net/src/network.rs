@@ -9,8 +9,8 @@ use crate::neighbour::{Neighbours, Quick};
 use crate::rule::{Action, Rule};
 use crate::tunnel::{TunnelKind, Tunnels};
 use crate::{
-    BridgePort, FdbEntry, LOOPBACK, Link, Mac, Nexthop, Route, RouteType, TABLE_DEFAULT, TABLE_LOCAL,
-    TABLE_MAIN,
+    BridgePort, FdbEntry, LOOPBACK, Link, Mac, Nexthop, Route, RouteType, TABLE_DEFAULT,
+    TABLE_LOCAL, TABLE_MAIN,
 };
 
 /// What an IPv4 lookup depends on (`struct flowi4`). Zero means "not given".
@@ -49,7 +49,8 @@ pub struct Flow6 {
     pub mark: u32,
     /// Incoming link; [`LOOPBACK`] for the host's own packets.
     pub iif: u32,
-    /// Link that is preferred (the incoming one when forwarding, as in the kernel), or required with `strict`.
+    /// Link that is preferred (the incoming one when forwarding, as in the kernel), or required
+    /// with `strict`.
     pub oif: u32,
     /// Protocol, for rules only.
     pub protocol: u8,
@@ -77,7 +78,8 @@ pub enum NoRoute {
     None,
     /// A blackhole route or rule (`EINVAL`).
     Blackhole,
-    /// An unreachable route (`EHOSTUNREACH`). Rules with `unreachable` give [`NoRoute::None`], as in the kernel.
+    /// An unreachable route (`EHOSTUNREACH`). Rules with `unreachable` give [`NoRoute::None`], as
+    /// in the kernel.
     Unreachable,
     /// A prohibit route or rule (`EACCES`).
     Prohibit,
@@ -96,7 +98,8 @@ struct Table<K> {
 struct Run {
     from: u32,
     to: u32,
-    /// The first one is found by every lookup that names neither link nor scope: it is for all TOS, and no refusal.
+    /// The first one is found by every lookup that names neither link nor scope: it is for all TOS,
+    /// and no refusal.
     plain: bool,
 }
 
@@ -122,7 +125,8 @@ struct Family<K> {
     tos: bool,
 }
 
-/// Links, addresses, neighbours, routes and rules, ready for lookups. See the crate for how to make one.
+/// Links, addresses, neighbours, routes and rules, ready for lookups. See the crate for how to make
+/// one.
 #[derive(Clone, Debug)]
 pub struct Network {
     links: Vec<Link>,
@@ -153,8 +157,8 @@ impl<K: Key> Family<K> {
     fn new(parts: Parts<K>, merge: bool, custom_rules: bool, key: fn(u128) -> K) -> Self {
         let Parts { mut routes, mut rules, neighbours } = parts;
         rules.sort_by_key(|r| r.priority);
-        // The IPv4 tables local and main are one as long as no rule was ever added: a longer prefix in main
-        // then wins over a shorter one in local (fib_trie_unmerge()).
+        // The IPv4 tables local and main are one as long as no rule was ever added: a longer prefix
+        // in main then wins over a shorter one in local (fib_trie_unmerge()).
         let home = |t: u32| if merge && t == TABLE_MAIN { TABLE_LOCAL } else { t };
         routes.sort_by_key(|r| {
             let own = std::cmp::Reverse(r.table);
@@ -177,7 +181,9 @@ impl<K: Key> Family<K> {
                 }
                 prefixes.push((key(prefix), len));
                 let first = &routes[start];
-                let plain = first.tos == 0 && first.kind != RouteType::Throw && refuse(first.kind).is_none();
+                let plain = first.tos == 0
+                    && first.kind != RouteType::Throw
+                    && refuse(first.kind).is_none();
                 runs.push(Run { from: start as u32, to: at as u32, plain });
             }
             tables.push(Table { id, lpm: Lpm::new(&prefixes), runs });
@@ -187,7 +193,9 @@ impl<K: Key> Family<K> {
             .iter()
             .map(|r| match r.action {
                 Action::Lookup(t) => place(t).map_or(Step::Skip, Step::Table),
-                Action::Goto(p) => rules.iter().position(|o| o.priority == p).map_or(Step::Skip, Step::Jump),
+                Action::Goto(p) => {
+                    rules.iter().position(|o| o.priority == p).map_or(Step::Skip, Step::Jump)
+                }
                 Action::Nop => Step::Skip,
                 Action::Blackhole => Step::Refuse(NoRoute::Blackhole),
                 Action::Unreachable => Step::Refuse(NoRoute::None),
@@ -261,7 +269,8 @@ impl Network {
         let addresses = links.iter().flat_map(|l| l.addresses4.iter().map(|a| (a.local, l.index)));
         let own4: HashMap<_, _, _> = addresses.collect();
         let own4_bits = own4.keys().fold(0, |bits, address| bits | 1 << (address % u64::BITS));
-        let custom4 = unmerged4 || v4.routes.iter().any(|r| r.kind == RouteType::Local && !r.from_kernel);
+        let custom4 =
+            unmerged4 || v4.routes.iter().any(|r| r.kind == RouteType::Local && !r.from_kernel);
         Network {
             bridges: links.iter().any(|l| l.bridge().is_some()),
             fdb,
@@ -316,8 +325,8 @@ impl Network {
         self.link(index)?.port.as_ref()
     }
 
-    /// What the forwarding tables of bridges hold from the beginning: the addresses of bridges and ports, and entries that
-    /// were added.
+    /// What the forwarding tables of bridges hold from the beginning: the addresses of bridges and
+    /// ports, and entries that were added.
     pub fn fdb(&self) -> &[FdbEntry] {
         &self.fdb
     }
@@ -328,7 +337,8 @@ impl Network {
         if six { self.tunnels.over6() } else { self.tunnels.over4() }
     }
 
-    /// The tunnel for a packet between these addresses (numbers of the outer family) that came in by a link.
+    /// The tunnel for a packet between these addresses (numbers of the outer family) that came in
+    /// by a link.
     #[inline]
     pub fn tunnel(&self, kind: TunnelKind, remote: u128, local: u128, link: u32) -> Option<&Link> {
         self.link(self.tunnels.find(kind, remote, local, link)?)
@@ -388,7 +398,8 @@ impl Network {
         self.v6.neighbours.find(link, address)
     }
 
-    /// The kernel's `fib_lookup()`: rules by priority, in each table the longest prefix with a route that fits.
+    /// The kernel's `fib_lookup()`: rules by priority, in each table the longest prefix with a
+    /// route that fits.
     pub fn route4(&self, flow: &Flow4) -> Result<Hit<'_>, NoRoute> {
         let family = &self.v4;
         if family.plain {
@@ -425,7 +436,8 @@ impl Network {
         Err(NoRoute::None)
     }
 
-    /// Whether [`Network::route4`] gives the same for all packets to a destination that ask for no link and no scope.
+    /// Whether [`Network::route4`] gives the same for all packets to a destination that ask for no
+    /// link and no scope.
     pub fn depends_on_destination4(&self, daddr: u32) -> bool {
         let family = &self.v4;
         family.plain
@@ -435,7 +447,8 @@ impl Network {
                 .is_ok_and(|hit| hit.route.nexthops.len() <= 1)
     }
 
-    /// Whether [`Network::route6`] gives the same for all packets to a destination that prefer a link and require none.
+    /// Whether [`Network::route6`] gives the same for all packets to a destination that prefer a
+    /// link and require none.
     pub fn depends_on_destination6(&self, daddr: u128, oif: u32) -> bool {
         let flow = Flow6 { daddr, oif, ..Flow6::default() };
         self.v6.plain && self.route6(&flow).is_ok_and(|hit| hit.route.nexthops.len() <= 1)
@@ -477,7 +490,9 @@ impl Network {
 
     fn suppressed(&self, rule: &Rule, hit: &Hit<'_>) -> bool {
         rule.suppress_prefix_length.is_some_and(|len| hit.route.len <= len)
-            || rule.suppress_group.is_some_and(|g| self.link(hit.nexthop.oif).is_some_and(|l| l.group == g))
+            || rule
+                .suppress_group
+                .is_some_and(|g| self.link(hit.nexthop.oif).is_some_and(|l| l.group == g))
     }
 
     /// The IPv6 counterpart (`fib6_rule_lookup()`).
@@ -517,8 +532,8 @@ impl Network {
         Err(NoRoute::None)
     }
 
-    /// One IPv6 table: within a prefix the lowest metric that has a usable route; among equal ones the first
-    /// that leaves by the wanted link, else the first (`rt6_score_route()`).
+    /// One IPv6 table: within a prefix the lowest metric that has a usable route; among equal ones
+    /// the first that leaves by the wanted link, else the first (`rt6_score_route()`).
     fn table6<'a>(&'a self, table: &'a Table<u128>, flow: &Flow6) -> Outcome<'a> {
         let mut at = table.lpm.longest(flow.daddr);
         while let Some(prefix) = at {
@@ -561,8 +576,9 @@ impl Network {
         Hit { route, nexthop: choose(route, oif, hash), realm: route.realm }
     }
 
-    /// What an IPv4 address is to this host (`inet_addr_type()`, `inet_dev_addr_type()`): asks the local table only,
-    /// so anything unknown is unicast. With a link, only what belongs to that link counts.
+    /// What an IPv4 address is to this host (`inet_addr_type()`, `inet_dev_addr_type()`): asks the
+    /// local table only, so anything unknown is unicast. With a link, only what belongs to that
+    /// link counts.
     pub fn kind4(&self, address: u32, link: Option<u32>) -> RouteType {
         if address == 0 || address == u32::MAX {
             return RouteType::Broadcast;
@@ -572,7 +588,9 @@ impl Network {
         }
         let flow = Flow4 { daddr: address, ..Flow4::default() };
         match self.v4.table(TABLE_LOCAL).and_then(|t| self.table4(t, &flow)) {
-            Some(Ok(route)) if link.is_none_or(|l| route.nexthops.first().is_some_and(|n| n.oif == l)) => {
+            Some(Ok(route))
+                if link.is_none_or(|l| route.nexthops.first().is_some_and(|n| n.oif == l)) =>
+            {
                 route.kind
             }
             _ => RouteType::Unicast,
@@ -590,13 +608,15 @@ impl Network {
         self.own4.get(&address).copied()
     }
 
-    /// Whether rules or local routes were added, so that the addresses of links do not tell all about what is local.
+    /// Whether rules or local routes were added, so that the addresses of links do not tell all
+    /// about what is local.
     #[inline]
     pub fn custom4(&self) -> bool {
         self.custom4
     }
 
-    /// Whether the IPv6 address is one of this host's; with a link, one of that link's (`ipv6_chk_addr()`).
+    /// Whether the IPv6 address is one of this host's; with a link, one of that link's
+    /// (`ipv6_chk_addr()`).
     pub fn own6(&self, address: u128, link: Option<u32>) -> bool {
         self.links
             .iter()
@@ -604,7 +624,8 @@ impl Network {
             .any(|l| l.up && l.addresses6.iter().any(|a| a.local == address))
     }
 
-    /// Whether the IPv6 address is a subnet-router anycast address of the link (of any link without one).
+    /// Whether the IPv6 address is a subnet-router anycast address of the link (of any link without
+    /// one).
     pub fn anycast6(&self, address: u128, link: Option<u32>) -> bool {
         self.links
             .iter()
@@ -612,8 +633,8 @@ impl Network {
             .any(|l| !l.is_loopback() && l.addresses6.iter().any(|a| a.anycast() == Some(address)))
     }
 
-    /// Preferred source of a route for the host's own packets (`FIB_RES_PREFSRC`): the route's, else an address of
-    /// the link that suits the gateway or the destination.
+    /// Preferred source of a route for the host's own packets (`FIB_RES_PREFSRC`): the route's,
+    /// else an address of the link that suits the gateway or the destination.
     pub fn source_of4(&self, hit: &Hit<'_>) -> u32 {
         if let Some(IpAddr::V4(a)) = hit.route.source {
             return a.into();
@@ -628,8 +649,13 @@ impl Network {
 
 /// Chooses among several ways by weight; a wanted link limits the choice.
 fn choose(route: &Route, oif: u32, hash: impl Fn() -> u32) -> &Nexthop {
-    const NOWHERE: &Nexthop =
-        &Nexthop { oif: LOOPBACK, gateway: None, onlink: false, weight: 1, scope: crate::Scope::NOWHERE };
+    const NOWHERE: &Nexthop = &Nexthop {
+        oif: LOOPBACK,
+        gateway: None,
+        onlink: false,
+        weight: 1,
+        scope: crate::Scope::NOWHERE,
+    };
     match route.nexthops.as_slice() {
         [] => NOWHERE,
         [only] => only,
@@ -648,7 +674,14 @@ fn choose(route: &Route, oif: u32, hash: impl Fn() -> u32) -> &Nexthop {
     }
 }
 
-fn matches_common(rule: &Rule, iif: u32, oif: u32, mark: u32, protocol: u8, ports: (u16, u16)) -> bool {
+fn matches_common(
+    rule: &Rule,
+    iif: u32,
+    oif: u32,
+    mark: u32,
+    protocol: u8,
+    ports: (u16, u16),
+) -> bool {
     (rule.iif.is_none() || (rule.iif_index != 0 && rule.iif_index == iif))
         && (rule.oif.is_none() || (rule.oif_index != 0 && rule.oif_index == oif))
         && (rule.mark.0 ^ mark) & rule.mark.1 == 0

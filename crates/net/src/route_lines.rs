@@ -65,7 +65,8 @@ fn route_type(word: &str) -> Option<RouteType> {
 }
 
 pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, mode: Mode, six: Option<bool>) -> Done {
-    let blank = || Nexthop { oif: 0, gateway: None, onlink: false, weight: 1, scope: Scope::UNIVERSE };
+    let blank =
+        || Nexthop { oif: 0, gateway: None, onlink: false, weight: 1, scope: Scope::UNIVERSE };
     let mut destination: Option<&str> = None;
     let mut kind = RouteType::Unicast;
     let mut first = blank();
@@ -134,8 +135,9 @@ pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, mode: Mode, six: Opti
             "proto" | "protocol" | "pref" => {
                 w.value()?;
             }
-            "window" | "rtt" | "rttvar" | "ssthresh" | "cwnd" | "initcwnd" | "initrwnd" | "rto_min"
-            | "reordering" | "quickack" | "features" | "congctl" | "fastopen_no_cookie" => {
+            "window" | "rtt" | "rttvar" | "ssthresh" | "cwnd" | "initcwnd" | "initrwnd"
+            | "rto_min" | "reordering" | "quickack" | "features" | "congctl"
+            | "fastopen_no_cookie" => {
                 return Err(format!(
                     "\"{word}\" is about TCP connections of the host, of which there are none here"
                 ));
@@ -144,7 +146,11 @@ pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, mode: Mode, six: Opti
                 return Err(format!("\"{word}\" is not supported yet"));
             }
             d if destination.is_none() => destination = Some(d),
-            other => return Err(format!("either \"to\" is duplicate, or \"{other}\" is an unknown word")),
+            other => {
+                return Err(format!(
+                    "either \"to\" is duplicate, or \"{other}\" is an unknown word"
+                ));
+            }
         }
     }
     let text = destination.unwrap_or("default");
@@ -157,7 +163,9 @@ pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, mode: Mode, six: Opti
     }
     for n in nexthops.iter().chain([&first]) {
         match n.gateway {
-            Some(IpAddr::V4(_)) if is6 => return Err("an IPv6 route cannot go over an IPv4 gateway".into()),
+            Some(IpAddr::V4(_)) if is6 => {
+                return Err("an IPv6 route cannot go over an IPv4 gateway".into());
+            }
             _ => {}
         }
     }
@@ -173,7 +181,10 @@ pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, mode: Mode, six: Opti
         nexthops.push(first);
     }
     if !is6 && matches!(kind, RouteType::Multicast | RouteType::Anycast) {
-        return Err(format!("\"{}\" routes are not supported yet", ROUTE_TYPES[kind as usize - 1].0));
+        return Err(format!(
+            "\"{}\" routes are not supported yet",
+            ROUTE_TYPES[kind as usize - 1].0
+        ));
     }
     let local = matches!(kind, RouteType::Local | RouteType::Broadcast | RouteType::Anycast);
     r.table = in_table.unwrap_or(if local { TABLE_LOCAL } else { TABLE_MAIN });

@@ -16,7 +16,12 @@ fn ports(word: &str) -> Result<(u16, u16), String> {
     if low == 0 || low > high { Err(invalid()) } else { Ok((low, high)) }
 }
 
-pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, delete: bool, six: Option<bool>) -> Done {
+pub(crate) fn line(
+    config: &mut Config,
+    w: &mut Words<'_>,
+    delete: bool,
+    six: Option<bool>,
+) -> Done {
     let mut r = Rule::all(0, Action::Lookup(TABLE_MAIN));
     let mut priority = None;
     let mut action = None;
@@ -33,7 +38,10 @@ pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, delete: bool, six: Op
                 let text = w.value()?;
                 let (mark, mask) = text.split_once('/').unwrap_or((text, "0xffffffff"));
                 let invalid = || format!("\"{text}\" is not a mark");
-                r.mark = (lines::number(mark).ok_or_else(invalid)?, lines::number(mask).ok_or_else(invalid)?);
+                r.mark = (
+                    lines::number(mark).ok_or_else(invalid)?,
+                    lines::number(mask).ok_or_else(invalid)?,
+                );
             }
             "iif" | "dev" => r.iif = Some(w.value()?.to_owned()),
             "oif" => r.oif = Some(w.value()?.to_owned()),
@@ -84,8 +92,8 @@ pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, delete: bool, six: Op
     let mut is6 = six;
     for (text, place) in [(from, 0), (to, 1)] {
         let Some(text) = text else { continue };
-        let (prefix, len, its) =
-            lines::prefix(text, is6.unwrap_or(false)).ok_or_else(|| format!("\"{text}\" is not a prefix"))?;
+        let (prefix, len, its) = lines::prefix(text, is6.unwrap_or(false))
+            .ok_or_else(|| format!("\"{text}\" is not a prefix"))?;
         let neutral = matches!(text, "default" | "any" | "all");
         if !neutral {
             if is6.is_some_and(|s| s != its) {

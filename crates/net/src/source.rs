@@ -37,8 +37,9 @@ fn label6(address: u128) -> u32 {
 }
 
 impl Network {
-    /// An IPv4 address of the link for traffic to `to` (0 for any) within a scope (`inet_select_addr()`): one whose
-    /// prefix holds `to`, else the link's first, else the first suitable one of any link; 0 for none.
+    /// An IPv4 address of the link for traffic to `to` (0 for any) within a scope
+    /// (`inet_select_addr()`): one whose prefix holds `to`, else the link's first, else the first
+    /// suitable one of any link; 0 for none.
     pub fn source4(&self, link: u32, to: u32, scope: Scope) -> u32 {
         let mut first = 0;
         for a in self.link(link).map_or(&[][..], |l| &l.addresses4) {
@@ -58,13 +59,15 @@ impl Network {
         }
         let usable = |l: &Link| {
             let mut all = l.addresses4.iter();
-            all.find(|a| !a.secondary && a.scope != Scope::LINK && a.scope <= scope).map(|a| a.local)
+            all.find(|a| !a.secondary && a.scope != Scope::LINK && a.scope <= scope)
+                .map(|a| a.local)
         };
         self.links().iter().find_map(usable).unwrap_or(0)
     }
 
-    /// The IPv6 source for a destination reached by `link` (`ipv6_dev_get_saddr()`, RFC 6724 section 5 without the
-    /// rules about home and temporary addresses); `None` if there is no address at all.
+    /// The IPv6 source for a destination reached by `link` (`ipv6_dev_get_saddr()`, RFC 6724
+    /// section 5 without the rules about home and temporary addresses); `None` if there is no
+    /// address at all.
     pub fn source6(&self, link: u32, to: u128) -> Option<u128> {
         let want = scope6(to);
         let multicast = to >> 120 == 0xff;
@@ -74,12 +77,17 @@ impl Network {
             if link_only && l.index != link {
                 continue;
             }
-            // The kernel keeps the address that was added last in front, and of equals takes the first.
+            // The kernel keeps the address that was added last in front, and of equals takes the
+            // first.
             for a in l.addresses6.iter().rev() {
                 let scope = scope6(a.local);
                 let rank = Rank {
                     same: a.local == to,
-                    scope: if scope >= want { 256 - i32::from(scope) } else { i32::from(scope) - 256 },
+                    scope: if scope >= want {
+                        256 - i32::from(scope)
+                    } else {
+                        i32::from(scope) - 256
+                    },
                     preferred: !a.deprecated,
                     on_link: l.index == link,
                     label: label6(a.local) == label6(to),

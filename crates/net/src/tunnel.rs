@@ -60,13 +60,15 @@ pub struct Tunnel {
     pub payload: u8,
     /// TTL or hop limit of outer headers; 0 for the inner packet's.
     pub ttl: u8,
-    /// TOS or traffic class of outer headers. Over IPv4 an odd one (over `sit` for IPv6 packets: 1) means the inner packet's.
+    /// TOS or traffic class of outer headers. Over IPv4 an odd one (over `sit` for IPv6 packets: 1)
+    /// means the inner packet's.
     pub tos: u8,
     /// Over IPv6: the traffic class is the inner packet's.
     pub inherit_tos: bool,
     /// Over IPv4: outer packets are not fragmented, and the path's MTU counts.
     pub pmtudisc: bool,
-    /// Over IPv6: how many more tunnels a packet may enter (RFC 2473); `None` says nothing about it.
+    /// Over IPv6: how many more tunnels a packet may enter (RFC 2473); `None` says nothing about
+    /// it.
     pub encap_limit: Option<u8>,
     /// Over IPv6: flow label of outer headers; `None` for the inner packet's.
     pub flow_label: Option<u32>,
@@ -108,7 +110,8 @@ impl Tunnel {
             && (self.kind != TunnelKind::Ipip || payload == protocol::IPIP)
     }
 
-    /// Bytes that it puts before a packet: the outer header, and the option with the limit of encapsulations.
+    /// Bytes that it puts before a packet: the outer header, and the option with the limit of
+    /// encapsulations.
     #[inline]
     pub fn overhead(&self) -> usize {
         match self.kind {
@@ -123,8 +126,8 @@ impl Tunnel {
         (number(self.local), number(self.remote))
     }
 
-    /// MTU of the device where the device below has `lower` (`ip_tunnel_bind_dev()`, `ipip6_tunnel_bind_dev()`,
-    /// `ip6_tnl_link_config()`).
+    /// MTU of the device where the device below has `lower` (`ip_tunnel_bind_dev()`,
+    /// `ipip6_tunnel_bind_dev()`, `ip6_tnl_link_config()`).
     pub(crate) fn mtu_over(&self, lower: u32) -> u32 {
         let least = match self.kind {
             TunnelKind::Ipip => ipv4::MIN_MTU,
@@ -152,7 +155,8 @@ fn number(address: IpAddr) -> u128 {
     }
 }
 
-/// A PPPoE session (RFC 2516) as a device, as pppd leaves it behind: what negotiates is not part of it.
+/// A PPPoE session (RFC 2516) as a device, as pppd leaves it behind: what negotiates is not part of
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pppoe {
     /// Index of the Ethernet device below.
@@ -234,9 +238,17 @@ impl Tunnels {
         self.sessions.get(&(lower, session, packed(peer))).copied()
     }
 
-    /// The device for an outer packet that came in by `link`. One that is bound to that device comes before the others.
-    pub(crate) fn find(&self, kind: TunnelKind, remote: u128, local: u128, link: u32) -> Option<u32> {
-        let list = |local, remote| self.ends.get(&(kind, local, remote)).map_or(&[][..], |list| list);
+    /// The device for an outer packet that came in by `link`. One that is bound to that device
+    /// comes before the others.
+    pub(crate) fn find(
+        &self,
+        kind: TunnelKind,
+        remote: u128,
+        local: u128,
+        link: u32,
+    ) -> Option<u32> {
+        let list =
+            |local, remote| self.ends.get(&(kind, local, remote)).map_or(&[][..], |list| list);
         let exact = list(local, remote);
         match kind {
             // A tunnel bound to another device is none (ipip6_tunnel_lookup()).
@@ -249,7 +261,12 @@ impl Tunnels {
         }
     }
 
-    fn preferred(exact: &[Candidate], second: &[Candidate], third: &[Candidate], link: u32) -> Option<u32> {
+    fn preferred(
+        exact: &[Candidate],
+        second: &[Candidate],
+        third: &[Candidate],
+        link: u32,
+    ) -> Option<u32> {
         let bound = [exact, second, third].into_iter().flatten().find(|c| c.link == link);
         let any = || exact.last().or_else(|| second.first()).or_else(|| third.first());
         bound.or_else(any).map(|c| c.index)

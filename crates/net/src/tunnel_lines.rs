@@ -1,4 +1,5 @@
-//! Words about tunnels: `type ipip|sit|ip6tnl` of ip-link(8), the lines of ip-tunnel(8), and `type pppoe`.
+//! Words about tunnels: `type ipip|sit|ip6tnl` of ip-link(8), the lines of ip-tunnel(8), and
+//! `type pppoe`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -71,7 +72,12 @@ pub(crate) fn tunnel_words(config: &Config, w: &mut Words<'_>, tunnel: &mut Tunn
 }
 
 /// Words of all tunnels; `false` if it is another.
-fn common_word(config: &Config, w: &mut Words<'_>, tunnel: &mut Tunnel, word: &str) -> Result<bool, String> {
+fn common_word(
+    config: &Config,
+    w: &mut Words<'_>,
+    tunnel: &mut Tunnel,
+    word: &str,
+) -> Result<bool, String> {
     let six = tunnel.kind.outer6();
     match word {
         "remote" => tunnel.remote = end(w, six)?,
@@ -80,7 +86,8 @@ fn common_word(config: &Config, w: &mut Words<'_>, tunnel: &mut Tunnel, word: &s
         "ttl" | "hoplimit" | "hlim" => {
             tunnel.ttl = match w.value()? {
                 "inherit" => 0,
-                n => number(n).ok_or_else(|| format!("\"{n}\" is not a valid value for \"{word}\""))?,
+                n => number(n)
+                    .ok_or_else(|| format!("\"{n}\" is not a valid value for \"{word}\""))?,
             }
         }
         "fwmark" => {
@@ -94,8 +101,8 @@ fn common_word(config: &Config, w: &mut Words<'_>, tunnel: &mut Tunnel, word: &s
             w.next();
         }
         "external" | "encap" | "encap-sport" | "encap-dport" | "encap-csum" | "noencap-csum"
-        | "encap-udp6-csum" | "noencap-udp6-csum" | "encap-remcsum" | "noencap-remcsum" | "key" | "ikey"
-        | "okey" | "seq" | "iseq" | "oseq" | "csum" | "icsum" | "ocsum" => {
+        | "encap-udp6-csum" | "noencap-udp6-csum" | "encap-remcsum" | "noencap-remcsum" | "key"
+        | "ikey" | "okey" | "seq" | "iseq" | "oseq" | "csum" | "icsum" | "ocsum" => {
             return Err(format!("\"{word}\" is not supported yet"));
         }
         _ => return Ok(false),
@@ -125,7 +132,9 @@ fn word6(w: &mut Words<'_>, tunnel: &mut Tunnel, word: &str) -> Done {
         "encaplimit" => {
             tunnel.encap_limit = match w.value()? {
                 "none" => None,
-                n => Some(number(n).ok_or_else(|| format!("\"{n}\" is not a limit of encapsulations"))?),
+                n => Some(
+                    number(n).ok_or_else(|| format!("\"{n}\" is not a limit of encapsulations"))?,
+                ),
             }
         }
         "flowlabel" | "fl" => {
@@ -149,9 +158,13 @@ fn word6(w: &mut Words<'_>, tunnel: &mut Tunnel, word: &str) -> Done {
     Ok(())
 }
 
-/// What follows `type pppoe`: `dev DEVICE session ID peer ADDRESS`. There is no such type in ip-link(8), which leaves sessions
-/// to pppd.
-pub(crate) fn pppoe_words(config: &Config, w: &mut Words<'_>, lower: Option<&str>) -> Result<Pppoe, String> {
+/// What follows `type pppoe`: `dev DEVICE session ID peer ADDRESS`. There is no such type in
+/// ip-link(8), which leaves sessions to pppd.
+pub(crate) fn pppoe_words(
+    config: &Config,
+    w: &mut Words<'_>,
+    lower: Option<&str>,
+) -> Result<Pppoe, String> {
     let (mut dev, mut session, mut peer) = (lower, None, None);
     while let Some(word) = w.next() {
         match word {
@@ -162,7 +175,9 @@ pub(crate) fn pppoe_words(config: &Config, w: &mut Words<'_>, lower: Option<&str
         }
     }
     let (Some(dev), Some(session), Some(peer)) = (dev, session, peer) else {
-        return Err("\"type pppoe\" needs \"dev DEVICE\", \"session ID\" and \"peer ADDRESS\"".into());
+        return Err(
+            "\"type pppoe\" needs \"dev DEVICE\", \"session ID\" and \"peer ADDRESS\"".into()
+        );
     };
     if session == 0 || session == 0xffff {
         return Err(format!("{session} is not the id of a session"));

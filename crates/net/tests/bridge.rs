@@ -31,7 +31,10 @@ fn a_bridge_follows_its_ports_until_it_is_told_otherwise() {
         ("", "02:00:00:00:00:05 1400"),
         ("link set two nomaster\n", "02:00:00:00:00:09 1500"),
         ("link set one address 02:00:00:00:00:01 mtu 1300\n", "02:00:00:00:00:01 1300"),
-        ("link set br0 address 02:00:00:00:00:77 mtu 1000\nlink set two mtu 900\n", "02:00:00:00:00:77 1000"),
+        (
+            "link set br0 address 02:00:00:00:00:77 mtu 1000\nlink set two mtu 900\n",
+            "02:00:00:00:00:77 1000",
+        ),
     ] {
         assert_eq!(looks(more), want, "{more}");
     }
@@ -40,7 +43,8 @@ fn a_bridge_follows_its_ports_until_it_is_told_otherwise() {
 #[test]
 fn the_port_that_was_added_last_is_the_first_to_be_flooded() {
     let net = net("link add three master br0 type veth\n");
-    let names = |ports: &[u32]| ports.iter().map(|p| net.name_of(*p).to_string()).collect::<Vec<_>>();
+    let names =
+        |ports: &[u32]| ports.iter().map(|p| net.name_of(*p).to_string()).collect::<Vec<_>>();
     let bridge = link(&net, "br0").bridge().unwrap();
     assert_eq!(names(&bridge.ports), ["three", "two", "one"]);
     assert_eq!(bridge.ageing, 10_000_000_000);
@@ -79,7 +83,8 @@ bridge fdb replace 02:00:00:00:00:bb dev one master static sticky vlan 1
         .map(|e| {
             let port = if e.port == 0 { "br0".into() } else { net.name_of(e.port) };
             let word = |on, text| if on { text } else { "" };
-            let (local, fixed) = (word(e.local, " local"), word(e.is_static && !e.local, " static"));
+            let (local, fixed) =
+                (word(e.local, " local"), word(e.is_static && !e.local, " static"));
             format!("{} {port} {}{local}{fixed}{}", e.mac, e.vid, word(e.sticky, " sticky"))
         })
         .collect();
@@ -130,10 +135,16 @@ fn what_cannot_be_done_is_refused() {
             "link set one type bridge_slave proxy_arp on",
             "\"proxy_arp on\" is not supported: it is not there yet",
         ),
-        ("link set one type bridge_slave flood maybe", "\"flood\" must be \"on\" or \"off\", not \"maybe\""),
+        (
+            "link set one type bridge_slave flood maybe",
+            "\"flood\" must be \"on\" or \"off\", not \"maybe\"",
+        ),
         ("link set lo master br0", "Invalid argument: the loopback device cannot be a port"),
         ("link set one master two", "Operation not supported: the master is no bridge"),
-        ("link add br1 type bridge\nlink set br1 master br0", "Can not enslave a bridge to a bridge"),
+        (
+            "link add br1 type bridge\nlink set br1 master br0",
+            "Can not enslave a bridge to a bridge",
+        ),
         (
             "link add link br0 name v type vlan id 5\nlink set v master br0",
             "Too many levels of symbolic links: the device stands on that bridge",

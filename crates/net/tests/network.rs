@@ -106,9 +106,13 @@ fn ipv4_routes_lead_over_gateways_of_ipv6() {
     for (line, message) in [
         ("route add 198.18.70.0/24 via inet6 2001:db8:77::9", "No route to host"),
         ("route add 198.18.70.0/24 via inet6 2001:db8::1", "Gateway can not be a local address"),
-        ("route add 2001:db8:70::/48 via 198.18.0.9", "an IPv6 route cannot go over an IPv4 gateway"),
+        (
+            "route add 2001:db8:70::/48 via 198.18.0.9",
+            "an IPv6 route cannot go over an IPv4 gateway",
+        ),
     ] {
-        let error = Network::from_batch("net.ip", &format!("{ROUTER}\n{line}\n")).unwrap_err().to_string();
+        let error =
+            Network::from_batch("net.ip", &format!("{ROUTER}\n{line}\n")).unwrap_err().to_string();
         assert!(error.contains(message), "{line}: {error}");
     }
 }
@@ -166,7 +170,12 @@ fn addresses_say_what_they_are_to_this_host() {
     }
     assert!(net.own6(six("2001:db8::1"), Some(2)) && !net.own6(six("2001:db8::1"), Some(3)));
     let joined = |group| net.link(2).unwrap().joined6(six(group));
-    assert!(joined("ff02::1") && joined("ff05::2") && joined("ff02::1:ff00:1") && joined("ff02::1:ff00:0"));
+    assert!(
+        joined("ff02::1")
+            && joined("ff05::2")
+            && joined("ff02::1:ff00:1")
+            && joined("ff02::1:ff00:0")
+    );
     assert!(!joined("ff02::1:ff00:2") && !joined("ff0e::1"));
 }
 
@@ -194,7 +203,8 @@ fn a_link_that_goes_down_takes_its_routes_along() {
 
 #[test]
 fn local_and_main_are_one_table_until_a_rule_is_added() {
-    let lines = "link set lo up\nlink add a type veth\nlink set a up\nroute add 127.9.0.0/16 dev a\n";
+    let lines =
+        "link set lo up\nlink add a type veth\nlink set a up\nroute add 127.9.0.0/16 dev a\n";
     let to = |text: &str| {
         let net = Network::from_batch("net.ip", text).unwrap();
         describe(&net, net.route4(&Flow4 { daddr: four("127.9.0.1"), ..Flow4::default() }))
@@ -229,7 +239,10 @@ fn what_cannot_be_taken_is_refused_with_its_line() {
             "link set a down\nroute add 198.18.9.0/24 dev a",
             "net.ip:5: Network is down: the device of the route is not up",
         ),
-        ("neigh add 198.18.0.9 lladdr 2:0:0:0:0 dev a", "net.ip:4: \"2:0:0:0:0\" is not a link address"),
+        (
+            "neigh add 198.18.0.9 lladdr 2:0:0:0:0 dev a",
+            "net.ip:4: \"2:0:0:0:0\" is not a link address",
+        ),
         (
             "neigh add 198.18.0.9 lladdr 2:0:0:0:0:9 dev a nud stale",
             "net.ip:4: neighbours are static: \"nud stale\" is not supported",
@@ -248,8 +261,10 @@ fn what_cannot_be_taken_is_refused_with_its_line() {
 fn no_text_panics() {
     let seed = penstock_seed::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
-    let words: Vec<&str> =
-        ROUTER.split_whitespace().chain(["/", "0/0", "-1", "nexthop", "\"", "\\", "::", "0x"]).collect();
+    let words: Vec<&str> = ROUTER
+        .split_whitespace()
+        .chain(["/", "0/0", "-1", "nexthop", "\"", "\\", "::", "0x"])
+        .collect();
     for _ in 0..3000 {
         let mut text = String::from(ROUTER);
         for _ in 0..rng.usize(1..12) {

@@ -28,8 +28,18 @@ fn lines_of_ip_make_tunnels_with_the_kernels_defaults() {
         ("link add t type sit local 198.18.0.1 remote 198.18.0.2 ttl 64", "sit", 776, 1480),
         ("link add t type sit remote 198.18.1.2 mode any tos inherit", "sit", 776, 1380),
         ("link add t type ip6tnl local 2001:db8::1 remote 2001:db8::2", "ip6tnl", 769, 1452),
-        ("link add t type ip6tnl remote 2001:db8::2 encaplimit none tclass 0x20", "ip6tnl", 769, 1460),
-        ("link add t type ip6tnl remote 2001:db8::2 mode ip6ip6 dscp inherit dev wan", "ip6tnl", 769, 1452),
+        (
+            "link add t type ip6tnl remote 2001:db8::2 encaplimit none tclass 0x20",
+            "ip6tnl",
+            769,
+            1460,
+        ),
+        (
+            "link add t type ip6tnl remote 2001:db8::2 mode ip6ip6 dscp inherit dev wan",
+            "ip6tnl",
+            769,
+            1452,
+        ),
         (
             "tunnel add t mode ipip local 198.18.0.1 remote 198.18.0.2 ttl inherit nopmtudisc",
             "ipip",
@@ -38,7 +48,12 @@ fn lines_of_ip_make_tunnels_with_the_kernels_defaults() {
         ),
         ("tunnel add t mode sit remote any local 198.18.0.1", "sit", 776, 1480),
         ("ip -6 tunnel add t mode ipip6 local 2001:db8::1 remote 2001:db8::2", "ip6tnl", 769, 1452),
-        ("-6 tunnel add t mode any remote 2001:db8::2 local 2001:db8::1 hoplimit 9", "ip6tnl", 769, 1452),
+        (
+            "-6 tunnel add t mode any remote 2001:db8::2 local 2001:db8::1 hoplimit 9",
+            "ip6tnl",
+            769,
+            1452,
+        ),
         ("link add t type pppoe dev wan session 7 peer 02:00:00:00:00:09", "ppp", 512, 1492),
         ("link add t link lan type pppoe session 7 peer 02:00:00:00:00:09", "ppp", 512, 1392),
     ] {
@@ -46,7 +61,11 @@ fn lines_of_ip_make_tunnels_with_the_kernels_defaults() {
             "{line}\nlink set t up\naddr add 198.18.9.1 peer 198.18.9.2/32 dev t\nroute add 198.18.10.0/24 dev t"
         ));
         let link = net.link_by_name("t").unwrap();
-        assert_eq!((link.kind_name(), link.hardware_type(), link.mtu), (kind, hardware, mtu), "{line}");
+        assert_eq!(
+            (link.kind_name(), link.hardware_type(), link.mtu),
+            (kind, hardware, mtu),
+            "{line}"
+        );
         assert!(!link.has_link_header() && !link.arp, "{line}");
     }
 }
@@ -66,7 +85,10 @@ fn what_is_wrong_with_a_tunnel_is_said() {
             "link add t type ipip remote 224.0.0.9",
             "a group of hosts as \"remote\" or \"local\" is not supported",
         ),
-        ("link add t type ipip remote 198.18.0.3 mode ip6ip", "Cannot guess tunnel mode: \"ip6ip\""),
+        (
+            "link add t type ipip remote 198.18.0.3 mode ip6ip",
+            "Cannot guess tunnel mode: \"ip6ip\"",
+        ),
         ("link add t type ipip remote 198.18.0.3 encap fou", "\"encap\" is not supported yet"),
         ("link add t type ipip external", "\"external\" is not supported yet"),
         ("link add t type ipip remote 198.18.0.3 frob", "unknown word \"frob\""),
@@ -87,18 +109,30 @@ fn what_is_wrong_with_a_tunnel_is_said() {
             "mtu less than device minimum or greater than device maximum",
         ),
         ("link set one mtu 67", "mtu less than device minimum or greater than device maximum"),
-        ("link set one address 02:00:00:00:00:01", "Operation not supported: the device has no link address"),
+        (
+            "link set one address 02:00:00:00:00:01",
+            "Operation not supported: the device has no link address",
+        ),
         ("link add link one name one.5 type vlan id 5", "VLANs are not possible on this device"),
-        ("link add b type bridge\nlink set one master b", "Invalid argument: the device is not Ethernet"),
+        (
+            "link add b type bridge\nlink set one master b",
+            "Invalid argument: the device is not Ethernet",
+        ),
         ("tunnel add t remote 198.18.0.3", "\"tunnel add\" needs a \"mode\""),
         ("tunnel add mode ipip remote 198.18.0.3", "\"tunnel add\" needs a name"),
-        ("tunnel add t mode gre remote 198.18.0.3", "tunnels of mode \"gre\" are not supported yet"),
+        (
+            "tunnel add t mode gre remote 198.18.0.3",
+            "tunnels of mode \"gre\" are not supported yet",
+        ),
         ("-6 tunnel add t mode sit remote 198.18.0.3", "mode \"sit\" is of the other family"),
         (
             "link add t type pppoe dev wan session 7",
             "\"type pppoe\" needs \"dev DEVICE\", \"session ID\" and \"peer ADDRESS\"",
         ),
-        ("link add t type pppoe dev wan session 0 peer 02:00:00:00:00:09", "0 is not the id of a session"),
+        (
+            "link add t type pppoe dev wan session 0 peer 02:00:00:00:00:09",
+            "0 is not the id of a session",
+        ),
         (
             "link add t type pppoe dev one session 7 peer 02:00:00:00:00:09",
             "PPPoE is not possible on this device",

@@ -1,9 +1,11 @@
-//! Devices that no frame passes: a filter at ingress and one at egress that drop everything, in the kernel for as long as
-//! the device is there, whatever becomes of who put them there (tc(8), `net/sched/cls_bpf.c`).
+//! Devices that no frame passes: a filter at ingress and one at egress that drop everything, in the
+//! kernel for as long as the device is there, whatever becomes of who put them there (tc(8),
+//! `net/sched/cls_bpf.c`).
 //!
-//! They are classic BPF in the `clsact` queueing discipline, so they need neither bpf(2) nor a file system of its own. Programs
-//! at tcx come first, and what these decide is not asked here again. Packet sockets see what arrives before that, AF_XDP
-//! and XDP, too, and what is sent from there passes no filter.
+//! They are classic BPF in the `clsact` queueing discipline, so they need neither bpf(2) nor a file
+//! system of its own. Programs at tcx come first, and what these decide is not asked here again.
+//! Packet sockets see what arrives before that, AF_XDP and XDP, too, and what is sent from there
+//! passes no filter.
 //!
 //! A filter is known by its first instruction, which loads a number that nothing else would.
 
@@ -36,7 +38,8 @@ const EGRESS: u32 = 0xffff_fff3;
 const FIRST: u32 = 1 << 16 | (3u16.to_be() as u32);
 const HANDLE: u32 = 1;
 
-/// What the first instruction loads; the other one where the queueing discipline was made for the filter.
+/// What the first instruction loads; the other one where the queueing discipline was made for the
+/// filter.
 const MARK: u32 = 0x5045_4e53;
 const MARK_ALL: u32 = 0x5045_4e51;
 /// `TC_ACT_SHOT`
@@ -81,7 +84,9 @@ fn mark_of(message: &Message) -> Option<u32> {
     let options = message.attributes(HEAD).inside(TCA_OPTIONS)?;
     let program = options.get(TCA_BPF_OPS)?;
     let mark = u32::from_ne_bytes(*program.get(4..)?.first_chunk()?);
-    [MARK, MARK_ALL].into_iter().find(|m| *m == mark && program.get(..8) == Some(&instruction(LOAD, *m)[..]))
+    [MARK, MARK_ALL]
+        .into_iter()
+        .find(|m| *m == mark && program.get(..8) == Some(&instruction(LOAD, *m)[..]))
 }
 
 /// The mark of our filter at one end of a device.
@@ -99,8 +104,8 @@ pub fn is_closed(socket: &mut Socket, index: u32) -> bool {
 /// Lets no frame pass from now on. `false` if none has passed before.
 ///
 /// # Errors
-/// Those of netlink: the kernel has no `clsact` or no BPF filters, the device has another queueing discipline at ingress, or a
-/// filter that comes first already.
+/// Those of netlink: the kernel has no `clsact` or no BPF filters, the device has another queueing
+/// discipline at ingress, or a filter that comes first already.
 pub fn close(socket: &mut Socket, index: u32) -> io::Result<bool> {
     let there = [INGRESS, EGRESS].map(|parent| found(socket, index, parent));
     if there.iter().all(Option::is_some) {
@@ -117,7 +122,8 @@ pub fn close(socket: &mut Socket, index: u32) -> io::Result<bool> {
         if there.is_some() {
             continue;
         }
-        let added = socket.change(libc::RTM_NEWTFILTER, CREATE | EXCL, &filter(index, parent, mark));
+        let added =
+            socket.change(libc::RTM_NEWTFILTER, CREATE | EXCL, &filter(index, parent, mark));
         if let Err(e) = added {
             let _ = open(socket, index);
             if mark == MARK_ALL {
@@ -178,27 +184,32 @@ mod tests {
         tc("ip link add name one type veth peer name two; ip link set one up; ip link set two up");
         let mut socket = Socket::new().expect("netlink");
         let index = State::read(&mut socket).expect("links").device("one").expect("one").link.index;
-        let show =
-            "tc qdisc show dev one clsact; tc filter show dev one ingress; tc filter show dev one egress";
+        let show = "tc qdisc show dev one clsact; tc filter show dev one ingress; tc filter show dev one egress";
         let before = tc(show);
         for _ in 0..2 {
             assert!(!is_closed(&mut socket, index));
             assert!(close(&mut socket, index).expect("closed") && is_closed(&mut socket, index));
             assert!(!close(&mut socket, index).expect("it is closed"));
             assert_eq!(tc(show).matches("direct-action").count(), 2);
-            assert!(open(&mut socket, index).expect("opened") && !open(&mut socket, index).expect("open"));
+            assert!(
+                open(&mut socket, index).expect("opened")
+                    && !open(&mut socket, index).expect("open")
+            );
             assert_eq!(tc(show), before);
         }
         // Somebody's own.
-        tc("tc qdisc add dev one clsact; tc filter add dev one egress pref 7 bpf da bytecode '1,6 0 0 0'");
+        tc(
+            "tc qdisc add dev one clsact; tc filter add dev one egress pref 7 bpf da bytecode '1,6 0 0 0'",
+        );
         let before = tc(show);
         assert!(close(&mut socket, index).expect("closed"));
         assert!(open(&mut socket, index).expect("opened"));
         assert_eq!(tc(show), before);
         // Those that come first, or have no egress, are in the way, and stay.
-        for other in
-            ["clsact; tc filter add dev one egress pref 1 handle 1 bpf da bytecode '1,6 0 0 0'", "ingress"]
-        {
+        for other in [
+            "clsact; tc filter add dev one egress pref 1 handle 1 bpf da bytecode '1,6 0 0 0'",
+            "ingress",
+        ] {
             tc(&format!("tc qdisc del dev one clsact; tc qdisc add dev one {other}"));
             let before = tc(show);
             assert!(close(&mut socket, index).is_err());

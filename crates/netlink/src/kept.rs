@@ -1,8 +1,8 @@
-//! What a device has of the host's, in a form that can be written down: it comes back when the device that had it is gone,
-//! and all that stood there with it.
+//! What a device has of the host's, in a form that can be written down: it comes back when the
+//! device that had it is gone, and all that stood there with it.
 //!
-//! A device is kept with addresses, routes, nexthop objects and permanent neighbours on it, its place in a bridge, and the
-//! VLAN devices and tunnels on it, each of them in the same way.
+//! A device is kept with addresses, routes, nexthop objects and permanent neighbours on it, its
+//! place in a bridge, and the VLAN devices and tunnels on it, each of them in the same way.
 
 use std::collections::HashMap;
 use std::io;
@@ -49,7 +49,8 @@ struct KeptLink {
 struct KeptPort {
     bridge: u32,
     settings: Vec<u8>,
-    /// The VLAN of untagged frames, and those that it is in, with whether frames leave without a tag.
+    /// The VLAN of untagged frames, and those that it is in, with whether frames leave without a
+    /// tag.
     pvid: u16,
     vlans: Vec<(u16, bool)>,
 }
@@ -69,7 +70,13 @@ impl KeptPort {
         })
     }
 
-    fn restore(&self, socket: &mut Socket, state: &State, index: u32, isolated: bool) -> io::Result<()> {
+    fn restore(
+        &self,
+        socket: &mut Socket,
+        state: &State,
+        index: u32,
+        isolated: bool,
+    ) -> io::Result<()> {
         let is_bridge = |d: &&Device| d.link.index == self.bridge && d.link.bridge().is_some();
         if state.devices().iter().find(is_bridge).is_none() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "its bridge is gone"));
@@ -101,7 +108,13 @@ impl KeptLink {
     }
 
     /// Gives a device what this one had of its own.
-    fn restore(&self, socket: &mut Socket, state: &State, index: u32, isolated: bool) -> io::Result<()> {
+    fn restore(
+        &self,
+        socket: &mut Socket,
+        state: &State,
+        index: u32,
+        isolated: bool,
+    ) -> io::Result<()> {
         let bridged = match &self.bridge {
             Some(port) => port.restore(socket, state, index, isolated),
             None => Ok(()),
@@ -121,7 +134,8 @@ impl KeptLink {
 }
 
 impl Kept {
-    /// Reads what devices have, in the order of their indexes given; of one that is not there, nothing.
+    /// Reads what devices have, in the order of their indexes given; of one that is not there,
+    /// nothing.
     ///
     /// # Errors
     /// Those of netlink.
@@ -139,15 +153,18 @@ impl Kept {
             for (index, made) in level {
                 let Some(device) = device(index) else { continue };
                 kept.links.push(KeptLink::of(device, made, dumps));
-                next.extend(uppers_of(links, index).into_iter().map(|u| (u.index, Some((index, u)))));
+                next.extend(
+                    uppers_of(links, index).into_iter().map(|u| (u.index, Some((index, u)))),
+                );
             }
             level = next;
         }
         kept
     }
 
-    /// Gives devices, by their indexes, what others had `seconds` ago that are gone. `isolated` says of a device, by its name,
-    /// whether it is an isolated port of its bridge. Says what could not be given.
+    /// Gives devices, by their indexes, what others had `seconds` ago that are gone. `isolated`
+    /// says of a device, by its name, whether it is an isolated port of its bridge. Says what could
+    /// not be given.
     ///
     /// # Errors
     /// Those of netlink, where nothing could be given.

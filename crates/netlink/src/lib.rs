@@ -1,19 +1,23 @@
-//! The kernel's state of a network namespace over rtnetlink(7): read into a [`penstock_net::Network`], followed by its
-//! notifications, and changed where a device is taken over.
+//! The kernel's state of a network namespace over rtnetlink(7): read into a
+//! [`penstock_net::Network`], followed by its notifications, and changed where a device is taken
+//! over.
 //!
 //! - [`Socket`] asks, dumps and changes;
 //! - [`State`] is what dumps say, and [`State::network`] the network of it;
-//! - [`Monitor`] is told of changes, and says which parts of the state are to be read again. What notifications do not say
-//!   (an IPv4 route that goes with its device, for instance) is concluded; when some were lost, all is read again;
+//! - [`Monitor`] is told of changes, and says which parts of the state are to be read again. What
+//!   notifications do not say (an IPv4 route that goes with its device, for instance) is concluded;
+//!   when some were lost, all is read again;
 //! - [`Policies`] are the IPsec policies of the namespace;
 //! - [`XdpSocket`] asks what devices can do with XDP;
-//! - [`links`]: names, addresses and flags of devices, and what stands on them, moved from one to another;
+//! - [`links`]: names, addresses and flags of devices, and what stands on them, moved from one to
+//!   another;
 //! - [`Kept`]: what devices have, written down for when they are gone;
 //! - [`closed`]: devices that no frame passes;
 //! - [`nftables`]: tables of the kernel's rules, as far as they are to be removed;
 //! - [`upper`]: devices that stand on others, moved from one to another.
 //!
-//! Only names and numbers of the kernel's interface are known here. IPv4 addresses are in host order, as in `penstock_net`.
+//! Only names and numbers of the kernel's interface are known here. IPv4 addresses are in host
+//! order, as in `penstock_net`.
 
 mod address;
 pub mod closed;

@@ -38,7 +38,8 @@ const IFF_MULTICAST: u32 = 0x1000;
 const ARPHRD_ETHER: u16 = 1;
 const AF_INET6: u16 = 10;
 
-/// The bridge that a device is a port of, and how, as attributes of a message that would make it one.
+/// The bridge that a device is a port of, and how, as attributes of a message that would make it
+/// one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Master {
     /// Index of the bridge, or of another device that has it.
@@ -79,7 +80,8 @@ pub struct TapLink {
     pub vnet_header: bool,
     /// It may have several queues.
     pub several: bool,
-    /// Queues that programs have open, as far as the kernel tells: not of one that has one queue only.
+    /// Queues that programs have open, as far as the kernel tells: not of one that has one queue
+    /// only.
     pub open: u32,
 }
 
@@ -109,8 +111,10 @@ pub(crate) fn read(message: &Message) -> Option<Device> {
         kind => LinkKind::Bare { kind: kind.into(), hardware },
     };
     let slave = info.and_then(|i| i.text(INFO_SLAVE_KIND)).unwrap_or_default();
-    let master =
-        all.u32(IFLA_MASTER).filter(|m| *m != 0).map(|index| Master { index, kind: slave.to_owned() });
+    let master = all
+        .u32(IFLA_MASTER)
+        .filter(|m| *m != 0)
+        .map(|index| Master { index, kind: slave.to_owned() });
     let port = match &master {
         Some(master) if slave == "bridge" => {
             Some(port(master.index, info.and_then(|i| i.inside(INFO_SLAVE_DATA))))
@@ -148,7 +152,9 @@ pub(crate) fn read(message: &Message) -> Option<Device> {
         carrier: all.u8(IFLA_CARRIER) != Some(0),
         queue_len: all.u32(IFLA_TXQLEN).unwrap_or(1000),
         port_settings: match slave {
-            "bridge" => info.and_then(|i| i.inside(INFO_SLAVE_DATA)).map(settings).unwrap_or_default(),
+            "bridge" => {
+                info.and_then(|i| i.inside(INFO_SLAVE_DATA)).map(settings).unwrap_or_default()
+            }
             _ => Vec::new(),
         },
         master,
@@ -214,8 +220,9 @@ fn bridge(data: Attributes<'_>) -> Bridge {
     bridge
 }
 
-/// The settings of a bridge port that can be given to another (`IFLA_BRPORT_*`): hairpin, guard, root block, fast leave,
-/// learning, floods, proxies, forwarded groups, suppression, isolation, locks.
+/// The settings of a bridge port that can be given to another (`IFLA_BRPORT_*`): hairpin, guard,
+/// root block, fast leave, learning, floods, proxies, forwarded groups, suppression, isolation,
+/// locks.
 fn settings(data: Attributes<'_>) -> Vec<u8> {
     const SETTABLE: [u16; 16] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 27, 30, 31, 32, 33, 39];
     let mut out = Vec::new();

@@ -97,9 +97,14 @@ pub fn rename(socket: &mut Socket, index: u32, name: &str) -> io::Result<()> {
     }
 }
 
-/// Gives a port of a bridge the settings of another ([`crate::Device::port_settings`]), and whether it is isolated from
-/// other ports that are, if that is to be said.
-pub fn set_port(socket: &mut Socket, index: u32, settings: &[u8], isolated: Option<bool>) -> io::Result<()> {
+/// Gives a port of a bridge the settings of another ([`crate::Device::port_settings`]), and whether
+/// it is isolated from other ports that are, if that is to be said.
+pub fn set_port(
+    socket: &mut Socket,
+    index: u32,
+    settings: &[u8],
+    isolated: Option<bool>,
+) -> io::Result<()> {
     const IFLA_PROTINFO: u16 = 12;
     const NESTED: u16 = 0x8000;
     const ISOLATED: u16 = 33;
@@ -125,7 +130,8 @@ pub fn set_port(socket: &mut Socket, index: u32, settings: &[u8], isolated: Opti
     socket.change(libc::RTM_SETLINK, 0, &body)
 }
 
-/// What stands on a link: addresses, routes by it, nexthop objects, neighbours on it; as messages that would make them.
+/// What stands on a link: addresses, routes by it, nexthop objects, neighbours on it; as messages
+/// that would make them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
     addresses: Vec<Vec<u8>>,
@@ -137,7 +143,8 @@ pub struct Standing {
     neighbours: Vec<Vec<u8>>,
 }
 
-/// Attributes of `message` behind `head` bytes, each given to `each`, which may change, drop or keep it.
+/// Attributes of `message` behind `head` bytes, each given to `each`, which may change, drop or
+/// keep it.
 fn rebuilt(
     message: &Message,
     head: usize,
@@ -193,8 +200,8 @@ impl Standing {
         self.addresses.is_empty() && self.routes.is_empty() && self.neighbours.is_empty()
     }
 
-    /// Reads what stands on a link. Temporary IPv6 addresses (RFC 8981), which a program cannot give, and what the kernel
-    /// makes for addresses are left out.
+    /// Reads what stands on a link. Temporary IPv6 addresses (RFC 8981), which a program cannot
+    /// give, and what the kernel makes for addresses are left out.
     pub fn read(socket: &mut impl Answers, index: u32) -> io::Result<Standing> {
         Ok(Standing::of(&Dumps::read(socket)?, index))
     }
@@ -226,15 +233,20 @@ impl Standing {
         self
     }
 
-    /// What is left of it after so many seconds: addresses and routes with a lifetime live less long, or no more.
+    /// What is left of it after so many seconds: addresses and routes with a lifetime live less
+    /// long, or no more.
     pub(crate) fn aged(&self, seconds: u32) -> Standing {
-        let addresses = self.addresses.iter().filter_map(|body| address_aged(body, seconds)).collect();
-        let aged = |routes: &[Vec<u8>]| routes.iter().filter_map(|body| route_aged(body, seconds)).collect();
+        let addresses =
+            self.addresses.iter().filter_map(|body| address_aged(body, seconds)).collect();
+        let aged = |routes: &[Vec<u8>]| {
+            routes.iter().filter_map(|body| route_aged(body, seconds)).collect()
+        };
         let (routes, by_nexthop) = (aged(&self.routes), aged(&self.by_nexthop));
         Standing { addresses, routes, by_nexthop, ..self.clone() }
     }
 
-    /// Takes it off its link, but nexthop objects: these stay, with groups and routes by them, until they are put on another.
+    /// Takes it off its link, but nexthop objects: these stay, with groups and routes by them,
+    /// until they are put on another.
     pub fn remove(&self, socket: &mut Socket) {
         // Whatever is gone by now is gone.
         for body in self.routes.iter().rev() {
@@ -250,8 +262,8 @@ impl Standing {
         self.put_by(socket, to, &|index| if index == from { to } else { index }, false)
     }
 
-    /// Puts it on another link, where links of before have other indexes now; `groups` says that groups of nexthop objects
-    /// are to be made anew. Says what could not be put.
+    /// Puts it on another link, where links of before have other indexes now; `groups` says that
+    /// groups of nexthop objects are to be made anew. Says what could not be put.
     pub(crate) fn put_by(
         &self,
         socket: &mut Socket,
@@ -269,7 +281,8 @@ impl Standing {
             let result = socket.change(libc::RTM_NEWROUTE, CREATE | how, body);
             result.err().filter(|e| !there(e)).map(|e| format!("a route: {e}"))
         };
-        let (direct, by_gateway) = self.routes.split_at(self.routes.partition_point(|b| !has_gateway(b)));
+        let (direct, by_gateway) =
+            self.routes.split_at(self.routes.partition_point(|b| !has_gateway(b)));
         for (number, routes) in [direct, by_gateway].into_iter().enumerate() {
             for body in routes {
                 let body = route_moved(body, index_of);
@@ -296,8 +309,8 @@ impl Standing {
     }
 }
 
-/// Forgets neighbours on a link that the kernel has asked for, or asks for still: it asks anew. Those that somebody entered
-/// stay.
+/// Forgets neighbours on a link that the kernel has asked for, or asks for still: it asks anew.
+/// Those that somebody entered stay.
 pub fn forget_asked(socket: &mut Socket, index: u32) -> io::Result<()> {
     for message in socket.dump(libc::RTM_GETNEIGH, &[0; neighbour::HEAD])? {
         let state = neighbour_state(&message.body).unwrap_or(0);
@@ -355,7 +368,9 @@ fn address_body(message: &Message) -> Option<Vec<u8>> {
 /// The ways of a multipath route: offset of each one's index, and what it is.
 fn hops(bytes: &[u8]) -> Vec<(usize, u32)> {
     let (mut at, mut all) = (0, Vec::new());
-    while let Some(&[l0, l1, _, _, i0, i1, i2, i3]) = bytes.get(at..).and_then(|b| b.first_chunk::<8>()) {
+    while let Some(&[l0, l1, _, _, i0, i1, i2, i3]) =
+        bytes.get(at..).and_then(|b| b.first_chunk::<8>())
+    {
         all.push((at + 4, u32::from_ne_bytes([i0, i1, i2, i3])));
         match usize::from(u16::from_ne_bytes([l0, l1])).next_multiple_of(4) {
             0 => break,
@@ -389,8 +404,14 @@ fn route_body(message: &Message) -> Option<Vec<u8>> {
     const RTA_ENCAP_TYPE: u16 = 21;
     const RTA_ENCAP: u16 = 22;
     /// What an object says in place of the route.
-    const WAYS: [u16; 6] =
-        [route::RTA_OIF, route::RTA_GATEWAY, route::RTA_MULTIPATH, route::RTA_VIA, RTA_ENCAP_TYPE, RTA_ENCAP];
+    const WAYS: [u16; 6] = [
+        route::RTA_OIF,
+        route::RTA_GATEWAY,
+        route::RTA_MULTIPATH,
+        route::RTA_VIA,
+        RTA_ENCAP_TYPE,
+        RTA_ENCAP,
+    ];
     let by_object = message.attributes(route::HEAD).get(route::RTA_NH_ID).is_some();
     /// `RTNH_F_ONLINK`
     const KEPT: u8 = 4;
@@ -399,7 +420,8 @@ fn route_body(message: &Message) -> Option<Vec<u8>> {
     let mut body = rebuilt(message, route::HEAD, |kind, value, body| match kind {
         _ if by_object && WAYS.contains(&kind) => {}
         RTA_CACHEINFO => {
-            let expires = value.get(8..).and_then(|v| v.first_chunk::<4>()).map(|v| i32::from_ne_bytes(*v));
+            let expires =
+                value.get(8..).and_then(|v| v.first_chunk::<4>()).map(|v| i32::from_ne_bytes(*v));
             if let Some(expires) = expires.filter(|e| *e > 0) {
                 put(body, RTA_EXPIRES, &((expires / TICKS).max(1) as u32).to_ne_bytes());
             }
@@ -411,7 +433,8 @@ fn route_body(message: &Message) -> Option<Vec<u8>> {
     Some(body)
 }
 
-/// An address whose lifetimes (`struct ifa_cacheinfo`) are shorter by so many seconds; `None` if it lives no more.
+/// An address whose lifetimes (`struct ifa_cacheinfo`) are shorter by so many seconds; `None` if it
+/// lives no more.
 fn address_aged(body: &[u8], seconds: u32) -> Option<Vec<u8>> {
     const IFA_CACHEINFO: u16 = 6;
     const FOREVER: u32 = u32::MAX;
@@ -419,7 +442,8 @@ fn address_aged(body: &[u8], seconds: u32) -> Option<Vec<u8>> {
     let less = |time: u32| if time == FOREVER { time } else { time.saturating_sub(seconds) };
     let mut lives = true;
     let aged = rebuilt(&message, address::HEAD, |kind, value, body| {
-        let times = (kind == IFA_CACHEINFO).then(|| index_at(value, 0).zip(index_at(value, 4))).flatten();
+        let times =
+            (kind == IFA_CACHEINFO).then(|| index_at(value, 0).zip(index_at(value, 4))).flatten();
         match times {
             Some((preferred, valid)) => {
                 lives = less(valid) > 0;
@@ -437,13 +461,14 @@ fn address_aged(body: &[u8], seconds: u32) -> Option<Vec<u8>> {
 fn route_aged(body: &[u8], seconds: u32) -> Option<Vec<u8>> {
     let message = Message { kind: libc::RTM_NEWROUTE, flags: 0, sequence: 0, body: body.to_vec() };
     let mut lives = true;
-    let aged = rebuilt(&message, route::HEAD, |kind, value, body| match (kind, index_at(value, 0)) {
-        (RTA_EXPIRES, Some(expires)) => {
-            lives = expires > seconds;
-            put(body, kind, &expires.saturating_sub(seconds).to_ne_bytes());
-        }
-        _ => put(body, kind, value),
-    });
+    let aged =
+        rebuilt(&message, route::HEAD, |kind, value, body| match (kind, index_at(value, 0)) {
+            (RTA_EXPIRES, Some(expires)) => {
+                lives = expires > seconds;
+                put(body, kind, &expires.saturating_sub(seconds).to_ne_bytes());
+            }
+            _ => put(body, kind, value),
+        });
     aged.filter(|_| lives)
 }
 

@@ -26,8 +26,9 @@ impl Message {
     pub fn all(mut bytes: &[u8]) -> Vec<Message> {
         let mut messages = Vec::new();
         while let Some(header) = bytes.first_chunk::<HEADER>() {
-            let word =
-                |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+            let word = |at: usize| {
+                u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+            };
             let len = word(0) as usize;
             let Some(body) = bytes.get(HEADER..len) else { break };
             messages.push(Message {
@@ -160,7 +161,10 @@ mod tests {
         assert_eq!(Message::all(&both), [message.clone(), message.clone()]);
         let attributes = message.attributes(12);
         assert_eq!(attributes.get(1), Some(&b"abc"[..]));
-        assert_eq!((attributes.u32(2), attributes.text(3), attributes.get(4)), (Some(7), Some("lo"), None));
+        assert_eq!(
+            (attributes.u32(2), attributes.text(3), attributes.get(4)),
+            (Some(7), Some("lo"), None)
+        );
     }
 
     #[test]

@@ -57,7 +57,8 @@ impl Changed {
         self.links
     }
 
-    /// Whether what stands on links may be another: links, addresses, routes, nexthop objects, neighbours that stay.
+    /// Whether what stands on links may be another: links, addresses, routes, nexthop objects,
+    /// neighbours that stay.
     pub fn standing(&self) -> bool {
         let stays = |told: &Message| told.kind == libc::RTM_DELNEIGH || is_permanent(&told.body);
         let routes = self.routes4 || self.routes6 || self.nexthops;
@@ -139,7 +140,8 @@ impl Monitor {
         Ok(Monitor { socket })
     }
 
-    /// Adds what was told since the last time. `false` if some of it was lost, so that everything may have changed.
+    /// Adds what was told since the last time. `false` if some of it was lost, so that everything
+    /// may have changed.
     pub fn take(&mut self, changed: &mut Changed) -> io::Result<bool> {
         let mut whole = true;
         loop {

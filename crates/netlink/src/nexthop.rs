@@ -1,7 +1,9 @@
-//! Nexthop objects (`RTM_NEWNEXTHOP`, `<linux/nexthop.h>`): ways, and groups of them, that routes name by a number.
+//! Nexthop objects (`RTM_NEWNEXTHOP`, `<linux/nexthop.h>`): ways, and groups of them, that routes
+//! name by a number.
 //!
-//! The kernel writes their ways out in routes only as long as `net.ipv4.nexthop_compat_mode` is set, so routes are always
-//! read together with them. Those of forwarding tables of tunnels (`fdb`) are no business of routes.
+//! The kernel writes their ways out in routes only as long as `net.ipv4.nexthop_compat_mode` is
+//! set, so routes are always read together with them. Those of forwarding tables of tunnels (`fdb`)
+//! are no business of routes.
 
 use std::collections::HashMap;
 use std::io;
@@ -69,10 +71,18 @@ impl Objects {
             Object::Blackhole | Object::Group(_) => None,
         };
         Some(match self.0.get(&id)? {
-            Object::Group(members) => members.iter().filter_map(|(id, weight)| way(id, *weight)).collect(),
+            Object::Group(members) => {
+                members.iter().filter_map(|(id, weight)| way(id, *weight)).collect()
+            }
             Object::Way(_) => way(&id, 1).into_iter().collect(),
             Object::Blackhole => {
-                vec![Nexthop { oif: 0, gateway: None, onlink: false, weight: 1, scope: Scope::NOWHERE }]
+                vec![Nexthop {
+                    oif: 0,
+                    gateway: None,
+                    onlink: false,
+                    weight: 1,
+                    scope: Scope::NOWHERE,
+                }]
             }
         })
     }
@@ -105,7 +115,8 @@ fn read(message: &Message) -> Option<(u32, Object)> {
     let gateway = all.get(NHA_GATEWAY).and_then(address).filter(|g| !g.is_unspecified());
     let scope = if gateway.is_some() { Scope::LINK } else { Scope::HOST };
     let flags = flags(message);
-    let way = Nexthop { oif: all.u32(NHA_OIF)?, gateway, onlink: flags & ONLINK != 0, weight: 1, scope };
+    let way =
+        Nexthop { oif: all.u32(NHA_OIF)?, gateway, onlink: flags & ONLINK != 0, weight: 1, scope };
     Some((id, Object::Way((flags & DEAD == 0).then_some(way))))
 }
 
@@ -118,7 +129,8 @@ fn members(bytes: &[u8]) -> Vec<(u32, u32)> {
     bytes.chunks_exact(8).filter_map(member).collect()
 }
 
-/// The objects that leave by a link, as messages that would make them, and the numbers of these and of groups with them.
+/// The objects that leave by a link, as messages that would make them, and the numbers of these and
+/// of groups with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OnLink {
     bodies: Vec<Vec<u8>>,
@@ -162,8 +174,8 @@ impl OnLink {
         self.ids.contains(&id)
     }
 
-    /// Has all of them leave by another link, where their gateways are reached by now. They stay what they are, so groups and
-    /// routes know nothing of it. Says what could not be.
+    /// Has all of them leave by another link, where their gateways are reached by now. They stay
+    /// what they are, so groups and routes know nothing of it. Says what could not be.
     pub(crate) fn put(&self, socket: &mut Socket, to: u32) -> Vec<String> {
         const CREATE: u16 = 0x400;
         const REPLACE: u16 = 0x100;

@@ -1,4 +1,5 @@
-//! Tables of the kernel's nf_tables: which there are, and their removal (`<linux/netfilter/nf_tables.h>`).
+//! Tables of the kernel's nf_tables: which there are, and their removal
+//! (`<linux/netfilter/nf_tables.h>`).
 
 use std::io;
 
@@ -75,7 +76,9 @@ mod tests {
             eprintln!("skipped: no rights to make a network namespace");
             return;
         }
-        let nft = Command::new("nft").arg("table ip a { chain c { accept; }; }; table inet b { }").status();
+        let nft = Command::new("nft")
+            .arg("table ip a { chain c { accept; }; }; table inet b { }")
+            .status();
         if !nft.is_ok_and(|status| status.success()) {
             eprintln!("skipped: no nft, or no nf_tables in the kernel");
             return;

@@ -29,25 +29,28 @@ fn link(socket: &mut Socket, device: u32, namespace: Option<&[u8]>) -> io::Resul
     Ok(socket.ask(RTM_GETLINK, &body)?.into_iter().next())
 }
 
-/// Where the other end is: the number of its namespace, and its index there. `None` if it is in this one, the device is no
-/// veth, or what leaves by it has to queue.
+/// Where the other end is: the number of its namespace, and its index there. `None` if it is in
+/// this one, the device is no veth, or what leaves by it has to queue.
 fn elsewhere(all: Attributes<'_>) -> Option<(&[u8], u32)> {
     let kind = all.inside(IFLA_LINKINFO)?.text(INFO_KIND)?;
     let other = all.get(IFLA_LINK_NETNSID).zip(all.u32(IFLA_LINK))?;
     (kind == "veth" && all.text(IFLA_QDISC) == Some("noqueue")).then_some(other)
 }
 
-/// Whether a device takes what is put in front of it: it is up, and no XDP program wants to see that first.
+/// Whether a device takes what is put in front of it: it is up, and no XDP program wants to see
+/// that first.
 fn takes(message: &Message) -> bool {
-    let flags =
-        message.head::<HEAD>().map_or(0, |head| u32::from_ne_bytes([head[8], head[9], head[10], head[11]]));
+    let flags = message
+        .head::<HEAD>()
+        .map_or(0, |head| u32::from_ne_bytes([head[8], head[9], head[10], head[11]]));
     let program = message.attributes(HEAD).inside(IFLA_XDP).and_then(|xdp| xdp.u8(XDP_ATTACHED));
     flags & IFF_UP != 0 && matches!(program, None | Some(0))
 }
 
-/// Whether packets may go to the other end of a device at once, past the device's own queue: it is a veth without one, and the
-/// other end is in another network namespace, up, and without XDP program. What cannot be found out is taken for no: the
-/// caller may have no rights there, or the namespace is gone.
+/// Whether packets may go to the other end of a device at once, past the device's own queue: it is
+/// a veth without one, and the other end is in another network namespace, up, and without XDP
+/// program. What cannot be found out is taken for no: the caller may have no rights there, or the
+/// namespace is gone.
 ///
 /// # Errors
 /// Those of netlink.
@@ -106,7 +109,8 @@ mod tests {
             (0, Some(&none), false),
             (IFF_UP, None, true),
         ] {
-            let attributes: Vec<(u16, &[u8])> = xdp.iter().map(|xdp| (IFLA_XDP, &xdp[..])).collect();
+            let attributes: Vec<(u16, &[u8])> =
+                xdp.iter().map(|xdp| (IFLA_XDP, &xdp[..])).collect();
             assert_eq!(takes(&message(flags, &attributes)), expected);
         }
     }

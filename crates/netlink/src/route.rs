@@ -58,14 +58,19 @@ impl Told {
         let ways = match object.and_then(|id| objects.ways(id)) {
             Some(ways) => ways,
             // It is gone by now, which will be told.
-            None => route.nexthops.iter().filter(|way| object.is_none() || way.oif != 0).cloned().collect(),
+            None => route
+                .nexthops
+                .iter()
+                .filter(|way| object.is_none() || way.oif != 0)
+                .cloned()
+                .collect(),
         };
         (!ways.is_empty()).then(|| Route { nexthops: ways, ..route.clone() })
     }
 }
 
-/// Reads a route; `None` for what is none that packets meet. Routes that another program carries out (encapsulation) are left
-/// out, too.
+/// Reads a route; `None` for what is none that packets meet. Routes that another program carries
+/// out (encapsulation) are left out, too.
 pub(crate) fn read(message: &Message) -> Option<(bool, Told)> {
     let &[family, len, source_len, tos, table, protocol, scope, number_of_kind, f0, f1, f2, f3] =
         message.head::<HEAD>()?;
@@ -133,7 +138,13 @@ fn several(mut bytes: &[u8], kind: RouteType) -> Vec<Nexthop> {
         let Some(inside) = bytes.get(8..len) else { break };
         if u32::from(flags) & DEAD == 0 {
             let oif = u32::from_ne_bytes([i0, i1, i2, i3]);
-            all.push(nexthop(Attributes::nested(inside), oif, flags.into(), u32::from(hops) + 1, kind));
+            all.push(nexthop(
+                Attributes::nested(inside),
+                oif,
+                flags.into(),
+                u32::from(hops) + 1,
+                kind,
+            ));
         }
         bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
     }

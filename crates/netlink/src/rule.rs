@@ -27,9 +27,11 @@ const FRA_DPORT_RANGE: u16 = 24;
 /// `FIB_RULE_INVERT`
 const INVERT: u32 = 2;
 
-/// Reads a rule, and whether it is of IPv6. Rules that ask for virtual routing devices are left out.
+/// Reads a rule, and whether it is of IPv6. Rules that ask for virtual routing devices are left
+/// out.
 pub(crate) fn read(message: &Message) -> Option<(bool, Rule)> {
-    let &[family, dst_len, src_len, tos, table, _, _, action, f0, f1, f2, f3] = message.head::<HEAD>()?;
+    let &[family, dst_len, src_len, tos, table, _, _, action, f0, f1, f2, f3] =
+        message.head::<HEAD>()?;
     let six = match i32::from(family) {
         libc::AF_INET => false,
         libc::AF_INET6 => true,

@@ -13,7 +13,8 @@ const NLM_F_DUMP: u16 = 0x300;
 /// A dump changed while it was made.
 const NLM_F_DUMP_INTR: u16 = 0x10;
 
-/// How often a message is sent for which the kernel has no memory, and how long is waited in between.
+/// How often a message is sent for which the kernel has no memory, and how long is waited in
+/// between.
 const TRIES: u32 = 10;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
@@ -68,15 +69,20 @@ impl Socket {
     pub(crate) fn set(&self, level: i32, name: i32, value: i32) -> io::Result<()> {
         let len = size_of::<i32>() as libc::socklen_t;
         // SAFETY: the value lives through the call and is that long.
-        let result =
-            unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, name, (&raw const value).cast(), len) };
+        let result = unsafe {
+            libc::setsockopt(self.fd.as_raw_fd(), level, name, (&raw const value).cast(), len)
+        };
         check(result.into()).map(|_| ())
     }
 
     fn send(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
-        let message =
-            Message { kind, flags: flags | NLM_F_REQUEST, sequence: self.sequence, body: body.to_vec() };
+        let message = Message {
+            kind,
+            flags: flags | NLM_F_REQUEST,
+            sequence: self.sequence,
+            body: body.to_vec(),
+        };
         let bytes = message.bytes();
         for attempt in 1.. {
             let fd = self.fd.as_raw_fd();
@@ -86,7 +92,8 @@ impl Socket {
                 // The kernel has no memory for it at this moment.
                 Err(e)
                     if attempt < TRIES
-                        && [Some(libc::ENOBUFS), Some(libc::ENOMEM)].contains(&e.raw_os_error()) =>
+                        && [Some(libc::ENOBUFS), Some(libc::ENOMEM)]
+                            .contains(&e.raw_os_error()) =>
                 {
                     std::thread::sleep(PAUSE);
                 }
@@ -109,7 +116,8 @@ impl Socket {
         }
     }
 
-    /// Takes what it was told, without looking at it; whether it was anything. The socket does not block.
+    /// Takes what it was told, without looking at it; whether it was anything. The socket does not
+    /// block.
     pub(crate) fn was_told(&mut self) -> io::Result<bool> {
         let mut told = false;
         loop {
@@ -171,11 +179,13 @@ impl Socket {
         }
     }
 
-    /// Sends messages that belong together, with numbers from 1 on, and waits for the answer to the one that asks for it.
+    /// Sends messages that belong together, with numbers from 1 on, and waits for the answer to the
+    /// one that asks for it.
     pub(crate) fn transact(&mut self, messages: &[Message]) -> io::Result<()> {
         let bytes: Vec<u8> = messages.iter().flat_map(Message::bytes).collect();
         // SAFETY: the bytes live through the call.
-        check(unsafe { libc::send(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) } as i64)?;
+        check(unsafe { libc::send(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) }
+            as i64)?;
         loop {
             if let Some(message) = self.receive()?.iter().find(|m| m.kind == NLMSG_ERROR) {
                 return Self::error(message);

@@ -61,7 +61,12 @@ impl State {
                 let mut head = [0; route::HEAD];
                 head[0] = family(six);
                 let all = socket.dump(libc::RTM_GETROUTE, &head)?;
-                *routes = all.iter().filter_map(route::read).filter(|r| r.0 == six).map(|r| r.1).collect();
+                *routes = all
+                    .iter()
+                    .filter_map(route::read)
+                    .filter(|r| r.0 == six)
+                    .map(|r| r.1)
+                    .collect();
             }
         }
         if what.rules {
@@ -70,7 +75,8 @@ impl State {
                 head[0] = family(six);
                 // A kernel without IPv6 has no rules for it.
                 let all = socket.dump(libc::RTM_GETRULE, &head).unwrap_or_default();
-                *rules = all.iter().filter_map(rule::read).filter(|r| r.0 == six).map(|r| r.1).collect();
+                *rules =
+                    all.iter().filter_map(rule::read).filter(|r| r.0 == six).map(|r| r.1).collect();
             }
         }
         if what.neighbours {
@@ -112,7 +118,8 @@ impl State {
         self.devices.iter().find(|d| *d.link.name == *name)
     }
 
-    /// The network of what is known. Links with an index beyond [`penstock_net::LARGEST_INDEX`] are not in it.
+    /// The network of what is known. Links with an index beyond [`penstock_net::LARGEST_INDEX`] are
+    /// not in it.
     pub fn network(&self) -> Network {
         self.network_with(|_| {})
     }
@@ -129,14 +136,16 @@ impl State {
                 Address::Six(a) => link.addresses6.push(a.clone()),
             }
         }
-        let ports: Vec<_> = links.iter().filter_map(|l| Some((l.port.as_ref()?.bridge, l.index))).collect();
+        let ports: Vec<_> =
+            links.iter().filter_map(|l| Some((l.port.as_ref()?.bridge, l.index))).collect();
         for link in &mut links {
             if let LinkKind::Bridge(bridge) = &mut link.kind {
                 let own = ports.iter().rev().filter(|(index, _)| *index == link.index);
                 bridge.ports = own.map(|(_, port)| *port).collect();
             }
         }
-        let routes = |all: &[Told]| all.iter().filter_map(|told| told.with(&self.nexthops)).collect();
+        let routes =
+            |all: &[Told]| all.iter().filter_map(|told| told.with(&self.nexthops)).collect();
         Network::from_kernel(KernelState {
             links,
             routes4: routes(&self.routes4),
@@ -185,7 +194,8 @@ fn take_vlans(socket: &mut impl Answers, devices: &mut [Device]) -> io::Result<(
             (None, _) => continue,
         };
         *vlans = Default::default();
-        let Some(inside) = message.attributes(link::HEAD).get(IFLA_AF_SPEC).map(Attributes::nested) else {
+        let Some(inside) = message.attributes(link::HEAD).get(IFLA_AF_SPEC).map(Attributes::nested)
+        else {
             continue;
         };
         for (_, value) in inside.filter(|(kind, _)| *kind == VLAN_INFO) {

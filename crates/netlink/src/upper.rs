@@ -1,5 +1,5 @@
-//! Devices that stand on another: VLAN devices, which are made anew on another, and tunnels, which are told of it
-//! (`<linux/if_link.h>`, `<linux/if_tunnel.h>`).
+//! Devices that stand on another: VLAN devices, which are made anew on another, and tunnels, which
+//! are told of it (`<linux/if_link.h>`, `<linux/if_tunnel.h>`).
 
 use std::io;
 
@@ -24,17 +24,30 @@ const INFO_DATA: u16 = 2;
 const CREATE: u16 = 0x400;
 const EXCL: u16 = 0x200;
 
-/// `IFLA_VXLAN_LINK`, and what the other tunnels have (`IFLA_GRE_LINK`, `IFLA_IPTUN_LINK`, `IFLA_VTI_LINK`).
+/// `IFLA_VXLAN_LINK`, and what the other tunnels have (`IFLA_GRE_LINK`, `IFLA_IPTUN_LINK`,
+/// `IFLA_VTI_LINK`).
 const VXLAN_LINK: u16 = 3;
 const TUNNEL_LINK: u16 = 1;
-/// `IFLA_VXLAN_REMCSUM_RX`, which even as 0 needs a bit of the header that `IFLA_VXLAN_RESERVED_BITS` says is none's.
+/// `IFLA_VXLAN_REMCSUM_RX`, which even as 0 needs a bit of the header that
+/// `IFLA_VXLAN_RESERVED_BITS` says is none's.
 const VXLAN_REMCSUM_RX: u16 = 22;
 /// `IFLA_VXLAN_TTL_INHERIT`, which is told as a byte, and asked for by being there.
 const VXLAN_TTL_INHERIT: u16 = 28;
 
 /// Tunnels that can be told of another device.
-const TUNNELS: [&str; 11] =
-    ["gre", "gretap", "erspan", "ip6gre", "ip6gretap", "ip6erspan", "ipip", "sit", "ip6tnl", "vti", "vti6"];
+const TUNNELS: [&str; 11] = [
+    "gre",
+    "gretap",
+    "erspan",
+    "ip6gre",
+    "ip6gretap",
+    "ip6erspan",
+    "ipip",
+    "sit",
+    "ip6tnl",
+    "vti",
+    "vti6",
+];
 /// Devices whose link is their other end.
 const PAIRS: [&str; 3] = ["veth", "netkit", "vxcan"];
 
@@ -101,7 +114,9 @@ fn read(message: &Message, lower: u32) -> Option<Upper> {
     let stands = match tunnel_link(kind) {
         Some(attribute) if data.and_then(|d| d.u32(attribute)) == Some(lower) => Stands::Tunnel,
         Some(_) => return None,
-        None if all.u32(IFLA_LINK) != Some(lower) || all.get(IFLA_LINK_NETNSID).is_some() => return None,
+        None if all.u32(IFLA_LINK) != Some(lower) || all.get(IFLA_LINK_NETNSID).is_some() => {
+            return None;
+        }
         None if kind == "vlan" => Stands::Vlan,
         None if PAIRS.contains(&kind) => return None,
         None => Stands::Other,
@@ -124,9 +139,10 @@ fn nested(kind: &str, data: &[u8]) -> Vec<u8> {
     info
 }
 
-/// Devices that stand on one come to stand on another: tunnels are told of it, VLAN devices are made anew there, with
-/// everything that stands on them. `alike` gives a device the settings of another, by their names. `isolated` says of a
-/// device, by its name, whether it is to be an isolated port of its bridge. Says what could not be moved.
+/// Devices that stand on one come to stand on another: tunnels are told of it, VLAN devices are
+/// made anew there, with everything that stands on them. `alike` gives a device the settings of
+/// another, by their names. `isolated` says of a device, by its name, whether it is to be an
+/// isolated port of its bridge. Says what could not be moved.
 pub fn move_uppers(
     socket: &mut Socket,
     from: u32,
@@ -148,7 +164,8 @@ pub fn move_uppers(
 }
 
 impl Upper {
-    /// Makes another like it on another device, which has the link address `mac`; one that has its own keeps it. It is down.
+    /// Makes another like it on another device, which has the link address `mac`; one that has its
+    /// own keeps it. It is down.
     fn make(&self, socket: &mut Socket, name: &str, lower: u32, mac: [u8; 6]) -> io::Result<()> {
         socket.change(libc::RTM_NEWLINK, CREATE | EXCL, &self.made(name, lower, mac))
     }
@@ -166,8 +183,8 @@ impl Upper {
         body
     }
 
-    /// Makes it anew on a device with this index and link address, where it is gone; where it is still there, it is told of
-    /// the device. Its index.
+    /// Makes it anew on a device with this index and link address, where it is gone; where it is
+    /// still there, it is told of the device. Its index.
     pub(crate) fn again(&self, socket: &mut Socket, lower: u32, mac: [u8; 6]) -> io::Result<u32> {
         let state = State::read(socket)?;
         if let Some(there) = state.device(&self.name) {
@@ -184,7 +201,8 @@ impl Upper {
                 for (kind, value) in Attributes::nested(&self.data) {
                     match kind {
                         _ if kind == link => put(&mut data, kind, &lower.to_ne_bytes()),
-                        VXLAN_REMCSUM_RX | VXLAN_TTL_INHERIT if self.kind == "vxlan" && value == [0] => {}
+                        VXLAN_REMCSUM_RX | VXLAN_TTL_INHERIT
+                            if self.kind == "vxlan" && value == [0] => {}
                         VXLAN_TTL_INHERIT if self.kind == "vxlan" => put(&mut data, kind, &[]),
                         _ => put(&mut data, kind, value),
                     }
@@ -208,7 +226,8 @@ impl Upper {
 
     fn pointed(&self, lower: u32) -> Vec<u8> {
         let mut data = Vec::new();
-        // VXLAN refuses what cannot change even if it is the same; the others take what is not said for nothing.
+        // VXLAN refuses what cannot change even if it is the same; the others take what is not said
+        // for nothing.
         if self.kind == "vxlan" {
             put(&mut data, VXLAN_LINK, &lower.to_ne_bytes());
         } else {
@@ -305,8 +324,9 @@ mod tests {
 
     use super::*;
 
-    /// What `ip link add link lan name lan.10 mtu 1400 type vlan protocol 802.1ad id 10 reorder_hdr off
-    /// ingress-qos-map 1:2 3:4 egress-qos-map 5:6` sends behind the header, as strace shows it; `lan` has the index 3.
+    /// What
+    /// `ip link add link lan name lan.10 mtu 1400 type vlan protocol 802.1ad id 10 reorder_hdr off ingress-qos-map 1:2 3:4 egress-qos-map 5:6`
+    /// sends behind the header, as strace shows it; `lan` has the index 3.
     const VLAN: &[u8] = b"\
         \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
         \x08\0\x04\0\x78\x05\0\0\x08\0\x05\0\x03\0\0\0\x0b\0\x03\0lan.10\0\0\x58\0\x12\0\
@@ -335,7 +355,10 @@ mod tests {
         let device = link::read(&message).expect("a link");
         let LinkKind::Vlan(vlan) = &device.link.kind else { panic!("{:?}", device.link.kind) };
         assert_eq!((vlan.lower, vlan.protocol, vlan.id), (3, 0x88a8, 10));
-        assert_eq!((&vlan.ingress_qos[..], &vlan.egress_qos[..]), (&[(1, 2), (3, 4)][..], &[(5, 6)][..]));
+        assert_eq!(
+            (&vlan.ingress_qos[..], &vlan.egress_qos[..]),
+            (&[(1, 2), (3, 4)][..], &[(5, 6)][..])
+        );
         assert_eq!((device.link.mtu, device.link.up), (1400, true));
         let upper = read(&message, 3).expect("it stands on 3");
         assert_eq!((upper.index, upper.name.as_str(), upper.stands), (7, "lan.10", Stands::Vlan));
@@ -347,8 +370,11 @@ mod tests {
         let made = upper.made("lan.10", 9, [2, 0, 0, 0, 0, 2]);
         let own = told(made.clone()).attributes(link::HEAD).get(IFLA_ADDRESS).map(<[u8]>::to_vec);
         assert_eq!(own.as_deref(), Some(&mac[..]));
-        let without: Vec<_> =
-            told(made).attributes(link::HEAD).filter(|a| a.0 != IFLA_ADDRESS).map(own_bytes).collect();
+        let without: Vec<_> = told(made)
+            .attributes(link::HEAD)
+            .filter(|a| a.0 != IFLA_ADDRESS)
+            .map(own_bytes)
+            .collect();
         let all: Vec<_> = told(expected).attributes(link::HEAD).map(own_bytes).collect();
         assert_eq!(without, all);
     }
@@ -379,7 +405,8 @@ mod tests {
         assert_eq!(upper.stands, Stands::Tunnel);
         let pointed = told(upper.pointed(9));
         assert_eq!(index_of(&pointed), 7);
-        let data = pointed.attributes(link::HEAD).inside(IFLA_LINKINFO).and_then(|i| i.inside(INFO_DATA));
+        let data =
+            pointed.attributes(link::HEAD).inside(IFLA_LINKINFO).and_then(|i| i.inside(INFO_DATA));
         let data = data.expect("data");
         assert_eq!((data.u32(TUNNEL_LINK), data.get(2)), (Some(9), Some(&[198, 18, 0, 1][..])));
     }
@@ -395,12 +422,14 @@ mod tests {
         }
     }
 
-    /// Devices, their addresses, routes; without what moving changes: indexes, the device below, and macvlans' addresses.
+    /// Devices, their addresses, routes; without what moving changes: indexes, the device below,
+    /// and macvlans' addresses.
     const SEEN: &str = "for d in v w x; do ip -d -o link show $d; done |
         sed 's/^[0-9]*: //; s/@[^:]*//; s/ether [0-9a-f:]*//; s/isolated o[nf]*//' | tr -s ' '
         ip -o addr show dev v | grep -v fe80 | sed 's/^[0-9]*: //'; ip route; ip -6 route | grep -v fe80";
 
-    /// With macvlan devices in place of VLAN devices, which not all kernels have: they are made in the same way.
+    /// With macvlan devices in place of VLAN devices, which not all kernels have: they are made in
+    /// the same way.
     #[test]
     fn a_device_on_another_moves_with_everything_on_it_and_back() {
         // SAFETY: no pointers; it concerns this thread alone.
@@ -410,8 +439,9 @@ mod tests {
         }
         ip("link add one address 02:00:00:00:00:01 type veth peer name far
             link add two address 02:00:00:00:00:02 type veth peer name bfar");
-        let probe =
-            Command::new("ip").args("link add link one name v type macvlan mode bridge".split(' ')).output();
+        let probe = Command::new("ip")
+            .args("link add link one name v type macvlan mode bridge".split(' '))
+            .output();
         if !probe.is_ok_and(|p| p.status.success()) {
             eprintln!("skipped: this kernel has no macvlan devices");
             return;
@@ -435,13 +465,16 @@ mod tests {
             let state = State::read(&mut Socket::new().expect("netlink")).expect("the state");
             state.device(name).cloned()
         };
-        let (a, b) = (device("one").expect("one").link.index, device("two").expect("two").link.index);
+        let (a, b) =
+            (device("one").expect("one").link.index, device("two").expect("two").link.index);
         /// How macvlan devices are made: their mode, without what the kernel only tells.
         fn vlans(socket: &mut Socket, lower: u32) -> Vec<Upper> {
             let mut mode = Vec::new();
             put(&mut mode, 1, &4u32.to_ne_bytes());
             let all = uppers(socket, lower).expect("devices");
-            all.into_iter().map(|u| Upper { stands: Stands::Vlan, data: mode.clone(), ..u }).collect()
+            all.into_iter()
+                .map(|u| Upper { stands: Stands::Vlan, data: mode.clone(), ..u })
+                .collect()
         }
         let seen = || {
             let output = Command::new("sh").args(["-c", SEEN]).output().expect("sh");
@@ -452,11 +485,15 @@ mod tests {
             port.is_some_and(|p| p.isolated)
         };
         let before = seen();
-        assert!(before.contains("dev v") && before.contains("198.19.3.0/24 via 198.18.3.9"), "{before}");
+        assert!(
+            before.contains("dev v") && before.contains("198.19.3.0/24 via 198.18.3.9"),
+            "{before}"
+        );
         for (from, to, apart) in [(a, b, true), (b, a, false)] {
             let mut settings = HashMap::new();
             for upper in vlans(&mut socket, from) {
-                let mut alike = |from: &str, to: &str| drop(settings.insert(from.to_owned(), to.to_owned()));
+                let mut alike =
+                    |from: &str, to: &str| drop(settings.insert(from.to_owned(), to.to_owned()));
                 let moved = upper.move_to(&mut socket, to, &mut alike, &|_| apart);
                 assert_eq!(moved.expect("moved"), Vec::<String>::new());
             }

@@ -33,8 +33,9 @@ pub fn set_port_vlans(socket: &mut Socket, index: u32, wanted: &Vlans) -> io::Re
 
 /// Messages that make VLANs of others.
 fn changes(index: u32, there: &Vlans, wanted: &Vlans) -> Vec<(u16, Vec<u8>)> {
-    let is_same =
-        |id: &u16| there.untagged(*id) == wanted.untagged(*id) && (there.pvid == *id) == (wanted.pvid == *id);
+    let is_same = |id: &u16| {
+        there.untagged(*id) == wanted.untagged(*id) && (there.pvid == *id) == (wanted.pvid == *id)
+    };
     let new = wanted.ids().filter(|id| !is_same(id)).map(|id| {
         let pvid = if wanted.pvid == id { PVID } else { 0 };
         let untagged = if wanted.untagged(id) == Some(true) { UNTAGGED } else { 0 };
@@ -60,10 +61,12 @@ fn body(index: u32, id: u16, flags: u16) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// What `bridge vlan add dev lan vid 10 pvid untagged`, `bridge vlan add dev lan vid 20` and `bridge vlan del dev lan vid 1`
-    /// send behind the header, as strace shows it; `lan` has the index 4.
+    /// What `bridge vlan add dev lan vid 10 pvid untagged`, `bridge vlan add dev lan vid 20` and
+    /// `bridge vlan del dev lan vid 1` send behind the header, as strace shows it; `lan` has the
+    /// index 4.
     const ADD: &[u8] = b"\x07\0\0\0\x04\0\0\0\0\0\0\0\0\0\0\0\x0c\0\x1a\0\x08\0\x02\0\x06\0\x0a\0";
-    const ADD_TAGGED: &[u8] = b"\x07\0\0\0\x04\0\0\0\0\0\0\0\0\0\0\0\x0c\0\x1a\0\x08\0\x02\0\0\0\x14\0";
+    const ADD_TAGGED: &[u8] =
+        b"\x07\0\0\0\x04\0\0\0\0\0\0\0\0\0\0\0\x0c\0\x1a\0\x08\0\x02\0\0\0\x14\0";
     const DELETE: &[u8] = b"\x07\0\0\0\x04\0\0\0\0\0\0\0\0\0\0\0\x0c\0\x1a\0\x08\0\x02\0\0\0\x01\0";
 
     fn vlans(all: &[(u16, bool, bool)]) -> Vlans {

@@ -44,15 +44,16 @@ impl XdpSocket {
         Ok(XdpSocket { socket, family })
     }
 
-    /// Indexes of devices by which frames can be sent from XDP now. For some that depends on others: a veth needs a peer that
-    /// polls.
+    /// Indexes of devices by which frames can be sent from XDP now. For some that depends on
+    /// others: a veth needs a peer that polls.
     ///
     /// # Errors
     /// Those of netlink.
     pub fn senders(&mut self) -> io::Result<Vec<u32>> {
         let devices = self.socket.dump(self.family, &[GET_DEVICE, 1, 0, 0])?;
         let sender = |attributes: Attributes<'_>| {
-            let features = attributes.get(XDP_FEATURES)?.first_chunk().map(|b| u64::from_ne_bytes(*b))?;
+            let features =
+                attributes.get(XDP_FEATURES)?.first_chunk().map(|b| u64::from_ne_bytes(*b))?;
             attributes.u32(INDEX).filter(|_| features & SENDS != 0)
         };
         Ok(devices.iter().filter_map(|message| sender(message.attributes(HEAD))).collect())

@@ -1,4 +1,5 @@
-//! IPsec policies of the host (`ip xfrm policy`, `<linux/xfrm.h>`): what its stack will not let pass as it is.
+//! IPsec policies of the host (`ip xfrm policy`, `<linux/xfrm.h>`): what its stack will not let
+//! pass as it is.
 //!
 //! States, and so keys, stay the kernel's: sequence numbers of a state can be counted by one only.
 
@@ -6,7 +7,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use penstock_xfrm::{Action, Config, Direction, Level, Limits, Mark, Mode, Policy, Selector, Template};
+use penstock_xfrm::{
+    Action, Config, Direction, Level, Limits, Mark, Mode, Policy, Selector, Template,
+};
 
 use crate::message::{Message, number};
 use crate::socket::Socket;
@@ -32,7 +35,8 @@ const DIRECTION: usize = 160;
 const ACTION: usize = 161;
 /// Bytes of `struct xfrm_user_tmpl`.
 const TEMPLATE: usize = 64;
-/// Bytes of the question for policies (`struct xfrm_userpolicy_id`), and of the answer about defaults.
+/// Bytes of the question for policies (`struct xfrm_userpolicy_id`), and of the answer about
+/// defaults.
 const QUESTION: usize = 64;
 /// `XFRM_USERPOLICY_BLOCK`
 const BLOCK: u8 = 1;
@@ -86,7 +90,8 @@ fn selector(bytes: &[u8; HEAD]) -> Option<Selector> {
     })
 }
 
-/// `struct xfrm_user_tmpl`. What it asks for besides ESP does not matter here: it asks for something.
+/// `struct xfrm_user_tmpl`. What it asks for besides ESP does not matter here: it asks for
+/// something.
 fn template(bytes: &[u8], out: bool) -> Option<Template> {
     let six = is_six(u16::from_ne_bytes(*bytes.get(24..)?.first_chunk()?))?;
     let [mode, _, optional] = *bytes.get(48..)?.first_chunk::<3>()?;
@@ -101,7 +106,8 @@ fn template(bytes: &[u8], out: bool) -> Option<Template> {
     })
 }
 
-/// Reads a policy; `None` for those of sockets, of xfrm interfaces, and of the second set (`ptype sub`).
+/// Reads a policy; `None` for those of sockets, of xfrm interfaces, and of the second set
+/// (`ptype sub`).
 fn read(message: &Message) -> Option<Policy> {
     let head = message.head::<HEAD>().filter(|_| message.kind == NEW_POLICY)?;
     let direction = match head[DIRECTION] {
@@ -233,17 +239,25 @@ mod tests {
             lines += line;
             lines.push('\n');
             let net = Network::from_batch("net.ip", &lines).expect("a network");
-            assert_eq!(policies.read().expect("policies").policies(), net.xfrm().policies(), "{line}");
+            assert_eq!(
+                policies.read().expect("policies").policies(),
+                net.xfrm().policies(),
+                "{line}"
+            );
         }
         assert!(!policies.have_changed().expect("netlink"));
         assert!(policies.read().expect("policies").is_by_host());
         if ip("xfrm policy setdefault in block fwd accept out accept") {
             assert!(policies.have_changed().expect("netlink"));
             assert!(ip("xfrm policy flush"));
-            let net = Network::from_batch("net.ip", "link set lo up\nxfrm policy setdefault in block\n")
-                .expect("a network");
+            let net =
+                Network::from_batch("net.ip", "link set lo up\nxfrm policy setdefault in block\n")
+                    .expect("a network");
             let read = policies.read().expect("policies");
-            assert_eq!(read, Config::of_host(Vec::new(), [Action::Block, Action::Allow, Action::Allow]));
+            assert_eq!(
+                read,
+                Config::of_host(Vec::new(), [Action::Block, Action::Allow, Action::Allow])
+            );
             assert!(!net.xfrm().is_empty());
         }
     }
@@ -252,7 +266,8 @@ mod tests {
     fn what_is_cut_or_of_others_is_left_out() {
         let mut body = vec![0; HEAD];
         body[40] = libc::AF_INET as u8;
-        let message = |body: &[u8]| Message { kind: NEW_POLICY, flags: 0, sequence: 0, body: body.to_vec() };
+        let message =
+            |body: &[u8]| Message { kind: NEW_POLICY, flags: 0, sequence: 0, body: body.to_vec() };
         assert!(read(&message(&body)).is_some());
         for len in 0..HEAD {
             assert!(read(&message(&body[..len])).is_none());

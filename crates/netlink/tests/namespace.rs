@@ -1,4 +1,5 @@
-//! A network namespace of the test's own: what the kernel says of it is what was configured, and stays so.
+//! A network namespace of the test's own: what the kernel says of it is what was configured, and
+//! stays so.
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -52,7 +53,8 @@ fn way(net: &Network, to: &str) -> String {
     match hit {
         Ok(hit) => {
             let via = hit.nexthop.gateway.map_or(String::new(), |g| format!(" via {g}"));
-            let mtu = if hit.route.mtu == 0 { String::new() } else { format!(" mtu {}", hit.route.mtu) };
+            let mtu =
+                if hit.route.mtu == 0 { String::new() } else { format!(" mtu {}", hit.route.mtu) };
             format!("{}{via}{mtu}", name(hit.nexthop.oif))
         }
         Err(why) => format!("{why:?}"),
@@ -76,13 +78,15 @@ fn the_network_is_as_the_kernel_has_it() {
         ("2001:db8:9::5", "wan via 2001:db8::7"),
         ("2001:db8:77::5", "None"),
     ] {
-        // The local table names the device that has the address; lookups of the host's own packets end in it.
+        // The local table names the device that has the address; lookups of the host's own packets
+        // end in it.
         let got = way(&net, to);
         let got = if to == "198.18.0.1" { got.replace("wan", "lo") } else { got };
         assert_eq!(got, expected, "{to}");
     }
     let wan = net.link_by_name("wan").unwrap();
-    let from_wan = net.route4(&Flow4 { daddr: 0xc613_0505, iif: wan.index, ..Flow4::default() }).unwrap();
+    let from_wan =
+        net.route4(&Flow4 { daddr: 0xc613_0505, iif: wan.index, ..Flow4::default() }).unwrap();
     assert_eq!(from_wan.nexthop.gateway, Some("198.18.0.9".parse().unwrap()));
     assert_eq!((wan.mac.to_string().as_str(), wan.mtu, wan.up), ("02:00:00:00:00:01", 1500, true));
     assert_eq!(net.neighbour4(wan.index, 0xc612_0007).unwrap().to_string(), "02:00:00:00:00:07");
@@ -102,7 +106,9 @@ fn changes_are_told_and_taken_up() {
         ("route add 198.19.9.0/24 via 198.18.0.9", |n| {
             assert_eq!(way(n, "198.19.9.1"), "wan via 198.18.0.9")
         }),
-        ("route del 198.19.9.0/24", |n| assert_eq!(way(n, "198.19.9.1"), "wan via 198.18.0.7 mtu 1400")),
+        ("route del 198.19.9.0/24", |n| {
+            assert_eq!(way(n, "198.19.9.1"), "wan via 198.18.0.7 mtu 1400")
+        }),
         ("neigh replace 198.18.0.7 lladdr 02:00:00:00:00:17 dev wan", |n| {
             let wan = n.link_by_name("wan").unwrap().index;
             assert_eq!(n.neighbour4(wan, 0xc612_0007).unwrap().to_string(), "02:00:00:00:00:17");
@@ -112,7 +118,9 @@ fn changes_are_told_and_taken_up() {
             assert_eq!(n.neighbour4(wan, 0xc612_0007), None);
         }),
         ("addr add 198.18.9.1/24 dev wan", |n| assert_eq!(way(n, "198.18.9.9"), "wan")),
-        ("rule add from 198.18.9.0/24 lookup 100 priority 900", |n| assert_eq!(n.rules4().len(), 5)),
+        ("rule add from 198.18.9.0/24 lookup 100 priority 900", |n| {
+            assert_eq!(n.rules4().len(), 5)
+        }),
         // The routes by it go without a word.
         ("link set wan down", |n| assert_eq!(way(n, "198.18.5.5"), "None")),
         ("link del wan", |n| assert!(n.link_by_name("wan").is_none())),
@@ -191,9 +199,17 @@ fn routes_go_by_nexthop_objects_and_follow_them() {
                 "198.19.21.1",
                 "wan via 198.18.0.8 weight 4, wan via 198.18.0.9 weight 200",
             ),
-            ("nexthop replace id 1 via 198.18.0.77 dev wan", "198.19.20.1", "wan via 198.18.0.77 weight 1"),
+            (
+                "nexthop replace id 1 via 198.18.0.77 dev wan",
+                "198.19.20.1",
+                "wan via 198.18.0.77 weight 1",
+            ),
             ("", "198.19.21.1", "wan via 198.18.0.77 weight 4, wan via 198.18.0.9 weight 200"),
-            ("nexthop replace id 3 via 198.18.0.78 dev wan", "198.19.23.1", "wan via 198.18.0.78 weight 1"),
+            (
+                "nexthop replace id 3 via 198.18.0.78 dev wan",
+                "198.19.23.1",
+                "wan via 198.18.0.78 weight 1",
+            ),
             ("nexthop del id 2", "198.19.21.1", "wan via 198.18.0.77 weight 4"),
             ("nexthop del id 1", "198.19.20.1", "wan via 198.18.0.7 weight 1"),
             ("nexthop flush", "198.19.21.1", "wan via 198.18.0.7 weight 1"),
@@ -218,11 +234,13 @@ fn nexthop_objects_move_to_another_link_and_back() {
     );
     batch(OBJECTS);
     let mut socket = Socket::new().unwrap();
-    let index =
-        |name: &str| State::read(&mut Socket::new().unwrap()).unwrap().device(name).unwrap().link.index;
+    let index = |name: &str| {
+        State::read(&mut Socket::new().unwrap()).unwrap().device(name).unwrap().link.index
+    };
     let (wan, new) = (index("wan"), index("new"));
     let seen = || {
-        let lines = "ip nexthop show; ip route show | sort; ip -6 route show | grep -v ^fe80 | sort";
+        let lines =
+            "ip nexthop show; ip route show | sort; ip -6 route show | grep -v ^fe80 | sort";
         let output = Command::new("sh").args(["-c", lines]).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
@@ -233,7 +251,8 @@ fn nexthop_objects_move_to_another_link_and_back() {
             let standing = Standing::read(&mut socket, from).unwrap();
             standing.remove(&mut socket);
             assert_eq!(standing.put(&mut socket, from, to), Vec::<String>::new());
-            let expected = if to == new { before.replace(" dev wan", " dev new") } else { before.clone() };
+            let expected =
+                if to == new { before.replace(" dev wan", " dev new") } else { before.clone() };
             assert_eq!(seen(), expected);
         }
     }
@@ -248,8 +267,9 @@ fn what_stands_on_a_link_moves_to_another_and_back() {
         "link add new address 02:00:00:00:00:02 type veth peer name newfar\nlink set newfar up\nlink set new addrgenmode none\nlink set new up",
     );
     let mut socket = Socket::new().unwrap();
-    let index =
-        |name: &str| State::read(&mut Socket::new().unwrap()).unwrap().device(name).unwrap().link.index;
+    let index = |name: &str| {
+        State::read(&mut Socket::new().unwrap()).unwrap().device(name).unwrap().link.index
+    };
     let (wan, new) = (index("wan"), index("new"));
     let ways = || {
         let net = State::read(&mut Socket::new().unwrap()).unwrap().network();
@@ -278,9 +298,11 @@ fn links_are_renamed_while_they_are_up() {
         return;
     }
     let mut socket = Socket::new().unwrap();
-    let device = |name: &str| State::read(&mut Socket::new().unwrap()).unwrap().device(name).cloned();
+    let device =
+        |name: &str| State::read(&mut Socket::new().unwrap()).unwrap().device(name).cloned();
     let wan = device("wan").unwrap().link.index;
-    let changes = [links::Change::Name("wan.port"), links::Change::Mtu(1400), links::Change::Generate(0)];
+    let changes =
+        [links::Change::Name("wan.port"), links::Change::Mtu(1400), links::Change::Generate(0)];
     links::change(&mut socket, wan, &changes).unwrap();
     let now = device("wan.port").unwrap();
     assert_eq!((now.link.index, now.link.mtu, now.link.up, now.generate), (wan, 1400, true, 0));

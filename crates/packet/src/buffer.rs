@@ -5,8 +5,8 @@ use crate::meta::{Meta, Transport};
 /// Bytes kept free in front of a received frame, so headers can be put before it without a copy.
 pub const HEADROOM: usize = 128;
 
-/// One packet: bytes, header offsets, metadata. Reused from frame to frame ([`Packet::load`]), so the path
-/// allocates nothing once buffers have grown to the largest frame.
+/// One packet: bytes, header offsets, metadata. Reused from frame to frame ([`Packet::load`]), so
+/// the path allocates nothing once buffers have grown to the largest frame.
 #[derive(Debug, Default)]
 pub struct Packet {
     pub(crate) buffer: Vec<u8>,
@@ -19,14 +19,16 @@ pub struct Packet {
     /// One past the last byte.
     pub(crate) end: usize,
     pub(crate) has_link: bool,
-    /// Whether there is a [`Transport`]: beside it and not an `Option`, so that engines know where both are.
+    /// Whether there is a [`Transport`]: beside it and not an `Option`, so that engines know where
+    /// both are.
     pub(crate) has_transport: bool,
     pub(crate) transport: Transport,
     /// Everything beside the bytes.
     pub meta: Meta,
 }
 
-/// Copies all of a frame. Small ones, which are the most, go in a few moves of a fixed size that may overlap.
+/// Copies all of a frame. Small ones, which are the most, go in a few moves of a fixed size that
+/// may overlap.
 #[inline(always)]
 fn copy(to: &mut [u8], from: &[u8]) {
     const HALF: usize = 32;
@@ -45,8 +47,8 @@ fn copy(to: &mut [u8], from: &[u8]) {
     to.copy_from_slice(from);
 }
 
-/// The same for an Ethernet frame whose headers are read soon: no field of an IPv4 header without options, and none of the
-/// ports behind it, is written in two pieces.
+/// The same for an Ethernet frame whose headers are read soon: no field of an IPv4 header without
+/// options, and none of the ports behind it, is written in two pieces.
 #[inline(always)]
 fn copy_frame(to: &mut [u8], from: &[u8]) {
     const PIECE: usize = 16;
@@ -56,7 +58,9 @@ fn copy_frame(to: &mut [u8], from: &[u8]) {
         return copy(to, from);
     }
     for at in [0, LINK, LINK + PIECE, len - PIECE] {
-        if let (Some(to), Some(from)) = (to[at..].first_chunk_mut::<PIECE>(), from[at..].first_chunk()) {
+        if let (Some(to), Some(from)) =
+            (to[at..].first_chunk_mut::<PIECE>(), from[at..].first_chunk())
+        {
             *to = *from;
         }
     }
@@ -69,16 +73,19 @@ impl Clone for Packet {
         copy
     }
 
-    /// Keeps the buffer, so that copies into packets that are reused allocate nothing once their buffers have grown.
+    /// Keeps the buffer, so that copies into packets that are reused allocate nothing once their
+    /// buffers have grown.
     fn clone_from(&mut self, source: &Self) {
-        let Packet { buffer, link, network, data, end, has_link, has_transport, transport, meta } = source;
+        let Packet { buffer, link, network, data, end, has_link, has_transport, transport, meta } =
+            source;
         let used = *link.min(data)..*end;
         if self.buffer.len() < *end {
             self.buffer.resize(*end, 0);
         }
         self.buffer[used.clone()].copy_from_slice(&buffer[used]);
         (self.link, self.network, self.data, self.end) = (*link, *network, *data, *end);
-        (self.has_link, self.has_transport, self.transport) = (*has_link, *has_transport, *transport);
+        (self.has_link, self.has_transport, self.transport) =
+            (*has_link, *has_transport, *transport);
         self.meta.clone_from(meta);
     }
 }
@@ -94,9 +101,10 @@ impl Packet {
         self.buffer.capacity()
     }
 
-    /// Takes a frame in: copies it behind [`HEADROOM`], clears metadata. `link_len` bytes of it are the link
-    /// header (14 on Ethernet, 0 for bare IP packets); the data pointer is put at the network header.
-    /// A frame shorter than `link_len` counts as having no bytes after its link header.
+    /// Takes a frame in: copies it behind [`HEADROOM`], clears metadata. `link_len` bytes of it are
+    /// the link header (14 on Ethernet, 0 for bare IP packets); the data pointer is put at the
+    /// network header. A frame shorter than `link_len` counts as having no bytes after its link
+    /// header.
     #[inline]
     pub fn load(&mut self, frame: &[u8], link_len: usize) {
         let need = HEADROOM + frame.len();
@@ -113,8 +121,9 @@ impl Packet {
         self.meta = Meta::EMPTY;
     }
 
-    /// Takes in the first `len` bytes of an Ethernet frame without tag, of which the caller has read what it is: a packet to
-    /// this host, `transport` behind its network header. The frame must have that many, and at least its link header.
+    /// Takes in the first `len` bytes of an Ethernet frame without tag, of which the caller has
+    /// read what it is: a packet to this host, `transport` behind its network header. The frame
+    /// must have that many, and at least its link header.
     #[inline(always)]
     pub fn receive_known(&mut self, frame: &[u8], len: usize, protocol: u16, transport: Transport) {
         const LINK: usize = 14;
@@ -173,8 +182,8 @@ impl Packet {
         &mut self.buffer[self.network..self.end]
     }
 
-    /// From the transport header to the end; `None` where the hook's parser found none or the packet is a
-    /// later fragment.
+    /// From the transport header to the end; `None` where the hook's parser found none or the
+    /// packet is a later fragment.
     #[inline]
     pub fn transport_bytes(&self) -> Option<&[u8]> {
         let t = self.transport()?;
@@ -184,9 +193,9 @@ impl Packet {
         self.buffer[..self.end].get(self.network + usize::from(t.offset)..)
     }
 
-    /// From where the transport header would be to the end, in later fragments, too: in one of IPv4 its data, in one of
-    /// IPv6, where the walk over extension headers leaves the offset at zero, what the data pointer points to
-    /// (`nft_thoff()`, observed on Linux 6.18).
+    /// From where the transport header would be to the end, in later fragments, too: in one of IPv4
+    /// its data, in one of IPv6, where the walk over extension headers leaves the offset at zero,
+    /// what the data pointer points to (`nft_thoff()`, observed on Linux 6.18).
     #[inline]
     pub fn transport_bytes_of_fragment(&self) -> Option<&[u8]> {
         let t = self.transport()?;
@@ -198,9 +207,10 @@ impl Packet {
         self.buffer[..self.end].get(start..)
     }
 
-    /// What a load of `len` bytes at `offset` from the transport header sees. Loads of 1, 2 or 4 bytes at a multiple of
-    /// their length do not ask for fragments (`nft_payload_fast_eval()`, observed on Linux 6.18): they see what
-    /// [`Packet::transport_bytes_of_fragment`] gives, all others what [`Packet::transport_bytes`] gives.
+    /// What a load of `len` bytes at `offset` from the transport header sees. Loads of 1, 2 or 4
+    /// bytes at a multiple of their length do not ask for fragments (`nft_payload_fast_eval()`,
+    /// observed on Linux 6.18): they see what [`Packet::transport_bytes_of_fragment`] gives, all
+    /// others what [`Packet::transport_bytes`] gives.
     #[inline]
     pub fn transport_bytes_for_load(&self, len: u8, offset: u16) -> Option<&[u8]> {
         if matches!(len, 1 | 2 | 4) && offset.is_multiple_of(u16::from(len)) {
@@ -238,7 +248,8 @@ impl Packet {
         self.has_link
     }
 
-    /// Length from the data pointer to the end (`skb->len`): what counters, quotas and `meta length` see.
+    /// Length from the data pointer to the end (`skb->len`): what counters, quotas and
+    /// `meta length` see.
     #[inline]
     pub fn len(&self) -> usize {
         self.end - self.data
@@ -265,9 +276,9 @@ impl Packet {
         self.data as isize - self.network as isize
     }
 
-    /// Moves the start of the network header `n` bytes further into the packet; the bytes skipped become link
-    /// header if `keep` is set, and are dropped from the packet otherwise (the link header is then gone).
-    /// Moves at most to the end.
+    /// Moves the start of the network header `n` bytes further into the packet; the bytes skipped
+    /// become link header if `keep` is set, and are dropped from the packet otherwise (the link
+    /// header is then gone). Moves at most to the end.
     pub fn advance_network(&mut self, n: usize, keep: bool) {
         self.network = (self.network + n).min(self.end);
         self.data = self.network;
@@ -278,8 +289,8 @@ impl Packet {
         }
     }
 
-    /// Puts `len` bytes before the network header, which the caller fills in; the packet begins there now, and has no link
-    /// header any more.
+    /// Puts `len` bytes before the network header, which the caller fills in; the packet begins
+    /// there now, and has no link header any more.
     #[inline]
     pub fn push_network(&mut self, len: usize) {
         if len > self.network {
@@ -297,8 +308,8 @@ impl Packet {
         self.buffer[self.network..self.network + header.len()].copy_from_slice(header);
     }
 
-    /// Takes `len` bytes off the beginning of the packet; its link header, if there is one, moves to the new beginning
-    /// (`skb_mac_header_rebuild()`). Takes at most all.
+    /// Takes `len` bytes off the beginning of the packet; its link header, if there is one, moves
+    /// to the new beginning (`skb_mac_header_rebuild()`). Takes at most all.
     #[inline]
     pub fn pull_network(&mut self, len: usize) {
         let len = len.min(self.end - self.network);
@@ -319,8 +330,9 @@ impl Packet {
         }
     }
 
-    /// Takes an outer header of `n` bytes away: what follows it is the network header then. The outer header becomes the link
-    /// header if `keep` is set (`skb->mac_header` of `sit` devices); otherwise there is none. Moves at most to the end.
+    /// Takes an outer header of `n` bytes away: what follows it is the network header then. The
+    /// outer header becomes the link header if `keep` is set (`skb->mac_header` of `sit` devices);
+    /// otherwise there is none. Moves at most to the end.
     #[inline]
     pub fn decapsulate(&mut self, n: usize, keep: bool) {
         let outer = self.network;
@@ -351,8 +363,8 @@ impl Packet {
         crate::gso::Headers::of_packet(self.network(), 0)
     }
 
-    /// Length of the longest packet, from the network header on, that is to leave in place of this one: its own, unless it
-    /// is a super-packet (`skb_gso_network_seglen()`).
+    /// Length of the longest packet, from the network header on, that is to leave in place of this
+    /// one: its own, unless it is a super-packet (`skb_gso_network_seglen()`).
     #[inline]
     pub fn sent_len(&self) -> usize {
         match self.meta.gso {
@@ -361,8 +373,9 @@ impl Packet {
         }
     }
 
-    /// Replaces `len` bytes at `at` from the network header by others; what stands behind them moves. `false`, and nothing
-    /// changes, if they are not all there. Offsets and lengths in headers are the caller's to change.
+    /// Replaces `len` bytes at `at` from the network header by others; what stands behind them
+    /// moves. `false`, and nothing changes, if they are not all there. Offsets and lengths in
+    /// headers are the caller's to change.
     pub fn splice_network(&mut self, at: usize, len: usize, with: &[u8]) -> bool {
         let Some(tail) = self.network().len().checked_sub(at + len) else { return false };
         let start = self.network + at;
@@ -402,8 +415,9 @@ impl Packet {
         self.data = self.data.max(self.link);
     }
 
-    /// Makes room for `len` bytes in the link header at `at`, moving what stands before them (`skb_vlan_push`), and
-    /// gives that room, whose contents are left over. Past the link header's end it is its end.
+    /// Makes room for `len` bytes in the link header at `at`, moving what stands before them
+    /// (`skb_vlan_push`), and gives that room, whose contents are left over. Past the link header's
+    /// end it is its end.
     pub fn insert_into_link(&mut self, at: usize, len: usize) -> &mut [u8] {
         let at = at.min(self.network - self.link);
         if len > self.link {
@@ -426,7 +440,8 @@ impl Packet {
         self.end += by;
     }
 
-    /// Puts other bytes from the network header on in the place of those that are there; the link header stays.
+    /// Puts other bytes from the network header on in the place of those that are there; the link
+    /// header stays.
     pub fn replace_network(&mut self, bytes: &[u8]) {
         let end = self.network + bytes.len();
         if self.buffer.len() < end {
@@ -472,7 +487,10 @@ mod tests {
             p.meta.mark = 5;
             p.put_link(link + 1).fill(3);
             used.clone_from(&p);
-            assert_eq!((used.frame(), used.link(), used.network()), (p.frame(), p.link(), p.network()));
+            assert_eq!(
+                (used.frame(), used.link(), used.network()),
+                (p.frame(), p.link(), p.network())
+            );
             assert_eq!((used.len(), used.meta.mark, used.has_link()), (p.len(), 5, p.has_link()));
         }
     }
@@ -518,7 +536,10 @@ mod tests {
         let mut p = Packet::new();
         p.load(b"linkheader", 4);
         p.pull_network(2);
-        assert_eq!((p.link(), p.network(), p.frame()), (&b"link"[..], &b"ader"[..], &b"linkader"[..]));
+        assert_eq!(
+            (p.link(), p.network(), p.frame()),
+            (&b"link"[..], &b"ader"[..], &b"linkader"[..])
+        );
         for len in [3, HEADROOM + 50] {
             p.push_network(len);
             p.extend(len);

@@ -1,17 +1,19 @@
-//! Finding the headers of a packet as the kernel does on reception and at the entry of each hook, and putting tags
-//! back for transmission.
+//! Finding the headers of a packet as the kernel does on reception and at the entry of each hook,
+//! and putting tags back for transmission.
 
 use crate::{Packet, PacketType, Transport, VlanTag};
 use penstock_wire::ethernet::{self, Mac};
 use penstock_wire::ipv6_ext::{self, Walk};
 use penstock_wire::{ipv4, ipv6, protocol, tcp, vlan};
 
-/// A tag's bytes, or the two bytes behind it, are not all there: the frame is dropped (`skb_vlan_untag()`).
+/// A tag's bytes, or the two bytes behind it, are not all there: the frame is dropped
+/// (`skb_vlan_untag()`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TruncatedTag;
 
-/// Where the transport header of an IPv4 packet is whose header was checked by IP input (`nft_set_pktinfo_ipv4()`).
-/// `None` only if the header's 20 bytes are not there, which IP input excludes.
+/// Where the transport header of an IPv4 packet is whose header was checked by IP input
+/// (`nft_set_pktinfo_ipv4()`). `None` only if the header's 20 bytes are not there, which IP input
+/// excludes.
 #[inline]
 pub fn ipv4_transport(network: &[u8]) -> Option<Transport> {
     let h = ipv4::Header::new(network)?;
@@ -22,8 +24,8 @@ pub fn ipv4_transport(network: &[u8]) -> Option<Transport> {
     })
 }
 
-/// The same for a packet that no IP layer has checked: version, header length and total length must fit what is there
-/// (`nft_set_pktinfo_ipv4_validate()`). The header checksum is not looked at.
+/// The same for a packet that no IP layer has checked: version, header length and total length must
+/// fit what is there (`nft_set_pktinfo_ipv4_validate()`). The header checksum is not looked at.
 #[inline]
 pub fn ipv4_transport_checked(network: &[u8]) -> Option<Transport> {
     let h = ipv4::Header::new(network)?;
@@ -34,10 +36,10 @@ pub fn ipv4_transport_checked(network: &[u8]) -> Option<Transport> {
     ipv4_transport(network)
 }
 
-/// Where the transport header of an IPv6 packet is (`nft_set_pktinfo_ipv6()`): behind all extension headers; an
-/// authentication header counts as transport and so do ESP and mobility headers. A later fragment has the protocol of its
-/// fragment header, unless that is again an extension header: then, as in a packet whose chain of headers is cut, there
-/// is no transport.
+/// Where the transport header of an IPv6 packet is (`nft_set_pktinfo_ipv6()`): behind all extension
+/// headers; an authentication header counts as transport and so do ESP and mobility headers. A
+/// later fragment has the protocol of its fragment header, unless that is again an extension
+/// header: then, as in a packet whose chain of headers is cut, there is no transport.
 #[inline]
 pub fn ipv6_transport(network: &[u8]) -> Option<Transport> {
     const WALK: Walk = Walk { stop_at_ah: true, skip_done_routing: false };
@@ -49,8 +51,8 @@ pub fn ipv6_transport(network: &[u8]) -> Option<Transport> {
     })
 }
 
-/// The same for a packet that no IP layer has checked: version and payload length must fit what is there
-/// (`nft_set_pktinfo_ipv6_validate()`).
+/// The same for a packet that no IP layer has checked: version and payload length must fit what is
+/// there (`nft_set_pktinfo_ipv6_validate()`).
 #[inline]
 pub fn ipv6_transport_checked(network: &[u8]) -> Option<Transport> {
     let h = ipv6::Header::new(network)?;
@@ -72,9 +74,9 @@ fn transport_checked(protocol: u16, network: &[u8]) -> (Option<Transport>, bool)
 }
 
 impl Packet {
-    /// Takes in a frame received on an Ethernet device with address `device`: [`Packet::load`], then protocol and
-    /// packet type as `eth_type_trans()` finds them. `false` if the frame is shorter than its header; it is then loaded
-    /// as far as it goes.
+    /// Takes in a frame received on an Ethernet device with address `device`: [`Packet::load`],
+    /// then protocol and packet type as `eth_type_trans()` finds them. `false` if the frame is
+    /// shorter than its header; it is then loaded as far as it goes.
     #[inline]
     pub fn receive_ethernet(&mut self, frame: &[u8], device: Mac) -> bool {
         self.load(frame, ethernet::LEN);
@@ -84,8 +86,9 @@ impl Packet {
         true
     }
 
-    /// [`Packet::receive_ethernet`], [`Packet::untag`] and [`Packet::find_transport_checked`] in one. `false` if the frame is
-    /// shorter than its header or tag: what becomes of it is to be found step by step.
+    /// [`Packet::receive_ethernet`], [`Packet::untag`] and [`Packet::find_transport_checked`] in
+    /// one. `false` if the frame is shorter than its header or tag: what becomes of it is to be
+    /// found step by step.
     #[inline]
     pub fn receive_dissected(&mut self, frame: &[u8], device: Mac) -> bool {
         if !self.receive_ethernet(frame, device) {
@@ -102,8 +105,9 @@ impl Packet {
         true
     }
 
-    /// Takes one VLAN tag out of the frame into [`crate::Meta::vlan`] if [`crate::Meta::protocol`] announces one and none
-    /// is held already (`skb_vlan_untag()`); the protocol becomes that behind the tag. Gives whether a tag was taken.
+    /// Takes one VLAN tag out of the frame into [`crate::Meta::vlan`] if [`crate::Meta::protocol`]
+    /// announces one and none is held already (`skb_vlan_untag()`); the protocol becomes that
+    /// behind the tag. Gives whether a tag was taken.
     ///
     /// # Errors
     /// The frame ends before the second byte behind the tag; it is to be dropped.
@@ -116,20 +120,23 @@ impl Packet {
     }
 
     fn untag_present(&mut self) -> Result<bool, TruncatedTag> {
-        let tag = vlan::Header::new(self.network()).filter(|t| t.payload().len() >= 2).ok_or(TruncatedTag)?;
+        let tag = vlan::Header::new(self.network())
+            .filter(|t| t.payload().len() >= 2)
+            .ok_or(TruncatedTag)?;
         let protocol = ethernet::protocol_of(tag.ethertype(), tag.payload());
         self.meta.vlan = Some(VlanTag { protocol: self.meta.protocol, tci: tag.tci() });
         self.meta.protocol = protocol;
         self.advance_network(vlan::LEN, true);
-        // Now the link header is addresses, tag, type: the tag stands four bytes before the type that ends it.
+        // Now the link header is addresses, tag, type: the tag stands four bytes before the type
+        // that ends it.
         if let Some(at) = self.link().len().checked_sub(vlan::LEN + 2) {
             self.remove_from_link(at, vlan::LEN);
         }
         Ok(true)
     }
 
-    /// Gives the packet a tag (`skb_vlan_push()`): one that it already holds goes into the frame first.
-    /// [`crate::Meta::protocol`] is then the tag protocol of that one.
+    /// Gives the packet a tag (`skb_vlan_push()`): one that it already holds goes into the frame
+    /// first. [`crate::Meta::protocol`] is then the tag protocol of that one.
     pub fn push_tag(&mut self, tag: VlanTag) {
         if let Some(inner) = self.meta.vlan.replace(tag) {
             self.insert_tag(inner);
@@ -137,8 +144,8 @@ impl Packet {
         }
     }
 
-    /// Puts the tag that the packet holds into the frame, as it goes to the wire (`validate_xmit_vlan()`). Does nothing
-    /// without tag or without an Ethernet header.
+    /// Puts the tag that the packet holds into the frame, as it goes to the wire
+    /// (`validate_xmit_vlan()`). Does nothing without tag or without an Ethernet header.
     #[inline]
     pub fn put_tag_into_frame(&mut self) {
         if let Some(tag) = self.meta.vlan.take() {
@@ -146,8 +153,8 @@ impl Packet {
         }
     }
 
-    /// Puts the tag that the packet holds back into the frame as if it had never been taken out: it is payload, and its
-    /// protocol that of the packet (`vlan_insert_tag_set_proto()`).
+    /// Puts the tag that the packet holds back into the frame as if it had never been taken out: it
+    /// is payload, and its protocol that of the packet (`vlan_insert_tag_set_proto()`).
     pub fn restore_tag(&mut self) {
         let Some(tag) = self.meta.vlan.take() else { return };
         self.insert_tag(tag);
@@ -165,15 +172,16 @@ impl Packet {
         if self.link().len() < ethernet::LEN {
             return;
         }
-        if let Some(space) = self.insert_into_link(AT, vlan::LEN).first_chunk_mut::<{ vlan::LEN }>() {
+        if let Some(space) = self.insert_into_link(AT, vlan::LEN).first_chunk_mut::<{ vlan::LEN }>()
+        {
             let [p0, p1] = tag.protocol.to_be_bytes();
             let [t0, t1] = tag.tci.to_be_bytes();
             *space = [p0, p1, t0, t1];
         }
     }
 
-    /// Finds the transport header for the hooks of the IP families, where IP input has checked the packet: by
-    /// [`crate::Meta::protocol`], none for other protocols.
+    /// Finds the transport header for the hooks of the IP families, where IP input has checked the
+    /// packet: by [`crate::Meta::protocol`], none for other protocols.
     #[inline]
     pub fn find_transport(&mut self) {
         let t = match self.meta.protocol {
@@ -184,9 +192,10 @@ impl Packet {
         self.set_transport(t);
     }
 
-    /// Finds the transport header for netdev, bridge and inet ingress chains, which see packets that nothing has checked:
-    /// by [`crate::Meta::protocol`], none for other protocols. `false` if the packet claims to be IPv4 or IPv6 and is
-    /// malformed: netdev and bridge chains go on without transport, inet ingress drops (`nft_do_chain_inet_ingress()`).
+    /// Finds the transport header for netdev, bridge and inet ingress chains, which see packets
+    /// that nothing has checked: by [`crate::Meta::protocol`], none for other protocols. `false` if
+    /// the packet claims to be IPv4 or IPv6 and is malformed: netdev and bridge chains go on
+    /// without transport, inet ingress drops (`nft_do_chain_inet_ingress()`).
     #[inline]
     pub fn find_transport_checked(&mut self) -> bool {
         let (t, ok) = transport_checked(self.meta.protocol, self.network());
@@ -195,8 +204,8 @@ impl Packet {
     }
 
     /// Offset from the start of the network header of what the transport header carries, for `@ih`
-    /// (`__nft_payload_inner_offset()`): data of TCP and UDP, what GRE version 0 without routing and IPIP carry. `None`
-    /// for other protocols, later fragments, and headers that are cut.
+    /// (`__nft_payload_inner_offset()`): data of TCP and UDP, what GRE version 0 without routing
+    /// and IPIP carry. `None` for other protocols, later fragments, and headers that are cut.
     #[inline]
     pub fn inner_offset(&self) -> Option<usize> {
         let t = self.transport().filter(|t| t.fragment_offset == 0)?;
@@ -301,7 +310,10 @@ mod tests {
             assert_eq!(ok, found.is_some() || p.meta.protocol == ethernet::ARP, "case {n}");
             if found.is_some() {
                 p.find_transport();
-                assert_eq!(p.transport().map(|t| (t.protocol, t.offset, t.fragment_offset)), transport);
+                assert_eq!(
+                    p.transport().map(|t| (t.protocol, t.offset, t.fragment_offset)),
+                    transport
+                );
             }
         }
     }
@@ -309,8 +321,10 @@ mod tests {
     #[test]
     fn short_loads_see_into_later_fragments() {
         let v4 = link() / Ipv4::new(A4, B4).fragment(3, true) / Udp::new(0x1234, 2);
-        let v6 =
-            link() / Ipv6::new(A6, B6) / Fragment::new(2, false, 1).next_header(17) / payload(b"rest of it");
+        let v6 = link()
+            / Ipv6::new(A6, B6)
+            / Fragment::new(2, false, 1).next_header(17)
+            / payload(b"rest of it");
         for (frame, len, offset, at_network, at_link) in [
             (&v4, 2, 0, Some(0x12), Some(0x12)),
             (&v4, 4, 4, Some(0x12), Some(0x12)),
@@ -363,9 +377,12 @@ mod tests {
 
     #[test]
     fn one_tag_leaves_the_frame_and_goes_back() {
-        let frame =
-            (link() / Vlan::new(7).service() / Vlan::new(9).priority(3) / Ipv4::new(A4, B4) / Udp::new(1, 2))
-                .build();
+        let frame = (link()
+            / Vlan::new(7).service()
+            / Vlan::new(9).priority(3)
+            / Ipv4::new(A4, B4)
+            / Udp::new(1, 2))
+        .build();
         let mut p = Packet::new();
         assert!(p.receive_ethernet(&frame, DEVICE));
         assert_eq!((p.meta.protocol, p.len()), (0x88a8, 36));
@@ -422,8 +439,9 @@ mod tests {
         let mut p = Packet::new();
         let types = [0x0800u16, 0x86dd, 0x8100, 0x88a8, 0x0806, 3];
         for _ in 0..if cfg!(miri) { 30 } else { 20_000 } {
-            let mut frame: Vec<u8> =
-                (0..rng.usize(..100)).map(|_| [0, 4, 6, 17, 44, 60, 0x45, 0x60][rng.usize(..8)]).collect();
+            let mut frame: Vec<u8> = (0..rng.usize(..100))
+                .map(|_| [0, 4, 6, 17, 44, 60, 0x45, 0x60][rng.usize(..8)])
+                .collect();
             for at in [12, 16] {
                 if let Some(t) = frame.get_mut(at..at + 2) {
                     t.copy_from_slice(&types[rng.usize(..types.len())].to_be_bytes());
@@ -442,7 +460,8 @@ mod tests {
         }
     }
 
-    /// Prints what dissection costs: `cargo test --release -p penstock-packet cost -- --ignored --nocapture`.
+    /// Prints what dissection costs:
+    /// `cargo test --release -p penstock-packet cost -- --ignored --nocapture`.
     #[test]
     #[ignore = "prints figures"]
     fn cost_per_packet() {
@@ -451,7 +470,12 @@ mod tests {
             ("ipv6 tcp", (link() / Ipv6::new(A6, B6) / Tcp::new(1, 2)).build()),
             (
                 "ipv6 two extensions",
-                (link() / Ipv6::new(A6, B6) / HopByHop::new() / DestOptions::new() / Tcp::new(1, 2)).build(),
+                (link()
+                    / Ipv6::new(A6, B6)
+                    / HopByHop::new()
+                    / DestOptions::new()
+                    / Tcp::new(1, 2))
+                .build(),
             ),
             ("vlan ipv4 udp", (link() / Vlan::new(5) / Ipv4::new(A4, B4) / Udp::new(1, 2)).build()),
         ] {

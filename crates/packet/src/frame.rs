@@ -7,6 +7,7 @@ pub struct Frame<'a> {
     pub device: u32,
     /// From the destination link address on, without checksum; tags are in it.
     pub bytes: &'a [u8],
-    /// Nanoseconds since the epoch: the clock of all that happens to the frame. It should not run backwards.
+    /// Nanoseconds since the epoch: the clock of all that happens to the frame. It should not run
+    /// backwards.
     pub time: u64,
 }

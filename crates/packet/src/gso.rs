@@ -1,8 +1,9 @@
-//! Super-packets: many segments of a connection under one set of headers (`skb_shared_info::gso_size`), as the host's
-//! stack and receive offload make them, and how they are cut (`skb_gso_segment()`).
+//! Super-packets: many segments of a connection under one set of headers
+//! (`skb_shared_info::gso_size`), as the host's stack and receive offload make them, and how they
+//! are cut (`skb_gso_segment()`).
 //!
-//! The transport checksum of a super-packet is not there yet (`CHECKSUM_PARTIAL`): it is made when the packet leaves,
-//! by the device or by [`segments`]. Until then nobody need look at it.
+//! The transport checksum of a super-packet is not there yet (`CHECKSUM_PARTIAL`): it is made when
+//! the packet leaves, by the device or by [`segments`]. Until then nobody need look at it.
 
 use std::net::Ipv4Addr;
 
@@ -26,7 +27,8 @@ pub struct Gso {
     pub kind: GsoKind,
 }
 
-/// Where the headers of a packet end that could be a super-packet, or has a checksum of TCP or UDP to be made.
+/// Where the headers of a packet end that could be a super-packet, or has a checksum of TCP or UDP
+/// to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// Offset of the network header.
@@ -44,8 +46,8 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// Finds them in a frame that begins with an Ethernet header, tags included. `None` for what is not whole TCP or UDP
-    /// over IP, fragments for instance.
+    /// Finds them in a frame that begins with an Ethernet header, tags included. `None` for what is
+    /// not whole TCP or UDP over IP, fragments for instance.
     pub fn of_frame(frame: &[u8]) -> Option<Headers> {
         let mut at = ethernet::LEN;
         let mut kind = be16(frame, at - 2)?;
@@ -63,21 +65,28 @@ impl Headers {
     pub fn of_packet(bytes: &[u8], network: usize) -> Option<Headers> {
         let ip = bytes.get(network..)?;
         let (six, found) = match ip.first()? >> 4 {
-            4 => (false, crate::ipv4_transport(ip).filter(|found| usize::from(found.offset) >= ipv4::LEN)?),
+            4 => (
+                false,
+                crate::ipv4_transport(ip).filter(|found| usize::from(found.offset) >= ipv4::LEN)?,
+            ),
             6 => (true, crate::ipv6_transport(ip)?),
             _ => return None,
         };
-        let more = if six { *ip.get(6)? == protocol::FRAGMENT } else { be16(ip, 6)? & ipv4::MF != 0 };
+        let more =
+            if six { *ip.get(6)? == protocol::FRAGMENT } else { be16(ip, 6)? & ipv4::MF != 0 };
         if more || found.fragment_offset != 0 {
             return None;
         }
         let transport = network + usize::from(found.offset);
         let (before, said) = if six { (ipv6::LEN, be16(ip, 4)?) } else { (0, be16(ip, 2)?) };
         // Lengths beyond 16 bits are written as nothing.
-        let end = network + if said == 0 { ip.len() } else { ip.len().min(before + usize::from(said)) };
+        let end =
+            network + if said == 0 { ip.len() } else { ip.len().min(before + usize::from(said)) };
         let rest = bytes.get(transport..end)?;
         let len = match found.protocol {
-            protocol::TCP => Some(tcp::Header::new(rest)?.header_len()).filter(|len| *len >= tcp::LEN)?,
+            protocol::TCP => {
+                Some(tcp::Header::new(rest)?.header_len()).filter(|len| *len >= tcp::LEN)?
+            }
             protocol::UDP => udp::LEN,
             _ => return None,
         };
@@ -98,8 +107,11 @@ impl Headers {
 
     /// Sum over the pseudo header for a transport header and data of `len` bytes.
     fn pseudo(&self, bytes: &[u8], len: usize) -> checksum::Sum {
-        let addresses =
-            if self.six { self.network + 8..self.network + 40 } else { self.network + 12..self.network + 20 };
+        let addresses = if self.six {
+            self.network + 8..self.network + 40
+        } else {
+            self.network + 12..self.network + 20
+        };
         let addresses = bytes.get(addresses).unwrap_or_default();
         checksum::Sum::new().bytes(addresses).u16(u16::from(self.protocol)).u32(len as u32)
     }
@@ -111,7 +123,8 @@ impl Headers {
         }
     }
 
-    /// Makes the checksum what a device expects that is to finish it (`CHECKSUM_PARTIAL`): the sum over the pseudo header.
+    /// Makes the checksum what a device expects that is to finish it (`CHECKSUM_PARTIAL`): the sum
+    /// over the pseudo header.
     pub fn begin_checksum(&self, bytes: &mut [u8]) {
         let sum = self.pseudo(bytes, self.end - self.transport).folded();
         self.set_checksum(bytes, sum);
@@ -138,8 +151,8 @@ impl Headers {
     }
 }
 
-/// Finishes the checksum of a frame of TCP or UDP if it was only begun: then it is the sum over the pseudo header. Of the right
-/// ones one in 65,536 looks like that, too, and is made what it is.
+/// Finishes the checksum of a frame of TCP or UDP if it was only begun: then it is the sum over the
+/// pseudo header. Of the right ones one in 65,536 looks like that, too, and is made what it is.
 #[inline]
 pub fn finish_begun(frame: &mut [u8]) {
     if !may_be_begun(frame) {
@@ -151,8 +164,8 @@ pub fn finish_begun(frame: &mut [u8]) {
     }
 }
 
-/// `false` for TCP and UDP over IPv4 without options, if that is whole and its checksum is not the sum over the pseudo header:
-/// nearly all frames are that, and need not be looked at further.
+/// `false` for TCP and UDP over IPv4 without options, if that is whole and its checksum is not the
+/// sum over the pseudo header: nearly all frames are that, and need not be looked at further.
 #[inline]
 fn may_be_begun(frame: &[u8]) -> bool {
     const NETWORK: usize = ethernet::LEN;
@@ -191,11 +204,11 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
-/// Cuts a super-packet (a frame, or a packet from its network header on) into segments with whole checksums, each built
-/// in `scratch` and given to `emit`. `headers` are the packet's.
+/// Cuts a super-packet (a frame, or a packet from its network header on) into segments with whole
+/// checksums, each built in `scratch` and given to `emit`. `headers` are the packet's.
 ///
-/// As `tcp_gso_segment()` does: sequence numbers go on, `FIN` and `PSH` are in the last segment only, `CWR` in the first
-/// only, and IPv4 identifications are counted up.
+/// As `tcp_gso_segment()` does: sequence numbers go on, `FIN` and `PSH` are in the last segment
+/// only, `CWR` in the first only, and IPv4 identifications are counted up.
 pub fn segments(
     packet: &[u8],
     headers: Headers,
@@ -220,7 +233,9 @@ pub fn segments(
         if headers.six {
             let value = (len - headers.network - ipv6::LEN) as u16;
             put16(scratch, headers.network + 4, value);
-        } else if let Some(mut h) = scratch.get_mut(headers.network..).and_then(ipv4::HeaderMut::new) {
+        } else if let Some(mut h) =
+            scratch.get_mut(headers.network..).and_then(ipv4::HeaderMut::new)
+        {
             let id = h.read().id().wrapping_add(i as u16);
             h.set_id(id);
             h.set_total_len((len - headers.network) as u16);
@@ -273,10 +288,14 @@ mod tests {
     }
 
     fn frames(data: &[u8]) -> Vec<(Frame, GsoKind)> {
-        let (v4, v6) = (Ipv4::new("198.18.0.1", "198.18.0.2"), Ipv6::new("2001:db8::1", "2001:db8::2"));
+        let (v4, v6) =
+            (Ipv4::new("198.18.0.1", "198.18.0.2"), Ipv6::new("2001:db8::1", "2001:db8::2"));
         vec![
             (ethernet() / v4.clone() / Tcp::new(1, 2).seq(7) / payload(data), GsoKind::Tcp),
-            (ethernet() / Vlan::new(5) / v6.clone() / Tcp::new(1, 2).seq(7) / payload(data), GsoKind::Tcp),
+            (
+                ethernet() / Vlan::new(5) / v6.clone() / Tcp::new(1, 2).seq(7) / payload(data),
+                GsoKind::Tcp,
+            ),
             (ethernet() / v4 / Udp::new(1, 2) / payload(data), GsoKind::Udp),
             (ethernet() / v6 / Udp::new(1, 2) / payload(data), GsoKind::Udp),
         ]

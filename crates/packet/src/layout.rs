@@ -1,7 +1,7 @@
 //! Where the parts of a [`Packet`] are in memory, for code that is generated at run time.
 //!
-//! All are offsets in bytes from the start of a `Packet`; what is there has the type that its constant names. Generated
-//! code reads them only, but for [`MARK`] and [`PRIORITY`].
+//! All are offsets in bytes from the start of a `Packet`; what is there has the type that its
+//! constant names. Generated code reads them only, but for [`MARK`] and [`PRIORITY`].
 
 use std::mem::offset_of;
 
@@ -17,14 +17,17 @@ pub const DATA: usize = offset_of!(Packet, data);
 pub const END: usize = offset_of!(Packet, end);
 /// [`Packet::has_link`]: one byte, 0 or 1.
 pub const HAS_LINK: usize = offset_of!(Packet, has_link);
-/// Whether [`Packet::transport`] has a value: one byte, 0 or 1. The three that follow count only then.
+/// Whether [`Packet::transport`] has a value: one byte, 0 or 1. The three that follow count only
+/// then.
 pub const HAS_TRANSPORT: usize = offset_of!(Packet, has_transport);
 /// [`Transport::protocol`]: `u8`.
-pub const TRANSPORT_PROTOCOL: usize = offset_of!(Packet, transport) + offset_of!(Transport, protocol);
+pub const TRANSPORT_PROTOCOL: usize =
+    offset_of!(Packet, transport) + offset_of!(Transport, protocol);
 /// [`Transport::offset`]: `u16`.
 pub const TRANSPORT_OFFSET: usize = offset_of!(Packet, transport) + offset_of!(Transport, offset);
 /// [`Transport::fragment_offset`]: `u16`.
-pub const FRAGMENT_OFFSET: usize = offset_of!(Packet, transport) + offset_of!(Transport, fragment_offset);
+pub const FRAGMENT_OFFSET: usize =
+    offset_of!(Packet, transport) + offset_of!(Transport, fragment_offset);
 
 const META: usize = offset_of!(Packet, meta);
 /// [`Meta::time`]: `u64`.
@@ -52,31 +55,33 @@ pub const CT_TEMPLATE: usize = CT + offset_of!(Ct, template);
 
 /// Where the address of the buffer's first byte is: `*const u8`.
 ///
-/// The standard library does not say at which of a `Vec`'s words its pointer is, so this looks for it. `None` if it is at
-/// none: then no code can be generated.
+/// The standard library does not say at which of a `Vec`'s words its pointer is, so this looks for
+/// it. `None` if it is at none: then no code can be generated.
 pub fn buffer() -> Option<usize> {
     const WORD: usize = size_of::<usize>();
     const WORDS: usize = size_of::<Vec<u8>>() / WORD;
     let packet = Packet { buffer: Vec::with_capacity(1), ..Packet::default() };
     let vec: *const usize = (&raw const packet.buffer).cast();
     (0..WORDS)
-        // SAFETY: `vec` points to a `Vec<u8>` that lives, a multiple of words long; its words (a capacity, a length and a
-        // pointer) are all initialized, and any bytes are a `usize`.
+        // SAFETY: `vec` points to a `Vec<u8>` that lives, a multiple of words long; its words (a
+        // capacity, a length and a pointer) are all initialized, and any bytes are a `usize`.
         .find(|i| unsafe { vec.add(*i).read() } == packet.buffer.as_ptr().addr())
         .map(|i| offset_of!(Packet, buffer) + i * WORD)
 }
 
-/// Where the address and the length of [`Frame::bytes`] are in a [`Frame`]: `*const u8` and `usize`.
+/// Where the address and the length of [`Frame::bytes`] are in a [`Frame`]: `*const u8` and
+/// `usize`.
 ///
-/// The language does not say which of a slice's words is which, so this looks. `None` if they are none: then no code can be
-/// generated for frames.
+/// The language does not say which of a slice's words is which, so this looks. `None` if they are
+/// none: then no code can be generated for frames.
 pub fn frame_bytes() -> Option<[usize; 2]> {
     const WORD: usize = size_of::<usize>();
     const WORDS: usize = size_of::<&[u8]>() / WORD;
     let bytes = [0_u8; 3];
     let frame = Frame { device: 0, bytes: &bytes, time: 0 };
     let slice: *const usize = (&raw const frame.bytes).cast();
-    // SAFETY: `slice` points to a slice that lives, two words long; both are initialized, and any bytes are a `usize`.
+    // SAFETY: `slice` points to a slice that lives, two words long; both are initialized, and any
+    // bytes are a `usize`.
     let word = |i: usize| unsafe { slice.add(i).read() };
     let find = |value: usize| (0..WORDS).find(|i| word(*i) == value);
     let (address, len) = (find(bytes.as_ptr().addr())?, find(bytes.len())?);
@@ -90,7 +95,8 @@ mod tests {
 
     fn at<T: Copy>(packet: &Packet, offset: usize) -> T {
         assert!(offset + size_of::<T>() <= size_of::<Packet>());
-        // SAFETY: inside of the packet, at a field of type `T`, which the constants say and `assert_eq!` below shows.
+        // SAFETY: inside of the packet, at a field of type `T`, which the constants say and
+        // `assert_eq!` below shows.
         unsafe { (&raw const *packet).byte_add(offset).cast::<T>().read() }
     }
 
@@ -102,7 +108,8 @@ mod tests {
         for frame in &frames {
             let at = |offset: usize| {
                 assert!(offset + size_of::<usize>() <= size_of::<Frame<'_>>());
-                // SAFETY: inside of the frame, at one of the two words of a slice, as the layout says.
+                // SAFETY: inside of the frame, at one of the two words of a slice, as the layout
+                // says.
                 unsafe { std::ptr::from_ref(frame).byte_add(offset).cast::<usize>().read() }
             };
             assert_eq!((at(address), at(len)), (frame.bytes.as_ptr().addr(), frame.bytes.len()));
@@ -129,7 +136,8 @@ mod tests {
             ..Meta::default()
         };
         let buffer: *const u8 = at(&p, buffer().unwrap());
-        let (link, network, end): (usize, usize, usize) = (at(&p, LINK), at(&p, NETWORK), at(&p, END));
+        let (link, network, end): (usize, usize, usize) =
+            (at(&p, LINK), at(&p, NETWORK), at(&p, END));
         assert_eq!(buffer.wrapping_add(link), p.frame().as_ptr());
         assert_eq!(buffer.wrapping_add(network), p.network().as_ptr());
         assert_eq!(end - link, p.frame().len());
@@ -140,9 +148,15 @@ mod tests {
         assert_eq!((at::<u64>(&p, TIME), at::<u16>(&p, PROTOCOL)), (1 << 40, 0x86dd));
         assert_eq!([IIF, OIF, MARK, PRIORITY].map(|o| at::<u32>(&p, o)), [3, 4, 5, 6]);
         assert_eq!(at::<u8>(&p, NFTRACE), 1);
-        assert_eq!((at::<u32>(&p, CT_ENTRY), at::<u8>(&p, CT_INFO), at::<u16>(&p, CT_TEMPLATE)), (7, 4, 9));
+        assert_eq!(
+            (at::<u32>(&p, CT_ENTRY), at::<u8>(&p, CT_INFO), at::<u16>(&p, CT_TEMPLATE)),
+            (7, 4, 9)
+        );
         p.set_transport(None);
         p.load(&[7; 60], 0);
-        assert_eq!((at::<u8>(&p, HAS_LINK), at::<u8>(&p, HAS_TRANSPORT), at::<u8>(&p, NFTRACE)), (0, 0, 0));
+        assert_eq!(
+            (at::<u8>(&p, HAS_LINK), at::<u8>(&p, HAS_TRANSPORT), at::<u8>(&p, NFTRACE)),
+            (0, 0, 0)
+        );
     }
 }

@@ -7,10 +7,12 @@
 //!
 //! - a VLAN tag is taken out of the frame on reception and kept in [`Meta::vlan`]
 //!   (`skb_vlan_untag`), so lengths and offsets never include it;
-//! - the *data pointer* ([`Packet::data_start`]) is at the network header at all receive hooks and at the
-//!   link header at netdev egress: `meta length`, counters, quotas and byte limits count from there;
+//! - the *data pointer* ([`Packet::data_start`]) is at the network header at all receive hooks and
+//!   at the link header at netdev egress: `meta length`, counters, quotas and byte limits count
+//!   from there;
 //! - transport offsets are found once per hook family ([`Packet::find_transport`],
-//!   [`Packet::find_transport_checked`]) as `nft_set_pktinfo_ipv4()` and its kin do, and kept in [`Transport`].
+//!   [`Packet::find_transport_checked`]) as `nft_set_pktinfo_ipv4()` and its kin do, and kept in
+//!   [`Transport`].
 
 mod buffer;
 mod dissect;
@@ -22,7 +24,8 @@ mod prefetch;
 
 pub use buffer::{HEADROOM, Packet};
 pub use dissect::{
-    TruncatedTag, ipv4_transport, ipv4_transport_checked, ipv6_transport, ipv6_transport_checked, packet_type,
+    TruncatedTag, ipv4_transport, ipv4_transport_checked, ipv6_transport, ipv6_transport_checked,
+    packet_type,
 };
 pub use frame::Frame;
 pub use gso::{Gso, GsoKind};

@@ -1,4 +1,5 @@
-//! What travels beside the bytes: `struct sk_buff` and `struct nft_pktinfo` in the parts that rules see.
+//! What travels beside the bytes: `struct sk_buff` and `struct nft_pktinfo` in the parts that rules
+//! see.
 
 /// How the frame was addressed on its link (`PACKET_*` of `<linux/if_packet.h>`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -43,8 +44,8 @@ pub struct Transport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum CtInfo {
-    /// Part of a connection with packets in both directions, original direction. Also what a packet has that was not
-    /// looked at yet or is invalid, which then has no entry.
+    /// Part of a connection with packets in both directions, original direction. Also what a packet
+    /// has that was not looked at yet or is invalid, which then has no entry.
     #[default]
     Established = 0,
     /// Begins a connection that another one expected, or is an ICMP error about a connection.
@@ -90,11 +91,13 @@ impl CtInfo {
 pub struct Ct {
     /// Number of the entry, [`Ct::NONE`] for none.
     pub entry: u32,
-    /// Tells entries apart that use one number after the other: an entry with another serial is not this packet's.
+    /// Tells entries apart that use one number after the other: an entry with another serial is not
+    /// this packet's.
     pub serial: u32,
     /// What the packet is to it.
     pub info: CtInfo,
-    /// What rules asked for before tracking (`ct zone set`, `ct timeout set`): number of the template, 0 for none.
+    /// What rules asked for before tracking (`ct zone set`, `ct timeout set`): number of the
+    /// template, 0 for none.
     pub template: u16,
 }
 
@@ -134,7 +137,8 @@ impl Default for Ct {
 /// Packet metadata. All integers are in host order.
 #[derive(Clone, Debug)]
 pub struct Meta {
-    /// Arrival time in nanoseconds since the epoch: the clock of everything that happens to the packet.
+    /// Arrival time in nanoseconds since the epoch: the clock of everything that happens to the
+    /// packet.
     pub time: u64,
     /// Ethertype after removal of one VLAN tag (`skb->protocol`).
     pub protocol: u16,
@@ -162,14 +166,17 @@ pub struct Meta {
     pub secmark: u32,
     /// Connection.
     pub ct: Ct,
-    /// Number of what the path knows about the fragments that the packet was put together from, 0 for none; opaque here.
+    /// Number of what the path knows about the fragments that the packet was put together from, 0
+    /// for none; opaque here.
     pub reassembled: u32,
-    /// Number of what the path knows about the IPsec states that the packet came through (`struct sec_path`), 0 for none;
-    /// opaque here.
+    /// Number of what the path knows about the IPsec states that the packet came through
+    /// (`struct sec_path`), 0 for none; opaque here.
     pub secpath: u32,
-    /// The packet went through IPsec on its way out, and policy does not ask again (`IPSKB_XFRM_TRANSFORMED`).
+    /// The packet went through IPsec on its way out, and policy does not ask again
+    /// (`IPSKB_XFRM_TRANSFORMED`).
     pub transformed: bool,
-    /// Number of the local socket that the packet was sent from or is assigned to (`skb->sk`), 0 for none.
+    /// Number of the local socket that the packet was sent from or is assigned to (`skb->sk`), 0
+    /// for none.
     pub socket: u32,
     /// `meta broute set 1`: the bridge is to route the frame instead of bridging it.
     pub broute: bool,
@@ -180,7 +187,8 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// What a packet has that nothing is known of. A constant, so that packets get it in few stores.
+    /// What a packet has that nothing is known of. A constant, so that packets get it in few
+    /// stores.
     pub(crate) const EMPTY: Meta = Meta {
         time: 0,
         protocol: 0,

@@ -1,5 +1,6 @@
-//! Rate of the whole path in memory, on one core, where connections are tracked: 10,000 established UDP flows through
-//! `ct state established,related accept`, and packets that all begin a connection.
+//! Rate of the whole path in memory, on one core, where connections are tracked: 10,000 established
+//! UDP flows through `ct state established,related accept`, and packets that all begin a
+//! connection.
 //!
 //! `cargo bench -p penstock-path --bench tracking`
 
@@ -54,8 +55,12 @@ fn ruleset() -> Ruleset {
     let mut ruleset = Ruleset::default();
     let mut batch = ruleset.begin();
     let (family, table): (_, Arc<str>) = (Family::Inet, "t".into());
-    let base =
-        Some(NewBase { kind: ChainType::Filter, hook: Hook::Forward, priority: 0, devices: Vec::new() });
+    let base = Some(NewBase {
+        kind: ChainType::Filter,
+        hook: Hook::Forward,
+        priority: 0,
+        devices: Vec::new(),
+    });
     let chain = NewChain {
         name: "c".into(),
         base,
@@ -64,9 +69,16 @@ fn ruleset() -> Ruleset {
         offload: false,
         userdata: [].into(),
     };
-    let rule = NewRule { exprs: parse::program(ESTABLISHED).expect("a program"), userdata: [].into() };
+    let rule =
+        NewRule { exprs: parse::program(ESTABLISHED).expect("a program"), userdata: [].into() };
     for change in [
-        Change::AddTable { family, name: table.clone(), mode: Mode::Add, flags: 0, userdata: [].into() },
+        Change::AddTable {
+            family,
+            name: table.clone(),
+            mode: Mode::Add,
+            flags: 0,
+            userdata: [].into(),
+        },
         Change::AddChain { family, table: table.clone(), mode: Mode::Add, chain },
         Change::AddRule { family, table, chain: "c".into(), position: Position::After(None), rule },
     ] {
@@ -87,15 +99,22 @@ fn path(settings: Settings) -> Dataplane {
 fn forth(n: u32) -> Vec<u8> {
     let ether = Ethernet::new("02:00:00:00:00:a7", "02:00:00:00:00:01");
     let source = std::net::Ipv4Addr::from(0xc613_0000 + (n >> 12));
-    (ether / Ipv4::new(source, "198.18.1.7") / Udp::new(1024 + (n & 0xfff) as u16, 53) / payload([0; 18]))
-        .build()
+    (ether
+        / Ipv4::new(source, "198.18.1.7")
+        / Udp::new(1024 + (n & 0xfff) as u16, 53)
+        / payload([0; 18]))
+    .build()
 }
 
 /// Its answer.
 fn back(n: u32) -> Vec<u8> {
     let ether = Ethernet::new("02:00:00:00:00:b7", "02:00:00:00:00:02");
     let to = std::net::Ipv4Addr::from(0xc613_0000 + (n >> 12));
-    (ether / Ipv4::new("198.18.1.7", to) / Udp::new(53, 1024 + (n & 0xfff) as u16) / payload([0; 18])).build()
+    (ether
+        / Ipv4::new("198.18.1.7", to)
+        / Udp::new(53, 1024 + (n & 0xfff) as u16)
+        / payload([0; 18]))
+    .build()
 }
 
 fn report(name: &str, mut rates: Vec<f64>, sent: u64, path: &Dataplane) {
@@ -112,7 +131,8 @@ fn report(name: &str, mut rates: Vec<f64>, sent: u64, path: &Dataplane) {
 
 fn established() {
     let mut path = path(Settings::default());
-    let device = |path: &Dataplane, name: &str| path.network().link_by_name(name).expect("a device").index;
+    let device =
+        |path: &Dataplane, name: &str| path.network().link_by_name(name).expect("a device").index;
     let (wan, lan) = (device(&path, "wan"), device(&path, "lan"));
     let requests: Vec<_> = (0..FLOWS).map(forth).collect();
     let answers: Vec<_> = (0..FLOWS).map(back).collect();
@@ -129,7 +149,10 @@ fn established() {
             for _ in 0..40 {
                 for burst in requests.chunks(BURST) {
                     time += 10_000;
-                    path.receive(burst.iter().map(|bytes| Frame { device: wan, bytes, time }), &mut sink);
+                    path.receive(
+                        burst.iter().map(|bytes| Frame { device: wan, bytes, time }),
+                        &mut sink,
+                    );
                 }
             }
             f64::from(FLOWS) * 40.0 / start.elapsed().as_secs_f64() / 1e6

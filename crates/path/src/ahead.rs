@@ -1,5 +1,5 @@
-//! Looking ahead in a burst: while some frames are worked on, the headers of later ones are read, and the memory that their
-//! look-up will need is fetched.
+//! Looking ahead in a burst: while some frames are worked on, the headers of later ones are read,
+//! and the memory that their look-up will need is fetched.
 
 use penstock_conntrack::{Conntrack, Sought};
 use penstock_jit::Head;
@@ -50,8 +50,8 @@ impl Ahead {
         (self.read, self.fetched, self.due) = (0, 0, 0);
     }
 
-    /// It is the turn of frame number `turn`. `road` is where frames of one device may go straight; connections are only
-    /// sought if there is tracking.
+    /// It is the turn of frame number `turn`. `road` is where frames of one device may go straight;
+    /// connections are only sought if there is tracking.
     #[inline]
     pub(crate) fn reach(
         &mut self,

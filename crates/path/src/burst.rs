@@ -6,9 +6,10 @@
 //!                           clock, receive, what came of it
 //! ```
 //!
-//! Everything that follows from a frame is done before the next one, as if frames came one by one. What is done for several
-//! at once is only what nobody can tell from that: looking ahead, ingress chains that neither ask nor change anything but
-//! the packet and counters, and what is taken by early ingress.
+//! Everything that follows from a frame is done before the next one, as if frames came one by one.
+//! What is done for several at once is only what nobody can tell from that: looking ahead, ingress
+//! chains that neither ask nor change anything but the packet and counters, and what is taken by
+//! early ingress.
 
 use penstock_jit::PackedDecision;
 use penstock_packet::{Frame, Packet, prefetch};
@@ -26,7 +27,8 @@ use crate::worker::Worker;
 /// Frames of a burst at most: a bit of a word for each.
 pub(crate) const BURST: usize = u64::BITS as usize;
 
-/// Time between the first and the last frame of a burst at most, in nanoseconds: what is far apart in a capture was no burst.
+/// Time between the first and the last frame of a burst at most, in nanoseconds: what is far apart
+/// in a capture was no burst.
 const SPAN: u64 = 100_000;
 
 /// The frames of a burst that are still to be received, by their numbers.
@@ -105,15 +107,18 @@ impl Iterator for Left {
     }
 }
 
-/// Whether a frame of this time is one more of a burst of `count` frames, the first of which came at `first`: there are at
-/// most 64, within a tenth of a millisecond. Times in nanoseconds.
+/// Whether a frame of this time is one more of a burst of `count` frames, the first of which came
+/// at `first`: there are at most 64, within a tenth of a millisecond. Times in nanoseconds.
 #[inline]
 pub const fn is_of_burst(count: usize, first: u64, time: u64) -> bool {
     count < BURST && time.abs_diff(first) <= SPAN
 }
 
 /// Gives frames on in bursts as they come.
-pub(crate) fn gather<'f>(frames: impl Iterator<Item = Frame<'f>>, mut take: impl FnMut(&[Frame<'f>])) {
+pub(crate) fn gather<'f>(
+    frames: impl Iterator<Item = Frame<'f>>,
+    mut take: impl FnMut(&[Frame<'f>]),
+) {
     let mut burst = [Frame { device: 0, bytes: &[], time: 0 }; BURST];
     let mut count = 0;
     for frame in frames {
@@ -223,8 +228,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.drain();
     }
 
-    /// Whether this frame and the next ones from its device pass ingress together: it is compiled, and nothing that happens
-    /// there could be told from what happens to frames one by one.
+    /// Whether this frame and the next ones from its device pass ingress together: it is compiled,
+    /// and nothing that happens there could be told from what happens to frames one by one.
     #[inline]
     fn together(&self, frame: &Frame<'_>) -> Option<Together<'a>> {
         let list = self.hooks.ingress(frame.device);
@@ -240,7 +245,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         Some(Together { device: frame.device, address: link.mac, list, code })
     }
 
-    /// Takes in the next frames from a device, runs ingress for all of them, and then does what follows from each.
+    /// Takes in the next frames from a device, runs ingress for all of them, and then does what
+    /// follows from each.
     fn receive_together(
         &mut self,
         together: &Together<'a>,
@@ -257,7 +263,9 @@ impl<'a, S: Sink> Worker<'a, S> {
             if let Some(later) = frames.get(number + FETCHED) {
                 later.bytes.first().map(prefetch);
             }
-            if frame.device != together.device || !packet.receive_dissected(frame.bytes, together.address) {
+            if frame.device != together.device
+                || !packet.receive_dissected(frame.bytes, together.address)
+            {
                 break;
             }
             packet.meta.time = frame.time;
@@ -322,7 +330,9 @@ mod tests {
         }
         assert!(Left(0b1010_0001).eq([0, 5, 7]));
         assert!(Left(1 << 63 | 1).eq([0, 63]));
-        for (left, in_a_row) in [(0, 0), (1, 1), (0b1011_0110, 2), (u64::MAX, 64), (u64::MAX << 60, 4)] {
+        for (left, in_a_row) in
+            [(0, 0), (1, 1), (0b1011_0110, 2), (u64::MAX, 64), (u64::MAX << 60, 4)]
+        {
             assert_eq!(Left(left).in_a_row(), in_a_row, "{left:#b}");
         }
         assert!(Left(0b1011_0110).without_next(3).eq([5, 7]));
@@ -349,7 +359,9 @@ mod tests {
     fn what_comes_much_later_or_earlier_is_no_part_of_a_burst() {
         let mut lens = Vec::new();
         let times = [0, SPAN, SPAN + 1, 2 * SPAN, 3 * SPAN, 10 * SPAN, SPAN, 0];
-        gather(times.into_iter().map(|time| Frame { device: 0, bytes: &[], time }), |b| lens.push(b.len()));
+        gather(times.into_iter().map(|time| Frame { device: 0, bytes: &[], time }), |b| {
+            lens.push(b.len())
+        });
         assert_eq!(lens, [2, 2, 1, 1, 2]);
     }
 }

@@ -43,7 +43,11 @@ pub struct OffloadedChain<'a> {
 ///
 /// # Errors
 /// One cannot.
-pub fn can_run_chains(net: &Network, linked: &Linked, devices: &[u32]) -> Result<(), CannotOffload> {
+pub fn can_run_chains(
+    net: &Network,
+    linked: &Linked,
+    devices: &[u32],
+) -> Result<(), CannotOffload> {
     for chain in OffloadedChain::all(linked) {
         let mut wanted = net.links().iter().filter(|link| chain.is_for(&link.name));
         if let Some(link) = wanted.find(|link| !devices.contains(&link.index)) {

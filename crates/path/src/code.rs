@@ -13,14 +13,15 @@ pub enum Engine {
     /// The interpreter.
     #[default]
     Interpreter,
-    /// Machine code, which is made on a thread of its own; until it is there, and where none can be made, the interpreter.
+    /// Machine code, which is made on a thread of its own; until it is there, and where none can be
+    /// made, the interpreter.
     Jit,
     /// The same, but packets wait until the code is there.
     JitAtOnce,
 }
 
-/// The thread that makes code for all workers of a path, from the first time on that one wants some; none if the system has
-/// no thread to give.
+/// The thread that makes code for all workers of a path, from the first time on that one wants
+/// some; none if the system has no thread to give.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Compiler(Arc<OnceLock<Option<Background>>>);
 
@@ -35,7 +36,8 @@ impl Compiler {
     }
 }
 
-/// The code of the generation in force. There is one for each kind of sink that packets are sent to.
+/// The code of the generation in force. There is one for each kind of sink that packets are sent
+/// to.
 #[derive(Debug, Default)]
 pub(crate) struct Codes {
     pub(crate) engine: Engine,
@@ -54,7 +56,9 @@ impl Made {
     #[inline]
     fn result(&self) -> Option<Result<&Compiled, &CompileError>> {
         match self {
-            Made::InBackground(pending) => pending.get().map(|made| made.as_ref().map(|code| &**code)),
+            Made::InBackground(pending) => {
+                pending.get().map(|made| made.as_ref().map(|code| &**code))
+            }
             Made::AtOnce(made) => Some(made.as_deref()),
         }
     }

@@ -74,7 +74,10 @@ pub(crate) fn get(
         CtKey::Zone => {
             let zone = match dir {
                 Some(dir) => connection.zone(dir),
-                None => id_of_zones(connection.zone(Direction::Original), connection.zone(Direction::Reply)),
+                None => id_of_zones(
+                    connection.zone(Direction::Original),
+                    connection.zone(Direction::Reply),
+                ),
             };
             put(out, zone.to_ne_bytes())
         }
@@ -146,7 +149,8 @@ pub(crate) fn set(conntrack: &mut Conntrack, packet: &Packet, key: CtKey, value:
     }
 }
 
-/// Gives a packet a template with a zone, as [`Env::ct_set_zone`](penstock_program::Env::ct_set_zone) is asked to.
+/// Gives a packet a template with a zone, as
+/// [`Env::ct_set_zone`](penstock_program::Env::ct_set_zone) is asked to.
 pub(crate) fn set_zone(
     conntrack: &mut Conntrack,
     packet: &mut Packet,
@@ -166,7 +170,8 @@ pub(crate) fn set_zone(
     Decision::Continue
 }
 
-/// Timeout policies of `ct timeout` objects by what they say: one object of the same content as another is the same.
+/// Timeout policies of `ct timeout` objects by what they say: one object of the same content as
+/// another is the same.
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
     numbers: HashMap<PolicyKey, u16>,
@@ -176,8 +181,8 @@ pub(crate) struct Policies {
 type PolicyKey = (u8, Arc<[(u8, u32)]>);
 
 impl Policies {
-    /// Makes the policies of a generation. Those that are in it no more go, and connections that had them go on with
-    /// the usual timeouts (`nf_ct_untimeout()`).
+    /// Makes the policies of a generation. Those that are in it no more go, and connections that
+    /// had them go on with the usual timeouts (`nf_ct_untimeout()`).
     pub(crate) fn set(&mut self, conntrack: &mut Conntrack, objects: &[Arc<CtObject>]) {
         let mut old = std::mem::take(&mut self.numbers);
         for object in objects {
@@ -198,7 +203,12 @@ impl Policies {
 
     /// What an object of connection tracking does to a packet's connection, as
     /// [`Env::ct_object`](penstock_program::Env::ct_object) is asked to.
-    pub(crate) fn apply(&self, conntrack: &mut Conntrack, packet: &Packet, object: &CtObject) -> Decision {
+    pub(crate) fn apply(
+        &self,
+        conntrack: &mut Conntrack,
+        packet: &Packet,
+        object: &CtObject,
+    ) -> Decision {
         let connection = conntrack.connection(&packet.meta.ct);
         let unconfirmed = connection.filter(|c| c.status() & CONFIRMED == 0).map(|c| c.number());
         match object {
@@ -216,7 +226,9 @@ impl Policies {
                     let n = connection.number();
                     let family = connection.tuple(Direction::Original).l3;
                     let number = penstock_conntrack::helper_number(name, *l4proto);
-                    if let Some(number) = number.filter(|_| matches!(*l3proto, INET) || *l3proto == family) {
+                    if let Some(number) =
+                        number.filter(|_| matches!(*l3proto, INET) || *l3proto == family)
+                    {
                         conntrack.set_helper(n, number);
                     }
                 }
@@ -234,7 +246,8 @@ impl Policies {
                     return Decision::Break;
                 }
                 let l3 = if *l3proto == INET { back.l3 } else { *l3proto };
-                let expectation = Expectation::new(master, l3, *l4proto, Some(back.src), back.dst, *dport);
+                let expectation =
+                    Expectation::new(master, l3, *l4proto, Some(back.src), back.dst, *dport);
                 let timeout = u64::from(*timeout) * MILLISECOND;
                 match conntrack.expect(Expectation { timeout, ..expectation }, 0) {
                     Ok(()) => Decision::Continue,
@@ -261,7 +274,8 @@ fn add_policy(conntrack: &mut Conntrack, protocol: u8, values: &[(u8, u32)]) -> 
 mod tests {
     #[test]
     fn rules_may_name_the_helpers_that_there_are() {
-        let mut there: Vec<_> = penstock_conntrack::HELPERS.iter().map(|h| (h.name, h.protocol)).collect();
+        let mut there: Vec<_> =
+            penstock_conntrack::HELPERS.iter().map(|h| (h.name, h.protocol)).collect();
         let mut named = penstock_ruleset::link::HELPERS.to_vec();
         there.sort();
         named.sort();

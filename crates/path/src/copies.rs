@@ -39,7 +39,9 @@ impl<S: Sink> Worker<'_, S> {
     ) {
         self.between_devices(packet, |worker, moved| {
             let Some(neighbour) = neighbour else { return worker.send_frame(moved, device) };
-            let Some(link) = worker.net.link(device) else { return worker.drop(DropReason::Forward, moved) };
+            let Some(link) = worker.net.link(device) else {
+                return worker.drop(DropReason::Forward, moved);
+            };
             let mac = match neighbour {
                 IpAddr::V4(a) => worker.link_address4(link, a.into()),
                 IpAddr::V6(a) => worker.link_address6(link, a.into()),
@@ -76,7 +78,8 @@ impl<S: Sink> Worker<'_, S> {
         self.transmit(frame, device, None);
     }
 
-    /// `nf_dup_ipv4()`, `nf_dup_ipv6()`: the copy is routed to the gateway, loses DF and, before forwarding, a hop.
+    /// `nf_dup_ipv4()`, `nf_dup_ipv6()`: the copy is routed to the gateway, loses DF and, before
+    /// forwarding, a hop.
     fn duplicate_to(&mut self, packet: &Packet, gateway: IpAddr, device: Option<u32>, hook: Hook) {
         if self.state.duplicating {
             return;
@@ -119,8 +122,12 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     fn way_by(&self, gateway: u32, oif: u32) -> Option<Destination> {
-        let flow =
-            penstock_net::Flow4 { daddr: gateway, iif: penstock_net::LOOPBACK, oif, ..Default::default() };
+        let flow = penstock_net::Flow4 {
+            daddr: gateway,
+            iif: penstock_net::LOOPBACK,
+            oif,
+            ..Default::default()
+        };
         let hit = self.net.route4(&flow).ok()?;
         let mut to = Destination::of(&hit, 0);
         if to.local {

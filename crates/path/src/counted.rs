@@ -1,8 +1,9 @@
 //! Connections that `ct count` counts (`net/netfilter/nf_conncount.c`).
 //!
-//! The number itself is with the rule or element ([`ConnCount`]), for all workers; who is in it is here, per worker. As in
-//! the kernel, connections that ended are found when the count is looked at next, and by a look around now and then. That
-//! finds counts of rules and elements that are gone, too.
+//! The number itself is with the rule or element ([`ConnCount`]), for all workers; who is in it is
+//! here, per worker. As in the kernel, connections that ended are found when the count is looked at
+//! next, and by a look around now and then. That finds counts of rules and elements that are gone,
+//! too.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,8 +11,8 @@ use penstock_conntrack::{Conntrack, Ref};
 use penstock_packet::Packet;
 use penstock_program::env::{ConnCount, CountedConnection};
 
-/// Connections of a count that are looked at per packet. Beyond that a long list is gone through by several packets; the
-/// kernel looks at all, at a cost that grows with the list.
+/// Connections of a count that are looked at per packet. Beyond that a long list is gone through by
+/// several packets; the kernel looks at all, at a cost that grows with the list.
 const LOOKED_AT: usize = 64;
 /// Connections that are looked at in between, for counts that no packet asks about any more.
 const TIDIED: usize = 256;
@@ -58,7 +59,8 @@ impl Count {
     }
 }
 
-/// Whether a connection counts: it is there, and if it is TCP not closed already (`already_closed()`).
+/// Whether a connection counts: it is there, and if it is TCP not closed already
+/// (`already_closed()`).
 fn counts(conntrack: &Conntrack, connection: Ref) -> bool {
     let state = conntrack.connection_ref(connection).map(|c| c.state());
     state.is_some_and(|state| !matches!(state, Some("TIME_WAIT" | "CLOSE")))
@@ -74,7 +76,8 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Counts the packet's connection, as [`Env::connlimit`](penstock_program::Env::connlimit) is asked to.
+    /// Counts the packet's connection, as [`Env::connlimit`](penstock_program::Env::connlimit) is
+    /// asked to.
     pub(crate) fn count(
         &mut self,
         conntrack: &Conntrack,

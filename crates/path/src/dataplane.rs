@@ -46,24 +46,32 @@ pub struct Dataplane {
 }
 
 impl Dataplane {
-    /// A dataplane without rules whose runs repeat: hash tables have known keys, and NAT draws known ports. For packets of
-    /// strangers there is [`Dataplane::live`].
+    /// A dataplane without rules whose runs repeat: hash tables have known keys, and NAT draws
+    /// known ports. For packets of strangers there is [`Dataplane::live`].
     pub fn new(net: Arc<Network>, settings: Settings) -> Self {
         Self::of_member(net, settings, &Member::alone(0))
     }
 
-    /// The same for packets of strangers, who cannot know which of them fall together in a hash table.
+    /// The same for packets of strangers, who cannot know which of them fall together in a hash
+    /// table.
     pub fn live(net: Arc<Network>, settings: Settings) -> Self {
         Self::of_member(net, settings, &Member::live())
     }
 
-    /// The same for one of several workers, by its number from 0 on. Each is to be given the packets that are its own by
-    /// [`Shared::tracking`], and all of them the same network and rules. What bridges have learned is the same for all of those with
-    /// one `Arc<Network>`, and machine code for those with one `Arc<Linked>`. The states of IPsec are not: a network that has
-    /// some is for one worker, since a sequence number is sent once; nor are the MTUs that a tunnel has heard of. It counts in cells of its own
-    /// ([`penstock_program::cells`]), which are added up when counters are read; `meta cpu` shows the number, and `queue` with
-    /// `fanout` goes by it.
-    pub fn of_worker(net: Arc<Network>, settings: Settings, shared: &Shared, worker: usize) -> Self {
+    /// The same for one of several workers, by its number from 0 on. Each is to be given the
+    /// packets that are its own by [`Shared::tracking`], and all of them the same network and
+    /// rules. What bridges have learned is the same for all of those with one `Arc<Network>`, and
+    /// machine code for those with one `Arc<Linked>`. The states of IPsec are not: a network that
+    /// has some is for one worker, since a sequence number is sent once; nor are the MTUs that a
+    /// tunnel has heard of. It counts in cells of its own ([`penstock_program::cells`]), which are
+    /// added up when counters are read; `meta cpu` shows the number, and `queue` with `fanout` goes
+    /// by it.
+    pub fn of_worker(
+        net: Arc<Network>,
+        settings: Settings,
+        shared: &Shared,
+        worker: usize,
+    ) -> Self {
         Self::of_member(net, settings, &Member::of(shared, worker))
     }
 
@@ -76,14 +84,16 @@ impl Dataplane {
         Dataplane { net, linked, offloaded: Vec::new(), hooks, codes, settings, state, packets }
     }
 
-    /// Starts random numbers (`meta random`, `numgen random`, fragment identifications) anew, for runs that repeat.
+    /// Starts random numbers (`meta random`, `numgen random`, fragment identifications) anew, for
+    /// runs that repeat.
     pub fn seed(&mut self, seed: u64) {
         self.state.random = Random::seeded(seed);
         self.state.ipsec = Ipsec::new(&self.net, Some(seed));
     }
 
-    /// Says by how much the wall clock is ahead of the clock that frames have their times from, in nanoseconds: `meta
-    /// time`, `day` and `hour` are those of the wall clock. Nothing else asks it.
+    /// Says by how much the wall clock is ahead of the clock that frames have their times from, in
+    /// nanoseconds: `meta time`, `day` and `hour` are those of the wall clock. Nothing else asks
+    /// it.
     pub fn set_wall_ahead(&mut self, ahead: i64) {
         self.state.wall_ahead = ahead;
     }
@@ -93,14 +103,16 @@ impl Dataplane {
         self.set_rules_offloaded(linked, Vec::new());
     }
 
-    /// The same, when devices (by index) run some of its chains at ingress themselves: those are not run for what they receive.
+    /// The same, when devices (by index) run some of its chains at ingress themselves: those are
+    /// not run for what they receive.
     pub fn set_rules_offloaded(&mut self, linked: Arc<Linked>, offloaded: Vec<(ChainIndex, u32)>) {
         self.offloaded = offloaded;
         let conntrack = &mut self.state.conntrack;
         conntrack.want_labels(linked.needs.labels);
         // Once asked for, accounting stays on (nf_ct_set_acct()).
         if linked.needs.accounting && !conntrack.settings().acct {
-            let settings = penstock_conntrack::Settings { acct: true, ..conntrack.settings().clone() };
+            let settings =
+                penstock_conntrack::Settings { acct: true, ..conntrack.settings().clone() };
             conntrack.set_settings(settings);
         }
         self.state.policies.set(conntrack, &linked.ct_objects);
@@ -117,7 +129,8 @@ impl Dataplane {
         self.codes.forget();
     }
 
-    /// Devices (by index) run chains at ingress themselves from now on, and no others: those are not run for what they receive.
+    /// Devices (by index) run chains at ingress themselves from now on, and no others: those are
+    /// not run for what they receive.
     pub fn set_offloaded(&mut self, offloaded: Vec<(ChainIndex, u32)>) {
         self.offloaded = offloaded;
         let hooks = Hooks::new(&self.net, &self.linked, &self.offloaded);
@@ -127,8 +140,9 @@ impl Dataplane {
         }
     }
 
-    /// Starts the thread that makes machine code for all workers of this path now, rather than when code is first wanted.
-    /// `first` runs on that thread before anything else: a caller that limits what its threads may do limits it there.
+    /// Starts the thread that makes machine code for all workers of this path now, rather than when
+    /// code is first wanted. `first` runs on that thread before anything else: a caller that limits
+    /// what its threads may do limits it there.
     pub fn start_compiler(&self, first: impl FnOnce() + Send + 'static) {
         self.codes.start_compiler(first);
     }
@@ -143,8 +157,9 @@ impl Dataplane {
         self.codes.set_engine(engine, options);
     }
 
-    /// Where machine code of the generation in force has spent this worker's time, if it was made to tell: the name of each
-    /// rule (family, table, chain, handle) or stage that was begun, how often, and ticks of the processor's clock.
+    /// Where machine code of the generation in force has spent this worker's time, if it was made
+    /// to tell: the name of each rule (family, table, chain, handle) or stage that was begun, how
+    /// often, and ticks of the processor's clock.
     pub fn profile(&self) -> Vec<(String, u64, u64)> {
         let lines = self.codes.ready().flat_map(|code| code.profile(self.state.worker));
         let named = lines.map(|line| {
@@ -186,9 +201,9 @@ impl Dataplane {
         });
     }
 
-    /// Puts another state of the network in force. Devices keep their indexes from one to the next: connections, and what
-    /// bridges have learned, go on. Packets that waited for a neighbour that is known now leave, or end if nobody has
-    /// answered; `time` is the clock's.
+    /// Puts another state of the network in force. Devices keep their indexes from one to the next:
+    /// connections, and what bridges have learned, go on. Packets that waited for a neighbour that
+    /// is known now leave, or end if nobody has answered; `time` is the clock's.
     pub fn set_network<S: Sink>(&mut self, net: Arc<Network>, time: u64, sink: &mut S) {
         let hooks = Hooks::new(&net, &self.linked, &self.offloaded);
         if hooks != *self.hooks {
@@ -215,8 +230,8 @@ impl Dataplane {
         });
     }
 
-    /// Takes a super-packet from a device, with its Ethernet header: segments of a connection that are one packet on their
-    /// way through. Its transport checksum is made when it leaves.
+    /// Takes a super-packet from a device, with its Ethernet header: segments of a connection that
+    /// are one packet on their way through. Its transport checksum is made when it leaves.
     pub fn receive_super<S: Sink>(&mut self, frame: Frame<'_>, gso: Gso, sink: &mut S) {
         self.burst(sink, |worker, packet| {
             worker.pass_time(frame.time);
@@ -225,9 +240,9 @@ impl Dataplane {
         });
     }
 
-    /// A frame that the host has given to a device, and that its stack has routed: IP packets of the host's own pass
-    /// `output` and `postrouting`, ARP messages `output` of their family, and all of them egress. Everything else is the
-    /// frame of a packet socket, which only egress sees.
+    /// A frame that the host has given to a device, and that its stack has routed: IP packets of
+    /// the host's own pass `output` and `postrouting`, ARP messages `output` of their family, and
+    /// all of them egress. Everything else is the frame of a packet socket, which only egress sees.
     pub fn send_from_host<S: Sink>(&mut self, frame: Frame<'_>, gso: Option<Gso>, sink: &mut S) {
         self.burst(sink, |worker, packet| {
             worker.pass_time(frame.time);
@@ -249,19 +264,19 @@ impl Dataplane {
     /// What happened so far.
     pub fn counters(&self) -> Counters {
         let State { fragments4, fragments6, conntrack6, counters, .. } = &self.state;
-        let ended =
-            [fragments4.account(), fragments6.account(), conntrack6.account()].map(|(_, ended)| ended);
+        let ended = [fragments4.account(), fragments6.account(), conntrack6.account()]
+            .map(|(_, ended)| ended);
         let mut counters = counters.clone();
         counters.absorbed += ended.iter().sum::<u64>();
         counters
     }
 
-    /// Packets that wait: for a listener, a neighbour's link address, the rest of their fragments, or in the queue of a
-    /// device.
+    /// Packets that wait: for a listener, a neighbour's link address, the rest of their fragments,
+    /// or in the queue of a device.
     pub fn waiting(&self) -> u64 {
         let State { fragments4, fragments6, conntrack6, queues, unresolved, tc, .. } = &self.state;
-        let parts =
-            [fragments4.account(), fragments6.account(), conntrack6.account()].map(|(parts, _)| parts);
+        let parts = [fragments4.account(), fragments6.account(), conntrack6.account()]
+            .map(|(parts, _)| parts);
         let in_queues = tc.as_ref().map_or(0, |tc| tc.waiting());
         (parts.iter().sum::<usize>() + queues.len() + unresolved.count() + in_queues) as u64
     }
@@ -283,14 +298,14 @@ impl Dataplane {
         self.state.flows.changed();
     }
 
-    /// Gives a device the flows of flowtables with `flags offload`, with `all` those of all flowtables. It sees the frames of
-    /// `devices`.
+    /// Gives a device the flows of flowtables with `flags offload`, with `all` those of all
+    /// flowtables. It sees the frames of `devices`.
     pub fn set_flow_offload(&mut self, offloader: Offloader, devices: Vec<u32>, all: bool) {
         self.state.flows.set_hardware(offloader, devices, all);
     }
 
-    /// Whether all devices of flowtables with `flags offload` can forward flows, which flowtables have to be asked before
-    /// they are set: the kernel refuses them else.
+    /// Whether all devices of flowtables with `flags offload` can forward flows, which flowtables
+    /// have to be asked before they are set: the kernel refuses them else.
     ///
     /// # Errors
     /// One cannot.
@@ -303,8 +318,8 @@ impl Dataplane {
         self.state.flows.list(&self.state.conntrack)
     }
 
-    /// Connections from a number on, in the order of their numbers, with what there is to say of flowtables: where they are,
-    /// or why not.
+    /// Connections from a number on, in the order of their numbers, with what there is to say of
+    /// flowtables: where they are, or why not.
     pub fn flow_entries(&self, first: u32) -> impl Iterator<Item = (u32, Option<FlowEntry<'_>>)> {
         let State { flows, conntrack, .. } = &self.state;
         conntrack.iter_from(first).map(|c| (c.number(), flows.entry(conntrack, c)))
@@ -340,8 +355,8 @@ impl Dataplane {
         &mut self.state.conntrack
     }
 
-    /// Ends the connections that are masqueraded through a device that went down, or only those with an address that it has
-    /// lost. Gives how many.
+    /// Ends the connections that are masqueraded through a device that went down, or only those
+    /// with an address that it has lost. Gives how many.
     pub fn end_masqueraded(&mut self, device: u32, address: Option<std::net::IpAddr>) -> usize {
         let address = address.map(penstock_conntrack::tuple::address);
         penstock_nat::bind::forget_masqueraded(&mut self.state.conntrack, device, address)
@@ -352,16 +367,21 @@ impl Dataplane {
         self.state.trace_all = on;
     }
 
-    /// Takes frames from devices, in bursts ([`is_of_burst`](crate::is_of_burst)), and does all that follows from each before
-    /// the next; what early ingress takes of a burst goes before the rest of it.
-    pub fn receive<'f, S: Sink>(&mut self, frames: impl IntoIterator<Item = Frame<'f>>, sink: &mut S) {
+    /// Takes frames from devices, in bursts ([`is_of_burst`](crate::is_of_burst)), and does all
+    /// that follows from each before the next; what early ingress takes of a burst goes before the
+    /// rest of it.
+    pub fn receive<'f, S: Sink>(
+        &mut self,
+        frames: impl IntoIterator<Item = Frame<'f>>,
+        sink: &mut S,
+    ) {
         self.work(sink, |worker, packets| {
             gather(frames.into_iter(), |burst| worker.receive_burst(burst, packets));
         });
     }
 
-    /// Sends an IP packet as the host does from a raw socket with its own header (`IP_HDRINCL`): routed, `output`,
-    /// `postrouting`, egress. `bytes` begin with the IP header.
+    /// Sends an IP packet as the host does from a raw socket with its own header (`IP_HDRINCL`):
+    /// routed, `output`, `postrouting`, egress. `bytes` begin with the IP header.
     pub fn send_host<S: Sink>(&mut self, bytes: &[u8], time: u64, sink: &mut S) {
         self.burst(sink, |worker, packet| {
             worker.pass_time(time);
@@ -370,7 +390,8 @@ impl Dataplane {
         });
     }
 
-    /// Sends a frame as the host does from a packet socket (`AF_PACKET`): only egress of the device sees it.
+    /// Sends a frame as the host does from a packet socket (`AF_PACKET`): only egress of the device
+    /// sees it.
     pub fn send_raw<S: Sink>(&mut self, device: u32, bytes: &[u8], time: u64, sink: &mut S) {
         self.burst(sink, |worker, packet| {
             worker.pass_time(time);
@@ -385,8 +406,8 @@ impl Dataplane {
         self.state.queues.len()
     }
 
-    /// A listener's answer to the packet with this number ([`QueueRecord::id`](crate::QueueRecord::id)), which goes on or
-    /// ends at `time`.
+    /// A listener's answer to the packet with this number
+    /// ([`QueueRecord::id`](crate::QueueRecord::id)), which goes on or ends at `time`.
     ///
     /// # Errors
     /// No such packet waits.
@@ -434,9 +455,15 @@ impl Dataplane {
         let code = codes.get(Helpers::of::<Asker<'_, '_, '_, S>>(), linked, hooks);
         // The interpreter is what all else is compared with.
         let straight = engine != Engine::Interpreter;
-        let mut worker = Worker { net, image: &linked.image, hooks, code, straight, settings, state, sink };
+        let mut worker =
+            Worker { net, image: &linked.image, hooks, code, straight, settings, state, sink };
         work(&mut worker, packets);
-        debug_assert_eq!(self.counters().unaccounted(), self.waiting() as i64, "{:?}", self.counters());
+        debug_assert_eq!(
+            self.counters().unaccounted(),
+            self.waiting() as i64,
+            "{:?}",
+            self.counters()
+        );
     }
 }
 

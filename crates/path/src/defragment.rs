@@ -1,5 +1,5 @@
-//! Making whole packets of fragments: before connection tracking (`nf_defrag_ipv4.c`, `nf_conntrack_reasm.c`) and for the
-//! host (`ip_fragment.c`, `net/ipv6/reassembly.c`).
+//! Making whole packets of fragments: before connection tracking (`nf_defrag_ipv4.c`,
+//! `nf_conntrack_reasm.c`) and for the host (`ip_fragment.c`, `net/ipv6/reassembly.c`).
 
 use penstock_net::RouteType;
 use penstock_packet::{CtInfo, Packet};
@@ -38,8 +38,8 @@ impl Fragment6 {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// The stage at -400 (`ipv4_conntrack_defrag()`, `ipv6_defrag()`): a fragment waits for its others, the last of them
-    /// goes on as the whole packet.
+    /// The stage at -400 (`ipv4_conntrack_defrag()`, `ipv6_defrag()`): a fragment waits for its
+    /// others, the last of them goes on as the whole packet.
     pub(crate) fn defragment(&mut self, context: Context, packet: &mut Packet) -> End {
         if packet.meta.ct.info == CtInfo::Untracked {
             return End::Accept;
@@ -72,8 +72,8 @@ impl<S: Sink> Worker<'_, S> {
         End::Accept
     }
 
-    /// The zone that rules have put a fragment into already: fragments of different zones are of different packets
-    /// (`nf_ct_defrag_user()`).
+    /// The zone that rules have put a fragment into already: fragments of different zones are of
+    /// different packets (`nf_ct_defrag_user()`).
     pub(crate) fn fragment_zone(&self, packet: &Packet) -> u16 {
         match packet.meta.ct.template {
             0 => 0,
@@ -93,8 +93,13 @@ impl<S: Sink> Worker<'_, S> {
             df: h.df(),
             ecn: h.tos() & 3,
         };
-        let key =
-            Key4 { saddr: h.src().into(), daddr: h.dst().into(), id: h.id(), protocol: h.protocol(), user };
+        let key = Key4 {
+            saddr: h.src().into(),
+            daddr: h.dst().into(),
+            id: h.id(),
+            protocol: h.protocol(),
+            user,
+        };
         let settings = self.settings;
         let bounds = Bounds {
             time: settings.fragment_time,
@@ -102,7 +107,10 @@ impl<S: Sink> Worker<'_, S> {
             distance: settings.fragment_distance,
         };
         let spare = &mut self.state.spare;
-        let took = self.state.fragments4.take(key, &part, packet, bounds, || spare.pop().unwrap_or_default());
+        let took = self
+            .state
+            .fragments4
+            .take(key, &part, packet, bounds, || spare.pop().unwrap_or_default());
         self.host_reassembled(
             took,
             packet,
@@ -158,8 +166,13 @@ impl<S: Sink> Worker<'_, S> {
         if f.offset == 0 && !upper_header_there(network, f.behind(), f.next) {
             return Gathered::NotOurs;
         }
-        let key =
-            Key6 { saddr: h.src().into(), daddr: h.dst().into(), id: f.id, device: packet.meta.iif, user };
+        let key = Key6 {
+            saddr: h.src().into(),
+            daddr: h.dst().into(),
+            id: f.id,
+            device: packet.meta.iif,
+            user,
+        };
         let payload = usize::from(h.payload_len());
         let data = network.get(f.behind()..ipv6::LEN + payload).unwrap_or(&[]);
         if f.offset + data.len() > 65535 {
@@ -171,7 +184,14 @@ impl<S: Sink> Worker<'_, S> {
             return Gathered::NotOurs;
         }
         let ecn = h.traffic_class() & 3;
-        let part = Part { offset: f.offset, data, more: f.more, size: ipv6::LEN + payload, df: false, ecn };
+        let part = Part {
+            offset: f.offset,
+            data,
+            more: f.more,
+            size: ipv6::LEN + payload,
+            df: false,
+            ecn,
+        };
         let settings = self.settings;
         let bounds = Bounds {
             time: settings.conntrack_fragment6_time,
@@ -179,7 +199,10 @@ impl<S: Sink> Worker<'_, S> {
             distance: 0,
         };
         let spare = &mut self.state.spare;
-        let took = self.state.conntrack6.take(key, &part, packet, bounds, || spare.pop().unwrap_or_default());
+        let took = self
+            .state
+            .conntrack6
+            .take(key, &part, packet, bounds, || spare.pop().unwrap_or_default());
         let mut whole = match took {
             Took::Waits => {
                 self.state.counters.taken += 1;
@@ -215,7 +238,8 @@ impl<S: Sink> Worker<'_, S> {
         if made { Gathered::Whole } else { Gathered::Gone }
     }
 
-    /// For the host: takes an IPv6 fragment whose fragment header is at `at`. `true` if `packet` is now the whole packet.
+    /// For the host: takes an IPv6 fragment whose fragment header is at `at`. `true` if `packet` is
+    /// now the whole packet.
     pub(crate) fn ip6_reassemble(&mut self, packet: &mut Packet, at: usize) -> bool {
         let network = packet.network();
         let (Some(h), Some(f)) = (ipv6::Header::new(network), Fragment6::read(network, at)) else {
@@ -250,16 +274,20 @@ impl<S: Sink> Worker<'_, S> {
         let device = if link { packet.meta.iif } else { 0 };
         let key = Key6 { saddr, daddr, id: f.id, device, user: User::Host };
         let ecn = h.traffic_class() & 3;
-        let part = Part { offset: f.offset, data, more: f.more, size: network.len(), df: false, ecn };
+        let part =
+            Part { offset: f.offset, data, more: f.more, size: network.len(), df: false, ecn };
         let (time, memory) = (self.settings.fragment6_time, self.settings.fragment6_memory);
         let bounds = Bounds { time, memory, distance: 0 };
         let spare = &mut self.state.spare;
-        let took = self.state.fragments6.take(key, &part, packet, bounds, || spare.pop().unwrap_or_default());
+        let took = self
+            .state
+            .fragments6
+            .take(key, &part, packet, bounds, || spare.pop().unwrap_or_default());
         self.host_reassembled(took, packet, &key, |state| &mut state.fragments6, Self::ip6_whole)
     }
 
-    /// What became of a fragment for the host. With the last one of a packet, that is made in its place by `make`; everything
-    /// else ends here or waits. Whether there is a packet that goes on.
+    /// What became of a fragment for the host. With the last one of a packet, that is made in its
+    /// place by `make`; everything else ends here or waits. Whether there is a packet that goes on.
     fn host_reassembled<K: Key>(
         &mut self,
         took: Took,
@@ -299,7 +327,8 @@ impl<S: Sink> Worker<'_, S> {
         made
     }
 
-    /// `nf_ct_frag6_reasm()`, `ip6_frag_reasm()`: the first fragment's headers without the fragment header, and all parts.
+    /// `nf_ct_frag6_reasm()`, `ip6_frag_reasm()`: the first fragment's headers without the fragment
+    /// header, and all parts.
     fn ip6_whole(&mut self, packet: &mut Packet, whole: &mut Waiting) -> bool {
         let (Some(ecn), Some(first)) = (whole.ecn(), whole.first()) else { return false };
         let Some(at) = fragment_header(first.network()) else { return false };
@@ -320,8 +349,9 @@ impl<S: Sink> Worker<'_, S> {
         })
     }
 
-    /// Makes `packet` of the first fragment's link header, what `head` makes of its network header, and all parts. What
-    /// travels beside it is the first fragment's, device of arrival and time are the last one's.
+    /// Makes `packet` of the first fragment's link header, what `head` makes of its network header,
+    /// and all parts. What travels beside it is the first fragment's, device of arrival and time
+    /// are the last one's.
     fn rebuild(
         &mut self,
         packet: &mut Packet,
@@ -407,8 +437,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// `ip_expire()`: the packet is routed anew; of what connection tracking put together, the sender is told only if it
-    /// was for this host.
+    /// `ip_expire()`: the packet is routed anew; of what connection tracking put together, the
+    /// sender is told only if it was for this host.
     fn ip4_expired(&mut self, gone: &mut Waiting, user: User, now: u64) {
         let device = gone.device;
         let Some(mut first) = gone.take_first() else {
@@ -457,7 +487,8 @@ pub(crate) enum Gathered {
 
 /// Offset of the fragment header of a packet.
 fn fragment_header(network: &[u8]) -> Option<usize> {
-    let found = ipv6_ext::find(network, Some(protocol::FRAGMENT), ipv6_ext::Walk::default()).ok()?;
+    let found =
+        ipv6_ext::find(network, Some(protocol::FRAGMENT), ipv6_ext::Walk::default()).ok()?;
     (found.protocol == protocol::FRAGMENT).then_some(found.offset)
 }
 
@@ -477,8 +508,8 @@ fn next_field_before(network: &[u8], at: usize) -> Option<usize> {
     (position == at).then_some(field)
 }
 
-/// Whether a first fragment holds all headers up to that of the transport (`ipv6frag_thdr_truncated()`); where an extension
-/// header is cut off, that is taken to be so.
+/// Whether a first fragment holds all headers up to that of the transport
+/// (`ipv6frag_thdr_truncated()`); where an extension header is cut off, that is taken to be so.
 fn upper_header_there(network: &[u8], at: usize, next: u8) -> bool {
     let Some(found) = ipv6_ext::skip(network, at, next) else { return true };
     let need = match found.protocol {

@@ -1,8 +1,8 @@
 //! Ingress of frames that are no packets yet.
 //!
-//! Where the rules at ingress of a device ask for nothing but what stands in a frame, and change nothing but counters,
-//! machine code decides on the frames of a burst as they are. Those that it drops never become packets; the others go on
-//! behind ingress, in order.
+//! Where the rules at ingress of a device ask for nothing but what stands in a frame, and change
+//! nothing but counters, machine code decides on the frames of a burst as they are. Those that it
+//! drops never become packets; the others go on behind ingress, in order.
 
 use penstock_jit::{Decision, PackedDecision};
 use penstock_packet::{Frame, Packet};
@@ -17,7 +17,8 @@ use crate::straight::Road;
 use crate::worker::Worker;
 
 impl<'a, S: Sink> Worker<'a, S> {
-    /// Takes the next frames from a device, runs ingress for all of them, and then does what follows from each.
+    /// Takes the next frames from a device, runs ingress for all of them, and then does what
+    /// follows from each.
     pub(crate) fn receive_frames(
         &mut self,
         together: &Together<'a>,
@@ -45,7 +46,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         let mut at = 0;
         while let (Some(&decision), Some(frame)) = (decisions.get(at), these.get(at)) {
             if quiet && let Some(drop) = self.drop_of(decision, together.list) {
-                // Mostly it is the same rule that drops the next ones. Nothing comes of them that could be due later.
+                // Mostly it is the same rule that drops the next ones. Nothing comes of them that
+                // could be due later.
                 let same = decisions[at..].iter().take_while(|other| **other == decision).count();
                 self.drop_frames(&drop, together, &these[at..at + same], one);
                 at += same;
@@ -69,7 +71,9 @@ impl<'a, S: Sink> Worker<'a, S> {
                     self.take_in(frame, together, one);
                     self.state.counters.received += 1;
                     let context = Context { nfproto: NFPROTO_NETDEV, hook: Hook::Ingress };
-                    if self.carry_out(decision, together.list, context, one, &mut None) == End::Accept {
+                    if self.carry_out(decision, together.list, context, one, &mut None)
+                        == End::Accept
+                    {
                         self.pass_up_behind_ingress(one);
                     }
                 }
@@ -109,7 +113,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         if decision.is_pass() || decision.is_unusual() {
             return None;
         }
-        let Decision::Chain { entry, outcome: Outcome::Policy } = decision.unpack() else { return None };
+        let Decision::Chain { entry, outcome: Outcome::Policy } = decision.unpack() else {
+            return None;
+        };
         let Some(Stage::Chain(chain)) = list.stages.get(entry) else { return None };
         Some(Drop { reason: DropReason::Policy, place: chain_place(self.image, chain.chain) })
     }

@@ -1,7 +1,8 @@
 //! Hook lists: which base chains and stages see a packet at a hook, in which order.
 //!
 //! Beside base chains a list holds what the kernel registers at fixed priorities when rules need it
-//! ([`penstock_ruleset::Needs`]): defragmentation, connection tracking, NAT. A list is run by [`Worker::run_list`](crate::worker::Worker::run_list).
+//! ([`penstock_ruleset::Needs`]): defragmentation, connection tracking, NAT. A list is run by
+//! [`Worker::run_list`](crate::worker::Worker::run_list).
 
 use std::cmp::Reverse;
 
@@ -41,17 +42,20 @@ pub(crate) enum Stage {
     Defrag,
     /// The packet gets its connection (`nf_conntrack_in()`).
     Conntrack,
-    /// The connection is bound to what it is translated to, and the packet follows (`nf_nat_inet_fn()`).
+    /// The connection is bound to what it is translated to, and the packet follows
+    /// (`nf_nat_inet_fn()`).
     Nat,
     /// Packets of flows that left the rules are forwarded (`nf_flow_offload_inet_hook()`).
     Flowtable(FlowtableIndex),
-    /// Handshakes with servers that a proxy answers for (`ipv4_synproxy_hook()`, `ipv6_synproxy_hook()`).
+    /// Handshakes with servers that a proxy answers for (`ipv4_synproxy_hook()`,
+    /// `ipv6_synproxy_hook()`).
     Synproxy,
     /// A new connection is entered into the table, since its packet came through (`nf_confirm()`).
     Confirm,
     /// A frame on a bridge becomes a whole packet and gets its connection (`nf_ct_bridge_pre()`).
     BridgeConntrack,
-    /// A frame for the bridge device that is not for this host alone forgets its new connection (`nf_ct_bridge_in()`).
+    /// A frame for the bridge device that is not for this host alone forgets its new connection
+    /// (`nf_ct_bridge_in()`).
     BridgeInput,
     /// As [`Stage::Confirm`]; what was put together is cut again (`nf_ct_bridge_post()`).
     BridgeConfirm,
@@ -93,7 +97,8 @@ pub(crate) struct HookList {
     pub(crate) stages: Vec<Stage>,
     /// Some of them are chains.
     pub(crate) has_chains: bool,
-    /// Number of the list among those that code is made for; chains that nothing is gained with have none.
+    /// Number of the list among those that code is made for; chains that nothing is gained with
+    /// have none.
     pub(crate) code: Option<usize>,
     /// What it does, if there are no chains and nothing else that is rare.
     pub(crate) built_in: Option<BuiltIn>,
@@ -115,7 +120,12 @@ static NOTHING: HookList = HookList {
     stages: Vec::new(),
     has_chains: false,
     code: None,
-    built_in: Some(BuiltIn { defragments: false, tracks: false, translates: false, confirms: false }),
+    built_in: Some(BuiltIn {
+        defragments: false,
+        tracks: false,
+        translates: false,
+        confirms: false,
+    }),
 };
 
 /// `NF_IP_PRI_CONNTRACK_DEFRAG`.
@@ -135,13 +145,14 @@ const SYNPROXY: i32 = CONFIRM - 1;
 #[derive(Clone, Copy, Debug)]
 struct Registered {
     priority: i32,
-    /// With equal priority, what was registered later runs first. Stages count as registered after all chains: rules that
-    /// need them come after the chains of their ruleset.
+    /// With equal priority, what was registered later runs first. Stages count as registered after
+    /// all chains: rules that need them come after the chains of their ruleset.
     order: Reverse<u64>,
     stage: Stage,
 }
 
-/// Number of lists that belong to no device: four families with the five hooks from prerouting to postrouting.
+/// Number of lists that belong to no device: four families with the five hooks from prerouting to
+/// postrouting.
 const LISTS: usize = 20;
 pub(crate) const NFPROTO_NETDEV: u8 = 5;
 const NFPROTO_BRIDGE: u8 = 7;
@@ -156,7 +167,8 @@ pub(crate) struct Hooks {
     used: u32,
     tracks: bool,
     lists: [HookList; LISTS],
-    /// Chains of type nat, which the NAT stage of a hook walks for packets whose connection is not translated yet.
+    /// Chains of type nat, which the NAT stage of a hook walks for packets whose connection is not
+    /// translated yet.
     nat: [Vec<Entry>; LISTS],
     /// By index of the device.
     ingress: Vec<HookList>,
@@ -179,7 +191,8 @@ fn slot(protocol: Protocol, hook: Hook) -> Option<usize> {
     Some(protocol as usize * 5 + hook)
 }
 
-/// Whether a device name fits what a chain names: the same, or the beginning of it where that ends with `*`.
+/// Whether a device name fits what a chain names: the same, or the beginning of it where that ends
+/// with `*`.
 pub(crate) fn names(pattern: &str, device: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => device.starts_with(start),
@@ -227,7 +240,8 @@ impl Registry {
         };
         for &protocol in protocols {
             if let Some(slot) = slot(protocol, base.hook) {
-                let lists = if base.kind == ChainType::Nat { &mut self.nat } else { &mut self.lists };
+                let lists =
+                    if base.kind == ChainType::Nat { &mut self.nat } else { &mut self.lists };
                 lists[slot].push(entry);
             }
         }
@@ -237,7 +251,11 @@ impl Registry {
     fn flowtable(&mut self, net: &Network, at: FlowtableIndex, linked: &LinkedFlowtable) {
         let flowtable = &linked.flowtable;
         let stage = Stage::Flowtable(at);
-        let entry = Registered { priority: flowtable.priority, order: Reverse(flowtable.registered), stage };
+        let entry = Registered {
+            priority: flowtable.priority,
+            order: Reverse(flowtable.registered),
+            stage,
+        };
         let lists = if flowtable.early { &mut self.early } else { &mut self.ingress };
         for link in net.links() {
             if flowtable.devices.iter().any(|d| names(d, &link.name))
@@ -248,12 +266,14 @@ impl Registry {
         }
     }
 
-    /// The NAT stage of a family is registered, for all its hooks, together with the first nat chain of that family.
+    /// The NAT stage of a family is registered, for all its hooks, together with the first nat
+    /// chain of that family.
     fn nat_stage(&mut self, families: PerFamily, places: &[(Hook, i32)]) {
         let protocols = [(families.ip, Protocol::Ip), (families.ip6, Protocol::Ip6)];
         for (_, protocol) in protocols.into_iter().filter(|(needed, _)| *needed) {
             let hooks = [Hook::Prerouting, Hook::Input, Hook::Output, Hook::Postrouting];
-            let chains = hooks.into_iter().filter_map(|h| slot(protocol, h)).flat_map(|s| &self.nat[s]);
+            let chains =
+                hooks.into_iter().filter_map(|h| slot(protocol, h)).flat_map(|s| &self.nat[s]);
             let order = chains.map(|c| c.order).max().unwrap_or(Reverse(u64::MAX));
             for &(hook, priority) in places {
                 if let Some(slot) = slot(protocol, hook) {
@@ -424,9 +444,13 @@ impl Hooks {
             list
         });
         let mut per_device = |lists: Vec<Vec<Registered>>, ingress| {
-            lists.into_iter().map(|list| hook_list(list, NFPROTO_NETDEV, ingress, &mut code)).collect()
+            lists
+                .into_iter()
+                .map(|list| hook_list(list, NFPROTO_NETDEV, ingress, &mut code))
+                .collect()
         };
-        let (ingress, egress) = (per_device(registry.ingress, true), per_device(registry.egress, false));
+        let (ingress, egress) =
+            (per_device(registry.ingress, true), per_device(registry.egress, false));
         let tracks = needs.conntrack.any();
         let early = registry.early.into_iter().map(flowtables).collect();
         Hooks { used, early, tracks, lists, nat: registry.nat.map(chains), ingress, egress, code }
@@ -440,7 +464,8 @@ impl Hooks {
     /// What a stage of a list that code is made for is called.
     pub(crate) fn stage_name(&self, code: usize, entry: usize) -> String {
         let lists = self.lists.iter().chain(&self.ingress).chain(&self.egress);
-        let stage = lists.into_iter().find(|l| l.code == Some(code)).and_then(|l| l.stages.get(entry));
+        let stage =
+            lists.into_iter().find(|l| l.code == Some(code)).and_then(|l| l.stages.get(entry));
         let name = match stage {
             Some(Stage::Chain(_)) => "chain of type route",
             Some(Stage::Defrag) => "defragmentation",

@@ -1,5 +1,5 @@
-//! Frames that the host's own stack has put on a device: it has routed them and found the neighbour, but they have not
-//! passed our hooks yet.
+//! Frames that the host's own stack has put on a device: it has routed them and found the
+//! neighbour, but they have not passed our hooks yet.
 
 use penstock_net::{Flow4, Flow6, LOOPBACK, Link, Mac, RouteType};
 use penstock_packet::{Frame, Gso, Packet, PacketType};
@@ -20,7 +20,8 @@ fn ethertype(frame: &[u8], at: usize) -> u16 {
 impl<S: Sink> Worker<'_, S> {
     /// A frame of a packet socket: only egress of the device sees it.
     pub(crate) fn raw_frame(&mut self, frame: &Frame<'_>, gso: Option<Gso>, packet: &mut Packet) {
-        // The network header is behind all tags, but the protocol is that of the outermost (packet_parse_headers()).
+        // The network header is behind all tags, but the protocol is that of the outermost
+        // (packet_parse_headers()).
         let mut link_len = ethernet::LEN;
         while vlan::is_tag(ethertype(frame.bytes, link_len - 2)) && link_len < frame.bytes.len() {
             link_len += vlan::LEN;
@@ -38,14 +39,16 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// A frame that the host has given to a device: what of it is the host's own passes the hooks that such packets pass.
+    /// A frame that the host has given to a device: what of it is the host's own passes the hooks
+    /// that such packets pass.
     pub(crate) fn host_frame(&mut self, frame: &Frame<'_>, gso: Option<Gso>, packet: &mut Packet) {
         self.state.counters.from_host += 1;
         let (mut device, mut link_len) = (frame.device, ethernet::LEN);
         // Tags of VLAN devices are taken off: below them the frame gets them again.
         while let tag = ethertype(frame.bytes, link_len - 2)
             && vlan::is_tag(tag)
-            && let Some(upper) = self.net.vlan(device, tag, ethertype(frame.bytes, link_len) & vlan::VID_MASK)
+            && let Some(upper) =
+                self.net.vlan(device, tag, ethertype(frame.bytes, link_len) & vlan::VID_MASK)
         {
             device = upper;
             link_len += vlan::LEN;
@@ -57,7 +60,8 @@ impl<S: Sink> Worker<'_, S> {
             ethernet::ARP => Protocol::Arp,
             _ => return self.raw_frame(frame, gso, packet),
         };
-        let (Some(payload), Some((to, from))) = (frame.bytes.get(link_len..), macs(frame.bytes)) else {
+        let (Some(payload), Some((to, from))) = (frame.bytes.get(link_len..), macs(frame.bytes))
+        else {
             return self.raw_frame(frame, gso, packet);
         };
         let own = match protocol {
@@ -85,8 +89,15 @@ impl<S: Sink> Worker<'_, S> {
         self.host_output(protocol, packet, link, (to, from));
     }
 
-    /// An IP packet of the host's own that leaves by `link`, unless a rule at `output` changes its way.
-    fn host_output(&mut self, protocol: Protocol, packet: &mut Packet, link: &Link, (to, from): (Mac, Mac)) {
+    /// An IP packet of the host's own that leaves by `link`, unless a rule at `output` changes its
+    /// way.
+    fn host_output(
+        &mut self,
+        protocol: Protocol,
+        packet: &mut Packet,
+        link: &Link,
+        (to, from): (Mac, Mac),
+    ) {
         let way = self.host_way(protocol, packet, link.index);
         packet.meta.realm = way.realm;
         packet.meta.route = Some(way.oif);
@@ -116,19 +127,34 @@ impl<S: Sink> Worker<'_, S> {
                 let (saddr, daddr) = (h.src().into(), u32::from(h.dst()));
                 kind = self.net.kind4(daddr, Some(device));
                 let tos = h.tos() & 0x1c;
-                self.net.route4(&Flow4 { daddr, saddr, tos, iif: LOOPBACK, oif: device, ..Flow4::default() })
+                self.net.route4(&Flow4 {
+                    daddr,
+                    saddr,
+                    tos,
+                    iif: LOOPBACK,
+                    oif: device,
+                    ..Flow4::default()
+                })
             }
             _ => {
                 let (saddr, daddr) = ip6::addresses(packet).unwrap_or_default();
                 kind = if daddr >> 120 == 0xff { RouteType::Multicast } else { RouteType::Unicast };
                 let saddr = (saddr != 0).then_some(saddr);
-                let flow =
-                    Flow6 { daddr, saddr, iif: LOOPBACK, oif: device, strict: true, ..Flow6::default() };
+                let flow = Flow6 {
+                    daddr,
+                    saddr,
+                    iif: LOOPBACK,
+                    oif: device,
+                    strict: true,
+                    ..Flow6::default()
+                };
                 self.net.route6(&flow)
             }
         };
         match (kind, hit) {
-            (RouteType::Broadcast | RouteType::Multicast, _) => Destination::special(kind, false, device, 0),
+            (RouteType::Broadcast | RouteType::Multicast, _) => {
+                Destination::special(kind, false, device, 0)
+            }
             (_, Ok(hit)) if hit.nexthop.oif == device => {
                 Destination { local: false, ..Destination::of(&hit, 0) }
             }
@@ -136,8 +162,9 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// Whether a packet comes from the host's own stack: it has one of its addresses. What has none yet is asked by the
-    /// stack itself, except by DHCP clients, which have packet sockets for that.
+    /// Whether a packet comes from the host's own stack: it has one of its addresses. What has none
+    /// yet is asked by the stack itself, except by DHCP clients, which have packet sockets for
+    /// that.
     fn own_packet4(&self, packet: &[u8]) -> bool {
         let Ok(_) = ipv4::check_input(packet) else { return false };
         ipv4::Header::new(packet).is_some_and(|h| match u32::from(h.src()) {

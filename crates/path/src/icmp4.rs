@@ -15,9 +15,10 @@ use crate::worker::{Destination, Worker, ip4};
 const DUMMY: u32 = 0xc000_0008;
 
 impl<S: Sink> Worker<'_, S> {
-    /// Sends an error about `packet` to its source, unless that would be wrong or too often. `to` is where the packet
-    /// was going; without it nothing is sent. `info` are the four bytes that depend on the type. Options of the packet
-    /// are echoed if the host has read them (`compiled`): that is between routing of what came in and sending.
+    /// Sends an error about `packet` to its source, unless that would be wrong or too often. `to`
+    /// is where the packet was going; without it nothing is sent. `info` are the four bytes that
+    /// depend on the type. Options of the packet are echoed if the host has read them (`compiled`):
+    /// that is between routing of what came in and sending.
     pub(crate) fn icmp4_error(
         &mut self,
         packet: &Packet,
@@ -49,17 +50,22 @@ impl<S: Sink> Worker<'_, S> {
         let limited = self.settings.icmp_ratemask >> kind & 1 != 0
             && !(kind == icmp::DEST_UNREACHABLE && code == icmp::unreachable::FRAG_NEEDED);
         let from_loopback = packet.meta.iif == penstock_net::LOOPBACK;
-        if limited && !from_loopback && !self.state.limits.lock().global_allows(time, self.settings) {
+        if limited && !from_loopback && !self.state.limits.lock().global_allows(time, self.settings)
+        {
             return;
         }
         let daddr = u32::from(h.src());
         let own = if to.kind == RouteType::Local { u32::from(h.dst()) } else { 0 };
         let tos = h.tos() & 0x1e | 0xc0;
         let mark = self.answer_mark(packet);
-        let Some((way, saddr)) = self.ip4_route_output(daddr, own, tos & 0x1c, mark, false) else { return };
+        let Some((way, saddr)) = self.ip4_route_output(daddr, own, tos & 0x1c, mark, false) else {
+            return;
+        };
         let peer = u128::from(ip4(daddr).to_ipv6_mapped());
         let free = way.oif == penstock_net::LOOPBACK;
-        if limited && !free && !self.state.limits.lock().peer_allows(peer, time, self.settings.icmp_ratelimit)
+        if limited
+            && !free
+            && !self.state.limits.lock().peer_allows(peer, time, self.settings.icmp_ratelimit)
         {
             return;
         }
@@ -91,7 +97,9 @@ impl<S: Sink> Worker<'_, S> {
         let mut bytes = self.bytes();
         bytes.extend_from_slice(&head);
         if !echoed.is_empty() {
-            bytes.extend_from_slice(echoed.filled(ip4(saddr), (time / (SECOND / 1000) % 86_400_000) as u32));
+            bytes.extend_from_slice(
+                echoed.filled(ip4(saddr), (time / (SECOND / 1000) % 86_400_000) as u32),
+            );
             bytes[0] += (options_len / 4) as u8;
             if let Some(mut header) = ipv4::HeaderMut::new(&mut bytes) {
                 header.fill_checksum();

@@ -1,4 +1,5 @@
-//! ICMPv6 errors that the host sends about packets (`icmp6_send()`), and redirects (`ndisc_send_redirect()`).
+//! ICMPv6 errors that the host sends about packets (`icmp6_send()`), and redirects
+//! (`ndisc_send_redirect()`).
 
 use std::net::IpAddr;
 
@@ -33,8 +34,8 @@ fn is_error(network: &[u8]) -> bool {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// Sends an error about `packet` to its source, unless that would be wrong or too often. `info` are the four bytes
-    /// that depend on the type: MTU or pointer.
+    /// Sends an error about `packet` to its source, unless that would be wrong or too often. `info`
+    /// are the four bytes that depend on the type: MTU or pointer.
     pub(crate) fn icmp6_error(&mut self, packet: &Packet, kind: u8, code: u8, info: u32) {
         self.icmp6_error_from(packet, kind, code, info, None);
     }
@@ -53,9 +54,12 @@ impl<S: Sink> Worker<'_, S> {
         let (iif, time) = (packet.meta.iif, packet.meta.time);
         let group = destination >> 120 == 0xff;
         let mut saddr = None;
-        // Addresses that are not bound to a link are the host's whichever device has them (ipv6_chk_addr()).
+        // Addresses that are not bound to a link are the host's whichever device has them
+        // (ipv6_chk_addr()).
         let bound = ip6::is_link_local(destination) || destination == 1;
-        if self.net.own6(destination, bound.then_some(iif)) || self.net.anycast6(destination, Some(iif)) {
+        if self.net.own6(destination, bound.then_some(iif))
+            || self.net.anycast6(destination, Some(iif))
+        {
             saddr = Some(destination);
         }
         if group || packet.meta.packet_type != PacketType::Host {
@@ -74,7 +78,8 @@ impl<S: Sink> Worker<'_, S> {
         saddr = forced.or(saddr);
         let limited = kind != icmpv6::PACKET_TOO_BIG && self.settings.icmp6_ratelimit != 0;
         let from_loopback = iif == LOOPBACK;
-        if limited && !from_loopback && !self.state.limits.lock().global_allows(time, self.settings) {
+        if limited && !from_loopback && !self.state.limits.lock().global_allows(time, self.settings)
+        {
             return;
         }
         let mark = self.answer_mark(packet);
@@ -107,8 +112,8 @@ impl<S: Sink> Worker<'_, S> {
             dst: ip6(source),
         }
         .bytes();
-        let message =
-            icmpv6::Repr { kind, code, rest_of_header: info }.bytes(pseudo(from, source, quote.len()), quote);
+        let message = icmpv6::Repr { kind, code, rest_of_header: info }
+            .bytes(pseudo(from, source, quote.len()), quote);
         let mut bytes = self.bytes();
         bytes.extend_from_slice(&head);
         bytes.extend_from_slice(&message);
@@ -147,8 +152,9 @@ impl<S: Sink> Worker<'_, S> {
         });
     }
 
-    /// Tells the sender of a packet that goes back out where it came in of the better way (`ndisc_send_redirect()`):
-    /// only a device with a link-local address can, and only to neighbours.
+    /// Tells the sender of a packet that goes back out where it came in of the better way
+    /// (`ndisc_send_redirect()`): only a device with a link-local address can, and only to
+    /// neighbours.
     pub(crate) fn ip6_redirect(&mut self, packet: &Packet, to: &Destination) {
         let Some((source, destination)) = ip6::addresses(packet) else { return };
         let time = packet.meta.time;
@@ -170,7 +176,8 @@ impl<S: Sink> Worker<'_, S> {
         if way.gateway.is_some() || !self.state.limits6.lock().peer_allows(source, time, SECOND) {
             return;
         }
-        // Target and destination, the target's link address if it is known, and as much of the packet as fits.
+        // Target and destination, the target's link address if it is known, and as much of the
+        // packet as fits.
         let mut body = self.bytes();
         body.extend_from_slice(&target.to_be_bytes());
         body.extend_from_slice(&destination.to_be_bytes());

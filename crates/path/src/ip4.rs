@@ -1,4 +1,5 @@
-//! IPv4 from reception to the decision between input and forward (`ip_rcv()`, `ip_route_input_slow()`).
+//! IPv4 from reception to the decision between input and forward (`ip_rcv()`,
+//! `ip_route_input_slow()`).
 
 use std::net::IpAddr;
 
@@ -96,7 +97,11 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip_rcv_finish()`.
-    pub(crate) fn ip4_behind_prerouting(&mut self, packet: &mut Packet, known: Option<Destination>) {
+    pub(crate) fn ip4_behind_prerouting(
+        &mut self,
+        packet: &mut Packet,
+        known: Option<Destination>,
+    ) {
         match known {
             Some(to) => self.ip4_take_way(packet, &to, true),
             None => match self.ip4_known_way(packet) {
@@ -145,7 +150,8 @@ impl<S: Sink> Worker<'_, S> {
             Routed::NotMember => return self.drop(DropReason::NotMember, packet),
         };
         if let Some((_, daddr)) = addresses(packet)
-            // On the same device it depends on the source whether the sender is told of a better way.
+            // On the same device it depends on the source whether the sender is told of a better
+            // way.
             && to.kind == RouteType::Unicast && !to.local && to.oif != to.iif
             && !self.net.custom4() && self.net.depends_on_destination4(daddr)
         {
@@ -163,11 +169,13 @@ impl<S: Sink> Worker<'_, S> {
         let net = self.net;
         let iif = packet.meta.iif;
         let (source, destination) = addresses(packet)?;
-        // fib_compute_spec_dst(): the address that the packet was sent to, or one that suits an answer.
+        // fib_compute_spec_dst(): the address that the packet was sent to, or one that suits an
+        // answer.
         let own = match to {
             Some(to) if to.kind == RouteType::Local => destination,
             _ => {
-                let back = net.route4(&Flow4 { daddr: source, iif: LOOPBACK, oif: 0, ..Flow4::default() });
+                let back =
+                    net.route4(&Flow4 { daddr: source, iif: LOOPBACK, oif: 0, ..Flow4::default() });
                 match back {
                     Ok(hit) => net.source_of4(&hit),
                     Err(_) => net.source4(iif, source, penstock_net::Scope::UNIVERSE),
@@ -209,12 +217,16 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// Whether nothing speaks against a source where the way leads to another device: it is no address of this host, and
-    /// the others that [`Worker::ip4_route_input`] refuses it does not accept either.
+    /// Whether nothing speaks against a source where the way leads to another device: it is no
+    /// address of this host, and the others that [`Worker::ip4_route_input`] refuses it does not
+    /// accept either.
     #[inline]
     pub(crate) fn ip4_usual_source(&self, saddr: u32) -> bool {
         let first = saddr >> 24;
-        saddr != 0 && first != 127 && !(is_multicast(saddr) || saddr == u32::MAX) && !self.net.own4(saddr)
+        saddr != 0
+            && first != 127
+            && !(is_multicast(saddr) || saddr == u32::MAX)
+            && !self.net.own4(saddr)
     }
 
     /// The routing decision for a packet that came in.
@@ -245,7 +257,9 @@ impl<S: Sink> Worker<'_, S> {
         }
         let ports = || {
             let t = packet.transport_bytes().and_then(|t| t.first_chunk::<4>());
-            t.map_or((0, 0), |t| (u16::from_be_bytes([t[0], t[1]]), u16::from_be_bytes([t[2], t[3]])))
+            t.map_or((0, 0), |t| {
+                (u16::from_be_bytes([t[0], t[1]]), u16::from_be_bytes([t[2], t[3]]))
+            })
         };
         let flow = Flow4 {
             daddr,
@@ -273,7 +287,9 @@ impl<S: Sink> Worker<'_, S> {
                 Routed::To(to)
             }
             RouteType::Unicast => {
-                let Some(near) = self.ip4_check_source(saddr, daddr, flow.tos, hit.nexthop.oif, iif) else {
+                let Some(near) =
+                    self.ip4_check_source(saddr, daddr, flow.tos, hit.nexthop.oif, iif)
+                else {
                     return Routed::MartianSource;
                 };
                 let mut to = Destination::of(&hit, iif);
@@ -291,7 +307,8 @@ impl<S: Sink> Worker<'_, S> {
         Routed::To(Destination::special(RouteType::Broadcast, true, LOOPBACK, iif))
     }
 
-    /// `ip_route_input_mc()`: the host has joined 224.0.0.1 on every device, and nothing routes groups.
+    /// `ip_route_input_mc()`: the host has joined 224.0.0.1 on every device, and nothing routes
+    /// groups.
     fn ip4_route_group(&self, saddr: u32, daddr: u32, proto: u8, iif: u32) -> Routed {
         const ALL_HOSTS: u32 = 0xe000_0001;
         if daddr != ALL_HOSTS && !self.settings.host_stack {
@@ -310,9 +327,17 @@ impl<S: Sink> Worker<'_, S> {
         Routed::To(Destination::special(RouteType::Multicast, true, LOOPBACK, iif))
     }
 
-    /// `fib_validate_source()` without reverse path filter: `None` for a source that cannot be, else whether the sender
-    /// is on the link. `oif` is the way out that was found, 0 for this host.
-    fn ip4_check_source(&self, saddr: u32, daddr: u32, tos: u8, oif: u32, iif: u32) -> Option<bool> {
+    /// `fib_validate_source()` without reverse path filter: `None` for a source that cannot be,
+    /// else whether the sender is on the link. `oif` is the way out that was found, 0 for this
+    /// host.
+    fn ip4_check_source(
+        &self,
+        saddr: u32,
+        daddr: u32,
+        tos: u8,
+        oif: u32,
+        iif: u32,
+    ) -> Option<bool> {
         if iif != oif || !self.settings.send_redirects {
             // Own addresses only, unless routes or rules say more.
             if !self.net.custom4() {
@@ -386,7 +411,14 @@ impl<S: Sink> Worker<'_, S> {
         };
         let (ttl, df, tos) = (h.ttl(), h.df(), h.tos());
         if ttl <= 1 {
-            self.icmp4_error(packet, Some(to), icmp::TIME_EXCEEDED, icmp::time_exceeded::TTL, 0, true);
+            self.icmp4_error(
+                packet,
+                Some(to),
+                icmp::TIME_EXCEEDED,
+                icmp::time_exceeded::TTL,
+                0,
+                true,
+            );
             return self.drop(DropReason::Ttl, packet);
         }
         let transformed;
@@ -420,7 +452,12 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip_forward_finish()`.
-    pub(crate) fn ip4_behind_forward(&mut self, packet: &mut Packet, to: &Destination, options: &Compiled) {
+    pub(crate) fn ip4_behind_forward(
+        &mut self,
+        packet: &mut Packet,
+        to: &Destination,
+        options: &Compiled,
+    ) {
         self.ip4_forward_options(packet, options);
         self.ip4_output(packet, to);
     }
@@ -433,8 +470,14 @@ impl<S: Sink> Worker<'_, S> {
         let Some((saddr, daddr)) = addresses(packet) else { return };
         let net = self.net;
         let oif = packet.meta.oif;
-        let flow =
-            Flow4 { daddr, saddr, iif: packet.meta.iif, oif, mark: packet.meta.mark, ..Flow4::default() };
+        let flow = Flow4 {
+            daddr,
+            saddr,
+            iif: packet.meta.iif,
+            oif,
+            mark: packet.meta.mark,
+            ..Flow4::default()
+        };
         let address = match net.route4(&flow) {
             Ok(hit) => net.source_of4(&hit),
             Err(_) => net.source4(oif, daddr, penstock_net::Scope::UNIVERSE),

@@ -1,4 +1,5 @@
-//! IPv6 from reception to delivery or forwarding (`ip6_rcv_core()`, `ip6_route_input()`, `ip6_forward()`).
+//! IPv6 from reception to delivery or forwarding (`ip6_rcv_core()`, `ip6_route_input()`,
+//! `ip6_forward()`).
 
 use penstock_net::{Flow6, NoRoute, RouteType};
 use penstock_packet::{Packet, PacketType};
@@ -23,7 +24,8 @@ pub(crate) fn addresses(packet: &Packet) -> Option<(u128, u128)> {
     Some((h.src().into(), h.dst().into()))
 }
 
-/// Whether an address means something on one link only (`rt6_need_strict()`): groups, link-local, loopback.
+/// Whether an address means something on one link only (`rt6_need_strict()`): groups, link-local,
+/// loopback.
 pub(crate) fn needs_device(address: u128) -> bool {
     address >> 120 == 0xff || address >> 118 == 0x3fa || address == 1
 }
@@ -83,7 +85,11 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip6_rcv_finish()`.
-    pub(crate) fn ip6_behind_prerouting(&mut self, packet: &mut Packet, known: Option<Destination>) {
+    pub(crate) fn ip6_behind_prerouting(
+        &mut self,
+        packet: &mut Packet,
+        known: Option<Destination>,
+    ) {
         let Some(link) = self.net.link(packet.meta.iif) else {
             return self.drop(DropReason::LinkDown, packet);
         };
@@ -142,8 +148,9 @@ impl<S: Sink> Worker<'_, S> {
         let daddr = u128::from(h.dst());
         let iif = packet.meta.iif;
         let ports = packet.transport_bytes().and_then(|t| t.first_chunk::<4>());
-        let ports =
-            ports.map_or((0, 0), |t| (u16::from_be_bytes([t[0], t[1]]), u16::from_be_bytes([t[2], t[3]])));
+        let ports = ports.map_or((0, 0), |t| {
+            (u16::from_be_bytes([t[0], t[1]]), u16::from_be_bytes([t[2], t[3]]))
+        });
         let flow = Flow6 {
             daddr,
             saddr: Some(h.src().into()),
@@ -171,7 +178,8 @@ impl<S: Sink> Worker<'_, S> {
         self.drop(reason, packet);
     }
 
-    /// To this host: `input` first, then the extension headers, as in the kernel (`ip6_input()`): rules see fragments.
+    /// To this host: `input` first, then the extension headers, as in the kernel (`ip6_input()`):
+    /// rules see fragments.
     fn ip6_deliver(&mut self, packet: &mut Packet, to: &Destination) {
         if self.hook(Protocol::Ip6, Hook::Input, packet, Some(to)) {
             self.ip6_behind_input(packet);
@@ -190,11 +198,14 @@ impl<S: Sink> Worker<'_, S> {
             match next {
                 protocol::HOP_BY_HOP | protocol::DEST_OPTIONS | protocol::ROUTING => {
                     let header = packet.network().get(at..).and_then(ipv6_ext::OptionsHeader::new);
-                    let Some(header) = header else { return self.drop(DropReason::Ip6Extension, packet) };
+                    let Some(header) = header else {
+                        return self.drop(DropReason::Ip6Extension, packet);
+                    };
                     let len = header.header_len();
                     let following = header.next_header();
                     let kind_and_left = packet.network().get(at + 2..at + 4).map(|b| (b[0], b[1]));
-                    if next == protocol::ROUTING && kind_and_left.is_some_and(|(_, left)| left != 0) {
+                    if next == protocol::ROUTING && kind_and_left.is_some_and(|(_, left)| left != 0)
+                    {
                         // No routing header is processed here: they are off in the kernel too.
                         let pointer = (at + 2) as u32;
                         let code = icmpv6::parameter_problem::HEADER_FIELD;

@@ -1,8 +1,10 @@
-//! Identifications of IPv4 packets that the host makes (`__ip_select_ident()` of `net/ipv4/route.c`).
+//! Identifications of IPv4 packets that the host makes (`__ip_select_ident()` of
+//! `net/ipv4/route.c`).
 //!
-//! They count up, so that fragments of packets to one receiver are told apart for long, but not over all receivers:
-//! otherwise each could see how much the host sends to others, and scan ports behind its back (RFC 7739 says so of
-//! IPv6). Which receivers share a counter, and where it begins, follows from a key.
+//! They count up, so that fragments of packets to one receiver are told apart for long, but not
+//! over all receivers: otherwise each could see how much the host sends to others, and scan ports
+//! behind its back (RFC 7739 says so of IPv6). Which receivers share a counter, and where it
+//! begins, follows from a key.
 
 /// Counters (`IP_IDENTS_SZ`).
 const COUNTERS: usize = 2048;
@@ -57,7 +59,8 @@ mod tests {
             own(7) != before.wrapping_add(1)
         });
         assert!(moved.count() <= 1);
-        let begins: std::collections::HashSet<u16> = (0..200).map(|other| own(1000 + other)).collect();
+        let begins: std::collections::HashSet<u16> =
+            (0..200).map(|other| own(1000 + other)).collect();
         assert!(begins.len() > 150, "{}", begins.len());
     }
 }

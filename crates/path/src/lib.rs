@@ -1,5 +1,5 @@
-//! The packet's journey through one network namespace that forwards IPv4 and IPv6: hooks in the kernel's order,
-//! routing, neighbours, the host's own answers.
+//! The packet's journey through one network namespace that forwards IPv4 and IPv6: hooks in the
+//! kernel's order, routing, neighbours, the host's own answers.
 //!
 //! ```text
 //! frame -> untag -> ingress -> VLAN device -> prerouting -> route -> input -> host
@@ -10,8 +10,9 @@
 //!                                              \-> input -> ingress of the bridge device -> VLAN device -> …
 //! ```
 //!
-//! A [`Dataplane`] holds a network, a linked ruleset and the state that outlives bursts. What comes out goes to a
-//! [`Sink`]; packets that end do so with a [`DropReason`] that is counted. Time is the time of the packets.
+//! A [`Dataplane`] holds a network, a linked ruleset and the state that outlives bursts. What comes
+//! out goes to a [`Sink`]; packets that end do so with a [`DropReason`] that is counted. Time is
+//! the time of the packets.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -57,7 +58,8 @@
 //! ```
 //!
 //! - Devices are named by their index in the [`Network`](penstock_net::Network).
-//! - Everything that follows from a frame (answers, copies, fragments, packets through `lo`) is done before the next.
+//! - Everything that follows from a frame (answers, copies, fragments, packets through `lo`) is
+//!   done before the next.
 //! - The host has no sockets: what is delivered is given to [`Sink::deliver`] and not answered.
 //!
 //! What differs from the kernel on purpose is in `docs/differences.md`.
@@ -116,7 +118,8 @@ pub use chain_offload::{OffloadedChain, can_run_chains};
 pub use code::Engine;
 pub use dataplane::Dataplane;
 pub use flow::{
-    FlowCounts, FlowEntry, FlowLines, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow, can_offload,
+    FlowCounts, FlowEntry, FlowLines, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow,
+    can_offload,
 };
 pub use penstock_conntrack::SysctlError;
 pub use penstock_flowtable::Offloader;

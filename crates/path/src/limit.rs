@@ -1,4 +1,5 @@
-//! Rate limits of ICMP messages: per destination (`inet_peer_xrlim_allow()`) and in all (`icmp_global_allow()`).
+//! Rate limits of ICMP messages: per destination (`inet_peer_xrlim_allow()`) and in all
+//! (`icmp_global_allow()`).
 
 use std::collections::HashMap;
 
@@ -52,8 +53,14 @@ impl Limits {
         allowed
     }
 
-    /// The bucket of answers about missing routes (`ip_error()`), which shares its tokens with the one above.
-    pub(crate) fn route_error_allows(&mut self, address: u128, now: u64, settings: &Settings) -> bool {
+    /// The bucket of answers about missing routes (`ip_error()`), which shares its tokens with the
+    /// one above.
+    pub(crate) fn route_error_allows(
+        &mut self,
+        address: u128,
+        now: u64,
+        settings: &Settings,
+    ) -> bool {
         let (cost, burst) = (settings.route_error_cost, settings.route_error_burst);
         if cost == 0 {
             return true;
@@ -68,8 +75,8 @@ impl Limits {
         allowed
     }
 
-    /// Whether a sender is told (again) of a shorter way: twice as long a wait after each time, nine times at most,
-    /// until it has been quiet for long (`ip_rt_send_redirect()`).
+    /// Whether a sender is told (again) of a shorter way: twice as long a wait after each time,
+    /// nine times at most, until it has been quiet for long (`ip_rt_send_redirect()`).
     pub(crate) fn redirect_allows(&mut self, address: u128, now: u64) -> bool {
         const LOAD: u64 = SECOND / 50;
         const NUMBER: u32 = 9;
@@ -133,7 +140,8 @@ mod tests {
         let settings = Settings::default();
         let sent = (0..10)
             .filter(|_| {
-                limits.route_error_allows(1, SECOND, &settings) && limits.peer_allows(1, SECOND, SECOND)
+                limits.route_error_allows(1, SECOND, &settings)
+                    && limits.peer_allows(1, SECOND, SECOND)
             })
             .count();
         assert_eq!(sent, 2);
@@ -143,7 +151,9 @@ mod tests {
     fn all_addresses_together_get_a_burst_of_fifty() {
         let mut limits = Limits::default();
         let settings = Settings::default();
-        let count = |limits: &mut Limits, t| (0..200).filter(|_| limits.global_allows(t, &settings)).count();
+        let count = |limits: &mut Limits, t| {
+            (0..200).filter(|_| limits.global_allows(t, &settings)).count()
+        };
         assert_eq!(count(&mut limits, SECOND), 50);
         assert_eq!(count(&mut limits, SECOND + SECOND / 100), 0);
         assert_eq!(count(&mut limits, SECOND + SECOND / 25), 40);

@@ -1,5 +1,6 @@
-//! The NAT stage (`nf_nat_inet_fn()`, `nf_nat_ipv4_in()` and their kin): the first packet of a connection walks the nat
-//! chains of a hook until one of them decides; all packets follow what was decided. What has no connection is left alone.
+//! The NAT stage (`nf_nat_inet_fn()`, `nf_nat_ipv4_in()` and their kin): the first packet of a
+//! connection walks the nat chains of a hook until one of them decides; all packets follow what was
+//! decided. What has no connection is left alone.
 
 use std::net::IpAddr;
 
@@ -21,7 +22,9 @@ use crate::{ip4, ip6};
 const fn manip_of(hook: Hook) -> Manip {
     match hook {
         Hook::Postrouting | Hook::Input => Manip::Source,
-        Hook::Prerouting | Hook::Output | Hook::Forward | Hook::Ingress | Hook::Egress => Manip::Destination,
+        Hook::Prerouting | Hook::Output | Hook::Forward | Hook::Ingress | Hook::Egress => {
+            Manip::Destination
+        }
     }
 }
 
@@ -30,8 +33,8 @@ fn protocol_of(context: Context) -> Protocol {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// The stage. The packet's route goes where its destination changed on the way in; a packet of the host's own whose
-    /// destination is not what it was sent to is routed again.
+    /// The stage. The packet's route goes where its destination changed on the way in; a packet of
+    /// the host's own whose destination is not what it was sent to is routed again.
     #[inline]
     pub(crate) fn nat(
         &mut self,
@@ -92,8 +95,8 @@ impl<S: Sink> Worker<'_, S> {
         self.nat_routed(context, direction, packet, destination)
     }
 
-    /// Whether the stage only lets a packet pass: it has no connection, or one that was decided about and whose packets in
-    /// this direction are not changed here.
+    /// Whether the stage only lets a packet pass: it has no connection, or one that was decided
+    /// about and whose packets in this direction are not changed here.
     #[inline]
     pub(crate) fn stays_as_it_is(&self, hook: Hook, packet: &Packet) -> bool {
         let ct = &packet.meta.ct;
@@ -118,11 +121,18 @@ impl<S: Sink> Worker<'_, S> {
     ) -> End {
         let ct = packet.meta.ct;
         let bound = |worker: &Self| {
-            worker.state.conntrack.connection(&ct).is_some_and(|c| bind::is_bound(c.status(), manip))
+            worker
+                .state
+                .conntrack
+                .connection(&ct)
+                .is_some_and(|c| bind::is_bound(c.status(), manip))
         };
         if bound(self) {
             // A packet that comes again before it was answered, or through the loopback device.
-            if context.hook == Hook::Postrouting && !ct.info.is_reply() && self.left_its_device(packet) {
+            if context.hook == Hook::Postrouting
+                && !ct.info.is_reply()
+                && self.left_its_device(packet)
+            {
                 return self.by_another_device(packet);
             }
             return End::Accept;
@@ -173,7 +183,9 @@ impl<S: Sink> Worker<'_, S> {
         if context.hook != Hook::Output {
             return End::Accept;
         }
-        let Some(connection) = self.state.conntrack.connection(&packet.meta.ct) else { return End::Accept };
+        let Some(connection) = self.state.conntrack.connection(&packet.meta.ct) else {
+            return End::Accept;
+        };
         let there = connection.tuple(direction);
         let back = connection.tuple(direction.opposite());
         if there.dst == back.src {
@@ -187,12 +199,15 @@ impl<S: Sink> Worker<'_, S> {
         End::Accept
     }
 
-    /// Whether the packet's connection is masqueraded through another device than the packet now leaves by
-    /// (`nf_nat_oif_changed()`).
+    /// Whether the packet's connection is masqueraded through another device than the packet now
+    /// leaves by (`nf_nat_oif_changed()`).
     #[inline]
     fn left_its_device(&self, packet: &Packet) -> bool {
-        let device =
-            self.state.conntrack.connection(&packet.meta.ct).map_or(0, |connection| connection.masquerade());
+        let device = self
+            .state
+            .conntrack
+            .connection(&packet.meta.ct)
+            .map_or(0, |connection| connection.masquerade());
         device != 0 && device != packet.meta.oif
     }
 
@@ -205,7 +220,8 @@ impl<S: Sink> Worker<'_, S> {
         End::Dropped
     }
 
-    /// What a rule asks for (`nft_nat_eval()`, `nf_nat_masquerade_ipv4()`, `nf_nat_redirect_ipv4()` and their kin).
+    /// What a rule asks for (`nft_nat_eval()`, `nf_nat_masquerade_ipv4()`, `nf_nat_redirect_ipv4()`
+    /// and their kin).
     pub(crate) fn nat_request(
         &mut self,
         context: Context,
@@ -226,7 +242,8 @@ impl<S: Sink> Worker<'_, S> {
             NatKind::Source => (range, Manip::Source),
             NatKind::Destination => (range, Manip::Destination),
             NatKind::Masquerade => {
-                let original = self.state.conntrack.connection_at(n).map(|c| *c.tuple(Direction::Original));
+                let original =
+                    self.state.conntrack.connection_at(n).map(|c| *c.tuple(Direction::Original));
                 if original.is_some_and(|t| t.l3 == IPV4 && t.src == [0; 16]) {
                     // The host has no address yet, and this packet is about getting one.
                     return Decision::Accept;
@@ -240,7 +257,9 @@ impl<S: Sink> Worker<'_, S> {
                 (range.on_address(tuple::address(address)), Manip::Source)
             }
             NatKind::Redirect => {
-                let Some(address) = self.redirect_address(context, packet) else { return Decision::Drop };
+                let Some(address) = self.redirect_address(context, packet) else {
+                    return Decision::Drop;
+                };
                 (range.on_address(tuple::address(address)), Manip::Destination)
             }
         };
@@ -272,7 +291,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// An address of this host: of the loopback device for the host's own packets, else of the device of arrival.
+    /// An address of this host: of the loopback device for the host's own packets, else of the
+    /// device of arrival.
     fn redirect_address(&self, context: Context, packet: &Packet) -> Option<IpAddr> {
         let link = self.net.link(packet.meta.iif);
         if context.nfproto == 2 {
@@ -290,7 +310,8 @@ impl<S: Sink> Worker<'_, S> {
         for address in &link?.addresses6 {
             let local = address.local;
             // A destination of global scope takes any address.
-            let usable = local >> 32 != 0xffff && (scope(to) == GLOBAL || scope(to) == scope(local));
+            let usable =
+                local >> 32 != 0xffff && (scope(to) == GLOBAL || scope(to) == scope(local));
             // The kernel's list has wide scopes first, and in each the address that was added last.
             if usable && best.is_none_or(|b| scope(local) >= scope(b)) {
                 best = Some(local);

@@ -1,5 +1,5 @@
-//! What leaves: the host's own packets through `output`, everything through `postrouting` (`ip_local_out()`,
-//! `ip_output()`, `ip6_output()`).
+//! What leaves: the host's own packets through `output`, everything through `postrouting`
+//! (`ip_local_out()`, `ip_output()`, `ip6_output()`).
 
 use penstock_net::{Flow4, Flow6, LOOPBACK, RouteType};
 use penstock_packet::{Packet, PacketType};
@@ -12,7 +12,8 @@ use crate::sink::Sink;
 use crate::worker::{Destination, Worker};
 use crate::{ip4, ip6};
 
-/// What a `type route` chain looks at: if it changes, the packet is routed again (`nft_chain_route.c`).
+/// What a `type route` chain looks at: if it changes, the packet is routed again
+/// (`nft_chain_route.c`).
 #[derive(PartialEq)]
 pub(crate) struct RouteKey {
     saddr: u128,
@@ -45,8 +46,9 @@ pub(crate) fn route_key(protocol: Protocol, packet: &Packet) -> Option<RouteKey>
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// Routes a packet of the host's own (`ip_route_output_key()`): way and source address, the given one if it is not
-    /// zero. A source that is not an address of this host is refused unless `any_source`.
+    /// Routes a packet of the host's own (`ip_route_output_key()`): way and source address, the
+    /// given one if it is not zero. A source that is not an address of this host is refused unless
+    /// `any_source`.
     pub(crate) fn ip4_route_output(
         &self,
         daddr: u32,
@@ -58,8 +60,8 @@ impl<S: Sink> Worker<'_, S> {
         self.ip4_route_output_by(daddr, saddr, tos, mark, any_source, 0)
     }
 
-    /// The same for a packet that must leave by a device; 0 for any. Where no route leads there, the destination is taken to
-    /// be on the link.
+    /// The same for a packet that must leave by a device; 0 for any. Where no route leads there,
+    /// the destination is taken to be on the link.
     pub(crate) fn ip4_route_output_by(
         &self,
         daddr: u32,
@@ -84,7 +86,8 @@ impl<S: Sink> Worker<'_, S> {
         if saddr != 0 && (daddr >> 28 == 0xe || daddr == u32::MAX) {
             // A source address chooses the device for groups and broadcasts.
             if let Some(oif) = self.net.owner4(saddr) {
-                let kind = if daddr == u32::MAX { RouteType::Broadcast } else { RouteType::Multicast };
+                let kind =
+                    if daddr == u32::MAX { RouteType::Broadcast } else { RouteType::Multicast };
                 return Some((Destination::special(kind, false, oif, 0), saddr));
             }
         }
@@ -143,8 +146,14 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// A packet of the host's own: `output`, perhaps another route, then out.
-    pub(crate) fn local_out(&mut self, protocol: Protocol, packet: &mut Packet, mut to: Destination) {
-        packet.meta.protocol = if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
+    pub(crate) fn local_out(
+        &mut self,
+        protocol: Protocol,
+        packet: &mut Packet,
+        mut to: Destination,
+    ) {
+        packet.meta.protocol =
+            if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
         if self.state.ipsec.is_some() {
             let Some(way) = self.xfrm_route(packet, to) else { return };
             to = way;
@@ -166,7 +175,12 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `dst_output()`.
-    pub(crate) fn behind_output(&mut self, protocol: Protocol, packet: &mut Packet, to: &Destination) {
+    pub(crate) fn behind_output(
+        &mut self,
+        protocol: Protocol,
+        packet: &mut Packet,
+        to: &Destination,
+    ) {
         packet.meta.oif = to.oif;
         packet.meta.realm = to.realm;
         packet.meta.route = Some(to.oif);
@@ -178,7 +192,11 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip_route_me_harder()`, `ip6_route_me_harder()`.
-    pub(crate) fn route_again(&mut self, protocol: Protocol, packet: &mut Packet) -> Option<Destination> {
+    pub(crate) fn route_again(
+        &mut self,
+        protocol: Protocol,
+        packet: &mut Packet,
+    ) -> Option<Destination> {
         let to = self.route_anew(protocol, packet)?;
         self.xfrm_lookup(packet, to).ok()
     }
@@ -193,7 +211,8 @@ impl<S: Sink> Worker<'_, S> {
                     RouteType::Local | RouteType::Unicast => saddr,
                     _ => 0,
                 };
-                self.ip4_route_output(h.dst().into(), saddr, h.tos() & 0x1c, mark, true).map(|w| w.0)
+                self.ip4_route_output(h.dst().into(), saddr, h.tos() & 0x1c, mark, true)
+                    .map(|w| w.0)
             }
             Protocol::Ip6 => {
                 let h = ipv6::Header::new(packet.network())?;
@@ -227,8 +246,8 @@ impl<S: Sink> Worker<'_, S> {
         self.ip4_finish_output(packet, to);
     }
 
-    /// The host's own broadcasts and groups come back to it on the device that they leave by (`ip_mc_output()`,
-    /// `ip6_finish_output2()`): a copy passes `postrouting` and is received.
+    /// The host's own broadcasts and groups come back to it on the device that they leave by
+    /// (`ip_mc_output()`, `ip6_finish_output2()`): a copy passes `postrouting` and is received.
     fn hear_oneself(&mut self, protocol: Protocol, packet: &Packet, to: &Destination) {
         const ALL_HOSTS: u32 = 0xe000_0001;
         let joined = match protocol {
@@ -249,7 +268,8 @@ impl<S: Sink> Worker<'_, S> {
         });
     }
 
-    /// A copy of what the host sent is received on the device that it left by (`dev_loopback_xmit()`).
+    /// A copy of what the host sent is received on the device that it left by
+    /// (`dev_loopback_xmit()`).
     pub(crate) fn come_back(&mut self, copy: &Packet, heard: &Destination) {
         let mut back = self.state.spare.pop().unwrap_or_default();
         back.load_network(copy.network());
@@ -272,7 +292,12 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `__ip6_finish_output()`.
-    pub(crate) fn ip6_behind_postrouting(&mut self, packet: &mut Packet, to: &Destination, forwarded: bool) {
+    pub(crate) fn ip6_behind_postrouting(
+        &mut self,
+        packet: &mut Packet,
+        to: &Destination,
+        forwarded: bool,
+    ) {
         if to.kind == RouteType::Multicast && !forwarded && to.oif != LOOPBACK {
             let group = ip6::addresses(packet).map_or(0, |(_, d)| d);
             if self.net.link(to.oif).is_some_and(|l| l.joined6(group)) {
@@ -293,8 +318,8 @@ impl<S: Sink> Worker<'_, S> {
         self.mtu(to).max(ipv6::MIN_MTU)
     }
 
-    /// An IP packet that the host sends (`raw_send_hdrinc()`): the total length and checksum are made right, a missing
-    /// identification or source is filled in, then it is routed.
+    /// An IP packet that the host sends (`raw_send_hdrinc()`): the total length and checksum are
+    /// made right, a missing identification or source is filled in, then it is routed.
     pub(crate) fn host_packet(&mut self, bytes: &[u8], time: u64, packet: &mut Packet) {
         self.state.counters.from_host += 1;
         packet.load_network(bytes);

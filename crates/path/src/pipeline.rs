@@ -12,7 +12,8 @@ use crate::rules::{self, End, Site};
 use crate::sink::Sink;
 use crate::worker::{Destination, Worker};
 
-/// Where a chain runs, in a list of the hook `context`; `None` if it does not see packets of that ethertype.
+/// Where a chain runs, in a list of the hook `context`; `None` if it does not see packets of that
+/// ethertype.
 pub(crate) fn context_of(entry: &Entry, context: Context, protocol: u16) -> Option<Context> {
     match (entry.family, context.hook, protocol) {
         // An inet chain at ingress sees IP only, as its IP family (nft_do_chain_inet_ingress()).
@@ -24,8 +25,8 @@ pub(crate) fn context_of(entry: &Entry, context: Context, protocol: u16) -> Opti
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// Runs an IP or ARP hook behind the routing decision, or one where there is no route yet. `false` if the packet is no
-    /// more: it was dropped, or something took it.
+    /// Runs an IP or ARP hook behind the routing decision, or one where there is no route yet.
+    /// `false` if the packet is no more: it was dropped, or something took it.
     #[inline]
     pub(crate) fn hook(
         &mut self,
@@ -40,8 +41,8 @@ impl<S: Sink> Worker<'_, S> {
         self.hook_before_route(protocol, hook, packet, &mut destination.copied())
     }
 
-    /// The same where the list may change the packet's route: `prerouting` takes away the one that a packet on the
-    /// loopback device kept, `output` finds another.
+    /// The same where the list may change the packet's route: `prerouting` takes away the one that
+    /// a packet on the loopback device kept, `output` finds another.
     #[inline]
     pub(crate) fn hook_before_route(
         &mut self,
@@ -71,8 +72,8 @@ impl<S: Sink> Worker<'_, S> {
         self.run_list(list, Context { nfproto, hook }, packet, destination) == End::Accept
     }
 
-    /// Runs a list: its chains and stages in order, until one does not accept. The packet's transport header has been
-    /// found.
+    /// Runs a list: its chains and stages in order, until one does not accept. The packet's
+    /// transport header has been found.
     pub(crate) fn run_list(
         &mut self,
         list: &HookList,
@@ -159,7 +160,9 @@ impl<S: Sink> Worker<'_, S> {
         packet: &mut Packet,
         destination: &mut Option<Destination>,
     ) -> End {
-        let Some(context) = context_of(entry, context, packet.meta.protocol) else { return End::Accept };
+        let Some(context) = context_of(entry, context, packet.meta.protocol) else {
+            return End::Accept;
+        };
         if context.hook == Hook::Ingress && context.nfproto != 5 && packet.transport().is_none() {
             return self.drop_bad_header(context, packet);
         }
@@ -176,8 +179,8 @@ impl<S: Sink> Worker<'_, S> {
         End::Dropped
     }
 
-    /// A `type route` chain: if it changes what routing depends on, the packet is routed again. What follows in the list
-    /// still sees the first device (`nft_chain_route.c`).
+    /// A `type route` chain: if it changes what routing depends on, the packet is routed again.
+    /// What follows in the list still sees the first device (`nft_chain_route.c`).
     fn route_chain(
         &mut self,
         entry: &Entry,
@@ -187,7 +190,8 @@ impl<S: Sink> Worker<'_, S> {
     ) -> End {
         let protocol = if context.nfproto == 2 { Protocol::Ip } else { Protocol::Ip6 };
         let before = route_key(protocol, packet);
-        let end = rules::run(self, &Site { entry, context, destination: destination.as_ref() }, packet);
+        let end =
+            rules::run(self, &Site { entry, context, destination: destination.as_ref() }, packet);
         if end != End::Accept || before.is_none() || before == route_key(protocol, packet) {
             return end;
         }

@@ -1,7 +1,8 @@
 //! Packets that rules give to a listener, and what comes back of them (`net/netfilter/nf_queue.c`).
 //!
-//! A held packet stays where it is in its hook list. [`Dataplane::verdict`](crate::Dataplane::verdict) lets it go on at the
-//! stage behind, or ends it. Packets whose hook lists change meanwhile are dropped, as in the kernel when a hook goes.
+//! A held packet stays where it is in its hook list.
+//! [`Dataplane::verdict`](crate::Dataplane::verdict) lets it go on at the stage behind, or ends it.
+//! Packets whose hook lists change meanwhile are dropped, as in the kernel when a hook goes.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,8 @@ use crate::rules::{End, rule_place};
 use crate::sink::{QueueRecord, Queued, Sink};
 use crate::worker::{Destination, Worker};
 
-/// Held packets beyond which those that were put together from fragments are cut anew on their way out.
+/// Held packets beyond which those that were put together from fragments are cut anew on their way
+/// out.
 const PARTS_KEPT: usize = 4096;
 
 /// What a listener makes of a packet.
@@ -47,7 +49,8 @@ pub struct QueueAnswer<'a> {
     pub verdict: QueueVerdict,
     /// Its new mark.
     pub mark: Option<u32>,
-    /// New bytes from the network header on, at most 65535; the listener has made lengths and checksums right.
+    /// New bytes from the network header on, at most 65535; the listener has made lengths and
+    /// checksums right.
     pub payload: Option<&'a [u8]>,
 }
 
@@ -103,7 +106,8 @@ impl Queues {
         count
     }
 
-    /// Whether what is known about fragments is still needed. When it becomes too much it is forgotten.
+    /// Whether what is known about fragments is still needed. When it becomes too much it is
+    /// forgotten.
     #[inline]
     pub(crate) fn needs_parts(&mut self, known: usize) -> bool {
         if self.held.is_empty() {
@@ -167,7 +171,16 @@ impl<S: Sink> Worker<'_, S> {
                 queues.last = id;
                 let (options, heard) = (queues.options, queues.heard);
                 let destination = *destination;
-                let held = Held { packet: kept, queue: num, rule, context, at, destination, options, heard };
+                let held = Held {
+                    packet: kept,
+                    queue: num,
+                    rule,
+                    context,
+                    at,
+                    destination,
+                    options,
+                    heard,
+                };
                 queues.held.insert(id, held);
                 self.state.counters.taken += 1;
                 End::Taken
@@ -184,7 +197,8 @@ impl<S: Sink> Worker<'_, S> {
         packet: &mut Packet,
     ) -> Result<(), NotQueued> {
         let Some(held) = self.state.queues.held.remove(&id) else { return Err(NotQueued) };
-        let Held { packet: mut kept, rule, context, at, mut destination, options, heard, .. } = held;
+        let Held { packet: mut kept, rule, context, at, mut destination, options, heard, .. } =
+            held;
         std::mem::swap(&mut kept, packet);
         self.state.spare.push(kept);
         let protocol = protocol_of(context);
@@ -272,7 +286,9 @@ impl<S: Sink> Worker<'_, S> {
             (Hook::Forward, _) => self.ip6_output(packet, &to, true),
             (Hook::Output, _) => self.behind_output(protocol, packet, &to),
             (Hook::Postrouting, Protocol::Ip) => self.ip4_finish_output(packet, &to),
-            (Hook::Postrouting, _) => self.ip6_behind_postrouting(packet, &to, packet.meta.iif != 0),
+            (Hook::Postrouting, _) => {
+                self.ip6_behind_postrouting(packet, &to, packet.meta.iif != 0)
+            }
             // Rules there cannot queue.
             (Hook::Prerouting | Hook::Ingress | Hook::Egress, _) => {}
         }

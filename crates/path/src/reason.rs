@@ -6,7 +6,8 @@ use penstock_ruleset::Family;
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)?) => {
-        /// Why a packet went no further. The kernel's name (`SKB_DROP_REASON_*`) is mentioned where there is one.
+        /// Why a packet went no further. The kernel's name (`SKB_DROP_REASON_*`) is mentioned where
+        /// there is one.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum DropReason { $($(#[$doc])* $name),+ }
@@ -116,7 +117,8 @@ reasons! {
     ConntrackInsert = "conntrack insert failed",
     /// The helper of its connection refused it (`helper dropped packet`).
     Helper = "conntrack helper",
-    /// It cannot follow its connection's translation: headers are missing, or it is an ICMP error that must not.
+    /// It cannot follow its connection's translation: headers are missing, or it is an ICMP error
+    /// that must not.
     Nat = "nat",
     /// Its connection is masqueraded through another device than it would leave by.
     NatDevice = "nat: masqueraded through another device",
@@ -164,7 +166,8 @@ reasons! {
     XfrmInStateSeqError = "XfrmInStateSeqError",
     /// The lifetime of the IPsec state is over.
     XfrmInStateExpired = "XfrmInStateExpired",
-    /// ESP came within UDP and should not, or the other way round; or what it held does not fit the state's selector.
+    /// ESP came within UDP and should not, or the other way round; or what it held does not fit the
+    /// state's selector.
     XfrmInStateMismatch = "XfrmInStateMismatch",
     /// The IPsec state is one for packets that leave.
     XfrmInStateDirError = "XfrmInStateDirError",
@@ -245,8 +248,8 @@ pub struct Counters {
     pub from_host: u64,
     /// Packets that the path made: answers, copies, and the pieces that a packet was cut into.
     pub originated: u64,
-    /// Packets that ended in others: fragments that were put together, and what was cut into pieces, sent
-    /// on as a copy, or answered in place of a server.
+    /// Packets that ended in others: fragments that were put together, and what was cut into
+    /// pieces, sent on as a copy, or answered in place of a server.
     pub absorbed: u64,
     drops: Vec<u64>,
 }

@@ -1,9 +1,10 @@
 //! Fragments that wait for the rest of their packet (`net/ipv4/inet_fragment.c`).
 //!
-//! One mechanism for all who put packets together: connection tracking before routing, and the host for what is
-//! delivered to it. A fragment that lies wholly within what is there is dropped; one that overlaps it partly ends the
-//! whole packet. What waits is bounded in bytes ([`OVERHEAD`] counted for each fragment), and in time by the packet clock.
-//! What a fragment costs depends neither on how many packets wait nor on how they are cut.
+//! One mechanism for all who put packets together: connection tracking before routing, and the host
+//! for what is delivered to it. A fragment that lies wholly within what is there is dropped; one
+//! that overlaps it partly ends the whole packet. What waits is bounded in bytes ([`OVERHEAD`]
+//! counted for each fragment), and in time by the packet clock. What a fragment costs depends
+//! neither on how many packets wait nor on how they are cut.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -11,7 +12,8 @@ use std::hash::Hash;
 use hashlink::LinkedHashMap;
 use penstock_packet::Packet;
 
-/// Bytes that a waiting fragment counts for beside its own: what the kernel's buffers take for a small one.
+/// Bytes that a waiting fragment counts for beside its own: what the kernel's buffers take for a
+/// small one.
 const OVERHEAD: usize = 640;
 /// Bytes that a waiting packet counts for.
 const QUEUE: usize = 200;
@@ -20,8 +22,8 @@ const SPARE: usize = 64;
 /// Bytes of parts that one of them has room for at most; larger ones are freed.
 const SPARE_BYTES: usize = 4 << 10;
 
-/// Who puts a packet together (`enum ip_defrag_users`, `enum ip6_defrag_users`): fragments meet those of the same user
-/// only.
+/// Who puts a packet together (`enum ip_defrag_users`, `enum ip6_defrag_users`): fragments meet
+/// those of the same user only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum User {
     /// The host, for what is delivered to it.
@@ -210,7 +212,8 @@ impl Waiting {
                 }
             }
             Some(last) => {
-                // The run that begins last before the end of this part is the one that it could touch.
+                // The run that begins last before the end of this part is the one that it could
+                // touch.
                 let before = self.runs.range(..end).next_back().map(|(from, to)| (*from, *to));
                 let near = if last.0 < end { Some(last) } else { before };
                 if let Some((from, to)) = near.filter(|(_, to)| part.offset < *to) {
@@ -221,7 +224,11 @@ impl Waiting {
             }
         }
         let len = end - part.offset;
-        self.pieces.push(Piece { offset: part.offset as u32, len: len as u32, at: self.data.len() });
+        self.pieces.push(Piece {
+            offset: part.offset as u32,
+            len: len as u32,
+            at: self.data.len(),
+        });
         self.data.extend_from_slice(&part.data[..len]);
         self.ecn |= 1 << (part.ecn & 3);
         self.max_size = self.max_size.max(part.size);
@@ -236,8 +243,8 @@ impl Waiting {
         }
     }
 
-    /// The ECN field that the whole packet's gets in addition, or `None` where the fragments cannot belong together
-    /// (RFC 3168, 5.3; `ip_frag_ecn_table`).
+    /// The ECN field that the whole packet's gets in addition, or `None` where the fragments cannot
+    /// belong together (RFC 3168, 5.3; `ip_frag_ecn_table`).
     pub(crate) fn ecn(&self) -> Option<u8> {
         const NOT_ECT: u8 = 1;
         const CE: u8 = 8;
@@ -279,7 +286,8 @@ impl Waiting {
 
     /// Forgets all parts, and keeps the room that they took.
     fn clear(&mut self) {
-        let (mut pieces, mut data) = (std::mem::take(&mut self.pieces), std::mem::take(&mut self.data));
+        let (mut pieces, mut data) =
+            (std::mem::take(&mut self.pieces), std::mem::take(&mut self.data));
         pieces.clear();
         data.clear();
         *self = Waiting { pieces, data, ..Waiting::default() };
@@ -303,7 +311,8 @@ pub(crate) enum Took {
 }
 
 impl<K: Key> Fragments<K> {
-    /// Takes a fragment. `packet` is the fragment itself, `spare` a buffer for its headers if it is the first.
+    /// Takes a fragment. `packet` is the fragment itself, `spare` a buffer for its headers if it is
+    /// the first.
     pub(crate) fn take(
         &mut self,
         key: K,
@@ -369,7 +378,8 @@ impl<K: Key> Fragments<K> {
         }
     }
 
-    /// `ip_frag_too_far()`: counts the fragment with its source, and tells whether too many came since the packet's last.
+    /// `ip_frag_too_far()`: counts the fragment with its source, and tells whether too many came
+    /// since the packet's last.
     fn too_far(&mut self, key: &K, distance: u32) -> bool {
         let Some(source) = key.source() else { return false };
         let Some((count, _)) = self.sources.get_mut(&source) else { return false };
@@ -428,7 +438,8 @@ impl<K: Key> Fragments<K> {
         Some((key, gone))
     }
 
-    /// Parts that wait, and those that ended so far otherwise than as the packet that goes on or is dropped.
+    /// Parts that wait, and those that ended so far otherwise than as the packet that goes on or is
+    /// dropped.
     pub(crate) fn account(&self) -> (usize, u64) {
         (self.parts, self.ended)
     }

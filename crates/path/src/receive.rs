@@ -47,8 +47,8 @@ impl<S: Sink> Worker<'_, S> {
         self.pass_up(packet, None);
     }
 
-    /// A packet that has an Ethernet header and [`penstock_packet::Meta::iif`]. `known` is the destination that packets
-    /// on the loopback device keep.
+    /// A packet that has an Ethernet header and [`penstock_packet::Meta::iif`]. `known` is the
+    /// destination that packets on the loopback device keep.
     pub(crate) fn pass_up(&mut self, packet: &mut Packet, known: Option<&Destination>) {
         packet.meta.nftrace |= self.state.trace_all;
         self.climb_from(0, packet, known);
@@ -94,13 +94,14 @@ impl<S: Sink> Worker<'_, S> {
         self.run_list(list, context, packet, &mut None) == End::Accept
     }
 
-    /// VLAN devices, bridges, and if the packet is for none of them, its protocol. Whether it has climbed up to another
-    /// device.
+    /// VLAN devices, bridges, and if the packet is for none of them, its protocol. Whether it has
+    /// climbed up to another device.
     #[inline]
     fn behind_ingress(&mut self, packet: &mut Packet, known: Option<&Destination>) -> bool {
         let net = self.net;
-        let upper =
-            |packet: &Packet, tag: VlanTag| net.vlan(packet.meta.iif, tag.protocol, tag.tci & vlan::VID_MASK);
+        let upper = |packet: &Packet, tag: VlanTag| {
+            net.vlan(packet.meta.iif, tag.protocol, tag.tci & vlan::VID_MASK)
+        };
         if let Some(tag) = packet.meta.vlan
             && let Some(upper) = upper(packet, tag)
         {
@@ -121,8 +122,8 @@ impl<S: Sink> Worker<'_, S> {
             self.drop(DropReason::UnknownVlan, packet);
             return false;
         }
-        // A tag that is only about priority. A tag inside it may name a VLAN device, without another ingress for this
-        // device.
+        // A tag that is only about priority. A tag inside it may name a VLAN device, without
+        // another ingress for this device.
         packet.meta.vlan = None;
         if vlan::is_tag(packet.meta.protocol) {
             if packet.untag().is_err() {
@@ -151,7 +152,8 @@ impl<S: Sink> Worker<'_, S> {
         };
         packet.meta.iif = upper;
         packet.meta.vlan = None;
-        if packet.meta.packet_type == PacketType::OtherHost && packet.link().get(..6) == Some(&link.mac.0[..])
+        if packet.meta.packet_type == PacketType::OtherHost
+            && packet.link().get(..6) == Some(&link.mac.0[..])
         {
             packet.meta.packet_type = PacketType::Host;
         }
@@ -171,7 +173,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// `arp_rcv()`. Neighbours are static, so messages have no effect: after `input` they go to the host.
+    /// `arp_rcv()`. Neighbours are static, so messages have no effect: after `input` they go to the
+    /// host.
     fn arp_receive(&mut self, packet: &mut Packet) {
         if !self.net.link(packet.meta.iif).is_some_and(|l| l.arp) {
             return self.drop(DropReason::ArpOff, packet);

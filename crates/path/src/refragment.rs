@@ -1,5 +1,6 @@
-//! The last step before the neighbour: packets that are too long are cut, and packets that were put together before routing
-//! become fragments again, no larger than they came (`ip_finish_output()`, `ip_do_fragment()`, `ip6_fragment()`).
+//! The last step before the neighbour: packets that are too long are cut, and packets that were put
+//! together before routing become fragments again, no larger than they came (`ip_finish_output()`,
+//! `ip_do_fragment()`, `ip6_fragment()`).
 
 use penstock_packet::{Packet, gso};
 use penstock_wire::{icmp, icmpv6, ipv4, ipv6_ext, protocol, tcp};
@@ -22,7 +23,8 @@ struct Reassembled {
     parts: (usize, usize),
 }
 
-/// What is known about the packets of a burst that were put together before routing, by [`penstock_packet::Meta::reassembled`].
+/// What is known about the packets of a burst that were put together before routing, by
+/// [`penstock_packet::Meta::reassembled`].
 #[derive(Debug, Default)]
 pub(crate) struct ReassembledTable {
     packets: Vec<Reassembled>,
@@ -63,10 +65,10 @@ impl ReassembledTable {
 }
 
 impl Reassembled {
-    /// The sizes in which a packet came, if all of it is still as it came and they fit into `room`: they are those in
-    /// which it leaves. So many bytes are its `head`, which every fragment has. Where fragments had a shorter one, since
-    /// destination options were among what was cut, the kernel cuts anew (observed on Linux 6.18 over veth, whose buffers
-    /// have no room for more).
+    /// The sizes in which a packet came, if all of it is still as it came and they fit into `room`:
+    /// they are those in which it leaves. So many bytes are its `head`, which every fragment has.
+    /// Where fragments had a shorter one, since destination options were among what was cut, the
+    /// kernel cuts anew (observed on Linux 6.18 over veth, whose buffers have no room for more).
     fn sizes<'t>(
         &self,
         table: &'t ReassembledTable,
@@ -91,7 +93,8 @@ struct Pieces {
 impl<S: Sink> Worker<'_, S> {
     /// Whether a packet with DF is too long for a way with this MTU (`ip_exceeds_mtu()`).
     pub(crate) fn ip4_too_big(&self, packet: &Packet, mtu: usize) -> bool {
-        packet.sent_len() > mtu && self.state.reassembled.get(packet).is_none_or(|r| r.max_size > mtu)
+        packet.sent_len() > mtu
+            && self.state.reassembled.get(packet).is_none_or(|r| r.max_size > mtu)
     }
 
     /// The same for any IPv6 packet that is forwarded (`ip6_pkt_too_big()`).
@@ -109,8 +112,10 @@ impl<S: Sink> Worker<'_, S> {
             self.send_to_neighbour(Protocol::Ip, packet, to);
             return;
         }
-        if packet.meta.gso.is_some() && !ipv4::Header::new(packet.network()).is_some_and(|h| h.df()) {
-            return self.send_segments(packet, |worker, segment| worker.ip4_finish_output(segment, to));
+        if packet.meta.gso.is_some() && !ipv4::Header::new(packet.network()).is_some_and(|h| h.df())
+        {
+            return self
+                .send_segments(packet, |worker, segment| worker.ip4_finish_output(segment, to));
         }
         let came = self.state.reassembled.get(packet);
         let Some(h) = ipv4::Header::new(packet.network()) else {
@@ -124,9 +129,10 @@ impl<S: Sink> Worker<'_, S> {
         }
         let mtu = came.map_or(mtu, |r| r.max_size.min(mtu));
         let head = h.header_len();
-        // Looking for a socket of the host's, the kernel puts the header of TCP together (`tcp_v4_early_demux()`), and the
-        // sizes are not those any more in which the packet came.
-        let least = if h.protocol() == protocol::TCP && packet.meta.iif != 0 { tcp::LEN } else { 0 };
+        // Looking for a socket of the host's, the kernel puts the header of TCP together
+        // (`tcp_v4_early_demux()`), and the sizes are not those any more in which the packet came.
+        let least =
+            if h.protocol() == protocol::TCP && packet.meta.iif != 0 { tcp::LEN } else { 0 };
         let mut pieces = self.pieces();
         let mut scratch = self.bytes();
         let emit = |piece: &[u8]| pieces.push(piece);
@@ -145,11 +151,19 @@ impl<S: Sink> Worker<'_, S> {
             }
         };
         self.give_back(scratch);
-        self.send_pieces(packet, pieces, done, |w, piece| w.send_to_neighbour(Protocol::Ip, piece, to));
+        self.send_pieces(packet, pieces, done, |w, piece| {
+            w.send_to_neighbour(Protocol::Ip, piece, to)
+        });
     }
 
-    /// `ip6_finish_output()`. Only the host's own packets are cut, and what was put together before routing.
-    pub(crate) fn ip6_finish_output(&mut self, packet: &mut Packet, to: &Destination, forwarded: bool) {
+    /// `ip6_finish_output()`. Only the host's own packets are cut, and what was put together before
+    /// routing.
+    pub(crate) fn ip6_finish_output(
+        &mut self,
+        packet: &mut Packet,
+        to: &Destination,
+        forwarded: bool,
+    ) {
         if self.state.ipsec.is_some() && self.xfrm_output(Protocol::Ip6, packet, to) {
             return;
         }
@@ -165,8 +179,9 @@ impl<S: Sink> Worker<'_, S> {
             return self.drop(DropReason::TooBig, packet);
         }
         if packet.meta.gso.is_some() {
-            return self
-                .send_segments(packet, |worker, segment| worker.ip6_finish_output(segment, to, forwarded));
+            return self.send_segments(packet, |worker, segment| {
+                worker.ip6_finish_output(segment, to, forwarded)
+            });
         }
         // No larger than they came, but IPv6's least MTU is never too large.
         let mtu = came.map_or(mtu, |r| r.max_size.max(penstock_wire::ipv6::MIN_MTU));
@@ -186,11 +201,13 @@ impl<S: Sink> Worker<'_, S> {
             None => ipv6_ext::fragment(packet.network(), mtu, id, &mut scratch, emit),
         };
         self.give_back(scratch);
-        self.send_pieces(packet, pieces, done, |w, piece| w.send_to_neighbour(Protocol::Ip6, piece, to));
+        self.send_pieces(packet, pieces, done, |w, piece| {
+            w.send_to_neighbour(Protocol::Ip6, piece, to)
+        });
     }
 
-    /// What a bridge sends on that was put together before leaves it as fragments, no larger than they came
-    /// (`nf_br_ip_fragment()`, `br_ip6_fragment()`).
+    /// What a bridge sends on that was put together before leaves it as fragments, no larger than
+    /// they came (`nf_br_ip_fragment()`, `br_ip6_fragment()`).
     pub(crate) fn bridge_refragment(&mut self, packet: &mut Packet) {
         let Some(came) = self.state.reassembled.get(packet) else {
             return self.drop(DropReason::TooBig, packet);
@@ -203,7 +220,10 @@ impl<S: Sink> Worker<'_, S> {
         }
         let (head, more) = match ipv4::Header::new(packet.network()) {
             Some(h) if !six => (h.header_len(), 0),
-            _ => (ipv6_ext::unfragmentable_len(packet.network()).unwrap_or(0), ipv6_ext::FRAGMENT_LEN),
+            _ => (
+                ipv6_ext::unfragmentable_len(packet.network()).unwrap_or(0),
+                ipv6_ext::FRAGMENT_LEN,
+            ),
         };
         let id = self.state.random.nonzero_u32();
         let mut pieces = self.pieces();
@@ -228,8 +248,13 @@ impl<S: Sink> Worker<'_, S> {
         });
     }
 
-    /// A super-packet that cannot go on whole: each segment goes its way alone (`ip_finish_output_gso()`).
-    pub(crate) fn send_segments(&mut self, packet: &Packet, mut send: impl FnMut(&mut Self, &mut Packet)) {
+    /// A super-packet that cannot go on whole: each segment goes its way alone
+    /// (`ip_finish_output_gso()`).
+    pub(crate) fn send_segments(
+        &mut self,
+        packet: &Packet,
+        mut send: impl FnMut(&mut Self, &mut Packet),
+    ) {
         let Some((headers, gso)) = packet.gso_headers().zip(packet.meta.gso) else {
             return self.drop(DropReason::TooBig, packet);
         };
@@ -246,8 +271,8 @@ impl<S: Sink> Worker<'_, S> {
         Pieces { bytes: self.bytes(), lengths: self.bytes() }
     }
 
-    /// Sends what a packet was cut into, with the packet's metadata, up to the first piece that egress drops; drops it if
-    /// it could not be cut.
+    /// Sends what a packet was cut into, with the packet's metadata, up to the first piece that
+    /// egress drops; drops it if it could not be cut.
     fn send_pieces(
         &mut self,
         packet: &Packet,

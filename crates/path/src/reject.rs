@@ -1,5 +1,5 @@
-//! Answers of `reject` (`nf_reject_ipv4.c`, `nf_reject_ipv6.c`): at IP hooks the host sends them as its own packets, at
-//! netdev ingress they go straight back out of the device.
+//! Answers of `reject` (`nf_reject_ipv4.c`, `nf_reject_ipv6.c`): at IP hooks the host sends them as
+//! its own packets, at netdev ingress they go straight back out of the device.
 
 use penstock_net::{BridgePort, Mac, RouteType};
 use penstock_packet::Packet;
@@ -17,8 +17,8 @@ use crate::track::answer_ct;
 use crate::transmit::put_ethernet;
 use crate::worker::Worker;
 
-/// Whether the transport checksum is right, or is none that could be checked (`nf_reject_verify_csum()`). A later
-/// fragment never comes here.
+/// Whether the transport checksum is right, or is none that could be checked
+/// (`nf_reject_verify_csum()`). A later fragment never comes here.
 fn checksum_ok(payload: &[u8], proto: u8, pseudo: checksum::Sum, head: checksum::Sum) -> bool {
     match proto {
         protocol::TCP => pseudo.bytes(payload).is_valid(),
@@ -62,8 +62,9 @@ fn head6(h: &ipv6::Header<'_>, proto: u8, payload: usize, hop_limit: u8) -> [u8;
     .bytes()
 }
 
-/// The reset for a TCP segment over IPv4, without its IP header. As in `nf_ip_checksum()`, the IPv4 header `head` is
-/// part of what is summed: between reception and sending, options that the host filled in make it wrong.
+/// The reset for a TCP segment over IPv4, without its IP header. As in `nf_ip_checksum()`, the IPv4
+/// header `head` is part of what is summed: between reception and sending, options that the host
+/// filled in make it wrong.
 fn reset4(h: &ipv4::Header<'_>, head: &[u8]) -> Option<[u8; tcp::LEN]> {
     if h.fragment_offset() != 0 || h.protocol() != protocol::TCP {
         return None;
@@ -99,7 +100,8 @@ fn reset6(network: &[u8]) -> Option<[u8; tcp::LEN]> {
 fn unreachable_ok4(h: &ipv4::Header<'_>, head: &[u8]) -> bool {
     let payload = h.payload();
     let none = checksum::Sum::new().bytes(head);
-    h.fragment_offset() == 0 && checksum_ok(payload, h.protocol(), h.pseudo(payload.len()).bytes(head), none)
+    h.fragment_offset() == 0
+        && checksum_ok(payload, h.protocol(), h.pseudo(payload.len()).bytes(head), none)
 }
 
 /// The IPv4 header of a packet with its options.
@@ -166,12 +168,21 @@ impl<S: Sink> Worker<'_, S> {
                     _ => 0,
                 };
                 let ttl = if to.hop_limit != 0 { to.hop_limit } else { self.settings.ttl };
-                let Some((way, _)) = self.ip4_route_output(daddr, source, 0, mark, true) else { return };
+                let Some((way, _)) = self.ip4_route_output(daddr, source, 0, mark, true) else {
+                    return;
+                };
                 let mut bytes = self.bytes();
                 bytes.extend_from_slice(&head4(&h, protocol::TCP, tcp::LEN, ttl));
                 bytes.extend_from_slice(&segment);
                 self.state.conntrack.set_closing(&packet.meta.ct);
-                self.send_made(Protocol::Ip, &bytes, packet.meta.time, mark, answer_ct(packet), way);
+                self.send_made(
+                    Protocol::Ip,
+                    &bytes,
+                    packet.meta.time,
+                    mark,
+                    answer_ct(packet),
+                    way,
+                );
                 self.give_back(bytes);
             }
         }
@@ -196,13 +207,22 @@ impl<S: Sink> Worker<'_, S> {
                 let Some(segment) = reset6(network) else { return };
                 let mark = self.answer_mark(packet);
                 let oif = if six::needs_device(saddr) { packet.meta.iif } else { 0 };
-                let Some(way) = self.ip6_route_output(saddr, Some(daddr), mark, oif) else { return };
+                let Some(way) = self.ip6_route_output(saddr, Some(daddr), mark, oif) else {
+                    return;
+                };
                 let hop_limit = if way.hop_limit != 0 { way.hop_limit } else { self.settings.ttl };
                 let mut bytes = self.bytes();
                 bytes.extend_from_slice(&head6(&h, protocol::TCP, tcp::LEN, hop_limit));
                 bytes.extend_from_slice(&segment);
                 self.state.conntrack.set_closing(&packet.meta.ct);
-                self.send_made(Protocol::Ip6, &bytes, packet.meta.time, mark, answer_ct(packet), way);
+                self.send_made(
+                    Protocol::Ip6,
+                    &bytes,
+                    packet.meta.time,
+                    mark,
+                    answer_ct(packet),
+                    way,
+                );
                 self.give_back(bytes);
             }
         }
@@ -227,7 +247,12 @@ impl<S: Sink> Worker<'_, S> {
             Rejection::Icmp(code) => {
                 if unreachable_ok4(&h, header4(network, &h)) && !is_unreachable4(&h) {
                     let quote = &network[..network.len().min(icmp::REJECT_QUOTE_MAX)];
-                    bytes.extend_from_slice(&head4(&h, protocol::ICMP, icmp::LEN + quote.len(), ttl));
+                    bytes.extend_from_slice(&head4(
+                        &h,
+                        protocol::ICMP,
+                        icmp::LEN + quote.len(),
+                        ttl,
+                    ));
                     bytes.extend_from_slice(&icmp::Repr::unreachable(code).bytes(quote));
                     bytes.extend_from_slice(quote);
                 }
@@ -264,7 +289,8 @@ impl<S: Sink> Worker<'_, S> {
                         icmpv6::LEN + quote.len(),
                         hop_limit,
                     ));
-                    let message = icmpv6::Repr { kind: icmpv6::DEST_UNREACHABLE, code, rest_of_header: 0 };
+                    let message =
+                        icmpv6::Repr { kind: icmpv6::DEST_UNREACHABLE, code, rest_of_header: 0 };
                     let sum = pseudo(h.dst().into(), h.src().into(), quote.len());
                     bytes.extend_from_slice(&message.bytes(sum, quote));
                     bytes.extend_from_slice(quote);
@@ -282,10 +308,13 @@ impl<S: Sink> Worker<'_, S> {
         self.give_back(bytes);
     }
 
-    /// An answer goes out of the device where the packet came in, addresses exchanged; from a rule of the bridge family as
-    /// the host's own frame through that port (`nft_reject_br_push_etherhdr()`).
+    /// An answer goes out of the device where the packet came in, addresses exchanged; from a rule
+    /// of the bridge family as the host's own frame through that port
+    /// (`nft_reject_br_push_etherhdr()`).
     fn send_back(&mut self, packet: &Packet, bytes: &[u8], port: Option<&BridgePort>) {
-        let (Some(to), Some(from)) = (packet.link().get(6..12), packet.link().get(..6)) else { return };
+        let (Some(to), Some(from)) = (packet.link().get(6..12), packet.link().get(..6)) else {
+            return;
+        };
         if bytes.is_empty() {
             return;
         }
@@ -312,9 +341,11 @@ impl<S: Sink> Worker<'_, S> {
     }
 }
 
-/// Whether a packet is itself an ICMP unreachable, which is not answered on the link (`nf_skb_is_icmp_unreach()`).
+/// Whether a packet is itself an ICMP unreachable, which is not answered on the link
+/// (`nf_skb_is_icmp_unreach()`).
 fn is_unreachable4(h: &ipv4::Header<'_>) -> bool {
-    h.protocol() == protocol::ICMP && h.payload().first().is_none_or(|k| *k == icmp::DEST_UNREACHABLE)
+    h.protocol() == protocol::ICMP
+        && h.payload().first().is_none_or(|k| *k == icmp::DEST_UNREACHABLE)
 }
 
 fn is_unreachable6(network: &[u8]) -> bool {

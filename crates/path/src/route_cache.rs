@@ -1,8 +1,8 @@
-//! Ways and neighbours that were found before, for one state of the network: the packets of a flow, and of many flows to one
-//! place, ask for the same again and again.
+//! Ways and neighbours that were found before, for one state of the network: the packets of a flow,
+//! and of many flows to one place, ask for the same again and again.
 //!
-//! Only what depends on the destination alone is here. A place holds what was asked for last; what falls on the same place
-//! takes turns.
+//! Only what depends on the destination alone is here. A place holds what was asked for last; what
+//! falls on the same place takes turns.
 
 use penstock_net::Mac;
 

@@ -9,8 +9,8 @@ use penstock_net::{Flow4, Flow6, LOOPBACK, NoRoute, RouteType};
 use penstock_packet::{CtInfo, Frame, Packet};
 use penstock_program::classify::{Candidate, PACKETS};
 use penstock_program::env::{
-    BridgePort, ConnCount, CtObject, Decision, FibQuery, Interface, IpsecState, LocalSocket, NatRequest,
-    Rejection, Route, SocketQuery, Trace,
+    BridgePort, ConnCount, CtObject, Decision, FibQuery, Interface, IpsecState, LocalSocket,
+    NatRequest, Rejection, Route, SocketQuery, Trace,
 };
 use penstock_program::expr::{CtDir, CtKey, Log, Synproxy};
 use penstock_program::image::{ChainIndex, FlowtableIndex, LinkedVerdict, RuleIndex};
@@ -51,7 +51,11 @@ pub(crate) enum End {
 }
 
 /// Runs a base chain; a packet that it drops is counted.
-pub(crate) fn run<S: Sink>(worker: &mut Worker<'_, S>, site: &Site<'_>, packet: &mut Packet) -> End {
+pub(crate) fn run<S: Sink>(
+    worker: &mut Worker<'_, S>,
+    site: &Site<'_>,
+    packet: &mut Packet,
+) -> End {
     let image = worker.image;
     if packet.meta.trace_id == 0 {
         packet.meta.trace_id = worker.next_trace_id();
@@ -111,7 +115,12 @@ fn family(nfproto: u8) -> Family {
 pub(crate) fn chain_place(image: &Image, chain: ChainIndex) -> Option<Place<'_>> {
     let linked = image.chain(chain)?;
     let table = image.table_of(chain)?;
-    Some(Place { family: family(table.nfproto), table: &table.name, chain: &linked.name, rule: None })
+    Some(Place {
+        family: family(table.nfproto),
+        table: &table.name,
+        chain: &linked.name,
+        rule: None,
+    })
 }
 
 #[inline]
@@ -222,7 +231,8 @@ impl<S: Sink> Host for Asker<'_, '_, '_, S> {
     }
 
     fn stage(&mut self, entry: usize, packet: &mut Packet) -> u32 {
-        let (Some(list), Destined::Changing(destination)) = (&self.list, &mut self.destination) else {
+        let (Some(list), Destined::Changing(destination)) = (&self.list, &mut self.destination)
+        else {
             return 0;
         };
         let Some(stage) = list.stages.get(entry) else { return 0 };
@@ -263,8 +273,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
     }
 
-    /// Carries out what compiled code decided of a packet. `told` is whether it was answered, and how a stage that is no
-    /// chain ended.
+    /// Carries out what compiled code decided of a packet. `told` is whether it was answered, and
+    /// how a stage that is no chain ended.
     fn decided(
         &mut self,
         decision: jit::Decision,
@@ -301,11 +311,13 @@ impl<'a, S: Sink> Worker<'a, S> {
     #[inline]
     pub(crate) fn burst_code(&self, list: &HookList) -> Option<BurstCode<'a>> {
         let (code, number) = (self.code?, list.code?);
-        (code.takes_bursts(number) || code.takes_frames(number)).then_some(BurstCode { code, number })
+        (code.takes_bursts(number) || code.takes_frames(number))
+            .then_some(BurstCode { code, number })
     }
 
-    /// Runs frames of one device through a list; what was decided is still to be carried out. `packet` has the metadata that
-    /// is the same for all. `false`, and nothing was run, if that is not possible.
+    /// Runs frames of one device through a list; what was decided is still to be carried out.
+    /// `packet` has the metadata that is the same for all. `false`, and nothing was run, if that is
+    /// not possible.
     #[inline]
     pub(crate) fn run_frames(
         &self,
@@ -317,8 +329,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         code.code.run_frames(code.number, frames, packet, self.state.worker, decisions).is_some()
     }
 
-    /// Runs packets of one device through a list; what was decided is still to be carried out, packet by packet, by
-    /// [`Worker::carry_out`]. `false`, and nothing was run, if that is not possible.
+    /// Runs packets of one device through a list; what was decided is still to be carried out,
+    /// packet by packet, by [`Worker::carry_out`]. `false`, and nothing was run, if that is not
+    /// possible.
     #[inline]
     pub(crate) fn run_burst(
         &mut self,
@@ -328,7 +341,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         packets: &mut [Packet],
         decisions: &mut [jit::PackedDecision],
     ) -> bool {
-        let (Some(Stage::Chain(first)), Some(packet)) = (list.stages.first(), packets.first()) else {
+        let (Some(Stage::Chain(first)), Some(packet)) = (list.stages.first(), packets.first())
+        else {
             return false;
         };
         let Some(bound) = code.code.bind() else { return false };
@@ -338,9 +352,12 @@ impl<'a, S: Sink> Worker<'a, S> {
         let mut asker = Asker::new(self, &site, packet);
         // The code of such lists does not ask for the protocol.
         asker.list = Some(Listed { stages: &list.stages, context, entry: usize::MAX, protocol });
-        // Long chains are searched for all packets at once, as long as no other chain has seen them.
+        // Long chains are searched for all packets at once, as long as no other chain has seen
+        // them.
         let mut found = [None; PACKETS];
-        if code.code.looks_up(code.number) && find(image, first.chain, packets, &mut asker, &mut found) {
+        if code.code.looks_up(code.number)
+            && find(image, first.chain, packets, &mut asker, &mut found)
+        {
             let first_packet = packets.as_ptr().addr();
             let found = found.get(..packets.len()).unwrap_or(&[]);
             asker.found = Some(FoundFirst { chain: first.chain, first: first_packet, found });
@@ -448,7 +465,8 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
                     IpAddr::V6(a) => Some(u128::from(a)).filter(|a| *a != 0),
                     IpAddr::V4(_) => None,
                 };
-                // The device limits the lookup of link-local addresses only; others are compared with the result.
+                // The device limits the lookup of link-local addresses only; others are compared
+                // with the result.
                 let link = ip6::is_link_local(daddr);
                 let oif = if link { query.device.unwrap_or(self.device) } else { 0 };
                 let (mark, iif) = (query.mark, query.iif);
@@ -473,8 +491,16 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
                 let daddr = u128::from(daddr);
                 let own = query.device.is_some_and(|d| net.own6(daddr, Some(d)));
                 let strict = ip6::needs_device(daddr);
-                let oif = if ip6::is_link_local(daddr) { query.device.unwrap_or(self.device) } else { 0 };
-                let flow = Flow6 { daddr, mark: query.mark, iif: LOOPBACK, oif, strict, ..Flow6::default() };
+                let oif =
+                    if ip6::is_link_local(daddr) { query.device.unwrap_or(self.device) } else { 0 };
+                let flow = Flow6 {
+                    daddr,
+                    mark: query.mark,
+                    iif: LOOPBACK,
+                    oif,
+                    strict,
+                    ..Flow6::default()
+                };
                 let kind = match net.route6(&flow) {
                     Err(NoRoute::Blackhole) => RouteType::Blackhole,
                     Err(NoRoute::Prohibit) => RouteType::Prohibit,
@@ -544,7 +570,13 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
         self.worker.forward_to(packet, device, neighbour, self.context);
     }
 
-    fn ct_get(&mut self, packet: &Packet, key: CtKey, dir: Option<CtDir>, out: &mut [u8; 16]) -> Option<u8> {
+    fn ct_get(
+        &mut self,
+        packet: &Packet,
+        key: CtKey,
+        dir: Option<CtDir>,
+        out: &mut [u8; 16],
+    ) -> Option<u8> {
         connections::get(&self.worker.state.conntrack, packet, key, dir, out)
     }
 
@@ -614,7 +646,8 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
             protocol::ICMP => CtInfo::RelatedReply,
             _ => CtInfo::EstablishedReply,
         };
-        let connection = self.worker.state.conntrack.connection(ct).filter(|_| ct.info == answer)?;
+        let connection =
+            self.worker.state.conntrack.connection(ct).filter(|_| ct.info == answer)?;
         if connection.status() & SRC_NAT_DONE == 0 {
             return None;
         }
@@ -632,18 +665,23 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
                 (rule_place(image, rule), TraceEvent::Rule(verdict_of(image, verdict)))
             }
             Trace::Taken { rule, word } => {
-                let verdict = if word == "drop" { TraceVerdict::Drop } else { TraceVerdict::Stolen };
+                let verdict =
+                    if word == "drop" { TraceVerdict::Drop } else { TraceVerdict::Stolen };
                 (rule_place(image, rule), TraceEvent::Rule(verdict))
             }
             Trace::Return { chain, rule } => {
-                let place = rule.and_then(|r| rule_place(image, r)).or_else(|| chain_place(image, chain));
+                let place =
+                    rule.and_then(|r| rule_place(image, r)).or_else(|| chain_place(image, chain));
                 (place, TraceEvent::Return(TraceVerdict::Return))
             }
-            Trace::Policy { chain, accept } => (chain_place(image, chain), TraceEvent::Policy(accept)),
+            Trace::Policy { chain, accept } => {
+                (chain_place(image, chain), TraceEvent::Policy(accept))
+            }
         };
         let Some(place) = place else { return };
         let mut show = |place, event| {
-            let record = TraceRecord { place, context, input: net.link(iif), output: net.link(oif), event };
+            let record =
+                TraceRecord { place, context, input: net.link(iif), output: net.link(oif), event };
             self.worker.sink.trace(&record, packet);
         };
         if !self.header_shown {
@@ -655,7 +693,8 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// The MTU of the way back to the source of a packet (`nft_rt_get_tcpmss()` asks for both directions).
+    /// The MTU of the way back to the source of a packet (`nft_rt_get_tcpmss()` asks for both
+    /// directions).
     fn reverse_mtu(&self, packet: &Packet, six: bool) -> Option<u32> {
         let to = if six {
             let (saddr, _) = ip6::addresses(packet)?;

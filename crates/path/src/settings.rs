@@ -6,12 +6,13 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 /// Settings of the path. Times are nanoseconds of the packet clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// `net.ipv4.icmp_ratelimit`: least time between limited ICMP messages to one address, once the burst of six
-    /// is used up; 0 for no limit.
+    /// `net.ipv4.icmp_ratelimit`: least time between limited ICMP messages to one address, once the
+    /// burst of six is used up; 0 for no limit.
     pub icmp_ratelimit: u64,
     /// `net.ipv4.icmp_ratemask`: bit per ICMP type that is limited.
     pub icmp_ratemask: u32,
-    /// `net.ipv4.icmp_msgs_per_sec`: limited ICMP messages per second to all addresses, both families.
+    /// `net.ipv4.icmp_msgs_per_sec`: limited ICMP messages per second to all addresses, both
+    /// families.
     pub icmp_msgs_per_sec: u64,
     /// `net.ipv4.icmp_msgs_burst`. The kernel takes up to two more off at random; here it is exact.
     pub icmp_msgs_burst: u64,
@@ -37,17 +38,19 @@ pub struct Settings {
     pub conntrack_fragment6_time: u64,
     /// `net.netfilter.nf_conntrack_frag6_high_thresh`.
     pub conntrack_fragment6_memory: usize,
-    /// `net.ipv4.ipfrag_max_dist`: fragments of one source that may come between two of one packet; 0 for any number.
+    /// `net.ipv4.ipfrag_max_dist`: fragments of one source that may come between two of one packet;
+    /// 0 for any number.
     pub fragment_distance: u32,
-    /// Whether IPv6 packets for this host are worked on after `input` as by the host's own stack: extension headers
-    /// are checked and answered, fragments put together. Without it they are delivered as they are after `input`, since
-    /// whoever takes them does that.
+    /// Whether IPv6 packets for this host are worked on after `input` as by the host's own stack:
+    /// extension headers are checked and answered, fragments put together. Without it they are
+    /// delivered as they are after `input`, since whoever takes them does that.
     pub host_extensions: bool,
-    /// The host has a stack of its own, as a kernel behind TAPs: packets to any group go to it after `input`, since it knows
-    /// itself what it has joined, and IPv4 options are filled in by it. Without this only the groups count that every
-    /// router joins.
+    /// The host has a stack of its own, as a kernel behind TAPs: packets to any group go to it
+    /// after `input`, since it knows itself what it has joined, and IPv4 options are filled in by
+    /// it. Without this only the groups count that every router joins.
     pub host_stack: bool,
-    /// `net.ipv4.fwmark_reflect` and `net.ipv6.fwmark_reflect`: answers carry the mark of what they answer.
+    /// `net.ipv4.fwmark_reflect` and `net.ipv6.fwmark_reflect`: answers carry the mark of what they
+    /// answer.
     pub fwmark_reflect: bool,
     /// Of flowtables.
     pub flow: FlowSettings,

@@ -1,5 +1,5 @@
-//! What the dataplanes of several workers have in common beside the rules: whose a packet is, limits, who makes machine code, and
-//! what bridges have learned.
+//! What the dataplanes of several workers have in common beside the rules: whose a packet is,
+//! limits, who makes machine code, and what bridges have learned.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,7 +52,13 @@ impl Shared {
         let mut random = Random::unknown();
         let tracking = penstock_conntrack::Shared::new(workers, &settings.conntrack, random.u64());
         let (compiler, bridges) = Default::default();
-        Shared { tracking, limits: Default::default(), compiler, bridges, secrets: Secrets::new(&mut random) }
+        Shared {
+            tracking,
+            limits: Default::default(),
+            compiler,
+            bridges,
+            secrets: Secrets::new(&mut random),
+        }
     }
 
     /// Whose packets are.
@@ -91,7 +97,13 @@ impl Member {
     /// One of several.
     pub(crate) fn of(shared: &Shared, number: usize) -> Self {
         let seed = Random::unknown().u64();
-        Member { shared: Some(shared.clone()), number, seed, repeats: None, secrets: shared.secrets }
+        Member {
+            shared: Some(shared.clone()),
+            number,
+            seed,
+            repeats: None,
+            secrets: shared.secrets,
+        }
     }
 
     /// Its random numbers.
@@ -122,13 +134,16 @@ impl Member {
     pub(crate) fn conntrack(&self, settings: &Settings) -> Conntrack {
         let settings = settings.conntrack.clone();
         match &self.shared {
-            Some(shared) => Conntrack::of_worker(settings, self.seed, &shared.tracking, self.number),
+            Some(shared) => {
+                Conntrack::of_worker(settings, self.seed, &shared.tracking, self.number)
+            }
             None => Conntrack::with_seed(settings, self.seed),
         }
     }
 }
 
-/// Limits on what this host says of packets. Workers take turns: only errors and redirects are counted here.
+/// Limits on what this host says of packets. Workers take turns: only errors and redirects are
+/// counted here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedLimits(Arc<Mutex<Limits>>);
 

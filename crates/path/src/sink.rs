@@ -25,7 +25,8 @@ pub struct LogRecord<'a> {
 /// A packet that a rule gives to a queue.
 #[derive(Clone, Copy)]
 pub struct QueueRecord<'a> {
-    /// Number of the packet, by which it is answered: [`Dataplane::verdict`](crate::Dataplane::verdict).
+    /// Number of the packet, by which it is answered:
+    /// [`Dataplane::verdict`](crate::Dataplane::verdict).
     pub id: u64,
     /// Number of the queue.
     pub queue: u16,
@@ -72,7 +73,8 @@ pub struct TraceRecord<'a> {
 /// A step of a traced packet, one line of `nft monitor trace`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceEvent<'a> {
-    /// The packet as it is when a base chain first has something to say about it: the `packet:` line.
+    /// The packet as it is when a base chain first has something to say about it: the `packet:`
+    /// line.
     Packet,
     /// A rule that did not break off, and its verdict.
     Rule(TraceVerdict<'a>),
@@ -103,20 +105,22 @@ pub enum TraceVerdict<'a> {
     Queue,
 }
 
-/// Takes what the path gives out. Everything is called in the order in which it happens; nothing has to be done in
-/// the ones that have a body. Bytes are to be copied if they are needed later.
+/// Takes what the path gives out. Everything is called in the order in which it happens; nothing
+/// has to be done in the ones that have a body. Bytes are to be copied if they are needed later.
 pub trait Sink {
-    /// A frame leaves on a wire, tags included; on a device without link header the packet alone. `meta` is what the tc stage and queues see: mark, priority, time.
+    /// A frame leaves on a wire, tags included; on a device without link header the packet alone.
+    /// `meta` is what the tc stage and queues see: mark, priority, time.
     fn transmit(&mut self, device: &Link, frame: &[u8], meta: &Meta);
 
-    /// A frame passes a device that is listened to ([`Dataplane::set_taps`](crate::Dataplane::set_taps)): on its way in, or
-    /// `outgoing`.
+    /// A frame passes a device that is listened to
+    /// ([`Dataplane::set_taps`](crate::Dataplane::set_taps)): on its way in, or `outgoing`.
     fn tap(&mut self, device: &Link, frame: &[u8], meta: &Meta, outgoing: bool) {
         let _ = (device, frame, meta, outgoing);
     }
 
-    /// A packet has come to the host itself: an IP packet after `input`, or an ARP message. `device` is where it came
-    /// in. The bytes are those from the network header on; the link header may still be there before it.
+    /// A packet has come to the host itself: an IP packet after `input`, or an ARP message.
+    /// `device` is where it came in. The bytes are those from the network header on; the link
+    /// header may still be there before it.
     fn deliver(&mut self, device: &Link, packet: &Packet);
 
     /// A packet ends.
@@ -125,8 +129,9 @@ pub trait Sink {
         let _ = (drop, packet);
     }
 
-    /// Several packets end one after the other, all for the same reason in the same place. Whether that was all there is to
-    /// be told of them: then they are not told one by one ([`Sink::drop`]), and nothing has to be known of the packets.
+    /// Several packets end one after the other, all for the same reason in the same place. Whether
+    /// that was all there is to be told of them: then they are not told one by one
+    /// ([`Sink::drop`]), and nothing has to be known of the packets.
     #[inline]
     fn drop_several(&mut self, drop: &Drop<'_>, packets: u64) -> bool {
         let _ = (drop, packets);
@@ -144,9 +149,10 @@ pub trait Sink {
         Queued::Nobody
     }
 
-    /// The link address of a next hop is unknown. Whoever can find it out begins to, and says so: the packet then waits,
-    /// within bounds, until a network has it ([`Dataplane::set_network`](crate::Dataplane::set_network)). Otherwise it is
-    /// dropped. Asked again each second.
+    /// The link address of a next hop is unknown. Whoever can find it out begins to, and says so:
+    /// the packet then waits, within bounds, until a network has it
+    /// ([`Dataplane::set_network`](crate::Dataplane::set_network)). Otherwise it is dropped. Asked
+    /// again each second.
     fn resolve(&mut self, device: &Link, next_hop: std::net::IpAddr) -> bool {
         let _ = (device, next_hop);
         false

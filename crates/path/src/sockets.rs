@@ -7,13 +7,15 @@ use penstock_program::env::{LocalSocket, SocketKind, SocketQuery};
 
 /// The host's sockets (`inet_lookup()`, `udp4_lib_lookup()` and their IPv6 kin).
 pub trait Sockets: fmt::Debug + Send {
-    /// The socket for a packet. Among several listeners the one bound most exactly: to the address, to the device.
+    /// The socket for a packet. Among several listeners the one bound most exactly: to the address,
+    /// to the device.
     fn find(&mut self, query: &SocketQuery) -> Option<LocalSocket>;
 
     /// The socket with a number that [`Sockets::find`] gave.
     fn by_id(&mut self, id: u32) -> Option<LocalSocket>;
 
-    /// The cgroup (v2) of a socket, or its ancestor at a level below the root; `None` if it is not that deep.
+    /// The cgroup (v2) of a socket, or its ancestor at a level below the root; `None` if it is not
+    /// that deep.
     fn cgroup(&mut self, id: u32, level: u32) -> Option<u64> {
         let _ = (id, level);
         None
@@ -119,10 +121,17 @@ mod tests {
         let connected = ListedSocket { remote: Some(peer), ..one.clone() };
         let mut list = SocketList(vec![all, one, device, connected]);
         let mut found = |kind, to: &str, port, from, device| {
-            let query = SocketQuery { kind, protocol: 6, source: from, destination: (ip(to), port), device };
+            let query = SocketQuery {
+                kind,
+                protocol: 6,
+                source: from,
+                destination: (ip(to), port),
+                device,
+            };
             list.find(&query).map(|s| (s.id, s.wildcard))
         };
-        let (any, listener, established) = (SocketKind::Any, SocketKind::Listener, SocketKind::Established);
+        let (any, listener, established) =
+            (SocketKind::Any, SocketKind::Listener, SocketKind::Established);
         let other = (ip("198.18.0.8"), 1000);
         assert_eq!(found(any, "198.18.0.1", 80, peer, 1), Some((4, false)));
         assert_eq!(found(listener, "198.18.0.1", 80, peer, 1), Some((2, false)));
@@ -131,7 +140,10 @@ mod tests {
         assert_eq!(found(any, "198.18.0.9", 80, peer, 1), Some((1, true)));
         assert_eq!(found(any, "198.18.0.9", 80, peer, 2), Some((3, true)));
         assert_eq!(found(any, "198.18.0.9", 81, peer, 2), None);
-        assert_eq!((list.cgroup(1, 0), list.cgroup(1, 2), list.cgroup(1, 3)), (Some(1), Some(8), None));
+        assert_eq!(
+            (list.cgroup(1, 0), list.cgroup(1, 2), list.cgroup(1, 3)),
+            (Some(1), Some(8), None)
+        );
         assert_eq!((list.by_id(0), list.by_id(5)), (None, None));
     }
 }

@@ -1,9 +1,11 @@
 //! The straight way: what the packets of most flows meet, in one function.
 //!
-//! Packets of TCP and UDP, of IPv4 without options and IPv6 without extension headers, that arrive at a plain device go from
-//! reception over the hooks to the next plain device with what was read of their headers beforehand. Nothing here means anything of its own: each step is what
-//! the normal way ([`Worker::receive`]) does with such a packet, and where a packet needs more (it begins a connection, a
-//! rule keeps it, its way was not asked for before, …) it goes on from that step in the normal way.
+//! Packets of TCP and UDP, of IPv4 without options and IPv6 without extension headers, that arrive
+//! at a plain device go from reception over the hooks to the next plain device with what was read
+//! of their headers beforehand. Nothing here means anything of its own: each step is what the
+//! normal way ([`Worker::receive`]) does with such a packet, and where a packet needs more (it
+//! begins a connection, a rule keeps it, its way was not asked for before, …) it goes on from that
+//! step in the normal way.
 
 use std::net::IpAddr;
 
@@ -36,7 +38,8 @@ pub(crate) struct Road<'a> {
     /// The hooks of IPv4, and those of IPv6, unless that is off on the device.
     four: Passage<'a>,
     six: Option<Passage<'a>>,
-    /// About egress of the device by which the last packet left: the next ones mostly leave there, too. Of IPv4 only.
+    /// About egress of the device by which the last packet left: the next ones mostly leave there,
+    /// too. Of IPv4 only.
     pub(crate) foresight: Option<Foresight<'a>>,
 }
 
@@ -96,11 +99,15 @@ pub(crate) struct Usual {
 }
 
 impl Usual {
-    /// Reads a frame. `None` if it is not for such a road: addressed to another host, tagged, no IP or not a valid one,
-    /// with options, a fragment, at its last hop, or of another protocol than TCP and UDP. Otherwise `head` is its headers, if it
-    /// is of IPv4.
+    /// Reads a frame. `None` if it is not for such a road: addressed to another host, tagged, no IP
+    /// or not a valid one, with options, a fragment, at its last hop, or of another protocol than
+    /// TCP and UDP. Otherwise `head` is its headers, if it is of IPv4.
     #[inline(always)]
-    pub(crate) fn read<'f>(frame: &Frame<'f>, road: &Road<'_>, head: &mut &'f Head) -> Option<Usual> {
+    pub(crate) fn read<'f>(
+        frame: &Frame<'f>,
+        road: &Road<'_>,
+        head: &mut &'f Head,
+    ) -> Option<Usual> {
         /// Version and length of a header without options.
         const PLAIN: u8 = 0x45;
         /// Bits of fragments: more follow, or this is not the first.
@@ -165,9 +172,15 @@ impl Usual {
         Some(Usual { six: true, src: 0, dst: 0, len, protocol: h[6], tos: 0, passes: false })
     }
 
-    /// Where the connection of a frame that was read is to be looked up, if that is what happens first.
+    /// Where the connection of a frame that was read is to be looked up, if that is what happens
+    /// first.
     #[inline(always)]
-    pub(crate) fn seek(&self, frame: &Frame<'_>, road: &Road<'_>, conntrack: &Conntrack) -> Option<Sought> {
+    pub(crate) fn seek(
+        &self,
+        frame: &Frame<'_>,
+        road: &Road<'_>,
+        conntrack: &Conntrack,
+    ) -> Option<Sought> {
         road.hooks(self.six)?.before.filter(|before| before.tracks)?;
         let network = frame.bytes.get(ethernet::LEN..)?;
         Some(match self.six {
@@ -189,7 +202,8 @@ enum Step {
 }
 
 impl<'a, S: Sink> Worker<'a, S> {
-    /// The road of a device; `None` if somebody looks at its frames on their way in, or anything else than IP comes of them.
+    /// The road of a device; `None` if somebody looks at its frames on their way in, or anything
+    /// else than IP comes of them.
     pub(crate) fn road(&self, device: u32) -> Option<Road<'a>> {
         let state = &*self.state;
         let watched = self.filtered(device) || state.ipsec.is_some() || state.trace_all;
@@ -217,8 +231,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         Some(Foresight { code, list, device })
     }
 
-    /// A frame that may go straight, and all that follows from it; `passed` is what it has passed at ingress, if there is
-    /// anything.
+    /// A frame that may go straight, and all that follows from it; `passed` is what it has passed
+    /// at ingress, if there is anything.
     #[inline]
     pub(crate) fn straight(
         &mut self,
@@ -277,8 +291,10 @@ impl<'a, S: Sink> Worker<'a, S> {
             }
         }
         self.state.counters.received += 1;
-        let (offset, ethertype) = if SIX { (ipv6::LEN, ethernet::IPV6) } else { (ipv4::LEN, ethernet::IPV4) };
-        let transport = Transport { protocol: usual.protocol, offset: offset as u16, fragment_offset: 0 };
+        let (offset, ethertype) =
+            if SIX { (ipv6::LEN, ethernet::IPV6) } else { (ipv4::LEN, ethernet::IPV4) };
+        let transport =
+            Transport { protocol: usual.protocol, offset: offset as u16, fragment_offset: 0 };
         packet.receive_known(frame.bytes, len, ethertype, transport);
         packet.meta.time = frame.time;
         packet.meta.iif = road.device;
@@ -294,8 +310,12 @@ impl<'a, S: Sink> Worker<'a, S> {
         let step = self.straight_before::<SIX>(hooks, packet);
         match (step, SIX) {
             (Step::Ended, _) => {}
-            (Step::On | Step::Translated, true) => self.straight_forward6(road, hooks, usual, packet),
-            (Step::On, false) => self.straight_forward4(road, hooks, usual, (usual.src, usual.dst), packet),
+            (Step::On | Step::Translated, true) => {
+                self.straight_forward6(road, hooks, usual, packet)
+            }
+            (Step::On, false) => {
+                self.straight_forward4(road, hooks, usual, (usual.src, usual.dst), packet)
+            }
             (Step::Translated, false) => match ip4::addresses(packet) {
                 Some(addresses) => self.straight_forward4(road, hooks, usual, addresses, packet),
                 None => self.ip4_behind_prerouting(packet, None),
@@ -305,7 +325,11 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// `prerouting`; tracking is done, where it comes first.
     #[inline(always)]
-    fn straight_before<const SIX: bool>(&mut self, hooks: &Passage<'_>, packet: &mut Packet) -> Step {
+    fn straight_before<const SIX: bool>(
+        &mut self,
+        hooks: &Passage<'_>,
+        packet: &mut Packet,
+    ) -> Step {
         match hooks.before {
             Some(before) if before.translates => self.straight_nat::<SIX>(Hook::Prerouting, packet),
             Some(_) => Step::On,
@@ -374,7 +398,9 @@ impl<'a, S: Sink> Worker<'a, S> {
     ) {
         let addresses = ip6::addresses(packet);
         let known = addresses.and_then(|(_, dst)| self.state.routes.v6.way(road.device, dst));
-        let Some(&Way { to, mtu, .. }) = known else { return self.ip6_behind_prerouting(packet, None) };
+        let Some(&Way { to, mtu, .. }) = known else {
+            return self.ip6_behind_prerouting(packet, None);
+        };
         let unusual = addresses.is_none_or(|(src, _)| !ip6::is_usual_source(src));
         if to.oif == to.iif || unusual || usize::from(usual.len) > mtu {
             return self.ip6_behind_prerouting(packet, Some(to));
@@ -464,13 +490,18 @@ impl<'a, S: Sink> Worker<'a, S> {
     ) {
         let routes = &self.state.routes;
         let neighbour = match (to.gateway, SIX) {
-            (None, false) => ip4::addresses(packet).and_then(|(_, dst)| routes.v4.neighbour(to.oif, dst)),
-            (None, true) => ip6::addresses(packet).and_then(|(_, dst)| routes.v6.neighbour(to.oif, dst)),
+            (None, false) => {
+                ip4::addresses(packet).and_then(|(_, dst)| routes.v4.neighbour(to.oif, dst))
+            }
+            (None, true) => {
+                ip6::addresses(packet).and_then(|(_, dst)| routes.v6.neighbour(to.oif, dst))
+            }
             (Some(IpAddr::V4(gateway)), _) => routes.v4.neighbour(to.oif, gateway.into()),
             (Some(IpAddr::V6(gateway)), _) => routes.v6.neighbour(to.oif, gateway.into()),
         };
         let link = self.net.link(to.oif).filter(|link| link.up && is_plain(link));
-        let link = link.filter(|link| !self.state.taps.has(link.index) && packet.network().len() <= mtu);
+        let link =
+            link.filter(|link| !self.state.taps.has(link.index) && packet.network().len() <= mtu);
         let (Some(neighbour), Some(link)) = (neighbour, link) else {
             return match SIX {
                 true => self.ip6_finish_output(packet, to, true),
@@ -483,7 +514,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet.data_at_link();
         packet.meta.iif = 0;
         packet.meta.oif = link.index;
-        let foreseen = usual.passes && road.foresight.is_some_and(|foresight| foresight.device == link.index);
+        let foreseen =
+            usual.passes && road.foresight.is_some_and(|foresight| foresight.device == link.index);
         let sees = self.state.tc.as_mut().is_none_or(|tc| tc.egress_sees());
         if foreseen && sees {
             if packet.meta.trace_id == 0 {
@@ -511,7 +543,12 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// Netfilter's egress. Whether the packet goes on.
     #[inline(always)]
-    fn straight_egress(&mut self, hooks: &Passage<'_>, list: &HookList, packet: &mut Packet) -> bool {
+    fn straight_egress(
+        &mut self,
+        hooks: &Passage<'_>,
+        list: &HookList,
+        packet: &mut Packet,
+    ) -> bool {
         if !hooks.untouched {
             packet.find_transport_checked();
         }

@@ -1,9 +1,10 @@
 //! Answering TCP handshakes for servers (`net/netfilter/nf_synproxy_core.c`, `nft_synproxy.c`).
 //!
-//! A SYN is answered with a cookie for a sequence number, and nothing is kept. The client's ACK proves that it is real:
-//! then the proxy opens the connection to the server in the client's name. The stage in front of the end of the path answers
-//! the server, and from then on sequence numbers ([`Conntrack::init_sequence`](penstock_conntrack::Conntrack::init_sequence))
-//! and timestamps are shifted between what the client was told and what the server says.
+//! A SYN is answered with a cookie for a sequence number, and nothing is kept. The client's ACK
+//! proves that it is real: then the proxy opens the connection to the server in the client's name.
+//! The stage in front of the end of the path answers the server, and from then on sequence numbers
+//! ([`Conntrack::init_sequence`](penstock_conntrack::Conntrack::init_sequence)) and timestamps are
+//! shifted between what the client was told and what the server says.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -216,7 +217,10 @@ impl Proxies {
         let index = sizes.iter().rposition(|size| mss >= *size).unwrap_or(0) as u32;
         let period = (time / PERIOD) as u32;
         let low = self.hash(ends, period, 1).wrapping_add(index) & ((1 << COOKIE_BITS) - 1);
-        self.hash(ends, 0, 0).wrapping_add(seq).wrapping_add(period << COOKIE_BITS).wrapping_add(low)
+        self.hash(ends, 0, 0)
+            .wrapping_add(seq)
+            .wrapping_add(period << COOKIE_BITS)
+            .wrapping_add(low)
     }
 
     /// The size that a cookie holds, if it is one and not too old (`check_tcp_syn_cookie()`).
@@ -274,7 +278,8 @@ impl<S: Sink> Worker<'_, S> {
         } else {
             options.flags &= !(WSCALE | SACK_PERM | ECN);
         }
-        let cookie = self.state.proxies.cookie(&seen.ends, seen.seq, seen.options.mss, packet.meta.time);
+        let cookie =
+            self.state.proxies.cookie(&seen.ends, seen.seq, seen.options.mss, packet.meta.time);
         let ecn = if options.flags & ECN != 0 { ECE } else { 0 };
         let answer = Segment {
             seq: cookie,
@@ -286,12 +291,13 @@ impl<S: Sink> Worker<'_, S> {
         self.send_segment(packet, seen.ends.reversed(), &answer, crate::track::answer_ct(packet));
     }
 
-    /// The client's ACK: if its cookie is valid the connection to the server is opened (`synproxy_recv_client_ack()`,
-    /// `synproxy_send_server_syn()`).
+    /// The client's ACK: if its cookie is valid the connection to the server is opened
+    /// (`synproxy_recv_client_ack()`, `synproxy_send_server_syn()`).
     fn open(&mut self, packet: &Packet, seen: &Seen, seq: u32) -> bool {
         let isn = seen.ack.wrapping_sub(1);
         let time = packet.meta.time;
-        let Some(mss) = self.state.proxies.check(&seen.ends, seen.seq.wrapping_sub(1), isn, time) else {
+        let Some(mss) = self.state.proxies.check(&seen.ends, seen.seq.wrapping_sub(1), isn, time)
+        else {
             return false;
         };
         let mut options = Options { mss, ..seen.options };
@@ -301,7 +307,8 @@ impl<S: Sink> Worker<'_, S> {
             options.wscale = (options.tsecr & 0xf) as u8;
             let has = |bit: u32| options.tsecr & 1 << bit != 0;
             let flags = [(options.wscale != 0xf, WSCALE), (has(4), SACK_PERM), (has(5), ECN)];
-            options.flags |= flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum::<u32>();
+            options.flags |=
+                flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum::<u32>();
         }
         let ecn = if options.flags & ECN != 0 { ECE | CWR } else { 0 };
         // The acknowledgement number tells the stage what the client was told.
@@ -319,7 +326,10 @@ impl<S: Sink> Worker<'_, S> {
         let Some(connection) = self.state.conntrack.connection(&ct) else { return End::Accept };
         let (n, key, state) = (connection.number(), connection.reference(), connection.state());
         if !self.state.conntrack.is_synproxied(n) {
-            if !self.state.proxies.opening || ct.info != CtInfo::New || context.hook != Hook::Postrouting {
+            if !self.state.proxies.opening
+                || ct.info != CtInfo::New
+                || context.hook != Hook::Postrouting
+            {
                 return End::Accept;
             }
             self.state.proxies.opening = false;
@@ -434,7 +444,9 @@ impl<S: Sink> Worker<'_, S> {
         let ttl = self.settings.ttl;
         match (ends.from.0, ends.to.0) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
-                let sum = checksum::pseudo_v4(from, to, protocol::TCP, len as u32).bytes(&tcp_bytes).finish();
+                let sum = checksum::pseudo_v4(from, to, protocol::TCP, len as u32)
+                    .bytes(&tcp_bytes)
+                    .finish();
                 fill(&mut tcp_bytes, sum);
                 let mut bytes = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, ttl, protocol::TCP, 0, 0];
                 bytes.extend(from.octets());
@@ -445,13 +457,16 @@ impl<S: Sink> Worker<'_, S> {
                     h.set_total_len(total);
                     h.fill_checksum();
                 }
-                let Some((way, _)) = self.ip4_route_output(to.into(), from.into(), 0, 0, true) else {
+                let Some((way, _)) = self.ip4_route_output(to.into(), from.into(), 0, 0, true)
+                else {
                     return;
                 };
                 self.send_made(Protocol::Ip, &bytes, time, 0, ct, way);
             }
             (IpAddr::V6(from), IpAddr::V6(to)) => {
-                let sum = checksum::pseudo_v6(from, to, protocol::TCP, len as u32).bytes(&tcp_bytes).finish();
+                let sum = checksum::pseudo_v6(from, to, protocol::TCP, len as u32)
+                    .bytes(&tcp_bytes)
+                    .finish();
                 fill(&mut tcp_bytes, sum);
                 let mut bytes = vec![0x60, 0, 0, 0];
                 bytes.extend((len as u16).to_be_bytes());
@@ -459,7 +474,9 @@ impl<S: Sink> Worker<'_, S> {
                 bytes.extend(from.octets());
                 bytes.extend(to.octets());
                 bytes.extend(tcp_bytes);
-                let Some(way) = self.ip6_route_output(to.into(), Some(from.into()), 0, 0) else { return };
+                let Some(way) = self.ip6_route_output(to.into(), Some(from.into()), 0, 0) else {
+                    return;
+                };
                 self.send_made(Protocol::Ip6, &bytes, time, 0, ct, way);
             }
             _ => {}

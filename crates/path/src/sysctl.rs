@@ -7,8 +7,8 @@ use crate::settings::{SECOND, Settings};
 const MILLISECOND: u64 = SECOND / 1000;
 
 impl Settings {
-    /// Sets a sysctl by its name: `net.ipv4.ipfrag_time`, `net.netfilter.nf_conntrack_max`. Times are in the sysctl's own
-    /// unit, seconds or milliseconds.
+    /// Sets a sysctl by its name: `net.ipv4.ipfrag_time`, `net.netfilter.nf_conntrack_max`. Times
+    /// are in the sysctl's own unit, seconds or milliseconds.
     ///
     /// # Errors
     /// The name is none that the path follows, or the value does not fit.
@@ -28,7 +28,8 @@ impl Settings {
             "net.ipv6.icmp.ratelimit" => self.icmp6_ratelimit = milliseconds,
             "net.ipv4.conf.all.send_redirects" => self.send_redirects = flag()?,
             "net.ipv4.ip_default_ttl" => {
-                self.ttl = u8::try_from(value).ok().filter(|ttl| *ttl != 0).ok_or(SysctlError::Value)?;
+                self.ttl =
+                    u8::try_from(value).ok().filter(|ttl| *ttl != 0).ok_or(SysctlError::Value)?;
             }
             "net.ipv4.ipfrag_time" => self.fragment_time = seconds,
             "net.ipv4.ipfrag_high_thresh" => self.fragment_memory = value as usize,
@@ -67,7 +68,10 @@ mod tests {
         ] {
             assert_eq!(settings.set_sysctl(name, value), Ok(()), "{name}");
         }
-        assert_eq!((settings.fragment_time, settings.icmp_ratelimit), (5 * SECOND, 20 * MILLISECOND));
+        assert_eq!(
+            (settings.fragment_time, settings.icmp_ratelimit),
+            (5 * SECOND, 20 * MILLISECOND)
+        );
         assert_eq!(settings.flow.udp_timeout, 8 * SECOND);
         assert_eq!(
             (settings.conntrack.max, settings.conntrack.get("nf_conntrack_udp_timeout")),

@@ -1,5 +1,6 @@
-//! Taps: who listens to all frames of a device (`ptype_all`, `dev_queue_xmit_nit()`). Received frames pass them before traffic
-//! control and rules, and behind early ingress; frames that leave pass them last.
+//! Taps: who listens to all frames of a device (`ptype_all`, `dev_queue_xmit_nit()`). Received
+//! frames pass them before traffic control and rules, and behind early ingress; frames that leave
+//! pass them last.
 
 use penstock_net::Link;
 use penstock_packet::Packet;

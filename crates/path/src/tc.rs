@@ -22,7 +22,8 @@ pub(crate) struct Tc {
     queues: Queues,
     /// Redirections that are being done, one because of the other.
     nested: u32,
-    /// The packet that is sent next comes from a filter: netfilter's egress does not see it (`nf_skip_egress`).
+    /// The packet that is sent next comes from a filter: netfilter's egress does not see it
+    /// (`nf_skip_egress`).
     skip_egress: bool,
 }
 
@@ -57,11 +58,14 @@ impl<S: Sink> Worker<'_, S> {
         self.state.tc.as_ref().is_some_and(|tc| tc.config.has_filters(Hook::Ingress, device))
     }
 
-    /// Filters at a hook of a device. `None` if the packet goes on, else whether its sender takes it for sent.
+    /// Filters at a hook of a device. `None` if the packet goes on, else whether its sender takes
+    /// it for sent.
     #[inline]
     pub(crate) fn tc(&mut self, hook: Hook, device: u32, packet: &mut Packet) -> Option<bool> {
         match &self.state.tc {
-            Some(tc) if tc.config.may_match(hook, device, packet) => self.tc_filters(hook, device, packet),
+            Some(tc) if tc.config.may_match(hook, device, packet) => {
+                self.tc_filters(hook, device, packet)
+            }
             _ => None,
         }
     }
@@ -131,7 +135,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// Puts a packet into the queue of its device. `None` if there is none, else whether the packet was taken.
+    /// Puts a packet into the queue of its device. `None` if there is none, else whether the packet
+    /// was taken.
     #[inline]
     pub(crate) fn enqueue(&mut self, packet: &Packet, link: &Link) -> Option<bool> {
         match &self.state.tc {

@@ -1,7 +1,9 @@
-//! Connection tracking at a packet: the stages before routing and at the end of the path, and the clock.
+//! Connection tracking at a packet: the stages before routing and at the end of the path, and the
+//! clock.
 //!
-//! A packet that begins a connection holds an entry that nobody else can find until [`Worker::confirm`] enters it into the
-//! table. However the packet ends before that, the entry goes when no packet of the burst is on its way any more.
+//! A packet that begins a connection holds an entry that nobody else can find until
+//! [`Worker::confirm`] enters it into the table. However the packet ends before that, the entry
+//! goes when no packet of the burst is on its way any more.
 
 use penstock_conntrack::{Hook as TrackHook, Surroundings, Verdict};
 use penstock_packet::{Ct, CtInfo, Packet};
@@ -14,12 +16,12 @@ use crate::settings::SECOND;
 use crate::sink::Sink;
 use crate::worker::Worker;
 
-/// Time between two looks for connections that have lived out. A packet never finds one of these, so only the number of
-/// entries depends on it.
+/// Time between two looks for connections that have lived out. A packet never finds one of these,
+/// so only the number of entries depends on it.
 const EXPIRY: u64 = SECOND / 100;
 
-/// What an answer to a packet is to the packet's connection (`nf_conntrack_attach()`): the host's own errors and resets
-/// belong to it even where it is not in the table yet.
+/// What an answer to a packet is to the packet's connection (`nf_conntrack_attach()`): the host's
+/// own errors and resets belong to it even where it is not in the table yet.
 pub(crate) fn answer_ct(packet: &Packet) -> Ct {
     let ct = packet.meta.ct;
     if !ct.has_entry() {
@@ -32,27 +34,33 @@ pub(crate) fn answer_ct(packet: &Packet) -> Ct {
 impl<S: Sink> Worker<'_, S> {
     /// The stage at -200 (`nf_conntrack_in()`).
     pub(crate) fn track(&mut self, context: Context, packet: &mut Packet) -> End {
-        let hook = if context.hook == Hook::Output { TrackHook::Output } else { TrackHook::Prerouting };
+        let hook =
+            if context.hook == Hook::Output { TrackHook::Output } else { TrackHook::Prerouting };
         let conntrack = &mut self.state.conntrack;
         let full = conntrack.statistics().table_full;
         let verdict = conntrack.track(packet, hook);
         self.tracked(verdict, full, packet)
     }
 
-    /// What tracking has made of a packet; `full` is how many it had dropped for want of room before.
+    /// What tracking has made of a packet; `full` is how many it had dropped for want of room
+    /// before.
     #[inline]
     pub(crate) fn tracked(&mut self, verdict: Verdict, full: u64, packet: &Packet) -> End {
         match verdict {
             Verdict::Accept => End::Accept,
             Verdict::Drop => {
                 let full = self.state.conntrack.statistics().table_full != full;
-                self.drop(if full { DropReason::ConntrackFull } else { DropReason::Conntrack }, packet);
+                self.drop(
+                    if full { DropReason::ConntrackFull } else { DropReason::Conntrack },
+                    packet,
+                );
                 End::Dropped
             }
         }
     }
 
-    /// The last stage (`nf_confirm()`): helpers read the packet, and what they changed earlier shifts its sequence numbers.
+    /// The last stage (`nf_confirm()`): helpers read the packet, and what they changed earlier
+    /// shifts its sequence numbers.
     pub(crate) fn confirm(&mut self, packet: &mut Packet) -> End {
         let surroundings = Surroundings { broadcast_mask: self.broadcast_mask(packet) };
         let helped = self.state.conntrack.help(packet, surroundings, penstock_nat::text::replace);
@@ -69,7 +77,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// The mask of the broadcast address that this host sends a packet to (`nf_conntrack_broadcast_help()`).
+    /// The mask of the broadcast address that this host sends a packet to
+    /// (`nf_conntrack_broadcast_help()`).
     #[inline]
     fn broadcast_mask(&self, packet: &Packet) -> Option<[u8; 4]> {
         if packet.meta.iif != 0 || packet.meta.protocol != ethernet::IPV4 {

@@ -1,4 +1,5 @@
-//! Out of a device: link header, VLAN devices, egress, wire (`neigh_output()`, `__dev_queue_xmit()`).
+//! Out of a device: link header, VLAN devices, egress, wire (`neigh_output()`,
+//! `__dev_queue_xmit()`).
 
 use std::net::IpAddr;
 
@@ -13,7 +14,8 @@ use crate::rules::End;
 use crate::sink::Sink;
 use crate::worker::{Destination, Worker, ip4, ip6};
 
-/// Devices below devices that a frame goes down through at most, and `fwd` in a row (`NF_RECURSION_LIMIT`).
+/// Devices below devices that a frame goes down through at most, and `fwd` in a row
+/// (`NF_RECURSION_LIMIT`).
 const LEVELS: usize = 8;
 
 /// Ethernet group address for an IPv4 group (RFC 1112).
@@ -28,9 +30,14 @@ fn group6(address: u128) -> Mac {
     Mac([0x33, 0x33, a, b, c, d])
 }
 
-/// Gives a frame the tag of a VLAN device; it stays beside the frame until the wire (`vlan_dev_hard_start_xmit()`).
+/// Gives a frame the tag of a VLAN device; it stays beside the frame until the wire
+/// (`vlan_dev_hard_start_xmit()`).
 fn to_lower(packet: &mut Packet, v: &Vlan) {
-    let code = v.egress_qos.iter().find(|(from, _)| *from == packet.meta.priority).map_or(0, |(_, to)| *to);
+    let code = v
+        .egress_qos
+        .iter()
+        .find(|(from, _)| *from == packet.meta.priority)
+        .map_or(0, |(_, to)| *to);
     let tci = v.id | u16::from(code) << vlan::PRIORITY_SHIFT;
     packet.push_tag(VlanTag { protocol: v.protocol, tci });
     packet.meta.oif = v.lower;
@@ -69,8 +76,8 @@ impl<S: Sink> Worker<'_, S> {
         Some(mac)
     }
 
-    /// Link address of an IPv4 next hop (`arp_constructor()`): groups and broadcasts have theirs by rule, devices
-    /// without ARP answer with their own, the rest must be in the table.
+    /// Link address of an IPv4 next hop (`arp_constructor()`): groups and broadcasts have theirs by
+    /// rule, devices without ARP answer with their own, the rest must be in the table.
     pub(crate) fn link_address4(&self, link: &Link, address: u32) -> Option<Mac> {
         if let Some(mac) = self.net.neighbour4(link.index, address) {
             return Some(mac);
@@ -94,8 +101,8 @@ impl<S: Sink> Worker<'_, S> {
         (!link.arp || link.is_loopback()).then_some(link.mac)
     }
 
-    /// An IP packet goes to its next hop: the link header is made from the neighbour's address. `false` as for
-    /// [`Worker::transmit`].
+    /// An IP packet goes to its next hop: the link header is made from the neighbour's address.
+    /// `false` as for [`Worker::transmit`].
     pub(crate) fn send_to_neighbour(
         &mut self,
         protocol: Protocol,
@@ -108,8 +115,12 @@ impl<S: Sink> Worker<'_, S> {
         };
         let next = match protocol {
             // The gateway may be one of IPv6 (RFC 8950).
-            Protocol::Ip => to.gateway.or_else(|| crate::ip4::addresses(packet).map(|a| ip4(a.1).into())),
-            Protocol::Ip6 => to.gateway.or_else(|| crate::ip6::addresses(packet).map(|a| ip6(a.1).into())),
+            Protocol::Ip => {
+                to.gateway.or_else(|| crate::ip4::addresses(packet).map(|a| ip4(a.1).into()))
+            }
+            Protocol::Ip6 => {
+                to.gateway.or_else(|| crate::ip6::addresses(packet).map(|a| ip6(a.1).into()))
+            }
             Protocol::Arp | Protocol::Bridge => None,
         };
         let address = match protocol {
@@ -129,7 +140,8 @@ impl<S: Sink> Worker<'_, S> {
             }
             return true;
         };
-        packet.meta.protocol = if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
+        packet.meta.protocol =
+            if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
         packet.meta.vlan = None;
         self.send_on(packet, link, mac, link.mac, Some(to))
     }
@@ -151,9 +163,15 @@ impl<S: Sink> Worker<'_, S> {
         self.transmit(packet, link.index, route)
     }
 
-    /// A frame with its link header goes out of a device: egress, then down through VLAN devices to the wire.
-    /// `route` is kept by packets on the loopback device. `false` if the sender learns that the frame was dropped.
-    pub(crate) fn transmit(&mut self, packet: &mut Packet, device: u32, route: Option<&Destination>) -> bool {
+    /// A frame with its link header goes out of a device: egress, then down through VLAN devices to
+    /// the wire. `route` is kept by packets on the loopback device. `false` if the sender learns
+    /// that the frame was dropped.
+    pub(crate) fn transmit(
+        &mut self,
+        packet: &mut Packet,
+        device: u32,
+        route: Option<&Destination>,
+    ) -> bool {
         packet.meta.oif = device;
         packet.meta.iif = 0;
         for _ in 0..LEVELS {
@@ -193,7 +211,12 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// A frame that its queue has let go: down to the lower device, or to the wire.
-    pub(crate) fn hand_to_device(&mut self, packet: &mut Packet, link: &Link, route: Option<&Destination>) {
+    pub(crate) fn hand_to_device(
+        &mut self,
+        packet: &mut Packet,
+        link: &Link,
+        route: Option<&Destination>,
+    ) {
         self.tap(packet, link, true);
         match link.vlan() {
             Some(v) => {
@@ -219,8 +242,9 @@ impl<S: Sink> Worker<'_, S> {
             LinkKind::Pppoe(session) => self.pppoe_transmit(packet, session),
             LinkKind::Bare { .. } => {
                 if packet.meta.gso.is_some() {
-                    return self
-                        .send_segments(packet, |worker, segment| worker.hand_over_bare(segment, link));
+                    return self.send_segments(packet, |worker, segment| {
+                        worker.hand_over_bare(segment, link)
+                    });
                 }
                 self.hand_over_bare(packet, link);
             }

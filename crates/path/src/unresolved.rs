@@ -1,7 +1,8 @@
 //! Packets whose next hop's link address is being found out (`net/core/neighbour.c`).
 //!
-//! As in the kernel a neighbour keeps some packets, the newest ones, and those that nobody's answer frees are told to their
-//! senders. There is a limit on all of them together, so that a scan of a network does not fill the memory.
+//! As in the kernel a neighbour keeps some packets, the newest ones, and those that nobody's answer
+//! frees are told to their senders. There is a limit on all of them together, so that a scan of a
+//! network does not fill the memory.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -22,7 +23,8 @@ const PER_NEIGHBOUR: usize = 101;
 const NEIGHBOURS: usize = 1024;
 /// Bytes of packets that wait for all of them.
 const BYTES: usize = 4 << 20;
-/// How long an answer is waited for: three questions, a second apart (`mcast_solicit`, `retrans_time`).
+/// How long an answer is waited for: three questions, a second apart (`mcast_solicit`,
+/// `retrans_time`).
 const PATIENCE: u64 = 3 * SECOND;
 
 #[derive(Debug)]

@@ -40,11 +40,12 @@ use crate::xfrm::Ipsec;
 /// Packets that one packet may bring about in a row: answers to answers, copies of copies.
 const DEPTH: u32 = 16;
 
-/// Identification of the first IPv4 packet that the host makes: none of the small numbers that captures and rules are
-/// made with.
+/// Identification of the first IPv4 packet that the host makes: none of the small numbers that
+/// captures and rules are made with.
 const FIRST_ID: u16 = 0x5053;
 
-/// Where a packet goes (`struct rtable`, `struct rt6_info`): addresses are IPv4 or IPv6 as the packet is.
+/// Where a packet goes (`struct rtable`, `struct rt6_info`): addresses are IPv4 or IPv6 as the
+/// packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Destination {
     /// `Local`, `Unicast`, `Broadcast`, `Multicast` or `Anycast`.
@@ -257,7 +258,12 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// Ends a packet where a rule or chain said so.
     #[inline]
-    pub(crate) fn drop_at(&mut self, reason: DropReason, place: Option<Place<'_>>, packet: &Packet) {
+    pub(crate) fn drop_at(
+        &mut self,
+        reason: DropReason,
+        place: Option<Place<'_>>,
+        packet: &Packet,
+    ) {
         self.drop_by(&Drop { reason, place }, packet);
     }
 
@@ -268,7 +274,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.sink.drop(drop, packet);
     }
 
-    /// A packet goes to the host, unless it is ESP, or policy says no, or it belongs to a tunnel of IPv4.
+    /// A packet goes to the host, unless it is ESP, or policy says no, or it belongs to a tunnel of
+    /// IPv4.
     pub(crate) fn deliver(&mut self, packet: &mut Packet) {
         if self.state.ipsec.is_some() && !self.xfrm_deliver(packet) {
             return;
@@ -280,8 +287,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.give_to_host(packet);
     }
 
-    /// The same for an IPv6 packet whose extension headers were gone through: `payload` is the protocol behind them, `at` its
-    /// offset.
+    /// The same for an IPv6 packet whose extension headers were gone through: `payload` is the
+    /// protocol behind them, `at` its offset.
     pub(crate) fn deliver6(&mut self, packet: &mut Packet, payload: u8, at: usize) {
         if self.state.ipsec.is_some() && !self.xfrm_deliver(packet) {
             return;
@@ -299,7 +306,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.sink.deliver(link, packet);
     }
 
-    /// Runs `f` with a buffer for another packet, unless packets already bring about packets too deeply.
+    /// Runs `f` with a buffer for another packet, unless packets already bring about packets too
+    /// deeply.
     pub(crate) fn nested(&mut self, time: u64, f: impl FnOnce(&mut Self, &mut Packet)) {
         let mut packet = self.state.spare.pop().unwrap_or_default();
         if self.state.depth >= DEPTH {
@@ -331,7 +339,8 @@ impl<'a, S: Sink> Worker<'a, S> {
     pub(crate) fn mtu(&self, to: &Destination) -> usize {
         let device = self.net.link(to.oif).map_or(1500, |l| l.mtu);
         let mtu = if to.mtu != 0 { to.mtu } else { device };
-        let mtu = if to.mtu == 0 && to.mtu_locked && to.gateway.is_some() { mtu.min(576) } else { mtu };
+        let mtu =
+            if to.mtu == 0 && to.mtu_locked && to.gateway.is_some() { mtu.min(576) } else { mtu };
         mtu.min(65535) as usize
     }
 

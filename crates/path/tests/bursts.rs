@@ -1,5 +1,5 @@
-//! Bursts are what their frames are one by one: rulesets and frames by chance, by the interpreter and by machine code, in
-//! bursts of all sizes, and always the same comes out, in the same order.
+//! Bursts are what their frames are one by one: rulesets and frames by chance, by the interpreter
+//! and by machine code, in bursts of all sizes, and always the same comes out, in the same order.
 
 mod router;
 
@@ -18,7 +18,8 @@ use penstock_ruleset::link::Linked;
 use penstock_wire::build::*;
 use router::{NET, SECOND, START, Seen};
 
-/// As [`Seen`], with what is known of frames and packets; of packets that are dropped only if it is to be so.
+/// As [`Seen`], with what is known of frames and packets; of packets that are dropped only if it is
+/// to be so.
 struct All(Seen, Drops);
 
 /// Whether drops are told one by one.
@@ -165,7 +166,9 @@ fn long_chain() -> String {
     for n in 0..300 {
         let verdict = ["", "drop", "meta mark set 5", "accept", "ip ttl set 9"][n % 5];
         rules += &match n % 3 {
-            0 => format!("ip saddr 198.18.0.{}/31 udp sport {} counter {verdict}\n", n % 10, 990 + n),
+            0 => {
+                format!("ip saddr 198.18.0.{}/31 udp sport {} counter {verdict}\n", n % 10, 990 + n)
+            }
             1 => format!("tcp dport {}-{} ip ttl {} counter {verdict}\n", n % 9, n % 9 + 3, n % 6),
             _ => format!("ip daddr 198.18.1.{} udp dport {} counter\n", n % 9, 7 + n % 10),
         };
@@ -190,7 +193,8 @@ fn session(ruleset: &mut Ruleset, text: &str) -> String {
 /// A frame that is mostly good.
 fn frame(rng: &mut Rng) -> Vec<u8> {
     let source = ["02:00:00:00:00:a7", "02:00:00:00:00:b7"][rng.usize(..2)];
-    let target = ["02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:00:00:00:03", "ff:ff:ff:ff:ff:ff"];
+    let target =
+        ["02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:00:00:00:03", "ff:ff:ff:ff:ff:ff"];
     let targets = 2 + rng.usize(..3);
     let mut link = Frame::from(Ethernet::new(source, target[rng.usize(..targets)]));
     match rng.u32(..8) {
@@ -220,7 +224,11 @@ fn frame(rng: &mut Rng) -> Vec<u8> {
         }
         match rng.u32(..4) {
             0 => link / ip / Icmp::new(8, 0) / payload([1; 16]),
-            1 => link / ip / Tcp::new(1000 + rng.u16(..3), port).flags(rng.u8(..) & 0x16) / payload([1; 4]),
+            1 => {
+                link / ip
+                    / Tcp::new(1000 + rng.u16(..3), port).flags(rng.u8(..) & 0x16)
+                    / payload([1; 4])
+            }
             _ => link / ip / Udp::new(1000 + rng.u16(..3), port) / payload([2; 16]),
         }
     } else {
@@ -305,7 +313,8 @@ qdisc add dev lan root handle 1: pfifo limit 4
 
 /// A frame of one of a few connections, in either direction, and the device by which it comes.
 fn conversation(rng: &mut Rng) -> (u32, Vec<u8>) {
-    let (client, server) = (["198.18.0.7", "198.18.0.8"][rng.usize(..2)], ["198.18.1.7", "198.19.0.5"]);
+    let (client, server) =
+        (["198.18.0.7", "198.18.0.8"][rng.usize(..2)], ["198.18.1.7", "198.19.0.5"]);
     let server = server[rng.usize(..2)];
     let (port, service) = (1000 + rng.u16(..2), 7 + 2 * rng.u16(..4));
     let there = rng.u32(..3) > 0;
@@ -315,7 +324,8 @@ fn conversation(rng: &mut Rng) -> (u32, Vec<u8>) {
         let translated = ["198.18.1.1", "198.18.1.9", "198.18.1.10"][rng.usize(..3)];
         (router::from_lan(), server, if rng.bool() { client } else { translated })
     };
-    let (source, target) = if there { (port, service) } else { (service, [port, 2000][rng.usize(..2)]) };
+    let (source, target) =
+        if there { (port, service) } else { (service, [port, 2000][rng.usize(..2)]) };
     let ttl = if rng.u32(..20) == 0 { rng.u8(1..3) } else { 64 };
     let mut ip = Ipv4::new(from, to).ttl(ttl).tos(rng.u8(..));
     if rng.bool() {
@@ -323,7 +333,8 @@ fn conversation(rng: &mut Rng) -> (u32, Vec<u8>) {
     }
     let bytes = if rng.u32(..30) == 0 { 1380 } else { rng.usize(..40) };
     let mut frame = if rng.bool() {
-        let flags = if rng.u32(..8) == 0 { rng.u8(..32) } else { [0x02, 0x12, 0x10, 0x18][rng.usize(..4)] };
+        let flags =
+            if rng.u32(..8) == 0 { rng.u8(..32) } else { [0x02, 0x12, 0x10, 0x18][rng.usize(..4)] };
         let tcp = Tcp::new(source, target).flags(flags).seq(rng.u32(..9)).ack(rng.u32(..9));
         (link / ip / tcp / payload(vec![5; bytes])).build()
     } else {
@@ -348,7 +359,8 @@ fn outcome(
 ) -> Vec<String> {
     let net = Network::from_batch("net.ip", NET).unwrap();
     let devices = net.clone();
-    let mut path = Dataplane::new(Arc::new(net), Settings { host_extensions: true, ..Settings::default() });
+    let mut path =
+        Dataplane::new(Arc::new(net), Settings { host_extensions: true, ..Settings::default() });
     path.seed(7);
     path.set_engine(engine);
     if !tc.is_empty() {

@@ -1,5 +1,5 @@
-//! What only live devices bring: super-packets, neighbours that are found out, networks that change, frames of the host's
-//! own stack.
+//! What only live devices bring: super-packets, neighbours that are found out, networks that
+//! change, frames of the host's own stack.
 
 mod router;
 
@@ -84,7 +84,11 @@ fn senders_are_told_of_neighbours_that_do_not_answer() {
     assert!(sink.seen.lines.is_empty());
     path.advance(START + 4 * SECOND, &mut sink);
     assert_eq!(sink.seen.lines.len(), 2, "{:?}", sink.seen.lines);
-    assert!(sink.seen.lines[0].starts_with("wan: to a7 198.18.0.1 > 198.18.0.7"), "{:?}", sink.seen.lines);
+    assert!(
+        sink.seen.lines[0].starts_with("wan: to a7 198.18.0.1 > 198.18.0.7"),
+        "{:?}",
+        sink.seen.lines
+    );
     assert_eq!(sink.seen.lines[1], "drop: no neighbour");
 }
 
@@ -110,9 +114,11 @@ fn no_scan_fills_the_memory_with_packets_that_wait() {
 fn a_super_packet_passes_whole_where_its_segments_fit() {
     let data = vec![7; 5000];
     let gso = Gso { size: 1300, kind: GsoKind::Tcp };
-    let frame =
-        (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7").df() / Tcp::new(1, 2).ack(9) / payload(&data))
-            .build();
+    let frame = (from_wan()
+        / Ipv4::new("198.18.0.7", "198.18.1.7").df()
+        / Tcp::new(1, 2).ack(9)
+        / payload(&data))
+    .build();
     let mut path = router(NET);
     let wan = device(&path, "wan");
     let mut sink = Live::default();
@@ -125,8 +131,11 @@ fn a_super_packet_passes_whole_where_its_segments_fit() {
     assert!(sink.seen.lines[0].contains("> 198.18.0.7"), "{:?}", sink.seen.lines);
     assert_eq!(sink.seen.lines[1], "drop: packet too big");
     // Without DF each segment is cut.
-    let frame =
-        (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Tcp::new(1, 2).ack(9) / payload(&data)).build();
+    let frame = (from_wan()
+        / Ipv4::new("198.18.0.7", "198.18.1.7")
+        / Tcp::new(1, 2).ack(9)
+        / payload(&data))
+    .build();
     let mut sink = Live::default();
     path.receive_super(Frame { device: wan, bytes: &frame, time: START }, gso, &mut sink);
     assert_eq!(sink.supers, [None; 7]);
@@ -144,9 +153,11 @@ fn a_super_packet_passes_a_bridge_whole_and_what_is_too_long_alone_does_not() {
          link set p0 up
          link set p1 up",
     );
-    let frame =
-        (from_wan() / Ipv4::new("198.18.0.7", "198.18.0.8") / Tcp::new(1, 2).ack(9) / payload([7; 5000]))
-            .build();
+    let frame = (from_wan()
+        / Ipv4::new("198.18.0.7", "198.18.0.8")
+        / Tcp::new(1, 2).ack(9)
+        / payload([7; 5000]))
+    .build();
     let (p0, mut sink) = (device(&path, "p0"), Live::default());
     let gso = Gso { size: 1460, kind: GsoKind::Tcp };
     path.receive_super(Frame { device: p0, bytes: &frame, time: START }, gso, &mut sink);
@@ -175,7 +186,10 @@ fn rules_follow_devices_that_come_and_go() {
         / Udp::new(1, 2))
     .build();
     path.receive([Frame { device: new, bytes: &frame, time: START }], &mut sink);
-    assert_eq!(sink.seen.lines, ["log in new0 -", "lan: to b7 198.18.2.7 > 198.18.1.7 ttl 63 len 28 udp"]);
+    assert_eq!(
+        sink.seen.lines,
+        ["log in new0 -", "lan: to b7 198.18.2.7 > 198.18.1.7 ttl 63 len 28 udp"]
+    );
     path.set_network(with(""), START, &mut sink);
     sink.seen.lines.clear();
     path.receive([Frame { device: new, bytes: &frame, time: START }], &mut sink);
@@ -205,10 +219,26 @@ fn what_the_host_sends_passes_the_hooks_of_its_kind() {
             &ip[..],
             "of another device's address",
         ),
-        (host() / Ipv6::new("2001:db8::1", "2001:db8::9") / Udp::new(1, 2), &ip[..], "its own IPv6"),
-        (host() / Ipv6::new("::", "ff02::1:ff00:1") / Icmpv6::new(135, 0), &ip[..], "whose address is this"),
-        (host() / Ipv4::new("0.0.0.0", "255.255.255.255") / Udp::new(68, 67), &raw[..], "of a DHCP client"),
-        (host() / Ipv4::new("198.18.5.5", "198.18.0.9") / Udp::new(1, 2), &raw[..], "of who knows whom"),
+        (
+            host() / Ipv6::new("2001:db8::1", "2001:db8::9") / Udp::new(1, 2),
+            &ip[..],
+            "its own IPv6",
+        ),
+        (
+            host() / Ipv6::new("::", "ff02::1:ff00:1") / Icmpv6::new(135, 0),
+            &ip[..],
+            "whose address is this",
+        ),
+        (
+            host() / Ipv4::new("0.0.0.0", "255.255.255.255") / Udp::new(68, 67),
+            &raw[..],
+            "of a DHCP client",
+        ),
+        (
+            host() / Ipv4::new("198.18.5.5", "198.18.0.9") / Udp::new(1, 2),
+            &raw[..],
+            "of who knows whom",
+        ),
         (
             host() / Arp::request("02:00:00:00:00:01", "198.18.0.1", "198.18.0.9"),
             &["log arp - wan", "log egress - wan"][..],
@@ -228,10 +258,14 @@ fn what_the_host_sends_passes_the_hooks_of_its_kind() {
 #[test]
 fn groups_go_to_a_host_that_knows_what_it_has_joined() {
     let net = Network::from_batch("net.ip", NET).unwrap();
-    let mut path = Dataplane::new(Arc::new(net), Settings { host_stack: true, ..Settings::unlimited() });
+    let mut path =
+        Dataplane::new(Arc::new(net), Settings { host_stack: true, ..Settings::unlimited() });
     let frame = (Ethernet::new("02:00:00:00:00:a7", "01:00:5e:00:00:05")
         / Ipv4::new("198.18.0.7", "224.0.0.5").ttl(1)
         / Udp::new(1, 2))
     .build();
-    assert_eq!(receive(&mut path, "wan", &frame), ["host from wan: 198.18.0.7 > 224.0.0.5 ttl 1 len 28 udp"]);
+    assert_eq!(
+        receive(&mut path, "wan", &frame),
+        ["host from wan: 198.18.0.7 > 224.0.0.5 ttl 1 len 28 udp"]
+    );
 }

@@ -1,4 +1,5 @@
-//! Flows with something around their packets: what leaves by a flowtable is what leaves without one.
+//! Flows with something around their packets: what leaves by a flowtable is what leaves without
+//! one.
 
 mod router;
 
@@ -32,8 +33,8 @@ neigh add 198.18.1.7 lladdr 02:00:00:00:00:b7 dev lan
 neigh add 2001:db8:1::7 lladdr 02:00:00:00:00:b7 dev lan
 ";
 
-/// A network in which hosts of 198.18.30.0/24 and 2001:db8:30::/48 are behind something, and what stands around packets of
-/// theirs that arrive.
+/// A network in which hosts of 198.18.30.0/24 and 2001:db8:30::/48 are behind something, and what
+/// stands around packets of theirs that arrive.
 struct Case {
     name: &'static str,
     net: &'static str,
@@ -219,7 +220,9 @@ const CASES: &[Case] = &[
 impl Case {
     fn network(&self) -> String {
         let Case { net, .. } = self;
-        let far = if net.contains("name far") || net.contains("type bridge") && net.contains("add far") {
+        let far = if net.contains("name far")
+            || net.contains("type bridge") && net.contains("add far")
+        {
             "addr add 198.18.30.1/24 dev far\naddr add 2001:db8:30::1/64 dev far nodad\n\
              neigh add 198.18.30.7 lladdr 02:00:00:00:00:a7 dev far\nneigh add 2001:db8:30::7 lladdr 02:00:00:00:00:a7 dev far\n"
         } else if self.versions == [4] {
@@ -227,14 +230,18 @@ impl Case {
         } else {
             "route add 198.18.30.0/24 dev far\nroute add 2001:db8:30::/64 dev far\n"
         };
-        let routes = "route add 198.18.99.0/24 via 198.18.0.7\nroute add 2001:db8:99::/48 via 2001:db8::7\n";
+        let routes =
+            "route add 198.18.99.0/24 via 198.18.0.7\nroute add 2001:db8:99::/48 via 2001:db8::7\n";
         format!("{WIRES}{routes}{net}link set far up\n{far}")
     }
 
     fn rules(&self, hook: Option<&str>, nat: bool) -> String {
         let (flowtable, add) = match hook {
             Some(hook) => (
-                format!("flowtable f {{ hook {hook} priority 0; devices = {{ {} }}; }}", self.devices),
+                format!(
+                    "flowtable f {{ hook {hook} priority 0; devices = {{ {} }}; }}",
+                    self.devices
+                ),
                 "meta l4proto { tcp, udp } flow add @f",
             ),
             None => (String::new(), ""),
@@ -287,10 +294,15 @@ impl Case {
 fn send(path: &mut Dataplane, steps: &[(&str, Vec<u8>)], burst: usize) -> Seen {
     let mut seen = Seen::default();
     for steps in steps.chunks(burst) {
-        let devices: Vec<u32> =
-            steps.iter().map(|(device, _)| path.network().link_by_name(device).unwrap().index).collect();
+        let devices: Vec<u32> = steps
+            .iter()
+            .map(|(device, _)| path.network().link_by_name(device).unwrap().index)
+            .collect();
         let frames = steps.iter().zip(devices);
-        path.receive(frames.map(|((_, bytes), device)| Frame { device, bytes, time: START }), &mut seen);
+        path.receive(
+            frames.map(|((_, bytes), device)| Frame { device, bytes, time: START }),
+            &mut seen,
+        );
     }
     seen
 }
@@ -346,8 +358,10 @@ fn packets_that_do_not_fit_fall_back_and_are_answered() {
     for case in CASES {
         for &version in case.versions {
             for hook in ["ingress", "early_ingress"] {
-                let mut steps: Vec<_> = (0..3).flat_map(|n| case.exchange(version, n, 0, 20)).collect();
-                for len in [1300, 1390, 1400, 1410, 1420, 1432, 1440, 1444, 1452, 1460, 1464, 1472] {
+                let mut steps: Vec<_> =
+                    (0..3).flat_map(|n| case.exchange(version, n, 0, 20)).collect();
+                for len in [1300, 1390, 1400, 1410, 1420, 1432, 1440, 1444, 1452, 1460, 1464, 1472]
+                {
                     let [there, back] = case.exchange(version, 2, 0, len);
                     steps.push(there);
                     let header = back.1.len() - len;
@@ -369,7 +383,8 @@ fn packets_that_do_not_fit_fall_back_and_are_answered() {
 #[test]
 fn unusual_outer_headers_take_the_normal_way() {
     let case = &CASES.iter().find(|c| c.name == "ipip").unwrap();
-    let inner = || Ipv4::new("198.18.30.7", "198.18.1.7").tos(2) / Udp::new(53, 1000) / payload([7; 20]);
+    let inner =
+        || Ipv4::new("198.18.30.7", "198.18.1.7").tos(2) / Udp::new(53, 1000) / payload([7; 20]);
     let whole = (from_wan() / outer4().id(5) / inner()).build();
     for (name, frames) in [
         ("fragments", fragments(&whole, 44, 1)),
@@ -377,7 +392,10 @@ fn unusual_outer_headers_take_the_normal_way() {
         ("congestion", vec![(from_wan() / outer4().tos(3) / inner()).build()]),
         ("last hop", vec![(from_wan() / outer4().ttl(1) / inner()).build()]),
         ("checksum", vec![(from_wan() / outer4().checksum(1) / inner()).build()]),
-        ("another tunnel", vec![(from_wan() / Ipv4::new("198.18.99.2", "198.18.0.1") / inner()).build()]),
+        (
+            "another tunnel",
+            vec![(from_wan() / Ipv4::new("198.18.99.2", "198.18.0.1") / inner()).build()],
+        ),
         ("none", vec![(from_wan() / inner()).build()]),
     ] {
         for hook in ["ingress", "early_ingress"] {
@@ -406,16 +424,19 @@ fn translated_flows_come_out_of_a_tunnel_as_without() {
             let net = penstock_net::Network::from_batch("net.ip", &net).unwrap();
             path.set_network(Arc::new(net), START, &mut Seen::default());
         }
-        let there =
-            (from_lan() / Ipv4::new("198.18.1.7", "198.18.30.7") / Udp::new(1000, 53) / payload(b"?"))
-                .build();
+        let there = (from_lan()
+            / Ipv4::new("198.18.1.7", "198.18.30.7")
+            / Udp::new(1000, 53)
+            / payload(b"?"))
+        .build();
         let back = (from_wan()
             / outer4()
             / Ipv4::new("198.18.30.7", "198.18.29.1")
             / Udp::new(53, 1000)
             / payload(b"!"))
         .build();
-        let steps: Vec<_> = (0..5).flat_map(|_| [("lan", there.clone()), ("wan", back.clone())]).collect();
+        let steps: Vec<_> =
+            (0..5).flat_map(|_| [("lan", there.clone()), ("wan", back.clone())]).collect();
         let (plain, seen) = (send(&mut plain, &steps, 1), send(&mut fast, &steps, 1));
         assert_eq!(seen.frames, plain.frames, "{hook}");
         assert_eq!((seen.frames.len(), fast.flow_counts().packets), (10, 8), "{:#?}", seen.lines);

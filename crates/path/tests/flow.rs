@@ -108,8 +108,8 @@ fn run(path: &mut Dataplane, steps: &[Step]) -> Seen {
     seen
 }
 
-/// What leaves of each flow on a device, in order; fragments and all else by hosts. What the router itself says has a number
-/// of its own, which depends on the order of flows.
+/// What leaves of each flow on a device, in order; fragments and all else by hosts. What the router
+/// itself says has a number of its own, which depends on the order of flows.
 fn by_flow(seen: &Seen) -> BTreeMap<(String, Vec<u8>), Vec<String>> {
     let mut out: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (device, frame) in &seen.frames {
@@ -118,7 +118,8 @@ fn by_flow(seen: &Seen) -> BTreeMap<(String, Vec<u8>), Vec<String>> {
             [8, 0] => (26..34, 34..38),
             _ => (22..54, 54..58),
         };
-        let ports = if matches!(frame[23], 6 | 17) || frame[12..14] != [8, 0] { ports } else { 0..0 };
+        let ports =
+            if matches!(frame[23], 6 | 17) || frame[12..14] != [8, 0] { ports } else { 0..0 };
         let key = [&frame[addresses], &frame[ports]].concat();
         let mut frame = frame.clone();
         if frame[12..14] == [8, 0] && frame[23] == 1 && frame[34] != 8 && frame[34] != 0 {
@@ -158,7 +159,8 @@ fn the_second_packet_of_udp_is_offloaded_and_leaves_as_before() {
         if at == At::Ingress {
             assert_eq!((counts.packets, path.counters().fast), (8, 8));
         }
-        let line = path.conntrack().iter().map(|c| c.line(Default::default()).to_string()).next().unwrap();
+        let line =
+            path.conntrack().iter().map(|c| c.line(Default::default()).to_string()).next().unwrap();
         assert!(line.contains("[OFFLOAD]"), "{line}");
         let flow = path.flows().next().unwrap();
         assert_eq!((flow.flowtable, flow.closing, flow.hardware), ("f", false, false));
@@ -233,7 +235,11 @@ fn tcp_closes_in_the_fast_path_and_a_syn_opens_it_again() {
             // The same ports again: the SYN ends the flow, and opens the connection again.
             let again = tcp_story(5_000, 1000, 2, "");
             run(&mut path, &again[..1]);
-            assert_eq!((path.flows().count(), path.flow_counts().torn_down), (0, 1), "{at:?} {end}");
+            assert_eq!(
+                (path.flows().count(), path.flow_counts().torn_down),
+                (0, 1),
+                "{at:?} {end}"
+            );
             assert!(tcp_state(&path).contains("SYN_SENT"), "{}", tcp_state(&path));
             run(&mut path, &again[1..]);
             assert_eq!(path.flows().filter(|f| !f.closing).count(), 1, "{at:?} {end}");
@@ -248,7 +254,8 @@ fn tcp_closes_in_the_fast_path_and_a_syn_opens_it_again() {
 #[test]
 fn what_cannot_be_offloaded_has_a_reason() {
     let unreplied = udp(from_lan(), "198.18.1.7", "198.18.0.7", [9, 53], b"a");
-    let ping = (from_lan() / Ipv4::new("198.18.1.7", "198.18.0.7") / Icmp::echo_request(1, 1)).build();
+    let ping =
+        (from_lan() / Ipv4::new("198.18.1.7", "198.18.0.7") / Icmp::echo_request(1, 1)).build();
     let to_nobody = udp(from_lan(), "198.18.1.9", "198.18.0.7", [9, 53], b"a");
     let rule = |at: At| rules(at, "").replace("meta l4proto { tcp, udp } ", "");
     let fin = tcp_story(0, 7, 0, "fin");
@@ -333,7 +340,8 @@ fn a_generation_that_keeps_the_flowtable_keeps_its_flows() {
 #[test]
 fn routes_and_neighbours_that_change_end_flows_that_they_lead_elsewhere() {
     let net = |text: &str| Arc::new(penstock_net::Network::from_batch("net.ip", text).unwrap());
-    let other_wan = NET.replace("lladdr 02:00:00:00:00:a7 dev wan", "lladdr 02:00:00:00:00:a9 dev wan");
+    let other_wan =
+        NET.replace("lladdr 02:00:00:00:00:a7 dev wan", "lladdr 02:00:00:00:00:a9 dev wan");
     let down = format!("{NET}link set lan down\n");
     for at in [At::Ingress, At::EarlyIngress] {
         for (what, text, stays, sent) in [
@@ -360,8 +368,10 @@ fn routes_and_neighbours_that_change_end_flows_that_they_lead_elsewhere() {
 
 #[test]
 fn what_falls_back_is_not_overtaken() {
-    let data = |n: u8, len: usize| udp(from_lan(), "198.18.1.7", "198.18.0.7", [1000, 53], &vec![n; len]);
-    let ping = (from_lan() / Ipv4::new("198.18.1.7", "198.18.0.7") / Icmp::echo_request(1, 1)).build();
+    let data =
+        |n: u8, len: usize| udp(from_lan(), "198.18.1.7", "198.18.0.7", [1000, 53], &vec![n; len]);
+    let ping =
+        (from_lan() / Ipv4::new("198.18.1.7", "198.18.0.7") / Icmp::echo_request(1, 1)).build();
     let options = (from_lan()
         / Ipv4::new("198.18.1.7", "198.18.0.7").options(&[1, 1, 1, 0])
         / Udp::new(1000, 53)
@@ -391,9 +401,11 @@ fn a_super_packet_leaves_as_one_if_its_segments_fit() {
         let mut path = with_rules(&rules(at, ""));
         run(&mut path, &tcp_story(0, 1000, 2, ""));
         let tcp = Tcp::new(1000, 80).seq(121).ack(911).flags(flag::ACK);
-        let big = (from_lan() / Ipv4::new("198.18.1.7", "198.18.0.7") / tcp / payload([7; 4000])).build();
+        let big =
+            (from_lan() / Ipv4::new("198.18.1.7", "198.18.0.7") / tcp / payload([7; 4000])).build();
         let device = path.network().link_by_name("lan").unwrap().index;
-        let (frame, before) = (Frame { device, bytes: &big, time: START + 1_000_000 }, path.counters().fast);
+        let (frame, before) =
+            (Frame { device, bytes: &big, time: START + 1_000_000 }, path.counters().fast);
         for (size, fast) in [(1000, 1), (1480, 1)] {
             let mut seen = Seen::default();
             path.receive_super(frame, Gso { size, kind: GsoKind::Tcp }, &mut seen);
@@ -403,17 +415,20 @@ fn a_super_packet_leaves_as_one_if_its_segments_fit() {
     }
 }
 
-/// A SYN ends a flow that is closing: what answers it is not looked up before it, wherever both come in.
+/// A SYN ends a flow that is closing: what answers it is not looked up before it, wherever both
+/// come in.
 #[test]
 fn what_opens_a_connection_again_is_seen_in_order_both_ways() {
     for end in ["fin", "rst"] {
         let before = tcp_story(0, 1000, 2, "");
         // The rest is one burst.
-        let rest = [&tcp_story(0, 1000, 2, end)[before.len()..], &tcp_story(0, 1000, 3, "fin")].concat();
+        let rest =
+            [&tcp_story(0, 1000, 2, end)[before.len()..], &tcp_story(0, 1000, 3, "fin")].concat();
         for first in ["lan", "wan"] {
             let other = udp_flow(0, 2000, 4);
             let mut steps = [before.clone(), other.clone()].concat();
-            let burst = other.into_iter().filter(|step| step.device == first).take(1).chain(rest.clone());
+            let burst =
+                other.into_iter().filter(|step| step.device == first).take(1).chain(rest.clone());
             steps.extend(burst.zip(0..).map(|(step, n)| Step { micros: 1_000 + n, ..step }));
             let plain = run(&mut with_rules(&rules(At::Nowhere, "")), &steps);
             for at in [At::Ingress, At::EarlyIngress] {
@@ -458,7 +473,8 @@ mod random {
             let ttl = if rng.u8(..10) == 0 { rng.u8(..3) } else { 64 };
             let df = rng.bool();
             let from = if there { from_lan() } else { from_wan() };
-            let (src, dst) = if there { ("198.18.1.7", "198.18.0.7") } else { ("198.18.0.7", "198.18.0.1") };
+            let (src, dst) =
+                if there { ("198.18.1.7", "198.18.0.7") } else { ("198.18.0.7", "198.18.0.1") };
             let ports = if there { [port, 53] } else { [53, port] };
             let mut ip = Ipv4::new(src, dst).ttl(ttl).id(rng.u16(..));
             if df {
@@ -499,8 +515,11 @@ mod random {
             let limit = if rng.u8(..10) == 0 { rng.u8(..3) } else { 64 };
             let data = vec![n as u8; size(rng)];
             let (from, device) = if there { (from_lan(), "lan") } else { (from_wan(), "wan") };
-            let (src, dst) =
-                if there { ("2001:db8:1::7", "2001:db8::7") } else { ("2001:db8::7", "2001:db8:1::7") };
+            let (src, dst) = if there {
+                ("2001:db8:1::7", "2001:db8::7")
+            } else {
+                ("2001:db8::7", "2001:db8:1::7")
+            };
             let ports = if there { [port, 53] } else { [53, port] };
             let ip = Ipv6::new(src, dst).hop_limit(limit);
             let frame = (from / ip / Udp::new(ports[0], ports[1]) / payload(data)).build();
@@ -577,7 +596,11 @@ mod random {
             let plain = run(&mut with_rules(&rules(At::Nowhere, "")), &steps);
             for at in [At::Ingress, At::EarlyIngress] {
                 let mut path = router(NET);
-                path.set_engine(if seed % 8 == 0 { Engine::JitAtOnce } else { Engine::Interpreter });
+                path.set_engine(if seed % 8 == 0 {
+                    Engine::JitAtOnce
+                } else {
+                    Engine::Interpreter
+                });
                 set_rules(&mut path, &rules(at, ""));
                 let seen = run(&mut path, &steps);
                 let (fast_frames, plain_frames) = (by_flow(&seen), by_flow(&plain));
@@ -605,7 +628,11 @@ mod random {
         let mut net = NET.to_owned();
         for (one_in, from, to) in [
             (3, "mtu 1400", "mtu 1300"),
-            (3, "addr add 198.18.0.1/24 dev wan", "link set wan mtu 1280\naddr add 198.18.0.1/24 dev wan"),
+            (
+                3,
+                "addr add 198.18.0.1/24 dev wan",
+                "link set wan mtu 1280\naddr add 198.18.0.1/24 dev wan",
+            ),
             (3, "lladdr 02:00:00:00:00:a7", "lladdr 02:00:00:00:00:a9"),
             // A neighbour is not there for a while.
             (8, "neigh add 198.18.1.7 lladdr 02:00:00:00:00:b7 dev lan", ""),
@@ -630,8 +657,8 @@ mod random {
         Arc::new(penstock_net::Network::from_batch("net.ip", &net).unwrap())
     }
 
-    /// Networks, rules and flowtables change between packets of flows: nothing is lost or overtaken that would not be without
-    /// flowtables, and no flow is left behind.
+    /// Networks, rules and flowtables change between packets of flows: nothing is lost or overtaken
+    /// that would not be without flowtables, and no flow is left behind.
     #[test]
     fn traffic_leaves_as_without_flowtables_whatever_changes() {
         let rounds = penstock_seed::rounds(150);
@@ -640,7 +667,8 @@ mod random {
             for at in [At::Ingress, At::EarlyIngress] {
                 let mut rng = fastrand::Rng::with_seed(seed);
                 let steps = traffic(&mut rng);
-                // What is lost on the way leaves gaps, which a flow that was in a flowtable may have.
+                // What is lost on the way leaves gaps, which a flow that was in a flowtable may
+                // have.
                 let liberal = |rules: &str| {
                     let mut settings = penstock_path::Settings::unlimited();
                     settings.host_extensions = true;
@@ -669,7 +697,12 @@ mod random {
                         }
                         // Other rules, and a flowtable that is made anew.
                         3 => _ = set_rules(&mut path, &rules(at, "counter")),
-                        4 => _ = set_rules(&mut path, &format!("table ip x {{ }}; {}", rules(at, ""))),
+                        4 => {
+                            _ = set_rules(
+                                &mut path,
+                                &format!("table ip x {{ }}; {}", rules(at, "")),
+                            )
+                        }
                         _ => {}
                     }
                 }
@@ -699,15 +732,24 @@ mod random {
             set_rules(&mut path, &rules(at, ""));
             let mut steps = Vec::new();
             for round in 0..4 {
-                steps.extend((0..8).flat_map(|n| udp_flow(round * 2000 + n * 200, 1000 + n as u16, 4)));
+                steps.extend(
+                    (0..8).flat_map(|n| udp_flow(round * 2000 + n * 200, 1000 + n as u16, 4)),
+                );
             }
             let plain = run(&mut with_rules(&rules(At::Nowhere, "")), &steps);
             let fast = run(&mut path, &steps);
             assert_eq!(by_flow(&fast), by_flow(&plain), "{at:?}");
             assert_eq!(path.flows().count(), 3, "{at:?}");
             let full = penstock_path::NotOffloaded::Full;
-            assert!(path.flow_refusals().any(|(reason, count)| reason == full && count > 0), "{at:?}");
-            assert_eq!(path.refused_flows().filter(|flow| flow.reason == full).count(), 5, "{at:?}");
+            assert!(
+                path.flow_refusals().any(|(reason, count)| reason == full && count > 0),
+                "{at:?}"
+            );
+            assert_eq!(
+                path.refused_flows().filter(|flow| flow.reason == full).count(),
+                5,
+                "{at:?}"
+            );
         }
     }
 }
@@ -747,7 +789,9 @@ mod hardware {
         let there = udp(from_lan(), "198.18.1.7", "198.18.0.7", [port, 53], b"question");
         let back = udp(from_wan(), "198.18.0.7", "198.18.1.7", [53, port], b"answer");
         (0..packets)
-            .flat_map(|n| [lan(start + 20 * n, there.clone()), wan(start + 20 * n + 7, back.clone())])
+            .flat_map(|n| {
+                [lan(start + 20 * n, there.clone()), wan(start + 20 * n + 7, back.clone())]
+            })
             .collect()
     }
 
@@ -843,7 +887,11 @@ mod hardware {
                 pass(&mut path, 4_000 + n * 1000);
                 worker.step_all();
             }
-            assert_eq!((path.flows().count(), device.lock().unwrap().flows.len()), (stays, stays), "{what}");
+            assert_eq!(
+                (path.flows().count(), device.lock().unwrap().flows.len()),
+                (stays, stays),
+                "{what}"
+            );
         }
     }
 
@@ -855,7 +903,8 @@ mod hardware {
             &mut ruleset,
             "table ip t { flowtable f { hook ingress priority 0; devices = { wan }; flags offload; }; }",
         );
-        let error = path.can_offload(&Linked::new(&ruleset.generation()).unwrap().flowtables).unwrap_err();
+        let error =
+            path.can_offload(&Linked::new(&ruleset.generation()).unwrap().flowtables).unwrap_err();
         assert_eq!(
             error.to_string(),
             "Operation not supported: device wan cannot forward flows of flowtable ip t f"

@@ -23,15 +23,21 @@ fn defragmenting(settings: Settings) -> Dataplane {
 
 /// Data bytes `from..to` of a datagram with these ports.
 fn part4(id: u16, from: usize, to: usize, more: bool) -> Vec<u8> {
-    let whole = (Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(1, 2) / payload(vec![7; 4000])).build();
+    let whole =
+        (Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(1, 2) / payload(vec![7; 4000])).build();
     (from_wan()
-        / Ipv4::new("198.18.0.7", "198.18.1.7").id(id).fragment((from / 8) as u16, more).protocol(17)
+        / Ipv4::new("198.18.0.7", "198.18.1.7")
+            .id(id)
+            .fragment((from / 8) as u16, more)
+            .protocol(17)
         / payload(&whole[20 + from..20 + to]))
     .build()
 }
 
 fn part6(id: u32, from: usize, to: usize, more: bool) -> Vec<u8> {
-    let whole = (Ipv6::new("2001:db8::7", "2001:db8:1::7") / Udp::new(1, 2) / payload(vec![7; 4000])).build();
+    let whole =
+        (Ipv6::new("2001:db8::7", "2001:db8:1::7") / Udp::new(1, 2) / payload(vec![7; 4000]))
+            .build();
     (from_wan()
         / Ipv6::new("2001:db8::7", "2001:db8:1::7")
         / Fragment::new((from / 8) as u16, more, id).next_header(17)

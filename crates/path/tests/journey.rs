@@ -30,20 +30,35 @@ fn ipv4_packets_are_forwarded_delivered_or_dropped_as_in_the_kernel() {
             to("198.18.7.7"),
             &["lan: to c7 vlan 7 prio 0 198.18.0.7 > 198.18.7.7 ttl 63 len 31 udp"],
         ),
-        ("to the router", to("198.18.1.1"), &["host from wan: 198.18.0.7 > 198.18.1.1 ttl 64 len 31 udp"]),
-        ("broadcast", to("198.18.0.255"), &["host from wan: 198.18.0.7 > 198.18.0.255 ttl 64 len 31 udp"]),
+        (
+            "to the router",
+            to("198.18.1.1"),
+            &["host from wan: 198.18.0.7 > 198.18.1.1 ttl 64 len 31 udp"],
+        ),
+        (
+            "broadcast",
+            to("198.18.0.255"),
+            &["host from wan: 198.18.0.7 > 198.18.0.255 ttl 64 len 31 udp"],
+        ),
         (
             "limited broadcast",
             to("255.255.255.255"),
             &["host from wan: 198.18.0.7 > 255.255.255.255 ttl 64 len 31 udp"],
         ),
-        ("all hosts", to("224.0.0.1"), &["host from wan: 198.18.0.7 > 224.0.0.1 ttl 64 len 31 udp"]),
+        (
+            "all hosts",
+            to("224.0.0.1"),
+            &["host from wan: 198.18.0.7 > 224.0.0.1 ttl 64 len 31 udp"],
+        ),
         ("another group", to("224.0.0.9"), &["drop: multicast group not joined"]),
         ("unknown neighbour", to("198.18.1.8"), &["drop: no neighbour"]),
         (
             "no route",
             to("192.0.2.1"),
-            &["wan: to a7 198.18.0.1 > 198.18.0.7 ttl 64 len 59 tos 0xc0 icmp 3/0 0x0", "drop: no route"],
+            &[
+                "wan: to a7 198.18.0.1 > 198.18.0.7 ttl 64 len 59 tos 0xc0 icmp 3/0 0x0",
+                "drop: no route",
+            ],
         ),
         (
             "unreachable",
@@ -84,7 +99,11 @@ fn ipv4_packets_are_forwarded_delivered_or_dropped_as_in_the_kernel() {
         ),
         (
             "an ICMP error is not answered",
-            (from_wan() / v4("198.18.0.7", "198.18.1.7").ttl(1) / Icmp::new(3, 1) / payload([0; 28])).build(),
+            (from_wan()
+                / v4("198.18.0.7", "198.18.1.7").ttl(1)
+                / Icmp::new(3, 1)
+                / payload([0; 28]))
+            .build(),
             &["drop: TTL exceeded"],
         ),
         (
@@ -103,13 +122,21 @@ fn malformed_ipv4_is_dropped_with_the_check_that_failed() {
     let ip = || v4("198.18.0.7", "198.18.1.7");
     let udp = || Udp::new(1, 2) / payload(b"abc");
     check(&[
-        ("version", (from_wan() / ip().version(5) / udp()).build(), &["drop: malformed: IPv4 header"]),
+        (
+            "version",
+            (from_wan() / ip().version(5) / udp()).build(),
+            &["drop: malformed: IPv4 header"],
+        ),
         (
             "header length",
             (from_wan() / ip().header_len(16) / udp()).build(),
             &["drop: malformed: IPv4 header"],
         ),
-        ("checksum", (from_wan() / ip().checksum(1) / udp()).build(), &["drop: malformed: IPv4 checksum"]),
+        (
+            "checksum",
+            (from_wan() / ip().checksum(1) / udp()).build(),
+            &["drop: malformed: IPv4 checksum"],
+        ),
         (
             "total length",
             (from_wan() / ip().total_len(999) / udp()).build(),
@@ -171,8 +198,11 @@ fn large_packets_are_cut_or_answered() {
         ),
         (
             "IPv6",
-            (from_wan() / Ipv6::new("2001:db8::7", "2001:db8:1::7") / Udp::new(1, 2) / payload(&data))
-                .build(),
+            (from_wan()
+                / Ipv6::new("2001:db8::7", "2001:db8:1::7")
+                / Udp::new(1, 2)
+                / payload(&data))
+            .build(),
             &[
                 "wan: to a7 2001:db8::1 > 2001:db8::7 hlim 64 len 1240 icmpv6 2/0 0x578",
                 "drop: packet too big",
@@ -187,14 +217,32 @@ fn ipv6_packets_are_forwarded_delivered_or_dropped_as_in_the_kernel() {
     let to = |dst: &str| (from_wan() / Ipv6::new("2001:db8::7", dst) / udp()).build();
     let from = |src: &str| (from_wan() / Ipv6::new(src, "2001:db8:1::7") / udp()).build();
     let group = |dst: &str| {
-        (Ethernet::new("02:00:00:00:00:a7", "33:33:00:00:00:01") / Ipv6::new("2001:db8::7", dst) / udp())
-            .build()
+        (Ethernet::new("02:00:00:00:00:a7", "33:33:00:00:00:01")
+            / Ipv6::new("2001:db8::7", dst)
+            / udp())
+        .build()
     };
     check(&[
-        ("forwarded", to("2001:db8:1::7"), &["lan: to b7 2001:db8::7 > 2001:db8:1::7 hlim 63 len 11 udp"]),
-        ("delivered", to("2001:db8::1"), &["host from wan: 2001:db8::7 > 2001:db8::1 hlim 64 len 11 udp"]),
-        ("anycast", to("2001:db8::"), &["host from wan: 2001:db8::7 > 2001:db8:: hlim 64 len 11 udp"]),
-        ("all nodes", group("ff02::1"), &["host from wan: 2001:db8::7 > ff02::1 hlim 64 len 11 udp"]),
+        (
+            "forwarded",
+            to("2001:db8:1::7"),
+            &["lan: to b7 2001:db8::7 > 2001:db8:1::7 hlim 63 len 11 udp"],
+        ),
+        (
+            "delivered",
+            to("2001:db8::1"),
+            &["host from wan: 2001:db8::7 > 2001:db8::1 hlim 64 len 11 udp"],
+        ),
+        (
+            "anycast",
+            to("2001:db8::"),
+            &["host from wan: 2001:db8::7 > 2001:db8:: hlim 64 len 11 udp"],
+        ),
+        (
+            "all nodes",
+            group("ff02::1"),
+            &["host from wan: 2001:db8::7 > ff02::1 hlim 64 len 11 udp"],
+        ),
         (
             "solicited node",
             group("ff02::1:ff00:1"),
@@ -204,12 +252,18 @@ fn ipv6_packets_are_forwarded_delivered_or_dropped_as_in_the_kernel() {
         (
             "no route",
             to("2001:db8:ffff::1"),
-            &["wan: to a7 2001:db8::1 > 2001:db8::7 hlim 64 len 59 icmpv6 1/0 0x0", "drop: no route"],
+            &[
+                "wan: to a7 2001:db8::1 > 2001:db8::7 hlim 64 len 59 icmpv6 1/0 0x0",
+                "drop: no route",
+            ],
         ),
         (
             "prohibit",
             to("2001:db8:b::1"),
-            &["wan: to a7 2001:db8::1 > 2001:db8::7 hlim 64 len 59 icmpv6 1/1 0x0", "drop: route prohibit"],
+            &[
+                "wan: to a7 2001:db8::1 > 2001:db8::7 hlim 64 len 59 icmpv6 1/1 0x0",
+                "drop: route prohibit",
+            ],
         ),
         ("from a group", from("ff02::1"), &["drop: malformed: IPv6 header"]),
         ("from loopback", from("::1"), &["drop: malformed: IPv6 header"]),
@@ -217,7 +271,10 @@ fn ipv6_packets_are_forwarded_delivered_or_dropped_as_in_the_kernel() {
         (
             "hop limit",
             (from_wan() / Ipv6::new("2001:db8::7", "2001:db8:1::7").hop_limit(1) / udp()).build(),
-            &["wan: to a7 2001:db8::1 > 2001:db8::7 hlim 64 len 59 icmpv6 3/0 0x0", "drop: TTL exceeded"],
+            &[
+                "wan: to a7 2001:db8::1 > 2001:db8::7 hlim 64 len 59 icmpv6 3/0 0x0",
+                "drop: TTL exceeded",
+            ],
         ),
         (
             "unknown hop-by-hop option",
@@ -269,7 +326,10 @@ fn tags_lead_to_vlan_devices() {
 fn fragments_are_put_together_for_the_host_only() {
     let mut path = router(NET);
     let piece = |dst: &str, offset, more, data: &[u8]| {
-        (from_wan() / v4("198.18.0.7", dst).id(5).fragment(offset, more).protocol(17) / payload(data)).build()
+        (from_wan()
+            / v4("198.18.0.7", dst).id(5).fragment(offset, more).protocol(17)
+            / payload(data))
+        .build()
     };
     let first = piece("198.18.0.1", 0, true, &[0; 16]);
     let last = piece("198.18.0.1", 2, false, &[1; 4]);
@@ -318,7 +378,10 @@ fn ipv6_fragments_are_put_together() {
     );
     assert_eq!(
         receive(&mut path, "wan", &piece(0, true, &[0; 17])),
-        ["wan: to a7 2001:db8::1 > 2001:db8::7 hlim 64 len 73 icmpv6 4/0 0x4", "drop: malformed: fragment"]
+        [
+            "wan: to a7 2001:db8::1 > 2001:db8::7 hlim 64 len 73 icmpv6 4/0 0x4",
+            "drop: malformed: fragment"
+        ]
     );
     assert_eq!(
         receive(&mut path, "wan", &piece(0, false, &[0; 9])),
@@ -339,7 +402,10 @@ fn the_host_sends_packets_and_raw_frames() {
         send(udp("198.18.1.1", "198.18.1.7")),
         ["lan: to b7 198.18.1.1 > 198.18.1.7 ttl 64 len 28 udp"]
     );
-    assert_eq!(send(udp("0.0.0.0", "198.18.1.7")), ["lan: to b7 198.18.1.1 > 198.18.1.7 ttl 64 len 28 udp"]);
+    assert_eq!(
+        send(udp("0.0.0.0", "198.18.1.7")),
+        ["lan: to b7 198.18.1.1 > 198.18.1.7 ttl 64 len 28 udp"]
+    );
     assert_eq!(
         send(udp("198.18.1.1", "198.18.0.1")),
         ["host from lo: 198.18.1.1 > 198.18.0.1 ttl 64 len 28 udp"]
@@ -401,8 +467,10 @@ fn no_frame_panics() {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut path = router(NET);
     let seeds = [
-        (from_wan() / v4("198.18.0.7", "198.18.1.7").options(&[7, 7, 4, 0, 0, 0, 0, 0]) / Udp::new(1, 2))
-            .build(),
+        (from_wan()
+            / v4("198.18.0.7", "198.18.1.7").options(&[7, 7, 4, 0, 0, 0, 0, 0])
+            / Udp::new(1, 2))
+        .build(),
         (from_wan() / v4("198.18.0.7", "198.18.0.1").fragment(0, true) / payload([0; 16])).build(),
         (from_wan()
             / Vlan::new(7)

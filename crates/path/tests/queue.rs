@@ -81,11 +81,13 @@ fn queue(num: u16, bypass: bool) -> Vec<Expr> {
 }
 
 fn udp() -> Vec<u8> {
-    (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(1000, 53) / payload(b"abc")).build()
+    (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(1000, 53) / payload(b"abc"))
+        .build()
 }
 
 fn udp6() -> Vec<u8> {
-    (from_wan() / Ipv6::new("2001:db8::7", "2001:db8:1::7") / Udp::new(1000, 53) / payload(b"abc")).build()
+    (from_wan() / Ipv6::new("2001:db8::7", "2001:db8:1::7") / Udp::new(1000, 53) / payload(b"abc"))
+        .build()
 }
 
 #[test]
@@ -121,7 +123,8 @@ fn an_accepted_packet_goes_on_behind_the_chain_at_every_hook() {
     for (hook, source) in hooks() {
         for six in [false, true] {
             let chain = |name, rules| Base::new(Family::Inet, name, hook, rules);
-            let bases = || vec![chain("a", vec![queue(0, false)]), chain("b", vec![vec![counter()]]).at(1)];
+            let bases =
+                || vec![chain("a", vec![queue(0, false)]), chain("b", vec![vec![counter()]]).at(1)];
             let send = |path: &mut Dataplane, listener: &mut Listener| {
                 let far = match (hook, six) {
                     (Hook::Input, false) => "198.18.0.1",
@@ -161,8 +164,14 @@ fn an_accepted_packet_goes_on_behind_the_chain_at_every_hook() {
             assert_eq!(counters(&ruleset)[0].0, 1);
             send(&mut path, &mut listener);
             assert_eq!(listener.verdict(&mut path, QueueVerdict::Repeat), queued);
-            assert_eq!(listener.verdict(&mut path, QueueVerdict::Drop), ["drop: rule t a handle 2"]);
-            assert_eq!(path.verdict(7, &answer(QueueVerdict::Drop), START, &mut listener), Err(NotQueued));
+            assert_eq!(
+                listener.verdict(&mut path, QueueVerdict::Drop),
+                ["drop: rule t a handle 2"]
+            );
+            assert_eq!(
+                path.verdict(7, &answer(QueueVerdict::Drop), START, &mut listener),
+                Err(NotQueued)
+            );
         }
     }
 }
@@ -182,14 +191,19 @@ fn an_answer_may_change_mark_and_bytes_and_choose_another_queue() {
     assert!(lines[0].starts_with("queue 5 Prerouting wan -"), "{lines:?}");
     // To where no listener is.
     let nowhere = |bypass| QueueVerdict::Queue { num: 6, bypass };
-    assert_eq!(listener.verdict(&mut path, nowhere(false)), ["drop: queue without listener t a handle 2"]);
+    assert_eq!(
+        listener.verdict(&mut path, nowhere(false)),
+        ["drop: queue without listener t a handle 2"]
+    );
     listener.receive(&mut path, "wan", &udp());
     assert_eq!(listener.verdict(&mut path, nowhere(true)).len(), 1);
 
-    let elsewhere = (Ipv4::new("198.18.0.7", "198.19.0.9") / Udp::new(1, 2) / payload([7; 900])).build();
+    let elsewhere =
+        (Ipv4::new("198.18.0.7", "198.19.0.9") / Udp::new(1, 2) / payload([7; 900])).build();
     listener.receive(&mut path, "wan", &udp());
     listener.seen.frames.clear();
-    let new = QueueAnswer { verdict: QueueVerdict::Accept, mark: Some(9), payload: Some(&elsewhere) };
+    let new =
+        QueueAnswer { verdict: QueueVerdict::Accept, mark: Some(9), payload: Some(&elsewhere) };
     let lines = listener.answer(&mut path, &new);
     assert!(lines[0].starts_with("lan: to b7") && lines[0].contains("198.19.0.9"), "{lines:?}");
     assert_eq!(listener.seen.frames[0].1.len(), 14 + elsewhere.len());
@@ -240,8 +254,11 @@ fn a_queued_packet_keeps_its_new_connection() {
     listener.receive(&mut path, "wan", &other);
     assert_eq!(path.conntrack().iter().count(), 0);
     listener.verdict(&mut path, QueueVerdict::Accept);
-    let ports: Vec<_> =
-        path.conntrack().iter().map(|c| c.tuple(penstock_conntrack::Direction::Original).src_id).collect();
+    let ports: Vec<_> = path
+        .conntrack()
+        .iter()
+        .map(|c| c.tuple(penstock_conntrack::Direction::Original).src_id)
+        .collect();
     assert_eq!(ports, [1000]);
 }
 

@@ -1,4 +1,5 @@
-//! Rulesets at the hooks of a router: which chains see a packet, in which order, and what rules make of it.
+//! Rulesets at the hooks of a router: which chains see a packet, in which order, and what rules
+//! make of it.
 
 mod router;
 
@@ -44,7 +45,9 @@ fn hooks_run_in_the_kernels_order_and_equal_priorities_latest_first() {
             Base::new(Inet, "pre", Hook::Prerouting, vec![log("pre ")]),
             Base::new(Netdev, "in", Hook::Ingress, vec![log("ingress ")]).on(dev),
             Base::new(Netdev, "out", Hook::Egress, vec![log("egress ")]).on(dev),
-            Base::new(Inet, "inet in", Hook::Ingress, vec![log("inet ingress ")]).on(&["w*"]).at(-1),
+            Base::new(Inet, "inet in", Hook::Ingress, vec![log("inet ingress ")])
+                .on(&["w*"])
+                .at(-1),
             Base::new(Netdev, "other", Hook::Ingress, vec![log("never ")]).on(&["nope"]),
         ],
     );
@@ -76,7 +79,8 @@ fn drops_name_the_rule_or_the_policy() {
     let accept_then_drop = || {
         vec![
             Base::new(Ip, "a", Hook::Forward, vec![vec![verdict(Verdict::Accept)]]).at(-10),
-            Base::new(Ip, "b", Hook::Forward, vec![vec![counter()], vec![verdict(Verdict::Drop)]]).at(10),
+            Base::new(Ip, "b", Hook::Forward, vec![vec![counter()], vec![verdict(Verdict::Drop)]])
+                .at(10),
         ]
     };
     load(&mut path, accept_then_drop());
@@ -112,10 +116,16 @@ fn rules_that_send_in_circles_end() {
     use Family::*;
     let mut path = router(NET);
     let lan = 3u32.to_ne_bytes();
-    let dup = vec![immediate(1, &lan), Expr::Dup(Dup { addr: None, dev: Some(Register(1)) }), counter()];
-    let ruleset = load(&mut path, vec![Base::new(Netdev, "e", Hook::Egress, vec![dup]).on(&["lan"])]);
+    let dup =
+        vec![immediate(1, &lan), Expr::Dup(Dup { addr: None, dev: Some(Register(1)) }), counter()];
+    let ruleset =
+        load(&mut path, vec![Base::new(Netdev, "e", Hook::Egress, vec![dup]).on(&["lan"])]);
     let sent = receive(&mut path, "wan", &forwarded());
-    assert_eq!(sent.iter().filter(|l| *l == THROUGH).count(), 4, "the frame and three copies: {sent:?}");
+    assert_eq!(
+        sent.iter().filter(|l| *l == THROUGH).count(),
+        4,
+        "the frame and three copies: {sent:?}"
+    );
     assert_eq!(counters(&ruleset)[0].0, 4);
 }
 
@@ -124,8 +134,10 @@ fn a_fragment_that_egress_drops_ends_the_ones_behind_it() {
     use Family::*;
     let mut path = router(NET);
     let big =
-        (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(1, 2) / payload([7; 1450])).build();
-    let egress = Base::new(Netdev, "e", Hook::Egress, vec![vec![counter()]]).on(&["lan"]).policy_drop();
+        (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(1, 2) / payload([7; 1450]))
+            .build();
+    let egress =
+        Base::new(Netdev, "e", Hook::Egress, vec![vec![counter()]]).on(&["lan"]).policy_drop();
     let ruleset = load(&mut path, vec![egress]);
     assert_eq!(receive(&mut path, "wan", &big), ["drop: policy t e"]);
     assert_eq!(counters(&ruleset), [(1, 1410)]);
@@ -163,9 +175,11 @@ fn reject(kind: RejectType, code: u8) -> Vec<Vec<Expr>> {
 fn rejected_packets_are_answered() {
     use Family::*;
     let tcp = |flags: Tcp| (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / flags).build();
-    let tcp6 = |flags: Tcp| (from_wan() / Ipv6::new("2001:db8::7", "2001:db8:1::7") / flags).build();
+    let tcp6 =
+        |flags: Tcp| (from_wan() / Ipv6::new("2001:db8::7", "2001:db8:1::7") / flags).build();
     let syn = || Tcp::new(1000, 80).syn();
-    let (unreach, reset, any) = (RejectType::IcmpUnreach, RejectType::TcpRst, RejectType::IcmpxUnreach);
+    let (unreach, reset, any) =
+        (RejectType::IcmpUnreach, RejectType::TcpRst, RejectType::IcmpxUnreach);
     let table: Vec<(&str, Base, Vec<u8>, &[&str])> = vec![
         (
             "port unreachable",
@@ -203,7 +217,8 @@ fn rejected_packets_are_answered() {
         (
             "no answer with a wrong checksum",
             Base::new(Ip, "c", Hook::Forward, reject(unreach, 3)),
-            (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(1, 2).checksum(0xbad)).build(),
+            (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(1, 2).checksum(0xbad))
+                .build(),
             &["drop: reject t c handle 2"],
         ),
         (
@@ -270,8 +285,9 @@ fn answers_pass_output_and_postrouting() {
 #[test]
 fn marks_choose_routes_before_routing_and_in_route_chains() {
     use Family::*;
-    let net =
-        format!("{NET}rule add fwmark 5 lookup 100\nroute add 198.18.1.0/24 via 198.18.7.7 table 100\n");
+    let net = format!(
+        "{NET}rule add fwmark 5 lookup 100\nroute add 198.18.1.0/24 via 198.18.7.7 table 100\n"
+    );
     let by_mark = "lan: to c7 vlan 7 prio 0 198.18.0.7 > 198.18.1.7 ttl 63 len 31 udp";
     let mut path = router(&net);
     load(&mut path, vec![Base::new(Ip, "m", Hook::Prerouting, vec![mark(5)])]);
@@ -289,7 +305,10 @@ fn marks_choose_routes_before_routing_and_in_route_chains() {
 }
 
 fn immediate(register: u8, bytes: &[u8]) -> Expr {
-    Expr::Immediate(Immediate { dreg: Register(register), data: ImmediateData::Value(Data::new(bytes)) })
+    Expr::Immediate(Immediate {
+        dreg: Register(register),
+        data: ImmediateData::Value(Data::new(bytes)),
+    })
 }
 
 #[test]
@@ -320,7 +339,8 @@ fn packets_are_copied_and_diverted() {
     load(&mut path, vec![Base::new(Netdev, "c", Hook::Ingress, vec![to]).on(&["wan"])]);
     assert_eq!(receive(&mut path, "wan", &forwarded()), [THROUGH]);
 
-    let copy = vec![immediate(1, &[198, 18, 1, 7]), Expr::Dup(Dup { addr: Some(Register(1)), dev: None })];
+    let copy =
+        vec![immediate(1, &[198, 18, 1, 7]), Expr::Dup(Dup { addr: Some(Register(1)), dev: None })];
     load(&mut path, vec![Base::new(Ip, "c", Hook::Prerouting, vec![copy])]);
     let own = (from_wan() / Ipv4::new("198.18.0.7", "198.18.0.1") / Udp::new(1, 2)).build();
     assert_eq!(
@@ -354,12 +374,18 @@ fn the_way_back_and_address_types_can_be_matched() {
     };
     for hook in [Hook::Ingress, Hook::Prerouting] {
         let missing = || rule(fib(SADDR_IIF, FibResult::Oif), equals(0));
-        assert_eq!(counts(hook, missing(), &from("198.18.0.9")), 0, "came in where the way back is");
+        assert_eq!(
+            counts(hook, missing(), &from("198.18.0.9")),
+            0,
+            "came in where the way back is"
+        );
         assert_eq!(counts(hook, missing(), &from("198.18.7.9")), 1, "came in elsewhere");
         assert_eq!(counts(hook, missing(), &from("192.0.2.9")), 1, "no way back");
         let kind = |n: u32| rule(fib(2, FibResult::AddrType), equals(n));
         let to = |dst: &str| (from_wan() / Ipv4::new("198.18.0.7", dst) / Udp::new(1, 2)).build();
-        for (dst, number) in [("198.18.0.1", 2), ("198.18.0.255", 3), ("198.18.1.7", 1), ("224.0.0.5", 5)] {
+        for (dst, number) in
+            [("198.18.0.1", 2), ("198.18.0.255", 3), ("198.18.1.7", 1), ("224.0.0.5", 5)]
+        {
             assert_eq!(counts(hook, kind(number), &to(dst)), 1, "{dst}");
         }
         let to6 = |dst: &str| (from_wan() / Ipv6::new("2001:db8::7", dst) / Udp::new(1, 2)).build();

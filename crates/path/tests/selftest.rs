@@ -1,5 +1,6 @@
-//! The cases of the kernel's own test of flowtables (`tools/testing/selftests/net/netfilter/nft_flowtable.sh`): a connection
-//! through two routers carries data both ways, and the first router's flowtable has part in it.
+//! The cases of the kernel's own test of flowtables
+//! (`tools/testing/selftests/net/netfilter/nft_flowtable.sh`): a connection through two routers
+//! carries data both ways, and the first router's flowtable has part in it.
 //!
 //! ```text
 //! A (MTU 9000) --- veth0 r1 veth1 --- MTU 1500 --- veth0 r2 veth1 --- B (MTU 2000)
@@ -155,7 +156,14 @@ fn ipsec(router: usize) -> String {
         out += &format!(
             "xfrm policy add src {} dst {} dir out tmpl src {} dst {} proto esp reqid 1 mode tunnel\n\
              xfrm policy add src {} dst {} dir fwd tmpl src {} dst {} proto esp reqid 1 mode tunnel\n",
-            nets[me], nets[other], ends[me], ends[other], nets[other], nets[me], ends[other], ends[me]
+            nets[me],
+            nets[other],
+            ends[me],
+            ends[other],
+            nets[other],
+            nets[me],
+            ends[other],
+            ends[me]
         );
     }
     out
@@ -307,7 +315,9 @@ impl Host {
                 }
             }
             // The packet was too long.
-            1 if bytes[0] == 3 && bytes[1] == 4 => self.mtu = u16::from_be_bytes([bytes[6], bytes[7]]).into(),
+            1 if bytes[0] == 3 && bytes[1] == 4 => {
+                self.mtu = u16::from_be_bytes([bytes[6], bytes[7]]).into()
+            }
             58 if bytes[0] == 2 => {
                 self.mtu = u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]) as usize
             }
@@ -317,15 +327,24 @@ impl Host {
 }
 
 /// Frames of an end go through both routers; what reaches which end.
-fn pass(routers: &mut [Dataplane; 2], from: usize, frames: Vec<Vec<u8>>, time: u64) -> Vec<(usize, Vec<u8>)> {
+fn pass(
+    routers: &mut [Dataplane; 2],
+    from: usize,
+    frames: Vec<Vec<u8>>,
+    time: u64,
+) -> Vec<(usize, Vec<u8>)> {
     let mut arrived = Vec::new();
     let mut on_way = vec![(from, if from == 0 { "veth0" } else { "veth1" }, frames)];
     while let Some((n, device, frames)) = on_way.pop() {
         let mut seen = Seen::default();
         let index = routers[n].network().link_by_name(device).unwrap().index;
-        routers[n].receive(frames.iter().map(|bytes| Frame { device: index, bytes, time }), &mut seen);
+        routers[n]
+            .receive(frames.iter().map(|bytes| Frame { device: index, bytes, time }), &mut seen);
         assert!(
-            !seen.lines.iter().any(|l| l.starts_with("drop") && !l.contains("MTU") && !l.contains("too big")),
+            !seen
+                .lines
+                .iter()
+                .any(|l| l.starts_with("drop") && !l.contains("MTU") && !l.contains("too big")),
             "{:?}",
             seen.lines
         );
@@ -348,14 +367,19 @@ fn pass(routers: &mut [Dataplane; 2], from: usize, frames: Vec<Vec<u8>>, time: u
 fn transfer(case: &Case, hook: &str) -> (Dataplane, Vec<u8>) {
     let protected = case.name.contains("ipsec");
     let net = |n: usize| {
-        let (base, near) = if n == 0 { (R1, NEAR.replace("DEV", case.near)) } else { (R2, String::new()) };
+        let (base, near) =
+            if n == 0 { (R1, NEAR.replace("DEV", case.near)) } else { (R2, String::new()) };
         let ipsec = if protected { ipsec(n) } else { String::new() };
         format!("{base}{}{near}{}{ipsec}", case.nets[n], case.routes[n])
     };
     let mut routers = [router(&net(0)), router(&net(1))];
     set_rules(&mut routers[0], &rules(hook, case.rules));
     let address = |text: &str| text.parse::<IpAddr>().unwrap();
-    let [a, b] = if case.six { ["2001:db8:1::99", "2001:db8:2::99"] } else { ["198.18.1.99", "198.18.2.99"] };
+    let [a, b] = if case.six {
+        ["2001:db8:1::99", "2001:db8:2::99"]
+    } else {
+        ["198.18.1.99", "198.18.2.99"]
+    };
     let (to, port) = if case.forwarded { ("198.19.6.6", 1666) } else { (b, 12345) };
     let host = |mac, own, other, ports, mtu, vlan| Host {
         mac,
@@ -399,13 +423,22 @@ fn transfer(case: &Case, hook: &str) -> (Dataplane, Vec<u8>) {
         }
         if hosts.iter().all(|host| host.received.len() == FILE) {
             for n in 0..2 {
-                assert!(hosts[n].received == hosts[1 - n].data(), "{} {hook}: other data", case.name);
+                assert!(
+                    hosts[n].received == hosts[1 - n].data(),
+                    "{} {hook}: other data",
+                    case.name
+                );
             }
             let [_, b] = hosts;
             let [one, _] = routers;
             return (one, b.classes);
         }
-        assert!(round < 199, "{} {hook}: {:?}", case.name, hosts.map(|h| (h.received.len(), h.acked, h.mtu)));
+        assert!(
+            round < 199,
+            "{} {hook}: {:?}",
+            case.name,
+            hosts.map(|h| (h.received.len(), h.acked, h.mtu))
+        );
     }
     unreachable!()
 }
@@ -468,8 +501,7 @@ fn rules_at_devices_see_flows_and_those_of_forward_only_what_comes_before() {
                 assert_eq!(seen(SET_DSCP[0]), [false, true], "{hook}");
             }
             assert_eq!(seen(SET_DSCP[1]), [false, true], "{hook}");
-            let forward =
-                "table ip d { chain c { type filter hook forward priority -1; ip dscp set cs3; }; }";
+            let forward = "table ip d { chain c { type filter hook forward priority -1; ip dscp set cs3; }; }";
             assert_eq!(seen(forward), [true, true], "{hook}");
         }
     }

@@ -50,7 +50,8 @@ fn syn(to: &str, port: u16) -> Vec<u8> {
 #[test]
 fn tproxy_assigns_packets_for_others_to_a_listener() {
     let mut path = router(NET);
-    let port = Immediate { dreg: Register(1), data: ImmediateData::Value(Data::new(&[0x0b, 0xb8])) };
+    let port =
+        Immediate { dreg: Register(1), data: ImmediateData::Value(Data::new(&[0x0b, 0xb8])) };
     let tproxy = Expr::Tproxy(Tproxy { family: 2, addr: None, port: Some(Register(1)) });
     let bases = || {
         let rule = vec![Expr::Immediate(port.clone()), tproxy.clone(), counter()];
@@ -85,7 +86,11 @@ fn osf_knows_what_the_database_has() {
         let mut bytes = [0; 16];
         bytes[..text.len()].copy_from_slice(text.as_bytes());
         let cmp = Cmp { op: CmpOp::Eq, sreg: Register(1), data: Data::new(&bytes) };
-        vec![Expr::Osf(Osf { ttl: 0, version: false, dreg: Register(1) }), Expr::Cmp(cmp), counter()]
+        vec![
+            Expr::Osf(Osf { ttl: 0, version: false, dreg: Register(1) }),
+            Expr::Cmp(cmp),
+            counter(),
+        ]
     };
     let mut path = router(NET);
     let rules = vec![name("unknown"), name("BareSYN")];

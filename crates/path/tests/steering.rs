@@ -1,5 +1,5 @@
-//! Several workers behind one translated address, with packets that come to any of them: every answer finds its way back,
-//! and no two connections look alike from outside.
+//! Several workers behind one translated address, with packets that come to any of them: every
+//! answer finds its way back, and no two connections look alike from outside.
 
 mod router;
 
@@ -91,7 +91,13 @@ impl Crew {
             path
         };
         let workers = (0..WORKERS).map(worker).collect();
-        Crew { shared, workers, rng: fastrand::Rng::with_seed(seed), time: START, seen: HashMap::new() }
+        Crew {
+            shared,
+            workers,
+            rng: fastrand::Rng::with_seed(seed),
+            time: START,
+            seen: HashMap::new(),
+        }
     }
 
     /// Whose a packet is that anybody has received.
@@ -127,14 +133,23 @@ impl Crew {
     fn check_outside(&mut self, flow: Flow, out: &[Vec<u8>]) {
         let (src, dst, port, to) = addresses(out.first().expect("it leaves"));
         assert_eq!((src, dst, to), (ROUTER.into(), flow.server(), 53), "{flow:?}");
-        let others = self.seen.iter().filter(|(other, _)| **other != flow && other.server == flow.server);
-        assert!(others.into_iter().all(|(_, seen)| *seen != port), "{flow:?} looks like another: {port}");
-        assert_eq!(*self.seen.entry(flow).or_insert(port), port, "{flow:?} looks other than before");
+        let others =
+            self.seen.iter().filter(|(other, _)| **other != flow && other.server == flow.server);
+        assert!(
+            others.into_iter().all(|(_, seen)| *seen != port),
+            "{flow:?} looks like another: {port}"
+        );
+        assert_eq!(
+            *self.seen.entry(flow).or_insert(port),
+            port,
+            "{flow:?} looks other than before"
+        );
     }
 
     fn ask(&mut self, flow: Flow) {
-        let packet =
-            Ipv4::new(&*flow.client(), &*flow.server()) / Udp::new(flow.port, 53) / payload(b"question");
+        let packet = Ipv4::new(&*flow.client(), &*flow.server())
+            / Udp::new(flow.port, 53)
+            / payload(b"question");
         let out = match flow.client {
             0 => self.send(&packet.build()),
             _ => self.receive("lan", &[(from_lan() / packet).build()]),
@@ -159,7 +174,11 @@ impl Crew {
         let out = self.receive("wan", &[(from_wan() / packet).build()]);
         if flow.client != 0 {
             let expected = (flow.server(), flow.client(), 53, flow.port);
-            assert_eq!(out.iter().map(|p| addresses(p)).collect::<Vec<_>>(), [expected], "{flow:?}");
+            assert_eq!(
+                out.iter().map(|p| addresses(p)).collect::<Vec<_>>(),
+                [expected],
+                "{flow:?}"
+            );
         }
     }
 
@@ -171,7 +190,10 @@ impl Crew {
         let [error] = &out[..] else { panic!("{flow:?}: {out:?}") };
         let (_, to, ..) = addresses(error);
         let (from, server, port, _) = addresses(&error[ipv4::LEN + 8..]);
-        assert_eq!((to, from, server, port), (flow.client(), flow.client(), flow.server(), flow.port));
+        assert_eq!(
+            (to, from, server, port),
+            (flow.client(), flow.client(), flow.server(), flow.port)
+        );
     }
 
     fn connections(&self) -> u32 {
@@ -203,10 +225,14 @@ fn answers_find_their_way_whoever_receives_them() {
         assert_eq!(crew.connections(), 0);
         for (flow, port) in &crew.seen {
             let back = (Ipv4::new(&*flow.server(), ROUTER) / Udp::new(53, *port)).build();
-            let there = (Ipv4::new(&*flow.client(), &*flow.server()) / Udp::new(flow.port, 53)).build();
+            let there =
+                (Ipv4::new(&*flow.client(), &*flow.server()) / Udp::new(flow.port, 53)).build();
             for receiver in 0..WORKERS {
                 for packet in [&back, &there] {
-                    assert_eq!(crew.shared.tracking().whose(packet, Some(receiver)), Whose::Of(receiver));
+                    assert_eq!(
+                        crew.shared.tracking().whose(packet, Some(receiver)),
+                        Whose::Of(receiver)
+                    );
                 }
             }
         }

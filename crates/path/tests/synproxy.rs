@@ -66,7 +66,8 @@ fn proxy(flags: u32) -> Dataplane {
     load(
         &mut path,
         vec![
-            Base::new(Family::Ip, "raw", Hook::Prerouting, vec![parse::program(raw).unwrap()]).at(-300),
+            Base::new(Family::Ip, "raw", Hook::Prerouting, vec![parse::program(raw).unwrap()])
+                .at(-300),
             Base::new(Family::Ip, "f", Hook::Forward, vec![rule]),
         ],
     );
@@ -87,9 +88,16 @@ const SERVER_ISN: u32 = 0x9000_0000;
 #[test]
 fn a_handshake_is_answered_then_repeated_with_the_server_and_numbers_are_shifted() {
     let mut path = proxy(0xf);
-    // The client's options come back as far as they are offered, its window scale travels in the timestamp.
-    let syn =
-        Tcp::new(1000, 80).seq(ISN).syn().mss(1300).sack_permitted().timestamp(77, 0).nop().window_scale(5);
+    // The client's options come back as far as they are offered, its window scale travels in the
+    // timestamp.
+    let syn = Tcp::new(1000, 80)
+        .seq(ISN)
+        .syn()
+        .mss(1300)
+        .sack_permitted()
+        .timestamp(77, 0)
+        .nop()
+        .window_scale(5);
     let [answer] = &send(&mut path, "wan", client(syn), START)[..] else { panic!("one answer") };
     assert_eq!(
         (&*answer.device, answer.from, answer.flags, answer.ack, answer.window),
@@ -105,7 +113,10 @@ fn a_handshake_is_answered_then_repeated_with_the_server_and_numbers_are_shifted
     let ack = Tcp::new(1000, 80).seq(ISN + 1).ack(cookie.wrapping_add(1)).window(500);
     let ack = ack.nop().nop().timestamp(78, told);
     let [open] = &send(&mut path, "wan", client(ack), START + 1)[..] else { panic!("one SYN") };
-    assert_eq!((&*open.device, open.from, open.flags, open.seq, open.window), ("lan", 1000, 0x02, ISN, 500));
+    assert_eq!(
+        (&*open.device, open.from, open.flags, open.seq, open.window),
+        ("lan", 1000, 0x02, ISN, 500)
+    );
     // The size is that of the cookie's table.
     assert_eq!(open.options[..8], [2, 4, 5, 0x14, 4, 2, 8, 10]);
     assert_eq!(
@@ -137,15 +148,26 @@ fn a_handshake_is_answered_then_repeated_with_the_server_and_numbers_are_shifted
     assert_eq!((to_client.seq, to_client.ack), (cookie.wrapping_add(1), ISN + 1));
 
     // Data, both ways: the server sees its own numbers, the client those that it was told.
-    let data = Tcp::new(80, 1000).seq(SERVER_ISN + 1).ack(ISN + 1).nop().nop().timestamp(server_time + 9, 78);
+    let data = Tcp::new(80, 1000)
+        .seq(SERVER_ISN + 1)
+        .ack(ISN + 1)
+        .nop()
+        .nop()
+        .timestamp(server_time + 9, 78);
     let [data] = &send(&mut path, "lan", server(data) / payload([1; 10]), START + 3)[..] else {
         panic!("one segment")
     };
     assert_eq!((data.seq, data.ack), (cookie.wrapping_add(1), ISN + 1));
     assert_eq!(data.options[4..8], (told + 9).to_be_bytes());
-    let back =
-        Tcp::new(1000, 80).seq(ISN + 1).ack(cookie.wrapping_add(11)).nop().nop().timestamp(79, told + 9);
-    let [back] = &send(&mut path, "wan", client(back), START + 4)[..] else { panic!("one segment") };
+    let back = Tcp::new(1000, 80)
+        .seq(ISN + 1)
+        .ack(cookie.wrapping_add(11))
+        .nop()
+        .nop()
+        .timestamp(79, told + 9);
+    let [back] = &send(&mut path, "wan", client(back), START + 4)[..] else {
+        panic!("one segment")
+    };
     assert_eq!((&*back.device, back.seq, back.ack), ("lan", ISN + 1, SERVER_ISN + 11));
     assert_eq!(back.options[8..12], (server_time + 9).to_be_bytes());
 }
@@ -153,8 +175,11 @@ fn a_handshake_is_answered_then_repeated_with_the_server_and_numbers_are_shifted
 #[test]
 fn only_fresh_cookies_count_and_options_are_those_offered() {
     let mut path = proxy(1);
-    let syn =
-        || client(Tcp::new(1000, 80).seq(ISN).syn().mss(536).sack_permitted().nop().nop().timestamp(7, 0));
+    let syn = || {
+        client(
+            Tcp::new(1000, 80).seq(ISN).syn().mss(536).sack_permitted().nop().nop().timestamp(7, 0),
+        )
+    };
     let [answer] = &send(&mut path, "wan", syn(), START)[..] else { panic!("one answer") };
     assert_eq!(answer.options, [2, 4, 5, 0xb4]);
     let ack = |cookie: u32| client(Tcp::new(1000, 80).seq(ISN + 1).ack(cookie.wrapping_add(1)));
@@ -163,7 +188,8 @@ fn only_fresh_cookies_count_and_options_are_those_offered() {
         assert_eq!(send(&mut path, "wan", ack(wrong), START + 1), []);
     }
     assert_eq!(send(&mut path, "wan", ack(cookie), START + 130 * SECOND), []);
-    let [open] = &send(&mut path, "wan", ack(cookie), START + 131 * SECOND - 100 * SECOND)[..] else {
+    let [open] = &send(&mut path, "wan", ack(cookie), START + 131 * SECOND - 100 * SECOND)[..]
+    else {
         panic!("still good")
     };
     assert_eq!((open.flags, &open.options[..]), (0x02, &[2, 4, 2, 24][..]));

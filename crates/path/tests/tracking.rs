@@ -26,7 +26,9 @@ fn tracking(settings: Settings) -> Dataplane {
 fn flows(path: &Dataplane) -> Vec<String> {
     let tuples = path.conntrack().iter().map(|c| *c.tuple(Direction::Original));
     tuples
-        .map(|t| format!("{} {}:{} > {}:{}", t.protocol, t.source(), t.src_id, t.destination(), t.dst_id))
+        .map(|t| {
+            format!("{} {}:{} > {}:{}", t.protocol, t.source(), t.src_id, t.destination(), t.dst_id)
+        })
         .collect()
 }
 
@@ -34,7 +36,8 @@ fn flows(path: &Dataplane) -> Vec<String> {
 fn what_comes_through_is_entered_and_what_does_not_leaves_nothing() {
     let mut path = tracking(Settings::default());
     let udp = |to: &str, ttl: u8| {
-        (from_wan() / Ipv4::new("198.18.0.7", to).ttl(ttl) / Udp::new(1000, 53) / payload(b"abc")).build()
+        (from_wan() / Ipv4::new("198.18.0.7", to).ttl(ttl) / Udp::new(1000, 53) / payload(b"abc"))
+            .build()
     };
     let lines: Vec<_> = ["198.18.1.7", "198.18.1.1", "198.19.1.1", "198.19.3.1", "192.0.2.1"]
         .iter()
@@ -63,8 +66,10 @@ fn a_full_table_drops_what_begins_a_connection() {
     settings.conntrack.max = 4;
     let mut path = tracking(settings);
     for port in 1..=20u16 {
-        let frame = (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(port, 53)).build();
-        let answer = (from_lan() / Ipv4::new("198.18.1.7", "198.18.0.7") / Udp::new(53, port)).build();
+        let frame =
+            (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(port, 53)).build();
+        let answer =
+            (from_lan() / Ipv4::new("198.18.1.7", "198.18.0.7") / Udp::new(53, port)).build();
         for t in 0..2 {
             let time = START + (u64::from(port) * 4 + t * 3) * SECOND;
             receive_at(&mut path, "wan", &frame, time);
@@ -79,7 +84,8 @@ fn a_full_table_drops_what_begins_a_connection() {
 fn connections_end_with_the_clock_of_the_packets() {
     let mut path = tracking(Settings::default());
     for port in 0..1000 {
-        let frame = (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(port, 53)).build();
+        let frame =
+            (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(port, 53)).build();
         receive_at(&mut path, "wan", &frame, START + u64::from(port));
     }
     assert_eq!(path.conntrack().count(), 1000);

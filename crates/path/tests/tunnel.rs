@@ -1,4 +1,5 @@
-//! Packets in packets: into tunnels and PPPoE sessions, out of them, and what the host says about it.
+//! Packets in packets: into tunnels and PPPoE sessions, out of them, and what the host says about
+//! it.
 
 mod router;
 
@@ -98,14 +99,18 @@ fn packets_get_an_outer_header_of_ipv6() {
         (
             "6in6",
             (from_lan() / lan6("2001:db8:22::1") / udp()).build(),
-            &["wan: to a7 2001:db8::1 > 2001:db8:99::1 hlim 64 len 59 options [04, 01, 04, 01, 01, 00] \
-               [2001:db8:1::7 > 2001:db8:22::1 hlim 63 len 11 udp]"],
+            &[
+                "wan: to a7 2001:db8::1 > 2001:db8:99::1 hlim 64 len 59 options [04, 01, 04, 01, 01, 00] \
+               [2001:db8:1::7 > 2001:db8:22::1 hlim 63 len 11 udp]",
+            ],
         ),
         (
             "4in6",
             (from_lan() / lan4("198.18.12.1") / udp()).build(),
-            &["wan: to a7 2001:db8::1 > 2001:db8:99::1 hlim 64 len 39 options [04, 01, 04, 01, 01, 00] \
-               [198.18.1.7 > 198.18.12.1 ttl 63 len 31 udp]"],
+            &[
+                "wan: to a7 2001:db8::1 > 2001:db8:99::1 hlim 64 len 39 options [04, 01, 04, 01, 01, 00] \
+               [198.18.1.7 > 198.18.12.1 ttl 63 len 31 udp]",
+            ],
         ),
         (
             "all inherited",
@@ -115,13 +120,17 @@ fn packets_get_an_outer_header_of_ipv6() {
         ),
         (
             "a limit that is there counts down",
-            (from_lan() / lan6("2001:db8:23::1") / DestOptions::new().option(4, &[7]) / udp()).build(),
-            &["wan: to a7 2001:db8::1 > 2001:db8:99::2 hlim 63 len 67 options [04, 01, 06, 01, 01, 00] \
-               [2001:db8:1::7 > 2001:db8:23::1 hlim 63 len 19 options [04, 01, 07, 01, 01, 00] udp]"],
+            (from_lan() / lan6("2001:db8:23::1") / DestOptions::new().option(4, &[7]) / udp())
+                .build(),
+            &[
+                "wan: to a7 2001:db8::1 > 2001:db8:99::2 hlim 63 len 67 options [04, 01, 06, 01, 01, 00] \
+               [2001:db8:1::7 > 2001:db8:23::1 hlim 63 len 19 options [04, 01, 07, 01, 01, 00] udp]",
+            ],
         ),
         (
             "and ends at zero",
-            (from_lan() / lan6("2001:db8:23::1") / DestOptions::new().option(4, &[0]) / udp()).build(),
+            (from_lan() / lan6("2001:db8:23::1") / DestOptions::new().option(4, &[0]) / udp())
+                .build(),
             &[
                 "lan: to b7 2001:db8:1::1 > 2001:db8:1::7 hlim 64 len 67 icmpv6 4/0 0x2c",
                 "drop: tunnel: encapsulation limit",
@@ -147,14 +156,19 @@ fn what_does_not_fit_is_answered_or_cut() {
 route replace 198.18.99.0/24 via 198.18.0.7 mtu 1320
 route replace 2001:db8:99::/48 via 2001:db8::7 mtu 1340
 ";
-    let big =
-        |mtu: &str| format!("lan: to b7 198.18.1.1 > 198.18.1.7 ttl 64 len 576 tos 0xc0 icmp 3/4 {mtu}");
+    let big = |mtu: &str| {
+        format!("lan: to b7 198.18.1.1 > 198.18.1.7 ttl 64 len 576 tos 0xc0 icmp 3/4 {mtu}")
+    };
     let mut path = router(&tunnels(narrow));
     let mut seen = |frame: &[u8]| receive(&mut path, "lan", frame);
     // Device MTUs are 1480, 1480, 1480, 1452, 1460: made before the routes.
-    assert_eq!(seen(&long4("198.18.10.1", 1301, true)), [big("0x514"), "drop: packet too big".into()]);
+    assert_eq!(
+        seen(&long4("198.18.10.1", 1301, true)),
+        [big("0x514"), "drop: packet too big".into()]
+    );
     assert_eq!(seen(&long4("198.18.10.1", 1300, true)).len(), 1);
-    // The outer packet must not be cut, so nobody hears of it but the tunnel: the router's own address is its source.
+    // The outer packet must not be cut, so nobody hears of it but the tunnel: the router's own
+    // address is its source.
     let lost = seen(&long4("198.18.10.1", 1301, false));
     assert_eq!(
         lost.last().map(String::as_str),
@@ -175,7 +189,10 @@ route replace 2001:db8:99::/48 via 2001:db8::7 mtu 1340
     assert_eq!(seen(&long6("2001:db8:20::1", 1300)).len(), 1);
     // 4in6 tells even those who did not ask.
     for df in [true, false] {
-        assert_eq!(seen(&long4("198.18.12.1", 1293, df)), [big("0x50c"), "drop: packet too big".into()]);
+        assert_eq!(
+            seen(&long4("198.18.12.1", 1293, df)),
+            [big("0x50c"), "drop: packet too big".into()]
+        );
     }
     assert_eq!(seen(&long4("198.18.12.1", 1292, true)).len(), 1);
     assert_eq!(seen(&long4("198.18.13.1", 1300, true)).len(), 1);
@@ -211,7 +228,11 @@ fn outer_headers_come_off() {
                 (six("2001:db8:99::1") / DestOptions::new().option(4, &[4]) / inner()).build(),
                 &[to_lan],
             ),
-            ("congestion", ecn(3, 0x22), &["lan: to b7 198.18.10.1 > 198.18.1.7 ttl 63 len 31 tos 0x23 udp"]),
+            (
+                "congestion",
+                ecn(3, 0x22),
+                &["lan: to b7 198.18.10.1 > 198.18.1.7 ttl 63 len 31 tos 0x23 udp"],
+            ),
             ("congestion that cannot be told", ecn(3, 0x20), &["drop: tunnel: congestion"]),
             (
                 "ipip has no IPv6",
@@ -249,14 +270,18 @@ fn outer_headers_come_off() {
             ),
             (
                 "no inner header",
-                (from_wan() / Ipv4::new("198.18.99.1", "198.18.0.1").protocol(4) / payload([0x45; 19]))
-                    .build(),
+                (from_wan()
+                    / Ipv4::new("198.18.99.1", "198.18.0.1").protocol(4)
+                    / payload([0x45; 19]))
+                .build(),
                 &["drop: malformed: inner header"],
             ),
             (
                 "not an IPv4 packet",
-                (from_wan() / Ipv4::new("198.18.99.1", "198.18.0.1").protocol(4) / payload([0x65; 20]))
-                    .build(),
+                (from_wan()
+                    / Ipv4::new("198.18.99.1", "198.18.0.1").protocol(4)
+                    / payload([0x65; 20]))
+                .build(),
                 &["drop: malformed: IPv4 header"],
             ),
         ],
@@ -306,12 +331,18 @@ fn rules_see_a_packet_twice() {
         ("output ", Hook::Output),
         ("postrouting ", Hook::Postrouting),
     ];
-    let mut chains: Vec<Base> =
-        hooks.iter().map(|(name, hook)| Base::new(Family::Ip, name.trim(), *hook, vec![log(name)])).collect();
+    let mut chains: Vec<Base> = hooks
+        .iter()
+        .map(|(name, hook)| Base::new(Family::Ip, name.trim(), *hook, vec![log(name)]))
+        .collect();
     chains.push(
-        Base::new(Family::Netdev, "ingress", Hook::Ingress, vec![log("ingress ")]).on(&["ipip", "wan"]),
+        Base::new(Family::Netdev, "ingress", Hook::Ingress, vec![log("ingress ")])
+            .on(&["ipip", "wan"]),
     );
-    chains.push(Base::new(Family::Netdev, "egress", Hook::Egress, vec![log("egress ")]).on(&["ipip", "wan"]));
+    chains.push(
+        Base::new(Family::Netdev, "egress", Hook::Egress, vec![log("egress ")])
+            .on(&["ipip", "wan"]),
+    );
     load(&mut path, chains);
     assert_eq!(
         receive(&mut path, "lan", &(from_lan() / lan4("198.18.10.1") / udp()).build()),
@@ -329,7 +360,11 @@ fn rules_see_a_packet_twice() {
     );
     let inner = Ipv4::new("198.18.10.1", "198.18.1.7") / udp();
     assert_eq!(
-        receive(&mut path, "wan", &(from_wan() / Ipv4::new("198.18.99.1", "198.18.0.1") / inner).build()),
+        receive(
+            &mut path,
+            "wan",
+            &(from_wan() / Ipv4::new("198.18.99.1", "198.18.0.1") / inner).build()
+        ),
         [
             "log ingress wan -",
             "log prerouting wan -",
@@ -348,7 +383,11 @@ fn packets_for_the_router_come_out_of_tunnels_and_its_own_go_in() {
     let mut path = router(&tunnels("addr add 198.18.10.254/32 dev ipip\n"));
     let inner = || Ipv4::new("198.18.10.1", "198.18.10.254").ttl(1) / udp();
     assert_eq!(
-        receive(&mut path, "wan", &(from_wan() / Ipv4::new("198.18.99.1", "198.18.0.1") / inner()).build()),
+        receive(
+            &mut path,
+            "wan",
+            &(from_wan() / Ipv4::new("198.18.99.1", "198.18.0.1") / inner()).build()
+        ),
         ["host from ipip: 198.18.10.1 > 198.18.10.254 ttl 1 len 31 udp"]
     );
     let mut seen = Seen::default();
@@ -402,7 +441,11 @@ route add 198.18.94.0/24 dev two
     check_with(
         circle,
         "lan",
-        &[("in a circle", (from_lan() / lan4("198.18.94.1") / udp()).build(), &["drop: recursion"])],
+        &[(
+            "in a circle",
+            (from_lan() / lan4("198.18.94.1") / udp()).build(),
+            &["drop: recursion"],
+        )],
     );
     let mut deep = Frame::from(Ipv4::new("198.18.10.1", "198.18.1.7")) / udp();
     for _ in 0..500 {
@@ -422,7 +465,8 @@ route add 198.18.94.0/24 dev two
 #[test]
 fn errors_about_outer_packets_are_told_on() {
     let mut path = router(&tunnels(""));
-    let sent = |dst: &str| (from_lan() / lan4(dst).df() / Udp::new(1, 2) / payload(vec![0; 1200])).build();
+    let sent =
+        |dst: &str| (from_lan() / lan4(dst).df() / Udp::new(1, 2) / payload(vec![0; 1200])).build();
     let quoted = |dst: &str, protocol: u8| {
         Ipv4::new("198.18.0.1", dst).protocol(protocol) / lan4("198.18.10.1") / udp()
     };
@@ -430,8 +474,9 @@ fn errors_about_outer_packets_are_told_on() {
         let icmp = Icmp::new(kind, code).rest_of_header(rest);
         (from_wan() / Ipv4::new("198.18.0.9", "198.18.0.1") / icmp / quoted(dst, 4)).build()
     };
-    let mut receive =
-        |device, frame: &[u8], time| receive_at(&mut path, device, frame, START + time * SECOND).lines;
+    let mut receive = |device, frame: &[u8], time| {
+        receive_at(&mut path, device, frame, START + time * SECOND).lines
+    };
     // Unreachable: the next packet's sender hears of it, and the packet goes all the same.
     receive("wan", &error(3, 1, 0, "198.18.99.1"), 1);
     let told = receive("lan", &sent("198.18.10.1"), 2);
@@ -448,8 +493,10 @@ fn errors_about_outer_packets_are_told_on() {
     assert_eq!(receive("lan", &sent("198.18.11.1"), 51).len(), 1, "another path");
     assert_eq!(receive("lan", &sent("198.18.10.1"), 651).len(), 1);
     // ICMP of the way through a 6in4 tunnel becomes ICMPv6 at once.
-    let quoted = Ipv4::new("198.18.0.1", "198.18.99.3").protocol(41) / lan6("2001:db8:20::1") / udp();
-    let error = (from_wan() / Ipv4::new("198.18.0.9", "198.18.0.1") / Icmp::new(11, 0) / quoted).build();
+    let quoted =
+        Ipv4::new("198.18.0.1", "198.18.99.3").protocol(41) / lan6("2001:db8:20::1") / udp();
+    let error =
+        (from_wan() / Ipv4::new("198.18.0.9", "198.18.0.1") / Icmp::new(11, 0) / quoted).build();
     assert_eq!(
         receive("wan", &error, 700),
         [
@@ -509,7 +556,10 @@ fn errors_go_to_where_the_source_was_before_translation() {
     let seen = receive(&mut path, "lan", &long4("198.18.10.1", 1310, true));
     assert_eq!(
         seen,
-        ["lan: to b7 198.18.1.1 > 198.18.1.7 ttl 64 len 576 tos 0xc0 icmp 3/4 0x514", "drop: packet too big"]
+        [
+            "lan: to b7 198.18.1.1 > 198.18.1.7 ttl 64 len 576 tos 0xc0 icmp 3/4 0x514",
+            "drop: packet too big"
+        ]
     );
 }
 
@@ -532,12 +582,16 @@ route add 2001:db8:31::/48 dev ppp0
             (
                 "IPv4",
                 (from_lan() / lan4("198.18.31.1") / udp()).build(),
-                &["wan: to a9 pppoe 7 protocol 0x0021 [198.18.1.7 > 198.18.31.1 ttl 63 len 31 udp]"],
+                &[
+                    "wan: to a9 pppoe 7 protocol 0x0021 [198.18.1.7 > 198.18.31.1 ttl 63 len 31 udp]",
+                ],
             ),
             (
                 "IPv6",
                 (from_lan() / lan6("2001:db8:31::1") / udp()).build(),
-                &["wan: to a9 pppoe 7 protocol 0x0057 [2001:db8:1::7 > 2001:db8:31::1 hlim 63 len 11 udp]"],
+                &[
+                    "wan: to a9 pppoe 7 protocol 0x0057 [2001:db8:1::7 > 2001:db8:31::1 hlim 63 len 11 udp]",
+                ],
             ),
             (
                 "in a VLAN",
@@ -558,7 +612,8 @@ route add 2001:db8:31::/48 dev ppp0
     );
     let frame = |from: &str, session: u16, protocol: u16, inner: &[u8], padding: usize| {
         let header =
-            penstock_wire::pppoe::Repr { session, protocol, payload_len: inner.len() as u16 }.bytes();
+            penstock_wire::pppoe::Repr { session, protocol, payload_len: inner.len() as u16 }
+                .bytes();
         let rest = [&header[..], inner, &vec![0; padding]].concat();
         (Ethernet::new(from, "02:00:00:00:00:01").ethertype(0x8864) / payload(rest)).build()
     };

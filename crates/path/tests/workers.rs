@@ -1,4 +1,5 @@
-//! Workers that run the same rules at the same time: what they count comes together in the rules' counters.
+//! Workers that run the same rules at the same time: what they count comes together in the rules'
+//! counters.
 
 mod router;
 
@@ -16,8 +17,8 @@ use penstock_ruleset::link::Linked;
 use penstock_wire::build::*;
 use router::{NET, START, Seen};
 
-/// Counters of rules, of chains that are called, of elements and of objects; `more` is long enough not to become part of
-/// what calls it.
+/// Counters of rules, of chains that are called, of elements and of objects; `more` is long enough
+/// not to become part of what calls it.
 const RULES: &str = "table netdev t {
     counter every { }
     set ports { type inet_service; counter; elements = { 9, 11 } }
@@ -83,14 +84,16 @@ fn counters_add_up_what_workers_count_over_reloads_and_resets() {
                     path.set_rules(linked);
                     let ip = || Ipv4::new("198.18.0.7", "198.18.1.7");
                     let frames = [9, 11, 13].map(|port| {
-                        (router::from_wan() / ip() / Udp::new(1000, port) / payload([0; 18])).build()
+                        (router::from_wan() / ip() / Udp::new(1000, port) / payload([0; 18]))
+                            .build()
                     });
                     let mut seen = Seen::default();
                     for burst in 0..BURSTS {
                         if burst == BURSTS / 2 {
                             path.set_rules(next.clone());
                         }
-                        let frames = frames.iter().map(|bytes| Frame { device: 2, bytes, time: START });
+                        let frames =
+                            frames.iter().map(|bytes| Frame { device: 2, bytes, time: START });
                         path.receive(frames, &mut seen);
                     }
                     assert_eq!(path.compile_error(), None);
@@ -118,7 +121,11 @@ fn counters_add_up_what_workers_count_over_reloads_and_resets() {
     assert_eq!(told, [&[frames, frames][..], &ttls, &workers, &[frames]].concat());
     let listing = session(&mut ruleset, "list ruleset");
     let counted = packets(&listing);
-    assert_eq!(counted[..3], [3 * frames, frames, frames], "of the object and the elements: {listing}");
+    assert_eq!(
+        counted[..3],
+        [3 * frames, frames, frames],
+        "of the object and the elements: {listing}"
+    );
 }
 
 #[test]
@@ -135,10 +142,12 @@ fn what_one_worker_learns_of_a_bridge_all_know() {
         link set p0 up
         link set p1 up
         link set p2 up\n";
-    let network = |more: &str| Arc::new(Network::from_batch("net.ip", &format!("{BRIDGE}{more}")).unwrap());
+    let network =
+        |more: &str| Arc::new(Network::from_batch("net.ip", &format!("{BRIDGE}{more}")).unwrap());
     let (net, shared) = (network(""), Shared::new(3, &Settings::default()));
-    let mut workers: Vec<_> =
-        (0..3).map(|n| Dataplane::of_worker(net.clone(), Settings::default(), &shared, n)).collect();
+    let mut workers: Vec<_> = (0..3)
+        .map(|n| Dataplane::of_worker(net.clone(), Settings::default(), &shared, n))
+        .collect();
     /// Devices that a frame between stations leaves by.
     fn sent(worker: &mut Dataplane, device: &str, from: u8, to: u8, time: u64) -> Vec<String> {
         let station = |n: u8| format!("02:00:00:00:00:{n:02x}");
@@ -164,7 +173,8 @@ fn what_one_worker_learns_of_a_bridge_all_know() {
     // The second station moves.
     assert_eq!(sent(&mut workers[2], "p2", 2, 1, next()), ["p0"]);
     assert_eq!(sent(&mut workers[0], "p0", 1, 2, next()), ["p2"]);
-    // Another state of the network is in force for one after the other; what they learn meanwhile all know.
+    // Another state of the network is in force for one after the other; what they learn meanwhile
+    // all know.
     let (mtu, without) = (network("link set p0 mtu 1400\n"), network("link set p2 nomaster\n"));
     let mut sink = Seen::default();
     workers[0].set_network(mtu.clone(), next(), &mut sink);

@@ -10,7 +10,9 @@ use penstock_lang::source::{NoFiles, Origin};
 use penstock_net::Network;
 use penstock_path::{Dataplane, Frame};
 use penstock_program::Hook;
-use penstock_program::expr::{Cmp, CmpOp, Expr, Log, Meta as MetaExpr, MetaKey, Rt, RtKey, Xfrm, XfrmKey};
+use penstock_program::expr::{
+    Cmp, CmpOp, Expr, Log, Meta as MetaExpr, MetaKey, Rt, RtKey, Xfrm, XfrmKey,
+};
 use penstock_program::{Data, Register};
 use penstock_ruleset::link::Linked;
 use penstock_ruleset::{Family, Ruleset};
@@ -109,13 +111,15 @@ fn packets_go_through_a_tunnel_between_two_gateways() {
         let want = "to 02 198.18.0.1 > 198.18.0.2 ttl 64 len";
         assert!(describe_frame(&outer).starts_with(want), "{}", describe_frame(&outer));
         assert_eq!((outer[14 + 1], outer[14 + 9]), (0x2e, 50));
-        let inside = format!("lan: to a7 198.18.11.7 > 198.18.12.7 ttl 62 len {} tos 0x2e udp", 28 + len);
+        let inside =
+            format!("lan: to a7 198.18.11.7 > 198.18.12.7 ttl 62 len {} tos 0x2e udp", 28 + len);
         assert_eq!(receive(&mut b, "wan", &outer), [inside.as_str()]);
         assert_eq!(receive(&mut b, "wan", &outer), ["drop: XfrmInStateSeqError"]);
     }
     // IPv6 in the same tunnel.
     let six =
-        (inner() / Ipv6::new("2001:db8:1::7", "2001:db8:2::7") / Udp::new(1, 2) / payload([1; 9])).build();
+        (inner() / Ipv6::new("2001:db8:1::7", "2001:db8:2::7") / Udp::new(1, 2) / payload([1; 9]))
+            .build();
     let outer = sent(&mut a, "lan", &six);
     assert_eq!(
         receive(&mut b, "wan", &outer),
@@ -127,7 +131,8 @@ fn packets_go_through_a_tunnel_between_two_gateways() {
 fn what_policy_wants_protected_does_not_come_in_the_clear() {
     let mut b = gateway(2, &tunnel(2));
     let ether = Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
-    let udp = |src, dst| (ether.clone() / Ipv4::new(src, dst) / Udp::new(1, 2) / payload([1; 9])).build();
+    let udp =
+        |src, dst| (ether.clone() / Ipv4::new(src, dst) / Udp::new(1, 2) / payload([1; 9])).build();
     for (name, src, dst, want) in [
         ("forwarded", "198.18.11.7", "198.18.12.7", "drop: XfrmInTmplMismatch"),
         ("to the gateway", "198.18.11.7", "198.18.12.1", "drop: XfrmInTmplMismatch"),
@@ -146,7 +151,11 @@ fn what_policy_wants_protected_does_not_come_in_the_clear() {
     for (name, lines, want) in [
         ("no policy", states("mode tunnel flag af-unspec"), "drop: XfrmInNoPols"),
         ("selector", states("mode tunnel sel dst 198.18.99.0/24"), "drop: XfrmInStateMismatch"),
-        ("other reqid", tunnel(2).replace("reqid 1 mode", "reqid 2 mode"), "drop: XfrmInTmplMismatch"),
+        (
+            "other reqid",
+            tunnel(2).replace("reqid 1 mode", "reqid 2 mode"),
+            "drop: XfrmInTmplMismatch",
+        ),
         (
             "block",
             states("mode tunnel")
@@ -154,10 +163,15 @@ fn what_policy_wants_protected_does_not_come_in_the_clear() {
             "drop: XfrmInPolBlock",
         ),
         ("no state", policies(2), "drop: XfrmInNoStates"),
-        ("other key", tunnel(2).replace(KEY, &KEY.replace("0x00", "0x99")), "drop: XfrmInStateProtoError"),
+        (
+            "other key",
+            tunnel(2).replace(KEY, &KEY.replace("0x00", "0x99")),
+            "drop: XfrmInStateProtoError",
+        ),
         (
             "UDP expected",
-            tunnel(2).replace("mode tunnel flag", "encap espinudp 4500 4500 0.0.0.0 mode tunnel flag"),
+            tunnel(2)
+                .replace("mode tunnel flag", "encap espinudp 4500 4500 0.0.0.0 mode tunnel flag"),
             "drop: XfrmInStateMismatch",
         ),
         (
@@ -238,8 +252,11 @@ fn packets_that_may_not_leave_end_with_a_reason() {
 fn a_packet_too_long_for_the_tunnel_is_told_so() {
     let mut a = gateway(1, &tunnel(1));
     let df = |len: usize| {
-        (inner() / Ipv4::new("198.18.11.7", "198.18.12.7").df() / Udp::new(1, 2) / payload(vec![1; len - 28]))
-            .build()
+        (inner()
+            / Ipv4::new("198.18.11.7", "198.18.12.7").df()
+            / Udp::new(1, 2)
+            / payload(vec![1; len - 28]))
+        .build()
     };
     assert_eq!(sent(&mut a, "lan", &df(1446)).len(), 1514);
     assert_eq!(
@@ -250,8 +267,11 @@ fn a_packet_too_long_for_the_tunnel_is_told_so() {
         ]
     );
     // Without DF the outer packet is cut, and put together again before it is decrypted.
-    let long =
-        (inner() / Ipv4::new("198.18.11.7", "198.18.12.7") / Udp::new(1, 2) / payload(vec![1; 1472])).build();
+    let long = (inner()
+        / Ipv4::new("198.18.11.7", "198.18.12.7")
+        / Udp::new(1, 2)
+        / payload(vec![1; 1472]))
+    .build();
     let seen = receive_at(&mut a, "lan", &long, START);
     assert_eq!(seen.frames.len(), 2, "{:?}", seen.lines);
     let mut b = gateway(2, &tunnel(2));
@@ -375,7 +395,8 @@ fn hosts_talk_in_transport_mode() {
     for extra in ["", "encap espinudp 4500 4500 0.0.0.0"] {
         let (mut a, mut b) = (gateway(1, &lines(1, extra)), gateway(2, &lines(2, extra)));
         load(&mut b, telling());
-        let packet = (Ipv4::new("198.18.0.1", "198.18.0.2") / Udp::new(1, 2) / payload([5; 9])).build();
+        let packet =
+            (Ipv4::new("198.18.0.1", "198.18.0.2") / Udp::new(1, 2) / payload([5; 9])).build();
         let mut seen = Seen::default();
         a.send_host(&packet, START, &mut seen);
         assert_eq!(seen.frames.len(), 1, "{:?}", seen.lines);
@@ -398,7 +419,8 @@ fn hosts_talk_in_transport_mode() {
         // In the clear it does not come in.
         let ether = Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
         let clear =
-            (ether / Ipv4::new("198.18.0.1", "198.18.0.2") / Udp::new(1, 2) / payload([5; 9])).build();
+            (ether / Ipv4::new("198.18.0.1", "198.18.0.2") / Udp::new(1, 2) / payload([5; 9]))
+                .build();
         assert_eq!(receive(&mut b, "wan", &clear).last().unwrap(), "drop: XfrmInTmplMismatch");
     }
 }
@@ -409,13 +431,15 @@ fn keepalives_are_eaten_and_key_exchange_goes_to_the_host() {
     let mut b = gateway(2, &lines);
     let ether = || Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
     let datagram = |bytes: &[u8]| {
-        (ether() / Ipv4::new("198.18.0.1", "198.18.0.2") / Udp::new(4500, 4500) / payload(bytes)).build()
+        (ether() / Ipv4::new("198.18.0.1", "198.18.0.2") / Udp::new(4500, 4500) / payload(bytes))
+            .build()
     };
     assert_eq!(receive(&mut b, "wan", &datagram(&[0xff])), [""; 0]);
     let to_host = "host from wan: 198.18.0.1 > 198.18.0.2 ttl 64 len 56 udp";
     assert_eq!(receive(&mut b, "wan", &datagram(&[0; 28])), [to_host]);
     assert_eq!(receive(&mut b, "wan", &datagram(&[1; 28])), ["drop: XfrmInNoStates"]);
-    let mut a = gateway(1, &(states("mode tunnel encap espinudp 4500 4500 0.0.0.0") + &policies(1)));
+    let mut a =
+        gateway(1, &(states("mode tunnel encap espinudp 4500 4500 0.0.0.0") + &policies(1)));
     let outer = sent(&mut a, "lan", &packet(9));
     assert_eq!(outer[14 + 9], 17);
     assert_eq!(
@@ -464,7 +488,9 @@ fn tunnels_over_ipv6_and_transformations_in_each_other_work() {
         let outer = sent(a, "lan", &packet(len));
         (outer.len(), receive(b, "wan", &outer))
     };
-    let inside = |len| [format!("lan: to a7 198.18.11.7 > 198.18.12.7 ttl 62 len {} tos 0x2e udp", 28 + len)];
+    let inside = |len| {
+        [format!("lan: to a7 198.18.11.7 > 198.18.12.7 ttl 62 len {} tos 0x2e udp", 28 + len)]
+    };
     let (mut a, mut b) = (gateway(1, &six(1)), gateway(2, &six(2)));
     assert_eq!(one(&mut a, &mut b, 10), (14 + 40 + 16 + 40 + 16, inside(10).into()));
     assert_eq!(one(&mut a, &mut b, 1390).1, inside(1390));
@@ -515,7 +541,8 @@ fn burst(path: &mut Dataplane, device: &str, frames: &[Vec<u8>], time: u64) -> S
     seen
 }
 
-/// Between the hosts behind both gateways, there and back: what reaches them, and how many packets left the rules at each.
+/// Between the hosts behind both gateways, there and back: what reaches them, and how many packets
+/// left the rules at each.
 fn conversation(rules: &str, lines: impl Fn(u8) -> String) -> (Vec<Vec<u8>>, [u64; 2]) {
     let mut gateways = [gateway(1, &lines(1)), gateway(2, &lines(2))];
     for path in &mut gateways {
@@ -529,23 +556,32 @@ fn conversation(rules: &str, lines: impl Fn(u8) -> String) -> (Vec<Vec<u8>>, [u6
             let ether = Ethernet::new("02:00:00:00:01:a7", &*format!("02:00:00:00:01:0{n}"));
             let packet = |ports: (u16, u16), len: usize| {
                 let ip = Ipv4::new(&*format!("198.18.1{n}.7"), &*format!("198.18.1{m}.7"));
-                (ether.clone() / ip / Udp::new(ports.0, ports.1) / payload(vec![len as u8; len])).build()
+                (ether.clone() / ip / Udp::new(ports.0, ports.1) / payload(vec![len as u8; len]))
+                    .build()
             };
             let ports = if n == 1 { (1000, 2000) } else { (2000, 1000) };
-            let frames: Vec<_> = (0..5).map(|i| packet(ports, 10 + round as usize * 20 + i)).collect();
+            let frames: Vec<_> =
+                (0..5).map(|i| packet(ports, 10 + round as usize * 20 + i)).collect();
             let [one, two] = &mut gateways;
             let (near, far) = if n == 1 { (one, two) } else { (two, one) };
             let sent = burst(near, "lan", &frames, time);
             let outer: Vec<Vec<u8>> = sent.frames.into_iter().map(|(_, frame)| frame).collect();
             assert_eq!(outer.len(), 5, "{:?}", sent.lines);
-            assert!(outer.iter().all(|frame| matches!(frame[14 + 9], 17 | 50) || frame[14] >> 4 == 6));
+            assert!(
+                outer.iter().all(|frame| matches!(frame[14 + 9], 17 | 50) || frame[14] >> 4 == 6)
+            );
             let came = burst(far, "wan", &outer, time);
             assert_eq!(came.frames.len(), 5, "{:?}", came.lines);
             reached.extend(came.frames.into_iter().map(|(_, frame)| frame));
             // The same again, and the same in the clear, come to nothing wherever the flow is.
             let again = burst(far, "wan", &outer, time);
-            assert!(again.lines.iter().all(|line| line == "drop: XfrmInStateSeqError"), "{:?}", again.lines);
-            let clear = Ethernet::new(&*format!("02:00:00:00:00:0{n}"), &*format!("02:00:00:00:00:0{m}"));
+            assert!(
+                again.lines.iter().all(|line| line == "drop: XfrmInStateSeqError"),
+                "{:?}",
+                again.lines
+            );
+            let clear =
+                Ethernet::new(&*format!("02:00:00:00:00:0{n}"), &*format!("02:00:00:00:00:0{m}"));
             let ip = Ipv4::new(&*format!("198.18.1{n}.7"), &*format!("198.18.1{m}.7"));
             let clear = (clear / ip / Udp::new(ports.0, ports.1) / payload([1; 9])).build();
             assert_eq!(
@@ -574,8 +610,9 @@ fn flows_leave_the_rules_through_ipsec() {
             if flowtable.is_empty() { "" } else { "meta l4proto udp flow add @f" }
         )
     };
-    let table =
-        |hook: &str| format!("flowtable f {{ hook {hook} priority 0; devices = {{ wan, lan }}; counter; }}");
+    let table = |hook: &str| {
+        format!("flowtable f {{ hook {hook} priority 0; devices = {{ wan, lan }}; counter; }}")
+    };
     let seen_by_rules = "chain o { type filter hook output priority 0; meta l4proto esp counter; }";
     let (want, fast) = conversation(&rules("", ""), tunnel);
     assert_eq!((want.len(), fast), (80, [0, 0]));
@@ -596,8 +633,9 @@ fn flows_leave_the_rules_through_ipsec() {
             .replace("dst 198.18.0.1 ", &format!("dst {one} "))
             .replace("dst 198.18.0.2 ", &format!("dst {two} "))
     };
-    let within_udp =
-        |lines: String| lines.replace("flag af-unspec", "flag af-unspec encap espinudp 4500 4500 0.0.0.0");
+    let within_udp = |lines: String| {
+        lines.replace("flag af-unspec", "flag af-unspec encap espinudp 4500 4500 0.0.0.0")
+    };
     let ways: [&dyn Fn(u8) -> String; 2] = [&over6, &|n| within_udp(tunnel(n))];
     for (number, lines) in (0..).zip(ways) {
         let (got, fast) = conversation(&rules(&table("early_ingress"), ""), lines);
@@ -645,7 +683,8 @@ fn a_flow_ends_with_its_state() {
     assert!(dropped.iter().all(|line| line.starts_with("drop: XfrmOut")), "{dropped:?}");
 }
 
-/// Routes, neighbours and states may change: what does not concern a flow leaves it alone, and numbers of states go on.
+/// Routes, neighbours and states may change: what does not concern a flow leaves it alone, and
+/// numbers of states go on.
 #[test]
 fn a_flow_ends_only_with_what_it_goes_by() {
     let rules = "table inet t {
@@ -660,7 +699,9 @@ fn a_flow_ends_only_with_what_it_goes_by() {
             "a state in front of it",
             |net| {
                 let own = net.lines().find(|l| l.contains("spi 0x1001")).unwrap_or_default();
-                let other = own.replace("spi 0x1001", "spi 0x9").replace("dst 198.18.0.2", "dst 198.18.0.9");
+                let other = own
+                    .replace("spi 0x1001", "spi 0x9")
+                    .replace("dst 198.18.0.2", "dst 198.18.0.9");
                 net.replacen(own, &format!("{other}\n{own}"), 1)
             },
             true,

@@ -1,4 +1,5 @@
-//! Rate of the one-rule program of `udp dport 9 drop` at netdev ingress, and of linear chains that do not match.
+//! Rate of the one-rule program of `udp dport 9 drop` at netdev ingress, and of linear chains that
+//! do not match.
 //!
 //! `cargo bench -p penstock-program`
 
@@ -23,7 +24,8 @@ fn packets(count: u16, dport: u16) -> Vec<Packet> {
     let packet = |n| {
         let mut packet = Packet::new();
         let ip = Ipv4::new("198.18.0.1", "198.18.0.2");
-        let frame = Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02") / ip / Udp::new(n, dport);
+        let frame =
+            Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02") / ip / Udp::new(n, dport);
         packet.load(&frame.build(), 14);
         packet.meta.protocol = 0x0800;
         packet.find_transport_checked();

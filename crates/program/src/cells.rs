@@ -7,8 +7,9 @@
 //! …                                                      as in every other block
 //! ```
 //!
-//! A [`WorkerNumber`] says which row it is. One worker adds to it with plain loads and stores, since nobody else writes
-//! there; who reads adds up the rows. Memory of rows of workers that there are none of is never touched.
+//! A [`WorkerNumber`] says which row it is. One worker adds to it with plain loads and stores,
+//! since nobody else writes there; who reads adds up the rows. Memory of rows of workers that there
+//! are none of is never touched.
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -34,8 +35,8 @@ static IN_USE: AtomicUsize = AtomicUsize::new(1);
 
 /// Number of a worker: who runs a ruleset counts in the cells of this number.
 ///
-/// Two that run the same ruleset at the same time need different numbers: with the same one, what both count at once would
-/// be counted once.
+/// Two that run the same ruleset at the same time need different numbers: with the same one, what
+/// both count at once would be counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerNumber(u8);
 
@@ -55,7 +56,8 @@ impl WorkerNumber {
         self.0.into()
     }
 
-    /// Bytes from the cells of the first worker to those of this one, for code that is generated at run time.
+    /// Bytes from the cells of the first worker to those of this one, for code that is generated at
+    /// run time.
     pub fn distance(self) -> usize {
         self.get() * size_of::<Row>()
     }
@@ -84,8 +86,8 @@ fn free() -> MutexGuard<'static, Free> {
 impl Free {
     /// Blocks stay for good: there are as many as the most counters at a time needed.
     fn add_block(&mut self) {
-        // Rows begin at the beginning of a cache line, so that workers share none. Asking for that at once would have all the
-        // memory written.
+        // Rows begin at the beginning of a cache line, so that workers share none. Asking for that
+        // at once would have all the memory written.
         const LINE: usize = 64;
         let layout = Layout::new::<[u8; size_of::<Block>() + LINE]>();
         // SAFETY: the layout is not empty.
@@ -94,9 +96,10 @@ impl Free {
             handle_alloc_error(layout);
         }
         let skipped = memory.align_offset(LINE).min(LINE);
-        // SAFETY: the block is within the memory, which is `LINE` bytes longer, and at a multiple of `LINE`, so aligned for
-        // words (if the offset cannot be told, it is `LINE`, and the allocator has aligned the memory for words by the
-        // rules of this platform). Zeros are what an `AtomicU64` may hold, and the memory is never given back.
+        // SAFETY: the block is within the memory, which is `LINE` bytes longer, and at a multiple
+        // of `LINE`, so aligned for words (if the offset cannot be told, it is `LINE`, and the
+        // allocator has aligned the memory for words by the rules of this platform). Zeros are what
+        // an `AtomicU64` may hold, and the memory is never given back.
         let block: &'static Block = unsafe { &*memory.add(skipped).cast::<Block>() };
         self.0.extend((0..=u8::MAX).rev().map(|at| Cells { block, at }));
     }

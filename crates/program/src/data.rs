@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Up to 64 bytes as they lie in registers: packet fields in network order, host integers in host order,
-/// concatenations padded to 4 bytes per field.
+/// Up to 64 bytes as they lie in registers: packet fields in network order, host integers in host
+/// order, concatenations padded to 4 bytes per field.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Data(Box<[u8]>);
 
@@ -32,7 +32,8 @@ impl fmt::Debug for Data {
     }
 }
 
-/// 32-bit words as nft's debug output shows them: `0x0000bb01` for the bytes `01 bb`, words separated by a blank.
+/// 32-bit words as nft's debug output shows them: `0x0000bb01` for the bytes `01 bb`, words
+/// separated by a blank.
 impl fmt::Display for Data {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, word) in self.0.chunks(4).enumerate() {

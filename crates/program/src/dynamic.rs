@@ -1,10 +1,12 @@
-//! Sets and maps that packets change (`net/netfilter/nft_dynset.c`, the `rhash` of `nft_set_hash.c`).
+//! Sets and maps that packets change (`net/netfilter/nft_dynset.c`, the `rhash` of
+//! `nft_set_hash.c`).
 //!
-//! A [`DynamicSet`] is what lives on from generation to generation: the control path and all workers share it, with
-//! the contract of [`penstock_sets::Dynamic`]. An element is a row of words: its timeout, numbers that stand for its
-//! statements and its user data, its map data, and two words of state per statement. Counting and limiting happen
-//! outside of the table's sequence numbers: a packet that met an element which is removed and replaced at that very
-//! moment may count for the one that came in its place.
+//! A [`DynamicSet`] is what lives on from generation to generation: the control path and all
+//! workers share it, with the contract of [`penstock_sets::Dynamic`]. An element is a row of words:
+//! its timeout, numbers that stand for its statements and its user data, its map data, and two
+//! words of state per statement. Counting and limiting happen outside of the table's sequence
+//! numbers: a packet that met an element which is removed and replaced at that very moment may
+//! count for the one that came in its place.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,7 +20,8 @@ use crate::state::{Bucket, Words, initial_words, reset_words, snapshot_words};
 
 /// Most statements of an element (`NFT_SET_EXPR_MAX`).
 const STATEMENTS_MAX: usize = 2;
-/// Words of a value before its data: the timeout in milliseconds, then the statements' number below the user data's.
+/// Words of a value before its data: the timeout in milliseconds, then the statements' number below
+/// the user data's.
 const TIMEOUT: usize = 0;
 const NUMBERS: usize = 1;
 const DATA: usize = 2;
@@ -58,8 +61,8 @@ pub struct Statements {
     initial: [Words; STATEMENTS_MAX],
 }
 
-/// All statements that elements of a set have or had. Only grows: there are as many as different statements were ever
-/// written, not as there are elements.
+/// All statements that elements of a set have or had. Only grows: there are as many as different
+/// statements were ever written, not as there are elements.
 #[derive(Debug, Default)]
 struct Templates {
     /// Chunk `n` holds `FIRST << n` of them.
@@ -90,7 +93,10 @@ impl Templates {
         }
         let (chunk, at) = self.place(*known)?;
         let chunk_len = (FIRST as usize) << chunk;
-        let chunk = self.chunks.get(chunk)?.get_or_init(|| (0..chunk_len).map(|_| OnceLock::new()).collect());
+        let chunk = self
+            .chunks
+            .get(chunk)?
+            .get_or_init(|| (0..chunk_len).map(|_| OnceLock::new()).collect());
         let statements = exprs.iter().map(statement).collect();
         chunk.get(at)?.set(Template { exprs, statements }).ok()?;
         *known += 1;
@@ -187,8 +193,8 @@ fn value_words(value_len: Option<u32>) -> usize {
 }
 
 impl DynamicSet {
-    /// An empty set for keys of so many bytes, maps with the length of their data. `exprs` are the statements of which
-    /// each element gets its own copy.
+    /// An empty set for keys of so many bytes, maps with the length of their data. `exprs` are the
+    /// statements of which each element gets its own copy.
     pub fn new(key_len: usize, value_len: Option<u32>, size: u32, exprs: &[Expr]) -> Self {
         let words = value_words(value_len);
         let value_len = value_len.unwrap_or(0).min(64) as usize;
@@ -305,8 +311,8 @@ impl DynamicSet {
         }
     }
 
-    /// The element that a packet with this key meets at time `now` (ns): the matching one, else the catch-all. A map's
-    /// data goes into `data`.
+    /// The element that a packet with this key meets at time `now` (ns): the matching one, else the
+    /// catch-all. A map's data goes into `data`.
     #[inline]
     pub(crate) fn lookup(&self, key: &[u8], now: u64, data: &mut [u8; 64]) -> Option<Found> {
         let mut read = |value: &[AtomicU64]| {
@@ -337,15 +343,18 @@ impl DynamicSet {
         let (slot, made) = self.elements.insert(key, now, expires_at, |value| {
             self.fill(value, timeout, statements.number.into(), data, &statements.initial);
         })?;
-        let statements = if made { statements.number } else { numbers(self.elements.value(slot)).0 };
+        let statements =
+            if made { statements.number } else { numbers(self.elements.value(slot)).0 };
         Some(Found { slot, statements })
     }
 
-    /// Starts the life of an element that ends anew, of so many milliseconds; `None` if it is not there.
+    /// Starts the life of an element that ends anew, of so many milliseconds; `None` if it is not
+    /// there.
     #[inline]
     pub(crate) fn renew(&self, key: &[u8], now: u64, timeout: u64) -> Option<Found> {
         let ends = |value: &[AtomicU64]| value.get(TIMEOUT).is_some_and(|t| t.load(Relaxed) != 0);
-        let slot = self.elements.renew(key, now, |value| ends(value).then(|| expiry(now, timeout)))?;
+        let slot =
+            self.elements.renew(key, now, |value| ends(value).then(|| expiry(now, timeout)))?;
         Some(Found { slot, statements: numbers(self.elements.value(slot)).0 })
     }
 
@@ -362,7 +371,10 @@ impl DynamicSet {
 
     /// The statements of what was found, in order, with their state.
     #[inline]
-    pub(crate) fn statements_of(&self, found: Found) -> impl Iterator<Item = (&Statement, &[AtomicU64; 2])> {
+    pub(crate) fn statements_of(
+        &self,
+        found: Found,
+    ) -> impl Iterator<Item = (&Statement, &[AtomicU64; 2])> {
         let statements = self.templates.get(found.statements).map_or(&[][..], |t| &t.statements);
         let value = self.value(found.slot);
         statements.iter().enumerate().filter_map(move |(i, s)| Some((s, self.state(value, i)?)))
@@ -384,15 +396,16 @@ impl DynamicSet {
         }
     }
 
-    /// Reserves a place for [`DynamicSet::insert_reserved`]; `beyond` so many more elements than the size allows. What
-    /// has expired at time `now` (ns) makes place. The catch-all element needs none.
+    /// Reserves a place for [`DynamicSet::insert_reserved`]; `beyond` so many more elements than
+    /// the size allows. What has expired at time `now` (ns) makes place. The catch-all element
+    /// needs none.
     pub fn reserve(&self, beyond: u32, now: u64) -> bool {
         self.elements.reserve(beyond)
             || self.elements.make_room(now, u32::MAX) > 0 && self.elements.reserve(beyond)
     }
 
-    /// A set for more elements, with all that is in this one. Packets that go on to change this one do not change the
-    /// other.
+    /// A set for more elements, with all that is in this one. Packets that go on to change this one
+    /// do not change the other.
     pub fn grown(&self, size: u32) -> Self {
         let words = |value: &[AtomicU64]| value.iter().map(|w| w.load(Relaxed)).collect::<Vec<_>>();
         let mut set = DynamicSet::new(self.elements.key_len(), None, 0, &[]);
@@ -425,7 +438,8 @@ impl DynamicSet {
         self.elements.release();
     }
 
-    /// Adds an element for which a place is reserved. One with the same key that packets have added meanwhile stays.
+    /// Adds an element for which a place is reserved. One with the same key that packets have added
+    /// meanwhile stays.
     pub fn insert_reserved(&self, new: &NewElement<'_>, now: u64) {
         let statements = self.statements(new.exprs);
         let note = new.userdata.map_or(0, |userdata| self.note(userdata));
@@ -505,7 +519,11 @@ impl DynamicSet {
                     data: data.get(..self.value_len).unwrap_or_default().to_vec(),
                     timeout,
                     expires_at: e.expires_at,
-                    exprs: self.templates.get(statements).map(|t| t.exprs.clone()).unwrap_or_default(),
+                    exprs: self
+                        .templates
+                        .get(statements)
+                        .map(|t| t.exprs.clone())
+                        .unwrap_or_default(),
                     slot: e.slot | flag,
                     userdata: kept.get(&note).cloned(),
                 }

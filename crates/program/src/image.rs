@@ -1,7 +1,7 @@
 //! Linked programs: everything that expressions name is resolved, ready to run.
 //!
-//! An [`Image`] is flat: chains, rules and operations in vectors, jump targets as indexes, sets and states by
-//! reference.
+//! An [`Image`] is flat: chains, rules and operations in vectors, jump targets as indexes, sets and
+//! states by reference.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::classify::ChainLookup;
 use crate::dynamic::{DynamicSet, Statements};
 use crate::env::{CtObject, NatKind};
 use crate::expr::{
-    BoolOp, ChecksumType, CmpOp, CtDir, CtKey, DynsetOp, ExthdrOp, FibResult, Log, MetaKey, PayloadBase,
-    Reject, RtKey, SocketKey, Synproxy, TunnelKey, XfrmKey,
+    BoolOp, ChecksumType, CmpOp, CtDir, CtKey, DynsetOp, ExthdrOp, FibResult, Log, MetaKey,
+    PayloadBase, Reject, RtKey, SocketKey, Synproxy, TunnelKey, XfrmKey,
 };
 use crate::state::Bucket;
 
@@ -60,8 +60,8 @@ impl Image {
         self.rules.get(chain.first as usize..chain.end as usize).unwrap_or(&[])
     }
 
-    /// Builds the lookups of long chains that are not there yet. It takes some time, and may be done while packets run
-    /// through the image: they walk until a lookup is there.
+    /// Builds the lookups of long chains that are not there yet. It takes some time, and may be
+    /// done while packets run through the image: they walk until a lookup is there.
     pub fn build_lookups(&self) {
         for chain in &self.chains {
             if let Some(lookup) = &chain.lookup {
@@ -70,8 +70,8 @@ impl Image {
         }
     }
 
-    /// Gives a lookup to each chain in which so many rules ask something that can be looked up: for tests, which want to
-    /// see short chains looked up.
+    /// Gives a lookup to each chain in which so many rules ask something that can be looked up: for
+    /// tests, which want to see short chains looked up.
     pub fn force_lookups(&mut self, least: usize) {
         for i in 0..self.chains.len() {
             let lookup = ChainLookup::with_least(least);
@@ -242,7 +242,8 @@ pub enum Stateful {
     },
     /// Notes the time.
     Last(Arc<State>),
-    /// A quota that is an object: as [`Stateful::Quota`], and tells the outside once when it is used up.
+    /// A quota that is an object: as [`Stateful::Quota`], and tells the outside once when it is
+    /// used up.
     NamedQuota {
         /// The amount.
         bytes: u64,
@@ -251,7 +252,8 @@ pub enum Stateful {
         /// Consumption.
         state: Arc<State>,
     },
-    /// Matches while there are at most (or once there are more than, if `over`) so many connections.
+    /// Matches while there are at most (or once there are more than, if `over`) so many
+    /// connections.
     Connlimit {
         /// `ct count`.
         limit: u32,
@@ -316,8 +318,9 @@ pub struct SetUpdate {
     pub statements: Statements,
 }
 
-/// One operation. `src` and `dst` are register slots of 4 bytes, 0 to 15; `len` is in bytes, and an access never
-/// passes the end of the registers. Other fields are those of the expression it came from.
+/// One operation. `src` and `dst` are register slots of 4 bytes, 0 to 15; `len` is in bytes, and an
+/// access never passes the end of the registers. Other fields are those of the expression it came
+/// from.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum Op {
@@ -407,37 +410,43 @@ pub enum Op {
     Fwd { dev: u8, addr: Option<u8>, v6: bool },
     /// [`Ct::state`](penstock_packet::Ct::state) of the packet, 4 bytes in host order. Asks nobody.
     CtState { dst: u8 },
-    /// Another key of the connection. Breaks if the packet has no entry, also if it has a template. `Direction` is
-    /// [`CtInfo::is_reply`](penstock_packet::CtInfo::is_reply) of the packet; all else is [`Env::ct_get`], which breaks the
-    /// rule with `None`, and whose bytes go into the register, the rest of their last word cleared.
+    /// Another key of the connection. Breaks if the packet has no entry, also if it has a template.
+    /// `Direction` is [`CtInfo::is_reply`](penstock_packet::CtInfo::is_reply) of the packet; all
+    /// else is [`Env::ct_get`], which breaks the rule with `None`, and whose bytes go into the
+    /// register, the rest of their last word cleared.
     ///
     /// [`Env::ct_get`]: crate::Env::ct_get
     Ct { key: CtKey, dir: Option<CtDir>, dst: u8 },
-    /// [`Env::ct_set`](crate::Env::ct_set) with `len` register bytes, if the packet has an entry. Never breaks.
+    /// [`Env::ct_set`](crate::Env::ct_set) with `len` register bytes, if the packet has an entry.
+    /// Never breaks.
     CtSet { key: CtKey, src: u8, len: u8 },
-    /// [`Env::ct_set_zone`](crate::Env::ct_set_zone) with the 2 register bytes in host order, if the packet has neither
-    /// entry nor template: its answer decides.
+    /// [`Env::ct_set_zone`](crate::Env::ct_set_zone) with the 2 register bytes in host order, if
+    /// the packet has neither entry nor template: its answer decides.
     CtSetZone { dir: Option<CtDir>, src: u8 },
-    /// Makes [`Meta::ct`](penstock_packet::Meta::ct) untracked if it has neither entry nor template. Asks nobody, never
-    /// breaks.
+    /// Makes [`Meta::ct`](penstock_packet::Meta::ct) untracked if it has neither entry nor
+    /// template. Asks nobody, never breaks.
     Notrack,
     /// [`Env::nat`](crate::Env::nat) decides.
     Nat(LinkedNat),
     /// The verdict [`LinkedVerdict::Queue`].
     Queue(LinkedQueue),
-    /// [`Env::synproxy`](crate::Env::synproxy) decides; breaks unless the packet is TCP over IPv4 or IPv6.
+    /// [`Env::synproxy`](crate::Env::synproxy) decides; breaks unless the packet is TCP over IPv4
+    /// or IPv6.
     Synproxy(Synproxy),
     /// [`Env::flow_offload`](crate::Env::flow_offload) decides.
     FlowOffload(FlowtableIndex),
-    /// Gives the packet to a local transparent socket; breaks without one. Breaks unless `family` is the packet's or 0.
+    /// Gives the packet to a local transparent socket; breaks without one. Breaks unless `family`
+    /// is the packet's or 0.
     Tproxy { family: u8, addr: Option<u8>, port: Option<u8> },
-    /// A property of the packet's local socket; breaks without one. `level` counts for cgroups only.
+    /// A property of the packet's local socket; breaks without one. `level` counts for cgroups
+    /// only.
     Socket { key: SocketKey, level: u32, dst: u8 },
     /// The sender's operating system: 16 bytes.
     Osf { ttl: u8, version: bool, dst: u8 },
     /// A property of an IPsec transformation; breaks without one.
     Xfrm { key: XfrmKey, out: bool, spnum: u32, dst: u8 },
-    /// Metadata of the tunnel that the packet came through: whether there is some, or its id, which breaks without.
+    /// Metadata of the tunnel that the packet came through: whether there is some, or its id, which
+    /// breaks without.
     Tunnel { key: TunnelKey, dst: u8 },
 }
 
@@ -446,8 +455,8 @@ pub enum Op {
 #[allow(missing_docs)]
 pub struct LinkedNat {
     pub kind: NatKind,
-    /// Family of the addresses; 1 if there are none. In inet tables a packet of another family goes on with the next
-    /// operation.
+    /// Family of the addresses; 1 if there are none. In inet tables a packet of another family goes
+    /// on with the next operation.
     pub family: u8,
     pub addr: Option<(u8, u8)>,
     pub port: Option<(u8, u8)>,
@@ -462,7 +471,8 @@ pub struct LinkedQueue {
     pub num: u16,
     /// How many: the packet's hash, or with `fanout` the number of the worker, decides.
     pub total: u16,
-    /// Register slot of its number in host order, of which the lower 16 bits count; `num` and `total` are then unused.
+    /// Register slot of its number in host order, of which the lower 16 bits count; `num` and
+    /// `total` are then unused.
     pub sreg: Option<u8>,
     /// Without a listener the next base chain goes on.
     pub bypass: bool,

@@ -4,13 +4,14 @@
 //! `nft --debug=netlink` prints for a rule is what [`Expr`] prints. This crate holds
 //!
 //! - the expressions themselves, symbolic: sets, chains and objects by name ([`expr`]);
-//! - the verifier: no register read before it was written, nothing out of bounds ([`verify`](mod@verify));
+//! - the verifier: no register read before it was written, nothing out of bounds
+//!   ([`verify`](mod@verify));
 //! - the linked form with everything resolved, as it is executed ([`image`], [`link`]);
 //! - lookups that stand in for walks through long chains ([`classify`]);
 //! - the interpreter, which defines what a program means ([`interp`]).
 //!
-//! What an expression asks of the outside (sets, routes, the clock) is one trait, [`Env`]. This crate does
-//! not know where sets live, and knows no devices and no text but the debug form.
+//! What an expression asks of the outside (sets, routes, the clock) is one trait, [`Env`]. This
+//! crate does not know where sets live, and knows no devices and no text but the debug form.
 
 pub mod cells;
 pub mod classify;

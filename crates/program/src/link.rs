@@ -1,7 +1,8 @@
-//! Linking: from expressions that name sets, chains and objects to the operations of an [`Image`](crate::Image).
+//! Linking: from expressions that name sets, chains and objects to the operations of an
+//! [`Image`](crate::Image).
 //!
-//! [`link_rule`] makes the operations of one rule; who holds the names (tables, chains, sets) is behind
-//! [`Names`]. [`supported`] tells beforehand whether an expression can be linked at all.
+//! [`link_rule`] makes the operations of one rule; who holds the names (tables, chains, sets) is
+//! behind [`Names`]. [`supported`] tells beforehand whether an expression can be linked at all.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,17 +34,21 @@ impl fmt::Display for Unsupported {
 impl std::error::Error for Unsupported {}
 
 /// Why no object can say where a packet goes in a tunnel.
-pub const NO_TUNNEL: &str = "there are no devices that take the ends of their tunnel from each packet";
+pub const NO_TUNNEL: &str =
+    "there are no devices that take the ends of their tunnel from each packet";
 
 /// Whether the path can run an expression, whatever it names.
 pub fn supported(expr: &Expr) -> Result<(), Unsupported> {
     let reason = match expr {
-        Expr::Payload(x) if x.base == PayloadBase::Tunnel => "tunnel headers exist inside inner only",
+        Expr::Payload(x) if x.base == PayloadBase::Tunnel => {
+            "tunnel headers exist inside inner only"
+        }
         Expr::PayloadSet(x) if x.base == PayloadBase::Tunnel => "tunnel headers cannot be written",
         Expr::Dynset(x) => return x.exprs.iter().try_for_each(supported),
         Expr::Objref(Objref::Named { kind: ObjectType::Tunnel, .. }) => NO_TUNNEL,
         Expr::Inner(x) => match &*x.expr {
-            Expr::Payload(_) | Expr::Meta(Meta { key: MetaKey::Protocol | MetaKey::L4Proto, .. }) => {
+            Expr::Payload(_)
+            | Expr::Meta(Meta { key: MetaKey::Protocol | MetaKey::L4Proto, .. }) => {
                 return Ok(());
             }
             _ => "of a packet in a tunnel there are header fields and protocols only",
@@ -187,7 +192,8 @@ pub fn link_stateful(expr: &Expr, state: &Arc<State>) -> Result<Option<Stateful>
     }))
 }
 
-/// Appends the operations of a rule to `ops`. `states` are those of its stateful expressions, in order.
+/// Appends the operations of a rule to `ops`. `states` are those of its stateful expressions, in
+/// order.
 pub fn link_rule(
     exprs: &[Expr],
     states: &[Arc<State>],
@@ -278,7 +284,9 @@ fn link_expr(
                 PayloadBase::Network => Op::LoadNetwork { dst, len, offset },
                 PayloadBase::Transport => Op::LoadTransport { dst, len, offset },
                 PayloadBase::Inner => Op::LoadInner { dst, len, offset },
-                PayloadBase::Tunnel => return Err(LinkReason::Malformed("a tunnel header outside of inner")),
+                PayloadBase::Tunnel => {
+                    return Err(LinkReason::Malformed("a tunnel header outside of inner"));
+                }
             }
         }
         Expr::Inner(x) => Op::InTunnel(link_inner(x)?),
@@ -307,7 +315,12 @@ fn link_expr(
             if len <= 4 && matches!(x.op, CmpOp::Eq | CmpOp::Neq) {
                 let mut mask = [0; 16];
                 mask[..usize::from(len)].fill(0xff);
-                Op::CmpWord { src, equal: x.op == CmpOp::Eq, mask: words(mask)[0], data: words(data)[0] }
+                Op::CmpWord {
+                    src,
+                    equal: x.op == CmpOp::Eq,
+                    mask: words(mask)[0],
+                    data: words(data)[0],
+                }
             } else {
                 Op::Cmp { op: x.op, src, len, data }
             }
@@ -337,7 +350,9 @@ fn link_expr(
                 BitwiseOp::MaskXor { mask, xor } => {
                     let ((mask, mask_len), (xor, xor_len)) = (constant(mask)?, constant(xor)?);
                     if u32::from(mask_len) != x.len || u32::from(xor_len) != x.len {
-                        return Err(LinkReason::Malformed("mask or xor is not as long as the register"));
+                        return Err(LinkReason::Malformed(
+                            "mask or xor is not as long as the register",
+                        ));
                     }
                     let (mask, xor) = (words(mask), words(xor));
                     if count == 1 {
@@ -346,8 +361,12 @@ fn link_expr(
                         Op::MaskXor { src, dst, words: count, mask_xor: Box::new([mask, xor]) }
                     }
                 }
-                BitwiseOp::Lshift(bits) => Op::Lshift { src, dst, words: count, bits: shift(*bits)? },
-                BitwiseOp::Rshift(bits) => Op::Rshift { src, dst, words: count, bits: shift(*bits)? },
+                BitwiseOp::Lshift(bits) => {
+                    Op::Lshift { src, dst, words: count, bits: shift(*bits)? }
+                }
+                BitwiseOp::Rshift(bits) => {
+                    Op::Rshift { src, dst, words: count, bits: shift(*bits)? }
+                }
                 BitwiseOp::Combine(op, sreg2) => {
                     Op::Combine { op: *op, src, other: slot(*sreg2, x.len)?, dst, words: count }
                 }
@@ -360,7 +379,12 @@ fn link_expr(
                 8 => 8,
                 _ => return Err(LinkReason::Malformed("a number of other than 2, 4 or 8 bytes")),
             };
-            Op::Byteorder { src: slot(x.sreg, x.len)?, dst: slot(x.dreg, x.len)?, len: narrow(x.len)?, size }
+            Op::Byteorder {
+                src: slot(x.sreg, x.len)?,
+                dst: slot(x.dreg, x.len)?,
+                len: narrow(x.len)?,
+                size,
+            }
         }
         Expr::Lookup(x) => {
             let set = names.set(&x.set)?;
@@ -368,13 +392,16 @@ fn link_expr(
                 None => Load::Nothing,
                 Some(Register::VERDICT) => Load::Verdict,
                 Some(dreg) => {
-                    let len = set.value_len.ok_or(LinkReason::Malformed("the set holds no values"))?;
+                    let len =
+                        set.value_len.ok_or(LinkReason::Malformed("the set holds no values"))?;
                     Load::Bytes { dst: slot(dreg, len)?, len: narrow(len)? }
                 }
             };
             let (src, key_len) = (slot(x.sreg, set.key_len)?, narrow(set.key_len)?);
             match set.elements {
-                LinkedElements::Fixed(set) => Op::Lookup { src, key_len, inverse: x.inverse, load, set },
+                LinkedElements::Fixed(set) => {
+                    Op::Lookup { src, key_len, inverse: x.inverse, load, set }
+                }
                 LinkedElements::Dynamic { set, .. } => {
                     Op::LookupDynamic { src, key_len, inverse: x.inverse, load, set }
                 }
@@ -384,7 +411,10 @@ fn link_expr(
             let LinkedSet { elements, key_len, value_len } = names.set(&x.set)?;
             let LinkedElements::Dynamic { set, timeout, gc_interval } = elements else {
                 let reason = "maps of verdicts and objects cannot be changed from the packet path";
-                return Err(LinkReason::Unsupported(Unsupported { expression: expr.name(), reason }));
+                return Err(LinkReason::Unsupported(Unsupported {
+                    expression: expr.name(),
+                    reason,
+                }));
             };
             let data = match (x.sreg_data, value_len) {
                 (Some(sreg), Some(len)) => Some((slot(sreg, len)?, narrow(len)?)),
@@ -394,8 +424,11 @@ fn link_expr(
                 }
                 (None, _) => None,
             };
-            let statements =
-                if x.exprs.is_empty() { set.default_statements() } else { set.statements(&x.exprs) };
+            let statements = if x.exprs.is_empty() {
+                set.default_statements()
+            } else {
+                set.statements(&x.exprs)
+            };
             Op::SetUpdate(Arc::new(SetUpdate {
                 op: x.op,
                 key: slot(x.sreg_key, key_len)?,
@@ -435,7 +468,9 @@ fn link_expr(
         },
         Expr::ExthdrSet(x) => {
             if x.op != ExthdrOp::TcpOpt || x.offset < 2 || !matches!(x.len, 2 | 4) {
-                return Err(LinkReason::Malformed("only 2 or 4 bytes of a TCP option can be written"));
+                return Err(LinkReason::Malformed(
+                    "only 2 or 4 bytes of a TCP option can be written",
+                ));
             }
             let (offset, len) = (narrow(x.offset)?, narrow(x.len)?);
             Op::TcpOptionSet { kind: x.kind, offset, len, src: slot(x.sreg, x.len)? }
@@ -468,7 +503,9 @@ fn link_expr(
         Expr::Hash(Hash::Sym { modulus, offset, dreg }) => {
             Op::Symhash { dst: slot(*dreg, 4)?, modulus: *modulus, offset: *offset }
         }
-        Expr::Fib(x) => Op::Fib { result: x.result, flags: narrow(x.flags)?, dst: slot(x.dreg, x.width())? },
+        Expr::Fib(x) => {
+            Op::Fib { result: x.result, flags: narrow(x.flags)?, dst: slot(x.dreg, x.width())? }
+        }
         Expr::Rt(x) => Op::Rt { key: x.key, dst: slot(x.dreg, x.key.width())? },
         Expr::Reject(x) => Op::Reject(x.clone()),
         Expr::Dup(x) => {
@@ -554,9 +591,10 @@ fn link_expr(
         }
         Expr::FlowOffload(x) => {
             let known = names.flowtable(&x.flowtable);
-            Op::FlowOffload(
-                known.ok_or_else(|| LinkReason::Unknown { what: "flowtable", name: x.flowtable.clone() })?,
-            )
+            Op::FlowOffload(known.ok_or_else(|| LinkReason::Unknown {
+                what: "flowtable",
+                name: x.flowtable.clone(),
+            })?)
         }
         // `supported` refuses it first.
         Expr::Xt(_) => {
@@ -574,7 +612,11 @@ const NAT_MAP_IPS: u32 = 1 << 0;
 const NAT_PROTO_SPECIFIED: u32 = 1 << 1;
 
 /// Slots of both ends of a range; one register alone is both.
-fn slots(min: Option<Register>, max: Option<Register>, len: u32) -> Result<Option<(u8, u8)>, LinkReason> {
+fn slots(
+    min: Option<Register>,
+    max: Option<Register>,
+    len: u32,
+) -> Result<Option<(u8, u8)>, LinkReason> {
     let Some(min) = min else { return Ok(None) };
     Ok(Some((slot(min, len)?, slot(max.unwrap_or(min), len)?)))
 }

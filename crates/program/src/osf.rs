@@ -1,6 +1,7 @@
 //! Operating systems known by the SYN packets that they send (`net/netfilter/nfnetlink_osf.c`).
 //!
-//! The database is a file in the format of OpenBSD's `pf.os`, as `nfnl_osf -f` loads it. One line is one system:
+//! The database is a file in the format of OpenBSD's `pf.os`, as `nfnl_osf -f` loads it. One line
+//! is one system:
 //!
 //! ```text
 //! window:ttl:DF:size:options:genre:version:subtype:details
@@ -90,7 +91,9 @@ impl Fingerprints {
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             if !line.is_empty() && !line.starts_with('#') {
-                known.push(fingerprint(line).map_err(|reason| BadFingerprint { line: number, reason })?);
+                known.push(
+                    fingerprint(line).map_err(|reason| BadFingerprint { line: number, reason })?,
+                );
             }
         }
         Ok(Fingerprints { known })
@@ -106,8 +109,8 @@ impl Fingerprints {
         self.known.is_empty()
     }
 
-    /// The first system whose SYN looks like this IPv4 packet. `ttl` is what is asked of the TTL: 0 to be that of the
-    /// fingerprint, 1 not to be above it, 2 nothing (`nf_osf_find()`).
+    /// The first system whose SYN looks like this IPv4 packet. `ttl` is what is asked of the TTL: 0
+    /// to be that of the fingerprint, 1 not to be above it, 2 nothing (`nf_osf_find()`).
     pub fn find(&self, packet: &[u8], ttl: u8) -> Option<&Fingerprint> {
         let syn = Syn::new(packet)?;
         self.known.iter().find(|f| f.dont_fragment == syn.dont_fragment && f.fits(&syn, ttl))
@@ -207,7 +210,8 @@ fn fingerprint(line: &str) -> Result<Fingerprint, &'static str> {
 fn parse_window(text: &str) -> Option<Window> {
     let number = |text: &str| text.parse::<u16>().ok().map(u32::from);
     // What follows S and T may be a wildcard: then no window fits but 0.
-    let times = |text: &str| if text == "*" { Some(0) } else { number(text.trim_start_matches('%')) };
+    let times =
+        |text: &str| if text == "*" { Some(0) } else { number(text.trim_start_matches('%')) };
     match text.split_at_checked(1)? {
         ("*", "") => Some(Window::Plain(0)),
         ("S", n) => Some(Window::Mss(times(n)?)),

@@ -1,9 +1,10 @@
 //! Live state of stateful expressions: what outlives a generation.
 //!
-//! A [`State`] is shared by the generations that hold the same rule, element or object, and by the workers that run
-//! it. All of it is atomic integers in relaxed order: no lock, and no count is lost with several workers. Each worker has
-//! cells of its own for counters ([`crate::cells`]); everything else is one or two words that all workers write, since
-//! whether a packet is within a limit or a quota depends on the packets of all.
+//! A [`State`] is shared by the generations that hold the same rule, element or object, and by the
+//! workers that run it. All of it is atomic integers in relaxed order: no lock, and no count is
+//! lost with several workers. Each worker has cells of its own for counters ([`crate::cells`]);
+//! everything else is one or two words that all workers write, since whether a packet is within a
+//! limit or a quota depends on the packets of all.
 
 mod connlimit;
 mod counter;
@@ -132,8 +133,8 @@ pub enum State {
     },
 }
 
-/// State of a statement in words of its own: packets and bytes of a counter; what is consumed of a quota; when a limit
-/// was empty; when `last` was last reached.
+/// State of a statement in words of its own: packets and bytes of a counter; what is consumed of a
+/// quota; when a limit was empty; when `last` was last reached.
 pub(crate) type Words = [u64; 2];
 
 /// Words that a statement starts with.
@@ -173,7 +174,8 @@ impl State {
         State::for_expr_at(expr, 0)
     }
 
-    /// Initial state of an expression at time `now` (ns), from which `last` counts back; `None` if it has none.
+    /// Initial state of an expression at time `now` (ns), from which `last` counts back; `None` if
+    /// it has none.
     pub fn for_expr_at(expr: &Expr, now: u64) -> Option<State> {
         if !expr.is_stateful() {
             return None;
@@ -189,7 +191,9 @@ impl State {
                 let used = now.saturating_sub(l.msecs.saturating_mul(1_000_000));
                 State::Last(LastState { at: AtomicU64::new(if l.set { used } else { NEVER }) })
             }
-            Expr::Numgen(n) => State::Numgen(NumgenState { last: AtomicU32::new(n.modulus.wrapping_sub(1)) }),
+            Expr::Numgen(n) => {
+                State::Numgen(NumgenState { last: AtomicU32::new(n.modulus.wrapping_sub(1)) })
+            }
             Expr::Hash(_) => {
                 let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
                 State::HashSeed(random as u32)
@@ -205,13 +209,15 @@ impl State {
             (State::Counter(state), Expr::Counter(_)) => counter(state.read()),
             (State::Quota(state), Expr::Quota(q)) => quota(q, state.consumed()),
             (State::Last(state), Expr::Last(_)) => last(state.since(now)),
-            (State::InSet { set, slot, statement }, expr) => set.snapshot(*slot, *statement, expr, now),
+            (State::InSet { set, slot, statement }, expr) => {
+                set.snapshot(*slot, *statement, expr, now)
+            }
             _ => expr.clone(),
         }
     }
 
-    /// As [`State::snapshot`], and starts again: counters at zero, quotas unused, `last` never. Nothing that is counted
-    /// meanwhile is lost.
+    /// As [`State::snapshot`], and starts again: counters at zero, quotas unused, `last` never.
+    /// Nothing that is counted meanwhile is lost.
     pub fn reset(&self, expr: &Expr, now: u64) -> Expr {
         match (self, expr) {
             (State::Counter(state), Expr::Counter(_)) => counter(state.reset()),
@@ -221,7 +227,9 @@ impl State {
                 state.at.store(NEVER, Relaxed);
                 shown
             }
-            (State::InSet { set, slot, statement }, expr) => set.reset(*slot, *statement, expr, now),
+            (State::InSet { set, slot, statement }, expr) => {
+                set.reset(*slot, *statement, expr, now)
+            }
             _ => expr.clone(),
         }
     }

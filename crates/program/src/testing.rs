@@ -1,4 +1,5 @@
-//! A plain outside for programs, and images made by hand: for tests of this crate and of the engines.
+//! A plain outside for programs, and images made by hand: for tests of this crate and of the
+//! engines.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -165,7 +166,13 @@ impl Env for Outside {
         self.worker
     }
 
-    fn ct_get(&mut self, _packet: &Packet, key: CtKey, dir: Option<CtDir>, out: &mut [u8; 16]) -> Option<u8> {
+    fn ct_get(
+        &mut self,
+        _packet: &Packet,
+        key: CtKey,
+        dir: Option<CtDir>,
+        out: &mut [u8; 16],
+    ) -> Option<u8> {
         let value = self.connection.get(&(key, dir))?;
         out[..value.len()].copy_from_slice(value);
         Some(value.len() as u8)
@@ -263,8 +270,8 @@ impl Table {
         Table { chains: vec![("base".into(), rules)], ..Table::default() }
     }
 
-    /// Links it, in family `nfproto`; handles count from 1. The states are those of the rules' stateful expressions, in
-    /// order.
+    /// Links it, in family `nfproto`; handles count from 1. The states are those of the rules'
+    /// stateful expressions, in order.
     pub fn link(&self, nfproto: u8) -> Result<(Image, Vec<Arc<State>>), LinkError> {
         let mut image = Image::default();
         let mut all = Vec::new();
@@ -272,7 +279,8 @@ impl Table {
         for (i, (name, rules)) in self.chains.iter().enumerate() {
             let first = image.rules.len() as u32;
             for exprs in rules {
-                let states: Vec<_> = exprs.iter().filter_map(State::for_expr).map(Arc::new).collect();
+                let states: Vec<_> =
+                    exprs.iter().filter_map(State::for_expr).map(Arc::new).collect();
                 let first = image.ops.len() as u32;
                 link_rule(exprs, &states, nfproto, self, &mut image.ops)?;
                 image.rules.push(LinkedRule { first, end: image.ops.len() as u32 });
@@ -305,7 +313,10 @@ impl Names for Table {
     }
 
     fn object(&self, kind: ObjectType, name: &str) -> Option<&Stateful> {
-        self.objects.iter().find(|(k, n, _)| *k == kind && **n == *name).map(|(_, _, object)| object)
+        self.objects
+            .iter()
+            .find(|(k, n, _)| *k == kind && **n == *name)
+            .map(|(_, _, object)| object)
     }
 
     /// There is one.

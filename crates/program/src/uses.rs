@@ -1,12 +1,15 @@
 //! Which registers an operation reads and writes.
 
-use crate::expr::{CtKey, FIB_PRESENT, FibResult, MetaKey, NFPROTO_IPV4, RtKey, SocketKey, XfrmKey};
+use crate::expr::{
+    CtKey, FIB_PRESENT, FibResult, MetaKey, NFPROTO_IPV4, RtKey, SocketKey, XfrmKey,
+};
 use crate::image::{InnerLoad, Load, Op};
 
 /// Registers as bits: bit 0 is slot 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
-    /// Slots whose contents count for what the operation does, also those that it overwrites in part only.
+    /// Slots whose contents count for what the operation does, also those that it overwrites in
+    /// part only.
     pub reads: u16,
     /// Slots that it has written whenever the next operation of the rule is reached.
     pub writes: u16,
@@ -86,7 +89,9 @@ impl Op {
         let both = |src, dst, len: u16| Spans::reads(&[(src, len)]).writes(dst, len);
         let lookup = |src, key_len: u8, inverse, load| match load {
             // What is not found is not loaded.
-            Load::Bytes { dst, len } if inverse => Spans::reads(&[(src, key_len.into()), (dst, len.into())]),
+            Load::Bytes { dst, len } if inverse => {
+                Spans::reads(&[(src, key_len.into()), (dst, len.into())])
+            }
             Load::Bytes { dst, len } => read(src, key_len).writes(dst, len.into()),
             Load::Nothing | Load::Verdict => read(src, key_len),
         };
@@ -105,14 +110,15 @@ impl Op {
             Op::Meta { key, dst } => write(*dst, meta_len(*key)),
             Op::MetaSet { src, .. } => read(*src, 4),
             Op::CmpWord { src, .. } => read(*src, 4),
-            Op::Cmp { src, len, .. } | Op::Range { src, len, .. } => read(*src, *len).constant((*len).into()),
+            Op::Cmp { src, len, .. } | Op::Range { src, len, .. } => {
+                read(*src, *len).constant((*len).into())
+            }
             Op::MaskXorWord { src, dst, .. } => both(*src, *dst, 4),
             Op::MaskXor { src, dst, words: count, .. } => {
                 both(*src, *dst, words(*count)).constant(words(*count))
             }
-            Op::Lshift { src, dst, words: count, .. } | Op::Rshift { src, dst, words: count, .. } => {
-                both(*src, *dst, words(*count))
-            }
+            Op::Lshift { src, dst, words: count, .. }
+            | Op::Rshift { src, dst, words: count, .. } => both(*src, *dst, words(*count)),
             Op::Combine { src, other, dst, words: count, .. } => {
                 let len = words(*count);
                 Spans::reads(&[(*src, len), (*other, len)]).writes(*dst, len)
@@ -128,8 +134,12 @@ impl Op {
                 }
                 .writes(*dst, whole.into())
             }
-            Op::Lookup { src, key_len, inverse, load, .. } => lookup(*src, *key_len, *inverse, *load),
-            Op::LookupDynamic { src, key_len, inverse, load, .. } => lookup(*src, *key_len, *inverse, *load),
+            Op::Lookup { src, key_len, inverse, load, .. } => {
+                lookup(*src, *key_len, *inverse, *load)
+            }
+            Op::LookupDynamic { src, key_len, inverse, load, .. } => {
+                lookup(*src, *key_len, *inverse, *load)
+            }
             Op::SetUpdate(update) => {
                 let (slot, len) = update.data.unwrap_or((0, 0));
                 Spans::reads(&[(update.key, update.key_len.into()), (slot, len.into())])
@@ -161,7 +171,8 @@ impl Op {
             Op::CtSetZone { src, .. } => read(*src, 2),
             Op::Nat(nat) => {
                 let address = if nat.family == NFPROTO_IPV4 { 4 } else { 16 };
-                let [first, last] = nat.addr.map_or([(0, 0); 2], |(a, b)| [(a, address), (b, address)]);
+                let [first, last] =
+                    nat.addr.map_or([(0, 0); 2], |(a, b)| [(a, address), (b, address)]);
                 let [low, high] = nat.port.map_or([(0, 0); 2], |(a, b)| [(a, 2), (b, 2)]);
                 Spans::reads(&[first, last, low, high])
             }
@@ -170,7 +181,9 @@ impl Op {
                 let addr = addr.map_or((0, 0), |slot| (slot, 16));
                 Spans::reads(&[addr, port.map_or((0, 0), |slot| (slot, 2))])
             }
-            Op::Socket { key, dst, .. } => write(*dst, if *key == SocketKey::Cgroupv2 { 8 } else { 4 }),
+            Op::Socket { key, dst, .. } => {
+                write(*dst, if *key == SocketKey::Cgroupv2 { 8 } else { 4 })
+            }
             Op::Osf { dst, .. } => write(*dst, 16),
             Op::Xfrm { key, dst, .. } => {
                 let v6 = matches!(key, XfrmKey::DaddrIp6 | XfrmKey::SaddrIp6);

@@ -35,7 +35,8 @@ impl Verdict {
     }
 }
 
-/// As in nft's debug output. A chain that has no name yet (a bound one before its commit) leaves the arrow away.
+/// As in nft's debug output. A chain that has no name yet (a bound one before its commit) leaves
+/// the arrow away.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

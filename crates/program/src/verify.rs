@@ -1,8 +1,9 @@
 //! The verifier: what the kernel refuses in the program of a rule when it is loaded.
 //!
 //! Registers exist and hold what is asked of them, nothing is read that was not written before
-//! (`nft_parse_register_load()` since Linux 6.13), operands have sizes that the expressions take, verdicts go into the
-//! verdict register only. Names of chains, loops and types are checked by the ruleset.
+//! (`nft_parse_register_load()` since Linux 6.13), operands have sizes that the expressions take,
+//! verdicts go into the verdict register only. Names of chains, loops and types are checked by the
+//! ruleset.
 
 use std::fmt;
 
@@ -87,10 +88,14 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::NoSuchRegister(r) => write!(f, "there is no {r}"),
-            Reason::VerdictRegister => f.write_str("the verdict register takes and gives verdicts only"),
+            Reason::VerdictRegister => {
+                f.write_str("the verdict register takes and gives verdicts only")
+            }
             Reason::VerdictElsewhere(r) => write!(f, "a verdict does not go into {r}"),
             Reason::Empty => f.write_str("no byte is accessed"),
-            Reason::OutOfBounds(r) => write!(f, "the access to {r} passes the end of the registers"),
+            Reason::OutOfBounds(r) => {
+                write!(f, "the access to {r} passes the end of the registers")
+            }
             Reason::Uninitialized(r) => write!(f, "{r} is read before it is written"),
             Reason::NoSuchSet => f.write_str("there is no such set"),
             Reason::NotSuchAMap => f.write_str("the set does not map to what is loaded"),
@@ -208,10 +213,16 @@ fn operands(expr: &Expr) -> Result<(), Reason> {
         Expr::PayloadSet(x) => {
             refuse(x.base == PayloadBase::Tunnel, Reason::Misplaced)?;
             refuse(x.offset > BYTE || x.len > BYTE || x.csum_offset > BYTE, Reason::TooLarge)?;
-            refuse(x.csum_flags & !L4CSUM_PSEUDOHDR != 0, Reason::Operand("a checksum flag is unknown"))?;
+            refuse(
+                x.csum_flags & !L4CSUM_PSEUDOHDR != 0,
+                Reason::Operand("a checksum flag is unknown"),
+            )?;
             let sctp = x.csum_type == ChecksumType::Sctp;
             let fits = x.base == PayloadBase::Transport && x.csum_offset == 8;
-            refuse(sctp && !fits, Reason::Operand("the CRC of SCTP is at byte 8 of the transport header"))
+            refuse(
+                sctp && !fits,
+                Reason::Operand("the CRC of SCTP is at byte 8 of the transport header"),
+            )
         }
         Expr::MetaSet(x) => match x.key {
             MetaKey::Mark
@@ -222,7 +233,9 @@ fn operands(expr: &Expr) -> Result<(), Reason> {
             | MetaKey::BriBroute => Ok(()),
             _ => Err(Reason::Key),
         },
-        Expr::Meta(x) => refuse(matches!(x.key, MetaKey::NfTrace | MetaKey::BriBroute), Reason::Key),
+        Expr::Meta(x) => {
+            refuse(matches!(x.key, MetaKey::NfTrace | MetaKey::BriBroute), Reason::Key)
+        }
         Expr::Cmp(x) => constant(&x.data),
         Expr::Range(x) => {
             constant(&x.from)?;
@@ -276,7 +289,10 @@ fn operands(expr: &Expr) -> Result<(), Reason> {
             refuse(x.op != ExthdrOp::TcpOpt, Reason::Misplaced)?;
             refuse(x.offset > BYTE || x.len > BYTE, Reason::TooLarge)?;
             refuse(x.offset < 2, Reason::Misplaced)?;
-            refuse(!matches!(x.len, 2 | 4), Reason::Operand("2 or 4 bytes of an option can be written"))
+            refuse(
+                !matches!(x.len, 2 | 4),
+                Reason::Operand("2 or 4 bytes of an option can be written"),
+            )
         }
         Expr::ExthdrReset(x) => refuse(x.op != ExthdrOp::TcpOpt, Reason::Misplaced),
         Expr::Numgen(x) => {
@@ -307,9 +323,11 @@ fn operands(expr: &Expr) -> Result<(), Reason> {
             refuse(x.flags & both == both, Reason::Operand("fib looks at one interface"))
         }
         Expr::Dynset(x) => x.exprs.iter().try_for_each(|e| match e {
-            Expr::Counter(_) | Expr::Limit(_) | Expr::Quota(_) | Expr::Last(_) | Expr::Connlimit(_) => {
-                operands(e)
-            }
+            Expr::Counter(_)
+            | Expr::Limit(_)
+            | Expr::Quota(_)
+            | Expr::Last(_)
+            | Expr::Connlimit(_) => operands(e),
             _ => Err(Reason::Misplaced),
         }),
         Expr::Inner(x) => {
@@ -330,7 +348,9 @@ fn operands(expr: &Expr) -> Result<(), Reason> {
                 _ => Err(Reason::Misplaced),
             }
         }
-        Expr::Queue(x) => refuse(x.sreg.is_none() && x.total == 0, Reason::Operand("there is no queue")),
+        Expr::Queue(x) => {
+            refuse(x.sreg.is_none() && x.total == 0, Reason::Operand("there is no queue"))
+        }
         Expr::Reject(x) => {
             let codes = if x.kind == RejectType::IcmpxUnreach { 3 } else { BYTE as u8 };
             refuse(x.code > codes, Reason::Operand("the code is unknown"))

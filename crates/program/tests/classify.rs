@@ -7,11 +7,15 @@ use penstock_packet::{CtInfo, Packet, VlanTag};
 use penstock_program::classify::{ChainLookup, Lookup};
 use penstock_program::env::{Hook, Interface};
 use penstock_program::expr::*;
-use penstock_program::image::{ChainIndex, Image, LinkedData, LinkedElements, LinkedSet, LinkedValue};
+use penstock_program::image::{
+    ChainIndex, Image, LinkedData, LinkedElements, LinkedSet, LinkedValue,
+};
 use penstock_program::testing::{Outside, Table};
 use penstock_program::{Data, Register, State, Verdict, expr, run};
 use penstock_sets::{Description, Element, Set};
-use penstock_wire::build::{Arp, Ethernet, Fragment, Frame, HopByHop, Ipv4, Ipv6, Tcp, Udp, payload};
+use penstock_wire::build::{
+    Arp, Ethernet, Fragment, Frame, HopByHop, Ipv4, Ipv6, Tcp, Udp, payload,
+};
 
 const R1: Register = Register(1);
 
@@ -33,8 +37,14 @@ fn cmp(op: CmpOp, sreg: Register, bytes: &[u8]) -> Expr {
 
 /// A few addresses, so that rules overlap and packets match.
 fn address(rng: &mut Rng) -> [u8; 4] {
-    *rng.choice(&[[198, 18, 0, 1], [198, 18, 0, 2], [198, 18, 1, 1], [198, 19, 0, 1], [198, 18, 0, 130]])
-        .unwrap()
+    *rng.choice(&[
+        [198, 18, 0, 1],
+        [198, 18, 0, 2],
+        [198, 18, 1, 1],
+        [198, 19, 0, 1],
+        [198, 18, 0, 130],
+    ])
+    .unwrap()
 }
 
 fn address6(rng: &mut Rng) -> [u8; 16] {
@@ -104,7 +114,10 @@ fn header_match(rng: &mut Rng, rule: &mut Vec<Expr>) {
         rule.extend([meta(key, R1), cmp(CmpOp::Eq, R1, value)]);
     }
     if base == PayloadBase::Transport && rng.bool() {
-        rule.extend([meta(MetaKey::L4Proto, R1), cmp(CmpOp::Eq, R1, &[*rng.choice(&[6u8, 17]).unwrap()])]);
+        rule.extend([
+            meta(MetaKey::L4Proto, R1),
+            cmp(CmpOp::Eq, R1, &[*rng.choice(&[6u8, 17]).unwrap()]),
+        ]);
     }
     let value = field(rng, base, offset, len);
     rule.push(load(base, offset, len, R1));
@@ -151,13 +164,17 @@ fn meta_match(rng: &mut Rng, rule: &mut Vec<Expr>) {
                 cmp(if rng.bool() { CmpOp::Neq } else { CmpOp::Eq }, R1, &[0; 4]),
             ]);
         }
-        0 => rule.extend([meta(MetaKey::Iif, R1), cmp(CmpOp::Eq, R1, &rng.u32(1..4).to_ne_bytes())]),
+        0 => {
+            rule.extend([meta(MetaKey::Iif, R1), cmp(CmpOp::Eq, R1, &rng.u32(1..4).to_ne_bytes())])
+        }
         1 => {
             let text = *rng.choice(&["eth0", "eth1", "lan"]).unwrap();
             let len = if rng.bool() { 16 } else { rng.usize(1..text.len()) };
             rule.extend([meta(MetaKey::IifName, R1), cmp(CmpOp::Eq, R1, &name(text)[..len])]);
         }
-        2 => rule.extend([meta(MetaKey::Mark, R1), cmp(CmpOp::Eq, R1, &rng.u32(..4).to_ne_bytes())]),
+        2 => {
+            rule.extend([meta(MetaKey::Mark, R1), cmp(CmpOp::Eq, R1, &rng.u32(..4).to_ne_bytes())])
+        }
         3 => {
             let swap = ByteorderOp::Hton;
             rule.extend([
@@ -224,7 +241,9 @@ fn set_match(rng: &mut Rng, rule: &mut Vec<Expr>, table: &mut Table) {
     set.commit();
     let set_name: Arc<str> = format!("__set{}", table.sets.len()).into();
     let elements = LinkedElements::Fixed(Arc::new(set));
-    table.sets.insert(set_name.clone(), LinkedSet { elements, key_len: key_len as u32, value_len: None });
+    table
+        .sets
+        .insert(set_name.clone(), LinkedSet { elements, key_len: key_len as u32, value_len: None });
     for (register, len) in (8..).zip(fields.iter()) {
         let (base, offset) = match len {
             4 => (PayloadBase::Network, 12 + 4 * rng.u32(..2)),
@@ -270,7 +289,12 @@ fn statement(rng: &mut Rng, rule: &mut Vec<Expr>) {
         }
         8 => rule.push(Expr::Log(Log { prefix: Some("x".into()), ..Log::default() })),
         9 => {
-            rule.push(Expr::Numgen(Numgen { mode: NumgenMode::Random, modulus: 2, offset: 0, dreg: R1 }));
+            rule.push(Expr::Numgen(Numgen {
+                mode: NumgenMode::Random,
+                modulus: 2,
+                offset: 0,
+                dreg: R1,
+            }));
             rule.push(cmp(CmpOp::Eq, R1, &0u32.to_ne_bytes()));
         }
         10 if rng.u8(..8) == 0 => {
@@ -308,7 +332,10 @@ fn rule(rng: &mut Rng, table: &mut Table, callee: Option<&str>) -> Vec<Expr> {
         (7, Some(callee)) => Verdict::Goto(callee.into()),
         _ => return rule,
     };
-    rule.push(Expr::Immediate(Immediate { dreg: Register::VERDICT, data: ImmediateData::Verdict(verdict) }));
+    rule.push(Expr::Immediate(Immediate {
+        dreg: Register::VERDICT,
+        data: ImmediateData::Verdict(verdict),
+    }));
     rule
 }
 
@@ -329,16 +356,21 @@ fn packet(rng: &mut Rng) -> Packet {
         Ipv4::new(&*a, &*b)
     };
     let v6 = |rng: &mut Rng| {
-        let [a, b] = [address6(rng), address6(rng)].map(|a| std::net::Ipv6Addr::from(a).to_string());
+        let [a, b] =
+            [address6(rng), address6(rng)].map(|a| std::net::Ipv6Addr::from(a).to_string());
         Ipv6::new(&*a, &*b)
     };
     let mut frame = match rng.u8(..10) {
         0..=2 => (link() / v4(rng) / Udp::new(port(rng), port(rng)) / payload(b"data")).build(),
         3 | 4 => (link() / v4(rng) / Tcp::new(port(rng), port(rng))).build(),
         5 => (link() / v4(rng).fragment(3, rng.bool()) / Udp::new(port(rng), port(rng))).build(),
-        6 => (link() / v6(rng) / HopByHop::new().option(5, &[0, 0]) / Tcp::new(port(rng), port(rng))).build(),
+        6 => {
+            (link() / v6(rng) / HopByHop::new().option(5, &[0, 0]) / Tcp::new(port(rng), port(rng)))
+                .build()
+        }
         7 => (link() / v6(rng) / Udp::new(port(rng), port(rng))).build(),
-        8 => (link() / v6(rng) / Fragment::new(2, false, 1).next_header(17) / payload(b"rest")).build(),
+        8 => (link() / v6(rng) / Fragment::new(2, false, 1).next_header(17) / payload(b"rest"))
+            .build(),
         _ => (link() / Arp::request("02:00:00:00:00:01", "198.18.0.1", "198.18.0.2")).build(),
     };
     if rng.u8(..6) == 0 {
@@ -495,7 +527,8 @@ fn rules_that_do_nothing_are_not_met() {
             counter,
         ]
     };
-    let (image, _) = Table::of((0..1000).map(|n| address(0xc612_0000 + n)).collect()).link(2).unwrap();
+    let (image, _) =
+        Table::of((0..1000).map(|n| address(0xc612_0000 + n)).collect()).link(2).unwrap();
     let lookup = Lookup::new(&image.rules, &image.ops, 8).unwrap();
     let next = |frame: Frame, from| {
         let mut packet = Packet::new();

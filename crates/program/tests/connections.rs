@@ -1,5 +1,5 @@
-//! What programs ask about connections, translations, queues, sockets and bridges: programs in nft's debug text, and an
-//! outside that answers.
+//! What programs ask about connections, translations, queues, sockets and bridges: programs in
+//! nft's debug text, and an outside that answers.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -97,7 +97,10 @@ fn other_keys_break_without_a_connection_also_in_front_of_a_negation() {
         // What the outside does not have.
         ("[ ct load src_ip => reg 1 , dir original ]\n[ cmp neq reg 1 0x00000000 ]", false),
         // The rest of the word is cleared.
-        ("[ immediate reg 1 0xffffffff ]\n[ ct load zone => reg 1 ]\n[ cmp eq reg 1 0x00000201 ]", true),
+        (
+            "[ immediate reg 1 0xffffffff ]\n[ ct load zone => reg 1 ]\n[ cmp eq reg 1 0x00000201 ]",
+            true,
+        ),
         ("[ ct load direction => reg 1 ]\n[ cmp eq reg 1 0x00000001 ]", true),
     ];
     for (program, matches) in cases {
@@ -111,8 +114,7 @@ fn other_keys_break_without_a_connection_also_in_front_of_a_negation() {
 #[test]
 fn keys_are_set_on_connections_only_and_zones_only_without() {
     let mark = "[ immediate reg 1 0x00000007 ]\n[ ct set mark with reg 1 ]";
-    let label =
-        "[ immediate reg 1 0x00000001 0x00000000 0x00000000 0x80000000 ]\n[ ct set label with reg 1 ]";
+    let label = "[ immediate reg 1 0x00000001 0x00000000 0x00000000 0x80000000 ]\n[ ct set label with reg 1 ]";
     let zone = "[ immediate reg 1 0x00000009 ]\n[ ct set zone with reg 1 ]";
     let reply_zone = "[ immediate reg 1 0x00000009 ]\n[ ct set zone with reg 1 , dir reply ]";
     let mut labels = vec![0; 16];
@@ -227,7 +229,11 @@ fn translations_are_asked_for_with_the_registers_ranges() {
             [(Decision::Accept, Outcome::Accept), (Decision::Drop, Outcome::Drop(RuleIndex(0)))]
         {
             let mut out = Outside { decision, ..outside() };
-            assert_eq!(run_text(&program, &mut tracked(CtInfo::New), &mut out), outcome, "{program}");
+            assert_eq!(
+                run_text(&program, &mut tracked(CtInfo::New), &mut out),
+                outcome,
+                "{program}"
+            );
             assert_eq!(out.events, [Event::Nat(request)], "{program}");
         }
     }
@@ -242,7 +248,10 @@ fn a_prefix_keeps_the_packets_bits_behind_it() {
         let mut out = Outside { decision: Decision::Accept, ..outside() };
         run_text(&program, &mut tracked(CtInfo::New), &mut out);
         let [Event::Nat(request)] = out.events[..] else { panic!("{:?}", out.events) };
-        assert_eq!((request.min_address, request.max_address), (address(expected), address(expected)));
+        assert_eq!(
+            (request.min_address, request.max_address),
+            (address(expected), address(expected))
+        );
         assert_eq!(request.flags, 0x41);
     }
     let v6 = "[ immediate reg 1 0xb80d0120 0x00000900 0x00000000 0x00000000 ]\n\
@@ -275,7 +284,11 @@ fn objects_decide_as_the_outside_says() {
         (Decision::Stolen, Outcome::Stolen),
     ] {
         for (kind, object, event) in [
-            (ObjectType::CtHelper, Stateful::Ct(Arc::new(helper.clone())), Event::CtObject(helper.clone())),
+            (
+                ObjectType::CtHelper,
+                Stateful::Ct(Arc::new(helper.clone())),
+                Event::CtObject(helper.clone()),
+            ),
             (ObjectType::Synproxy, Stateful::Synproxy(synproxy), Event::Synproxy(synproxy)),
         ] {
             let mut program = vec![Expr::Objref(Objref::Named { kind, name: "o".into() })];
@@ -292,8 +305,10 @@ fn objects_decide_as_the_outside_says() {
 
 #[test]
 fn a_secmark_object_marks_the_packet() {
-    let mut table =
-        Table::of(vec![vec![Expr::Objref(Objref::Named { kind: ObjectType::SecMark, name: "o".into() })]]);
+    let mut table = Table::of(vec![vec![Expr::Objref(Objref::Named {
+        kind: ObjectType::SecMark,
+        name: "o".into(),
+    })]]);
     table.objects.push((ObjectType::SecMark, "o".into(), Stateful::SecMark(77)));
     let (image, _) = table.link(2).unwrap();
     let mut packet = tcp4();
@@ -307,13 +322,17 @@ fn a_quota_object_says_once_that_it_is_used_up() {
     let state = Arc::new(penstock_program::State::for_expr(&quota).unwrap());
     let object = Stateful::NamedQuota { bytes: 50, over: true, state: state.clone() };
     let reference = Expr::Objref(Objref::Named { kind: ObjectType::Quota, name: "q".into() });
-    let mut table =
-        Table::of(vec![[vec![reference], parse::program("[ immediate reg 0 accept ]").unwrap()].concat()]);
+    let mut table = Table::of(vec![
+        [vec![reference], parse::program("[ immediate reg 0 accept ]").unwrap()].concat(),
+    ]);
     table.objects.push((ObjectType::Quota, "q".into(), object));
     let (image, _) = table.link(2).unwrap();
     let mut out = outside();
     let step = |out: &mut Outside| run(&image, ChainIndex(0), &mut tcp4(), out);
-    assert_eq!([(); 3].map(|()| step(&mut out)), [Outcome::Policy, Outcome::Accept, Outcome::Accept]);
+    assert_eq!(
+        [(); 3].map(|()| step(&mut out)),
+        [Outcome::Policy, Outcome::Accept, Outcome::Accept]
+    );
     assert_eq!(out.events, [Event::QuotaDepleted]);
     state.reset(&quota, 0);
     assert_eq!([(); 2].map(|()| step(&mut out)), [Outcome::Policy, Outcome::Accept]);
@@ -375,7 +394,10 @@ fn each_element_of_a_set_counts_connections_of_its_own() {
     let slot = set.current(0).into_iter().find(|e| *e.key == [1, 0, 0, 0]).unwrap().slot;
     let (connections, _kept) = ConnCount::Element { set: &set, slot, statement: 0 }.join();
     drop(counted);
-    assert_eq!((connections, ConnCount::Element { set: &set, slot, statement: 0 }.connections()), (1, 1));
+    assert_eq!(
+        (connections, ConnCount::Element { set: &set, slot, statement: 0 }.connections()),
+        (1, 1)
+    );
 }
 
 fn queue(num: u16, total: u16, bypass: bool, fanout: bool) -> Expr {
@@ -385,14 +407,17 @@ fn queue(num: u16, total: u16, bypass: bool, fanout: bool) -> Expr {
 #[test]
 fn queues_have_numbers_by_hash_worker_or_register() {
     let rule = RuleIndex(0);
-    let run_queue =
-        |expr: Expr, out: &mut Outside, packet: &mut Packet| match run_expr(vec![expr], packet, out) {
-            Outcome::Queue { rule: r, num, bypass } => {
-                assert_eq!(r, rule);
-                (num, bypass)
-            }
-            other => panic!("{other:?}"),
-        };
+    let run_queue = |expr: Expr, out: &mut Outside, packet: &mut Packet| match run_expr(
+        vec![expr],
+        packet,
+        out,
+    ) {
+        Outcome::Queue { rule: r, num, bypass } => {
+            assert_eq!(r, rule);
+            (num, bypass)
+        }
+        other => panic!("{other:?}"),
+    };
     assert_eq!(run_queue(queue(7, 1, false, false), &mut outside(), &mut tcp4()), (7, false));
     assert_eq!(run_queue(queue(7, 1, true, false), &mut outside(), &mut tcp4()), (7, true));
     let mut out = Outside { worker: WorkerNumber::new(5).unwrap(), ..outside() };
@@ -446,7 +471,13 @@ fn ip(text: &str) -> IpAddr {
 }
 
 fn query(kind: SocketKind, to: (&str, u16)) -> SocketQuery {
-    SocketQuery { kind, protocol: 6, source: (ip(A), 1000), destination: (ip(to.0), to.1), device: 2 }
+    SocketQuery {
+        kind,
+        protocol: 6,
+        source: (ip(A), 1000),
+        destination: (ip(to.0), to.1),
+        device: 2,
+    }
 }
 
 const SOCKET: LocalSocket =
@@ -467,7 +498,11 @@ fn socket_loads_what_the_packets_socket_has() {
             let outcome = run_text(program, &mut tcp4(), &mut out(socket));
             assert_eq!(outcome == Outcome::Accept, matches, "{program} of {socket:?}");
         }
-        assert_eq!(run_text(program, &mut tcp4(), &mut outside()), Outcome::Policy, "{program} without");
+        assert_eq!(
+            run_text(program, &mut tcp4(), &mut outside()),
+            Outcome::Policy,
+            "{program} without"
+        );
     }
     // On the way out only the packet's own socket counts.
     let mut sent = Outside { sockets: vec![(any, SOCKET)], ..Outside::at(2, Hook::Output) };
@@ -499,7 +534,8 @@ fn the_socket_of_an_icmp_error_is_that_of_the_packet_it_quotes() {
     let any = query(SocketKind::Any, (B, 80));
     let mark = "[ socket load mark => reg 1 ]\n[ cmp eq reg 1 0x00000003 ]";
     for (kind, matches) in [(3, true), (11, true), (8, false)] {
-        let error = Ipv4::new("198.18.7.7", B) / Icmp::new(kind, 0) / payload(quoted.clone().build());
+        let error =
+            Ipv4::new("198.18.7.7", B) / Icmp::new(kind, 0) / payload(quoted.clone().build());
         let mut out = Outside { sockets: vec![(any, SOCKET)], ..outside() };
         let outcome = run_text(mark, &mut packet(error, 0x0800), &mut out);
         assert_eq!(outcome == Outcome::Accept, matches, "type {kind}");
@@ -513,8 +549,7 @@ fn tproxy_gives_packets_to_established_sockets_then_to_listeners() {
     let plain = LocalSocket { transparent: false, ..SOCKET };
     let waiting = LocalSocket { id: 4, time_wait: true, ..SOCKET };
     let own = Some(ip("198.18.0.3"));
-    let both =
-        "[ immediate reg 1 0x0100007f ]\n[ immediate reg 2 0x0000b80b ]\n[ tproxy ip addr reg 1 port reg 2 ]";
+    let both = "[ immediate reg 1 0x0100007f ]\n[ immediate reg 2 0x0000b80b ]\n[ tproxy ip addr reg 1 port reg 2 ]";
     let port = "[ immediate reg 2 0x0000b80b ]\n[ tproxy ip port reg 2 ]";
     let addr = "[ immediate reg 1 0x0100007f ]\n[ tproxy ip addr reg 1 ]";
     let syn = || packet(Ipv4::new(A, B) / Tcp::new(1000, 80).syn(), 0x0800);
@@ -523,7 +558,13 @@ fn tproxy_gives_packets_to_established_sockets_then_to_listeners() {
         ("the listener", both, syn(), vec![(at(("127.0.0.1", 3000)), SOCKET)], 9),
         ("not the one at the packet's port", both, syn(), vec![(at(("127.0.0.1", 80)), SOCKET)], 0),
         ("one that is not transparent", both, syn(), vec![(at(("127.0.0.1", 3000)), plain)], 0),
-        ("established first", both, syn(), vec![(established, SOCKET), (at(("127.0.0.1", 3000)), plain)], 9),
+        (
+            "established first",
+            both,
+            syn(),
+            vec![(established, SOCKET), (at(("127.0.0.1", 3000)), plain)],
+            9,
+        ),
         ("the device's address", port, syn(), vec![(at(("198.18.0.3", 3000)), SOCKET)], 9),
         ("the packet's port", addr, syn(), vec![(at(("127.0.0.1", 80)), SOCKET)], 9),
         (
@@ -572,7 +613,8 @@ fn osf_names_systems_of_the_database_and_unknown_ones() {
         ["Linux", "Linux:3.11", "Windows", "unknown"].into_iter().find(|name| {
             let mut bytes = [0; 16];
             bytes[..name.len()].copy_from_slice(name.as_bytes());
-            let cmp = Cmp { op: CmpOp::Eq, sreg: Register(1), data: penstock_program::Data::new(&bytes) };
+            let cmp =
+                Cmp { op: CmpOp::Eq, sreg: Register(1), data: penstock_program::Data::new(&bytes) };
             let mut program = vec![expr.clone(), Expr::Cmp(cmp)];
             program.extend(parse::program("[ immediate reg 0 accept ]").unwrap());
             run_expr(program, packet, out) == Outcome::Accept
@@ -592,7 +634,11 @@ fn osf_names_systems_of_the_database_and_unknown_ones() {
     }
     let mut windows = packet(Ipv4::new(A, B).ttl(128) / Tcp::new(1, 2).syn().window(8192), 0x0800);
     assert_eq!(name(osf(0, false), &mut windows, &mut out), Some("Windows"));
-    assert_eq!(name(osf(0, false), &mut linux(64, 28_000), &mut outside()), Some("unknown"), "no database");
+    assert_eq!(
+        name(osf(0, false), &mut linux(64, 28_000), &mut outside()),
+        Some("unknown"),
+        "no database"
+    );
     assert_eq!(name(osf(0, false), &mut tcp4(), &mut out), None, "no SYN breaks");
     for (line, reason) in [
         ("S20:64:1:60:M*:Linux:3.11", "there are not 9 fields"),
@@ -619,9 +665,15 @@ fn ipsec_and_tunnels_break_without_metadata() {
         ("in 1 reqid", "0x00000005", false, false),
     ] {
         let program = format!("[ xfrm load {load} => reg 1 ]\n[ cmp eq reg 1 {compare} ]");
-        for (ipsec, matches) in [(Some(state), of_tunnel), (Some(transport), of_transport), (None, false)] {
+        for (ipsec, matches) in
+            [(Some(state), of_tunnel), (Some(transport), of_transport), (None, false)]
+        {
             let mut out = Outside { ipsec, ..outside() };
-            assert_eq!(run_text(&program, &mut tcp4(), &mut out) == Outcome::Accept, matches, "{load}");
+            assert_eq!(
+                run_text(&program, &mut tcp4(), &mut out) == Outcome::Accept,
+                matches,
+                "{load}"
+            );
         }
     }
     for (key, value, tunnel_id, matches) in [
@@ -652,7 +704,9 @@ fn bridge_keys_are_those_of_the_ports_bridge() {
     ];
     for (key, value, of_filtering, of_plain, of_none) in cases {
         let program = format!("[ meta load {key} => reg 1 ]\n[ cmp eq reg 1 {value} ]");
-        for (port, matches) in [(Some(filtering), of_filtering), (Some(plain), of_plain), (None, of_none)] {
+        for (port, matches) in
+            [(Some(filtering), of_filtering), (Some(plain), of_plain), (None, of_none)]
+        {
             let mut out = Outside { bridge_port: port, ..Outside::at(7, Hook::Prerouting) };
             assert_eq!(
                 run_text(&program, &mut tcp4(), &mut out) == Outcome::Accept,
@@ -662,7 +716,11 @@ fn bridge_keys_are_those_of_the_ports_bridge() {
         }
     }
     let mut packet = tcp4();
-    run_text("[ immediate reg 1 0x00000001 ]\n[ meta set broute with reg 1 ]", &mut packet, &mut outside());
+    run_text(
+        "[ immediate reg 1 0x00000001 ]\n[ meta set broute with reg 1 ]",
+        &mut packet,
+        &mut outside(),
+    );
     assert!(packet.meta.broute);
 }
 

@@ -1,5 +1,5 @@
-//! Expressions print as `nft --debug=netlink` does. The texts were taken from nft 1.0.6 (libnftnl 1.2.4), those of
-//! `inner`, `tunnel` and the newer meta keys from libnftnl's format.
+//! Expressions print as `nft --debug=netlink` does. The texts were taken from nft 1.0.6 (libnftnl
+//! 1.2.4), those of `inner`, `tunnel` and the newer meta keys from libnftnl's format.
 
 use penstock_program::expr::*;
 use penstock_program::{Data, Register, Verdict};
@@ -14,22 +14,27 @@ fn r(n: u8) -> Register {
 
 #[test]
 fn expressions_print_as_nft_shows_them() {
-    let value =
-        |dreg, bytes: &[u8]| Expr::Immediate(Immediate { dreg, data: ImmediateData::Value(data(bytes)) });
+    let value = |dreg, bytes: &[u8]| {
+        Expr::Immediate(Immediate { dreg, data: ImmediateData::Value(data(bytes)) })
+    };
     let verdict = |v| Expr::Immediate(Immediate { dreg: r(0), data: ImmediateData::Verdict(v) });
     let load = |base, offset, len| Expr::Payload(Payload { base, offset, len, dreg: r(1) });
     let meta = |key| Expr::Meta(Meta { key, dreg: r(1) });
     let ct = |key, dir| Expr::Ct(Ct { key, dir, dreg: r(1) });
     let bitwise = |len, op| Expr::Bitwise(Bitwise { sreg: r(1), dreg: r(1), len, op });
-    let exthdr =
-        |op, kind, offset, len, present| Expr::Exthdr(Exthdr { op, kind, offset, len, present, dreg: r(1) });
+    let exthdr = |op, kind, offset, len, present| {
+        Expr::Exthdr(Exthdr { op, kind, offset, len, present, dreg: r(1) })
+    };
     let counter = Expr::Counter(Counter::default());
-    let limit = |rate, unit, burst, kind, over| Expr::Limit(Limit { rate, unit, burst, kind, over });
-    let lookup = |dreg, inverse| Expr::Lookup(Lookup { set: "s".into(), sreg: r(1), dreg, inverse });
+    let limit =
+        |rate, unit, burst, kind, over| Expr::Limit(Limit { rate, unit, burst, kind, over });
+    let lookup =
+        |dreg, inverse| Expr::Lookup(Lookup { set: "s".into(), sreg: r(1), dreg, inverse });
     let dynset = |op, sreg_data, timeout, exprs| {
         Expr::Dynset(Dynset { set: "s".into(), op, sreg_key: r(1), sreg_data, timeout, exprs })
     };
-    let queue = |num, total, sreg, bypass, fanout| Expr::Queue(Queue { num, total, sreg, bypass, fanout });
+    let queue =
+        |num, total, sreg, bypass, fanout| Expr::Queue(Queue { num, total, sreg, bypass, fanout });
     let fib = |flags, result| Expr::Fib(Fib { result, flags, dreg: r(1) });
     let nat = |kind, family, regs: [Option<u8>; 4], flags| {
         let [addr_min, addr_max, proto_min, proto_max] = regs.map(|n| n.map(Register));
@@ -38,7 +43,8 @@ fn expressions_print_as_nft_shows_them() {
     let tproxy = |family, addr: Option<u8>, port: Option<u8>| {
         Expr::Tproxy(Tproxy { family, addr: addr.map(Register), port: port.map(Register) })
     };
-    let group = Log { group: Some(2), snaplen: Some(33), queue_threshold: Some(4), ..Log::default() };
+    let group =
+        Log { group: Some(2), snaplen: Some(33), queue_threshold: Some(4), ..Log::default() };
     let table: Vec<(Expr, &str)> = vec![
         (value(r(1), &[1, 2, 3, 4]), "[ immediate reg 1 0x04030201 ]"),
         (value(r(2), &[0, 80]), "[ immediate reg 2 0x00005000 ]"),
@@ -85,12 +91,24 @@ fn expressions_print_as_nft_shows_them() {
         (meta(MetaKey::BriBroute), "[ meta load broute => reg 1 ]"),
         (Expr::MetaSet(MetaSet { key: MetaKey::Mark, sreg: r(1) }), "[ meta set mark with reg 1 ]"),
         (
-            Expr::Cmp(Cmp { op: CmpOp::Eq, sreg: r(1), data: data(&[0, 0x11, 0x22, 0x33, 0x44, 0x55]) }),
+            Expr::Cmp(Cmp {
+                op: CmpOp::Eq,
+                sreg: r(1),
+                data: data(&[0, 0x11, 0x22, 0x33, 0x44, 0x55]),
+            }),
             "[ cmp eq reg 1 0x33221100 0x00005544 ]",
         ),
-        (Expr::Cmp(Cmp { op: CmpOp::Gte, sreg: r(9), data: data(&[4, 0]) }), "[ cmp gte reg 9 0x00000004 ]"),
         (
-            Expr::Range(Range { op: CmpOp::Neq, sreg: r(1), from: data(&[0, 3]), to: data(&[0, 4]) }),
+            Expr::Cmp(Cmp { op: CmpOp::Gte, sreg: r(9), data: data(&[4, 0]) }),
+            "[ cmp gte reg 9 0x00000004 ]",
+        ),
+        (
+            Expr::Range(Range {
+                op: CmpOp::Neq,
+                sreg: r(1),
+                from: data(&[0, 3]),
+                to: data(&[0, 4]),
+            }),
             "[ range neq reg 1 0x00000300 0x00000400 ]",
         ),
         (
@@ -98,12 +116,24 @@ fn expressions_print_as_nft_shows_them() {
             "[ bitwise reg 1 = ( reg 1 & 0x000000ff ) ^ 0x00000000 ]",
         ),
         (bitwise(4, BitwiseOp::Lshift(3)), "[ bitwise reg 1 = ( reg 1 << 0x00000003 ) ]"),
-        (bitwise(4, BitwiseOp::Combine(BoolOp::And, r(2))), "[ bitwise reg 1 = ( reg 1 & reg 2 ) ]"),
+        (
+            bitwise(4, BitwiseOp::Combine(BoolOp::And, r(2))),
+            "[ bitwise reg 1 = ( reg 1 & reg 2 ) ]",
+        ),
         (bitwise(4, BitwiseOp::Combine(BoolOp::Or, r(2))), "[ bitwise reg 1 = ( reg 1 | reg 2 ) ]"),
-        (bitwise(4, BitwiseOp::Combine(BoolOp::Xor, r(2))), "[ bitwise reg 1 = ( reg 1 ^ reg 2 ) ]"),
+        (
+            bitwise(4, BitwiseOp::Combine(BoolOp::Xor, r(2))),
+            "[ bitwise reg 1 = ( reg 1 ^ reg 2 ) ]",
+        ),
         (bitwise(4, BitwiseOp::Rshift(24)), "[ bitwise reg 1 = ( reg 1 >> 0x00000018 ) ]"),
         (
-            Expr::Byteorder(Byteorder { op: ByteorderOp::Hton, sreg: r(1), dreg: r(1), len: 4, size: 2 }),
+            Expr::Byteorder(Byteorder {
+                op: ByteorderOp::Hton,
+                sreg: r(1),
+                dreg: r(1),
+                len: 4,
+                size: 2,
+            }),
             "[ byteorder reg 1 = hton(reg 1, 2, 4) ]",
         ),
         (lookup(None, false), "[ lookup reg 1 set s ]"),
@@ -111,7 +141,10 @@ fn expressions_print_as_nft_shows_them() {
         (lookup(Some(r(0)), false), "[ lookup reg 1 set s dreg 0 ]"),
         (dynset(DynsetOp::Add, None, 0, vec![]), "[ dynset add reg_key 1 set s ]"),
         (dynset(DynsetOp::Delete, None, 0, vec![]), "[ dynset delete reg_key 1 set s ]"),
-        (dynset(DynsetOp::Update, Some(r(2)), 0, vec![]), "[ dynset update reg_key 1 set s sreg_data 2 ]"),
+        (
+            dynset(DynsetOp::Update, Some(r(2)), 0, vec![]),
+            "[ dynset update reg_key 1 set s sreg_data 2 ]",
+        ),
         (
             dynset(
                 DynsetOp::Update,
@@ -161,14 +194,26 @@ fn expressions_print_as_nft_shows_them() {
             "[ log prefix x group 2 snaplen 33 qthreshold 4 ]",
         ),
         (exthdr(ExthdrOp::Ipv6, 44, 3, 1, false), "[ exthdr load ipv6 1b @ 44 + 3 => reg 1 ]"),
-        (exthdr(ExthdrOp::TcpOpt, 5, 0, 1, true), "[ exthdr load tcpopt 1b @ 5 + 0 present => reg 1 ]"),
+        (
+            exthdr(ExthdrOp::TcpOpt, 5, 0, 1, true),
+            "[ exthdr load tcpopt 1b @ 5 + 0 present => reg 1 ]",
+        ),
         (exthdr(ExthdrOp::Ipv4Opt, 148, 2, 2, false), "[ exthdr load ipv4 2b @ 148 + 2 => reg 1 ]"),
         (exthdr(ExthdrOp::Sctp, 0, 1, 1, false), "[ exthdr load 1b @ 0 + 1 => reg 1 ]"),
         (
-            Expr::ExthdrSet(ExthdrSet { op: ExthdrOp::TcpOpt, kind: 2, offset: 2, len: 2, sreg: r(1) }),
+            Expr::ExthdrSet(ExthdrSet {
+                op: ExthdrOp::TcpOpt,
+                kind: 2,
+                offset: 2,
+                len: 2,
+                sreg: r(1),
+            }),
             "[ exthdr write tcpopt reg 1 => 2b @ 2 + 2 ]",
         ),
-        (Expr::ExthdrReset(ExthdrReset { op: ExthdrOp::TcpOpt, kind: 4 }), "[ exthdr reset tcpopt 4 ]"),
+        (
+            Expr::ExthdrReset(ExthdrReset { op: ExthdrOp::TcpOpt, kind: 4 }),
+            "[ exthdr reset tcpopt 4 ]",
+        ),
         (
             Expr::Numgen(Numgen { mode: NumgenMode::Inc, modulus: 3, offset: 0, dreg: r(1) }),
             "[ numgen reg 1 = inc mod 3 ]",
@@ -189,11 +234,24 @@ fn expressions_print_as_nft_shows_them() {
             "[ hash reg 1 = jhash(reg 2, 4, 0xab) % mod 3 ]",
         ),
         (
-            Expr::Hash(Hash::Jenkins { sreg: r(2), len: 8, seed: None, modulus: 3, offset: 100, dreg: r(1) }),
+            Expr::Hash(Hash::Jenkins {
+                sreg: r(2),
+                len: 8,
+                seed: None,
+                modulus: 3,
+                offset: 100,
+                dreg: r(1),
+            }),
             "[ hash reg 1 = jhash(reg 2, 8, 0x0) % mod 3 offset 100 ]",
         ),
-        (Expr::Hash(Hash::Sym { modulus: 3, offset: 0, dreg: r(1) }), "[ hash reg 1 = symhash() % mod 3 ]"),
-        (fib(FIB_SADDR | FIB_IIF | FIB_PRESENT, FibResult::Oif), "[ fib saddr . iif oif present => reg 1 ]"),
+        (
+            Expr::Hash(Hash::Sym { modulus: 3, offset: 0, dreg: r(1) }),
+            "[ hash reg 1 = symhash() % mod 3 ]",
+        ),
+        (
+            fib(FIB_SADDR | FIB_IIF | FIB_PRESENT, FibResult::Oif),
+            "[ fib saddr . iif oif present => reg 1 ]",
+        ),
         (fib(FIB_DADDR | FIB_MARK, FibResult::AddrType), "[ fib daddr . mark type => reg 1 ]"),
         (
             fib(FIB_SADDR | FIB_MARK | FIB_IIF, FibResult::OifName),
@@ -204,7 +262,10 @@ fn expressions_print_as_nft_shows_them() {
         (ct(CtKey::State, None), "[ ct load state => reg 1 ]"),
         (ct(CtKey::SrcIp, Some(CtDir::Original)), "[ ct load src_ip => reg 1 , dir original ]"),
         (ct(CtKey::Id, None), "[ ct load unknown => reg 1 ]"),
-        (Expr::CtSet(CtSet { key: CtKey::Labels, dir: None, sreg: r(1) }), "[ ct set label with reg 1 ]"),
+        (
+            Expr::CtSet(CtSet { key: CtKey::Labels, dir: None, sreg: r(1) }),
+            "[ ct set label with reg 1 ]",
+        ),
         (Expr::Notrack, "[ notrack ]"),
         (nat(NatType::Snat, 2, [Some(1), None, None, None], 0), "[ nat snat ip addr_min reg 1 ]"),
         (
@@ -224,7 +285,10 @@ fn expressions_print_as_nft_shows_them() {
             Expr::Redir(Redir { proto_min: Some(r(1)), proto_max: None, flags: 2 }),
             "[ redir proto_min reg 1 flags 0x2 ]",
         ),
-        (Expr::Reject(Reject { kind: RejectType::IcmpxUnreach, code: 1 }), "[ reject type 2 code 1 ]"),
+        (
+            Expr::Reject(Reject { kind: RejectType::IcmpxUnreach, code: 1 }),
+            "[ reject type 2 code 1 ]",
+        ),
         (Expr::Dup(Dup { addr: Some(r(1)), dev: Some(r(2)) }), "[ dup sreg_addr 1 sreg_dev 2 ]"),
         (Expr::Fwd(Fwd { dev: r(1), addr: None, nfproto: 0 }), "[ fwd sreg_dev 1 ]"),
         (
@@ -236,7 +300,10 @@ fn expressions_print_as_nft_shows_them() {
         (queue(0, 0, Some(r(1)), true, false), "[ queue sreg_qnum 1 bypass ]"),
         (tproxy(2, Some(1), Some(2)), "[ tproxy ip addr reg 1 port reg 2 ]"),
         (tproxy(0, None, Some(1)), "[ tproxy port reg 1 ]"),
-        (Expr::Synproxy(Synproxy { mss: 1460, wscale: 7, flags: 15 }), "[ synproxy mss 1460 wscale 7 ]"),
+        (
+            Expr::Synproxy(Synproxy { mss: 1460, wscale: 7, flags: 15 }),
+            "[ synproxy mss 1460 wscale 7 ]",
+        ),
         (
             Expr::Socket(Socket { key: SocketKey::Cgroupv2, level: 1, dreg: r(1) }),
             "[ socket load cgroupv2 => reg 1 ]",

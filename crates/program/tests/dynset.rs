@@ -56,9 +56,19 @@ fn matches(image: &Image, mark: u32, now: u64) -> bool {
 /// The statements of an element with their values.
 fn shown(set: &Arc<DynamicSet>, mark: u32, now: u64) -> Option<Vec<String>> {
     let element = set.current(now).into_iter().find(|e| *e.key == mark.to_ne_bytes())?;
-    let state =
-        |statement| penstock_program::State::InSet { set: set.clone(), slot: element.slot, statement };
-    Some(element.exprs.iter().enumerate().map(|(i, e)| state(i).snapshot(e, now).to_string()).collect())
+    let state = |statement| penstock_program::State::InSet {
+        set: set.clone(),
+        slot: element.slot,
+        statement,
+    };
+    Some(
+        element
+            .exprs
+            .iter()
+            .enumerate()
+            .map(|(i, e)| state(i).snapshot(e, now).to_string())
+            .collect(),
+    )
 }
 
 #[test]
@@ -130,7 +140,8 @@ fn workers_share_a_set_without_losing_a_count() {
             .collect();
         workers.into_iter().map(|w| w.join().expect("no worker panics")).sum()
     });
-    // Every packet is counted by its element, and every element lets as many pass as its limit says.
+    // Every packet is counted by its element, and every element lets as many pass as its limit
+    // says.
     assert_eq!(matched, 8 * 50);
     for mark in 0..8 {
         let expected = format!("[ counter pkts {} bytes 0 ]", WORKERS * PACKETS / 8);

@@ -32,8 +32,11 @@ fn packet(frame: impl AsRef<[u8]>) -> Packet {
 
 fn udp() -> Packet {
     packet(
-        (link() / Ipv4::new("198.18.0.1", "198.18.0.2").tos(0xb8) / Udp::new(1000, 9) / payload(b"hello"))
-            .build(),
+        (link()
+            / Ipv4::new("198.18.0.1", "198.18.0.2").tos(0xb8)
+            / Udp::new(1000, 9)
+            / payload(b"hello"))
+        .build(),
     )
 }
 
@@ -44,7 +47,10 @@ fn syn() -> Packet {
 
 fn syn6() -> Packet {
     let ip = Ipv6::new("2001:db8::1", "2001:db8::2").traffic_class(0x20);
-    packet((link() / ip / HopByHop::new().option(5, &[0, 0]) / Tcp::new(1000, 80).syn().mss(1440)).build())
+    packet(
+        (link() / ip / HopByHop::new().option(5, &[0, 0]) / Tcp::new(1000, 80).syn().mss(1440))
+            .build(),
+    )
 }
 
 fn nfproto(packet: &Packet) -> u8 {
@@ -93,15 +99,39 @@ fn loads_see_the_headers_of_the_packet() {
     table(
         udp,
         &[
-            ("[ payload load 2b @ transport header + 2 => reg 1 ]\n[ cmp eq reg 1 0x00000900 ]", true),
-            ("[ payload load 2b @ transport header + 2 => reg 1 ]\n[ cmp neq reg 1 0x00000900 ]", false),
-            ("[ payload load 4b @ network header + 12 => reg 1 ]\n[ cmp eq reg 1 0x010012c6 ]", true),
-            ("[ payload load 1b @ network header + 1 => reg 9 ]\n[ cmp eq reg 9 0x000000b8 ]", true),
-            ("[ payload load 6b @ link header + 6 => reg 1 ]\n[ cmp eq reg 1 0x00000002 0x00000100 ]", true),
-            ("[ payload load 5b @ inner header + 0 => reg 1 ]\n[ cmp eq reg 1 0x6c6c6568 0x0000006f ]", true),
+            (
+                "[ payload load 2b @ transport header + 2 => reg 1 ]\n[ cmp eq reg 1 0x00000900 ]",
+                true,
+            ),
+            (
+                "[ payload load 2b @ transport header + 2 => reg 1 ]\n[ cmp neq reg 1 0x00000900 ]",
+                false,
+            ),
+            (
+                "[ payload load 4b @ network header + 12 => reg 1 ]\n[ cmp eq reg 1 0x010012c6 ]",
+                true,
+            ),
+            (
+                "[ payload load 1b @ network header + 1 => reg 9 ]\n[ cmp eq reg 9 0x000000b8 ]",
+                true,
+            ),
+            (
+                "[ payload load 6b @ link header + 6 => reg 1 ]\n[ cmp eq reg 1 0x00000002 0x00000100 ]",
+                true,
+            ),
+            (
+                "[ payload load 5b @ inner header + 0 => reg 1 ]\n[ cmp eq reg 1 0x6c6c6568 0x0000006f ]",
+                true,
+            ),
             // Past the end a load breaks, also in front of a negation.
-            ("[ payload load 2b @ inner header + 4 => reg 1 ]\n[ cmp neq reg 1 0x00000000 ]", false),
-            ("[ payload load 4b @ network header + 200 => reg 1 ]\n[ cmp neq reg 1 0x00000000 ]", false),
+            (
+                "[ payload load 2b @ inner header + 4 => reg 1 ]\n[ cmp neq reg 1 0x00000000 ]",
+                false,
+            ),
+            (
+                "[ payload load 4b @ network header + 200 => reg 1 ]\n[ cmp neq reg 1 0x00000000 ]",
+                false,
+            ),
             ("[ meta load l4proto => reg 1 ]\n[ cmp eq reg 1 0x00000011 ]", true),
             ("[ meta load protocol => reg 1 ]\n[ cmp eq reg 1 0x00000008 ]", true),
             ("[ meta load nfproto => reg 1 ]\n[ cmp eq reg 1 0x00000002 ]", true),
@@ -166,7 +196,11 @@ fn frames_in_tunnels_are_seen_behind_the_header_and_its_options() {
     let options = Geneve::new(10).option(1, 2, &[0; 8]).option(1, 3, &[]);
     in_tunnel(GENEVE, outer() / Udp::new(1, 6081) / options / carried(), &cases);
     in_tunnel(GRETAP, outer() / Gre::new() / carried(), &cases[1..]);
-    in_tunnel(GRETAP, outer() / Gre::new().key(7).sequence(9).with_checksum() / carried(), &cases[1..]);
+    in_tunnel(
+        GRETAP,
+        outer() / Gre::new().key(7).sequence(9).with_checksum() / carried(),
+        &cases[1..],
+    );
 }
 
 #[test]
@@ -193,7 +227,8 @@ fn packets_in_gre_are_seen_whatever_fields_its_header_has() {
 
 #[test]
 fn of_a_tagged_frame_in_a_tunnel_the_protocol_is_the_tags() {
-    let frame = Ethernet::new("02:00:00:00:00:11", "02:00:00:00:00:12") / Vlan::new(5) / carried_packet();
+    let frame =
+        Ethernet::new("02:00:00:00:00:11", "02:00:00:00:00:12") / Vlan::new(5) / carried_packet();
     let cases = [
         (PROTOCOL, "eq reg 1 0x00000081", true),
         ("payload load 2b @ link header + 14", "eq reg 1 0x00000500", true),
@@ -217,11 +252,16 @@ fn rules_end_where_a_tunnel_does_not_hold_what_is_asked_for() {
         (DPORT, "neq reg 1 0x00000000", false),
         (ETHER_SADDR, "neq reg 1 0x00000000 0x00000000", false),
     ];
-    // Not over UDP, a later fragment outside, other protocols inside, headers that are cut or wrong.
+    // Not over UDP, a later fragment outside, other protocols inside, headers that are cut or
+    // wrong.
     in_tunnel(VXLAN, outer() / Tcp::new(1, 4789) / Vxlan::new(10) / carried(), &all);
     let fragment = link() / Ipv4::new("198.18.0.1", "198.18.0.2").fragment(3, true);
     in_tunnel(VXLAN, fragment / Udp::new(1, 4789) / Vxlan::new(10) / carried(), &all);
-    in_tunnel(VXLAN, vxlan() / frame() / Arp::request("02:00:00:00:00:11", "198.19.0.1", "198.19.0.2"), &all);
+    in_tunnel(
+        VXLAN,
+        vxlan() / frame() / Arp::request("02:00:00:00:00:11", "198.19.0.1", "198.19.0.2"),
+        &all,
+    );
     in_tunnel(VXLAN, vxlan() / frame() / ip().version(5) / udp(), &all);
     in_tunnel(VXLAN, vxlan() / frame() / ip().header_len(16) / udp(), &all);
     in_tunnel(VXLAN, vxlan() / payload(b"short"), &all);
@@ -239,8 +279,11 @@ fn rules_end_where_a_tunnel_does_not_hold_what_is_asked_for() {
 fn a_tag_beside_the_frame_is_seen_as_if_it_stood_in_it() {
     let tagged = || {
         packet(
-            (link() / Vlan::new(5).priority(3) / Ipv4::new("198.18.0.1", "198.18.0.2") / Udp::new(1, 2))
-                .build(),
+            (link()
+                / Vlan::new(5).priority(3)
+                / Ipv4::new("198.18.0.1", "198.18.0.2")
+                / Udp::new(1, 2))
+            .build(),
         )
     };
     assert_eq!(tagged().meta.vlan, Some(VlanTag { protocol: 0x8100, tci: 0x6005 }));
@@ -250,9 +293,15 @@ fn a_tag_beside_the_frame_is_seen_as_if_it_stood_in_it() {
             ("[ payload load 2b @ link header + 12 => reg 1 ]\n[ cmp eq reg 1 0x00000081 ]", true),
             ("[ payload load 2b @ link header + 14 => reg 1 ]\n[ cmp eq reg 1 0x00000560 ]", true),
             ("[ payload load 2b @ link header + 16 => reg 1 ]\n[ cmp eq reg 1 0x00000008 ]", true),
-            ("[ payload load 8b @ link header + 12 => reg 1 ]\n[ cmp eq reg 1 0x05600081 0x00450008 ]", true),
+            (
+                "[ payload load 8b @ link header + 12 => reg 1 ]\n[ cmp eq reg 1 0x05600081 0x00450008 ]",
+                true,
+            ),
             ("[ payload load 1b @ link header + 18 => reg 1 ]\n[ cmp eq reg 1 0x00000045 ]", true),
-            ("[ payload load 1b @ network header + 0 => reg 1 ]\n[ cmp eq reg 1 0x00000045 ]", true),
+            (
+                "[ payload load 1b @ network header + 0 => reg 1 ]\n[ cmp eq reg 1 0x00000045 ]",
+                true,
+            ),
         ],
     );
     let mut p = tagged();
@@ -338,7 +387,10 @@ fn metadata_is_set_for_the_next_expression_and_the_next_chain() {
                    [ immediate reg 1 0x00000003 ]\n[ meta set pkttype with reg 1 ]\n\
                    [ meta load mark => reg 1 ]\n[ cmp eq reg 1 0x00010002 ]";
     assert!(matches(program, &mut p));
-    assert_eq!((p.meta.mark, p.meta.priority, p.meta.packet_type), (0x10002, 0x10002, PacketType::OtherHost));
+    assert_eq!(
+        (p.meta.mark, p.meta.priority, p.meta.packet_type),
+        (0x10002, 0x10002, PacketType::OtherHost)
+    );
 }
 
 #[test]
@@ -373,9 +425,18 @@ fn registers_are_computed_on_as_words_in_host_order() {
             "[ immediate reg 1 0x0a0b0c0d ]\n[ bitwise reg 1 = ( reg 1 & 0xff00ff00 ) ^ 0x00000001 ]",
             "0x0a000c01",
         ),
-        ("[ immediate reg 1 0x80000001 ]\n[ bitwise reg 1 = ( reg 1 << 0x00000004 ) ]", "0x00000010"),
-        ("[ immediate reg 1 0x80000001 ]\n[ bitwise reg 1 = ( reg 1 >> 0x00000004 ) ]", "0x08000000"),
-        ("[ immediate reg 1 0x80000001 ]\n[ bitwise reg 1 = ( reg 1 << 0x00000000 ) ]", "0x80000001"),
+        (
+            "[ immediate reg 1 0x80000001 ]\n[ bitwise reg 1 = ( reg 1 << 0x00000004 ) ]",
+            "0x00000010",
+        ),
+        (
+            "[ immediate reg 1 0x80000001 ]\n[ bitwise reg 1 = ( reg 1 >> 0x00000004 ) ]",
+            "0x08000000",
+        ),
+        (
+            "[ immediate reg 1 0x80000001 ]\n[ bitwise reg 1 = ( reg 1 << 0x00000000 ) ]",
+            "0x80000001",
+        ),
         (
             "[ immediate reg 1 0x00000001 0x80000002 ]\n[ bitwise reg 2 = ( reg 1 << 0x00000001 ) ]\n\
              [ byteorder reg 1 = ntoh(reg 2, 4, 4) ]",
@@ -399,7 +460,10 @@ fn registers_are_computed_on_as_words_in_host_order() {
         } else {
             ""
         };
-        assert!(matches(&format!("{program}\n{len}\n[ cmp eq reg 1 {expected} ]"), &mut udp()), "{program}");
+        assert!(
+            matches(&format!("{program}\n{len}\n[ cmp eq reg 1 {expected} ]"), &mut udp()),
+            "{program}"
+        );
     }
 }
 
@@ -410,13 +474,22 @@ fn extension_headers_and_options_are_found_or_break() {
         &[
             ("[ exthdr load tcpopt 2b @ 2 + 2 => reg 1 ]\n[ cmp eq reg 1 0x0000b405 ]", true),
             ("[ exthdr load tcpopt 1b @ 3 + 2 => reg 1 ]\n[ cmp eq reg 1 0x00000007 ]", true),
-            ("[ exthdr load tcpopt 1b @ 4 + 0 present => reg 1 ]\n[ cmp eq reg 1 0x00000001 ]", true),
-            ("[ exthdr load tcpopt 1b @ 8 + 0 present => reg 1 ]\n[ cmp eq reg 1 0x00000000 ]", true),
+            (
+                "[ exthdr load tcpopt 1b @ 4 + 0 present => reg 1 ]\n[ cmp eq reg 1 0x00000001 ]",
+                true,
+            ),
+            (
+                "[ exthdr load tcpopt 1b @ 8 + 0 present => reg 1 ]\n[ cmp eq reg 1 0x00000000 ]",
+                true,
+            ),
             ("[ exthdr load tcpopt 4b @ 8 + 2 => reg 1 ]", false),
             // Longer than the option.
             ("[ exthdr load tcpopt 4b @ 2 + 2 => reg 1 ]", false),
             ("[ exthdr load ipv6 1b @ 0 + 0 present => reg 1 ]", false),
-            ("[ exthdr load ipv4 1b @ 148 + 0 present => reg 1 ]\n[ cmp eq reg 1 0x00000000 ]", true),
+            (
+                "[ exthdr load ipv4 1b @ 148 + 0 present => reg 1 ]\n[ cmp eq reg 1 0x00000000 ]",
+                true,
+            ),
         ],
     );
     table(
@@ -424,7 +497,10 @@ fn extension_headers_and_options_are_found_or_break() {
         &[
             ("[ exthdr load ipv6 1b @ 0 + 0 present => reg 1 ]\n[ cmp eq reg 1 0x00000001 ]", true),
             ("[ exthdr load ipv6 1b @ 0 + 0 => reg 1 ]\n[ cmp eq reg 1 0x00000006 ]", true),
-            ("[ exthdr load ipv6 1b @ 44 + 0 present => reg 1 ]\n[ cmp eq reg 1 0x00000000 ]", true),
+            (
+                "[ exthdr load ipv6 1b @ 44 + 0 present => reg 1 ]\n[ cmp eq reg 1 0x00000000 ]",
+                true,
+            ),
             ("[ exthdr load ipv6 1b @ 44 + 0 => reg 1 ]", false),
             ("[ exthdr load tcpopt 2b @ 2 + 2 => reg 1 ]\n[ cmp eq reg 1 0x0000a005 ]", true),
             ("[ meta load l4proto => reg 1 ]\n[ cmp eq reg 1 0x00000006 ]", true),
@@ -432,16 +508,24 @@ fn extension_headers_and_options_are_found_or_break() {
     );
     let alert = || {
         packet(
-            (link() / Ipv4::new("198.18.0.1", "198.18.0.2").options(&[148, 4, 0, 0]) / Udp::new(1, 2))
-                .build(),
+            (link()
+                / Ipv4::new("198.18.0.1", "198.18.0.2").options(&[148, 4, 0, 0])
+                / Udp::new(1, 2))
+            .build(),
         )
     };
     table(
         alert,
         &[
             ("[ exthdr load ipv4 2b @ 148 + 0 => reg 1 ]\n[ cmp eq reg 1 0x00000494 ]", true),
-            ("[ exthdr load ipv4 1b @ 131 + 0 present => reg 1 ]\n[ cmp eq reg 1 0x00000000 ]", true),
-            ("[ exthdr load tcpopt 1b @ 2 + 0 present => reg 1 ]\n[ cmp eq reg 1 0x00000000 ]", true),
+            (
+                "[ exthdr load ipv4 1b @ 131 + 0 present => reg 1 ]\n[ cmp eq reg 1 0x00000000 ]",
+                true,
+            ),
+            (
+                "[ exthdr load tcpopt 1b @ 2 + 0 present => reg 1 ]\n[ cmp eq reg 1 0x00000000 ]",
+                true,
+            ),
         ],
     );
 }
@@ -481,7 +565,9 @@ fn rewritten_fields_keep_checksums_right() {
 
 #[test]
 fn a_udp_packet_without_checksum_stays_without_when_addresses_change() {
-    let mut p = packet((link() / Ipv4::new("198.18.0.1", "198.18.0.2") / Udp::new(1, 2).checksum(0)).build());
+    let mut p = packet(
+        (link() / Ipv4::new("198.18.0.1", "198.18.0.2") / Udp::new(1, 2).checksum(0)).build(),
+    );
     let program = "[ immediate reg 1 0x04030201 ]\n\
         [ payload write reg 1 => 4b @ network header + 16 csum_type 1 csum_off 10 csum_flags 0x1 ]";
     assert!(matches(program, &mut p));
@@ -503,7 +589,8 @@ fn a_write_past_the_end_breaks_and_changes_nothing() {
 fn a_segment_size_is_lowered_and_never_raised() {
     for (value, after) in [("0x00007805", 1400), ("0x0000dc05", 1460), ("0x0000b405", 1460)] {
         let mut p = syn();
-        let program = format!("[ immediate reg 1 {value} ]\n[ exthdr write tcpopt reg 1 => 2b @ 2 + 2 ]");
+        let program =
+            format!("[ immediate reg 1 {value} ]\n[ exthdr write tcpopt reg 1 => 2b @ 2 + 2 ]");
         assert!(matches(&program, &mut p));
         let header = tcp::header_of(p.transport_bytes().unwrap()).unwrap();
         assert_eq!(u16::from_be_bytes([header[22], header[23]]), after);
@@ -512,7 +599,10 @@ fn a_segment_size_is_lowered_and_never_raised() {
     // Without the option there is nothing to do.
     let none = Tcp::new(1, 2).syn();
     let mut p = packet((link() / Ipv4::new("198.18.0.1", "198.18.0.2") / none).build());
-    assert!(matches("[ immediate reg 1 0x00007805 ]\n[ exthdr write tcpopt reg 1 => 2b @ 2 + 2 ]", &mut p));
+    assert!(matches(
+        "[ immediate reg 1 0x00007805 ]\n[ exthdr write tcpopt reg 1 => 2b @ 2 + 2 ]",
+        &mut p
+    ));
     assert!(!matches(
         "[ immediate reg 1 0x00007805 ]\n[ exthdr write tcpopt reg 1 => 2b @ 2 + 2 ]",
         &mut udp()
@@ -583,11 +673,15 @@ fn hashes_are_the_kernels() {
 fn both_directions_have_the_same_symmetric_hash() {
     let bucket = |mut p: Packet| {
         (0..1000).find(|n| {
-            matches(&format!("[ hash reg 1 = symhash() % mod 1000 ]\n[ cmp eq reg 1 {n:#010x} ]"), &mut p)
+            matches(
+                &format!("[ hash reg 1 = symhash() % mod 1000 ]\n[ cmp eq reg 1 {n:#010x} ]"),
+                &mut p,
+            )
         })
     };
-    let packet_of =
-        |from, to, sport, dport| packet((link() / Ipv4::new(from, to) / Udp::new(sport, dport)).build());
+    let packet_of = |from, to, sport, dport| {
+        packet((link() / Ipv4::new(from, to) / Udp::new(sport, dport)).build())
+    };
     let there = bucket(packet_of("198.18.0.1", "198.18.0.2", 1000, 53));
     assert_eq!(there, bucket(packet_of("198.18.0.2", "198.18.0.1", 53, 1000)));
     assert_ne!(there, bucket(packet_of("198.18.0.1", "198.18.0.2", 1001, 53)));
@@ -609,8 +703,14 @@ fn limits_are_the_kernels_token_buckets() {
     let count = |matches: Vec<bool>| matches.into_iter().filter(|m| *m).count();
     let at_once = [100 * SECOND; 10];
     // As observed: 2/second burst 3, ten packets at once.
-    assert_eq!(count(matched("[ limit rate 2/second burst 3 type packets flags 0x0 ]", &at_once)), 3);
-    assert_eq!(count(matched("[ limit rate 2/second burst 3 type packets flags 0x1 ]", &at_once)), 7);
+    assert_eq!(
+        count(matched("[ limit rate 2/second burst 3 type packets flags 0x0 ]", &at_once)),
+        3
+    );
+    assert_eq!(
+        count(matched("[ limit rate 2/second burst 3 type packets flags 0x1 ]", &at_once)),
+        7
+    );
     // Half a second buys one packet, and nothing less.
     let t = 100 * SECOND;
     let times = [t, t, t, t, t + SECOND / 2 - 1, t + SECOND / 2, t + SECOND / 2, t + 60 * SECOND];
@@ -619,7 +719,10 @@ fn limits_are_the_kernels_token_buckets() {
     // Packets have 33 bytes; the bucket holds a second and the burst: 100 + 32 bytes.
     let times = [t, t, t, t, t, t + 330_000_000];
     let expected = [true, true, true, true, false, true];
-    assert_eq!(matched("[ limit rate 100/second burst 32 type bytes flags 0x0 ]", &times), expected);
+    assert_eq!(
+        matched("[ limit rate 100/second burst 32 type bytes flags 0x0 ]", &times),
+        expected
+    );
     // A clock that goes back buys nothing, and the bucket fills from there.
     assert_eq!(
         matched("[ limit rate 1/second burst 1 type packets flags 0x0 ]", &[t, t - SECOND, t]),
@@ -631,7 +734,8 @@ fn limits_are_the_kernels_token_buckets() {
 fn quotas_count_every_packet_and_match_until_or_over() {
     for (flags, matching) in [(0, 4), (1, 6)] {
         // Ten packets of 33 bytes; what is used up exactly is not exceeded yet.
-        let text = format!("[ quota bytes 132 consumed 0 flags {flags} ]\n[ counter pkts 0 bytes 0 ]");
+        let text =
+            format!("[ quota bytes 132 consumed 0 flags {flags} ]\n[ counter pkts 0 bytes 0 ]");
         let exprs = parse::program(&text).unwrap();
         let (image, states) = Table::of(vec![exprs.clone()]).link(2).unwrap();
         for _ in 0..10 {
@@ -652,7 +756,10 @@ fn quotas_count_every_packet_and_match_until_or_over() {
             format!("[ quota bytes 132 consumed 0 flags {flags} ]")
         );
         let counted = states[1].reset(&exprs[1], 0);
-        assert_eq!(counted.to_string(), format!("[ counter pkts {matching} bytes {} ]", matching * 33));
+        assert_eq!(
+            counted.to_string(),
+            format!("[ counter pkts {matching} bytes {} ]", matching * 33)
+        );
         assert_eq!(states[1].snapshot(&exprs[1], 0).to_string(), "[ counter pkts 0 bytes 0 ]");
     }
 }
@@ -673,7 +780,8 @@ fn the_time_of_the_last_match_is_told_in_milliseconds() {
 
 /// A set of ports, with the values given.
 fn ports(elements: Vec<(u16, LinkedValue)>, value_len: Option<u32>) -> LinkedSet {
-    let map = value_len.is_some() || elements.iter().any(|(_, v)| !matches!(v.data, LinkedData::None));
+    let map =
+        value_len.is_some() || elements.iter().any(|(_, v)| !matches!(v.data, LinkedData::None));
     let mut set = Set::new(Description { key_len: 2, map, ..Description::default() }).unwrap();
     for (port, value) in elements {
         let key = port.to_be_bytes().to_vec().into();
@@ -693,17 +801,27 @@ fn value(data: LinkedData) -> LinkedValue {
 
 #[test]
 fn lookups_match_load_decide_and_run_the_statements_of_elements() {
-    let counter =
-        Arc::new(State::for_expr(&parse::program("[ counter pkts 0 bytes 0 ]").unwrap()[0]).unwrap());
-    let object =
-        Arc::new(State::for_expr(&parse::program("[ counter pkts 0 bytes 0 ]").unwrap()[0]).unwrap());
-    let counted =
-        LinkedValue { data: LinkedData::None, statements: [Stateful::Counter(counter.clone())].into() };
+    let counter = Arc::new(
+        State::for_expr(&parse::program("[ counter pkts 0 bytes 0 ]").unwrap()[0]).unwrap(),
+    );
+    let object = Arc::new(
+        State::for_expr(&parse::program("[ counter pkts 0 bytes 0 ]").unwrap()[0]).unwrap(),
+    );
+    let counted = LinkedValue {
+        data: LinkedData::None,
+        statements: [Stateful::Counter(counter.clone())].into(),
+    };
     let mut t = Table::default();
     t.sets.insert("s".into(), ports(vec![(9, counted)], None));
     t.sets.insert("other".into(), ports(vec![(80, value(LinkedData::None))], None));
-    t.sets.insert("m".into(), ports(vec![(9, value(LinkedData::from_bytes(&[1, 2, 3, 4, 5, 6])))], Some(6)));
-    t.sets.insert("v".into(), ports(vec![(9, value(LinkedData::Verdict(LinkedVerdict::Drop)))], None));
+    t.sets.insert(
+        "m".into(),
+        ports(vec![(9, value(LinkedData::from_bytes(&[1, 2, 3, 4, 5, 6])))], Some(6)),
+    );
+    t.sets.insert(
+        "v".into(),
+        ports(vec![(9, value(LinkedData::Verdict(LinkedVerdict::Drop)))], None),
+    );
     let linked = Stateful::Counter(object.clone());
     t.sets.insert("o".into(), ports(vec![(9, value(LinkedData::Object(linked)))], None));
     let load = "[ payload load 2b @ transport header + 2 => reg 1 ]\n";
@@ -722,7 +840,8 @@ fn lookups_match_load_decide_and_run_the_statements_of_elements() {
         ("[ objref sreg 1 set o ]", Outcome::Accept),
         ("[ objref sreg 1 set s ]", Outcome::Policy),
     ] {
-        t.chains = vec![("base".into(), vec![parse::program(&format!("{load}{text}{accept}")).unwrap()])];
+        t.chains =
+            vec![("base".into(), vec![parse::program(&format!("{load}{text}{accept}")).unwrap()])];
         let (image, _) = t.link(2).unwrap();
         let mut p = udp();
         let mut outside = outside(&p);
@@ -776,8 +895,10 @@ fn chains_are_called_left_and_returned_from() {
     // After the jump, never after the goto; in a before and never after its return; twice in b.
     assert_eq!(counts, [1, 0, 1, 0, 2, 2]);
     let rule = |rule, verdict| Event::Rule { rule: RuleIndex(rule), verdict };
-    let end =
-        |chain, rule: Option<u32>| Event::Return { chain: ChainIndex(chain), rule: rule.map(RuleIndex) };
+    let end = |chain, rule: Option<u32>| Event::Return {
+        chain: ChainIndex(chain),
+        rule: rule.map(RuleIndex),
+    };
     use LinkedVerdict::*;
     assert_eq!(
         outside.events,
@@ -813,8 +934,10 @@ fn a_chain_that_calls_itself_ends_after_sixteen_calls() {
 fn rejects_answer_by_family_and_drop() {
     let multicast = || {
         packet(
-            (Ethernet::new(A, "01:00:5e:00:00:05") / Ipv4::new("198.18.0.1", "224.0.0.5") / Udp::new(1, 2))
-                .build(),
+            (Ethernet::new(A, "01:00:5e:00:00:05")
+                / Ipv4::new("198.18.0.1", "224.0.0.5")
+                / Udp::new(1, 2))
+            .build(),
         )
     };
     for (program, p, family, expected) in [
@@ -830,27 +953,36 @@ fn rejects_answer_by_family_and_drop() {
         let mut outside = outside(&p);
         outside.context.nfproto = family;
         assert_eq!(run(&image, ChainIndex(0), &mut p, &mut outside), Outcome::Drop(RuleIndex(0)));
-        assert_eq!(outside.events, expected.map(Event::Reject).into_iter().collect::<Vec<_>>(), "{program}");
+        assert_eq!(
+            outside.events,
+            expected.map(Event::Reject).into_iter().collect::<Vec<_>>(),
+            "{program}"
+        );
     }
 }
 
 #[test]
 fn copies_and_forwards_go_to_the_outside() {
     let run_one = |program: &str, p: &mut Packet| {
-        let (image, _) = Table::of(vec![parse::program(program).unwrap()]).link(nfproto(p)).unwrap();
+        let (image, _) =
+            Table::of(vec![parse::program(program).unwrap()]).link(nfproto(p)).unwrap();
         let mut outside = outside(p);
         let outcome = run(&image, ChainIndex(0), p, &mut outside);
         (outcome, outside.events)
     };
     let fwd = "[ immediate reg 1 0x00000003 ]\n[ fwd sreg_dev 1 ]";
-    assert_eq!(run_one(fwd, &mut udp()), (Outcome::Stolen, vec![Event::Fwd { device: 3, neighbour: None }]));
+    assert_eq!(
+        run_one(fwd, &mut udp()),
+        (Outcome::Stolen, vec![Event::Fwd { device: 3, neighbour: None }])
+    );
     let to = "[ immediate reg 1 0x00000003 ]\n[ immediate reg 2 0x090012c6 ]\n[ fwd sreg_dev 1 sreg_addr 2 nfproto 2 ]";
     let mut p = udp();
     let neighbour = Some("198.18.0.9".parse().unwrap());
     assert_eq!(run_one(to, &mut p), (Outcome::Stolen, vec![Event::Fwd { device: 3, neighbour }]));
     assert_eq!(p.network()[8], 63);
     assert!(ipv4::Header::new(p.network()).unwrap().checksum_ok());
-    let mut last = packet((link() / Ipv4::new("198.18.0.1", "198.18.0.2").ttl(1) / Udp::new(1, 2)).build());
+    let mut last =
+        packet((link() / Ipv4::new("198.18.0.1", "198.18.0.2").ttl(1) / Udp::new(1, 2)).build());
     assert_eq!(run_one(to, &mut last), (Outcome::Drop(RuleIndex(0)), vec![]));
     assert_eq!(run_one(to, &mut syn6()), (Outcome::Policy, vec![]));
     let dup = "[ immediate reg 1 0x090012c6 ]\n[ immediate reg 2 0x00000003 ]\n[ dup sreg_addr 1 sreg_dev 2 ]\n[ log prefix x ]";
@@ -874,7 +1006,10 @@ fn the_routing_table_is_asked_as_for_the_way_back() {
         (query.daddr.to_string(), query.saddr.to_string()),
         ("198.18.0.1".into(), "198.18.0.2".into())
     );
-    assert_eq!((query.device, query.iif, query.mark, query.tos, query.protocol), (Some(2), 1, 0, 0xb8, 17));
+    assert_eq!(
+        (query.device, query.iif, query.mark, query.tos, query.protocol),
+        (Some(2), 1, 0, 0xb8, 17)
+    );
     o.fib_interface = None;
     assert!(matches_in(
         "[ fib saddr . iif oif present => reg 1 ]\n[ cmp eq reg 1 0x00000000 ]",
@@ -882,16 +1017,25 @@ fn the_routing_table_is_asked_as_for_the_way_back() {
         &mut o
     ));
     o.fib_type = 2;
-    assert!(matches_in("[ fib daddr . mark type => reg 1 ]\n[ cmp eq reg 1 0x00000002 ]", &mut p, &mut o));
+    assert!(matches_in(
+        "[ fib daddr . mark type => reg 1 ]\n[ cmp eq reg 1 0x00000002 ]",
+        &mut p,
+        &mut o
+    ));
     assert_eq!(
         (o.queries[2].daddr.to_string(), o.queries[2].mark, o.queries[2].device),
         ("198.18.0.2".into(), 7, None)
     );
     // Hosts that ask for their address are not looked up.
-    let mut dhcp = packet((link() / Ipv4::new("0.0.0.0", "255.255.255.255") / Udp::new(68, 67)).build());
+    let mut dhcp =
+        packet((link() / Ipv4::new("0.0.0.0", "255.255.255.255") / Udp::new(68, 67)).build());
     assert!(matches_in(strict, &mut dhcp, &mut o));
     assert_eq!(o.queries.len(), 3);
-    let name = Expr::Fib(Fib { result: FibResult::OifName, flags: FIB_SADDR | FIB_MARK, dreg: Register(1) });
+    let name = Expr::Fib(Fib {
+        result: FibResult::OifName,
+        flags: FIB_SADDR | FIB_MARK,
+        dreg: Register(1),
+    });
     assert_eq!(name.to_string(), "[ fib saddr . mark oifname => reg 1 ]");
 }
 
@@ -916,6 +1060,10 @@ fn segment_sizes_come_from_the_smaller_mtu_of_both_ways() {
     let mut o = outside(&p);
     assert!(!matches_in("[ rt load classid => reg 1 ]", &mut p, &mut o));
     o.route = Some(route(1500, None));
-    assert!(matches_in("[ rt load nexthop4 => reg 1 ]\n[ cmp eq reg 1 0x020012c6 ]", &mut p, &mut o));
+    assert!(matches_in(
+        "[ rt load nexthop4 => reg 1 ]\n[ cmp eq reg 1 0x020012c6 ]",
+        &mut p,
+        &mut o
+    ));
     assert!(!matches_in("[ rt load nexthop6 => reg 1 ]", &mut p, &mut o));
 }

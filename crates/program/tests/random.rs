@@ -1,5 +1,5 @@
-//! Random programs on random packets: whatever is linked, runs, and what the verifier passes and the path supports, is
-//! linked.
+//! Random programs on random packets: whatever is linked, runs, and what the verifier passes and
+//! the path supports, is linked.
 
 use fastrand::Rng;
 use penstock_packet::{Packet, VlanTag};
@@ -43,13 +43,26 @@ fn expr(rng: &mut Rng) -> Expr {
     let len = *rng.choice(&[1u32, 2, 2, 4, 4, 6, 8, 16, 20, 64]).unwrap();
     let offset = if rng.bool() { rng.u32(..24) } else { rng.u32(..300) };
     let base = *rng
-        .choice(&[PayloadBase::Link, PayloadBase::Network, PayloadBase::Transport, PayloadBase::Inner])
+        .choice(&[
+            PayloadBase::Link,
+            PayloadBase::Network,
+            PayloadBase::Transport,
+            PayloadBase::Inner,
+        ])
         .unwrap();
     let (a, b) = (register(rng), register(rng));
     let exthdr = *rng
-        .choice(&[ExthdrOp::Ipv6, ExthdrOp::TcpOpt, ExthdrOp::Ipv4Opt, ExthdrOp::Sctp, ExthdrOp::Dccp])
+        .choice(&[
+            ExthdrOp::Ipv6,
+            ExthdrOp::TcpOpt,
+            ExthdrOp::Ipv4Opt,
+            ExthdrOp::Sctp,
+            ExthdrOp::Dccp,
+        ])
         .unwrap();
-    let cmp = *rng.choice(&[CmpOp::Eq, CmpOp::Neq, CmpOp::Lt, CmpOp::Lte, CmpOp::Gt, CmpOp::Gte]).unwrap();
+    let cmp = *rng
+        .choice(&[CmpOp::Eq, CmpOp::Neq, CmpOp::Lt, CmpOp::Lte, CmpOp::Gt, CmpOp::Gte])
+        .unwrap();
     let constant = data(rng, len as usize);
     match rng.u8(..24) {
         0 => Expr::Immediate(Immediate { dreg: a, data: ImmediateData::Value(constant) }),
@@ -59,7 +72,9 @@ fn expr(rng: &mut Rng) -> Expr {
             offset,
             len,
             sreg: a,
-            csum_type: *rng.choice(&[ChecksumType::None, ChecksumType::Inet, ChecksumType::Sctp]).unwrap(),
+            csum_type: *rng
+                .choice(&[ChecksumType::None, ChecksumType::Inet, ChecksumType::Sctp])
+                .unwrap(),
             csum_offset: *rng.choice(&[0, 6, 8, 10, 16, 200]).unwrap(),
             csum_flags: rng.u32(..2),
         }),
@@ -74,7 +89,10 @@ fn expr(rng: &mut Rng) -> Expr {
             op: match rng.u8(..4) {
                 0 => BitwiseOp::Lshift(rng.u32(..34)),
                 1 => BitwiseOp::Rshift(rng.u32(..34)),
-                2 => BitwiseOp::Combine(*rng.choice(&[BoolOp::And, BoolOp::Or, BoolOp::Xor]).unwrap(), a),
+                2 => BitwiseOp::Combine(
+                    *rng.choice(&[BoolOp::And, BoolOp::Or, BoolOp::Xor]).unwrap(),
+                    a,
+                ),
                 _ => BitwiseOp::MaskXor { mask: constant, xor: data(rng, len as usize) },
             },
         }),
@@ -110,11 +128,18 @@ fn expr(rng: &mut Rng) -> Expr {
             dreg: b,
         }),
         18 => Expr::Hash(Hash::Sym { modulus: rng.u32(..), offset: 0, dreg: a }),
-        19 => Expr::Numgen(Numgen { mode: NumgenMode::Inc, modulus: rng.u32(..3), offset: 0, dreg: a }),
+        19 => Expr::Numgen(Numgen {
+            mode: NumgenMode::Inc,
+            modulus: rng.u32(..3),
+            offset: 0,
+            dreg: a,
+        }),
         20 => Expr::Fib(Fib { result: FibResult::OifName, flags: rng.u32(..64), dreg: a }),
-        21 => {
-            Expr::Fwd(Fwd { dev: a, addr: rng.bool().then_some(b), nfproto: *rng.choice(&[2, 10]).unwrap() })
-        }
+        21 => Expr::Fwd(Fwd {
+            dev: a,
+            addr: rng.bool().then_some(b),
+            nfproto: *rng.choice(&[2, 10]).unwrap(),
+        }),
         22 => Expr::Limit(Limit {
             rate: rng.u64(..1000),
             unit: 604_800,
@@ -146,7 +171,9 @@ fn packet(rng: &mut Rng) -> Packet {
     let mut frame = match rng.u8(..5) {
         0 => (link / v4 / tcp).build(),
         1 => (link / v6 / HopByHop::new().option(5, &[0, 0]) / tcp).build(),
-        2 => (link / v4.options(&[148, 4, 0, 0]) / Udp::new(1, 2) / build::payload(b"data")).build(),
+        2 => {
+            (link / v4.options(&[148, 4, 0, 0]) / Udp::new(1, 2) / build::payload(b"data")).build()
+        }
         3 => (link / v4.protocol(132) / build::payload([0; 40])).build(),
         _ => (0..rng.usize(..80)).map(|_| rng.u8(..)).collect(),
     };
@@ -175,10 +202,12 @@ fn verified_programs_link_and_linked_programs_run() {
     let mut rng = Rng::with_seed(seed);
     let (mut verified, mut linked) = (0, 0);
     for _ in 0..20_000 {
-        let rules: Vec<Vec<Expr>> =
-            (0..rng.usize(1..4)).map(|_| (0..rng.usize(..7)).map(|_| expr(&mut rng)).collect()).collect();
-        let good =
-            rules.iter().all(|r| verify(r, 2, &NoSets).is_ok() && r.iter().all(|e| supported(e).is_ok()));
+        let rules: Vec<Vec<Expr>> = (0..rng.usize(1..4))
+            .map(|_| (0..rng.usize(..7)).map(|_| expr(&mut rng)).collect())
+            .collect();
+        let good = rules
+            .iter()
+            .all(|r| verify(r, 2, &NoSets).is_ok() && r.iter().all(|e| supported(e).is_ok()));
         verified += u32::from(good);
         // Nothing calls back from the other chain: the ruleset takes no loops of gotos.
         let mut table = Table::of(rules.clone());

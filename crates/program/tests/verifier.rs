@@ -44,14 +44,19 @@ fn programs_of_the_language_pass() {
 fn others_are_refused_at_the_expression_to_blame() {
     let r = Register;
     let unwritten = |n| Reason::Uninitialized(r(n));
-    let operand = |text: &str, expression, reason| (parse::program(text).unwrap(), expression, reason);
-    let cmp = |reg, len| Expr::Cmp(Cmp { op: CmpOp::Eq, sreg: r(reg), data: Data::new(&vec![0; len]) });
-    let load =
-        |dreg, len| Expr::Payload(Payload { base: PayloadBase::Network, offset: 0, len, dreg: r(dreg) });
-    let verdict =
-        |dreg| Expr::Immediate(Immediate { dreg: r(dreg), data: ImmediateData::Verdict(Verdict::Drop) });
-    let value =
-        |dreg| Expr::Immediate(Immediate { dreg: r(dreg), data: ImmediateData::Value(Data::new(&[1])) });
+    let operand =
+        |text: &str, expression, reason| (parse::program(text).unwrap(), expression, reason);
+    let cmp =
+        |reg, len| Expr::Cmp(Cmp { op: CmpOp::Eq, sreg: r(reg), data: Data::new(&vec![0; len]) });
+    let load = |dreg, len| {
+        Expr::Payload(Payload { base: PayloadBase::Network, offset: 0, len, dreg: r(dreg) })
+    };
+    let verdict = |dreg| {
+        Expr::Immediate(Immediate { dreg: r(dreg), data: ImmediateData::Verdict(Verdict::Drop) })
+    };
+    let value = |dreg| {
+        Expr::Immediate(Immediate { dreg: r(dreg), data: ImmediateData::Value(Data::new(&[1])) })
+    };
     let mask = Expr::Bitwise(Bitwise {
         sreg: r(1),
         dreg: r(1),
@@ -74,7 +79,12 @@ fn others_are_refused_at_the_expression_to_blame() {
         (vec![load(1, 20), cmp(1, 0)], 1, Reason::Constant, 22),
         (vec![verdict(1)], 0, Reason::VerdictElsewhere(r(1)), 22),
         (vec![value(0)], 0, Reason::VerdictRegister, 22),
-        (vec![load(1, 4), mask], 1, Reason::Operand("mask and xor are as long as the register"), 22),
+        (
+            vec![load(1, 4), mask],
+            1,
+            Reason::Operand("mask and xor are as long as the register"),
+            22,
+        ),
     ] {
         let expected = match errno {
             0 => Ok(()),
@@ -112,7 +122,11 @@ fn others_are_refused_at_the_expression_to_blame() {
             0,
             Reason::Operand("the rate is not zero"),
         ),
-        operand("[ limit rate 1/week burst 4294967295 type packets flags 0x0 ]", 0, Reason::Overflow),
+        operand(
+            "[ limit rate 1/week burst 4294967295 type packets flags 0x0 ]",
+            0,
+            Reason::Overflow,
+        ),
         operand("[ meta load nftrace => reg 1 ]", 0, Reason::Key),
         operand("[ immediate reg 1 0x00000001 ]\n[ meta set iif with reg 1 ]", 1, Reason::Key),
         operand(
@@ -127,6 +141,10 @@ fn others_are_refused_at_the_expression_to_blame() {
         ),
         operand("[ reject type 2 code 4 ]", 0, Reason::Operand("the code is unknown")),
     ] {
-        assert_eq!(verify(&program, 2, &ThreeSets), Err(VerifyError { expression, reason }), "{program:?}");
+        assert_eq!(
+            verify(&program, 2, &ThreeSets),
+            Err(VerifyError { expression, reason }),
+            "{program:?}"
+        );
     }
 }

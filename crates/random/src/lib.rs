@@ -1,9 +1,11 @@
-//! Random numbers that packets are given: ports of NAT, identifications of fragments, `meta random`, secrets of cookies.
+//! Random numbers that packets are given: ports of NAT, identifications of fragments,
+//! `meta random`, secrets of cookies.
 //!
-//! Strangers see some of these numbers and profit from guessing the next one, so they come from a stream cipher (ChaCha with
-//! eight rounds, RFC 8439), keyed once by the system (getrandom(2), or random(4) where that is refused). A worker has a
-//! generator of its own: a number costs no lock and no system call. The generator is not made anew after fork(2), since no
-//! process that is forked handles packets.
+//! Strangers see some of these numbers and profit from guessing the next one, so they come from a
+//! stream cipher (ChaCha with eight rounds, RFC 8439), keyed once by the system (getrandom(2), or
+//! random(4) where that is refused). A worker has a generator of its own: a number costs no lock
+//! and no system call. The generator is not made anew after fork(2), since no process that is
+//! forked handles packets.
 //!
 //! A generator with a seed gives the same numbers each time, for runs that repeat.
 //!
@@ -34,7 +36,10 @@ impl Random {
         let mut key = [0; 32];
         if let Err(refused) = fill(&mut key) {
             let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut key));
-            assert!(read.is_ok(), "the system has no random numbers: {refused}; /dev/urandom: {read:?}");
+            assert!(
+                read.is_ok(),
+                "the system has no random numbers: {refused}; /dev/urandom: {read:?}"
+            );
         }
         Random(ChaCha8Rng::from_seed(key))
     }
@@ -107,7 +112,8 @@ mod tests {
     #[test]
     fn a_seed_gives_the_numbers_that_it_gave_in_every_version() {
         let mut random = Random::seeded(1);
-        let numbers = [random.u64(), random.split().u64(), u64::from(random.u32()), u64::from(random.u16())];
+        let numbers =
+            [random.u64(), random.split().u64(), u64::from(random.u32()), u64::from(random.u16())];
         assert_eq!(
             numbers.map(|n| format!("{n:x}")).join(" "),
             "67094cea8ca40db1 4fef0c2ab6bedaae e9e22058 8d36"

@@ -151,8 +151,8 @@ pub enum Change {
 /// A chain to be made or changed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewChain {
-    /// Of a chain bound to a rule: a name that is unique in the batch, by which its other changes know the chain; the
-    /// ruleset gives it its final name.
+    /// Of a chain bound to a rule: a name that is unique in the batch, by which its other changes
+    /// know the chain; the ruleset gives it its final name.
     pub name: Arc<str>,
     /// Hook; `None` for regular chains, and for changes that leave it alone.
     pub base: Option<NewBase>,
@@ -191,8 +191,8 @@ pub struct NewRule {
 /// A set to be made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewSet {
-    /// For anonymous sets a name such as `__set%d` with `id` to tell them apart within the batch; expressions then
-    /// say `__set%d#ID` and get the final name when the set is made.
+    /// For anonymous sets a name such as `__set%d` with `id` to tell them apart within the batch;
+    /// expressions then say `__set%d#ID` and get the final name when the set is made.
     pub name: Arc<str>,
     /// Batch-wide number of an anonymous set.
     pub id: u32,

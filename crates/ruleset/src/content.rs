@@ -1,10 +1,11 @@
 //! What sets hold: elements of a generation, or elements that packets change.
 //!
-//! A set becomes dynamic with the first rule that changes it. Its elements are then no part of generations: all of
-//! them, and the packets, share one [`DynamicSet`]. A transaction works on a copy of the elements and notes what it
-//! did; the notes are carried out when it is committed. What packets change meanwhile stays, unless the batch says
-//! otherwise of the very same element. New elements reserve their places when the batch adds them, so that packets
-//! cannot take them away, and give them back if the batch comes to nothing.
+//! A set becomes dynamic with the first rule that changes it. Its elements are then no part of
+//! generations: all of them, and the packets, share one [`DynamicSet`]. A transaction works on a
+//! copy of the elements and notes what it did; the notes are carried out when it is committed. What
+//! packets change meanwhile stays, unless the batch says otherwise of the very same element. New
+//! elements reserve their places when the batch adds them, so that packets cannot take them away,
+//! and give them back if the batch comes to nothing.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -53,7 +54,8 @@ enum Edit {
     Clear(Vec<Element<ElementValue>>),
 }
 
-/// Elements that a batch has added to a set and removed from it; what came and went in it is in neither.
+/// Elements that a batch has added to a set and removed from it; what came and went in it is in
+/// neither.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     come: Vec<Element<ElementValue>>,
@@ -129,8 +131,8 @@ impl Set {
         }
     }
 
-    /// The set with those elements only that the latest batch that changed them has added, where packets change them, too.
-    /// Nothing of a batch with more than 65,536 changes.
+    /// The set with those elements only that the latest batch that changed them has added, where
+    /// packets change them, too. Nothing of a batch with more than 65,536 changes.
     pub fn come(&self) -> Set {
         self.with_only(&self.told.come)
     }
@@ -142,7 +144,9 @@ impl Set {
 
     fn with_only(&self, all: &[Element<ElementValue>]) -> Set {
         let description = penstock_sets::Description { size: None, ..self.description.clone() };
-        let Some(mut elements) = penstock_sets::Set::with_backend(description, Backend::ResizableHash) else {
+        let Some(mut elements) =
+            penstock_sets::Set::with_backend(description, Backend::ResizableHash)
+        else {
             unreachable!("packets change it: it is a hash");
         };
         for element in all {
@@ -178,12 +182,15 @@ impl Set {
 
     fn copy_of(&self, set: &Arc<DynamicSet>) -> penstock_sets::Set<ElementValue> {
         let description = penstock_sets::Description { size: None, ..self.description.clone() };
-        let Some(mut elements) = penstock_sets::Set::with_backend(description, Backend::ResizableHash) else {
+        let Some(mut elements) =
+            penstock_sets::Set::with_backend(description, Backend::ResizableHash)
+        else {
             unreachable!("it was a hash before packets changed it");
         };
         for element in set.current(0) {
-            let state =
-                |statement| Arc::new(State::InSet { set: set.clone(), slot: element.slot, statement });
+            let state = |statement| {
+                Arc::new(State::InSet { set: set.clone(), slot: element.slot, statement })
+            };
             let extras = ElementExtras {
                 states: (0..element.exprs.len()).map(state).collect(),
                 exprs: element.exprs,
@@ -192,7 +199,8 @@ impl Set {
             };
             let data = self.data.map(|_| ElementData::Value(Data::new(&element.data)));
             let value = ElementValue::new(data, extras);
-            let element = Element { key: element.key, key_end: None, value, expires_at: element.expires_at };
+            let element =
+                Element { key: element.key, key_end: None, value, expires_at: element.expires_at };
             // What came twice while it was copied is there once.
             let _ = elements.insert(element, 0);
         }
@@ -200,7 +208,8 @@ impl Set {
         elements
     }
 
-    /// Whether there is memory for a set of this size that packets change, if they do or are about to.
+    /// Whether there is memory for a set of this size that packets change, if they do or are about
+    /// to.
     pub(crate) fn has_room_for(&self, size: Option<u32>) -> bool {
         let value_len = match self.data {
             None => None,
@@ -212,8 +221,8 @@ impl Set {
             || DynamicSet::has_room(self.description.key_len, value_len, size)
     }
 
-    /// Lets packets change the set: gives it a size and a structure for that. Maps of verdicts and objects stay as they
-    /// are, and so does what is dynamic already.
+    /// Lets packets change the set: gives it a size and a structure for that. Maps of verdicts and
+    /// objects stay as they are, and so does what is dynamic already.
     pub(crate) fn become_dynamic(&mut self) {
         if self.description.size.is_none_or(|size| size == 0) {
             self.description.size = Some(DYNAMIC_SIZE);
@@ -226,7 +235,8 @@ impl Set {
         };
         let Content::Fixed(elements) = &mut self.content else { return };
         let capacity = size.max(u32::try_from(elements.len()).unwrap_or(u32::MAX));
-        let set = Arc::new(DynamicSet::new(self.description.key_len, value_len, capacity, &self.exprs));
+        let set =
+            Arc::new(DynamicSet::new(self.description.key_len, value_len, capacity, &self.exprs));
         elements.set_size(Some(size));
         let edits = elements
             .iter_unordered()
@@ -242,8 +252,13 @@ impl Set {
     fn stage(&mut self) -> Stage<'_> {
         if let Content::Dynamic(set) = &self.content {
             let (set, elements) = (set.clone(), self.copy_of(set));
-            self.content =
-                Content::Staged(Staged { set, elements, edits: Vec::new(), removed: 0, size: None });
+            self.content = Content::Staged(Staged {
+                set,
+                elements,
+                edits: Vec::new(),
+                removed: 0,
+                size: None,
+            });
         }
         match &mut self.content {
             Content::Fixed(elements) => Stage { elements, notes: None },
@@ -349,7 +364,9 @@ impl Set {
         let Stage { elements, notes } = self.stage();
         if let Some(notes) = notes {
             *notes.removed = notes.removed.saturating_add(elements.len() as u32);
-            notes.edits.push(Edit::Clear(elements.iter_unordered().map(|e| e.to_element()).collect()));
+            notes
+                .edits
+                .push(Edit::Clear(elements.iter_unordered().map(|e| e.to_element()).collect()));
         }
         elements.clear();
     }
@@ -380,7 +397,8 @@ impl Set {
         }
     }
 
-    /// Removes what has expired from elements of a generation; those of dynamic sets go by themselves.
+    /// Removes what has expired from elements of a generation; those of dynamic sets go by
+    /// themselves.
     pub(crate) fn sweep(&mut self, now: u64) {
         if let Content::Fixed(elements) = &mut self.content {
             elements.sweep(now);
@@ -406,7 +424,8 @@ impl Set {
         matches!(&self.content, Content::Staged(_)) || self.is_committed()
     }
 
-    /// Carries out what the batch did to a dynamic set, in its order; others are made fast to search.
+    /// Carries out what the batch did to a dynamic set, in its order; others are made fast to
+    /// search.
     pub(crate) fn commit(&mut self, now: u64) {
         let staged = match &mut self.content {
             Content::Fixed(elements) => return elements.commit(),
@@ -483,7 +502,8 @@ impl Notes<'_> {
 }
 
 impl Place {
-    /// A place for an element, `beyond` so many more than the size allows; the catch-all needs none.
+    /// A place for an element, `beyond` so many more than the size allows; the catch-all needs
+    /// none.
     fn reserve(
         set: &Arc<DynamicSet>,
         element: ElementRef<'_, ElementValue>,

@@ -1,7 +1,8 @@
 //! From a generation to the image that packets run through.
 //!
-//! Tables that are dormant are left out, sets that no rule looks up too. What the path cannot run is refused with its
-//! place; [`penstock_program::link::supported`] tells it of one expression before anything is committed.
+//! Tables that are dormant are left out, sets that no rule looks up too. What the path cannot run
+//! is refused with its place; [`penstock_program::link::supported`] tells it of one expression
+//! before anything is committed.
 
 mod error;
 mod reuse;
@@ -15,7 +16,9 @@ use penstock_program::classify::{ChainLookup, WORTHWHILE};
 use penstock_program::env::CtObject;
 use penstock_program::expr::{Expr, ObjectType, Objref};
 use penstock_program::image::*;
-use penstock_program::link::{LinkReason, Names, Unsupported, link_rule, link_stateful, link_verdict};
+use penstock_program::link::{
+    LinkReason, Names, Unsupported, link_rule, link_stateful, link_verdict,
+};
 use penstock_program::{Data, State};
 
 use serde::{Deserialize, Serialize};
@@ -44,11 +47,11 @@ pub struct Linked {
     pub flowtables: Vec<LinkedFlowtable>,
     /// Objects of connection tracking, also those that no rule names.
     pub ct_objects: Vec<Arc<CtObject>>,
-    /// It is of a batch that changes sets which packets change, too: after its commit these may be others, and the generation
-    /// is to be linked again.
+    /// It is of a batch that changes sets which packets change, too: after its commit these may be
+    /// others, and the generation is to be linked again.
     pub provisional: bool,
-    /// Linked sets that depend on nothing but themselves, for the next generation. By address: each holds the set it
-    /// was made from, so an address stands for one set only.
+    /// Linked sets that depend on nothing but themselves, for the next generation. By address: each
+    /// holds the set it was made from, so an address stands for one set only.
     sets: HashMap<usize, SetAndLinked>,
     /// Its tables, for the next generation: by handle.
     tables: HashMap<u64, LinkedBefore>,
@@ -85,7 +88,8 @@ pub struct LinkedFlowtable {
 }
 
 impl LinkedFlowtable {
-    /// Whether devices are to forward its flows themselves: `flags offload` (`NFT_FLOWTABLE_HW_OFFLOAD`).
+    /// Whether devices are to forward its flows themselves: `flags offload`
+    /// (`NFT_FLOWTABLE_HW_OFFLOAD`).
     pub fn is_for_devices(&self) -> bool {
         const HW_OFFLOAD: u32 = 1;
         self.flowtable.flags & HW_OFFLOAD != 0
@@ -114,7 +118,8 @@ pub enum OffloadPart {
     Chain {
         /// Its name.
         chain: Arc<str>,
-        /// Handle of the rule that it cannot run, maybe of another chain of the table; `None` for all of them.
+        /// Handle of the rule that it cannot run, maybe of another chain of the table; `None` for
+        /// all of them.
         rule: Option<u64>,
         /// Why not.
         reason: String,
@@ -127,7 +132,9 @@ impl fmt::Display for CannotOffload {
         let family = family.name();
         write!(f, "{}: device {device} cannot ", Errno::Eopnotsupp.text())?;
         match part {
-            OffloadPart::Flowtable(name) => write!(f, "forward flows of flowtable {family} {table} {name}"),
+            OffloadPart::Flowtable(name) => {
+                write!(f, "forward flows of flowtable {family} {table} {name}")
+            }
             OffloadPart::Chain { chain, reason, .. } => {
                 write!(f, "run chain {family} {table} {chain}: {reason}")
             }
@@ -149,8 +156,9 @@ impl Linked {
         Linked::default().next(generation)
     }
 
-    /// Links the generation that follows this one; sets that did not change are taken over, and so are lookups of chains:
-    /// one of a chain that did change serves until [`Image::build_lookups`] has made another.
+    /// Links the generation that follows this one; sets that did not change are taken over, and so
+    /// are lookups of chains: one of a chain that did change serves until [`Image::build_lookups`]
+    /// has made another.
     pub fn next(&self, generation: &Generation) -> Result<Self, LinkError> {
         let needs = Needs::apart_from_rules(generation);
         let mut linked = Linked { generation: generation.id, needs, ..Linked::default() };
@@ -179,8 +187,10 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
     image.tables.push(LinkedTable { nfproto, name: table.name.clone(), handle: table.handle });
     let first = image.chains.len();
     let first_chain = first;
-    let chains =
-        (first..).zip(&table.chains).map(|(i, chain)| (&*chain.name, ChainIndex(i as u32))).collect();
+    let chains = (first..)
+        .zip(&table.chains)
+        .map(|(i, chain)| (&*chain.name, ChainIndex(i as u32)))
+        .collect();
     let mut objects: HashMap<_, Vec<_>> = HashMap::new();
     for object in &table.objects {
         if let Some(linked) = link_object(object) {
@@ -197,8 +207,14 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
     let known = before.tables.get(&table.handle);
     let known = known.filter(|known| known.is_same_for(table, first, first_flowtable));
     let mut needs = Vec::with_capacity(table.chains.len());
-    let resolver = Resolver { table, before, chains, objects, flowtables, sets: RefCell::default() };
-    let error = |place, reason| LinkError { family: table.family, table: table.name.clone(), place, reason };
+    let resolver =
+        Resolver { table, before, chains, objects, flowtables, sets: RefCell::default() };
+    let error = |place, reason| LinkError {
+        family: table.family,
+        table: table.name.clone(),
+        place,
+        reason,
+    };
     for (number, chain) in table.chains.iter().enumerate() {
         let at = ChainIndex((first + number) as u32);
         let first = image.rules.len() as u32;
@@ -270,9 +286,10 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
             }
         }
     }
-    linked
-        .tables
-        .insert(table.handle, LinkedBefore { table: table.clone(), first_chain, first_flowtable, needs });
+    linked.tables.insert(
+        table.handle,
+        LinkedBefore { table: table.clone(), first_chain, first_flowtable, needs },
+    );
     for (set, lookup) in resolver.sets.into_inner().into_values() {
         linked.provisional |= !set.is_committed();
         if matches!(set.data, None | Some(MapData::Value { .. })) && set.is_committed() {
@@ -294,7 +311,8 @@ fn lookup_after(before: Option<&ChainAndLookup>, chain: &Arc<Chain>) -> Arc<Chai
     }
 }
 
-/// Which number each rule of a list has in another list; `None` if those that are in both change their order.
+/// Which number each rule of a list has in another list; `None` if those that are in both change
+/// their order.
 fn numbers_after(old: &[Arc<Rule>], new: &[Arc<Rule>]) -> Option<Vec<Option<u32>>> {
     let same = |(a, b): &(&Arc<Rule>, &Arc<Rule>)| Arc::ptr_eq(a, b);
     let start = old.iter().zip(new).take_while(same).count();
@@ -362,10 +380,12 @@ impl Resolver<'_> {
         };
         if let Some(dynamic) = set.dynamic() {
             if !dynamic.is_runnable() {
-                let (expression, reason) = ("connlimit", "elements cannot count connections of this set");
+                let (expression, reason) =
+                    ("connlimit", "elements cannot count connections of this set");
                 return Err(LinkReason::Unsupported(Unsupported { expression, reason }));
             }
-            let gc_interval = if set.gc_interval == 0 { GC_INTERVAL } else { set.gc_interval.into() };
+            let gc_interval =
+                if set.gc_interval == 0 { GC_INTERVAL } else { set.gc_interval.into() };
             let (set, timeout) = (dynamic.clone(), set.timeout);
             let elements = LinkedElements::Dynamic { set, timeout, gc_interval };
             return Ok(LinkedSet { elements, key_len, value_len });
@@ -391,20 +411,24 @@ impl Resolver<'_> {
         let data = match (&value.data, set.data) {
             (None, _) => LinkedData::None,
             (Some(ElementData::Value(data)), _) => LinkedData::from_bytes(Data::bytes(data)),
-            (Some(ElementData::Verdict(verdict)), _) => LinkedData::Verdict(link_verdict(verdict, self)?),
+            (Some(ElementData::Verdict(verdict)), _) => {
+                LinkedData::Verdict(link_verdict(verdict, self)?)
+            }
             (Some(ElementData::Object(_)), Some(MapData::Object(ObjectType::Tunnel))) => {
                 let (expression, reason) = ("objref", penstock_program::link::NO_TUNNEL);
                 return Err(LinkReason::Unsupported(Unsupported { expression, reason }));
             }
-            (Some(ElementData::Object(name)), Some(MapData::Object(kind))) => match self.object(kind, name) {
-                Some(object) => {
-                    if let Some(unsupported) = missing_helper(self.table, kind, name) {
-                        return Err(LinkReason::Unsupported(unsupported));
+            (Some(ElementData::Object(name)), Some(MapData::Object(kind))) => {
+                match self.object(kind, name) {
+                    Some(object) => {
+                        if let Some(unsupported) = missing_helper(self.table, kind, name) {
+                            return Err(LinkReason::Unsupported(unsupported));
+                        }
+                        LinkedData::Object(object.clone())
                     }
-                    LinkedData::Object(object.clone())
+                    None => return Err(LinkReason::Unknown { what: "object", name: name.clone() }),
                 }
-                None => return Err(LinkReason::Unknown { what: "object", name: name.clone() }),
-            },
+            }
             (Some(ElementData::Object(_)), _) => {
                 return Err(LinkReason::Malformed("an object in a map of values"));
             }
@@ -427,30 +451,38 @@ fn statements(exprs: &[Expr], states: &[Arc<State>]) -> Result<Box<[Stateful]>, 
         let state = if expr.is_stateful() { states.next() } else { None };
         let state = state.ok_or(LinkReason::Malformed("the state of a statement is missing"))?;
         let statement = link_stateful(expr, state)?;
-        linked.push(statement.ok_or(LinkReason::Malformed("a statement that elements cannot have"))?);
+        linked
+            .push(statement.ok_or(LinkReason::Malformed("a statement that elements cannot have"))?);
     }
     Ok(linked.into())
 }
 
-/// An object that rules can run; `None` for limits that are malformed, and tunnels, which rules that name them wait for.
+/// An object that rules can run; `None` for limits that are malformed, and tunnels, which rules
+/// that name them wait for.
 fn link_object(object: &Object) -> Option<Stateful> {
     Some(match &object.value {
         ObjectValue::Counter(_) | ObjectValue::Quota(_) | ObjectValue::Limit(_) => {
             match link_stateful(&object.value.as_expr()?, object.state.as_ref()?).ok().flatten()? {
-                Stateful::Quota { bytes, over, state } => Stateful::NamedQuota { bytes, over, state },
+                Stateful::Quota { bytes, over, state } => {
+                    Stateful::NamedQuota { bytes, over, state }
+                }
                 stateful => stateful,
             }
         }
-        ObjectValue::CtHelper { helper, l4proto, l3proto } => Stateful::Ct(Arc::new(CtObject::Helper {
-            name: helper.clone(),
-            l4proto: *l4proto,
-            l3proto: *l3proto as u8,
-        })),
-        ObjectValue::CtTimeout { l4proto, l3proto, values } => Stateful::Ct(Arc::new(CtObject::Timeout {
-            l4proto: *l4proto,
-            l3proto: *l3proto as u8,
-            values: values.as_slice().into(),
-        })),
+        ObjectValue::CtHelper { helper, l4proto, l3proto } => {
+            Stateful::Ct(Arc::new(CtObject::Helper {
+                name: helper.clone(),
+                l4proto: *l4proto,
+                l3proto: *l3proto as u8,
+            }))
+        }
+        ObjectValue::CtTimeout { l4proto, l3proto, values } => {
+            Stateful::Ct(Arc::new(CtObject::Timeout {
+                l4proto: *l4proto,
+                l3proto: *l3proto as u8,
+                values: values.as_slice().into(),
+            }))
+        }
         ObjectValue::CtExpect { l4proto, l3proto, dport, timeout, size } => {
             Stateful::Ct(Arc::new(CtObject::Expect {
                 l4proto: *l4proto,
@@ -466,8 +498,9 @@ fn link_object(object: &Object) -> Option<Stateful> {
     })
 }
 
-/// The number of a security context: the same for the same context, also in another generation. Without a security
-/// module numbers mean nothing but themselves, and packets and connections keep them.
+/// The number of a security context: the same for the same context, also in another generation.
+/// Without a security module numbers mean nothing but themselves, and packets and connections keep
+/// them.
 fn secmark(context: &str) -> u32 {
     penstock_program::interp::jhash(context.as_bytes(), 0).max(1)
 }

@@ -1,4 +1,5 @@
-//! Live state: what packets change, shared by the generations that have the same rule, element or object.
+//! Live state: what packets change, shared by the generations that have the same rule, element or
+//! object.
 
 use std::sync::Arc;
 
@@ -20,11 +21,14 @@ pub(crate) fn states_of(exprs: &[Expr], now: u64) -> Vec<Arc<State>> {
 
 /// Whether the expression can be an element's or a set's statement (`NFT_EXPR_STATEFUL`).
 pub(crate) fn is_stateful(expr: &Expr) -> bool {
-    matches!(expr, Expr::Counter(_) | Expr::Limit(_) | Expr::Quota(_) | Expr::Last(_) | Expr::Connlimit(_))
+    matches!(
+        expr,
+        Expr::Counter(_) | Expr::Limit(_) | Expr::Quota(_) | Expr::Last(_) | Expr::Connlimit(_)
+    )
 }
 
-/// What the kernel refuses of state to begin with (`ops->init`): a quota of which more is used than there is, or that is
-/// more than a signed number can say.
+/// What the kernel refuses of state to begin with (`ops->init`): a quota of which more is used than
+/// there is, or that is more than a signed number can say.
 pub(crate) fn check(expr: &Expr) -> Result<(), Errno> {
     match expr {
         Expr::Quota(quota) if i64::try_from(quota.bytes).is_err() => Err(Errno::Eoverflow),
@@ -33,13 +37,18 @@ pub(crate) fn check(expr: &Expr) -> Result<(), Errno> {
     }
 }
 
-/// Whether it lets go of what ended while a set of it is searched for that (`NFT_EXPR_GC`): no such set has timeouts.
+/// Whether it lets go of what ended while a set of it is searched for that (`NFT_EXPR_GC`): no such
+/// set has timeouts.
 pub(crate) fn collects(expr: &Expr) -> bool {
     matches!(expr, Expr::Connlimit(_))
 }
 
 /// The expressions, those with state as `read` gives them.
-fn with_states(exprs: &[Expr], states: &[Arc<State>], read: impl Fn(&State, &Expr) -> Expr) -> Vec<Expr> {
+fn with_states(
+    exprs: &[Expr],
+    states: &[Arc<State>],
+    read: impl Fn(&State, &Expr) -> Expr,
+) -> Vec<Expr> {
     let mut states = states.iter();
     let current = |expr: &Expr| match expr.is_stateful().then(|| states.next()).flatten() {
         Some(state) => read(state, expr),
@@ -57,7 +66,8 @@ fn reset(exprs: &[Expr], states: &[Arc<State>], now: u64) -> Vec<Expr> {
 }
 
 impl Rule {
-    /// The program with the values of its stateful expressions at time `now` (ns): what a dump gives.
+    /// The program with the values of its stateful expressions at time `now` (ns): what a dump
+    /// gives.
     pub fn snapshot(&self, now: u64) -> Vec<Expr> {
         snapshot(&self.exprs, &self.states, now)
     }
@@ -139,8 +149,8 @@ impl Object {
         }
     }
 
-    /// Takes another configuration: quotas (the bytes seen stay), limits (what was taken stays) and synproxies; others
-    /// keep theirs.
+    /// Takes another configuration: quotas (the bytes seen stay), limits (what was taken stays) and
+    /// synproxies; others keep theirs.
     pub(crate) fn update(&mut self, value: ObjectValue) {
         match (&mut self.value, value) {
             (ObjectValue::Quota(old), ObjectValue::Quota(new)) => {

@@ -42,8 +42,8 @@ impl Family {
     }
 }
 
-/// Bytes that the language keeps beside an object (`NFTA_*_USERDATA`): comments, types of keys, byte order.
-/// Opaque to everything below it.
+/// Bytes that the language keeps beside an object (`NFTA_*_USERDATA`): comments, types of keys,
+/// byte order. Opaque to everything below it.
 pub type UserData = Arc<[u8]>;
 
 /// An immutable ruleset. Order of tables is the order of their creation.
@@ -106,8 +106,8 @@ pub struct BaseChain {
     pub policy_accept: bool,
     /// Devices (netdev, inet ingress); a trailing `*` is a wildcard.
     pub devices: Vec<Arc<str>>,
-    /// Order of registration among all base chains, counted over the ruleset's life: with equal priority, later
-    /// registered ones run first.
+    /// Order of registration among all base chains, counted over the ruleset's life: with equal
+    /// priority, later registered ones run first.
     pub registered: u64,
     /// Devices are to run it themselves: `flags offload` (`NFT_CHAIN_HW_OFFLOAD`).
     pub offload: bool,
@@ -137,7 +137,8 @@ pub struct Rule {
     pub handle: u64,
     /// The program, with initial values of stateful expressions.
     pub exprs: Vec<Expr>,
-    /// Live state of the stateful expressions among `exprs`, in their order; shared between generations.
+    /// Live state of the stateful expressions among `exprs`, in their order; shared between
+    /// generations.
     pub states: Vec<Arc<penstock_program::State>>,
     /// The language's.
     pub userdata: UserData,
@@ -157,8 +158,8 @@ pub enum MapData {
     Object(ObjectType),
 }
 
-/// Value of an element. Sets have millions of elements, and few of these have more than a key and data: so what else they
-/// may have costs only those that have it.
+/// Value of an element. Sets have millions of elements, and few of these have more than a key and
+/// data: so what else they may have costs only those that have it.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct ElementValue {
     /// Data of a map's element.
@@ -260,7 +261,8 @@ pub struct Set {
     pub userdata: UserData,
     /// Elements: [`Set::elements`].
     pub content: Content,
-    /// What the latest batch that changed its elements did, where packets change them, too: [`Set::come`].
+    /// What the latest batch that changed its elements did, where packets change them, too:
+    /// [`Set::come`].
     pub told: Arc<Told>,
 }
 

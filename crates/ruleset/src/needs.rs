@@ -1,8 +1,10 @@
-//! What a ruleset needs of the path beside its own chains: connection tracking, NAT, defragmentation.
+//! What a ruleset needs of the path beside its own chains: connection tracking, NAT,
+//! defragmentation.
 //!
-//! The kernel registers these when the first expression or object that needs them is made, and takes them away with the
-//! last: dormant tables and chains that nothing reaches count too (`nf_ct_netns_get()`, `nf_nat_register_fn()`,
-//! `nf_defrag_ipv4_enable()`; observed on Linux 6.18).
+//! The kernel registers these when the first expression or object that needs them is made, and
+//! takes them away with the last: dormant tables and chains that nothing reaches count too
+//! (`nf_ct_netns_get()`, `nf_nat_register_fn()`, `nf_defrag_ipv4_enable()`; observed on Linux
+//! 6.18).
 
 use penstock_program::expr::{CtKey, Expr, NFPROTO_IPV4, NFPROTO_IPV6};
 
@@ -45,21 +47,23 @@ pub struct Needs {
     pub conntrack: PerFamily,
     /// Connection tracking of what bridges forward.
     pub conntrack_bridge: bool,
-    /// The NAT hooks: there are NAT chains. Without [`Needs::conntrack`] they never see a connection, so the chains never
-    /// run.
+    /// The NAT hooks: there are NAT chains. Without [`Needs::conntrack`] they never see a
+    /// connection, so the chains never run.
     pub nat: PerFamily,
     /// Defragmentation, whether connections are tracked or not.
     pub defrag: PerFamily,
     /// The hooks of `synproxy`.
     pub synproxy: PerFamily,
-    /// Packets and bytes of connections are counted from their beginning (`ct bytes`, `ct packets`, `ct avgpkt`).
+    /// Packets and bytes of connections are counted from their beginning (`ct bytes`, `ct packets`,
+    /// `ct avgpkt`).
     pub accounting: bool,
     /// Connections have room for labels (`ct label`).
     pub labels: bool,
 }
 
 impl Needs {
-    /// What a generation needs, apart from rules of tables that are not dormant: [`Needs::with_rule`].
+    /// What a generation needs, apart from rules of tables that are not dormant:
+    /// [`Needs::with_rule`].
     pub(crate) fn apart_from_rules(generation: &Generation) -> Self {
         let mut needs = Needs::default();
         for table in &generation.tables {
@@ -91,7 +95,8 @@ impl Needs {
 
     /// With what something else needs.
     pub(crate) fn include(&mut self, other: &Needs) {
-        let Needs { conntrack, conntrack_bridge, nat, defrag, synproxy, accounting, labels } = other;
+        let Needs { conntrack, conntrack_bridge, nat, defrag, synproxy, accounting, labels } =
+            other;
         for (to, from) in [
             (&mut self.conntrack, conntrack),
             (&mut self.nat, nat),
@@ -127,7 +132,9 @@ impl Needs {
 
     fn object(&mut self, family: Family, value: &ObjectValue) {
         match value {
-            ObjectValue::CtHelper { .. } | ObjectValue::CtTimeout { .. } | ObjectValue::CtExpect { .. } => {
+            ObjectValue::CtHelper { .. }
+            | ObjectValue::CtTimeout { .. }
+            | ObjectValue::CtExpect { .. } => {
                 self.track(family);
             }
             ObjectValue::Synproxy(_) => {
@@ -159,7 +166,9 @@ impl Needs {
                 NFPROTO_IPV6 => Family::Ip6,
                 _ => family,
             }),
-            Expr::Masq(_) | Expr::Redir(_) | Expr::Connlimit(_) | Expr::FlowOffload(_) => self.track(family),
+            Expr::Masq(_) | Expr::Redir(_) | Expr::Connlimit(_) | Expr::FlowOffload(_) => {
+                self.track(family)
+            }
             Expr::Synproxy(_) => {
                 self.track(family);
                 self.synproxy.add(family);

@@ -1,7 +1,7 @@
 //! Where an expression may stand: in which family, under base chains of which type and hook.
 //!
-//! The kernel asks twice: the family when a rule is made (`ops->init`, and whether the family has the expression
-//! at all), and type and hook once a base chain reaches the rule (`ops->validate`).
+//! The kernel asks twice: the family when a rule is made (`ops->init`, and whether the family has
+//! the expression at all), and type and hook once a base chain reaches the rule (`ops->validate`).
 
 use penstock_program::expr::{
     CtKey, Expr, FibResult, MetaKey, NatType, ObjectType, Objref, RejectType, RtKey,
@@ -35,11 +35,15 @@ pub(crate) fn available(family: Family, expr: &Expr) -> Result<(), Errno> {
         Expr::Masq(_) | Expr::Redir(_) => only(is_ip(family), Errno::Enoent),
         Expr::Nat(_) => only(is_ip(family), Errno::Eopnotsupp),
         Expr::Fwd(_) => only(family == Family::Netdev, Errno::Enoent),
-        Expr::Dup(_) => only(matches!(family, Family::Ip | Family::Ip6 | Family::Netdev), Errno::Enoent),
+        Expr::Dup(_) => {
+            only(matches!(family, Family::Ip | Family::Ip6 | Family::Netdev), Errno::Enoent)
+        }
         Expr::Reject(reject) => match (family, reject.kind) {
             (Family::Arp, _) => Err(Errno::Enoent),
             (Family::Ip | Family::Ip6, RejectType::IcmpxUnreach) => Err(Errno::Einval),
-            (Family::Ip | Family::Ip6 | Family::Inet | Family::Bridge | Family::Netdev, _) => Ok(()),
+            (Family::Ip | Family::Ip6 | Family::Inet | Family::Bridge | Family::Netdev, _) => {
+                Ok(())
+            }
         },
         Expr::Fib(_) => only(is_ip(family) || family == Family::Netdev, Errno::Enoent),
         // Can only be set.
@@ -62,9 +66,11 @@ pub(crate) fn available(family: Family, expr: &Expr) -> Result<(), Errno> {
             _ => Ok(()),
         },
         Expr::MetaSet(meta) => match meta.key {
-            MetaKey::Mark | MetaKey::Priority | MetaKey::NfTrace | MetaKey::PktType | MetaKey::SecMark => {
-                Ok(())
-            }
+            MetaKey::Mark
+            | MetaKey::Priority
+            | MetaKey::NfTrace
+            | MetaKey::PktType
+            | MetaKey::SecMark => Ok(()),
             MetaKey::BriBroute => only(family == Family::Bridge, Errno::Eopnotsupp),
             _ => Err(Errno::Eopnotsupp),
         },
@@ -149,7 +155,12 @@ pub(crate) fn depends_on_hook(expr: &Expr) -> bool {
 }
 
 /// Whether an expression may be reached from a base chain of this type and hook.
-pub(crate) fn allowed(family: Family, kind: ChainType, hook: Hook, expr: &Expr) -> Result<(), Errno> {
+pub(crate) fn allowed(
+    family: Family,
+    kind: ChainType,
+    hook: Hook,
+    expr: &Expr,
+) -> Result<(), Errno> {
     use Hook::*;
     let ip = is_ip(family);
     let ok = match expr {
@@ -170,8 +181,8 @@ pub(crate) fn allowed(family: Family, kind: ChainType, hook: Hook, expr: &Expr) 
             Family::Arp => false,
         },
         Expr::Fib(fib) => {
-            let received =
-                matches!(hook, Prerouting | Input | Forward) || family == Family::Netdev && hook == Ingress;
+            let received = matches!(hook, Prerouting | Input | Forward)
+                || family == Family::Netdev && hook == Ingress;
             let sent = matches!(hook, Forward | Output | Postrouting) || hook == Egress;
             match fib.result {
                 FibResult::Oif | FibResult::OifName => received,
@@ -183,7 +194,9 @@ pub(crate) fn allowed(family: Family, kind: ChainType, hook: Hook, expr: &Expr) 
         Expr::Meta(meta) => match meta.key {
             MetaKey::SecPath => match family {
                 Family::Netdev => hook == Ingress,
-                Family::Ip | Family::Ip6 | Family::Inet => matches!(hook, Prerouting | Input | Forward),
+                Family::Ip | Family::Ip6 | Family::Inet => {
+                    matches!(hook, Prerouting | Input | Forward)
+                }
                 Family::Arp | Family::Bridge => false,
             },
             MetaKey::Sdif | MetaKey::SdifName => ip && matches!(hook, Input | Forward),
@@ -211,7 +224,8 @@ pub(crate) fn allowed(family: Family, kind: ChainType, hook: Hook, expr: &Expr) 
             ip && matches!(hook, Input | Forward)
         }
         Expr::Osf(_) => {
-            matches!(family, Family::Ip | Family::Inet) && matches!(hook, Input | Prerouting | Forward)
+            matches!(family, Family::Ip | Family::Inet)
+                && matches!(hook, Input | Prerouting | Forward)
         }
         Expr::Xfrm(xfrm) if xfrm.out => matches!(hook, Forward | Output | Postrouting),
         Expr::Xfrm(_) => matches!(hook, Forward | Input | Prerouting),
@@ -243,6 +257,11 @@ fn needs_direction(key: CtKey) -> bool {
 pub(crate) fn ct_settable(key: CtKey) -> bool {
     matches!(
         key,
-        CtKey::Mark | CtKey::SecMark | CtKey::Labels | CtKey::Zone | CtKey::EventMask | CtKey::Helper
+        CtKey::Mark
+            | CtKey::SecMark
+            | CtKey::Labels
+            | CtKey::Zone
+            | CtKey::EventMask
+            | CtKey::Helper
     )
 }

@@ -1,8 +1,9 @@
-//! Changes as bytes: written by the process that evaluates rule text, read by the one that applies them.
+//! Changes as bytes: written by the process that evaluates rule text, read by the one that applies
+//! them.
 //!
-//! What is read was written by somebody who may not mean well. [`receive`] gives changes whose sizes and names are such
-//! as the language makes them; the rest is what a [`Transaction`](crate::Transaction) checks of every change, whoever
-//! made it.
+//! What is read was written by somebody who may not mean well. [`receive`] gives changes whose
+//! sizes and names are such as the language makes them; the rest is what a
+//! [`Transaction`](crate::Transaction) checks of every change, whoever made it.
 
 use std::fmt;
 
@@ -83,8 +84,8 @@ pub fn each(mut bytes: &[u8], mut take: impl FnMut(Change) -> bool) -> Result<()
     let mut number = 0;
     while !bytes.is_empty() {
         let wrong = |what| NoChange { change: number, what };
-        let (change, rest) =
-            postcard::take_from_bytes::<Change>(bytes).map_err(|_| wrong("no such value can stand here"))?;
+        let (change, rest) = postcard::take_from_bytes::<Change>(bytes)
+            .map_err(|_| wrong("no such value can stand here"))?;
         is_sound(&change).map_err(wrong)?;
         bytes = rest;
         number += 1;
@@ -125,7 +126,9 @@ fn value(value: &ElementValue) -> Sound {
     match &value.data {
         Some(ElementData::Value(data)) => must(data.bytes().len() <= VALUE_MAX, "data too long")?,
         Some(ElementData::Object(object)) => name(object)?,
-        Some(ElementData::Verdict(verdict)) => verdict.chain().map_or(Ok(()), |chain| name(chain))?,
+        Some(ElementData::Verdict(verdict)) => {
+            verdict.chain().map_or(Ok(()), |chain| name(chain))?
+        }
         None => {}
     }
     must(value.exprs().len() <= EXPRS_MAX, "too many statements")?;
@@ -141,7 +144,9 @@ fn element(element: &Element<ElementValue>) -> Sound {
 /// Whether a change has sizes and names that changes have.
 fn is_sound(change: &Change) -> Sound {
     match change {
-        Change::AddTable { name: table, userdata: kept, .. } => name(table).and_then(|()| userdata(kept)),
+        Change::AddTable { name: table, userdata: kept, .. } => {
+            name(table).and_then(|()| userdata(kept))
+        }
         Change::DeleteTable { key: of, .. } => of.as_ref().map_or(Ok(()), key),
         Change::AddChain { table, chain, .. } => {
             name(table)?;

@@ -104,7 +104,10 @@ fn replace(name: &mut Arc<str>, new: impl FnOnce(&Arc<str>) -> Option<Arc<str>>)
 }
 
 /// As [`rename`], for a verdict.
-pub(crate) fn rename_verdict(verdict: &mut Verdict, renamed: &impl Fn(Reference<'_>) -> Option<Arc<str>>) {
+pub(crate) fn rename_verdict(
+    verdict: &mut Verdict,
+    renamed: &impl Fn(Reference<'_>) -> Option<Arc<str>>,
+) {
     if let Verdict::Jump(chain) | Verdict::Goto(chain) = verdict {
         replace(chain, |c| renamed(Reference::Chain(c)));
     }
@@ -119,7 +122,9 @@ pub(crate) fn map_refers(data: Option<MapData>) -> bool {
 pub(crate) fn of_element(data: Option<MapData>, value: &ElementValue) -> Option<Reference<'_>> {
     match (data, value.data.as_ref()?) {
         (_, ElementData::Verdict(verdict)) => verdict.chain().map(Reference::Chain),
-        (Some(MapData::Object(kind)), ElementData::Object(name)) => Some(Reference::Object(kind, name)),
+        (Some(MapData::Object(kind)), ElementData::Object(name)) => {
+            Some(Reference::Object(kind, name))
+        }
         (_, ElementData::Object(_) | ElementData::Value(_)) => None,
     }
 }

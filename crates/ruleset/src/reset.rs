@@ -74,7 +74,9 @@ impl Reset {
             let end = end.as_deref().unwrap_or(key);
             **key == *element.key || !key.is_empty() && *element.key <= **key && *end <= *last
         };
-        self.names(table) && *of == set.name && keys.as_ref().is_none_or(|keys| keys.iter().any(holds))
+        self.names(table)
+            && *of == set.name
+            && keys.as_ref().is_none_or(|keys| keys.iter().any(holds))
     }
 }
 
@@ -94,7 +96,8 @@ impl Generation {
                 && let Some(set) = table.sets.iter().find(|set| set.name == *name)
             {
                 let elements = set.elements();
-                let named = elements.iter_unordered().filter(|e| what.names_element(table, set, *e));
+                let named =
+                    elements.iter_unordered().filter(|e| what.names_element(table, set, *e));
                 named.for_each(|e| drop(e.value.reset(now)));
             }
         }

@@ -1,8 +1,9 @@
 //! A ruleset as bytes, and back: all that the next process needs, programs and handles as they are.
 //!
-//! A ruleset that was listed and read again is not always what it was: a match of raw bits comes back as one of a header
-//! field, with what that depends on. Bytes hold the programs themselves. Live state is kept as the values that expressions
-//! start with. The bytes are those of one version of this format; there is no promise across versions.
+//! A ruleset that was listed and read again is not always what it was: a match of raw bits comes
+//! back as one of a header field, with what that depends on. Bytes hold the programs themselves.
+//! Live state is kept as the values that expressions start with. The bytes are those of one version
+//! of this format; there is no promise across versions.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -26,7 +27,8 @@ use crate::transaction::sets::checked_set;
 
 /// What the bytes of any version begin with. No text does.
 pub const KIND: &[u8] = b"\x7fpenstock\0";
-/// Counts the formats. Whatever changes what is kept, or the order of a VM expression's fields, makes another one.
+/// Counts the formats. Whatever changes what is kept, or the order of a VM expression's fields,
+/// makes another one.
 const VERSION: u8 = 1;
 /// The latest time of a saved ruleset, in nanoseconds since the epoch: in the year 2262.
 const NOW_MAX: u64 = i64::MAX as u64;
@@ -99,7 +101,8 @@ struct SavedObject {
 }
 
 impl Ruleset {
-    /// The ruleset as bytes, at a time in nanoseconds since the epoch. Elements that have expired are not in it.
+    /// The ruleset as bytes, at a time in nanoseconds since the epoch. Elements that have expired
+    /// are not in it.
     ///
     /// ```
     /// use penstock_ruleset::Ruleset;
@@ -117,7 +120,8 @@ impl Ruleset {
         self.bytes(now, ahead, &[])
     }
 
-    /// As [`Ruleset::save`], and sets to zero what is named: the bytes have the values from just before.
+    /// As [`Ruleset::save`], and sets to zero what is named: the bytes have the values from just
+    /// before.
     pub fn save_and_reset(&self, now: u64, resets: &[Reset]) -> Vec<u8> {
         self.bytes(now, 0, resets)
     }
@@ -135,7 +139,8 @@ impl Ruleset {
         postcard::to_extend(&saved, [KIND, &[VERSION]].concat()).unwrap_or_default()
     }
 
-    /// The ruleset of such bytes. What they say is checked as if each part of it were added to an empty ruleset.
+    /// The ruleset of such bytes. What they say is checked as if each part of it were added to an
+    /// empty ruleset.
     ///
     /// # Errors
     ///
@@ -144,8 +149,8 @@ impl Ruleset {
         Ruleset::from_saved_at(bytes, u64::MAX)
     }
 
-    /// As [`Ruleset::from_saved`], at a time. If it was saved later than that, the clock was set back: nothing has aged
-    /// since then.
+    /// As [`Ruleset::from_saved`], at a time. If it was saved later than that, the clock was set
+    /// back: nothing has aged since then.
     ///
     /// # Errors
     ///
@@ -158,14 +163,18 @@ impl Ruleset {
         let body = match behind.split_first() {
             Some((&VERSION, body)) => body,
             Some((version, _)) => {
-                return Err(Broken { at, what: format!("this is format {version}, not {VERSION}") });
+                return Err(Broken {
+                    at,
+                    what: format!("this is format {version}, not {VERSION}"),
+                });
             }
             None => return Err(Broken { at, what: "the end comes too early".into() }),
         };
         let start = at + 1;
         let read = Rc::new(Cell::new(0));
         let broken = |what: &str| Broken { at: start + read.get(), what: what.into() };
-        let mut reader = postcard::Deserializer::from_flavor(Counting { bytes: body, read: read.clone() });
+        let mut reader =
+            postcard::Deserializer::from_flavor(Counting { bytes: body, read: read.clone() });
         let mut saved = SavedRuleset::deserialize(&mut reader).map_err(|e| match e {
             postcard::Error::DeserializeUnexpectedEnd => broken("the end comes too early"),
             _ => broken("no such value can stand here"),
@@ -179,8 +188,10 @@ impl Ruleset {
         let back = saved.now.saturating_sub(now);
         saved.shift(-i64::try_from(back).unwrap_or(i64::MAX));
         let now = saved.now;
-        let tables: Result<_, _> = saved.tables.into_iter().map(|t| t.restore(now).map(Arc::new)).collect();
-        let no_ruleset = |why: &str| broken(&format!("what was read up to here is no ruleset: {why}"));
+        let tables: Result<_, _> =
+            saved.tables.into_iter().map(|t| t.restore(now).map(Arc::new)).collect();
+        let no_ruleset =
+            |why: &str| broken(&format!("what was read up to here is no ruleset: {why}"));
         let tables = tables.map_err(no_ruleset)?;
         let generation = Generation { id: saved.id, tables };
         Ruleset::admit(generation, saved.last_table_handle).map_err(|why| no_ruleset(&why))
@@ -213,7 +224,8 @@ impl<'b> Flavor<'b> for Counting<'b> {
     type Source = &'b [u8];
 
     fn pop(&mut self) -> postcard::Result<u8> {
-        let byte = self.bytes.get(self.read.get()).ok_or(postcard::Error::DeserializeUnexpectedEnd)?;
+        let byte =
+            self.bytes.get(self.read.get()).ok_or(postcard::Error::DeserializeUnexpectedEnd)?;
         self.read.set(self.read.get() + 1);
         Ok(*byte)
     }
@@ -300,7 +312,8 @@ impl SavedTable {
 
 impl SavedChain {
     fn of(table: &Table, chain: &Chain, now: u64, resets: &[Reset]) -> SavedChain {
-        let is_reset = |rule: &Rule| resets.iter().any(|reset| reset.names_rule(table, chain, rule));
+        let is_reset =
+            |rule: &Rule| resets.iter().any(|reset| reset.names_rule(table, chain, rule));
         let rule = |rule: &Arc<Rule>| SavedRule {
             handle: rule.handle,
             exprs: if is_reset(rule) { rule.reset(now) } else { rule.snapshot(now) },
@@ -319,7 +332,12 @@ impl SavedChain {
     fn restore(self, now: u64) -> Chain {
         let rule = |rule: SavedRule| {
             let states = states_of(&rule.exprs, now);
-            Arc::new(Rule { handle: rule.handle, exprs: rule.exprs, states, userdata: rule.userdata })
+            Arc::new(Rule {
+                handle: rule.handle,
+                exprs: rule.exprs,
+                states,
+                userdata: rule.userdata,
+            })
         };
         Chain {
             name: self.name,
@@ -351,7 +369,8 @@ impl SavedSet {
     }
 
     fn of(table: &Table, set: &Set, now: u64, resets: &[Reset]) -> SavedSet {
-        let is_reset = |element| resets.iter().any(|reset| reset.names_element(table, set, element));
+        let is_reset =
+            |element| resets.iter().any(|reset| reset.names_element(table, set, element));
         let mut elements = ElementList::new();
         for element in set.elements().iter().filter(|e| e.is_alive(now)) {
             let value = if element.value.exprs().is_empty() {
@@ -396,15 +415,18 @@ impl SavedSet {
         if self.description.map != is_map || self.dynamic && !changeable {
             return Err(WRONG);
         }
-        // A set that packets change may have got its size by that only; its structure was chosen before.
+        // A set that packets change may have got its size by that only; its structure was chosen
+        // before.
         let size = self.description.size.filter(|_| !self.dynamic);
         let chosen_by = Description { size, ..self.description.clone() };
         let mut content = penstock_sets::Set::new(chosen_by).ok_or(WRONG)?;
         // Elements that went on living when the size was changed are there, too.
         content.set_size(None);
         let stateless = |value: &ElementValue| value.exprs().is_empty();
-        let plain =
-            self.elements.values().all(|(value, expires_at)| expires_at.is_none() && stateless(value));
+        let plain = self
+            .elements
+            .values()
+            .all(|(value, expires_at)| expires_at.is_none() && stateless(value));
         let rest = if plain { content.load(self.elements).err() } else { Some(self.elements) };
         for Element { key, key_end, mut value, expires_at } in
             rest.into_iter().flat_map(ElementList::into_elements)
@@ -457,6 +479,12 @@ impl SavedObject {
 
     fn restore(self, now: u64) -> Object {
         let state = self.value.as_expr().and_then(|expr| state_of(&expr, now));
-        Object { name: self.name, handle: self.handle, value: self.value, state, userdata: self.userdata }
+        Object {
+            name: self.name,
+            handle: self.handle,
+            value: self.value,
+            state,
+            userdata: self.userdata,
+        }
     }
 }

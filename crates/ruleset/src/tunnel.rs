@@ -74,8 +74,8 @@ pub struct GeneveOption {
 }
 
 impl Tunnel {
-    /// Whether the kernel would take it. `Errno::Einval` where the destination is missing, or Geneve options have no
-    /// whole words or too many.
+    /// Whether the kernel would take it. `Errno::Einval` where the destination is missing, or
+    /// Geneve options have no whole words or too many.
     pub(crate) fn checked(&self) -> Result<(), Errno> {
         if self.destination.is_none() {
             return Err(Errno::Einval);

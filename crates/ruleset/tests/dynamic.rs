@@ -126,8 +126,14 @@ fn what_packets_add_is_listed_kept_by_other_commits_and_deleted_by_commands() {
     .unwrap();
     // Programs of the generation before see it, too.
     assert!(!packet(&linked, "lookup", 1, 11 * MS) && packet(&linked, "lookup", 7, 11 * MS));
-    assert_eq!(at(&mut ruleset, 12 * MS, vec![delete_elements("s", Some(vec![key(1)]))]), Err(Errno::Enoent));
-    assert_eq!(at(&mut ruleset, 12 * MS, vec![create(add_elements("s", vec![key(2)]))]), Err(Errno::Eexist));
+    assert_eq!(
+        at(&mut ruleset, 12 * MS, vec![delete_elements("s", Some(vec![key(1)]))]),
+        Err(Errno::Enoent)
+    );
+    assert_eq!(
+        at(&mut ruleset, 12 * MS, vec![create(add_elements("s", vec![key(2)]))]),
+        Err(Errno::Eexist)
+    );
     at(&mut ruleset, 13 * MS, vec![delete_elements("s", None)]).unwrap();
     assert!(listed(&ruleset, 13 * MS).is_empty() && !packet(&linked, "lookup", 2, 13 * MS));
 }
@@ -139,7 +145,8 @@ fn a_batch_that_comes_to_nothing_leaves_all_as_it_was() {
     assert!(packet(&linked, "add", 1, MS));
     let before = listed(&ruleset, MS);
     let deleted = delete_elements("s", Some(vec![key(1)]));
-    // A change that is refused is taken back alone; a batch that is dropped is as if it had never been.
+    // A change that is refused is taken back alone; a batch that is dropped is as if it had never
+    // been.
     let mut batch = ruleset.begin_at(2 * MS);
     batch.apply(deleted.clone()).unwrap();
     batch.apply(create(add_elements("s", vec![key(5), key(6), key(5)]))).unwrap_err();
@@ -318,7 +325,8 @@ fn packets_and_transactions_at_random_do_what_a_plain_map_does() {
                 }
             };
             let mut batch = ruleset.begin_at(now);
-            let result: Result<(), _> = changes.iter().try_for_each(|c| batch.apply(c.clone()).map(|_| ()));
+            let result: Result<(), _> =
+                changes.iter().try_for_each(|c| batch.apply(c.clone()).map(|_| ()));
             assert_eq!(result.clone().map_err(|e| e.errno), expected, "{place}: {changes:?}");
             if abort || result.is_err() {
                 drop(batch);
@@ -327,7 +335,9 @@ fn packets_and_transactions_at_random_do_what_a_plain_map_does() {
                 match &changes[0] {
                     Change::DeleteElements { elements: None, .. } => model.elements.clear(),
                     Change::DeleteElements { .. } => drop(model.elements.remove(&n)),
-                    Change::AddElements { .. } => drop(model.elements.entry(n).or_insert((None, None, 0))),
+                    Change::AddElements { .. } => {
+                        model.elements.entry(n).or_insert((None, None, 0));
+                    }
                     _ => {}
                 }
                 linked = linked.next(&ruleset.generation()).unwrap();

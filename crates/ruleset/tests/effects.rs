@@ -27,7 +27,10 @@ fn set_names(ruleset: &Ruleset) -> Vec<String> {
 #[test]
 fn each_commit_that_changes_something_is_one_generation() {
     let quota = |bytes| {
-        add_object("q", ObjectValue::Quota(Quota { bytes, consumed: 0, over: false, depleted: false }))
+        add_object(
+            "q",
+            ObjectValue::Quota(Quota { bytes, consumed: 0, over: false, depleted: false }),
+        )
     };
     let all = || Change::DeleteTable { family: None, key: None, destroy: false };
     // As `nft monitor` counts them in a new namespace.
@@ -70,8 +73,12 @@ fn a_table_counts_one_row_of_handles_for_all_it_holds() {
         chain(IP, "d"),
     ]);
     let t = table_of(&ruleset);
-    let handles = (t.chains[0].handle, t.sets[0].handle, t.objects[0].handle, t.flowtables[0].handle);
-    assert_eq!((handles, t.chains[1].handle, rule_handles(&ruleset, 0)), ((1, 2, 3, 4), 6, vec![5]));
+    let handles =
+        (t.chains[0].handle, t.sets[0].handle, t.objects[0].handle, t.flowtables[0].handle);
+    assert_eq!(
+        (handles, t.chains[1].handle, rule_handles(&ruleset, 0)),
+        ((1, 2, 3, 4), 6, vec![5])
+    );
     // What is deleted does not give its number back; tables have a row of their own.
     commit(&mut ruleset, vec![delete_rule("c", 5), rule(IP, "c", vec![])]).unwrap();
     assert_eq!(rule_handles(&ruleset, 0), [7]);
@@ -162,7 +169,9 @@ fn renaming_a_chain_renames_what_jumps_there() {
 fn live_state_stays_with_a_rule_over_generations() {
     let mut ruleset = made_of(vec![table(IP), chain(IP, "c"), rule(IP, "c", vec![counter()])]);
     let t = table_of(&ruleset);
-    let State::Counter(state) = &*t.chains[0].rules[0].states[0] else { panic!("a counter has its state") };
+    let State::Counter(state) = &*t.chains[0].rules[0].states[0] else {
+        panic!("a counter has its state")
+    };
     state.count(WorkerNumber::FIRST, 100);
     state.count(WorkerNumber::FIRST, 50);
     commit(&mut ruleset, vec![rule(IP, "c", vec![counter()])]).unwrap();
@@ -176,11 +185,14 @@ fn live_state_stays_with_a_rule_over_generations() {
 
 #[test]
 fn quotas_take_a_new_limit_and_keep_what_they_saw() {
-    let quota = |bytes, consumed, over| ObjectValue::Quota(Quota { bytes, consumed, over, depleted: false });
+    let quota = |bytes, consumed, over| {
+        ObjectValue::Quota(Quota { bytes, consumed, over, depleted: false })
+    };
     let counter = |packets| ObjectValue::Counter(Counter { packets, bytes: 0 });
     let mut ruleset =
         made_of(vec![table(IP), add_object("q", quota(10, 3, true)), add_object("q", counter(3))]);
-    commit(&mut ruleset, vec![add_object("q", quota(20, 1, false)), add_object("q", counter(9))]).unwrap();
+    commit(&mut ruleset, vec![add_object("q", quota(20, 1, false)), add_object("q", counter(9))])
+        .unwrap();
     let t = table_of(&ruleset);
     assert_eq!(
         t.objects.iter().map(|o| o.snapshot(0)).collect::<Vec<_>>(),
@@ -191,8 +203,11 @@ fn quotas_take_a_new_limit_and_keep_what_they_saw() {
 #[test]
 fn policy_changes_and_nothing_else_of_a_base_chain() {
     let mut ruleset = made_of(vec![table(IP), base(IP, "c", ChainType::Filter, Hook::Input)]);
-    commit(&mut ruleset, vec![add_chain(IP, NewChain { policy_accept: Some(false), ..new_chain("c") })])
-        .unwrap();
+    commit(
+        &mut ruleset,
+        vec![add_chain(IP, NewChain { policy_accept: Some(false), ..new_chain("c") })],
+    )
+    .unwrap();
     commit(&mut ruleset, vec![chain(IP, "c")]).unwrap();
     let base = table_of(&ruleset).chains[0].base.clone().unwrap();
     assert_eq!((base.policy_accept, base.hook, base.registered), (false, Hook::Input, 1));
@@ -203,7 +218,8 @@ fn devices_come_and_go() {
     let netdev = Family::Netdev;
     let on = |devices: &[&str]| base_on(netdev, "c", ChainType::Filter, Hook::Ingress, 0, devices);
     let mut ruleset = made_of(vec![table(netdev), on(&["a", "b"]), on(&["b", "c"])]);
-    let devices = |ruleset: &Ruleset| table_of(ruleset).chains[0].base.clone().unwrap().devices.join(" ");
+    let devices =
+        |ruleset: &Ruleset| table_of(ruleset).chains[0].base.clone().unwrap().devices.join(" ");
     assert_eq!(devices(&ruleset), "a b c");
     let without = |device: &str| Change::DeleteChain {
         family: netdev,
@@ -214,7 +230,10 @@ fn devices_come_and_go() {
     };
     commit(&mut ruleset, vec![without("b")]).unwrap();
     assert_eq!(devices(&ruleset), "a c");
-    assert_eq!(errno(commit(&mut ruleset, vec![without("b")])), Some(penstock_ruleset::Errno::Enoent));
+    assert_eq!(
+        errno(commit(&mut ruleset, vec![without("b")])),
+        Some(penstock_ruleset::Errno::Enoent)
+    );
 }
 
 #[test]
@@ -234,8 +253,11 @@ fn a_table_that_wakes_registers_its_chains_after_all_others() {
     commit(&mut ruleset, vec![flags(1)]).unwrap();
     assert!(table_of(&ruleset).dormant);
     commit(&mut ruleset, vec![flags(0)]).unwrap();
-    let registered =
-        table_of(&ruleset).chains.iter().map(|c| c.base.as_ref().unwrap().registered).collect::<Vec<_>>();
+    let registered = table_of(&ruleset)
+        .chains
+        .iter()
+        .map(|c| c.base.as_ref().unwrap().registered)
+        .collect::<Vec<_>>();
     assert_eq!((table_of(&ruleset).dormant, registered), (false, vec![3, 4]));
 }
 
@@ -248,7 +270,10 @@ fn timeouts_come_from_the_set_or_the_element() {
     timed.timeout = 10_000;
     let mut ruleset = made_of(vec![table(IP), add_set(timed)]);
     let own = |n, timeout| Element {
-        value: ElementValue::new(None, ElementExtras { timeout: Some(timeout), ..Default::default() }),
+        value: ElementValue::new(
+            None,
+            ElementExtras { timeout: Some(timeout), ..Default::default() },
+        ),
         ..key(n)
     };
     let at = |ruleset: &mut Ruleset, now, change| {
@@ -265,7 +290,12 @@ fn timeouts_come_from_the_set_or_the_element() {
     let eleven = Some(11 * SECOND);
     assert_eq!(
         listed(&ruleset),
-        [(1, None, eleven), (2, Some(3_000), Some(4 * SECOND)), (3, Some(0), None), (4, None, eleven)]
+        [
+            (1, None, eleven),
+            (2, Some(3_000), Some(4 * SECOND)),
+            (3, Some(0), None),
+            (4, None, eleven)
+        ]
     );
     // Added again they keep their end, unless the timeout is another.
     at(&mut ruleset, 2 * SECOND, add_elements("s", vec![key(1), own(4, 20_000)])).unwrap();
@@ -280,7 +310,8 @@ fn timeouts_come_from_the_set_or_the_element() {
 #[test]
 fn each_element_gets_its_own_copy_of_the_sets_statements() {
     let with_counter = NewSet { exprs: vec![counter()], ..new_set("s") };
-    let ruleset = made_of(vec![table(IP), add_set(with_counter), add_elements("s", vec![key(1), key(2)])]);
+    let ruleset =
+        made_of(vec![table(IP), add_set(with_counter), add_elements("s", vec![key(1), key(2)])]);
     let t = table_of(&ruleset);
     let states: Vec<_> = t.sets[0].elements().iter().map(|e| e.value.states().to_vec()).collect();
     assert!(states.iter().all(|s| s.len() == 1) && states[0] != states[1]);

@@ -1,8 +1,9 @@
-//! The same random batches through the real `nft` and kernel, in a network namespace of their own, and through a
-//! transaction: both must take or refuse them, for the same reason, and hold the same things under the same handles.
+//! The same random batches through the real `nft` and kernel, in a network namespace of their own,
+//! and through a transaction: both must take or refuse them, for the same reason, and hold the same
+//! things under the same handles.
 //!
-//! Skipped where namespaces or `nft` are missing. A scenario ends with the first refusal: from there on the kernel's
-//! handles have a gap.
+//! Skipped where namespaces or `nft` are missing. A scenario ends with the first refusal: from
+//! there on the kernel's handles have a gap.
 
 mod changes;
 
@@ -83,7 +84,10 @@ fn element(rng: &mut Rng, set: &str) -> (String, penstock_sets::Element<ElementV
 /// Declares a set, perhaps again.
 fn declare(set_: &str) -> Step {
     match set_ {
-        "v" => ("add map ip t v { type ipv4_addr : verdict; }".into(), vec![map("v", MapData::Verdict)]),
+        "v" => (
+            "add map ip t v { type ipv4_addr : verdict; }".into(),
+            vec![map("v", MapData::Verdict)],
+        ),
         "o" => {
             let objects = MapData::Object(ObjectType::Counter);
             ("add map ip t o { type ipv4_addr : counter; }".into(), vec![map("o", objects)])
@@ -102,8 +106,12 @@ fn rename(rng: &mut Rng, ruleset: &Ruleset) -> Option<Step> {
     let chain = rng.choice(generation.tables.first()?.chains.iter())?;
     let name = format!("c{}", rng.u8(0..5));
     let text = format!("rename chain ip t {} {name}", chain.name);
-    let change =
-        Change::RenameChain { family: IP, table: "t".into(), handle: chain.handle, name: name.into() };
+    let change = Change::RenameChain {
+        family: IP,
+        table: "t".into(),
+        handle: chain.handle,
+        name: name.into(),
+    };
     Some((text, vec![change]))
 }
 
@@ -138,13 +146,19 @@ fn step(rng: &mut Rng, ruleset: &Ruleset, id: u32) -> Step {
             changes.push(raw_rule(&chain_, position, rule.exprs));
             (text, changes)
         }
-        17..19 => (format!("delete rule ip t {chain_} handle {handle}"), vec![delete_rule(&chain_, handle)]),
+        17..19 => (
+            format!("delete rule ip t {chain_} handle {handle}"),
+            vec![delete_rule(&chain_, handle)],
+        ),
         19 => (format!("flush chain ip t {chain_}"), vec![flush_chain(&chain_)]),
         20..22 => (format!("delete chain ip t {chain_}"), vec![delete_chain(&chain_)]),
         22 => (format!("delete set ip t {set_}"), vec![delete_set(set_)]),
         23..28 => {
             let (text, element) = element(rng, set_);
-            (format!("add element ip t {set_} {{ {text} }}"), vec![add_elements(set_, vec![element])])
+            (
+                format!("add element ip t {set_} {{ {text} }}"),
+                vec![add_elements(set_, vec![element])],
+            )
         }
         28..30 => {
             let (text, element) = element(rng, set_);
@@ -295,12 +309,15 @@ fn facts(listed: &str) -> String {
     out
 }
 
-/// Runs each batch in one fresh namespace; what `nft` said to it (nothing if it took it), and the listing after it.
+/// Runs each batch in one fresh namespace; what `nft` said to it (nothing if it took it), and the
+/// listing after it.
 fn kernel(batches: &[String]) -> Option<Vec<(String, String)>> {
     let mut script = String::new();
     for batch in batches {
-        let _ =
-            write!(script, "nft -f - 2>&1 <<'END'\n{batch}\nEND\necho @@@; nft -a list ruleset; echo @@@\n");
+        let _ = write!(
+            script,
+            "nft -f - 2>&1 <<'END'\n{batch}\nEND\necho @@@; nft -a list ruleset; echo @@@\n"
+        );
     }
     let output = Command::new("unshare").args(["-n", "sh", "-c", &script]).output().ok()?;
     if !output.status.success() {
@@ -308,12 +325,18 @@ fn kernel(batches: &[String]) -> Option<Vec<(String, String)>> {
     }
     let text = String::from_utf8(output.stdout).ok()?;
     let mut parts = text.split("@@@\n");
-    Some(batches.iter().map_while(|_| Some((parts.next()?.to_string(), parts.next()?.to_string()))).collect())
+    Some(
+        batches
+            .iter()
+            .map_while(|_| Some((parts.next()?.to_string(), parts.next()?.to_string())))
+            .collect(),
+    )
 }
 
 #[test]
 fn random_batches_end_as_in_the_kernel() {
-    if !matches!(kernel(&["add table ip t".into()]).as_deref(), Some([(said, _)]) if said.is_empty()) {
+    if !matches!(kernel(&["add table ip t".into()]).as_deref(), Some([(said, _)]) if said.is_empty())
+    {
         println!("skipped: no network namespaces, or no nft");
         return;
     }
@@ -337,7 +360,8 @@ fn random_batches_end_as_in_the_kernel() {
             // Most of what would be refused is not tried: a scenario ends there.
             for _ in 0..10 {
                 let first_id = rng.u32(..1 << 20) * 4;
-                steps = (0..rng.u32(1..4)).map(|i| step(&mut rng, &ruleset, first_id + i)).collect();
+                steps =
+                    (0..rng.u32(1..4)).map(|i| step(&mut rng, &ruleset, first_id + i)).collect();
                 if rng.u8(0..12) == 0 {
                     steps = rename(&mut rng, &ruleset).into_iter().collect();
                 }
@@ -348,7 +372,8 @@ fn random_batches_end_as_in_the_kernel() {
             }
         }
         let theirs = kernel(&batches).expect("nft runs");
-        for (i, ((ours_said, ours_listed), (said, listed))) in ours.iter().zip(&theirs).enumerate() {
+        for (i, ((ours_said, ours_listed), (said, listed))) in ours.iter().zip(&theirs).enumerate()
+        {
             let context = || {
                 format!(
                     "seed {seed} round {round} batch {i}:\n{}\nnft said: {said}",
@@ -357,7 +382,8 @@ fn random_batches_end_as_in_the_kernel() {
             };
             let reason = ours_said.map(Errno::text);
             assert_eq!(reason.is_some(), !said.is_empty(), "we say {reason:?}; {}", context());
-            // Errors that nft finds itself have other words, or (an unknown handle as position) hide those of the kernel.
+            // Errors that nft finds itself have other words, or (an unknown handle as position)
+            // hide those of the kernel.
             if let Some(reason) = reason
                 && !batches[i].contains("handle 99")
                 && said.lines().next().is_some_and(|line| line.contains("Could not process rule"))

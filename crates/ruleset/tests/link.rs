@@ -45,7 +45,8 @@ fn base_chains_are_listed_and_jumps_lead_to_their_chains() {
     });
     let states = generation.tables[0].chains.iter().flat_map(|c| &c.rules).flat_map(|r| &r.states);
     assert!(shared.zip(states).all(|(a, b)| Arc::ptr_eq(a, b)));
-    let (nfproto, table, chain, handle) = linked.image.place(penstock_program::image::RuleIndex(1)).unwrap();
+    let (nfproto, table, chain, handle) =
+        linked.image.place(penstock_program::image::RuleIndex(1)).unwrap();
     assert_eq!((nfproto, &**table, &**chain, handle), (2, "t", "b", 3));
 }
 
@@ -154,5 +155,9 @@ fn lookups_of_chains_outlive_changes() {
     assert_eq!(lookups(&third), [before, built, None]);
     third.image.build_lookups();
     assert_eq!(lookups(&third), [built, built, None]);
-    assert_eq!(lookups(&second), [before, built, None], "a generation's own lookup is not another's");
+    assert_eq!(
+        lookups(&second),
+        [before, built, None],
+        "a generation's own lookup is not another's"
+    );
 }

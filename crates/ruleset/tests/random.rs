@@ -48,8 +48,12 @@ fn exprs(rng: &mut Rng) -> Vec<Expr> {
 
 fn a_rule_handle(rng: &mut Rng, ruleset: &Ruleset, chain: &str) -> u64 {
     let generation = ruleset.generation();
-    let rules =
-        generation.tables.iter().flat_map(|t| &t.chains).filter(|c| *c.name == *chain).flat_map(|c| &c.rules);
+    let rules = generation
+        .tables
+        .iter()
+        .flat_map(|t| &t.chains)
+        .filter(|c| *c.name == *chain)
+        .flat_map(|c| &c.rules);
     let handles: Vec<u64> = rules.map(|r| r.handle).collect();
     rng.choice(handles).unwrap_or(99)
 }
@@ -57,7 +61,8 @@ fn a_rule_handle(rng: &mut Rng, ruleset: &Ruleset, chain: &str) -> u64 {
 fn change(rng: &mut Rng, ruleset: &Ruleset) -> Change {
     let set = *rng.choice(&["s", "v", "o"]).unwrap_or(&"s");
     let chain_ = chain_name(rng);
-    let hook = *rng.choice(&[Hook::Input, Hook::Forward, Hook::Postrouting]).unwrap_or(&Hook::Input);
+    let hook =
+        *rng.choice(&[Hook::Input, Hook::Forward, Hook::Postrouting]).unwrap_or(&Hook::Input);
     match rng.u8(0..40) {
         0 => delete_table("t"),
         1..4 => table(IP),
@@ -65,21 +70,37 @@ fn change(rng: &mut Rng, ruleset: &Ruleset) -> Change {
         8..10 => base(IP, &format!("b{}", rng.u8(0..2)), ChainType::Filter, hook),
         10..14 => rule(IP, &chain_, exprs(rng)),
         14..17 => rule(IP, &format!("b{}", rng.u8(0..2)), exprs(rng)),
-        17 => rule_at(IP, &chain_, Position::Replace(a_rule_handle(rng, ruleset, &chain_)), exprs(rng)),
+        17 => rule_at(
+            IP,
+            &chain_,
+            Position::Replace(a_rule_handle(rng, ruleset, &chain_)),
+            exprs(rng),
+        ),
         18..20 => delete_rule(&chain_, a_rule_handle(rng, ruleset, &chain_)),
         20 => flush_chain(&chain_),
-        21 => Change::DeleteRule { family: IP, table: "t".into(), chain: None, handle: None, destroy: false },
+        21 => Change::DeleteRule {
+            family: IP,
+            table: "t".into(),
+            chain: None,
+            handle: None,
+            destroy: false,
+        },
         22..24 => delete_chain(&chain_),
         24 => delete_chain("b0"),
-        25 => {
-            Change::RenameChain { family: IP, table: "t".into(), handle: rng.u64(1..20), name: chain_.into() }
-        }
+        25 => Change::RenameChain {
+            family: IP,
+            table: "t".into(),
+            handle: rng.u64(1..20),
+            name: chain_.into(),
+        },
         26 => self::set("s"),
         27 => map("v", MapData::Verdict),
         28 => map("o", MapData::Object(ObjectType::Counter)),
         29 => delete_set(set),
         30..33 => add_elements(set, (0..rng.usize(1..4)).map(|_| element(rng, set)).collect()),
-        33..35 => delete_elements(set, Some((0..rng.usize(1..3)).map(|_| element(rng, set)).collect())),
+        33..35 => {
+            delete_elements(set, Some((0..rng.usize(1..3)).map(|_| element(rng, set)).collect()))
+        }
         35 => delete_elements(set, None),
         36 => counter_object(&format!("k{}", rng.u8(0..2))),
         37 => delete_counter(&format!("k{}", rng.u8(0..2))),
@@ -101,7 +122,11 @@ fn leads_to(table: &Table, rule: &Rule) -> Vec<Arc<str>> {
                 chains.extend(target(verdict).cloned())
             }
             Expr::Lookup(lookup) => {
-                let set = table.sets.iter().find(|s| s.name == lookup.set).expect("a rule's set is there");
+                let set = table
+                    .sets
+                    .iter()
+                    .find(|s| s.name == lookup.set)
+                    .expect("a rule's set is there");
                 for element in set.elements().iter() {
                     if let Some(ElementData::Verdict(verdict)) = &element.value.data {
                         chains.extend(target(verdict).cloned());
@@ -124,7 +149,9 @@ fn depth_is_bounded(table: &Table, chain: &Chain, depth: usize) {
 
 fn consistent(table: &Table) {
     let ascending = |handles: Vec<u64>| {
-        assert!(handles.is_sorted_by(|a, b| a < b) && handles.iter().all(|&h| h <= table.last_handle))
+        assert!(
+            handles.is_sorted_by(|a, b| a < b) && handles.iter().all(|&h| h <= table.last_handle)
+        )
     };
     ascending(table.chains.iter().map(|c| c.handle).collect());
     ascending(table.sets.iter().map(|s| s.handle).collect());
@@ -133,7 +160,8 @@ fn consistent(table: &Table) {
     assert_eq!(rules.iter().map(|r| r.handle).collect::<HashSet<_>>().len(), rules.len());
     for rule in &rules {
         for name in leads_to(table, rule) {
-            let chain = table.chains.iter().find(|c| c.name == name).expect("a jump's chain is there");
+            let chain =
+                table.chains.iter().find(|c| c.name == name).expect("a jump's chain is there");
             assert!(chain.base.is_none());
         }
         for expr in &rule.exprs {
@@ -141,8 +169,12 @@ fn consistent(table: &Table) {
                 Expr::Objref(Objref::Named { name, .. }) => {
                     assert!(table.objects.iter().any(|o| o.name == *name))
                 }
-                Expr::Objref(Objref::Map { set, .. }) => assert!(table.sets.iter().any(|s| s.name == *set)),
-                Expr::FlowOffload(f) => assert!(table.flowtables.iter().any(|t| t.name == f.flowtable)),
+                Expr::Objref(Objref::Map { set, .. }) => {
+                    assert!(table.sets.iter().any(|s| s.name == *set))
+                }
+                Expr::FlowOffload(f) => {
+                    assert!(table.flowtables.iter().any(|t| t.name == f.flowtable))
+                }
                 _ => {}
             }
         }
@@ -150,9 +182,14 @@ fn consistent(table: &Table) {
     for set in &table.sets {
         for element in set.elements().iter() {
             match &element.value.data {
-                Some(ElementData::Object(name)) => assert!(table.objects.iter().any(|o| o.name == *name)),
+                Some(ElementData::Object(name)) => {
+                    assert!(table.objects.iter().any(|o| o.name == *name))
+                }
                 Some(ElementData::Verdict(verdict)) => {
-                    assert!(target(verdict).is_none_or(|name| table.chains.iter().any(|c| c.name == *name)));
+                    assert!(
+                        target(verdict)
+                            .is_none_or(|name| table.chains.iter().any(|c| c.name == *name))
+                    );
                 }
                 _ => {}
             }
@@ -171,8 +208,10 @@ fn consistent(table: &Table) {
 /// All that packets meet of a generation.
 fn programs(linked: &Linked) -> String {
     let image = &linked.image;
-    let chains = image.chains.iter().map(|c| (c.table, &c.name, c.handle, c.first, c.end, c.policy_accept));
-    let all = (&image.tables, chains.collect::<Vec<_>>(), &image.rules, &image.rule_names, &image.ops);
+    let chains =
+        image.chains.iter().map(|c| (c.table, &c.name, c.handle, c.first, c.end, c.policy_accept));
+    let all =
+        (&image.tables, chains.collect::<Vec<_>>(), &image.rules, &image.rule_names, &image.ops);
     format!("{all:?} {:?} {:?} {:?}", linked.bases, linked.needs, linked.flowtables)
 }
 
@@ -182,15 +221,21 @@ fn random_batches_keep_the_ruleset_whole() {
     let mut rng = Rng::with_seed(seed);
     let (mut taken, mut refused, mut runs) = (0, 0, 0);
     for _ in 0..60 {
-        let mut ruleset =
-            made_of(vec![table(IP), chain(IP, "c0"), chain(IP, "c1"), set("s"), counter_object("k0")]);
+        let mut ruleset = made_of(vec![
+            table(IP),
+            chain(IP, "c0"),
+            chain(IP, "c1"),
+            set("s"),
+            counter_object("k0"),
+        ]);
         let mut linked = Linked::default();
         for _ in 0..60 {
             let before = ruleset.generation();
             let before_text = format!("{before:?}");
             let mut batch = ruleset.begin();
             // What a ruleset remembers from batch to batch makes no difference.
-            let mut other = Ruleset::resume(Generation::clone(&before), ruleset.last_table_handle()).begin();
+            let mut other =
+                Ruleset::resume(Generation::clone(&before), ruleset.last_table_handle()).begin();
             let mut all = true;
             for _ in 0..rng.usize(1..6) {
                 let change = change(&mut rng, &ruleset);

@@ -1,4 +1,5 @@
-//! What the kernel refuses, with which error, and what it blames: as `nft` 1.0.6 shows it on kernel 6.18.
+//! What the kernel refuses, with which error, and what it blames: as `nft` 1.0.6 shows it on kernel
+//! 6.18.
 
 mod changes;
 
@@ -10,8 +11,8 @@ use penstock_ruleset::model::*;
 use penstock_ruleset::{Blame, Change, Errno, Ruleset};
 use penstock_sets::{Description, Element};
 
-/// The last change of the batch is refused so, in a batch of its own and in one with the setup; the generation
-/// stays as it is.
+/// The last change of the batch is refused so, in a batch of its own and in one with the setup; the
+/// generation stays as it is.
 #[track_caller]
 fn refused(setup: Vec<Change>, change: Change, errno: Errno, blame: Blame) {
     let mut ruleset = made_of(setup.clone());
@@ -67,14 +68,22 @@ fn base_chains_where_they_do_not_belong() {
     for (family, kind, hook) in
         [(Family::Netdev, Nat, Ingress), (Family::Arp, Nat, Input), (Family::Bridge, Route, Output)]
     {
-        refused(vec![table(family)], base_on(family, "c", kind, hook, 0, &[]), Errno::Enoent, Blame::Type);
+        refused(
+            vec![table(family)],
+            base_on(family, "c", kind, hook, 0, &[]),
+            Errno::Enoent,
+            Blame::Type,
+        );
     }
     let twice = base_on(Family::Netdev, "c", Filter, Ingress, 0, &["lo", "lo"]);
     refused(vec![table(Family::Netdev)], twice, Errno::Eexist, Blame::Whole);
     taken(vec![table(IP)], base_on(IP, "c", Nat, Prerouting, -199, &[]));
     taken(vec![table(Family::Inet)], base(Family::Inet, "c", Route, Output));
     taken(vec![table(Family::Inet)], base_on(Family::Inet, "c", Filter, Ingress, 0, &["lo"]));
-    taken(vec![table(Family::Netdev)], base_on(Family::Netdev, "c", Filter, Ingress, 0, &["none0"]));
+    taken(
+        vec![table(Family::Netdev)],
+        base_on(Family::Netdev, "c", Filter, Ingress, 0, &["none0"]),
+    );
 }
 
 #[test]
@@ -98,8 +107,12 @@ fn chains_that_cannot_become_others() {
     refused(regular(), offload(), Errno::Eopnotsupp, Blame::Whole);
     refused(output(), offload(), Errno::Eopnotsupp, Blame::Whole);
     let two = || vec![table(IP), chain(IP, "a"), chain(IP, "b")];
-    let rename =
-        |handle, name: &str| Change::RenameChain { family: IP, table: "t".into(), handle, name: name.into() };
+    let rename = |handle, name: &str| Change::RenameChain {
+        family: IP,
+        table: "t".into(),
+        handle,
+        name: name.into(),
+    };
     refused(two(), rename(1, "b"), Errno::Eexist, Blame::Whole);
     refused(two(), rename(9, "x"), Errno::Enoent, Blame::Handle);
     refused(two(), chain(IP, &"y".repeat(256)), Errno::Erange, Blame::Chain);
@@ -109,8 +122,18 @@ fn chains_that_cannot_become_others() {
 fn rules_without_a_place() {
     let setup = || vec![table(IP), chain(IP, "c"), rule(IP, "c", vec![])];
     refused(setup(), rule(IP, "d", vec![]), Errno::Enoent, Blame::Chain);
-    refused(setup(), rule_at(IP, "c", Position::After(Some(7)), vec![]), Errno::Enoent, Blame::Position);
-    refused(setup(), rule_at(IP, "c", Position::Before(Some(7)), vec![]), Errno::Enoent, Blame::Position);
+    refused(
+        setup(),
+        rule_at(IP, "c", Position::After(Some(7)), vec![]),
+        Errno::Enoent,
+        Blame::Position,
+    );
+    refused(
+        setup(),
+        rule_at(IP, "c", Position::Before(Some(7)), vec![]),
+        Errno::Enoent,
+        Blame::Position,
+    );
     refused(setup(), rule_at(IP, "c", Position::Replace(7), vec![]), Errno::Enoent, Blame::Handle);
     refused(setup(), delete_rule("c", 7), Errno::Enoent, Blame::Handle);
     refused(setup(), delete_rule("d", 7), Errno::Enoent, Blame::Chain);
@@ -143,7 +166,12 @@ fn names_in_rules_that_lead_nowhere() {
         ),
         (vmap("v"), Errno::Einval),
         (
-            Expr::Lookup(Lookup { set: "s".into(), sreg: Register(24), dreg: None, inverse: false }),
+            Expr::Lookup(Lookup {
+                set: "s".into(),
+                sreg: Register(24),
+                dreg: None,
+                inverse: false,
+            }),
             Errno::Einval,
         ),
         (
@@ -185,8 +213,13 @@ fn what_is_in_use_stays() {
     ];
     busy(held, delete_counter("k"), Blame::Object);
     let key = Key::Name("f".into());
-    let delete =
-        Change::DeleteFlowtable { family: IP, table: "t".into(), key, devices: vec![], destroy: false };
+    let delete = Change::DeleteFlowtable {
+        family: IP,
+        table: "t".into(),
+        key,
+        devices: vec![],
+        destroy: false,
+    };
     let offload = Expr::FlowOffload(FlowOffload { flowtable: "f".into() });
     busy(vec![flowtable("f", &["lo"]), rule(IP, "c", vec![offload])], delete, Blame::Flowtable);
     let mut constant = new_set("s");
@@ -194,7 +227,10 @@ fn what_is_in_use_stays() {
     let bound = vec![add_set(constant), rule(IP, "c", vec![lookup("s")])];
     busy(bound.clone(), add_elements("s", vec![key_one()]), Blame::Whole);
     busy(bound, delete_elements("s", None), Blame::Whole);
-    taken(vec![table(IP), chain(IP, "c"), chain(IP, "d"), rule(IP, "c", vec![jump("d")])], delete_chain("c"));
+    taken(
+        vec![table(IP), chain(IP, "c"), chain(IP, "d"), rule(IP, "c", vec![jump("d")])],
+        delete_chain("c"),
+    );
 }
 
 fn key_one() -> Element<ElementValue> {
@@ -212,7 +248,8 @@ fn references_that_go_earlier_in_the_batch_free_what_they_held() {
         rule(IP, "c", vec![lookup("s"), jump("d")]),
         add_elements("m", vec![pair(1, jump_data("d"))]),
     ]);
-    let changes = vec![flush_chain("c"), delete_elements("m", None), delete_set("s"), delete_chain("d")];
+    let changes =
+        vec![flush_chain("c"), delete_elements("m", None), delete_set("s"), delete_chain("d")];
     assert_eq!(commit(&mut ruleset, changes), Ok(()));
 }
 
@@ -220,8 +257,11 @@ fn references_that_go_earlier_in_the_batch_free_what_they_held() {
 fn jumps_too_deep_or_in_a_loop_that_a_base_chain_reaches() {
     let name = |i: usize| format!("c{i}");
     let row = |n: usize| {
-        let mut all =
-            vec![table(IP), base(IP, "in", ChainType::Filter, Hook::Input), map("m", MapData::Verdict)];
+        let mut all = vec![
+            table(IP),
+            base(IP, "in", ChainType::Filter, Hook::Input),
+            map("m", MapData::Verdict),
+        ];
         all.extend((1..=n).map(|i| chain(IP, &name(i))));
         all.extend((1..n).map(|i| rule(IP, &name(i), vec![jump(&name(i + 1))])));
         all
@@ -230,7 +270,12 @@ fn jumps_too_deep_or_in_a_loop_that_a_base_chain_reaches() {
     refused(row(16), rule(IP, "in", vec![jump("c1")]), Errno::Emlink, Blame::Whole);
     let bound = |n| [row(n), vec![rule(IP, "in", vec![vmap("m")])]].concat();
     taken(bound(15), add_elements("m", vec![pair(1, jump_data("c1"))]));
-    refused(bound(16), add_elements("m", vec![pair(1, jump_data("c1"))]), Errno::Emlink, Blame::Whole);
+    refused(
+        bound(16),
+        add_elements("m", vec![pair(1, jump_data("c1"))]),
+        Errno::Emlink,
+        Blame::Whole,
+    );
     let filled = |n| [row(n), vec![add_elements("m", vec![pair(1, jump_data("c1"))])]].concat();
     taken(filled(15), rule(IP, "in", vec![vmap("m")]));
     refused(filled(16), rule(IP, "in", vec![vmap("m")]), Errno::Emlink, Blame::Whole);
@@ -303,13 +348,20 @@ fn expressions_where_the_hook_does_not_take_them() {
         let made = || base_on(family, "b", kind, hook, 0, devices);
         let what = format!("{expr:?} in {family:?} {kind:?} {hook:?}");
         // In the base chain itself, and in a chain that it comes to reach.
-        let direct =
-            commit(&mut made_of(vec![table(family), made()]), vec![rule(family, "b", vec![expr.clone()])]);
+        let direct = commit(
+            &mut made_of(vec![table(family), made()]),
+            vec![rule(family, "b", vec![expr.clone()])],
+        );
         assert_eq!(direct.err().map(|(_, e)| (e.errno, e.blame)), expected, "{what}");
         if expected.is_none_or(|(_, blame)| blame == Blame::Whole) {
-            let setup = vec![table(family), made(), chain(family, "c"), rule(family, "c", vec![expr])];
+            let setup =
+                vec![table(family), made(), chain(family, "c"), rule(family, "c", vec![expr])];
             let reached = commit(&mut made_of(setup), vec![rule(family, "b", vec![jump("c")])]);
-            assert_eq!(reached.err().map(|(_, e)| (e.errno, e.blame)), expected, "{what}, by a jump");
+            assert_eq!(
+                reached.err().map(|(_, e)| (e.errno, e.blame)),
+                expected,
+                "{what}, by a jump"
+            );
         }
     }
 }
@@ -322,8 +374,14 @@ fn sets_that_cannot_be() {
         add_set(set)
     };
     let cases = [
-        (with(|s| (s.description.constant, s.description.timeout) = (true, true)), Errno::Eopnotsupp),
-        (with(|s| (s.description.interval, s.description.dynamic) = (true, true)), Errno::Eopnotsupp),
+        (
+            with(|s| (s.description.constant, s.description.timeout) = (true, true)),
+            Errno::Eopnotsupp,
+        ),
+        (
+            with(|s| (s.description.interval, s.description.dynamic) = (true, true)),
+            Errno::Eopnotsupp,
+        ),
         (with(|s| s.description.key_len = 0), Errno::Einval),
         (with(|s| s.description.key_len = 65), Errno::Einval),
         (with(|s| s.timeout = 5), Errno::Einval),
@@ -344,7 +402,8 @@ fn sets_that_cannot_be() {
 fn elements_that_do_not_fit() {
     let extras = || ElementExtras { timeout: Some(3), ..Default::default() };
     let timed = || Element { value: ElementValue::new(None, extras()), ..key(2) };
-    let range = |from: u32, to: u32| Element { key_end: Some(to.to_be_bytes().into()), ..key(from) };
+    let range =
+        |from: u32, to: u32| Element { key_end: Some(to.to_be_bytes().into()), ..key(from) };
     let setup = || {
         let mut interval = new_set("i");
         interval.description.interval = true;
@@ -381,17 +440,47 @@ fn elements_that_do_not_fit() {
         ("two", vec![key(1), key(2), key(3)], Errno::Enfile, Blame::Element(2)),
         ("m", vec![key(2)], Errno::Einval, Blame::Element(0)),
         ("m", vec![pair(2, value(&[1]))], Errno::Einval, Blame::Element(0)),
-        ("m", vec![pair(2, value(&[1, 2])), pair(1, value(&[0, 2]))], Errno::Eexist, Blame::Element(1)),
-        ("v", vec![pair(1, jump_data("c")), pair(2, jump_data("nowhere"))], Errno::Enoent, Blame::Element(1)),
+        (
+            "m",
+            vec![pair(2, value(&[1, 2])), pair(1, value(&[0, 2]))],
+            Errno::Eexist,
+            Blame::Element(1),
+        ),
+        (
+            "v",
+            vec![pair(1, jump_data("c")), pair(2, jump_data("nowhere"))],
+            Errno::Enoent,
+            Blame::Element(1),
+        ),
         ("v", vec![pair(1, jump_data("b"))], Errno::Eopnotsupp, Blame::Element(0)),
-        ("o", vec![pair(1, ElementData::Object("nowhere".into()))], Errno::Enoent, Blame::Element(0)),
+        (
+            "o",
+            vec![pair(1, ElementData::Object("nowhere".into()))],
+            Errno::Enoent,
+            Blame::Element(0),
+        ),
     ];
     for (set, elements, errno, blame) in cases {
         refused(setup(), add_elements(set, elements), errno, blame);
     }
-    refused(setup(), create(add_elements("s", vec![key(2), key(1)])), Errno::Eexist, Blame::Element(1));
-    refused(setup(), delete_elements("s", Some(vec![key(1), key(2)])), Errno::Enoent, Blame::Element(1));
-    refused(setup(), delete_elements("i", Some(vec![range(10, 19)])), Errno::Enoent, Blame::Element(0));
+    refused(
+        setup(),
+        create(add_elements("s", vec![key(2), key(1)])),
+        Errno::Eexist,
+        Blame::Element(1),
+    );
+    refused(
+        setup(),
+        delete_elements("s", Some(vec![key(1), key(2)])),
+        Errno::Enoent,
+        Blame::Element(1),
+    );
+    refused(
+        setup(),
+        delete_elements("i", Some(vec![range(10, 19)])),
+        Errno::Enoent,
+        Blame::Element(0),
+    );
     taken(setup(), add_elements("s", vec![key(1)]));
     taken(setup(), add_elements("i", vec![range(10, 20), range(21, 22)]));
     taken(setup(), add_elements("m", vec![pair(1, value(&[0, 1]))]));
@@ -411,7 +500,12 @@ fn objects_and_flowtables_that_clash() {
     refused(with(object(5, 0)), object(5, 6), Errno::Einval, Blame::Whole);
     refused(with(object(5, 0)), create(object(5, 6)), Errno::Eexist, Blame::Object);
     refused(t(), object(1 << 63, 0), Errno::Eoverflow, Blame::Whole);
-    refused(with(flowtable("f", &["lo"])), create(flowtable("f", &["lo"])), Errno::Eexist, Blame::Flowtable);
+    refused(
+        with(flowtable("f", &["lo"])),
+        create(flowtable("f", &["lo"])),
+        Errno::Eexist,
+        Blame::Flowtable,
+    );
     refused(with(flowtable("f", &["lo"])), flowtable("g", &["lo"]), Errno::Eexist, Blame::Whole);
     refused(t(), flowtable("f", &["lo", "lo"]), Errno::Eexist, Blame::Whole);
     taken(with(flowtable("f", &["lo"])), flowtable("f", &["eth1"]));

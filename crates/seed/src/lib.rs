@@ -1,9 +1,10 @@
-//! Where chance begins in tests, and how much of it there is: the same each time, so that a test that passed passes
-//! again, unless the environment asks for other cases or for more of them.
+//! Where chance begins in tests, and how much of it there is: the same each time, so that a test
+//! that passed passes again, unless the environment asks for other cases or for more of them.
 
 use fastrand::Rng;
 
-/// Where random numbers begin: `PENSTOCK_SEED`, otherwise 1. It is printed, for a test that fails to be run again.
+/// Where random numbers begin: `PENSTOCK_SEED`, otherwise 1. It is printed, for a test that fails
+/// to be run again.
 pub fn seed() -> u64 {
     let seed = number("PENSTOCK_SEED", 1);
     println!("PENSTOCK_SEED={seed}");

@@ -1,4 +1,5 @@
-//! What lookups cost: `cargo bench -p penstock-sets`. Half of the keys are in the set. No figure is a test.
+//! What lookups cost: `cargo bench -p penstock-sets`. Half of the keys are in the set. No figure is
+//! a test.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -46,7 +47,8 @@ fn measure(name: &str, description: Description, count: u32) {
     set.commit();
     let build = start.elapsed().as_secs_f64() * 1e3;
     let mut rng = Rng::with_seed(1);
-    let keys: Vec<Vec<u8>> = (0..100_000).map(|_| key(&description, rng.u32(..2 * count))).collect();
+    let keys: Vec<Vec<u8>> =
+        (0..100_000).map(|_| key(&description, rng.u32(..2 * count))).collect();
     let keys: Vec<&[u8]> = keys.iter().map(|k| &**k).collect();
     let member = time(keys.len(), || {
         keys.iter().for_each(|key| {
@@ -88,7 +90,11 @@ fn main() {
         if count <= 100_000 {
             let ranges = Description { key_len: 8, fields: vec![4, 2], interval: true, ..d() };
             measure("address . port range", ranges.clone(), count);
-            measure("address . port range, memory", Description { policy: Policy::Memory, ..ranges }, count);
+            measure(
+                "address . port range, memory",
+                Description { policy: Policy::Memory, ..ranges },
+                count,
+            );
         }
     }
 }

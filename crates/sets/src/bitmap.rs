@@ -1,5 +1,5 @@
-//! One bit per possible key, for keys of one or two bytes; the rank of a key's bit leads to its slot.
-//! Membership is one load, what an element holds two more.
+//! One bit per possible key, for keys of one or two bytes; the rank of a key's bit leads to its
+//! slot. Membership is one load, what an element holds two more.
 
 /// Index on keys of up to 16 bits.
 #[derive(Clone, Debug)]

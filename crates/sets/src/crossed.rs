@@ -1,7 +1,9 @@
-//! Concatenations of ranges by tables: recursive flow classification (Gupta and McKeown, SIGCOMM 1999).
+//! Concatenations of ranges by tables: recursive flow classification (Gupta and McKeown, SIGCOMM
+//! 1999).
 //!
-//! Values of a field that the same entries take are one class. The class of the first field and that of the next lead, by a
-//! table, to the class of both, and so on; the last one is a list of entries in their order:
+//! Values of a field that the same entries take are one class. The class of the first field and
+//! that of the next lead, by a table, to the class of both, and so on; the last one is a list of
+//! entries in their order:
 //!
 //! ```text
 //! field 1 -> class --+
@@ -9,8 +11,9 @@
 //! field 3 -> class -----------------------+-> table -> entries
 //! ```
 //!
-//! A search is a few loads, whatever it finds. Tables grow with the product of the classes, so it is only for sets where
-//! that stays small: some thousand entries of which not all fields differ much.
+//! A search is a few loads, whatever it finds. Tables grow with the product of the classes, so it
+//! is only for sets where that stays small: some thousand entries of which not all fields differ
+//! much.
 
 use std::collections::HashMap;
 
@@ -61,13 +64,15 @@ impl Pool {
 /// From a field's value to its class.
 #[derive(Clone, Debug)]
 pub(crate) enum Classes {
-    /// One or two bytes: which page, by the upper one, and its classes, by the lower; and a value's bytes.
+    /// One or two bytes: which page, by the upper one, and its classes, by the lower; and a value's
+    /// bytes.
     Pages(Box<[u8; PAGE]>, Vec<Class>, u8),
     /// Single values of four bytes; others have class 0.
     Words(HashWords),
     /// Single values of any other length.
     Bytes(HashBytes),
-    /// Classes of the spans between bounds: with how many bounds are not above a value; and a value's bytes.
+    /// Classes of the spans between bounds: with how many bounds are not above a value; and a
+    /// value's bytes.
     Spans32(Ranks<u32>, Vec<Class>, u8),
     Spans64(Ranks<u64>, Vec<Class>, u8),
     Spans128(Ranks<u128>, Vec<Class>, u8),
@@ -92,7 +97,8 @@ impl Classes {
             for (entry, (value, _)) in entries.iter().enumerate() {
                 set(by_value.entry(value).or_insert_with(|| vec![0; words].into()), entry, true);
             }
-            let classes = by_value.iter().map(|(value, members)| Some((*value, pool.number(members)?)));
+            let classes =
+                by_value.iter().map(|(value, members)| Some((*value, pool.number(members)?)));
             let classes: Vec<_> = classes.collect::<Option<_>>()?;
             if len == 4 {
                 let mut hash = HashWords::new();
@@ -167,8 +173,12 @@ impl Classes {
     #[inline]
     pub fn short_class(&self, value: u64) -> Class {
         match self {
-            Classes::Spans32(ranks, classes, 4) => class_of(classes, ranks.rank(u32::from_be(value as u32))),
-            Classes::Spans64(ranks, classes, 8) => class_of(classes, ranks.rank(u64::from_be(value))),
+            Classes::Spans32(ranks, classes, 4) => {
+                class_of(classes, ranks.rank(u32::from_be(value as u32)))
+            }
+            Classes::Spans64(ranks, classes, 8) => {
+                class_of(classes, ranks.rank(u64::from_be(value)))
+            }
             Classes::Bytes(hash) => hash.find_short(value).map_or(0, |class| class as Class),
             _ => {
                 let bytes = value.to_ne_bytes();
@@ -210,7 +220,9 @@ impl Classes {
                 };
                 class_of(classes, ranks.rank(value))
             }
-            Classes::Spans64(ranks, classes, _) => class_of(classes, ranks.rank(ordered(value) as u64)),
+            Classes::Spans64(ranks, classes, _) => {
+                class_of(classes, ranks.rank(ordered(value) as u64))
+            }
             Classes::Spans128(ranks, classes, _) => {
                 let value = value.try_into().map_or_else(|_| ordered(value), u128::from_be_bytes);
                 class_of(classes, ranks.rank(value))
@@ -223,9 +235,15 @@ impl Classes {
             Classes::Pages(_, pages, _) => PAGE + pages.len() * size_of::<Class>(),
             Classes::Words(hash) => hash.bytes(),
             Classes::Bytes(hash) => hash.bytes(),
-            Classes::Spans32(ranks, classes, _) => ranks.bytes() + classes.len() * size_of::<Class>(),
-            Classes::Spans64(ranks, classes, _) => ranks.bytes() + classes.len() * size_of::<Class>(),
-            Classes::Spans128(ranks, classes, _) => ranks.bytes() + classes.len() * size_of::<Class>(),
+            Classes::Spans32(ranks, classes, _) => {
+                ranks.bytes() + classes.len() * size_of::<Class>()
+            }
+            Classes::Spans64(ranks, classes, _) => {
+                ranks.bytes() + classes.len() * size_of::<Class>()
+            }
+            Classes::Spans128(ranks, classes, _) => {
+                ranks.bytes() + classes.len() * size_of::<Class>()
+            }
         }
     }
 }
@@ -246,7 +264,8 @@ pub(crate) struct Field {
     pub offset: usize,
     pub len: usize,
     pub classes: Classes,
-    /// From the class of the fields before and that of this one, row by row, to that of all; empty for the first field.
+    /// From the class of the fields before and that of this one, row by row, to that of all; empty
+    /// for the first field.
     pub table: Vec<Class>,
     /// Classes of this field.
     pub width: usize,
@@ -265,8 +284,8 @@ pub(crate) struct Crossed {
 }
 
 impl Crossed {
-    /// Of fields, each of so many bytes at an offset, and of entries from first to last key in these slots. `None` if that
-    /// would be too large.
+    /// Of fields, each of so many bytes at an offset, and of entries from first to last key in
+    /// these slots. `None` if that would be too large.
     pub fn new<'e>(
         fields: &[(usize, usize)],
         entries: &[(&'e [u8], &'e [u8])],
@@ -297,7 +316,10 @@ impl Crossed {
                 table.reserve_exact(all.len() * width);
                 for before in &all {
                     for here in &pool.members {
-                        common.iter_mut().zip(before.iter().zip(here)).for_each(|(c, (a, b))| *c = a & b);
+                        common
+                            .iter_mut()
+                            .zip(before.iter().zip(here))
+                            .for_each(|(c, (a, b))| *c = a & b);
                         if common != last {
                             class = match common.iter().all(|word| *word == 0) {
                                 true => 0,
@@ -315,7 +337,9 @@ impl Crossed {
         let (mut starts, mut lists) = (vec![0], Vec::new());
         for members in &all {
             lists.extend(
-                (0..entries.len()).filter(|at| members[at / 64] >> (at % 64) & 1 != 0).map(|at| at as u16),
+                (0..entries.len())
+                    .filter(|at| members[at / 64] >> (at % 64) & 1 != 0)
+                    .map(|at| at as u16),
             );
             if lists.len() > PLACES {
                 return None;
@@ -333,11 +357,14 @@ impl Crossed {
     pub fn entries_of(&self, key: &[u8]) -> &[u16] {
         let mut class = 0;
         for field in &self.fields {
-            let own =
-                field.classes.class(key.get(field.offset..field.offset + field.len).unwrap_or_default());
+            let own = field
+                .classes
+                .class(key.get(field.offset..field.offset + field.len).unwrap_or_default());
             class = match field.table.as_slice() {
                 [] => usize::from(own),
-                table => table.get(class * field.width + usize::from(own)).copied().unwrap_or(0).into(),
+                table => {
+                    table.get(class * field.width + usize::from(own)).copied().unwrap_or(0).into()
+                }
             };
         }
         let Some(&[start, end]) = self.starts.get(class..class + 2) else { return &[] };
@@ -346,7 +373,8 @@ impl Crossed {
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        let fields = self.fields.iter().map(|f| f.classes.bytes() + f.table.len() * size_of::<Class>());
+        let fields =
+            self.fields.iter().map(|f| f.classes.bytes() + f.table.len() * size_of::<Class>());
         fields.sum::<usize>() + (self.starts.len() + self.places.len()) * 4 + self.entries.len() * 2
     }
 }
@@ -357,7 +385,20 @@ mod tests {
 
     /// Keys of an address, a port and a byte, each at a multiple of four.
     fn key(rng: &mut fastrand::Rng) -> Vec<u8> {
-        vec![198, 18, rng.u8(..2), rng.u8(..6), rng.u8(..2), rng.u8(..10), 0, 0, rng.u8(..3), 0, 0, 0]
+        vec![
+            198,
+            18,
+            rng.u8(..2),
+            rng.u8(..6),
+            rng.u8(..2),
+            rng.u8(..10),
+            0,
+            0,
+            rng.u8(..3),
+            0,
+            0,
+            0,
+        ]
     }
 
     #[test]
@@ -370,7 +411,8 @@ mod tests {
                     .map(|_| {
                         let (mut from, mut to) = (key(&mut rng), key(&mut rng));
                         for (i, (offset, len)) in fields.into_iter().enumerate() {
-                            let (a, b) = (&mut from[offset..offset + len], &mut to[offset..offset + len]);
+                            let (a, b) =
+                                (&mut from[offset..offset + len], &mut to[offset..offset + len]);
                             if exact >> i & 1 != 0 {
                                 b.copy_from_slice(a);
                             } else if a > b {
@@ -380,7 +422,8 @@ mod tests {
                         (from, to)
                     })
                     .collect();
-                let entries: Vec<(&[u8], &[u8])> = entries.iter().map(|(a, b)| (&**a, &**b)).collect();
+                let entries: Vec<(&[u8], &[u8])> =
+                    entries.iter().map(|(a, b)| (&**a, &**b)).collect();
                 let crossed = Crossed::new(&fields, &entries, &[]).unwrap();
                 for _ in 0..if cfg!(miri) { 10 } else { 2000 } {
                     let key = key(&mut rng);
@@ -391,7 +434,10 @@ mod tests {
                         })
                     };
                     let expected = (0..).zip(&entries).filter(|(_, e)| within(e)).map(|(at, _)| at);
-                    assert!(crossed.entries_of(&key).iter().copied().eq(expected), "{count} {exact} {key:?}");
+                    assert!(
+                        crossed.entries_of(&key).iter().copied().eq(expected),
+                        "{count} {exact} {key:?}"
+                    );
                 }
             }
         }

@@ -17,8 +17,8 @@ pub enum Policy {
 pub struct Description {
     /// Key length in bytes, 1 to 64, padding of concatenated fields included.
     pub key_len: usize,
-    /// Length of each field of a concatenation in bytes, without padding; empty for plain keys. In the key, each
-    /// field starts at a multiple of four.
+    /// Length of each field of a concatenation in bytes, without padding; empty for plain keys. In
+    /// the key, each field starts at a multiple of four.
     pub fields: Vec<u8>,
     /// Elements may be intervals.
     pub interval: bool,

@@ -1,20 +1,23 @@
 //! A table of elements that packets add, renew and remove while other workers look them up.
 //!
-//! Everything is words of atomic integers, made once for a fixed number of elements: no operation allocates, and
-//! memory that was never used is never touched. Each bucket is one word: the first element of its chain and a
-//! sequence number, which is odd while a writer changes the chain. All of it is shared without `&mut`:
+//! Everything is words of atomic integers, made once for a fixed number of elements: no operation
+//! allocates, and memory that was never used is never touched. Each bucket is one word: the first
+//! element of its chain and a sequence number, which is odd while a writer changes the chain. All
+//! of it is shared without `&mut`:
 //!
-//! - A lookup writes nothing. It walks the chain, copies what it needs, and does so again if the sequence number has
-//!   changed meanwhile. It waits only for a writer in the very same bucket, whose work is a handful of stores.
-//! - A writer takes the bucket by making its sequence number odd, so a key is never there twice, and no two writers
-//!   change a chain at once. Writers in different buckets share nothing but the count, the list of free slots and
-//!   the bounds of expiry.
-//! - The words of a value that lookups hand out stay valid memory, but once its element is gone they may belong to
-//!   another one: whoever keeps them for longer than the lookup must only do what harms neither, such as counting.
-//!   Words that must fit each other are to be read in the closure of [`Dynamic::lookup`].
+//! - A lookup writes nothing. It walks the chain, copies what it needs, and does so again if the
+//!   sequence number has changed meanwhile. It waits only for a writer in the very same bucket,
+//!   whose work is a handful of stores.
+//! - A writer takes the bucket by making its sequence number odd, so a key is never there twice,
+//!   and no two writers change a chain at once. Writers in different buckets share nothing but the
+//!   count, the list of free slots and the bounds of expiry.
+//! - The words of a value that lookups hand out stay valid memory, but once its element is gone
+//!   they may belong to another one: whoever keeps them for longer than the lookup must only do
+//!   what harms neither, such as counting. Words that must fit each other are to be read in the
+//!   closure of [`Dynamic::lookup`].
 //!
-//! What has expired is as good as gone; its slot is taken back when a chain is changed, and by a search through some
-//! slots when the table is full.
+//! What has expired is as good as gone; its slot is taken back when a chain is changed, and by a
+//! search through some slots when the table is full.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -24,14 +27,16 @@ use crate::sync::{AtomicBool, AtomicU32, AtomicU64, fence, spin_loop, zeros};
 /// The expiry of what does not expire.
 pub const NEVER: u64 = u64::MAX;
 
-/// Most bytes of one table's slots: what does not fit finds the table full, as memory ends in the kernel.
+/// Most bytes of one table's slots: what does not fit finds the table full, as memory ends in the
+/// kernel.
 const BYTES_MAX: usize = 1 << 30;
 /// Bytes that a large table leaves to the rest of the process, at least.
 const SPARE: usize = 16 << 20;
 /// Slots that an insertion looks through for something that has expired when the table is full.
 const SEARCHED: u32 = 256;
 
-/// Words of a slot: the next slot of the chain (plus one) below the hash; the expiry; then key and value.
+/// Words of a slot: the next slot of the chain (plus one) below the hash; the expiry; then key and
+/// value.
 const NEXT: usize = 0;
 const EXPIRES: usize = 1;
 const KEY: usize = 2;
@@ -124,7 +129,8 @@ fn word(bytes: &[u8]) -> u64 {
 }
 
 impl Dynamic {
-    /// An empty table for keys of 1 to 64 bytes and values of so many words, which holds `size` elements.
+    /// An empty table for keys of 1 to 64 bytes and values of so many words, which holds `size`
+    /// elements.
     pub fn new(key_len: usize, value_words: usize, size: u32) -> Self {
         let key_len = key_len.clamp(1, 64);
         let key_words = key_len.div_ceil(8);
@@ -151,8 +157,8 @@ impl Dynamic {
         }
     }
 
-    /// Whether there is memory for such a table, and some for the rest of the process beside it. It is as cheap as
-    /// making one: no memory is touched.
+    /// Whether there is memory for such a table, and some for the rest of the process beside it. It
+    /// is as cheap as making one: no memory is touched.
     pub fn has_room(key_len: usize, value_words: usize, size: u32) -> bool {
         let stride = KEY + key_len.clamp(1, 64).div_ceil(8) + value_words;
         let capacity = capacity_of(stride, size);
@@ -227,8 +233,9 @@ impl Dynamic {
         words.iter().zip(&key.words).all(|(a, b)| a.load(Relaxed) == *b)
     }
 
-    /// The element with this key that has not expired at time `now` (ns): what `read` makes of its value, which is
-    /// of one element and one moment, and its slot. `read` may be called several times.
+    /// The element with this key that has not expired at time `now` (ns): what `read` makes of its
+    /// value, which is of one element and one moment, and its slot. `read` may be called several
+    /// times.
     #[inline]
     pub fn lookup<R>(
         &self,
@@ -298,9 +305,14 @@ impl Dynamic {
         bucket.store(locked - SEQUENCE, Release);
     }
 
-    /// Searches a chain that is taken for the key, and removes from it all that `gone` says so of, by its words and
-    /// whether it has the key.
-    fn clean(&self, locked: u64, key: Option<&Key>, gone: impl Fn(&[AtomicU64], bool) -> bool) -> Cleaned {
+    /// Searches a chain that is taken for the key, and removes from it all that `gone` says so of,
+    /// by its words and whether it has the key.
+    fn clean(
+        &self,
+        locked: u64,
+        key: Option<&Key>,
+        gone: impl Fn(&[AtomicU64], bool) -> bool,
+    ) -> Cleaned {
         let mut chain = Cleaned { first: (locked & LOW) as u32, found: 0, removed: 0 };
         let (mut before, mut at) = (0, chain.first);
         while at != 0 {
@@ -372,8 +384,8 @@ impl Dynamic {
         self.used.fetch_update(Relaxed, Relaxed, more).ok()
     }
 
-    /// Reserves a place for [`Dynamic::insert_reserved`], if there are fewer elements than the limit and `beyond`
-    /// allow.
+    /// Reserves a place for [`Dynamic::insert_reserved`], if there are fewer elements than the
+    /// limit and `beyond` allow.
     pub fn reserve(&self, beyond: u32) -> bool {
         let limit = self.limit.load(Relaxed).saturating_add(beyond);
         self.len.fetch_update(Acquire, Relaxed, |len| (len < limit).then_some(len + 1)).is_ok()
@@ -384,8 +396,9 @@ impl Dynamic {
         self.len.fetch_sub(1, Release);
     }
 
-    /// The slot of the element with this key, which is made if there is none, and whether it was made; `None` if the
-    /// table is full. The new element's value is what `fill` writes into its words, which hold anything before.
+    /// The slot of the element with this key, which is made if there is none, and whether it was
+    /// made; `None` if the table is full. The new element's value is what `fill` writes into its
+    /// words, which hold anything before.
     #[inline]
     pub fn insert(
         &self,
@@ -450,8 +463,9 @@ impl Dynamic {
                 }
                 return None;
             };
-            // Who still looks at the slot as one of another bucket is to see that bucket changed before anything of this:
-            // the fence of the lock came before it was known that the slot is free.
+            // Who still looks at the slot as one of another bucket is to see that bucket changed
+            // before anything of this: the fence of the lock came before it was known that the slot
+            // is free.
             fence(Release);
             let words = self.slot(slot);
             if let [next, expires, key_words @ ..] = words {
@@ -468,8 +482,8 @@ impl Dynamic {
         }
     }
 
-    /// Gives the element with this key another expiry, where `renew` has one for its value, which it may change; its
-    /// slot.
+    /// Gives the element with this key another expiry, where `renew` has one for its value, which
+    /// it may change; its slot.
     #[inline]
     pub fn renew(
         &self,
@@ -519,8 +533,9 @@ impl Dynamic {
         chain.removed > 0
     }
 
-    /// As [`Dynamic::remove`], but the place is free only when so many nanoseconds have passed, counted from the first
-    /// such removal whose place is not free yet: as in the kernel, where the dead wait for the next sweep.
+    /// As [`Dynamic::remove`], but the place is free only when so many nanoseconds have passed,
+    /// counted from the first such removal whose place is not free yet: as in the kernel, where the
+    /// dead wait for the next sweep.
     pub fn remove_later(&self, key: &[u8], now: u64, delay: u64) -> bool {
         if self.lookup(key, now, |_| ()).is_none() {
             return false;
@@ -537,8 +552,8 @@ impl Dynamic {
         true
     }
 
-    /// Frees places for a table that is full: of those that left long enough ago, and of those that have expired, as
-    /// far as a look at so many slots tells. How many.
+    /// Frees places for a table that is full: of those that left long enough ago, and of those that
+    /// have expired, as far as a look at so many slots tells. How many.
     pub fn make_room(&self, now: u64, slots: u32) -> u32 {
         self.free_left(now) + self.search(now, slots)
     }
@@ -574,8 +589,9 @@ impl Dynamic {
         }
     }
 
-    /// Looks through so many slots for what has expired, and takes it back; how many. It goes on where it stopped, and
-    /// does nothing while nothing can have expired or while another worker is at it.
+    /// Looks through so many slots for what has expired, and takes it back; how many. It goes on
+    /// where it stopped, and does nothing while nothing can have expired or while another worker is
+    /// at it.
     fn search(&self, now: u64, slots: u32) -> u32 {
         if now < self.earliest.load(SeqCst) || self.searching.swap(true, Acquire) {
             return 0;
@@ -595,7 +611,8 @@ impl Dynamic {
             hand += 1;
             if hand >= used {
                 hand = 0;
-                // What was added after the swap is in the new round's bound, which therefore counts again.
+                // What was added after the swap is in the new round's bound, which therefore counts
+                // again.
                 let bound = self.earliest_of_round.swap(NEVER, SeqCst);
                 self.earliest.store(bound, SeqCst);
                 self.earliest.fetch_min(self.earliest_of_round.load(SeqCst), SeqCst);
@@ -623,9 +640,14 @@ impl Dynamic {
         words.iter().flat_map(|w| w.load(Relaxed).to_ne_bytes()).take(self.key_len).collect()
     }
 
-    /// All elements, in no order, those that have expired left out. Each is of one moment; what comes or goes meanwhile
-    /// may be among them or not, and what goes and comes again may be twice.
-    pub fn elements<R>(&self, now: u64, mut read: impl FnMut(&[AtomicU64]) -> R) -> Vec<DynamicElement<R>> {
+    /// All elements, in no order, those that have expired left out. Each is of one moment; what
+    /// comes or goes meanwhile may be among them or not, and what goes and comes again may be
+    /// twice.
+    pub fn elements<R>(
+        &self,
+        now: u64,
+        mut read: impl FnMut(&[AtomicU64]) -> R,
+    ) -> Vec<DynamicElement<R>> {
         let mut elements = Vec::with_capacity(self.len() as usize);
         for slot in 0..self.used.load(Acquire) {
             elements.extend(self.element(slot, now, &mut read));

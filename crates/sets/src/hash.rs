@@ -1,7 +1,8 @@
 //! Open addressing on whole keys: one variant for keys of four bytes, one for any other length.
 //!
-//! Cells are 64 bits: the key itself (or 32 bits of its hash) above the slot, probed linearly; at most half of
-//! them are taken. Hashes are seeded per process, as the kernel's are per set: keys can come from packets.
+//! Cells are 64 bits: the key itself (or 32 bits of its hash) above the slot, probed linearly; at
+//! most half of them are taken. Hashes are seeded per process, as the kernel's are per set: keys
+//! can come from packets.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
@@ -161,7 +162,13 @@ pub(crate) struct HashBytes {
 
 impl HashBytes {
     pub fn new(key_len: usize) -> Self {
-        HashBytes { key_len, cells: vec![EMPTY; FIRST_CELLS], keys: Vec::new(), len: 0, seed: seed() }
+        HashBytes {
+            key_len,
+            cells: vec![EMPTY; FIRST_CELLS],
+            keys: Vec::new(),
+            len: 0,
+            seed: seed(),
+        }
     }
 
     /// Bytes of memory.
@@ -192,7 +199,8 @@ impl HashBytes {
         self.key_len
     }
 
-    /// [`HashBytes::find`] of a key of up to 8 bytes as a number: its bytes from the lowest on, zeros above.
+    /// [`HashBytes::find`] of a key of up to 8 bytes as a number: its bytes from the lowest on,
+    /// zeros above.
     #[inline]
     pub fn find_short(&self, key: u64) -> Option<u32> {
         let hash = fold(self.seed ^ self.key_len as u64 ^ key, SPREAD);

@@ -1,6 +1,7 @@
 //! Intervals of one field: sorted arrays for lookups, a tree while a transaction changes them.
 //!
-//! Intervals never overlap: what the kernel's `nft_set_rbtree.c` refuses with `ENOTEMPTY` is refused here.
+//! Intervals never overlap: what the kernel's `nft_set_rbtree.c` refuses with `ENOTEMPTY` is
+//! refused here.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +93,13 @@ impl<K: Word> First<K> {
 #[derive(Clone, Debug)]
 pub(crate) enum Sorted<K> {
     /// Sorted by first key. What was just loaded is `raw`: searched, but not yet as fast as can be.
-    Sealed { first: First<K>, last: Vec<K>, slots: Vec<u32>, members: Option<Box<[u64]>>, raw: bool },
+    Sealed {
+        first: First<K>,
+        last: Vec<K>,
+        slots: Vec<u32>,
+        members: Option<Box<[u64]>>,
+        raw: bool,
+    },
     /// First key to last key and slot.
     Open(BTreeMap<K, (K, u32)>),
 }
@@ -125,7 +132,8 @@ impl<K: Word> Sorted<K> {
         }
     }
 
-    /// All of it for generated code, if there are so many intervals that they are searched by parts.
+    /// All of it for generated code, if there are so many intervals that they are searched by
+    /// parts.
     pub fn ranked(&self) -> Option<Ranked<'_, K>> {
         match self {
             Sorted::Sealed { first: First::Ranked(ranks), last, slots, .. } => {
@@ -159,7 +167,9 @@ impl<K: Word> Sorted<K> {
                 let at = first.keys().binary_search(&from).ok()?;
                 (last[at] == to).then(|| slots[at])
             }
-            Sorted::Open(tree) => tree.get(&from).filter(|(last, _)| *last == to).map(|&(_, slot)| slot),
+            Sorted::Open(tree) => {
+                tree.get(&from).filter(|(last, _)| *last == to).map(|&(_, slot)| slot)
+            }
         }
     }
 
@@ -176,7 +186,8 @@ impl<K: Word> Sorted<K> {
 
     fn insert(&mut self, from: K, to: K, slot: u32) -> Result<(), InsertError> {
         let tree = self.open();
-        // The last interval that starts at or before the end of the new one is the only one that can touch it.
+        // The last interval that starts at or before the end of the new one is the only one that
+        // can touch it.
         match tree.range(..=to).next_back() {
             Some((&f, &(l, _))) if f == from && l == to => Err(InsertError::Exists),
             Some((_, &(l, _))) if l >= from => Err(InsertError::Overlap),
@@ -199,8 +210,8 @@ impl<K: Word> Sorted<K> {
         }
     }
 
-    /// Takes intervals, with the numbers of their slots; nothing was there before. `false` if one ends before it starts or
-    /// two overlap.
+    /// Takes intervals, with the numbers of their slots; nothing was there before. `false` if one
+    /// ends before it starts or two overlap.
     fn load(&mut self, mut intervals: Vec<(K, K, u32)>) -> bool {
         if !intervals.is_sorted_by_key(|i| i.0) {
             intervals.sort_unstable_by_key(|i| i.0);
@@ -240,8 +251,10 @@ impl<K: Word> Sorted<K> {
         let members = !small && keys.len() >= MEMBERS && keys[0].small().is_some();
         let members = members.then(|| {
             let mut bits = vec![0u64; 1024].into_boxed_slice();
-            let small =
-                keys.iter().zip(&ends).filter_map(|(first, last)| Some((first.small()?, last.small()?)));
+            let small = keys
+                .iter()
+                .zip(&ends)
+                .filter_map(|(first, last)| Some((first.small()?, last.small()?)));
             for key in small.flat_map(|(first, last)| first..=last) {
                 bits[usize::from(key / 64)] |= 1 << (key % 64);
             }

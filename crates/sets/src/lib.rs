@@ -1,12 +1,13 @@
 //! Sets and maps that choose their own data structure.
 //!
-//! A [`Set`] holds elements: a key (or an interval of keys, per field for concatenations) and a value of the
-//! caller's. This crate knows keys as bytes in register layout; it knows no rule, no verdict and no text.
-//! What the kernel's `nft_set_*.c` decide about overlaps, duplicates, sizes and timeouts is decided here.
+//! A [`Set`] holds elements: a key (or an interval of keys, per field for concatenations) and a
+//! value of the caller's. This crate knows keys as bytes in register layout; it knows no rule, no
+//! verdict and no text. What the kernel's `nft_set_*.c` decide about overlaps, duplicates, sizes
+//! and timeouts is decided here.
 //!
-//! An *index* finds the number of an element from its key; the elements lie in slots beside it. Both are shared
-//! between clones and copied on the first change, so that a transaction works on a clone, and a copy with other
-//! values ([`Set::map_values`]) has the same index.
+//! An *index* finds the number of an element from its key; the elements lie in slots beside it.
+//! Both are shared between clones and copied on the first change, so that a transaction works on a
+//! clone, and a copy with other values ([`Set::map_values`]) has the same index.
 //!
 //! | structure | it is |
 //! | --- | --- |
@@ -15,10 +16,11 @@
 //! | [`Structure::IntervalArray`], [`Structure::IntervalIndex`] | sorted arrays of first and last keys |
 //! | [`Structure::RangeList`], [`Structure::RangeGroups`], [`Structure::RangeTables`], [`Structure::RangeTrees`] | concatenations of ranges |
 //!
-//! [`Backend`] is what the kernel would take: it decides what such a set can do. The structure is our choice, and another
-//! one where the set has grown.
+//! [`Backend`] is what the kernel would take: it decides what such a set can do. The structure is
+//! our choice, and another one where the set has grown.
 //!
-//! [`Dynamic`] is the exception: a table that packets change, shared by workers and generations as it is.
+//! [`Dynamic`] is the exception: a table that packets change, shared by workers and generations as
+//! it is.
 //!
 //! ```
 //! use penstock_sets::{Description, Element, Set};
@@ -58,6 +60,8 @@ pub use dynamic::{Dynamic, DynamicElement, NEVER};
 pub use element::{Element, ElementRef};
 pub use list::ElementList;
 pub use penstock_classify::Root;
-pub use search::{ClassField, ClassTables, FieldClasses, NOWHERE, Search, Searcher, Spans, WordCells};
+pub use search::{
+    ClassField, ClassTables, FieldClasses, NOWHERE, Search, Searcher, Spans, WordCells,
+};
 pub use select::{Backend, LookupClass, SpaceClass, Structure};
 pub use set::{InsertError, Set};

@@ -133,8 +133,8 @@ impl<V> ElementList<V> {
         std::iter::from_fn(move || next_keys(&mut bytes))
     }
 
-    /// Whether it is a list as [`ElementList::push`] makes it, for one that somebody else may have written: all keys are
-    /// whole, and there are as many of them, and of values, as it says.
+    /// Whether it is a list as [`ElementList::push`] makes it, for one that somebody else may have
+    /// written: all keys are whole, and there are as many of them, and of values, as it says.
     pub fn is_sound(&self) -> bool {
         let (mut bytes, mut count, mut values) = (self.bytes.as_slice(), 0, 0);
         while let Some((_, _, flags)) = next_keys(&mut bytes) {
@@ -231,8 +231,14 @@ mod tests {
         let mut all = Vec::new();
         for key in keys {
             for end in [None, Some(key), Some(&[7, 8][..])] {
-                for (value, expires_at) in [(0, None), (5, None), (0, Some(9)), (5, Some(u64::MAX))] {
-                    all.push(Element { key: key.into(), key_end: end.map(Into::into), value, expires_at });
+                for (value, expires_at) in [(0, None), (5, None), (0, Some(9)), (5, Some(u64::MAX))]
+                {
+                    all.push(Element {
+                        key: key.into(),
+                        key_end: end.map(Into::into),
+                        value,
+                        expires_at,
+                    });
                 }
             }
         }

@@ -8,18 +8,23 @@ use crate::slots::Slots;
 const AHEAD: usize = 16;
 
 impl<V: Clone + Default> Set<V> {
-    /// Puts elements into an empty set, as [`Set::try_insert`] one by one does. They are given back, and the set is still
-    /// empty, if one of them would be refused, is there twice, expires, or is the catch-all: who inserts them one by one
-    /// learns which.
+    /// Puts elements into an empty set, as [`Set::try_insert`] one by one does. They are given
+    /// back, and the set is still empty, if one of them would be refused, is there twice, expires,
+    /// or is the catch-all: who inserts them one by one learns which.
     pub fn load(&mut self, elements: ElementList<V>) -> Result<(), ElementList<V>> {
         let d = self.description();
-        let allowed = d.size.filter(|size| *size > 0).is_none_or(|size| elements.len() <= size as usize);
+        let allowed =
+            d.size.filter(|size| *size > 0).is_none_or(|size| elements.len() <= size as usize);
         let (key_len, interval) = (d.key_len, d.interval);
         let fits = |(key, end, _): &Keys<'_>| {
             let end = end.unwrap_or(key);
             key.len() == key_len && end.len() == key_len && (interval || end == *key)
         };
-        if !self.is_empty() || !allowed || !elements.keys().all(|keys| fits(&keys)) || elements.expires() {
+        if !self.is_empty()
+            || !allowed
+            || !elements.keys().all(|keys| fits(&keys))
+            || elements.expires()
+        {
             return Err(elements);
         }
         let mut index = self.empty_index(elements.len());
@@ -32,12 +37,16 @@ impl<V: Clone + Default> Set<V> {
 }
 
 impl Index {
-    /// Takes the keys of all elements; their slots are their numbers. `false` if two have something in common.
+    /// Takes the keys of all elements; their slots are their numbers. `false` if two have something
+    /// in common.
     fn load<V>(&mut self, elements: &ElementList<V>) -> bool {
-        let numbered = || elements.keys().map(|(key, end, _)| (key, end.unwrap_or(key))).zip(0u32..);
+        let numbered =
+            || elements.keys().map(|(key, end, _)| (key, end.unwrap_or(key))).zip(0u32..);
         match self {
             Index::Intervals(i) => i.load(numbered().map(|((key, end), slot)| (key, end, slot))),
-            Index::Ranges(i) => numbered().all(|((key, end), slot)| i.insert(key, end, slot).is_ok()),
+            Index::Ranges(i) => {
+                numbered().all(|((key, end), slot)| i.insert(key, end, slot).is_ok())
+            }
             Index::Bitmap(i) => numbered().all(|((key, _), slot)| {
                 let new = i.find(key).is_none();
                 i.insert(key, slot);
@@ -84,7 +93,8 @@ mod tests {
             let interval = rng.bool();
             let fields = if key_len == 8 && rng.bool() { vec![4, 4] } else { Vec::new() };
             let size = [None, Some(0), Some(5), Some(100)][rng.usize(..4)];
-            let description = Description { key_len, interval, fields, size, ..Description::default() };
+            let description =
+                Description { key_len, interval, fields, size, ..Description::default() };
             let Some(empty) = Set::<u32>::new(description) else { continue };
             let span = [4, 40, 250][rng.usize(..3)];
             let key = |rng: &mut fastrand::Rng| -> Box<[u8]> {
@@ -137,8 +147,12 @@ mod tests {
     #[test]
     fn what_is_special_is_not_loaded() {
         let description = Description { key_len: 4, timeout: true, ..Description::default() };
-        let element =
-            |key: &[u8], expires_at| Element { key: key.into(), key_end: None, value: 0, expires_at };
+        let element = |key: &[u8], expires_at| Element {
+            key: key.into(),
+            key_end: None,
+            value: 0,
+            expires_at,
+        };
         for element in [element(&[], None), element(&[1, 2, 3, 4], Some(5))] {
             let Some(mut set) = Set::<u32>::with_backend(description.clone(), Backend::Hash) else {
                 continue;

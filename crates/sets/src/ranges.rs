@@ -1,22 +1,24 @@
 //! Concatenations whose fields are ranges.
 //!
-//! As in the kernel's `nft_set_pipapo.c`, entries may overlap: a new one is refused only if its first or its last
-//! corner lies inside an existing one. Of several that match, the one inserted first is found.
+//! As in the kernel's `nft_set_pipapo.c`, entries may overlap: a new one is refused only if its
+//! first or its last corner lies inside an existing one. Of several that match, the one inserted
+//! first is found.
 //!
-//! Entries are sorted into groups by which of their fields are exact. A hash of those fields leads to a bucket of
-//! entries; in it they are sorted by the first value of one of the other fields, with the greatest last value so
-//! far beside it, which ends the search backwards:
+//! Entries are sorted into groups by which of their fields are exact. A hash of those fields leads
+//! to a bucket of entries; in it they are sorted by the first value of one of the other fields,
+//! with the greatest last value so far beside it, which ends the search backwards:
 //!
 //! ```text
 //! key -> group {field 2 exact} -> hash(field 2) -> bucket: first ..., max(last) ...  <- bisect field 1, go back
 //!     -> group {none exact}    ->                  bucket: ...
 //! ```
 //!
-//! New entries wait in a short list that is searched from its start, and move from there to levels of growing size,
-//! so that many insertions cost little each. Sealing puts all entries into one structure: tables ([`Crossed`]) where they
-//! stay small; else a [`Classifier`], in which an entry is a rule and its place in the order the rule's number; or, where
-//! memory counts, one level. A few changes later it is still of use: what is new is searched beside it, what is gone is
-//! passed over.
+//! New entries wait in a short list that is searched from its start, and move from there to levels
+//! of growing size, so that many insertions cost little each. Sealing puts all entries into one
+//! structure: tables ([`Crossed`]) where they stay small; else a [`Classifier`], in which an entry
+//! is a rule and its place in the order the rule's number; or, where memory counts, one level. A
+//! few changes later it is still of use: what is new is searched beside it, what is gone is passed
+//! over.
 
 use std::sync::Arc;
 
@@ -177,7 +179,9 @@ impl Ranges {
         if let Some((sealed, _)) = &self.classified {
             let found = match sealed {
                 Sealed::Tables(tables) => self.lookup_crossed(tables, key, &alive),
-                Sealed::Trees(trees) => self.lookup_classified(trees, &self.locate(trees, key), key, &alive),
+                Sealed::Trees(trees) => {
+                    self.lookup_classified(trees, &self.locate(trees, key), key, &alive)
+                }
             };
             if found.is_some() || self.levels.is_empty() && self.waiting.is_empty() {
                 return found;
@@ -186,7 +190,8 @@ impl Ranges {
         self.lookup_rest(key, alive)
     }
 
-    /// As [`Ranges::lookup`], for several keys at the same time, at most as many as there are places for what is found.
+    /// As [`Ranges::lookup`], for several keys at the same time, at most as many as there are
+    /// places for what is found.
     pub fn lookup_batch<const N: usize>(
         &self,
         keys: &[&[u8]],
@@ -198,7 +203,9 @@ impl Ranges {
             return;
         };
         let mut locations = [Location::default(); N];
-        for (location, key) in locations.iter_mut().zip(keys).filter(|(_, key)| key.len() == self.key_len) {
+        for (location, key) in
+            locations.iter_mut().zip(keys).filter(|(_, key)| key.len() == self.key_len)
+        {
             *location = self.locate(classifier, key);
         }
         let mut places = [u32::MAX; N];
@@ -218,8 +225,14 @@ impl Ranges {
     }
 
     #[inline]
-    fn lookup_crossed(&self, tables: &Crossed, key: &[u8], alive: &impl Fn(u32) -> bool) -> Option<u32> {
-        let slots = tables.entries_of(key).iter().filter_map(|place| self.order.get(usize::from(*place)));
+    fn lookup_crossed(
+        &self,
+        tables: &Crossed,
+        key: &[u8],
+        alive: &impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let slots =
+            tables.entries_of(key).iter().filter_map(|place| self.order.get(usize::from(*place)));
         slots.copied().find(|slot| *slot != DEAD && alive(*slot))
     }
 
@@ -235,7 +248,9 @@ impl Ranges {
         loop {
             let place = classifier.next(location, from)?;
             let slot = self.order.get(place as usize).copied().filter(|slot| *slot != DEAD);
-            if let Some(slot) = slot.filter(|slot| self.is_classified_whole(*slot, key) && alive(*slot)) {
+            if let Some(slot) =
+                slot.filter(|slot| self.is_classified_whole(*slot, key) && alive(*slot))
+            {
                 return Some(slot);
             }
             from = place + 1;
@@ -257,10 +272,16 @@ impl Ranges {
         let mut location = Location::default();
         for (dimension, field) in self.fields.iter().enumerate() {
             match *field.of(key) {
-                [a, b, c, d] => {
-                    classifier.place_word(&mut location, dimension, u32::from_be_bytes([a, b, c, d]))
-                }
-                [a, b] => classifier.place_word(&mut location, dimension, u16::from_be_bytes([a, b]).into()),
+                [a, b, c, d] => classifier.place_word(
+                    &mut location,
+                    dimension,
+                    u32::from_be_bytes([a, b, c, d]),
+                ),
+                [a, b] => classifier.place_word(
+                    &mut location,
+                    dimension,
+                    u16::from_be_bytes([a, b]).into(),
+                ),
                 [a] => classifier.place_word(&mut location, dimension, a.into()),
                 _ => classifier.place(&mut location, dimension, field.number(key)),
             }
@@ -291,7 +312,10 @@ impl Ranges {
     pub fn insert(&mut self, from: &[u8], to: &[u8], slot: u32) -> Result<(), InsertError> {
         let ordered = |f: &Field| f.of(from) <= f.of(to);
         let mut buffer = [0; 2 * KEY_MAX];
-        if from.len() != self.key_len || to.len() != self.key_len || !self.fields.iter().all(ordered) {
+        if from.len() != self.key_len
+            || to.len() != self.key_len
+            || !self.fields.iter().all(ordered)
+        {
             return Err(InsertError::Invalid);
         }
         let both = joined(&mut buffer, from, to).ok_or(InsertError::Invalid)?;
@@ -383,7 +407,8 @@ impl Ranges {
 
     fn crossed(&self) -> Option<Crossed> {
         let fields: Vec<(usize, usize)> = self.fields.iter().map(|f| (f.offset, f.len)).collect();
-        let entries: Vec<(&[u8], &[u8])> = self.order.iter().map(|slot| self.bounds_of(*slot)).collect();
+        let entries: Vec<(&[u8], &[u8])> =
+            self.order.iter().map(|slot| self.bounds_of(*slot)).collect();
         Crossed::new(&fields, &entries, &self.order)
     }
 
@@ -455,7 +480,8 @@ impl Ranges {
                 None => shapes.push((shape, vec![slot])),
             }
         }
-        let groups = shapes.into_iter().map(|(shape, slots)| Group::new(self, shape, slots)).collect();
+        let groups =
+            shapes.into_iter().map(|(shape, slots)| Group::new(self, shape, slots)).collect();
         Level { groups, len: slots.len() }
     }
 }
@@ -479,7 +505,8 @@ impl Group {
             values.dedup();
             std::cmp::Reverse(values.len())
         });
-        let masked = |slot: u32| from(slot).iter().zip(&mask).map(|(k, m)| k & m).collect::<Vec<u8>>();
+        let masked =
+            |slot: u32| from(slot).iter().zip(&mask).map(|(k, m)| k & m).collect::<Vec<u8>>();
         let sorting = |slot: u32| ranged.first().map_or(0, |f| f.number(from(slot)));
         slots.sort_by_cached_key(|&slot| (masked(slot), sorting(slot)));
         let mut group = Group {
@@ -532,7 +559,10 @@ impl Group {
             Some(buckets) => {
                 let mut masked = [0; KEY_MAX];
                 let Some(masked) = masked.get_mut(..key.len()) else { return };
-                masked.iter_mut().zip(key.iter().zip(&self.mask)).for_each(|(to, (k, m))| *to = k & m);
+                masked
+                    .iter_mut()
+                    .zip(key.iter().zip(&self.mask))
+                    .for_each(|(to, (k, m))| *to = k & m);
                 match buckets.find(masked) {
                     Some(bucket) => bucket as usize,
                     None => return,
@@ -553,7 +583,8 @@ impl Group {
             }
             let bounds = &self.bounds[at * 2 * ranges.key_len..(at + 1) * 2 * ranges.key_len];
             let (from, to) = bounds.split_at(ranges.key_len);
-            if ranges.is_there((place, slot)) && within(&self.ranged, from, to, key) && alive(slot) {
+            if ranges.is_there((place, slot)) && within(&self.ranged, from, to, key) && alive(slot)
+            {
                 *best = Some((place, slot));
             }
         }

@@ -1,4 +1,5 @@
-//! Searches for generated code: a structure by its memory, or by a function made for it, without asking which it is.
+//! Searches for generated code: a structure by its memory, or by a function made for it, without
+//! asking which it is.
 
 use penstock_classify::Root;
 
@@ -13,10 +14,12 @@ use crate::{ElementRef, Set};
 /// What a search gives where the key is not in the set: no number of a place.
 pub const NOWHERE: u64 = u64::MAX;
 
-/// How a set is searched, as it is now. Addresses are good as long as the set, or a clone of it, is unchanged.
+/// How a set is searched, as it is now. Addresses are good as long as the set, or a clone of it, is
+/// unchanged.
 ///
-/// Keys are numbers of 64 bits, their bytes from the lowest on, zeros above; those of more than 8 bytes are told by their
-/// address. A search gives the number of the place for [`Set::element_at`], or [`NOWHERE`].
+/// Keys are numbers of 64 bits, their bytes from the lowest on, zeros above; those of more than 8
+/// bytes are told by their address. A search gives the number of the place for [`Set::element_at`],
+/// or [`NOWHERE`].
 #[derive(Clone, Debug)]
 pub enum Search<'a> {
     /// Keys of four bytes in open addressing.
@@ -31,8 +34,8 @@ pub enum Search<'a> {
     Tables(ClassTables<'a>),
 }
 
-/// Intervals of keys of four bytes, which are numbers in network byte order: in ascending order, apart from each other. A key
-/// is in the last one that does not begin behind it, or in none.
+/// Intervals of keys of four bytes, which are numbers in network byte order: in ascending order,
+/// apart from each other. A key is in the last one that does not begin behind it, or in none.
 #[derive(Clone, Copy, Debug)]
 pub struct Spans<'a> {
     /// Leads to how many begin before the keys of a cell, and how many in it.
@@ -47,8 +50,8 @@ pub struct Spans<'a> {
     pub otherwise: Searcher<u64>,
 }
 
-/// Tables over the classes of fields: the class of the first field, and that of the next in its row, lead to the class of
-/// both, and so on; that of all fields leads to the place.
+/// Tables over the classes of fields: the class of the first field, and that of the next in its
+/// row, lead to the class of both, and so on; that of all fields leads to the place.
 #[derive(Clone, Debug)]
 pub struct ClassTables<'a> {
     /// At least one.
@@ -66,7 +69,8 @@ pub struct ClassField<'a> {
     pub len: usize,
     /// From its value to its class.
     pub classes: FieldClasses<'a>,
-    /// Rows of so many classes, one for each class of the fields before; not there in the first field.
+    /// Rows of so many classes, one for each class of the fields before; not there in the first
+    /// field.
     pub rows: &'a [u16],
     /// Length of a row.
     pub width: usize,
@@ -75,7 +79,8 @@ pub struct ClassField<'a> {
 /// How a field's class is found.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldClasses<'a> {
-    /// One or two bytes: the page by the upper one, or the first one if there is one byte; the class in it by the lower.
+    /// One or two bytes: the page by the upper one, or the first one if there is one byte; the
+    /// class in it by the lower.
     Pages(&'a [u8; 256], &'a [u16]),
     /// The class in place of a place; what is [`NOWHERE`] has class 0.
     Words(WordCells<'a>),
@@ -85,8 +90,9 @@ pub enum FieldClasses<'a> {
     Address(Searcher<*const u8>),
 }
 
-/// Open addressing on keys of four bytes: a cell has the key above the place, or is [`NOWHERE`]. A key is in the first cell
-/// from its home on, around the end, that has it, and in none if one that is [`NOWHERE`] comes before.
+/// Open addressing on keys of four bytes: a cell has the key above the place, or is [`NOWHERE`]. A
+/// key is in the first cell from its home on, around the end, that has it, and in none if one that
+/// is [`NOWHERE`] comes before.
 #[derive(Clone, Copy, Debug)]
 pub struct WordCells<'a> {
     /// A power of two of them, at least one of which is [`NOWHERE`].
@@ -96,7 +102,8 @@ pub struct WordCells<'a> {
 }
 
 impl WordCells<'_> {
-    /// A key's home, modulo the number of cells: key xor seed, multiplied by this to 128 bits, both halves xored.
+    /// A key's home, modulo the number of cells: key xor seed, multiplied by this to 128 bits, both
+    /// halves xored.
     pub const FACTOR: u64 = SPREAD;
 }
 
@@ -126,7 +133,8 @@ fn place(slot: Option<u32>) -> u64 {
 macro_rules! by_number {
     ($name:ident, $structure:ty, |$index:ident, $key:ident| $found:expr) => {
         unsafe extern "C" fn $name(index: *const (), $key: u64) -> u64 {
-            // SAFETY: `index` is the address of such a structure, which the caller keeps alive and unchanged.
+            // SAFETY: `index` is the address of such a structure, which the caller keeps alive and
+            // unchanged.
             let $index = unsafe { &*index.cast::<$structure>() };
             place($found)
         }
@@ -137,7 +145,8 @@ macro_rules! by_number {
 macro_rules! by_address {
     ($name:ident, $structure:ty, |$index:ident, $key:ident| $found:expr) => {
         unsafe extern "C" fn $name(index: *const (), key: *const u8) -> u64 {
-            // SAFETY: as above, and `key` is the address of as many bytes as the structure's keys have.
+            // SAFETY: as above, and `key` is the address of as many bytes as the structure's keys
+            // have.
             let ($index, $key) = unsafe {
                 let index = &*index.cast::<$structure>();
                 (index, std::slice::from_raw_parts(key, index.key_len()))
@@ -153,7 +162,8 @@ by_address!(long_bytes, HashBytes, |index, key| index.find(key));
 by_number!(interval_halves, Sorted<u16>, |index, key| index.lookup(u16::from_be(key as u16)));
 by_number!(interval_words, Sorted<u32>, |index, key| index.lookup(u32::from_be(key as u32)));
 by_number!(interval_doubles, Sorted<u64>, |index, key| index.lookup(u64::from_be(key)));
-by_number!(short_intervals, Intervals, |index, key| index.lookup(first(&key.to_ne_bytes(), index.key_len())));
+by_number!(short_intervals, Intervals, |index, key| index
+    .lookup(first(&key.to_ne_bytes(), index.key_len())));
 by_address!(long_intervals, Intervals, |index, key| index.lookup(key));
 by_number!(short_class, Classes, |index, key| Some(index.short_class(key).into()));
 by_number!(short_ranges, Ranges, |index, key| index
@@ -169,7 +179,10 @@ fn number<T>(function: unsafe extern "C" fn(*const (), u64) -> u64, index: &T) -
     Search::Number(searcher(function, index))
 }
 
-fn address<T>(function: unsafe extern "C" fn(*const (), *const u8) -> u64, index: &T) -> Search<'_> {
+fn address<T>(
+    function: unsafe extern "C" fn(*const (), *const u8) -> u64,
+    index: &T,
+) -> Search<'_> {
     Search::Address(searcher(function, index))
 }
 
@@ -193,8 +206,8 @@ fn class_tables(tables: &Crossed) -> ClassTables<'_> {
 }
 
 impl<V> Set<V> {
-    /// How generated code searches the set as it is now. `None` where the time matters for what is found: of concatenated
-    /// ranges that expire, another one may be met then.
+    /// How generated code searches the set as it is now. `None` where the time matters for what is
+    /// found: of concatenated ranges that expire, another one may be met then.
     pub fn search(&self) -> Option<Search<'_>> {
         let short = self.description().key_len <= 8;
         Some(match self.index() {
@@ -216,13 +229,16 @@ impl<V> Set<V> {
                 _ => address(long_intervals, i),
             },
             Index::Ranges(_) if self.may_expire() => return None,
-            Index::Ranges(i) if let Some(tables) = i.tables() => Search::Tables(class_tables(tables)),
+            Index::Ranges(i) if let Some(tables) = i.tables() => {
+                Search::Tables(class_tables(tables))
+            }
             Index::Ranges(i) if short => number(short_ranges, i),
             Index::Ranges(i) => address(long_ranges, i),
         })
     }
 
-    /// The element in the place that a search gave, or the catch-all, unless they have expired at time `now`.
+    /// The element in the place that a search gave, or the catch-all, unless they have expired at
+    /// time `now`.
     #[inline]
     pub fn element_at(&self, place: u64, now: u64) -> Option<ElementRef<'_, V>> {
         let element = u32::try_from(place).ok().and_then(|slot| self.slots().get(slot));

@@ -1,5 +1,6 @@
-//! Which backend a set gets: the kernel's choice (`nft_select_set_ops` in `net/netfilter/nf_tables_api.c`), which tells
-//! what such a set can do, and the structure that holds it here, which is better where it can.
+//! Which backend a set gets: the kernel's choice (`nft_select_set_ops` in
+//! `net/netfilter/nf_tables_api.c`), which tells what such a set can do, and the structure that
+//! holds it here, which is better where it can.
 
 use std::fmt;
 
@@ -72,8 +73,8 @@ pub enum Structure {
     Hash,
     /// Sorted intervals, bisected.
     IntervalArray,
-    /// Sorted intervals, searched by parts of equal size; up to 16 compared at once; for keys of 16 bits a bit per key
-    /// beside it.
+    /// Sorted intervals, searched by parts of equal size; up to 16 compared at once; for keys of 16
+    /// bits a bit per key beside it.
     IntervalIndex,
     /// A few concatenations of ranges, compared one after the other.
     RangeList,
@@ -157,7 +158,8 @@ struct Estimate {
     size: u64,
 }
 
-/// Sizes of the kernel's structures on 64-bit machines, in bytes; only their order matters for the choice.
+/// Sizes of the kernel's structures on 64-bit machines, in bytes; only their order matters for the
+/// choice.
 const HASH_HEADER: u64 = 16;
 const HASH_ELEMENT: u64 = 32;
 const TREE_HEADER: u64 = 48;
@@ -272,7 +274,8 @@ impl Backend {
 impl Estimate {
     fn beats(&self, other: &Estimate, description: &Description) -> bool {
         let (lookup, space) = (self.backend.lookup_class(), self.backend.space_class());
-        let (other_lookup, other_space) = (other.backend.lookup_class(), other.backend.space_class());
+        let (other_lookup, other_space) =
+            (other.backend.lookup_class(), other.backend.space_class());
         match (description.policy, description.size.filter(|&n| n > 0)) {
             (Policy::Performance, _) => (lookup, space) < (other_lookup, other_space),
             (Policy::Memory, None) => (space, lookup) < (other_space, other_lookup),
@@ -296,21 +299,33 @@ mod tests {
             (Description { key_len: 4, size: Some(3), ..d() }, Some(Backend::HashFast)),
             (Description { key_len: 16, size: Some(3), ..d() }, Some(Backend::Hash)),
             (Description { key_len: 4, ..d() }, Some(Backend::ResizableHash)),
-            (Description { key_len: 4, size: Some(9), timeout: true, ..d() }, Some(Backend::ResizableHash)),
-            (Description { key_len: 2, size: Some(9), dynamic: true, ..d() }, Some(Backend::ResizableHash)),
+            (
+                Description { key_len: 4, size: Some(9), timeout: true, ..d() },
+                Some(Backend::ResizableHash),
+            ),
+            (
+                Description { key_len: 2, size: Some(9), dynamic: true, ..d() },
+                Some(Backend::ResizableHash),
+            ),
             (Description { key_len: 4, interval: true, ..d() }, Some(Backend::Intervals)),
             (
                 Description { key_len: 2, interval: true, map: true, timeout: true, ..d() },
                 Some(Backend::Intervals),
             ),
             (Description { key_len: 8, fields: vec![4, 2], ..d() }, Some(Backend::ResizableHash)),
-            (Description { key_len: 8, fields: vec![4, 2], size: Some(2), ..d() }, Some(Backend::Hash)),
+            (
+                Description { key_len: 8, fields: vec![4, 2], size: Some(2), ..d() },
+                Some(Backend::Hash),
+            ),
             (
                 Description { key_len: 8, fields: vec![4, 2], interval: true, ..d() },
                 Some(Backend::ConcatenatedRanges),
             ),
             (Description { key_len: 4, interval: true, dynamic: true, ..d() }, None),
-            (Description { key_len: 2, size: Some(4), policy: Policy::Memory, ..d() }, Some(Backend::Hash)),
+            (
+                Description { key_len: 2, size: Some(4), policy: Policy::Memory, ..d() },
+                Some(Backend::Hash),
+            ),
             (
                 Description { key_len: 2, size: Some(4000), policy: Policy::Memory, ..d() },
                 Some(Backend::Bitmap),

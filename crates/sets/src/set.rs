@@ -20,8 +20,8 @@ pub enum InsertError {
     Overlap,
     /// The set has as many elements as its size allows.
     Full,
-    /// The key has not the length of the set's keys, its end comes before its start, or it is an interval and the
-    /// set has none.
+    /// The key has not the length of the set's keys, its end comes before its start, or it is an
+    /// interval and the set has none.
     Invalid,
 }
 
@@ -38,8 +38,8 @@ pub(crate) enum Index {
     Ranges(Ranges),
 }
 
-/// A set or map. Cloning shares index and elements until one of the clones changes; a clone is what a transaction
-/// works on.
+/// A set or map. Cloning shares index and elements until one of the clones changes; a clone is what
+/// a transaction works on.
 #[derive(Clone)]
 pub struct Set<V> {
     description: Arc<Description>,
@@ -84,8 +84,9 @@ impl<V> Set<V> {
         }
     }
 
-    /// Says that the values of elements, as they are now, mean nothing to who asks whether an element is there: a set, no
-    /// element of which has statements. [`Set::contains`] answers all that a lookup asks then.
+    /// Says that the values of elements, as they are now, mean nothing to who asks whether an
+    /// element is there: a set, no element of which has statements. [`Set::contains`] answers all
+    /// that a lookup asks then.
     pub fn mute(mut self) -> Self {
         self.mute = true;
         self
@@ -140,11 +141,14 @@ impl<V> Set<V> {
             Index::HashBytes(i) => i.find(key),
             Index::Intervals(i) => i.lookup(key),
             Index::Ranges(i) if self.first_expiry == u64::MAX => i.lookup(key, |_| true),
-            Index::Ranges(i) => i.lookup(key, |slot| self.slots.get(slot).is_some_and(|e| e.is_alive(now))),
+            Index::Ranges(i) => {
+                i.lookup(key, |slot| self.slots.get(slot).is_some_and(|e| e.is_alive(now)))
+            }
         }
     }
 
-    /// The element that a packet with this key meets at time `now`: the matching one, else the catch-all.
+    /// The element that a packet with this key meets at time `now`: the matching one, else the
+    /// catch-all.
     #[inline]
     pub fn lookup(&self, key: &[u8], now: u64) -> Option<ElementRef<'_, V>> {
         match self.get(key, now) {
@@ -153,9 +157,14 @@ impl<V> Set<V> {
         }
     }
 
-    /// As [`Set::lookup`], for several keys: while the memory of one is on its way, the others go on. Of keys and places
-    /// for what is found, the fewer count.
-    pub fn lookup_batch<'s>(&'s self, keys: &[&[u8]], now: u64, found: &mut [Option<ElementRef<'s, V>>]) {
+    /// As [`Set::lookup`], for several keys: while the memory of one is on its way, the others go
+    /// on. Of keys and places for what is found, the fewer count.
+    pub fn lookup_batch<'s>(
+        &'s self,
+        keys: &[&[u8]],
+        now: u64,
+        found: &mut [Option<ElementRef<'s, V>>],
+    ) {
         for (keys, found) in keys.chunks(BATCH).zip(found.chunks_mut(BATCH)) {
             let mut slots = [None; BATCH];
             match &*self.index {
@@ -173,7 +182,8 @@ impl<V> Set<V> {
             }
             slots.iter().flatten().for_each(|slot| self.slots.prefetch(*slot));
             for (found, slot) in found.iter_mut().zip(&slots).take(keys.len()) {
-                let element = slot.and_then(|slot| self.slots.get(slot)).filter(|e| e.is_alive(now));
+                let element =
+                    slot.and_then(|slot| self.slots.get(slot)).filter(|e| e.is_alive(now));
                 *found = element.or_else(|| self.catch_all(now));
             }
         }
@@ -185,7 +195,8 @@ impl<V> Set<V> {
         self.slots.get(self.slot(key, now)?).filter(|e| e.is_alive(now))
     }
 
-    /// Whether [`Set::lookup`] finds something. Cheaper: elements that cannot expire are not touched.
+    /// Whether [`Set::lookup`] finds something. Cheaper: elements that cannot expire are not
+    /// touched.
     #[inline]
     pub fn contains(&self, key: &[u8], now: u64) -> bool {
         let found = match &*self.index {
@@ -214,8 +225,11 @@ impl<V> Set<V> {
 
     /// Whether keys that are no intervals would have another structure were the set made now.
     fn outgrown(&self) -> bool {
-        let exact = matches!(&*self.index, Index::Bitmap(_) | Index::HashWords(_) | Index::HashBytes(_));
-        self.chosen && exact && Structure::of_exact(&self.description, self.slots.len()) != self.structure()
+        let exact =
+            matches!(&*self.index, Index::Bitmap(_) | Index::HashWords(_) | Index::HashBytes(_));
+        self.chosen
+            && exact
+            && Structure::of_exact(&self.description, self.slots.len()) != self.structure()
     }
 
     fn exact_slot(&self, key: &[u8], key_end: Option<&[u8]>) -> Option<u32> {
@@ -237,15 +251,16 @@ impl<V> Set<V> {
         self.slots.get(self.exact_slot(key, key_end)?).filter(|e| e.is_alive(now))
     }
 
-    /// All elements as the kernel's dump gives them after nft sorted it: ascending by key; concatenations of ranges
-    /// in order of insertion. The catch-all last.
+    /// All elements as the kernel's dump gives them after nft sorted it: ascending by key;
+    /// concatenations of ranges in order of insertion. The catch-all last.
     pub fn iter(&self) -> impl Iterator<Item = ElementRef<'_, V>> {
         let order = match &*self.index {
             Index::Bitmap(i) => i.ascending(),
             Index::Intervals(i) => i.ascending(),
             Index::Ranges(i) => i.in_order(),
             Index::HashWords(_) | Index::HashBytes(_) => {
-                // Beside the slots the start of each key, so that sorting rarely has to look at keys.
+                // Beside the slots the start of each key, so that sorting rarely has to look at
+                // keys.
                 let mut taken: Vec<(u64, u32)> =
                     self.slots.iter().map(|(slot, e)| (leading(e.key), slot)).collect();
                 let key = |slot| self.slots.get(slot).map(|e| e.key);
@@ -274,7 +289,10 @@ impl<V> Set<V> {
             backend: self.backend,
             index: self.index.clone(),
             slots: self.slots.map(&mut f),
-            catch_all: self.catch_all.as_deref().map(|e| Arc::new(e.view().with_value(f(&e.value)))),
+            catch_all: self
+                .catch_all
+                .as_deref()
+                .map(|e| Arc::new(e.view().with_value(f(&e.value)))),
             first_expiry: self.first_expiry,
             chosen: self.chosen,
             mute: false,
@@ -350,15 +368,19 @@ impl<V: Clone> Set<V> {
         })
     }
 
-    /// Inserts an element. One with an empty key is the catch-all, which no size counts. On an error the set is
-    /// unchanged, but for expired elements, which are gone.
+    /// Inserts an element. One with an empty key is the catch-all, which no size counts. On an
+    /// error the set is unchanged, but for expired elements, which are gone.
     pub fn insert(&mut self, element: Element<V>, now: u64) -> Result<(), InsertError> {
         self.mute = false;
         self.try_insert(element, now).map_err(|(error, _)| error)
     }
 
     /// As [`Set::insert`]; an element that is refused is given back.
-    pub fn try_insert(&mut self, element: Element<V>, now: u64) -> Result<(), (InsertError, Element<V>)> {
+    pub fn try_insert(
+        &mut self,
+        element: Element<V>,
+        now: u64,
+    ) -> Result<(), (InsertError, Element<V>)> {
         if self.first_expiry <= now {
             self.sweep(now);
         }
@@ -390,7 +412,8 @@ impl<V: Clone> Set<V> {
         if self.exact_slot(key, Some(end)).is_some() {
             return Err(InsertError::Exists);
         }
-        let full = self.description.size.is_some_and(|max| max > 0 && self.slots.len() >= max as usize);
+        let full =
+            self.description.size.is_some_and(|max| max > 0 && self.slots.len() >= max as usize);
         let slot = self.slots.next();
         match (Arc::make_mut(&mut self.index), full) {
             (Index::Intervals(i), false) => i.insert(key, end, slot)?,
@@ -421,7 +444,8 @@ impl<V: Clone> Set<V> {
         }
     }
 
-    /// Changes value and expiry of the element with exactly this key or interval; `false` if there is none.
+    /// Changes value and expiry of the element with exactly this key or interval; `false` if there
+    /// is none.
     pub fn modify(
         &mut self,
         key: &[u8],
@@ -457,8 +481,9 @@ impl<V: Clone> Set<V> {
         self.remove_slot(slot)
     }
 
-    /// Removes the element that a delete with this key means to the kernel: exactly this one, but of concatenated
-    /// ranges the first that contains the key (`nft_pipapo_deactivate` does not look at the end).
+    /// Removes the element that a delete with this key means to the kernel: exactly this one, but
+    /// of concatenated ranges the first that contains the key (`nft_pipapo_deactivate` does not
+    /// look at the end).
     pub fn delete(&mut self, key: &[u8], key_end: Option<&[u8]>, now: u64) -> Option<Element<V>> {
         if self.backend != Backend::ConcatenatedRanges || key.is_empty() {
             return self.remove(key, key_end, now);
@@ -501,7 +526,8 @@ impl<V: Clone> Set<V> {
             self.remove_slot(slot);
         }
         self.catch_all.take_if(|e| !e.is_alive(now));
-        self.first_expiry = self.iter_unordered().filter_map(|e| e.expires_at).min().unwrap_or(u64::MAX);
+        self.first_expiry =
+            self.iter_unordered().filter_map(|e| e.expires_at).min().unwrap_or(u64::MAX);
     }
 
     /// An index for so many elements.
@@ -527,8 +553,8 @@ impl<V: Clone> Set<V> {
         self.first_expiry = u64::MAX;
     }
 
-    /// Ends a series of changes: brings the lookup structure into the form that is fast to search (the kernel's
-    /// `commit`). Lookups before it are right, but may be slow.
+    /// Ends a series of changes: brings the lookup structure into the form that is fast to search
+    /// (the kernel's `commit`). Lookups before it are right, but may be slow.
     pub fn commit(&mut self) {
         if self.is_committed() {
             return;

@@ -1,7 +1,7 @@
 //! Numbered places for elements, in chunks that clones share until one of them changes.
 //!
-//! A chunk holds keys, values and expiries apart: most elements of large sets are a key and nothing else, and cost no
-//! more than that. The keys are shared with copies that have other values.
+//! A chunk holds keys, values and expiries apart: most elements of large sets are a key and nothing
+//! else, and cost no more than that. The keys are shared with copies that have other values.
 
 use std::sync::Arc;
 
@@ -51,7 +51,8 @@ impl Keys {
     #[inline]
     fn ends(&self, at: usize, len: usize) -> (&[u8], Option<&[u8]>) {
         let bytes = at * len..(at + 1) * len;
-        let last = if self.ended.get(at) == Some(&true) { self.last.get(bytes.clone()) } else { None };
+        let last =
+            if self.ended.get(at) == Some(&true) { self.last.get(bytes.clone()) } else { None };
         (self.first.get(bytes).unwrap_or_default(), last)
     }
 
@@ -125,8 +126,8 @@ impl<V> Slots<V> {
         }
     }
 
-    /// Has memory loaded for who goes through slots in this order, and is at one of them: what leads to it for those that
-    /// are far ahead, themselves for those that are next.
+    /// Has memory loaded for who goes through slots in this order, and is at one of them: what
+    /// leads to it for those that are far ahead, themselves for those that are next.
     #[inline]
     pub fn prefetch_ahead(&self, order: &[u32], at: usize) {
         let chunk = |ahead: usize| {
@@ -162,7 +163,9 @@ impl<V> Slots<V> {
     pub fn iter(&self) -> impl Iterator<Item = (u32, ElementRef<'_, V>)> {
         let numbered = |(c, chunk): (usize, &'_ Arc<Chunk<V>>)| (c * CHUNK, chunk.values.len());
         let ranges = self.chunks.iter().enumerate().map(numbered);
-        ranges.flat_map(|(base, n)| base..base + n).filter_map(|i| Some((i as u32, self.get(i as u32)?)))
+        ranges
+            .flat_map(|(base, n)| base..base + n)
+            .filter_map(|i| Some((i as u32, self.get(i as u32)?)))
     }
 }
 
@@ -224,7 +227,12 @@ impl<V: Clone> Slots<V> {
         }
         if let Some(chunk) = self.chunks.get_mut(slot as usize / CHUNK) {
             let chunk = Arc::make_mut(chunk);
-            Arc::make_mut(&mut chunk.keys).set(at, key_len, &element.key, element.key_end.as_deref());
+            Arc::make_mut(&mut chunk.keys).set(
+                at,
+                key_len,
+                &element.key,
+                element.key_end.as_deref(),
+            );
             chunk.set_expiry(at, element.expires_at);
             match chunk.values.get_mut(at) {
                 Some(place) => *place = Some(element.value),

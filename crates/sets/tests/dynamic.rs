@@ -1,4 +1,5 @@
-//! The table that packets change: against a plain map with random operations and time, and with several threads.
+//! The table that packets change: against a plain map with random operations and time, and with
+//! several threads.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -55,7 +56,8 @@ fn the_table_does_what_a_plain_map_does_under_random_operations_and_time() {
                         .into_iter()
                         .map(|e| (e.key.into_vec(), e.read, e.expires_at.unwrap_or(NEVER)))
                         .collect();
-                    let mut wanted: Vec<_> = model.iter().map(|(k, (v, e))| (k.clone(), *v, *e)).collect();
+                    let mut wanted: Vec<_> =
+                        model.iter().map(|(k, (v, e))| (k.clone(), *v, *e)).collect();
                     all.sort();
                     wanted.sort();
                     assert_eq!(all, wanted, "{at}");
@@ -106,8 +108,9 @@ fn a_table_of_any_size_can_be_made() {
     assert_eq!(table.len(), 1);
 }
 
-/// Several workers add, renew, remove and read the same few keys, so that buckets, slots and the last free places are
-/// always fought for. Values must never be mixed, keys never twice, counts never lost.
+/// Several workers add, renew, remove and read the same few keys, so that buckets, slots and the
+/// last free places are always fought for. Values must never be mixed, keys never twice, counts
+/// never lost.
 #[test]
 fn workers_never_see_half_an_element_nor_one_twice() {
     let seed = penstock_seed::seed();
@@ -146,7 +149,8 @@ fn workers_never_see_half_an_element_nor_one_twice() {
                             }
                             _ => {
                                 let read = |v: &[AtomicU64]| [0, 1, 2].map(|i| v[i].load(Relaxed));
-                                if let Some(([key, made, product], _)) = table.lookup(&k, now, read) {
+                                if let Some(([key, made, product], _)) = table.lookup(&k, now, read)
+                                {
                                     assert_eq!(key, ours(&k));
                                     assert_eq!(product, key.wrapping_mul(made));
                                 }
@@ -202,7 +206,8 @@ fn the_place_of_what_was_removed_later_stays_taken_for_a_while() {
 #[test]
 fn a_full_table_finds_what_has_expired() {
     let table = Dynamic::new(4, 0, 200);
-    let insert = |n: u32, now, expires| table.insert(&n.to_ne_bytes(), now, expires, |_| ()).is_some();
+    let insert =
+        |n: u32, now, expires| table.insert(&n.to_ne_bytes(), now, expires, |_| ()).is_some();
     for n in 0..200 {
         assert!(insert(n, 0, if n == 123 { 50 } else { 1_000 }));
     }

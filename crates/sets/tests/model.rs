@@ -129,7 +129,8 @@ fn descriptions() -> Vec<Description> {
             }
         }
     }
-    for (key_len, fields) in [(8, vec![4, 2]), (8, vec![1, 2]), (36, vec![16, 6, 2, 4]), (12, vec![2, 2, 2])]
+    for (key_len, fields) in
+        [(8, vec![4, 2]), (8, vec![1, 2]), (36, vec![16, 6, 2, 4]), (12, vec![2, 2, 2])]
     {
         for interval in [false, true] {
             for timeout in [false, true] {
@@ -170,7 +171,8 @@ fn run(seed: u64, description: &Description, backend: Option<Backend>, steps: us
                 );
             }
             8..11 => {
-                let known = (!model.elements.is_empty()).then(|| rng.usize(0..model.elements.len()));
+                let known =
+                    (!model.elements.is_empty()).then(|| rng.usize(0..model.elements.len()));
                 let e = match known {
                     Some(i) if rng.u8(0..4) > 0 => model.elements[i].clone(),
                     _ => element(&mut rng, description, now),
@@ -208,25 +210,33 @@ fn run(seed: u64, description: &Description, backend: Option<Backend>, steps: us
                 assert_eq!(modified, expected, "{}", context());
             }
             _ => {
-                let keys: Vec<_> = (0..rng.usize(..40)).map(|_| key(&mut rng, description)).collect();
+                let keys: Vec<_> =
+                    (0..rng.usize(..40)).map(|_| key(&mut rng, description)).collect();
                 let slices: Vec<&[u8]> = keys.iter().map(|k| &**k).collect();
                 let mut found = vec![None; keys.len()];
                 set.lookup_batch(&slices, now, &mut found);
                 for (k, found) in keys.iter().zip(&found).take(4) {
                     let expected = model.lookup(k, now);
                     assert_eq!(found.map(|e| *e.value), expected, "lookup {k:?} {}", context());
-                    assert_eq!(set.lookup(k, now).map(|e| *e.value), expected, "lookup {k:?} {}", context());
+                    assert_eq!(
+                        set.lookup(k, now).map(|e| *e.value),
+                        expected,
+                        "lookup {k:?} {}",
+                        context()
+                    );
                     assert_eq!(set.contains(k, now), expected.is_some(), "{}", context());
                 }
             }
         }
         if step % 64 == 0 {
-            let mut expected: Vec<_> = model.elements.iter().filter(|e| e.is_alive(now)).cloned().collect();
+            let mut expected: Vec<_> =
+                model.elements.iter().filter(|e| e.is_alive(now)).cloned().collect();
             if set.backend() != Backend::ConcatenatedRanges {
                 expected.sort_by(|a, b| a.key.cmp(&b.key));
             }
             expected.sort_by_key(|e| e.key.is_empty());
-            let listed: Vec<_> = set.iter().filter(|e| e.is_alive(now)).map(|e| e.to_element()).collect();
+            let listed: Vec<_> =
+                set.iter().filter(|e| e.is_alive(now)).map(|e| e.to_element()).collect();
             assert_eq!(listed, expected, "{}", context());
             assert!(set.len() >= expected.len());
         }
@@ -255,11 +265,17 @@ fn every_backend_answers_as_a_plain_list_does() {
         let suitable: Vec<_> = kinds.into_iter().filter(|b| b.suits(description)).collect();
         assert!(!suitable.is_empty(), "{description:?}");
         for backend in suitable {
-            // The same operations on each backend: what agrees with the list agrees with the others.
+            // The same operations on each backend: what agrees with the list agrees with the
+            // others.
             run(seed.wrapping_add(i as u64), description, Some(backend), 150);
         }
         for policy in [Policy::Performance, Policy::Memory] {
-            run(seed.wrapping_add(i as u64), &Description { policy, ..description.clone() }, None, 150);
+            run(
+                seed.wrapping_add(i as u64),
+                &Description { policy, ..description.clone() },
+                None,
+                150,
+            );
         }
     }
 }
@@ -284,7 +300,8 @@ fn a_hundred_thousand_elements_go_in_and_are_found() {
             }
             let key_end = description.interval.then(|| end.into());
             count += usize::from(
-                set.insert(Element { key: key.into(), key_end, value: i, expires_at: None }, 0).is_ok(),
+                set.insert(Element { key: key.into(), key_end, value: i, expires_at: None }, 0)
+                    .is_ok(),
             );
         }
         set.commit();
@@ -294,7 +311,10 @@ fn a_hundred_thousand_elements_go_in_and_are_found() {
             if description.key_len == 8 {
                 key.extend([0, 85, 0, 0]);
             }
-            assert_eq!(set.lookup(&key, 0).map(|e| &e.key[..4]), Some(&number(i).to_be_bytes()[..]));
+            assert_eq!(
+                set.lookup(&key, 0).map(|e| &e.key[..4]),
+                Some(&number(i).to_be_bytes()[..])
+            );
         }
     }
 }
@@ -321,7 +341,8 @@ fn run_wide(seed: u64, description: &Description) {
     let mut set = Set::new(description.clone()).unwrap();
     let mut model = Model { description: description.clone(), elements: Vec::new() };
     let point = |rng: &mut fastrand::Rng| {
-        let mut key = vec![10, rng.u8(0..4), rng.u8(..), 0, 0, rng.u8(0..40), 0, 0, rng.u8(0..3), 0, 0, 0];
+        let mut key =
+            vec![10, rng.u8(0..4), rng.u8(..), 0, 0, rng.u8(0..40), 0, 0, rng.u8(0..3), 0, 0, 0];
         key[3] = rng.u8(0..2) * 77;
         key
     };
@@ -344,7 +365,11 @@ fn run_wide(seed: u64, description: &Description) {
             let e = model.elements.swap_remove(rng.usize(0..model.elements.len()));
             model.elements.sort_by_key(|e| e.value);
             let expected = e.is_alive(now).then(|| e.clone());
-            assert_eq!(set.remove(&e.key, e.key_end.as_deref(), now), expected, "seed {seed} step {step}");
+            assert_eq!(
+                set.remove(&e.key, e.key_end.as_deref(), now),
+                expected,
+                "seed {seed} step {step}"
+            );
             if expected.is_none() {
                 set.sweep(now);
             }
@@ -355,7 +380,11 @@ fn run_wide(seed: u64, description: &Description) {
         for _ in 0..3 {
             let key = point(&mut rng);
             let expected = model.lookup(&key, now);
-            assert_eq!(set.lookup(&key, now).map(|e| *e.value), expected, "seed {seed} step {step} {key:?}");
+            assert_eq!(
+                set.lookup(&key, now).map(|e| *e.value),
+                expected,
+                "seed {seed} step {step} {key:?}"
+            );
         }
     }
     assert!(set.len() > 150, "{}", set.len());
@@ -367,7 +396,8 @@ fn intervals_of_any_number_and_spread_are_found() {
     let mut rng = fastrand::Rng::with_seed(seed);
     for round in 0..70 {
         let key_len = [2, 3, 4, 6, 8, 16, 20][round % 7];
-        let mut set = Set::new(Description { key_len, interval: true, ..Description::default() }).unwrap();
+        let mut set =
+            Set::new(Description { key_len, interval: true, ..Description::default() }).unwrap();
         let mut model = Model { description: set.description().clone(), elements: Vec::new() };
         // Bits that differ: narrow ones make a cluster.
         let spread = rng.u32(1..=16);
@@ -390,7 +420,11 @@ fn intervals_of_any_number_and_spread_are_found() {
             model.elements.iter().flat_map(|e| [e.key.to_vec(), Model::end(e).to_vec()]).collect();
         let ends = [vec![0; key_len], vec![0xff; key_len]];
         for key in edges.into_iter().chain(ends).chain((0..50).map(|_| point(&mut rng))) {
-            assert_eq!(set.lookup(&key, 0).map(|e| *e.value), model.lookup(&key, 0), "seed {seed} {key:?}");
+            assert_eq!(
+                set.lookup(&key, 0).map(|e| *e.value),
+                model.lookup(&key, 0),
+                "seed {seed} {key:?}"
+            );
         }
     }
 }
@@ -408,7 +442,11 @@ fn sets_choose_their_structure_by_what_they_are_and_how_large() {
         (Description { key_len: 4, ..d() }, 2000, Structure::WordHash),
         (Description { key_len: 16, ..d() }, 2000, Structure::Hash),
         (Description { key_len: 4, interval: true, ..d() }, 2000, Structure::IntervalIndex),
-        (Description { key_len: 4, interval: true, policy: memory, ..d() }, 2000, Structure::IntervalArray),
+        (
+            Description { key_len: 4, interval: true, policy: memory, ..d() },
+            2000,
+            Structure::IntervalArray,
+        ),
         (ranges(), 4, Structure::RangeList),
         (ranges(), 2000, Structure::RangeTables),
         (ranges(), 5000, Structure::RangeTrees),
@@ -427,7 +465,11 @@ fn sets_choose_their_structure_by_what_they_are_and_how_large() {
         set.commit();
         assert_eq!(set.structure(), structure, "{len} elements of {description:?}");
         for value in 0..len {
-            assert_eq!(set.lookup(&of(value).key, 0).map(|e| *e.value), Some(value), "{description:?}");
+            assert_eq!(
+                set.lookup(&of(value).key, 0).map(|e| *e.value),
+                Some(value),
+                "{description:?}"
+            );
         }
         // A few changes later it is still the same.
         set.remove(&of(1).key, None, 0).unwrap();

@@ -1,6 +1,6 @@
-//! What outlives a process: a ruleset, elements with their timeouts, connections, and the indexes of devices, which rules
-//! (`iif`) and masqueraded connections refer to. `penstock up --state` and `penstock nft --state` read and write the same
-//! files.
+//! What outlives a process: a ruleset, elements with their timeouts, connections, and the indexes
+//! of devices, which rules (`iif`) and masqueraded connections refer to. `penstock up --state` and
+//! `penstock nft --state` read and write the same files.
 //!
 //! ```text
 //! \x7fpenstock-state\0, version (1 byte)
@@ -9,11 +9,13 @@
 //! 'e'  the end, without contents
 //! ```
 //!
-//! Each part stands there once, in this order, and nothing follows. So each flipped bit and each file that was cut short is
-//! found. In version 1, which is still read, the sums are of the contents alone.
+//! Each part stands there once, in this order, and nothing follows. So each flipped bit and each
+//! file that was cut short is found. In version 1, which is still read, the sums are of the
+//! contents alone.
 //!
-//! A sum only finds accidents: whoever may write the file may write a ruleset. What is read is checked in full all the same
-//! ([`Ruleset::from_saved`], [`Conntrack::load`]), so that no file can make the process do what no ruleset could.
+//! A sum only finds accidents: whoever may write the file may write a ruleset. What is read is
+//! checked in full all the same ([`Ruleset::from_saved`], [`Conntrack::load`]), so that no file can
+//! make the process do what no ruleset could.
 //!
 //! ```
 //! use penstock_state::State;
@@ -52,8 +54,8 @@ pub struct State {
     pub ruleset: Ruleset,
     /// Connections, as [`Conntrack::dump`] writes them; empty for none.
     pub connections: String,
-    /// By how much the wall clock is ahead of the clock that timeouts go by, in nanoseconds; files are of the wall clock,
-    /// which the next process begins with.
+    /// By how much the wall clock is ahead of the clock that timeouts go by, in nanoseconds; files
+    /// are of the wall clock, which the next process begins with.
     pub ahead: i64,
 }
 
@@ -89,8 +91,9 @@ fn parts(bytes: &[u8]) -> Result<[Part<'_>; 3], Broken> {
     let Some(rest) = bytes.strip_prefix(MAGIC) else { return Err(other_format(bytes)) };
     let version = *rest.first().ok_or_else(|| broken(bytes.len(), "cut short"))?;
     if ![VERSION, SUMS_OF_CONTENTS].contains(&version) {
-        let reason =
-            format!("this is version {version} of the format, and not {VERSION}: of another penstock");
+        let reason = format!(
+            "this is version {version} of the format, and not {VERSION}: of another penstock"
+        );
         return Err(broken(MAGIC.len(), reason));
     }
     let mut at = MAGIC.len() + 1;
@@ -148,7 +151,8 @@ fn checksum(head: &[u8], contents: &[u8]) -> u32 {
 impl State {
     /// The state as bytes, at a time of the clock that timeouts go by, in nanoseconds.
     pub fn to_bytes(&self, now: u64) -> Vec<u8> {
-        let links: String = self.links.iter().map(|(index, name)| format!("{index} {name}\n")).collect();
+        let links: String =
+            self.links.iter().map(|(index, name)| format!("{index} {name}\n")).collect();
         let ruleset = self.ruleset.save_ahead(now, self.ahead);
         let parts = [links.as_bytes(), &ruleset, self.connections.as_bytes(), &[]];
         let mut out = [MAGIC, &[VERSION]].concat();
@@ -172,8 +176,8 @@ impl State {
         State::from_bytes_at(bytes, u64::MAX)
     }
 
-    /// As [`State::from_bytes`], at a time: of what was saved later than that, since the clock was set back, elements have
-    /// the time that was left then.
+    /// As [`State::from_bytes`], at a time: of what was saved later than that, since the clock was
+    /// set back, elements have the time that was left then.
     ///
     /// # Errors
     ///
@@ -194,7 +198,8 @@ impl State {
         self.links.iter().find(|(_, of)| of == name).map(|(index, _)| *index)
     }
 
-    /// Reads a file, at a time in nanoseconds since the epoch; `None` if there is none yet, and what is wrong with it if it is broken.
+    /// Reads a file, at a time in nanoseconds since the epoch; `None` if there is none yet, and
+    /// what is wrong with it if it is broken.
     ///
     /// # Errors
     ///
@@ -207,7 +212,8 @@ impl State {
         }
     }
 
-    /// Puts the state in the place of a file, at a time of the clock that timeouts go by, in nanoseconds.
+    /// Puts the state in the place of a file, at a time of the clock that timeouts go by, in
+    /// nanoseconds.
     ///
     /// # Errors
     ///
@@ -219,7 +225,8 @@ impl State {
 
 /// Whether two states say the same, at whatever times.
 pub fn same(a: &[u8], b: &[u8]) -> bool {
-    let (Ok([links, ruleset, connections]), Ok([links2, ruleset2, connections2])) = (parts(a), parts(b))
+    let (Ok([links, ruleset, connections]), Ok([links2, ruleset2, connections2])) =
+        (parts(a), parts(b))
     else {
         return false;
     };
@@ -258,7 +265,8 @@ fn connections(part: Part<'_>) -> Result<String, Broken> {
     match Conntrack::new(settings).load(text, 1) {
         Ok(_) => Ok(text.to_owned()),
         Err(e) => {
-            let before: usize = text.split_inclusive('\n').take(e.line.saturating_sub(1)).map(str::len).sum();
+            let before: usize =
+                text.split_inclusive('\n').take(e.line.saturating_sub(1)).map(str::len).sum();
             Err(broken(part.start + before, e.reason))
         }
     }

@@ -43,8 +43,9 @@ fn left(ruleset: &mut Ruleset, now: u64) -> Option<u64> {
 #[test]
 fn elements_age_by_the_time_that_passed_and_by_no_change_of_the_clock() {
     const HOUR: i64 = 3600;
-    // How it goes; seconds that the wall clock was set forwards by before it is saved, ten minutes after the start; seconds
-    // from then to the next start, as the wall clock says; seconds that are left.
+    // How it goes; seconds that the wall clock was set forwards by before it is saved, ten minutes
+    // after the start; seconds from then to the next start, as the wall clock says; seconds that
+    // are left.
     for (name, ahead, later, expected) in [
         ("nothing is set", 0, 60, Some(2940)),
         ("at once", 0, 0, Some(3000)),
@@ -75,8 +76,11 @@ fn a_limit_is_no_stricter_after_the_clock_was_set_back() {
     let state = State::from_bytes_at(&bytes, now).expect("a state");
     let mut path = router::router(router::NET);
     path.set_rules(Arc::new(Linked::new(&state.ruleset.generation()).expect("it can run")));
-    let frame =
-        (router::from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(1, 7) / payload(b"")).build();
+    let frame = (router::from_wan()
+        / Ipv4::new("198.18.0.7", "198.18.1.7")
+        / Udp::new(1, 7)
+        / payload(b""))
+    .build();
     let forwarded = (0..5).filter(|second| {
         let seen = router::receive_at(&mut path, "wan", &frame, now + second * SECOND);
         !seen.frames.is_empty()
@@ -90,8 +94,11 @@ fn rules_that_ask_for_the_time_see_the_wall_clock() {
     session(&mut ruleset, RULES, START);
     let mut path = router::router(router::NET);
     path.set_rules(Arc::new(Linked::new(&ruleset.generation()).expect("it can run")));
-    let frame =
-        (router::from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(1, 8) / payload(b"")).build();
+    let frame = (router::from_wan()
+        / Ipv4::new("198.18.0.7", "198.18.1.7")
+        / Udp::new(1, 8)
+        / payload(b""))
+    .build();
     let year = 365 * 86_400 * SECOND as i64;
     for (ahead, forwarded) in [(0, false), (10 * year, true), (-10 * year, false)] {
         path.set_wall_ahead(ahead);

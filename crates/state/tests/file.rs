@@ -79,7 +79,10 @@ fn older_formats_are_read_or_refused_with_what_to_do() {
             state().ruleset.save(NOW),
             "byte 0: a ruleset as penstock nft wrote it before there were checksums: list it",
         ),
-        (b"table ip t { }\n".to_vec(), "byte 0: not a saved state: a ruleset as text is loaded with `-f`"),
+        (
+            b"table ip t { }\n".to_vec(),
+            "byte 0: not a saved state: a ruleset as text is loaded with `-f`",
+        ),
         (b"\x00\x01".to_vec(), "byte 0: not a saved state"),
         (Vec::new(), "byte 0: cut short"),
     ] {
@@ -90,7 +93,8 @@ fn older_formats_are_read_or_refused_with_what_to_do() {
 
 #[test]
 fn what_is_wrong_under_a_right_sum_is_refused_at_its_place() {
-    let wrong = State { connections: format!("penstock-conntrack 1\n{FLOW}\nflow id=2\n"), ..state() };
+    let wrong =
+        State { connections: format!("penstock-conntrack 1\n{FLOW}\nflow id=2\n"), ..state() };
     let bytes = wrong.to_bytes(1);
     let place = bytes.windows(9).position(|w| w == b"flow id=2");
     assert_eq!(State::from_bytes(&bytes).map_err(|e| e.at).err(), place);

@@ -1,5 +1,5 @@
-//! Files that somebody has changed and given right sums: nothing in them makes the process panic, or run what no ruleset
-//! could say.
+//! Files that somebody has changed and given right sums: nothing in them makes the process panic,
+//! or run what no ruleset could say.
 
 #[path = "../../path/tests/router/mod.rs"]
 mod router;
@@ -84,7 +84,9 @@ fn with_ruleset(bytes: &[u8]) -> Vec<u8> {
 
 /// Some frames of kinds that the rules ask for.
 fn frames() -> Vec<Vec<u8>> {
-    let from = |last: u8| router::from_wan() / Ipv4::new(format!("198.18.0.{last}").as_str(), "198.18.1.7");
+    let from = |last: u8| {
+        router::from_wan() / Ipv4::new(format!("198.18.0.{last}").as_str(), "198.18.1.7")
+    };
     vec![
         (from(7) / Udp::new(1, 2) / payload(b"abc")).build(),
         (from(8) / Udp::new(1, 4789) / payload([0; 60])).build(),
@@ -110,7 +112,10 @@ fn use_it(state: State) {
         let mut session = Session::new(Options::default(), &NoFiles, &NoNames);
         session.run(Origin::CommandLine, command.into(), &mut ruleset, time);
     }
-    assert!(Ruleset::from_saved(&ruleset.save(time)).is_ok(), "what was accepted is not accepted again");
+    assert!(
+        Ruleset::from_saved(&ruleset.save(time)).is_ok(),
+        "what was accepted is not accepted again"
+    );
 }
 
 fn mutated(bytes: &[u8], random: &mut Rng) -> Vec<u8> {
@@ -162,7 +167,8 @@ fn what_no_text_can_say_is_refused() {
         let table = Arc::make_mut(&mut generation.tables[0]);
         change(table);
         let bytes = Ruleset::resume(generation, 9).save(router::START);
-        let broken = State::from_bytes(&with_ruleset(&bytes)).map(drop).expect_err(name).to_string();
+        let broken =
+            State::from_bytes(&with_ruleset(&bytes)).map(drop).expect_err(name).to_string();
         assert!(broken.contains("is no ruleset"), "{name}: {broken}");
     }
 }

@@ -47,7 +47,8 @@ pub enum Step {
         /// As if it had come in there; else it leaves by it.
         ingress: bool,
     },
-    /// A copy goes to another device; then [`Config::classify`] is to be called again with the same cursor.
+    /// A copy goes to another device; then [`Config::classify`] is to be called again with the same
+    /// cursor.
     Mirror {
         /// Which.
         device: u32,
@@ -71,7 +72,8 @@ impl Filter {
 }
 
 impl Config {
-    /// Takes a packet through the filters at a hook of a device, from the cursor on to the next step.
+    /// Takes a packet through the filters at a hook of a device, from the cursor on to the next
+    /// step.
     pub fn classify(
         &self,
         hook: Hook,
@@ -105,7 +107,9 @@ impl Config {
                         // What follows the copy is looked at when the caller comes back.
                         match control {
                             Control::Pipe => cursor.action = Some(at),
-                            Control::Continue => (cursor.action, cursor.filter) = (None, cursor.filter + 1),
+                            Control::Continue => {
+                                (cursor.action, cursor.filter) = (None, cursor.filter + 1)
+                            }
                             _ => (cursor.action, cursor.filter) = (None, filters.len()),
                         }
                         return Step::Mirror { device, ingress };

@@ -94,8 +94,8 @@ pub(crate) struct Device {
     pub(crate) nodes: Vec<Node>,
 }
 
-/// Traffic control of all devices. It does not change; see [`State`](crate::State) and [`Queues`](crate::Queues) for
-/// what does.
+/// Traffic control of all devices. It does not change; see [`State`](crate::State) and
+/// [`Queues`](crate::Queues) for what does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     pub(crate) devices: BTreeMap<u32, Device>,

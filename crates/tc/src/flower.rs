@@ -1,5 +1,5 @@
-//! The `flower` classifier: fields by name (`net/sched/cls_flower.c`). Fields that are not named do not matter; a named
-//! field that the packet does not have does not match.
+//! The `flower` classifier: fields by name (`net/sched/cls_flower.c`). Fields that are not named do
+//! not matter; a named field that the packet does not have does not match.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -85,10 +85,13 @@ fn dissect(packet: &Packet) -> Found<'_> {
             found.tos_ttl = Some((h.traffic_class(), h.hop_limit()));
             let (mut next, mut at) = (h.next_header(), ipv6::LEN);
             // The dissector passes over hop-by-hop, routing, destination and fragment headers.
-            while let protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DEST_OPTIONS | protocol::FRAGMENT =
-                next
+            while let protocol::HOP_BY_HOP
+            | protocol::ROUTING
+            | protocol::DEST_OPTIONS
+            | protocol::FRAGMENT = next
             {
-                let Some(&[following, units]) = bytes.get(at..).and_then(|b| b.first_chunk::<2>()) else {
+                let Some(&[following, units]) = bytes.get(at..).and_then(|b| b.first_chunk::<2>())
+                else {
                     break;
                 };
                 if next == protocol::FRAGMENT {
@@ -143,7 +146,8 @@ impl Flower {
         }
         let link = packet.link();
         let found = dissect(packet);
-        let halves = |at: usize| found.transport?.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]));
+        let halves =
+            |at: usize| found.transport?.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]));
         let ports = matches!(
             found.ip_proto,
             Some(protocol::TCP | protocol::UDP | protocol::SCTP | protocol::UDPLITE)
@@ -155,8 +159,9 @@ impl Flower {
             matches!(found.ip_proto, Some(protocol::ICMP | protocol::ICMPV6))
                 && found.transport.and_then(|t| t.get(at)) == Some(&want)
         };
-        let masked =
-            |have: Option<u8>, (value, mask): (u8, u8)| have.is_some_and(|h| (h ^ value) & mask == 0);
+        let masked = |have: Option<u8>, (value, mask): (u8, u8)| {
+            have.is_some_and(|h| (h ^ value) & mask == 0)
+        };
         let arp = found.arp.as_ref();
         let arp_ip = |have: Option<Ipv4Addr>, (prefix, len): (Ipv4Addr, u8)| {
             have.is_some_and(|a| in_prefix(a.into(), (prefix.into(), len)))
@@ -166,7 +171,9 @@ impl Flower {
             && wanted(self.dst_mac, |m| mac_fits(link.get(..6), m))
             && wanted(self.src_mac, |m| mac_fits(link.get(6..12), m))
             && wanted(self.vlan_id, |id| found.tag.is_some_and(|t| t & vlan::VID_MASK == id))
-            && wanted(self.vlan_prio, |p| found.tag.is_some_and(|t| (t >> vlan::PRIORITY_SHIFT) as u8 == p))
+            && wanted(self.vlan_prio, |p| {
+                found.tag.is_some_and(|t| (t >> vlan::PRIORITY_SHIFT) as u8 == p)
+            })
             && wanted(self.vlan_ethertype, |e| found.tag.is_some() && found.ethertype == e)
             && wanted(self.ip_proto, |p| found.ip_proto == Some(p))
             && wanted(self.ip_tos, |w| masked(found.tos_ttl.map(|t| t.0), w))

@@ -1,7 +1,8 @@
-//! Queueing disciplines on the clock of the packets (`net/sched/sch_fifo.c`, `sch_prio.c`, `sch_tbf.c`).
+//! Queueing disciplines on the clock of the packets (`net/sched/sch_fifo.c`, `sch_prio.c`,
+//! `sch_tbf.c`).
 //!
-//! A device takes frames as fast as its root discipline gives them, so frames wait only where a discipline holds them
-//! back. [`Queues::next_time`] says when that ends.
+//! A device takes frames as fast as its root discipline gives them, so frames wait only where a
+//! discipline holds them back. [`Queues::next_time`] says when that ends.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -50,10 +51,12 @@ impl Queues {
         Queues { held: devices.map(|(&i, d)| (i, held(d))).collect(), ..Queues::default() }
     }
 
-    /// Puts a copy of a frame into the queue of its device at its time. `false` if there is no room for it; the caller drops
-    /// it then. [`Queues::leave`] gives what can leave at once. Lengths are those of the packet ([`Packet::len`]).
+    /// Puts a copy of a frame into the queue of its device at its time. `false` if there is no room
+    /// for it; the caller drops it then. [`Queues::leave`] gives what can leave at once. Lengths
+    /// are those of the packet ([`Packet::len`]).
     pub fn put(&mut self, config: &Config, device: u32, packet: &Packet) -> bool {
-        let (Some(conf), Some(held)) = (config.devices.get(&device), self.held.get_mut(&device)) else {
+        let (Some(conf), Some(held)) = (config.devices.get(&device), self.held.get_mut(&device))
+        else {
             return false;
         };
         let len = packet.len();
@@ -63,7 +66,8 @@ impl Queues {
             match &node.discipline {
                 Discipline::Fifo { limit, bytes } => {
                     let Some(held) = held.get_mut(at) else { return false };
-                    let room = if *bytes { held.bytes + len <= *limit } else { held.queue.len() < *limit };
+                    let room =
+                        if *bytes { held.bytes + len <= *limit } else { held.queue.len() < *limit };
                     if !room {
                         return false;
                     }
@@ -85,8 +89,8 @@ impl Queues {
         }
     }
 
-    /// The next frame of a device that can leave at `now`, which becomes its time. Where one has to wait, the device is
-    /// remembered.
+    /// The next frame of a device that can leave at `now`, which becomes its time. Where one has to
+    /// wait, the device is remembered.
     pub fn leave(&mut self, config: &Config, device: u32, now: u64) -> Option<Packet> {
         if self.waiting == 0 {
             return None;
@@ -208,8 +212,8 @@ fn next(nodes: &[Node], held: &mut [Held], at: usize, now: u64) -> Result<Packet
     }
 }
 
-/// Length of the frame that [`next`] would give. A `tbf` below another discipline gives its frame up for that, and holds
-/// it until it is taken (`qdisc_peek_dequeued()`).
+/// Length of the frame that [`next`] would give. A `tbf` below another discipline gives its frame
+/// up for that, and holds it until it is taken (`qdisc_peek_dequeued()`).
 fn peek(nodes: &[Node], held: &mut [Held], at: usize, now: u64) -> Result<usize, Not> {
     let Some(node) = nodes.get(at) else { return Err(Not::Empty) };
     match &node.discipline {

@@ -1,7 +1,8 @@
-//! Rates and token buckets (`psched_ratecfg_precompute()`, `net/sched/sch_tbf.c`, `net/sched/act_police.c`).
+//! Rates and token buckets (`psched_ratecfg_precompute()`, `net/sched/sch_tbf.c`,
+//! `net/sched/act_police.c`).
 //!
-//! The kernel multiplies with a rounded reciprocal of the rate; here times are exact, and may differ from its by less than
-//! a nanosecond per packet.
+//! The kernel multiplies with a rounded reciprocal of the rate; here times are exact, and may
+//! differ from its by less than a nanosecond per packet.
 
 /// Bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +29,8 @@ impl Bucket {
         Bucket { rate, depth: rate.time(burst) }
     }
 
-    /// Tokens that are left for `bytes` when `elapsed` nanoseconds have passed since there were `tokens`; negative if
-    /// they do not suffice yet.
+    /// Tokens that are left for `bytes` when `elapsed` nanoseconds have passed since there were
+    /// `tokens`; negative if they do not suffice yet.
     pub(crate) fn after(&self, tokens: i64, elapsed: i64, bytes: u64) -> i64 {
         elapsed.saturating_add(tokens).min(self.depth).saturating_sub(self.rate.time(bytes))
     }
@@ -49,6 +50,10 @@ mod tests {
         assert_eq!(tokens, 0);
         assert_eq!(bucket.after(tokens, 0, 1500), -1_500_000);
         assert_eq!(bucket.after(tokens, 1_500_000, 1500), 0);
-        assert_eq!(bucket.after(tokens, i64::MAX, 1500), 1_500_000, "no more than the burst gathers");
+        assert_eq!(
+            bucket.after(tokens, i64::MAX, 1500),
+            1_500_000,
+            "no more than the burst gathers"
+        );
     }
 }

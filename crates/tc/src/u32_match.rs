@@ -1,4 +1,5 @@
-//! The `u32` classifier: words of the packet under masks (`net/sched/cls_u32.c`), without hash tables of its own.
+//! The `u32` classifier: words of the packet under masks (`net/sched/cls_u32.c`), without hash
+//! tables of its own.
 
 use penstock_packet::Packet;
 
@@ -40,8 +41,8 @@ impl U32Match {
         if self.mark.is_some_and(|(value, mask)| packet.meta.mark & mask != value) {
             return false;
         }
-        self.keys
-            .iter()
-            .all(|key| word(packet, i64::from(key.at)).is_some_and(|w| (w ^ key.value) & key.mask == 0))
+        self.keys.iter().all(|key| {
+            word(packet, i64::from(key.at)).is_some_and(|w| (w ^ key.value) & key.mask == 0)
+        })
     }
 }

@@ -1,5 +1,5 @@
-//! ARP and RARP (RFC 826), with the addresses of IPv4 over Ethernet; other lengths are read as far as the
-//! common eight bytes.
+//! ARP and RARP (RFC 826), with the addresses of IPv4 over Ethernet; other lengths are read as far
+//! as the common eight bytes.
 
 use crate::ethernet::{IPV4, Mac};
 use crate::field::{array, be16, put, put16};
@@ -84,7 +84,8 @@ impl<'a> Header<'a> {
         be16(self.fixed, OPERATION)
     }
 
-    /// Sender hardware address, if lengths are 6 and 4 and all bytes are there; so for the other addresses.
+    /// Sender hardware address, if lengths are 6 and 4 and all bytes are there; so for the other
+    /// addresses.
     #[inline]
     pub fn sender_mac(&self) -> Option<Mac> {
         self.full.map(|b| Mac(array(b, SHA)))
@@ -112,7 +113,9 @@ impl<'a> Header<'a> {
 impl fmt::Display for Header<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (Repr::parse(self), self.operation()) {
-            (Some(r), REQUEST) => write!(f, "ARP, Request who-has {} tell {}", r.target_ip, r.sender_ip),
+            (Some(r), REQUEST) => {
+                write!(f, "ARP, Request who-has {} tell {}", r.target_ip, r.sender_ip)
+            }
             (Some(r), REPLY) => write!(f, "ARP, Reply {} is-at {}", r.sender_ip, r.sender_mac),
             (_, op) => write!(f, "ARP, operation {op}"),
         }

@@ -1,5 +1,5 @@
-//! Frames for tests and generators, composed in one line: layers joined by `/`, lengths, types and checksums filled
-//! in unless a layer is told a value, right or wrong.
+//! Frames for tests and generators, composed in one line: layers joined by `/`, lengths, types and
+//! checksums filled in unless a layer is told a value, right or wrong.
 //!
 //! ```
 //! use penstock_wire::build::*;
@@ -19,11 +19,12 @@
 //! let _ = (Ipv4::new("198.18.0.1", "198.18.0.2") / Udp::new(1, 2)).truncate(25).build();
 //! ```
 //!
-//! - A layer finds its "next protocol" field from the layer behind it, and its pseudo header from the nearest IP layer in
-//!   front of it. Where the layer behind has no such number ([`payload`], [`Vxlan`]), the field gets one for experiments:
-//!   [`UNKNOWN_ETHERTYPE`], [`UNKNOWN_PROTOCOL`].
+//! - A layer finds its "next protocol" field from the layer behind it, and its pseudo header from
+//!   the nearest IP layer in front of it. Where the layer behind has no such number ([`payload`],
+//!   [`Vxlan`]), the field gets one for experiments: [`UNKNOWN_ETHERTYPE`], [`UNKNOWN_PROTOCOL`].
 //! - The destination comes second everywhere: `Ethernet::new(src, dst)`.
-//! - Addresses are `&str`, which panics when malformed: these are written by hand in tests; or the address types.
+//! - Addresses are `&str`, which panics when malformed: these are written by hand in tests; or the
+//!   address types.
 
 mod internet;
 mod link;
@@ -39,7 +40,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Div;
 use std::sync::Arc;
 
-/// Ethertype given when nothing is known about what follows: local experimental ethertype 1 of IEEE 802.
+/// Ethertype given when nothing is known about what follows: local experimental ethertype 1 of IEEE
+/// 802.
 pub const UNKNOWN_ETHERTYPE: u16 = 0x88b5;
 /// Protocol number given when nothing is known about what follows: experimentation, RFC 3692.
 pub const UNKNOWN_PROTOCOL: u8 = 253;
@@ -139,7 +141,8 @@ impl Frame {
         Self { layers: vec![Arc::new(layer)], pad: 0, truncate: usize::MAX }
     }
 
-    /// Pads with zeros to at least `len` bytes, as short Ethernet frames are (60 bytes without check sequence).
+    /// Pads with zeros to at least `len` bytes, as short Ethernet frames are (60 bytes without
+    /// check sequence).
     pub fn pad_to(mut self, len: usize) -> Self {
         self.pad = len;
         self
@@ -155,8 +158,11 @@ impl Frame {
     pub fn build(&self) -> Vec<u8> {
         let mut body = Vec::new();
         for (n, layer) in self.layers.iter().enumerate().rev() {
-            let around =
-                Around { before: &self.layers[..n], next: self.layers.get(n + 1).map(|l| &**l), body: &body };
+            let around = Around {
+                before: &self.layers[..n],
+                next: self.layers.get(n + 1).map(|l| &**l),
+                body: &body,
+            };
             let mut bytes = layer.emit(&around);
             bytes.append(&mut body);
             body = bytes;
@@ -253,9 +259,9 @@ impl Layer for Payload {
     }
 }
 
-/// Cuts the IP packet in an Ethernet frame into fragments for `mtu`, each with the link header in front. The frame may
-/// have VLAN tags. IPv6 fragments get identification `id`, IPv4 ones keep that of the packet. Empty if it is not an IP
-/// packet or cannot be cut.
+/// Cuts the IP packet in an Ethernet frame into fragments for `mtu`, each with the link header in
+/// front. The frame may have VLAN tags. IPv6 fragments get identification `id`, IPv4 ones keep that
+/// of the packet. Empty if it is not an IP packet or cannot be cut.
 pub fn fragments(frame: &[u8], mtu: usize, id: u32) -> Vec<Vec<u8>> {
     use crate::{ethernet, ipv4, ipv6_ext, vlan};
     let mut out = Vec::new();

@@ -1,7 +1,9 @@
-//! The Internet checksum (RFC 1071), its incremental update (RFC 1624) and CRC32c (RFC 9260 appendix A).
+//! The Internet checksum (RFC 1071), its incremental update (RFC 1624) and CRC32c (RFC 9260
+//! appendix A).
 //!
 //! Checksum values are in host order here, as all integers of this crate. The results for the two
-//! representations of zero are those of the kernel's `csum_fold()`, `csum_replace2()`, `csum_replace4()`.
+//! representations of zero are those of the kernel's `csum_fold()`, `csum_replace2()`,
+//! `csum_replace4()`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,8 +12,8 @@ pub const MANGLED_ZERO: u16 = 0xffff;
 
 /// A running one's complement sum.
 ///
-/// Pieces are added in any order; each piece must start at an even offset of the summed data (only the last one
-/// may have odd length).
+/// Pieces are added in any order; each piece must start at an even offset of the summed data (only
+/// the last one may have odd length).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum(u64);
 
@@ -26,8 +28,8 @@ impl Sum {
     #[inline]
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
-        // Native words are summed and the folded result is swapped: the sum is independent of byte order
-        // (RFC 1071, 2.B). A u64 takes 2^32 words of 32 bits without overflow.
+        // Native words are summed and the folded result is swapped: the sum is independent of byte
+        // order (RFC 1071, 2.B). A u64 takes 2^32 words of 32 bits without overflow.
         let (words, rest) = bytes.as_chunks::<4>();
         let mut sum: u64 = words.iter().map(|w| u64::from(u32::from_ne_bytes(*w))).sum();
         let (halves, last) = rest.as_chunks::<2>();
@@ -98,13 +100,15 @@ pub fn of(bytes: &[u8]) -> u16 {
     Sum::new().bytes(bytes).finish()
 }
 
-/// Sum over the pseudo header of IPv4 (RFC 793, RFC 768). `len` is the length of the transport header and data.
+/// Sum over the pseudo header of IPv4 (RFC 793, RFC 768). `len` is the length of the transport
+/// header and data.
 #[inline]
 pub fn pseudo_v4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, len: u32) -> Sum {
     Sum::new().u32(src.to_bits()).u32(dst.to_bits()).u16(u16::from(protocol)).u32(len)
 }
 
-/// Sum over the pseudo header of IPv6 (RFC 8200, 8.1). `len` is the length of the upper-layer header and data.
+/// Sum over the pseudo header of IPv6 (RFC 8200, 8.1). `len` is the length of the upper-layer
+/// header and data.
 #[inline]
 pub fn pseudo_v6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, len: u32) -> Sum {
     Sum::new().bytes(&src.octets()).bytes(&dst.octets()).u16(u16::from(protocol)).u32(len)
@@ -119,8 +123,8 @@ pub const fn replace2(check: u16, old: u16, new: u16) -> u16 {
 /// New checksum after a 32-bit word changed (`csum_replace4()`).
 #[inline]
 pub const fn replace4(check: u16, old: u32, new: u32) -> u16 {
-    // The kernel complements the 16-bit value after extending it to 32 bits, so the sum is never zero and
-    // 0xffff is never the result.
+    // The kernel complements the 16-bit value after extending it to 32 bits, so the sum is never
+    // zero and 0xffff is never the result.
     !fold(!(check as u32) as u64 + !old as u64 + new as u64)
 }
 
@@ -130,14 +134,16 @@ pub fn replace16(check: u16, old: [u8; 16], new: [u8; 16]) -> u16 {
     replace(check, Sum::new().bytes(&old), Sum::new().bytes(&new))
 }
 
-/// New checksum after the data summed by `old` was replaced by that summed by `new`: `nft_csum_replace()`
-/// without its treatment of zero. Both must start at an even offset of the checksummed data.
+/// New checksum after the data summed by `old` was replaced by that summed by `new`:
+/// `nft_csum_replace()` without its treatment of zero. Both must start at an even offset of the
+/// checksummed data.
 #[inline]
 pub const fn replace(check: u16, old: Sum, new: Sum) -> u16 {
     replace4(check, old.folded() as u32, new.folded() as u32)
 }
 
-/// [`replace`] for a UDP checksum: none (zero) stays none, and a result of zero is written as 0xffff.
+/// [`replace`] for a UDP checksum: none (zero) stays none, and a result of zero is written as
+/// 0xffff.
 #[inline]
 pub const fn replace_udp(check: u16, old: Sum, new: Sum) -> u16 {
     if check == 0 {
@@ -274,8 +280,9 @@ mod tests {
     fn incremental_updates_equal_recomputation() {
         let mut rng = seeded();
         for _ in 0..2000 {
-            let mut data: Vec<u8> =
-                (0..40).map(|_| if rng.bool() { rng.u8(..) } else { [0, 0xff][rng.usize(..2)] }).collect();
+            let mut data: Vec<u8> = (0..40)
+                .map(|_| if rng.bool() { rng.u8(..) } else { [0, 0xff][rng.usize(..2)] })
+                .collect();
             data[0] |= 1; // data that sums to zero has two right checksums
             let old = of(&data);
             let n = [2, 4, 16][rng.usize(..3)];
@@ -322,9 +329,12 @@ mod tests {
 
     #[test]
     fn crc32c_of_known_strings() {
-        for (data, crc) in
-            [(&b"123456789"[..], 0xe306_9283), (&[0; 32], 0x8a91_36aa), (&[0xff; 32], 0x62a8_ab43), (b"", 0)]
-        {
+        for (data, crc) in [
+            (&b"123456789"[..], 0xe306_9283),
+            (&[0; 32], 0x8a91_36aa),
+            (&[0xff; 32], 0x62a8_ab43),
+            (b"", 0),
+        ] {
             assert_eq!(Crc32c::new().bytes(data).finish(), crc);
         }
         let (a, b) = b"123456789".split_at(3);

@@ -93,7 +93,8 @@ impl<'a> Header<'a> {
         self.fixed[TYPE] & 1 != 0
     }
 
-    /// Length of generic header and the part that depends on the type (`__dccp_hdr_len()`); options follow.
+    /// Length of generic header and the part that depends on the type (`__dccp_hdr_len()`); options
+    /// follow.
     #[inline]
     pub fn header_len(&self) -> usize {
         let generic = if self.is_long() { LONG_LEN } else { LEN };
@@ -111,7 +112,8 @@ impl<'a> Header<'a> {
             }
     }
 
-    /// Whether an option of this type is there, as the `dccp option` match looks for it (`nft_exthdr_dccp_eval()`).
+    /// Whether an option of this type is there, as the `dccp option` match looks for it
+    /// (`nft_exthdr_dccp_eval()`).
     pub fn has_option(&self, kind: u8) -> bool {
         let (mut at, end) = (self.header_len() - LEN, self.data_offset().saturating_sub(LEN));
         while at < end {
@@ -134,7 +136,8 @@ impl fmt::Display for Header<'_> {
     }
 }
 
-/// A DCCP packet with long sequence numbers; data offset and checksum are computed, the checksum over everything.
+/// A DCCP packet with long sequence numbers; data offset and checksum are computed, the checksum
+/// over everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repr {
     /// Source port.
@@ -150,8 +153,8 @@ pub struct Repr {
 }
 
 impl Repr {
-    /// Bytes of header and options; the part that depends on the type is zero. `pseudo` gives the sum over the pseudo header
-    /// for a length.
+    /// Bytes of header and options; the part that depends on the type is zero. `pseudo` gives the
+    /// sum over the pseudo header for a length.
     pub fn bytes(&self, pseudo: impl Fn(u32) -> Sum, payload: &[u8]) -> Vec<u8> {
         let mut b = [0; LONG_LEN];
         put16(&mut b, SPORT, self.sport);

@@ -1,5 +1,5 @@
-//! Explicit congestion notification of tunnels (RFC 6040, as `include/net/inet_ecn.h` has it): the low two bits of TOS and
-//! traffic class.
+//! Explicit congestion notification of tunnels (RFC 6040, as `include/net/inet_ecn.h` has it): the
+//! low two bits of TOS and traffic class.
 
 /// The bits that ECN has of a TOS or traffic class.
 pub const MASK: u8 = 3;
@@ -12,16 +12,16 @@ pub const ECT_0: u8 = 2;
 /// Congestion experienced.
 pub const CE: u8 = 3;
 
-/// TOS of the outer header: its own DSCP, and what the inner header says about ECN, but never congestion
-/// (`INET_ECN_encapsulate()`).
+/// TOS of the outer header: its own DSCP, and what the inner header says about ECN, but never
+/// congestion (`INET_ECN_encapsulate()`).
 #[inline]
 pub const fn encapsulate(outer: u8, inner: u8) -> u8 {
     let ecn = if inner & MASK == CE { ECT_0 } else { inner & MASK };
     outer & !MASK | ecn
 }
 
-/// TOS of the inner header when it leaves the tunnel; `None` if the packet is to be dropped: it met congestion and cannot say
-/// so (`INET_ECN_decapsulate()`).
+/// TOS of the inner header when it leaves the tunnel; `None` if the packet is to be dropped: it met
+/// congestion and cannot say so (`INET_ECN_decapsulate()`).
 #[inline]
 pub const fn decapsulate(outer: u8, inner: u8) -> Option<u8> {
     match (outer & MASK, inner & MASK) {

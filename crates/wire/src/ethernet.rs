@@ -245,7 +245,8 @@ mod tests {
 
     #[test]
     fn emitted_headers_are_read_back() {
-        let repr = Repr { dst: Mac([1, 2, 3, 4, 5, 6]), src: Mac([7, 8, 9, 10, 11, 12]), ethertype: IPV6 };
+        let repr =
+            Repr { dst: Mac([1, 2, 3, 4, 5, 6]), src: Mac([7, 8, 9, 10, 11, 12]), ethertype: IPV6 };
         let bytes = repr.bytes();
         assert_eq!(Repr::parse(&Header::new(&bytes).unwrap()), repr);
         for cut in 0..LEN {

@@ -1,5 +1,5 @@
-//! Reading and writing of fields at constant offsets. The offsets are constants smaller than `N` at every call,
-//! so the checks vanish when inlined.
+//! Reading and writing of fields at constant offsets. The offsets are constants smaller than `N` at
+//! every call, so the checks vanish when inlined.
 
 #[inline(always)]
 pub(crate) fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {

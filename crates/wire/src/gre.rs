@@ -1,4 +1,5 @@
-//! Generic Routing Encapsulation (RFC 2784, RFC 2890), version 0; of version 1 (PPTP) the fixed part.
+//! Generic Routing Encapsulation (RFC 2784, RFC 2890), version 0; of version 1 (PPTP) the fixed
+//! part.
 
 use crate::field::be16;
 use std::fmt;
@@ -59,7 +60,8 @@ impl<'a> Header<'a> {
         be16(self.fixed, PROTOCOL)
     }
 
-    /// Length of the header with checksum, key and sequence number as its flags say, whether there or not.
+    /// Length of the header with checksum, key and sequence number as its flags say, whether there
+    /// or not.
     #[inline]
     pub fn header_len(&self) -> usize {
         LEN + 4 * (self.flags() & (CHECKSUM | KEY | SEQUENCE)).count_ones() as usize

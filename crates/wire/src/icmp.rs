@@ -157,8 +157,9 @@ pub const fn is_error(kind: u8) -> bool {
     matches!(kind, DEST_UNREACHABLE | SOURCE_QUENCH | REDIRECT | TIME_EXCEEDED | PARAMETER_PROBLEM)
 }
 
-/// Whether an error may be sent about messages of this type: not about errors, unassigned types and router discovery
-/// (`icmp_pointers[].error`), and not about types above 18, which are unknown to `icmp_send()`.
+/// Whether an error may be sent about messages of this type: not about errors, unassigned types and
+/// router discovery (`icmp_pointers[].error`), and not about types above 18, which are unknown to
+/// `icmp_send()`.
 #[inline]
 pub const fn may_be_answered(kind: u8) -> bool {
     !is_error(kind) && !matches!(kind, 1 | 2 | 6 | 7 | 9 | 10) && kind <= ADDRESS_MASK_REPLY
@@ -179,7 +180,9 @@ pub const fn query_of(kind: u8) -> Option<u8> {
 impl fmt::Display for Header<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind() {
-            ECHO_REQUEST => write!(f, "ICMP echo request, id {}, seq {}", self.id(), self.sequence()),
+            ECHO_REQUEST => {
+                write!(f, "ICMP echo request, id {}, seq {}", self.id(), self.sequence())
+            }
             ECHO_REPLY => write!(f, "ICMP echo reply, id {}, seq {}", self.id(), self.sequence()),
             kind => write!(f, "ICMP type {kind}, code {}", self.code()),
         }
@@ -241,8 +244,8 @@ impl Repr {
     }
 }
 
-/// How much of the offending packet of `packet_len` bytes `icmp_send()` quotes, when the error's IPv4 header has
-/// `options_len` bytes of options and the route back has `mtu`.
+/// How much of the offending packet of `packet_len` bytes `icmp_send()` quotes, when the error's
+/// IPv4 header has `options_len` bytes of options and the route back has `mtu`.
 #[inline]
 pub fn quoted_len(packet_len: usize, mtu: usize, options_len: usize) -> usize {
     let room = mtu.min(ERROR_MAX).saturating_sub(crate::ipv4::LEN + options_len + LEN);

@@ -1,5 +1,5 @@
-//! ICMP for IPv6 (RFC 4443), types of neighbour discovery (RFC 4861) and multicast listeners (RFC 2710, RFC 3810),
-//! and the error messages that quote a packet.
+//! ICMP for IPv6 (RFC 4443), types of neighbour discovery (RFC 4861) and multicast listeners (RFC
+//! 2710, RFC 3810), and the error messages that quote a packet.
 
 use crate::checksum::Sum;
 use crate::field::{array, be16, be32, get16, put16, put32};
@@ -150,7 +150,8 @@ impl<'a> Header<'a> {
         self.rest
     }
 
-    /// Target address of neighbour discovery and redirect, group of a listener message of version 1.
+    /// Target address of neighbour discovery and redirect, group of a listener message of version
+    /// 1.
     #[inline]
     pub fn target(&self) -> Option<Ipv6Addr> {
         let bytes: &[u8; 16] = self.rest.first_chunk()?;
@@ -164,7 +165,8 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Whether messages of this type report an error about another packet; no error is sent about those.
+/// Whether messages of this type report an error about another packet; no error is sent about
+/// those.
 #[inline]
 pub const fn is_error(kind: u8) -> bool {
     kind & 0x80 == 0
@@ -179,17 +181,25 @@ pub const fn is_neighbour_discovery(kind: u8) -> bool {
 impl fmt::Display for Header<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.kind(), self.target()) {
-            (ECHO_REQUEST, _) => write!(f, "ICMP6, echo request, id {}, seq {}", self.id(), self.sequence()),
-            (ECHO_REPLY, _) => write!(f, "ICMP6, echo reply, id {}, seq {}", self.id(), self.sequence()),
-            (NEIGHBOUR_SOLICITATION, Some(t)) => write!(f, "ICMP6, neighbor solicitation, who has {t}"),
-            (NEIGHBOUR_ADVERTISEMENT, Some(t)) => write!(f, "ICMP6, neighbor advertisement, tgt is {t}"),
+            (ECHO_REQUEST, _) => {
+                write!(f, "ICMP6, echo request, id {}, seq {}", self.id(), self.sequence())
+            }
+            (ECHO_REPLY, _) => {
+                write!(f, "ICMP6, echo reply, id {}, seq {}", self.id(), self.sequence())
+            }
+            (NEIGHBOUR_SOLICITATION, Some(t)) => {
+                write!(f, "ICMP6, neighbor solicitation, who has {t}")
+            }
+            (NEIGHBOUR_ADVERTISEMENT, Some(t)) => {
+                write!(f, "ICMP6, neighbor advertisement, tgt is {t}")
+            }
             (kind, _) => write!(f, "ICMP6, type {kind}, code {}", self.code()),
         }
     }
 }
 
-/// Walks the options of a neighbour discovery message: type and body without the two leading bytes. Ends at the
-/// first that is cut or has length zero.
+/// Walks the options of a neighbour discovery message: type and body without the two leading bytes.
+/// Ends at the first that is cut or has length zero.
 pub fn nd_options(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -233,7 +243,8 @@ impl Repr {
         Self { kind: TIME_EXCEEDED, code: time_exceeded::HOP_LIMIT, rest_of_header: 0 }
     }
 
-    /// Parameter problem at byte `pointer` of the quoted packet, with one of the codes in [`mod@parameter_problem`].
+    /// Parameter problem at byte `pointer` of the quoted packet, with one of the codes in
+    /// [`mod@parameter_problem`].
     pub const fn parameter_problem(code: u8, pointer: u32) -> Self {
         Self { kind: PARAMETER_PROBLEM, code, rest_of_header: pointer }
     }
@@ -243,8 +254,8 @@ impl Repr {
         Self { kind: h.kind(), code: h.code(), rest_of_header: h.rest_of_header() }
     }
 
-    /// The header's bytes, with the checksum for this payload; `pseudo` is the sum over the pseudo header for header
-    /// and payload ([`crate::checksum::pseudo_v6`]).
+    /// The header's bytes, with the checksum for this payload; `pseudo` is the sum over the pseudo
+    /// header for header and payload ([`crate::checksum::pseudo_v6`]).
     #[inline]
     pub fn bytes(&self, pseudo: Sum, payload: &[u8]) -> [u8; LEN] {
         let mut b = [0; LEN];

@@ -111,7 +111,11 @@ mod tests {
 
     #[test]
     fn emitted_messages_are_read_back() {
-        let r = Repr { kind: MEMBERSHIP_REPORT_V2, max_response: 9, group: Ipv4Addr::new(239, 1, 2, 3) };
+        let r = Repr {
+            kind: MEMBERSHIP_REPORT_V2,
+            max_response: 9,
+            group: Ipv4Addr::new(239, 1, 2, 3),
+        };
         let b = r.bytes(b"");
         assert_eq!(Repr::parse(&Header::new(&b).unwrap()), r);
         assert!(Sum::new().bytes(&b).is_valid());

@@ -1,4 +1,5 @@
-//! IPv4 (RFC 791): header, checks of received packets, TTL, fragmentation. Options have their own file.
+//! IPv4 (RFC 791): header, checks of received packets, TTL, fragmentation. Options have their own
+//! file.
 
 use crate::field::{array, be16, put, put16};
 use crate::{checksum, ipv4_options};
@@ -145,7 +146,8 @@ impl<'a> Header<'a> {
         self.rest.get(..len).unwrap_or(self.rest)
     }
 
-    /// What follows the header, clipped to the total length where that is shorter than what is there.
+    /// What follows the header, clipped to the total length where that is shorter than what is
+    /// there.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         let start = self.header_len().saturating_sub(LEN);
@@ -201,8 +203,8 @@ pub enum InputError {
     Truncated,
 }
 
-/// The checks of `ip_rcv_core()` on a packet that begins at `bytes`, in their order. Gives the total length,
-/// to which the packet is to be trimmed.
+/// The checks of `ip_rcv_core()` on a packet that begins at `bytes`, in their order. Gives the
+/// total length, to which the packet is to be trimmed.
 ///
 /// # Errors
 /// The first check that fails.
@@ -226,8 +228,8 @@ pub fn check_input(bytes: &[u8]) -> Result<usize, InputError> {
     Ok(total)
 }
 
-/// Setters on an IPv4 header. Only [`HeaderMut::decrement_ttl`] and [`HeaderMut::fill_checksum`] touch the
-/// checksum.
+/// Setters on an IPv4 header. Only [`HeaderMut::decrement_ttl`] and [`HeaderMut::fill_checksum`]
+/// touch the checksum.
 #[derive(Debug)]
 pub struct HeaderMut<'a> {
     fixed: &'a mut [u8; LEN],
@@ -303,7 +305,8 @@ impl<'a> HeaderMut<'a> {
         put(self.fixed, DST, addr.octets());
     }
 
-    /// Takes one from the TTL and updates the checksum incrementally (`ip_decrease_ttl()`); gives the new TTL.
+    /// Takes one from the TTL and updates the checksum incrementally (`ip_decrease_ttl()`); gives
+    /// the new TTL.
     #[inline]
     pub fn decrement_ttl(&mut self) -> u8 {
         let check = checksum::after_ttl_decrement(be16(self.fixed, CHECKSUM));
@@ -376,15 +379,24 @@ impl Repr {
     }
 }
 
-/// Cuts a packet into fragments that fit `mtu`, as `ip_do_fragment()` does on a linear buffer: the header is
-/// copied, options that are not to be copied become no-operations after the first fragment, data is cut at
-/// multiples of eight, a packet that is itself a fragment keeps its offset and its more-fragments bit, DF is
-/// cleared unless `df`. Each fragment is handed to `emit`, built in `scratch`.
+/// Cuts a packet into fragments that fit `mtu`, as `ip_do_fragment()` does on a linear buffer: the
+/// header is copied, options that are not to be copied become no-operations after the first
+/// fragment, data is cut at multiples of eight, a packet that is itself a fragment keeps its offset
+/// and its more-fragments bit, DF is cleared unless `df`. Each fragment is handed to `emit`, built
+/// in `scratch`.
 ///
-/// The packet has passed [`check_input`] and has no more bytes than its total length; `packet` that is not such
-/// or an `mtu` without room for eight bytes of data emits nothing and gives `false`.
-pub fn fragment(packet: &[u8], mtu: usize, df: bool, scratch: &mut Vec<u8>, emit: impl FnMut(&[u8])) -> bool {
-    let Some(room) = Header::new(packet).and_then(|h| mtu.checked_sub(h.header_len())) else { return false };
+/// The packet has passed [`check_input`] and has no more bytes than its total length; `packet` that
+/// is not such or an `mtu` without room for eight bytes of data emits nothing and gives `false`.
+pub fn fragment(
+    packet: &[u8],
+    mtu: usize,
+    df: bool,
+    scratch: &mut Vec<u8>,
+    emit: impl FnMut(&[u8]),
+) -> bool {
+    let Some(room) = Header::new(packet).and_then(|h| mtu.checked_sub(h.header_len())) else {
+        return false;
+    };
     if room < 8 {
         return false;
     }
@@ -392,8 +404,9 @@ pub fn fragment(packet: &[u8], mtu: usize, df: bool, scratch: &mut Vec<u8>, emit
     cut(packet, |left| if left <= room { left } else { room & !7 }, df, scratch, emit)
 }
 
-/// Like [`fragment`], with pieces of the sizes that `size` gives when so many bytes of data are left: at most that many,
-/// and a multiple of eight unless it is all. Otherwise it gives `false` where that happens.
+/// Like [`fragment`], with pieces of the sizes that `size` gives when so many bytes of data are
+/// left: at most that many, and a multiple of eight unless it is all. Otherwise it gives `false`
+/// where that happens.
 pub fn cut(
     packet: &[u8],
     mut size: impl FnMut(usize) -> usize,
@@ -556,7 +569,8 @@ mod tests {
         let mut p = packet(&[], &[5; 24]);
         HeaderMut::new(&mut p).unwrap().set_frag(MF | 100);
         let mut frags = Vec::new();
-        assert!(fragment(&p, 36, false, &mut Vec::new(), |f| frags.push(Header::new(f).unwrap().frag())));
+        assert!(fragment(&p, 36, false, &mut Vec::new(), |f| frags
+            .push(Header::new(f).unwrap().frag())));
         assert_eq!(frags, [MF | 100, MF | 102]);
     }
 }

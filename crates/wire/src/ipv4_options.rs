@@ -36,7 +36,8 @@ pub const TS_AND_ADDRESS: u8 = 1;
 /// Timestamp flag: only the listed hosts stamp.
 pub const TS_PRESPECIFIED: u8 = 3;
 
-/// What was found (`struct ip_options`). Offsets count from the start of the IPv4 header; 0 is absent.
+/// What was found (`struct ip_options`). Offsets count from the start of the IPv4 header; 0 is
+/// absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compiled {
     /// Source route, loose or strict.
@@ -60,8 +61,8 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Offset of the option `kind` as `ip option` matches find it: [`LSRR`], [`SSRR`], [`RR`], [`RA`]
-    /// (`ipv4_find_option()` of `nft_exthdr.c`). `None` if absent, also for other kinds.
+    /// Offset of the option `kind` as `ip option` matches find it: [`LSRR`], [`SSRR`], [`RR`],
+    /// [`RA`] (`ipv4_find_option()` of `nft_exthdr.c`). `None` if absent, also for other kinds.
     #[inline]
     pub fn find(&self, kind: u8) -> Option<usize> {
         let at = match kind {
@@ -77,7 +78,8 @@ impl Compiled {
 
 /// What the option parser asks when it fills in a received packet.
 pub struct Receive<F: Fn(Ipv4Addr) -> bool> {
-    /// The address that the host writes into record route and timestamp options: `fib_compute_spec_dst()`.
+    /// The address that the host writes into record route and timestamp options:
+    /// `fib_compute_spec_dst()`.
     pub address: Ipv4Addr,
     /// Milliseconds since midnight UTC.
     pub time: u32,
@@ -89,8 +91,8 @@ pub struct Receive<F: Fn(Ipv4Addr) -> bool> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadOption(pub u8);
 
-/// Checks options without changing them, as the `ip option` match does on its copy: a source route must be
-/// unused (pointer 4), have at least one address and only whole ones.
+/// Checks options without changing them, as the `ip option` match does on its copy: a source route
+/// must be unused (pointer 4), have at least one address and only whole ones.
 ///
 /// # Errors
 /// The first byte that is wrong.
@@ -102,8 +104,8 @@ pub fn check_copy(options: &[u8]) -> Result<Compiled, BadOption> {
     compile(copy, None::<&Receive<fn(Ipv4Addr) -> bool>>)
 }
 
-/// Checks the options of a received packet and fills in the host's address and the time where options ask for
-/// them. With [`Compiled::changed`] the checksum is to be made anew.
+/// Checks the options of a received packet and fills in the host's address and the time where
+/// options ask for them. With [`Compiled::changed`] the checksum is to be made anew.
 ///
 /// # Errors
 /// The first byte that is wrong; the packet is dropped with a parameter problem.
@@ -208,9 +210,11 @@ fn compile<F: Fn(Ipv4Addr) -> bool>(
                     out.router_alert = position;
                 }
             }
-            // Labels are accepted only of domains that NetLabel is configured for, and there are none.
+            // Labels are accepted only of domains that NetLabel is configured for, and there are
+            // none.
             CIPSO => return bad(if n < 8 { 1 } else { 2 }),
-            // The kernel asks for CAP_NET_RAW when it checks a copy; in its packet path that is granted.
+            // The kernel asks for CAP_NET_RAW when it checks a copy; in its packet path that is
+            // granted.
             _ => {}
         }
         at += n;
@@ -278,12 +282,13 @@ fn put4(bytes: &mut [u8], at: usize, value: [u8; 4]) {
     }
 }
 
-/// Writes the forwarder's address into record route and timestamp options that asked for it when the packet was
-/// received (`ip_forward_options()`; the source route part is the router's). Gives whether anything changed.
-/// `options` are those that [`check_received`] saw.
+/// Writes the forwarder's address into record route and timestamp options that asked for it when
+/// the packet was received (`ip_forward_options()`; the source route part is the router's). Gives
+/// whether anything changed. `options` are those that [`check_received`] saw.
 pub fn fill_forwarded(options: &mut [u8], found: &Compiled, address: Ipv4Addr) -> bool {
     let mut changed = false;
-    for (need, position, back) in [(found.rr_need_address, found.rr, 5), (found.ts_need_address, found.ts, 9)]
+    for (need, position, back) in
+        [(found.rr_need_address, found.rr, 5), (found.ts_need_address, found.ts, 9)]
     {
         let at = usize::from(position).saturating_sub(20);
         if !need {
@@ -307,8 +312,8 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// The options with the address of the answer's sender where they ask for it (`ip_options_build()`), and its
-    /// time in milliseconds since midnight UTC.
+    /// The options with the address of the answer's sender where they ask for it
+    /// (`ip_options_build()`), and its time in milliseconds since midnight UTC.
     pub fn filled(&mut self, address: Ipv4Addr, time: u32) -> &[u8] {
         let options = &mut self.bytes[..self.len];
         fill_forwarded(options, &self.found, address);
@@ -332,10 +337,11 @@ impl Echo {
     }
 }
 
-/// The options that an answer to a packet has (`__ip_options_echo()`): record route, timestamp and CIPSO of the options
-/// that [`check_received`] saw. If it found a byte `wrong`, the option with that byte and all behind it are not there, but for
-/// CIPSO. Source routes are not followed here, so none is reversed.
-/// `None` if an option has no room for what it asks for: then there is no answer.
+/// The options that an answer to a packet has (`__ip_options_echo()`): record route, timestamp and
+/// CIPSO of the options that [`check_received`] saw. If it found a byte `wrong`, the option with
+/// that byte and all behind it are not there, but for CIPSO. Source routes are not followed here,
+/// so none is reversed. `None` if an option has no room for what it asks for: then there is no
+/// answer.
 pub fn echo(options: &[u8], wrong: Option<BadOption>) -> Option<Echo> {
     let mut out = Echo { bytes: [0; MAX_LEN], len: 0, found: Compiled::default() };
     let (mut rr, mut ts, mut cipso) = (None, None, None);
@@ -467,7 +473,8 @@ mod tests {
             (&[RR, 7, 8, 1, 2, 3, 4, TIMESTAMP, 8, 9, 0xf0, 0, 0, 0, 0, 0], Some(30), Some(&full)),
             (&[RA, 3, 0, RR, 7, 8, 1, 2, 3, 4, 0, 0], Some(21), Some(&[])),
         ] {
-            let echo = echo(options, wrong.map(BadOption)).map(|mut e| e.filled(address, 77).to_vec());
+            let echo =
+                echo(options, wrong.map(BadOption)).map(|mut e| e.filled(address, 77).to_vec());
             assert_eq!(echo.as_deref(), expected, "{options:?}");
         }
     }
@@ -505,8 +512,11 @@ mod tests {
 
     #[test]
     fn a_received_packet_is_stamped_and_a_forwarder_overwrites_the_address() {
-        let receive =
-            Receive { address: Ipv4Addr::new(198, 18, 0, 1), time: 0x0102_0304, is_unicast: |_| true };
+        let receive = Receive {
+            address: Ipv4Addr::new(198, 18, 0, 1),
+            time: 0x0102_0304,
+            is_unicast: |_| true,
+        };
         let mut o = [7, 7, 4, 0, 0, 0, 0, 68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let c = check_received(&mut o, &receive).unwrap();
         assert!(c.changed && c.rr_need_address && c.ts_need_address && c.ts_need_time);
@@ -538,8 +548,11 @@ mod tests {
             }
             let _ = check_copy(&o);
             keep_copied(&mut o.clone());
-            let receive =
-                Receive { address: Ipv4Addr::LOCALHOST, time: 1, is_unicast: |a| a.octets()[0] & 1 == 0 };
+            let receive = Receive {
+                address: Ipv4Addr::LOCALHOST,
+                time: 1,
+                is_unicast: |a| a.octets()[0] & 1 == 0,
+            };
             if let Ok(c) = check_received(&mut o, &receive) {
                 fill_forwarded(&mut o, &c, Ipv4Addr::LOCALHOST);
             }

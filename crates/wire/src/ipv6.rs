@@ -1,5 +1,5 @@
-//! IPv6 (RFC 8200): the fixed header, checks of received packets, scopes of addresses. Extension headers have
-//! their own file.
+//! IPv6 (RFC 8200): the fixed header, checks of received packets, scopes of addresses. Extension
+//! headers have their own file.
 
 use crate::field::{array, be16, be32, put, put16, put32};
 use crate::{checksum, protocol};
@@ -26,7 +26,8 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// `None` if 40 bytes are not there. Version and length are not looked at: that is [`check_input`].
+    /// `None` if 40 bytes are not there. Version and length are not looked at: that is
+    /// [`check_input`].
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let (fixed, rest) = bytes.split_first_chunk()?;
@@ -87,7 +88,8 @@ impl<'a> Header<'a> {
         self.rest.get(..usize::from(self.payload_len())).unwrap_or(self.rest)
     }
 
-    /// Sum over the pseudo header for an upper-layer header `protocol` of `len` bytes with its data.
+    /// Sum over the pseudo header for an upper-layer header `protocol` of `len` bytes with its
+    /// data.
     #[inline]
     pub fn pseudo(&self, protocol: u8, len: usize) -> checksum::Sum {
         checksum::pseudo_v6(self.src(), self.dst(), protocol, len as u32)
@@ -114,7 +116,8 @@ pub const fn multicast_scope(addr: Ipv6Addr) -> u8 {
     addr.octets()[1] & 0x0f
 }
 
-/// Whether the address is of link-local scope: fe80::/10, or multicast of interface-local or link-local scope.
+/// Whether the address is of link-local scope: fe80::/10, or multicast of interface-local or
+/// link-local scope.
 #[inline]
 pub const fn is_link_scoped(addr: Ipv6Addr) -> bool {
     addr.is_unicast_link_local() || (addr.is_multicast() && multicast_scope(addr) <= 2)
@@ -123,17 +126,20 @@ pub const fn is_link_scoped(addr: Ipv6Addr) -> bool {
 /// Why a received packet is not IPv6 (the drop reasons of `ip6_rcv_core()`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputError {
-    /// The header is cut, the version is not 6, or an address may not be on the wire (`IP_INHDR` and others).
+    /// The header is cut, the version is not 6, or an address may not be on the wire (`IP_INHDR`
+    /// and others).
     Header,
     /// Fewer bytes are there than the payload length says (`PKT_TOO_SMALL`).
     Truncated,
 }
 
-/// The checks of `ip6_rcv_core()` on a packet that begins at `bytes`, in their order, except for hop-by-hop
-/// options, which come after them. Gives the length of the whole packet, to which it is to be trimmed.
+/// The checks of `ip6_rcv_core()` on a packet that begins at `bytes`, in their order, except for
+/// hop-by-hop options, which come after them. Gives the length of the whole packet, to which it is
+/// to be trimmed.
 ///
-/// `loopback` says that the packet came from the loopback device, where loopback addresses and interface-local
-/// groups are in order. `l2_group` is not asked for: `drop_unicast_in_l2_multicast` is off by default.
+/// `loopback` says that the packet came from the loopback device, where loopback addresses and
+/// interface-local groups are in order. `l2_group` is not asked for: `drop_unicast_in_l2_multicast`
+/// is off by default.
 ///
 /// # Errors
 /// The first check that fails.
@@ -268,7 +274,11 @@ impl Repr {
     #[inline]
     pub fn bytes(&self) -> [u8; LEN] {
         let mut b = [0; LEN];
-        put32(&mut b, VERSION, 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0x000f_ffff);
+        put32(
+            &mut b,
+            VERSION,
+            6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0x000f_ffff,
+        );
         put16(&mut b, PAYLOAD_LEN, self.payload_len);
         b[NEXT_HEADER] = self.next_header;
         b[HOP_LIMIT] = self.hop_limit;

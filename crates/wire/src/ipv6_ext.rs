@@ -1,7 +1,9 @@
-//! IPv6 extension headers: the kernel's two walks over them, the headers themselves, options, fragmentation.
+//! IPv6 extension headers: the kernel's two walks over them, the headers themselves, options,
+//! fragmentation.
 //!
-//! The kernel counts as extension headers: hop-by-hop, routing, fragment, AH, no-next-header and destination
-//! options (`ipv6_ext_hdr()`). ESP and the mobility header end every walk like a transport protocol does.
+//! The kernel counts as extension headers: hop-by-hop, routing, fragment, AH, no-next-header and
+//! destination options (`ipv6_ext_hdr()`). ESP and the mobility header end every walk like a
+//! transport protocol does.
 
 use crate::field::{be16, be32, get16, put16, put32};
 use crate::ipv6;
@@ -50,7 +52,8 @@ const fn extension_len(protocol: u8, units: u8) -> usize {
 pub struct Found {
     /// The header's protocol number.
     pub protocol: u8,
-    /// Its offset from the start of the packet. 0 if it belongs to a later fragment and so is not there.
+    /// Its offset from the start of the packet. 0 if it belongs to a later fragment and so is not
+    /// there.
     pub offset: usize,
     /// Offset of the fragment in units of eight bytes; 0 in a first fragment and a whole packet.
     pub fragment_offset: u16,
@@ -70,15 +73,17 @@ pub enum FindError {
 /// How [`find`] walks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walk {
-    /// End at an authentication header when looking for the last one (`IP6_FH_F_AUTH`); nftables does.
+    /// End at an authentication header when looking for the last one (`IP6_FH_F_AUTH`); nftables
+    /// does.
     pub stop_at_ah: bool,
     /// Pass by routing headers without segments left (`IP6_FH_F_SKIP_RH`).
     pub skip_done_routing: bool,
 }
 
-/// Finds the first header of type `target`, or the last header of the chain for `None`, as `ipv6_find_hdr()` does.
-/// `packet` begins with the IPv6 header, whose version and length are not looked at, nor whether it is cut off; what is
-/// behind the payload length is walked over as well if it is there.
+/// Finds the first header of type `target`, or the last header of the chain for `None`, as
+/// `ipv6_find_hdr()` does. `packet` begins with the IPv6 header, whose version and length are not
+/// looked at, nor whether it is cut off; what is behind the payload length is walked over as well
+/// if it is there.
 ///
 /// # Errors
 /// See [`FindError`].
@@ -88,14 +93,25 @@ pub fn find(packet: &[u8], target: Option<u8>, walk: Walk) -> Result<Found, Find
     if !is_extension(first) {
         return match target {
             Some(t) if t != first => Err(FindError::Absent),
-            _ => Ok(Found { protocol: first, offset: ipv6::LEN, fragment_offset: 0, is_fragment: false }),
+            _ => Ok(Found {
+                protocol: first,
+                offset: ipv6::LEN,
+                fragment_offset: 0,
+                is_fragment: false,
+            }),
         };
     }
     find_extension(packet, first, target, walk)
 }
 
-fn find_extension(packet: &[u8], first: u8, target: Option<u8>, walk: Walk) -> Result<Found, FindError> {
-    let mut out = Found { protocol: first, offset: ipv6::LEN, fragment_offset: 0, is_fragment: false };
+fn find_extension(
+    packet: &[u8],
+    first: u8,
+    target: Option<u8>,
+    walk: Walk,
+) -> Result<Found, FindError> {
+    let mut out =
+        Found { protocol: first, offset: ipv6::LEN, fragment_offset: 0, is_fragment: false };
     loop {
         let mut found = target == Some(out.protocol);
         if !is_extension(out.protocol) || out.protocol == NO_NEXT {
@@ -115,7 +131,12 @@ fn find_extension(packet: &[u8], first: u8, target: Option<u8>, walk: Walk) -> R
                 let offset = word(2)? >> 3;
                 if offset != 0 {
                     if target.is_none() && (!is_extension(next) || next == NO_NEXT) {
-                        return Ok(Found { protocol: next, offset: 0, fragment_offset: offset, ..out });
+                        return Ok(Found {
+                            protocol: next,
+                            offset: 0,
+                            fragment_offset: offset,
+                            ..out
+                        });
                     }
                     if !found {
                         return Err(FindError::Absent);
@@ -145,9 +166,9 @@ pub struct Skipped {
     pub frag: u16,
 }
 
-/// Passes over extension headers from `offset`, where one of type `protocol` begins, as `ipv6_skip_exthdr()` does;
-/// authentication headers too. A later fragment ends the walk at its fragment header. `None` if the chain is cut or
-/// ends with no-next-header.
+/// Passes over extension headers from `offset`, where one of type `protocol` begins, as
+/// `ipv6_skip_exthdr()` does; authentication headers too. A later fragment ends the walk at its
+/// fragment header. `None` if the chain is cut or ends with no-next-header.
 #[inline]
 pub fn skip(packet: &[u8], offset: usize, protocol: u8) -> Option<Skipped> {
     let mut out = Skipped { protocol, offset, frag: 0 };
@@ -242,8 +263,8 @@ pub struct HopByHop {
     pub jumbo: Option<u32>,
 }
 
-/// Checks the hop-by-hop options of a received packet as `ipv6_parse_hopopts()` does. `packet` begins with the IPv6
-/// header, whose next header is hop-by-hop, and passed [`ipv6::check_input`].
+/// Checks the hop-by-hop options of a received packet as `ipv6_parse_hopopts()` does. `packet`
+/// begins with the IPv6 header, whose next header is hop-by-hop, and passed [`ipv6::check_input`].
 ///
 /// # Errors
 /// The packet is to be dropped, with an answer or without.
@@ -256,7 +277,8 @@ pub fn check_hop_by_hop(packet: &[u8]) -> Result<HopByHop, OptionError> {
     }
     let header = OptionsHeader::new(rest).ok_or(OptionError::Drop)?;
     let end = START + header.header_len();
-    let mut out = HopByHop { next_offset: end, next_header: header.next_header(), ..HopByHop::default() };
+    let mut out =
+        HopByHop { next_offset: end, next_header: header.next_header(), ..HopByHop::default() };
     let (mut at, mut count, mut padding) = (START + 2, 0, 0);
     while at < end {
         let kind = packet[at];
@@ -439,7 +461,8 @@ impl FragmentRepr {
     }
 }
 
-/// Bytes of an options header (hop-by-hop, destination) around `options`, padded to a multiple of eight by PadN.
+/// Bytes of an options header (hop-by-hop, destination) around `options`, padded to a multiple of
+/// eight by PadN.
 pub fn options_header(next_header: u8, options: &[u8]) -> Vec<u8> {
     let mut b = vec![next_header, 0];
     b.extend_from_slice(options);
@@ -456,7 +479,12 @@ pub fn options_header(next_header: u8, options: &[u8]) -> Vec<u8> {
 }
 
 /// Bytes of a routing header of the layout of types 0 and 2: four reserved bytes, then addresses.
-pub fn routing_header(next_header: u8, kind: u8, segments_left: u8, addresses: &[Ipv6Addr]) -> Vec<u8> {
+pub fn routing_header(
+    next_header: u8,
+    kind: u8,
+    segments_left: u8,
+    addresses: &[Ipv6Addr],
+) -> Vec<u8> {
     let mut b = vec![next_header, (addresses.len() * 2) as u8, kind, segments_left, 0, 0, 0, 0];
     for a in addresses {
         b.extend(a.octets());
@@ -464,8 +492,8 @@ pub fn routing_header(next_header: u8, kind: u8, segments_left: u8, addresses: &
     b
 }
 
-/// Bytes of a mobility header (RFC 6275) with the message `kind` and its data, padded to a multiple of eight. The
-/// checksum is taken as given.
+/// Bytes of a mobility header (RFC 6275) with the message `kind` and its data, padded to a multiple
+/// of eight. The checksum is taken as given.
 pub fn mobility_header(next_header: u8, kind: u8, checksum: u16, data: &[u8]) -> Vec<u8> {
     let mut b = vec![next_header, 0, kind, 0];
     b.extend(checksum.to_be_bytes());
@@ -475,9 +503,9 @@ pub fn mobility_header(next_header: u8, kind: u8, checksum: u16, data: &[u8]) ->
     b
 }
 
-/// Offset in a packet at which a fragment header goes, and the offset of the byte with the type of what follows there:
-/// behind hop-by-hop, routing, and destination options that a routing header follows (`ip6_find_1stfragopt()`).
-/// `None` if the chain is cut.
+/// Offset in a packet at which a fragment header goes, and the offset of the byte with the type of
+/// what follows there: behind hop-by-hop, routing, and destination options that a routing header
+/// follows (`ip6_find_1stfragopt()`). `None` if the chain is cut.
 pub fn unfragmentable_end(packet: &[u8]) -> Option<(usize, usize)> {
     let (mut offset, mut next_at, mut found_routing) = (ipv6::LEN, 6, false);
     loop {
@@ -500,10 +528,17 @@ pub fn unfragmentable_end(packet: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// Cuts a packet into fragments that fit `mtu`, as `ip6_fragment()` does on a linear buffer; routers do so only with what
-/// they put together themselves. Each fragment is handed to `emit`, built in `scratch`. A malformed packet or an `mtu`
-/// without room for eight bytes of data emits nothing and gives `false`.
-pub fn fragment(packet: &[u8], mtu: usize, id: u32, scratch: &mut Vec<u8>, emit: impl FnMut(&[u8])) -> bool {
+/// Cuts a packet into fragments that fit `mtu`, as `ip6_fragment()` does on a linear buffer;
+/// routers do so only with what they put together themselves. Each fragment is handed to `emit`,
+/// built in `scratch`. A malformed packet or an `mtu` without room for eight bytes of data emits
+/// nothing and gives `false`.
+pub fn fragment(
+    packet: &[u8],
+    mtu: usize,
+    id: u32,
+    scratch: &mut Vec<u8>,
+    emit: impl FnMut(&[u8]),
+) -> bool {
     let Some((start, _)) = unfragmentable_end(packet) else { return false };
     if mtu < start + FRAGMENT_LEN + 8 {
         return false;
@@ -512,9 +547,9 @@ pub fn fragment(packet: &[u8], mtu: usize, id: u32, scratch: &mut Vec<u8>, emit:
     cut(packet, |left| if left <= room { left } else { room & !7 }, id, scratch, emit)
 }
 
-/// Like [`fragment`], with pieces of the sizes that `size` gives when so many bytes behind the headers that every fragment
-/// has are left: at most that many, and a multiple of eight unless it is all. Otherwise it gives `false` where that
-/// happens.
+/// Like [`fragment`], with pieces of the sizes that `size` gives when so many bytes behind the
+/// headers that every fragment has are left: at most that many, and a multiple of eight unless it
+/// is all. Otherwise it gives `false` where that happens.
 pub fn cut(
     packet: &[u8],
     mut size: impl FnMut(usize) -> usize,
@@ -523,7 +558,8 @@ pub fn cut(
     mut emit: impl FnMut(&[u8]),
 ) -> bool {
     let Some((start, next_at)) = unfragmentable_end(packet) else { return false };
-    let (Some((head, data)), Some(&next_header)) = (packet.split_at_checked(start), packet.get(next_at))
+    let (Some((head, data)), Some(&next_header)) =
+        (packet.split_at_checked(start), packet.get(next_at))
     else {
         return false;
     };
@@ -534,7 +570,8 @@ pub fn cut(
         if len == 0 || len > left || (len < left && !len.is_multiple_of(8)) {
             return false;
         }
-        let repr = FragmentRepr { next_header, fragment_offset: (done / 8) as u16, more: len < left, id };
+        let repr =
+            FragmentRepr { next_header, fragment_offset: (done / 8) as u16, more: len < left, id };
         scratch.clear();
         scratch.extend_from_slice(head);
         scratch.extend_from_slice(&repr.bytes());
@@ -548,7 +585,8 @@ pub fn cut(
     true
 }
 
-/// Bytes of the headers of a packet that every fragment of it repeats (`ip6_find_1stfragopt()`); `None` if they are cut.
+/// Bytes of the headers of a packet that every fragment of it repeats (`ip6_find_1stfragopt()`);
+/// `None` if they are cut.
 pub fn unfragmentable_len(packet: &[u8]) -> Option<usize> {
     unfragmentable_end(packet).map(|(end, _)| end)
 }
@@ -579,7 +617,8 @@ mod tests {
 
     #[test]
     fn the_last_header_is_found_as_in_the_kernel() {
-        let ah = |next| [next, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+        let ah =
+            |next| [next, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
         let ok = |protocol, offset| Ok((protocol, offset, 0));
         for (first, rest, found) in [
             (TCP, vec![0; 20], ok(TCP, 40)),
@@ -597,12 +636,13 @@ mod tests {
             (FRAGMENT, vec![UDP, 0, 0], Err(FindError::Malformed)),
             (ROUTING, vec![UDP, 0, 0], Err(FindError::Malformed)),
             (DEST_OPTIONS, vec![UDP], Err(FindError::Malformed)),
-            // The length of a header is believed; whether bytes are there shows when the next one is read.
+            // The length of a header is believed; whether bytes are there shows when the next one
+            // is read.
             (DEST_OPTIONS, vec![UDP, 9], ok(UDP, 120)),
             (DEST_OPTIONS, vec![DEST_OPTIONS, 9], Err(FindError::Malformed)),
         ] {
-            let got =
-                find(&packet(first, &rest), None, NFT).map(|f| (f.protocol, f.offset, f.fragment_offset));
+            let got = find(&packet(first, &rest), None, NFT)
+                .map(|f| (f.protocol, f.offset, f.fragment_offset));
             assert_eq!(got, found, "{first} {rest:?}");
         }
         let p = packet(AH, &ah(UDP));
@@ -633,7 +673,10 @@ mod tests {
         let f = find(&later, Some(FRAGMENT), NFT).unwrap();
         assert_eq!((f.offset, f.fragment_offset, f.is_fragment), (40, 3, true));
         assert_eq!(find(&later, Some(UDP), NFT), Err(FindError::Absent));
-        assert_eq!(skip(&later, 40, FRAGMENT), Some(Skipped { protocol: FRAGMENT, offset: 40, frag: 24 }));
+        assert_eq!(
+            skip(&later, 40, FRAGMENT),
+            Some(Skipped { protocol: FRAGMENT, offset: 40, frag: 24 })
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Bob Jenkins' hash (lookup3) as the kernel has it (`include/linux/jhash.h`): where its results are visible outside, as with
-//! `jhash` in rules and addresses that NAT chooses, it has to be this hash.
+//! Bob Jenkins' hash (lookup3) as the kernel has it (`include/linux/jhash.h`): where its results
+//! are visible outside, as with `jhash` in rules and addresses that NAT chooses, it has to be this
+//! hash.
 
 /// Bob Jenkins' lookup3 as the kernel has it: words are read in host order.
 #[inline(never)]
@@ -7,7 +8,9 @@ pub fn jhash(bytes: &[u8], seed: u32) -> u32 {
     let start = 0xdead_beef_u32.wrapping_add(bytes.len() as u32).wrapping_add(seed);
     let (mut a, mut b, mut c) = (start, start, start);
     let mut rest = bytes;
-    while let Some((block, tail)) = rest.split_first_chunk::<12>().filter(|(_, tail)| !tail.is_empty()) {
+    while let Some((block, tail)) =
+        rest.split_first_chunk::<12>().filter(|(_, tail)| !tail.is_empty())
+    {
         let [x, y, z] = words(block);
         a = a.wrapping_add(x);
         b = b.wrapping_add(y);

@@ -1,21 +1,23 @@
-//! Protocol headers as bytes: reading, writing, checksums. One file per protocol, all with one skeleton.
+//! Protocol headers as bytes: reading, writing, checksums. One file per protocol, all with one
+//! skeleton.
 //!
-//! In each file stand, in this order: constants and field offsets, a checked read view (`Header`), setters
-//! (`HeaderMut`) where the packet path writes, a small valid representation (`Repr`) that becomes bytes, and tests.
+//! In each file stand, in this order: constants and field offsets, a checked read view (`Header`),
+//! setters (`HeaderMut`) where the packet path writes, a small valid representation (`Repr`) that
+//! becomes bytes, and tests.
 //!
 //! What holds for all of them:
 //!
-//! - `Header::new` looks once whether all bytes that the fixed accessors touch are there, and returns `None`
-//!   otherwise. After that no accessor panics, whatever the bytes are; parts of variable length come as slices
-//!   that are clipped to what is there, or as `Option`.
+//! - `Header::new` looks once whether all bytes that the fixed accessors touch are there, and
+//!   returns `None` otherwise. After that no accessor panics, whatever the bytes are; parts of
+//!   variable length come as slices that are clipped to what is there, or as `Option`.
 //! - Integers are in host order on the Rust side and in network order in the bytes.
-//! - A `Repr` may describe nonsense on purpose (wrong length, wrong checksum), since tests need such frames;
-//!   the doc comment says which fields are filled in and which are taken as given.
-//! - Where the meaning of malformed bytes matters (extension header walks, option walks), it is that of the
-//!   Linux kernel, and the comment names the function there.
+//! - A `Repr` may describe nonsense on purpose (wrong length, wrong checksum), since tests need
+//!   such frames; the doc comment says which fields are filled in and which are taken as given.
+//! - Where the meaning of malformed bytes matters (extension header walks, option walks), it is
+//!   that of the Linux kernel, and the comment names the function there.
 //!
-//! IP in IP has no header of its own: the inner header follows at once, announced by [`protocol::IPIP`] or
-//! [`protocol::IPV6`].
+//! IP in IP has no header of its own: the inner header follows at once, announced by
+//! [`protocol::IPIP`] or [`protocol::IPV6`].
 //!
 //! This crate keeps no state and knows no packet buffer, hook or rule.
 //!

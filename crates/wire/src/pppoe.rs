@@ -1,5 +1,5 @@
-//! PPP over Ethernet, the session stage (RFC 2516): session header and the protocol of PPP, which stand between the Ethernet
-//! header and the packet.
+//! PPP over Ethernet, the session stage (RFC 2516): session header and the protocol of PPP, which
+//! stand between the Ethernet header and the packet.
 
 use crate::field::{be16, put16};
 
@@ -63,7 +63,8 @@ impl<'a> Header<'a> {
         self.rest.get(..usize::from(self.length()))
     }
 
-    /// The protocol of PPP, and how many bytes it takes: one where it is compressed (RFC 1661, 6.5).
+    /// The protocol of PPP, and how many bytes it takes: one where it is compressed (RFC 1661,
+    /// 6.5).
     #[inline]
     pub fn protocol(&self) -> Option<(u16, usize)> {
         match *self.payload()? {

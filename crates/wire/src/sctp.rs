@@ -77,7 +77,8 @@ impl<'a> Header<'a> {
         be32(self.fixed, VTAG)
     }
 
-    /// CRC32c. It is the one field in little-endian order, so that [`Crc32c::finish`] compares with it.
+    /// CRC32c. It is the one field in little-endian order, so that [`Crc32c::finish`] compares with
+    /// it.
     #[inline]
     pub fn checksum(&self) -> u32 {
         u32::from_le_bytes(array(self.fixed, CHECKSUM))
@@ -105,11 +106,13 @@ pub struct Chunk {
     pub flags: u8,
     /// Offset of the chunk header from the start of the common header.
     pub offset: usize,
-    /// Length that the chunk claims, header included and padding not; never zero. It may go past the end.
+    /// Length that the chunk claims, header included and padding not; never zero. It may go past
+    /// the end.
     pub length: u16,
 }
 
-/// Walk over chunks: ends where a chunk header is cut or claims length zero; chunks are padded to four bytes.
+/// Walk over chunks: ends where a chunk header is cut or claims length zero; chunks are padded to
+/// four bytes.
 #[derive(Clone, Debug)]
 pub struct Chunks<'a> {
     rest: &'a [u8],
@@ -195,7 +198,8 @@ mod tests {
         assert_eq!(Repr::parse(&h), r);
         assert!(h.checksum_ok());
         let walk = |p: &[u8]| {
-            Header::new(p).map(|h| h.chunks().map(|c| (c.kind, c.offset, c.length)).collect::<Vec<_>>())
+            Header::new(p)
+                .map(|h| h.chunks().map(|c| (c.kind, c.offset, c.length)).collect::<Vec<_>>())
         };
         let all = [(3, 12, 16), (0, 28, 7), (6, 36, 4)];
         assert_eq!(walk(&p).unwrap(), all);

@@ -180,28 +180,29 @@ pub struct TcpOption {
     pub kind: u8,
     /// Offset of the kind byte from the start of the TCP header.
     pub offset: usize,
-    /// Bytes that the option takes, kind and length included: 1 for [`option::END`] and [`option::NOP`], else
-    /// the length byte, where 0 counts as 1.
+    /// Bytes that the option takes, kind and length included: 1 for [`option::END`] and
+    /// [`option::NOP`], else the length byte, where 0 counts as 1.
     pub len: usize,
 }
 
-/// The options of a TCP header as `nft_exthdr.c` walks them: from byte 20 to the header length, end of list and
-/// no-operation take one byte and stop nothing, a zero length takes one byte.
+/// The options of a TCP header as `nft_exthdr.c` walks them: from byte 20 to the header length, end
+/// of list and no-operation take one byte and stop nothing, a zero length takes one byte.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     header: &'a [u8],
     at: usize,
 }
 
-/// Walks the options of a TCP header; `header` is exactly as long as its data offset says (`nft_tcp_header_pointer()`),
-/// see [`header_of`]. Offsets can lie past the end for an option whose length does.
+/// Walks the options of a TCP header; `header` is exactly as long as its data offset says
+/// (`nft_tcp_header_pointer()`), see [`header_of`]. Offsets can lie past the end for an option
+/// whose length does.
 #[inline]
 pub fn options(header: &[u8]) -> Options<'_> {
     Options { header, at: LEN }
 }
 
-/// The bytes of the TCP header at the start of `segment`; `None` if its data offset is below 20 bytes or more than
-/// is there (`nft_tcp_header_pointer()`).
+/// The bytes of the TCP header at the start of `segment`; `None` if its data offset is below 20
+/// bytes or more than is there (`nft_tcp_header_pointer()`).
 #[inline]
 pub fn header_of(segment: &[u8]) -> Option<&[u8]> {
     let len = Header::new(segment)?.header_len();
@@ -214,8 +215,8 @@ pub fn header_of(segment: &[u8]) -> Option<&[u8]> {
 impl Iterator for Options<'_> {
     type Item = TcpOption;
 
-    /// The walk ends at the last byte but one: the kernel does not look at an option of which only the kind byte is
-    /// inside the header.
+    /// The walk ends at the last byte but one: the kernel does not look at an option of which only
+    /// the kind byte is inside the header.
     #[inline]
     fn next(&mut self) -> Option<TcpOption> {
         let offset = self.at;
@@ -323,7 +324,8 @@ impl Repr {
         b
     }
 
-    /// The header's bytes with the checksum made from `pseudo`, the sum over the pseudo header for 20 bytes.
+    /// The header's bytes with the checksum made from `pseudo`, the sum over the pseudo header for
+    /// 20 bytes.
     #[inline]
     pub fn bytes_with_checksum(&self, pseudo: Sum) -> [u8; LEN] {
         let mut b = Self { checksum: 0, ..*self }.bytes();
@@ -332,13 +334,15 @@ impl Repr {
         b
     }
 
-    /// The reset that answers a segment (`nf_reject_ip_tcphdr_put()`, RFC 9293 3.10.7.1): `segment_len` is the length
-    /// of header and data from the IP header's lengths. `None` for a segment that is itself a reset.
+    /// The reset that answers a segment (`nf_reject_ip_tcphdr_put()`, RFC 9293 3.10.7.1):
+    /// `segment_len` is the length of header and data from the IP header's lengths. `None` for a
+    /// segment that is itself a reset.
     pub fn reset_for(h: &Header<'_>, segment_len: usize) -> Option<Self> {
         if h.has(flag::RST) {
             return None;
         }
-        let answer = Self { sport: h.dport(), dport: h.sport(), flags: flag::RST, ..Self::default() };
+        let answer =
+            Self { sport: h.dport(), dport: h.sport(), flags: flag::RST, ..Self::default() };
         if h.has(flag::ACK) {
             return Some(Self { seq: h.ack_seq(), ..answer });
         }
@@ -397,7 +401,13 @@ mod tests {
     fn a_reset_answers_as_the_kernel_does() {
         let syn = Repr { sport: 1, dport: 2, seq: 100, flags: flag::SYN, ..Repr::default() };
         let reset = |r: Repr, len| Repr::reset_for(&Header::new(&r.bytes()).unwrap(), len);
-        let want = Repr { sport: 2, dport: 1, ack_seq: 101, flags: flag::RST | flag::ACK, ..Repr::default() };
+        let want = Repr {
+            sport: 2,
+            dport: 1,
+            ack_seq: 101,
+            flags: flag::RST | flag::ACK,
+            ..Repr::default()
+        };
         assert_eq!(reset(syn, 20), Some(want));
         assert_eq!(reset(syn, 25), Some(Repr { ack_seq: 106, ..want }));
         let ack = Repr { ack_seq: 77, flags: flag::ACK | flag::PSH, ..syn };

@@ -1,4 +1,5 @@
-//! UDP-Lite (RFC 3828): UDP with the part of the data that its checksum covers in place of the length.
+//! UDP-Lite (RFC 3828): UDP with the part of the data that its checksum covers in place of the
+//! length.
 
 use crate::checksum::Sum;
 use crate::field::{be16, put16};

@@ -21,7 +21,8 @@ pub const fn is_tag(ethertype: u16) -> bool {
     matches!(ethertype, VLAN | QINQ)
 }
 
-/// Read view of what follows the tag protocol: control information, inner type, payload (`struct vlan_hdr`).
+/// Read view of what follows the tag protocol: control information, inner type, payload
+/// (`struct vlan_hdr`).
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'a> {
     fixed: &'a [u8; LEN],
@@ -109,7 +110,8 @@ mod tests {
             let bytes = repr.bytes();
             let h = Header::new(&bytes).unwrap();
             assert_eq!(Repr::parse(&h), repr);
-            let parts = u16::from(h.priority()) << PRIORITY_SHIFT | u16::from(h.dei()) << 12 | h.vid();
+            let parts =
+                u16::from(h.priority()) << PRIORITY_SHIFT | u16::from(h.dei()) << 12 | h.vid();
             assert_eq!(parts, tci);
             assert!((0..LEN).all(|n| Header::new(&bytes[..n]).is_none()));
         }

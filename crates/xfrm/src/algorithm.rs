@@ -1,4 +1,5 @@
-//! Algorithms by the kernel's names, and what keys and integrity values they take (`net/xfrm/xfrm_algo.c`).
+//! Algorithms by the kernel's names, and what keys and integrity values they take
+//! (`net/xfrm/xfrm_algo.c`).
 
 use std::fmt;
 
@@ -19,7 +20,9 @@ impl fmt::Display for AlgorithmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AlgorithmError::Unknown(name) => write!(f, "unknown algorithm \"{name}\""),
-            AlgorithmError::Unsupported(name) => write!(f, "algorithm \"{name}\" is not supported yet"),
+            AlgorithmError::Unsupported(name) => {
+                write!(f, "algorithm \"{name}\" is not supported yet")
+            }
             AlgorithmError::KeyLength(name, bits) => {
                 write!(f, "a key of {bits} bits does not fit \"{name}\"")
             }
@@ -35,7 +38,8 @@ impl std::error::Error for AlgorithmError {}
 /// Encryption with integrity in one.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Aead {
-    /// `rfc4106(gcm(aes))`: the key of 16 or 32 bytes, 4 bytes of salt, and bytes of the integrity value: 8, 12 or 16.
+    /// `rfc4106(gcm(aes))`: the key of 16 or 32 bytes, 4 bytes of salt, and bytes of the integrity
+    /// value: 8, 12 or 16.
     AesGcm {
         /// Key.
         key: Vec<u8>,
@@ -178,9 +182,14 @@ impl Encryption {
 }
 
 impl Authentication {
-    /// From `auth NAME KEY` or, with the bits of the integrity value, `auth-trunc NAME KEY BITS`. Without them it is what
-    /// the kernel takes then, 96 bits for SHA-1 and SHA-256, half of the hash for the others.
-    pub fn new(name: &str, key: &[u8], bits: Option<u32>) -> Result<Authentication, AlgorithmError> {
+    /// From `auth NAME KEY` or, with the bits of the integrity value, `auth-trunc NAME KEY BITS`.
+    /// Without them it is what the kernel takes then, 96 bits for SHA-1 and SHA-256, half of the
+    /// hash for the others.
+    pub fn new(
+        name: &str,
+        key: &[u8],
+        bits: Option<u32>,
+    ) -> Result<Authentication, AlgorithmError> {
         type Make = fn(Vec<u8>, usize) -> Authentication;
         let (make, default, full): (Make, u32, u32) = match name {
             "digest_null" => return Ok(Authentication::Null),
@@ -231,7 +240,8 @@ mod tests {
 
     #[test]
     fn keys_and_integrity_values_have_the_lengths_that_the_algorithm_takes() {
-        let aead = |name: &str, bytes: usize, bits| Aead::new(name, &vec![1; bytes], bits).map(|_| ());
+        let aead =
+            |name: &str, bytes: usize, bits| Aead::new(name, &vec![1; bytes], bits).map(|_| ());
         for (name, bytes, bits, good) in [
             (GCM, 20, 128, true),
             (GCM, 20, 96, true),
@@ -266,7 +276,10 @@ mod tests {
     #[test]
     fn what_the_kernel_has_and_we_do_not_is_told_from_what_nobody_knows() {
         let error = |name| Encryption::new(name, &[1; 16]).err().map(|e| e.to_string());
-        assert_eq!(error("cbc(camellia)").unwrap(), "algorithm \"cbc(camellia)\" is not supported yet");
+        assert_eq!(
+            error("cbc(camellia)").unwrap(),
+            "algorithm \"cbc(camellia)\" is not supported yet"
+        );
         assert_eq!(error("rot13").unwrap(), "unknown algorithm \"rot13\"");
     }
 

@@ -1,4 +1,5 @@
-//! What `ip xfrm` lines say: states, policies and their templates, with the kernel's refusals (`net/xfrm/xfrm_user.c`).
+//! What `ip xfrm` lines say: states, policies and their templates, with the kernel's refusals
+//! (`net/xfrm/xfrm_user.c`).
 
 use std::net::IpAddr;
 
@@ -219,8 +220,8 @@ const NO_STATE: &str = "No such process";
 const NO_POLICY: &str = "No such file or directory";
 
 impl Config {
-    /// Policies, in their order, and defaults (in, out, forward) of a stack that carries them out itself: it has the states, and is
-    /// to have packets that policy wants to go through some.
+    /// Policies, in their order, and defaults (in, out, forward) of a stack that carries them out
+    /// itself: it has the states, and is to have packets that policy wants to go through some.
     pub fn of_host(policies: Vec<Policy>, defaults: [Action; 3]) -> Config {
         let by_host = !policies.is_empty() || defaults.contains(&Action::Block);
         Config { states: Vec::new(), policies, defaults, by_host }
@@ -247,7 +248,9 @@ impl Config {
     }
 
     fn state(&self, destination: IpAddr, spi: u32, mark: Mark) -> Option<usize> {
-        self.states.iter().position(|s| s.destination == destination && s.spi == spi && s.mark == mark)
+        self.states
+            .iter()
+            .position(|s| s.destination == destination && s.spi == spi && s.mark == mark)
     }
 
     /// Adds a state, or puts it in the place of the one with its address, SPI and mark.
@@ -280,7 +283,12 @@ impl Config {
     ///
     /// # Errors
     /// It is not there.
-    pub fn delete_state(&mut self, destination: IpAddr, spi: u32, mark: Mark) -> Result<(), String> {
+    pub fn delete_state(
+        &mut self,
+        destination: IpAddr,
+        spi: u32,
+        mark: Mark,
+    ) -> Result<(), String> {
         let at = self.state(destination, spi, mark).ok_or(NO_STATE)?;
         self.states.remove(at);
         Ok(())
@@ -292,7 +300,8 @@ impl Config {
     }
 
     fn policy(&self, direction: Direction, selector: &Selector, mark: Mark) -> Option<usize> {
-        let same = |p: &Policy| p.direction == direction && p.selector == *selector && p.mark == mark;
+        let same =
+            |p: &Policy| p.direction == direction && p.selector == *selector && p.mark == mark;
         self.policies.iter().position(same)
     }
 

@@ -14,7 +14,8 @@ pub struct Room {
     pub head: usize,
     /// Behind it.
     pub tail: usize,
-    /// Bytes of IP headers that stay in front in transport mode, and where among them the type of what follows is.
+    /// Bytes of IP headers that stay in front in transport mode, and where among them the type of
+    /// what follows is.
     kept: (usize, usize),
 }
 
@@ -41,7 +42,8 @@ pub struct Opened {
     held: usize,
 }
 
-/// Length of the IP headers before ESP in transport mode, and where among them the type of what follows is.
+/// Length of the IP headers before ESP in transport mode, and where among them the type of what
+/// follows is.
 fn kept(packet: &[u8]) -> Option<(usize, usize)> {
     if packet.first()? >> 4 == 6 {
         return ipv6_ext::unfragmentable_end(packet);
@@ -80,12 +82,14 @@ impl State {
         }
         let payload = packet_len.checked_sub(kept).ok_or(Stat::OutStateMode)?;
         let seq = self.depart(payload, now)?;
-        let carrier = if self.config.encapsulation.is_some() { protocol::UDP } else { protocol::ESP };
+        let carrier =
+            if self.config.encapsulation.is_some() { protocol::UDP } else { protocol::ESP };
         let (ip_len, held) = match self.config.mode {
             Mode::Tunnel => {
-                let inner = Inner::of(network.get(head..).unwrap_or_default()).ok_or(Stat::OutStateMode)?;
-                let len =
-                    tunnel::write(&self.config, &inner, outer, carrier, network).ok_or(Stat::OutStateMode)?;
+                let inner =
+                    Inner::of(network.get(head..).unwrap_or_default()).ok_or(Stat::OutStateMode)?;
+                let len = tunnel::write(&self.config, &inner, outer, carrier, network)
+                    .ok_or(Stat::OutStateMode)?;
                 (len, inner.protocol)
             }
             Mode::Transport => {
@@ -112,7 +116,9 @@ impl State {
         let end = esp.len() - icv;
         let padding = tail - icv - 2;
         let trailer = esp.get_mut(end - 2 - padding..end).ok_or(Stat::OutStateProto)?;
-        if let Some((last, pad)) = trailer.split_last_chunk_mut::<2>().map(|(pad, last)| (last, pad)) {
+        if let Some((last, pad)) =
+            trailer.split_last_chunk_mut::<2>().map(|(pad, last)| (last, pad))
+        {
             for (n, byte) in (1..).zip(pad) {
                 *byte = n;
             }
@@ -131,8 +137,8 @@ impl State {
         self.accept(opened.seq, opened.held);
     }
 
-    /// The other way: ESP is at `at` from the beginning of the IP header; `kept` bytes of IP headers come before, with the
-    /// type of what follows at `next_at`. Nothing is counted yet.
+    /// The other way: ESP is at `at` from the beginning of the IP header; `kept` bytes of IP
+    /// headers come before, with the type of what follows at `next_at`. Nothing is counted yet.
     #[inline]
     pub(crate) fn open(
         &mut self,
@@ -147,7 +153,8 @@ impl State {
         let number = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
         let seq = self.arrive(number, now)?;
         let (front, icv) = (ESP + self.key.iv_len(), self.key.icv_len());
-        let text_len = esp.len().checked_sub(front + icv).filter(|len| *len > 0).ok_or(Stat::InStateProto)?;
+        let text_len =
+            esp.len().checked_sub(front + icv).filter(|len| *len > 0).ok_or(Stat::InStateProto)?;
         if self.key.open(seq, esp).is_err() {
             return Err(Wrong::Integrity);
         }

@@ -1,17 +1,20 @@
-//! IPsec as Linux has it (`net/xfrm/`, `net/ipv4/esp4.c`): states, policies, templates, and the ESP transform.
+//! IPsec as Linux has it (`net/xfrm/`, `net/ipv4/esp4.c`): states, policies, templates, and the ESP
+//! transform.
 //!
-//! - [`Config`] is what `ip xfrm` lines say, with the kernel's refusals; [`Xfrm`] is what packets meet: the same with keys
-//!   expanded, numbers counting and lifetimes running.
-//! - A packet asks [`Xfrm::output`] by its [`Flow`] which states its policy wants it to go through; [`Xfrm::seal`] carries
-//!   one of them out on the bytes of the packet.
-//! - A packet that came in names its state by address and SPI ([`Xfrm::find`]); [`Xfrm::open`] takes it out of ESP; whether
-//!   what it went through is what policy wants is [`Xfrm::check`]'s to say.
+//! - [`Config`] is what `ip xfrm` lines say, with the kernel's refusals; [`Xfrm`] is what packets
+//!   meet: the same with keys expanded, numbers counting and lifetimes running.
+//! - A packet asks [`Xfrm::output`] by its [`Flow`] which states its policy wants it to go through;
+//!   [`Xfrm::seal`] carries one of them out on the bytes of the packet.
+//! - A packet that came in names its state by address and SPI ([`Xfrm::find`]); [`Xfrm::open`]
+//!   takes it out of ESP; whether what it went through is what policy wants is [`Xfrm::check`]'s to
+//!   say.
 //!
-//! This crate knows bytes. It knows no rules, no devices and no routes, and the clock is an argument: nanoseconds since the
-//! epoch. What ends a packet is named as in `/proc/net/xfrm_stat` ([`Stat`]).
+//! This crate knows bytes. It knows no rules, no devices and no routes, and the clock is an
+//! argument: nanoseconds since the epoch. What ends a packet is named as in `/proc/net/xfrm_stat`
+//! ([`Stat`]).
 //!
-//! RFC 4301 (architecture), 4303 (ESP), 4304 (extended sequence numbers), 4106 (AES-GCM), 7634 (ChaCha20-Poly1305), 3602
-//! (AES-CBC), 4868 (HMAC-SHA-2), 3948 (UDP encapsulation).
+//! RFC 4301 (architecture), 4303 (ESP), 4304 (extended sequence numbers), 4106 (AES-GCM), 7634
+//! (ChaCha20-Poly1305), 3602 (AES-CBC), 4868 (HMAC-SHA-2), 3948 (UDP encapsulation).
 
 mod algorithm;
 mod config;
@@ -32,8 +35,8 @@ mod xfrm;
 
 pub use algorithm::{Aead, AlgorithmError, Algorithms, Authentication, Encryption};
 pub use config::{
-    Action, Config, Direction, Encapsulation, Level, Mark, Mode, Policy, Selector, StateConfig, StateFlags,
-    Template,
+    Action, Config, Direction, Encapsulation, Level, Mark, Mode, Policy, Selector, StateConfig,
+    StateFlags, Template,
 };
 pub use esp::{Opened, Outer, Room};
 pub use flow::Flow;

@@ -1,9 +1,11 @@
-//! How long states and policies live (`struct xfrm_lifetime_cfg`, `xfrm_state_check_expire()`, `xfrm_timer_handler()`).
+//! How long states and policies live (`struct xfrm_lifetime_cfg`, `xfrm_state_check_expire()`,
+//! `xfrm_timer_handler()`).
 
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// Limits, as `limit` gives them. At a soft one somebody should think about a successor, at a hard one it is over.
+/// Limits, as `limit` gives them. At a soft one somebody should think about a successor, at a hard
+/// one it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes before encryption; `u64::MAX` for no limit.

@@ -1,4 +1,5 @@
-//! Policies of one direction, found by addresses: one table per pair of prefix lengths (`xfrm_policy_lookup()`).
+//! Policies of one direction, found by addresses: one table per pair of prefix lengths
+//! (`xfrm_policy_lookup()`).
 
 use crate::states::QuickMap;
 use crate::{Direction, Flow, Policy, Usage};
@@ -60,7 +61,11 @@ impl Policies {
             self.groups.len() - 1
         });
         if let Some(group) = self.groups.get_mut(at) {
-            group.policies.entry((selector.source.0, selector.destination.0)).or_default().push(number);
+            group
+                .policies
+                .entry((selector.source.0, selector.destination.0))
+                .or_default()
+                .push(number);
         }
         self.entries.push(Entry { policy, usage: Usage::default() });
     }
@@ -90,11 +95,15 @@ impl Policies {
             if group.six != flow.six {
                 continue;
             }
-            let key =
-                (masked(flow.saddr, group.source, flow.six), masked(flow.daddr, group.destination, flow.six));
+            let key = (
+                masked(flow.saddr, group.source, flow.six),
+                masked(flow.daddr, group.destination, flow.six),
+            );
             let Some(numbers) = group.policies.get(&key) else { continue };
             for &number in numbers {
-                let Some(Entry { policy, usage }) = self.entries.get(number as usize) else { continue };
+                let Some(Entry { policy, usage }) = self.entries.get(number as usize) else {
+                    continue;
+                };
                 if policy.mark.matches(flow.mark)
                     && policy.selector.matches(flow)
                     && !policy.limits.time_over(usage, now)
@@ -151,7 +160,8 @@ mod tests {
     fn the_tables_find_what_going_through_all_finds() {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..200 {
-            let all: Vec<Policy> = (0..random.usize(0..40)).map(|_| random_policy(&mut random)).collect();
+            let all: Vec<Policy> =
+                (0..random.usize(0..40)).map(|_| random_policy(&mut random)).collect();
             let mut policies = Policies::new(&all, Direction::Out);
             let mut ordered: Vec<&Policy> = all.iter().collect();
             ordered.sort_by_key(|p| p.priority);
@@ -170,9 +180,15 @@ mod tests {
                     ..Flow::default()
                 };
                 let expected = ordered.iter().position(|p| {
-                    p.selector.six == Some(six) && p.mark.matches(flow.mark) && p.selector.matches(&flow)
+                    p.selector.six == Some(six)
+                        && p.mark.matches(flow.mark)
+                        && p.selector.matches(&flow)
                 });
-                assert_eq!(policies.find(&flow, 1), expected.map(|n| n as u32), "{flow:?} {all:#?}");
+                assert_eq!(
+                    policies.find(&flow, 1),
+                    expected.map(|n| n as u32),
+                    "{flow:?} {all:#?}"
+                );
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Sequence numbers on the way in: which ones come again, and the high half that does not travel (RFC 4303, 3.4.3 and
-//! appendix A; RFC 4304; `net/xfrm/xfrm_replay.c`).
+//! Sequence numbers on the way in: which ones come again, and the high half that does not travel
+//! (RFC 4303, 3.4.3 and appendix A; RFC 4304; `net/xfrm/xfrm_replay.c`).
 
 /// Numbers that a window has at most (`XFRMA_REPLAY_ESN_MAX`).
 pub(crate) const MAX_WINDOW: u32 = 4096;
@@ -24,7 +24,8 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// A window of so many numbers, 0 for no check. `top` counts as having come, as do all below it.
+    /// A window of so many numbers, 0 for no check. `top` counts as having come, as do all below
+    /// it.
     pub(crate) fn new(window: u32, esn: bool, top: u64) -> Self {
         let window = window.min(MAX_WINDOW);
         let words = (window as usize).div_ceil(64);
@@ -71,13 +72,21 @@ impl Replay {
         if number > self.top {
             // Before the first number there are none: those that would lie there wrap around.
             let forward = number - self.top;
-            return if self.esn && forward > u64::from(u32::MAX) { Err(Refused::Window) } else { Ok(()) };
+            return if self.esn && forward > u64::from(u32::MAX) {
+                Err(Refused::Window)
+            } else {
+                Ok(())
+            };
         }
         if self.top - number >= u64::from(self.window) {
             return Err(Refused::Window);
         }
         let (word, bit) = self.place(number);
-        if self.seen.get(word).is_some_and(|w| w & bit != 0) { Err(Refused::Replay) } else { Ok(()) }
+        if self.seen.get(word).is_some_and(|w| w & bit != 0) {
+            Err(Refused::Replay)
+        } else {
+            Ok(())
+        }
     }
 
     /// A number has come.
@@ -135,7 +144,9 @@ mod tests {
     fn windows_of_all_sizes_do_what_the_definition_says() {
         let mut random = fastrand::Rng::with_seed(7);
         for window in [1, 2, 31, 32, 33, 63, 64, 65, 128, 1000, 4095, 4096] {
-            for (esn, start) in [(false, 0), (true, 0), (true, u64::from(u32::MAX) - 3000), (true, 5 << 32)] {
+            for (esn, start) in
+                [(false, 0), (true, 0), (true, u64::from(u32::MAX) - 3000), (true, 5 << 32)]
+            {
                 let mut replay = Replay::new(window, esn, start);
                 let mut model = Model { window: window.into(), top: start, seen: BTreeSet::new() };
                 // Numbers up to the start have come, as far as the window tells.
@@ -149,7 +160,8 @@ mod tests {
                 for _ in 0..3000 {
                     let back = random.u64(0..u64::from(window) * 2);
                     let near = (model.top + random.u64(0..8)).saturating_sub(back);
-                    let n = if random.u8(0..20) == 0 { model.top + random.u64(1..6000) } else { near };
+                    let n =
+                        if random.u8(0..20) == 0 { model.top + random.u64(1..6000) } else { near };
                     if esn && (n + u64::from(window) <= model.top || n == 0) {
                         // Looks like a number of the next four thousand million.
                         continue;
@@ -160,7 +172,12 @@ mod tests {
                     if taken {
                         replay.advance(whole);
                     }
-                    assert_eq!(taken, model.take(n), "window {window} number {n} top {}", replay.top());
+                    assert_eq!(
+                        taken,
+                        model.take(n),
+                        "window {window} number {n} top {}",
+                        replay.top()
+                    );
                 }
             }
         }

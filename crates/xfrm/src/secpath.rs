@@ -1,4 +1,5 @@
-//! What a packet came through, and whether that is what policy wants (`struct sec_path`, `xfrm_policy_ok()`).
+//! What a packet came through, and whether that is what policy wants (`struct sec_path`,
+//! `xfrm_policy_ok()`).
 
 use crate::states::States;
 use crate::xfrm::StateId;
@@ -57,7 +58,8 @@ impl SecPath {
         true
     }
 
-    /// The place behind the state that a template asks for, from a place on; that place itself for one that may go unused.
+    /// The place behind the state that a template asks for, from a place on; that place itself for
+    /// one that may go unused.
     fn find(&self, states: &States, template: &Template, start: usize) -> Option<usize> {
         let optional = template.level == Level::Use;
         if optional && template.mode == Mode::Transport {

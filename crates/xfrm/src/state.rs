@@ -131,7 +131,8 @@ impl State {
         !self.dead
     }
 
-    /// Bytes that it puts before a packet: before all of it in tunnel mode, behind its IP header in transport mode.
+    /// Bytes that it puts before a packet: before all of it in tunnel mode, behind its IP header in
+    /// transport mode.
     #[inline]
     pub(crate) fn header_len(&self) -> usize {
         self.sizes.head

@@ -1,5 +1,5 @@
-//! All states, found by address and SPI on the way in, and by a template on the way out (`xfrm_state_lookup()`,
-//! `xfrm_state_find()`).
+//! All states, found by address and SPI on the way in, and by a template on the way out
+//! (`xfrm_state_lookup()`, `xfrm_state_find()`).
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -35,7 +35,8 @@ impl Hasher for Quick {
     }
 
     fn write_u64(&mut self, n: u64) {
-        let product = u128::from(self.0 ^ n.wrapping_add(0x9e37_79b9_7f4a_7c15)) * 0xd6e8_feb8_6659_fd93;
+        let product =
+            u128::from(self.0 ^ n.wrapping_add(0x9e37_79b9_7f4a_7c15)) * 0xd6e8_feb8_6659_fd93;
         self.0 = (product >> 64) as u64 ^ product as u64;
     }
 
@@ -101,20 +102,32 @@ impl States {
     }
 
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "numbers of states come from here, and no state ever goes")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "numbers of states come from here, and no state ever goes"
+    )]
     pub(crate) fn get(&self, id: StateId) -> &State {
         &self.all[id.0 as usize]
     }
 
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "numbers of states come from here, and no state ever goes")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "numbers of states come from here, and no state ever goes"
+    )]
     pub(crate) fn get_mut(&mut self, id: StateId) -> &mut State {
         &mut self.all[id.0 as usize]
     }
 
     /// The state of a packet that arrived.
     #[inline]
-    pub(crate) fn find(&mut self, destination: IpAddr, spi: u32, mark: u32, now: u64) -> Option<StateId> {
+    pub(crate) fn find(
+        &mut self,
+        destination: IpAddr,
+        spi: u32,
+        mark: u32,
+        now: u64,
+    ) -> Option<StateId> {
         for &id in self.by_spi.get(&spi)? {
             let state = self.all.get_mut(id as usize)?;
             if state.config.destination == destination
@@ -127,8 +140,9 @@ impl States {
         None
     }
 
-    /// The state for a template on the way from `source` to `destination`: one that is not about to end before one that is,
-    /// then the latest (`xfrm_state_look_at()`); one for any source where there is no other.
+    /// The state for a template on the way from `source` to `destination`: one that is not about to
+    /// end before one that is, then the latest (`xfrm_state_look_at()`); one for any source where
+    /// there is no other.
     pub(crate) fn choose(
         &mut self,
         template: &Template,

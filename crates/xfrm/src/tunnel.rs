@@ -120,9 +120,14 @@ pub(crate) fn class_of(packet: &[u8]) -> u8 {
     }
 }
 
-/// What comes out of a tunnel takes over what the outer header has learned on its way. `None` if there is no inner header of
-/// that protocol.
-pub(crate) fn leave(state: &StateConfig, protocol: u8, outer_class: u8, inner: &mut [u8]) -> Option<()> {
+/// What comes out of a tunnel takes over what the outer header has learned on its way. `None` if
+/// there is no inner header of that protocol.
+pub(crate) fn leave(
+    state: &StateConfig,
+    protocol: u8,
+    outer_class: u8,
+    inner: &mut [u8],
+) -> Option<()> {
     let old = match protocol {
         protocol::IPIP => ipv4::Header::new(inner)?.tos(),
         protocol::IPV6 => ipv6::Header::new(inner)?.traffic_class(),

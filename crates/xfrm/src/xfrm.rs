@@ -14,7 +14,8 @@ use crate::{Flow, Stat, Template};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StateId(pub(crate) u32);
 
-/// The states that a packet is to go through, the innermost first; none for one that passes as it is.
+/// The states that a packet is to go through, the innermost first; none for one that passes as it
+/// is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bundle {
     states: [StateId; DEPTH],
@@ -66,14 +67,19 @@ pub struct Xfrm {
 }
 
 impl Xfrm {
-    /// From a configuration. `salt` is asked for numbers that nobody can guess: initialization vectors depend on them, so
-    /// that a state that counts anew with the same key does not repeat them.
+    /// From a configuration. `salt` is asked for numbers that nobody can guess: initialization
+    /// vectors depend on them, so that a state that counts anew with the same key does not repeat
+    /// them.
     pub fn new(config: &Config, mut salt: impl FnMut() -> u128) -> Self {
         let mut states = States::default();
         let mut ports = Vec::new();
         for state in config.states() {
             if let Some(encapsulation) = state.encapsulation {
-                ports.push(if state.out == Some(true) { encapsulation.sport } else { encapsulation.dport });
+                ports.push(if state.out == Some(true) {
+                    encapsulation.sport
+                } else {
+                    encapsulation.dport
+                });
                 ports.push(encapsulation.sport);
             }
             // Keys were looked at when the algorithms were made.
@@ -88,15 +94,16 @@ impl Xfrm {
         Xfrm { states, policies, defaults: config.defaults, ports, started: false }
     }
 
-    /// The same with another configuration: states that it has as they were go on, others begin. Gives the new number of each
-    /// old one that is still there, too.
+    /// The same with another configuration: states that it has as they were go on, others begin.
+    /// Gives the new number of each old one that is still there, too.
     pub fn follow(
         self,
         config: &Config,
         salt: impl FnMut() -> u128,
     ) -> (Self, impl Fn(StateId) -> Option<StateId>) {
         let mut next = Xfrm::new(config, salt);
-        let moved: Vec<_> = self.states.into_all().map(|state| next.states.replace_same(state)).collect();
+        let moved: Vec<_> =
+            self.states.into_all().map(|state| next.states.replace_same(state)).collect();
         (next, move |id: StateId| moved.get(id.0 as usize).copied().flatten())
     }
 
@@ -170,8 +177,8 @@ impl Xfrm {
         policies.find(flow, now)
     }
 
-    /// What a packet that leaves has to go through (`xfrm_lookup()`). `source` finds the address of this host towards
-    /// another one, for tunnels that name none.
+    /// What a packet that leaves has to go through (`xfrm_lookup()`). `source` finds the address of
+    /// this host towards another one, for tunnels that name none.
     ///
     /// # Errors
     /// It must not leave.
@@ -195,7 +202,8 @@ impl Xfrm {
         }
     }
 
-    /// Whether a packet may go on that came in (`__xfrm_policy_check()`): what it came through must be what policy asks for.
+    /// Whether a packet may go on that came in (`__xfrm_policy_check()`): what it came through must
+    /// be what policy asks for.
     ///
     /// # Errors
     /// It may not.
@@ -210,7 +218,8 @@ impl Xfrm {
             return Err(Stat::InStateMismatch);
         }
         let Some(policy) = self.find_policy(direction, flow, now) else {
-            let refused = self.default_of(direction) == Action::Block || path.has_tunnel(&self.states);
+            let refused =
+                self.default_of(direction) == Action::Block || path.has_tunnel(&self.states);
             return if refused { Err(Stat::InNoPols) } else { Ok(()) };
         };
         let Some(policy) = self.policies_of(direction).get(policy) else { return Ok(()) };
@@ -259,8 +268,8 @@ impl Xfrm {
         self.states.get(id).room(packet).ok_or(Stat::OutStateMode)
     }
 
-    /// A packet goes through a state: `network` is the packet with the [`Room`] before and behind it, and begins with an IP
-    /// header afterwards.
+    /// A packet goes through a state: `network` is the packet with the [`Room`] before and behind
+    /// it, and begins with an IP header afterwards.
     ///
     /// # Errors
     /// The state is used up, or the packet does not fit.
@@ -276,8 +285,9 @@ impl Xfrm {
         self.states.get_mut(id).seal(network, room, outer, now)
     }
 
-    /// A packet comes out of a state: `network` begins with an IP header, and has ESP at `esp_at`. `kept` are the bytes of
-    /// its IP headers, which stay in transport mode, and where among them the type of what follows is.
+    /// A packet comes out of a state: `network` begins with an IP header, and has ESP at `esp_at`.
+    /// `kept` are the bytes of its IP headers, which stay in transport mode, and where among them
+    /// the type of what follows is.
     ///
     /// # Errors
     /// It is not what it should be. Its bytes may have changed.
@@ -300,8 +310,8 @@ impl Xfrm {
         }
     }
 
-    /// The same without any consequence but for the bytes: [`Xfrm::take`] follows if the packet is to have arrived. `None` if
-    /// it is not what it should be.
+    /// The same without any consequence but for the bytes: [`Xfrm::take`] follows if the packet is
+    /// to have arrived. `None` if it is not what it should be.
     #[inline]
     pub fn try_open(
         &mut self,
@@ -343,7 +353,8 @@ fn resolve(
     mut source_for: impl FnMut(IpAddr) -> Option<IpAddr>,
 ) -> Result<Bundle, Stat> {
     let mut bundle = Bundle::default();
-    let (mut source, mut destination) = (address(flow.six, flow.saddr), address(flow.six, flow.daddr));
+    let (mut source, mut destination) =
+        (address(flow.six, flow.saddr), address(flow.six, flow.daddr));
     for template in templates {
         let (near, far) = match template.mode {
             Mode::Transport => (source, destination),

@@ -38,7 +38,8 @@ fn packets() -> Vec<Vec<u8>> {
         let v4 = Ipv4::new("198.18.1.1", "198.19.1.1").ttl(9).tos(0x2e).id(3);
         all.push((v4 / Udp::new(1, 2) / payload(vec![5; len])).build());
         all.push(
-            (Ipv6::new("2001:db8:1::1", "2001:db8:2::1") / Udp::new(1, 2) / payload(vec![5; len])).build(),
+            (Ipv6::new("2001:db8:1::1", "2001:db8:2::1") / Udp::new(1, 2) / payload(vec![5; len]))
+                .build(),
         );
     }
     all
@@ -48,7 +49,9 @@ fn setups() -> Vec<Setup> {
     let mut all = Vec::new();
     for algorithms in algorithms() {
         for mode in [Mode::Tunnel, Mode::Transport] {
-            for (source, destination) in [("198.18.0.1", "198.18.0.2"), ("2001:db8::1", "2001:db8::2")] {
+            for (source, destination) in
+                [("198.18.0.1", "198.18.0.2"), ("2001:db8::1", "2001:db8::2")]
+            {
                 for udp in [None, Some((4500, 4501))] {
                     for (esn, start) in [(false, 0), (true, 0), (true, u64::from(u32::MAX) - 2)] {
                         all.push(Setup {
@@ -88,7 +91,9 @@ fn packets_come_out_as_they_went_in() {
                         h.set_dst(a);
                         h.fill_checksum();
                     }
-                    std::net::IpAddr::V6(a) => ipv6::HeaderMut::new(&mut packet).unwrap().set_dst(a),
+                    std::net::IpAddr::V6(a) => {
+                        ipv6::HeaderMut::new(&mut packet).unwrap().set_dst(a)
+                    }
                 }
             }
             let sent = near.send(&packet).unwrap();
@@ -115,7 +120,8 @@ fn a_changed_packet_does_not_come_out() {
         if matches!(setup.algorithms, Algorithms::Pair(_, Authentication::Null)) {
             continue;
         }
-        let packet = (Ipv4::new("198.18.1.1", "198.18.0.2") / Udp::new(1, 2) / payload(vec![5; 40])).build();
+        let packet =
+            (Ipv4::new("198.18.1.1", "198.18.0.2") / Udp::new(1, 2) / payload(vec![5; 40])).build();
         if setup.mode == Mode::Transport && setup.source.is_ipv6() {
             continue;
         }
@@ -126,7 +132,12 @@ fn a_changed_packet_does_not_come_out() {
             let mut changed = sent.clone();
             let at = random.usize(behind_number..sent.len());
             changed[at] ^= 1 << random.u8(0..8);
-            assert_eq!(setup.xfrm().receive(&changed), Err(Stat::InStateProto), "{at} {:?}", setup.config());
+            assert_eq!(
+                setup.xfrm().receive(&changed),
+                Err(Stat::InStateProto),
+                "{at} {:?}",
+                setup.config()
+            );
         }
         for len in behind_number..sent.len() {
             let result = setup.xfrm().receive(&sent[..len]);
@@ -198,7 +209,11 @@ fn headers_of_tunnels_are_the_kernels() {
     for (tos, df, setup, outer_tos, outer_df, id) in cases {
         let sent = setup.xfrm().send(&inner(tos, df)).unwrap();
         let h = ipv4::Header::new(&sent).unwrap();
-        assert_eq!((h.tos(), h.df(), h.id(), h.ttl()), (outer_tos, outer_df, id, 64), "{tos:#x} {df}");
+        assert_eq!(
+            (h.tos(), h.df(), h.id(), h.ttl()),
+            (outer_tos, outer_df, id, 64),
+            "{tos:#x} {df}"
+        );
     }
     // Congestion on the way: the inner packet learns of it if it can. DSCP only if asked for.
     for (inner_tos, outer_tos, setup, want) in [
@@ -221,7 +236,8 @@ fn headers_of_tunnels_are_the_kernels() {
 #[test]
 fn lifetimes_end() {
     let second = 1_000_000_000;
-    let packet = (Ipv4::new("198.18.1.1", "198.19.1.1") / Udp::new(1, 2) / payload([1; 72])).build();
+    let packet =
+        (Ipv4::new("198.18.1.1", "198.19.1.1") / Udp::new(1, 2) / payload([1; 72])).build();
     let with = |f: fn(&mut Limits)| {
         let mut limits = Limits::default();
         f(&mut limits);
@@ -243,13 +259,16 @@ fn lifetimes_end() {
         assert_eq!(end.send(&packet), Err(Stat::OutStateExpired));
         assert!(end.xfrm.find(setup.destination, setup.spi, 0, false, end.now).is_err());
     }
-    for (setup, there, gone) in [(with(|l| l.hard_add = 10), 9, 10), (with(|l| l.hard_use = 10), 29, 30)] {
+    for (setup, there, gone) in
+        [(with(|l| l.hard_add = 10), 9, 10), (with(|l| l.hard_use = 10), 29, 30)]
+    {
         let mut end = setup.xfrm();
         let start = end.now;
         end.now = start + 20 * second * u64::from(gone == 30);
         assert!(end.send(&packet).is_ok());
         for (after, is_there) in [(there, true), (gone, false)] {
-            let found = end.xfrm.find(setup.destination, setup.spi, 0, false, start + after * second);
+            let found =
+                end.xfrm.find(setup.destination, setup.spi, 0, false, start + after * second);
             assert_eq!(found.is_ok(), is_there, "{after}");
         }
     }
@@ -262,7 +281,10 @@ fn sequence_numbers_run_out() {
     let mut end = last.xfrm();
     assert!(end.send(&packet).is_ok());
     assert_eq!(end.send(&packet), Err(Stat::OutStateSeq));
-    let wrap = Setup { flags: StateFlags { oseq_may_wrap: true, ..StateFlags::default() }, ..last.clone() };
+    let wrap = Setup {
+        flags: StateFlags { oseq_may_wrap: true, ..StateFlags::default() },
+        ..last.clone()
+    };
     let mut end = wrap.xfrm();
     assert!(end.send(&packet).is_ok());
     assert_eq!(end.send(&packet).unwrap()[24..28], [0; 4]);

@@ -1,5 +1,5 @@
-//! Against scapy's IPsec layer, both ways: every algorithm, both modes, both families, extended sequence numbers, UDP.
-//! Skipped, and said so, where `/usr/bin/python3` has no scapy.
+//! Against scapy's IPsec layer, both ways: every algorithm, both modes, both families, extended
+//! sequence numbers, UDP. Skipped, and said so, where `/usr/bin/python3` has no scapy.
 
 mod common;
 
@@ -13,7 +13,8 @@ use penstock_xfrm::{Aead, Algorithms, Authentication, Encryption, Mode};
 const PYTHON: &str = "/usr/bin/python3";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scapy_esp.py");
 
-/// An algorithm, and what scapy calls it: encryption, its key, bytes of its integrity value; authentication and its key.
+/// An algorithm, and what scapy calls it: encryption, its key, bytes of its integrity value;
+/// authentication and its key.
 struct Named {
     algorithms: Algorithms,
     crypt: (&'static str, Vec<u8>, usize),
@@ -105,7 +106,11 @@ fn scapy(jobs: &str) -> Vec<String> {
 
 fn there_is_scapy() -> bool {
     let import = "import scapy.layers.ipsec, cryptography";
-    Command::new(PYTHON).args(["-c", import]).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+    Command::new(PYTHON)
+        .args(["-c", import])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success())
 }
 
 #[test]
@@ -118,12 +123,15 @@ fn scapy_reads_what_we_send_and_we_read_what_scapy_sends() {
     let all = algorithms();
     for named in &all {
         for mode in [Mode::Tunnel, Mode::Transport] {
-            for (source, destination) in [("198.18.0.1", "198.18.0.2"), ("2001:db8::1", "2001:db8::2")] {
+            for (source, destination) in
+                [("198.18.0.1", "198.18.0.2"), ("2001:db8::1", "2001:db8::2")]
+            {
                 for udp in [None, Some((4500, 4500))] {
                     for esn in [None, Some(7u64)] {
-                        // Numbers are extended only where there is an integrity value; scapy writes no lengths into UDP
-                        // over IPv6.
-                        let bare = matches!(named.algorithms, Algorithms::Pair(_, Authentication::Null));
+                        // Numbers are extended only where there is an integrity value; scapy writes
+                        // no lengths into UDP over IPv6.
+                        let bare =
+                            matches!(named.algorithms, Algorithms::Pair(_, Authentication::Null));
                         if esn.is_some() && bare || udp.is_some() && source.contains(':') {
                             continue;
                         }
@@ -144,7 +152,8 @@ fn scapy_reads_what_we_send_and_we_read_what_scapy_sends() {
                             let packet = if source.contains(':') {
                                 (Ipv6::new(source, destination) / Udp::new(5, 6) / data).build()
                             } else {
-                                (Ipv4::new(source, destination).id(9) / Udp::new(5, 6) / data).build()
+                                (Ipv4::new(source, destination).id(9) / Udp::new(5, 6) / data)
+                                    .build()
                             };
                             cases.push((named, setup.clone(), start + 1, packet));
                         }

@@ -1,4 +1,5 @@
-//! Packets of RFCs and drafts: what others have encrypted comes out, and their integrity values are ours.
+//! Packets of RFCs and drafts: what others have encrypted comes out, and their integrity values are
+//! ours.
 
 mod common;
 
@@ -116,7 +117,12 @@ fn packets_of_others_come_out() {
             }
             let mut changed = packet.clone();
             changed[at] ^= 1 << (at % 8);
-            assert_eq!(setup.xfrm().receive(&changed), Err(Stat::InStateProto), "{} byte {at}", v.source);
+            assert_eq!(
+                setup.xfrm().receive(&changed),
+                Err(Stat::InStateProto),
+                "{} byte {at}",
+                v.source
+            );
         }
     }
 }

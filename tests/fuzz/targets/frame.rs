@@ -20,7 +20,8 @@ pub const TARGET: Target = Target {
     run,
 };
 
-/// The first byte says which ruleset is in force, 0 for one that has all their rules at once, verdicts left out.
+/// The first byte says which ruleset is in force, 0 for one that has all their rules at once,
+/// verdicts left out.
 fn run(data: &[u8]) {
     static RULES: OnceLock<Vec<Arc<Linked>>> = OnceLock::new();
     let rules = RULES.get_or_init(|| {

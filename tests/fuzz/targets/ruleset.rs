@@ -18,11 +18,12 @@ pub const TARGET: Target = Target {
     run,
 };
 
-/// Rules with these words nft 1.0.6 lists so that it does not read them, or reads them as something else. (For some raw
-/// loads it ends by an assertion.)
+/// Rules with these words nft 1.0.6 lists so that it does not read them, or reads them as something
+/// else. (For some raw loads it ends by an assertion.)
 const NFT_MISREADS: [&str; 6] = ["@ll,", "@nh,", "@th,", "@ih,", "nexthdr set ", "protocol set "];
 
-/// The first listing may differ from the text, as in nft: `{ 1-2, 3 }` is `{ 1-3 }`, and that is `1-3`.
+/// The first listing may differ from the text, as in nft: `{ 1-2, 3 }` is `{ 1-3 }`, and that is
+/// `1-3`.
 fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let net = net();

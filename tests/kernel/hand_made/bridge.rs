@@ -42,9 +42,13 @@ const GROUP: Mac = [1, 0, 0x5e, 1, 2, 3];
 /// Chains at all hooks of a bridge, whose rules count what there is to know.
 fn everywhere() -> String {
     let mut text = String::from("table bridge t {\n");
-    for (hook, name) in
-        [("prerouting", "a"), ("input", "b"), ("forward", "c"), ("output", "d"), ("postrouting", "e")]
-    {
+    for (hook, name) in [
+        ("prerouting", "a"),
+        ("input", "b"),
+        ("forward", "c"),
+        ("output", "d"),
+        ("postrouting", "e"),
+    ] {
         text += &format!("\tchain {name} {{\n\t\ttype filter hook {hook} priority 0;\n");
         for device in ["one", "two", "three", "br0", "out", "\"\""] {
             if device != "\"\"" {
@@ -137,8 +141,19 @@ fn zoo() -> Vec<(&'static str, Frame)> {
         ("one", a().ip4("198.18.0.10", "198.18.0.20").udp(1, 53).zeros(900)),
         ("one", a().ip4("198.18.0.10", "198.18.0.20").ip_options(&[1, 1, 1, 0]).udp(1, 53)),
         ("one", a().ip4("198.18.0.10", "198.18.0.20").udp(1, 53).zeros(4).cut(40)),
-        ("one", a().ip4("198.18.0.10", "198.18.0.20").fragment(0, true).id(9).udp(1, 53).length(24).zeros(8)),
-        ("one", a().ip4("198.18.0.10", "198.18.0.20").fragment(2, false).id(9).protocol(17).zeros(8)),
+        (
+            "one",
+            a().ip4("198.18.0.10", "198.18.0.20")
+                .fragment(0, true)
+                .id(9)
+                .udp(1, 53)
+                .length(24)
+                .zeros(8),
+        ),
+        (
+            "one",
+            a().ip4("198.18.0.10", "198.18.0.20").fragment(2, false).id(9).protocol(17).zeros(8),
+        ),
         ("one", a().vlan(7).ip4("198.18.0.10", "198.18.0.20").udp(1, 53)),
         ("one", a().vlan(0x6000).ip4("198.18.0.10", "198.18.0.20").udp(1, 53)),
         ("one", a().tag(0x88a8, 9).vlan(7).ip4("198.18.0.10", "198.18.0.20").udp(1, 53)),

@@ -1,4 +1,5 @@
-//! Fragments where rules need whole packets: what each hook sees, what is put together, how it leaves.
+//! Fragments where rules need whole packets: what each hook sees, what is put together, how it
+//! leaves.
 
 use std::time::Duration;
 
@@ -7,7 +8,8 @@ use crate::frame::Frame;
 use crate::net::{dmz, lan, out4, out6, own4, wan};
 use crate::scenario::Scenario;
 
-/// Counts fragments and packets before and behind the place where packets are put together, and where they leave.
+/// Counts fragments and packets before and behind the place where packets are put together, and
+/// where they leave.
 const HOOKS: &str = "
 table inet t {
 	chain early { type filter hook prerouting priority -450; counter; ip frag-off & 0x3fff != 0 counter; exthdr frag exists counter; ether saddr 02:00:00:00:01:10 counter; }
@@ -27,8 +29,15 @@ table netdev n {
 }
 ";
 
-/// An IPv4 packet in pieces: bytes `cuts[n]..cuts[n + 1]` of a datagram of `len` bytes of data, in this order.
-fn pieces(head: impl Fn() -> Frame, whole: &Frame, id: u16, df: bool, cuts: &[(usize, usize)]) -> Vec<Frame> {
+/// An IPv4 packet in pieces: bytes `cuts[n]..cuts[n + 1]` of a datagram of `len` bytes of data, in
+/// this order.
+fn pieces(
+    head: impl Fn() -> Frame,
+    whole: &Frame,
+    id: u16,
+    df: bool,
+    cuts: &[(usize, usize)],
+) -> Vec<Frame> {
     let bytes = whole.bytes();
     let payload = &bytes[14 + 20..];
     cuts.iter()
@@ -45,7 +54,12 @@ fn pieces(head: impl Fn() -> Frame, whole: &Frame, id: u16, df: bool, cuts: &[(u
 }
 
 /// The same for IPv6.
-fn pieces6(head: impl Fn() -> Frame, whole: &Frame, id: u32, cuts: &[(usize, usize)]) -> Vec<Frame> {
+fn pieces6(
+    head: impl Fn() -> Frame,
+    whole: &Frame,
+    id: u32,
+    cuts: &[(usize, usize)],
+) -> Vec<Frame> {
     let bytes = whole.bytes();
     let payload = &bytes[14 + 40..];
     cuts.iter()
@@ -70,7 +84,8 @@ pub fn all() -> Vec<Scenario> {
     let case = |name: &str, frames: &[Vec<Frame>]| from(on(name, HOOKS), "lan", &frames.concat());
     let udp = |len: usize| out4().udp(1, 9).data(&bytes(len));
     let udp6 = |len: usize| out6().udp(1, 9).data(&bytes(len));
-    let f4 = |id: u16, len: usize, cuts: &[(usize, usize)]| pieces(out4, &udp(len), id, false, cuts);
+    let f4 =
+        |id: u16, len: usize, cuts: &[(usize, usize)]| pieces(out4, &udp(len), id, false, cuts);
     let f6 = |id: u32, len: usize, cuts: &[(usize, usize)]| pieces6(out6, &udp6(len), id, cuts);
     let small = || lan().ip4("198.18.0.10", "198.18.5.20");
     let small6 = || lan().ip6("2001:db8:1::10", "2001:db8:5::20");

@@ -345,7 +345,8 @@ pub fn all() -> Vec<Scenario> {
         ],
     ));
     // The header before the extension need not be there, nor need a packet be a first fragment.
-    let chunks = [0, 80, 0, 53, 0, 0, 0, 7, 1, 2, 3, 4, 3, 0, 0, 16, 0, 0, 0, 0x55, 0, 0, 1, 0, 0, 0, 0, 0];
+    let chunks =
+        [0, 80, 0, 53, 0, 0, 0, 7, 1, 2, 3, 4, 3, 0, 0, 16, 0, 0, 0, 0x55, 0, 0, 1, 0, 0, 0, 0, 0];
     let later = |f: crate::frame::Frame| f.protocol(132).data(&chunks);
     scenarios.push(from(
         ingress(

@@ -41,8 +41,14 @@ table netdev n {
         packets = packets
             .frame("host", &own4().id(port).udp(9, port).data(b"own"))
             .frame("host", &own6().udp(9, port).data(b"own"))
-            .frame("host", &crate::frame::bare().ip4("198.18.5.1", "198.18.200.1").id(port).tcp(9, port))
-            .frame("host", &crate::frame::bare().ip6("2001:db8:5::1", "2001:db8:5::20").tcp(9, port));
+            .frame(
+                "host",
+                &crate::frame::bare().ip4("198.18.5.1", "198.18.200.1").id(port).tcp(9, port),
+            )
+            .frame(
+                "host",
+                &crate::frame::bare().ip6("2001:db8:5::1", "2001:db8:5::20").tcp(9, port),
+            );
     }
     packets = packets
         .frame("host", &crate::frame::bare().ip4("198.18.0.1", "198.18.64.1").udp(1, 2))
@@ -87,7 +93,10 @@ table netdev n {
         raw = raw.frame("host:wan", &f);
     }
     raw = raw
-        .frame("host:dmz", &ethernet([0xff; 6], DMZ).arp(1, DMZ, "198.18.5.1", [0; 6], "198.18.5.20"))
+        .frame(
+            "host:dmz",
+            &ethernet([0xff; 6], DMZ).arp(1, DMZ, "198.18.5.1", [0; 6], "198.18.5.20"),
+        )
         .frame("host:dmz", &ethernet(SERVER, DMZ).ip4("198.18.5.1", "198.18.5.20").udp(1, 2));
 
     let answers = on(

@@ -1,4 +1,5 @@
-//! The way of a packet through the router: routes, TTL, MTU, fragments, marks and routing rules, delivery.
+//! The way of a packet through the router: routes, TTL, MTU, fragments, marks and routing rules,
+//! delivery.
 
 use super::{from, on};
 use crate::frame::Frame;
@@ -148,15 +149,34 @@ route add 198.18.132.0/24 via inet6 2001:db8:2::99 dev wan
                     .ip_options(&[7, 11, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0])
                     .udp(1, 9)
                     .zeros(1400),
-                lan().ip4("198.18.0.10", "198.18.5.20").id(10).fragment(0, true).protocol(17).zeros(1480),
-                lan().ip4("198.18.0.10", "198.18.5.20").id(10).fragment(185, true).protocol(17).zeros(1400),
-                lan().ip4("198.18.0.10", "198.18.5.20").id(10).fragment(360, false).protocol(17).zeros(1399),
+                lan()
+                    .ip4("198.18.0.10", "198.18.5.20")
+                    .id(10)
+                    .fragment(0, true)
+                    .protocol(17)
+                    .zeros(1480),
+                lan()
+                    .ip4("198.18.0.10", "198.18.5.20")
+                    .id(10)
+                    .fragment(185, true)
+                    .protocol(17)
+                    .zeros(1400),
+                lan()
+                    .ip4("198.18.0.10", "198.18.5.20")
+                    .id(10)
+                    .fragment(360, false)
+                    .protocol(17)
+                    .zeros(1399),
                 lan().ip4("198.18.0.10", "198.18.200.1").id(11).udp(1, 9).zeros(1472),
                 lan().ip6("2001:db8:1::10", "2001:db8:5::20").udp(1, 9).zeros(1252),
                 lan().ip6("2001:db8:1::10", "2001:db8:5::20").udp(1, 9).zeros(1253),
                 lan().ip6("2001:db8:1::10", "2001:db8:5::20").tcp(1, 9).zeros(1400),
                 lan().ip6("2001:db8:1::10", "2001:db8:5::20").icmp6(1, 0, 0).zeros(1400),
-                lan().ip6("2001:db8:1::10", "2001:db8:5::20").extension(0, &[0; 6]).udp(1, 9).zeros(1400),
+                lan()
+                    .ip6("2001:db8:1::10", "2001:db8:5::20")
+                    .extension(0, &[0; 6])
+                    .udp(1, 9)
+                    .zeros(1400),
             ],
         ),
         case(
@@ -175,7 +195,10 @@ route add 198.18.132.0/24 via inet6 2001:db8:2::99 dev wan
                 to6("ff02::1:ff00:1"),
                 to6("ff02::99"),
                 to6("2001:db8:1::"),
-                lan().ip4("198.18.0.10", "198.18.0.1").ip_options(&[7, 7, 4, 0, 0, 0, 0, 0]).icmp(8, 0, 1),
+                lan()
+                    .ip4("198.18.0.10", "198.18.0.1")
+                    .ip_options(&[7, 7, 4, 0, 0, 0, 0, 0])
+                    .icmp(8, 0, 1),
                 lan().ip6("2001:db8:1::10", "2001:db8:1::1").extension(60, &[0; 6]).udp(1, 9),
             ],
         ),
@@ -214,7 +237,8 @@ route add 198.18.132.0/24 via inet6 2001:db8:2::99 dev wan
         )
         .at_once(),
     ];
-    // A router of its own: the kernel sends redirects ever more seldom to a host that does not heed them.
+    // A router of its own: the kernel sends redirects ever more seldom to a host that does not heed
+    // them.
     all.push(from(
         Scenario::new("who_takes_a_detour_is_told_the_way", &format!("# detours\n{NET}"), HOOKS),
         "lan",

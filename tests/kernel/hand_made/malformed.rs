@@ -167,7 +167,10 @@ pub fn all() -> Vec<Scenario> {
                 out4().ip_options(&[1, 1, 1, 0]).udp(1, 9),
                 out4().ip_options(&[0, 9, 9, 9]).udp(1, 9),
                 out4().ip_options(&[131, 7, 4, 198, 18, 200, 1, 0]).udp(1, 9),
-                lan().ip4("198.18.0.10", "198.18.0.1").ip_options(&[131, 7, 4, 198, 18, 200, 1, 0]).udp(1, 9),
+                lan()
+                    .ip4("198.18.0.10", "198.18.0.1")
+                    .ip_options(&[131, 7, 4, 198, 18, 200, 1, 0])
+                    .udp(1, 9),
                 out4().ip_options(&[137, 7, 4, 198, 19, 0, 2, 0]).udp(1, 9),
                 out4().ip_options(&[134, 6, 0, 0, 0, 0, 0, 0]).udp(1, 9),
             ],
@@ -207,9 +210,15 @@ pub fn all() -> Vec<Scenario> {
                 ethernet([0xff; 6], CLIENT).ip4("198.18.0.10", "198.18.0.255").udp(1, 9),
                 ethernet([1, 0, 0x5e, 0, 0, 5], CLIENT).ip4("198.18.0.10", "224.0.0.5").udp(1, 9),
                 ethernet([1, 0, 0x5e, 0, 0, 1], CLIENT).ip4("198.18.0.10", "224.0.0.1").udp(1, 9),
-                ethernet([0x33, 0x33, 0, 0, 0, 1], CLIENT).ip6("2001:db8:1::10", "ff02::1").udp(1, 9),
-                ethernet([0x33, 0x33, 0, 0, 0, 9], CLIENT).ip6("2001:db8:1::10", "ff02::9").udp(1, 9),
-                ethernet([0x33, 0x33, 0, 0, 0, 9], CLIENT).ip6("2001:db8:1::10", "ff0e::9").udp(1, 9),
+                ethernet([0x33, 0x33, 0, 0, 0, 1], CLIENT)
+                    .ip6("2001:db8:1::10", "ff02::1")
+                    .udp(1, 9),
+                ethernet([0x33, 0x33, 0, 0, 0, 9], CLIENT)
+                    .ip6("2001:db8:1::10", "ff02::9")
+                    .udp(1, 9),
+                ethernet([0x33, 0x33, 0, 0, 0, 9], CLIENT)
+                    .ip6("2001:db8:1::10", "ff0e::9")
+                    .udp(1, 9),
                 ethernet([0xff; 6], CLIENT).ip6("2001:db8:1::10", "2001:db8:2::2").udp(1, 9),
                 ethernet(LAN, CLIENT).ethertype(0x88cc).data(&[2, 7, 4, 2, 0, 0, 0, 1, 16]),
                 ethernet(LAN, CLIENT).ethertype(0x0026).data(&[0x42, 0x42, 3, 0, 0, 0, 0, 0]),

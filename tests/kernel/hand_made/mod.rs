@@ -58,7 +58,8 @@ fn forward(name: &str, lines: &str) -> Scenario {
     )
 }
 
-/// One rule a line, each with a counter: at its end, or in front where it ends in a verdict. A line that has one is kept.
+/// One rule a line, each with a counter: at its end, or in front where it ends in a verdict. A line
+/// that has one is kept.
 fn counted(lines: &str) -> String {
     let mut out = String::new();
     for line in lines.lines().map(str::trim).filter(|l| !l.is_empty()) {

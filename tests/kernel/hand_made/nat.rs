@@ -11,7 +11,8 @@ fn story(mut scenario: Scenario, frames: &[(&str, Frame)]) -> Scenario {
     scenario
 }
 
-/// A NAT chain of a table, the lines counted before they bind, and chains that see packets before and after.
+/// A NAT chain of a table, the lines counted before they bind, and chains that see packets before
+/// and after.
 fn nat(name: &str, family: &str, hook: &str, lines: &str) -> Scenario {
     let rules: String = lines
         .lines()
@@ -124,7 +125,8 @@ fn about(error: Frame, frame: &Frame, len: usize) -> Frame {
 }
 
 pub fn all() -> Vec<Scenario> {
-    [source(), destination(), here(), clashes(), errors(), chains(), local(), families(), helpers()].concat()
+    [source(), destination(), here(), clashes(), errors(), chains(), local(), families(), helpers()]
+        .concat()
 }
 
 /// Source NAT and masquerading.
@@ -147,12 +149,20 @@ fn source() -> Vec<Scenario> {
             ],
         ),
         story(
-            nat("nat_snat_elsewhere", "ip", "postrouting", "ip saddr 198.18.0.10 snat to 198.19.0.3"),
+            nat(
+                "nat_snat_elsewhere",
+                "ip",
+                "postrouting",
+                "ip saddr 198.18.0.10 snat to 198.19.0.3",
+            ),
             &[
                 ("lan", udp(1000)),
                 ("wan", wan().ip4("198.19.0.2", "198.19.0.3").udp(53, 1000)),
                 ("lan", echo(7)),
-                ("wan", wan().ip4("198.19.0.2", "198.19.0.3").icmp(0, 0, 7 << 16 | 1).data(b"ping")),
+                (
+                    "wan",
+                    wan().ip4("198.19.0.2", "198.19.0.3").icmp(0, 0, 7 << 16 | 1).data(b"ping"),
+                ),
             ],
         ),
         story(
@@ -195,7 +205,12 @@ fn source() -> Vec<Scenario> {
             &zoo().into_iter().filter(|f| !is_fragment(f) && !is_dccp(f)).collect::<Vec<_>>(),
         ),
         story(
-            nat("nat_masquerade_to_port", "ip", "postrouting", "meta l4proto udp masquerade to :2000"),
+            nat(
+                "nat_masquerade_to_port",
+                "ip",
+                "postrouting",
+                "meta l4proto udp masquerade to :2000",
+            ),
             &[
                 ("lan", udp(1000)),
                 ("wan", answer4().udp(53, 2000)),
@@ -295,7 +310,9 @@ fn is_fragment(f: &Frame) -> bool {
 /// A router that has neighbours at all addresses of a range.
 fn with_more_servers(scenario: Scenario) -> Scenario {
     let neighbours: String = (21..24)
-        .map(|n| format!("neigh add 198.18.5.{n} lladdr 02:00:00:00:05:{n} dev dmz nud permanent\n"))
+        .map(|n| {
+            format!("neigh add 198.18.5.{n} lladdr 02:00:00:00:05:{n} dev dmz nud permanent\n")
+        })
         .collect();
     Scenario { net: scenario.net + &neighbours, ..scenario }
 }
@@ -398,14 +415,18 @@ fn destination() -> Vec<Scenario> {
                 ("dmz", server().protocol(253).data(b"unassigned")),
                 ("wan", answer4().udp(5000, 80).patch(6, &[0, 0]).data(b"odd")),
                 ("dmz", server().udp(80, 5000).patch(6, &[0, 0])),
-                ("wan", answer4().transport(47, &[0x30, 1, 0x88, 0x0b, 0, 4, 0, 9, 0, 0, 0, 1, 1, 2, 3, 4])),
+                (
+                    "wan",
+                    answer4()
+                        .transport(47, &[0x30, 1, 0x88, 0x0b, 0, 4, 0, 9, 0, 0, 0, 1, 1, 2, 3, 4]),
+                ),
                 (
                     "wan",
                     answer4().transport(
                         132,
                         &[
-                            0, 80, 0x1f, 0x90, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 20, 0, 0, 0, 1, 0, 0, 1, 0,
-                            0, 1, 0, 1, 0, 0, 0, 5,
+                            0, 80, 0x1f, 0x90, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 20, 0, 0, 0, 1, 0,
+                            0, 1, 0, 0, 1, 0, 1, 0, 0, 0, 5,
                         ],
                     ),
                 ),
@@ -598,7 +619,11 @@ fn errors() -> Vec<Scenario> {
                 ("wan", about(router().icmp(5, 1, 0xc613_0003), &seen_tcp(), 100)),
                 (
                     "wan",
-                    about(router().icmp(3, 1, 0), &wan().ip4("198.19.0.1", "198.19.0.2").udp(1009, 53), 100),
+                    about(
+                        router().icmp(3, 1, 0),
+                        &wan().ip4("198.19.0.1", "198.19.0.2").udp(1009, 53),
+                        100,
+                    ),
                 ),
                 ("lan", out4().icmp(8, 0, 7 << 16 | 1)),
                 (
@@ -658,7 +683,12 @@ fn errors() -> Vec<Scenario> {
             ],
         ),
         story(
-            nat("nat_error_about_dnat", "ip", "prerouting", "udp dport 80 dnat to 198.18.5.20:8080"),
+            nat(
+                "nat_error_about_dnat",
+                "ip",
+                "prerouting",
+                "udp dport 80 dnat to 198.18.5.20:8080",
+            ),
             &[
                 ("wan", answer4().udp(5000, 80).data(b"request")),
                 (
@@ -680,7 +710,11 @@ fn errors() -> Vec<Scenario> {
                 ("dmz", server().udp(8080, 5000)),
                 (
                     "wan",
-                    about(answer4().icmp(3, 3, 0), &wan().ip4("198.19.0.1", "198.19.0.2").udp(80, 5000), 100),
+                    about(
+                        answer4().icmp(3, 3, 0),
+                        &wan().ip4("198.19.0.1", "198.19.0.2").udp(80, 5000),
+                        100,
+                    ),
                 ),
             ],
         ),
@@ -712,7 +746,9 @@ fn errors() -> Vec<Scenario> {
 /// More chains than one, and how they decide.
 fn chains() -> Vec<Scenario> {
     let post = |name: &str, priority: i32, rules: &str| {
-        format!("\tchain {name} {{\n\t\ttype nat hook postrouting priority {priority};\n\t\t{rules}\n\t}}\n")
+        format!(
+            "\tchain {name} {{\n\t\ttype nat hook postrouting priority {priority};\n\t\t{rules}\n\t}}\n"
+        )
     };
     let table = |chains: &[String]| format!("table ip t {{\n{}}}\n{WITNESSES}", chains.concat());
     let two = [
@@ -831,7 +867,12 @@ fn local() -> Vec<Scenario> {
             ],
         ),
         story(
-            nat("nat_own_packets_masqueraded", "ip", "postrouting", "oifname { wan, dmz } masquerade"),
+            nat(
+                "nat_own_packets_masqueraded",
+                "ip",
+                "postrouting",
+                "oifname { wan, dmz } masquerade",
+            ),
             &[
                 ("host", bare().ip4("198.18.0.1", "198.19.0.2").udp(5000, 53)),
                 ("wan", answer4().udp(53, 5000)),
@@ -886,16 +927,25 @@ fn families() -> Vec<Scenario> {
                     "table ip a {{\n\tchain n {{\n\t\ttype nat hook postrouting priority 10;\n\t\tcounter masquerade\n\t}}\n}}\ntable inet b {{\n\tchain n {{\n\t\ttype nat hook postrouting priority 5;\n\t\tudp sport 1000 counter snat ip to 198.19.0.3\n\t\tcounter\n\t}}\n}}\n{WITNESSES}"
                 ),
             ),
-            &[("lan", out4().udp(1000, 53)), ("lan", out4().udp(1001, 53)), ("lan", out6().udp(1001, 53))],
+            &[
+                ("lan", out4().udp(1000, 53)),
+                ("lan", out4().udp(1001, 53)),
+                ("lan", out6().udp(1001, 53)),
+            ],
         ),
         story(
             nat("nat_of_one_family_only", "ip6", "postrouting", "masquerade"),
-            &[("lan", out4().udp(1000, 53)), ("lan", out6().udp(1000, 53)), ("wan", answer6().udp(53, 1000))],
+            &[
+                ("lan", out4().udp(1000, 53)),
+                ("lan", out6().udp(1000, 53)),
+                ("wan", answer6().udp(53, 1000)),
+            ],
         ),
     ]
 }
 
-/// What a TCP connection for a helper says: handshake first, each side's segments in order of its numbers.
+/// What a TCP connection for a helper says: handshake first, each side's segments in order of its
+/// numbers.
 struct Control {
     client: &'static str,
     server: &'static str,
@@ -924,8 +974,10 @@ impl Control {
     /// The client sends text; the server sees it longer by some bytes, and says so.
     fn client(mut self, text: &str, longer: i32) -> Control {
         let (seq, ack) = self.sent;
-        self.frames
-            .push((self.client, tcp((self.there)(), self.ports, 0x18, seq, ack).data(text.as_bytes())));
+        self.frames.push((
+            self.client,
+            tcp((self.there)(), self.ports, 0x18, seq, ack).data(text.as_bytes()),
+        ));
         self.sent.0 += text.len() as u32;
         let seen = self.sent.0.wrapping_add_signed(longer);
         let swapped = (self.ports.1, self.ports.0);
@@ -942,7 +994,8 @@ impl Control {
     fn server(mut self, text: &str, longer: i32) -> Control {
         let (ack, seq) = self.sent;
         let swapped = (self.ports.1, self.ports.0);
-        self.frames.push((self.server, tcp((self.back)(), swapped, 0x18, seq, ack).data(text.as_bytes())));
+        self.frames
+            .push((self.server, tcp((self.back)(), swapped, 0x18, seq, ack).data(text.as_bytes())));
         self.sent.1 += text.len() as u32;
         let seen = self.sent.1.wrapping_add_signed(longer);
         self.frames.push((self.client, tcp((self.there)(), self.ports, 0x10, ack, seen)));
@@ -985,7 +1038,8 @@ fn helpers() -> Vec<Scenario> {
     };
     let ftp = "type \"ftp\" protocol tcp";
     let masquerade = "postrouting priority 100;\n\t\toifname wan counter masquerade";
-    let dnat = "prerouting priority -100;\n\t\tiifname wan tcp dport 21 counter dnat to 198.18.5.20";
+    let dnat =
+        "prerouting priority -100;\n\t\tiifname wan tcp dport 21 counter dnat to 198.18.5.20";
     let to4 = || -> (&'static str, Box<dyn Fn() -> Frame>) { ("lan", Box::new(out4)) };
     let from4 = || -> (&'static str, Box<dyn Fn() -> Frame>) { ("wan", Box::new(answer4)) };
     let to6 = || -> (&'static str, Box<dyn Fn() -> Frame>) { ("lan", Box::new(out6)) };
@@ -1018,11 +1072,17 @@ fn helpers() -> Vec<Scenario> {
                 .client("PASV\r\n", 0)
                 .server("227 Entering Passive Mode (198,18,5,20,200,5).\r\n", -1)
                 .other("wan", tcp(answer4(), (40001, 51205), 2, 7000, 0))
-                .other("dmz", tcp(dmz().ip4("198.18.5.20", "198.19.0.2"), (51205, 40001), 0x12, 9000, 7001))
+                .other(
+                    "dmz",
+                    tcp(dmz().ip4("198.18.5.20", "198.19.0.2"), (51205, 40001), 0x12, 9000, 7001),
+                )
                 .client("EPSV\r\n", 0)
                 .server("229 Entering Extended Passive Mode (|||51206|)\r\n", -1)
                 .other("wan", tcp(answer4(), (40002, 51206), 2, 7000, 0))
-                .other("dmz", tcp(dmz().ip4("198.18.5.20", "198.19.0.2"), (51206, 40002), 0x12, 9000, 7001))
+                .other(
+                    "dmz",
+                    tcp(dmz().ip4("198.18.5.20", "198.19.0.2"), (51206, 40002), 0x12, 9000, 7001),
+                )
                 .frames,
         ),
         story(
@@ -1041,7 +1101,10 @@ fn helpers() -> Vec<Scenario> {
             &Control::new(to4(), from4(), (40000, 6667))
                 .client("PRIVMSG a :\u{1}DCC CHAT chat 3323068426 51205\u{1}\r\n", 0)
                 .other("wan", tcp(wan().ip4("198.19.0.3", "198.19.0.1"), (5000, 51205), 2, 7000, 0))
-                .other("lan", tcp(lan().ip4("198.18.0.10", "198.19.0.3"), (51205, 5000), 0x12, 9000, 7001))
+                .other(
+                    "lan",
+                    tcp(lan().ip4("198.18.0.10", "198.19.0.3"), (51205, 5000), 0x12, 9000, 7001),
+                )
                 .frames,
         ),
         story(
@@ -1054,14 +1117,21 @@ fn helpers() -> Vec<Scenario> {
             ],
         ),
         story(
-            on("helper_without_nat", &rules("ip", ftp, "tcp dport 21", "postrouting priority 100;")),
-            &Control::new(to4(), ("wan", Box::new(|| wan().ip4("198.19.0.2", "198.18.0.10"))), (40000, 21))
-                .server("220 here\r\n", 0)
-                .client("USER me\r\n", 0)
-                .client("PORT 198,18,0,10,200,5\r\n", 0)
-                .other("wan", tcp(wan().ip4("198.19.0.2", "198.18.0.10"), (20, 51205), 2, 7000, 0))
-                .other("lan", tcp(out4(), (51205, 20), 0x12, 9000, 7001))
-                .frames,
+            on(
+                "helper_without_nat",
+                &rules("ip", ftp, "tcp dport 21", "postrouting priority 100;"),
+            ),
+            &Control::new(
+                to4(),
+                ("wan", Box::new(|| wan().ip4("198.19.0.2", "198.18.0.10"))),
+                (40000, 21),
+            )
+            .server("220 here\r\n", 0)
+            .client("USER me\r\n", 0)
+            .client("PORT 198,18,0,10,200,5\r\n", 0)
+            .other("wan", tcp(wan().ip4("198.19.0.2", "198.18.0.10"), (20, 51205), 2, 7000, 0))
+            .other("lan", tcp(out4(), (51205, 20), 0x12, 9000, 7001))
+            .frames,
         ),
     ]
 }

@@ -6,7 +6,9 @@ use crate::net::{CLIENT, LAN, dmz, lan, out4, out6, zoo};
 use crate::scenario::Scenario;
 
 fn few() -> Vec<Frame> {
-    (0..8).flat_map(|p| [out4().id(p).udp(1000, p), out6().udp(1000, p), out4().tcp(1000, p)]).collect()
+    (0..8)
+        .flat_map(|p| [out4().id(p).udp(1000, p), out6().udp(1000, p), out4().tcp(1000, p)])
+        .collect()
 }
 
 pub fn all() -> Vec<Scenario> {

@@ -1,4 +1,5 @@
-//! Policies of IPsec where no packet needs to be encrypted: which are asked, in which order, with which addresses.
+//! Policies of IPsec where no packet needs to be encrypted: which are asked, in which order, with
+//! which addresses.
 
 use super::from;
 use crate::frame::{Frame, bare};
@@ -67,8 +68,7 @@ fn from_lan(scenario: Scenario) -> Scenario {
 
 pub fn all() -> Vec<Scenario> {
     let tunnel = "tmpl src 198.19.0.1 dst 198.19.0.2 proto esp reqid 1 mode tunnel";
-    let masquerade =
-        "table ip n { chain n { type nat hook postrouting priority srcnat; oifname wan masquerade\n}\n}\n";
+    let masquerade = "table ip n { chain n { type nat hook postrouting priority srcnat; oifname wan masquerade\n}\n}\n";
     let elsewhere = "table ip n { chain n { type nat hook prerouting priority dstnat; ip daddr 198.19.0.2 dnat to 198.18.5.20\n}\n}\n";
     vec![
         from_lan(policies(

@@ -8,7 +8,9 @@ use crate::scenario::Scenario;
 /// Ten small packets of each family to ports 0 to 9.
 fn ports() -> Vec<Frame> {
     (0..10)
-        .flat_map(|p| [out4().id(p).udp(1000 + p, p), out6().udp(1000 + p, p), out4().tcp(1000 + p, p)])
+        .flat_map(|p| {
+            [out4().id(p).udp(1000 + p, p), out6().udp(1000 + p, p), out4().tcp(1000 + p, p)]
+        })
         .collect()
 }
 

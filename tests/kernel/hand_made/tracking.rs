@@ -64,7 +64,14 @@ impl Ends {
     fn error(self, way: char, about: &Frame) -> (&'static str, Frame) {
         let (source, frame) = if way == '>' { ("lan", self.forth()) } else { ("wan", self.back()) };
         let inner = &about.bytes()[14..];
-        (source, if self.six { frame.icmp6(1, 4, 0).data(inner) } else { frame.icmp(3, 3, 0).data(inner) })
+        (
+            source,
+            if self.six {
+                frame.icmp6(1, 4, 0).data(inner)
+            } else {
+                frame.icmp(3, 3, 0).data(inner)
+            },
+        )
     }
 }
 
@@ -107,7 +114,9 @@ pub fn all() -> Vec<Scenario> {
         states("ct_tcp_every_step_stays_in_the_table", &{
             // Connections that stop after every step of the life of one.
             (0..11)
-                .flat_map(|n| whole_connection(port(41000 + n)).into_iter().take(usize::from(n) + 1))
+                .flat_map(|n| {
+                    whole_connection(port(41000 + n)).into_iter().take(usize::from(n) + 1)
+                })
                 .collect::<Vec<_>>()
         }),
         states(
@@ -159,7 +168,8 @@ pub fn all() -> Vec<Scenario> {
                 e.tcp('>', PSH | ACK, 1001, 5001, 100),
                 e.tcp('>', PSH | ACK, 1001, 5001, 100),
                 e.tcp('>', PSH | ACK, 1001, 5001, 100),
-                // Beyond the window that the server offered, before it, an acknowledgement of what was not sent.
+                // Beyond the window that the server offered, before it, an acknowledgement of what
+                // was not sent.
                 e.tcp('>', PSH | ACK, 200_000, 5001, 100),
                 e.tcp('>', PSH | ACK, 4_000_000_000, 5001, 100),
                 e.tcp('>', ACK, 1101, 900_000, 0),
@@ -216,10 +226,16 @@ pub fn all() -> Vec<Scenario> {
             let options = |f: (&'static str, Frame), o: &[u8]| (f.0, f.1.tcp_options(o));
             vec![
                 options(e.tcp('>', SYN, 1000, 0, 0), &[2, 4, 5, 0xb4, 1, 3, 3, 7, 4, 2, 1, 1]),
-                options(e.tcp('<', SYN | ACK, 5000, 1001, 0), &[2, 4, 5, 0xb4, 1, 3, 3, 9, 4, 2, 1, 1]),
+                options(
+                    e.tcp('<', SYN | ACK, 5000, 1001, 0),
+                    &[2, 4, 5, 0xb4, 1, 3, 3, 9, 4, 2, 1, 1],
+                ),
                 e.tcp('>', ACK, 1001, 5001, 0),
                 e.tcp('>', ACK, 1001 + 60_000, 5001, 1000),
-                options(e.tcp('<', ACK, 5001, 1001, 0), &[1, 1, 5, 10, 0, 0, 0xee, 0x49, 0, 0, 0xf2, 0x31]),
+                options(
+                    e.tcp('<', ACK, 5001, 1001, 0),
+                    &[1, 1, 5, 10, 0, 0, 0xee, 0x49, 0, 0, 0xf2, 0x31],
+                ),
                 e.tcp('>', ACK, 1001 + 3_000_000, 5001, 1000),
                 e.tcp('>', ACK, 1001 + 5_000_000, 5001, 1000),
             ]
@@ -244,7 +260,12 @@ pub fn all() -> Vec<Scenario> {
                 &[four.udp('>', b"1"), four.udp('<', b"2")],
             )
             .wait(Duration::from_millis(2500)),
-            &[four.udp('>', b"3"), four.udp('<', b"4"), four.udp('>', b"5"), port(33).udp('>', b"6")],
+            &[
+                four.udp('>', b"3"),
+                four.udp('<', b"4"),
+                four.udp('>', b"5"),
+                port(33).udp('>', b"6"),
+            ],
         ),
         with(
             with(

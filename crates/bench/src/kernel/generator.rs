@@ -35,7 +35,8 @@ pub(super) fn load(name: &str, asm: Asm) -> Result<Program> {
 
 /// A device as the only one of a map.
 fn only(lab: &Lab, device: &str) -> Result<Arc<Map>> {
-    let spec = MapSpec { name: "bench_devices", kind: MapKind::Devices, key: 4, value: 4, entries: 1 };
+    let spec =
+        MapSpec { name: "bench_devices", kind: MapKind::Devices, key: 4, value: 4, entries: 1 };
     let map = Arc::new(Map::new(spec));
     let index = lab.index(device)?;
     let set = || map.set(&[0; 4], &index.to_ne_bytes()).map_err(|e| format!("{device}: {e}"));
@@ -86,8 +87,15 @@ pub(super) enum Frames {
 
 impl Generator {
     /// Frames of so many flows, in turn. Backwards they answer those that come the other way.
-    pub(super) fn new(lab: &Lab, device: &str, flows: u16, frames: Frames, backwards: bool) -> Result<Self> {
-        let (to, from, other) = if backwards { (lab::R1, lab::BEHIND, 9) } else { (lab::R0, lab::FRONT, 9) };
+    pub(super) fn new(
+        lab: &Lab,
+        device: &str,
+        flows: u16,
+        frames: Frames,
+        backwards: bool,
+    ) -> Result<Self> {
+        let (to, from, other) =
+            if backwards { (lab::R1, lab::BEHIND, 9) } else { (lab::R0, lab::FRONT, 9) };
         let ethernet = Ethernet::new(Mac(from), Mac(to));
         let (front, behind) = ("198.18.0.7", "198.19.0.7");
         let ip = if backwards { Ipv4::new(behind, front) } else { Ipv4::new(front, behind) };
@@ -104,7 +112,8 @@ impl Generator {
             write_headers(&mut asm, &frame);
         }
         if flows > 1 && frames == Frames::Change {
-            let spec = MapSpec { name: "bench_turn", kind: MapKind::Array, key: 4, value: 8, entries: 1 };
+            let spec =
+                MapSpec { name: "bench_turn", kind: MapKind::Array, key: 4, value: 8, entries: 1 };
             let turn = Arc::new(Map::new(spec));
             let on = asm.label();
             asm.map_value(R5, &turn, 0);
@@ -124,8 +133,13 @@ impl Generator {
 
     /// Sends so many.
     pub(super) fn send(&mut self, count: u32) -> Result<()> {
-        let sent =
-            self.program.run_live(Live { input: &self.frame, metadata: 0, ingress: 0, count, batch: BATCH });
+        let sent = self.program.run_live(Live {
+            input: &self.frame,
+            metadata: 0,
+            ingress: 0,
+            count,
+            batch: BATCH,
+        });
         sent.map_err(|e| format!("frames cannot be sent: {e} (live frames need Linux 5.18)"))
     }
 }

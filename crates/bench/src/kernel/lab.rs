@@ -46,20 +46,25 @@ const PREFIX: &str = "penstock-bench";
 pub(super) struct Bounds {
     before: libc::cpu_set_t,
     cpu: usize,
-    /// What the kernel's thread for deferred work of this processor has run (`Documentation/scheduler/sched-stats.rst`).
+    /// What the kernel's thread for deferred work of this processor has run
+    /// (`Documentation/scheduler/sched-stats.rst`).
     deferred: File,
 }
 
 impl Bounds {
-    /// Looks whether all is there, removes what a run that was killed left behind, and stays on one processor.
+    /// Looks whether all is there, removes what a run that was killed left behind, and stays on one
+    /// processor.
     pub(super) fn new() -> Result<Self> {
         let mut asm = penstock_bpf::asm::Asm::new();
         asm.exit_with(xdp::PASS);
         super::generator::load("bench_probe", asm)
             .map_err(|e| format!("BPF programs cannot be loaded: {e} (run it as root)"))?;
         for tool in ["ip", "nft", "ethtool"] {
-            let found =
-                Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+            let found = Command::new(tool)
+                .arg("--version")
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status();
             if let Err(e) = found {
                 return Err(format!("{tool}: {e}"));
             }
@@ -68,7 +73,8 @@ impl Bounds {
         // SAFETY: it takes nothing.
         let cpu = unsafe { libc::sched_getcpu() }.max(0) as usize;
         let deferred = deferred_work(cpu)?;
-        // SAFETY: both calls get a set of the size that they are told; the processor is one of the set's.
+        // SAFETY: both calls get a set of the size that they are told; the processor is one of the
+        // set's.
         let before = unsafe {
             let mut before: libc::cpu_set_t = std::mem::zeroed();
             let size = size_of::<libc::cpu_set_t>();
@@ -106,9 +112,9 @@ impl Bounds {
 fn deferred_work(cpu: usize) -> Result<File> {
     let name = format!("ksoftirqd/{cpu}");
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
-    let thread = processes
-        .into_iter()
-        .find(|path| fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim_end() == name));
+    let thread = processes.into_iter().find(|path| {
+        fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
+    });
     let file = thread.ok_or_else(|| format!("there is no {name}"))?.join("schedstat");
     File::open(&file).map_err(|e| format!("{}: {e}", file.display()))
 }
@@ -124,8 +130,10 @@ impl Drop for Bounds {
 fn remove_leftovers() {
     for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let process = name.strip_prefix(PREFIX).and_then(|n| n.trim_start_matches('-').split('-').next());
-        if let Some(process) = process.filter(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()))
+        let process =
+            name.strip_prefix(PREFIX).and_then(|n| n.trim_start_matches('-').split('-').next());
+        if let Some(process) =
+            process.filter(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()))
             && !PathBuf::from("/proc").join(process).exists()
         {
             let _ = run("ip", &["netns", "del", &name], "");
@@ -231,8 +239,10 @@ impl Lab {
 
     /// Has `penstock up` take the router's devices, and gives it rules.
     pub(super) fn up(&mut self, driver: &str, rules: &str) -> Result<()> {
-        let lasting =
-            ["net.netfilter.nf_flowtable_udp_timeout=36000", "net.netfilter.nf_conntrack_udp_timeout=36000"];
+        let lasting = [
+            "net.netfilter.nf_flowtable_udp_timeout=36000",
+            "net.netfilter.nf_conntrack_udp_timeout=36000",
+        ];
         let args = [&["up", "r0", "r1", "--driver", driver, "--sysctl"], &lasting[..]].concat();
         let mut command = self.penstock(&args)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -269,7 +279,8 @@ impl Lab {
     /// Puts a program on a device.
     pub(super) fn attach(&mut self, device: &str, program: &Program, mode: Mode) -> Result<()> {
         let index = self.index(device)?;
-        let link = self.inside(|| program.attach(index, mode).map_err(|e| format!("{device}: {e}")))?;
+        let link =
+            self.inside(|| program.attach(index, mode).map_err(|e| format!("{device}: {e}")))?;
         self.links.push(link);
         Ok(())
     }
@@ -279,7 +290,8 @@ impl Lab {
         let mut text = self.text.borrow_mut();
         let len = self.devices.read_at(&mut text, 0).map_err(|e| e.to_string())?;
         let text = String::from_utf8_lossy(text.get(..len).unwrap_or_default());
-        let line = text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'));
+        let line =
+            text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'));
         let packets = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
         packets.ok_or_else(|| format!("nothing is known of {device}"))
     }
@@ -288,7 +300,8 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         if let Some(mut dataplane) = self.dataplane.take() {
-            let down = self.penstock(&["down"]).and_then(|mut c| c.output().map_err(|e| e.to_string()));
+            let down =
+                self.penstock(&["down"]).and_then(|mut c| c.output().map_err(|e| e.to_string()));
             if !down.is_ok_and(|output| output.status.success()) {
                 // It is a child of ours.
                 let _ = dataplane.kill();
@@ -300,7 +313,8 @@ impl Drop for Lab {
     }
 }
 
-/// Settings of a namespace before it has devices: it forwards what it gets, and says nothing by itself.
+/// Settings of a namespace before it has devices: it forwards what it gets, and says nothing by
+/// itself.
 fn settings() -> Result<()> {
     for (path, value) in [
         ("ipv4/ip_forward", "1"),

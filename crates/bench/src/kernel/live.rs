@@ -1,7 +1,8 @@
-//! Forwarding by `penstock up` on the devices of a lab, against the kernel's own: small frames of established flows.
+//! Forwarding by `penstock up` on the devices of a lab, against the kernel's own: small frames of
+//! established flows.
 //!
-//! Everything runs on one processor, and all of it is counted: making the frames, the kernel's part, and our process. The
-//! figure is what a second of a processor forwards, whoever spends it.
+//! Everything runs on one processor, and all of it is counted: making the frames, the kernel's
+//! part, and our process. The figure is what a second of a processor forwards, whoever spends it.
 
 use std::rc::Rc;
 use std::thread;
@@ -13,11 +14,13 @@ use super::process::{Process, up};
 use super::{FLOWS, Result, STATEFUL};
 use crate::Variant;
 
-/// Packets of a call, and as many as are on their way at a time: less than the rings of sockets hold.
+/// Packets of a call, and as many as are on their way at a time: less than the rings of sockets
+/// hold.
 const PACKETS: u64 = 8192;
 const ON_THEIR_WAY: u64 = 1024;
 
-/// Pauses until what is on its way has arrived; what others do with the processor meanwhile does not count.
+/// Pauses until what is on its way has arrived; what others do with the processor meanwhile does
+/// not count.
 const PAUSE: Duration = Duration::from_micros(50);
 const PAUSES: u32 = 2000;
 
@@ -54,7 +57,9 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
             let _ = &path;
             stream.send(PACKETS);
         })
-        .with_others(move || deferred.deferred() + clock.map_or(Duration::ZERO, |clock| clock.time()));
+        .with_others(move || {
+            deferred.deferred() + clock.map_or(Duration::ZERO, |clock| clock.time())
+        });
         all.push(if name == KERNEL { made } else { made.against(KERNEL) });
         Ok(())
     };
@@ -96,7 +101,8 @@ impl Stream {
         }
     }
 
-    /// A packet of each flow in both directions, and the first one again: then they are established.
+    /// A packet of each flow in both directions, and the first one again: then they are
+    /// established.
     pub(super) fn establish(&mut self) -> Result<()> {
         for _ in 0..2 {
             for (generator, end) in [(&mut self.there, "b0"), (&mut self.back, "a0")] {

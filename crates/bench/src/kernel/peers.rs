@@ -1,11 +1,13 @@
-//! Forwarding through AF_XDP sockets in user space: `penstock up` against Open vSwitch and DPDK's testpmd on the same devices.
+//! Forwarding through AF_XDP sockets in user space: `penstock up` against Open vSwitch and DPDK's
+//! testpmd on the same devices.
 //!
-//! The one measured has a processor of its own, and more frames than it can take: they are made on another. What counts is the
-//! time of its process, with all that the kernel does in its name (sending and what receives behind), and of the kernel's thread for
-//! deferred work there. The others are stopped meanwhile, since they poll.
+//! The one measured has a processor of its own, and more frames than it can take: they are made on
+//! another. What counts is the time of its process, with all that the kernel does in its name
+//! (sending and what receives behind), and of the kernel's thread for deferred work there. The
+//! others are stopped meanwhile, since they poll.
 //!
-//! Open vSwitch changes addresses and TTL by one flow of OpenFlow, testpmd changes addresses (`--forward-mode=mac`) and looks at
-//! nothing else.
+//! Open vSwitch changes addresses and TTL by one flow of OpenFlow, testpmd changes addresses
+//! (`--forward-mode=mac`) and looks at nothing else.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +27,8 @@ use crate::Variant;
 /// Packets of a call.
 const PACKETS: u64 = 1 << 17;
 
-/// Frames of a system call: more than are forwarded meanwhile. Between two calls the kernel waits for some milliseconds.
+/// Frames of a system call: more than are forwarded meanwhile. Between two calls the kernel waits
+/// for some milliseconds.
 const AT_ONCE: u32 = 1 << 20;
 
 /// How long between two looks at how many have arrived.
@@ -59,7 +62,8 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
             }
             Err(what) => return Err(what),
         };
-        let mut stream = Saturated::new(lab, forwarders, own).map_err(|what| format!("{name}: {what}"))?;
+        let mut stream =
+            Saturated::new(lab, forwarders, own).map_err(|what| format!("{name}: {what}"))?;
         let clocks: Vec<_> = stream.forwarders.iter().map(Process::clock).collect();
         let deferred = bounds.clone();
         let made = Variant::new(name, PACKETS, move || stream.pass(PACKETS))
@@ -79,7 +83,8 @@ struct Saturated {
 }
 
 impl Saturated {
-    /// Looks whether frames arrive, those that answer too where there are connections, and leaves the forwarder stopped.
+    /// Looks whether frames arrive, those that answer too where there are connections, and leaves
+    /// the forwarder stopped.
     fn new(mut lab: Lab, forwarders: Vec<Process>, connections: bool) -> Result<Self> {
         if connections {
             let mut stream = Stream::new(lab)?;
@@ -161,13 +166,17 @@ fn open_vswitch(lab: &Lab) -> Result<Vec<Process>> {
     let remote = format!("unix:{socket}");
     let start = |program: &str, args: &[&str]| {
         let mut command = Command::new(program);
-        command.args(args).arg(format!("--unixctl={}", file(&format!("{program}.ctl")))).arg("-vconsole:err");
+        command
+            .args(args)
+            .arg(format!("--unixctl={}", file(&format!("{program}.ctl"))))
+            .arg("-vconsole:err");
         command.env("OVS_RUNDIR", &files.0);
         Process::start(lab, &command)
     };
     let mut database = start("ovsdb-server", &[&file("db"), &format!("--remote=p{remote}")])?;
     database.wait(|| Path::new(&socket).exists())?;
-    let vsctl = |args: &[&str]| run("ovs-vsctl", &[&[&*format!("--db={remote}")], args].concat(), "");
+    let vsctl =
+        |args: &[&str]| run("ovs-vsctl", &[&[&*format!("--db={remote}")], args].concat(), "");
     vsctl(&["--no-wait", "init"])?;
     let threads = format!("other_config:pmd-cpu-mask={:#x}", 1u64 << lab.processor());
     vsctl(&["--no-wait", "set", "Open_vSwitch", ".", &threads])?;
@@ -200,7 +209,8 @@ fn open_vswitch(lab: &Lab) -> Result<Vec<Process>> {
     Ok(vec![database, switch])
 }
 
-/// DPDK's own forwarder with its driver for AF_XDP. Nothing of it is in huge pages, which a machine may not have.
+/// DPDK's own forwarder with its driver for AF_XDP. Nothing of it is in huge pages, which a machine
+/// may not have.
 fn testpmd(lab: &Lab) -> Result<Process> {
     installed("dpdk-testpmd")?;
     let cpu = lab.processor();

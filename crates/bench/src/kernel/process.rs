@@ -20,7 +20,10 @@ impl Process {
     pub(super) fn start(lab: &Lab, program: &Command) -> Result<Self> {
         let name = program.get_program().to_string_lossy().into_owned();
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", lab.name()]).arg(program.get_program()).args(program.get_args());
+        command
+            .args(["netns", "exec", lab.name()])
+            .arg(program.get_program())
+            .args(program.get_args());
         for (key, value) in program.get_envs() {
             command.env(key, value.unwrap_or_default());
         }
@@ -31,8 +34,10 @@ impl Process {
                 Ok(())
             });
         }
-        // What it logs is of interest only if it ends. A program that is told to stop by the end of its input gets none.
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        // What it logs is of interest only if it ends. A program that is told to stop by the end of
+        // its input gets none.
+        let child =
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         Ok(Process { child: child.map_err(|e| format!("{name}: {e}"))?, name })
     }
 
@@ -88,7 +93,8 @@ impl Clock {
     pub(super) fn time(self) -> Duration {
         let mut clock = 0;
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: both calls fill in what they are given, which lives through them; a process that is gone has no clock.
+        // SAFETY: both calls fill in what they are given, which lives through them; a process that
+        // is gone has no clock.
         let known = unsafe {
             libc::clock_getcpuclockid(self.process, &raw mut clock) == 0
                 && libc::clock_gettime(clock, &raw mut time) == 0
@@ -104,7 +110,10 @@ impl Clock {
 pub(super) fn up(lab: &Lab, driver: &str, rules: &str) -> Result<Process> {
     let own = std::env::current_exe().map_err(|e| e.to_string())?;
     if own.file_name().is_none_or(|name| name != "penstock") {
-        return Err(format!("{} is not penstock, and cannot be run as `penstock up`", own.display()));
+        return Err(format!(
+            "{} is not penstock, and cannot be run as `penstock up`",
+            own.display()
+        ));
     }
     let file = std::env::temp_dir().join(format!("{}.nft", lab.name()));
     fs::write(&file, rules).map_err(|e| format!("{}: {e}", file.display()))?;

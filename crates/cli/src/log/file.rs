@@ -16,7 +16,8 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Makes or empties a file; `-` is standard error. Times count from `start` (ns since the epoch).
+    /// Makes or empties a file; `-` is standard error. Times count from `start` (ns since the
+    /// epoch).
     pub fn create(path: &Path, start: u64) -> Result<Self> {
         let out: Box<dyn Write> = match path.to_str() {
             Some("-") => Box::new(std::io::stderr()),

@@ -1,7 +1,8 @@
 //! A packet as a line of the kernel's log (`net/netfilter/nf_log_syslog.c`).
 //!
-//! Offsets count from the packet's data pointer, as there: at netdev egress the network header is 14 bytes behind it,
-//! and the kernel then takes the packet for one that is quoted: no mark, no owner, no packet inside an ICMP error.
+//! Offsets count from the packet's data pointer, as there: at netdev egress the network header is
+//! 14 bytes behind it, and the kernel then takes the packet for one that is quoted: no mark, no
+//! owner, no packet inside an ICMP error.
 
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -22,7 +23,8 @@ const AUDIT_RECORD: u32 = 1324;
 /// Reverse ARP, which is shown as ARP is.
 const RARP: u16 = 0x8035;
 
-/// A record as `dmesg --raw` shows it, without a line end: level, seconds since `start` (ns since the epoch), text.
+/// A record as `dmesg --raw` shows it, without a line end: level, seconds since `start` (ns since
+/// the epoch), text.
 pub fn line(record: &LogRecord<'_>, packet: &Packet, start: u64) -> String {
     let level = record.log.level.unwrap_or(DEFAULT_LEVEL);
     let since = packet.meta.time.saturating_sub(start) / 1000;
@@ -61,7 +63,8 @@ fn audit(packet: &Packet, out: &mut String) {
 
 fn text(record: &LogRecord<'_>, packet: &Packet, out: &mut String) {
     let flags = record.log.flags.unwrap_or(0);
-    let name = |link: Option<&penstock_net::Link>| link.map_or(String::new(), |l| l.name.to_string());
+    let name =
+        |link: Option<&penstock_net::Link>| link.map_or(String::new(), |l| l.name.to_string());
     let prefix = record.log.prefix.as_deref().unwrap_or_default();
     let _ = write!(out, "{prefix}IN={} OUT={} ", name(record.input), name(record.output));
     let dump = Dump { packet, flags, base: (-packet.data_start()).max(0) as usize };
@@ -152,7 +155,13 @@ impl Dump<'_> {
         if self.flags & LOG_MACDECODE != 0 && self.packet.link().len() >= ethernet::LEN {
             self.link_words(out);
         }
-        let _ = write!(out, "ARP HTYPE={} PTYPE=0x{:04x} OPCODE={}", half(h, 0), half(h, 2), half(h, 6));
+        let _ = write!(
+            out,
+            "ARP HTYPE={} PTYPE=0x{:04x} OPCODE={}",
+            half(h, 0),
+            half(h, 2),
+            half(h, 6)
+        );
         if half(h, 0) != 1 || h[4] != 6 || h[5] != 4 {
             return;
         }
@@ -283,7 +292,8 @@ impl Dump<'_> {
         if self.flags & LOG_TCPSEQ != 0 {
             let _ = write!(out, "SEQ={} ACK={} ", word(h, 4), word(h, 8));
         }
-        // The reserved bits without the accurate ECN bit, moved as the kernel moves the whole flag word.
+        // The reserved bits without the accurate ECN bit, moved as the kernel moves the whole flag
+        // word.
         let reserved = (u32::from(h[12] & 0x0e) << 24) >> 22;
         let _ = write!(out, "WINDOW={} RES=0x{:02x} ", half(h, 14), reserved as u8);
         let bits = half(h, 12) & 0x1ff;
@@ -388,7 +398,9 @@ impl Dump<'_> {
             h[7],
             first & 0xfffff
         );
-        let Some((proto, next, fragment)) = self.extensions(offset + ipv6::LEN, h[6], out) else { return };
+        let Some((proto, next, fragment)) = self.extensions(offset + ipv6::LEN, h[6], out) else {
+            return;
+        };
         match proto {
             protocol::TCP => {
                 if !self.tcp(next, fragment, out) {
@@ -414,8 +426,8 @@ impl Dump<'_> {
         }
     }
 
-    /// Shows extension headers. Gives the protocol behind them, its offset, and whether the packet is a later fragment;
-    /// nothing if the line ends there.
+    /// Shows extension headers. Gives the protocol behind them, its offset, and whether the packet
+    /// is a later fragment; nothing if the line ends there.
     fn extensions(&self, offset: usize, next: u8, out: &mut String) -> Option<(u8, usize, bool)> {
         let options = self.flags & LOG_IPOPT != 0;
         let (mut at, mut next, mut fragment) = (offset, next, false);

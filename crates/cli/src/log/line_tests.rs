@@ -24,15 +24,19 @@ fn v6() -> Frame {
 
 /// What a statement at `input` says of a frame.
 fn said(log: Log, frame: impl Into<Frame>, mark: u32) -> String {
-    let net =
-        penstock_net::Network::from_batch("net", "link add lan address 02:00:00:00:00:02 type veth").unwrap();
+    let net = penstock_net::Network::from_batch(
+        "net",
+        "link add lan address 02:00:00:00:00:02 type veth",
+    )
+    .unwrap();
     let mut packet = Packet::new();
     packet.receive_ethernet(&frame.into().build(), DEVICE);
     packet.meta.mark = mark;
     packet.meta.time = 12_345_678_000;
     let place = Place { family: Family::Inet, table: "t", chain: "c", rule: None };
     let context = Context { nfproto: 2, hook: Hook::Input };
-    let record = LogRecord { log: &log, place, context, input: net.link_by_name("lan"), output: None };
+    let record =
+        LogRecord { log: &log, place, context, input: net.link_by_name("lan"), output: None };
     line(&record, &packet, 0)
 }
 
@@ -78,8 +82,12 @@ fn each_protocol_has_its_words() {
 
 #[test]
 fn flags_add_words() {
-    let log =
-        |flags| Log { prefix: Some("a: ".into()), level: Some(6), flags: Some(flags), ..Log::default() };
+    let log = |flags| Log {
+        prefix: Some("a: ".into()),
+        level: Some(6),
+        flags: Some(flags),
+        ..Log::default()
+    };
     let start = "<6>[   12.345678] a: IN=lan OUT= ";
     let mac = "MAC=02:00:00:00:00:02:02:00:00:00:00:01:08:00 ";
     let ip = "SRC=198.18.0.1 DST=198.18.0.2 LEN=44 TOS=0x00 PREC=0x00 TTL=64 ID=0 ";

@@ -1,5 +1,5 @@
-//! Records of nfnetlink_log groups as a capture (`net/netfilter/nfnetlink_log.c`): what `tcpdump -i nflog:GROUP` writes,
-//! with one interface per group.
+//! Records of nfnetlink_log groups as a capture (`net/netfilter/nfnetlink_log.c`): what
+//! `tcpdump -i nflog:GROUP` writes, with one interface per group.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -94,8 +94,8 @@ fn hook_number(context: Context) -> u8 {
     }
 }
 
-/// An attribute: length and type in the byte order of the machine that captures, here always little-endian as the
-/// capture is.
+/// An attribute: length and type in the byte order of the machine that captures, here always
+/// little-endian as the capture is.
 fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
     out.extend_from_slice(&(value.len() as u16 + 4).to_le_bytes());
     out.extend_from_slice(&kind.to_le_bytes());
@@ -167,7 +167,8 @@ pub fn encode(group: u16, record: &LogRecord<'_>, packet: &Packet, out: &mut Vec
         put(out, attribute::L2HDR, link);
     }
     let bytes = if packet.data_start() < 0 { packet.frame() } else { packet.network() };
-    let len = record.log.snaplen.map_or(COPY_RANGE, |n| (n as usize).min(COPY_RANGE)).min(bytes.len());
+    let len =
+        record.log.snaplen.map_or(COPY_RANGE, |n| (n as usize).min(COPY_RANGE)).min(bytes.len());
     if len > 0 {
         put(out, attribute::PAYLOAD, &bytes[..len]);
     }

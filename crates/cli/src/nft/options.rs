@@ -114,7 +114,16 @@ const OUTPUT: [Opt; 3] = [
         'd',
         "debug",
         "<level [,level...]>",
-        Values::OneOf(&["scanner", "parser", "eval", "netlink", "mnl", "proto-ctx", "segtree", "all"]),
+        Values::OneOf(&[
+            "scanner",
+            "parser",
+            "eval",
+            "netlink",
+            "mnl",
+            "proto-ctx",
+            "segtree",
+            "all",
+        ]),
         "Specify debugging level (scanner, parser, eval, netlink, mnl, proto-ctx, segtree, all)",
     ),
 ];
@@ -226,8 +235,11 @@ fn split(args: &[String]) -> Result<(Vec<Given>, Vec<String>), String> {
                 [] => return Err(format!("nft: unrecognized option '{arg}'\n")),
                 [only] => only,
                 _ => {
-                    let names: Vec<_> =
-                        candidates.iter().filter_map(|o| o.long).map(|l| format!("'--{l}'")).collect();
+                    let names: Vec<_> = candidates
+                        .iter()
+                        .filter_map(|o| o.long)
+                        .map(|l| format!("'--{l}'"))
+                        .collect();
                     return Err(format!(
                         "nft: option '{arg}' is ambiguous; possibilities: {}\n",
                         names.join(" ")
@@ -236,7 +248,9 @@ fn split(args: &[String]) -> Result<(Vec<Given>, Vec<String>), String> {
             };
             let long = option.long.unwrap_or_default();
             let argument = match (option.argument, value) {
-                (None, Some(_)) => return Err(format!("nft: option '--{long}' doesn't allow an argument\n")),
+                (None, Some(_)) => {
+                    return Err(format!("nft: option '--{long}' doesn't allow an argument\n"));
+                }
                 (None, None) => String::new(),
                 (Some(_), Some(value)) => value,
                 (Some(_), None) => match rest.next() {
@@ -261,7 +275,9 @@ fn split(args: &[String]) -> Result<(Vec<Given>, Vec<String>), String> {
             } else {
                 match rest.next() {
                     Some(value) => value.clone(),
-                    None => return Err(format!("nft: option requires an argument -- '{letter}'\n")),
+                    None => {
+                        return Err(format!("nft: option requires an argument -- '{letter}'\n"));
+                    }
                 }
             };
             given.push(Given { option, argument });
@@ -288,7 +304,9 @@ fn read(args: &[String]) -> Result<Parsed, String> {
             (Some('V'), _) => return Ok(Parsed::Show(format!("{VERSION}{BUILD}"))),
             (Some('f'), _) => file = Some(argument),
             (Some('D'), _) => match argument.split_once('=') {
-                Some((name, value)) if is_name(name) => options.defines.push((name.into(), value.into())),
+                Some((name, value)) if is_name(name) => {
+                    options.defines.push((name.into(), value.into()))
+                }
                 _ => return Err(format!("Failed to define variable '{argument}'\n")),
             },
             (Some('i'), _) => interactive = true,
@@ -337,7 +355,8 @@ fn read(args: &[String]) -> Result<Parsed, String> {
     };
     if timeout.is_some() && source != Source::Interactive {
         return Err(
-            "Error: --timeout can only be used with -i/--interactive; --confirm with the others\n".into()
+            "Error: --timeout can only be used with -i/--interactive; --confirm with the others\n"
+                .into(),
         );
     }
     let confirm = confirm.or(timeout);

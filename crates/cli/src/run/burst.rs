@@ -2,7 +2,8 @@
 
 use penstock_path::{Dataplane, Frame, Sink, is_of_burst};
 
-/// Frames that wait for the rest of their burst: they are copied, as a capture is in memory a window at a time.
+/// Frames that wait for the rest of their burst: they are copied, as a capture is in memory a
+/// window at a time.
 #[derive(Default)]
 pub struct Burst {
     bytes: Vec<u8>,
@@ -19,7 +20,9 @@ struct Waiting {
 impl Burst {
     /// Whether a frame is of the same burst as those that wait.
     pub fn has_room(&self, frame: &Frame<'_>) -> bool {
-        self.frames.first().is_none_or(|first| is_of_burst(self.frames.len(), first.time, frame.time))
+        self.frames
+            .first()
+            .is_none_or(|first| is_of_burst(self.frames.len(), first.time, frame.time))
     }
 
     /// Keeps a frame.

@@ -131,7 +131,8 @@ impl Options {
             if setup.take(&name, &mut parser)? {
                 continue;
             }
-            let file = |parser: &mut lexopt::Parser| parser.value().map(PathBuf::from).map_err(sentence);
+            let file =
+                |parser: &mut lexopt::Parser| parser.value().map(PathBuf::from).map_err(sentence);
             match &*name {
                 "read" => {
                     for value in parser.values().map_err(sentence)? {
@@ -141,7 +142,9 @@ impl Options {
                 "write-dir" => once(&mut write_dir, "--write-dir", file(&mut parser)?)?,
                 "log" => once(&mut log, "--log", file(&mut parser)?)?,
                 "nflog" => once(&mut nflog, "--nflog", file(&mut parser)?)?,
-                "conntrack-dump" => once(&mut conntrack_dump, "--conntrack-dump", file(&mut parser)?)?,
+                "conntrack-dump" => {
+                    once(&mut conntrack_dump, "--conntrack-dump", file(&mut parser)?)?
+                }
                 "conntrack" => once(&mut conntrack, "--conntrack", file(&mut parser)?)?,
                 "flows" => once(&mut flows, "--flows", file(&mut parser)?)?,
                 "tap" => {
@@ -178,7 +181,12 @@ impl Options {
                         Some("interpreter") => Engine::Interpreter,
                         // A run waits for the code: it has the captures before it.
                         Some("jit") => Engine::JitAtOnce,
-                        _ => return Err(format!("--engine is jit or interpreter, not `{}`", name.display())),
+                        _ => {
+                            return Err(format!(
+                                "--engine is jit or interpreter, not `{}`",
+                                name.display()
+                            ));
+                        }
                     };
                     once(&mut engine, "--engine", chosen)?;
                 }
@@ -246,7 +254,8 @@ fn tap(value: &OsStr) -> Result<(String, PathBuf), String> {
 
 /// `[FAMILY:]HOOK[@PRIORITY]=FILE`.
 fn capture(value: &OsStr) -> Result<(CaptureCall, PathBuf), String> {
-    let wrong = || format!("--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `{}`", value.display());
+    let wrong =
+        || format!("--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `{}`", value.display());
     let bytes = value.as_bytes();
     let at = bytes.iter().position(|&b| b == b'=').ok_or_else(wrong)?;
     let place = std::str::from_utf8(&bytes[..at]).map_err(|_| wrong())?;
@@ -259,9 +268,14 @@ fn capture(value: &OsStr) -> Result<(CaptureCall, PathBuf), String> {
         Some((family, hook)) => (Some(family.to_owned()), hook),
         None => (None, place),
     };
-    let known = HOOKS.contains(&hook) && family.as_ref().is_none_or(|family| FAMILIES.contains(&&**family));
+    let known =
+        HOOKS.contains(&hook) && family.as_ref().is_none_or(|family| FAMILIES.contains(&&**family));
     let call = call_of(hook.to_owned(), family, priority, String::new());
-    if known && call.is_sound() && !file.as_os_str().is_empty() { Ok((call, file)) } else { Err(wrong()) }
+    if known && call.is_sound() && !file.as_os_str().is_empty() {
+        Ok((call, file))
+    } else {
+        Err(wrong())
+    }
 }
 
 /// `N=SOCKET`.
@@ -269,7 +283,8 @@ fn queue(value: &OsStr) -> Result<(u16, PathBuf), String> {
     let wrong = || format!("--queue takes N=SOCKET, N up to 65535, not `{}`", value.display());
     let bytes = value.as_bytes();
     let at = bytes.iter().position(|&b| b == b'=').ok_or_else(wrong)?;
-    let num = std::str::from_utf8(&bytes[..at]).ok().and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
+    let num =
+        std::str::from_utf8(&bytes[..at]).ok().and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
     match &bytes[at + 1..] {
         [] => Err(wrong()),
         socket => Ok((num, PathBuf::from(OsString::from_vec(socket.to_vec())))),
@@ -292,7 +307,8 @@ mod tests {
         ) else {
             panic!("a valid line")
         };
-        let reads: Vec<_> = o.reads.iter().map(|r| (r.source.clone(), r.file.to_str().unwrap())).collect();
+        let reads: Vec<_> =
+            o.reads.iter().map(|r| (r.source.clone(), r.file.to_str().unwrap())).collect();
         assert_eq!(
             reads,
             [
@@ -341,10 +357,22 @@ mod tests {
             ("--tap a=b c=d a=e", "--tap a is given twice"),
             ("--capture forward", "--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `forward`"),
             ("--capture forward=", "--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `forward=`"),
-            ("--capture nowhere=f", "--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `nowhere=f`"),
-            ("--capture ip5:input=f", "--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `ip5:input=f`"),
-            ("--capture input@;=f", "--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `input@;=f`"),
-            ("--net n --rules r --read a=b --capture-match tcp", "--capture-match is for --capture"),
+            (
+                "--capture nowhere=f",
+                "--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `nowhere=f`",
+            ),
+            (
+                "--capture ip5:input=f",
+                "--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `ip5:input=f`",
+            ),
+            (
+                "--capture input@;=f",
+                "--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `input@;=f`",
+            ),
+            (
+                "--net n --rules r --read a=b --capture-match tcp",
+                "--capture-match is for --capture",
+            ),
             ("--queue 1=a 2=b 1=c", "--queue 1 is given twice"),
             ("--engine gpu", "--engine is jit or interpreter, not `gpu`"),
             (

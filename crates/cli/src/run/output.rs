@@ -26,8 +26,8 @@ pub struct Device {
     writer: Option<CaptureWriter<File>>,
 }
 
-/// Why and where packets ended. The strings of a place live as long as the ruleset that is run, so that their
-/// addresses tell places apart.
+/// Why and where packets ended. The strings of a place live as long as the ruleset that is run, so
+/// that their addresses tell places apart.
 type DropKey = (DropReason, usize, usize, Option<u64>);
 
 /// Takes what the path gives out.
@@ -85,16 +85,19 @@ impl<'n> Output<'n> {
         }
     }
 
-    /// Writes captures to a directory, which is made if need be. None of the files may be one that is read.
+    /// Writes captures to a directory, which is made if need be. None of the files may be one that
+    /// is read.
     pub fn to(directory: &Path, net: &Network, read: &[PathBuf]) -> Result<Self, String> {
         let read: Vec<PathBuf> = read.iter().filter_map(|f| f.canonicalize().ok()).collect();
-        std::fs::create_dir_all(directory).map_err(|e| format!("Error: {}: {e}", directory.display()))?;
+        std::fs::create_dir_all(directory)
+            .map_err(|e| format!("Error: {}: {e}", directory.display()))?;
         let create = |name: &str, link| {
             let file = directory.join(format!("{name}.pcap"));
             if file.canonicalize().is_ok_and(|f| read.contains(&f)) {
                 return Err(format!("Error: {} would be overwritten, and is read", file.display()));
             }
-            CaptureWriter::create(&file, link).map_err(|e| format!("Error: {}: {e}", file.display()))
+            CaptureWriter::create(&file, link)
+                .map_err(|e| format!("Error: {}: {e}", file.display()))
         };
         let mut output = Output::counting(net);
         for device in output.devices.iter_mut().flatten() {
@@ -124,9 +127,12 @@ impl<'n> Output<'n> {
 
     /// Writes what the next capture of a hook sees to a file: the first one has number 0.
     pub fn capture(&mut self, file: &Path) -> Result<(), String> {
-        let opened =
-            penstock_files::create(file, Access::Owner).and_then(|out| CaptureFile::new(BufWriter::new(out)));
-        self.captures.push((file.to_owned(), opened.map_err(|e| format!("Error: {}: {e}", file.display()))?));
+        let opened = penstock_files::create(file, Access::Owner)
+            .and_then(|out| CaptureFile::new(BufWriter::new(out)));
+        self.captures.push((
+            file.to_owned(),
+            opened.map_err(|e| format!("Error: {}: {e}", file.display()))?,
+        ));
         Ok(())
     }
 
@@ -161,8 +167,11 @@ impl<'n> Output<'n> {
             capture.finish(now).map_err(|e| format!("Error: {}: {e}", file.display()))?;
         }
         let hosts = self.host.take().map(|w| ("host", w));
-        let devices =
-            self.devices.iter_mut().flatten().filter_map(|d| Some((d.name.as_str(), d.writer.take()?)));
+        let devices = self
+            .devices
+            .iter_mut()
+            .flatten()
+            .filter_map(|d| Some((d.name.as_str(), d.writer.take()?)));
         for (name, writer) in devices.chain(hosts) {
             writer.finish().map_err(|e| format!("Error: {name}.pcap: {e}"))?;
         }

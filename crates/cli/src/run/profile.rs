@@ -14,7 +14,11 @@ impl fmt::Display for Profile {
         writeln!(f, "{:>14} {:>6} {:>12} {:>9}  rule or stage", "ticks", "share", "times", "each")?;
         for (name, times, ticks) in lines {
             let share = 100.0 * ticks as f64 / all.max(1) as f64;
-            writeln!(f, "{ticks:>14} {share:>5.1}% {times:>12} {:>9}  {name}", ticks / times.max(1))?;
+            writeln!(
+                f,
+                "{ticks:>14} {share:>5.1}% {times:>12} {:>9}  {name}",
+                ticks / times.max(1)
+            )?;
         }
         Ok(())
     }
@@ -26,7 +30,8 @@ mod tests {
 
     #[test]
     fn what_took_longest_comes_first() {
-        let profile = Profile(vec![("ip t c handle 1".into(), 4, 100), ("translation".into(), 1, 300)]);
+        let profile =
+            Profile(vec![("ip t c handle 1".into(), 4, 100), ("translation".into(), 1, 300)]);
         let text = profile.to_string();
         let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
         assert_eq!(lines[0], ["ticks", "share", "times", "each", "rule", "or", "stage"]);

@@ -50,7 +50,11 @@ impl Queues {
                     queue::VERSION
                 ));
             }
-            _ => return Err(format!("Error: --queue {num}={name}: the program does not open the queue")),
+            _ => {
+                return Err(format!(
+                    "Error: --queue {num}={name}: the program does not open the queue"
+                ));
+            }
         };
         stream.set_read_timeout(None).map_err(failed)?;
         self.listeners.push(Listener { num, name, stream, open, waiting: Vec::new(), gone: false });
@@ -64,7 +68,8 @@ impl Queues {
 
     /// Sends a packet to who listens.
     pub fn send(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {
-        let Some(listener) = self.listeners.iter_mut().find(|l| l.num == record.queue && !l.gone) else {
+        let Some(listener) = self.listeners.iter_mut().find(|l| l.num == record.queue && !l.gone)
+        else {
             return Queued::Nobody;
         };
         if listener.waiting.len() >= listener.open.length as usize {
@@ -88,10 +93,12 @@ impl Queues {
         }
     }
 
-    /// Waits for a message of a program that has as many packets as it asked for: its answer, or `None` in place of it if
-    /// the program has gone.
+    /// Waits for a message of a program that has as many packets as it asked for: its answer, or
+    /// `None` in place of it if the program has gone.
     fn next(&mut self) -> Option<(u16, Option<Answer>)> {
-        let full = |l: &&mut Listener| l.waiting.len() >= (l.open.window.max(1).min(l.open.length)) as usize;
+        let full = |l: &&mut Listener| {
+            l.waiting.len() >= (l.open.window.max(1).min(l.open.length)) as usize
+        };
         let listener = self.listeners.iter_mut().filter(|l| !l.waiting.is_empty()).find(full)?;
         if listener.gone {
             listener.waiting.clear();
@@ -105,7 +112,11 @@ impl Queues {
                 Some((listener.num, None))
             }
             Ok(Some(_)) | Err(_) => {
-                errln!("Error: --queue {}={}: no answer, but something else", listener.num, listener.name);
+                errln!(
+                    "Error: --queue {}={}: no answer, but something else",
+                    listener.num,
+                    listener.name
+                );
                 listener.gone = true;
                 listener.waiting.clear();
                 Some((listener.num, None))
@@ -115,7 +126,9 @@ impl Queues {
 
     /// The packets that an answer is for.
     fn answered(&mut self, num: u16, answer: &Answer) -> Vec<u64> {
-        let Some(listener) = self.listeners.iter_mut().find(|l| l.num == num) else { return Vec::new() };
+        let Some(listener) = self.listeners.iter_mut().find(|l| l.num == num) else {
+            return Vec::new();
+        };
         let is_meant = |id: &u64| *id == answer.id || answer.up_to && *id < answer.id;
         let ids = listener.waiting.iter().copied().filter(is_meant).collect();
         listener.waiting.retain(|id| !is_meant(id));
@@ -123,7 +136,8 @@ impl Queues {
     }
 }
 
-/// Waits for answers until every program has fewer packets than it wants to have at once, and lets packets go on.
+/// Waits for answers until every program has fewer packets than it wants to have at once, and lets
+/// packets go on.
 pub fn settle(path: &mut Dataplane, output: &mut Output, now: u64) {
     while let Some((num, answer)) = output.queues.next() {
         let Some(answer) = answer else {

@@ -16,8 +16,9 @@ use penstock_ruleset::{Generation, Ruleset};
 use crate::files::SystemFiles;
 use crate::names::SystemNames;
 
-/// Loads a file as `nft -f` does on an empty ruleset; `now` is the time at which it is loaded, in nanoseconds since
-/// the epoch. What the file lists is printed. The error is what nft prints, also for rules that cannot run here.
+/// Loads a file as `nft -f` does on an empty ruleset; `now` is the time at which it is loaded, in
+/// nanoseconds since the epoch. What the file lists is printed. The error is what nft prints, also
+/// for rules that cannot run here.
 pub fn load(
     file: &Path,
     files: &SystemFiles,
@@ -30,15 +31,20 @@ pub fn load(
     let text = files.read(&name);
     let name = if name == "-" { "/dev/stdin".to_owned() } else { name };
     let text = text.map_err(|e| format!("Error: {}", cannot_read(&name, &e)))?;
-    let options =
-        Options { json, include_paths: vec!["/etc".to_owned()], runnable_only: true, ..Options::default() };
+    let options = Options {
+        json,
+        include_paths: vec!["/etc".to_owned()],
+        runnable_only: true,
+        ..Options::default()
+    };
     let mut ruleset = Ruleset::default();
     let origin = Origin::File { name, from: None };
     let mut gate = |generation: &Generation| {
         let linked = Linked::new(generation).map_err(Refusal::Link)?;
         can_offload(&linked).map_err(Refusal::Offload)
     };
-    let outcome = Session::new(options, files, names).run_gated(origin, text, &mut ruleset, now, &mut gate);
+    let outcome =
+        Session::new(options, files, names).run_gated(origin, text, &mut ruleset, now, &mut gate);
     if !outcome.ok {
         return Err(outcome.stderr);
     }

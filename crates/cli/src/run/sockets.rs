@@ -6,10 +6,12 @@ use std::path::Path;
 use penstock_net::Network;
 use penstock_path::{ListedSocket, SocketList};
 
-/// Reads a file of lines `tcp LOCAL:PORT [peer REMOTE:PORT] [dev DEVICE] [mark N] [transparent] [cgroup ID…]`. The error
+/// Reads a file of lines
+/// `tcp LOCAL:PORT [peer REMOTE:PORT] [dev DEVICE] [mark N] [transparent] [cgroup ID…]`. The error
 /// is a sentence for the user.
 pub fn read(file: &Path, net: &Network) -> Result<SocketList, String> {
-    let text = std::fs::read_to_string(file).map_err(|e| format!("Error: {}: {e}", file.display()))?;
+    let text =
+        std::fs::read_to_string(file).map_err(|e| format!("Error: {}: {e}", file.display()))?;
     let mut list = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.split('#').next().unwrap_or_default();
@@ -43,7 +45,9 @@ fn socket(words: &[&str], net: &Network) -> Result<ListedSocket, String> {
             socket.transparent = true;
             continue;
         }
-        let Some((&value, behind)) = rest.split_first() else { return Err(format!("`{word}` of what?")) };
+        let Some((&value, behind)) = rest.split_first() else {
+            return Err(format!("`{word}` of what?"));
+        };
         rest = behind;
         match word {
             "peer" => {
@@ -52,7 +56,9 @@ fn socket(words: &[&str], net: &Network) -> Result<ListedSocket, String> {
                 socket.remote = Some((peer.ip(), peer.port()));
             }
             "dev" => {
-                let link = net.link_by_name(value).ok_or_else(|| format!("there is no device `{value}`"))?;
+                let link = net
+                    .link_by_name(value)
+                    .ok_or_else(|| format!("there is no device `{value}`"))?;
                 socket.device = Some(link.index);
             }
             "mark" => socket.mark = number(value)? as u32,
@@ -91,7 +97,10 @@ mod tests {
     #[test]
     fn a_line_says_what_a_socket_is_bound_to_and_what_it_has() {
         let all = parse("tcp *:3000 transparent mark 0x10 dev lan cgroup 7 cgroup 9").unwrap();
-        assert_eq!((all.protocol, all.local, all.transparent, all.mark), (6, (None, 3000), true, 16));
+        assert_eq!(
+            (all.protocol, all.local, all.transparent, all.mark),
+            (6, (None, 3000), true, 16)
+        );
         assert_eq!((all.device.is_some(), all.cgroups), (true, vec![7, 9]));
         let one = parse("udp [2001:db8::1]:53 peer [2001:db8::2]:1000").unwrap();
         assert_eq!(one.local, (Some("2001:db8::1".parse().unwrap()), 53));

@@ -7,8 +7,8 @@ use penstock_lang::datatype::Format;
 use penstock_lang::names::Names;
 use penstock_lang::print::Listing;
 use penstock_lang::print::trace::{
-    LINK_SHOWN, NETWORK_SHOWN, Place, TRANSPORT_SHOWN, TracedPacket, headers, packet_line, policy_line,
-    rule_line,
+    LINK_SHOWN, NETWORK_SHOWN, Place, TRANSPORT_SHOWN, TracedPacket, headers, packet_line,
+    policy_line, rule_line,
 };
 use penstock_packet::Packet;
 use penstock_path::{TraceEvent, TraceRecord, TraceVerdict};
@@ -44,7 +44,8 @@ impl<'n> Tracer<'n> {
     /// The line of a step, with its end of line.
     pub fn line(&self, record: &TraceRecord<'_>, packet: &Packet, out: &mut String) {
         let at = &record.place;
-        let place = Place { id: packet.meta.trace_id, family: at.family, table: at.table, chain: at.chain };
+        let place =
+            Place { id: packet.meta.trace_id, family: at.family, table: at.table, chain: at.chain };
         let mark = packet.meta.mark;
         let line = match record.event {
             TraceEvent::Packet => self.packet(&place, record, packet),
@@ -84,7 +85,8 @@ impl<'n> Tracer<'n> {
     }
 }
 
-/// Headers as `nft_trace_notify()` takes them: from the data pointer, so that at egress there is no link header.
+/// Headers as `nft_trace_notify()` takes them: from the data pointer, so that at egress there is no
+/// link header.
 fn link_header(packet: &Packet) -> Vec<u8> {
     let mut link = Vec::new();
     if packet.has_link() && (packet.data_start() == 0 || packet.meta.vlan.is_some()) {

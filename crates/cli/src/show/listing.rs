@@ -1,4 +1,5 @@
-//! Listings of the dataplane as JSON: made here from the lines, so that who asks for lines costs it nothing more.
+//! Listings of the dataplane as JSON: made here from the lines, so that who asks for lines costs it
+//! nothing more.
 
 use serde_json::{Map, Value, json};
 
@@ -63,7 +64,10 @@ pub fn flows(lines: &str) -> Value {
     let (mut all, mut refusals) = (Vec::<Map<String, Value>>::new(), Map::new());
     for line in lines.lines() {
         match line.strip_prefix("    ") {
-            None => match line.strip_prefix("not offloaded ").and_then(|rest| rest.split_once(" times: ")) {
+            None => match line
+                .strip_prefix("not offloaded ")
+                .and_then(|rest| rest.split_once(" times: "))
+            {
                 Some((times, reason)) => drop(refusals.insert(reason.into(), value(times))),
                 None => all.extend(flow(line)),
             },
@@ -102,8 +106,8 @@ fn flow(line: &str) -> Option<Map<String, Value>> {
     Some(flow)
 }
 
-/// `r0 vlan 7 -> r1 via 198.18.1.2 mtu 1500: 12 packets 1080 bytes, …`, `age 3.080 s, idle 0.047 s, in software, closing`,
-/// `not offloaded: …`
+/// `r0 vlan 7 -> r1 via 198.18.1.2 mtu 1500: 12 packets 1080 bytes, …`,
+/// `age 3.080 s, idle 0.047 s, in software, closing`, `not offloaded: …`
 fn of_flow(line: &str, flow: &mut Map<String, Value>) {
     let seconds = |text: &str| text.strip_suffix(" s").and_then(|text| text.parse::<f64>().ok());
     if let Some(reason) = line.strip_prefix("not offloaded: ") {
@@ -115,7 +119,9 @@ fn of_flow(line: &str, flow: &mut Map<String, Value>) {
                 "in software" => drop(flow.insert("by".into(), "flowtable".into())),
                 "closing" => drop(flow.insert("closing".into(), true.into())),
                 _ if at == 0 => drop(flow.insert("age".into(), seconds(part).into())),
-                _ => drop(flow.insert("idle".into(), part.strip_prefix("idle ").and_then(seconds).into())),
+                _ => drop(
+                    flow.insert("idle".into(), part.strip_prefix("idle ").and_then(seconds).into()),
+                ),
             }
         }
     } else if let Some((ends, counts)) = line.split_once(": ")
@@ -126,10 +132,10 @@ fn of_flow(line: &str, flow: &mut Map<String, Value>) {
         let packets = number();
         let _ = number();
         let bytes = number();
-        let (to, mtu) = to.rsplit_once(" mtu ").map_or((to, Value::Null), |(to, mtu)| (to, value(mtu)));
+        let (to, mtu) =
+            to.rsplit_once(" mtu ").map_or((to, Value::Null), |(to, mtu)| (to, value(mtu)));
         let (to, via) = to.split_once(" via ").map_or((to, None), |(to, via)| (to, Some(via)));
-        let way =
-            json!({ "from": from, "to": to, "via": via, "mtu": mtu, "packets": packets, "bytes": bytes });
+        let way = json!({ "from": from, "to": to, "via": via, "mtu": mtu, "packets": packets, "bytes": bytes });
         if let Value::Array(ways) = flow.entry("ways").or_insert_with(|| json!([])) {
             ways.push(way);
         }

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::names::SystemNames;
 
-/// Gives rules with a counter, as `nft list` has them but for the counter's numbers, one after the other until it is told
-/// `false`.
+/// Gives rules with a counter, as `nft list` has them but for the counter's numbers, one after the
+/// other until it is told `false`.
 pub fn rules(view: &View<'_>, to: &mut dyn FnMut(Value) -> bool) {
     let names = SystemNames::default();
     let format = Format { stateless: true, ..Format::default() };
@@ -23,7 +23,9 @@ pub fn rules(view: &View<'_>, to: &mut dyn FnMut(Value) -> bool) {
                     Expr::Counter(counter) => Some(counter),
                     _ => None,
                 };
-                let Some(counter) = rule.snapshot(view.now).into_iter().find_map(counter) else { continue };
+                let Some(counter) = rule.snapshot(view.now).into_iter().find_map(counter) else {
+                    continue;
+                };
                 let go_on = to(json!({
                     "family": table.family.name(),
                     "table": &*table.name,

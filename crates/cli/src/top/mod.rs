@@ -77,7 +77,8 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
             Long("interval") => {
                 let word = text(&mut parser)?;
                 let seconds = word.parse().ok().filter(|s: &f64| (0.1..=3600.0).contains(s));
-                let seconds = seconds.ok_or_else(|| format!("--interval takes seconds, not `{word}`"))?;
+                let seconds =
+                    seconds.ok_or_else(|| format!("--interval takes seconds, not `{word}`"))?;
                 options.interval = Duration::from_secs_f64(seconds);
             }
             Long("help") | Short('h') => return Ok(None),
@@ -132,7 +133,8 @@ fn run(options: &Options) -> Result<(), Failed> {
                 true => io::read_to_string(io::stdin()),
                 false => std::fs::read_to_string(path),
             };
-            let text = text.map_err(|e| Failed::Not(format!("{}: {}", path.display(), words(&e))))?;
+            let text =
+                text.map_err(|e| Failed::Not(format!("{}: {}", path.display(), words(&e))))?;
             Snapshot::read(&text).map_err(|e| Failed::Not(format!("{}: {e}", path.display())))?
         }
         None if full => {
@@ -189,8 +191,11 @@ impl Page {
         let mut out = vec![format!("penstock: {}{paused}", now.headline(before)), String::new()];
         out.push(format!("{head}{:>12}  {}", "packets", self.view.name()));
         let rows = now.rows(before, self.view, self.column);
-        for Row { name, rates, totals } in rows.iter().skip(self.first).take(most.saturating_sub(out.len())) {
-            let mut line: String = rates.iter().map(|rate| format!("{:>12}", scaled(*rate))).collect();
+        for Row { name, rates, totals } in
+            rows.iter().skip(self.first).take(most.saturating_sub(out.len()))
+        {
+            let mut line: String =
+                rates.iter().map(|rate| format!("{:>12}", scaled(*rate))).collect();
             let packets: f64 = totals.iter().step_by(2).sum();
             line.push_str(&format!("{:>12}  {name}", scaled(packets)));
             out.push(line);
@@ -246,7 +251,8 @@ impl Screen {
         match key {
             b'q' | END | 0 => return false,
             b'1'..=b'4' => {
-                self.page = Page { paused: page.paused, ..Page::new(View::ALL[usize::from(key - b'1')]) }
+                self.page =
+                    Page { paused: page.paused, ..Page::new(View::ALL[usize::from(key - b'1')]) }
             }
             b'\t' => {
                 let next = View::ALL[(page.view as usize + 1) % View::ALL.len()];
@@ -256,7 +262,8 @@ impl Screen {
             b'p' => page.paused ^= true,
             b'j' | b' ' => {
                 let rows = self.now.rows(&self.before, page.view, page.column).len();
-                page.first = (page.first + if key == b' ' { 10 } else { 1 }).min(rows.saturating_sub(1));
+                page.first =
+                    (page.first + if key == b' ' { 10 } else { 1 }).min(rows.saturating_sub(1));
             }
             b'k' => page.first = page.first.saturating_sub(1),
             _ => {}

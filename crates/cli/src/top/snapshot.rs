@@ -50,7 +50,9 @@ impl View {
     /// What is counted of a row, each with whether it is bytes: those are shown as bits per second.
     pub fn columns(self) -> &'static [(&'static str, bool)] {
         match self {
-            View::Ports => &[("in/s", false), ("in bit/s", true), ("out/s", false), ("out bit/s", true)],
+            View::Ports => {
+                &[("in/s", false), ("in bit/s", true), ("out/s", false), ("out bit/s", true)]
+            }
             View::Rules | View::Flows => &[("packets/s", false), ("bit/s", true)],
             View::Drops => &[("packets/s", false)],
         }
@@ -70,7 +72,12 @@ pub struct Row {
 
 fn text(value: &Value) -> String {
     // What rules and comments say is not to reach the terminal's controls.
-    value.as_str().unwrap_or_default().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    value
+        .as_str()
+        .unwrap_or_default()
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 fn number(value: &Value) -> f64 {
@@ -82,10 +89,11 @@ fn list(value: &Value) -> &[Value] {
 }
 
 impl Snapshot {
-    /// Reads what `penstock show --json` has printed, once or several times: the first and the last of it. The error is a
-    /// sentence.
+    /// Reads what `penstock show --json` has printed, once or several times: the first and the last
+    /// of it. The error is a sentence.
     pub fn read(json: &str) -> Result<(Snapshot, Snapshot), String> {
-        let all: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(json).into_iter().collect();
+        let all: Result<Vec<Value>, _> =
+            serde_json::Deserializer::from_str(json).into_iter().collect();
         let all = all.map_err(|e| e.to_string())?;
         let snapshots: Option<Vec<Snapshot>> = all.iter().map(Snapshot::of).collect();
         match snapshots.as_deref() {
@@ -103,8 +111,9 @@ impl Snapshot {
             let host = [frames(&port["from_host"]), frames(&port["to_host"])].concat();
             [(name.clone(), wire), (format!("{name} host"), host)]
         });
-        let counted =
-            |value: &Value, name: String| (name, vec![number(&value["packets"]), number(&value["bytes"])]);
+        let counted = |value: &Value, name: String| {
+            (name, vec![number(&value["packets"]), number(&value["bytes"])])
+        };
         let rules = list(&json["rules"]).iter().map(|rule| {
             let place = [&rule["family"], &rule["table"], &rule["chain"]].map(text).join(" ");
             counted(rule, format!("{place} {} {}", rule["handle"], text(&rule["rule"])))
@@ -126,7 +135,12 @@ impl Snapshot {
             generation: json["generation"].as_u64().unwrap_or_default(),
             connections: json["connections"].as_u64().unwrap_or_default(),
             flows: json["flows"]["count"].as_u64().unwrap_or_default(),
-            counts: [ports.collect(), rules.chain(counters).collect(), flows.collect(), drops.collect()],
+            counts: [
+                ports.collect(),
+                rules.chain(counters).collect(),
+                flows.collect(),
+                drops.collect(),
+            ],
         })
     }
 
@@ -144,7 +158,8 @@ impl Snapshot {
         )
     }
 
-    /// The rows of a view, with what passed since a moment before; those with the highest rate in a column first.
+    /// The rows of a view, with what passed since a moment before; those with the highest rate in a
+    /// column first.
     pub fn rows(&self, before: &Snapshot, view: View, column: usize) -> Vec<Row> {
         let seconds = self.time - before.time;
         let old = &before.counts[view as usize];
@@ -158,7 +173,8 @@ impl Snapshot {
                     let then = then.and_then(|then| then.get(i)).copied();
                     let then = then.unwrap_or(if before.counts_nothing() { 0.0 } else { *now });
                     let passed = if *now >= then { now - then } else { *now };
-                    let factor = if columns.get(i).is_some_and(|(_, bytes)| *bytes) { 8.0 } else { 1.0 };
+                    let factor =
+                        if columns.get(i).is_some_and(|(_, bytes)| *bytes) { 8.0 } else { 1.0 };
                     if seconds > 0.0 { passed * factor / seconds } else { 0.0 }
                 };
                 let rates = totals.iter().enumerate().map(rate).collect();
@@ -203,7 +219,8 @@ mod tests {
 
     #[test]
     fn rates_are_what_passed_between_two_moments() {
-        let (first, last) = Snapshot::read(&format!("{}\n{}", at(110.0, 1000), at(112.0, 3000))).unwrap();
+        let (first, last) =
+            Snapshot::read(&format!("{}\n{}", at(110.0, 1000), at(112.0, 3000))).unwrap();
         let ports = last.rows(&first, View::Ports, 0);
         assert_eq!(
             (&*ports[0].name, ports[0].rates.as_slice()),
@@ -224,7 +241,8 @@ mod tests {
 
     #[test]
     fn a_counter_that_began_anew_is_not_negative() {
-        let (first, last) = Snapshot::read(&format!("{}{}", at(110.0, 1000), at(111.0, 10))).unwrap();
+        let (first, last) =
+            Snapshot::read(&format!("{}{}", at(110.0, 1000), at(111.0, 10))).unwrap();
         assert_eq!(last.rows(&first, View::Ports, 0)[0].rates[0], 10.0);
     }
 

@@ -66,7 +66,8 @@ impl Terminal {
 
     /// The next key that is typed within that time; 0 if the input has ended.
     pub fn key(&self, time: Duration) -> io::Result<Option<u8>> {
-        let mut poll = libc::pollfd { fd: io::stdin().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut poll =
+            libc::pollfd { fd: io::stdin().as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one structure, which lives through the call.
         let ready = unsafe { libc::poll(&mut poll, 1, time.as_millis() as libc::c_int + 1) };
         if ready <= 0 {

@@ -134,7 +134,9 @@ impl Reader {
                 return self.is(&loaded, data.bytes());
             }
             // `tcp flags syn,ack`: some of these bits. Then all of them.
-            Expr::Cmp(Cmp { op: CmpOp::Neq, sreg, data }) if data.bytes().iter().all(|b| *b == 0) => {
+            Expr::Cmp(Cmp { op: CmpOp::Neq, sreg, data })
+                if data.bytes().iter().all(|b| *b == 0) =>
+            {
                 let loaded = self.loaded(sreg.0)?;
                 if let Some(mask) = loaded.mask.clone() {
                     return self.is(&loaded, &mask);
@@ -143,7 +145,10 @@ impl Reader {
             }
             Expr::Cmp(_) | Expr::Range(_) | Expr::Lookup(_) => return Err(several()),
             other => {
-                return Err(format!("Error: `{}` says nothing about the bytes of a packet", other.name()));
+                return Err(format!(
+                    "Error: `{}` says nothing about the bytes of a packet",
+                    other.name()
+                ));
             }
         }
         Ok(())
@@ -182,20 +187,28 @@ impl Reader {
 
     fn meta(&mut self, key: MetaKey, value: &[u8]) -> Result<(), String> {
         match (key, value) {
-            (MetaKey::Protocol, &[a, b]) => self.fields.ethertype = Some(u16::from_be_bytes([a, b])),
+            (MetaKey::Protocol, &[a, b]) => {
+                self.fields.ethertype = Some(u16::from_be_bytes([a, b]))
+            }
             (MetaKey::NfProto, [2]) => self.fields.ethertype = Some(penstock_wire::ethernet::IPV4),
             (MetaKey::NfProto, [10]) => self.fields.ethertype = Some(penstock_wire::ethernet::IPV6),
             (MetaKey::L4Proto, &[protocol]) => self.fields.protocol = Some(protocol),
             (MetaKey::Len, &[a, b, c, d]) => {
                 let length = u32::from_ne_bytes([a, b, c, d]) as usize;
                 if length > LONGEST {
-                    return Err(format!("Error: no packet has {length} bytes, but at most {LONGEST}"));
+                    return Err(format!(
+                        "Error: no packet has {length} bytes, but at most {LONGEST}"
+                    ));
                 }
                 self.fields.length = Some(length);
             }
             // Ethernet: what matches of link addresses depend on.
             (MetaKey::IifType, [1, 0]) => {}
-            _ => return Err(format!("Error: `meta {key}` says nothing about the bytes of a packet")),
+            _ => {
+                return Err(format!(
+                    "Error: `meta {key}` says nothing about the bytes of a packet"
+                ));
+            }
         }
         Ok(())
     }

@@ -24,7 +24,8 @@ pub fn ethernet(fields: &Fields, to: Mac) -> Result<Vec<u8>, String> {
     let mut link = vec![0; ethernet::LEN];
     link[..6].copy_from_slice(&to.0);
     link[6..12].copy_from_slice(&NEIGHBOUR.0);
-    // The type is behind all tags; `ether type` and `vlan type` say it as well as what the match depends on.
+    // The type is behind all tags; `ether type` and `vlan type` say it as well as what the match
+    // depends on.
     let mut at = ethernet::LEN - 2;
     while fields.link.u16(at).is_some_and(vlan::is_tag) {
         at += vlan::LEN;
@@ -50,7 +51,8 @@ pub fn ip(fields: &Fields) -> Result<Vec<u8>, String> {
 }
 
 fn no_protocol() -> String {
-    "Error: no protocol is given: `ip saddr …`, `ip6 saddr …`, `arp operation …` or `ether type …`".to_owned()
+    "Error: no protocol is given: `ip saddr …`, `ip6 saddr …`, `arp operation …` or `ether type …`"
+        .to_owned()
 }
 
 fn network(fields: &Fields, ethertype: u16) -> Result<Vec<u8>, String> {
@@ -87,7 +89,8 @@ fn ipv4_packet(fields: &Fields) -> Result<Vec<u8>, String> {
     let mut header = whole(known, header);
     header.resize(header.len().max(usize::from(header[0] & 0xf) * 4), 0);
     let (protocol, later) = (header[9], header[6] & 0x1f != 0 || header[7] != 0);
-    let body = body(fields, protocol, fields.length.map(|l| l.saturating_sub(header.len())), !later)?;
+    let body =
+        body(fields, protocol, fields.length.map(|l| l.saturating_sub(header.len())), !later)?;
     if !known.has(2) {
         let len = header.len() + body.len();
         header[2..4].copy_from_slice(&u16::try_from(len).map_err(|_| too_long())?.to_be_bytes());
@@ -117,7 +120,8 @@ fn ipv6_packet(fields: &Fields) -> Result<Vec<u8>, String> {
     let protocol = packet[6];
     let body = body(fields, protocol, fields.length.map(|l| l.saturating_sub(ipv6::LEN)), true)?;
     if !known.has(4) {
-        packet[4..6].copy_from_slice(&u16::try_from(body.len()).map_err(|_| too_long())?.to_be_bytes());
+        packet[4..6]
+            .copy_from_slice(&u16::try_from(body.len()).map_err(|_| too_long())?.to_be_bytes());
     }
     let head = packet.len();
     packet.extend(body);
@@ -133,7 +137,12 @@ fn too_long() -> String {
 }
 
 /// What stands behind the IP header, without checksum, of `length` bytes if that is given.
-fn body(fields: &Fields, number: u8, length: Option<usize>, headed: bool) -> Result<Vec<u8>, String> {
+fn body(
+    fields: &Fields,
+    number: u8,
+    length: Option<usize>,
+    headed: bool,
+) -> Result<Vec<u8>, String> {
     let known = &fields.transport;
     let mut header = Vec::new();
     if headed {
@@ -151,7 +160,9 @@ fn body(fields: &Fields, number: u8, length: Option<usize>, headed: bool) -> Res
         }
         if matches!(number, protocol::TCP | protocol::UDP | protocol::UDPLITE | protocol::SCTP) {
             if !known.has(2) {
-                return Err("Error: the packet has no port to go to, such as `tcp dport 443`".to_owned());
+                return Err(
+                    "Error: the packet has no port to go to, such as `tcp dport 443`".to_owned()
+                );
             }
             header[..2].copy_from_slice(&SOURCE_PORT.to_be_bytes());
         }

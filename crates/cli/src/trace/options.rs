@@ -11,8 +11,11 @@ use crate::setup::{self, Read, Setup, Source, once, sentence};
 pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (setup::TITLE, setup::OPTIONS)];
 
 const OPTIONS: &[Opt] = &[
-    long("read", "captures, as for `penstock run`: one of their frames is traced, behind all before it")
-        .takes("DEV=FILE...", Values::Any),
+    long(
+        "read",
+        "captures, as for `penstock run`: one of their frames is traced, behind all before it",
+    )
+    .takes("DEV=FILE...", Values::Any),
     long("frame", "which: the first has number 1").takes("N", Values::Any),
     flag('h', "help", "this text"),
 ];
@@ -60,7 +63,8 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<(Setup, Wanted), St
             Long(name) => name.to_owned(),
             Short('h') => "help".to_owned(),
             Value(word) => {
-                let word = word.into_string().map_err(|w| format!("`{}` is not text", w.display()))?;
+                let word =
+                    word.into_string().map_err(|w| format!("`{}` is not text", w.display()))?;
                 words.push(word);
                 continue;
             }
@@ -78,7 +82,8 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<(Setup, Wanted), St
             "frame" => {
                 let value = parser.value().map_err(sentence)?;
                 let number = value.to_str().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
-                let wrong = || format!("--frame takes a number from 1 on, not `{}`", value.display());
+                let wrong =
+                    || format!("--frame takes a number from 1 on, not `{}`", value.display());
                 once(&mut frame, "--frame", number.ok_or_else(wrong)?)?;
             }
             "help" => return Ok((setup, Wanted::Help)),
@@ -89,7 +94,10 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<(Setup, Wanted), St
     let wanted = match (reads.is_empty(), frame, words.split_first()) {
         (true, None, Some((source, [first, rest @ ..]))) => {
             let source = Source::parse(source).ok_or_else(|| format!("`{source}` is no device"))?;
-            Wanted::Match { source, text: rest.iter().fold(first.clone(), |text, word| text + " " + word) }
+            Wanted::Match {
+                source,
+                text: rest.iter().fold(first.clone(), |text, word| text + " " + word),
+            }
         }
         (true, None, _) => return Err("a device and a packet are missing".to_owned()),
         (_, _, Some((word, _))) => return Err(format!("unexpected argument `{word}`")),
@@ -126,7 +134,8 @@ mod tests {
     fn every_option_of_the_usage_text_is_taken() {
         for name in OPTIONS.iter().chain(setup::OPTIONS).flat_map(Opt::names) {
             for line in [name.clone(), format!("{name} lan=1")] {
-                let message = parse(line.split_whitespace().map(OsString::from)).err().unwrap_or_default();
+                let message =
+                    parse(line.split_whitespace().map(OsString::from)).err().unwrap_or_default();
                 assert!(!message.contains("invalid option"), "{line}: {message}");
             }
         }

@@ -1,4 +1,5 @@
-//! What is told of a packet: the rules that it meets, and what becomes of it and of those that it brings about.
+//! What is told of a packet: the rules that it meets, and what becomes of it and of those that it
+//! brings about.
 
 use std::fmt::Write;
 

@@ -1,4 +1,5 @@
-//! Amanda (`nf_conntrack_amanda.c`, `nf_nat_amanda.c`): the client to be backed up names ports to which the server connects.
+//! Amanda (`nf_conntrack_amanda.c`, `nf_nat_amanda.c`): the client to be backed up names ports to
+//! which the server connects.
 
 use super::number::{decimal, find};
 use super::{Edit, Message, Said};
@@ -18,7 +19,8 @@ impl Conntrack {
         }
         self.set_timeout(m.n, MASTER_TIMEOUT);
         let Some(start) = find(m.data, b"CONNECT ").map(|at| at + 8) else { return Said::PASS };
-        let Some(line) = find(&m.data[start..], b"\n").map(|len| &m.data[start..start + len]) else {
+        let Some(line) = find(&m.data[start..], b"\n").map(|len| &m.data[start..start + len])
+        else {
             return Said::PASS;
         };
         let original = m.tuples[Direction::Original as usize];

@@ -1,5 +1,5 @@
-//! Protocols whose requests go to all and whose answers come from each (`nf_conntrack_broadcast.c`): NetBIOS name service and
-//! SNMP.
+//! Protocols whose requests go to all and whose answers come from each
+//! (`nf_conntrack_broadcast.c`): NetBIOS name service and SNMP.
 
 use super::{Message, Said};
 use crate::Direction;

@@ -137,7 +137,9 @@ fn search(data: &[u8], direction: Direction, ipv6: bool) -> Search {
                 let start = t.iter().position(u8::is_ascii_digit)?;
                 commas(&t[start..], None).map(|(a, p, len)| (start, Some(a), p, len))
             }),
-            (b"229 ", Some(b'('), Form::PortOnly, |t, _| port_only(t).map(|(p, len)| (0, None, p, len))),
+            (b"229 ", Some(b'('), Form::PortOnly, |t, _| {
+                port_only(t).map(|(p, len)| (0, None, p, len))
+            }),
         ],
     };
     for (word, skip, form, read) in commands {
@@ -233,7 +235,11 @@ impl Conntrack {
             Some(address) if third_party => address,
             _ => Conntrack::seen_address(m),
         };
-        Said::Pass(vec![Edit { at: found.at, len: found.len, text: found.text(address, port).into() }])
+        Said::Pass(vec![Edit {
+            at: found.at,
+            len: found.len,
+            text: found.text(address, port).into(),
+        }])
     }
 }
 
@@ -248,8 +254,18 @@ mod tests {
             Search::Found(Found { at, len, address: address.parse().ok(), port, form })
         };
         for (text, direction, ipv6, want) in [
-            ("PORT 198,18,0,1,4,5\r\n", Original, false, at(5, 14, "198.18.0.1", 1029, Form::Commas)),
-            ("port 198,18,0,1,4,5\r\n", Original, false, at(5, 14, "198.18.0.1", 1029, Form::Commas)),
+            (
+                "PORT 198,18,0,1,4,5\r\n",
+                Original,
+                false,
+                at(5, 14, "198.18.0.1", 1029, Form::Commas),
+            ),
+            (
+                "port 198,18,0,1,4,5\r\n",
+                Original,
+                false,
+                at(5, 14, "198.18.0.1", 1029, Form::Commas),
+            ),
             ("PORT 198,18,0,1,4,5\n", Original, false, Search::Partial),
             ("PORT 198,18,0,1,4", Original, false, Search::Partial),
             ("PORT 198,18,0,1,4,5,6\r\n", Original, false, Search::Partial),
@@ -257,8 +273,18 @@ mod tests {
             ("PORT", Original, false, Search::Partial),
             ("USER x\r\n", Original, false, Search::Nothing),
             ("PORT 198,18,0,1,4,5\r\n", Reply, false, Search::Nothing),
-            ("EPRT |1|198.18.0.1|1029|\r\n", Original, false, at(5, 19, "198.18.0.1", 1029, Form::Extended)),
-            ("EPRT |2|2001:db8::1|1029|\r\n", Original, true, at(5, 20, "2001:db8::1", 1029, Form::Extended)),
+            (
+                "EPRT |1|198.18.0.1|1029|\r\n",
+                Original,
+                false,
+                at(5, 19, "198.18.0.1", 1029, Form::Extended),
+            ),
+            (
+                "EPRT |2|2001:db8::1|1029|\r\n",
+                Original,
+                true,
+                at(5, 20, "2001:db8::1", 1029, Form::Extended),
+            ),
             ("EPRT |2|2001:db8::1|1029|\r\n", Original, false, Search::Partial),
             ("EPRT |1|198.18.0.1|0|\r\n", Original, false, Search::Partial),
             (

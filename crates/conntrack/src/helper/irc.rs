@@ -1,4 +1,5 @@
-//! IRC (`nf_conntrack_irc.c`, `nf_nat_irc.c`): a client offers a direct connection (DCC) in a private message.
+//! IRC (`nf_conntrack_irc.c`, `nf_nat_irc.c`): a client offers a direct connection (DCC) in a
+//! private message.
 
 use super::number::{decimal, find};
 use super::{Edit, Message, Said};
@@ -28,7 +29,12 @@ fn offer(data: &[u8], start: usize) -> Option<Offer> {
     let (address, digits) = decimal(text)?;
     let blanks = text[digits..].iter().take_while(|&&c| c == b' ').count();
     let (port, more) = decimal(&text[digits + blanks..])?;
-    Some(Offer { address: address.into(), port: port as u16, at: start + name, len: digits + blanks + more })
+    Some(Offer {
+        address: address.into(),
+        port: port as u16,
+        at: start + name,
+        len: digits + blanks + more,
+    })
 }
 
 /// Finds the offers of a message, beginning behind `PRIVMSG `.
@@ -81,8 +87,9 @@ mod tests {
 
     #[test]
     fn offers_are_found() {
-        let found =
-            |text: &str| search(text.as_bytes()).map(|o| (o.address.to_string(), o.port, o.at, o.len));
+        let found = |text: &str| {
+            search(text.as_bytes()).map(|o| (o.address.to_string(), o.port, o.at, o.len))
+        };
         let want = Some(("198.18.0.1".into(), 4000, 28, 15));
         assert_eq!(found("PRIVMSG bob :\x01DCC SEND file 3323068417 4000 99\x01\r\n"), want);
         assert_eq!(found("PRIVMSG bob :\x01DCC CHAT chat 3323068417 4000\x01\r\n"), want);

@@ -1,8 +1,9 @@
-//! Helpers: they read the payload of protocols that announce further connections (`nf_conntrack_helper.c`,
-//! `nf_conntrack_ftp.c` and the like), expect those, and rewrite addresses in the text where the connection is translated
-//! (`nf_nat_ftp.c` and the like).
+//! Helpers: they read the payload of protocols that announce further connections
+//! (`nf_conntrack_helper.c`, `nf_conntrack_ftp.c` and the like), expect those, and rewrite
+//! addresses in the text where the connection is translated (`nf_nat_ftp.c` and the like).
 //!
-//! One file per protocol. A helper gets a [`Message`] and says what is expected; whatever it cannot read it lets pass.
+//! One file per protocol. A helper gets a [`Message`] and says what is expected; whatever it cannot
+//! read it lets pass.
 
 mod amanda;
 mod broadcast;
@@ -25,7 +26,8 @@ use crate::{Direction, Tuple, status};
 use penstock_packet::{Ct, CtInfo, Packet};
 use penstock_wire::{protocol, tcp, udp};
 
-/// How many connections of a class one connection may expect, and for how many seconds (`struct nf_conntrack_expect_policy`).
+/// How many connections of a class one connection may expect, and for how many seconds
+/// (`struct nf_conntrack_expect_policy`).
 #[derive(Clone, Copy, Debug)]
 pub struct Class {
     /// At most.
@@ -147,12 +149,14 @@ pub(crate) struct Helpers {
 /// What the path knows of a packet and a helper may ask.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Surroundings {
-    /// For a packet that this host sends to a broadcast address of the device on the way out: the mask of that address.
+    /// For a packet that this host sends to a broadcast address of the device on the way out: the
+    /// mask of that address.
     pub broadcast_mask: Option<[u8; 4]>,
 }
 
-/// Replaces bytes in the data of a packet: packet, offset of the transport header from the network header, its
-/// protocol, offset in the data, length, new bytes. Lengths and checksums follow. `false` if it cannot.
+/// Replaces bytes in the data of a packet: packet, offset of the transport header from the network
+/// header, its protocol, offset in the data, length, new bytes. Lengths and checksums follow.
+/// `false` if it cannot.
 pub type Replace = fn(&mut Packet, usize, u8, usize, usize, &[u8]) -> bool;
 
 /// A packet for a helper.
@@ -193,7 +197,10 @@ impl Message<'_> {
     ) -> Expectation {
         let l3 = self.tuples[0].l3;
         let timeout = u64::from(self.helper.classes[0].timeout) * SECOND;
-        Expectation { timeout, ..Expectation::new(self.master, l3, protocol, source, destination, port) }
+        Expectation {
+            timeout,
+            ..Expectation::new(self.master, l3, protocol, source, destination, port)
+        }
     }
 }
 
@@ -217,12 +224,13 @@ impl Said {
 }
 
 impl Conntrack {
-    /// Gives a new connection a helper, as rules do it (`ct helper set`). `false`, and nothing changes, if it is confirmed
-    /// or has one already, or protocol or family are not the helper's.
+    /// Gives a new connection a helper, as rules do it (`ct helper set`). `false`, and nothing
+    /// changes, if it is confirmed or has one already, or protocol or family are not the helper's.
     pub fn set_helper(&mut self, n: u32, number: u16) -> bool {
         let e = &self.store[n];
         let (protocol, l3) = (e.original.protocol, e.original.l3);
-        let fits = helper_of(number).is_some_and(|h| h.protocol == protocol && (l3 == IPV4 || h.ipv6));
+        let fits =
+            helper_of(number).is_some_and(|h| h.protocol == protocol && (l3 == IPV4 || h.ipv6));
         if !fits || e.has(status::CONFIRMED) || self.extra(n).is_some_and(|x| x.helper.is_some()) {
             return false;
         }
@@ -258,10 +266,16 @@ impl Conntrack {
     }
 
     /// Runs the helper of the packet's connection, at the end of input and postrouting just before
-    /// [`Conntrack::confirm`] (`nf_confirm()`): it may make expectations, and rewrite the text of a translated connection with
-    /// `replace`. Then sequence numbers are adjusted where text was rewritten before.
+    /// [`Conntrack::confirm`] (`nf_confirm()`): it may make expectations, and rewrite the text of a
+    /// translated connection with `replace`. Then sequence numbers are adjusted where text was
+    /// rewritten before.
     #[inline]
-    pub fn help(&mut self, packet: &mut Packet, surroundings: Surroundings, replace: Replace) -> Verdict {
+    pub fn help(
+        &mut self,
+        packet: &mut Packet,
+        surroundings: Surroundings,
+        replace: Replace,
+    ) -> Verdict {
         let ct = packet.meta.ct;
         let Some(n) = self.resolve(&ct) else { return Verdict::Accept };
         if ct.info == CtInfo::RelatedReply || !self.is_helped(n) {
@@ -274,11 +288,12 @@ impl Conntrack {
     #[inline]
     fn is_helped(&self, n: u32) -> bool {
         let e = &self.store[n];
-        e.extra != NONE && (e.has(status::SEQ_ADJUST) || self.extra(n).is_some_and(|x| x.helper.is_some()))
+        e.extra != NONE
+            && (e.has(status::SEQ_ADJUST) || self.extra(n).is_some_and(|x| x.helper.is_some()))
     }
 
-    /// Whether nothing is left to be done at the end of its way for a packet with this connection: [`Conntrack::help`] and
-    /// [`Conntrack::confirm`] would only let it pass.
+    /// Whether nothing is left to be done at the end of its way for a packet with this connection:
+    /// [`Conntrack::help`] and [`Conntrack::confirm`] would only let it pass.
     #[inline]
     pub fn is_settled(&self, ct: &Ct) -> bool {
         let settled = |n| self.store[n].has(status::CONFIRMED) && !self.is_helped(n);
@@ -296,7 +311,8 @@ impl Conntrack {
         let adjust = self.store[n].has(status::SEQ_ADJUST);
         if let Some(helping) = self.extra(n).and_then(|x| x.helper.clone())
             && let Some(helper) = helper_of(helping.number)
-            && self.run_helper(packet, n, &at, helper, helping, surroundings, replace) == Verdict::Drop
+            && self.run_helper(packet, n, &at, helper, helping, surroundings, replace)
+                == Verdict::Drop
         {
             self.statistics.drop += 1;
             return Verdict::Drop;
@@ -375,9 +391,10 @@ impl Conntrack {
         Verdict::Accept
     }
 
-    /// Expects a connection of the message's helper. Where the connection is translated, `port` of the expectation is sought
-    /// upwards from the one that was asked for, and the expected connection follows its master (`nf_nat_exp_find_port()`,
-    /// `nf_nat_follow_master()`). Gives the port that is expected.
+    /// Expects a connection of the message's helper. Where the connection is translated, `port` of
+    /// the expectation is sought upwards from the one that was asked for, and the expected
+    /// connection follows its master (`nf_nat_exp_find_port()`, `nf_nat_follow_master()`). Gives
+    /// the port that is expected.
     fn announce(&mut self, m: &Message<'_>, mut expectation: Expectation) -> Option<u16> {
         let max = m.helper.classes[usize::from(expectation.class)].max;
         if !m.translated {

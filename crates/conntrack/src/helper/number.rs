@@ -1,14 +1,15 @@
 //! Numbers in text, as the kernel's helpers read them.
 
-/// The decimal number at the start of `text` and how many digits it has; `None` without a digit or if it is too large.
+/// The decimal number at the start of `text` and how many digits it has; `None` without a digit or
+/// if it is too large.
 pub(super) fn decimal(text: &[u8]) -> Option<(u32, usize)> {
     let digits = text.iter().take_while(|c| c.is_ascii_digit()).count();
     let number = std::str::from_utf8(text.get(..digits)?).ok()?.parse().ok()?;
     Some((number, digits))
 }
 
-/// `N` numbers with `separator` between, then `end`, or anything if that is `None`: the numbers and how long they are
-/// (`try_number()`).
+/// `N` numbers with `separator` between, then `end`, or anything if that is `None`: the numbers and
+/// how long they are (`try_number()`).
 pub(super) fn numbers<const N: usize>(
     text: &[u8],
     separator: u8,

@@ -1,5 +1,5 @@
-//! PPTP (`nf_conntrack_pptp.c`, `nf_nat_pptp.c`; RFC 2637): calls are made over TCP, their data goes in GRE with the call id
-//! of the receiver as key. The client is the PNS, the server the PAC.
+//! PPTP (`nf_conntrack_pptp.c`, `nf_nat_pptp.c`; RFC 2637): calls are made over TCP, their data
+//! goes in GRE with the call id of the receiver as key. The client is the PNS, the server the PAC.
 
 use super::{Edit, Memory, Message, Said};
 use crate::conntrack::Conntrack;
@@ -109,7 +109,10 @@ impl Conntrack {
         }
         let cookie = u32::from(be16(m.data, 4)) << 16 | u32::from(be16(m.data, 6));
         let kind = be16(m.data, 8);
-        if be16(m.data, 2) != CONTROL || cookie != COOKIE || m.data.len() - BODY < message::body_len(kind) {
+        if be16(m.data, 2) != CONTROL
+            || cookie != COOKIE
+            || m.data.len() - BODY < message::body_len(kind)
+        {
             return Said::PASS;
         }
         if !matches!(memory, Memory::Pptp(_)) {
@@ -174,7 +177,8 @@ impl Conntrack {
         Said::PASS
     }
 
-    /// Expects the data of a call in both directions, and lets GRE packets find their source keys (`exp_gre()`).
+    /// Expects the data of a call in both directions, and lets GRE packets find their source keys
+    /// (`exp_gre()`).
     fn expect_call(&mut self, m: &Message<'_>, call: &mut Call) {
         self.forget_call(call);
         let max = m.helper.classes[0].max;
@@ -228,7 +232,9 @@ fn pptp_from_client(m: &Message<'_>, call: &mut Call, kind: u16) -> Said {
     // A translated client's call id becomes the port that it has outside, which is its own there.
     let outside = if m.translated { m.tuples[Direction::Reply as usize].dst_id } else { id };
     match kind {
-        message::START_REQUEST if call.session <= Session::Requested => call.session = Session::Requested,
+        message::START_REQUEST if call.session <= Session::Requested => {
+            call.session = Session::Requested
+        }
         message::STOP_REQUEST => call.session = Session::StopRequested,
         message::OUT_CALL_REQUEST if confirmed => {
             call.state = State::OutRequested;
@@ -239,7 +245,8 @@ fn pptp_from_client(m: &Message<'_>, call: &mut Call, kind: u16) -> Said {
             }
         }
         message::IN_CALL_REPLY
-            if matches!(call.state, State::InRequested | State::InReplied) && call.pac == be16(body, 2) =>
+            if matches!(call.state, State::InRequested | State::InReplied)
+                && call.pac == be16(body, 2) =>
         {
             if body[4] != OK {
                 call.state = State::None;

@@ -27,7 +27,9 @@ impl Conntrack {
         }
         *memory = Memory::Sane(Asked(false));
         // Status (zero for success), a zero, the port.
-        let Some(&[0, 0, 0, 0, 0, 0, high, low]) = m.data.first_chunk::<8>() else { return Said::PASS };
+        let Some(&[0, 0, 0, 0, 0, 0, high, low]) = m.data.first_chunk::<8>() else {
+            return Said::PASS;
+        };
         let original = m.tuples[Direction::Original as usize];
         let port = u16::from_be_bytes([high, low]);
         let expectation = m.expect(protocol::TCP, Some(original.src), original.dst, port);

@@ -1,8 +1,8 @@
-//! SIP (`nf_conntrack_sip.c`, `nf_nat_sip.c`; RFC 3261, RFC 4566): calls announce their media in a session description,
-//! registrations where calls will come in.
+//! SIP (`nf_conntrack_sip.c`, `nf_nat_sip.c`; RFC 3261, RFC 4566): calls announce their media in a
+//! session description, registrations where calls will come in.
 //!
-//! What follows the kernel's defaults: media only between the two that signal (`sip_direct_media`), calls only from the
-//! registrar (`sip_direct_signalling`).
+//! What follows the kernel's defaults: media only between the two that signal (`sip_direct_media`),
+//! calls only from the registrar (`sip_direct_signalling`).
 
 use super::sip_text::{Host, Message as Text, Part};
 use super::{Edit, Memory, Message, Said};
@@ -95,7 +95,9 @@ impl Conntrack {
                     self.sip_media(m, text, edits)?;
                 }
                 "INVITE" | "UPDATE" | "PRACK" if dialogue.invite == cseq => self.flush_media(m),
-                "REGISTER" if dialogue.register == cseq && code >= 200 => self.sip_registered(m, text, code),
+                "REGISTER" if dialogue.register == cseq && code >= 200 => {
+                    self.sip_registered(m, text, code)
+                }
                 _ => {}
             },
         }
@@ -119,18 +121,26 @@ impl Conntrack {
     }
 
     /// Expects the media of a session description (`process_sdp()`), and rewrites its addresses.
-    fn sip_media(&mut self, m: &Message<'_>, text: &Text<'_>, edits: &mut Vec<Edit>) -> Result<(), Refused> {
+    fn sip_media(
+        &mut self,
+        m: &Message<'_>,
+        text: &Text<'_>,
+        edits: &mut Vec<Edit>,
+    ) -> Result<(), Refused> {
         let lines = text.body_lines();
         if !lines.iter().any(|l| l.text.starts_with("v=")) {
             return Ok(());
         }
         let ipv4 = m.tuples[0].l3 == tuple::IPV4;
-        let first_media = lines.iter().position(|l| l.text.starts_with("m=")).unwrap_or(lines.len());
+        let first_media =
+            lines.iter().position(|l| l.text.starts_with("m=")).unwrap_or(lines.len());
         let session = lines[..first_media].iter().find_map(|l| l.connection(ipv4));
         let mut seen = session.as_ref().map(|s| s.address);
         for (i, line) in lines.iter().enumerate().skip(first_media) {
             let Some(rest) = line.text.strip_prefix("m=") else { continue };
-            let Some((name, class)) = MEDIA.iter().find(|(name, _)| rest.starts_with(name)) else { continue };
+            let Some((name, class)) = MEDIA.iter().find(|(name, _)| rest.starts_with(name)) else {
+                continue;
+            };
             let digits = rest[name.len()..].bytes().take_while(u8::is_ascii_digit).count();
             let at = 2 + name.len();
             let port: u32 = line.text[at..at + digits].parse().map_err(|_| Refused)?;
@@ -149,7 +159,11 @@ impl Conntrack {
             }
             let announced = self.expect_media(m, *class, port)?;
             if announced != port {
-                edits.push(Edit { at: line.at + at, len: digits, text: announced.to_string().into() });
+                edits.push(Edit {
+                    at: line.at + at,
+                    len: digits,
+                    text: announced.to_string().into(),
+                });
             }
             if m.translated {
                 let new = Conntrack::seen_address(m);
@@ -173,7 +187,8 @@ impl Conntrack {
         Ok(())
     }
 
-    /// Expects data and control of a stream on a pair of ports (`set_expected_rtp_rtcp()`); gives the first.
+    /// Expects data and control of a stream on a pair of ports (`set_expected_rtp_rtcp()`); gives
+    /// the first.
     fn expect_media(&mut self, m: &Message<'_>, class: u8, port: u16) -> Result<u16, Refused> {
         let max = m.helper.classes[usize::from(class)].max;
         let timeout = u64::from(m.helper.classes[usize::from(class)].timeout) * SECOND;
@@ -200,7 +215,9 @@ impl Conntrack {
                     Ok(()) => return Ok(if candidate == base { port } else { candidate }),
                     Err(e) => {
                         let given = at(candidate, base);
-                        self.unexpect_of(m.n, |x| x.tuple.dst_id == given.tuple.dst_id && x.class == class);
+                        self.unexpect_of(m.n, |x| {
+                            x.tuple.dst_id == given.tuple.dst_id && x.class == class
+                        });
                         if e != ExpectError::Busy {
                             return Err(Refused);
                         }
@@ -214,7 +231,8 @@ impl Conntrack {
         Err(Refused)
     }
 
-    /// Expects calls to who registers, once the registrar has agreed (`process_register_request()`).
+    /// Expects calls to who registers, once the registrar has agreed
+    /// (`process_register_request()`).
     fn sip_register(&mut self, m: &Message<'_>, text: &Text<'_>) -> Result<(), Refused> {
         let common = text.expires();
         for contact in text.contacts() {
@@ -223,8 +241,11 @@ impl Conntrack {
             if host.address != m.tuple().source() || expires == 0 {
                 continue;
             }
-            let transport =
-                if contact.text.contains("transport=tcp") { protocol::TCP } else { m.tuples[0].protocol };
+            let transport = if contact.text.contains("transport=tcp") {
+                protocol::TCP
+            } else {
+                m.tuples[0].protocol
+            };
             let basis = m.expect(transport, Some(m.back().src), m.back().dst, host.port);
             let expectation = Expectation {
                 flags: expect_flag::PERMANENT | expect_flag::INACTIVE,
@@ -236,11 +257,13 @@ impl Conntrack {
         Ok(())
     }
 
-    /// The registrar answers: calls are expected from now on, or not any more (`process_register_response()`).
+    /// The registrar answers: calls are expected from now on, or not any more
+    /// (`process_register_response()`).
     fn sip_registered(&mut self, m: &Message<'_>, text: &Text<'_>, code: u16) {
         let expires = match code {
             200..300 => {
-                let of_contact = text.contacts().iter().filter_map(|c| c.parameter("expires=")).max();
+                let of_contact =
+                    text.contacts().iter().filter_map(|c| c.parameter("expires=")).max();
                 of_contact.or(text.expires()).unwrap_or(0)
             }
             _ => 0,

@@ -52,7 +52,10 @@ impl<'a> Part<'a> {
             let end = rest.find(']')?;
             (rest[..end].parse::<Ipv6Addr>().ok()?.into(), end + 2)
         } else {
-            let end = self.text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(self.text.len());
+            let end = self
+                .text
+                .find(|c: char| !c.is_ascii_digit() && c != '.')
+                .unwrap_or(self.text.len());
             (self.text[..end].parse::<Ipv4Addr>().ok()?.into(), end)
         };
         let mut host = Host { part: self.slice(0, len), address, port: PORT };
@@ -69,7 +72,8 @@ impl<'a> Part<'a> {
         let after = |word: &str| self.text.find(word).map(|at| at + word.len());
         let at = match after("sip:").or(after("sips:")) {
             Some(at) => {
-                let end = self.text[at..].find(['>', ';', ' ', ',']).map_or(self.text.len(), |e| at + e);
+                let end =
+                    self.text[at..].find(['>', ';', ' ', ',']).map_or(self.text.len(), |e| at + e);
                 self.text[at..end].find('@').map_or(at, |user| at + user + 1)
             }
             None => {
@@ -110,7 +114,8 @@ impl<'a> Part<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Takes a message apart that begins at `at` of the data. In a stream it must be whole, as its Content-Length says.
+    /// Takes a message apart that begins at `at` of the data. In a stream it must be whole, as its
+    /// Content-Length says.
     pub fn parse(data: &'a str, at: usize, stream: bool) -> Option<Self> {
         let head = data.find("\r\n\r\n").map_or(data.len(), |end| end + 4);
         let lines = lines(Part { at, text: &data[..head] });
@@ -118,10 +123,14 @@ impl<'a> Message<'a> {
         if !first.starts_with("SIP/2.0 ") && !first.ends_with(" SIP/2.0") {
             return None;
         }
-        let mut message =
-            Message { lines, body: Part { at: at + head, text: &data[head..] }, end: at + data.len() };
+        let mut message = Message {
+            lines,
+            body: Part { at: at + head, text: &data[head..] },
+            end: at + data.len(),
+        };
         if stream {
-            let length: usize = message.header("Content-Length", Some('l'))?.text.trim().parse().ok()?;
+            let length: usize =
+                message.header("Content-Length", Some('l'))?.text.trim().parse().ok()?;
             let body = message.body.text.get(..length)?;
             message.body.text = body;
             message.end = message.body.at + length;
@@ -150,8 +159,9 @@ impl<'a> Message<'a> {
             let colon = line.text.find(':')?;
             let key = line.text[..colon].trim_end();
             let is = key.eq_ignore_ascii_case(name)
-                || short
-                    .is_some_and(|s| key.len() == 1 && key.as_bytes()[0].eq_ignore_ascii_case(&(s as u8)));
+                || short.is_some_and(|s| {
+                    key.len() == 1 && key.as_bytes()[0].eq_ignore_ascii_case(&(s as u8))
+                });
             is.then(|| line.slice(colon + 1, line.text.len()))
         })
     }
@@ -205,12 +215,20 @@ mod tests {
     #[test]
     fn addresses_are_found_where_they_stand() {
         let host = |text: &'static str| {
-            Part { at: 0, text }.host().map(|h| (h.part.at, h.part.text, h.address.to_string(), h.port))
+            Part { at: 0, text }
+                .host()
+                .map(|h| (h.part.at, h.part.text, h.address.to_string(), h.port))
         };
         for (text, want) in [
-            ("INVITE sip:bob@198.18.0.2:5070 SIP/2.0", Some((15, "198.18.0.2:5070", "198.18.0.2", 5070))),
+            (
+                "INVITE sip:bob@198.18.0.2:5070 SIP/2.0",
+                Some((15, "198.18.0.2:5070", "198.18.0.2", 5070)),
+            ),
             ("<sip:198.18.0.2>;tag=4", Some((5, "198.18.0.2", "198.18.0.2", 5060))),
-            ("SIP/2.0/UDP 198.18.0.1:5060;branch=z", Some((12, "198.18.0.1:5060", "198.18.0.1", 5060))),
+            (
+                "SIP/2.0/UDP 198.18.0.1:5060;branch=z",
+                Some((12, "198.18.0.1:5060", "198.18.0.1", 5060)),
+            ),
             ("<sip:a@[2001:db8::1]:99>", Some((7, "[2001:db8::1]:99", "2001:db8::1", 99))),
             ("sip:bob@example.org", None),
             ("nothing", None),
@@ -221,9 +239,13 @@ mod tests {
 
     #[test]
     fn messages_of_a_stream_end_where_they_say() {
-        let data = "BYE sip:a@198.18.0.1 SIP/2.0\r\nCSeq: 7 BYE\r\nl: 2\r\n\r\nabSIP/2.0 200 OK\r\n";
+        let data =
+            "BYE sip:a@198.18.0.1 SIP/2.0\r\nCSeq: 7 BYE\r\nl: 2\r\n\r\nabSIP/2.0 200 OK\r\n";
         let message = Message::parse(data, 0, true).unwrap();
-        assert_eq!((message.method(), message.cseq(), message.code()), ("BYE", Some((7, "BYE")), None));
+        assert_eq!(
+            (message.method(), message.cseq(), message.code()),
+            ("BYE", Some((7, "BYE")), None)
+        );
         assert_eq!(&data[message.end..], "SIP/2.0 200 OK\r\n");
         assert!(Message::parse(&data[..data.len() - 20], 0, true).is_none(), "not whole");
         assert!(Message::parse("GET / HTTP/1.1\r\n", 0, false).is_none());

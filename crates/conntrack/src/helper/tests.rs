@@ -10,7 +10,14 @@ const SERVER: &str = "198.18.0.2";
 const ROUTER: &str = "198.18.0.254";
 
 /// Puts new bytes in, without headers following: enough to read them back.
-fn replace(packet: &mut Packet, transport: usize, kind: u8, at: usize, len: usize, with: &[u8]) -> bool {
+fn replace(
+    packet: &mut Packet,
+    transport: usize,
+    kind: u8,
+    at: usize,
+    len: usize,
+    with: &[u8],
+) -> bool {
     let header = if kind == protocol::TCP {
         tcp::Header::new(&packet.network()[transport..]).unwrap().header_len()
     } else {
@@ -48,9 +55,11 @@ impl Net {
         if info == CtInfo::New {
             let n = p.meta.ct.entry;
             assert!(
-                self.ct.set_helper(n, self.helper) || self.ct.connection_at(n).unwrap().helper().is_some()
+                self.ct.set_helper(n, self.helper)
+                    || self.ct.connection_at(n).unwrap().helper().is_some()
             );
-            if self.translated && self.ct.connection_at(n).unwrap().status() & status::SRC_NAT == 0 {
+            if self.translated && self.ct.connection_at(n).unwrap().status() & status::SRC_NAT == 0
+            {
                 // Translated to the router's address and another port.
                 let mut reply = *self.ct.connection_at(n).unwrap().tuple(Direction::Reply);
                 reply.dst[..4].copy_from_slice(&[198, 18, 0, 254]);
@@ -74,7 +83,9 @@ impl Net {
         let to = if self.translated { ROUTER } else { CLIENT };
         let (seq, ack) = (self.seq[usize::from(!there)], self.seq[usize::from(there)]);
         if there {
-            Ipv4::new(CLIENT, SERVER) / Tcp::new(1000, 21).seq(seq).ack(ack).flags(flags) / payload(text)
+            Ipv4::new(CLIENT, SERVER)
+                / Tcp::new(1000, 21).seq(seq).ack(ack).flags(flags)
+                / payload(text)
         } else {
             Ipv4::new(SERVER, to)
                 / Tcp::new(21, self.client_port()).seq(seq).ack(ack).flags(flags)
@@ -170,10 +181,12 @@ fn ftp_text_follows_the_translation_and_so_do_sequence_numbers() {
 #[test]
 fn tftp_expects_the_answer_from_another_port() {
     let mut net = Net::new("tftp", protocol::UDP);
-    let request = || Ipv4::new(CLIENT, SERVER) / Udp::new(1000, 69) / payload(b"\x00\x01file\x00octet\x00");
+    let request =
+        || Ipv4::new(CLIENT, SERVER) / Udp::new(1000, 69) / payload(b"\x00\x01file\x00octet\x00");
     net.pass(request());
     assert_eq!(net.expected(), ["198.18.0.2 > 198.18.0.1:1000"]);
-    let (info, _) = net.pass(Ipv4::new(SERVER, CLIENT) / Udp::new(4000, 1000) / payload(b"\x00\x03"));
+    let (info, _) =
+        net.pass(Ipv4::new(SERVER, CLIENT) / Udp::new(4000, 1000) / payload(b"\x00\x03"));
     assert_eq!(info, CtInfo::Related);
     net.pass(Ipv4::new(CLIENT, SERVER) / Udp::new(1000, 69) / payload(b"\x00\x04"));
     assert!(net.expected().is_empty());
@@ -256,7 +269,10 @@ fn pptp_calls_carry_their_data_in_gre() {
         let (info, p) = net.pass(Ipv4::new(CLIENT, SERVER).protocol(47) / gre(22));
         assert_eq!(info, CtInfo::Related);
         let c = net.ct.connection(&p.unwrap().meta.ct).unwrap();
-        assert_eq!((c.tuple(Direction::Original).src_id, c.tuple(Direction::Original).dst_id), (11, 22));
+        assert_eq!(
+            (c.tuple(Direction::Original).src_id, c.tuple(Direction::Original).dst_id),
+            (11, 22)
+        );
         if !translated {
             let (info, _) = net.pass(Ipv4::new(SERVER, CLIENT).protocol(47) / gre(11));
             assert_eq!(info, CtInfo::EstablishedReply);
@@ -300,7 +316,10 @@ fn sip_calls_expect_their_media() {
     let (_, p) = net.pass(udp(&invite(CLIENT, 5060, 4000)));
     let out = String::from_utf8(p.unwrap().network()[28..].to_vec()).unwrap();
     assert_eq!(out, invite(ROUTER, 5061, 4000));
-    assert_eq!(net.expected(), ["198.18.0.2 > 198.18.0.254:4000", "198.18.0.2 > 198.18.0.254:4001"]);
+    assert_eq!(
+        net.expected(),
+        ["198.18.0.2 > 198.18.0.254:4000", "198.18.0.2 > 198.18.0.254:4001"]
+    );
 }
 
 #[test]

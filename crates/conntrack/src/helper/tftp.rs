@@ -11,7 +11,9 @@ const WRITE: u16 = 2;
 
 impl Conntrack {
     pub(super) fn help_tftp(&mut self, m: &Message<'_>) -> Said {
-        let Some(opcode) = m.data.first_chunk().map(|b| u16::from_be_bytes(*b)) else { return Said::PASS };
+        let Some(opcode) = m.data.first_chunk().map(|b| u16::from_be_bytes(*b)) else {
+            return Said::PASS;
+        };
         if !matches!(opcode, READ | WRITE) {
             return Said::PASS;
         }

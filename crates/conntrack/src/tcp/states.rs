@@ -124,7 +124,8 @@ const TABLE: [[[Next; 10]; 6]; 2] = {
     const S2: Next = Next::To(State::SynSent2);
     const IV: Next = Next::Invalid;
     const IG: Next = Next::Ignore;
-    // Columns: NONE SYN_SENT SYN_RECV ESTABLISHED FIN_WAIT CLOSE_WAIT LAST_ACK TIME_WAIT CLOSE SYN_SENT2.
+    // Columns: NONE SYN_SENT SYN_RECV ESTABLISHED FIN_WAIT CLOSE_WAIT LAST_ACK TIME_WAIT CLOSE
+    // SYN_SENT2.
     [
         [
             // Original direction: SYN, SYN+ACK, FIN, ACK, RST, none.

@@ -1,8 +1,10 @@
-//! Window tracking (`tcp_in_window()`), after Guido van Rooij, "Real stateful TCP packet filtering in IP Filter".
+//! Window tracking (`tcp_in_window()`), after Guido van Rooij, "Real stateful TCP packet filtering
+//! in IP Filter".
 //!
-//! We stand in the middle: a segment that we saw may be lost behind us, but nothing reaches a host that we did not see. So a
-//! sender's data lies below what its receiver offered ([`Side::maxend`]) and not before what the receiver can still take
-//! in its largest window; an acknowledgement lies below what the other side sent, and not too far back.
+//! We stand in the middle: a segment that we saw may be lost behind us, but nothing reaches a host
+//! that we did not see. So a sender's data lies below what its receiver offered ([`Side::maxend`])
+//! and not before what the receiver can still take in its largest window; an acknowledgement lies
+//! below what the other side sent, and not too far back.
 
 use super::states::{Kind, State};
 use super::{Side, Tcp, side_flag};
@@ -89,7 +91,8 @@ fn walk<'a>(mut rest: &'a [u8], mut with: impl FnMut(u8, &'a [u8])) {
 }
 
 impl Side {
-    /// Takes scale and SACK from the options of a SYN (`tcp_options()`); without options, what was known stays.
+    /// Takes scale and SACK from the options of a SYN (`tcp_options()`); without options, what was
+    /// known stays.
     pub(crate) fn learn_options(&mut self, options: &[u8]) {
         if options.is_empty() {
             return;
@@ -137,15 +140,17 @@ fn begin(sender: &mut Side, receiver: &mut Side, s: &Segment<'_>, direction: Dir
     sender.maxwin = u32::from(s.window).max(1);
     sender.learn_options(s.options);
     // Both must offer scaling for either to scale.
-    if direction == Direction::Reply && sender.flags & receiver.flags & side_flag::WINDOW_SCALE == 0 {
+    if direction == Direction::Reply && sender.flags & receiver.flags & side_flag::WINDOW_SCALE == 0
+    {
         sender.scale = 0;
         receiver.scale = 0;
     }
 }
 
 impl Tcp {
-    /// Checks a segment against the windows and moves them. `offset` is by how much acknowledgements of this direction
-    /// are shifted by rewritten text; `liberal` lets everything through that is not inside.
+    /// Checks a segment against the windows and moves them. `offset` is by how much
+    /// acknowledgements of this direction are shifted by rewritten text; `liberal` lets everything
+    /// through that is not inside.
     pub(crate) fn in_window(
         &mut self,
         direction: Direction,
@@ -267,7 +272,8 @@ impl Tcp {
 
         if kind == Kind::Ack {
             let same = self.last_dir == direction
-                && (self.last_seq, self.last_ack, self.last_end, self.last_win) == (seq, ack, end, s.window);
+                && (self.last_seq, self.last_ack, self.last_end, self.last_win)
+                    == (seq, ack, end, s.window);
             if same {
                 self.retrans = self.retrans.wrapping_add(1);
             } else {

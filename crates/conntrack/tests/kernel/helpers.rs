@@ -88,7 +88,9 @@ fn related_connections() {
     let ftp = || Talk::open(21, false).say(false, "220 hello\r\n").say(true, "USER x\r\n");
     let six = || Talk::open(21, true).say(false, "220 hello\r\n").say(true, "USER x\r\n");
     let call = || {
-        let t = Talk::open(1723, false).say(true, pptp(1, &[], 144)).say(false, pptp(2, &[1, 0, 1], 144));
+        let t = Talk::open(1723, false)
+            .say(true, pptp(1, &[], 144))
+            .say(false, pptp(2, &[1, 0, 1], 144));
         t.say(true, pptp(7, &[0, 11], 156)).say(false, pptp(8, &[0, 22, 0, 11, 1], 20))
     };
     let gre_step = |t: Talk, there: bool, key| {
@@ -139,14 +141,27 @@ fn related_connections() {
             "ftp extended passive",
             ftp().say(false, "229 Extended (|||2050|)\r\n").other(true, syn(9, 2050)).steps,
         ),
-        ("ftp third party", ftp().say(true, "PORT 198,18,1,99,4,5\r\n").other(false, syn(20, 1029)).steps),
+        (
+            "ftp third party",
+            ftp().say(true, "PORT 198,18,1,99,4,5\r\n").other(false, syn(20, 1029)).steps,
+        ),
         ("ftp half a command", ftp().say(true, "PORT 198,18,1,2,4").say(true, "NOOP\r\n").steps),
         (
             "ftp not at a line",
-            ftp().say(true, "xx").say(true, "PORT 198,18,1,2,4,5\r\n").other(false, syn(20, 1029)).steps,
+            ftp()
+                .say(true, "xx")
+                .say(true, "PORT 198,18,1,2,4,5\r\n")
+                .other(false, syn(20, 1029))
+                .steps,
         ),
-        ("ftp wrong port", ftp().say(true, "PORT 198,18,1,2,4,5\r\n").other(false, syn(20, 1030)).steps),
-        ("ftp in IPv6", six().say(true, "EPRT |2|2001:db8:1::2|1029|\r\n").other(false, syn(20, 1029)).steps),
+        (
+            "ftp wrong port",
+            ftp().say(true, "PORT 198,18,1,2,4,5\r\n").other(false, syn(20, 1030)).steps,
+        ),
+        (
+            "ftp in IPv6",
+            six().say(true, "EPRT |2|2001:db8:1::2|1029|\r\n").other(false, syn(20, 1029)).steps,
+        ),
         (
             "ftp passive in IPv6",
             six().say(false, "229 Extended (|||2050|)\r\n").other(true, syn(9, 2050)).steps,
@@ -208,7 +223,10 @@ fn related_connections() {
             ],
         ),
         ("sip low port", vec![invite(80)]),
-        ("sip without number", vec![udp(true, 5060, 5060, format!("INVITE sip:b@{B} SIP/2.0\r\n\r\n"))]),
+        (
+            "sip without number",
+            vec![udp(true, 5060, 5060, format!("INVITE sip:b@{B} SIP/2.0\r\n\r\n"))],
+        ),
         (
             "sip bye",
             vec![
@@ -243,13 +261,20 @@ fn related_connections() {
                         "",
                     ),
                 ),
-                udp(false, 4445, 5070, sip(&format!("INVITE sip:a@{A} SIP/2.0"), "1 INVITE", "", "")),
+                udp(
+                    false,
+                    4445,
+                    5070,
+                    sip(&format!("INVITE sip:a@{A} SIP/2.0"), "1 INVITE", "", ""),
+                ),
             ],
         ),
     ];
     let failed: Vec<String> = scenarios
         .iter()
-        .filter_map(|(name, steps)| compare_all(&mut lab, name, &Settings::default(), steps, true).err())
+        .filter_map(|(name, steps)| {
+            compare_all(&mut lab, name, &Settings::default(), steps, true).err()
+        })
         .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }

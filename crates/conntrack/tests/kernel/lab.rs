@@ -221,8 +221,8 @@ impl Lab {
 
     /// `conntrack -L expect`, sorted.
     pub fn list_expected(&self) -> Vec<String> {
-        let text =
-            self.conntrack("-L expect -f ipv4").unwrap() + &self.conntrack("-L expect -f ipv6").unwrap();
+        let text = self.conntrack("-L expect -f ipv4").unwrap()
+            + &self.conntrack("-L expect -f ipv6").unwrap();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         lines.sort();
         lines

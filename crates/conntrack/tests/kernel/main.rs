@@ -1,13 +1,15 @@
-//! The same packets through the tracker here and through that of the kernel: what rules see of each packet and
-//! what `conntrack -L` shows after it must be the same. Needs root and the tools `ip`, `nft`, `conntrack` and `python3`;
-//! is left out with a word about it otherwise.
+//! The same packets through the tracker here and through that of the kernel: what rules see of each
+//! packet and what `conntrack -L` shows after it must be the same. Needs root and the tools `ip`,
+//! `nft`, `conntrack` and `python3`; is left out with a word about it otherwise.
 
 mod helpers;
 mod lab;
 mod tcp;
 
 use lab::{A, A6, B, B6, Lab};
-use penstock_conntrack::{Conntrack, Direction, HELPERS, Hook, Settings, Style, Surroundings, Verdict};
+use penstock_conntrack::{
+    Conntrack, Direction, HELPERS, Hook, Settings, Style, Surroundings, Verdict,
+};
 use penstock_packet::Packet;
 use penstock_wire::build::*;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -41,11 +43,15 @@ impl Ours {
         if let Some(n) = self.table.resolve(&p.meta.ct) {
             // As the lab's rules do it.
             let to = *self.table.connection_at(n).unwrap().tuple(Direction::Original);
-            if let Some(at) = HELPERS.iter().position(|h| h.port == to.dst_id && h.protocol == to.protocol) {
+            if let Some(at) =
+                HELPERS.iter().position(|h| h.port == to.dst_id && h.protocol == to.protocol)
+            {
                 self.table.set_helper(n, at as u16 + 1);
             }
         }
-        if self.table.help(&mut p, Surroundings::default(), |_, _, _, _, _, _| false) == Verdict::Drop {
+        if self.table.help(&mut p, Surroundings::default(), |_, _, _, _, _, _| false)
+            == Verdict::Drop
+        {
             self.table.release(&mut p.meta.ct);
             return "lost";
         }
@@ -65,7 +71,8 @@ impl Ours {
 /// Splits a line into its timeout and the rest.
 fn timeout_of(line: &str) -> (i64, String) {
     let mut words: Vec<&str> = line.split_whitespace().collect();
-    let timeout = words.remove(if words[1].starts_with("proto=") { 0 } else { 2 }).parse().unwrap_or(-1);
+    let timeout =
+        words.remove(if words[1].starts_with("proto=") { 0 } else { 2 }).parse().unwrap_or(-1);
     (timeout, words.join(" "))
 }
 
@@ -80,7 +87,12 @@ fn alike(ours: &[String], theirs: &[String]) -> bool {
 }
 
 /// Sends the packets through both and compares.
-pub fn compare(lab: &mut Lab, name: &str, settings: &Settings, steps: &[Step]) -> Result<(), String> {
+pub fn compare(
+    lab: &mut Lab,
+    name: &str,
+    settings: &Settings,
+    steps: &[Step],
+) -> Result<(), String> {
     compare_all(lab, name, settings, steps, false)
 }
 
@@ -104,7 +116,11 @@ pub fn compare_all(
             theirs.extend(lab.list_expected());
             ours_list.extend(ours.table.expectation_lines().map(|l| l.to_string()));
         }
-        story += &format!("{n} {} {}: {ours_state}\n", if *from_a { "->" } else { "<-" }, describe(&packet));
+        story += &format!(
+            "{n} {} {}: {ours_state}\n",
+            if *from_a { "->" } else { "<-" },
+            describe(&packet)
+        );
         for line in &ours_list {
             story += &format!("      {line}\n");
         }
@@ -121,9 +137,13 @@ pub fn compare_all(
 fn describe(packet: &[u8]) -> String {
     let h = penstock_wire::ipv4::Header::new(packet);
     match h {
-        Some(h) if h.version() == 4 && h.protocol() == 6 => penstock_wire::tcp::Header::new(h.payload())
-            .map_or_else(String::new, |t| format!("{t} length {}", h.payload().len())),
-        Some(h) if h.version() == 4 => format!("protocol {} length {}", h.protocol(), h.payload().len()),
+        Some(h) if h.version() == 4 && h.protocol() == 6 => {
+            penstock_wire::tcp::Header::new(h.payload())
+                .map_or_else(String::new, |t| format!("{t} length {}", h.payload().len()))
+        }
+        Some(h) if h.version() == 4 => {
+            format!("protocol {} length {}", h.protocol(), h.payload().len())
+        }
         _ => format!("{} bytes of IPv6", packet.len()),
     }
 }
@@ -149,10 +169,12 @@ fn flows_without_connections() {
     let Some(mut lab) = lab() else { return };
     let four = |there: bool| if there { Ipv4::new(A, B) } else { Ipv4::new(B, A) };
     let six = |there: bool| if there { Ipv6::new(A6, B6) } else { Ipv6::new(B6, A6) };
-    let error4 =
-        |there, kind, code, quoted: Frame| four(there) / Icmp::new(kind, code) / payload(quoted.build());
-    let error6 =
-        |there, kind, code, quoted: Frame| six(there) / Icmpv6::new(kind, code) / payload(quoted.build());
+    let error4 = |there, kind, code, quoted: Frame| {
+        four(there) / Icmp::new(kind, code) / payload(quoted.build())
+    };
+    let error6 = |there, kind, code, quoted: Frame| {
+        six(there) / Icmpv6::new(kind, code) / payload(quoted.build())
+    };
     let udp6 = |there: bool| {
         six(there) / Udp::new(if there { 7 } else { 8 }, if there { 8 } else { 7 }) / payload(b"x")
     };
@@ -177,7 +199,8 @@ fn flows_without_connections() {
             ],
         ),
         (
-            // The kernel takes the protocol number of UDP for the checksum, so it finds only wrong ones right.
+            // The kernel takes the protocol number of UDP for the checksum, so it finds only wrong
+            // ones right.
             "udplite that is wrong anyhow",
             vec![
                 (true, four(true) / UdpLite::new(1, 4).coverage(7) / payload(b"abcd")),
@@ -213,7 +236,10 @@ fn flows_without_connections() {
                 (true, six(true) / Icmpv6::new(200, 0)),
                 (true, six(true) / Icmpv6::new(143, 0)),
                 (true, six(true) / Icmpv6::new(130, 0)),
-                (true, six(true) / HopByHop::new() / DestOptions::new() / Icmpv6::echo_request(8, 1)),
+                (
+                    true,
+                    six(true) / HopByHop::new() / DestOptions::new() / Icmpv6::echo_request(8, 1),
+                ),
                 (true, six(true) / Icmpv6::echo_request(7, 1).checksum(5)),
             ],
         ),
@@ -232,7 +258,10 @@ fn flows_without_connections() {
                 (true, error4(true, 3, 3, udp(true))),
                 (false, error4(false, 3, 1, udp(true).truncate(24))),
                 (false, error4(false, 3, 1, udp(true).truncate(23))),
-                (false, error4(false, 3, 1, Ipv4::new(A, B).fragment(8, true) / Udp::new(1000, 53))),
+                (
+                    false,
+                    error4(false, 3, 1, Ipv4::new(A, B).fragment(8, true) / Udp::new(1000, 53)),
+                ),
                 (false, four(false) / Icmp::new(3, 3).checksum(9) / payload(udp(true).build())),
                 (true, four(true) / Icmp::echo_request(7, 1)),
                 (false, error4(false, 3, 1, four(true) / Icmp::echo_request(7, 1))),
@@ -250,15 +279,28 @@ fn flows_without_connections() {
                 (false, error6(false, 4, 1, udp6(true))),
                 (false, error6(false, 100, 1, udp6(true))),
                 (false, error6(false, 1, 4, udp6(false))),
-                (false, error6(false, 1, 4, six(true) / DestOptions::new() / Udp::new(7, 8) / payload(b"x"))),
-                (false, error6(false, 1, 4, six(true) / Fragment::new(0, true, 1) / Udp::new(7, 8))),
                 (
                     false,
                     error6(
                         false,
                         1,
                         4,
-                        six(true) / Fragment::new(9, true, 1).next_header(17) / payload(b"abcdefgh"),
+                        six(true) / DestOptions::new() / Udp::new(7, 8) / payload(b"x"),
+                    ),
+                ),
+                (
+                    false,
+                    error6(false, 1, 4, six(true) / Fragment::new(0, true, 1) / Udp::new(7, 8)),
+                ),
+                (
+                    false,
+                    error6(
+                        false,
+                        1,
+                        4,
+                        six(true)
+                            / Fragment::new(9, true, 1).next_header(17)
+                            / payload(b"abcdefgh"),
                     ),
                 ),
             ],
@@ -332,15 +374,24 @@ fn sctp_associations() {
     let mut scenarios: Vec<(String, Vec<Step>)> = vec![
         ("open".into(), with(open(), vec![there(0), back(3), there(7), back(8), there(14)])),
         ("server closes".into(), with(open(), vec![back(7), there(8), back(14), there(1)])),
-        ("abort".into(), with(open(), vec![packet(true, 0x33, &[(6, 0)]), packet(true, 0x11, &[(6, 1)])])),
+        (
+            "abort".into(),
+            with(open(), vec![packet(true, 0x33, &[(6, 0)]), packet(true, 0x11, &[(6, 1)])]),
+        ),
         ("init again".into(), vec![there(1), there(1), back(1), back(2), there(1), there(10)]),
         ("heartbeat first".into(), vec![there(4), back(5), there(0), back(0)]),
-        ("wrong tags".into(), with(open(), vec![packet(true, 9, &[(0, 0)]), packet(false, 9, &[(0, 0)])])),
+        (
+            "wrong tags".into(),
+            with(open(), vec![packet(true, 9, &[(0, 0)]), packet(false, 9, &[(0, 0)])]),
+        ),
         (
             "wrong heartbeat".into(),
             with(open(), vec![packet(true, 9, &[(4, 0)]), packet(false, 8, &[(5, 0)]), back(0)]),
         ),
-        ("first is data".into(), vec![there(0), back(0), there(2), there(11), there(14), there(6), there(8)]),
+        (
+            "first is data".into(),
+            vec![there(0), back(0), there(2), there(11), there(14), there(6), there(8)],
+        ),
         (
             "bundled".into(),
             vec![
@@ -363,8 +414,10 @@ fn sctp_associations() {
                 format!("{prefix} packets, then chunk {kind}"),
                 with(begin.clone(), vec![there(kind)]),
             ));
-            scenarios
-                .push((format!("{prefix} packets, then chunk {kind} back"), with(begin, vec![back(kind)])));
+            scenarios.push((
+                format!("{prefix} packets, then chunk {kind} back"),
+                with(begin, vec![back(kind)]),
+            ));
         }
     }
     let failed: Vec<String> = scenarios

@@ -6,7 +6,15 @@ use penstock_conntrack::Settings;
 use penstock_wire::build::*;
 
 /// A segment from side a (`there`) with flags from letters.
-fn segment(there: bool, flags: &str, seq: u32, ack: u32, window: u16, options: &[u8], data: usize) -> Step {
+fn segment(
+    there: bool,
+    flags: &str,
+    seq: u32,
+    ack: u32,
+    window: u16,
+    options: &[u8],
+    data: usize,
+) -> Step {
     let (from, to, s, d) = if there { (A, B, 1000, 80) } else { (B, A, 80, 1000) };
     let bits = flags.chars().fold(0, |bits, c| {
         bits | match c {
@@ -49,26 +57,39 @@ fn then(mut first: Vec<Step>, more: Vec<Step>) -> Vec<Step> {
 }
 
 fn check(lab: &mut Lab, settings: &Settings, scenarios: &[(&str, Vec<Step>)]) {
-    let failed: Vec<String> =
-        scenarios.iter().filter_map(|(name, steps)| compare(lab, name, settings, steps).err()).collect();
+    let failed: Vec<String> = scenarios
+        .iter()
+        .filter_map(|(name, steps)| compare(lab, name, settings, steps).err())
+        .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
 #[test]
 fn connections_by_hand() {
     let Some(mut lab) = lab() else { return };
-    let fin = || then(open(), vec![t("FA", 101, 501), b("A", 501, 102), b("FA", 501, 102), t("A", 102, 502)]);
+    let fin = || {
+        then(open(), vec![t("FA", 101, 501), b("A", 501, 102), b("FA", 501, 102), t("A", 102, 502)])
+    };
     let scale = [3, 3, 7, 1];
     let sack_ok = [4, 2, 1, 1];
     let scenarios = vec![
-        ("open and close", then(fin(), vec![t("A", 102, 502), t("S", 9000, 0), b("SA", 7000, 9001)])),
+        (
+            "open and close",
+            then(fin(), vec![t("A", 102, 502), t("S", 9000, 0), b("SA", 7000, 9001)]),
+        ),
         (
             "server closes",
-            then(open(), vec![b("FA", 501, 101), t("A", 101, 502), t("FA", 101, 502), b("A", 502, 102)]),
+            then(
+                open(),
+                vec![b("FA", 501, 101), t("A", 101, 502), t("FA", 101, 502), b("A", 502, 102)],
+            ),
         ),
         (
             "both close",
-            then(open(), vec![t("FA", 101, 501), b("FA", 501, 101), t("A", 102, 502), b("A", 502, 102)]),
+            then(
+                open(),
+                vec![t("FA", 101, 501), b("FA", 501, 101), t("A", 102, 502), b("A", 502, 102)],
+            ),
         ),
         (
             "syn again",
@@ -89,9 +110,18 @@ fn connections_by_hand() {
             then(open(), vec![b("R", 400, 0), b("R", 502, 0), b("R", 90_000, 0), b("R", 501, 0)]),
         ),
         ("reset after data", then(open(), vec![data(false, 501, 101, 10), b("R", 511, 0)])),
-        ("reset of a reset", vec![t("S", 100, 0), b("SA", 500, 101), t("R", 101, 0), t("R", 101, 0)]),
-        ("picked up", vec![t("A", 100, 500), b("A", 500, 100), data(true, 100, 500, 50), b("A", 500, 150)]),
-        ("picked up from the other side", vec![b("PA", 500, 100), t("A", 100, 500), b("FA", 500, 100)]),
+        (
+            "reset of a reset",
+            vec![t("S", 100, 0), b("SA", 500, 101), t("R", 101, 0), t("R", 101, 0)],
+        ),
+        (
+            "picked up",
+            vec![t("A", 100, 500), b("A", 500, 100), data(true, 100, 500, 50), b("A", 500, 150)],
+        ),
+        (
+            "picked up from the other side",
+            vec![b("PA", 500, 100), t("A", 100, 500), b("FA", 500, 100)],
+        ),
         (
             "impossible beginnings",
             vec![
@@ -121,7 +151,13 @@ fn connections_by_hand() {
         ),
         (
             "simultaneous open with acks",
-            vec![t("S", 100, 0), b("S", 500, 0), t("SA", 100, 501), b("A", 501, 101), t("A", 101, 501)],
+            vec![
+                t("S", 100, 0),
+                b("S", 500, 0),
+                t("SA", 100, 501),
+                b("A", 501, 101),
+                t("A", 101, 501),
+            ],
         ),
         (
             "syn in the middle",
@@ -144,7 +180,10 @@ fn connections_by_hand() {
                 ],
             ),
         ),
-        ("half open server", vec![t("S", 100, 0), b("A", 7000, 8000), t("R", 8000, 0), t("S", 100, 0)]),
+        (
+            "half open server",
+            vec![t("S", 100, 0), b("A", 7000, 8000), t("R", 8000, 0), t("S", 100, 0)],
+        ),
         (
             "data out of window",
             then(
@@ -162,7 +201,12 @@ fn connections_by_hand() {
             "ack of what was not sent",
             then(
                 open(),
-                vec![b("A", 501, 200), data(true, 101, 501, 100), b("A", 501, 201), b("A", 501, 202)],
+                vec![
+                    b("A", 501, 200),
+                    data(true, 101, 501, 100),
+                    b("A", 501, 201),
+                    b("A", 501, 202),
+                ],
             ),
         ),
         (
@@ -179,11 +223,17 @@ fn connections_by_hand() {
         ),
         (
             "slightly too much",
-            then(open(), vec![data(true, 101, 501, 1005), data(true, 1106, 501, 10), b("A", 501, 1106)]),
+            then(
+                open(),
+                vec![data(true, 101, 501, 1005), data(true, 1106, 501, 10), b("A", 501, 1106)],
+            ),
         ),
         (
             "reset beyond the window",
-            then(open(), vec![data(false, 501, 101, 225), data(false, 727, 101, 1001), b("R", 1728, 0)]),
+            then(
+                open(),
+                vec![data(false, 501, 101, 225), data(false, 727, 101, 1001), b("R", 1728, 0)],
+            ),
         ),
         (
             "reset of both in a simultaneous open",
@@ -206,14 +256,23 @@ fn connections_by_hand() {
             "unacknowledged data",
             then(
                 open(),
-                vec![data(true, 101, 501, 10), data(false, 501, 101, 10), t("A", 111, 511), b("A", 511, 111)],
+                vec![
+                    data(true, 101, 501, 10),
+                    data(false, 501, 101, 10),
+                    t("A", 111, 511),
+                    b("A", 511, 111),
+                ],
             ),
         ),
         (
             "keep-alive",
             then(
                 open(),
-                vec![t("A", 100, 501), b("A", 501, 101), segment(true, "A", 100, 501, 1000, &[], 1)],
+                vec![
+                    t("A", 100, 501),
+                    b("A", 501, 101),
+                    segment(true, "A", 100, 501, 1000, &[], 1),
+                ],
             ),
         ),
         (
@@ -265,7 +324,10 @@ fn connections_by_hand() {
         ),
         (
             "out of window fin and reset",
-            then(open(), vec![t("FA", 50_000, 501), b("R", 300, 0), b("FA", 90_000, 101), t("FA", 101, 501)]),
+            then(
+                open(),
+                vec![t("FA", 50_000, 501), b("R", 300, 0), b("FA", 90_000, 101), t("FA", 101, 501)],
+            ),
         ),
         (
             "bad header",
@@ -277,7 +339,10 @@ fn connections_by_hand() {
         ),
         (
             "close wait then reset",
-            then(open(), vec![t("FA", 101, 501), b("A", 501, 102), b("R", 999_999, 0), t("S", 7, 0)]),
+            then(
+                open(),
+                vec![t("FA", 101, 501), b("A", 501, 102), b("R", 999_999, 0), t("S", 7, 0)],
+            ),
         ),
         (
             "time wait opened from the other side",
@@ -329,7 +394,8 @@ struct End {
 fn story(rng: &mut fastrand::Rng, len: usize) -> Vec<Step> {
     let mut ends = [End { next: rng.u32(..), seen: 0 }, End { next: rng.u32(..), seen: 0 }];
     let mut steps = Vec::new();
-    let options: [&[u8]; 5] = [&[], &[3, 3, 4, 1], &[4, 2, 1, 1], &[4, 2, 3, 3, 7, 1], &[2, 4, 5, 0xb4]];
+    let options: [&[u8]; 5] =
+        [&[], &[3, 3, 4, 1], &[4, 2, 1, 1], &[4, 2, 3, 3, 7, 1], &[2, 4, 5, 0xb4]];
     for n in 0..len {
         let regular = n < 3 && rng.u32(..10) != 0;
         let there = if regular { n != 1 } else { rng.bool() };
@@ -357,7 +423,8 @@ fn story(rng: &mut fastrand::Rng, len: usize) -> Vec<Step> {
         }
         let window = [0, 1, 100, 1000, 1000, 1000, 65_535][rng.usize(..7)];
         let size = if flags.contains('P') { rng.usize(..1400) } else { 0 };
-        let options = if flags.contains('S') || rng.u32(..8) == 0 { options[rng.usize(..5)] } else { &[] };
+        let options =
+            if flags.contains('S') || rng.u32(..8) == 0 { options[rng.usize(..5)] } else { &[] };
         let ack = if flags.contains('A') { seen } else { 0 };
         steps.push(segment(there, flags, next, ack, window, options, size));
         let extra = flags.chars().filter(|c| matches!(c, 'S' | 'F')).count() as u32;
@@ -380,8 +447,12 @@ fn connections_by_chance() {
     let mut rng = fastrand::Rng::with_seed(seed);
     for n in 0..stories {
         let steps = story(&mut rng, 14);
-        let compared =
-            compare(&mut lab, &format!("story {n} of PENSTOCK_SEED={seed}"), &Settings::default(), &steps);
+        let compared = compare(
+            &mut lab,
+            &format!("story {n} of PENSTOCK_SEED={seed}"),
+            &Settings::default(),
+            &steps,
+        );
         if let Err(difference) = compared {
             panic!("{difference}");
         }

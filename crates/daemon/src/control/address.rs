@@ -5,7 +5,8 @@
 //! | `/run/penstock/COOKIE.sock` | root, or the user of the dataplane: nobody else enters the directory |
 //! | `/run/penstock-read/COOKIE.sock` | with `--allow-read` everybody, to look |
 //!
-//! So others never wait in the same queue as root. [`rundir`](crate::rundir) says where the directories are without root.
+//! So others never wait in the same queue as root. [`rundir`](crate::rundir) says where the
+//! directories are without root.
 
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -28,8 +29,8 @@ pub(crate) struct Listeners {
     pub(crate) public: Option<UnixListener>,
 }
 
-/// Binds the sockets of this network namespace. What a dataplane has left that died is replaced: the caller has the
-/// [`Turn`](crate::turn::Turn), so no other one is there.
+/// Binds the sockets of this network namespace. What a dataplane has left that died is replaced:
+/// the caller has the [`Turn`](crate::turn::Turn), so no other one is there.
 ///
 /// # Errors
 /// A sentence.
@@ -65,13 +66,15 @@ pub(crate) fn remove() {
 
 /// Whether a dataplane of this user answers.
 pub(crate) fn is_served() -> bool {
-    let path =
-        rundir::name(EXTENSION).ok().zip(RunDir::get().ok()).map(|(name, directory)| directory.path(&name));
+    let path = rundir::name(EXTENSION)
+        .ok()
+        .zip(RunDir::get().ok())
+        .map(|(name, directory)| directory.path(&name));
     path.is_some_and(|path| UnixStream::connect(path).is_ok())
 }
 
-/// Connects to the dataplane of this network namespace, where the user may do everything if that is allowed, else where it
-/// may look. `None` if nobody listens.
+/// Connects to the dataplane of this network namespace, where the user may do everything if that is
+/// allowed, else where it may look. `None` if nobody listens.
 ///
 /// # Errors
 /// The user may not even know whether somebody listens, or the connection fails.
@@ -83,7 +86,11 @@ pub(crate) fn connect() -> io::Result<Option<UnixStream>> {
             Ok(stream) => return Ok(Some(stream)),
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => denied = true,
             // One that died has left its socket.
-            Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) => {}
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
+                ) => {}
             Err(e) => return Err(e),
         }
     }

@@ -1,8 +1,8 @@
 //! Who is served at a time: places that only root can take, and places of those who may only look.
 //!
-//! A stranger is turned away before anything is done for it. Those who may only look have places of their own, of which one
-//! user gets some; so whatever they do, root finds a place. The kernel says who asks, so it is the same by whatever
-//! socket a client comes.
+//! A stranger is turned away before anything is done for it. Those who may only look have places of
+//! their own, of which one user gets some; so whatever they do, root finds a place. The kernel says
+//! who asks, so it is the same by whatever socket a client comes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,8 @@ const ROOTS: usize = 64;
 const LOOKERS: usize = 32;
 /// Places of one user of them.
 const EACH: usize = 8;
-/// Descriptors that a client takes: its connection, files with names, and what changes are evaluated with.
+/// Descriptors that a client takes: its connection, files with names, and what changes are
+/// evaluated with.
 const DESCRIPTORS: usize = 6;
 /// Fewest places of root, however few descriptors there are.
 const FEWEST: usize = 4;
@@ -71,7 +72,8 @@ pub(super) struct Place {
 }
 
 impl Admission {
-    /// As many places as there are descriptors for: `spare` can be opened, and are meant for clients.
+    /// As many places as there are descriptors for: `spare` can be opened, and are meant for
+    /// clients.
     pub(super) fn new(readers: bool, spare: usize) -> Arc<Self> {
         let clients = spare / DESCRIPTORS;
         let lookers = LOOKERS.min(clients / 3);
@@ -137,7 +139,8 @@ mod tests {
     #[test]
     fn strangers_get_no_place() {
         let of = Admission::new(false, 10_000);
-        let refused = of.admit(Peer { process: 1, user: 65534 }, Rights::All).expect_err("it is a stranger");
+        let refused =
+            of.admit(Peer { process: 1, user: 65534 }, Rights::All).expect_err("it is a stranger");
         assert_eq!(refused, NOT_PERMITTED);
         assert_eq!(flood(&of, 0, 100).len(), ROOTS);
     }

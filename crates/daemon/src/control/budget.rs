@@ -1,4 +1,5 @@
-//! What a call may cost: time and bytes of one, and the share of the workers that all who may only look have together.
+//! What a call may cost: time and bytes of one, and the share of the workers that all who may only
+//! look have together.
 
 use std::cell::Cell;
 use std::fmt;
@@ -92,8 +93,8 @@ impl Pace {
         Pace { free: Mutex::new(Instant::now()) }
     }
 
-    /// Waits until a worker may be asked, and takes this turn: the next one comes no sooner than after `least` of a worker's
-    /// time is made up for.
+    /// Waits until a worker may be asked, and takes this turn: the next one comes no sooner than
+    /// after `least` of a worker's time is made up for.
     ///
     /// # Errors
     /// [`Exceeded::Time`]: it is not before `end`.
@@ -152,7 +153,8 @@ mod tests {
                 });
             }
         });
-        // Twenty times a tenth of a millisecond of work; those who came at the same time may have been let in together.
+        // Twenty times a tenth of a millisecond of work; those who came at the same time may have
+        // been let in together.
         assert!(begun.elapsed() >= Duration::from_micros(100) * SHARE * 4, "{:?}", begun.elapsed());
         pace.took(Duration::from_secs(10));
         let soon = Instant::now() + Duration::from_millis(1);

@@ -59,7 +59,8 @@ impl CaptureCall {
     pub fn is_sound(&self) -> bool {
         let word = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric());
         let priority = |text: &str| {
-            !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b" +-".contains(&b))
+            !text.is_empty()
+                && text.bytes().all(|b| b.is_ascii_alphanumeric() || b" +-".contains(&b))
         };
         let device = |text: &String| !text.bytes().any(|b| b == b'"' || b.is_ascii_control());
         word(&self.family)
@@ -69,7 +70,8 @@ impl CaptureCall {
             && self.is_balanced()
     }
 
-    /// Braces of sets are allowed, as long as none closes what is not of the expression; nothing else ends it.
+    /// Braces of sets are allowed, as long as none closes what is not of the expression; nothing
+    /// else ends it.
     fn is_balanced(&self) -> bool {
         let mut depth = 0i32;
         let within = self.expression.chars().all(|c| {
@@ -98,7 +100,8 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// Appends it as a message has it: length of the name, name, link type, direction, time, length, bytes that follow, bytes: all little-endian.
+    /// Appends it as a message has it: length of the name, name, link type, direction, time,
+    /// length, bytes that follow, bytes: all little-endian.
     pub fn put(&self, out: &mut Vec<u8>) {
         let name = self.interface.as_bytes().get(..255).unwrap_or(self.interface.as_bytes());
         out.push(name.len() as u8);
@@ -162,7 +165,8 @@ impl Server {
         call: &CaptureCall,
         process: &Process,
     ) -> io::Result<Option<u8>> {
-        /// How soon a client that went away is noticed where nothing passes, and how often it is told of losses.
+        /// How soon a client that went away is noticed where nothing passes, and how often it is
+        /// told of losses.
         const PULSE: Duration = Duration::from_millis(200);
         /// Bytes of frames told at once.
         const TOGETHER: usize = 64 << 10;
@@ -193,8 +197,8 @@ impl Server {
                     return Ok(Some(1));
                 }
             };
-            let started =
-                probe::table_of(&generation, number).and_then(|table| self.rules.begin_probe(table));
+            let started = probe::table_of(&generation, number)
+                .and_then(|table| self.rules.begin_probe(table));
             if let Err(message) = started {
                 client.say(&Message::Err(message))?;
                 return Ok(Some(1));

@@ -34,8 +34,8 @@ impl Client {
     /// Connects. `None` if there is no dataplane.
     ///
     /// # Errors
-    /// The user may not ask; or who listens is neither root nor the own user, and so is not to be given files, nor to have
-    /// commands run.
+    /// The user may not ask; or who listens is neither root nor the own user, and so is not to be
+    /// given files, nor to have commands run.
     pub fn connect() -> io::Result<Option<Client>> {
         match address::connect()? {
             Some(stream) if Peer::of(&stream)?.is_trusted() => Ok(Some(Client { stream })),
@@ -53,11 +53,16 @@ impl Client {
         self.answers(files)
     }
 
-    /// Says something. Who is not served, or no longer, is told so, and the connection closed, before this was heard: that is
-    /// no error yet, since the answer is there.
+    /// Says something. Who is not served, or no longer, is told so, and the connection closed,
+    /// before this was heard: that is no error yet, since the answer is there.
     fn say(&mut self, message: &Message) -> io::Result<()> {
         match write(&mut self.stream, message) {
-            Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+                ) =>
+            {
                 Ok(())
             }
             said => said,
@@ -75,7 +80,9 @@ impl Client {
                 Message::Exit(0) => return Ok(out),
                 Message::Exit(_) => {
                     let error = error.trim_end();
-                    return Err(io::Error::other(error.strip_prefix("Error: ").unwrap_or(error).to_owned()));
+                    return Err(io::Error::other(
+                        error.strip_prefix("Error: ").unwrap_or(error).to_owned(),
+                    ));
                 }
                 _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "not an answer")),
             }
@@ -154,11 +161,18 @@ impl Client {
                 Message::Read(path) => self.answer(files.read(&path).map(String::into_bytes))?,
                 Message::Glob(pattern) => {
                     let names = files.glob(&pattern);
-                    self.answer(Ok(names.into_iter().flat_map(|n| [n.as_bytes(), &[0]].concat()).collect()))?;
+                    self.answer(Ok(names
+                        .into_iter()
+                        .flat_map(|n| [n.as_bytes(), &[0]].concat())
+                        .collect()))?;
                 }
-                Message::Exec(command) => self.answer(files.exec(&command).map(String::into_bytes))?,
+                Message::Exec(command) => {
+                    self.answer(files.exec(&command).map(String::into_bytes))?
+                }
                 Message::Resolve(host) => self.answer(Ok(addresses_of(&host)))?,
-                Message::Unconfirmed(milliseconds) => self.confirm(Duration::from_millis(milliseconds))?,
+                Message::Unconfirmed(milliseconds) => {
+                    self.confirm(Duration::from_millis(milliseconds))?
+                }
                 _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "not an answer")),
             }
         }
@@ -238,6 +252,8 @@ impl Client {
 
 /// Addresses of a host, as texts, with zeroes between them.
 pub(crate) fn addresses_of(host: &str) -> Vec<u8> {
-    let found = (host, 0u16).to_socket_addrs().map(|all| all.map(|a| a.ip().to_string()).collect::<Vec<_>>());
+    let found = (host, 0u16)
+        .to_socket_addrs()
+        .map(|all| all.map(|a| a.ip().to_string()).collect::<Vec<_>>());
     found.unwrap_or_default().join("\0").into_bytes()
 }

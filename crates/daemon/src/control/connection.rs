@@ -152,8 +152,8 @@ impl Client {
         is_there(&self.stream.borrow())
     }
 
-    /// What a run said, in its order, within the budget of a listing. `false` if that was not enough: then the client is
-    /// told so.
+    /// What a run said, in its order, within the budget of a listing. `false` if that was not
+    /// enough: then the client is told so.
     pub(crate) fn outcome(&self, outcome: &Outcome, looks: bool) -> io::Result<bool> {
         self.set_budget(Some(Budget::of_listing(looks)));
         let told = self.all_of(outcome);

@@ -1,7 +1,7 @@
 //! The socket: other processes change and list the ruleset, watch, and end the dataplane.
 //!
-//! It is a Unix socket in a directory that only root, or the user of the dataplane, enters; others have one of their own, if
-//! they may look. Who connects is known by the kernel.
+//! It is a Unix socket in a directory that only root, or the user of the dataplane, enters; others
+//! have one of their own, if they may look. Who connects is known by the kernel.
 //!
 //! | file | is |
 //! | --- | --- |

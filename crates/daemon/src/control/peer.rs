@@ -17,7 +17,8 @@ impl Peer {
         let mut len = size_of::<libc::ucred>() as libc::socklen_t;
         let (to, fd) = ((&raw mut peer).cast(), stream.as_raw_fd());
         // SAFETY: both live through the call, and `peer` is `len` bytes long.
-        let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut len) };
+        let result =
+            unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut len) };
         if result != 0 {
             return Err(io::Error::last_os_error());
         }

@@ -1,5 +1,5 @@
-//! What client and server say: a message is its length without these four bytes (`u32`, little-endian), a letter that says
-//! what it is, and its contents. Lists are separated by zeroes.
+//! What client and server say: a message is its length without these four bytes (`u32`,
+//! little-endian), a letter that says what it is, and its contents. Lists are separated by zeroes.
 
 use std::io::{self, Read, Write};
 
@@ -95,7 +95,8 @@ impl Message {
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not a message");
         let first = bytes.first().copied();
         let text = |bytes: Vec<u8>| {
-            String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+            String::from_utf8(bytes)
+                .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
         };
         Ok(match kind {
             b'n' => Message::Nft(words(&bytes)),
@@ -120,7 +121,9 @@ impl Message {
             b'f' => Message::Failed(text(bytes)),
             b'o' => Message::Out(text(bytes)),
             b'e' => Message::Err(text(bytes)),
-            b'u' => Message::Unconfirmed(u64::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
+            b'u' => {
+                Message::Unconfirmed(u64::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?))
+            }
             b'z' => Message::Exit(first.ok_or_else(wrong)?),
             _ => return Err(wrong()),
         })
@@ -200,9 +203,12 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_refused() {
-        for bytes in
-            [&[0, 0, 0, 0][..], &[1, 0, 0, 0, b'?'], &[255, 255, 255, 255, b'o'], &[1, 0, 0, 0, b'z']]
-        {
+        for bytes in [
+            &[0, 0, 0, 0][..],
+            &[1, 0, 0, 0, b'?'],
+            &[255, 255, 255, 255, b'o'],
+            &[1, 0, 0, 0, b'z'],
+        ] {
             assert!(read(&mut &bytes[..], LONGEST).is_err(), "{bytes:?}");
         }
         assert!(read(&mut &[5, 0, 0, 0, b'o', 1, 2, 3, 4][..], 4).is_err());

@@ -1,5 +1,5 @@
-//! The ruleset of the dataplane: clients change it, the worker gets each generation, and a change that nobody confirms is
-//! taken back.
+//! The ruleset of the dataplane: clients change it, the worker gets each generation, and a change
+//! that nobody confirms is taken back.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -71,8 +71,8 @@ impl Inner {
 
 /// The ruleset, for all clients.
 pub(crate) struct Rules {
-    /// Held from the last look at the generation in force until there is another one; by those who were overtaken while they
-    /// evaluate, too. Taken before `inner`.
+    /// Held from the last look at the generation in force until there is another one; by those who
+    /// were overtaken while they evaluate, too. Taken before `inner`.
     commits: Mutex<()>,
     inner: Mutex<Inner>,
     workers: Arc<Workers>,
@@ -157,8 +157,8 @@ impl Rules {
         self.lock().ruleset.generation()
     }
 
-    /// The ruleset as it is to be when another dataplane goes on from it: without a change that still waits for its
-    /// confirmation, which nobody could give then.
+    /// The ruleset as it is to be when another dataplane goes on from it: without a change that
+    /// still waits for its confirmation, which nobody could give then.
     pub(crate) fn confirmed_ruleset(&self) -> Ruleset {
         let inner = self.lock();
         let mut ruleset = inner.ruleset.clone();
@@ -204,8 +204,8 @@ impl Rules {
         self.lock().last
     }
 
-    /// What came after a generation, for a copy of the ruleset that has come so far. With a number or marks that the
-    /// ruleset has not had lately it is all of it.
+    /// What came after a generation, for a copy of the ruleset that has come so far. With a number
+    /// or marks that the ruleset has not had lately it is all of it.
     pub(crate) fn since(&self, generation: u32, marks: u64) -> Vec<Update> {
         let inner = self.lock();
         if let Some(updates) = inner.history.since(generation, marks, &inner.ruleset) {
@@ -218,12 +218,14 @@ impl Rules {
         vec![Update::Whole { bytes: ruleset.save(now()), after, marks }]
     }
 
-    /// The evaluator has the latest changes: they are kept only for those who come from a little before.
+    /// The evaluator has the latest changes: they are kept only for those who come from a little
+    /// before.
     pub(crate) fn forget_changes(&self) {
         self.lock().history.trim();
     }
 
-    /// The ruleset with what packets have changed: [`Ruleset::save`]. What is named is set to zero after that.
+    /// The ruleset with what packets have changed: [`Ruleset::save`]. What is named is set to zero
+    /// after that.
     pub(crate) fn whole(&self, resets: &[Reset]) -> Vec<u8> {
         self.offload.collect();
         let ruleset = self.lock().ruleset.clone();
@@ -242,9 +244,10 @@ impl Rules {
         Submission::begin(ruleset, at)
     }
 
-    /// Checks changes, and puts them in force. With `confirm` they are taken back unless [`Rules::confirm`] is called in that
-    /// time; meanwhile nobody else changes anything. `alone` says that nobody else can have committed anything since they
-    /// began. Gives the number of the change that waits.
+    /// Checks changes, and puts them in force. With `confirm` they are taken back unless
+    /// [`Rules::confirm`] is called in that time; meanwhile nobody else changes anything. `alone`
+    /// says that nobody else can have committed anything since they began. Gives the number of the
+    /// change that waits.
     pub(crate) fn submit(
         &self,
         submission: Submission,
@@ -262,7 +265,8 @@ impl Rules {
         let _others = (!alone && !check).then(|| self.alone());
         let mut inner = self.lock();
         if !check && inner.unconfirmed.is_some() {
-            let sentence = "a change waits for its confirmation; confirm it, or wait until it is taken back";
+            let sentence =
+                "a change waits for its confirmation; confirm it, or wait until it is taken back";
             return Err(Refused::Other(sentence.into()));
         }
         if !check && inner.ruleset.generation().id != before.id {
@@ -300,7 +304,8 @@ impl Rules {
                 process.1,
                 time.as_secs()
             ));
-            inner.unconfirmed = Some(Unconfirmed { before, id: after.id, deadline: Instant::now() + time });
+            inner.unconfirmed =
+                Some(Unconfirmed { before, id: after.id, deadline: Instant::now() + time });
             after.id
         });
         Ok(waits)
@@ -311,12 +316,15 @@ impl Rules {
         if !flowtables.iter().any(LinkedFlowtable::is_for_devices) {
             return Ok(());
         }
-        // All would say the same. Without an answer the change is refused when it is to be in force.
-        let answer = self.workers.ask_one(0, |to| Request::CanOffload(flowtables.to_vec(), to), PATIENCE);
+        // All would say the same. Without an answer the change is refused when it is to be in
+        // force.
+        let answer =
+            self.workers.ask_one(0, |to| Request::CanOffload(flowtables.to_vec(), to), PATIENCE);
         answer.unwrap_or(Ok(()))
     }
 
-    /// Gives the generation to the workers and waits until packets of all meet it. `linked` is what was linked before its commit.
+    /// Gives the generation to the workers and waits until packets of all meet it. `linked` is what
+    /// was linked before its commit.
     fn put_in_force(&self, inner: &mut Inner, mut linked: Linked) -> Result<(), String> {
         let generation = inner.ruleset.generation();
         if linked.provisional {
@@ -335,7 +343,8 @@ impl Rules {
         }
         self.settle(&linked);
         let gone = std::mem::replace(&mut inner.linked, linked.clone());
-        // Long chains are walked through until this is done. A large ruleset takes its time to be forgotten, too.
+        // Long chains are walked through until this is done. A large ruleset takes its time to be
+        // forgotten, too.
         let _ = std::thread::Builder::new().name("lookups".into()).spawn(move || {
             seccomp::enter(Thread::Lookups);
             linked.image.build_lookups();
@@ -347,7 +356,8 @@ impl Rules {
         Ok(())
     }
 
-    /// Some workers have taken up a generation, and one that did not answer will: all go back to the one before.
+    /// Some workers have taken up a generation, and one that did not answer will: all go back to
+    /// the one before.
     fn go_back_to(&self, linked: &Arc<Linked>) {
         let running = self.offload.prepare(linked).unwrap_or_else(|e| {
             log(format_args!("devices run no chains: {e}"));
@@ -398,7 +408,9 @@ impl Rules {
     /// Puts the generation in force once more, with other captures.
     fn again(&self, inner: &mut Inner) -> Result<(), String> {
         let linked = inner.link(&inner.ruleset.generation()).map_err(|e| e.to_string());
-        linked.and_then(|linked| self.put_in_force(inner, linked)).map_err(|e| format!("Error: {e}\n"))
+        linked
+            .and_then(|linked| self.put_in_force(inner, linked))
+            .map_err(|e| format!("Error: {e}\n"))
     }
 
     fn trace(&self, generation: &Generation) {
@@ -462,7 +474,10 @@ impl Rules {
                 waits.id,
                 inner.ruleset.generation().id
             )),
-            Err(e) => log(format_args!("NOT CONFIRMED: generation {} cannot be taken back: {e}", waits.id)),
+            Err(e) => log(format_args!(
+                "NOT CONFIRMED: generation {} cannot be taken back: {e}",
+                waits.id
+            )),
         }
         let process = (std::process::id(), "penstock".to_owned());
         let (after, marks) = (inner.ruleset.generation().id, inner.ruleset.marks());

@@ -129,8 +129,8 @@ impl Server {
         })
     }
 
-    /// Serves connections, each on a thread of its own, until the listener is shut down. Who connects there has those rights
-    /// at most.
+    /// Serves connections, each on a thread of its own, until the listener is shut down. Who
+    /// connects there has those rights at most.
     fn serve(self: Arc<Self>, listener: &UnixListener, most: Rights) {
         for stream in listener.incoming() {
             let stream = match stream {
@@ -177,7 +177,8 @@ impl Server {
     }
 
     fn serve_one(&self, peer: Peer, client: Client, rights: Rights) -> io::Result<()> {
-        let name = std::fs::read_to_string(format!("/proc/{}/comm", peer.process)).unwrap_or_default();
+        let name =
+            std::fs::read_to_string(format!("/proc/{}/comm", peer.process)).unwrap_or_default();
         let process = (peer.process, name.trim().to_owned());
         let looks = rights == Rights::Look;
         let message = client.hear(if looks { HEARD } else { PATIENCE })?;
@@ -199,7 +200,9 @@ impl Server {
                 // A child has told it all.
                 None => return Ok(()),
             },
-            Message::Stages(milliseconds) if rights == Rights::All => self.stages(&client, milliseconds)?,
+            Message::Stages(milliseconds) if rights == Rights::All => {
+                self.stages(&client, milliseconds)?
+            }
             Message::Down | Message::Confirm | Message::Capture(_) | Message::Stages(_)
                 if rights == Rights::Look =>
             {
@@ -215,7 +218,9 @@ impl Server {
             Message::Confirm => match self.rules.confirm(None) {
                 true => 0,
                 false => {
-                    client.say(&Message::Err("Error: no change waits for its confirmation\n".into()))?;
+                    client.say(&Message::Err(
+                        "Error: no change waits for its confirmation\n".into(),
+                    ))?;
                     1
                 }
             },
@@ -232,13 +237,16 @@ impl Server {
     }
 
     /// Asks all workers.
-    fn ask<T>(&self, request: impl Fn(std::sync::mpsc::Sender<T>) -> Request) -> io::Result<Vec<T>> {
+    fn ask<T>(
+        &self,
+        request: impl Fn(std::sync::mpsc::Sender<T>) -> Request,
+    ) -> io::Result<Vec<T>> {
         self.workers.ask(request, ANSWER).ok_or_else(|| io::ErrorKind::TimedOut.into())
     }
 
-    /// Asks one worker after the other for page after page, between which packets pass. A page says with which number the next
-    /// one begins, and how long it took. With an end, somebody asks who may only look, and who waits until the workers have
-    /// time, until that end.
+    /// Asks one worker after the other for page after page, between which packets pass. A page says
+    /// with which number the next one begins, and how long it took. With an end, somebody asks who
+    /// may only look, and who waits until the workers have time, until that end.
     fn pages<T>(
         &self,
         looks: Option<Instant>,
@@ -319,12 +327,15 @@ impl Server {
         Ok(all)
     }
 
-    /// Says where time goes: rules and stages with packets and ticks, counted by code that is made for it.
+    /// Says where time goes: rules and stages with packets and ticks, counted by code that is made
+    /// for it.
     fn stages(&self, client: &Client, milliseconds: u32) -> io::Result<u8> {
         /// Longest that is counted; the code is slower meanwhile.
         const LONGEST: u32 = 600_000;
         if self.config.engine == Engine::Interpreter {
-            client.say(&Message::Err("Error: time is counted by machine code: --engine jit\n".into()))?;
+            client.say(&Message::Err(
+                "Error: time is counted by machine code: --engine jit\n".into(),
+            ))?;
             return Ok(1);
         }
         let one_at_a_time = self.counting.try_lock();
@@ -336,7 +347,9 @@ impl Server {
         let end = Instant::now() + Duration::from_millis(milliseconds.min(LONGEST).into());
         let mut there = Ok(());
         while there.is_ok() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(100).min(end.saturating_duration_since(Instant::now())));
+            std::thread::sleep(
+                Duration::from_millis(100).min(end.saturating_duration_since(Instant::now())),
+            );
             there = client.is_there();
         }
         let lines = self.ask(Request::ProfileLines);

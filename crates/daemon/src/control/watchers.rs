@@ -1,7 +1,10 @@
-//! Who is told of changes and traces. Nobody waits for a watcher: one that is too slow misses lines, and is told so.
+//! Who is told of changes and traces. Nobody waits for a watcher: one that is too slow misses
+//! lines, and is told so.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
+};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -84,17 +87,23 @@ impl Broadcast {
             return;
         }
         let text: Arc<str> = text.into();
-        self.to.lock().unwrap_or_else(PoisonError::into_inner).retain(|Watcher { to, waiting, missed }| {
-            let before = waiting.fetch_add(text.len(), Ordering::Relaxed);
-            // One text finds room, however long it is.
-            let fits = before == 0 || before + text.len() <= WAITING_BYTES;
-            let said = if fits { to.try_send(text.clone()) } else { Err(TrySendError::Full(text.clone())) };
-            if said.is_err() {
-                waiting.fetch_sub(text.len(), Ordering::Relaxed);
-                missed.fetch_add(1, Ordering::Relaxed);
-            }
-            !matches!(said, Err(TrySendError::Disconnected(_)))
-        });
+        self.to.lock().unwrap_or_else(PoisonError::into_inner).retain(
+            |Watcher { to, waiting, missed }| {
+                let before = waiting.fetch_add(text.len(), Ordering::Relaxed);
+                // One text finds room, however long it is.
+                let fits = before == 0 || before + text.len() <= WAITING_BYTES;
+                let said = if fits {
+                    to.try_send(text.clone())
+                } else {
+                    Err(TrySendError::Full(text.clone()))
+                };
+                if said.is_err() {
+                    waiting.fetch_sub(text.len(), Ordering::Relaxed);
+                    missed.fetch_add(1, Ordering::Relaxed);
+                }
+                !matches!(said, Err(TrySendError::Disconnected(_)))
+            },
+        );
     }
 
     /// Whether somebody listens.

@@ -1,7 +1,7 @@
 //! The dataplane's side of a child: answers what it asks, and applies its changes to the ruleset.
 //!
-//! A child is not trusted with more than its client may: what it sends is checked like anything from outside, and a message
-//! that is none ends the conversation.
+//! A child is not trusted with more than its client may: what it sends is checked like anything
+//! from outside, and a message that is none ends the conversation.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,13 +71,14 @@ impl Attendance<'_> {
         let mut in_force = false;
         let ended = self.talk(&mut incoming, &mut alone, &mut in_force);
         if let (true, Some(rules)) = (in_force, self.rules) {
-            // Not while the child is there: pages of the ruleset that either of them writes to would be copied.
+            // Not while the child is there: pages of the ruleset that either of them writes to
+            // would be copied.
             self.evaluator.update(rules);
         }
         match ended {
-            Ok(End::Failed(_)) | Err(_) if in_force => {
-                End::Failed("the change is in force, but the process that evaluated it has ended".into())
-            }
+            Ok(End::Failed(_)) | Err(_) if in_force => End::Failed(
+                "the change is in force, but the process that evaluated it has ended".into(),
+            ),
             Ok(End::HandedOver(_)) => {
                 let generation = incoming.and_then(|incoming: Incoming| {
                     let Submission { mut ruleset, transaction, .. } = incoming.submission;
@@ -88,7 +89,9 @@ impl Attendance<'_> {
             }
             Ok(end) => end,
             Err(_) if begun.elapsed() >= self.call.time => End::Failed(LATE.into()),
-            Err(_) => End::Failed("the evaluation of the text has ended; nothing is changed".into()),
+            Err(_) => {
+                End::Failed("the evaluation of the text has ended; nothing is changed".into())
+            }
         }
     }
 
@@ -106,7 +109,8 @@ impl Attendance<'_> {
         loop {
             // Others wait for one that is alone: no longer than the evaluation may take.
             let patience = alone.is_some().then(|| self.call.time.saturating_add(PATIENCE));
-            let (bytes, _) = self.channel.receive(QUESTION, patience)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let (bytes, _) =
+                self.channel.receive(QUESTION, patience)?.ok_or(io::ErrorKind::UnexpectedEof)?;
             let ask = postcard::from_bytes(&bytes).map_err(|_| broken("not a question"))?;
             match ask {
                 Ask::Begun => return Err(broken("it has begun before")),
@@ -114,8 +118,10 @@ impl Attendance<'_> {
                 Ask::Ended(signal) => return Ok(End::Failed(ended_by(signal).into())),
                 Ask::HandOver => return Ok(End::HandedOver(Default::default())),
                 Ask::Begin { now: at, .. } if matches!(self.call.task, Task::Probe { .. }) => {
-                    *incoming =
-                        Some(Incoming::new(Submission::begin(Ruleset::default(), plausible(at)), false));
+                    *incoming = Some(Incoming::new(
+                        Submission::begin(Ruleset::default(), plausible(at)),
+                        false,
+                    ));
                 }
                 Ask::Begin { generation, now: at } => {
                     let submission = self.rules()?.begin(plausible(at));
@@ -199,7 +205,12 @@ impl Attendance<'_> {
         self.channel.say(&Answer::Yes(yes))
     }
 
-    fn submit(&self, incoming: Incoming, how: (bool, bool), confirm: Option<Duration>) -> io::Result<Answer> {
+    fn submit(
+        &self,
+        incoming: Incoming,
+        how: (bool, bool),
+        confirm: Option<Duration>,
+    ) -> io::Result<Answer> {
         let Incoming { submission, overtaken, refused, .. } = incoming;
         let process: &Process = &self.call.process;
         let result = match refused {
@@ -235,15 +246,24 @@ impl Attendance<'_> {
         })
     }
 
-    fn answer_watcher(&self, rules: &Rules, say: impl Fn(&Answer) -> io::Result<()>) -> io::Result<End> {
+    fn answer_watcher(
+        &self,
+        rules: &Rules,
+        say: impl Fn(&Answer) -> io::Result<()>,
+    ) -> io::Result<End> {
         loop {
-            let (bytes, _) = self.channel.receive(QUESTION, None)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let (bytes, _) =
+                self.channel.receive(QUESTION, None)?.ok_or(io::ErrorKind::UnexpectedEof)?;
             match postcard::from_bytes::<Ask>(&bytes) {
                 Ok(Ask::Base { generation, marks, alone: false }) => {
                     say(&Answer::Updates(rules.since(generation, marks)))?;
                 }
-                Ok(Ask::InterfaceIndex(name)) => say(&Answer::Index(self.names.interface_index(&name)))?,
-                Ok(Ask::InterfaceName(index)) => say(&Answer::Name(self.names.interface_name(index)))?,
+                Ok(Ask::InterfaceIndex(name)) => {
+                    say(&Answer::Index(self.names.interface_index(&name)))?
+                }
+                Ok(Ask::InterfaceName(index)) => {
+                    say(&Answer::Name(self.names.interface_name(index)))?
+                }
                 Ok(Ask::Ended(signal)) => return Ok(End::Failed(ended_by(signal).into())),
                 _ => return Ok(End::Done),
             }

@@ -1,8 +1,8 @@
-//! Messages between processes of this program, with descriptors: a pair of Unix sockets that keep messages apart
-//! (`SOCK_SEQPACKET`, unix(7)).
+//! Messages between processes of this program, with descriptors: a pair of Unix sockets that keep
+//! messages apart (`SOCK_SEQPACKET`, unix(7)).
 //!
-//! A message is cut into packets; the first byte of each says whether a message begins or ends with it. Where one of two
-//! writers dies in the middle of a message, the other one's begins anew.
+//! A message is cut into packets; the first byte of each says whether a message begins or ends with
+//! it. Where one of two writers dies in the middle of a message, the other one's begins anew.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -52,9 +52,12 @@ impl Channel {
             tv_usec: patience.subsec_micros() as libc::suseconds_t,
         };
         for end in &ends {
-            let (value, len) = ((&raw const time).cast(), size_of::<libc::timeval>() as libc::socklen_t);
+            let (value, len) =
+                ((&raw const time).cast(), size_of::<libc::timeval>() as libc::socklen_t);
             // SAFETY: the value lives through the call and has the length that is said.
-            let set = unsafe { libc::setsockopt(end.raw(), libc::SOL_SOCKET, libc::SO_SNDTIMEO, value, len) };
+            let set = unsafe {
+                libc::setsockopt(end.raw(), libc::SOL_SOCKET, libc::SO_SNDTIMEO, value, len)
+            };
             if set != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -82,12 +85,18 @@ impl Channel {
     }
 
     /// Sends a message with at most two descriptors.
-    pub(super) fn say_with(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let bytes = postcard::to_extend(message, Vec::new()).map_err(|_| invalid("not a message"))?;
+    pub(super) fn say_with(
+        &self,
+        message: &impl Serialize,
+        fds: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        let bytes =
+            postcard::to_extend(message, Vec::new()).map_err(|_| invalid("not a message"))?;
         self.send(&bytes, fds)
     }
 
-    /// Receives a message of at most `limit` bytes within a time. `None` if the other end is closed.
+    /// Receives a message of at most `limit` bytes within a time. `None` if the other end is
+    /// closed.
     pub(super) fn hear<T: DeserializeOwned>(
         &self,
         limit: usize,
@@ -115,7 +124,8 @@ impl Channel {
     }
 
     fn send_packet(&self, packet: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let mut part = libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
+        let mut part =
+            libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
         let mut control = Control([0; 64]);
         // SAFETY: a header of zeroes is one without address, parts and descriptors.
         let mut header: libc::msghdr = unsafe { zeroed() };
@@ -126,7 +136,8 @@ impl Channel {
             header.msg_control = control.0.as_mut_ptr().cast();
             // SAFETY: arithmetic on lengths.
             header.msg_controllen = unsafe { libc::CMSG_SPACE(len) } as _;
-            // SAFETY: the control buffer has room for one header and two descriptors, and is aligned for them.
+            // SAFETY: the control buffer has room for one header and two descriptors, and is
+            // aligned for them.
             unsafe {
                 let first = libc::CMSG_FIRSTHDR(&raw const header);
                 (*first).cmsg_level = libc::SOL_SOCKET;
@@ -139,12 +150,18 @@ impl Channel {
             }
         }
         // SAFETY: the header and all that it points to live through the call.
-        uninterrupted(|| unsafe { libc::sendmsg(self.raw(), &raw const header, libc::MSG_NOSIGNAL) })?;
+        uninterrupted(|| unsafe {
+            libc::sendmsg(self.raw(), &raw const header, libc::MSG_NOSIGNAL)
+        })?;
         Ok(())
     }
 
     /// Receives bytes, at most `limit`, within a time. `None` if the other end is closed.
-    pub(super) fn receive(&self, limit: usize, time: Option<Duration>) -> io::Result<Option<Received>> {
+    pub(super) fn receive(
+        &self,
+        limit: usize,
+        time: Option<Duration>,
+    ) -> io::Result<Option<Received>> {
         let until = time.map(|time| Instant::now() + time);
         let (mut bytes, mut fds, mut begun) = (Vec::new(), Vec::new(), false);
         let mut packet = Vec::new();
@@ -181,7 +198,8 @@ impl Channel {
         let milliseconds = time.map_or(-1, |time| time.as_millis().min(i32::MAX as u128) as i32);
         let mut poll = libc::pollfd { fd: self.raw(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one structure, which lives through the call.
-        let ready = uninterrupted(|| unsafe { libc::poll(&raw mut poll, 1, milliseconds) } as isize)?;
+        let ready =
+            uninterrupted(|| unsafe { libc::poll(&raw mut poll, 1, milliseconds) } as isize)?;
         Ok(ready > 0)
     }
 
@@ -193,7 +211,11 @@ impl Channel {
     }
 
     /// The length of the packet that is received; `None` if the other end is closed.
-    fn receive_packet(&self, packet: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<Option<usize>> {
+    fn receive_packet(
+        &self,
+        packet: &mut [u8],
+        fds: &mut Vec<OwnedFd>,
+    ) -> io::Result<Option<usize>> {
         let mut part = libc::iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: packet.len() };
         let mut control = Control([0; 64]);
         // SAFETY: a header of zeroes is one without address, parts and descriptors.
@@ -202,12 +224,13 @@ impl Channel {
         header.msg_iovlen = 1;
         header.msg_control = control.0.as_mut_ptr().cast();
         header.msg_controllen = size_of::<Control>() as _;
-        // SAFETY: the header and all that it points to live through the call, which fills the packet and the control buffer
-        // up to the lengths that are said.
-        let receive = || unsafe { libc::recvmsg(self.raw(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
+        // SAFETY: the header and all that it points to live through the call, which fills the
+        // packet and the control buffer up to the lengths that are said.
+        let receive =
+            || unsafe { libc::recvmsg(self.raw(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
         let got = or_closed(uninterrupted(receive))?;
-        // SAFETY: the kernel has filled the control buffer, and the macros stay inside of what the header says of it; the
-        // descriptors are new ones that nobody else has.
+        // SAFETY: the kernel has filled the control buffer, and the macros stay inside of what the
+        // header says of it; the descriptors are new ones that nobody else has.
         unsafe {
             let mut at = libc::CMSG_FIRSTHDR(&raw const header);
             while let Some(message) = at.as_ref() {

@@ -1,8 +1,9 @@
 //! A child of the evaluator: serves one client, and ends with it.
 //!
-//! It has a copy of the ruleset, as the evaluator had it when it began. A text is evaluated on that, and its changes go to
-//! the dataplane on the way, which applies them to the ruleset itself and has the last word. Where something is refused,
-//! or the text asks for what packets change, it is evaluated again on a copy that has all that it needs.
+//! It has a copy of the ruleset, as the evaluator had it when it began. A text is evaluated on
+//! that, and its changes go to the dataplane on the way, which applies them to the ruleset itself
+//! and has the last word. Where something is refused, or the text asks for what packets change, it
+//! is evaluated again on a copy that has all that it needs.
 
 use std::cell::RefCell;
 use std::io;
@@ -76,9 +77,15 @@ pub(super) fn serve(
     }
     let Ok(Some(Answer::Call(call))) = channel.hear(ANSWER, Some(PATIENCE)) else { return };
     let Ok(client) = Client::new(stream, call.rights.longest()) else { return };
-    // The process ends with the conversation. What is not given back bit by bit is not copied for that, either.
-    let mut child =
-        ManuallyDrop::new(Child { channel: &channel, client: &client, call: &call, config, mirror });
+    // The process ends with the conversation. What is not given back bit by bit is not copied for
+    // that, either.
+    let mut child = ManuallyDrop::new(Child {
+        channel: &channel,
+        client: &client,
+        call: &call,
+        config,
+        mirror,
+    });
     let said = match child.run(confined) {
         Ok(End::Status(status)) => client.say(&Message::Exit(status)),
         Ok(End::HandedOver) => return,
@@ -107,7 +114,8 @@ fn has_dynamic_sets(generation: &Generation) -> bool {
 impl Child<'_> {
     fn run(&mut self, confined: io::Result<()>) -> io::Result<End> {
         if let Err(e) = confined.and_then(|()| self.limit()) {
-            self.client.say(&Message::Err(format!("Error: rule texts cannot be evaluated: {e}\n")))?;
+            self.client
+                .say(&Message::Err(format!("Error: rule texts cannot be evaluated: {e}\n")))?;
             return Ok(End::Status(1));
         }
         match self.call.task.clone() {
@@ -135,20 +143,24 @@ impl Child<'_> {
         sandbox::limit_time(self.call.time.as_secs().saturating_mul(2).saturating_add(PRINTING))
     }
 
-    /// Asks the dataplane. Its time is not ours: who evaluated in time waits for others, and for what comes of it.
+    /// Asks the dataplane. Its time is not ours: who evaluated in time waits for others, and for
+    /// what comes of it.
     fn ask(&self, ask: &Ask) -> io::Result<Answer> {
         let left = sandbox::stop_alarm();
         self.channel.say(ask)?;
-        let answer = self.channel.hear(ANSWER, None)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
+        let answer =
+            self.channel.hear(ANSWER, None)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
         sandbox::alarm(left);
         answer
     }
 
     /// Catches up with the ruleset.
     fn update(&mut self, alone: bool) -> io::Result<()> {
-        let (mut generation, mut marks) = (self.mirror.ruleset.generation().id, self.mirror.ruleset.marks());
+        let (mut generation, mut marks) =
+            (self.mirror.ruleset.generation().id, self.mirror.ruleset.marks());
         for _ in 0..2 {
-            let Answer::Updates(updates) = self.ask(&Ask::Base { generation, marks, alone })? else {
+            let Answer::Updates(updates) = self.ask(&Ask::Base { generation, marks, alone })?
+            else {
                 return Err(unexpected());
             };
             if updates.iter().all(|update| self.mirror.follow(update).is_ok()) {
@@ -198,7 +210,8 @@ impl Child<'_> {
         }
         let files = Remembered::new(ClientFiles(self.client));
         let submits = self.call.rights == Rights::All;
-        let recorder = Recorder::new(self.channel, if submits { Way::Sent } else { Way::Held(LOOKED_AT) });
+        let recorder =
+            Recorder::new(self.channel, if submits { Way::Sent } else { Way::Held(LOOKED_AT) });
         let session = Session::new(options, &files, &names).noting(&recorder);
         let mut talk = Talk { session, files: &files, names: &names, recorder: &recorder, submits };
         let (origin, text) = match source {
@@ -210,7 +223,8 @@ impl Child<'_> {
                     (Origin::File { name, from: None }, text)
                 }
                 Err(reason) => {
-                    let text = format!("internal:0:0-0: Error: {}\n\n\n", cannot_read(&name, &reason));
+                    let text =
+                        format!("internal:0:0-0: Error: {}\n\n\n", cannot_read(&name, &reason));
                     self.client.say(&Message::Err(text))?;
                     return Ok(End::Status(1));
                 }
@@ -240,7 +254,11 @@ impl Child<'_> {
         }
     }
 
-    fn interactive(&mut self, talk: &mut Talk<'_, '_>, confirm: Option<Duration>) -> io::Result<End> {
+    fn interactive(
+        &mut self,
+        talk: &mut Talk<'_, '_>,
+        confirm: Option<Duration>,
+    ) -> io::Result<End> {
         self.client.say(&Message::Exit(0))?;
         loop {
             while !self.client.has_said(PATIENCE)? {}
@@ -279,8 +297,8 @@ impl Child<'_> {
         self.text(&mut talk, Origin::File { name, from: None }, text, None).map(End::Status)
     }
 
-    /// Evaluates a text until it is right, or wrong, on a copy of the ruleset that does for it. Gives the number of the
-    /// change that waits for its confirmation, too.
+    /// Evaluates a text until it is right, or wrong, on a copy of the ruleset that does for it.
+    /// Gives the number of the change that waits for its confirmation, too.
     fn evaluate(
         &mut self,
         talk: &mut Talk<'_, '_>,
@@ -288,7 +306,8 @@ impl Child<'_> {
         text: &str,
         confirm: Option<Duration>,
     ) -> io::Result<(Outcome, Option<u32>)> {
-        /// Each reason to try again comes once, but for others who change the ruleset at the same time.
+        /// Each reason to try again comes once, but for others who change the ruleset at the same
+        /// time.
         const MOST: usize = 8;
         talk.files.forget();
         talk.names.forget();
@@ -325,14 +344,14 @@ impl Child<'_> {
                     if !submits && !devices {
                         return Ok(());
                     }
-                    let answer = recorder.flush().and_then(|()| self.ask(&Ask::Submit { check, confirm }));
+                    let answer =
+                        recorder.flush().and_then(|()| self.ask(&Ask::Submit { check, confirm }));
                     let refusal = match &answer {
                         Ok(Answer::Accepted { .. }) => Ok(()),
                         Ok(Answer::Refused(refused)) => Err(refusal(refused, copy)),
                         Ok(_) => Err(Refusal::Other("not an answer".into())),
                         Err(e) if e.kind() == io::ErrorKind::FileTooLarge => {
-                            let sentence =
-                                "a ruleset this large, with parts for devices, is checked for root alone";
+                            let sentence = "a ruleset this large, with parts for devices, is checked for root alone";
                             return Err(Refusal::Other(sentence.into()));
                         }
                         Err(e) => Err(Refusal::Other(e.to_string())),
@@ -340,7 +359,13 @@ impl Child<'_> {
                     answered = Some(answer);
                     refusal
                 };
-                talk.session.run_gated(origin.clone(), text.to_owned(), &mut ruleset, now(), &mut gate)
+                talk.session.run_gated(
+                    origin.clone(),
+                    text.to_owned(),
+                    &mut ruleset,
+                    now(),
+                    &mut gate,
+                )
             };
             talk.session.options.check = check;
             let again = match (&answered, outcome.again) {
@@ -353,7 +378,9 @@ impl Child<'_> {
                     self.update(talk.submits)?;
                     Some(copy)
                 }
-                (Some(Ok(Answer::Refused(refused))), _) if !matches!(refused, Refused::Other(_)) => {
+                (Some(Ok(Answer::Refused(refused))), _)
+                    if !matches!(refused, Refused::Other(_)) =>
+                {
                     match copy {
                         Copy::Unchecked if !dynamic => Some(Copy::WithoutState),
                         Copy::Unchecked | Copy::WithoutState if dynamic => Some(Copy::Whole),
@@ -384,8 +411,8 @@ impl Child<'_> {
         Ok((Outcome { stderr, ..Outcome::default() }, None))
     }
 
-    /// Waits for the client's word, or for somebody else's. Without one, or without the client, the change is taken back when
-    /// its time is over.
+    /// Waits for the client's word, or for somebody else's. Without one, or without the client, the
+    /// change is taken back when its time is over.
     fn confirmation(&self, id: u32, time: Duration) -> io::Result<u8> {
         /// How soon a word of somebody else is noticed.
         const PULSE: Duration = Duration::from_millis(200);
@@ -447,11 +474,15 @@ impl Child<'_> {
             let after = self.mirror.ruleset.generation();
             let mut text = watch.lines(&before, &after, options, names, now());
             if !options.json && !text.is_empty() {
-                text.push_str(&format!("# new generation {} by process {pid} ({name})\n", after.id));
+                text.push_str(&format!(
+                    "# new generation {} by process {pid} ({name})\n",
+                    after.id
+                ));
             }
             self.client.say_text(&text)?;
         }
-        self.client.say(&Message::Err("Error: too many changes at once, some were lost\n".into()))?;
+        self.client
+            .say(&Message::Err("Error: too many changes at once, some were lost\n".into()))?;
         Ok(End::Status(1))
     }
 }
@@ -490,8 +521,8 @@ impl Child<'_> {
     }
 }
 
-/// What the session is told of a refusal: where the copy was good enough, so that it tells the place; else anything, since
-/// the text is run again.
+/// What the session is told of a refusal: where the copy was good enough, so that it tells the
+/// place; else anything, since the text is run again.
 fn refusal(refused: &Refused, copy: Copy) -> Refusal {
     match refused {
         _ if copy == Copy::Unchecked && !matches!(refused, Refused::Other(_)) => {

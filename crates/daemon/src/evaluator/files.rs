@@ -1,5 +1,5 @@
-//! Files of the client, which says the same when a text is run again: what a pipe gave is gone, and commands are not to
-//! run twice.
+//! Files of the client, which says the same when a text is run again: what a pipe gave is gone, and
+//! commands are not to run twice.
 
 use std::cell::{Cell, RefCell};
 

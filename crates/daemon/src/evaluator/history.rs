@@ -50,8 +50,14 @@ impl History {
         }
     }
 
-    /// What leads from a generation with these marks to the ruleset. `None` if that is not known any more.
-    pub(crate) fn since(&self, generation: u32, marks: u64, ruleset: &Ruleset) -> Option<Vec<Update>> {
+    /// What leads from a generation with these marks to the ruleset. `None` if that is not known
+    /// any more.
+    pub(crate) fn since(
+        &self,
+        generation: u32,
+        marks: u64,
+        ruleset: &Ruleset,
+    ) -> Option<Vec<Update>> {
         if (generation, marks) == (ruleset.generation().id, ruleset.marks()) {
             return Some(Vec::new());
         }

@@ -12,8 +12,14 @@ use crate::control::protocol::{LONGEST, Message, read, write};
 use crate::control::{Rights, Rules};
 use crate::daemon::Config;
 
-/// Puts the file in force, as all there is to be. The error is for the user, without the word that it is one.
-pub(crate) fn load(evaluator: &Evaluator, rules: &Rules, config: &Config, path: &Path) -> Result<(), String> {
+/// Puts the file in force, as all there is to be. The error is for the user, without the word that
+/// it is one.
+pub(crate) fn load(
+    evaluator: &Evaluator,
+    rules: &Rules,
+    config: &Config,
+    path: &Path,
+) -> Result<(), String> {
     run(evaluator, Some(rules), config, path, None)
 }
 
@@ -32,7 +38,8 @@ fn run(
 ) -> Result<(), String> {
     let name = path.display().to_string();
     let text = (config.files)().read(&name).map_err(|e| format!("{name}: {e}"))?;
-    let failed = |e: io::Error| format!("the ruleset cannot be loaded: the evaluator of rule texts: {e}");
+    let failed =
+        |e: io::Error| format!("the ruleset cannot be loaded: the evaluator of rule texts: {e}");
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     let call = config.call(
         Task::Load { name: name.clone(), check },
@@ -58,7 +65,8 @@ fn run(
     Err(format!("the ruleset cannot be loaded:\n{}", sentence.trim_end()))
 }
 
-/// Answers what is asked of a client. Gives what is for standard error, and the exit status if there was one.
+/// Answers what is asked of a client. Gives what is for standard error, and the exit status if
+/// there was one.
 fn answer(stream: &UnixStream, config: &Config, known: (String, String)) -> (String, Option<u8>) {
     let files = (config.files)();
     let mut known = Some(known);
@@ -76,9 +84,11 @@ fn answer(stream: &UnixStream, config: &Config, known: (String, String)) -> (Str
                 Some((_, text)) => Ok(text.into_bytes()),
                 None => files.include(&path).map(String::into_bytes),
             },
-            Ok(Message::Glob(pattern)) => {
-                Ok(files.glob(&pattern).into_iter().flat_map(|n| [n.as_bytes(), &[0]].concat()).collect())
-            }
+            Ok(Message::Glob(pattern)) => Ok(files
+                .glob(&pattern)
+                .into_iter()
+                .flat_map(|n| [n.as_bytes(), &[0]].concat())
+                .collect()),
             Ok(Message::Exec(command)) => files.exec(&command).map(String::into_bytes),
             Ok(Message::Resolve(host)) => Ok(crate::control::client::addresses_of(&host)),
             Ok(_) | Err(_) => return (errors, None),

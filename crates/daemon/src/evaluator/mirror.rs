@@ -1,4 +1,5 @@
-//! The ruleset as the evaluator has it: the same generations, from the same changes, without what packets change.
+//! The ruleset as the evaluator has it: the same generations, from the same changes, without what
+//! packets change.
 
 use std::sync::Arc;
 
@@ -67,11 +68,16 @@ pub(super) mod bytes {
     use std::fmt;
     use std::marker::PhantomData;
 
-    pub(crate) fn serialize<S: Serializer>(bytes: &impl AsRef<[u8]>, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(
+        bytes: &impl AsRef<[u8]>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         to.serialize_bytes(bytes.as_ref())
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>, T: From<Vec<u8>>>(from: D) -> Result<T, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>, T: From<Vec<u8>>>(
+        from: D,
+    ) -> Result<T, D::Error> {
         struct Bytes<T>(PhantomData<T>);
 
         impl<T: From<Vec<u8>>> Visitor<'_> for Bytes<T> {
@@ -147,7 +153,8 @@ impl Mirror {
     }
 }
 
-/// A change as it is made to a ruleset without elements that packets have added or removed; and whether it may fail then.
+/// A change as it is made to a ruleset without elements that packets have added or removed; and
+/// whether it may fail then.
 fn without_state(change: Change) -> (Change, bool) {
     match change {
         Change::AddElements { family, table, set, mode: _, elements } => {
@@ -192,7 +199,14 @@ mod tests {
         let outcome = session.run(Origin::CommandLine, text.into(), ruleset, now);
         assert!(outcome.ok, "{text}: {}", outcome.stderr);
         let (after, marks) = (ruleset.generation().id, ruleset.marks());
-        Update::Commit(Commit { before, now, changes: all.0.into_inner().into(), after, marks, unconfirmed })
+        Update::Commit(Commit {
+            before,
+            now,
+            changes: all.0.into_inner().into(),
+            after,
+            marks,
+            unconfirmed,
+        })
     }
 
     fn listing(ruleset: &mut Ruleset, now: u64) -> String {

@@ -8,15 +8,16 @@
 //!     \------------- text, files, listings, errors ---------------------------------> child
 //! ```
 //!
-//! A text is read, evaluated and lowered by a child of the evaluator, which has a copy of the ruleset, no rights, and
-//! limits of memory and time ([`sandbox`]). What it finds are changes ([`penstock_ruleset::Change`]), which the dataplane
-//! applies to the ruleset itself as the kernel applies netlink messages: every one is checked, and all are refused or none.
-//! The child speaks with the client: text, listings and errors are never in the dataplane's memory, and a text that takes all
-//! memory, or never ends, ends the child alone.
+//! A text is read, evaluated and lowered by a child of the evaluator, which has a copy of the
+//! ruleset, no rights, and limits of memory and time ([`sandbox`]). What it finds are changes
+//! ([`penstock_ruleset::Change`]), which the dataplane applies to the ruleset itself as the kernel
+//! applies netlink messages: every one is checked, and all are refused or none. The child speaks
+//! with the client: text, listings and errors are never in the dataplane's memory, and a text that
+//! takes all memory, or never ends, ends the child alone.
 //!
-//! The dataplane's answer to a client whose child has died is a sentence. An evaluator that dies takes its children with it;
-//! the process that has started it starts another one, which gets the ruleset with the next call. Packets notice nothing of
-//! either.
+//! The dataplane's answer to a client whose child has died is a sentence. An evaluator that dies
+//! takes its children with it; the process that has started it starts another one, which gets the
+//! ruleset with the next call. Packets notice nothing of either.
 //!
 //! | file | is |
 //! | --- | --- |
@@ -64,7 +65,8 @@ use protocol::{Answer, Order, QUESTION, Unknowing};
 #[derive(Debug)]
 pub(crate) struct Evaluator {
     line: Mutex<Line>,
-    /// Held while a ruleset is on its way to somebody who may only look: there is one such copy at a time.
+    /// Held while a ruleset is on its way to somebody who may only look: there is one such copy at
+    /// a time.
     copies: Mutex<()>,
 }
 
@@ -76,7 +78,8 @@ struct Line {
 }
 
 impl Evaluator {
-    /// Starts its processes. There must be no other thread yet, and nothing be open that others wait for.
+    /// Starts its processes. There must be no other thread yet, and nothing be open that others
+    /// wait for.
     pub(crate) fn start(config: &Config) -> io::Result<Self> {
         let line = Mutex::new(Line { channel: process::start(config)?, sent: (0, 0) });
         Ok(Evaluator { line, copies: Mutex::default() })

@@ -1,5 +1,5 @@
-//! Names as a child knows them: tables of the system are read as everywhere; interfaces are asked of the dataplane, hosts
-//! of the client.
+//! Names as a child knows them: tables of the system are read as everywhere; interfaces are asked
+//! of the dataplane, hosts of the client.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -27,7 +27,13 @@ pub(super) struct ChildNames<'c> {
 
 impl<'c> ChildNames<'c> {
     pub(super) fn new(system: Box<dyn Names>, channel: &'c Channel, client: &'c Client) -> Self {
-        ChildNames { system, channel, client, indexes: RefCell::default(), names: RefCell::default() }
+        ChildNames {
+            system,
+            channel,
+            client,
+            indexes: RefCell::default(),
+            names: RefCell::default(),
+        }
     }
 
     /// Forgets interfaces: they come and go.
@@ -74,6 +80,9 @@ impl Names for ChildNames<'_> {
 
     fn host_addresses(&self, name: &str) -> Vec<IpAddr> {
         let found = self.client.question(&Message::Resolve(name.to_owned())).unwrap_or_default();
-        String::from_utf8_lossy(&found).split('\0').filter_map(|address| address.parse().ok()).collect()
+        String::from_utf8_lossy(&found)
+            .split('\0')
+            .filter_map(|address| address.parse().ok())
+            .collect()
     }
 }

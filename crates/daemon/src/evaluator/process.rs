@@ -1,8 +1,8 @@
 //! The processes: one that starts evaluators, the evaluator, and its children.
 //!
-//! The first does nothing but to start an evaluator, and another one when that ends: it cannot be started later, when the
-//! dataplane has no rights left that could be given up. The evaluator has one thread, so that it can fork. It reads
-//! nothing that a client has written: children do.
+//! The first does nothing but to start an evaluator, and another one when that ends: it cannot be
+//! started later, when the dataplane has no rights left that could be given up. The evaluator has
+//! one thread, so that it can fork. It reads nothing that a client has written: children do.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -17,7 +17,8 @@ use crate::log;
 
 /// How long a child that waits for a client may leave what it is told unread.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// So long after a call a child is forked for the next one: a call that changes the ruleset is over by then.
+/// So long after a call a child is forked for the next one: a call that changes the ruleset is over
+/// by then.
 const QUIET: Duration = Duration::from_millis(10);
 /// Exit status of a child that has panicked.
 const PANICKED: i32 = 101;
@@ -42,7 +43,8 @@ fn name(name: &std::ffi::CStr) {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// Starts the processes. There must be no other thread. Gives the end of the channel to the evaluator.
+/// Starts the processes. There must be no other thread. Gives the end of the channel to the
+/// evaluator.
 pub(super) fn start(config: &Config) -> io::Result<Channel> {
     /// How long the evaluator may take to apply a large change before it hears of the next one.
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -70,14 +72,17 @@ pub(super) fn start(config: &Config) -> io::Result<Channel> {
             Ok(evaluator) => {
                 let ended = watch(evaluator, &theirs, &ends);
                 // The dataplane has closed its end.
-                if ended.is_none_or(|status| libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0) {
+                if ended
+                    .is_none_or(|status| libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0)
+                {
                     exit(0)
                 }
                 log("the evaluator of rule texts has died: there is another one");
             }
             Err(e) => log(format_args!("the evaluator of rule texts cannot be started: {e}")),
         }
-        // Memory may be short for a while, or there is something that keeps all of them from beginning.
+        // Memory may be short for a while, or there is something that keeps all of them from
+        // beginning.
         pause = if begun.elapsed() > LONGEST { SHORTEST } else { (pause * 2).min(LONGEST) };
         if hung_up(&theirs, pause) {
             exit(0)
@@ -85,8 +90,9 @@ pub(super) fn start(config: &Config) -> io::Result<Channel> {
     }
 }
 
-/// Waits until the evaluator ends, and gives its status; or until the dataplane has ended, and ends it then. A parent that
-/// has no right to kill its children has none to have them told of its death either.
+/// Waits until the evaluator ends, and gives its status; or until the dataplane has ended, and ends
+/// it then. A parent that has no right to kill its children has none to have them told of its death
+/// either.
 fn watch(evaluator: i32, channel: &Channel, ends: &OwnedFd) -> Option<i32> {
     loop {
         let mut status = 0;
@@ -99,7 +105,8 @@ fn watch(evaluator: i32, channel: &Channel, ends: &OwnedFd) -> Option<i32> {
         // SAFETY: two structures, which live through the call.
         unsafe { libc::poll(polls.as_mut_ptr(), 2, -1) };
         if polls[0].revents != 0 {
-            // SAFETY: no pointers; nobody has waited for this child yet, so the number is still its own.
+            // SAFETY: no pointers; nobody has waited for this child yet, so the number is still its
+            // own.
             unsafe { libc::kill(evaluator, libc::SIGKILL) };
             return None;
         }
@@ -114,12 +121,13 @@ fn hung_up(channel: &Channel, time: Duration) -> bool {
     unsafe { libc::poll(&raw mut poll, 1, time.as_millis() as i32) > 0 }
 }
 
-/// What the first process does before all else: what it has, its children have. Gives the descriptor from which their ends
-/// are read.
+/// What the first process does before all else: what it has, its children have. Gives the
+/// descriptor from which their ends are read.
 fn begin(parent: u32, channel: &Channel) -> OwnedFd {
     name(c"penstock-spawn");
     sandbox::keep_only(channel.raw());
-    // SAFETY: no pointers but sets that live through the calls; a session of its own keeps the terminal's signals away.
+    // SAFETY: no pointers but sets that live through the calls; a session of its own keeps the
+    // terminal's signals away.
     unsafe {
         libc::setsid();
         for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
@@ -137,7 +145,9 @@ fn begin(parent: u32, channel: &Channel) -> OwnedFd {
     match sandbox::restrict_spawner().and_then(|()| ends()) {
         Ok(ends) => ends,
         Err(e) => {
-            log(format_args!("rule texts cannot be evaluated: system calls cannot be restricted: {e}"));
+            log(format_args!(
+                "rule texts cannot be evaluated: system calls cannot be restricted: {e}"
+            ));
             exit(1)
         }
     }
@@ -149,7 +159,8 @@ struct Child {
     channel: Channel,
 }
 
-/// A child that waits for a client. To fork takes as long as many a text: with the pages of a large ruleset, milliseconds.
+/// A child that waits for a client. To fork takes as long as many a text: with the pages of a large
+/// ruleset, milliseconds.
 struct Ahead {
     process: i32,
     /// Closed, it ends the child.
@@ -176,7 +187,13 @@ impl Ahead {
         {
             name(c"penstock-nft");
             drop(theirs);
-            child::serve(client.into(), Channel::from_fd(pair), std::mem::take(mirror), config, confined);
+            child::serve(
+                client.into(),
+                Channel::from_fd(pair),
+                std::mem::take(mirror),
+                config,
+                confined,
+            );
         }
         exit(0)
     }
@@ -196,7 +213,8 @@ fn both(fds: Vec<OwnedFd>) -> Option<(OwnedFd, OwnedFd)> {
 
 /// A descriptor from which the ends of children are read; `SIGCHLD` is blocked from here on.
 fn ends() -> io::Result<OwnedFd> {
-    // SAFETY: the set lives through the calls, which fill it and then read it; the descriptor is a new one.
+    // SAFETY: the set lives through the calls, which fill it and then read it; the descriptor is a
+    // new one.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -297,7 +315,8 @@ impl Evaluation {
     fn serve(&mut self, client: &OwnedFd, channel: Channel, config: &Config) {
         let given = self.ahead.take().and_then(|child| child.give(client, &channel).ok());
         // The one that was ready may have died.
-        let given = given.map_or_else(|| Ahead::fork(&mut self.mirror, config)?.give(client, &channel), Ok);
+        let given =
+            given.map_or_else(|| Ahead::fork(&mut self.mirror, config)?.give(client, &channel), Ok);
         match given {
             Ok(process) => self.children.push(Child { process, channel }),
             Err(e) => {
@@ -319,7 +338,9 @@ impl Evaluation {
                 return;
             }
             self.ahead.take_if(|ahead| ahead.process == process);
-            let Some(at) = self.children.iter().position(|child| child.process == process) else { continue };
+            let Some(at) = self.children.iter().position(|child| child.process == process) else {
+                continue;
+            };
             let child = self.children.swap_remove(at);
             let ended = if libc::WIFSIGNALED(status) { Some(libc::WTERMSIG(status)) } else { None };
             let panicked = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == PANICKED;
@@ -331,7 +352,8 @@ impl Evaluation {
     }
 }
 
-/// Waits for an order, or the end of a child. Gives whether there is one; with a time there may be none.
+/// Waits for an order, or the end of a child. Gives whether there is one; with a time there may be
+/// none.
 fn wait(channel: &Channel, ends: &OwnedFd, time: Option<Duration>) -> bool {
     let event = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut polls = [event(channel.raw()), event(ends.as_raw_fd())];
@@ -340,8 +362,8 @@ fn wait(channel: &Channel, ends: &OwnedFd, time: Option<Duration>) -> bool {
     unsafe { libc::poll(polls.as_mut_ptr(), 2, millis) != 0 }
 }
 
-/// A child that panics says so in the log, and ends with a status of its own: programs may be made such that a panic is an
-/// abort, as it is where memory has run out.
+/// A child that panics says so in the log, and ends with a status of its own: programs may be made
+/// such that a panic is an abort, as it is where memory has run out.
 fn panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         log(format_args!("BUG: the evaluation of a rule text: {panic}"));

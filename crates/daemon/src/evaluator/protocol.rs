@@ -19,8 +19,8 @@ pub(super) const ANSWER: usize = usize::MAX;
 pub(super) enum Order {
     /// The ruleset is another one.
     Update(Update),
-    /// A child is to serve a client; two descriptors come along: the client's connection, and the child's end of a
-    /// channel to the dataplane.
+    /// A child is to serve a client; two descriptors come along: the client's connection, and the
+    /// child's end of a channel to the dataplane.
     Serve,
 }
 
@@ -55,7 +55,8 @@ pub(crate) enum Task {
         /// It is only checked, by itself, with these interfaces that are not there yet.
         check: Option<Vec<String>>,
     },
-    /// The rule of a capture: the words of its call, its number, and the devices of chains that need one.
+    /// The rule of a capture: the words of its call, its number, and the devices of chains that
+    /// need one.
     Probe {
         /// The words of a [`CaptureCall`](crate::control::CaptureCall).
         words: Vec<String>,
@@ -94,7 +95,8 @@ pub(super) enum Ask {
         /// They are taken back unless they are confirmed in that time.
         confirm: Option<Duration>,
     },
-    /// The ruleset as it is, with what packets have changed. What is named is set to zero after that.
+    /// The ruleset as it is, with what packets have changed. What is named is set to zero after
+    /// that.
     Whole(Vec<Reset>),
     /// Index of an interface.
     InterfaceIndex(String),
@@ -114,7 +116,8 @@ pub(super) enum Ask {
     HandOver,
     /// The client has been told all.
     Done,
-    /// Said by the evaluator in the place of a child: a signal has ended it; 0: it could not begin; -1: it has panicked.
+    /// Said by the evaluator in the place of a child: a signal has ended it; 0: it could not begin;
+    /// -1: it has panicked.
     Ended(i32),
 }
 

@@ -81,7 +81,8 @@ impl<'c> Recorder<'c> {
 impl Changes for Recorder<'_> {
     fn begin(&self, generation: &Generation, now: u64) {
         let bytes = std::mem::take(&mut self.pending.borrow_mut().bytes);
-        *self.pending.borrow_mut() = Pending { base: (generation.id, now), bytes, ..Pending::default() };
+        *self.pending.borrow_mut() =
+            Pending { base: (generation.id, now), bytes, ..Pending::default() };
         self.pending.borrow_mut().bytes.clear();
     }
 

@@ -1,8 +1,9 @@
 //! What the processes that read rule text may do: next to nothing.
 //!
-//! They are another user's (`nobody`) where they may be, without capabilities, cannot gain any, start no programs, open no
-//! sockets and no file for writing (seccomp(2)), leave no core, and end with their parent. Where memory is scarce, the
-//! kernel ends them first (`/proc/PID/oom_score_adj`, proc(5)). Children have limits of memory and time as well
+//! They are another user's (`nobody`) where they may be, without capabilities, cannot gain any,
+//! start no programs, open no sockets and no file for writing (seccomp(2)), leave no core, and end
+//! with their parent. Where memory is scarce, the kernel ends them first
+//! (`/proc/PID/oom_score_adj`, proc(5)). Children have limits of memory and time as well
 //! (setrlimit(2)).
 
 use std::io;
@@ -16,7 +17,8 @@ use crate::seccomp::threads::{BASE, SEE_FILES};
 /// The user `nobody` and its group, by their numbers in all distributions.
 const NOBODY: libc::uid_t = 65534;
 
-/// What a child needs beside memory and time: connections that are there, files that are only read, limits.
+/// What a child needs beside memory and time: connections that are there, files that are only read,
+/// limits.
 const CHILD: &[Rule] = &[
     Call(libc::SYS_recvmsg),
     Call(libc::SYS_recvfrom),
@@ -40,7 +42,8 @@ const CHILD: &[Rule] = &[
     Without(libc::SYS_open, 1, !READ_ONLY),
 ];
 
-/// What the evaluator does beside: it starts children, which restrict themselves further, and sees them end.
+/// What the evaluator does beside: it starts children, which restrict themselves further, and sees
+/// them end.
 const PARENT: &[Rule] = &[
     Call(libc::SYS_clone),
     Call(libc::SYS_clone3),
@@ -57,7 +60,8 @@ const PARENT: &[Rule] = &[
 
 /// Flags of open(2) with which nothing is written or made.
 const READ_ONLY: u32 =
-    (libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NOCTTY) as u32
+    (libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NOCTTY)
+        as u32
         | O_LARGEFILE;
 #[cfg(target_arch = "x86_64")]
 const O_LARGEFILE: u32 = 0o100_000;
@@ -77,7 +81,8 @@ pub(super) fn keep_only(fd: RawFd) {
     close_but(fd);
 }
 
-/// Closes all descriptors but the standard ones and this one. Whoever has another one must not close it again.
+/// Closes all descriptors but the standard ones and this one. Whoever has another one must not
+/// close it again.
 pub(super) fn close_but(fd: RawFd) {
     let (fd, last) = (fd as libc::c_uint, libc::c_uint::MAX);
     // SAFETY: no pointers; nobody in this process goes on with what is closed.
@@ -104,8 +109,8 @@ pub(super) fn end_with(parent: u32) {
 pub(super) fn give_up_rights() -> io::Result<()> {
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     rights::bound_to_none();
-    // Where it may not be another user, as in a namespace without such a user, it stays the one that it is.
-    // SAFETY: no pointers but that of an empty list.
+    // Where it may not be another user, as in a namespace without such a user, it stays the one
+    // that it is. SAFETY: no pointers but that of an empty list.
     unsafe {
         libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>());
         libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY);
@@ -140,7 +145,8 @@ pub(super) fn restrict_parent() -> io::Result<()> {
 
 /// Restricts system calls to those of a child.
 pub(super) fn restrict_child() -> io::Result<()> {
-    // A process ends itself by a signal where memory has run out, and no other one. It has its number as long as it is.
+    // A process ends itself by a signal where memory has run out, and no other one. It has its
+    // number as long as it is.
     let own: &'static [u32] = Box::leak(Box::new([std::process::id()]));
     seccomp::enter_with("nft", child().chain(&[OneOf(libc::SYS_tgkill, 0, own)]))
 }
@@ -162,7 +168,8 @@ fn limit(what: Resource, most: u64) -> io::Result<()> {
     }
 }
 
-/// Bytes of the address space of this process, and of it those that are written to (`/proc/PID/statm`).
+/// Bytes of the address space of this process, and of it those that are written to
+/// (`/proc/PID/statm`).
 fn size() -> Option<(u64, u64)> {
     const PAGE: u64 = 4096;
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
@@ -172,8 +179,8 @@ fn size() -> Option<(u64, u64)> {
     Some((all * PAGE, data * PAGE))
 }
 
-/// Limits memory to so many bytes beside what is there, and to four times what is there: a listing of a large ruleset
-/// takes as much.
+/// Limits memory to so many bytes beside what is there, and to four times what is there: a listing
+/// of a large ruleset takes as much.
 pub(super) fn limit_memory(bytes: u64) -> io::Result<()> {
     let (all, data) = size().ok_or(io::ErrorKind::NotFound)?;
     limit(libc::RLIMIT_AS, all.saturating_add(data.saturating_mul(4)).saturating_add(bytes))

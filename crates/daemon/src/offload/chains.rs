@@ -87,8 +87,11 @@ pub(super) fn wanted(
 
 impl OffloadPort {
     fn wanted(&self, net: &Network, linked: &Linked) -> Result<Option<Wanted>, CannotOffload> {
-        let Some((link, device)) = net.link(self.tap).zip(device(net, self.tap)) else { return Ok(None) };
-        let mut all: Vec<_> = OffloadedChain::all(linked).filter(|c| c.is_for(&link.name)).collect();
+        let Some((link, device)) = net.link(self.tap).zip(device(net, self.tap)) else {
+            return Ok(None);
+        };
+        let mut all: Vec<_> =
+            OffloadedChain::all(linked).filter(|c| c.is_for(&link.name)).collect();
         all.sort_by_key(|c| (c.base.base.priority, Reverse(c.base.base.registered)));
         let Some(first) = all.first() else { return Ok(None) };
         let entry = |c: &OffloadedChain<'_>| match c.base.family {
@@ -97,8 +100,13 @@ impl OffloadPort {
         };
         let entries: Vec<_> = all.iter().map(entry).collect();
         let next = self.rest();
-        let job =
-            Job { image: &linked.image, entries: &entries, device: &device, place: Place::Xdp, next: &next };
+        let job = Job {
+            image: &linked.image,
+            entries: &entries,
+            device: &device,
+            place: Place::Xdp,
+            next: &next,
+        };
         let compiled = compile(job).map_err(|refused| {
             let NotOffloadable { rule, reason, .. } = refused;
             let place = rule.and_then(|rule| linked.image.place(rule));
@@ -111,15 +119,17 @@ impl OffloadPort {
             CannotOffload { family: owner.family, table, part, device: link.name.clone() }
         })?;
         let chains = all.iter().map(|c| c.base.chain).collect();
-        let names = all.iter().map(|c| format!("{} {} {}", c.base.family.name(), c.table(), c.name()));
+        let names =
+            all.iter().map(|c| format!("{} {} {}", c.base.family.name(), c.table(), c.name()));
         Ok(Some(Wanted { compiled, device, chains, names: names.collect(), loaded: None }))
     }
 
     /// Loads what is wanted, unless it is there.
     pub(super) fn load(&self, wanted: &mut Option<Wanted>) -> Result<(), LoadError> {
         let Some(wanted) = wanted else { return Ok(()) };
-        let same =
-            |running: &Running| running.compiled.is_same(&wanted.compiled) && running.suits(&wanted.device);
+        let same = |running: &Running| {
+            running.compiled.is_same(&wanted.compiled) && running.suits(&wanted.device)
+        };
         if !self.chains.as_ref().is_some_and(same) {
             wanted.loaded = Some(wanted.compiled.load("penstock_chains")?);
         }
@@ -136,7 +146,10 @@ impl OffloadPort {
     }
 
     /// Puts what is wanted in the place of what is there. What runs here then.
-    pub(super) fn run_chains(&mut self, wanted: Option<Wanted>) -> std::io::Result<Vec<(ChainIndex, u32)>> {
+    pub(super) fn run_chains(
+        &mut self,
+        wanted: Option<Wanted>,
+    ) -> std::io::Result<Vec<(ChainIndex, u32)>> {
         let Some(mut wanted) = wanted else {
             self.stop_chains();
             return Ok(Vec::new());
@@ -171,7 +184,8 @@ impl OffloadPort {
         }
     }
 
-    /// How XDP programs run on a device with packet sockets: in a driver that would have to cut super-packets they do not.
+    /// How XDP programs run on a device with packet sockets: in a driver that would have to cut
+    /// super-packets they do not.
     pub(super) fn xdp_mode(&self) -> Mode {
         if self.super_packets { Mode::Generic } else { Mode::Any }
     }
@@ -198,11 +212,13 @@ impl OffloadPort {
                 // One link for both of them.
                 match (flows, &mut self.chains) {
                     (Some(flows), chains) => {
-                        let link = chains.as_mut().and_then(|c| c.link.take()).or(flows.link.take());
+                        let link =
+                            chains.as_mut().and_then(|c| c.link.take()).or(flows.link.take());
                         flows.link = Some(attached(link, &flows.program, self.device, mode)?);
                     }
                     (None, Some(chains)) => {
-                        chains.link = Some(attached(chains.link.take(), &chains.program, self.device, mode)?);
+                        chains.link =
+                            Some(attached(chains.link.take(), &chains.program, self.device, mode)?);
                     }
                     (None, None) => {}
                 }
@@ -213,7 +229,12 @@ impl OffloadPort {
 }
 
 /// A program by the link of the one before, or by one of its own.
-fn attached(link: Option<Link>, program: &Program, device: u32, mode: Mode) -> std::io::Result<Link> {
+fn attached(
+    link: Option<Link>,
+    program: &Program,
+    device: u32,
+    mode: Mode,
+) -> std::io::Result<Link> {
     match link {
         Some(link) => link.replace(program).map(|()| link),
         None => program.attach(device, mode),

@@ -1,8 +1,8 @@
-//! What an earlier dataplane has left in devices with `--persist`: programs that forward its flows. Its flows become connections
-//! again, with what was counted meanwhile.
+//! What an earlier dataplane has left in devices with `--persist`: programs that forward its flows.
+//! Its flows become connections again, with what was counted meanwhile.
 //!
-//! The connections are lines of a dump ([`penstock_conntrack`]), beside or in place of those that were kept in a file: these may
-//! be a minute old.
+//! The connections are lines of a dump ([`penstock_conntrack`]), beside or in place of those that
+//! were kept in a file: these may be a minute old.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -19,7 +19,8 @@ use super::pins;
 const HEADER: &str = "penstock-conntrack 1";
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
-/// How long a TCP connection lives on without packets, as an established one (`nf_conntrack_tcp_timeout_established`).
+/// How long a TCP connection lives on without packets, as an established one
+/// (`nf_conntrack_tcp_timeout_established`).
 const TCP_LEFT: u64 = 432_000 * SECOND;
 /// The same of UDP (`nf_conntrack_udp_timeout_stream`).
 const UDP_LEFT: u64 = 120 * SECOND;
@@ -45,7 +46,8 @@ impl Left {
         self.any
     }
 
-    /// Takes the program off a device. Until somebody else receives there, what comes is lost, and not the kernel's to answer.
+    /// Takes the program off a device. Until somebody else receives there, what comes is lost, and
+    /// not the kernel's to answer.
     pub(crate) fn release(&mut self, device: u32) -> Option<Shut> {
         let link = self.links.remove(&device)?;
         let shut = Shut::device(device).ok();
@@ -54,8 +56,9 @@ impl Left {
         shut
     }
 
-    /// Adds the connections of the flows to a dump, which may be empty; the number of them. Counters become those of the
-    /// device where these are greater: what of it was told before is not known.
+    /// Adds the connections of the flows to a dump, which may be empty; the number of them.
+    /// Counters become those of the device where these are greater: what of it was told before is
+    /// not known.
     pub(crate) fn adopt(&self, dump: &mut String, now: u64) -> usize {
         adopt_flows(dump, &self.flows, now)
     }
@@ -91,7 +94,8 @@ fn left_of(flow: &FoundFlow, now: u64) -> Option<u64> {
     life.checked_sub(idle).filter(|left| *left > 0)
 }
 
-/// The tracker of TCP looks at no window of before: packets went past it (`flow_offload_fixup_tcp()`).
+/// The tracker of TCP looks at no window of before: packets went past it
+/// (`flow_offload_fixup_tcp()`).
 fn without_windows(tcp: &str) -> String {
     /// Where each side begins, and its greatest window in it.
     const SIDES: [usize; 2] = [10, 16];
@@ -105,8 +109,9 @@ fn without_windows(tcp: &str) -> String {
     fields.join(",")
 }
 
-/// Adds the connections of flows to a dump, which may be empty; the number of them. Counters become those of the flow
-/// where these are greater. `now` and the times of the flows are nanoseconds of the same clock.
+/// Adds the connections of flows to a dump, which may be empty; the number of them. Counters become
+/// those of the flow where these are greater. `now` and the times of the flows are nanoseconds of
+/// the same clock.
 pub fn adopt_flows(dump: &mut String, flows: &[FoundFlow], now: u64) -> usize {
     let mut lines: Vec<String> = dump.lines().map(str::to_owned).collect();
     if lines.is_empty() {
@@ -134,7 +139,8 @@ pub fn adopt_flows(dump: &mut String, flows: &[FoundFlow], now: u64) -> usize {
             }
             None => {
                 id += 1;
-                // Flows on two devices, or under two tags, may have the same addresses: a connection is there once.
+                // Flows on two devices, or under two tags, may have the same addresses: a
+                // connection is there once.
                 for ends in [&flow.original, &flow.reply] {
                     there.insert((flow.protocol.to_string(), tuple(ends)), lines.len());
                 }
@@ -156,11 +162,12 @@ fn updated(line: &str, flow: &FoundFlow, left: u64) -> String {
     if let Some(tcp) = value(&line, "tcp").map(without_windows) {
         line = with(&line, "tcp", &tcp);
     }
-    for (key, counted) in
-        [("packets", flow.statistics.map(|s| s.packets)), ("bytes", flow.statistics.map(|s| s.bytes))]
-    {
-        let before =
-            value(&line, key).map(|v| v.split(',').map(|n| n.parse().unwrap_or(0)).collect::<Vec<u64>>());
+    for (key, counted) in [
+        ("packets", flow.statistics.map(|s| s.packets)),
+        ("bytes", flow.statistics.map(|s| s.bytes)),
+    ] {
+        let before = value(&line, key)
+            .map(|v| v.split(',').map(|n| n.parse().unwrap_or(0)).collect::<Vec<u64>>());
         if let Some([a, b]) = before.as_deref() {
             line = with(&line, key, &format!("{},{}", counted[0].max(*a), counted[1].max(*b)));
         }
@@ -183,7 +190,11 @@ fn line_of(flow: &FoundFlow, id: u32, left: u64) -> String {
         tuple(&flow.reply)
     );
     let [there, back]: [FlowStatistics; 2] = flow.statistics;
-    let _ = write!(line, " packets={},{} bytes={},{}", there.packets, back.packets, there.bytes, back.bytes);
+    let _ = write!(
+        line,
+        " packets={},{} bytes={},{}",
+        there.packets, back.packets, there.bytes, back.bytes
+    );
     line += if flow.protocol == protocol::TCP { " tcp=" } else { " udp=" };
     line += if flow.protocol == protocol::TCP { TCP } else { "0" };
     line
@@ -199,11 +210,15 @@ mod tests {
 
     fn ends(source: (&str, u16), destination: (&str, u16)) -> Ends {
         let address = |a: &str| a.parse::<IpAddr>().expect("an address");
-        Ends { source: (address(source.0), source.1), destination: (address(destination.0), destination.1) }
+        Ends {
+            source: (address(source.0), source.1),
+            destination: (address(destination.0), destination.1),
+        }
     }
 
     fn flow(protocol: u8, port: u16, packets: u64, used: u64) -> FoundFlow {
-        let (client, near, server) = (("198.18.0.2", port), ("198.18.1.1", port), ("198.18.1.2", 80));
+        let (client, near, server) =
+            (("198.18.0.2", port), ("198.18.1.1", port), ("198.18.1.2", 80));
         let statistics = FlowStatistics { packets, bytes: packets * 100, used };
         let back = FlowStatistics { packets: 1, bytes: 100, used: 0 };
         FoundFlow {
@@ -237,7 +252,11 @@ mod tests {
         let now = 1000 * SECOND;
         let mut dump = String::new();
         // One of UDP that has been silent for too long.
-        let flows = [flow(6, 4000, 50, 0), flow(17, 4001, 7, 950 * SECOND), flow(17, 4002, 7, 800 * SECOND)];
+        let flows = [
+            flow(6, 4000, 50, 0),
+            flow(17, 4001, 7, 950 * SECOND),
+            flow(17, 4002, 7, 800 * SECOND),
+        ];
         assert_eq!(adopt_flows(&mut dump, &flows, now), 2);
         assert_eq!(loaded(&dump), ["17 4001 7,1", "6 4000 50,1"]);
         let line = dump.lines().find(|l| l.contains("4000")).expect("a line");
@@ -261,7 +280,10 @@ mod tests {
         let mut kept = with(dump.lines().nth(1).expect("a line"), "tcp", tcp);
         kept = format!("{HEADER}\n{kept} mark=5\n");
         adopt_flows(&mut kept, &[flow(6, 4000, 1, 1)], 1);
-        assert!(kept.contains("tcp=3,1,0,2,5,6,7,8,0,16,100,200,0,400,7,9,500,600,0,800,7,9"), "{kept}");
+        assert!(
+            kept.contains("tcp=3,1,0,2,5,6,7,8,0,16,100,200,0,400,7,9,500,600,0,800,7,9"),
+            "{kept}"
+        );
         assert!(kept.contains("mark=5"));
         Conntrack::new(Settings::default()).load(&kept, 1).expect("a dump");
     }

@@ -1,13 +1,15 @@
-//! What the devices of ports do themselves, by programs on them: established flows forwarded, chains of ingress run.
+//! What the devices of ports do themselves, by programs on them: established flows forwarded,
+//! chains of ingress run.
 //!
 //! ```text
 //! wire -> XDP:  [ flows -> chains ] -> AF_XDP socket, or the kernel, whose packet sockets we have
 //! wire -> tcx:  [ flows ] -> shut            (packet sockets have seen it before: a filter keeps flows from them)
 //! ```
 //!
-//! Flows are forwarded in XDP where frames come one by one, and at tcx where super-packets arrive (from a veth, from the host
-//! of a virtual machine), which XDP would have to cut. A program is on a device only while the ruleset asks for it. All of it
-//! is held by descriptors, and goes with the process.
+//! Flows are forwarded in XDP where frames come one by one, and at tcx where super-packets arrive
+//! (from a veth, from the host of a virtual machine), which XDP would have to cut. A program is on
+//! a device only while the ruleset asks for it. All of it is held by descriptors, and goes with the
+//! process.
 
 mod chains;
 mod flows;
@@ -64,7 +66,8 @@ pub(crate) struct OffloadPort {
     pub(crate) device: u32,
     /// Link address of both.
     pub(crate) mac: Mac,
-    /// The device is one of the kernel's own: a veth, for instance. Neighbours on the same machine leave checksums to it.
+    /// The device is one of the kernel's own: a veth, for instance. Neighbours on the same machine
+    /// leave checksums to it.
     pub(crate) is_virtual: bool,
     /// Super-packets arrive by it, where nothing cuts them.
     pub(crate) super_packets: bool,
@@ -81,8 +84,8 @@ pub(crate) struct OffloadPort {
 }
 
 impl OffloadPort {
-    /// A port whose device has been opened; `None` of a TAP whose other end we are: what a program on that sees is what we
-    /// send.
+    /// A port whose device has been opened; `None` of a TAP whose other end we are: what a program
+    /// on that sees is what we send.
     pub(crate) fn of(taken: &Taken, wire: &Wire) -> Option<Self> {
         let Wire { config, receives, .. } = wire;
         let receives = receives.clone()?;
@@ -148,7 +151,8 @@ struct State {
 }
 
 impl State {
-    /// Puts what the generation in force wants onto the ports, which have changed. As [`State::run_chains`].
+    /// Puts what the generation in force wants onto the ports, which have changed. As
+    /// [`State::run_chains`].
     fn run_chains_anew(&mut self) -> Option<Vec<(ChainIndex, u32)>> {
         let State { ports, linked, net, .. } = self;
         if !chains::any(linked) {
@@ -199,9 +203,11 @@ pub(crate) struct Offload {
 impl Offload {
     /// For these ports. Nothing is on their devices yet.
     pub(crate) fn new(ports: Vec<OffloadPort>, all: bool, pins: Option<Pins>) -> Arc<Self> {
-        let xdp =
-            XdpSocket::new().inspect_err(|e| log(format_args!("what devices can do with XDP: {e}"))).ok();
-        let links = Socket::new().inspect_err(|e| log(format_args!("other ends of devices: {e}"))).ok();
+        let xdp = XdpSocket::new()
+            .inspect_err(|e| log(format_args!("what devices can do with XDP: {e}")))
+            .ok();
+        let links =
+            Socket::new().inspect_err(|e| log(format_args!("other ends of devices: {e}"))).ok();
         let state = State { ports, xdp, links, ..State::default() };
         let flows = Arc::new(Flows::new(FLOWS));
         Arc::new(Offload { flows, ports: Ports::new(), all, pins, state: Mutex::new(state) })
@@ -229,8 +235,8 @@ impl Offload {
         chains::wanted(&state.ports, net, linked).map(drop)
     }
 
-    /// A generation is about to be in force: devices get the programs that it asks for, those of chains when it is. Gives the
-    /// chains that run on devices already. The error is a sentence.
+    /// A generation is about to be in force: devices get the programs that it asks for, those of
+    /// chains when it is. Gives the chains that run on devices already. The error is a sentence.
     pub(crate) fn prepare(&self, linked: &Linked) -> Result<Vec<(ChainIndex, u32)>, String> {
         self.prepare_flows(linked)?;
         let mut state = self.lock();
@@ -253,8 +259,12 @@ impl Offload {
         if wanted && !*flows {
             for port in ports.iter_mut() {
                 match port.attach_flows(&self.flows).and_then(|()| Ok(self.pin(port)?)) {
-                    Ok(()) => log(format_args!("{}: flows are forwarded {}", port.name, port.words())),
-                    Err(e) if self.all => log(format_args!("{}: flows stay in software: {e}", port.name)),
+                    Ok(()) => {
+                        log(format_args!("{}: flows are forwarded {}", port.name, port.words()))
+                    }
+                    Err(e) if self.all => {
+                        log(format_args!("{}: flows stay in software: {e}", port.name))
+                    }
                     Err(e) => {
                         let message = format!("{}: flows cannot be forwarded: {e}", port.name);
                         ports.iter_mut().for_each(OffloadPort::detach_flows);
@@ -270,8 +280,8 @@ impl Offload {
         Ok(())
     }
 
-    /// A generation is in force: its chains go onto their devices, and what it does not ask for goes. Gives the chains that run
-    /// on devices then, if others do than were said before.
+    /// A generation is in force: its chains go onto their devices, and what it does not ask for
+    /// goes. Gives the chains that run on devices then, if others do than were said before.
     pub(crate) fn settle(&self, linked: &Arc<Linked>) -> Option<Vec<(ChainIndex, u32)>> {
         let mut state = self.lock();
         state.linked = linked.clone();
@@ -325,7 +335,9 @@ impl Offload {
         let mut state = self.lock();
         let State { ports, xdp, links, flows, .. } = &mut *state;
         for port in ports.iter().filter(|p| p.flows.is_some() && p.place() == Place::Tcx) {
-            let can = links.as_mut().is_some_and(|links| can_hand_over(links, port.device).unwrap_or(false));
+            let can = links
+                .as_mut()
+                .is_some_and(|links| can_hand_over(links, port.device).unwrap_or(false));
             if let Err(e) = self.flows.hand_over(port.device, can) {
                 log(format_args!("{}: packets go out by its queue: {e}", port.name));
             }
@@ -357,12 +369,15 @@ impl Offload {
         self.lock().ports.iter_mut().filter_map(|p| p.chains.as_mut()).for_each(Running::collect);
     }
 
-    /// Another network is in force: link addresses may have changed. Gives the chains that run on devices then, if others do.
+    /// Another network is in force: link addresses may have changed. Gives the chains that run on
+    /// devices then, if others do.
     pub(crate) fn set_network(&self, net: &Arc<Network>) -> Option<Vec<(ChainIndex, u32)>> {
         let mut state = self.lock();
         state.net = Some(net.clone());
         for port in &mut state.ports {
-            let Some(link) = net.link(port.tap).filter(|link| link.mac != port.mac) else { continue };
+            let Some(link) = net.link(port.tap).filter(|link| link.mac != port.mac) else {
+                continue;
+            };
             port.mac = link.mac;
             if port.flows.is_some()
                 && let Err(e) = port.attach_flows(&self.flows)
@@ -391,13 +406,16 @@ impl Offload {
         self.ports.set(tap, None);
     }
 
-    /// The device of a port has come back. Gives the chains that run on devices then, which has to be known before frames come.
+    /// The device of a port has come back. Gives the chains that run on devices then, which has to
+    /// be known before frames come.
     pub(crate) fn set_port(&self, port: OffloadPort) -> Option<Vec<(ChainIndex, u32)>> {
         let mut state = self.lock();
         let State { ports, flows, .. } = &mut *state;
         let place = ports.iter_mut().find(|p| p.tap == port.tap)?;
         *place = port;
-        if *flows && let Err(e) = place.attach_flows(&self.flows).and_then(|()| Ok(self.pin(place)?)) {
+        if *flows
+            && let Err(e) = place.attach_flows(&self.flows).and_then(|()| Ok(self.pin(place)?))
+        {
             log(format_args!("{}: flows stay in software: {e}", place.name));
         }
         let running = state.run_chains_anew();

@@ -1,7 +1,8 @@
 //! `--persist`: programs of flows that stay on their devices when this process dies.
 //!
-//! Only links get a name in a file system of type bpf: they hold programs, and these their maps. What is left behind is removed
-//! by the next dataplane before it takes the devices, or by `penstock down`; a note in the run directory says where it is.
+//! Only links get a name in a file system of type bpf: they hold programs, and these their maps.
+//! What is left behind is removed by the next dataplane before it takes the devices, or by
+//! `penstock down`; a note in the run directory says where it is.
 
 use std::fs;
 use std::io;
@@ -88,7 +89,8 @@ impl Pins {
 
     /// The names of the maps of flows, without that of their directory.
     fn map_names(&self) -> [PathBuf; 2] {
-        ["flows4", "flows6"].map(|name| self.directory.join(format!("{}{name}-{LAYOUT}", self.prefix)))
+        ["flows4", "flows6"]
+            .map(|name| self.directory.join(format!("{}{name}-{LAYOUT}", self.prefix)))
     }
 
     /// The flows can be found from now on by whoever comes next.
@@ -140,7 +142,8 @@ pub(super) fn left() -> Option<Pins> {
     Some(Pins { directory: noted()?, prefix: prefix().ok()? })
 }
 
-/// Removes what an earlier dataplane of this network namespace has left; whether there was something.
+/// Removes what an earlier dataplane of this network namespace has left; whether there was
+/// something.
 pub(crate) fn remove_left() -> bool {
     let (Some(directory), Ok(prefix)) = (noted(), prefix()) else { return false };
     let mut found = false;

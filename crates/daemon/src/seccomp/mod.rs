@@ -1,12 +1,12 @@
 //! System calls that each thread needs, and none else.
 //!
-//! Each thread puts a filter on itself as it starts: [`enter`] with what kind of thread it is. [`threads`] is the table of
-//! kinds and their calls, [`program`] makes a filter of it. A filter cannot be taken off, and holds for what the thread
-//! starts, too: the main thread's has all that other threads need, but for the one that makes machine code, which starts
-//! before it.
+//! Each thread puts a filter on itself as it starts: [`enter`] with what kind of thread it is.
+//! [`threads`] is the table of kinds and their calls, [`program`] makes a filter of it. A filter
+//! cannot be taken off, and holds for what the thread starts, too: the main thread's has all that
+//! other threads need, but for the one that makes machine code, which starts before it.
 //!
-//! What a filter does not let through fails with `EPERM`, and what runs goes on ([`Violation`] has other ways for tests and
-//! for finding out what is missing).
+//! What a filter does not let through fails with `EPERM`, and what runs goes on ([`Violation`] has
+//! other ways for tests and for finding out what is missing).
 
 pub(crate) mod program;
 pub(crate) mod threads;
@@ -29,7 +29,8 @@ pub enum Violation {
     Refuse,
     /// It is made, and the kernel's audit log tells of it (`SECCOMP_RET_LOG`).
     Log,
-    /// The process says on standard error which thread made which call, and ends with status 159, as if by `SIGSYS`.
+    /// The process says on standard error which thread made which call, and ends with status 159,
+    /// as if by `SIGSYS`.
     Kill,
 }
 
@@ -51,11 +52,12 @@ thread_local! {
     static KIND: Cell<&'static str> = const { Cell::new("unknown") };
 }
 
-/// Filters are wanted: [`enter`] puts them on from now on, in this process and those that it forks. Said once, before there
-/// are other threads.
+/// Filters are wanted: [`enter`] puts them on from now on, in this process and those that it forks.
+/// Said once, before there are other threads.
 pub(crate) fn want(violation: Violation) {
     if violation == Violation::Kill {
-        // SAFETY: the handler only makes calls that are safe in handlers; the structure lives through the call.
+        // SAFETY: the handler only makes calls that are safe in handlers; the structure lives
+        // through the call.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = violated as *const () as usize;
@@ -67,8 +69,9 @@ pub(crate) fn want(violation: Violation) {
     let _ = VIOLATION.set(violation);
 }
 
-/// Lets this thread, and those that it starts, make no calls but those of its kind. The process must not be able to gain
-/// rights (`PR_SET_NO_NEW_PRIVS`). Says so in the log if it cannot be done.
+/// Lets this thread, and those that it starts, make no calls but those of its kind. The process
+/// must not be able to gain rights (`PR_SET_NO_NEW_PRIVS`). Says so in the log if it cannot be
+/// done.
 pub(crate) fn enter(thread: Thread) {
     if let Err(e) = enter_with(thread.name(), thread.rules().iter().copied().flatten()) {
         log(format_args!("system calls of the {} thread are NOT filtered: {e}", thread.name()));
@@ -80,7 +83,8 @@ pub(crate) fn inherit(name: &'static str) {
     KIND.set(name);
 }
 
-/// Lets this thread, and those that it starts, make no calls but what the rules allow, if calls are filtered at all.
+/// Lets this thread, and those that it starts, make no calls but what the rules allow, if calls are
+/// filtered at all.
 ///
 /// # Errors
 /// The kernel refuses the filter.
@@ -92,13 +96,16 @@ pub(crate) fn enter_with<'r>(
     KIND.set(name);
     let mut program = program::program(rules, violation.answer());
     let filter = sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: the program lives through the call, which copies it, and has as many instructions as is said.
-    let result =
-        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter) };
+    // SAFETY: the program lives through the call, which copies it, and has as many instructions as
+    // is said.
+    let result = unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter)
+    };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The beginning of `siginfo_t` for `SIGSYS` on machines of 64 bits (`include/uapi/asm-generic/siginfo.h`).
+/// The beginning of `siginfo_t` for `SIGSYS` on machines of 64 bits
+/// (`include/uapi/asm-generic/siginfo.h`).
 #[repr(C)]
 struct Sigsys {
     signal: i32,

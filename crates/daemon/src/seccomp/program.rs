@@ -1,5 +1,5 @@
-//! Builds filters of system calls: lists of what is allowed become a classic BPF program over `struct seccomp_data`
-//! (seccomp(2), `Documentation/userspace-api/seccomp_filter.rst`).
+//! Builds filters of system calls: lists of what is allowed become a classic BPF program over
+//! `struct seccomp_data` (seccomp(2), `Documentation/userspace-api/seccomp_filter.rst`).
 
 use libc::{c_long, sock_filter};
 
@@ -16,8 +16,9 @@ const ARGUMENTS: u32 = 16;
 /// Bytes of an argument. The machines above are little-endian: its low half comes first.
 const ARGUMENT: u32 = 8;
 
-/// What is allowed. Arguments are counted from 0, and their low 32 bits are compared: the kernel itself takes families,
-/// commands and `ioctl` numbers as 32 bits, and all flags that are asked for here are among them.
+/// What is allowed. Arguments are counted from 0, and their low 32 bits are compared: the kernel
+/// itself takes families, commands and `ioctl` numbers as 32 bits, and all flags that are asked for
+/// here are among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// The call, with any arguments.
@@ -28,10 +29,11 @@ pub(crate) enum Rule {
     Without(c_long, u32, u32),
     /// The call, if this argument has one of these bits.
     With(c_long, u32, u32),
-    /// The call fails with `ENOSYS`: programs fall back to an older one whose arguments can be checked.
+    /// The call fails with `ENOSYS`: programs fall back to an older one whose arguments can be
+    /// checked.
     Missing(c_long),
-    /// Unless another rule allows it, the call fails with `EPERM` whatever becomes of calls that no rule knows: what makes it
-    /// goes on without.
+    /// Unless another rule allows it, the call fails with `EPERM` whatever becomes of calls that no
+    /// rule knows: what makes it goes on without.
     Refuse(c_long),
 }
 
@@ -73,7 +75,10 @@ impl Rule {
             Rule::OneOf(_, argument, values) => {
                 let values = values.get(..MOST_VALUES).unwrap_or(values);
                 let len = 2 * values.len() as u8 + 2;
-                program.extend([jump(libc::BPF_JEQ, number, 0, len), load(ARGUMENTS + ARGUMENT * argument)]);
+                program.extend([
+                    jump(libc::BPF_JEQ, number, 0, len),
+                    load(ARGUMENTS + ARGUMENT * argument),
+                ]);
                 for value in values {
                     program.extend([jump(libc::BPF_JEQ, *value, 0, 1), allow]);
                 }
@@ -101,9 +106,12 @@ fn answer(what: u32) -> sock_filter {
     statement(libc::BPF_RET | libc::BPF_K, what)
 }
 
-/// The program that allows what one of the rules allows. `otherwise` is the `SECCOMP_RET_*` of all other calls; those by
-/// another convention, whose numbers mean other calls, end the process.
-pub(super) fn program<'r>(rules: impl Iterator<Item = &'r Rule> + Clone, otherwise: u32) -> Vec<sock_filter> {
+/// The program that allows what one of the rules allows. `otherwise` is the `SECCOMP_RET_*` of all
+/// other calls; those by another convention, whose numbers mean other calls, end the process.
+pub(super) fn program<'r>(
+    rules: impl Iterator<Item = &'r Rule> + Clone,
+    otherwise: u32,
+) -> Vec<sock_filter> {
     let mut program = vec![
         load(ARCHITECTURE),
         jump(libc::BPF_JEQ, ARCH, 1, 0),

@@ -15,8 +15,8 @@ pub(crate) enum Thread {
     FlowOffload,
     /// Follows the kernel's network; takes devices that come back.
     Follow,
-    /// Accepts connections of clients. Those that serve them, a thread for each, have its filter: to put on another one would
-    /// take longer than many a call.
+    /// Accepts connections of clients. Those that serve them, a thread for each, have its filter:
+    /// to put on another one would take longer than many a call.
     Control,
     /// Makes the search trees of long chains.
     Lookups,
@@ -72,7 +72,8 @@ impl Thread {
         }
     }
 
-    /// What it may do. A thread has the filters of those that started it as well: main's has all of the rest.
+    /// What it may do. A thread has the filters of those that started it as well: main's has all of
+    /// the rest.
     #[rustfmt::skip]
     pub(super) fn rules(self) -> &'static [&'static [Rule]] {
         match self {
@@ -98,8 +99,8 @@ impl Thread {
     }
 }
 
-/// Memory, time, chance, and descriptors that are open: what every thread needs, and every process that reads rule text. No
-/// memory becomes executable.
+/// Memory, time, chance, and descriptors that are open: what every thread needs, and every process
+/// that reads rule text. No memory becomes executable.
 pub(crate) const BASE: &[Rule] = &[
     Call(libc::SYS_read),
     Call(libc::SYS_write),
@@ -137,15 +138,16 @@ const RUN: &[Rule] = &[
     Call(libc::SYS_rseq),
     Call(libc::SYS_tgkill),
     OneOf(libc::SYS_prctl, 0, &[libc::PR_SET_NAME as u32, PR_SET_VMA]),
-    // The C library's allocator looks once whether memory is overcommitted, and goes on without an answer
-    // (`check_may_shrink_heap` in its malloc/arena.c).
+    // The C library's allocator looks once whether memory is overcommitted, and goes on without an
+    // answer (`check_may_shrink_heap` in its malloc/arena.c).
     Refuse(libc::SYS_openat),
 ];
 
 /// Names of memory, which the C library gives.
 const PR_SET_VMA: u32 = 0x5356_4d41;
 
-/// Threads are started, processes not; each puts a filter on itself. The arguments of `clone3` cannot be seen.
+/// Threads are started, processes not; each puts a filter on itself. The arguments of `clone3`
+/// cannot be seen.
 pub(crate) const START: &[Rule] = &[
     With(libc::SYS_clone, 0, libc::CLONE_THREAD as u32),
     Missing(libc::SYS_clone3),
@@ -238,14 +240,20 @@ const OTHER_DEVICES: &[Rule] = &[
 ];
 
 /// Unix sockets.
-const UNIX: &[Rule] = &[OneOf(libc::SYS_socket, 0, &[libc::AF_UNIX as u32]), Call(libc::SYS_connect)];
+const UNIX: &[Rule] =
+    &[OneOf(libc::SYS_socket, 0, &[libc::AF_UNIX as u32]), Call(libc::SYS_connect)];
 
 /// Devices, netlink, and what settings of devices are asked by.
 const SOCKETS: &[Rule] = &[
     OneOf(
         libc::SYS_socket,
         0,
-        &[libc::AF_UNIX as u32, libc::AF_NETLINK as u32, libc::AF_PACKET as u32, libc::AF_XDP as u32],
+        &[
+            libc::AF_UNIX as u32,
+            libc::AF_NETLINK as u32,
+            libc::AF_PACKET as u32,
+            libc::AF_XDP as u32,
+        ],
     ),
     Call(libc::SYS_bind),
     Call(libc::SYS_connect),
@@ -261,7 +269,11 @@ const SIOCETHTOOL: u32 = 0x8946;
 
 /// Names of hosts, which the C library asks servers for.
 const NAMES: &[Rule] = &[
-    OneOf(libc::SYS_socket, 0, &[libc::AF_UNIX as u32, libc::AF_INET as u32, libc::AF_INET6 as u32]),
+    OneOf(
+        libc::SYS_socket,
+        0,
+        &[libc::AF_UNIX as u32, libc::AF_INET as u32, libc::AF_INET6 as u32],
+    ),
     Call(libc::SYS_connect),
     Call(libc::SYS_bind),
     Call(libc::SYS_sendmmsg),
@@ -269,7 +281,8 @@ const NAMES: &[Rule] = &[
     OneOf(libc::SYS_ioctl, 1, &[libc::FIONREAD as u32]),
 ];
 
-/// Files that are opened, to be read: names of services and users, time zones, settings of devices, the ruleset.
+/// Files that are opened, to be read: names of services and users, time zones, settings of devices,
+/// the ruleset.
 const READ_FILES: &[Rule] = &[
     Call(libc::SYS_openat),
     #[cfg(target_arch = "x86_64")]
@@ -435,13 +448,17 @@ mod tests {
         let executable = [0, 4096, (libc::PROT_READ | libc::PROT_EXEC) as u64, 0, 0, 0];
         let writable = [0, 4096, (libc::PROT_READ | libc::PROT_WRITE) as u64, 0, 0, 0];
         for thread in Thread::ALL {
-            let expected = if thread == Thread::Compile { libc::SECCOMP_RET_ALLOW } else { REFUSED };
+            let expected =
+                if thread == Thread::Compile { libc::SECCOMP_RET_ALLOW } else { REFUSED };
             for number in [libc::SYS_mmap, libc::SYS_mprotect] {
                 assert_eq!(answer(thread, number, executable), expected, "{thread:?}");
                 assert_eq!(answer(thread, number, writable), libc::SECCOMP_RET_ALLOW, "{thread:?}");
             }
             // No thread starts a process.
-            assert_eq!(answer(thread, libc::SYS_clone, [libc::SIGCHLD as u64, 0, 0, 0, 0, 0]), REFUSED);
+            assert_eq!(
+                answer(thread, libc::SYS_clone, [libc::SIGCHLD as u64, 0, 0, 0, 0, 0]),
+                REFUSED
+            );
         }
         let first = |argument: i32| [argument as u64, 0, 0, 0, 0, 0];
         for (thread, number, arguments) in [

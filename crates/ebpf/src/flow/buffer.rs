@@ -1,9 +1,10 @@
-//! The programs at tcx. There a packet is a `struct sk_buff`: its tag is beside it, its checksum may be unfinished, and it may
-//! be larger than the MTU, to be cut on its way out.
+//! The programs at tcx. There a packet is a `struct sk_buff`: its tag is beside it, its checksum
+//! may be unfinished, and it may be larger than the MTU, to be cut on its way out.
 //!
-//! What a sender on the same machine may have to send again it still holds, and the packet is a clone. For a program that
-//! writes into packets by itself the kernel copies all of such a packet that is in one piece. So headers are made on the
-//! stack, and a helper stores them: it copies nothing where the headers are the clone's own, as TCP's are.
+//! What a sender on the same machine may have to send again it still holds, and the packet is a
+//! clone. For a program that writes into packets by itself the kernel copies all of such a packet
+//! that is in one piece. So headers are made on the stack, and a helper stores them: it copies
+//! nothing where the headers are the clone's own, as TCP's are.
 
 use penstock_bpf::Place;
 use penstock_bpf::asm::{Alu, Asm, Cond, Helper, Label, Reg, Reg::*, Width};
@@ -24,7 +25,8 @@ const SKB_VLAN_PROTO: i16 = 28;
 pub(super) const SKB_DEVICE: i16 = 40;
 pub(super) const SKB_GSO_SIZE: i16 = 176;
 
-/// Flags of `bpf_l4_csum_replace()`: the pseudo header changes; a UDP checksum of zero stays, and none becomes zero.
+/// Flags of `bpf_l4_csum_replace()`: the pseudo header changes; a UDP checksum of zero stays, and
+/// none becomes zero.
 const PSEUDO_HEADER: i32 = 1 << 4;
 const MANGLED_ZERO: i32 = 1 << 5;
 /// Of `bpf_skb_store_bytes()`: a sum of all bytes that the device has made follows.
@@ -34,7 +36,8 @@ const RECOMPUTE_SUM: i32 = 1;
 const LINEAR4: i32 = ETHERNET + 20 + 20;
 const LINEAR6: i32 = ETHERNET + 40 + 20;
 
-// The stack frame, below that of `code`: a frame as it leaves, so that the packet in it begins at a multiple of eight.
+// The stack frame, below that of `code`: a frame as it leaves, so that the packet in it begins at a
+// multiple of eight.
 const FRAME: i16 = PACKET - ethernet::LEN as i16;
 const PACKET: i16 = -120;
 
@@ -52,9 +55,10 @@ impl Writer<'_> {
             asm.load(Width::W, R2, CONTEXT, SKB_PKT_TYPE);
             asm.jump_if(Cond::Ne, R2, 0, self.next);
         }
-        // Headers may be elsewhere than at the beginning of its memory; those of all packets that are looked at here fit. Only
-        // as many bytes are asked for as are needed: of a packet whose sender still has it, those behind the headers are
-        // not at hand, and fetching them would copy its head.
+        // Headers may be elsewhere than at the beginning of its memory; those of all packets that
+        // are looked at here fit. Only as many bytes are asked for as are needed: of a packet whose
+        // sender still has it, those behind the headers are not at hand, and fetching them would
+        // copy its head.
         asm.mov(R4, LINEAR4);
         asm.load(Width::W, R5, CONTEXT, SKB_PROTOCOL);
         asm.jump_if(Cond::Ne, R5, raw(ethernet::IPV6), small);
@@ -82,7 +86,8 @@ impl Writer<'_> {
         v6
     }
 
-    /// The tag that it came with off, the one that it leaves with on. What has more in front goes up.
+    /// The tag that it came with off, the one that it leaves with on. What has more in front goes
+    /// up.
     pub(super) fn tags(&mut self) {
         let (plain, tagged, done) = (self.asm.label(), self.asm.label(), self.asm.label());
         let asm = &mut self.asm;
@@ -114,7 +119,9 @@ impl Writer<'_> {
         let (plain, done) = (self.asm.label(), self.asm.label());
         let header = family.header();
         self.reach(IP, Some(OFFSET), header + 4, self.drop);
-        for (width, at, to) in [(Width::H, 0, 0), (Width::W, 2, 2), (Width::W, 6, 6), (Width::H, 10, 10)] {
+        for (width, at, to) in
+            [(Width::H, 0, 0), (Width::W, 2, 2), (Width::W, 6, 6), (Width::H, 10, 10)]
+        {
             self.asm.load(width, R4, FLOW, value::HEADER + at);
             self.asm.store(width, R10, FRAME + to, R4);
         }
@@ -153,7 +160,8 @@ impl Writer<'_> {
             self.asm.store(Width::W, R10, PACKET + to, R4);
         }
         self.asm.bind(plain);
-        // The header's checksum makes up for what changes in a header of IPv4, the transport's for ports.
+        // The header's checksum makes up for what changes in a header of IPv4, the transport's for
+        // ports.
         let network = ETHERNET as i16;
         match family {
             Family::V4 => self.store_frame(0, network + header + 4, 0),
@@ -181,8 +189,8 @@ impl Writer<'_> {
         asm.jump_if(Cond::Ne, R0, 0, self.drop);
     }
 
-    /// The transport's checksum of a packet in a buffer, which may be left to the device: then only its pseudo header is in
-    /// it, and ports do not count.
+    /// The transport's checksum of a packet in a buffer, which may be left to the device: then only
+    /// its pseudo header is in it, and ports do not count.
     fn transport_checksum_by_helper(&mut self, family: Family) {
         let known = self.asm.label();
         let at = ETHERNET + i32::from(family.header());
@@ -233,8 +241,8 @@ impl Writer<'_> {
     }
 }
 
-/// Puts the tag that an skb has beside its frame into `tag`: the VLAN below its protocol, or 0. The skb's address stays in
-/// `skb`, `scratch` does not keep what it had.
+/// Puts the tag that an skb has beside its frame into `tag`: the VLAN below its protocol, or 0. The
+/// skb's address stays in `skb`, `scratch` does not keep what it had.
 pub(super) fn tag_of_skb(asm: &mut Asm, skb: Reg, tag: Reg, scratch: Reg) {
     let untagged = asm.label();
     asm.mov(tag, 0);

@@ -1,10 +1,10 @@
-//! Who gets a packet where a device has packet sockets and the program of flows at tcx: sockets see packets before tcx, so
-//! their filter decides, by the rules of the program, and leaves word for it. Both run on one processor, one directly after
-//! the other.
+//! Who gets a packet where a device has packet sockets and the program of flows at tcx: sockets see
+//! packets before tcx, so their filter decides, by the rules of the program, and leaves word for
+//! it. Both run on one processor, one directly after the other.
 //!
-//! The filter lets a packet of a flow not through to the sockets, and any other one it does, which it notes: that packet the
-//! program leaves alone, even if it has become one of a flow meanwhile. Without a socket, nothing is noted, and the program
-//! decides for itself.
+//! The filter lets a packet of a flow not through to the sockets, and any other one it does, which
+//! it notes: that packet the program leaves alone, even if it has become one of a flow meanwhile.
+//! Without a socket, nothing is noted, and the program decides for itself.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ const ZERO: i16 = -104;
 /// The packet's length, eight bytes.
 const LENGTH: i16 = -112;
 
-/// Reads, and takes away, the word about the packet: to `taken` if a socket has it. The key of the map is at `zero`.
+/// Reads, and takes away, the word about the packet: to `taken` if a socket has it. The key of the
+/// map is at `zero`.
 pub(super) fn take(asm: &mut Asm, claims: &Arc<Map>, zero: i16, taken: Label, impossible: Label) {
     asm.mov(R2, R10);
     asm.alu(Alu::Add, R2, i32::from(zero));
@@ -43,7 +44,11 @@ pub(super) fn take(asm: &mut Asm, claims: &Arc<Map>, zero: i16, taken: Label, im
 }
 
 /// The filter: 0 for packets that the program at tcx will forward.
-pub(super) fn filter(flows: &Flows, claims: &Arc<Map>, address: Option<Mac>) -> Result<Code, AsmError> {
+pub(super) fn filter(
+    flows: &Flows,
+    claims: &Arc<Map>,
+    address: Option<Mac>,
+) -> Result<Code, AsmError> {
     let mut asm = Asm::new();
     let (socket, v6) = (asm.label(), asm.label());
     asm.mov(R6, R1);
@@ -72,7 +77,8 @@ pub(super) fn filter(flows: &Flows, claims: &Arc<Map>, address: Option<Mac>) -> 
     asm.finish()
 }
 
-/// [`HEADERS`] = `len` bytes of the packet from `offset` on; to `missing` where there are not so many.
+/// [`HEADERS`] = `len` bytes of the packet from `offset` on; to `missing` where there are not so
+/// many.
 fn read(asm: &mut Asm, offset: i32, len: i32, missing: Label) {
     asm.mov(R1, R6);
     asm.mov(R2, offset);
@@ -131,7 +137,8 @@ fn ipv6(asm: &mut Asm, flows: &Flows, socket: Label) {
     find(asm, &flows.v6, 40, socket);
 }
 
-/// The transport header (its protocol is in R8) behind an IP header of `header` bytes, the flow, and whether the packet fits.
+/// The transport header (its protocol is in R8) behind an IP header of `header` bytes, the flow,
+/// and whether the packet fits.
 fn find(asm: &mut Asm, map: &Arc<Map>, header: i32, socket: Label) {
     let (udp, known, whole, compare) = (asm.label(), asm.label(), asm.label(), asm.label());
     // R8 becomes the bytes in front of the transport's payload, R7 those that are there.

@@ -9,7 +9,8 @@ use super::{Flows, Site};
 use penstock_bpf::asm::{Alu, Asm, AsmError, Code, Cond, Helper, Label, Reg, Reg::*, Width};
 use penstock_bpf::{Place, tcx, xdp};
 
-/// Where a context says where the frame begins and ends, and on which device it came: `struct xdp_md`, `struct __sk_buff`.
+/// Where a context says where the frame begins and ends, and on which device it came:
+/// `struct xdp_md`, `struct __sk_buff`.
 pub(super) struct Fields {
     pub(super) data: i16,
     pub(super) data_end: i16,
@@ -116,7 +117,8 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// `reg` = where the frame begins, `len` bytes behind `offset` readable; else goes to `missing`. R1, R3 are lost.
+    /// `reg` = where the frame begins, `len` bytes behind `offset` readable; else goes to
+    /// `missing`. R1, R3 are lost.
     pub(super) fn reach(&mut self, reg: Reg, offset: Option<Reg>, len: i16, missing: Label) {
         let asm = &mut self.asm;
         let Fields { data, data_end, .. } = fields(self.place);
@@ -130,8 +132,8 @@ impl Writer<'_> {
         asm.jump_if(Cond::Gt, R1, R3, missing);
     }
 
-    /// Offset of the network header into [`OFFSET`], and what stands in front of it into the key. IPv4 goes on behind it, IPv6 at
-    /// the label.
+    /// Offset of the network header into [`OFFSET`], and what stands in front of it into the key.
+    /// IPv4 goes on behind it, IPv6 at the label.
     fn link(&mut self) -> Label {
         let (vlan, session, v6, known) =
             (self.asm.label(), self.asm.label(), self.asm.label(), self.asm.label());
@@ -283,8 +285,9 @@ impl Writer<'_> {
         self.asm.jump_if(Cond::Lt, R2, i32::from(header) + 20, self.next);
         self.reach(IP, Some(OFFSET), header + 20, self.next);
         self.asm.load(Width::B, R4, IP, header + 13);
-        let closing =
-            penstock_wire::tcp::flag::FIN | penstock_wire::tcp::flag::SYN | penstock_wire::tcp::flag::RST;
+        let closing = penstock_wire::tcp::flag::FIN
+            | penstock_wire::tcp::flag::SYN
+            | penstock_wire::tcp::flag::RST;
         self.asm.jump_if(Cond::Set, R4, i32::from(closing), self.next);
         self.asm.bind(udp);
         self.asm.jump_if(Cond::Lt, R2, i32::from(header) + 8, self.next);
@@ -351,7 +354,8 @@ impl Writer<'_> {
         self.asm.jump_if(Cond::Gt, R5, R4, self.next);
     }
 
-    /// A checksum that is the sum of the pseudo header, and nothing else, is about to be finished by a device.
+    /// A checksum that is the sum of the pseudo header, and nothing else, is about to be finished
+    /// by a device.
     fn finished(&mut self, family: Family) {
         let (udp, compare) = (self.asm.label(), self.asm.label());
         let header = family.header();
@@ -415,7 +419,8 @@ impl Writer<'_> {
         asm.store(Width::D, FLOW, value::USED, R0);
     }
 
-    /// R4 = the checksum at `at` behind `base`, grown by differences that are in the flow at `deltas`. R5 is lost.
+    /// R4 = the checksum at `at` behind `base`, grown by differences that are in the flow at
+    /// `deltas`. R5 is lost.
     pub(super) fn grow(&mut self, base: Reg, at: i16, deltas: &[i16]) {
         let asm = &mut self.asm;
         asm.load(Width::H, R4, base, at);
@@ -512,7 +517,8 @@ impl Writer<'_> {
         }
     }
 
-    /// `reg` = the address `back` bytes in front of the packet, of which `len` can be written. R1, R3 are lost.
+    /// `reg` = the address `back` bytes in front of the packet, of which `len` can be written. R1,
+    /// R3 are lost.
     fn in_front(&mut self, reg: Reg, back: i16, len: i16) {
         self.asm.mov(R4, OFFSET);
         self.asm.jump_if(Cond::Lt, R4, i32::from(back), self.drop);
@@ -532,13 +538,14 @@ impl Writer<'_> {
         self.asm.bind(none);
     }
 
-    /// What of an outer header depends on the packet: its length, identification, checksum, and what it has from the packet
-    /// (`nf_flow_tunnel_ipip_push()`).
+    /// What of an outer header depends on the packet: its length, identification, checksum, and
+    /// what it has from the packet (`nf_flow_tunnel_ipip_push()`).
     fn outer_header(&mut self) {
         let (none, whole) = (self.asm.label(), self.asm.label());
         self.unless_flag(TUNNEL, none);
         self.reach(IP, Some(OFFSET), 20, self.drop);
-        // What may not be cut needs no identification (RFC 6864), other packets one that others are not likely to have.
+        // What may not be cut needs no identification (RFC 6864), other packets one that others are
+        // not likely to have.
         self.asm.mov(R0, 0);
         self.asm.load(Width::H, R4, FLOW, value::FLAGS);
         self.asm.mov(R5, raw(ipv4::DF));

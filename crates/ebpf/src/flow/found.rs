@@ -82,7 +82,8 @@ fn half(six: bool, key: &[u8], found: &[u8]) -> Option<Half> {
     })
 }
 
-/// Flows in maps that have names ([`Flows::maps`]): IPv4, IPv6. Those of which one direction is missing are left out.
+/// Flows in maps that have names ([`Flows::maps`]): IPv4, IPv6. Those of which one direction is
+/// missing are left out.
 ///
 /// # Errors
 /// Those of bpf(2); maps of another kind.
@@ -96,8 +97,11 @@ pub fn found(names: [&Path; 2]) -> io::Result<Vec<FoundFlow>> {
     Ok(pairs(&halves))
 }
 
-/// The flows of entries of the maps: whether of IPv6, key, value. Entries that are cut are left out.
-pub fn found_in<'a>(entries: impl IntoIterator<Item = (bool, &'a [u8], &'a [u8])>) -> Vec<FoundFlow> {
+/// The flows of entries of the maps: whether of IPv6, key, value. Entries that are cut are left
+/// out.
+pub fn found_in<'a>(
+    entries: impl IntoIterator<Item = (bool, &'a [u8], &'a [u8])>,
+) -> Vec<FoundFlow> {
     let halves: Vec<Half> =
         entries.into_iter().filter_map(|(six, key, value)| half(six, key, value)).collect();
     pairs(&halves)
@@ -119,7 +123,8 @@ fn pairs(halves: &[Half]) -> Vec<FoundFlow> {
     flows.collect()
 }
 
-/// How names of maps say which layout they have, so that another program does not read them as its own.
+/// How names of maps say which layout they have, so that another program does not read them as its
+/// own.
 pub const LAYOUT: &str = "1";
 
 #[cfg(test)]

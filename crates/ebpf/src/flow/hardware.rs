@@ -1,10 +1,13 @@
-//! Flows as the flowtable gives them to devices ([`FlowOffload`]): both directions, by cookie, on ports.
+//! Flows as the flowtable gives them to devices ([`FlowOffload`]): both directions, by cookie, on
+//! ports.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use penstock_flowtable::arrival::Encaps;
-use penstock_flowtable::offload::{FlowOffload, HardwareCounts, HardwareFlow, HardwareHalf, OffloadError};
+use penstock_flowtable::offload::{
+    FlowOffload, HardwareCounts, HardwareFlow, HardwareHalf, OffloadError,
+};
 use penstock_flowtable::{Arrival, Transmit, Way};
 
 use super::layout::ORIGINAL;
@@ -24,7 +27,8 @@ pub struct Port {
     pub xdp_sends: bool,
 }
 
-/// Ports by the numbers that devices have in the network. Shared: it changes as devices come and go.
+/// Ports by the numbers that devices have in the network. Shared: it changes as devices come and
+/// go.
 #[derive(Clone, Debug, Default)]
 pub struct Ports(Arc<Mutex<HashMap<u32, Port>>>);
 
@@ -96,9 +100,11 @@ impl Hardware {
         Hardware { flows, ports, known: HashMap::new() }
     }
 
-    /// `None` if a device is no port, or the program that sees the packets cannot do what they need.
+    /// `None` if a device is no port, or the program that sees the packets cannot do what they
+    /// need.
     fn place(&self, half: &HardwareHalf) -> Option<Placed> {
-        let from = self.ports.get(half.arrival.device).filter(|p| p.encaps.as_slice().is_empty())?;
+        let from =
+            self.ports.get(half.arrival.device).filter(|p| p.encaps.as_slice().is_empty())?;
         let to = self.ports.get(half.way.device)?;
         let (mut arrival, mut way) = (half.arrival, half.way);
         arrival.device = from.device;
@@ -162,15 +168,18 @@ impl FlowOffload for Hardware {
             }
         }
         let kept = [(original, there), (reply, back)];
-        let kept = kept.map(|(half, at)| HardwareHalf { arrival: at.arrival, way: at.way, ..*half });
-        let known = Known { halves: kept, offered: flow.halves, told: Default::default(), gone: false };
+        let kept =
+            kept.map(|(half, at)| HardwareHalf { arrival: at.arrival, way: at.way, ..*half });
+        let known =
+            Known { halves: kept, offered: flow.halves, told: Default::default(), gone: false };
         self.known.insert(cookie, known);
         Ok(())
     }
 
     fn delete(&mut self, cookie: u64) -> HardwareCounts {
         let Some(mut flow) = self.known.remove(&cookie) else { return HardwareCounts::default() };
-        let last = flow.halves.each_ref().map(|half| self.flows.remove(&known(half)).ok().flatten());
+        let last =
+            flow.halves.each_ref().map(|half| self.flows.remove(&known(half)).ok().flatten());
         flow.counts(last)
     }
 

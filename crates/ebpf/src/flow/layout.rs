@@ -6,7 +6,8 @@ use penstock_wire::checksum::Sum;
 use penstock_wire::{ethernet, protocol};
 use std::net::IpAddr;
 
-/// Keys over IPv4: source, destination, ports, device, tag, outer source, outer destination, protocol.
+/// Keys over IPv4: source, destination, ports, device, tag, outer source, outer destination,
+/// protocol.
 pub(super) mod key4 {
     pub const SRC: i16 = 0;
     pub const DST: i16 = 4;
@@ -31,7 +32,8 @@ pub(super) mod key6 {
 
 /// Values, of both families.
 pub(super) mod value {
-    /// Packets, bytes from the network header on, time of the last (`CLOCK_MONOTONIC`, nanoseconds).
+    /// Packets, bytes from the network header on, time of the last (`CLOCK_MONOTONIC`,
+    /// nanoseconds).
     pub const PACKETS: i16 = 0;
     pub const BYTES: i16 = 8;
     pub const USED: i16 = 16;
@@ -39,7 +41,8 @@ pub(super) mod value {
     pub const MTU: i16 = 28;
     /// Bytes of [`HEADER`] that count.
     pub const HEADER_LEN: i16 = 32;
-    /// What complemented checksums grow by: the header's; the transport's by addresses, and by ports.
+    /// What complemented checksums grow by: the header's; the transport's by addresses, and by
+    /// ports.
     pub const HEADER_DELTA: i16 = 36;
     pub const ADDRESS_DELTA: i16 = 38;
     pub const PORT_DELTA: i16 = 40;
@@ -50,7 +53,8 @@ pub(super) mod value {
     /// All that stands in front of the packet when it leaves.
     pub const HEADER: i16 = 80;
     pub const LEN: i16 = 136;
-    /// Headers at most: addresses, two tags of 4, or one and a session of 8, and an outer IPv4 header.
+    /// Headers at most: addresses, two tags of 4, or one and a session of 8, and an outer IPv4
+    /// header.
     pub const HEADER_MOST: i16 = 46;
 }
 
@@ -240,16 +244,21 @@ pub struct FlowStatistics {
     pub packets: u64,
     /// Their bytes from the network header on.
     pub bytes: u64,
-    /// Time of the last one, nanoseconds of `CLOCK_MONOTONIC`; when the flow was added where there was none.
+    /// Time of the last one, nanoseconds of `CLOCK_MONOTONIC`; when the flow was added where there
+    /// was none.
     pub used: u64,
 }
 
 impl FlowStatistics {
     pub(super) fn of(value: &[u8]) -> Self {
         let number = |at: i16| {
-            value.get(at as usize..).and_then(|v| v.first_chunk()).map_or(0, |b| u64::from_ne_bytes(*b))
+            value
+                .get(at as usize..)
+                .and_then(|v| v.first_chunk())
+                .map_or(0, |b| u64::from_ne_bytes(*b))
         };
-        let (packets, bytes, used) = (number(value::PACKETS), number(value::BYTES), number(value::USED));
+        let (packets, bytes, used) =
+            (number(value::PACKETS), number(value::BYTES), number(value::USED));
         FlowStatistics { packets, bytes, used }
     }
 }

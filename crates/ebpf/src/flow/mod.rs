@@ -1,4 +1,5 @@
-//! Established flows, forwarded in the kernel's driver as hardware would do it (`net/netfilter/nf_flow_table_offload.c`).
+//! Established flows, forwarded in the kernel's driver as hardware would do it
+//! (`net/netfilter/nf_flow_table_offload.c`).
 //!
 //! ```text
 //! frame -> tag, session, tunnel off -> headers as a flow has them? -> map of flows -> NAT, TTL, checksums
@@ -6,8 +7,9 @@
 //!                                                  +---- otherwise ------+--> what follows: chains, socket, kernel
 //! ```
 //!
-//! A program serves all devices: the device of arrival is in a flow's key. What a packet needs that the map does not say goes
-//! up untouched: fragments, options, a TTL that ends here, segments with SYN, FIN or RST, packets larger than the MTU.
+//! A program serves all devices: the device of arrival is in a flow's key. What a packet needs that
+//! the map does not say goes up untouched: fragments, options, a TTL that ends here, segments with
+//! SYN, FIN or RST, packets larger than the MTU.
 
 mod buffer;
 mod claim;
@@ -70,11 +72,12 @@ pub struct Site {
     pub next: Next,
     /// The device's link address: frames for others go up.
     pub address: Option<Mac>,
-    /// Frames may come from a neighbour on the same machine, with checksums that were left to a device: in XDP nothing tells
-    /// of that. What looks so goes up.
+    /// Frames may come from a neighbour on the same machine, with checksums that were left to a
+    /// device: in XDP nothing tells of that. What looks so goes up.
     pub unfinished: bool,
-    /// At tcx of a device with packet sockets, which see packets before: their [filter](Flows::filter) decides about each
-    /// packet, and leaves word in this map for those that the sockets get.
+    /// At tcx of a device with packet sockets, which see packets before: their
+    /// [filter](Flows::filter) decides about each packet, and leaves word in this map for those
+    /// that the sockets get.
     pub claims: Option<Arc<Map>>,
 }
 
@@ -94,7 +97,8 @@ impl Site {
 /// Devices that flows leave by, at most.
 const DEVICES: u32 = 256;
 
-/// Places for devices whose packets go to their other ends: a power of two. Of two with the same place one is not among them.
+/// Places for devices whose packets go to their other ends: a power of two. Of two with the same
+/// place one is not among them.
 const PEERS: u32 = 256;
 
 /// The maps of flows, shared by all programs.
@@ -116,8 +120,16 @@ impl Flows {
     pub fn new(entries: u32) -> Self {
         let [v4, v6, devices] = Self::specs(entries).map(|spec| Arc::new(Map::new(spec)));
         let kind = MapKind::Array;
-        let peers = Map::new(MapSpec { name: "flow_peers", kind, key: 4, value: 4, entries: PEERS });
-        Flows { v4, v6, devices, peers: Arc::new(peers), handing: Mutex::default(), known: Mutex::default() }
+        let peers =
+            Map::new(MapSpec { name: "flow_peers", kind, key: 4, value: 4, entries: PEERS });
+        Flows {
+            v4,
+            v6,
+            devices,
+            peers: Arc::new(peers),
+            handing: Mutex::default(),
+            known: Mutex::default(),
+        }
     }
 
     /// What the maps are.
@@ -214,9 +226,10 @@ impl Flows {
         Ok(self.map(half).get(&key)?.map(|value| FlowStatistics::of(&value)))
     }
 
-    /// Whether packets that programs at tcx send by a device go to the device at its other end at once
-    /// (`bpf_redirect_peer()`), past its own queue, counters and taps. The caller vouches that this is a veth whose other end is
-    /// up, in another network namespace, and wants packets as they are: the kernel drops what cannot be handed over.
+    /// Whether packets that programs at tcx send by a device go to the device at its other end at
+    /// once (`bpf_redirect_peer()`), past its own queue, counters and taps. The caller vouches that
+    /// this is a veth whose other end is up, in another network namespace, and wants packets as
+    /// they are: the kernel drops what cannot be handed over.
     ///
     /// # Errors
     /// Those of bpf(2).

@@ -41,31 +41,40 @@ pub(super) struct Rule {
     pub(super) granted: u64,
 }
 
-/// How many operations at the beginning of two rules are the same, of those that only look at the packet.
+/// How many operations at the beginning of two rules are the same, of those that only look at the
+/// packet.
 fn shared(a: &[Op], b: &[Op]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| same(a, b)).count()
 }
 
 fn same(a: &Op, b: &Op) -> bool {
     match (a, b) {
-        (Op::LoadLink { dst: a, len: b, offset: c }, Op::LoadLink { dst: d, len: e, offset: f })
-        | (Op::LoadNetwork { dst: a, len: b, offset: c }, Op::LoadNetwork { dst: d, len: e, offset: f })
+        (
+            Op::LoadLink { dst: a, len: b, offset: c },
+            Op::LoadLink { dst: d, len: e, offset: f },
+        )
+        | (
+            Op::LoadNetwork { dst: a, len: b, offset: c },
+            Op::LoadNetwork { dst: d, len: e, offset: f },
+        )
         | (
             Op::LoadTransport { dst: a, len: b, offset: c },
             Op::LoadTransport { dst: d, len: e, offset: f },
         )
-        | (Op::LoadInner { dst: a, len: b, offset: c }, Op::LoadInner { dst: d, len: e, offset: f }) => {
-            (a, b, c) == (d, e, f)
-        }
+        | (
+            Op::LoadInner { dst: a, len: b, offset: c },
+            Op::LoadInner { dst: d, len: e, offset: f },
+        ) => (a, b, c) == (d, e, f),
         (Op::Meta { key: MetaKey::Prandom, .. }, _) => false,
         (Op::Meta { key: a, dst: b }, Op::Meta { key: c, dst: d }) => (a, b) == (c, d),
         (
             Op::CmpWord { src: a, equal: b, mask: c, data: d },
             Op::CmpWord { src: e, equal: f, mask: g, data: h },
         ) => (a, b, c, d) == (e, f, g, h),
-        (Op::Cmp { op: a, src: b, len: c, data: d }, Op::Cmp { op: e, src: f, len: g, data: h }) => {
-            (a, b, c, d) == (e, f, g, h)
-        }
+        (
+            Op::Cmp { op: a, src: b, len: c, data: d },
+            Op::Cmp { op: e, src: f, len: g, data: h },
+        ) => (a, b, c, d) == (e, f, g, h),
         _ => false,
     }
 }
@@ -135,8 +144,8 @@ impl Compiler<'_> {
         let rules = image.chain(block.chain).map_or(0..0, |c| c.first..c.end);
         let mut rules = rules.map(RuleIndex).peekable();
         while let Some(first) = rules.next() {
-            // Rules that begin alike are looked at together: what they share is done once, and where it breaks, all of
-            // them do.
+            // Rules that begin alike are looked at together: what they share is done once, and
+            // where it breaks, all of them do.
             let second = rules.peek().map_or(&[][..], |second| ops(image, *second));
             let shared = shared(ops(image, first), second);
             let behind = self.asm.label();
@@ -144,7 +153,8 @@ impl Compiler<'_> {
             if shared > 0 {
                 common.next = self.asm.label();
                 for op in ops(image, first).iter().take(shared) {
-                    self.op(op, &mut common).map_err(|reason| NotOffloadable::rule(image, first, reason))?;
+                    self.op(op, &mut common)
+                        .map_err(|reason| NotOffloadable::rule(image, first, reason))?;
                 }
                 // The end of them can be far.
                 let there = self.asm.label();
@@ -157,8 +167,9 @@ impl Compiler<'_> {
             let mut index = first;
             loop {
                 self.rule(index, shared, &common)?;
-                let alike =
-                    |next: &RuleIndex| shared > 0 && self::shared(prefix, ops(image, *next)) == shared;
+                let alike = |next: &RuleIndex| {
+                    shared > 0 && self::shared(prefix, ops(image, *next)) == shared
+                };
                 match rules.next_if(alike) {
                     Some(next) => index = next,
                     None => break,
@@ -189,7 +200,9 @@ impl Compiler<'_> {
             LinkedVerdict::Accept => rule.block.accept,
             LinkedVerdict::Continue => return Ok(()),
             LinkedVerdict::Break => rule.next,
-            LinkedVerdict::Jump(chain) => self.called(Block { chain: *chain, ret: rule.next, ..rule.block }),
+            LinkedVerdict::Jump(chain) => {
+                self.called(Block { chain: *chain, ret: rule.next, ..rule.block })
+            }
             LinkedVerdict::Goto(chain) => self.called(Block { chain: *chain, ..rule.block }),
             LinkedVerdict::Return => rule.block.ret,
             LinkedVerdict::Queue { .. } => return Err("`queue` has no XDP code".into()),

@@ -57,7 +57,8 @@ impl Counters {
         self.states.iter().position(|other| Arc::ptr_eq(other, state))
     }
 
-    /// Packets and bytes that the program has counted, all processors together, in order of the states.
+    /// Packets and bytes that the program has counted, all processors together, in order of the
+    /// states.
     ///
     /// # Errors
     /// Those of bpf(2).

@@ -1,6 +1,7 @@
 //! What is where in the stack frame, and which registers are taken.
 //!
-//! R6 is the context, R7 the packet's length, R8 the processor's counters, R9 a bit for each field that the packet has.
+//! R6 is the context, R7 the packet's length, R8 the processor's counters, R9 a bit for each field
+//! that the packet has.
 
 use penstock_program::expr::PayloadBase;
 
@@ -15,7 +16,8 @@ pub(super) const PRESENT: Reg = Reg::R9;
 
 /// The registers of the VM.
 pub(super) const REGISTERS: i16 = -64;
-/// Two words that the verifier takes for unknown, since they do not begin at a multiple of eight: [`OPAQUE`] + 4, + 12.
+/// Two words that the verifier takes for unknown, since they do not begin at a multiple of eight:
+/// [`OPAQUE`] + 4, + 12.
 pub(super) const OPAQUE: i16 = -80;
 /// Transport protocol, eight bytes.
 pub(super) const PROTOCOL: i16 = -88;
@@ -73,7 +75,9 @@ impl Base {
         Some(match base {
             PayloadBase::Link => Base::Link,
             PayloadBase::Network => Base::Network,
-            PayloadBase::Transport if matches!(len, 1 | 2 | 4) && offset.is_multiple_of(len.into()) => {
+            PayloadBase::Transport
+                if matches!(len, 1 | 2 | 4) && offset.is_multiple_of(len.into()) =>
+            {
                 Base::AnyTransport
             }
             PayloadBase::Transport => Base::Transport,
@@ -137,9 +141,10 @@ impl Slots {
 
     /// Enters a field if it is not there. The error is the reason.
     ///
-    /// Fields end at a multiple of eight and are written in eights but for an odd first word. So what is read of them, by
-    /// words, is unknown to the verifier and stays so: it does not conclude from a comparison what the field is in the
-    /// rules that follow, and look at these once for each conclusion.
+    /// Fields end at a multiple of eight and are written in eights but for an odd first word. So
+    /// what is read of them, by words, is unknown to the verifier and stays so: it does not
+    /// conclude from a comparison what the field is in the rules that follow, and look at these
+    /// once for each conclusion.
     pub(super) fn add(&mut self, field: Field) -> Result<(), &'static str> {
         if self.find(field).is_some() {
             return Ok(());
@@ -147,7 +152,9 @@ impl Slots {
         let words = i16::from(field.len().div_ceil(4));
         let used = self.used + (words + words % 2) * 4;
         if FIELDS - used < LOWEST {
-            return Err("the rules ask for more header bytes than the stack of a BPF program holds");
+            return Err(
+                "the rules ask for more header bytes than the stack of a BPF program holds",
+            );
         }
         let bit = field.may_be_absent().then_some(self.bits);
         if bit.is_some() {

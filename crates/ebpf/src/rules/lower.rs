@@ -26,21 +26,28 @@ impl Compiler<'_> {
                 rule.words.set_constant(*dst, data.get(..usize::from(*len)).unwrap_or(data));
             }
             Op::Verdict(verdict) => self.verdict(verdict, rule)?,
-            Op::LoadLink { dst, len, offset } => self.load(PayloadBase::Link, *dst, *len, *offset, rule)?,
+            Op::LoadLink { dst, len, offset } => {
+                self.load(PayloadBase::Link, *dst, *len, *offset, rule)?
+            }
             Op::LoadNetwork { dst, len, offset } => {
                 self.load(PayloadBase::Network, *dst, *len, *offset, rule)?;
             }
             Op::LoadTransport { dst, len, offset } => {
                 self.load(PayloadBase::Transport, *dst, *len, *offset, rule)?;
             }
-            Op::LoadInner { dst, len, offset } => self.load(PayloadBase::Inner, *dst, *len, *offset, rule)?,
+            Op::LoadInner { dst, len, offset } => {
+                self.load(PayloadBase::Inner, *dst, *len, *offset, rule)?
+            }
             Op::Meta { key, dst } => self.meta(*key, *dst, rule)?,
-            Op::CmpWord { src, equal, mask, data } => self.cmp_word(*src, *equal, *mask, *data, rule),
+            Op::CmpWord { src, equal, mask, data } => {
+                self.cmp_word(*src, *equal, *mask, *data, rule)
+            }
             Op::Cmp { op, src, len, data } => {
                 self.cmp(*op, *src, data.get(..usize::from(*len)).unwrap_or(data), rule);
             }
             Op::Range { inside, src, len, ends } => {
-                let [from, to] = ends.each_ref().map(|end| end.get(..usize::from(*len)).unwrap_or(end));
+                let [from, to] =
+                    ends.each_ref().map(|end| end.get(..usize::from(*len)).unwrap_or(end));
                 let (held, out) = (self.asm.label(), self.asm.label());
                 let (outside, within) = if *inside { (rule.next, held) } else { (held, rule.next) };
                 self.interval(*src, from, to, out, rule);
@@ -207,8 +214,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// `reg` = bytes `4 * word` to `4 * word + 4` of a key of `len` bytes as a number in their order; where the key ends
-    /// in between, of what is there.
+    /// `reg` = bytes `4 * word` to `4 * word + 4` of a key of `len` bytes as a number in their
+    /// order; where the key ends in between, of what is there.
     pub(super) fn ordered(&mut self, reg: Reg, src: u8, word: u8, len: u8, rule: &Rule) {
         self.word(reg, src + word, rule);
         self.asm.swap(reg, 32);
@@ -218,8 +225,16 @@ impl Compiler<'_> {
         }
     }
 
-    /// Goes to `less` or `greater` where register bytes are before or behind `constant`, on where they are equal.
-    pub(super) fn compare(&mut self, src: u8, constant: &[u8], less: Label, greater: Label, rule: &Rule) {
+    /// Goes to `less` or `greater` where register bytes are before or behind `constant`, on where
+    /// they are equal.
+    pub(super) fn compare(
+        &mut self,
+        src: u8,
+        constant: &[u8],
+        less: Label,
+        greater: Label,
+        rule: &Rule,
+    ) {
         for (word, part) in (0..).zip(constant.chunks(4)) {
             let number = number(part) as i32;
             self.ordered(R1, src, word, constant.len() as u8, rule);
@@ -294,7 +309,9 @@ impl Compiler<'_> {
 
     fn mask_xor(&mut self, src: u8, dst: u8, mask: u32, xor: u32, rule: &mut Rule) {
         let bytes = match rule.words.get(src) {
-            Word::Constant(value) => return rule.words.set(dst, Word::Constant(value & mask ^ xor)),
+            Word::Constant(value) => {
+                return rule.words.set(dst, Word::Constant(value & mask ^ xor));
+            }
             Word::At { bytes, .. } if xor & !first_bytes(bytes) == 0 => bytes,
             Word::At { .. } => 4,
         };
@@ -360,9 +377,11 @@ impl Compiler<'_> {
                 }
             }
             4 => results.extend((0..len / 4).map(|i| (from(i), 4))),
-            _ => results.extend((0..len.div_ceil(4)).map(|i| (from(i), (len / 2 * 2 - i * 4).min(4)))),
+            _ => results
+                .extend((0..len.div_ceil(4)).map(|i| (from(i), (len / 2 * 2 - i * 4).min(4)))),
         }
-        // Results wait where no register is read meanwhile: the places of the registers behind, or memory of their own.
+        // Results wait where no register is read meanwhile: the places of the registers behind, or
+        // memory of their own.
         for (i, (word, bytes)) in (0_i16..).zip(&results) {
             match word {
                 Word::Constant(value) => self.asm.mov32(R1, *value),

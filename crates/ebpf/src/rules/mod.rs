@@ -1,10 +1,11 @@
 //! Stateless chains at ingress of a device, as one XDP or tcx program.
 //!
-//! What rules mean is said by the interpreter (`penstock_program::interp`); this says the same in BPF, or refuses
-//! ([`NotOffloadable`]). The program has two parts. The first finds the headers as the path does (the outermost VLAN tag
-//! counts as taken out of the frame) and puts each field that rules ask for into its place in the stack frame, with a bit
-//! that says whether the packet has it. The second is the chains, which see nothing but these places: so the kernel's
-//! verifier has one state to follow at each rule, and a field is loaded once however many rules ask for it.
+//! What rules mean is said by the interpreter (`penstock_program::interp`); this says the same in
+//! BPF, or refuses ([`NotOffloadable`]). The program has two parts. The first finds the headers as
+//! the path does (the outermost VLAN tag counts as taken out of the frame) and puts each field that
+//! rules ask for into its place in the stack frame, with a bit that says whether the packet has it.
+//! The second is the chains, which see nothing but these places: so the kernel's verifier has one
+//! state to follow at each rule, and a field is loaded once however many rules ask for it.
 
 mod chain;
 mod counters;
@@ -34,8 +35,8 @@ use penstock_bpf::{LoadError, Place, Program};
 pub enum Entry {
     /// Of a netdev table.
     Netdev(ChainIndex),
-    /// Of an inet table: it sees IP only, and what claims to be IP and is malformed is dropped in front of it
-    /// (`nft_do_chain_inet_ingress()`).
+    /// Of an inet table: it sees IP only, and what claims to be IP and is malformed is dropped in
+    /// front of it (`nft_do_chain_inet_ingress()`).
     Inet(ChainIndex),
 }
 
@@ -63,7 +64,8 @@ pub struct Device {
 pub struct Job<'a> {
     /// The generation.
     pub image: &'a Image,
-    /// Base chains of the hook, in order of their priorities: all, or those at the beginning that can be offloaded.
+    /// Base chains of the hook, in order of their priorities: all, or those at the beginning that
+    /// can be offloaded.
     pub entries: &'a [Entry],
     /// The device.
     pub device: &'a Device,
@@ -130,9 +132,12 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Whether the program of `other` can stay in its place: it does the same, and counts in the same counters.
+    /// Whether the program of `other` can stay in its place: it does the same, and counts in the
+    /// same counters.
     pub fn is_same(&self, other: &Compiled) -> bool {
-        self.place == other.place && self.code.is_same(&other.code) && self.counters.are_same(&other.counters)
+        self.place == other.place
+            && self.code.is_same(&other.code)
+            && self.counters.are_same(&other.counters)
     }
 
     /// Loads the program. What it counts is added to the rules' counters by [`Counters::collect`].
@@ -153,7 +158,8 @@ pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
     let counters = plan.counters();
     let mut asm = Asm::new();
     let (done, drop) = (asm.label(), asm.label());
-    let mut compiler = Compiler { job, plan, asm, blocks: chain::Blocks::default(), done, drop, walk: None };
+    let mut compiler =
+        Compiler { job, plan, asm, blocks: chain::Blocks::default(), done, drop, walk: None };
     compiler.prologue();
     compiler.ends();
     compiler.chains()?;
@@ -177,7 +183,9 @@ struct Compiler<'a> {
 impl Compiler<'_> {
     fn check_size(&self) -> Result<(), NotOffloadable> {
         if self.asm.len() > MOST {
-            return Err(NotOffloadable::all(format!("the program would have more than {MOST} instructions")));
+            return Err(NotOffloadable::all(format!(
+                "the program would have more than {MOST} instructions"
+            )));
         }
         Ok(())
     }

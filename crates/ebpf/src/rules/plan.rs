@@ -29,7 +29,8 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(job: &Job<'_>) -> Result<Self, NotOffloadable> {
-        let mut survey = Survey { job, slots: Slots::default(), states: Vec::new(), depths: HashMap::new() };
+        let mut survey =
+            Survey { job, slots: Slots::default(), states: Vec::new(), depths: HashMap::new() };
         let all = |reason: &str| NotOffloadable::all(reason);
         let mut transport = false;
         for entry in job.entries {
@@ -108,7 +109,8 @@ impl Survey<'_> {
         let base = Base::of(base, len, offset).ok_or("loads from inside a tunnel")?;
         if base == Base::Link && self.job.place == Place::Tcx && offset + u16::from(len) > TAG_AT {
             return Err(
-                "a link header behind its addresses, where a tag may be beside it, has no tcx code".into()
+                "a link header behind its addresses, where a tag may be beside it, has no tcx code"
+                    .into(),
             );
         }
         Ok(self.slots.add(Field::Bytes { base, offset, len })?)
@@ -133,7 +135,9 @@ impl Survey<'_> {
         match op {
             Op::LoadLink { len, offset, .. } => self.field(PayloadBase::Link, *len, *offset),
             Op::LoadNetwork { len, offset, .. } => self.field(PayloadBase::Network, *len, *offset),
-            Op::LoadTransport { len, offset, .. } => self.field(PayloadBase::Transport, *len, *offset),
+            Op::LoadTransport { len, offset, .. } => {
+                self.field(PayloadBase::Transport, *len, *offset)
+            }
             Op::LoadInner { len, offset, .. } => self.field(PayloadBase::Inner, *len, *offset),
             Op::Meta { key, .. } => self.meta(*key, inet),
             Op::Counter(state) => self.state(state),
@@ -177,7 +181,9 @@ impl Survey<'_> {
             Op::Reject(_) => no("reject"),
             Op::Dup { .. } => no("dup"),
             Op::Fwd { .. } => no("fwd"),
-            Op::CtState { .. } | Op::Ct { .. } | Op::CtSet { .. } | Op::CtSetZone { .. } => no("ct"),
+            Op::CtState { .. } | Op::Ct { .. } | Op::CtSet { .. } | Op::CtSetZone { .. } => {
+                no("ct")
+            }
             Op::Notrack => no("notrack"),
             Op::Nat(_) => no("nat"),
             Op::Synproxy(_) => no("synproxy"),
@@ -273,7 +279,9 @@ impl Survey<'_> {
             match &*element.value.statements {
                 [] => {}
                 [Stateful::Counter(state)] => self.state(state)?,
-                _ => return Err("elements of the set have statements other than one counter".into()),
+                _ => {
+                    return Err("elements of the set have statements other than one counter".into());
+                }
             }
         }
         Ok(())
@@ -305,7 +313,8 @@ fn targets(op: &Op) -> Vec<(ChainIndex, bool)> {
     match op {
         Op::Verdict(v) => of(v).into_iter().collect(),
         Op::Lookup { set, load: Load::Verdict, .. } => {
-            let mut all: Vec<_> = set.iter_unordered().filter_map(|e| verdict(&e.value.data)).collect();
+            let mut all: Vec<_> =
+                set.iter_unordered().filter_map(|e| verdict(&e.value.data)).collect();
             all.sort_unstable();
             all.dedup();
             all

@@ -58,7 +58,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Makes `len` bytes at `at` behind the offset in [`COUNTERS`] readable from R2 at the offset that it gives.
+    /// Makes `len` bytes at `at` behind the offset in [`COUNTERS`] readable from R2 at the offset
+    /// that it gives.
     fn reach(&mut self, at: u16, len: u8, missing: Label) -> i16 {
         let asm = &mut self.asm;
         match self.job.place {
@@ -107,7 +108,8 @@ impl Compiler<'_> {
                 self.asm.jump_if(Cond::Eq, R4, raw(ethernet::VLAN), tagged);
                 self.asm.jump_if(Cond::Ne, R4, raw(ethernet::QINQ), untagged);
                 self.asm.bind(tagged);
-                // The tag's four bytes, the second half of which is the type, and two more (`skb_vlan_untag()`).
+                // The tag's four bytes, the second half of which is the type, and two more
+                // (`skb_vlan_untag()`).
                 let at = self.reach(0, 6, self.done);
                 self.asm.load(Width::H, R4, R2, at + 2);
                 self.asm.mov(COUNTERS, TAGGED_LEN);
@@ -137,8 +139,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Goes to `end` unless the packet has R5 bytes from the network header on, which [`Compiler::reach`] has just made R2
-    /// point to, less `at`.
+    /// Goes to `end` unless the packet has R5 bytes from the network header on, which
+    /// [`Compiler::reach`] has just made R2 point to, less `at`.
     fn require_length(&mut self, at: i16, end: Label) {
         match self.job.place {
             Place::Xdp => {
@@ -218,10 +220,11 @@ impl Compiler<'_> {
         }
     }
 
-    /// A tag in front of a frame with a length in the place of its type: rules see the type that it counts as, where the
-    /// frame has the length (`nft_payload_copy_vlan()`).
+    /// A tag in front of a frame with a length in the place of its type: rules see the type that it
+    /// counts as, where the frame has the length (`nft_payload_copy_vlan()`).
     fn length_behind_tag(&mut self) {
-        let covers = |(offset, len, _): &(u16, u8, Slot)| *offset <= 17 && offset + u16::from(*len) > 16;
+        let covers =
+            |(offset, len, _): &(u16, u8, Slot)| *offset <= 17 && offset + u16::from(*len) > 16;
         let fields: Vec<_> = self.plan.slots.of(Base::Link).into_iter().filter(covers).collect();
         if fields.is_empty() || self.job.place == Place::Tcx {
             return;
@@ -301,7 +304,8 @@ impl Compiler<'_> {
         self.asm.bind(known);
     }
 
-    /// The transport header (`nft_set_pktinfo_ipv4_validate()`, `nft_set_pktinfo_ipv6_validate()`) and what is behind it.
+    /// The transport header (`nft_set_pktinfo_ipv4_validate()`, `nft_set_pktinfo_ipv6_validate()`)
+    /// and what is behind it.
     fn transport(&mut self) {
         let (end, found, six) = (self.asm.label(), self.asm.label(), self.asm.label());
         self.asm.load(Width::D, COUNTERS, R10, NETWORK);
@@ -322,7 +326,8 @@ impl Compiler<'_> {
             self.asm.jump_if(Cond::Gt, COUNTERS, FURTHEST, end);
         }
         self.headers(Base::AnyTransport, |_| {});
-        let whole = [Base::Transport, Base::Inner].iter().any(|b| !self.plan.slots.of(*b).is_empty());
+        let whole =
+            [Base::Transport, Base::Inner].iter().any(|b| !self.plan.slots.of(*b).is_empty());
         if whole {
             self.asm.load(Width::D, R4, R10, FRAGMENT);
             self.asm.jump_if(Cond::Ne, R4, 0, end);
@@ -385,7 +390,8 @@ impl Compiler<'_> {
         if self.plan.slots.of(Base::Inner).is_empty() {
             return;
         }
-        let (tcp, udp, gre, found) = (self.asm.label(), self.asm.label(), self.asm.label(), self.asm.label());
+        let (tcp, udp, gre, found) =
+            (self.asm.label(), self.asm.label(), self.asm.label(), self.asm.label());
         self.asm.load(Width::D, R4, R10, PROTOCOL);
         self.asm.jump_if(Cond::Eq, R4, i32::from(protocol::IPIP), found);
         self.asm.jump_if(Cond::Eq, R4, i32::from(protocol::UDP), udp);
@@ -419,7 +425,8 @@ impl Compiler<'_> {
         self.headers(Base::Inner, |_| {});
     }
 
-    /// Lets the verifier forget which packets have which fields, so that it follows one state into the chains.
+    /// Lets the verifier forget which packets have which fields, so that it follows one state into
+    /// the chains.
     fn make_unknown(&mut self) {
         let (low, high): (i16, i16) = (OPAQUE + 4, OPAQUE + 12);
         self.asm.store(Width::W, R10, low, PRESENT);

@@ -163,7 +163,9 @@ impl Compiler<'_> {
         }
         self.short_key(src, members.key_len, rule);
         if members.mute {
-            let bits = |part: &[u32]| part.iter().rev().fold(0_u8, |bits, n| bits << 1 | u8::from(*n != 0));
+            let bits = |part: &[u32]| {
+                part.iter().rev().fold(0_u8, |bits, n| bits << 1 | u8::from(*n != 0))
+            };
             let map = one_value("rule_set_bits", table.chunks(8).map(bits).collect());
             self.asm.mov(R2, R1);
             self.asm.alu(Alu::Rsh, R2, 3);
@@ -174,7 +176,8 @@ impl Compiler<'_> {
             self.asm.alu(Alu::Rsh, R0, R1);
             self.asm.alu(Alu::And, R0, 1);
         } else {
-            let map = one_value("rule_set_table", table.iter().flat_map(|n| n.to_ne_bytes()).collect());
+            let map =
+                one_value("rule_set_table", table.iter().flat_map(|n| n.to_ne_bytes()).collect());
             self.asm.alu(Alu::Lsh, R1, 2);
             self.asm.map_value(R3, &map, 0);
             self.asm.alu(Alu::Add, R3, R1);
@@ -192,7 +195,8 @@ impl Compiler<'_> {
             value: 4,
             entries: members.all.len() as u32,
         };
-        let contents = members.all.iter().map(|m| (m.from.to_vec(), m.outcome.to_ne_bytes().to_vec()));
+        let contents =
+            members.all.iter().map(|m| (m.from.to_vec(), m.outcome.to_ne_bytes().to_vec()));
         let map = Arc::new(Map::with_contents(spec, contents.collect()));
         let at = self.contiguous(src, members.key_len, rule);
         self.asm.mov(R2, R10);
@@ -259,7 +263,8 @@ impl Compiler<'_> {
             self.key_number(src, n, members.key_len, rule);
             self.asm.store(Width::D, R10, keys + i16::from(n) * 8, R0);
         }
-        // The row so far is kept where the verifier forgets it: it would follow each way through the table.
+        // The row so far is kept where the verifier forgets it: it would follow each way through
+        // the table.
         self.asm.store(Width::W, R10, place, 0);
         let count = sorted.len() as u32;
         for step in (0..count.next_power_of_two().trailing_zeros()).rev() {
@@ -284,7 +289,8 @@ impl Compiler<'_> {
         self.asm.jump_if(Cond::Ge, R1, count as i32, miss);
         row_of(self, R1);
         // Even the first may begin behind the key.
-        for (end, outside, inside) in [(0, Cond::Gt, Cond::Lt), (i16::from(numbers) * 8, Cond::Lt, Cond::Gt)]
+        for (end, outside, inside) in
+            [(0, Cond::Gt, Cond::Lt), (i16::from(numbers) * 8, Cond::Lt, Cond::Gt)]
         {
             let within = self.asm.label();
             for n in 0..numbers {
@@ -327,6 +333,7 @@ fn eight(key: &[u8], n: u8) -> u64 {
 
 /// An array of one value.
 pub(super) fn one_value(name: &'static str, value: Vec<u8>) -> Arc<Map> {
-    let spec = MapSpec { name, kind: MapKind::Array, key: 4, value: value.len() as u32, entries: 1 };
+    let spec =
+        MapSpec { name, kind: MapKind::Array, key: 4, value: value.len() as u32, entries: 1 };
     Arc::new(Map::with_contents(spec, vec![(vec![0; 4], value)]))
 }

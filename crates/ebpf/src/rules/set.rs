@@ -56,7 +56,8 @@ impl Outcomes {
         self.all.iter().any(|o| o.counter.is_some())
     }
 
-    /// A row of eight bytes, counter from 1 on and verdict, and the data, for each outcome; one for none in front.
+    /// A row of eight bytes, counter from 1 on and verdict, and the data, for each outcome; one for
+    /// none in front.
     fn table(&self, row: usize) -> Arc<Map> {
         let mut table = vec![0; row];
         for outcome in &self.all {

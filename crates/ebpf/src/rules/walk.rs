@@ -1,24 +1,27 @@
-//! The walk over IPv6 extension headers (`ipv6_find_hdr()` as nftables calls it): a function that the kernel calls in a
-//! loop, since there may be as many headers as fit a frame.
+//! The walk over IPv6 extension headers (`ipv6_find_hdr()` as nftables calls it): a function that
+//! the kernel calls in a loop, since there may be as many headers as fit a frame.
 
 use penstock_wire::ipv6_ext::FRAGMENT_LEN;
-use penstock_wire::protocol::{AH, DEST_OPTIONS, FRAGMENT as FRAGMENT_HEADER, HOP_BY_HOP, NO_NEXT, ROUTING};
+use penstock_wire::protocol::{
+    AH, DEST_OPTIONS, FRAGMENT as FRAGMENT_HEADER, HOP_BY_HOP, NO_NEXT, ROUTING,
+};
 
 use super::Compiler;
 use super::frame::*;
 use penstock_bpf::Place;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 
-/// Within [`WALK`]: the context; offset of the header at hand from the frame's start; its protocol; the fragment offset;
-/// how it ended. Where they stand, four behind a multiple of eight, the verifier takes words for unknown, and so finds
-/// that one header is like the other.
+/// Within [`WALK`]: the context; offset of the header at hand from the frame's start; its protocol;
+/// the fragment offset; how it ended. Where they stand, four behind a multiple of eight, the
+/// verifier takes words for unknown, and so finds that one header is like the other.
 const AT_CONTEXT: i16 = 0;
 const AT_OFFSET: i16 = 12;
 const AT_PROTOCOL: i16 = 20;
 const AT_FRAGMENT: i16 = 28;
 const AT_END: i16 = 36;
 
-/// It ended: at a header; in a later fragment, whose header is elsewhere. Before that, or without a header, 0.
+/// It ended: at a header; in a later fragment, whose header is elsewhere. Before that, or without a
+/// header, 0.
 const AT_HEADER: i32 = 1;
 const IN_FRAGMENT: i32 = 2;
 
@@ -28,7 +31,8 @@ const MOST: i32 = 8192;
 const EXTENSIONS: [u8; 6] = [HOP_BY_HOP, ROUTING, FRAGMENT_HEADER, AH, NO_NEXT, DEST_OPTIONS];
 
 impl Compiler<'_> {
-    /// From the header at [`COUNTERS`], with the protocol in R0, to the transport header; to `none` where there is none.
+    /// From the header at [`COUNTERS`], with the protocol in R0, to the transport header; to `none`
+    /// where there is none.
     pub(super) fn walk_extensions(&mut self, none: Label) {
         let function = *self.walk.get_or_insert_with(|| self.asm.label());
         let asm = &mut self.asm;

@@ -33,8 +33,9 @@ pub fn frame(rng: &mut Rng) -> Vec<u8> {
     if rng.u8(..20) == 0 {
         // A length in the place of the type, in front of LLC or of IPX.
         let body = if rng.bool() { [0xff; 30] } else { [0x42; 30] };
-        let inside =
-            (Ethernet::new("00:00:00:00:00:00", "00:00:00:00:00:00").ethertype(30) / payload(body)).build();
+        let inside = (Ethernet::new("00:00:00:00:00:00", "00:00:00:00:00:00").ethertype(30)
+            / payload(body))
+        .build();
         let tag = if rng.bool() { (ethernet / Vlan::new(5)).build() } else { ethernet.build() };
         let mut frame = tag[..tag.len() - 2].to_vec();
         frame.extend(&inside[12..]);
@@ -45,8 +46,10 @@ pub fn frame(rng: &mut Rng) -> Vec<u8> {
         &*format!("198.18.{}.{}", rng.u8(..2), rng.u8(1..10)),
         &*format!("198.18.0.{}", rng.u8(1..10)),
     );
-    let v6 =
-        Ipv6::new(&*format!("2001:db8::{:x}", rng.u8(1..10)), &*format!("2001:db8::{:x}", rng.u8(1..10)));
+    let v6 = Ipv6::new(
+        &*format!("2001:db8::{:x}", rng.u8(1..10)),
+        &*format!("2001:db8::{:x}", rng.u8(1..10)),
+    );
     let tcp = || Tcp::new(from, to).mss(1460).nop().sack_permitted();
     let udp = || Udp::new(from, to) / payload(b"some data");
     let front = tags(rng, ethernet);

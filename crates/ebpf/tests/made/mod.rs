@@ -79,8 +79,10 @@ fn field(rng: &mut Rng) -> (Expr, Vec<u8>) {
         }
         9 => (meta(MetaKey::PktType), vec![rng.u8(..4)]),
         10 => {
-            let key =
-                pick(rng, &[MetaKey::Iif, MetaKey::Oif, MetaKey::Mark, MetaKey::Priority, MetaKey::IifGroup]);
+            let key = pick(
+                rng,
+                &[MetaKey::Iif, MetaKey::Oif, MetaKey::Mark, MetaKey::Priority, MetaKey::IifGroup],
+            );
             (meta(key), u32::from(rng.u8(..9)).to_ne_bytes().to_vec())
         }
         11 => {
@@ -106,7 +108,8 @@ fn field(rng: &mut Rng) -> (Expr, Vec<u8>) {
             (meta(key), name)
         }
         12 => {
-            let (offset, len) = pick(rng, &[(0, 6), (6, 6), (12, 2), (14, 2), (16, 2), (12, 4), (10, 9)]);
+            let (offset, len) =
+                pick(rng, &[(0, 6), (6, 6), (12, 2), (14, 2), (16, 2), (12, 4), (10, 9)]);
             let mut bytes = vec![2, 0, 0, 0, 0, low, 0, 0, 0];
             bytes.truncate(len as usize);
             (payload(Link, offset, len), bytes)
@@ -143,7 +146,10 @@ fn matches(rng: &mut Rng, rule: &mut Vec<Expr>) {
             let last = to.last_mut().unwrap();
             *last = last.saturating_add(rng.u8(..6));
             let op = pick(rng, &[CmpOp::Eq, CmpOp::Neq]);
-            rule.extend([load, Expr::Range(Range { op, sreg: R1, from: data(&value), to: data(&to) })]);
+            rule.extend([
+                load,
+                Expr::Range(Range { op, sreg: R1, from: data(&value), to: data(&to) }),
+            ]);
         }
         7 if len.is_multiple_of(4) && len <= 16 => {
             let shift = rng.u32(..32);
@@ -161,8 +167,11 @@ fn matches(rng: &mut Rng, rule: &mut Vec<Expr>) {
             rule.push(cmp_with(pick(rng, &[CmpOp::Lt, CmpOp::Gte, CmpOp::Eq]), to, &value));
         }
         8 => {
-            let sizes: Vec<u32> = [2, 4, 8].into_iter().filter(|s| len.is_multiple_of(*s as usize)).collect();
-            let Some(size) = rng.choice(sizes) else { return rule.extend([load, cmp(rng, &value)]) };
+            let sizes: Vec<u32> =
+                [2, 4, 8].into_iter().filter(|s| len.is_multiple_of(*s as usize)).collect();
+            let Some(size) = rng.choice(sizes) else {
+                return rule.extend([load, cmp(rng, &value)]);
+            };
             let op = ByteorderOp::Hton;
             rule.push(load);
             rule.push(Expr::Byteorder(Byteorder { op, sreg: R1, dreg: R1, len: len as u32, size }));

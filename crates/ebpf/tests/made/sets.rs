@@ -128,7 +128,11 @@ fn range(from: &[u8], to: &[u8], data: LinkedData) -> Element<LinkedValue> {
     Element { key_end: Some(to.into()), ..element(from, data) }
 }
 
-fn set(description: Description, elements: Vec<Element<LinkedValue>>, value_len: Option<u32>) -> LinkedSet {
+fn set(
+    description: Description,
+    elements: Vec<Element<LinkedValue>>,
+    value_len: Option<u32>,
+) -> LinkedSet {
     let key_len = description.key_len as u32;
     let mut set = Set::new(description).unwrap();
     for element in elements {
@@ -197,7 +201,8 @@ pub fn table() -> Table {
     };
     let mut all_but = plain(&[3, 4, 5]);
     all_but.push(element(&[], none()));
-    let mut catching = vec![element(&port(1), bytes(&[1; 4])), element(&port(2), bytes(&[2, 0, 0, 0]))];
+    let mut catching =
+        vec![element(&port(1), bytes(&[1; 4])), element(&port(2), bytes(&[2, 0, 0, 0]))];
     catching.push(element(&[], bytes(&[0; 4])));
     let wide = |n: u8| range(&[198, 18, n, 3], &[198, 18, n, 5], none());
     let mut nets: Vec<_> = (1..40).map(wide).collect();
@@ -226,7 +231,10 @@ pub fn table() -> Table {
                 None,
             ),
         ),
-        ("counted-ports", set(keys(2), plain(&[1, 2, 3, 4, 5, 6]).into_iter().map(counted).collect(), None)),
+        (
+            "counted-ports",
+            set(keys(2), plain(&[1, 2, 3, 4, 5, 6]).into_iter().map(counted).collect(), None),
+        ),
         ("all-but-ports", set(keys(2), all_but, None)),
         ("few-addresses", set(keys(4), addresses(1..4), None)),
         ("addresses", set(keys(4), addresses(3..90), None)),
@@ -235,15 +243,26 @@ pub fn table() -> Table {
         ("everything", set(intervals(4), vec![range(&[0; 4], &[255; 4], none())], None)),
         ("nets6", set(intervals(16), nets6.collect(), None)),
         ("addresses6", set(keys(16), (1..8).map(|n| element(&v6([0, n]), none())).collect(), None)),
-        ("protocols", set(keys(1), [1, 4, 6, 17, 47, 50].map(|p| element(&[p], none())).into(), None)),
+        (
+            "protocols",
+            set(keys(1), [1, 4, 6, 17, 47, 50].map(|p| element(&[p], none())).into(), None),
+        ),
         ("macs", set(keys(6), (1..9).map(|n| element(&mac(n), none())).collect(), None)),
         (
             "mac-ranges",
-            set(intervals(6), (0..10).map(|n| range(&mac(n * 3), &mac(n * 3 + 1), none())).collect(), None),
+            set(
+                intervals(6),
+                (0..10).map(|n| range(&mac(n * 3), &mac(n * 3 + 1), none())).collect(),
+                None,
+            ),
         ),
         (
             "pairs",
-            set(concatenated.clone(), (1..60).map(|n| element(&pair(n % 8, n / 8), none())).collect(), None),
+            set(
+                concatenated.clone(),
+                (1..60).map(|n| element(&pair(n % 8, n / 8), none())).collect(),
+                None,
+            ),
         ),
         (
             "pair-ranges",
@@ -259,18 +278,36 @@ pub fn table() -> Table {
         ),
         ("empty", set(keys(2), vec![], None)),
         ("marks", set(map(2), catching, Some(4))),
-        ("names", set(map(4), (1..9).map(|n| element(&address(n), bytes(&[n % 3; 16]))).collect(), Some(16))),
-        ("long", set(map(2), (1..9).map(|n| element(&port(n), bytes(&[n % 3; 20]))).collect(), Some(20))),
+        (
+            "names",
+            set(
+                map(4),
+                (1..9).map(|n| element(&address(n), bytes(&[n % 3; 16]))).collect(),
+                Some(16),
+            ),
+        ),
+        (
+            "long",
+            set(map(2), (1..9).map(|n| element(&port(n), bytes(&[n % 3; 20]))).collect(), Some(20)),
+        ),
         (
             "net-marks",
             set(
                 Description { interval: true, ..map(4) },
-                (0..12).map(|n| range(&[198, 18, n, 2], &[198, 18, n, 6], bytes(&[n % 3, 0]))).collect(),
+                (0..12)
+                    .map(|n| range(&[198, 18, n, 2], &[198, 18, n, 6], bytes(&[n % 3, 0])))
+                    .collect(),
                 Some(2),
             ),
         ),
-        ("verdicts", set(map(2), (1..4).map(|n| element(&port(n), some_verdict(n))).collect(), None)),
-        ("many-verdicts", set(map(2), (1..40).map(|n| element(&port(n), some_verdict(n))).collect(), None)),
+        (
+            "verdicts",
+            set(map(2), (1..4).map(|n| element(&port(n), some_verdict(n))).collect(), None),
+        ),
+        (
+            "many-verdicts",
+            set(map(2), (1..40).map(|n| element(&port(n), some_verdict(n))).collect(), None),
+        ),
         (
             "net-verdicts",
             set(
@@ -283,17 +320,24 @@ pub fn table() -> Table {
         ),
         (
             "counted-verdicts",
-            set(map(2), (1..9).map(|n| counted(element(&port(n), some_verdict(n)))).collect(), None),
+            set(
+                map(2),
+                (1..9).map(|n| counted(element(&port(n), some_verdict(n)))).collect(),
+                None,
+            ),
         ),
         (
             "objects",
             set(
                 map(2),
-                (2..9).map(|n| element(&port(n), LinkedData::Object(Stateful::Counter(counter())))).collect(),
+                (2..9)
+                    .map(|n| element(&port(n), LinkedData::Object(Stateful::Counter(counter()))))
+                    .collect(),
                 None,
             ),
         ),
     ];
-    let sets: HashMap<Arc<str>, LinkedSet> = sets.into_iter().map(|(name, set)| (name.into(), set)).collect();
+    let sets: HashMap<Arc<str>, LinkedSet> =
+        sets.into_iter().map(|(name, set)| (name.into(), set)).collect();
     Table { sets, ..Table::default() }
 }

@@ -21,7 +21,8 @@ pub fn may_load() -> bool {
 #[allow(dead_code)]
 pub const NET_ADMIN: u32 = 12;
 #[allow(dead_code)]
-/// For what the verifier takes for dangerous in the hands of others: arithmetic on addresses of packets.
+/// For what the verifier takes for dangerous in the hands of others: arithmetic on addresses of
+/// packets.
 pub const PERFMON: u32 = 38;
 #[allow(dead_code)]
 /// For programs and maps.
@@ -32,7 +33,8 @@ pub const BPF: u32 = 39;
 pub fn keep_only(rights: &[u32]) {
     let all = rights.iter().fold(0_u64, |all, right| all | 1 << right);
     let (low, high) = (all as u32, (all >> 32) as u32);
-    // struct __user_cap_header_struct: version 3, this thread. Then effective, permitted and inheritable, low words first.
+    // struct __user_cap_header_struct: version 3, this thread. Then effective, permitted and
+    // inheritable, low words first.
     let header = [0x2008_0522_u32, 0];
     let data = [low, low, 0, high, high, 0];
     // SAFETY: both are as long as version 3 says, and are only read.

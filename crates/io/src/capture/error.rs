@@ -56,13 +56,22 @@ impl fmt::Display for Problem {
             Problem::Version(v) => write!(f, "unknown major version {v}"),
             Problem::Ends(what) => write!(f, "the file ends inside {what}"),
             Problem::LinkType(n) => {
-                write!(f, "link type {n} is not supported (Ethernet 1, RAW 101, IPV4 228, IPV6 229 are)")
+                write!(
+                    f,
+                    "link type {n} is not supported (Ethernet 1, RAW 101, IPV4 228, IPV6 229 are)"
+                )
             }
-            Problem::TooLong(n) => write!(f, "a frame of {n} bytes cannot be (at most {})", super::MAX_FRAME),
+            Problem::TooLong(n) => {
+                write!(f, "a frame of {n} bytes cannot be (at most {})", super::MAX_FRAME)
+            }
             Problem::BlockLength(n) => write!(f, "a block of {n} bytes cannot be"),
-            Problem::BlockTrailer(n) => write!(f, "the block's length is repeated as {n} at its end"),
+            Problem::BlockTrailer(n) => {
+                write!(f, "the block's length is repeated as {n} at its end")
+            }
             Problem::ByteOrder(n) => write!(f, "unknown byte order mark 0x{n:08x}"),
-            Problem::PacketInBlock(n) => write!(f, "a packet of {n} bytes does not fit in its block"),
+            Problem::PacketInBlock(n) => {
+                write!(f, "a packet of {n} bytes does not fit in its block")
+            }
             Problem::Interface(n) => write!(f, "packet of interface {n}, which was not described"),
             Problem::Resolution(n) => write!(f, "timestamp resolution 0x{n:02x} cannot be"),
         }

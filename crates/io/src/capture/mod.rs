@@ -16,7 +16,8 @@ pub use pcapng_writer::PcapngWriter;
 use window::Window;
 pub use writer::CaptureWriter;
 
-/// Longest frame that is taken from a capture, in bytes. Anything longer is taken for a broken length field.
+/// Longest frame that is taken from a capture, in bytes. Anything longer is taken for a broken
+/// length field.
 pub const MAX_FRAME: u32 = 1 << 20;
 
 /// What the bytes of a frame begin with (`LINKTYPE_*` of <https://www.tcpdump.org/linktypes.html>).
@@ -33,8 +34,8 @@ pub enum LinkType {
 }
 
 impl LinkType {
-    /// By the number in a file. 12 and 14 are what `DLT_RAW` is on some systems: tools that write the DLT in
-    /// place of the link type leave them in files.
+    /// By the number in a file. 12 and 14 are what `DLT_RAW` is on some systems: tools that write
+    /// the DLT in place of the link type leave them in files.
     pub fn from_number(number: u16) -> Option<LinkType> {
         match number {
             1 => Some(LinkType::Ethernet),
@@ -66,7 +67,8 @@ impl LinkType {
 pub struct Frame<'a> {
     /// Nanoseconds since the epoch.
     pub time: u64,
-    /// Length on the wire in bytes, without a frame check sequence; more than `bytes` has if it was cut.
+    /// Length on the wire in bytes, without a frame check sequence; more than `bytes` has if it was
+    /// cut.
     pub wire_len: u32,
     /// What the bytes begin with.
     pub link: LinkType,
@@ -89,7 +91,8 @@ enum Format {
     Pcapng(pcapng::Reader),
 }
 
-/// A capture file that is read from start to end. Holds one window of the file in memory, never the file.
+/// A capture file that is read from start to end. Holds one window of the file in memory, never the
+/// file.
 pub struct Capture {
     name: String,
     window: Window,
@@ -115,8 +118,12 @@ impl Capture {
     pub fn new(name: &str, source: impl Read + Send + 'static) -> Result<Capture, CaptureError> {
         let mut window = Window::new(Box::new(source));
         match start(&mut window) {
-            Ok(format) => Ok(Capture { name: name.to_owned(), window, format, current: None, failed: false }),
-            Err(problem) => Err(CaptureError { name: name.to_owned(), at: window.record(), problem }),
+            Ok(format) => {
+                Ok(Capture { name: name.to_owned(), window, format, current: None, failed: false })
+            }
+            Err(problem) => {
+                Err(CaptureError { name: name.to_owned(), at: window.record(), problem })
+            }
         }
     }
 
@@ -147,7 +154,8 @@ impl Capture {
         }
     }
 
-    /// The frame that [`Capture::advance`] went to. An empty frame before the first and after the last.
+    /// The frame that [`Capture::advance`] went to. An empty frame before the first and after the
+    /// last.
     #[inline]
     pub fn frame(&self) -> Frame<'_> {
         match self.current {

@@ -24,7 +24,9 @@ impl Reader {
             (0xa1b2_3c4d, _) => (false, 1),
             (_, 0xa1b2_c3d4) => (true, 1000),
             (_, 0xa1b2_3c4d) => (true, 1),
-            (0xa1b2_cd34, _) | (_, 0xa1b2_cd34) => return Err(Problem::Variant("modified (Kuznetzov)")),
+            (0xa1b2_cd34, _) | (_, 0xa1b2_cd34) => {
+                return Err(Problem::Variant("modified (Kuznetzov)"));
+            }
             (0xa1e2_cb12, _) | (_, 0xa1e2_cb12) => return Err(Problem::Variant("Navtel")),
             _ => return Err(Problem::NotACapture),
         };
@@ -37,7 +39,8 @@ impl Reader {
         if major != 2 {
             return Err(Problem::Version(major));
         }
-        let link = LinkType::from_number(network as u16).ok_or(Problem::LinkType(network as u16))?;
+        let link =
+            LinkType::from_number(network as u16).ok_or(Problem::LinkType(network as u16))?;
         // Bit 26 says that the top four bits are the length of the check sequence in 16-bit units.
         let fcs = if network & (1 << 26) != 0 { (network >> 28) * 2 } else { 0 };
         window.pass(FILE_HEADER);
@@ -48,7 +51,11 @@ impl Reader {
     pub(super) fn next(&mut self, window: &mut Window) -> Result<Option<Found>, Problem> {
         window.begin();
         let Some(header) = window.peek(RECORD_HEADER)? else {
-            return if window.left()? == 0 { Ok(None) } else { Err(Problem::Ends("a record header")) };
+            return if window.left()? == 0 {
+                Ok(None)
+            } else {
+                Err(Problem::Ends("a record header"))
+            };
         };
         let seconds = word(header, 0, self.swapped);
         let fraction = word(header, 4, self.swapped);
@@ -72,8 +79,8 @@ impl Reader {
     }
 }
 
-/// Captured length and length on the wire without the check sequence. A capture that was cut may have none or a
-/// part of it.
+/// Captured length and length on the wire without the check sequence. A capture that was cut may
+/// have none or a part of it.
 pub(super) fn without_check_sequence(captured: u32, on_wire: u32, fcs: u32) -> (u32, u32) {
     let on_wire = on_wire.max(captured).saturating_sub(fcs);
     (captured.min(on_wire), on_wire)

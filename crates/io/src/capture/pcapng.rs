@@ -48,7 +48,11 @@ impl Reader {
         loop {
             window.begin();
             let Some(head) = window.peek(8)? else {
-                return if window.left()? == 0 { Ok(None) } else { Err(Problem::Ends("a block header")) };
+                return if window.left()? == 0 {
+                    Ok(None)
+                } else {
+                    Err(Problem::Ends("a block header"))
+                };
             };
             if head.starts_with(&SECTION_HEADER) {
                 self.section(window)?;
@@ -96,7 +100,8 @@ impl Reader {
         }
     }
 
-    /// A section header: the byte order of all that follows; the interfaces of the section before are gone.
+    /// A section header: the byte order of all that follows; the interfaces of the section before
+    /// are gone.
     fn section(&mut self, window: &mut Window) -> Result<(), Problem> {
         let Some(head) = window.peek(16)? else {
             return Err(Problem::Ends("a section header"));
@@ -141,7 +146,8 @@ impl Reader {
             match (code, len) {
                 (OPTION_END, _) => break,
                 (OPTION_TSRESOL, 1) => {
-                    let (exponent, limit) = (value[0] & 0x7f, if value[0] & 0x80 == 0 { 19 } else { 63 });
+                    let (exponent, limit) =
+                        (value[0] & 0x7f, if value[0] & 0x80 == 0 { 19 } else { 63 });
                     if exponent > limit {
                         return Err(Problem::Resolution(value[0]));
                     }
@@ -151,8 +157,11 @@ impl Reader {
                 (OPTION_TSOFFSET, 8) => {
                     let mut bytes = [0; 8];
                     bytes.copy_from_slice(value);
-                    interface.offset =
-                        if self.big_endian { i64::from_be_bytes(bytes) } else { i64::from_le_bytes(bytes) };
+                    interface.offset = if self.big_endian {
+                        i64::from_be_bytes(bytes)
+                    } else {
+                        i64::from_le_bytes(bytes)
+                    };
                 }
                 _ => {}
             }
@@ -161,7 +170,8 @@ impl Reader {
         Ok(interface)
     }
 
-    /// An enhanced packet block, or the obsolete packet block, which has 16 bits for the interface and 16 for drops.
+    /// An enhanced packet block, or the obsolete packet block, which has 16 bits for the interface
+    /// and 16 for drops.
     fn packet(&self, body: &[u8], enhanced: bool) -> Result<Found, Problem> {
         if body.len() < 20 {
             return Err(Problem::BlockLength(body.len() as u32 + BLOCK_OVERHEAD));
@@ -169,10 +179,18 @@ impl Reader {
         let number = if enhanced { self.word(body, 0) } else { u32::from(self.half(body, 0)) };
         let interface = self.interfaces.get(number as usize).ok_or(Problem::Interface(number))?;
         let ticks = u64::from(self.word(body, 4)) << 32 | u64::from(self.word(body, 8));
-        self.found(interface, interface.time(ticks), self.word(body, 12), self.word(body, 16), body, 20)
+        self.found(
+            interface,
+            interface.time(ticks),
+            self.word(body, 12),
+            self.word(body, 16),
+            body,
+            20,
+        )
     }
 
-    /// A simple packet block: always of interface 0, no time, captured length from the snapshot length.
+    /// A simple packet block: always of interface 0, no time, captured length from the snapshot
+    /// length.
     fn simple_packet(&self, body: &[u8]) -> Result<Found, Problem> {
         let interface = self.interfaces.first().ok_or(Problem::Interface(0))?;
         if body.len() < 4 {
@@ -198,7 +216,8 @@ impl Reader {
         if captured > MAX_FRAME {
             return Err(Problem::TooLong(captured));
         }
-        let link = LinkType::from_number(interface.link).ok_or(Problem::LinkType(interface.link))?;
+        let link =
+            LinkType::from_number(interface.link).ok_or(Problem::LinkType(interface.link))?;
         let (len, wire_len) = without_check_sequence(captured, on_wire, interface.fcs);
         Ok(Found { time, wire_len, link, start, len: len as usize })
     }
@@ -215,7 +234,8 @@ impl Reader {
 }
 
 impl Interface {
-    /// Nanoseconds since the epoch; a time outside of what 64 bits hold becomes the nearest that they hold.
+    /// Nanoseconds since the epoch; a time outside of what 64 bits hold becomes the nearest that
+    /// they hold.
     fn time(&self, ticks: u64) -> u64 {
         let ticks = u128::from(ticks);
         let exponent = u32::from(self.resolution & 0x7f);

@@ -24,8 +24,8 @@ const OPTION_RECEIVED: u16 = 4;
 /// `isb_ifdrop`: frames that are not in the file for want of room.
 const OPTION_DROPPED: u16 = 5;
 
-/// Writes a capture of several interfaces, little-endian on every machine. [`PcapngWriter::finish`] tells of an error of
-/// the last write; a drop does not.
+/// Writes a capture of several interfaces, little-endian on every machine. [`PcapngWriter::finish`]
+/// tells of an error of the last write; a drop does not.
 pub struct PcapngWriter<W: Write> {
     out: BufWriter<W>,
     interfaces: u32,
@@ -42,7 +42,8 @@ impl PcapngWriter<File> {
 impl<W: Write> PcapngWriter<W> {
     /// Writes the section header.
     pub fn new(out: W) -> Result<Self> {
-        let mut writer = PcapngWriter { out: BufWriter::new(out), interfaces: 0, block: Vec::new() };
+        let mut writer =
+            PcapngWriter { out: BufWriter::new(out), interfaces: 0, block: Vec::new() };
         writer.block.extend_from_slice(&MAGIC.to_le_bytes());
         writer.block.extend_from_slice(&[1, 0, 0, 0]);
         // The section's length is not known.
@@ -103,8 +104,15 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// Says at `time` how many frames an interface had, lost ones included, and how many of them are lost.
-    pub fn statistics(&mut self, interface: u32, time: u64, received: u64, lost: u64) -> Result<()> {
+    /// Says at `time` how many frames an interface had, lost ones included, and how many of them
+    /// are lost.
+    pub fn statistics(
+        &mut self,
+        interface: u32,
+        time: u64,
+        received: u64,
+        lost: u64,
+    ) -> Result<()> {
         for word in [interface, (time >> 32) as u32, time as u32] {
             self.block.extend_from_slice(&word.to_le_bytes());
         }
@@ -159,7 +167,10 @@ mod tests {
         }
         assert_eq!(
             frames,
-            [(1_700_000_000_123_456_789, 1, vec![1; 61]), (1_700_000_001_000_000_000, 101, vec![0x45; 20])]
+            [
+                (1_700_000_000_123_456_789, 1, vec![1; 61]),
+                (1_700_000_001_000_000_000, 101, vec![0x45; 20])
+            ]
         );
     }
 }

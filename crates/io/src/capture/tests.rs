@@ -110,10 +110,18 @@ fn pcapng_is_read_with_all_its_packet_blocks() {
         b.section();
         // Microseconds by default; nanoseconds; 2^-10 s with an offset of one second; picoseconds.
         b.block(1, |b| b.u16(&[1, 0]).u32(&[4]));
-        b.block(1, |b| b.u16(&[101, 0]).u32(&[0]).u16(&[2, 3]).raw(b"eth\0").u16(&[9, 1]).raw(&[9, 0, 0, 0]));
+        b.block(1, |b| {
+            b.u16(&[101, 0]).u32(&[0]).u16(&[2, 3]).raw(b"eth\0").u16(&[9, 1]).raw(&[9, 0, 0, 0])
+        });
         let one: [u8; 8] = if big { 1i64.to_be_bytes() } else { 1i64.to_le_bytes() };
         b.block(1, |b| {
-            b.u16(&[228, 0]).u32(&[0]).u16(&[9, 1]).raw(&[0x8a, 0, 0, 0]).u16(&[14, 8]).raw(&one).u16(&[0, 0])
+            b.u16(&[228, 0])
+                .u32(&[0])
+                .u16(&[9, 1])
+                .raw(&[0x8a, 0, 0, 0])
+                .u16(&[14, 8])
+                .raw(&one)
+                .u16(&[0, 0])
         });
         b.block(1, |b| b.u16(&[229, 0]).u32(&[0]).u16(&[9, 1]).raw(&[12, 0, 0, 0]));
         b.block(0x0bad, |b| b.raw(&[0; 300_000]));
@@ -150,7 +158,10 @@ fn each_pcapng_section_has_its_own_byte_order_and_interfaces() {
     file.extend(b.out);
     let (seen, error) = read(file);
     assert_eq!(seen.len(), 2);
-    assert_eq!(error, Some(format!("f: byte {at}: packet of interface 0, which was not described")));
+    assert_eq!(
+        error,
+        Some(format!("f: byte {at}: packet of interface 0, which was not described"))
+    );
 }
 
 #[test]
@@ -179,7 +190,10 @@ fn a_broken_capture_says_at_which_byte_and_gives_what_came_before() {
     for (file, message) in [
         (pcap(&[0, 0]), "f: byte 44: the file ends inside a record header"),
         (pcap(&[0, 0, 8, 8, 0]), "f: byte 44: the file ends inside a frame"),
-        (pcap(&[0, 0, 1 << 31, 8, 0]), "f: byte 44: a frame of 2147483648 bytes cannot be (at most 1048576)"),
+        (
+            pcap(&[0, 0, 1 << 31, 8, 0]),
+            "f: byte 44: a frame of 2147483648 bytes cannot be (at most 1048576)",
+        ),
         (cut(pcapng(7, &[0]), 1), "f: byte 84: the file ends inside a block"),
         (cut(pcapng(7, &[0]), 12), "f: byte 84: the file ends inside a block header"),
         (with(pcapng(7, &[0]), 12, 13), "f: byte 84: a block of 13 bytes cannot be"),
@@ -187,8 +201,14 @@ fn a_broken_capture_says_at_which_byte_and_gives_what_came_before() {
             with(pcapng(6, &[0, 0, 0, 0, 0]), 4, 13),
             "f: byte 84: the block's length is repeated as 13 at its end",
         ),
-        (pcapng(6, &[0, 0, 0, 5, 5, 1]), "f: byte 84: a packet of 5 bytes does not fit in its block"),
-        (pcapng(6, &[3, 0, 0, 4, 5, 1]), "f: byte 84: packet of interface 3, which was not described"),
+        (
+            pcapng(6, &[0, 0, 0, 5, 5, 1]),
+            "f: byte 84: a packet of 5 bytes does not fit in its block",
+        ),
+        (
+            pcapng(6, &[3, 0, 0, 4, 5, 1]),
+            "f: byte 84: packet of interface 3, which was not described",
+        ),
         (pcapng(6, &[3, 0, 0]), "f: byte 84: a block of 24 bytes cannot be"),
         (pcapng(1, &[1, 0, 9 | 1 << 16, 40]), "f: byte 84: timestamp resolution 0x28 cannot be"),
         (pcapng(0x0a0d_0d0a, &[1, 0, 0, 0]), "f: byte 84: unknown byte order mark 0x01000000"),
@@ -217,7 +237,10 @@ fn a_broken_capture_says_at_which_byte_and_gives_what_came_before() {
         assert_eq!(read(file), (vec![], Some(message.to_owned())));
     }
     let missing = Capture::open(Path::new("/nonexistent/x.pcap")).err().map(|e| e.to_string());
-    assert_eq!(missing.as_deref(), Some("/nonexistent/x.pcap: No such file or directory (os error 2)"));
+    assert_eq!(
+        missing.as_deref(),
+        Some("/nonexistent/x.pcap: No such file or directory (os error 2)")
+    );
 }
 
 #[test]
@@ -255,8 +278,8 @@ fn what_is_written_is_read_back_however_the_source_delivers_it() {
     assert!(!capture.advance().expect("well-formed"));
 }
 
-/// Random damage to good captures: never a panic, never an endless loop, and never fewer frames than lie before the
-/// first damaged byte.
+/// Random damage to good captures: never a panic, never an endless loop, and never fewer frames
+/// than lie before the first damaged byte.
 #[test]
 fn damaged_captures_are_read_up_to_the_damage() {
     let seed: u64 = std::env::var("PENSTOCK_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
@@ -268,7 +291,9 @@ fn damaged_captures_are_read_up_to_the_damage() {
         let mut ends = Vec::new();
         let pcapng = rng.bool();
         if pcapng {
-            b.section().block(1, |b| b.u16(&[1, 0]).u32(&[0]).u16(&[9, 1]).raw(&[9, 0, 0, 0]).u16(&[0, 0]));
+            b.section().block(1, |b| {
+                b.u16(&[1, 0]).u32(&[0]).u16(&[9, 1]).raw(&[9, 0, 0, 0]).u16(&[0, 0])
+            });
         } else {
             b.pcap(0xa1b2_3c4d, 1);
         }

@@ -2,11 +2,12 @@
 
 use std::io::{ErrorKind, Read};
 
-/// Bytes asked of the source at a time. Large reads beat a mapping here: no page faults, the memory stays the
-/// same, and pipes work.
+/// Bytes asked of the source at a time. Large reads beat a mapping here: no page faults, the memory
+/// stays the same, and pipes work.
 const READ: usize = 256 << 10;
 
-/// Part of a file in memory. What was passed last stays readable until the next call that moves the window.
+/// Part of a file in memory. What was passed last stays readable until the next call that moves the
+/// window.
 pub(super) struct Window {
     source: Box<dyn Read + Send>,
     buffer: Vec<u8>,
@@ -23,7 +24,15 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(source: Box<dyn Read + Send>) -> Window {
-        Window { source, buffer: vec![0; READ], start: 0, end: 0, position: 0, record: 0, at_end: false }
+        Window {
+            source,
+            buffer: vec![0; READ],
+            start: 0,
+            end: 0,
+            position: 0,
+            record: 0,
+            at_end: false,
+        }
     }
 
     /// A record or block begins at the next byte: errors are told with its place.
@@ -46,7 +55,8 @@ impl Window {
         Ok(Some(&self.buffer[self.start..self.start + n]))
     }
 
-    /// How many bytes are left, as far as is known without moving far: 0 only at the end of the file.
+    /// How many bytes are left, as far as is known without moving far: 0 only at the end of the
+    /// file.
     pub(super) fn left(&mut self) -> std::io::Result<usize> {
         if self.start == self.end {
             self.fill(1)?;

@@ -11,7 +11,8 @@ use super::LinkType;
 /// What libpcap takes for the longest possible snapshot.
 const SNAPLEN: u32 = 262_144;
 
-/// Writes a capture. [`CaptureWriter::finish`] tells of an error of the last write; a drop does not.
+/// Writes a capture. [`CaptureWriter::finish`] tells of an error of the last write; a drop does
+/// not.
 pub struct CaptureWriter<W: Write> {
     out: BufWriter<W>,
     frames: u64,
@@ -25,7 +26,8 @@ impl CaptureWriter<File> {
 }
 
 impl<W: Write> CaptureWriter<W> {
-    /// Writes the file header to `out`, in little-endian order on every machine: the same frames give the same file.
+    /// Writes the file header to `out`, in little-endian order on every machine: the same frames
+    /// give the same file.
     pub fn new(out: W, link: LinkType) -> Result<Self> {
         let mut out = BufWriter::with_capacity(256 << 10, out);
         let mut header = [0; 24];

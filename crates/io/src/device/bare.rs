@@ -1,4 +1,5 @@
-//! Devices of the host without link header: packets for them go to their queue as the stack's own would.
+//! Devices of the host without link header: packets for them go to their queue as the stack's own
+//! would.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -27,7 +28,8 @@ impl BareTx {
         Ok(BareTx { fd, address, mark: 0 })
     }
 
-    /// Sends an IP packet. What the tc stage of the device sees is the mark. Whether the device has taken it.
+    /// Sends an IP packet. What the tc stage of the device sees is the mark. Whether the device has
+    /// taken it.
     pub fn send(&mut self, packet: &[u8], mark: u32) -> bool {
         let protocol = match packet.first().map(|b| b >> 4) {
             Some(4) => libc::ETH_P_IP,

@@ -16,8 +16,8 @@ pub(super) fn impossible(error: AsmError) -> io::Error {
     io::Error::other(error)
 }
 
-/// A map of sockets by queue, and the program that gives each frame to the socket of its queue, or to the kernel where
-/// there is none. Both go with the last of those who hold it.
+/// A map of sockets by queue, and the program that gives each frame to the socket of its queue, or
+/// to the kernel where there is none. Both go with the last of those who hold it.
 #[derive(Debug)]
 pub struct Redirect {
     sockets: Arc<Map>,
@@ -30,9 +30,11 @@ pub struct Redirect {
 impl Redirect {
     /// For a device with so many queues.
     pub(crate) fn attach(index: u32, queues: u32, mode: Mode) -> io::Result<Self> {
-        let sockets = MapSpec { name: "xsk", kind: MapKind::Sockets, key: 4, value: 4, entries: queues };
+        let sockets =
+            MapSpec { name: "xsk", kind: MapKind::Sockets, key: 4, value: 4, entries: queues };
         let sockets = Arc::new(Map::new(sockets));
-        let plain = Program::load(Place::Xdp, "penstock_xsk", &Self::code(&sockets)?).map_err(refused)?;
+        let plain =
+            Program::load(Place::Xdp, "penstock_xsk", &Self::code(&sockets)?).map_err(refused)?;
         let link = plain.attach(index, mode)?;
         Ok(Redirect { sockets, link, plain, sends: AtomicBool::new(false) })
     }
@@ -54,7 +56,8 @@ impl Redirect {
         &self.sockets
     }
 
-    /// Puts a program in front of the sockets, which has to end with them; with `None` takes it away.
+    /// Puts a program in front of the sockets, which has to end with them; with `None` takes it
+    /// away.
     ///
     /// # Errors
     /// Those of bpf(2).
@@ -62,8 +65,8 @@ impl Redirect {
         self.link.replace(program.unwrap_or(&self.plain))
     }
 
-    /// Whether frames can be sent to the device from XDP now (`NETDEV_XDP_ACT_NDO_XMIT`), and bursts are, by a
-    /// [`Launcher`](super::Launcher).
+    /// Whether frames can be sent to the device from XDP now (`NETDEV_XDP_ACT_NDO_XMIT`), and
+    /// bursts are, by a [`Launcher`](super::Launcher).
     pub fn set_sends(&self, sends: bool) {
         self.sends.store(sends, Ordering::Relaxed);
     }
@@ -74,7 +77,8 @@ impl Redirect {
     }
 }
 
-/// Lets what is sent on a device pass, as long as it is there, whatever filters of traffic control say.
+/// Lets what is sent on a device pass, as long as it is there, whatever filters of traffic control
+/// say.
 #[derive(Debug)]
 pub struct Unfiltered(#[expect(dead_code, reason = "keeps the program attached")] Link);
 
@@ -96,7 +100,8 @@ fn always(name: &str, verdict: i32) -> io::Result<Program> {
     Program::load(Place::Tcx, name, &code).map_err(refused)
 }
 
-/// Keeps the kernel's protocols from what a device receives, as long as it is there: packet sockets have seen it by then.
+/// Keeps the kernel's protocols from what a device receives, as long as it is there: packet sockets
+/// have seen it by then.
 #[derive(Debug)]
 pub struct Shut(#[expect(dead_code, reason = "keeps the program attached")] Link);
 

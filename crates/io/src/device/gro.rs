@@ -1,4 +1,5 @@
-//! Whether the kernel puts packets of a flow together when they arrive by a device (generic receive offload, `ethtool -K DEV gro`).
+//! Whether the kernel puts packets of a flow together when they arrive by a device (generic receive
+//! offload, `ethtool -K DEV gro`).
 
 use std::io;
 use std::os::fd::AsRawFd;

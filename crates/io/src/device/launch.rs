@@ -1,17 +1,21 @@
-//! Sending bursts from XDP: frames that the kernel itself brings into being, and that a program of ours fills and redirects.
+//! Sending bursts from XDP: frames that the kernel itself brings into being, and that a program of
+//! ours fills and redirects.
 //!
-//! A copy-mode AF_XDP socket makes a packet of each frame and takes it down the stack: a microsecond a frame. A device whose
-//! driver sends from XDP (`ndo_xdp_xmit`) can have frames by the burst in a fraction of that. Only XDP programs may give it any, and
-//! these run on frames that arrive; so frames are made to arrive: `BPF_PROG_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES` (Linux 5.18)
-//! runs a program on as many empty frames as there are to send. For each the program takes the next one of a list, copies its
-//! bytes from memory that it shares with us, and redirects it to the device.
+//! A copy-mode AF_XDP socket makes a packet of each frame and takes it down the stack: a
+//! microsecond a frame. A device whose driver sends from XDP (`ndo_xdp_xmit`) can have frames by
+//! the burst in a fraction of that. Only XDP programs may give it any, and these run on frames that
+//! arrive; so frames are made to arrive: `BPF_PROG_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES` (Linux
+//! 5.18) runs a program on as many empty frames as there are to send. For each the program takes
+//! the next one of a list, copies its bytes from memory that it shares with us, and redirects it to
+//! the device.
 //!
 //! ```text
 //! pad:  list: next, (place, length)...      metadata of each empty frame: pad, device, length
 //!       places: what an AF_XDP socket has as its memory, so that the same frame can go either way
 //! ```
 //!
-//! A call costs as much as sending a dozen frames by the socket ([`LEAST`]), so few frames go there.
+//! A call costs as much as sending a dozen frames by the socket ([`LEAST`]), so few frames go
+//! there.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -30,9 +34,11 @@ use super::tap::Tap;
 pub(crate) const LEAST: usize = 16;
 /// Frames of a call at most: what the list has room for.
 pub(crate) const MOST: usize = 1000;
-/// The longest frame: an empty one has a page, with room in front and `struct skb_shared_info` behind.
+/// The longest frame: an empty one has a page, with room in front and `struct skb_shared_info`
+/// behind.
 pub(crate) const LONGEST: usize = 4096 - 256 - 320;
-/// Frames that the kernel makes and sends at a time; with more of them they leave its caches meanwhile.
+/// Frames that the kernel makes and sends at a time; with more of them they leave its caches
+/// meanwhile.
 const BATCH: u32 = 64;
 
 /// Pads at most: sending sides of devices.
@@ -59,14 +65,19 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// For sending sides with so many places for frames, in the network namespace of the thread, whose devices they send by. It
-    /// has a device of its own there, which is down, and nobody's.
+    /// For sending sides with so many places for frames, in the network namespace of the thread,
+    /// whose devices they send by. It has a device of its own there, which is down, and nobody's.
     ///
     /// # Errors
     /// Those of bpf(2) and of TAPs: kernels before 5.18, missing rights.
     pub fn open(places: u32) -> io::Result<Arc<Self>> {
-        let spec =
-            MapSpec { name: "pad", kind: MapKind::MappedArray, key: 4, value: VALUE, entries: places + 1 };
+        let spec = MapSpec {
+            name: "pad",
+            kind: MapKind::MappedArray,
+            key: 4,
+            value: VALUE,
+            entries: places + 1,
+        };
         let like = Arc::new(Map::new(spec.clone()));
         let all = MapSpec { name: "pads", kind: MapKind::Maps, key: 4, value: 4, entries: PADS };
         let pads = Arc::new(Map::of_maps(all, like));
@@ -74,8 +85,14 @@ impl Launcher {
         let program = Program::load(Place::Xdp, "penstock_launch", &code).map_err(refused)?;
         let nowhere = Tap::open("penstock%d")?;
         let link = program.attach(interface_index(nowhere.name())?, Mode::Native)?;
-        let launcher =
-            Launcher { program, _link: link, _nowhere: nowhere, pads, spec, free: Mutex::default() };
+        let launcher = Launcher {
+            program,
+            _link: link,
+            _nowhere: nowhere,
+            pads,
+            spec,
+            free: Mutex::default(),
+        };
         // Without a pad the program drops all frames; the kernel says here if it has no such runs.
         let input = [0; METADATA + ethernet::LEN];
         launcher.run(&input, 1)?;
@@ -83,7 +100,13 @@ impl Launcher {
     }
 
     fn run(&self, input: &[u8], count: u32) -> io::Result<()> {
-        self.program.run_live(Live { input, metadata: METADATA as u32, ingress: 0, count, batch: BATCH })
+        self.program.run_live(Live {
+            input,
+            metadata: METADATA as u32,
+            ingress: 0,
+            count,
+            batch: BATCH,
+        })
     }
 
     /// A sending side's own.
@@ -102,7 +125,8 @@ impl Launcher {
                 free.1 - 1
             })
         };
-        let pad = Pad { launcher: self.clone(), number, list, fd, input: vec![0; METADATA + LONGEST] };
+        let pad =
+            Pad { launcher: self.clone(), number, list, fd, input: vec![0; METADATA + LONGEST] };
         self.pads.set(&number.to_ne_bytes(), &pad.fd.as_raw_fd().to_ne_bytes())?;
         Ok(pad)
     }
@@ -129,12 +153,14 @@ impl Pad {
     fn word(&self, number: usize) -> &AtomicU32 {
         let at = number * size_of::<u32>();
         debug_assert!(at < self.list.len());
-        // SAFETY: inside of the mapping, of which the callers know the length; aligned, and alive as long as it.
+        // SAFETY: inside of the mapping, of which the callers know the length; aligned, and alive
+        // as long as it.
         unsafe { AtomicU32::from_ptr(self.list.start().add(at).cast()) }
     }
 
-    /// Sends frames by a device: [`MOST`] at most, each by the number of its place and its length, from 14 to [`LONGEST`]. How
-    /// many have left, from the first on; with fewer than all there was an error.
+    /// Sends frames by a device: [`MOST`] at most, each by the number of its place and its length,
+    /// from 14 to [`LONGEST`]. How many have left, from the first on; with fewer than all there was
+    /// an error.
     pub(crate) fn launch(
         &mut self,
         device: u32,
@@ -146,10 +172,13 @@ impl Pad {
             if i == 0 {
                 first = len;
             }
-            self.word(LIST as usize / size_of::<u32>() + i).store(place | len << 16, Ordering::Relaxed);
+            self.word(LIST as usize / size_of::<u32>() + i)
+                .store(place | len << 16, Ordering::Relaxed);
         }
         self.word(0).store(0, Ordering::Release);
-        for (to, word) in self.input.chunks_exact_mut(size_of::<u32>()).zip([self.number, device, first]) {
+        for (to, word) in
+            self.input.chunks_exact_mut(size_of::<u32>()).zip([self.number, device, first])
+        {
             to.copy_from_slice(&word.to_ne_bytes());
         }
         let input = self.input.get(..METADATA + first as usize).unwrap_or_default();

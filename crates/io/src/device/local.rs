@@ -25,7 +25,9 @@ impl LocalTx {
     pub fn send(&self, packet: &[u8]) -> bool {
         match packet.first().map(|b| b >> 4) {
             Some(4) => {
-                let Some(to) = packet.get(16..).and_then(|p| p.first_chunk::<4>()) else { return false };
+                let Some(to) = packet.get(16..).and_then(|p| p.first_chunk::<4>()) else {
+                    return false;
+                };
                 // SAFETY: all zeroes are a valid address.
                 let mut address: libc::sockaddr_in = unsafe { std::mem::zeroed() };
                 address.sin_family = libc::AF_INET as u16;
@@ -33,7 +35,9 @@ impl LocalTx {
                 send(&self.four, packet, &address)
             }
             Some(6) => {
-                let Some(to) = packet.get(24..).and_then(|p| p.first_chunk::<16>()) else { return false };
+                let Some(to) = packet.get(24..).and_then(|p| p.first_chunk::<16>()) else {
+                    return false;
+                };
                 // SAFETY: all zeroes are a valid address.
                 let mut address: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
                 address.sin6_family = libc::AF_INET6 as u16;

@@ -6,12 +6,12 @@
 //! | [`tap`] | the other end of a TAP | whole | nobody |
 //! | [`xdp`] | AF_XDP sockets, one for each queue | cut | nobody |
 //!
-//! All work alike: [`Rx::fetch`] takes a burst of frames, which are there until the next one; [`Tx::send`] keeps frames
-//! until [`Tx::flush`]. Nothing here blocks but [`wait`]. Everything ends with the process: programs, rings and sockets are
-//! held by descriptors.
+//! All work alike: [`Rx::fetch`] takes a burst of frames, which are there until the next one;
+//! [`Tx::send`] keeps frames until [`Tx::flush`]. Nothing here blocks but [`wait`]. Everything ends
+//! with the process: programs, rings and sockets are held by descriptors.
 //!
-//! What a device does to checksums is done here: a frame that is received has a whole checksum, unless it is a super-packet
-//! ([`Received::gso`]), whose checksum is made when it leaves.
+//! What a device does to checksums is done here: a frame that is received has a whole checksum,
+//! unless it is a super-packet ([`Received::gso`]), whose checksum is made when it leaves.
 
 mod bare;
 mod bpf;
@@ -91,8 +91,8 @@ impl Rx {
         }
     }
 
-    /// Takes the error of a socket, such as that of a device that went down, so that waiting for frames waits again.
-    /// `false` if nothing will ever come.
+    /// Takes the error of a socket, such as that of a device that went down, so that waiting for
+    /// frames waits again. `false` if nothing will ever come.
     pub fn settle(&mut self) -> bool {
         match self {
             Rx::Tap(rx) => rx.is_there,
@@ -135,7 +135,8 @@ pub enum Tx {
 }
 
 impl Tx {
-    /// Sends a frame, at the latest with the next flush. `mark` is for the tc stage of the device, where it has one.
+    /// Sends a frame, at the latest with the next flush. `mark` is for the tc stage of the device,
+    /// where it has one.
     #[inline]
     pub fn send(&mut self, frame: &[u8], gso: Option<Gso>, mark: u32) {
         match self {

@@ -1,9 +1,10 @@
 //! Devices by packet sockets: a ring to receive, batches of messages to send.
 //!
-//! The ring is `TPACKET_V2`: `TPACKET_V3` hands over blocks of frames, so that a lone frame waits a millisecond or more for
-//! its block to be closed. Frames that do not fit into a place of the ring (super-packets) come whole by `recv(2)`, and the
-//! ring says when (`TP_STATUS_COPY`); so the ring stays small, and in the cache. Both ways have virtio-net headers
-//! (`PACKET_VNET_HDR`): super-packets pass uncut, and unfinished checksums are known as such.
+//! The ring is `TPACKET_V2`: `TPACKET_V3` hands over blocks of frames, so that a lone frame waits a
+//! millisecond or more for its block to be closed. Frames that do not fit into a place of the ring
+//! (super-packets) come whole by `recv(2)`, and the ring says when (`TP_STATUS_COPY`); so the ring
+//! stays small, and in the cache. Both ways have virtio-net headers (`PACKET_VNET_HDR`):
+//! super-packets pass uncut, and unfinished checksums are known as such.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -24,7 +25,8 @@ const PACKET_RESERVE: i32 = 12;
 const PACKET_VNET_HDR: i32 = 15;
 const PACKET_FANOUT: i32 = 18;
 const PACKET_IGNORE_OUTGOING: i32 = 23;
-/// Sockets get frames by a hash of their flow, which is the same in both directions and on all devices.
+/// Sockets get frames by a hash of their flow, which is the same in both directions and on all
+/// devices.
 const FANOUT_HASH: u32 = 0;
 const FANOUT_UNIQUE_ID: u32 = 0x2000;
 const FANOUT_IGNORE_OUTGOING: u32 = 0x4000;
@@ -39,7 +41,8 @@ const STATUS_VLAN_PROTOCOL: u32 = 0x40;
 
 /// Places in the ring.
 const PLACES: u32 = 4096;
-/// A frame of so many bytes is sent at once from where it is: a call of its own costs less than to copy it.
+/// A frame of so many bytes is sent at once from where it is: a call of its own costs less than to
+/// copy it.
 pub(super) const LARGE: usize = 4096;
 /// Bytes of received super-packets that wait for us, and of frames on their way out.
 const QUEUED: i32 = 32 << 20;
@@ -86,11 +89,12 @@ fn open(index: u32, protocol: u16) -> io::Result<(OwnedFd, libc::sockaddr_ll)> {
     Ok((fd, address))
 }
 
-/// A packet socket that keeps a device promiscuous while it is there: the host's groups are those of its TAP, not of the
-/// device.
+/// A packet socket that keeps a device promiscuous while it is there: the host's groups are those
+/// of its TAP, not of the device.
 pub fn promiscuous(index: u32) -> io::Result<OwnedFd> {
     let (fd, _) = open(index, 0)?;
-    let membership = Membership { index: index as i32, kind: PACKET_MR_PROMISC, len: 0, address: [0; 8] };
+    let membership =
+        Membership { index: index as i32, kind: PACKET_MR_PROMISC, len: 0, address: [0; 8] };
     sys::set(&fd, libc::SOL_PACKET, PACKET_ADD_MEMBERSHIP, &membership)?;
     Ok(fd)
 }
@@ -122,15 +126,17 @@ enum Where {
 }
 
 impl PacketRx {
-    /// Receives all that comes by a device whose frames have up to `frame_len` bytes, super-packets aside.
+    /// Receives all that comes by a device whose frames have up to `frame_len` bytes, super-packets
+    /// aside.
     pub fn open(index: u32, frame_len: usize) -> io::Result<Self> {
         let (socket, address) = Self::open_unbound(index, frame_len)?;
         sys::bind(&socket.fd, &address)?;
         Ok(socket)
     }
 
-    /// The same by `count` sockets, of which each gets its share: a hash over addresses and ports that is the same in both
-    /// directions, and on all devices that are opened with as many sockets, says whose a frame is.
+    /// The same by `count` sockets, of which each gets its share: a hash over addresses and ports
+    /// that is the same in both directions, and on all devices that are opened with as many
+    /// sockets, says whose a frame is.
     pub fn open_several(index: u32, frame_len: usize, count: usize) -> io::Result<Vec<Self>> {
         if count <= 1 {
             return Ok(vec![Self::open(index, frame_len)?]);
@@ -165,13 +171,18 @@ impl PacketRx {
         let block_size = place_size.max(1 << 16);
         let places = PLACES.min((64 << 20) / place_size as u32);
         let blocks = places * place_size as u32 / block_size as u32;
-        let request =
-            RingRequest { block_size: block_size as u32, blocks, place_size: place_size as u32, places };
+        let request = RingRequest {
+            block_size: block_size as u32,
+            blocks,
+            place_size: place_size as u32,
+            places,
+        };
         sys::set(&fd, libc::SOL_PACKET, PACKET_RX_RING, &request)?;
         let ring = Mapping::of(&fd, blocks as usize * block_size, 0)?;
         address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
         let burst = Vec::with_capacity(BURST);
-        let socket = PacketRx { fd, ring, place_size, next: 0, burst, taken: 0, large: None, lost: 0 };
+        let socket =
+            PacketRx { fd, ring, place_size, next: 0, burst, taken: 0, large: None, lost: 0 };
         Ok((socket, address))
     }
 
@@ -181,8 +192,9 @@ impl PacketRx {
 
     fn status(&self, place: u32) -> &AtomicU32 {
         let at = (place % self.places()) as usize * self.place_size;
-        // SAFETY: every place of the ring begins with its status, a 32-bit word that the kernel and we write in turns; it is
-        // aligned, since places are, and lives as long as the mapping that is borrowed.
+        // SAFETY: every place of the ring begins with its status, a 32-bit word that the kernel and
+        // we write in turns; it is aligned, since places are, and lives as long as the mapping that
+        // is borrowed.
         unsafe { AtomicU32::from_ptr(self.ring.start().add(at).cast()) }
     }
 
@@ -203,8 +215,8 @@ impl PacketRx {
 
     fn take(&mut self, place: u32, status: u32) {
         let at = (place % self.places()) as usize * self.place_size;
-        // SAFETY: the status says that the place is ours until we give it back: its header was written by the kernel, and
-        // follows the status, aligned.
+        // SAFETY: the status says that the place is ours until we give it back: its header was
+        // written by the kernel, and follows the status, aligned.
         let header = unsafe { self.ring.start().add(at + 4).cast::<PlaceHeader>().read() };
         let mac = usize::from(header.mac);
         let kept = header.kept as usize;
@@ -213,7 +225,8 @@ impl PacketRx {
             return;
         }
         let tag = (status & STATUS_VLAN != 0).then(|| {
-            let protocol = if status & STATUS_VLAN_PROTOCOL != 0 { header.vlan_protocol } else { 0x8100 };
+            let protocol =
+                if status & STATUS_VLAN_PROTOCOL != 0 { header.vlan_protocol } else { 0x8100 };
             (protocol, header.vlan_tci)
         });
         if status & STATUS_COPY != 0 {
@@ -224,9 +237,11 @@ impl PacketRx {
             return;
         }
         let start = at + mac - vnet::LEN;
-        // SAFETY: inside of the place, as was checked, which is ours until we give it back; nothing else is borrowed from
-        // the ring while `self` is borrowed to change.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(self.ring.start().add(start), vnet::LEN + kept) };
+        // SAFETY: inside of the place, as was checked, which is ours until we give it back; nothing
+        // else is borrowed from the ring while `self` is borrowed to change.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut(self.ring.start().add(start), vnet::LEN + kept)
+        };
         let Some((vnet, frame)) = bytes.split_first_chunk_mut::<{ vnet::LEN }>() else { return };
         let gso = vnet::received(vnet, frame);
         let (mut offset, mut len) = (at + mac, kept);
@@ -240,7 +255,8 @@ impl PacketRx {
 
     /// A frame that came whole beside the ring.
     fn take_large(&mut self, tag: Option<(u16, u16)>) {
-        let number = self.burst.iter().filter(|(place, ..)| matches!(place, Where::Large(_))).count();
+        let number =
+            self.burst.iter().filter(|(place, ..)| matches!(place, Where::Large(_))).count();
         if self.large.is_none() {
             self.large = Supers::new().ok();
         }
@@ -249,7 +265,8 @@ impl PacketRx {
             return;
         };
         // SAFETY: the buffer lives through the call and has that many bytes.
-        let got = unsafe { libc::recv(self.fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+        let got =
+            unsafe { libc::recv(self.fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
         let Some((vnet, frame)) = buffer
             .get_mut(..usize::try_from(got).unwrap_or(0))
             .and_then(|b| b.split_first_chunk_mut::<{ vnet::LEN }>())
@@ -272,8 +289,11 @@ impl PacketRx {
     pub fn frame(&self, i: usize) -> Option<Received<'_>> {
         let (place, len, gso) = *self.burst.get(i)?;
         let bytes = match place {
-            // SAFETY: inside of a place that is ours until the burst is released, for which `self` is borrowed to change.
-            Where::Ring(offset) => unsafe { std::slice::from_raw_parts(self.ring.start().add(offset), len) },
+            // SAFETY: inside of a place that is ours until the burst is released, for which `self`
+            // is borrowed to change.
+            Where::Ring(offset) => unsafe {
+                std::slice::from_raw_parts(self.ring.start().add(offset), len)
+            },
             Where::Large(number) => {
                 let start = if number & TAGGED != 0 { vnet::LEN - vlan::LEN } else { vnet::LEN };
                 self.large.as_ref()?.get(number & !TAGGED)?.get(start..start + len)?
@@ -304,7 +324,9 @@ const TAGGED: usize = 1 << 31;
 
 /// Puts a tag into a frame that begins at `at`, whose addresses move four bytes to the front.
 fn put_tag(bytes: &mut [u8], at: usize, (protocol, tci): (u16, u16)) -> bool {
-    let (Some(start), true) = (at.checked_sub(vlan::LEN), bytes.len() >= at + 12) else { return false };
+    let (Some(start), true) = (at.checked_sub(vlan::LEN), bytes.len() >= at + 12) else {
+        return false;
+    };
     bytes.copy_within(at..at + 12, start);
     let Some(place) = bytes.get_mut(start + 12..start + 16) else { return false };
     let (p, t) = place.split_at_mut(2);
@@ -407,7 +429,8 @@ impl PacketTx {
         Ok(PacketTx { fd, batch: Batch::default(), refused: 0 })
     }
 
-    /// Sends a frame, at the latest with the next [`PacketTx::flush`]. What the tc stage of the device sees is the mark.
+    /// Sends a frame, at the latest with the next [`PacketTx::flush`]. What the tc stage of the
+    /// device sees is the mark.
     pub fn send(&mut self, frame: &[u8], gso: Option<Gso>, mark: u32) {
         if frame.len() >= LARGE
             && let Some(head) = vnet::Head::of(gso, frame)
@@ -436,8 +459,11 @@ impl PacketTx {
             marked.put_on(&mut message);
         }
         loop {
-            // SAFETY: the message, its parts and the mark live through the call, and nothing is written to them.
-            let sent = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT) };
+            // SAFETY: the message, its parts and the mark live through the call, and nothing is
+            // written to them.
+            let sent = unsafe {
+                libc::sendmsg(self.fd.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT)
+            };
             match check(sent as libc::c_long) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 result => return result.is_ok(),
@@ -472,11 +498,17 @@ impl PacketTx {
             let rest = &mut messages[at..count];
             // SAFETY: messages, vectors, marks and bytes all live through the call and do not move.
             let sent = unsafe {
-                libc::sendmmsg(self.fd.as_raw_fd(), rest.as_mut_ptr(), rest.len() as u32, libc::MSG_DONTWAIT)
+                libc::sendmmsg(
+                    self.fd.as_raw_fd(),
+                    rest.as_mut_ptr(),
+                    rest.len() as u32,
+                    libc::MSG_DONTWAIT,
+                )
             };
             match check(sent.into()) {
                 Ok(n) if n > 0 => at += n as usize,
-                // The first one of the rest is refused: too long, or no room in the queue of the device.
+                // The first one of the rest is refused: too long, or no room in the queue of the
+                // device.
                 Ok(_) => break,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => {

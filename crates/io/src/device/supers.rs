@@ -5,7 +5,8 @@ use std::io;
 use super::BURST;
 use super::sys::Mapping;
 
-/// Bytes of the largest frame that a device gives, with a virtio-net header and link headers before it.
+/// Bytes of the largest frame that a device gives, with a virtio-net header and link headers before
+/// it.
 const SUPER: usize = 65_536 + 64;
 
 /// A place for each frame of a burst. Pages that no frame was in take no memory.

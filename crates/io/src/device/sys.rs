@@ -22,7 +22,10 @@ pub(crate) fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedF
 pub(crate) fn set<T: Copy>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is `len` bytes long and lives through the call.
-    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const *value).cast(), len) }.into())?;
+    check(
+        unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const *value).cast(), len) }
+            .into(),
+    )?;
     Ok(())
 }
 
@@ -30,7 +33,8 @@ pub(crate) fn set<T: Copy>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> io
 pub(crate) fn get<T: Copy + Default>(fd: &OwnedFd, level: i32, name: i32) -> io::Result<T> {
     let (mut value, mut len) = (T::default(), size_of::<T>() as libc::socklen_t);
     let (to, fd) = ((&raw mut value).cast(), fd.as_raw_fd());
-    // SAFETY: both live through the call, and `value` is `len` bytes long; its type is a number, so all bits are valid.
+    // SAFETY: both live through the call, and `value` is `len` bytes long; its type is a number, so
+    // all bits are valid.
     check(unsafe { libc::getsockopt(fd, level, name, to, &raw mut len) }.into())?;
     Ok(value)
 }
@@ -100,7 +104,8 @@ impl Mapping {
 
     fn map(len: usize, flags: i32, fd: RawFd, offset: i64) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in use.
+        // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in
+        // use.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, offset) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -137,13 +142,16 @@ pub(crate) fn take_error(fd: BorrowedFd<'_>) {
     unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, to, &raw mut len) };
 }
 
-/// Waits until one of the descriptors can be read, at most so many milliseconds. `ready` is set for those that can.
-/// Gives how many; an interruption counts as none.
+/// Waits until one of the descriptors can be read, at most so many milliseconds. `ready` is set for
+/// those that can. Gives how many; an interruption counts as none.
 pub fn wait(fds: &[BorrowedFd<'_>], ready: &mut Vec<bool>, milliseconds: i32) -> io::Result<usize> {
-    let mut polled: Vec<libc::pollfd> =
-        fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+    let mut polled: Vec<libc::pollfd> = fds
+        .iter()
+        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .collect();
     // SAFETY: an array of that many entries which lives through the call.
-    let result = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
+    let result =
+        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
     ready.clear();
     ready.extend(polled.iter().map(|p| p.revents != 0));
     match check(result.into()) {

@@ -1,8 +1,9 @@
 //! TAPs: devices of the host whose other end, a file, is here.
 //!
-//! A TAP that we make is gone when its last file is closed. One that is there already, made persistent by somebody
-//! (`ip tuntap add`), is opened by its name in its network namespace; it may be moved to another one afterwards. What its file
-//! is like (headers before frames, offloads) is said by whoever opens it, and stays so when it is closed.
+//! A TAP that we make is gone when its last file is closed. One that is there already, made
+//! persistent by somebody (`ip tuntap add`), is opened by its name in its network namespace; it may
+//! be moved to another one afterwards. What its file is like (headers before frames, offloads) is
+//! said by whoever opens it, and stays so when it is closed.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -66,30 +67,33 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes a TAP, or opens one that is there and that nobody else has open. Without `%d` in it the name is the name. The
-    /// device is gone when its last opening is closed, unless it is persistent.
+    /// Makes a TAP, or opens one that is there and that nobody else has open. Without `%d` in it
+    /// the name is the name. The device is gone when its last opening is closed, unless it is
+    /// persistent.
     pub fn open(name: &str) -> io::Result<Tap> {
         Tap::open_as(name, None, false)
     }
 
-    /// Makes a TAP with this index, if it says one; `EBUSY` if another device has it. `several` says that it may have several
-    /// queues.
+    /// Makes a TAP with this index, if it says one; `EBUSY` if another device has it. `several`
+    /// says that it may have several queues.
     pub fn open_as(name: &str, index: Option<u32>, several: bool) -> io::Result<Tap> {
         let queues = if several { IFF_MULTI_QUEUE } else { 0 };
         Tap::attach(name, index, IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | queues)
     }
 
-    /// One more queue, if it may have several and is still called what it was when it was opened. The host sends packets of a
-    /// flow by the queue that the answers came by.
+    /// One more queue, if it may have several and is still called what it was when it was opened.
+    /// The host sends packets of a flow by the queue that the answers came by.
     pub fn queue(&self) -> io::Result<Tap> {
         Tap::attach(&self.name, None, self.flags)
     }
 
-    /// Opens a TAP that is there; the kernel would make one that is not. `several` is what it was made as.
+    /// Opens a TAP that is there; the kernel would make one that is not. `several` is what it was
+    /// made as.
     ///
     /// # Errors
-    /// `EBUSY` if another program has it open, also where several may have queues: they would have to agree on what stands
-    /// before frames. `EPERM` if it belongs to another user. `EINVAL` if it was made otherwise.
+    /// `EBUSY` if another program has it open, also where several may have queues: they would have
+    /// to agree on what stands before frames. `EPERM` if it belongs to another user. `EINVAL` if it
+    /// was made otherwise.
     pub fn open_end(name: &str, several: bool) -> io::Result<Tap> {
         let queues = if several { IFF_MULTI_QUEUE } else { 0 };
         let tap = Tap::attach(name, None, IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | queues)?;
@@ -101,14 +105,15 @@ impl Tap {
         Ok(tap)
     }
 
-    /// Opens a TAP that is there as it was opened before, to find out whether anybody has it. Gives the length of the
-    /// virtio-net header that it has, or would have, before frames. Errors are those of [`Tap::open_end`].
+    /// Opens a TAP that is there as it was opened before, to find out whether anybody has it. Gives
+    /// the length of the virtio-net header that it has, or would have, before frames. Errors are
+    /// those of [`Tap::open_end`].
     pub fn probe(name: &str, was: TapHeaders) -> io::Result<i32> {
         Tap::attach(name, None, was.flags())?.header_len()
     }
 
-    /// Leaves a TAP as if we had never had it. Nobody has it open any more: of one that may have several queues the kernel
-    /// does not say, and goes on with what the others have said.
+    /// Leaves a TAP as if we had never had it. Nobody has it open any more: of one that may have
+    /// several queues the kernel does not say, and goes on with what the others have said.
     pub fn restore(name: &str, was: TapHeaders, header_len: i32) -> io::Result<()> {
         let tap = Tap::attach(name, None, was.flags())?;
         tap.set_offloads(false)?;
@@ -128,7 +133,9 @@ impl Tap {
 
     fn set_header_len(&self, len: i32) -> io::Result<()> {
         // SAFETY: a pointer to a number that lives through the call.
-        check(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETVNETHDRSZ, &raw const len) }.into())?;
+        check(
+            unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETVNETHDRSZ, &raw const len) }.into(),
+        )?;
         Ok(())
     }
 
@@ -156,11 +163,16 @@ impl Tap {
     }
 
     fn attach(name: &str, index: Option<u32>, flags: i16) -> io::Result<Tap> {
-        let file =
-            File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open("/dev/net/tun")?;
         if let Some(index) = index {
             // SAFETY: a pointer to a number that lives through the call.
-            check(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFINDEX, &raw const index) }.into())?;
+            check(
+                unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFINDEX, &raw const index) }.into(),
+            )?;
         }
         // SAFETY: all zeroes are a valid request.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -176,7 +188,8 @@ impl Tap {
         request.ifr_ifru.ifru_flags = flags;
         // SAFETY: the request lives through the call, which writes the name into it.
         check(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) }.into())?;
-        let name = request.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect();
+        let name =
+            request.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect();
         Ok(Tap { file, name, flags })
     }
 
@@ -189,7 +202,8 @@ impl Tap {
     pub fn set_offloads(&self, on: bool) -> io::Result<()> {
         let set = |offloads: libc::c_ulong| {
             // SAFETY: the argument is a number.
-            check(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETOFFLOAD, offloads) }.into()).map(|_| ())
+            check(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETOFFLOAD, offloads) }.into())
+                .map(|_| ())
         };
         if !on {
             return set(0);
@@ -201,7 +215,10 @@ impl Tap {
     /// Whether the device stays when it is closed.
     pub fn set_persistent(&self, on: bool) -> io::Result<()> {
         // SAFETY: the argument is a number.
-        check(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETPERSIST, libc::c_ulong::from(on)) }.into())?;
+        check(
+            unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETPERSIST, libc::c_ulong::from(on)) }
+                .into(),
+        )?;
         Ok(())
     }
 

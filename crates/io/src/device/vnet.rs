@@ -1,5 +1,5 @@
-//! The header of virtio-net (`struct virtio_net_hdr`), which packet sockets and TAPs put before frames: what is still to be
-//! done to them.
+//! The header of virtio-net (`struct virtio_net_hdr`), which packet sockets and TAPs put before
+//! frames: what is still to be done to them.
 
 use penstock_packet::gso::Headers;
 use penstock_packet::{Gso, GsoKind};
@@ -19,8 +19,8 @@ const GSO_ECN: u8 = 0x80;
 /// TCP's congestion window reduced, which asks for `_ECN`.
 const CWR: u8 = 0x80;
 
-/// Does what the header before a received frame leaves to be done: an unfinished checksum is finished, unless the frame is
-/// a super-packet, of which this tells.
+/// Does what the header before a received frame leaves to be done: an unfinished checksum is
+/// finished, unless the frame is a super-packet, of which this tells.
 pub fn received(header: &[u8; LEN], frame: &mut [u8]) -> Option<Gso> {
     let [flags, kind, _, _, size_low, size_high, ..] = *header;
     let size = u16::from_ne_bytes([size_low, size_high]);
@@ -40,7 +40,8 @@ pub fn received(header: &[u8; LEN], frame: &mut [u8]) -> Option<Gso> {
     None
 }
 
-/// Finishes a checksum as the header says: the sum from `csum_start` to the end goes to `csum_offset` behind that.
+/// Finishes a checksum as the header says: the sum from `csum_start` to the end goes to
+/// `csum_offset` behind that.
 fn finish(header: &[u8; LEN], frame: &mut [u8]) {
     if let Some(headers) = Headers::of_frame(frame) {
         return headers.finish_checksum(frame);
@@ -55,15 +56,16 @@ fn finish(header: &[u8; LEN], frame: &mut [u8]) {
     }
 }
 
-/// Prepares a frame for a device that cuts it: gives the header, and begins the checksum. `None` if it is no frame that
-/// can be cut; for a frame that is none to be cut the header says nothing.
+/// Prepares a frame for a device that cuts it: gives the header, and begins the checksum. `None` if
+/// it is no frame that can be cut; for a frame that is none to be cut the header says nothing.
 pub fn prepare(gso: Option<Gso>, frame: &mut [u8]) -> Option<[u8; LEN]> {
     let Some(gso) = gso else { return Some([0; LEN]) };
     let headers = Headers::of_frame(frame)?;
     Some(prepare_headers(gso, headers, frame))
 }
 
-/// What goes before the payload of a frame that stays where it is: the header, and what of the frame is to be changed.
+/// What goes before the payload of a frame that stays where it is: the header, and what of the
+/// frame is to be changed.
 #[derive(Debug)]
 pub struct Head {
     bytes: [u8; LEN + Head::MOST],
@@ -108,8 +110,12 @@ fn prepare_headers(gso: Gso, headers: Headers, frame: &mut [u8]) -> [u8; LEN] {
         kind |= GSO_ECN;
     }
     let mut header = [0; LEN];
-    let fields =
-        [headers.payload as u16, gso.size, headers.transport as u16, headers.checksum_offset() as u16];
+    let fields = [
+        headers.payload as u16,
+        gso.size,
+        headers.transport as u16,
+        headers.checksum_offset() as u16,
+    ];
     let (head, rest) = header.split_at_mut(2);
     head.copy_from_slice(&[NEEDS_CHECKSUM, kind]);
     for (to, field) in rest.chunks_exact_mut(2).zip(fields) {
@@ -173,13 +179,17 @@ mod tests {
             let mut bytes = frame(random.usize(..200));
             bytes.truncate(random.usize(..bytes.len()));
             for _ in 0..random.usize(..8) {
-                if let Some(byte) = random.choice(0..bytes.len().max(1)).and_then(|i| bytes.get_mut(i)) {
+                if let Some(byte) =
+                    random.choice(0..bytes.len().max(1)).and_then(|i| bytes.get_mut(i))
+                {
                     *byte = random.u8(..);
                 }
             }
             received(&header, &mut bytes);
-            let gso =
-                Gso { size: random.u16(1..), kind: if random.bool() { GsoKind::Tcp } else { GsoKind::Udp } };
+            let gso = Gso {
+                size: random.u16(1..),
+                kind: if random.bool() { GsoKind::Tcp } else { GsoKind::Udp },
+            };
             Head::of(Some(gso), &bytes);
             prepare(Some(gso), &mut bytes);
         }

@@ -1,8 +1,9 @@
 //! Devices by AF_XDP sockets: frames in memory that is shared with the kernel, or with the device.
 //!
-//! A socket per queue, each with memory of its own: one half of its frames receives, the other sends. Before frames leave,
-//! super-packets are cut; frames that come from a neighbour on this machine may have unfinished checksums that nothing tells
-//! of, so these are recognised and finished.
+//! A socket per queue, each with memory of its own: one half of its frames receives, the other
+//! sends. Before frames leave, super-packets are cut; frames that come from a neighbour on this
+//! machine may have unfinished checksums that nothing tells of, so these are recognised and
+//! finished.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -122,7 +123,8 @@ impl<T: Copy> Ring<T> {
 
     #[inline]
     fn word(&self, offset: u64) -> &AtomicU32 {
-        // SAFETY: the kernel says where its words are in the mapping; they are aligned, and live as long as it.
+        // SAFETY: the kernel says where its words are in the mapping; they are aligned, and live as
+        // long as it.
         unsafe { AtomicU32::from_ptr(self.memory.start().add(offset as usize).cast()) }
     }
 
@@ -149,7 +151,8 @@ impl<T: Copy> Ring<T> {
     /// Produces an entry, for which there was room; the kernel sees it after [`Ring::publish`].
     #[inline]
     fn produce(&mut self, entry: T) {
-        // SAFETY: the entry is ours: the kernel has consumed it, as `room` has seen, and reads it only once published.
+        // SAFETY: the entry is ours: the kernel has consumed it, as `room` has seen, and reads it
+        // only once published.
         unsafe { self.entry(self.own).write(entry) };
         self.own = self.own.wrapping_add(1);
     }
@@ -193,7 +196,8 @@ impl Socket {
     /// The bytes of a frame.
     ///
     /// # Safety
-    /// The place must be one that the caller has from the kernel, or is about to give to it, and not borrowed otherwise.
+    /// The place must be one that the caller has from the kernel, or is about to give to it, and
+    /// not borrowed otherwise.
     #[allow(clippy::mut_from_ref, reason = "the rings say whose a place is")]
     unsafe fn bytes(&self, address: u64, len: usize) -> Option<&mut [u8]> {
         let start = usize::try_from(address).ok()?;
@@ -243,8 +247,9 @@ impl XdpDevice {
     /// Frames that a queue has memory for.
     pub const PLACES: u32 = 2 * ENTRIES;
 
-    /// Opens a device with so many queues, or fewer, if not all are in use. With a launcher for [`XdpDevice::PLACES`] it sends
-    /// bursts from XDP, where frames are copied and as long as [`Redirect::set_sends`] says that it can.
+    /// Opens a device with so many queues, or fewer, if not all are in use. With a launcher for
+    /// [`XdpDevice::PLACES`] it sends bursts from XDP, where frames are copied and as long as
+    /// [`Redirect::set_sends`] says that it can.
     pub fn open(
         index: u32,
         queues: u32,
@@ -282,7 +287,12 @@ impl XdpDevice {
         }
     }
 
-    fn open_as(index: u32, queues: u32, kind: XdpKind, launcher: Option<&Arc<Launcher>>) -> io::Result<Self> {
+    fn open_as(
+        index: u32,
+        queues: u32,
+        kind: XdpKind,
+        launcher: Option<&Arc<Launcher>>,
+    ) -> io::Result<Self> {
         let launcher = launcher.filter(|_| !kind.zero_copy && kind.mode == Mode::Native);
         let redirect = Arc::new(Redirect::attach(index, queues, kind.mode)?);
         let mut opened = Vec::new();
@@ -321,7 +331,8 @@ fn open_queue(
     sys::set(&fd, SOL_XDP, XDP_UMEM_REG, &registration)?;
     let offsets = offsets(&fd)?;
     let mut fill = Ring::<u64>::map(&fd, XDP_UMEM_FILL_RING, offsets.fill, PAGE_FILL)?;
-    let completion = Ring::<u64>::map(&fd, XDP_UMEM_COMPLETION_RING, offsets.completion, PAGE_COMPLETION)?;
+    let completion =
+        Ring::<u64>::map(&fd, XDP_UMEM_COMPLETION_RING, offsets.completion, PAGE_COMPLETION)?;
     let received = Ring::<Descriptor>::map(&fd, XDP_RX_RING, offsets.rx, PAGE_RX)?;
     let sent = Ring::<Descriptor>::map(&fd, XDP_TX_RING, offsets.tx, PAGE_TX)?;
     for place in 0..ENTRIES {
@@ -395,8 +406,8 @@ impl XdpRx {
     /// A frame of the burst.
     pub fn frame(&self, i: usize) -> Option<Received<'_>> {
         let frame = self.burst.get(i)?;
-        // SAFETY: the place is ours until the burst is released, for which `self` is borrowed to change; it is only read
-        // meanwhile.
+        // SAFETY: the place is ours until the burst is released, for which `self` is borrowed to
+        // change; it is only read meanwhile.
         let bytes = unsafe { self.socket.bytes(frame.address, frame.len as usize) }?;
         Some(Received { bytes, gso: None })
     }
@@ -468,7 +479,8 @@ pub struct XdpTx {
 impl XdpTx {
     /// Sends a frame, at the latest with the next [`XdpTx::flush`].
     pub fn send(&mut self, frame: &[u8], gso: Option<Gso>) {
-        let Some((headers, gso)) = gso.and_then(|gso| Some((Headers::of_frame(frame)?, gso))) else {
+        let Some((headers, gso)) = gso.and_then(|gso| Some((Headers::of_frame(frame)?, gso)))
+        else {
             return self.put(frame);
         };
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -532,15 +544,18 @@ impl XdpTx {
     /// Sends what is kept from XDP, if that pays: nothing may be before it in the socket's ring.
     fn launch(&mut self) {
         let Some(pad) = &mut self.pad else { return };
-        let fits = |frame: &Descriptor| (ethernet::LEN..=launch::LONGEST).contains(&(frame.len as usize));
+        let fits =
+            |frame: &Descriptor| (ethernet::LEN..=launch::LONGEST).contains(&(frame.len as usize));
         while self.kept.len() >= launch::LEAST
             && self.socket.redirect.sends.load(Ordering::Relaxed)
             && self.sent.room() == ENTRIES
             && self.kept.iter().all(fits)
         {
-            let frames = self.kept.iter().map(|frame| ((frame.address / PLACE as u64) as u32, frame.len));
+            let frames =
+                self.kept.iter().map(|frame| ((frame.address / PLACE as u64) as u32, frame.len));
             let (gone, result) = pad.launch(self.index, frames);
-            self.free.extend(self.kept.drain(..gone.min(self.kept.len())).map(|frame| frame.address));
+            self.free
+                .extend(self.kept.drain(..gone.min(self.kept.len())).map(|frame| frame.address));
             self.launched += gone as u64;
             let interrupted = result.is_err_and(|e| e.kind() == io::ErrorKind::Interrupted);
             if gone == 0 && !interrupted {

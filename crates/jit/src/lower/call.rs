@@ -34,7 +34,12 @@ pub(super) fn at_or_break(
 }
 
 /// What follows a lookup of which every answer may come, where the key was found in a place.
-pub(super) fn answered_at(f: &mut Frame<'_, '_>, op: &Op, place: Value, registers: &mut Registers) -> Flow {
+pub(super) fn answered_at(
+    f: &mut Frame<'_, '_>,
+    op: &Op,
+    place: Value,
+    registers: &mut Registers,
+) -> Flow {
     let answer = call_at(f, op, place, registers);
     registers.written_in_memory(op.uses().writes);
     Flow::Step(answer)
@@ -55,12 +60,22 @@ pub(super) fn or_break(
 }
 
 /// Operations that go on or end the rule.
-pub(super) fn any_or_break(f: &mut Frame<'_, '_>, op: &Op, registers: &mut Registers, fail: Block) -> Flow {
+pub(super) fn any_or_break(
+    f: &mut Frame<'_, '_>,
+    op: &Op,
+    registers: &mut Registers,
+    fail: Block,
+) -> Flow {
     or_break(f, f.helpers.any, op, registers, fail)
 }
 
 /// Operations of which every answer may come, by a function of their own.
-pub(super) fn answered(f: &mut Frame<'_, '_>, function: Address, op: &Op, registers: &mut Registers) -> Flow {
+pub(super) fn answered(
+    f: &mut Frame<'_, '_>,
+    function: Address,
+    op: &Op,
+    registers: &mut Registers,
+) -> Flow {
     let answer = call(f, function, op, registers);
     registers.written_in_memory(op.uses().writes);
     Flow::Step(answer)

@@ -33,12 +33,14 @@ pub(super) fn word(
     if mask != u32::MAX {
         value = f.asm.and_number(value, u64::from(mask));
     }
-    let breaks = f.asm.is_number(value, if equal { Is::NotEqual } else { Is::Equal }, u64::from(data));
+    let breaks =
+        f.asm.is_number(value, if equal { Is::NotEqual } else { Is::Equal }, u64::from(data));
     f.leave_if(breaks, fail);
     Flow::Next
 }
 
-/// The first `len` bytes from a register on as numbers of 64 bits that are ordered as the bytes are.
+/// The first `len` bytes from a register on as numbers of 64 bits that are ordered as the bytes
+/// are.
 fn ordered(f: &mut Frame<'_, '_>, src: u8, len: u8, registers: &mut Registers) -> Vec<Value> {
     let slots: Vec<Value> = (0..len.div_ceil(4))
         .map(|i| {

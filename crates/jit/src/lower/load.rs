@@ -7,7 +7,8 @@ use crate::analysis::sees_fragments;
 use crate::asm::{Block, Is, Value, Width};
 use crate::frame::{Frame, Header, Known, Registers};
 
-/// Where the ethertype stands in the link header: from there on a tag that is held beside the frame is met.
+/// Where the ethertype stands in the link header: from there on a tag that is held beside the frame
+/// is met.
 const ETH_TYPE: u32 = 12;
 
 /// A word of bytes in memory order, the rest zero.
@@ -34,7 +35,12 @@ pub(super) fn immediate(
 }
 
 /// A load from the link, network or transport header.
-pub(super) fn header(f: &mut Frame<'_, '_>, op: &Op, registers: &mut Registers, fail: Block) -> Flow {
+pub(super) fn header(
+    f: &mut Frame<'_, '_>,
+    op: &Op,
+    registers: &mut Registers,
+    fail: Block,
+) -> Flow {
     let (header, dst, len, offset) = match op {
         // A tag that is held beside the frame is put together with it by the interpreter.
         Op::LoadLink { len, offset, .. } if u32::from(*offset) + u32::from(*len) > ETH_TYPE => {

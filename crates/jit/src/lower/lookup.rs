@@ -1,6 +1,6 @@
-//! Sets and maps of a generation: in line where they are small, a bit table for keys of up to 16 bits, and otherwise the
-//! search that suits the set's structure, in line or by a function that was made for it. What elements hold is the
-//! interpreter's.
+//! Sets and maps of a generation: in line where they are small, a bit table for keys of up to 16
+//! bits, and otherwise the search that suits the set's structure, in line or by a function that was
+//! made for it. What elements hold is the interpreter's.
 
 use penstock_program::image::{LinkedData, LinkedValue, LinkedVerdict, Load, Op};
 use penstock_sets::{ElementRef, Set};
@@ -61,8 +61,10 @@ pub(super) fn lookup(
         }
         return Flow::Next;
     }
-    let found = search.filter(|_| !inverse).map(|search| place(f, &search, key, op, registers, fail));
-    let statements = set.iter_unordered().chain(set.catch_all(0)).any(|e| !e.value.statements.is_empty());
+    let found =
+        search.filter(|_| !inverse).map(|search| place(f, &search, key, op, registers, fail));
+    let statements =
+        set.iter_unordered().chain(set.catch_all(0)).any(|e| !e.value.statements.is_empty());
     if *load == Load::Verdict || statements {
         match found {
             Some(place) => call::answered_at(f, op, place, registers),
@@ -88,7 +90,8 @@ pub(super) struct Key {
     pub len: u8,
 }
 
-/// Whether being in the set is all that there is to its elements: none expires, counts or stands for the rest.
+/// Whether being in the set is all that there is to its elements: none expires, counts or stands
+/// for the rest.
 fn plain(set: &Set<LinkedValue>, key_len: u8) -> bool {
     (1..=16).contains(&key_len)
         && is_of(set, key_len)
@@ -172,7 +175,10 @@ fn verdicts(
                 }
             },
             // Elements of a map hold what the map says.
-            LinkedData::None | LinkedData::Value(_) | LinkedData::Long(_) | LinkedData::Object(_) => fail,
+            LinkedData::None
+            | LinkedData::Value(_)
+            | LinkedData::Long(_)
+            | LinkedData::Object(_) => fail,
         };
         let found = is_in(f, key, element, registers);
         f.leave_if(found, way);

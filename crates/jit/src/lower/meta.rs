@@ -92,7 +92,8 @@ pub(super) fn set(
 pub(super) fn ct_state(f: &mut Frame<'_, '_>, dst: u8, registers: &mut Registers) -> Flow {
     let known = Known::Meta(layout::CT_INFO);
     let value = f.facts.value(known).unwrap_or_else(|| {
-        // The bit of each `CtInfo`, in half a byte each, one more than its number; 7 for `Untracked`.
+        // The bit of each `CtInfo`, in half a byte each, one more than its number; 7 for
+        // `Untracked`.
         let info = f.asm.load(Width::Byte, f.packet, layout::CT_INFO);
         let info = f.asm.widen(info, Width::Word);
         let numbers = CtInfo::ALL

@@ -1,4 +1,5 @@
-//! Operations as machine code: one file per group, as in the interpreter, which says what each means.
+//! Operations as machine code: one file per group, as in the interpreter, which says what each
+//! means.
 
 mod bitwise;
 mod call;
@@ -45,7 +46,9 @@ pub(crate) fn lower(
         Op::CmpWord { src, equal, mask, data } => {
             compare::word(f, *src, *equal, *mask, *data, registers, fail)
         }
-        Op::Cmp { op: cmp, src, len, data } => compare::cmp(f, op, *cmp, *src, *len, data, registers, fail),
+        Op::Cmp { op: cmp, src, len, data } => {
+            compare::cmp(f, op, *cmp, *src, *len, data, registers, fail)
+        }
         Op::Range { inside, src, len, ends } => {
             compare::range(f, op, *inside, *src, *len, ends, registers, fail)
         }
@@ -58,8 +61,12 @@ pub(crate) fn lower(
         Op::Combine { op, src, other, dst, words } => {
             bitwise::combine(f, *op, [*src, *other, *dst], *words, registers)
         }
-        Op::Lshift { src, dst, words, bits } => bitwise::lshift(f, *src, *dst, *words, *bits, registers),
-        Op::Rshift { src, dst, words, bits } => bitwise::rshift(f, *src, *dst, *words, *bits, registers),
+        Op::Lshift { src, dst, words, bits } => {
+            bitwise::lshift(f, *src, *dst, *words, *bits, registers)
+        }
+        Op::Rshift { src, dst, words, bits } => {
+            bitwise::rshift(f, *src, *dst, *words, *bits, registers)
+        }
         Op::Byteorder { src, dst, len, size } => {
             bitwise::byteorder(f, op, *src, *dst, *len, *size, registers, fail)
         }

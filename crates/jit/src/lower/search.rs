@@ -1,4 +1,5 @@
-//! Searching a set for a key: in line where its structure is that of words or tables, else by a function made for it.
+//! Searching a set for a key: in line where its structure is that of words or tables, else by a
+//! function made for it.
 
 use penstock_program::image::Op;
 use penstock_sets::{ClassTables, FieldClasses, NOWHERE, Root, Search, Searcher, Spans, WordCells};
@@ -32,7 +33,12 @@ pub(super) fn place(
     place
 }
 
-fn by_number(f: &mut Frame<'_, '_>, searcher: &Searcher<u64>, key: Key, registers: &mut Registers) -> Value {
+fn by_number(
+    f: &mut Frame<'_, '_>,
+    searcher: &Searcher<u64>,
+    key: Key,
+    registers: &mut Registers,
+) -> Value {
     let index = f.asm.long(searcher.index.addr() as u64);
     let number = number(f, key, registers);
     f.asm.call_alone(Address::of_search(searcher.function as *const ()), &[index, number])
@@ -71,7 +77,12 @@ fn number(f: &mut Frame<'_, '_>, key: Key, registers: &mut Registers) -> Value {
 }
 
 /// [`place`] in open addressing, in line.
-fn place_of_word(f: &mut Frame<'_, '_>, table: &WordCells<'_>, word: Value, nowhere: Block) -> Value {
+fn place_of_word(
+    f: &mut Frame<'_, '_>,
+    table: &WordCells<'_>,
+    word: Value,
+    nowhere: Block,
+) -> Value {
     f.leaves();
     let key = f.asm.widen(word, Width::Long);
     let last = table.cells.len() as u64 - 1;
@@ -140,8 +151,8 @@ fn place_in_spans(
     let is_nowhere = f.asm.is_number(answer, Is::Equal, NOWHERE);
     f.leave_if(is_nowhere, nowhere);
     f.asm.jump_with(found, answer);
-    // From the last interval that begins in the cell back to one that does not begin behind the key. There is one: the
-    // first of all begins at `min`.
+    // From the last interval that begins in the cell back to one that does not begin behind the
+    // key. There is one: the first of all begins at `min`.
     f.asm.at(whole);
     let before = f.asm.and_number(cell, u32::MAX.into());
     let count = f.asm.shift_right(cell, 32);

@@ -1,4 +1,5 @@
-//! Tables made at random: rules that make sense one by one, over few constants, so that packets meet them.
+//! Tables made at random: rules that make sense one by one, over few constants, so that packets
+//! meet them.
 
 pub mod host;
 mod sets;
@@ -169,7 +170,11 @@ fn matches(rng: &mut Rng, rule: &mut Vec<Expr>) {
                 payload(PayloadBase::Network, 0, len),
                 Expr::Payload(Payload { base: second, offset: 4, len, dreg: R2 }),
                 Expr::Bitwise(Bitwise { sreg: R1, dreg, len, op: BitwiseOp::Combine(op, R2) }),
-                Expr::Cmp(Cmp { op: CmpOp::Lt, sreg: dreg, data: data(&rng.u32(..).to_ne_bytes()) }),
+                Expr::Cmp(Cmp {
+                    op: CmpOp::Lt,
+                    sreg: dreg,
+                    data: data(&rng.u32(..).to_ne_bytes()),
+                }),
             ]);
         }
         19 => {
@@ -193,16 +198,31 @@ fn matches(rng: &mut Rng, rule: &mut Vec<Expr>) {
                 ])
                 .unwrap();
             rule.push(load(PayloadBase::Transport, 2, 2));
-            rule.push(Expr::Lookup(Lookup { set: set.into(), sreg: R1, dreg: None, inverse: rng.bool() }));
+            rule.push(Expr::Lookup(Lookup {
+                set: set.into(),
+                sreg: R1,
+                dreg: None,
+                inverse: rng.bool(),
+            }));
         }
         23 => {
             let set = *rng.choice(&["few-addresses", "addresses", "nets", "dynamic"]).unwrap();
             rule.push(payload(PayloadBase::Network, 12, 4));
-            rule.push(Expr::Lookup(Lookup { set: set.into(), sreg: R1, dreg: None, inverse: rng.bool() }));
+            rule.push(Expr::Lookup(Lookup {
+                set: set.into(),
+                sreg: R1,
+                dreg: None,
+                inverse: rng.bool(),
+            }));
         }
         24 => {
             rule.push(payload(PayloadBase::Transport, 2, 2));
-            rule.push(Expr::Lookup(Lookup { set: "marks".into(), sreg: R1, dreg: Some(R1), inverse: false }));
+            rule.push(Expr::Lookup(Lookup {
+                set: "marks".into(),
+                sreg: R1,
+                dreg: Some(R1),
+                inverse: false,
+            }));
             rule.push(cmp(rng, &[1, 0, 0, 0]));
         }
         28 => {
@@ -244,14 +264,16 @@ fn matches(rng: &mut Rng, rule: &mut Vec<Expr>) {
 }
 
 fn mask(len: u32, rng: &mut Rng) -> Expr {
-    let mut bytes = || (0..len).map(|_| *rng.choice(&[0u8, 255, 255, 7]).unwrap()).collect::<Vec<u8>>();
+    let mut bytes =
+        || (0..len).map(|_| *rng.choice(&[0u8, 255, 255, 7]).unwrap()).collect::<Vec<u8>>();
     let op = BitwiseOp::MaskXor { mask: bytes().into(), xor: vec![0; len as usize].into() };
     Expr::Bitwise(Bitwise { sreg: R1, dreg: R1, len, op })
 }
 
 fn statement(rng: &mut Rng, rule: &mut Vec<Expr>) {
-    let constant =
-        |bytes: &[u8]| Expr::Immediate(Immediate { dreg: R1, data: ImmediateData::Value(data(bytes)) });
+    let constant = |bytes: &[u8]| {
+        Expr::Immediate(Immediate { dreg: R1, data: ImmediateData::Value(data(bytes)) })
+    };
     match rng.u8(..17) {
         16 => rule.push(Expr::Notrack),
         0..=4 => rule.push(Expr::Counter(Counter::default())),
@@ -262,7 +284,12 @@ fn statement(rng: &mut Rng, rule: &mut Vec<Expr>) {
             kind: LimitType::Packets,
             over: rng.bool(),
         })),
-        6 => rule.push(Expr::Quota(Quota { bytes: 200, over: rng.bool(), consumed: 0, depleted: false })),
+        6 => rule.push(Expr::Quota(Quota {
+            bytes: 200,
+            over: rng.bool(),
+            consumed: 0,
+            depleted: false,
+        })),
         7..=8 => {
             let mark = u32::from(rng.u8(..4)).to_ne_bytes();
             rule.extend([constant(&mark), Expr::MetaSet(MetaSet { key: MetaKey::Mark, sreg: R1 })]);
@@ -297,7 +324,10 @@ fn statement(rng: &mut Rng, rule: &mut Vec<Expr>) {
         }
         12 => {
             let on = u8::from(rng.u8(..4) > 0);
-            rule.extend([constant(&[on]), Expr::MetaSet(MetaSet { key: MetaKey::NfTrace, sreg: R1 })]);
+            rule.extend([
+                constant(&[on]),
+                Expr::MetaSet(MetaSet { key: MetaKey::NfTrace, sreg: R1 }),
+            ]);
         }
         13 => rule.push(Expr::ExthdrReset(ExthdrReset { op: ExthdrOp::TcpOpt, kind: 2 })),
         14 => rule.push(Expr::Objref(Objref::Map { sreg: R1, set: "objects".into() })),
@@ -327,7 +357,12 @@ fn verdict(rng: &mut Rng, chain: usize, rule: &mut Vec<Expr>) {
                 if chain < BASES { &["verdicts", "many-verdicts"] } else { &["last-verdicts"] };
             let set = (*rng.choice(maps).unwrap()).into();
             rule.push(payload(PayloadBase::Transport, 2, 2));
-            rule.push(Expr::Lookup(Lookup { set, sreg: R1, dreg: Some(Register::VERDICT), inverse: false }));
+            rule.push(Expr::Lookup(Lookup {
+                set,
+                sreg: R1,
+                dreg: Some(Register::VERDICT),
+                inverse: false,
+            }));
         }
         12 => rule.push(Expr::Queue(Queue {
             num: 7,
@@ -342,8 +377,8 @@ fn verdict(rng: &mut Rng, chain: usize, rule: &mut Vec<Expr>) {
 }
 
 impl Made {
-    /// A chain of many rules that ask for one of a few fields, in turn or many after each other for the same, among them some
-    /// that do something.
+    /// A chain of many rules that ask for one of a few fields, in turn or many after each other for
+    /// the same, among them some that do something.
     pub fn long(rng: &mut Rng, rules: usize) -> Self {
         let in_turn = rng.bool();
         let (mut field, mut left) = ((12, 4), if in_turn { 0 } else { 150 });
@@ -390,8 +425,10 @@ impl Made {
                     Some(last) if rng.bool() => last[..rng.usize(..=last.len())].to_vec(),
                     _ => Vec::new(),
                 };
-                let ended =
-                    matches!(rule.last(), Some(Expr::Immediate(Immediate { dreg: Register::VERDICT, .. })));
+                let ended = matches!(
+                    rule.last(),
+                    Some(Expr::Immediate(Immediate { dreg: Register::VERDICT, .. }))
+                );
                 if !ended {
                     for _ in 0..*rng.choice(&[0, 1, 1, 1, 2, 3]).unwrap() {
                         matches(rng, &mut rule);
@@ -434,11 +471,18 @@ impl Made {
     pub fn values(&self, states: &[Arc<State>]) -> Vec<String> {
         let all = self.chains.iter().flat_map(|(_, rules)| rules.iter().flatten());
         let stateful = all.filter(|e| State::for_expr(e).is_some());
-        stateful.zip(states).map(|(expr, state)| state.snapshot(expr, 1 << 40).to_string()).collect()
+        stateful
+            .zip(states)
+            .map(|(expr, state)| state.snapshot(expr, 1 << 40).to_string())
+            .collect()
     }
 }
 
-fn set(description: Description, elements: Vec<Element<LinkedValue>>, value_len: Option<u32>) -> LinkedSet {
+fn set(
+    description: Description,
+    elements: Vec<Element<LinkedValue>>,
+    value_len: Option<u32>,
+) -> LinkedSet {
     let key_len = description.key_len as u32;
     let mut set = Set::new(description).unwrap();
     for element in elements {
@@ -464,13 +508,17 @@ fn counter() -> Arc<State> {
 fn made_sets() -> Table {
     let port = |n: u8| [0, n];
     let keys = |len| Description { key_len: len, ..Description::default() };
-    let plain = |ports: &[u8]| ports.iter().map(|p| element(&port(*p), LinkedData::None)).collect::<Vec<_>>();
+    let plain = |ports: &[u8]| {
+        ports.iter().map(|p| element(&port(*p), LinkedData::None)).collect::<Vec<_>>()
+    };
     let jump = |n: u32| LinkedData::Verdict(LinkedVerdict::Jump(ChainIndex(n)));
     let verdict = LinkedData::Verdict;
     let map = |len| Description { map: true, ..keys(len) };
     let intervals = |len| Description { interval: true, ..keys(len) };
-    let range =
-        |from: &[u8], to: &[u8]| Element { key_end: Some(to.into()), ..element(from, LinkedData::None) };
+    let range = |from: &[u8], to: &[u8]| Element {
+        key_end: Some(to.into()),
+        ..element(from, LinkedData::None)
+    };
     let mut expiring = plain(&[1, 2, 3]);
     expiring[1].expires_at = Some(1 << 41);
     let mut counted = plain(&[3, 4]);
@@ -485,7 +533,11 @@ fn made_sets() -> Table {
             "ranges",
             set(
                 intervals(2),
-                vec![range(&[0, 2], &[0, 4]), range(&[0, 7], &[0, 8]), element(&[1, 0], LinkedData::None)],
+                vec![
+                    range(&[0, 2], &[0, 4]),
+                    range(&[0, 7], &[0, 8]),
+                    element(&[1, 0], LinkedData::None),
+                ],
                 None,
             ),
         ),
@@ -498,7 +550,9 @@ fn made_sets() -> Table {
             "marks",
             set(
                 map(2),
-                (1..6).map(|n| element(&port(n), LinkedData::from_bytes(&[n % 2, 0, 0, 0]))).collect(),
+                (1..6)
+                    .map(|n| element(&port(n), LinkedData::from_bytes(&[n % 2, 0, 0, 0])))
+                    .collect(),
                 Some(4),
             ),
         ),
@@ -548,7 +602,11 @@ fn made_sets() -> Table {
         ),
         (
             "objects",
-            set(map(2), vec![element(&port(2), LinkedData::Object(Stateful::Counter(counter())))], None),
+            set(
+                map(2),
+                vec![element(&port(2), LinkedData::Object(Stateful::Counter(counter())))],
+                None,
+            ),
         ),
     ];
     let dynamic = LinkedSet {

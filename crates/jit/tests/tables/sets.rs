@@ -30,7 +30,10 @@ fn range(from: &[u8], to: &[u8]) -> Element<LinkedValue> {
 /// Some stay for ever, some have gone, some will go.
 fn expiring(elements: impl Iterator<Item = Element<LinkedValue>>) -> Vec<Element<LinkedValue>> {
     let times = [None, Some(1), Some(1 << 41)];
-    elements.zip(times.into_iter().cycle()).map(|(e, expires_at)| Element { expires_at, ..e }).collect()
+    elements
+        .zip(times.into_iter().cycle())
+        .map(|(e, expires_at)| Element { expires_at, ..e })
+        .collect()
 }
 
 fn counted(mut elements: Vec<Element<LinkedValue>>) -> Vec<Element<LinkedValue>> {
@@ -65,11 +68,17 @@ pub(super) fn large() -> Vec<(&'static str, LinkedSet)> {
     let nets = || (0..20u8).map(|n| range(&[198, 18, 0, 3 * n], &[198, 18, 0, 3 * n + n % 3]));
     // Those that come later are met where those before them end.
     let ranged = || {
-        (0..20u8).map(|n| range(&pair([198, 18, 0, n / 2], n % 5), &pair([198, 18, 0, n / 2 + n % 3], 4 + n)))
+        (0..20u8).map(|n| {
+            range(&pair([198, 18, 0, n / 2], n % 5), &pair([198, 18, 0, n / 2 + n % 3], 4 + n))
+        })
     };
     let mark = |n: u8| LinkedData::from_bytes(&[n % 3, 0, 0, 0]);
-    let verdicts =
-        [LinkedVerdict::Drop, LinkedVerdict::Accept, LinkedVerdict::Continue, LinkedVerdict::Return];
+    let verdicts = [
+        LinkedVerdict::Drop,
+        LinkedVerdict::Accept,
+        LinkedVerdict::Continue,
+        LinkedVerdict::Return,
+    ];
     let mut caught: Vec<_> = plain().collect();
     caught.push(none(&[]));
     let mac = |n: u8| [2, 0, 0, 0, 0, n];
@@ -89,7 +98,11 @@ pub(super) fn large() -> Vec<(&'static str, LinkedSet)> {
         // All but one in one part of the whole span.
         (
             "far-nets",
-            set(intervals(4), nets().chain([range(&[250, 0, 0, 0], &[250, 0, 0, 9])]).collect(), None),
+            set(
+                intervals(4),
+                nets().chain([range(&[250, 0, 0, 0], &[250, 0, 0, 9])]).collect(),
+                None,
+            ),
         ),
         ("expiring-nets", set(timed(intervals(4)), expiring(nets()), None)),
         ("pairs", set(pairs, of_pairs.collect(), None)),
@@ -99,18 +112,30 @@ pub(super) fn large() -> Vec<(&'static str, LinkedSet)> {
         ("macs", set(keys(6), (1..20).map(|n| none(&mac(2 * n))).collect(), None)),
         (
             "mac-ranges",
-            set(intervals(6), (0..20).map(|n| range(&mac(4 * n + 2), &mac(4 * n + 3))).collect(), None),
+            set(
+                intervals(6),
+                (0..20).map(|n| range(&mac(4 * n + 2), &mac(4 * n + 3))).collect(),
+                None,
+            ),
         ),
         ("sources6", set(keys(16), (1..20).map(|n| none(&source6(n))).collect(), None)),
         ("nets6", set(intervals(16), v6().collect(), None)),
         ("wide-ranges6", set(wide, v6().collect(), None)),
-        ("address-marks", set(map(keys(4)), addresses().map(|a| element(&a, mark(a[3]))).collect(), Some(4))),
+        (
+            "address-marks",
+            set(map(keys(4)), addresses().map(|a| element(&a, mark(a[3]))).collect(), Some(4)),
+        ),
         (
             "address-verdicts",
             set(
                 map(keys(4)),
                 addresses()
-                    .map(|a| element(&a, LinkedData::Verdict(verdicts[usize::from(a[3]) % verdicts.len()])))
+                    .map(|a| {
+                        element(
+                            &a,
+                            LinkedData::Verdict(verdicts[usize::from(a[3]) % verdicts.len()]),
+                        )
+                    })
                     .collect(),
                 None,
             ),
@@ -137,7 +162,10 @@ pub(super) fn lookup(rng: &mut Rng, rule: &mut Vec<Expr>) {
             let set = rng.choice(PAIRS).unwrap();
             // The second register of four bytes.
             let second = Register(9);
-            rule.extend([load(PayloadBase::Network, 12, 4, R1), load(PayloadBase::Transport, 2, 2, second)]);
+            rule.extend([
+                load(PayloadBase::Network, 12, 4, R1),
+                load(PayloadBase::Transport, 2, 2, second),
+            ]);
             rule.push(found(rng, set));
         }
         5 => {
@@ -154,7 +182,12 @@ pub(super) fn lookup(rng: &mut Rng, rule: &mut Vec<Expr>) {
                 true => ("address-marks", R1),
                 false => ("address-verdicts", Register::VERDICT),
             };
-            rule.push(Expr::Lookup(Lookup { set: set.into(), sreg: R1, dreg: Some(dreg), inverse: false }));
+            rule.push(Expr::Lookup(Lookup {
+                set: set.into(),
+                sreg: R1,
+                dreg: Some(dreg),
+                inverse: false,
+            }));
             if dreg == R1 {
                 rule.push(cmp(rng, &[1, 0, 0, 0]));
             }

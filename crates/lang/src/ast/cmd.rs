@@ -170,8 +170,8 @@ pub struct TableBlock {
 /// A priority: a number, or a name with an offset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrioritySpec {
-    /// What stands before the offset: a symbol (`filter`), or what a variable stands for. A number is the value 0
-    /// with the number as offset.
+    /// What stands before the offset: a symbol (`filter`), or what a variable stands for. A number
+    /// is the value 0 with the number as offset.
     pub expr: Expr,
     /// Added to it.
     pub offset: i32,

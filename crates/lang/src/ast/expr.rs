@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use penstock_program::expr::{
-    CtDir, CtKey, ExthdrOp, FibResult, MetaKey, NumgenMode, PayloadBase, RtKey, SocketKey, TunnelKey, XfrmKey,
+    CtDir, CtKey, ExthdrOp, FibResult, MetaKey, NumgenMode, PayloadBase, RtKey, SocketKey,
+    TunnelKey, XfrmKey,
 };
 
 use crate::ast::stmt::Stmt;
@@ -63,7 +64,8 @@ pub enum BinOp {
     Rshift,
 }
 
-/// Relational operators. `Implicit` is the unwritten one: equality, lookup or flag test, as the types ask.
+/// Relational operators. `Implicit` is the unwritten one: equality, lookup or flag test, as the
+/// types ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum RelOp {
@@ -129,9 +131,11 @@ pub enum ExprKind {
     Variable {
         name: Arc<str>,
     },
-    /// A number; strings (interface names and the like) are their bytes, first byte lowest, as registers hold them.
+    /// A number; strings (interface names and the like) are their bytes, first byte lowest, as
+    /// registers hold them.
     Value(u128),
-    /// A string longer than a [`ExprKind::Value`] holds, or not yet turned into one (log prefix, chain name).
+    /// A string longer than a [`ExprKind::Value`] holds, or not yet turned into one (log prefix,
+    /// chain name).
     String(Arc<str>),
     Verdict(VerdictExpr),
     Prefix {
@@ -177,8 +181,8 @@ pub enum ExprKind {
         dir: Option<CtDir>,
         nfproto: u8,
     },
-    /// Written with a family (`rt ip6 nexthop`) its type is that of an address; bare `rt nexthop` is `Nexthop4`
-    /// without a type until evaluation knows better.
+    /// Written with a family (`rt ip6 nexthop`) its type is that of an address; bare `rt nexthop`
+    /// is `Nexthop4` without a type until evaluation knows better.
     Rt {
         key: RtKey,
     },
@@ -228,7 +232,8 @@ pub enum ExprKind {
         left: Box<Expr>,
         right: Box<Expr>,
     },
-    /// `flags & (a | b) == c` written as `flags a,b / a,b,c`: value and mask. `op` is `Eq` or `Neq`.
+    /// `flags & (a | b) == c` written as `flags a,b / a,b,c`: value and mask. `op` is `Eq` or
+    /// `Neq`.
     FlagCmp {
         op: RelOp,
         expr: Box<Expr>,
@@ -279,7 +284,8 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// The tunnel that must be found to read it: the one it is inside of, or whose own header it is of.
+    /// The tunnel that must be found to read it: the one it is inside of, or whose own header it is
+    /// of.
     pub fn tunnel(&self) -> Option<&'static Proto> {
         self.inner.or_else(|| self.proto.filter(|_| self.base == PayloadBase::Tunnel))
     }

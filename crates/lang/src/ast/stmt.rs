@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use penstock_program::expr::{CtDir, CtKey, DynsetOp, LimitType, MetaKey, NatType, ObjectType, RejectType};
+use penstock_program::expr::{
+    CtDir, CtKey, DynsetOp, LimitType, MetaKey, NatType, ObjectType, RejectType,
+};
 
 use crate::ast::cmd::RuleBlock;
 use crate::ast::expr::Expr;
@@ -43,7 +45,8 @@ pub enum StmtKind {
         count: u32,
         over: bool,
     },
-    /// `counter name …`, `quota name …`, `limit name …`, `ct helper set …`, `synproxy name …`, `meta secmark set …`.
+    /// `counter name …`, `quota name …`, `limit name …`, `ct helper set …`, `synproxy name …`,
+    /// `meta secmark set …`.
     ObjRef {
         kind: ObjectType,
         expr: Expr,

@@ -83,7 +83,8 @@ pub(crate) fn expr(e: &Expr, visit: &mut dyn FnMut(&Expr)) {
     }
 }
 
-/// How many expressions and statements an expression is made of, and how deep they are nested (1 for one alone).
+/// How many expressions and statements an expression is made of, and how deep they are nested (1
+/// for one alone).
 pub(crate) fn measure(e: &Expr) -> (u64, u32) {
     let (mut size, mut depth) = (1, 0);
     children(e, &mut |inner| {

@@ -20,14 +20,15 @@ pub fn describe_type(dtype: DataType, names: &dyn Names) -> String {
     out
 }
 
-/// Word for the kind of expression, its type, and its length in bits: what is known before evaluation.
+/// Word for the kind of expression, its type, and its length in bits: what is known before
+/// evaluation.
 fn known(expr: &Expr) -> (&'static str, DataType, u32) {
     let given = (expr.dtype.base(), expr.len);
     let (kind, (dtype, len)) = match &expr.kind {
         ExprKind::Symbol { .. } => ("symbol", (DataType::Invalid, 0)),
         ExprKind::Payload(payload) => {
-            let port =
-                payload.base == PayloadBase::Transport && matches!((payload.offset, expr.len), (0 | 16, 16));
+            let port = payload.base == PayloadBase::Transport
+                && matches!((payload.offset, expr.len), (0 | 16, 16));
             let raw = if port { DataType::InetService } else { DataType::RawInteger };
             ("payload", payload.field.map_or((raw, expr.len), |f| (f.dtype, f.len)))
         }

@@ -1,4 +1,5 @@
-//! Data types: names, sizes, byte order, symbols, parsing and printing of constants (nft's `struct datatype`).
+//! Data types: names, sizes, byte order, symbols, parsing and printing of constants (nft's
+//! `struct datatype`).
 //!
 //! - [`symbols`]: the tables of symbolic constants;
 //! - [`parse`]: a word to a value, with nft's words where it is none;
@@ -19,7 +20,8 @@ pub mod time;
 pub use parse::{Constant, parse};
 pub use print::{Format, print};
 
-/// A basic type; the number is the kernel-visible id (`enum datatypes` of nft), used in sets' `key_type`.
+/// A basic type; the number is the kernel-visible id (`enum datatypes` of nft), used in sets'
+/// `key_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 #[repr(u32)]
 #[allow(missing_docs)]
@@ -72,18 +74,19 @@ pub enum DataType {
     TimeHour,
     TimeDay,
     Cgroupv2,
-    /// Bytes of a packet by offset and length: integers that are listed in hexadecimal. To the outside they are
-    /// [`DataType::Integer`].
+    /// Bytes of a packet by offset and length: integers that are listed in hexadecimal. To the
+    /// outside they are [`DataType::Integer`].
     RawInteger,
-    /// Subtypes of MPTCP options: integers with names. To the outside they are [`DataType::Integer`].
+    /// Subtypes of MPTCP options: integers with names. To the outside they are
+    /// [`DataType::Integer`].
     MptcpSubtype,
 }
 
 /// Bits that each field of a concatenation takes in a set's type number.
 pub const CONCAT_BITS: u32 = 6;
 
-/// What is fixed for a type: nft's name and description for it, bits (0 where it varies), byte order, and the type it
-/// is a special case of.
+/// What is fixed for a type: nft's name and description for it, bits (0 where it varies), byte
+/// order, and the type it is a special case of.
 struct Info {
     name: &'static str,
     description: &'static str,
@@ -161,7 +164,9 @@ impl DataType {
             DataType::LlAddr => ("ll_addr", "link layer address", 0, Big, integer),
             DataType::IpAddr => ("ipv4_addr", "IPv4 address", 32, Big, integer),
             DataType::Ip6Addr => ("ipv6_addr", "IPv6 address", 128, Big, integer),
-            DataType::EtherAddr => ("ether_addr", "Ethernet address", 48, Big, Some(DataType::LlAddr)),
+            DataType::EtherAddr => {
+                ("ether_addr", "Ethernet address", 48, Big, Some(DataType::LlAddr))
+            }
             DataType::EtherType => ("ether_type", "Ethernet protocol", 16, Big, integer),
             DataType::ArpOp => ("arp_op", "ARP operation", 16, Big, integer),
             DataType::InetProtocol => ("inet_proto", "Internet protocol", 8, Big, integer),
@@ -193,7 +198,9 @@ impl DataType {
             DataType::FibAddr => ("fib_addrtype", "fib address type", 32, Host, integer),
             DataType::Boolean => ("boolean", "boolean type", 1, Host, integer),
             DataType::CtEventBit => ("ct_event", "conntrack event bits", 32, Host, bitmask),
-            DataType::IfName => ("ifname", "network interface name", 128, Host, Some(DataType::String)),
+            DataType::IfName => {
+                ("ifname", "network interface name", 128, Host, Some(DataType::String))
+            }
             DataType::IgmpType => ("igmp_type", "IGMP type", 8, Big, integer),
             DataType::TimeDate => ("time", "Relative time of packet reception", 64, Host, integer),
             DataType::TimeHour => ("hour", "Hour of day of packet reception", 32, Host, integer),
@@ -230,7 +237,8 @@ impl DataType {
         self.info().base
     }
 
-    /// The type at the end of the chain of bases: what operators and lengths go by (nft's `expr_basetype`).
+    /// The type at the end of the chain of bases: what operators and lengths go by (nft's
+    /// `expr_basetype`).
     pub fn basetype(self) -> DataType {
         let mut dtype = self;
         while let Some(base) = dtype.base() {
@@ -239,7 +247,8 @@ impl DataType {
         dtype
     }
 
-    /// Whether its values are sets of named bits (`basetype` bitmask; not [`DataType::Bitmask`] itself).
+    /// Whether its values are sets of named bits (`basetype` bitmask; not [`DataType::Bitmask`]
+    /// itself).
     pub fn is_bitmask(self) -> bool {
         self.base() == Some(DataType::Bitmask)
     }
@@ -249,7 +258,8 @@ impl DataType {
         self.basetype() == DataType::String
     }
 
-    /// The type that can be written by this name after `type`. Some exist in the language only through expressions.
+    /// The type that can be written by this name after `type`. Some exist in the language only
+    /// through expressions.
     pub fn from_name(name: &str) -> Option<DataType> {
         DataType::ALL.into_iter().find(|d| {
             d.name() == name
@@ -266,7 +276,8 @@ impl DataType {
 
     /// By number; those that have none outside by their place in the enumeration.
     pub fn from_id(id: u32) -> Option<DataType> {
-        let inside = [DataType::RawInteger, DataType::MptcpSubtype].into_iter().find(|d| *d as u32 == id);
+        let inside =
+            [DataType::RawInteger, DataType::MptcpSubtype].into_iter().find(|d| *d as u32 == id);
         if inside.is_some() {
             return inside;
         }
@@ -298,8 +309,8 @@ impl Default for Type {
 }
 
 impl Type {
-    /// The number that a set's `key_type` or `data_type` has: six bits for each field of a concatenation, the last
-    /// field lowest.
+    /// The number that a set's `key_type` or `data_type` has: six bits for each field of a
+    /// concatenation, the last field lowest.
     pub fn id(&self) -> u32 {
         match self {
             Type::Base(dtype) => dtype.id(),

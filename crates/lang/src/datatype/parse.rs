@@ -6,11 +6,12 @@ use crate::ast::expr::ByteOrder;
 use crate::datatype::{DataType, symbols, time};
 use crate::names::Names;
 
-/// A constant. Numbers are numbers whatever their byte order will be in a register; text is its bytes, the first one
-/// lowest.
+/// A constant. Numbers are numbers whatever their byte order will be in a register; text is its
+/// bytes, the first one lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Constant {
-    /// The value. Not checked against the width of the type: `ip dscp 64` is for the expression to refuse.
+    /// The value. Not checked against the width of the type: `ip dscp 64` is for the expression to
+    /// refuse.
     pub value: u128,
     /// Bits: of the type, or of the text.
     pub len: u32,
@@ -40,7 +41,9 @@ const PROTOCOLS: [(&str, u8); 11] = [
 pub fn parse(dtype: DataType, text: &str, names: &dyn Names) -> Result<Constant, String> {
     let value = match dtype {
         DataType::Invalid => return Err("Can't parse symbolic invalid expressions".into()),
-        DataType::Verdict => return Err("Can't parse symbolic netfilter verdict expressions".into()),
+        DataType::Verdict => {
+            return Err("Can't parse symbolic netfilter verdict expressions".into());
+        }
         DataType::String | DataType::IfName => return parse_text(dtype, text),
         DataType::LlAddr | DataType::EtherAddr => parse_link_address(dtype, text)?,
         DataType::IpAddr => parse_ipv4(text, names)?,
@@ -50,7 +53,9 @@ pub fn parse(dtype: DataType, text: &str, names: &dyn Names) -> Result<Constant,
             Some(n) => n,
             None => match PROTOCOLS.iter().find(|(name, _)| *name == text) {
                 Some((_, n)) => (*n).into(),
-                None => names.protocol_number(text).ok_or("Could not resolve protocol name")?.into(),
+                None => {
+                    names.protocol_number(text).ok_or("Could not resolve protocol name")?.into()
+                }
             },
         },
         DataType::InetService => match number(text) {
@@ -81,7 +86,9 @@ pub fn parse(dtype: DataType, text: &str, names: &dyn Names) -> Result<Constant,
             Some(id) => id.into(),
             None => account(text, "Group does not exist")?,
         },
-        DataType::Cgroupv2 => names.cgroup_id(text).map_err(|e| format!("cgroupv2 path fails: {e}"))?.into(),
+        DataType::Cgroupv2 => {
+            names.cgroup_id(text).map_err(|e| format!("cgroupv2 path fails: {e}"))?.into()
+        }
         DataType::NfProto
         | DataType::Bitmask
         | DataType::Integer
@@ -120,7 +127,8 @@ fn unknown(dtype: DataType) -> String {
     format!("Could not parse {}", dtype.description())
 }
 
-/// A number: decimal, `0x…` or with a leading 0 octal. What does not fit 128 bits is the largest number that does.
+/// A number: decimal, `0x…` or with a leading 0 octal. What does not fit 128 bits is the largest
+/// number that does.
 pub fn number(text: &str) -> Option<u128> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hex) => (hex, 16),
@@ -140,7 +148,10 @@ pub fn number(text: &str) -> Option<u128> {
 
 /// Text to its bytes, the first one lowest.
 pub fn text_value(text: &str) -> u128 {
-    text.bytes().take(TEXT_LENGTH).enumerate().fold(0, |value, (i, byte)| value | u128::from(byte) << (8 * i))
+    text.bytes()
+        .take(TEXT_LENGTH)
+        .enumerate()
+        .fold(0, |value, (i, byte)| value | u128::from(byte) << (8 * i))
 }
 
 fn parse_text(dtype: DataType, text: &str) -> Result<Constant, String> {
@@ -151,7 +162,12 @@ fn parse_text(dtype: DataType, text: &str) -> Result<Constant, String> {
     Ok(Constant { value: text_value(text), len: text.len() as u32 * 8, order: dtype.order() })
 }
 
-fn from_system(dtype: DataType, table: &str, text: &str, names: &dyn Names) -> Result<u128, String> {
+fn from_system(
+    dtype: DataType,
+    table: &str,
+    text: &str,
+    names: &dyn Names,
+) -> Result<u128, String> {
     match names.table_value(table, text) {
         Some(value) => Ok(value.into()),
         None => number(text).ok_or_else(|| unknown(dtype)),
@@ -233,9 +249,8 @@ fn parse_label(text: &str, names: &dyn Names) -> Result<u128, String> {
     const TABLE: &str = "connlabel.conf";
     let bit = match names.table_value(TABLE, text) {
         Some(bit) => u128::from(bit),
-        None => {
-            number(text).ok_or_else(|| format!("/etc/{TABLE}: could not parse conntrack label \"{text}\""))?
-        }
+        None => number(text)
+            .ok_or_else(|| format!("/etc/{TABLE}: could not parse conntrack label \"{text}\""))?,
     };
     if bit >= 128 {
         return Err(format!("{text}: bit {bit} out of range (128 max)"));
@@ -243,8 +258,8 @@ fn parse_label(text: &str, names: &dyn Names) -> Result<u128, String> {
     Ok(1 << bit)
 }
 
-/// `MAJOR:MINOR` in hexadecimal, `root`, `none`, or a number, of which 32 bits count. As tc does, what is no number counts
-/// as 0.
+/// `MAJOR:MINOR` in hexadecimal, `root`, `none`, or a number, of which 32 bits count. As tc does,
+/// what is no number counts as 0.
 fn parse_classid(text: &str) -> Result<u128, String> {
     Ok(match text {
         "root" => 0xffff_ffff,
@@ -255,7 +270,9 @@ fn parse_classid(text: &str) -> Result<u128, String> {
                     if part.is_empty() {
                         return Ok(0);
                     }
-                    u16::from_str_radix(part, 16).map(u128::from).map_err(|_| unknown(DataType::Classid))
+                    u16::from_str_radix(part, 16)
+                        .map(u128::from)
+                        .map_err(|_| unknown(DataType::Classid))
                 };
                 half(major)? << 16 | half(minor)?
             }

@@ -33,8 +33,16 @@ pub struct Format {
     pub backends: bool,
 }
 
-/// Appends a value of a type. `len` is in bits: text is cut there, link layer addresses have that many.
-pub fn print(dtype: DataType, value: u128, len: u32, format: &Format, names: &dyn Names, out: &mut String) {
+/// Appends a value of a type. `len` is in bits: text is cut there, link layer addresses have that
+/// many.
+pub fn print(
+    dtype: DataType,
+    value: u128,
+    len: u32,
+    format: &Format,
+    names: &dyn Names,
+    out: &mut String,
+) {
     // Writing to a String does not fail: results are dropped throughout.
     match dtype {
         DataType::String | DataType::IfName => {
@@ -113,10 +121,12 @@ pub fn print(dtype: DataType, value: u128, len: u32, format: &Format, names: &dy
                 }
             }
         }
-        DataType::IfIndex => match u32::try_from(value).ok().and_then(|i| names.interface_name(i)) {
-            Some(name) => quoted(&name, out),
-            None => decimal(value, out),
-        },
+        DataType::IfIndex => {
+            match u32::try_from(value).ok().and_then(|i| names.interface_name(i)) {
+                Some(name) => quoted(&name, out),
+                None => decimal(value, out),
+            }
+        }
         DataType::Classid => match value {
             0xffff_ffff => out.push_str("root"),
             0 => out.push_str("none"),
@@ -132,10 +142,12 @@ pub fn print(dtype: DataType, value: u128, len: u32, format: &Format, names: &dy
             Some(name) => quoted(&name, out),
             None => decimal(value, out),
         },
-        DataType::Cgroupv2 => match u64::try_from(value).ok().and_then(|id| names.cgroup_path(id)) {
-            Some(path) => quoted(&path, out),
-            None => decimal(value, out),
-        },
+        DataType::Cgroupv2 => {
+            match u64::try_from(value).ok().and_then(|id| names.cgroup_path(id)) {
+                Some(path) => quoted(&path, out),
+                None => decimal(value, out),
+            }
+        }
         DataType::Bitmask | DataType::RawInteger => hexadecimal(value, out),
         // Subtypes of MPTCP have their names where they are read only, as ever.
         DataType::Invalid | DataType::Verdict | DataType::Integer | DataType::MptcpSubtype => {
@@ -224,8 +236,8 @@ fn print_ipv4(address: Ipv4Addr, out: &mut String) {
     out.push_str(text.as_str());
 }
 
-/// Text of up to 40 bytes in the making: there may be millions of addresses to write, and formatting in general takes its
-/// time.
+/// Text of up to 40 bytes in the making: there may be millions of addresses to write, and
+/// formatting in general takes its time.
 struct Short {
     bytes: [u8; 40],
     len: usize,
@@ -267,7 +279,10 @@ impl Short {
     }
 
     fn as_str(&self) -> &str {
-        self.bytes.get(..self.len).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+        self.bytes
+            .get(..self.len)
+            .and_then(|bytes| std::str::from_utf8(bytes).ok())
+            .unwrap_or_default()
     }
 }
 
@@ -283,7 +298,8 @@ fn print_ipv6(address: Ipv6Addr, out: &mut String) {
     }
 }
 
-/// Groups of an address that does not begin with zeros: of runs of two or more zeros the first of the longest is left out.
+/// Groups of an address that does not begin with zeros: of runs of two or more zeros the first of
+/// the longest is left out.
 fn print_groups(groups: &[u16; 8], out: &mut String) {
     let (mut from, mut to, mut start) = (8, 8, 0);
     for (i, group) in groups.iter().enumerate() {

@@ -32,7 +32,8 @@ impl Symbols {
     }
 }
 
-/// The table of a type, if it has a fixed one. Marks, realms, device groups and labels come from the system.
+/// The table of a type, if it has a fixed one. Marks, realms, device groups and labels come from
+/// the system.
 pub fn of(dtype: DataType) -> Option<&'static Symbols> {
     Some(match dtype {
         DataType::NfProto => &NFPROTO,

@@ -129,7 +129,11 @@ fn describe_tells_type_base_length_and_symbols() {
     assert!(text.starts_with("datatype arp_op (ARP operation) (basetype integer), 16 bits\n\npre-defined symbolic constants (in hexadecimal):\n"));
     assert!(text.contains("\tinrequest                     \t0x0800\n"), "{text}");
     let text = describe::describe_type(DataType::CtState, &NoNames);
-    assert!(text.starts_with("datatype ct_state (conntrack state) (basetype bitmask, integer), 32 bits\n"));
+    assert!(
+        text.starts_with(
+            "datatype ct_state (conntrack state) (basetype bitmask, integer), 32 bits\n"
+        )
+    );
     assert!(text.ends_with("\tuntracked                     \t0x00000040\n"), "{text}");
     let text = describe::describe_type(DataType::EtherAddr, &NoNames);
     assert_eq!(
@@ -150,14 +154,18 @@ fn addresses_are_written_in_their_shortest_form() {
         out
     };
     for _ in 0..20_000 {
-        let group = |r: &mut fastrand::Rng| [0, 0, 0, 1, 0xf, 0x10, 0xfff, 0x1000, r.u16(..)][r.usize(..9)];
+        let group =
+            |r: &mut fastrand::Rng| [0, 0, 0, 1, 0xf, 0x10, 0xfff, 0x1000, r.u16(..)][r.usize(..9)];
         let groups: [u16; 8] = std::array::from_fn(|_| group(&mut rng));
         if groups[..6] != [0; 6] {
             let address = std::net::Ipv6Addr::from(groups);
             assert_eq!(text(DataType::Ip6Addr, address.into(), 128), address.to_string());
         }
         let word = rng.u32(..) >> rng.u32(..32);
-        assert_eq!(text(DataType::IpAddr, word.into(), 32), std::net::Ipv4Addr::from(word).to_string());
+        assert_eq!(
+            text(DataType::IpAddr, word.into(), 32),
+            std::net::Ipv4Addr::from(word).to_string()
+        );
         assert_eq!(text(DataType::Integer, word.into(), 32), word.to_string());
     }
 }

@@ -65,7 +65,8 @@ pub fn print_duration(milliseconds: u64, seconds: bool, out: &mut String) {
     }
 }
 
-/// Days since the epoch of a date (proleptic Gregorian; years counted from March to get leap days last).
+/// Days since the epoch of a date (proleptic Gregorian; years counted from March to get leap days
+/// last).
 fn days_from_date(year: i64, month: i64, day: i64) -> i64 {
     let y = if month <= 2 { year - 1 } else { year };
     let era = y.div_euclid(400);
@@ -105,8 +106,8 @@ fn parse_clock(text: &str) -> Option<i64> {
     parts.next().is_none().then_some(hours * 3600 + minutes * 60 + seconds)
 }
 
-/// A local date (`2024-05-01`, with `10:00` or `10:00:05` after it), or seconds since the epoch, to nanoseconds since
-/// the epoch.
+/// A local date (`2024-05-01`, with `10:00` or `10:00:05` after it), or seconds since the epoch, to
+/// nanoseconds since the epoch.
 pub fn parse_date(text: &str, names: &dyn Names) -> Option<u64> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return text.parse::<u64>().ok()?.checked_mul(1_000_000_000);
@@ -124,7 +125,8 @@ pub fn parse_date(text: &str, names: &dyn Names) -> Option<u64> {
         return None;
     }
     let local = days_from_date(year, month, day) * 86400 + clock.map_or(Some(0), parse_clock)?;
-    // The offset is a function of UTC: the second guess is right except within the hour of a change.
+    // The offset is a function of UTC: the second guess is right except within the hour of a
+    // change.
     let guess = local - names.local_offset(Some(local));
     let utc = local - names.local_offset(Some(guess));
     u64::try_from(utc).ok()?.checked_mul(1_000_000_000)

@@ -65,8 +65,7 @@ pub(super) fn fold(context: &Context, op: RelOp, left: Expr, right: Expr) -> Fol
     }
     let mut left = left;
     let mut right = right;
-    let is_payload =
-        matches!(&left.kind, ExprKind::Binop { left, .. } if matches!(left.kind, ExprKind::Payload(_)));
+    let is_payload = matches!(&left.kind, ExprKind::Binop { left, .. } if matches!(left.kind, ExprKind::Payload(_)));
     match fold_field(context, &mut left) {
         None => Folded::Done(relational(op, left, right)),
         Some(shift) => {
@@ -95,8 +94,8 @@ pub(super) fn is_masked_bits(expr: &Expr) -> bool {
     }
 }
 
-/// If this is `bits & mask` where the mask picks out a field: the field, and by how many bits constants that it is
-/// compared with must be shifted down.
+/// If this is `bits & mask` where the mask picks out a field: the field, and by how many bits
+/// constants that it is compared with must be shifted down.
 pub(super) fn fold_field(context: &Context, expr: &mut Expr) -> Option<u32> {
     let (shifted, masked) = match &expr.kind {
         ExprKind::Binop { op: BinOp::Rshift, left, .. } => (true, &**left),
@@ -143,7 +142,9 @@ pub(super) fn shift_down(expr: &mut Expr, shift: u32, len: u32) {
         ExprKind::Prefix { base, .. } => shift_down(base, shift, len),
         ExprKind::SetElem(elem) => shift_down(&mut elem.key, shift, len),
         ExprKind::Mapping { left, .. } => shift_down(left, shift, len),
-        ExprKind::Set { elements, .. } => elements.iter_mut().for_each(|e| shift_down(e, shift, len)),
+        ExprKind::Set { elements, .. } => {
+            elements.iter_mut().for_each(|e| shift_down(e, shift, len))
+        }
         _ => {}
     }
 }
@@ -166,7 +167,8 @@ fn retype(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
     expr.order = order;
 }
 
-/// nft lists answers whether an extension header or option is there as numbers where they are elements of sets.
+/// nft lists answers whether an extension header or option is there as numbers where they are
+/// elements of sets.
 pub(super) fn number_presence(left: &Expr, right: &mut Expr) {
     let number = |part: &Expr| Expr { dtype: Type::Base(DataType::Integer), ..part.clone() };
     match (&left.kind, &mut right.kind) {
@@ -187,8 +189,8 @@ fn is_presence(expr: &Expr) -> bool {
     matches!(&expr.kind, ExprKind::Exthdr(exthdr) if exthdr.present)
 }
 
-/// Orderings of flags that a register holds in the order of the machine: nft compares their bytes turned, and so finds no
-/// names for them.
+/// Orderings of flags that a register holds in the order of the machine: nft compares their bytes
+/// turned, and so finds no names for them.
 pub(super) fn number_flags(op: RelOp, left: &Expr, right: &mut Expr) {
     let ordering = matches!(op, RelOp::Lt | RelOp::Lte | RelOp::Gt | RelOp::Gte);
     if ordering && matches!(left.dtype, Type::Base(DataType::CtState | DataType::CtStatus)) {
@@ -322,15 +324,22 @@ pub(super) fn text(expr: &mut Expr, value: u128) {
     expr.kind = ExprKind::String(text.into());
 }
 
-/// The field that a write of whole bytes changes, where the rest of them is read before and written back.
-pub(super) fn written_field(context: &Context, target: &Expr, value: &Expr) -> Option<(Expr, Expr)> {
+/// The field that a write of whole bytes changes, where the rest of them is read before and written
+/// back.
+pub(super) fn written_field(
+    context: &Context,
+    target: &Expr,
+    value: &Expr,
+) -> Option<(Expr, Expr)> {
     let (masked, set) = match &value.kind {
         ExprKind::Binop { op: BinOp::Or, left, right } => (&**left, number(right)?),
         _ => (value, 0),
     };
     let all = if target.len >= 128 { u128::MAX } else { (1 << target.len) - 1 };
     let cleared = match &masked.kind {
-        ExprKind::Binop { op: BinOp::And, left, right } if matches!(left.kind, ExprKind::Payload(_)) => {
+        ExprKind::Binop { op: BinOp::And, left, right }
+            if matches!(left.kind, ExprKind::Payload(_)) =>
+        {
             all & !number(right)?
         }
         // Nothing is cleared where all bits of the field are set.
@@ -342,7 +351,9 @@ pub(super) fn written_field(context: &Context, target: &Expr, value: &Expr) -> O
     let single = cleared == 0 || set == 0;
     let (field, shift) = match context.field_under(payload, target.len, cleared | set) {
         Some(found) => found,
-        None if single && context.field_around(payload, target.len, cleared | set).is_some() => return None,
+        None if single && context.field_around(payload, target.len, cleared | set).is_some() => {
+            return None;
+        }
         None => raw_field(payload, target.len, cleared | set)?,
     };
     let mut result = constant(&[]);
@@ -353,13 +364,20 @@ pub(super) fn written_field(context: &Context, target: &Expr, value: &Expr) -> O
     Some((field, result))
 }
 
-/// The field that a write of whole bytes computes from itself: the field, and it under the operators.
-pub(super) fn changed_field(context: &Context, target: &Expr, value: &Expr) -> Option<(Expr, Expr)> {
+/// The field that a write of whole bytes computes from itself: the field, and it under the
+/// operators.
+pub(super) fn changed_field(
+    context: &Context,
+    target: &Expr,
+    value: &Expr,
+) -> Option<(Expr, Expr)> {
     let ExprKind::Payload(payload) = &target.kind else { return None };
     let all = if target.len >= 128 { u128::MAX } else { (1 << target.len) - 1 };
     let mut operators = Vec::new();
     let mut source = value;
-    while let ExprKind::Binop { op: op @ (BinOp::And | BinOp::Or | BinOp::Xor), left, right } = &source.kind {
+    while let ExprKind::Binop { op: op @ (BinOp::And | BinOp::Or | BinOp::Xor), left, right } =
+        &source.kind
+    {
         operators.push((*op, number(right)?));
         source = left;
     }

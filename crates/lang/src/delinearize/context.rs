@@ -90,7 +90,8 @@ impl Context {
         }
     }
 
-    /// The header that bits at an offset from a base lie in, and where it starts. Of link headers there may be several.
+    /// The header that bits at an offset from a base lie in, and where it starts. Of link headers
+    /// there may be several.
     fn header_at(&self, base: PayloadBase, offset: u32) -> Option<(&'static Proto, u32)> {
         let top = self.at(base)?;
         if base != PayloadBase::Link {
@@ -117,21 +118,24 @@ impl Context {
     /// The field on exactly these bits.
     pub fn field_at(&self, base: PayloadBase, offset: u32, len: u32) -> Option<Expr> {
         let (proto, start) = self.header_at(base, offset)?;
-        let template = proto
-            .templates
-            .iter()
-            .find(|t| t.meta.is_none() && t.offset == offset - start && t.len == len && self.allows(t))?;
+        let template = proto.templates.iter().find(|t| {
+            t.meta.is_none() && t.offset == offset - start && t.len == len && self.allows(t)
+        })?;
         Some(fields::inside(self.tunnel, fields::field(proto, template, offset)))
     }
 
-    /// Fields that together make up these bits; the last one may be cut. Bits that belong to no field are raw.
+    /// Fields that together make up these bits; the last one may be cut. Bits that belong to no
+    /// field are raw.
     pub fn fields_in(&self, payload: &Payload, len: u32) -> Vec<Expr> {
         let mut offset = payload.offset;
         let mut left = len;
         let mut found = Vec::new();
         if let Some((proto, start)) = self.header_at(payload.base, offset) {
             for template in proto.templates {
-                if template.meta.is_some() || template.offset + start != offset || !self.allows(template) {
+                if template.meta.is_some()
+                    || template.offset + start != offset
+                    || !self.allows(template)
+                {
                     continue;
                 }
                 let mut expr = fields::inside(self.tunnel, fields::field(proto, template, offset));
@@ -185,7 +189,8 @@ impl Context {
                 && t.offset + start + t.len >= last
                 && self.allows(t)
         })?;
-        let field = fields::inside(self.tunnel, fields::field(proto, template, template.offset + start));
+        let field =
+            fields::inside(self.tunnel, fields::field(proto, template, template.offset + start));
         Some((field, (payload.offset + len).checked_sub(template.offset + start + template.len)?))
     }
 
@@ -236,7 +241,8 @@ impl Context {
         }
     }
 
-    /// The number of a connection's protocol is read as the field of the header below would be, if that is known.
+    /// The number of a connection's protocol is read as the field of the header below would be, if
+    /// that is known.
     fn learn_ct(&mut self, key: CtKey, value: u128) {
         let below = match key {
             CtKey::L3Protocol => PayloadBase::Link,

@@ -10,7 +10,8 @@ use crate::ast::StmtKind;
 use crate::ast::expr::{Expr, ExprKind, Exthdr, RelOp};
 use crate::proto::{link, network};
 
-/// The layer that a dependency is for: of link headers, network headers, transport headers, or what is inside them.
+/// The layer that a dependency is for: of link headers, network headers, transport headers, or what
+/// is inside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layer {
     Link,
@@ -76,7 +77,8 @@ impl Dependencies {
         if self.stmts[layer as usize].is_some() {
             return Some(layer);
         }
-        (layer == Layer::Transport && self.stmts[Layer::Inner as usize].is_some()).then_some(Layer::Inner)
+        (layer == Layer::Transport && self.stmts[Layer::Inner as usize].is_some())
+            .then_some(Layer::Inner)
     }
 
     /// Whether there is a match for a layer.
@@ -105,7 +107,8 @@ impl Dependencies {
         }
     }
 
-    /// A header field is read: the match that says the header is there goes, unless it says more than that.
+    /// A header field is read: the match that says the header is there goes, unless it says more
+    /// than that.
     pub fn kill_for_payload(&mut self, expr: &Expr, context: &Context, stmts: &mut Statements) {
         let ExprKind::Payload(payload) = &expr.kind else { return };
         // Bits without a name imply nothing.
@@ -169,7 +172,13 @@ impl Dependencies {
     }
 
     /// `meta l4proto` or the like is compared: ICMP says which IP it is on.
-    pub fn kill_for_meta(&mut self, key: MetaKey, value: u128, family: Family, stmts: &mut Statements) {
+    pub fn kill_for_meta(
+        &mut self,
+        key: MetaKey,
+        value: u128,
+        family: Family,
+        stmts: &mut Statements,
+    ) {
         let layer = match key {
             MetaKey::IifType => return,
             MetaKey::NfProto | MetaKey::Protocol => Layer::Link,

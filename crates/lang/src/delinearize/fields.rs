@@ -26,7 +26,12 @@ pub(super) fn raw_payload(base: PayloadBase, offset: u32, len: u32) -> Expr {
 }
 
 /// Bits of the header of a tunnel, or of the packet in it.
-pub(super) fn inner_payload(tunnel: &'static Proto, base: PayloadBase, offset: u32, len: u32) -> Expr {
+pub(super) fn inner_payload(
+    tunnel: &'static Proto,
+    base: PayloadBase,
+    offset: u32,
+    len: u32,
+) -> Expr {
     if base == PayloadBase::Tunnel
         && let Some(template) = tunnel.template_at(offset, len)
     {
@@ -53,7 +58,8 @@ pub(super) fn inside(tunnel: Option<&'static Proto>, mut expr: Expr) -> Expr {
     expr
 }
 
-/// A header's field. `offset` is where it was found from the base, which for stacked headers is not the template's.
+/// A header's field. `offset` is where it was found from the base, which for stacked headers is not
+/// the template's.
 pub(super) fn field(proto: &'static Proto, template: &'static Template, offset: u32) -> Expr {
     let payload = Payload {
         base: proto.base,
@@ -77,7 +83,9 @@ pub(super) fn raw_exthdr(op: ExthdrOp, kind: u8, offset: u32, len: u32, present:
     let found = if present { None } else { exthdr::find_field(op, kind, offset, len) };
     let exthdr = Exthdr {
         op,
-        desc: found.map(|(desc, _)| desc).or_else(|| exthdr::find_kind(op, kind).filter(|_| present)),
+        desc: found
+            .map(|(desc, _)| desc)
+            .or_else(|| exthdr::find_kind(op, kind).filter(|_| present)),
         field: found.map(|(_, field)| field),
         raw_type: kind,
         offset,
@@ -92,7 +100,8 @@ pub(super) fn raw_exthdr(op: ExthdrOp, kind: u8, offset: u32, len: u32, present:
     Expr::typed(ExprKind::Exthdr(exthdr), Loc::default(), Type::Base(dtype), ByteOrder::Big, len)
 }
 
-/// Constant bytes as a concatenation whose fields are like those of `parts`, each padded to 32 bits.
+/// Constant bytes as a concatenation whose fields are like those of `parts`, each padded to 32
+/// bits.
 pub(super) fn split_concat(parts: &[Expr], bytes: &[u8]) -> Expr {
     let mut rest = bytes;
     let mut fields = Vec::with_capacity(parts.len());
@@ -126,7 +135,11 @@ pub(super) fn set_types(expr: &mut Expr, types: &KeyType) {
 pub(crate) fn has_prefixes(dtype: DataType) -> bool {
     matches!(
         dtype,
-        DataType::IpAddr | DataType::Ip6Addr | DataType::Mark | DataType::DevGroup | DataType::Realm
+        DataType::IpAddr
+            | DataType::Ip6Addr
+            | DataType::Mark
+            | DataType::DevGroup
+            | DataType::Realm
     )
 }
 

@@ -1,10 +1,10 @@
 //! VM programs back to the tree (nft's `netlink_delinearize.c`), in two passes.
 //!
-//! [`program`] follows the registers and turns each VM expression into raw statements: payload by offset and length,
-//! constants as bytes. [`postprocess`] then walks the statements with what is known of the packet so far
-//! ([`context`]): it gives payload its names, constants their types, drops the matches that a later one implies
-//! ([`dependency`]), folds masks and shifts into fields, prefixes and flag tests ([`binop`]). [`set`] turns the
-//! elements of sets back into expressions.
+//! [`program`] follows the registers and turns each VM expression into raw statements: payload by
+//! offset and length, constants as bytes. [`postprocess`] then walks the statements with what is
+//! known of the packet so far ([`context`]): it gives payload its names, constants their types,
+//! drops the matches that a later one implies ([`dependency`]), folds masks and shifts into fields,
+//! prefixes and flag tests ([`binop`]). [`set`] turns the elements of sets back into expressions.
 
 use std::sync::Arc;
 
@@ -43,7 +43,11 @@ impl<'a> Delinearizer<'a> {
         let exprs = with_state(&rule.exprs, &rule.states, self.now);
         let stmts = program::statements(self, &exprs);
         let stmts = postprocess::rule(self, stmts);
-        RuleBlock { stmts, comment: userdata::comment(&rule.userdata).map(Arc::from), ..RuleBlock::default() }
+        RuleBlock {
+            stmts,
+            comment: userdata::comment(&rule.userdata).map(Arc::from),
+            ..RuleBlock::default()
+        }
     }
 
     /// Stateful VM expressions of a set, an element or a dynamic update.
@@ -85,8 +89,8 @@ fn raw(kind: ExprKind, len: u32) -> Expr {
     Expr::typed(kind, Loc::default(), Type::Base(DataType::Integer), ByteOrder::Invalid, len)
 }
 
-/// Bytes of a register as a number in network order, whose real order is not known yet. What exceeds a number is cut:
-/// only text is that long, and concatenations are taken apart before.
+/// Bytes of a register as a number in network order, whose real order is not known yet. What
+/// exceeds a number is cut: only text is that long, and concatenations are taken apart before.
 fn constant(bytes: &[u8]) -> Expr {
     let value = bytes.iter().take(16).fold(0u128, |v, b| v << 8 | u128::from(*b));
     raw(ExprKind::Value(value), bytes.len().min(16) as u32 * 8)
@@ -125,7 +129,10 @@ fn set_type(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
             expr.order = order;
         }
         // These know their types.
-        ExprKind::Set { .. } | ExprKind::SetRef { .. } | ExprKind::Map { .. } | ExprKind::Concat(_) => {}
+        ExprKind::Set { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::Concat(_) => {}
         ExprKind::Binop { left, right, .. } => {
             if matches!(left.kind, ExprKind::Value(_) | ExprKind::Binop { .. }) {
                 set_type(left, dtype, order);

@@ -91,8 +91,14 @@ impl Walk {
     }
 
     /// Does something with what is known where a field is: inside of its tunnel, if it is in one.
-    fn within<T>(&mut self, tunnel: Option<&'static Proto>, what: impl FnOnce(&mut Self) -> T) -> T {
-        let Some(tunnel) = tunnel.filter(|_| self.context.tunnel().is_none()) else { return what(self) };
+    fn within<T>(
+        &mut self,
+        tunnel: Option<&'static Proto>,
+        what: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let Some(tunnel) = tunnel.filter(|_| self.context.tunnel().is_none()) else {
+            return what(self);
+        };
         // As a field of GRE would, what is inside of it brings the match of the protocol back.
         if self.context.at(PayloadBase::Transport) == Some(&tunnel::GRE)
             && tunnel.base == PayloadBase::Transport
@@ -253,12 +259,16 @@ impl Walk {
         let ExprKind::Relational { op: low_op, left: low_left, right: low } = &previous.kind else {
             return None;
         };
-        let ExprKind::Relational { op: high_op, left, right: high } = &expr.kind else { return None };
+        let ExprKind::Relational { op: high_op, left, right: high } = &expr.kind else {
+            return None;
+        };
         let op = match (low_op, high_op) {
             (RelOp::Gte, RelOp::Lte) => RelOp::Eq,
             _ => return None,
         };
-        if !matches!((&low.kind, &high.kind), (ExprKind::Value(_), ExprKind::Value(_))) || low_left != left {
+        if !matches!((&low.kind, &high.kind), (ExprKind::Value(_), ExprKind::Value(_)))
+            || low_left != left
+        {
             return None;
         }
         let range = ExprKind::Range { left: low.clone(), right: high.clone() };
@@ -268,7 +278,10 @@ impl Walk {
     }
 
     fn relational(&mut self, op: RelOp, left: Expr, right: Expr) -> usize {
-        self.push_match(raw(ExprKind::Relational { op, left: Box::new(left), right: Box::new(right) }, 1))
+        self.push_match(raw(
+            ExprKind::Relational { op, left: Box::new(left), right: Box::new(right) },
+            1,
+        ))
     }
 
     /// `meta KEY == VALUE`: may say what a later match implies.
@@ -287,7 +300,9 @@ impl Walk {
         if let Some(key) = payload.field.and_then(|f| f.meta) {
             set_type(&mut right, &left.dtype, left.order);
             match right.kind {
-                ExprKind::Value(value) if op == RelOp::Eq => self.meta_match(key, value, &left, &right),
+                ExprKind::Value(value) if op == RelOp::Eq => {
+                    self.meta_match(key, value, &left, &right)
+                }
                 _ => _ = self.relational(op, left, right),
             }
             return;
@@ -317,7 +332,11 @@ impl Walk {
             return;
         }
         let known = payload.proto.is_some() && !left_is_generic(payload);
-        let parts = if known { vec![left] } else { self.context.fields_in(payload, right.len.max(left.len)) };
+        let parts = if known {
+            vec![left]
+        } else {
+            self.context.fields_in(payload, right.len.max(left.len))
+        };
         let mut rest = right.len;
         for part in parts {
             let ExprKind::Payload(payload) = &part.kind else { continue };
@@ -378,7 +397,9 @@ impl Walk {
     /// A header field or option is read: what only said that it is there goes.
     fn kill_for(&mut self, expr: &Expr) {
         match &expr.kind {
-            ExprKind::Payload(_) => self.dependencies.kill_for_payload(expr, &self.context, &mut self.stmts),
+            ExprKind::Payload(_) => {
+                self.dependencies.kill_for_payload(expr, &self.context, &mut self.stmts)
+            }
             ExprKind::Exthdr(exthdr) => self.dependencies.kill_for_exthdr(exthdr, &mut self.stmts),
             _ => {}
         }
@@ -394,7 +415,8 @@ impl Walk {
         });
     }
 
-    /// What metadata is set to: fields are numbers in the order of the machine from where they were shifted or turned.
+    /// What metadata is set to: fields are numbers in the order of the machine from where they were
+    /// shifted or turned.
     fn number(&mut self, expr: &mut Expr) {
         if self.shifted_field(expr) {
             return;
@@ -597,7 +619,8 @@ impl Walk {
             CtKey::Src | CtKey::Dst => {
                 let known = self.context.at(PayloadBase::Network);
                 let v6 = known.is_some_and(|p| *p == network::IP6);
-                let (dtype, len) = if v6 { (DataType::Ip6Addr, 128) } else { (DataType::IpAddr, 32) };
+                let (dtype, len) =
+                    if v6 { (DataType::Ip6Addr, 128) } else { (DataType::IpAddr, 32) };
                 if let ExprKind::Ct { nfproto, .. } = &mut expr.kind {
                     *nfproto = if v6 { 10 } else { 2 };
                 }
@@ -618,14 +641,17 @@ impl Walk {
     fn payload_set(&mut self, target: &mut Expr, value: &mut Expr) {
         self.complete(target);
         let known = matches!(&target.kind, ExprKind::Payload(p) if p.field.is_some());
-        if !known && let Some((field, constant)) = binop::written_field(&self.context, target, value) {
+        if !known
+            && let Some((field, constant)) = binop::written_field(&self.context, target, value)
+        {
             *target = field;
             *value = constant;
             self.dependencies.kill_for_payload(target, &self.context, &mut self.stmts);
             self.expr(value);
             return;
         }
-        if !known && let Some((field, changed)) = binop::changed_field(&self.context, target, value) {
+        if !known && let Some((field, changed)) = binop::changed_field(&self.context, target, value)
+        {
             *target = field;
             *value = changed;
             self.dependencies.kill_for_payload(target, &self.context, &mut self.stmts);

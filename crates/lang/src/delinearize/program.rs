@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use penstock_program::expr::{
-    self as vm, BitwiseOp, BoolOp, ByteorderOp, CmpOp, FibResult, Hash, ImmediateData, Objref, RejectType,
-    RtKey,
+    self as vm, BitwiseOp, BoolOp, ByteorderOp, CmpOp, FibResult, Hash, ImmediateData, Objref,
+    RejectType, RtKey,
 };
 use penstock_program::{Register, Verdict};
 use penstock_ruleset::Family;
 use penstock_ruleset::model::MapData;
 
 use super::{Delinearizer, constant, fields, raw, set_type, stmt};
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, Exthdr, RelOp, SetElem, UnaryOp, VerdictExpr};
+use crate::ast::expr::{
+    BinOp, ByteOrder, Expr, ExprKind, Exthdr, RelOp, SetElem, UnaryOp, VerdictExpr,
+};
 use crate::ast::stmt::{Limit, Log, Nat, NatKind, Reject, Stmt, StmtKind};
 use crate::datatype::{DataType, Type};
 use crate::keys::{self, KeyInfo};
@@ -86,8 +88,8 @@ struct Reader<'a, 'd> {
     stmts: Vec<Stmt>,
 }
 
-/// Raw statements of a program. What refers to a register that nothing was loaded into is left out: the verifier lets
-/// no such program in.
+/// Raw statements of a program. What refers to a register that nothing was loaded into is left out:
+/// the verifier lets no such program in.
 pub(super) fn statements(delinearizer: &Delinearizer<'_>, program: &[vm::Expr]) -> Vec<Stmt> {
     let mut reader = Reader { delinearizer, registers: Registers::default(), stmts: Vec::new() };
     for expr in program {
@@ -182,7 +184,9 @@ impl Reader<'_, '_> {
             }
             vm::Expr::Lookup(e) => self.lookup(e)?,
             vm::Expr::Dynset(e) => self.dynset(e)?,
-            vm::Expr::Counter(e) => self.push(StmtKind::Counter { packets: e.packets, bytes: e.bytes }),
+            vm::Expr::Counter(e) => {
+                self.push(StmtKind::Counter { packets: e.packets, bytes: e.bytes })
+            }
             vm::Expr::Limit(e) => self.push(StmtKind::Limit(limit(e))),
             vm::Expr::Quota(e) => {
                 self.push(StmtKind::Quota { bytes: e.bytes, used: e.consumed, over: e.over });
@@ -228,17 +232,21 @@ impl Reader<'_, '_> {
                 self.registers.set(*dreg, integer(kind, ByteOrder::Host));
             }
             vm::Expr::Hash(Hash::Sym { modulus, offset, dreg }) => {
-                let kind = ExprKind::Hash { expr: None, modulus: *modulus, seed: None, offset: *offset };
+                let kind =
+                    ExprKind::Hash { expr: None, modulus: *modulus, seed: None, offset: *offset };
                 self.registers.set(*dreg, integer(kind, ByteOrder::Host));
             }
             vm::Expr::Fib(e) => {
-                let mut expr = keyed(ExprKind::Fib { flags: e.flags, result: e.result }, keys::fib(e.result));
+                let mut expr =
+                    keyed(ExprKind::Fib { flags: e.flags, result: e.result }, keys::fib(e.result));
                 if e.flags & FIB_PRESENT != 0 && e.result == FibResult::Oif {
                     expr.dtype = Type::Base(DataType::Boolean);
                 }
                 self.registers.set(e.dreg, expr);
             }
-            vm::Expr::Rt(e) => self.registers.set(e.dreg, keyed(ExprKind::Rt { key: e.key }, rt_info(e.key))),
+            vm::Expr::Rt(e) => {
+                self.registers.set(e.dreg, keyed(ExprKind::Rt { key: e.key }, rt_info(e.key)))
+            }
             vm::Expr::Ct(e) => {
                 let kind = ExprKind::Ct { key: e.key, dir: e.dir, nfproto: 0 };
                 self.registers.set(e.dreg, keyed(kind, keys::ct(e.key)));
@@ -298,20 +306,23 @@ impl Reader<'_, '_> {
             vm::Expr::Osf(e) => {
                 let kind = ExprKind::Osf { ttl: e.ttl, version: e.version };
                 let dtype = Type::Base(DataType::String);
-                self.registers.set(e.dreg, Expr::typed(kind, Loc::default(), dtype, ByteOrder::Host, 128));
+                self.registers
+                    .set(e.dreg, Expr::typed(kind, Loc::default(), dtype, ByteOrder::Host, 128));
             }
             vm::Expr::Xfrm(e) => {
                 let kind = ExprKind::Xfrm { key: e.key, out: e.out, spnum: e.spnum };
                 self.registers.set(e.dreg, keyed(kind, keys::xfrm(e.key)));
             }
             vm::Expr::Tunnel(e) => {
-                self.registers.set(e.dreg, keyed(ExprKind::Tunnel { key: e.key }, keys::tunnel(e.key)));
+                self.registers
+                    .set(e.dreg, keyed(ExprKind::Tunnel { key: e.key }, keys::tunnel(e.key)));
             }
             vm::Expr::Inner(e) => {
                 let tunnel = tunnel::of_kind(e.kind)?;
                 match &*e.expr {
                     vm::Expr::Payload(load) => {
-                        let bits = fields::inner_payload(tunnel, load.base, load.offset * 8, load.len * 8);
+                        let bits =
+                            fields::inner_payload(tunnel, load.base, load.offset * 8, load.len * 8);
                         self.registers.set(load.dreg, bits);
                     }
                     vm::Expr::Meta(load) => {
@@ -320,7 +331,9 @@ impl Reader<'_, '_> {
                     _ => return None,
                 }
             }
-            vm::Expr::FlowOffload(e) => self.push(StmtKind::FlowOffload { table: e.flowtable.clone() }),
+            vm::Expr::FlowOffload(e) => {
+                self.push(StmtKind::FlowOffload { table: e.flowtable.clone() })
+            }
             vm::Expr::Xt(e) => self.push(StmtKind::Xt {
                 target: e.target,
                 name: e.name.clone(),
@@ -463,7 +476,8 @@ impl Reader<'_, '_> {
     /// An address of a family (2, 10, or the table's for 0).
     fn address(&mut self, reg: Register, family: u8) -> Option<Expr> {
         let family = if family != 0 { family } else { self.family() as u8 };
-        let (dtype, bits) = if family == 10 { (DataType::Ip6Addr, 128) } else { (DataType::IpAddr, 32) };
+        let (dtype, bits) =
+            if family == 10 { (DataType::Ip6Addr, 128) } else { (DataType::IpAddr, 32) };
         let mut addr = self.registers.get_long(reg, bits)?;
         set_type(&mut addr, &Type::Base(dtype), ByteOrder::Big);
         Some(addr)
@@ -513,7 +527,8 @@ impl Reader<'_, '_> {
         Some(())
     }
 
-    /// Whether the port comes from a register of its own rather than from the map that gives the address.
+    /// Whether the port comes from a register of its own rather than from the map that gives the
+    /// address.
     fn port_is_apart(&self, e: &vm::Nat) -> bool {
         e.proto_min.is_some_and(|reg| self.registers.get(reg).is_some())
     }
@@ -617,7 +632,8 @@ fn shift(op: BinOp, left: Expr, bits: u32) -> Expr {
     binop(op, left, amount)
 }
 
-/// `(left & mask) ^ xor` as the operators that it came from: bits that the mask clears and xor sets were an `or`.
+/// `(left & mask) ^ xor` as the operators that it came from: bits that the mask clears and xor sets
+/// were an `or`.
 fn mask_xor(left: Expr, mask: &[u8], xor: &[u8]) -> Expr {
     let width = mask.len().min(xor.len());
     let (mask, xor) = (&mask[..width], &xor[..width]);

@@ -23,7 +23,9 @@ impl<'a> Delinearizer<'a> {
     /// Type of a map's data, and whether they are intervals.
     pub fn data_type(&self, set: &Set) -> Option<(KeyType, bool)> {
         match set.data? {
-            MapData::Value { len } => SetUserData::decode(&set.userdata).data_type(set.data_type, len),
+            MapData::Value { len } => {
+                SetUserData::decode(&set.userdata).data_type(set.data_type, len)
+            }
             MapData::Verdict | MapData::Object(_) => None,
         }
     }
@@ -98,7 +100,8 @@ impl<'a> Delinearizer<'a> {
         Some(self.element_expr(set, &key, data.as_ref(), element))
     }
 
-    /// Intervals of text are names and wildcards. Where neighbours were joined they come apart again.
+    /// Intervals of text are names and wildcards. Where neighbours were joined they come apart
+    /// again.
     fn text_elements(
         &self,
         set: &Set,
@@ -183,8 +186,8 @@ fn listed_in_key_order(set: &Set, key: &KeyType) -> bool {
     }
 }
 
-/// What elements are sorted by: the number; of a concatenation the fields side by side without padding, read as one
-/// number whose lowest byte is the first.
+/// What elements are sorted by: the number; of a concatenation the fields side by side without
+/// padding, read as one number whose lowest byte is the first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum ListingKey {
     Number(u128),
@@ -260,7 +263,8 @@ fn value_of(ty: &KeyType, bytes: &[u8]) -> Expr {
             field_value(field, &bytes[..(field.len.div_ceil(8) as usize).min(bytes.len())])
         }
         _ => {
-            let parts = fields_of(ty, bytes).map(|(field, bytes)| field_value(field, bytes)).collect();
+            let parts =
+                fields_of(ty, bytes).map(|(field, bytes)| field_value(field, bytes)).collect();
             Expr::typed(
                 ExprKind::Concat(parts),
                 Loc::default(),
@@ -295,7 +299,10 @@ fn interval(ty: &KeyType, from: &[u8], to: &[u8]) -> Expr {
 /// The data of an interval map: a single address is a prefix too, as long as it can be.
 fn data_interval(ty: &KeyType, from: &[u8], to: &[u8]) -> Expr {
     let mut expr = if from == to { value_of(ty, from) } else { interval(ty, from, to) };
-    if from == to && fields::has_prefixes(expr.dtype.base()) && matches!(expr.kind, ExprKind::Value(_)) {
+    if from == to
+        && fields::has_prefixes(expr.dtype.base())
+        && matches!(expr.kind, ExprKind::Value(_))
+    {
         let len = expr.len;
         expr.kind = ExprKind::Prefix { base: Box::new(expr.clone()), len };
     }
@@ -322,7 +329,8 @@ fn field_interval(field: &Field, from: &[u8], to: &[u8]) -> Expr {
     range
 }
 
-/// An interval of text as wildcards and names: `ab*` and `ac*` side by side are one interval. Empty if it is none.
+/// An interval of text as wildcards and names: `ab*` and `ac*` side by side are one interval. Empty
+/// if it is none.
 fn split_text(from: &[u8], to: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let Some(at) = from.iter().zip(to).position(|(a, b)| a != b) else { return Vec::new() };
     let (head, first, last) = (&from[..at], from[at], to[at]);
@@ -338,7 +346,8 @@ fn split_text(from: &[u8], to: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
         piece.resize(from.len(), rest);
         piece
     };
-    let mut pieces: Vec<_> = (first..last).map(|byte| (filled(byte, 0), filled(byte, 0xff))).collect();
+    let mut pieces: Vec<_> =
+        (first..last).map(|byte| (filled(byte, 0), filled(byte, 0xff))).collect();
     pieces.push((filled(last, 0), if ones { filled(last, 0xff) } else { filled(last, 0) }));
     pieces
 }

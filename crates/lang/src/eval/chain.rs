@@ -8,7 +8,8 @@ use crate::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec};
 use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
 use crate::eval::{Eval, Result, error};
 
-/// The number of a named priority, where the family and hook know that name (nft's `std_prio_lookup`).
+/// The number of a named priority, where the family and hook know that name (nft's
+/// `std_prio_lookup`).
 pub fn priority_number(name: &str, family: Family, hook: Hook) -> Option<i32> {
     Some(match (family, name) {
         (Family::Bridge, "dstnat") if hook == Hook::Prerouting => -300,
@@ -105,7 +106,10 @@ impl Eval<'_, '_> {
         if priority(&spec.priority, self.family, spec.hook).is_none() {
             return error(
                 spec.priority.loc,
-                format!("invalid priority expression {} in this context.", priority_word(&spec.priority)),
+                format!(
+                    "invalid priority expression {} in this context.",
+                    priority_word(&spec.priority)
+                ),
             );
         }
         if let Some(devices) = &spec.devices {
@@ -128,7 +132,10 @@ impl Eval<'_, '_> {
                 );
             }
             if priority(spec, Family::Netdev, Hook::Ingress).is_none() {
-                return error(spec.loc, format!("invalid priority expression {}.", priority_word(spec)));
+                return error(
+                    spec.loc,
+                    format!("invalid priority expression {}.", priority_word(spec)),
+                );
             }
         }
         if let Some(devices) = &flowtable.devices {

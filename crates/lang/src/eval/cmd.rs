@@ -15,9 +15,10 @@ impl Eval<'_, '_> {
     pub(crate) fn command(&mut self, cmd: &mut Cmd) -> Result {
         let (target, loc) = (cmd.target.clone(), cmd.loc);
         match &mut cmd.kind {
-            CmdKind::Add(what) | CmdKind::Create(what) | CmdKind::Insert(what) | CmdKind::Replace(what) => {
-                self.add(what, &target)
-            }
+            CmdKind::Add(what)
+            | CmdKind::Create(what)
+            | CmdKind::Insert(what)
+            | CmdKind::Replace(what) => self.add(what, &target),
             CmdKind::Delete { object, elements, devices, .. } => {
                 if let Some(elements) = elements {
                     self.delete_elements(elements, &target)?;
@@ -29,7 +30,9 @@ impl Eval<'_, '_> {
                 Ok(())
             }
             CmdKind::Get { elements, .. } => self.elements(elements, &target).map(|_| ()),
-            CmdKind::Reset { elements: Some(elements), .. } => self.elements(elements, &target).map(|_| ()),
+            CmdKind::Reset { elements: Some(elements), .. } => {
+                self.elements(elements, &target).map(|_| ())
+            }
             // The kernel is asked for the object, and has nothing to suggest.
             CmdKind::Reset { object: object @ ObjKind::Object(_), elements: None } => {
                 self.check_target(ObjKind::Table, &target)?;
@@ -46,10 +49,15 @@ impl Eval<'_, '_> {
             CmdKind::List { object, .. }
                 if matches!(
                     object,
-                    ObjKind::Table | ObjKind::Chain | ObjKind::Set | ObjKind::Map | ObjKind::Flowtable
+                    ObjKind::Table
+                        | ObjKind::Chain
+                        | ObjKind::Set
+                        | ObjKind::Map
+                        | ObjKind::Flowtable
                 ) =>
             {
-                self.check_target(*object, &target).or_else(|e| error(e.loc, "No such file or directory"))
+                self.check_target(*object, &target)
+                    .or_else(|e| error(e.loc, "No such file or directory"))
             }
             CmdKind::Reset { object, elements: None } | CmdKind::List { object, .. } => {
                 self.check_target(*object, &target)
@@ -110,7 +118,9 @@ impl Eval<'_, '_> {
                 self.define_set(block, target)
             }
             New::Elements(elements) => {
-                if let ExprKind::Set { flags: SetExprFlags { unread: true, .. }, .. } = elements.kind {
+                if let ExprKind::Set { flags: SetExprFlags { unread: true, .. }, .. } =
+                    elements.kind
+                {
                     let info = self.set_of_elements(elements, target)?;
                     if !(info.auto_merge && info.interval) {
                         return self.unread_elements(elements.loc, &info);
@@ -119,7 +129,8 @@ impl Eval<'_, '_> {
                         return Ok(());
                     }
                     // Those that are joined are needed all at once.
-                    let read = again::elements(&mut self.ctx.inputs, &self.ctx.budget, elements.loc);
+                    let read =
+                        again::elements(&mut self.ctx.inputs, &self.ctx.budget, elements.loc);
                     *elements = read.ok_or_else(|| misread(elements.loc))?;
                 }
                 let info = self.elements(elements, target)?;
@@ -132,8 +143,9 @@ impl Eval<'_, '_> {
                     } else {
                         intervals::check_overlap(elements, &info.intervals)?;
                     }
-                    let added =
-                        intervals::unsorted_spans_of(elements).map(|(from, to, _)| (from, to)).collect();
+                    let added = intervals::unsorted_spans_of(elements)
+                        .map(|(from, to, _)| (from, to))
+                        .collect();
                     let after = intervals::with_added(&info, added, &purge);
                     if let Some(table) = self.table.clone() {
                         self.ctx.cache.put_set(family, &table, after.into());
@@ -157,7 +169,11 @@ impl Eval<'_, '_> {
                 self.check_table(target)?;
                 self.flowtable(block)?;
                 if let (Some(table), Some(name)) = (&self.table, &target.name) {
-                    self.ctx.cache.add_table(family, table).flowtables.insert(name.text.clone(), ());
+                    self.ctx
+                        .cache
+                        .add_table(family, table)
+                        .flowtables
+                        .insert(name.text.clone(), ());
                 }
                 Ok(())
             }
@@ -227,7 +243,10 @@ fn check_object(object: &ObjectBlock, target: &Target) -> Result {
     match &object.value {
         ObjectSpec::CtTimeout { l4proto, policy, .. } => {
             let states = if *l4proto == 0 { &[] } else { states_of(*l4proto) };
-            match policy.iter().find(|(name, _)| !states.iter().any(|(state, _)| **state == *name.text)) {
+            match policy
+                .iter()
+                .find(|(name, _)| !states.iter().any(|(state, _)| **state == *name.text))
+            {
                 Some((name, _)) => error(name.loc, "invalid state for this protocol"),
                 None => Ok(()),
             }

@@ -1,4 +1,5 @@
-//! What surrounds an expression while it is evaluated: the type that is expected, the protocols known so far.
+//! What surrounds an expression while it is evaluated: the type that is expected, the protocols
+//! known so far.
 
 use std::sync::Arc;
 
@@ -170,7 +171,8 @@ impl Protocols {
         self.known.get(index(base) + 1).copied().flatten()
     }
 
-    /// How far a base is below where the family starts: 1 for link fields in `ip` tables, 0 or less otherwise.
+    /// How far a base is below where the family starts: 1 for link fields in `ip` tables, 0 or less
+    /// otherwise.
     pub fn depth(&self, base: PayloadBase) -> isize {
         index(self.start.0) as isize - index(base) as isize
     }
@@ -189,9 +191,11 @@ impl Protocols {
         }
     }
 
-    /// Where matches so far leave open which of several headers is at a base, one that is not this one.
+    /// Where matches so far leave open which of several headers is at a base, one that is not this
+    /// one.
     pub fn other_than(&self, base: PayloadBase, proto: &Proto) -> Option<&'static Proto> {
-        let said = |p: &&&'static Proto| self.unknown_transport || !tunnel::is_tunnel(p) || **p == proto;
+        let said =
+            |p: &&&'static Proto| self.unknown_transport || !tunnel::is_tunnel(p) || **p == proto;
         if base != PayloadBase::Transport || self.transports.iter().filter(said).count() < 2 {
             return None;
         }

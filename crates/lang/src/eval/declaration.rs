@@ -118,9 +118,10 @@ impl Eval<'_, '_> {
         Ok(match fields.as_slice() {
             [one] => KeyType::base(one.clone()),
             [] => return error(loc, "empty type"),
-            many => {
-                KeyType { dtype: Type::Concat(many.iter().map(|f| f.dtype).collect()), fields: fields.into() }
-            }
+            many => KeyType {
+                dtype: Type::Concat(many.iter().map(|f| f.dtype).collect()),
+                fields: fields.into(),
+            },
         })
     }
 
@@ -159,7 +160,10 @@ fn concat_field(e: &Expr, whole: Loc) -> Result<Field> {
         Some(dtype) => conflict(
             e.loc,
             whole,
-            format!("can not use variable sized data types ({}) in concat expressions", dtype.name()),
+            format!(
+                "can not use variable sized data types ({}) in concat expressions",
+                dtype.name()
+            ),
         ),
         None => error(e.loc, format!("unknown datatype {text}")),
     }

@@ -1,4 +1,5 @@
-//! What a header field depends on: matches inserted before it that make sure that the header is there.
+//! What a header field depends on: matches inserted before it that make sure that the header is
+//! there.
 
 use penstock_program::expr::{MetaKey, PayloadBase};
 use penstock_ruleset::model::Family;
@@ -62,7 +63,8 @@ fn matching(left: Expr, right: Expr) -> Stmt {
 }
 
 impl Eval<'_, '_> {
-    /// Evaluates a match without disturbing the expression at hand, and puts it before the statement.
+    /// Evaluates a match without disturbing the expression at hand, and puts it before the
+    /// statement.
     fn insert(&mut self, mut stmt: Stmt) -> Result {
         let expected = std::mem::take(&mut self.expected);
         let set = self.set.take();
@@ -87,13 +89,20 @@ impl Eval<'_, '_> {
             return error(loc, "protocol specification is invalid for this family");
         };
         let left = self.meta_expr(MetaKey::IifType, loc);
-        let right = constant(u128::from(*number), loc, Type::Base(DataType::ArpHrd), ByteOrder::Host, 16);
+        let right =
+            constant(u128::from(*number), loc, Type::Base(DataType::ArpHrd), ByteOrder::Host, 16);
         self.insert(matching(left, right))
     }
 
     /// The match of `lower`'s protocol field that `upper` needs.
-    fn insert_protocol(&mut self, lower: &'static Proto, upper: &'static Proto, loc: Loc) -> Result {
-        let (Some(field), Some(number)) = (lower.protocol_template(), lower.number_of(upper)) else {
+    fn insert_protocol(
+        &mut self,
+        lower: &'static Proto,
+        upper: &'static Proto,
+        loc: Loc,
+    ) -> Result {
+        let (Some(field), Some(number)) = (lower.protocol_template(), lower.number_of(upper))
+        else {
             return error(loc, conflicting(lower, upper));
         };
         let left = match field.meta {
@@ -131,7 +140,10 @@ impl Eval<'_, '_> {
             };
             return error(
                 loc,
-                format!("ambiguous payload specification: no {} protocol specified", base_name(below)),
+                format!(
+                    "ambiguous payload specification: no {} protocol specified",
+                    base_name(below)
+                ),
             );
         };
         if self.family == Family::Bridge
@@ -181,8 +193,8 @@ impl Eval<'_, '_> {
         })
     }
 
-    /// Two headers of one base meet: fine if one can follow the other (VLAN in Ethernet), or if the known one only
-    /// stands for the start of the family. `true` if it was resolved.
+    /// Two headers of one base meet: fine if one can follow the other (VLAN in Ethernet), or if the
+    /// known one only stands for the start of the family. `true` if it was resolved.
     pub(crate) fn resolve_conflict(
         &mut self,
         known: &'static Proto,
@@ -219,7 +231,8 @@ impl Eval<'_, '_> {
 
     /// The protocol field of a header of the same base says that another one follows.
     fn insert_next(&mut self, lower: &'static Proto, upper: &'static Proto, loc: Loc) -> Result {
-        let (Some(field), Some(number)) = (lower.protocol_template(), lower.number_of(upper)) else {
+        let (Some(field), Some(number)) = (lower.protocol_template(), lower.number_of(upper))
+        else {
             return error(loc, conflicting(lower, upper));
         };
         let left = field_expr(lower, field, loc);
@@ -227,8 +240,14 @@ impl Eval<'_, '_> {
         self.insert(matching(left, right))
     }
 
-    /// After [`Eval::payload_dependency`] a link header is known, but it is another one than the field's.
-    pub(crate) fn stack_link(&mut self, lower: &'static Proto, payload: &mut Payload, loc: Loc) -> Result {
+    /// After [`Eval::payload_dependency`] a link header is known, but it is another one than the
+    /// field's.
+    pub(crate) fn stack_link(
+        &mut self,
+        lower: &'static Proto,
+        payload: &mut Payload,
+        loc: Loc,
+    ) -> Result {
         let Some(proto) = payload.proto else { return Ok(()) };
         if lower.number_of(proto).is_none() {
             return error(loc, conflicting(lower, proto));
@@ -238,8 +257,14 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    /// Fields that only some ICMP messages have need a match of the message type, unless one is there.
-    pub(crate) fn icmp_dependency(&mut self, proto: &'static Proto, field: &Template, loc: Loc) -> Result {
+    /// Fields that only some ICMP messages have need a match of the message type, unless one is
+    /// there.
+    pub(crate) fn icmp_dependency(
+        &mut self,
+        proto: &'static Proto,
+        field: &Template,
+        loc: Loc,
+    ) -> Result {
         let types = field.icmp.types();
         if field.icmp == IcmpField::Any || types.is_empty() {
             return Ok(());
@@ -254,7 +279,11 @@ impl Eval<'_, '_> {
                 other => other,
             };
             return error(loc, {
-                let need = if field.icmp == IcmpField::Target6 { NEIGHBOUR_SOLICITATION } else { types[0] };
+                let need = if field.icmp == IcmpField::Target6 {
+                    NEIGHBOUR_SOLICITATION
+                } else {
+                    types[0]
+                };
                 format!("incompatible icmp match: rule has {}, need {need}", canonical(known))
             });
         }
@@ -371,7 +400,9 @@ impl Eval<'_, '_> {
                     CtKey::Protocol => PayloadBase::Network,
                     _ => return,
                 };
-                if let Some(upper) = self.protocols.at(below).and_then(|lower| lower.upper_by_number(value)) {
+                if let Some(upper) =
+                    self.protocols.at(below).and_then(|lower| lower.upper_by_number(value))
+                {
                     self.protocols.set(upper.base, upper, loc);
                 }
             }
@@ -402,10 +433,13 @@ impl Eval<'_, '_> {
             MetaKey::L4Proto => {
                 let found = network::INET_SERVICE.upper_by_number(value);
                 self.protocols.set(PayloadBase::Transport, found.unwrap_or(&UNKNOWN), loc);
-                self.protocols.unknown_transport |= found.is_some_and(crate::proto::tunnel::is_tunnel);
+                self.protocols.unknown_transport |=
+                    found.is_some_and(crate::proto::tunnel::is_tunnel);
             }
             MetaKey::Protocol => {
-                if base != PayloadBase::Link || !matches!(self.family, Family::Netdev | Family::Bridge) {
+                if base != PayloadBase::Link
+                    || !matches!(self.family, Family::Netdev | Family::Bridge)
+                {
                     return;
                 }
                 let found = start.upper_by_number(value);

@@ -27,24 +27,41 @@ pub(super) fn misread(place: Loc) -> Box<Diagnostic> {
 
 impl Eval<'_, '_> {
     /// The set that elements are for.
-    pub(super) fn set_of_elements(&mut self, elements: &Expr, target: &Target) -> Result<Arc<SetInfo>> {
-        let Some(name) = &target.name else { return error(elements.loc, "No such file or directory") };
-        let info =
-            match self.ctx.cache.set(self.family, self.table.as_deref().unwrap_or_default(), &name.text) {
-                Some(info) => info.clone(),
-                None => self.find_set(&name.text, name.loc)?,
-            };
+    pub(super) fn set_of_elements(
+        &mut self,
+        elements: &Expr,
+        target: &Target,
+    ) -> Result<Arc<SetInfo>> {
+        let Some(name) = &target.name else {
+            return error(elements.loc, "No such file or directory");
+        };
+        let info = match self.ctx.cache.set(
+            self.family,
+            self.table.as_deref().unwrap_or_default(),
+            &name.text,
+        ) {
+            Some(info) => info.clone(),
+            None => self.find_set(&name.text, name.loc)?,
+        };
         if !matches!(elements.kind, ExprKind::Set { .. }) {
             return error(
                 elements.loc,
-                format!("Set {}: Unexpected initial type {}, missing {{ }}?", info.name, elements.word()),
+                format!(
+                    "Set {}: Unexpected initial type {}, missing {{ }}?",
+                    info.name,
+                    elements.word()
+                ),
             );
         }
         Ok(info)
     }
 
     /// Evaluates elements against the set of the command.
-    pub(super) fn elements(&mut self, elements: &mut Expr, target: &Target) -> Result<Arc<SetInfo>> {
+    pub(super) fn elements(
+        &mut self,
+        elements: &mut Expr,
+        target: &Target,
+    ) -> Result<Arc<SetInfo>> {
         let info = self.set_of_elements(elements, target)?;
         self.elements_for(elements, &info)?;
         Ok(info)
@@ -64,7 +81,8 @@ impl Eval<'_, '_> {
         let (mut lowered, mut places) = (ElementList::new(), Vec::new());
         let (mut spans, mut added) = (Vec::new(), intervals::Spans::new());
         let plain_intervals = info.interval && !info.key.is_concat();
-        // Where something was skipped nobody asks for the places of elements: with an error all is read again.
+        // Where something was skipped nobody asks for the places of elements: with an error all is
+        // read again.
         let plain = if self.ctx.skipped { Plain::of(info) } else { None };
         let table = self.table.clone().unwrap_or_default();
         loop {
@@ -82,8 +100,9 @@ impl Eval<'_, '_> {
                     most = 1;
                 }
             }
-            let elements =
-                reader.next(&mut self.ctx.inputs, &self.ctx.budget, most).ok_or_else(|| misread(place))?;
+            let elements = reader
+                .next(&mut self.ctx.inputs, &self.ctx.budget, most)
+                .ok_or_else(|| misread(place))?;
             if elements.is_empty() {
                 break;
             }
@@ -93,13 +112,22 @@ impl Eval<'_, '_> {
             let ExprKind::Set { elements, .. } = &some.kind else { break };
             if plain_intervals {
                 let new = intervals::unsorted_spans_of(elements);
-                // What overlaps the ruleset refuses as well, though in other words: they do not count here.
+                // What overlaps the ruleset refuses as well, though in other words: they do not
+                // count here.
                 match self.ctx.skipped {
                     true => added.extend(new.map(|(from, to, _)| (from, to))),
                     false => spans.extend(new.map(|(from, to, i)| (from, to, lowered.len() + i))),
                 }
             }
-            lower_elements(elements, info, self.ctx, self.family, &table, &mut lowered, &mut places);
+            lower_elements(
+                elements,
+                info,
+                self.ctx,
+                self.family,
+                &table,
+                &mut lowered,
+                &mut places,
+            );
         }
         if lowered.is_empty() {
             return Err(misread(place));
@@ -118,12 +146,16 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    /// Plain elements of an empty set whose intervals are joined. `false` if they are not, and nothing was done.
+    /// Plain elements of an empty set whose intervals are joined. `false` if they are not, and
+    /// nothing was done.
     pub(super) fn joined_elements(&mut self, place: Loc, info: &Arc<SetInfo>) -> bool {
-        let Some(plain) = Plain::of(info).filter(|_| !info.is_map() && !info.key.is_concat()) else {
+        let Some(plain) = Plain::of(info).filter(|_| !info.is_map() && !info.key.is_concat())
+        else {
             return false;
         };
-        let Some(bytes) = info.key.len().checked_div(8).map(|bytes| bytes as usize) else { return false };
+        let Some(bytes) = info.key.len().checked_div(8).map(|bytes| bytes as usize) else {
+            return false;
+        };
         if !info.intervals.is_empty() {
             return false;
         }

@@ -4,8 +4,9 @@ use crate::ast::cmd::{Name, New, RuleBlock, SetBlock, TableBlock, Target};
 use crate::ast::{Cmd, CmdKind};
 use crate::source::Loc;
 
-/// Takes commands apart so that each asks for one thing: a table with chains, sets and rules becomes a command for
-/// the table and one for each of what is in it, chains first so that maps and rules can refer to them.
+/// Takes commands apart so that each asks for one thing: a table with chains, sets and rules
+/// becomes a command for the table and one for each of what is in it, chains first so that maps and
+/// rules can refer to them.
 pub fn expand(cmds: Vec<Cmd>) -> impl Iterator<Item = Cmd> {
     cmds.into_iter().flat_map(|cmd| {
         let mut out = Vec::new();
@@ -20,7 +21,8 @@ pub fn expand(cmds: Vec<Cmd>) -> impl Iterator<Item = Cmd> {
     })
 }
 
-/// Takes one command apart, and returns the rules that are to be added at its end, with their chains.
+/// Takes one command apart, and returns the rules that are to be added at its end, with their
+/// chains.
 fn expand_one(cmd: Cmd, out: &mut Vec<Cmd>) -> Vec<(Option<Name>, RuleBlock)> {
     let create = matches!(cmd.kind, CmdKind::Create(_));
     match cmd.kind {
@@ -30,7 +32,11 @@ fn expand_one(cmd: Cmd, out: &mut Vec<Cmd>) -> Vec<(Option<Name>, RuleBlock)> {
         CmdKind::Add(New::Chain(mut block)) | CmdKind::Create(New::Chain(mut block)) => {
             let rules = std::mem::take(&mut block.rules);
             let chain = cmd.target.chain.clone();
-            out.push(Cmd { kind: new(create, New::Chain(block)), target: cmd.target, loc: cmd.loc });
+            out.push(Cmd {
+                kind: new(create, New::Chain(block)),
+                target: cmd.target,
+                loc: cmd.loc,
+            });
             return rules.into_iter().map(|rule| (chain.clone(), rule)).collect();
         }
         CmdKind::Add(New::Set(block)) | CmdKind::Create(New::Set(block)) => {

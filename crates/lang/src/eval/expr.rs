@@ -106,7 +106,10 @@ impl Eval<'_, '_> {
         // What is looked up, hashed or matched is as wide as it is.
         let apart = matches!(
             e.kind,
-            ExprKind::Map { .. } | ExprKind::Hash { .. } | ExprKind::Concat(_) | ExprKind::Relational { .. }
+            ExprKind::Map { .. }
+                | ExprKind::Hash { .. }
+                | ExprKind::Concat(_)
+                | ExprKind::Relational { .. }
         );
         let written = self.written;
         if apart {
@@ -243,10 +246,15 @@ impl Eval<'_, '_> {
     fn integer(&mut self, e: &mut Expr) -> Result {
         let Some(value) = e.value() else { return Ok(()) };
         if self.expected.max > 0 && value > u128::from(self.expected.max) {
-            return error(e.loc, format!("Value {value} exceeds valid range 0-{}", self.expected.max));
+            return error(
+                e.loc,
+                format!("Value {value} exceeds valid range 0-{}", self.expected.max),
+            );
         }
-        // Whether a header is there is a byte, and anything that fits into it is taken for an answer.
-        let presence = self.expected.dtype == Some(Type::Base(DataType::Boolean)) && self.expected.len == 1;
+        // Whether a header is there is a byte, and anything that fits into it is taken for an
+        // answer.
+        let presence =
+            self.expected.dtype == Some(Type::Base(DataType::Boolean)) && self.expected.len == 1;
         let len = self.expected.len.max(self.written);
         let max = bitmask(if presence { 8 } else { len });
         if value > max {
@@ -268,7 +276,10 @@ impl Eval<'_, '_> {
         e.singleton = true;
         let bits = text.len() as u32 * 8;
         if self.expected.len > 0 && bits > self.expected.len {
-            return error(e.loc, format!("String exceeds maximum length of {}", self.expected.len / 8));
+            return error(
+                e.loc,
+                format!("String exceeds maximum length of {}", self.expected.len / 8),
+            );
         }
         if text.len() > 16 {
             e.order = ByteOrder::Host;
@@ -286,7 +297,8 @@ impl Eval<'_, '_> {
         let Some(value) = e.value() else { return Ok(()) };
         let mut bytes = value.to_le_bytes();
         let used = bytes.iter().position(|b| *b == 0).unwrap_or(16);
-        let len = if self.expected.len > 0 { self.expected.len } else { e.len.max(used as u32 * 8) };
+        let len =
+            if self.expected.len > 0 { self.expected.len } else { e.len.max(used as u32 * 8) };
         if used as u32 * 8 > len {
             return error(e.loc, format!("String exceeds maximum length of {}", len / 8));
         }
@@ -318,7 +330,8 @@ impl Eval<'_, '_> {
         e.dtype = Type::Base(DataType::Verdict);
         e.constant = true;
         e.singleton = true;
-        if let ExprKind::Verdict(VerdictExpr::Jump(chain) | VerdictExpr::Goto(chain)) = &mut e.kind {
+        if let ExprKind::Verdict(VerdictExpr::Jump(chain) | VerdictExpr::Goto(chain)) = &mut e.kind
+        {
             match &mut chain.kind {
                 ExprKind::Variable { name } => {
                     return error(chain.loc, format!("unknown identifier '{name}'"));
@@ -331,7 +344,12 @@ impl Eval<'_, '_> {
                     return error(chain.loc, "chain name is too long (255 characters at most)");
                 }
                 ExprKind::String(_) => {}
-                _ => return error(chain.loc, "invalid chain value expression, only string is allowed"),
+                _ => {
+                    return error(
+                        chain.loc,
+                        "invalid chain value expression, only string is allowed",
+                    );
+                }
             }
         }
         Ok(())
@@ -347,7 +365,10 @@ impl Eval<'_, '_> {
             return Ok(());
         }
         if !matches!(base.base(), Base::Integer | Base::Bitmask) || base.value().is_none() {
-            return error(e.loc, format!("Prefix expression is undefined for {} types", base.dtype.desc()));
+            return error(
+                e.loc,
+                format!("Prefix expression is undefined for {} types", base.dtype.desc()),
+            );
         }
         if prefix > base.len {
             return error(
@@ -375,7 +396,8 @@ impl Eval<'_, '_> {
         self.range_end(right, loc)?;
         if let (Some(from), Some(to)) = (left.value(), right.value())
             && from > to
-            && !(alone && [DataType::TimeHour, DataType::TimeDay].map(Type::Base).contains(&left.dtype))
+            && !(alone
+                && [DataType::TimeHour, DataType::TimeDay].map(Type::Base).contains(&left.dtype))
         {
             return error(loc, "Range has zero or negative size");
         }
@@ -469,7 +491,10 @@ impl Eval<'_, '_> {
                 return conflict(
                     part.loc,
                     loc,
-                    format!("can not use variable sized data types ({}) in concat expressions", dtype.name()),
+                    format!(
+                        "can not use variable sized data types ({}) in concat expressions",
+                        dtype.name()
+                    ),
                 );
             }
             constant &= part.constant;
@@ -512,7 +537,10 @@ impl Eval<'_, '_> {
                 return error(item.loc, "List member must be a constant value");
             };
             if item.base() != Base::Bitmask {
-                return error(item.loc, format!("Basetype of type {} is not bitmask", item.dtype.desc()));
+                return error(
+                    item.loc,
+                    format!("Basetype of type {} is not bitmask", item.dtype.desc()),
+                );
             }
             bits |= value;
         }
@@ -521,7 +549,8 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    /// Brings an expression into a byte order: constants and single bytes by saying so, others by an operation.
+    /// Brings an expression into a byte order: constants and single bytes by saying so, others by
+    /// an operation.
     pub(crate) fn convert(&mut self, e: &mut Expr, order: ByteOrder) -> Result {
         if let ExprKind::Concat(_) = e.kind {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Intervals of plain keys: overlaps are refused, or joined with `auto-merge`, also with what is in the set already.
+//! Intervals of plain keys: overlaps are refused, or joined with `auto-merge`, also with what is in
+//! the set already.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use crate::eval::{Result, conflict, error};
 use crate::intervals::Intervals;
 use crate::source::Loc;
 
-/// A change of what a set holds, found by evaluation: intervals to remove before the elements of the command are
-/// added (auto-merge) or after they are removed.
+/// A change of what a set holds, found by evaluation: intervals to remove before the elements of
+/// the command are added (auto-merge) or after they are removed.
 pub(crate) type Spans = Vec<(u128, u128)>;
 
 /// An element's interval and its index.
@@ -36,14 +37,18 @@ pub(crate) fn spans_of(elements: &[Expr]) -> Vec<Span> {
     spans
 }
 
-/// Refuses intervals that overlap within a command or with what the set holds. The very same interval may be given
-/// again.
+/// Refuses intervals that overlap within a command or with what the set holds. The very same
+/// interval may be given again.
 pub(crate) fn check_overlap(elements: &[Expr], existing: &[(u128, u128)]) -> Result {
     check_spans(&spans_of(elements), |i| key_of(&elements[i]).loc, existing)
 }
 
 /// The same for the sorted intervals of elements; `place` says where the key of one was written.
-pub(crate) fn check_spans(spans: &[Span], place: impl Fn(usize) -> Loc, existing: &[(u128, u128)]) -> Result {
+pub(crate) fn check_spans(
+    spans: &[Span],
+    place: impl Fn(usize) -> Loc,
+    existing: &[(u128, u128)],
+) -> Result {
     let mut last: Option<Span> = None;
     for &(from, to, index) in spans {
         if let Some((last_from, last_to, other)) = last
@@ -70,8 +75,8 @@ pub(crate) fn touches(end: u128, start: u128) -> bool {
     start <= end || start == end.wrapping_add(1) && end != u128::MAX
 }
 
-/// Joins overlapping and adjacent intervals, also with those that the set holds; returns the ones that must leave it
-/// since a larger one takes their place.
+/// Joins overlapping and adjacent intervals, also with those that the set holds; returns the ones
+/// that must leave it since a larger one takes their place.
 pub(crate) fn auto_merge(elements: &mut Vec<Expr>, existing: &[(u128, u128)]) -> Spans {
     let spans = spans_of(elements);
     if spans.is_empty() {
@@ -86,7 +91,8 @@ pub(crate) fn auto_merge(elements: &mut Vec<Expr>, existing: &[(u128, u128)]) ->
     }
     let mut purge = Spans::new();
     if !existing.is_empty() {
-        // What lies within an interval that is there is there already; what begins where it begins takes its place.
+        // What lies within an interval that is there is there already; what begins where it begins
+        // takes its place.
         joined.retain(|(from, to, _)| {
             let at = existing.partition_point(|e| e.1 < *from);
             !existing.get(at).is_some_and(|e| e.0 < *from && *to <= e.1)
@@ -122,12 +128,15 @@ pub(crate) fn auto_merge(elements: &mut Vec<Expr>, existing: &[(u128, u128)]) ->
             rest.push(element);
         }
     }
-    rest.extend(slots.into_iter().flatten().filter(|e| matches!(key_of(e).kind, ExprKind::CatchAll)));
+    rest.extend(
+        slots.into_iter().flatten().filter(|e| matches!(key_of(e).kind, ExprKind::CatchAll)),
+    );
     *elements = rest;
     purge
 }
 
-/// Deleting a part of a joined interval leaves the rest: returns what leaves the set and what comes in its place.
+/// Deleting a part of a joined interval leaves the rest: returns what leaves the set and what comes
+/// in its place.
 pub(crate) fn split(elements: &[Expr], existing: &[(u128, u128)]) -> Result<(Spans, Spans)> {
     let (mut gone, mut left) = (Spans::new(), Spans::new());
     for (from, to, index) in spans_of(elements) {

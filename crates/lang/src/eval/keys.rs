@@ -1,4 +1,5 @@
-//! `meta`, `ct`, `rt`, `socket`, `fib`, `ipsec`, `tunnel`, `osf`, `numgen`, `hash`: types, and what each insists on.
+//! `meta`, `ct`, `rt`, `socket`, `fib`, `ipsec`, `tunnel`, `osf`, `numgen`, `hash`: types, and what
+//! each insists on.
 
 use penstock_program::expr::{CtKey, FibResult, MetaKey, PayloadBase, RtKey};
 use penstock_ruleset::model::Family;
@@ -48,8 +49,12 @@ impl Eval<'_, '_> {
                 let (mut dtype, mut len) = (info.dtype, info.len);
                 match key {
                     CtKey::Src | CtKey::Dst => match network {
-                        Some(known) if *known == network::IP => (dtype, len) = (DataType::IpAddr, 32),
-                        Some(known) if *known == network::IP6 => (dtype, len) = (DataType::Ip6Addr, 128),
+                        Some(known) if *known == network::IP => {
+                            (dtype, len) = (DataType::IpAddr, 32)
+                        }
+                        Some(known) if *known == network::IP6 => {
+                            (dtype, len) = (DataType::Ip6Addr, 128)
+                        }
                         // nft says so and goes on without a type.
                         None => {
                             let word = if key == CtKey::Src { "saddr" } else { "daddr" };
@@ -71,7 +76,8 @@ impl Eval<'_, '_> {
                 set_type(e, dtype, info.order, len);
             }
             ExprKind::Rt { key } => {
-                // What is written counts for IPv6 only; else it is that of the table or of the rule.
+                // What is written counts for IPv6 only; else it is that of the table or of the
+                // rule.
                 let written = e.dtype != Type::default();
                 if written && *key == RtKey::Nexthop6 && self.family == Family::Ip {
                     return error(loc, "ip6 nexthop will not match");

@@ -75,12 +75,13 @@ fn merge_run(stmts: &mut [Stmt], candidates: &mut Vec<usize>, dead: &mut [bool])
     }
 }
 
-/// Both matches as one, and whether it takes the place of the second: a match that tells which header follows must
-/// not move behind those that rely on it.
+/// Both matches as one, and whether it takes the place of the second: a match that tells which
+/// header follows must not move behind those that rely on it.
 fn merged(first: &Stmt, second: &Stmt) -> Option<(Expr, bool)> {
     let (op, a, a_left, a_right) = parts(first)?;
     let (other, b, b_left, b_right) = parts(second)?;
-    let adjacent = a.tunnel() == b.tunnel() && a.base == b.base && a.offset + a_left.len == b.offset;
+    let adjacent =
+        a.tunnel() == b.tunnel() && a.base == b.base && a.offset + a_left.len == b.offset;
     let aligned = [a.offset, a_left.len, b.offset, b_left.len].iter().all(|n| n % 8 == 0);
     let total = a_left.len + b_left.len;
     // Comparing one word is fast in the kernel, so words stay what they are.

@@ -1,16 +1,18 @@
-//! Evaluation: what a command means, found and checked (nft's `evaluate.c` and the protocol contexts of `proto.c`,
-//! `payload.c`, `meta.c`, `ct.c`).
+//! Evaluation: what a command means, found and checked (nft's `evaluate.c` and the protocol
+//! contexts of `proto.c`, `payload.c`, `meta.c`, `ct.c`).
 //!
-//! The tree is annotated in place: symbols become values, every expression gets data type, byte order and length,
-//! matches that others depend on are inserted before them, anonymous sets become declarations that the rule refers
-//! to. What comes out is what [`crate::lower`] turns into programs.
+//! The tree is annotated in place: symbols become values, every expression gets data type, byte
+//! order and length, matches that others depend on are inserted before them, anonymous sets become
+//! declarations that the rule refers to. What comes out is what [`crate::lower`] turns into
+//! programs.
 //!
 //! - [`expr`]: values, symbols, prefixes, ranges, concatenations, lists, operators;
-//! - [`relational`]: matches; [`payload`]: header fields and their dependencies; [`payload_set`]: writing them;
+//! - [`relational`]: matches; [`payload`]: header fields and their dependencies; [`payload_set`]:
+//!   writing them;
 //! - [`keys`]: meta, ct and their like;
 //! - [`set`]: sets, maps and their elements; [`stmt`], [`nat`]: statements; [`chain`]: hooks;
-//! - [`expand`], [`cmd`]: commands taken apart, and one by one; [`declaration`]: declared sets; [`elements`]: theirs;
-//!   [`presence`]: what commands speak of.
+//! - [`expand`], [`cmd`]: commands taken apart, and one by one; [`declaration`]: declared sets;
+//!   [`elements`]: theirs; [`presence`]: what commands speak of.
 
 mod chain;
 mod cmd;
@@ -80,7 +82,8 @@ pub struct AnonymousSet {
     pub info: Arc<SetInfo>,
     /// Tells it apart within the run.
     pub id: u32,
-    /// Its elements: an [`ExprKind::Set`](crate::ast::ExprKind::Set); `None` for the set of a `meter`.
+    /// Its elements: an [`ExprKind::Set`](crate::ast::ExprKind::Set); `None` for the set of a
+    /// `meter`.
     pub elements: Option<Expr>,
     /// Content never changes (all but those of `meter`).
     pub constant: bool,
@@ -90,7 +93,8 @@ pub struct AnonymousSet {
     pub loc: Loc,
 }
 
-/// What outlives a command: the ruleset as known so far, names of the system, anonymous sets not lowered yet.
+/// What outlives a command: the ruleset as known so far, names of the system, anonymous sets not
+/// lowered yet.
 pub struct Context<'a> {
     /// Interfaces, services, users, …
     pub names: &'a dyn Names,
@@ -104,10 +108,11 @@ pub struct Context<'a> {
     pub(crate) has_positions: bool,
     /// A command of this run was refused already.
     pub(crate) refused: bool,
-    /// Sets of the command evaluated last, by [`AnonymousSet::id`], in the order in which they are to be made.
+    /// Sets of the command evaluated last, by [`AnonymousSet::id`], in the order in which they are
+    /// to be made.
     pub anonymous: BTreeMap<u32, AnonymousSet>,
-    /// Sets that statements of rules update though they were not declared `dynamic`: the declarations of this run get
-    /// the flag.
+    /// Sets that statements of rules update though they were not declared `dynamic`: the
+    /// declarations of this run get the flag.
     pub made_dynamic: Vec<(Family, Arc<str>, Arc<str>)>,
     /// Intervals that leave the set of the command at hand so that others can take their place.
     pub(crate) purge: Vec<(u128, u128)>,
@@ -117,9 +122,11 @@ pub struct Context<'a> {
     pub(crate) split: bool,
     /// The texts that places are in, where rules and elements may be given by place only.
     pub inputs: Inputs,
-    /// Parts of the texts were skipped until now: their places are right, what stands there may be not.
+    /// Parts of the texts were skipped until now: their places are right, what stands there may be
+    /// not.
     pub(crate) skipped: bool,
-    /// The elements of the command at hand, lowered already: those that were read again have no tree.
+    /// The elements of the command at hand, lowered already: those that were read again have no
+    /// tree.
     pub(crate) ready: Cell<Option<ReadyElements>>,
     /// What is left of what the run may take.
     pub budget: Rc<Budget>,
@@ -159,14 +166,18 @@ impl<'a> Context<'a> {
     pub(crate) fn anonymous_id(&self, name: &str) -> Option<u32> {
         match name.rsplit_once('#') {
             Some((_, id)) => id.parse().ok(),
-            None => self.anonymous.iter().find(|(_, set)| &*set.info.name == name).map(|(id, _)| *id),
+            None => {
+                self.anonymous.iter().find(|(_, set)| &*set.info.name == name).map(|(id, _)| *id)
+            }
         }
     }
 
-    /// Whether a command is about elements of a set whose declaration was refused for want of a type: nothing is said of
-    /// them.
+    /// Whether a command is about elements of a set whose declaration was refused for want of a
+    /// type: nothing is said of them.
     pub(crate) fn is_untyped(&self, cmd: &Cmd) -> bool {
-        let Target { family, table: Some(table), name: Some(name), .. } = &cmd.target else { return false };
+        let Target { family, table: Some(table), name: Some(name), .. } = &cmd.target else {
+            return false;
+        };
         let elements = matches!(
             &cmd.kind,
             CmdKind::Add(New::Elements(_))
@@ -187,8 +198,8 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Evaluates a command (one that [`expand`] gave). `false` if there was an error; it is in `diags` then, and the
-/// command must not be lowered.
+/// Evaluates a command (one that [`expand`] gave). `false` if there was an error; it is in `diags`
+/// then, and the command must not be lowered.
 pub fn evaluate(cmd: &mut Cmd, ctx: &mut Context<'_>, diags: &mut Diagnostics) -> bool {
     ctx.anonymous.clear();
     ctx.purge.clear();
@@ -223,7 +234,8 @@ pub(crate) struct Eval<'c, 'a> {
     pub at_head: Vec<Stmt>,
     /// The set whose elements are being evaluated.
     pub set: Option<Arc<SetInfo>>,
-    /// The ICMP message type that a match before asked for; of a set of them the last, as nft has it.
+    /// The ICMP message type that a match before asked for; of a set of them the last, as nft has
+    /// it.
     pub icmp_type: Option<u8>,
     /// The range at hand is all that a match compares with.
     pub(crate) alone: bool,
@@ -231,8 +243,8 @@ pub(crate) struct Eval<'c, 'a> {
     pub(crate) beyond: Option<tunnel::Beyond>,
     /// The inside of that tunnel is at hand.
     pub(crate) inside: bool,
-    /// Bits of the mark or the like that the statement at hand sets: narrower fields are computed with at that width
-    /// and in the order of the machine. 0 elsewhere.
+    /// Bits of the mark or the like that the statement at hand sets: narrower fields are computed
+    /// with at that width and in the order of the machine. 0 elsewhere.
     pub(crate) written: u32,
 }
 

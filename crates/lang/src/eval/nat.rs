@@ -1,4 +1,5 @@
-//! NAT statements and `tproxy`: addresses and ports, alone, as ranges, from maps, or both from one map.
+//! NAT statements and `tproxy`: addresses and ports, alone, as ranges, from maps, or both from one
+//! map.
 
 use penstock_program::expr::PayloadBase;
 use penstock_ruleset::model::Family;
@@ -93,14 +94,18 @@ impl Eval<'_, '_> {
                         _ => self.map_family(nat),
                     };
                     if nat.family == 0 && nat.addr.is_some() {
-                        return error(loc, "ip or ip6 must be specified with address for inet tables.");
+                        return error(
+                            loc,
+                            "ip or ip6 must be specified with address for inet tables.",
+                        );
                     }
                 } else {
                     let wanted = if nat.family == 10 { &network::IP6 } else { &network::IP };
                     match self.protocols.at(PayloadBase::Network) {
                         // Other protocols are no concern of it, nor of nft.
                         Some(known)
-                            if *known != *wanted && [&network::IP, &network::IP6].contains(&known) =>
+                            if *known != *wanted
+                                && [&network::IP, &network::IP6].contains(&known) =>
                         {
                             return self.against(
                                 loc,
@@ -200,7 +205,11 @@ impl Eval<'_, '_> {
         if self.protocols.at(PayloadBase::Transport).is_some() {
             return Ok(());
         }
-        conflict(addr.loc, loc, "transport protocol mapping is only valid after transport protocol match")
+        conflict(
+            addr.loc,
+            loc,
+            "transport protocol mapping is only valid after transport protocol match",
+        )
     }
 
     pub(crate) fn tproxy(&mut self, stmt: &mut Stmt) -> Result {

@@ -1,4 +1,5 @@
-//! Binary operators: constants are folded, invertible ones move from the field to the constants it is compared with.
+//! Binary operators: constants are folded, invertible ones move from the field to the constants it
+//! is compared with.
 
 use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind};
 use crate::datatype::{DataType, Type};
@@ -31,7 +32,8 @@ impl Eval<'_, '_> {
         let wanted = self.expected.len;
         self.expr(left)?;
         if op.is_shift() {
-            self.expected = Expected::new(Type::Base(DataType::Integer), left.order, wanted.max(32));
+            self.expected =
+                Expected::new(Type::Base(DataType::Integer), left.order, wanted.max(32));
         } else if self.expected.dtype.is_none() || self.expected.dtype == Some(Type::default()) {
             self.expect_like(left);
         }
@@ -76,7 +78,10 @@ impl Eval<'_, '_> {
             return conflict(
                 left.loc,
                 loc,
-                format!("Binary operation ({symbol}) is undefined for {} expressions", right.word()),
+                format!(
+                    "Binary operation ({symbol}) is undefined for {} expressions",
+                    right.word()
+                ),
             );
         }
         if op.is_shift() {
@@ -125,8 +130,8 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    /// Moves shifts and exclusive ors that a field goes through before a comparison to the constant, so that packets
-    /// are spared them.
+    /// Moves shifts and exclusive ors that a field goes through before a comparison to the
+    /// constant, so that packets are spared them.
     pub(crate) fn transfer(&mut self, left: &mut Expr, right: &mut Expr) -> Result {
         loop {
             let ExprKind::Binop { op, right: by, .. } = &left.kind else { return Ok(()) };
@@ -136,7 +141,8 @@ impl Eval<'_, '_> {
             }
             let done = match &right.kind {
                 ExprKind::SetRef { set } => {
-                    match self.ctx.anonymous_id(set).and_then(|id| self.ctx.anonymous.get_mut(&id)) {
+                    match self.ctx.anonymous_id(set).and_then(|id| self.ctx.anonymous.get_mut(&id))
+                    {
                         Some(set) => match &mut set.elements {
                             Some(elements) => transfer_one(op, by, elements)?,
                             None => false,

@@ -28,14 +28,20 @@ impl Eval<'_, '_> {
             e.len = field.len;
         } else {
             // Raw bits where all transport headers have their ports are those.
-            if payload.base == PayloadBase::Transport && e.len == 16 && matches!(payload.offset, 0 | 16) {
+            if payload.base == PayloadBase::Transport
+                && e.len == 16
+                && matches!(payload.offset, 0 | 16)
+            {
                 e.dtype = Type::Base(DataType::InetService);
             } else if e.dtype == Type::default() {
                 e.dtype = Type::Base(DataType::RawInteger);
             }
             e.order = ByteOrder::Big;
             if e.len > 128 {
-                return error(loc, format!("raw payload length {} exceeds the maximum of 128 bits", e.len));
+                return error(
+                    loc,
+                    format!("raw payload length {} exceeds the maximum of 128 bits", e.len),
+                );
             }
         }
         let bits = e.len;
@@ -74,12 +80,15 @@ impl Eval<'_, '_> {
     fn header(&mut self, payload: &mut Payload, loc: Loc) -> Result {
         let Some(proto) = payload.proto else { return Ok(()) };
         let base = payload.base;
-        // nft 1.0.6 has no headers of tunnels: a protocol field that says one says nothing, `meta l4proto` something unknown.
+        // nft 1.0.6 has no headers of tunnels: a protocol field that says one says nothing,
+        // `meta l4proto` something unknown.
         let known = match self.protocols.at(base) {
-            Some(known) if is_tunnel(known) && known != proto => match self.protocols.unknown_transport {
-                true => Some(&crate::eval::context::UNKNOWN),
-                false => self.protocols.last_but_tunnels(),
-            },
+            Some(known) if is_tunnel(known) && known != proto => {
+                match self.protocols.unknown_transport {
+                    true => Some(&crate::eval::context::UNKNOWN),
+                    false => self.protocols.last_but_tunnels(),
+                }
+            }
             known => known,
         };
         if let (Some(_), Some(other)) = (known, self.protocols.other_than(base, proto)) {
@@ -87,11 +96,12 @@ impl Eval<'_, '_> {
         }
         let known = match known {
             None => {
-                let depended = if proto.base == PayloadBase::Link && *proto == crate::proto::link::VLAN {
-                    &crate::proto::link::ETHER
-                } else {
-                    proto
-                };
+                let depended =
+                    if proto.base == PayloadBase::Link && *proto == crate::proto::link::VLAN {
+                        &crate::proto::link::ETHER
+                    } else {
+                        proto
+                    };
                 self.payload_dependency(depended, base, loc)?;
                 match self.protocols.at(base) {
                     Some(known) if known != proto && base == PayloadBase::Link => {
@@ -167,7 +177,8 @@ impl Eval<'_, '_> {
     }
 }
 
-/// Reads the bytes around a field that does not fill them, masks the rest out and shifts the field down.
+/// Reads the bytes around a field that does not fill them, masks the rest out and shifts the field
+/// down.
 fn align(e: &mut Expr, offset: u32) {
     let bits = e.len;
     let within = offset % 8;

@@ -50,7 +50,8 @@ impl Window {
 }
 
 impl Eval<'_, '_> {
-    /// Fields that do not fill bytes, or whose checksum needs even ones, are read, changed and written back.
+    /// Fields that do not fill bytes, or whose checksum needs even ones, are read, changed and
+    /// written back.
     pub(crate) fn payload_set(&mut self, target: &mut Expr, value: &mut Expr, loc: Loc) -> Result {
         if !matches!(&target.kind, ExprKind::Payload(p) if p.tunnel().is_none()) {
             return error(target.loc, "payload statement for this expression is not supported");
@@ -63,8 +64,8 @@ impl Eval<'_, '_> {
         let ExprKind::Payload(payload) = &target.kind else { return Ok(()) };
         let bits = payload.field.map_or(target.len, |f| f.len);
         // What is inside is data under a checksum too.
-        let checksum =
-            payload.base == PayloadBase::Inner || payload.proto.is_some_and(|p| p.checksum.is_some());
+        let checksum = payload.base == PayloadBase::Inner
+            || payload.proto.is_some_and(|p| p.checksum.is_some());
         let whole = payload.offset % 8 == 0 && bits % 8 == 0 && (!checksum || bits / 8 % 2 == 0);
         let window = Window::of(payload.offset, bits, checksum);
         if let (false, Some(operators)) = (whole, itself) {
@@ -97,7 +98,12 @@ impl Eval<'_, '_> {
                         ),
                     );
                 }
-                _ => return error(target_loc, "Right hand side of binary operation (^) must be constant"),
+                _ => {
+                    return error(
+                        target_loc,
+                        "Right hand side of binary operation (^) must be constant",
+                    );
+                }
             }
         } else if value.value().is_none() {
             let message = "Right hand side of binary operation (^) must be constant";
@@ -122,7 +128,8 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    /// `ip dscp set ip dscp | 0x3`: the operators apply to the bytes around the field, and leave the other bits alone.
+    /// `ip dscp set ip dscp | 0x3`: the operators apply to the bytes around the field, and leave
+    /// the other bits alone.
     fn change_field(
         &mut self,
         target: &mut Expr,
@@ -137,7 +144,8 @@ impl Eval<'_, '_> {
         let mut changed = target.clone();
         for (op, mut by) in operators {
             self.arg(&mut by, stmt, Expected::new(dtype.clone(), order, window.bits))?;
-            let Some(number) = by.value().filter(|_| op != BinOp::Lshift && op != BinOp::Rshift) else {
+            let Some(number) = by.value().filter(|_| op != BinOp::Lshift && op != BinOp::Rshift)
+            else {
                 return error(by.loc, "payload statement for this expression is not supported");
             };
             let mut bits = number << window.shift;

@@ -14,7 +14,8 @@ impl Eval<'_, '_> {
         if self.ctx.has_positions {
             self.check_target(ObjKind::Chain, target)?;
         }
-        let (Some(position), Some(table), Some(chain)) = (&target.position, &target.table, &target.chain)
+        let (Some(position), Some(table), Some(chain)) =
+            (&target.position, &target.table, &target.chain)
         else {
             return Ok(());
         };
@@ -39,19 +40,25 @@ impl Eval<'_, '_> {
         }
     }
 
-    /// What a command speaks of must be there; if not, something like it in any table could have been meant.
+    /// What a command speaks of must be there; if not, something like it in any table could have
+    /// been meant.
     pub(super) fn check_target(&mut self, object: ObjKind, target: &Target) -> Result {
         let Some(table) = &target.table else { return Ok(()) };
         let Some(info) = self.ctx.cache.table(self.family, &table.text) else {
             return Err(self.table_not_found(table));
         };
-        let Some(name) = (if object == ObjKind::Chain { &target.chain } else { &target.name }) else {
+        let Some(name) = (if object == ObjKind::Chain { &target.chain } else { &target.name })
+        else {
             return Ok(());
         };
         let there = match object {
             ObjKind::Chain => info.chains.contains_key(&name.text),
             ObjKind::Set | ObjKind::Map | ObjKind::Meter => match info.sets.get(&name.text) {
-                Some(set) if object == ObjKind::Meter || set.is_map() == (object == ObjKind::Map) => true,
+                Some(set)
+                    if object == ObjKind::Meter || set.is_map() == (object == ObjKind::Map) =>
+                {
+                    true
+                }
                 Some(_) => return Err(absent(name.loc, None)),
                 None => info.untyped.contains_key(&name.text),
             },
@@ -88,7 +95,8 @@ impl Eval<'_, '_> {
                 names(info).into_iter().map(move |found| (family, table, found))
             })
             .collect();
-        let (family, table, (word, found)) = most_similar_of(name, all, |(_, _, (_, found))| &***found)?;
+        let (family, table, (word, found)) =
+            most_similar_of(name, all, |(_, _, (_, found))| &***found)?;
         Some(format!("{word} ‘{found}’ in table {} ‘{table}’", family.name()))
     }
 

@@ -91,10 +91,16 @@ impl Eval<'_, '_> {
             ExprKind::Meta { key: MetaKey::SecMark } | ExprKind::Ct { key: CtKey::SecMark, .. }
         );
         if secmark && right.value().is_some() {
-            return conflict(right.loc, left.loc, "Cannot be used with right hand side constant value");
+            return conflict(
+                right.loc,
+                left.loc,
+                "Cannot be used with right hand side constant value",
+            );
         }
         match *op {
-            RelOp::Implicit | RelOp::Eq | RelOp::Neq | RelOp::Neg => self.equality(op, left, right, loc)?,
+            RelOp::Implicit | RelOp::Eq | RelOp::Neq | RelOp::Neg => {
+                self.equality(op, left, right, loc)?
+            }
             RelOp::Lt | RelOp::Lte | RelOp::Gt | RelOp::Gte => {
                 if let ExprKind::Concat(_) = left.kind {
                     return conflict(
@@ -140,7 +146,11 @@ impl Eval<'_, '_> {
             return conflict(left.loc, right.loc, "cannot combine negation with binary expression");
         }
         if *op == RelOp::Neg && (!right.dtype.is_bitmask() || right.value().is_none()) {
-            return conflict(left.loc, right.loc, "negation can only be used with singleton bitmask values");
+            return conflict(
+                left.loc,
+                right.loc,
+                "negation can only be used with singleton bitmask values",
+            );
         }
         if matches!(&right.kind, ExprKind::Set { elements, .. } if elements.is_empty()) {
             return error(right.loc, "Set is empty");
@@ -210,7 +220,8 @@ impl Eval<'_, '_> {
         }
     }
 
-    /// A field of a concatenation gets its bytes turned even where there is but one: nft does not look at the length here.
+    /// A field of a concatenation gets its bytes turned even where there is but one: nft does not
+    /// look at the length here.
     fn convert_part(&mut self, part: &mut Expr) {
         if part.order == ByteOrder::Big {
             return;
@@ -221,7 +232,13 @@ impl Eval<'_, '_> {
         }
         let (loc, dtype, len) = (part.loc, part.dtype.clone(), part.len);
         let expr = Box::new(part.take());
-        *part = Expr::typed(ExprKind::Unary { op: UnaryOp::Hton, expr }, loc, dtype, ByteOrder::Big, len);
+        *part = Expr::typed(
+            ExprKind::Unary { op: UnaryOp::Hton, expr },
+            loc,
+            dtype,
+            ByteOrder::Big,
+            len,
+        );
     }
 
     /// `flags a,b / a,b,c`: the bits of the mask are compared with the value.
@@ -242,7 +259,11 @@ impl Eval<'_, '_> {
         }
         let (dtype, order, len, left_loc) = (left.dtype.clone(), left.order, left.len, left.loc);
         let mut and = Expr::typed(
-            ExprKind::Binop { op: crate::ast::expr::BinOp::And, left: Box::new(left), right: Box::new(mask) },
+            ExprKind::Binop {
+                op: crate::ast::expr::BinOp::And,
+                left: Box::new(left),
+                right: Box::new(mask),
+            },
             left_loc,
             dtype,
             order,

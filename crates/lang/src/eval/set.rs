@@ -22,7 +22,8 @@ impl KeyType {
         }
     }
 
-    /// Of what is expected; fields of a concatenation without known fields at their types' own lengths.
+    /// Of what is expected; fields of a concatenation without known fields at their types' own
+    /// lengths.
     pub(crate) fn of_expected(expected: &Expected) -> Option<KeyType> {
         let dtype = expected.dtype.clone()?;
         let fields = match (&dtype, &expected.key) {
@@ -60,9 +61,9 @@ impl SetElem {
 pub(crate) fn interval_part(key: &Expr) -> Option<&Expr> {
     match &key.kind {
         ExprKind::Prefix { .. } | ExprKind::Range { .. } => Some(key),
-        ExprKind::Concat(parts) => {
-            parts.iter().find(|p| matches!(p.kind, ExprKind::Prefix { .. } | ExprKind::Range { .. }))
-        }
+        ExprKind::Concat(parts) => parts
+            .iter()
+            .find(|p| matches!(p.kind, ExprKind::Prefix { .. } | ExprKind::Range { .. })),
         _ => None,
     }
 }
@@ -116,7 +117,8 @@ impl Eval<'_, '_> {
                     flags.concat |= matches!(key.kind, ExprKind::Concat(_));
                 }
             }
-            // A concatenation is of the types of its parts, whatever was expected, and the set is of the last one's type.
+            // A concatenation is of the types of its parts, whatever was expected, and the set is
+            // of the last one's type.
             if let (ExprKind::Concat(_), Some(wanted)) = (&key.kind, &expected.dtype) {
                 other_type = Some(key.dtype.clone()).filter(|dtype| dtype.id() != wanted.id());
             }
@@ -172,8 +174,12 @@ impl Eval<'_, '_> {
     pub(crate) fn mapping(&mut self, e: &mut Expr) -> Result {
         let loc = e.loc;
         let ExprKind::Mapping { left, right } = &mut e.kind else { return Ok(()) };
-        let Some(set) = self.set.clone() else { return error(left.loc, "mapping outside of map context") };
-        let Some(data) = &set.data else { return error(set.place.unwrap_or(loc), "set is not a map") };
+        let Some(set) = self.set.clone() else {
+            return error(left.loc, "mapping outside of map context");
+        };
+        let Some(data) = &set.data else {
+            return error(set.place.unwrap_or(loc), "set is not a map");
+        };
         self.expected = set.key.expected();
         if !matches!(left.kind, ExprKind::SetElem(_)) {
             let (key, loc) = (left.take(), left.loc);
@@ -189,7 +195,8 @@ impl Eval<'_, '_> {
                 self.expected = Expected::new(Type::Base(DataType::Verdict), ByteOrder::Invalid, 0)
             }
             DataKind::Object(_) => {
-                self.expected = Expected::new(Type::Base(DataType::String), ByteOrder::Host, 255 * 8);
+                self.expected =
+                    Expected::new(Type::Base(DataType::String), ByteOrder::Host, 255 * 8);
                 if let ExprKind::Symbol { text, .. } = &right.kind {
                     right.kind = ExprKind::String(text.clone());
                 }
@@ -239,7 +246,8 @@ impl Eval<'_, '_> {
     pub(crate) fn map(&mut self, e: &mut Expr) -> Result {
         let data = match self.expected.dtype {
             Some(Type::Base(DataType::Verdict)) => Some(DataKind::Verdict),
-            Some(_) => KeyType::of_expected(&self.expected).map(|ty| DataKind::Value { ty, interval: false }),
+            Some(_) => KeyType::of_expected(&self.expected)
+                .map(|ty| DataKind::Value { ty, interval: false }),
             None => None,
         };
         self.map_to(e, data)
@@ -332,8 +340,8 @@ impl Eval<'_, '_> {
         Ok(set.interval)
     }
 
-    /// The mappings of a map become an anonymous map; their elements are evaluated here. Keys have so many bits before they
-    /// are shifted to where they stand in the packet.
+    /// The mappings of a map become an anonymous map; their elements are evaluated here. Keys have
+    /// so many bits before they are shifted to where they stand in the packet.
     fn declare_map(
         &mut self,
         key: KeyType,
@@ -363,7 +371,12 @@ impl Eval<'_, '_> {
         self.declare(info.key, info.data, mappings)
     }
 
-    fn declare(&mut self, key: KeyType, data: Option<DataKind>, e: &mut Expr) -> Result<Arc<SetInfo>> {
+    fn declare(
+        &mut self,
+        key: KeyType,
+        data: Option<DataKind>,
+        e: &mut Expr,
+    ) -> Result<Arc<SetInfo>> {
         let id = self.next_id();
         let word = match &data {
             None => "__set%d",
@@ -518,7 +531,8 @@ fn flatten(elements: &mut Vec<Expr>) {
                                 singleton: key.singleton,
                                 ..Expr::new(ExprKind::Value(0), element.loc)
                             };
-                            mapping.kind = ExprKind::Mapping { left: Box::new(key), right: right.clone() };
+                            mapping.kind =
+                                ExprKind::Mapping { left: Box::new(key), right: right.clone() };
                             flat.push(mapping);
                         }
                     }
@@ -538,7 +552,10 @@ fn check_statements(set: &SetInfo, elem: &SetElem) -> Result {
     }
     if set.stmts.is_empty() {
         if !set.dynamic {
-            return error(elem.stmts[0].loc, format!("missing statement in {} declaration", set.word()));
+            return error(
+                elem.stmts[0].loc,
+                format!("missing statement in {} declaration", set.word()),
+            );
         }
         return Ok(());
     }
@@ -557,16 +574,18 @@ fn check_statements(set: &SetInfo, elem: &SetElem) -> Result {
         let given = stmt.kind.stateful_name();
         if given != Some(wanted) {
             let given = given.unwrap_or_default();
-            let message =
-                format!("statement mismatch, element expects {given}, but {} has type {wanted}", set.word());
+            let message = format!(
+                "statement mismatch, element expects {given}, but {} has type {wanted}",
+                set.word()
+            );
             return error(stmt.loc, message);
         }
     }
     Ok(())
 }
 
-/// Lowest and highest key of an element of a plain key, in the byte order in which intervals are compared: numbers
-/// as they are, strings by their bytes.
+/// Lowest and highest key of an element of a plain key, in the byte order in which intervals are
+/// compared: numbers as they are, strings by their bytes.
 pub(crate) fn bounds(key: &Expr) -> Option<(u128, u128)> {
     let string = key.base() == Base::String;
     let flip = |v: u128| if string { u128::from_be_bytes(v.to_le_bytes()) } else { v };

@@ -34,7 +34,11 @@ impl Eval<'_, '_> {
             self.inserted.clear();
             self.expected = Expected::default();
             if let Some(first) = terminal {
-                return conflict(keyword(&stmt), first, "Statement after terminal statement has no effect");
+                return conflict(
+                    keyword(&stmt),
+                    first,
+                    "Statement after terminal statement has no effect",
+                );
             }
             self.statement(&mut stmt)?;
             if is_terminal(&stmt) {
@@ -53,7 +57,8 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    /// `meta protocol ip` says nothing in a table of that family; it stays where it is all that a rule says last.
+    /// `meta protocol ip` says nothing in a table of that family; it stays where it is all that a
+    /// rule says last.
     fn is_redundant(&self, stmt: &Stmt) -> bool {
         let own = match self.family {
             Family::Ip => 0x0800,
@@ -76,7 +81,11 @@ impl Eval<'_, '_> {
                 _ => error(e.loc, "expression has no effect"),
             },
             StmtKind::Verdict(e) => {
-                self.arg(e, loc, Expected::new(Type::Base(DataType::Verdict), ByteOrder::Invalid, 0))?;
+                self.arg(
+                    e,
+                    loc,
+                    Expected::new(Type::Base(DataType::Verdict), ByteOrder::Invalid, 0),
+                )?;
                 match e.kind {
                     ExprKind::Verdict(_) | ExprKind::Map { .. } => Ok(()),
                     _ => error(e.loc, "invalid verdict"),
@@ -125,7 +134,11 @@ impl Eval<'_, '_> {
             StmtKind::Synproxy { .. } => Ok(()),
             StmtKind::Queue { expr, fanout, .. } => {
                 let Some(expr) = expr else { return Ok(()) };
-                self.arg(expr, loc, Expected::new(Type::Base(DataType::Integer), ByteOrder::Host, 16))?;
+                self.arg(
+                    expr,
+                    loc,
+                    Expected::new(Type::Base(DataType::Integer), ByteOrder::Host, 16),
+                )?;
                 if *fanout && !matches!(expr.kind, ExprKind::Range { .. }) {
                     return error(expr.loc, "fanout requires a range to be specified");
                 }
@@ -201,8 +214,7 @@ impl Eval<'_, '_> {
             }
             StmtKind::Meter { name, size, key, stmt: inner } => {
                 let (name, size) = (name.clone(), *size);
-                let timeout =
-                    matches!(&key.kind, ExprKind::SetElem(elem) if elem.timeout.is_some_and(|t| t > 0));
+                let timeout = matches!(&key.kind, ExprKind::SetElem(elem) if elem.timeout.is_some_and(|t| t > 0));
                 self.update_key(key, Expected::default(), loc)?;
                 let inner_key = match &key.kind {
                     ExprKind::SetElem(elem) => &elem.key,
@@ -314,7 +326,9 @@ impl Eval<'_, '_> {
             );
         }
         match &e.kind {
-            ExprKind::Set { .. } => conflict(e.loc, stmt, "you cannot use a set here, unknown value to use"),
+            ExprKind::Set { .. } => {
+                conflict(e.loc, stmt, "you cannot use a set here, unknown value to use")
+            }
             ExprKind::SetRef { .. } => {
                 conflict(e.loc, stmt, "you cannot reference a set here, unknown value to use")
             }
@@ -328,7 +342,8 @@ impl Eval<'_, '_> {
         match self.family {
             Family::Ip | Family::Ip6 => {
                 let Some(to) = to else { return error(loc, "missing destination address") };
-                let dtype = if self.family == Family::Ip { DataType::IpAddr } else { DataType::Ip6Addr };
+                let dtype =
+                    if self.family == Family::Ip { DataType::IpAddr } else { DataType::Ip6Addr };
                 self.arg(to, loc, Expected::base(dtype))?;
                 if let Some(dev) = dev {
                     self.arg(dev, loc, Expected::base(DataType::IfIndex))?;
@@ -388,7 +403,9 @@ impl Eval<'_, '_> {
         }
         let network = self.protocols.at(PayloadBase::Network);
         let transport = self.protocols.at(PayloadBase::Transport);
-        if reject.kind == Some(RejectType::TcpRst) && transport.is_some_and(|t| *t != transport::TCP) {
+        if reject.kind == Some(RejectType::TcpRst)
+            && transport.is_some_and(|t| *t != transport::TCP)
+        {
             let message = "you cannot use tcp reset with this protocol";
             return self.against(loc, PayloadBase::Transport, message);
         }
@@ -396,7 +413,8 @@ impl Eval<'_, '_> {
         match reject.kind {
             Some(RejectType::TcpRst) => {
                 if transport.is_none() {
-                    // Goes to the head of the rule, so that what comes before (`log`) is for TCP only, too.
+                    // Goes to the head of the rule, so that what comes before (`log`) is for TCP
+                    // only, too.
                     self.payload_dependency(&transport::TCP, PayloadBase::Transport, loc)?;
                     self.insert_at_head();
                 }
@@ -409,7 +427,8 @@ impl Eval<'_, '_> {
                 _ => Ok(()),
             },
             Some(RejectType::IcmpUnreach) => {
-                let wanted: &'static Proto = if reject.family == 10 { &network::IP6 } else { &network::IP };
+                let wanted: &'static Proto =
+                    if reject.family == 10 { &network::IP6 } else { &network::IP };
                 match (self.family, network) {
                     (Family::Ip, _) if reject.family != 2 => {
                         conflict(expr_loc, loc, "conflicting protocols specified: ip vs ip6")
@@ -435,7 +454,12 @@ impl Eval<'_, '_> {
     }
 
     /// Only IP is rejected, where the family tells nothing of it.
-    fn can_be_rejected(&self, reject: &Reject, network: Option<&'static Proto>, loc: Loc) -> Result {
+    fn can_be_rejected(
+        &self,
+        reject: &Reject,
+        network: Option<&'static Proto>,
+        loc: Loc,
+    ) -> Result {
         if matches!(self.family, Family::Bridge | Family::Netdev)
             && self.protocols.at(PayloadBase::Link).is_some_and(|link| *link == UNKNOWN)
         {
@@ -449,7 +473,9 @@ impl Eval<'_, '_> {
             Family::Bridge | Family::Netdev => {
                 self.against(loc, PayloadBase::Network, "cannot reject this network family")
             }
-            Family::Inet if *known == UNKNOWN && reject.kind != Some(RejectType::TcpRst) && !icmpx => {
+            Family::Inet
+                if *known == UNKNOWN && reject.kind != Some(RejectType::TcpRst) && !icmpx =>
+            {
                 error(loc, "cannot infer ICMP reject variant to use: explicit value required.\n")
             }
             Family::Ip | Family::Ip6 | Family::Inet | Family::Arp => Ok(()),
@@ -457,7 +483,12 @@ impl Eval<'_, '_> {
     }
 
     /// An error that conflicts with the match which told the header at a base.
-    pub(crate) fn against<T>(&self, loc: Loc, base: PayloadBase, message: impl Into<String>) -> Result<T> {
+    pub(crate) fn against<T>(
+        &self,
+        loc: Loc,
+        base: PayloadBase,
+        message: impl Into<String>,
+    ) -> Result<T> {
         match self.protocols.place(base) {
             Some(other) => conflict(loc, other, message),
             None => error(loc, message),

@@ -10,8 +10,8 @@ use crate::eval::{Eval, Result, error};
 use crate::proto::{Proto, Template, transport, tunnel};
 use crate::source::Loc;
 
-/// Which tunnel is looked into, and what is known of the other side of its wall: inside while the outside is at hand,
-/// outside while the inside is.
+/// Which tunnel is looked into, and what is known of the other side of its wall: inside while the
+/// outside is at hand, outside while the inside is.
 #[derive(Debug)]
 pub(crate) struct Beyond {
     tunnel: &'static Proto,
@@ -39,8 +39,13 @@ impl Eval<'_, '_> {
         }
     }
 
-    /// Does something with what is known of the packet in the tunnel. Of one tunnel at a time something is known.
-    pub(crate) fn within<T>(&mut self, tunnel: &'static Proto, what: impl FnOnce(&mut Self) -> T) -> T {
+    /// Does something with what is known of the packet in the tunnel. Of one tunnel at a time
+    /// something is known.
+    pub(crate) fn within<T>(
+        &mut self,
+        tunnel: &'static Proto,
+        what: impl FnOnce(&mut Self) -> T,
+    ) -> T {
         if self.beyond.as_ref().is_none_or(|b| b.tunnel != tunnel) {
             self.beyond = Some(Beyond::inside(tunnel));
         }

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use penstock_program::expr::{
-    CtDir, CtKey, ExthdrOp, FIB_PRESENT, MetaKey, NumgenMode, PayloadBase, RtKey, SocketKey, XfrmKey,
+    CtDir, CtKey, ExthdrOp, FIB_PRESENT, MetaKey, NumgenMode, PayloadBase, RtKey, SocketKey,
+    XfrmKey,
 };
 
 use super::tagged;
@@ -30,10 +31,13 @@ impl Writer<'_> {
             ExprKind::Value(v) => self.constant(e, *v),
             ExprKind::String(s) => json!(&**s),
             ExprKind::Verdict(v) => self.verdict(v),
-            ExprKind::Prefix { base, len } => json!({"prefix": {"addr": self.expr(base), "len": len}}),
+            ExprKind::Prefix { base, len } => {
+                json!({"prefix": {"addr": self.expr(base), "len": len}})
+            }
             ExprKind::Range { left, right } => {
                 // Protocols are listed by numbers here.
-                let format = Format { numeric_protocol: true, service_names: false, ..*self.format };
+                let format =
+                    Format { numeric_protocol: true, service_names: false, ..*self.format };
                 let ends = Writer { format: &format, ..*self };
                 json!({"range": [ends.expr(left), ends.expr(right)]})
             }
@@ -76,7 +80,8 @@ impl Writer<'_> {
                     .filter(|(bit, _)| flags & bit != 0)
                     .map(|(_, w)| json!(w))
                     .collect();
-                let result = if flags & FIB_PRESENT != 0 { "check" } else { keys::fib(*result).name };
+                let result =
+                    if flags & FIB_PRESENT != 0 { "check" } else { keys::fib(*result).name };
                 json!({"fib": {"result": result, "flags": list}})
             }
             // The level is lost in nft's JSON.
@@ -164,7 +169,8 @@ impl Writer<'_> {
                 let left = self.left_side(left, right);
                 let right = match &right.kind {
                     ExprKind::Range { left: low, right: high } if *op == RelOp::Neq => {
-                        let format = Format { numeric_protocol: true, service_names: false, ..*self.format };
+                        let format =
+                            Format { numeric_protocol: true, service_names: false, ..*self.format };
                         let ends = Writer { format: &format, ..*self };
                         json!({"range": [ends.swapped(low), ends.swapped(high)]})
                     }
@@ -194,10 +200,12 @@ impl Writer<'_> {
         }
     }
 
-    /// An end of a range that is compared with at once: nft looks for its name with the bytes of it the wrong way round.
+    /// An end of a range that is compared with at once: nft looks for its name with the bytes of it
+    /// the wrong way round.
     fn swapped(&self, e: &Expr) -> Value {
         let dtype = e.dtype.base();
-        let named = symbols::of(dtype).is_some() || matches!(dtype, DataType::Mark | DataType::DevGroup);
+        let named =
+            symbols::of(dtype).is_some() || matches!(dtype, DataType::Mark | DataType::DevGroup);
         match e.kind {
             ExprKind::Value(value)
                 if named && dtype.order() == ByteOrder::Host && dtype != DataType::Boolean =>
@@ -211,7 +219,8 @@ impl Writer<'_> {
         }
     }
 
-    /// A value in the form of its type: a number, a truth value or the text that the language lists.
+    /// A value in the form of its type: a number, a truth value or the text that the language
+    /// lists.
     fn constant(&self, e: &Expr, value: u128) -> Value {
         let dtype = e.dtype.base();
         match dtype {

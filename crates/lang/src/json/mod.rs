@@ -1,6 +1,7 @@
 //! JSON of libnftables-json(5): what `-j` prints.
 //!
-//! The forms, and the order of members, are those of nft's own output, so that it can be compared byte for byte.
+//! The forms, and the order of members, are those of nft's own output, so that it can be compared
+//! byte for byte.
 
 mod expr;
 mod object;
@@ -20,7 +21,8 @@ fn tagged(name: &str, value: impl Into<Value>) -> Value {
     Value::Object(map)
 }
 
-/// What happened to an object, as `-e -j` and `monitor -j` tell it: `verb` is `add`, `create`, `insert`, `delete`.
+/// What happened to an object, as `-e -j` and `monitor -j` tell it: `verb` is `add`, `create`,
+/// `insert`, `delete`.
 pub fn event(verb: &str, object: Value) -> Value {
     tagged(verb, object)
 }
@@ -48,7 +50,10 @@ pub fn to_text(value: &Value) -> String {
         ) -> std::io::Result<()> {
             if first { Ok(()) } else { w.write_all(b", ") }
         }
-        fn begin_object_value<W: ?Sized + std::io::Write>(&mut self, w: &mut W) -> std::io::Result<()> {
+        fn begin_object_value<W: ?Sized + std::io::Write>(
+            &mut self,
+            w: &mut W,
+        ) -> std::io::Result<()> {
             w.write_all(b": ")
         }
     }

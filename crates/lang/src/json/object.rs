@@ -20,8 +20,8 @@ use crate::print::listing::{Missing, object_name};
 use crate::units;
 use crate::userdata::{self, SetUserData};
 
-/// The tables of a listing (of one family, if given) with all that is in them, after an object that tells the version:
-/// `nft -j list ruleset`.
+/// The tables of a listing (of one family, if given) with all that is in them, after an object that
+/// tells the version: `nft -j list ruleset`.
 pub fn ruleset(listing: &Listing<'_>, family: Option<Family>) -> Value {
     let mut out = Vec::new();
     for table in listing.generation.tables.iter().filter(|t| family.is_none_or(|f| t.family == f)) {
@@ -30,8 +30,13 @@ pub fn ruleset(listing: &Listing<'_>, family: Option<Family>) -> Value {
     document(out)
 }
 
-/// The answer to `list KIND …` (and what `reset` prints) in JSON. `None` for kinds that have no listing of this form.
-pub fn list(listing: &Listing<'_>, kind: ObjKind, target: &Target) -> Option<Result<Value, Missing>> {
+/// The answer to `list KIND …` (and what `reset` prints) in JSON. `None` for kinds that have no
+/// listing of this form.
+pub fn list(
+    listing: &Listing<'_>,
+    kind: ObjKind,
+    target: &Target,
+) -> Option<Result<Value, Missing>> {
     let family = target.family;
     let named = match &target.table {
         Some(name) => match listing.table_named(family.unwrap_or(Family::Ip), &name.text) {
@@ -76,7 +81,9 @@ pub fn list(listing: &Listing<'_>, kind: ObjKind, target: &Target) -> Option<Res
                 _ => set.anonymous && set.description.dynamic,
             };
             tables.for_each(|t| {
-                out.extend(t.table.sets.iter().filter(is_asked_for).map(|s| t.set(s, t.elements(s))));
+                out.extend(
+                    t.table.sets.iter().filter(is_asked_for).map(|s| t.set(s, t.elements(s))),
+                );
             });
         }
         ObjKind::Set | ObjKind::Map | ObjKind::Meter => {
@@ -242,8 +249,12 @@ impl Tables<'_> {
         }
         if self.listing.format.backends {
             let structure = set.structure();
-            let (lookup, space) = (structure.lookup_class().to_string(), structure.space_class().to_string());
-            m.insert("backend".into(), json!({ "name": structure.name(), "lookup": lookup, "space": space }));
+            let (lookup, space) =
+                (structure.lookup_class().to_string(), structure.space_class().to_string());
+            m.insert(
+                "backend".into(),
+                json!({ "name": structure.name(), "lookup": lookup, "space": space }),
+            );
         }
         let d = &set.description;
         if !d.constant {
@@ -261,7 +272,8 @@ impl Tables<'_> {
             // This and `auto-merge` are lost in nft 1.0.6; later versions have them.
             (d.dynamic, "dynamic"),
         ];
-        let flags: Vec<Value> = flags.iter().filter(|(on, _)| *on).map(|(_, word)| json!(word)).collect();
+        let flags: Vec<Value> =
+            flags.iter().filter(|(on, _)| *on).map(|(_, word)| json!(word)).collect();
         if !flags.is_empty() {
             m.insert("flags".into(), Value::Array(flags));
         }
@@ -292,7 +304,10 @@ impl Tables<'_> {
         m.insert("family".into(), json!(self.table.family.name()));
         m.insert("table".into(), json!(&*self.table.name));
         m.insert("name".into(), json!(&*set.name));
-        m.insert("elem".into(), json!({"set": elements.iter().map(|e| writer.expr(e)).collect::<Vec<_>>()}));
+        m.insert(
+            "elem".into(),
+            json!({"set": elements.iter().map(|e| writer.expr(e)).collect::<Vec<_>>()}),
+        );
         tagged("element", m)
     }
 

@@ -31,7 +31,9 @@ impl Writer<'_> {
                 }
             }
             StmtKind::Limit(l) => tagged("limit", limit(l)),
-            StmtKind::Quota { bytes, used, over } => tagged("quota", self.quota(*bytes, *used, *over)),
+            StmtKind::Quota { bytes, used, over } => {
+                tagged("quota", self.quota(*bytes, *used, *over))
+            }
             StmtKind::Last { set, msecs } => {
                 if !set || self.format.stateless {
                     tagged("last", Value::Null)
@@ -159,7 +161,9 @@ impl Writer<'_> {
                 json!({"flow": {"op": "add", "flowtable": format!("@{table}")}})
             }
             // The schema has no form for implicit chains; nft writes the text.
-            StmtKind::Chain { .. } => json!(stmts_text(std::slice::from_ref(stmt), *self.format, self.names)),
+            StmtKind::Chain { .. } => {
+                json!(stmts_text(std::slice::from_ref(stmt), *self.format, self.names))
+            }
             StmtKind::Xt { target, name, .. } => {
                 json!({"xt": {"type": if *target { "target" } else { "match" }, "name": &**name}})
             }
@@ -226,15 +230,27 @@ impl Writer<'_> {
         }
         // Warning is the default and not listed, as in the text form.
         if let Some(level) = log.level.filter(|&l| l != 4) {
-            m.insert("level".into(), json!(symbols::LOG_LEVEL.name(level.into()).unwrap_or("unknown")));
+            m.insert(
+                "level".into(),
+                json!(symbols::LOG_LEVEL.name(level.into()).unwrap_or("unknown")),
+            );
         }
         const ALL: u32 = 0x2f;
         if log.flags & ALL == ALL {
             m.insert("flags".into(), json!("all"));
         } else if log.flags != 0 {
-            let words =
-                [(1, "tcp sequence"), (2, "tcp options"), (4, "ip options"), (8, "skuid"), (0x20, "ether")];
-            let list = words.iter().filter(|(bit, _)| log.flags & bit != 0).map(|(_, w)| json!(w)).collect();
+            let words = [
+                (1, "tcp sequence"),
+                (2, "tcp options"),
+                (4, "ip options"),
+                (8, "skuid"),
+                (0x20, "ether"),
+            ];
+            let list = words
+                .iter()
+                .filter(|(bit, _)| log.flags & bit != 0)
+                .map(|(_, w)| json!(w))
+                .collect();
             m.insert("flags".into(), one_or_many(list));
         }
         if m.is_empty() { Value::Null } else { Value::Object(m) }

@@ -1,8 +1,8 @@
 //! `nft --lint`: what is right, but hardly what was meant.
 //!
-//! Warnings change nothing about what is done, nor the exit code. They are given only where a text by itself shows that
-//! they hold: a rule that never matches is one that an earlier rule of its chain leaves no packet, for whatever packets
-//! there are.
+//! Warnings change nothing about what is done, nor the exit code. They are given only where a text
+//! by itself shows that they hold: a rule that never matches is one that an earlier rule of its
+//! chain leaves no packet, for whatever packets there are.
 //!
 //! | file | warns of |
 //! | --- | --- |
@@ -26,8 +26,8 @@ use crate::diag::Diagnostic;
 use crate::eval::Context;
 use crate::source::Inputs;
 
-/// Warnings about commands that are right, in the order of the text. `ctx` has seen all of them; `definitions` are those
-/// that nothing refers to.
+/// Warnings about commands that are right, in the order of the text. `ctx` has seen all of them;
+/// `definitions` are those that nothing refers to.
 pub fn lint(
     cmds: &[Cmd],
     generation: &Generation,
@@ -37,7 +37,9 @@ pub fn lint(
 ) -> Vec<Diagnostic> {
     let mut out: Vec<Diagnostic> = definitions
         .iter()
-        .map(|name| Diagnostic::warning(name.loc, format!("definition ‘{}’ is not used", name.text)))
+        .map(|name| {
+            Diagnostic::warning(name.loc, format!("definition ‘{}’ is not used", name.text))
+        })
         .collect();
     shadow::find(cmds, ctx, inputs, &mut out);
     unused::find(cmds, generation, &mut out);

@@ -39,7 +39,8 @@ struct Chain {
     compared: usize,
 }
 
-/// Pairs of rules of a chain that are compared at most: the number of pairs grows with the square of that of rules.
+/// Pairs of rules of a chain that are compared at most: the number of pairs grows with the square
+/// of that of rules.
 const MOST_PAIRS: usize = 4_000_000;
 
 /// What a rule does.
@@ -55,7 +56,12 @@ struct Rule {
     ends: bool,
 }
 
-pub(super) fn find(cmds: &[Cmd], ctx: &mut Context<'_>, inputs: &Inputs, out: &mut Vec<Diagnostic>) {
+pub(super) fn find(
+    cmds: &[Cmd],
+    ctx: &mut Context<'_>,
+    inputs: &Inputs,
+    out: &mut Vec<Diagnostic>,
+) {
     let mut chains: HashMap<Key, Chain> = HashMap::new();
     for cmd in cmds {
         let family = cmd.target.family.unwrap_or(Family::Ip);
@@ -68,8 +74,15 @@ pub(super) fn find(cmds: &[Cmd], ctx: &mut Context<'_>, inputs: &Inputs, out: &m
             }
         };
         match (&cmd.kind, table, chain) {
-            (CmdKind::Add(New::Table(block)) | CmdKind::Create(New::Table(block)), Some(table), _) => {
-                block.chains.iter().for_each(|(name, chain)| read(&table, &name.text, &chain.rules));
+            (
+                CmdKind::Add(New::Table(block)) | CmdKind::Create(New::Table(block)),
+                Some(table),
+                _,
+            ) => {
+                block
+                    .chains
+                    .iter()
+                    .for_each(|(name, chain)| read(&table, &name.text, &chain.rules));
             }
             (
                 CmdKind::Add(New::Chain(block)) | CmdKind::Create(New::Chain(block)),
@@ -84,18 +97,21 @@ pub(super) fn find(cmds: &[Cmd], ctx: &mut Context<'_>, inputs: &Inputs, out: &m
                 read(&table, &chain, std::slice::from_ref(rule));
             }
             // What stands where in a chain is not known any more.
-            (CmdKind::Delete { object, .. } | CmdKind::Flush(object), table, chain) => match object {
-                ObjKind::Ruleset => chains.clear(),
-                ObjKind::Table | ObjKind::Chain | ObjKind::Rule | ObjKind::Rules => {
-                    chains.retain(|key, _| {
-                        !(key.0 == family
-                            && table.as_ref().is_none_or(|t| *t == key.1)
-                            && chain.as_ref().is_none_or(|c| *c == key.2))
-                    })
+            (CmdKind::Delete { object, .. } | CmdKind::Flush(object), table, chain) => {
+                match object {
+                    ObjKind::Ruleset => chains.clear(),
+                    ObjKind::Table | ObjKind::Chain | ObjKind::Rule | ObjKind::Rules => chains
+                        .retain(|key, _| {
+                            !(key.0 == family
+                                && table.as_ref().is_none_or(|t| *t == key.1)
+                                && chain.as_ref().is_none_or(|c| *c == key.2))
+                        }),
+                    _ => {}
                 }
-                _ => {}
-            },
-            (CmdKind::Replace(_), Some(table), Some(chain)) => _ = chains.remove(&(family, table, chain)),
+            }
+            (CmdKind::Replace(_), Some(table), Some(chain)) => {
+                _ = chains.remove(&(family, table, chain))
+            }
             _ => {}
         }
     }
@@ -116,7 +132,8 @@ impl Chain {
         if let Some((by, told)) = &mut self.closed {
             if !*told {
                 let place = line_of(*by, loc, inputs);
-                let message = format!("this rule is never reached: the rule in {place} ends the chain");
+                let message =
+                    format!("this rule is never reached: the rule in {place} ends the chain");
                 out.push(Diagnostic::warning(loc, message));
                 *told = true;
             }
@@ -128,7 +145,8 @@ impl Chain {
         let read = Rule::read(rule, family, table, ctx);
         if let Some(by) = self.that_leaves_nothing(&read, family) {
             let place = line_of(by.loc, loc, inputs);
-            let message = format!("this rule never matches: the rule in {place} takes all of its packets");
+            let message =
+                format!("this rule never matches: the rule in {place} takes all of its packets");
             out.push(Diagnostic::warning(loc, message));
             return;
         }
@@ -162,8 +180,8 @@ impl Chain {
         self.endings.push(ending);
     }
 
-    /// The first ending that takes all packets of a rule. One that is indexed has all of the rule's values, so also the
-    /// first of them.
+    /// The first ending that takes all packets of a rule. One that is indexed has all of the rule's
+    /// values, so also the first of them.
     fn that_leaves_nothing(&mut self, rule: &Rule, family: Family) -> Option<&Ending> {
         let indexed = rule.matches.iter().filter_map(|m| {
             let first = m.values()?.first()?.first()?.0;
@@ -173,7 +191,8 @@ impl Chain {
         let candidates = indexed.chain([&self.rest]).flatten();
         let mut compared = 0;
         let candidates = candidates.inspect(|_| compared += 1);
-        let found = candidates.filter(|n| self.endings[**n].leaves_nothing(rule, family)).min().copied();
+        let found =
+            candidates.filter(|n| self.endings[**n].leaves_nothing(rule, family)).min().copied();
         self.compared += compared;
         self.endings.get(found?)
     }
@@ -195,7 +214,9 @@ impl Ending {
     fn leaves_nothing(&self, rule: &Rule, family: Family) -> bool {
         self.matches.len() <= rule.matches.len()
             && self.matches.iter().all(|mine| {
-                rule.matches.iter().any(|other| mine.selector == other.selector && mine.covers(other))
+                rule.matches
+                    .iter()
+                    .any(|other| mine.selector == other.selector && mine.covers(other))
             })
             && rule.matches.iter().all(|other| {
                 !moves_headers(&other.selector, family)
@@ -204,7 +225,8 @@ impl Ending {
     }
 }
 
-/// Whether a match says which header the next ones are in, so that the same words ask for something else.
+/// Whether a match says which header the next ones are in, so that the same words ask for something
+/// else.
 fn moves_headers(selector: &Expr, family: Family) -> bool {
     matches!(family, Family::Bridge | Family::Netdev)
         && match &selector.kind {
@@ -243,7 +265,9 @@ impl Rule {
                 kind: ObjectType::Counter,
                 expr: Expr { kind: ExprKind::Symbol { .. } | ExprKind::String(_), .. },
             } => {}
-            StmtKind::Limit(_) | StmtKind::Quota { .. } | StmtKind::CtCount { .. } => self.conditional = true,
+            StmtKind::Limit(_) | StmtKind::Quota { .. } | StmtKind::CtCount { .. } => {
+                self.conditional = true
+            }
             StmtKind::Verdict(e) => match &e.kind {
                 ExprKind::Verdict(verdict) => match verdict {
                     VerdictExpr::Accept

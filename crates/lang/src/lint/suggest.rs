@@ -1,4 +1,5 @@
-//! The word that a misspelt one is likely to mean, where nft only says that there is a syntax error.
+//! The word that a misspelt one is likely to mean, where nft only says that there is a syntax
+//! error.
 
 use crate::datatype::{DataType, symbols};
 use crate::diag::Diagnostic;
@@ -114,7 +115,9 @@ pub(crate) fn note(diagnostic: &Diagnostic, inputs: &Inputs) -> Option<String> {
     let (start, end) = (diagnostic.loc.start as usize, diagnostic.loc.end as usize);
     let mut places = Vec::new();
     let mut at = start;
-    while let Some(word) = text.get(at..end).map(|rest| rest.split([' ', '\t']).next().unwrap_or_default()) {
+    while let Some(word) =
+        text.get(at..end).map(|rest| rest.split([' ', '\t']).next().unwrap_or_default())
+    {
         places.push(at);
         at += word.len() + 1;
     }
@@ -137,9 +140,12 @@ fn meant(wrong: &str, words: &[&str]) -> Option<String> {
     }
     // One mistake, or two in a long word.
     let most = if wrong.len() < 6 { 1 } else { 2 };
-    let near =
-        words.iter().map(|word| (distance(wrong, word), word)).min_by_key(|(distance, _)| *distance)?;
-    (near.0 <= most && wrong.len() >= 3).then(|| format!("did you mean ‘{}’ instead of ‘{wrong}’?", near.1))
+    let near = words
+        .iter()
+        .map(|word| (distance(wrong, word), word))
+        .min_by_key(|(distance, _)| *distance)?;
+    (near.0 <= most && wrong.len() >= 3)
+        .then(|| format!("did you mean ‘{}’ instead of ‘{wrong}’?", near.1))
 }
 
 /// How many letters were left out, put in, put for others, or changed places with their neighbours.

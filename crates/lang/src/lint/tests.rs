@@ -11,7 +11,8 @@ fn said(text: &str) -> Vec<String> {
     let options = Options { lint: true, check: true, ..Options::default() };
     let origin = Origin::File { name: "f".into(), from: None };
     let mut ruleset = Ruleset::default();
-    let outcome = Session::new(options, &NoFiles, &NoNames).run(origin, text.into(), &mut ruleset, 0);
+    let outcome =
+        Session::new(options, &NoFiles, &NoNames).run(origin, text.into(), &mut ruleset, 0);
     let place = |line: &str| {
         let (place, message) = line.split_once(": ")?;
         Some(format!("{}: {message}", place.strip_prefix("f:")?.split_once(':')?.0))
@@ -37,22 +38,34 @@ fn a_rule_that_is_left_no_packet_is_told() {
     };
     for (rules, expected) in [
         (&["tcp dport 22 accept", "tcp dport 22 drop"][..], never(2, 1)),
-        (&["tcp dport 1-100 accept", "counter", "ip saddr 1.1.1.1 tcp dport { 3, 7-9 } drop"], never(3, 1)),
+        (
+            &["tcp dport 1-100 accept", "counter", "ip saddr 1.1.1.1 tcp dport { 3, 7-9 } drop"],
+            never(3, 1),
+        ),
         (&["ip saddr 10.0.0.0/8 log counter drop", "ip saddr 10.1.0.0/16 accept"], never(2, 1)),
         (&["tcp dport { 1-5, 6-9 } reject", "tcp dport 4-7 accept"], never(2, 1)),
         (&["tcp dport != 22 drop", "tcp dport 23 accept"], never(2, 1)),
         (&["meta length > 100 drop", "meta length 200-300 accept"], never(2, 1)),
-        (&["ct state established,related accept", "ct state related tcp dport 5 drop"], never(2, 1)),
+        (
+            &["ct state established,related accept", "ct state related tcp dport 5 drop"],
+            never(2, 1),
+        ),
         (&["tcp flags syn,ack drop", "tcp flags syn accept"], never(2, 1)),
         (&["iifname \"et*\" drop", "iifname \"eth*\" accept"], never(2, 1)),
         (
-            &["ip saddr . tcp dport { 1.0.0.0/8 . 1-5 } drop", "ip saddr . tcp dport { 1.1.1.1 . 3 } accept"],
+            &[
+                "ip saddr . tcp dport { 1.0.0.0/8 . 1-5 } drop",
+                "ip saddr . tcp dport { 1.1.1.1 . 3 } accept",
+            ],
             never(2, 1),
         ),
         (&["ip saddr @s drop", "ip saddr @s tcp dport 1 accept"], never(2, 1)),
         (
             &["counter drop", "tcp dport 1 accept", "tcp dport 2 accept"],
-            vec!["2: Warning: this rule is never reached: the rule in line 1 ends the chain".to_string()],
+            vec![
+                "2: Warning: this rule is never reached: the rule in line 1 ends the chain"
+                    .to_string(),
+            ],
         ),
     ] {
         assert_eq!(of_rules("ip", rules), expected, "{rules:?}");
@@ -78,7 +91,10 @@ fn a_rule_that_some_packet_may_reach_is_not() {
         &["iifname \"eth*\" drop", "iifname \"et*\" accept"],
         &["ip saddr @s tcp dport 1 drop", "ip saddr @s accept"],
         &["tcp dport 5 reject with tcp reset", "tcp dport 5 drop"],
-        &["ip saddr . tcp dport { 1.0.0.0/8 . 1-5 } drop", "ip saddr . tcp dport { 1.1.1.1 . 6 } accept"],
+        &[
+            "ip saddr . tcp dport { 1.0.0.0/8 . 1-5 } drop",
+            "ip saddr . tcp dport { 1.1.1.1 . 6 } accept",
+        ],
     ] {
         assert_eq!(of_rules("ip", rules), Vec::<String>::new(), "{rules:?}");
     }

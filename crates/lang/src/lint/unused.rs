@@ -50,7 +50,8 @@ pub(super) fn find(cmds: &[Cmd], generation: &Generation, out: &mut Vec<Diagnost
     cmds.iter().for_each(|cmd| names.read(cmd));
     let anew = cmds.iter().any(|c| matches!(c.kind, CmdKind::Flush(ObjKind::Ruleset)));
     // Rules that are there already may refer to what a text adds to their table.
-    let known = |key: &Key| !anew && generation.tables.iter().any(|t| t.family == key.0 && t.name == key.1);
+    let known =
+        |key: &Key| !anew && generation.tables.iter().any(|t| t.family == key.0 && t.name == key.1);
     let mut told = HashSet::new();
     for (key, kind, name) in &names.made {
         let id = (key.clone(), name.text.clone());
@@ -72,8 +73,10 @@ impl Names {
     fn read(&mut self, cmd: &Cmd) {
         let Some(table) = &cmd.target.table else { return };
         let key = (cmd.target.family.unwrap_or(Family::Ip), table.text.clone());
-        let (CmdKind::Add(new) | CmdKind::Create(new) | CmdKind::Insert(new) | CmdKind::Replace(new)) =
-            &cmd.kind
+        let (CmdKind::Add(new)
+        | CmdKind::Create(new)
+        | CmdKind::Insert(new)
+        | CmdKind::Replace(new)) = &cmd.kind
         else {
             return;
         };
@@ -92,7 +95,9 @@ impl Names {
             New::Rule(rule) => self.rule(&key, rule),
             New::Set(block) => named.into_iter().for_each(|name| self.set(&key, name, block)),
             New::Elements(elements) => self.exprs(&key, elements),
-            New::Object(object) => named.into_iter().for_each(|name| self.object(&key, name, object)),
+            New::Object(object) => {
+                named.into_iter().for_each(|name| self.object(&key, name, object))
+            }
             New::Flowtable(_) => {}
         }
     }
@@ -125,7 +130,9 @@ impl Names {
     fn objects_of(&mut self, key: &Key, stmt: &Stmt) {
         match &stmt.kind {
             StmtKind::ObjRef { expr, .. } => walk::expr(expr, &mut |e| self.word(key, e)),
-            StmtKind::Chain { block, .. } => block.rules.iter().for_each(|rule| self.rule(key, rule)),
+            StmtKind::Chain { block, .. } => {
+                block.rules.iter().for_each(|rule| self.rule(key, rule))
+            }
             _ => {}
         }
     }

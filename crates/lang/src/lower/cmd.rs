@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use penstock_program::expr::{Counter, Limit, LimitType, Quota, Synproxy};
 use penstock_ruleset::Change;
-use penstock_ruleset::change::{Key, Mode, NewBase, NewChain, NewFlowtable, NewRule, NewSet, Position};
+use penstock_ruleset::change::{
+    Key, Mode, NewBase, NewChain, NewFlowtable, NewRule, NewSet, Position,
+};
 use penstock_ruleset::model::{ElementValue, Family, ObjectValue};
 use penstock_sets::{Element, Policy};
 
 use crate::ast::cmd::{
-    ChainBlock, FlowtableBlock, New, ObjKind, ObjectBlock, ObjectSpec, RuleBlock, SetBlock, SetData, Target,
+    ChainBlock, FlowtableBlock, New, ObjKind, ObjectBlock, ObjectSpec, RuleBlock, SetBlock,
+    SetData, Target,
 };
 use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
 use crate::ast::{Cmd, CmdKind};
@@ -17,7 +20,8 @@ use crate::cache::SetInfo;
 use crate::eval::{Context, device_names, priority};
 use crate::lower::expr::bytes_of;
 use crate::lower::set::{
-    anonymous, data_type, description, element_loc, lower_element, map_data, set_userdata, templates,
+    anonymous, data_type, description, element_loc, lower_element, map_data, set_userdata,
+    templates,
 };
 use crate::lower::{Lowered, Places, Program};
 use crate::source::Loc;
@@ -28,8 +32,8 @@ const NO_RULE: u64 = u64::MAX;
 /// `NFT_LIMIT_PKT_BURST_DEFAULT`
 const DEFAULT_BURST: u32 = 5;
 
-/// Lowers a command that [`crate::eval::evaluate`] took. Commands that only ask (`list`, `get`, `monitor`, …) give
-/// nothing.
+/// Lowers a command that [`crate::eval::evaluate`] took. Commands that only ask (`list`, `get`,
+/// `monitor`, …) give nothing.
 pub fn lower(cmd: &Cmd, ctx: &Context<'_>) -> Vec<Lowered> {
     let target = &cmd.target;
     let family = target.family.unwrap_or(Family::Ip);
@@ -69,11 +73,15 @@ pub fn lower(cmd: &Cmd, ctx: &Context<'_>) -> Vec<Lowered> {
 
 /// The elements that a `get element` or `reset element` command, once evaluated, asks for.
 pub fn elements_of(cmd: &Cmd, ctx: &Context<'_>) -> Vec<Element<ElementValue>> {
-    let (CmdKind::Get { elements, .. } | CmdKind::Reset { elements: Some(elements), .. }) = &cmd.kind else {
+    let (CmdKind::Get { elements, .. } | CmdKind::Reset { elements: Some(elements), .. }) =
+        &cmd.kind
+    else {
         return Vec::new();
     };
     let family = cmd.target.family.unwrap_or(Family::Ip);
-    let (Some(table), Some(name)) = (&cmd.target.table, &cmd.target.name) else { return Vec::new() };
+    let (Some(table), Some(name)) = (&cmd.target.table, &cmd.target.name) else {
+        return Vec::new();
+    };
     match ctx.set(family, &table.text, &name.text) {
         Some(info) => lower_set::<Vec<_>>(elements, &info, ctx, family, &table.text).0,
         None => Vec::new(),
@@ -251,7 +259,8 @@ impl Lowering<'_, '_> {
         let Some(info) = self.ctx.set(self.family, &self.table, &name) else { return Vec::new() };
         let mut description = description(&info);
         description.constant = block.flags.constant;
-        // Of a constant set the size is that of its elements, and nothing else is told to the kernel.
+        // Of a constant set the size is that of its elements, and nothing else is told to the
+        // kernel.
         if !description.constant {
             description.size = block.size;
             if block.policy_memory == Some(true) {
@@ -359,9 +368,11 @@ impl Lowering<'_, '_> {
             ObjKind::Ruleset => {
                 self.one(Change::DeleteTable { family: self.target.family, key: None, destroy })
             }
-            ObjKind::Table | ObjKind::Tables => {
-                self.one(Change::DeleteTable { family: Some(family), key: Some(self.key(table)), destroy })
-            }
+            ObjKind::Table | ObjKind::Tables => self.one(Change::DeleteTable {
+                family: Some(family),
+                key: Some(self.key(table)),
+                destroy,
+            }),
             ObjKind::Chain | ObjKind::Chains => self.one(Change::DeleteChain {
                 family,
                 table,
@@ -392,16 +403,21 @@ impl Lowering<'_, '_> {
                 devices: self.devices(devices),
                 destroy,
             }),
-            ObjKind::Object(kind) | ObjKind::Objects(kind) => {
-                self.one(Change::DeleteObject { family, table, kind, key: self.key(self.name()), destroy })
-            }
+            ObjKind::Object(kind) | ObjKind::Objects(kind) => self.one(Change::DeleteObject {
+                family,
+                table,
+                kind,
+                key: self.key(self.name()),
+                destroy,
+            }),
             ObjKind::Hooks => Vec::new(),
         }
     }
 
     fn delete_elements(&self, elements: Option<&Expr>, destroy: bool) -> Vec<Lowered> {
         let set = self.name();
-        let (Some(elements), Some(info)) = (elements, self.ctx.set(self.family, &self.table, &set)) else {
+        let (Some(elements), Some(info)) = (elements, self.ctx.set(self.family, &self.table, &set))
+        else {
             return Vec::new();
         };
         if self.ctx.split {
@@ -433,12 +449,18 @@ impl Lowering<'_, '_> {
     fn flush(&self, object: ObjKind) -> Vec<Lowered> {
         let (family, table) = (self.family, self.table.clone());
         match object {
-            ObjKind::Ruleset | ObjKind::Tables => {
-                self.one(Change::DeleteTable { family: self.target.family, key: None, destroy: false })
-            }
-            ObjKind::Table | ObjKind::Rules => {
-                self.one(Change::DeleteRule { family, table, chain: None, handle: None, destroy: false })
-            }
+            ObjKind::Ruleset | ObjKind::Tables => self.one(Change::DeleteTable {
+                family: self.target.family,
+                key: None,
+                destroy: false,
+            }),
+            ObjKind::Table | ObjKind::Rules => self.one(Change::DeleteRule {
+                family,
+                table,
+                chain: None,
+                handle: None,
+                destroy: false,
+            }),
             ObjKind::Chain | ObjKind::Chains | ObjKind::Rule => self.one(Change::DeleteRule {
                 family,
                 table,
@@ -534,14 +556,21 @@ fn object_value(block: &ObjectBlock, family: Family) -> ObjectValue {
         ObjectSpec::Counter { packets, bytes } => {
             ObjectValue::Counter(Counter { packets: *packets, bytes: *bytes })
         }
-        ObjectSpec::Quota { bytes, used, over } => {
-            ObjectValue::Quota(Quota { bytes: *bytes, consumed: *used, over: *over, depleted: false })
-        }
+        ObjectSpec::Quota { bytes, used, over } => ObjectValue::Quota(Quota {
+            bytes: *bytes,
+            consumed: *used,
+            over: *over,
+            depleted: false,
+        }),
         ObjectSpec::Limit(l) => ObjectValue::Limit(Limit {
             rate: l.rate,
             unit: l.unit,
             // As the kernel has it where nothing is said.
-            burst: if l.kind == LimitType::Packets && l.burst == 0 { DEFAULT_BURST } else { l.burst },
+            burst: if l.kind == LimitType::Packets && l.burst == 0 {
+                DEFAULT_BURST
+            } else {
+                l.burst
+            },
             kind: l.kind,
             over: l.over,
         }),

@@ -30,8 +30,8 @@ const EXPR: u32 = 0x100;
 const INTERVAL_END: u32 = 1;
 const CATCH_ALL: u32 = 2;
 
-/// The text for what one command was lowered to: sets with their elements, rules. Call it before the next command is
-/// evaluated, since it looks at the command's anonymous sets.
+/// The text for what one command was lowered to: sets with their elements, rules. Call it before
+/// the next command is evaluated, since it looks at the command's anonymous sets.
 pub fn text(lowered: &[Lowered], ctx: &Context<'_>) -> String {
     let mut out = String::new();
     for l in lowered {
@@ -42,7 +42,13 @@ pub fn text(lowered: &[Lowered], ctx: &Context<'_>) -> String {
                 elements_text((*family, table, set), sorted, Asked::Add, ctx, &mut out);
             }
             Change::DeleteElements { family, table, set, elements: Some(elements), .. } => {
-                elements_text((*family, table, set), elements.clone(), Asked::Delete, ctx, &mut out);
+                elements_text(
+                    (*family, table, set),
+                    elements.clone(),
+                    Asked::Delete,
+                    ctx,
+                    &mut out,
+                );
             }
             Change::AddRule { family, table, chain, position, rule } => {
                 let _ = write!(out, "{} {table}", family.name());
@@ -92,7 +98,8 @@ fn comment_text(comment: &str, out: &mut String) {
 fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     // Implicit chains have no name yet.
-    let implicit = text.find(" -> __chain%d#").or_else(|| text.starts_with("__chain%d#").then_some(0));
+    let implicit =
+        text.find(" -> __chain%d#").or_else(|| text.starts_with("__chain%d#").then_some(0));
     if let Some(at) = implicit {
         let end = text[at..].find(" ]").map_or("", |end| &text[at + end..]);
         return format!("{}{end}", &text[..at]);
@@ -184,34 +191,38 @@ fn elements_text(
 ) {
     let _ = writeln!(out, "{} {table} 0", shown(set));
     let Some(info) = ctx.set(family, table, set) else { return };
-    let mut line = |key: &[u8], end: Option<&[u8]>, value: Option<&ElementValue>, flags: u32, open: bool| {
-        out.push_str("\telement ");
-        words(key, out);
-        if let Some(end) = end {
-            out.push_str(" - ");
-            words(end, out);
-        }
-        out.push_str(" : ");
-        data_text(value.and_then(|v| v.data.as_ref()).filter(|_| asked == Asked::Add), out);
-        let _ = write!(out, "{flags} [end]");
-        let comment = value.and_then(|v| v.userdata().map(|u| &**u)).and_then(userdata::comment);
-        if comment.is_none() && !open {
-            return;
-        }
-        out.push_str("  userdata = { ");
-        if let Some(comment) = comment {
-            comment_text(&comment, out);
-        }
-        if open {
-            out.push_str("\\x01\\x04\\x01\\x00\\x00\\x00");
-        }
-        out.push_str(" }");
-    };
+    let mut line =
+        |key: &[u8], end: Option<&[u8]>, value: Option<&ElementValue>, flags: u32, open: bool| {
+            out.push_str("\telement ");
+            words(key, out);
+            if let Some(end) = end {
+                out.push_str(" - ");
+                words(end, out);
+            }
+            out.push_str(" : ");
+            data_text(value.and_then(|v| v.data.as_ref()).filter(|_| asked == Asked::Add), out);
+            let _ = write!(out, "{flags} [end]");
+            let comment =
+                value.and_then(|v| v.userdata().map(|u| &**u)).and_then(userdata::comment);
+            if comment.is_none() && !open {
+                return;
+            }
+            out.push_str("  userdata = { ");
+            if let Some(comment) = comment {
+                comment_text(&comment, out);
+            }
+            if open {
+                out.push_str("\\x01\\x04\\x01\\x00\\x00\\x00");
+            }
+            out.push_str(" }");
+        };
     if info.interval && !info.key.is_concat() {
         let fresh = info.anonymous || info.intervals.len() <= elements.len();
         let fresh = fresh && asked == Asked::Add;
         let mut sorted = elements;
-        sorted.sort_by(|a, b| a.key.is_empty().cmp(&b.key.is_empty()).then_with(|| a.key.cmp(&b.key)));
+        sorted.sort_by(|a, b| {
+            a.key.is_empty().cmp(&b.key.is_empty()).then_with(|| a.key.cmp(&b.key))
+        });
         if let Some(first) = sorted.first().filter(|e| fresh && e.key.iter().any(|b| *b != 0)) {
             line(&vec![0; first.key.len()], None, None, INTERVAL_END, false);
         }
@@ -223,11 +234,13 @@ fn elements_text(
             }
             let end = element.key_end.as_deref().unwrap_or(&element.key);
             // Answers whether a header is there are bytes.
-            let bits = if info.key.dtype == Type::Base(DataType::Boolean) { 8 } else { info.key.len() };
+            let bits =
+                if info.key.dtype == Type::Base(DataType::Boolean) { 8 } else { info.key.len() };
             let last = end.iter().fold(0, |v: u128, b| v << 8 | u128::from(*b)) == bitmask(bits);
             let next = if last { None } else { key_after(end) };
             line(&element.key, None, Some(&element.value), 0, next.is_none());
-            if let Some(next) = next.filter(|n| !info.anonymous || following != Some(n.as_slice())) {
+            if let Some(next) = next.filter(|n| !info.anonymous || following != Some(n.as_slice()))
+            {
                 line(&next, None, None, INTERVAL_END, false);
             }
         }

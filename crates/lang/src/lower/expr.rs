@@ -1,8 +1,9 @@
 //! Expressions to VM expressions.
 
 use penstock_program::expr::{
-    Bitwise, BitwiseOp, BoolOp, Byteorder, ByteorderOp, Cmp, CmpOp, Ct, Expr as Op, Exthdr, Fib, Hash,
-    Immediate, ImmediateData, Inner, Lookup, Meta, Numgen, Osf, Payload, Range, Rt, Socket, Tunnel, Xfrm,
+    Bitwise, BitwiseOp, BoolOp, Byteorder, ByteorderOp, Cmp, CmpOp, Ct, Expr as Op, Exthdr, Fib,
+    Hash, Immediate, ImmediateData, Inner, Lookup, Meta, Numgen, Osf, Payload, Range, Rt, Socket,
+    Tunnel, Xfrm,
 };
 use penstock_program::{Data, Register, Verdict};
 
@@ -80,7 +81,8 @@ impl Program<'_, '_> {
         self.ops.push(op);
     }
 
-    /// Loads an expression into the register at a slot. What is refused of it points at it, not at its statement.
+    /// Loads an expression into the register at a slot. What is refused of it points at it, not at
+    /// its statement.
     pub(crate) fn load(&mut self, e: &Expr, slot: usize) {
         self.load_value(e, slot);
         if e.loc != Loc::default() {
@@ -145,7 +147,12 @@ impl Program<'_, '_> {
             }
             ExprKind::Tunnel { key } => self.push(Op::Tunnel(Tunnel { key: *key, dreg })),
             ExprKind::Numgen { mode, modulus, offset } => {
-                self.push(Op::Numgen(Numgen { mode: *mode, modulus: *modulus, offset: *offset, dreg }));
+                self.push(Op::Numgen(Numgen {
+                    mode: *mode,
+                    modulus: *modulus,
+                    offset: *offset,
+                    dreg,
+                }));
             }
             ExprKind::Hash { expr: None, modulus, offset, .. } => {
                 self.push(Op::Hash(Hash::Sym { modulus: *modulus, offset: *offset, dreg }));
@@ -185,7 +192,12 @@ impl Program<'_, '_> {
                     ExprKind::Binop { op: BinOp::Lshift, .. } => BitwiseOp::Lshift(by),
                     _ => BitwiseOp::Rshift(by),
                 };
-                self.push(Op::Bitwise(Bitwise { sreg: dreg, dreg, len: bytes_of(e.len), op: shift }));
+                self.push(Op::Bitwise(Bitwise {
+                    sreg: dreg,
+                    dreg,
+                    len: bytes_of(e.len),
+                    op: shift,
+                }));
             }
             ExprKind::Binop { op, left, right } if !right.constant => {
                 self.load(left, slot);
@@ -285,7 +297,12 @@ impl Program<'_, '_> {
             ExprKind::SetRef { set } => {
                 self.load(left, slot);
                 let inverse = op == RelOp::Neq;
-                self.push(Op::Lookup(Lookup { set: set.clone(), sreg: register(slot), dreg: None, inverse }));
+                self.push(Op::Lookup(Lookup {
+                    set: set.clone(),
+                    sreg: register(slot),
+                    dreg: None,
+                    inverse,
+                }));
             }
             ExprKind::Range { left: from, right: to } => {
                 self.load(left, slot);
@@ -321,9 +338,18 @@ impl Program<'_, '_> {
     }
 
     /// A prefix that ends on a byte is a shorter comparison, others are masked.
-    fn prefix(&mut self, op: RelOp, left: &Expr, right: &Expr, base: &Expr, prefix: u32, slot: usize) {
+    fn prefix(
+        &mut self,
+        op: RelOp,
+        left: &Expr,
+        right: &Expr,
+        base: &Expr,
+        prefix: u32,
+        slot: usize,
+    ) {
         let string = right.base() == Base::String;
-        let masked = !string && (right.order == ByteOrder::Host || prefix == 0 || !prefix.is_multiple_of(8));
+        let masked =
+            !string && (right.order == ByteOrder::Host || prefix == 0 || !prefix.is_multiple_of(8));
         let mut data = constant_bytes(base);
         if masked {
             self.load(left, slot);

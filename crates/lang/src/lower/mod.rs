@@ -1,4 +1,5 @@
-//! Linearization: evaluated commands to the changes that the ruleset takes (nft's `netlink_linearize.c` and `mnl.c`).
+//! Linearization: evaluated commands to the changes that the ruleset takes (nft's
+//! `netlink_linearize.c` and `mnl.c`).
 //!
 //! - [`expr`], [`stmt`], [`nat`]: rules to VM programs;
 //! - [`set`]: sets, maps, elements;
@@ -82,8 +83,8 @@ pub struct Lowered {
     pub places: Places,
 }
 
-/// Sets that rules later in the run update are declared as such: call it for every change once all commands of the
-/// run were evaluated.
+/// Sets that rules later in the run update are declared as such: call it for every change once all
+/// commands of the run were evaluated.
 pub fn finish(change: &mut Change, ctx: &Context<'_>) {
     let Change::AddSet { family, table, set, .. } = change else { return };
     if ctx.made_dynamic.iter().any(|(f, t, s)| (f, t, s) == (&*family, &*table, &set.name)) {
@@ -91,7 +92,8 @@ pub fn finish(change: &mut Change, ctx: &Context<'_>) {
     }
 }
 
-/// Program text in the making: registers are handed out from the first 32-bit slot up, and given back in reverse.
+/// Program text in the making: registers are handed out from the first 32-bit slot up, and given
+/// back in reverse.
 pub(crate) struct Program<'c, 'a> {
     pub ctx: &'c Context<'a>,
     pub family: Family,

@@ -27,8 +27,11 @@ const MILLISECOND: u64 = 1_000_000;
 /// What the kernel and the choice of a backend need of a key.
 pub(crate) fn description(info: &SetInfo) -> Description {
     let key = &info.key;
-    let fields =
-        if key.is_concat() { key.fields.iter().map(|f| bytes_of(f.len) as u8).collect() } else { Vec::new() };
+    let fields = if key.is_concat() {
+        key.fields.iter().map(|f| bytes_of(f.len) as u8).collect()
+    } else {
+        Vec::new()
+    };
     Description {
         key_len: bytes_of(key.len()) as usize,
         fields,
@@ -141,13 +144,14 @@ pub(crate) fn anonymous(
     out
 }
 
-/// A set declared `constant` is made as large as the elements that stand in its declaration. `elements` is what was lowered
-/// behind `set`; returns whether they belong together.
+/// A set declared `constant` is made as large as the elements that stand in its declaration.
+/// `elements` is what was lowered behind `set`; returns whether they belong together.
 pub fn fit_to_elements(set: &mut [Lowered], elements: &[Lowered], ctx: &Context<'_>) -> bool {
     let [Lowered { change: Change::AddSet { table, set, .. }, .. }] = set else { return false };
     let [
         Lowered {
-            change: Change::AddElements { family, table: same_table, set: name, elements, .. }, ..
+            change: Change::AddElements { family, table: same_table, set: name, elements, .. },
+            ..
         },
     ] = elements
     else {
@@ -163,7 +167,8 @@ pub fn fit_to_elements(set: &mut [Lowered], elements: &[Lowered], ctx: &Context<
     }
 }
 
-/// Elements in the order in which nft hands them over: intervals are sorted, and of equal ones the last comes first.
+/// Elements in the order in which nft hands them over: intervals are sorted, and of equal ones the
+/// last comes first.
 fn in_nft_order<'e>(elements: &'e [Expr], info: &SetInfo) -> Vec<&'e Expr> {
     if !info.interval || info.key.is_concat() {
         return elements.iter().collect();
@@ -179,7 +184,8 @@ fn in_nft_order<'e>(elements: &'e [Expr], info: &SetInfo) -> Vec<&'e Expr> {
     sorted
 }
 
-/// How many elements the kernel would hold: both ends of an interval count where it keeps them apart.
+/// How many elements the kernel would hold: both ends of an interval count where it keeps them
+/// apart.
 fn element_count(info: &SetInfo, elements: &ElementList<ElementValue>) -> u32 {
     if !info.interval || info.key.is_concat() {
         return elements.len() as u32;
@@ -231,7 +237,8 @@ pub(crate) fn lower_element(
         _ => (left, None),
     };
     let (key, key_end) = key_bytes(key, &info.key);
-    let mut value = right.and_then(|r| lower_data(r, info)).map(ElementValue::from).unwrap_or_default();
+    let mut value =
+        right.and_then(|r| lower_data(r, info)).map(ElementValue::from).unwrap_or_default();
     let mut expires_at = None;
     if let Some(elem) = elem {
         if elem.has_options() {
@@ -250,7 +257,9 @@ pub(crate) fn lower_element(
 fn ends(e: &Expr) -> (u128, Option<u128>) {
     match &e.kind {
         ExprKind::Value(value) => (*value, None),
-        ExprKind::Range { left, right } => (left.value().unwrap_or(0), Some(right.value().unwrap_or(0))),
+        ExprKind::Range { left, right } => {
+            (left.value().unwrap_or(0), Some(right.value().unwrap_or(0)))
+        }
         ExprKind::Prefix { base, len } => {
             let from = base.value().unwrap_or(0);
             let rest = if e.base() == Base::String {

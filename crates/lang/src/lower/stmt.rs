@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use penstock_program::expr::{
-    Connlimit, Counter, CtSet, Dup, Dynset, DynsetOp, Expr as Op, ExthdrReset, ExthdrSet, FlowOffload, Fwd,
-    Immediate, ImmediateData, Last, Limit, Log, MetaSet, Objref, PayloadSet, Queue, Quota, Reject,
-    RejectType, Synproxy, Tproxy, Xt,
+    Connlimit, Counter, CtSet, Dup, Dynset, DynsetOp, Expr as Op, ExthdrReset, ExthdrSet,
+    FlowOffload, Fwd, Immediate, ImmediateData, Last, Limit, Log, MetaSet, Objref, PayloadSet,
+    Queue, Quota, Reject, RejectType, Synproxy, Tproxy, Xt,
 };
 use penstock_program::{Register, Verdict};
 use penstock_ruleset::Change;
@@ -76,7 +76,9 @@ impl Program<'_, '_> {
                     depleted: false,
                 }));
             }
-            StmtKind::Last { set, msecs } => self.ops.push(Op::Last(Last { set: *set, msecs: *msecs })),
+            StmtKind::Last { set, msecs } => {
+                self.ops.push(Op::Last(Last { set: *set, msecs: *msecs }))
+            }
             StmtKind::CtCount { count, over } => {
                 self.ops.push(Op::Connlimit(Connlimit { count: *count, over: *over }));
             }
@@ -89,7 +91,10 @@ impl Program<'_, '_> {
                         let slot = self.take(key);
                         self.load(key, slot);
                         self.release(slot);
-                        self.ops.push(Op::Objref(Objref::Map { sreg: register(slot), set: set.clone() }));
+                        self.ops.push(Op::Objref(Objref::Map {
+                            sreg: register(slot),
+                            set: set.clone(),
+                        }));
                     }
                 }
                 _ => {}
@@ -214,7 +219,9 @@ impl Program<'_, '_> {
             }
             StmtKind::Meter { name, key, stmt, .. } => {
                 let op = match &key.kind {
-                    ExprKind::SetElem(elem) if elem.timeout.is_some_and(|t| t > 0) => DynsetOp::Update,
+                    ExprKind::SetElem(elem) if elem.timeout.is_some_and(|t| t > 0) => {
+                        DynsetOp::Update
+                    }
                     _ => DynsetOp::Add,
                 };
                 self.dynset(op, name.clone(), key, None, std::slice::from_ref(stmt));
@@ -273,13 +280,27 @@ impl Program<'_, '_> {
         self.ops.push(Op::Queue(queue));
     }
 
-    fn update(&mut self, op: DynsetOp, set: &Expr, key: &Expr, data: Option<&Expr>, stmts: &[Stmt]) {
+    fn update(
+        &mut self,
+        op: DynsetOp,
+        set: &Expr,
+        key: &Expr,
+        data: Option<&Expr>,
+        stmts: &[Stmt],
+    ) {
         if let ExprKind::SetRef { set } = &set.kind {
             self.dynset(op, set.clone(), key, data, stmts);
         }
     }
 
-    fn dynset(&mut self, op: DynsetOp, set: Arc<str>, key: &Expr, data: Option<&Expr>, stmts: &[Stmt]) {
+    fn dynset(
+        &mut self,
+        op: DynsetOp,
+        set: Arc<str>,
+        key: &Expr,
+        data: Option<&Expr>,
+        stmts: &[Stmt],
+    ) {
         let base = self.next;
         let (inner, timeout) = match &key.kind {
             ExprKind::SetElem(elem) => (&elem.key, elem.timeout.unwrap_or(0)),
@@ -358,7 +379,8 @@ fn pseudo_header(proto: &Proto, field: &Template) -> u32 {
     }
 }
 
-/// What a refusal of a statement's VM expressions points at: the set or object it names, or all of it.
+/// What a refusal of a statement's VM expressions points at: the set or object it names, or all of
+/// it.
 fn blamed(stmt: &Stmt) -> Loc {
     match &stmt.kind {
         StmtKind::PayloadSet { target, .. } | StmtKind::ExthdrSet { target, .. } => target.loc,
@@ -368,7 +390,8 @@ fn blamed(stmt: &Stmt) -> Loc {
         },
         StmtKind::Verdict(e) => match &e.kind {
             ExprKind::Verdict(
-                crate::ast::expr::VerdictExpr::Jump(chain) | crate::ast::expr::VerdictExpr::Goto(chain),
+                crate::ast::expr::VerdictExpr::Jump(chain)
+                | crate::ast::expr::VerdictExpr::Goto(chain),
             ) => chain.loc,
             _ => keyword(stmt),
         },

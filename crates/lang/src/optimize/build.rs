@@ -15,7 +15,8 @@ use super::row::{Columns, End, Row};
 /// The rule that a group becomes; `first` is the first of its rules.
 pub(super) fn merged(first: &RuleBlock, group: &Group<'_>, columns: &Columns) -> RuleBlock {
     let row = group.rows[0];
-    let is_key = |number: usize| row.cells.iter().any(|c| c.stmt == number && group.key.contains(&c.column));
+    let is_key =
+        |number: usize| row.cells.iter().any(|c| c.stmt == number && group.key.contains(&c.column));
     let mut stmts = Vec::new();
     let mut placed = false;
     for (number, stmt) in first.stmts.iter().enumerate() {
@@ -53,7 +54,8 @@ pub(super) fn merged(first: &RuleBlock, group: &Group<'_>, columns: &Columns) ->
 
 /// What the key looks at.
 fn selector(group: &Group<'_>, columns: &Columns) -> Expr {
-    let mut parts: Vec<Expr> = group.key.iter().filter_map(|c| columns.selectors.get(*c).cloned()).collect();
+    let mut parts: Vec<Expr> =
+        group.key.iter().filter_map(|c| columns.selectors.get(*c).cloned()).collect();
     match parts.len() {
         1 => parts.swap_remove(0),
         _ => Expr::new(ExprKind::Concat(parts), Default::default()),
@@ -71,7 +73,9 @@ fn elements(row: &Row, key: &[usize]) -> Vec<Expr> {
     for elements in cells {
         out = out
             .iter()
-            .flat_map(|before| elements.iter().map(move |e| before.iter().chain([e]).cloned().collect()))
+            .flat_map(|before| {
+                elements.iter().map(move |e| before.iter().chain([e]).cloned().collect())
+            })
             .collect();
     }
     out.into_iter()
@@ -117,7 +121,8 @@ fn mapping(key: Expr, data: Expr) -> Expr {
     Expr::new(ExprKind::Mapping { left: Box::new(key), right: Box::new(data) }, loc)
 }
 
-/// The verdicts of rules, and their counters, by element. What a rule had counted goes with its first element.
+/// The verdicts of rules, and their counters, by element. What a rule had counted goes with its
+/// first element.
 fn verdicts(group: &Group<'_>) -> Vec<Expr> {
     let mut out = Vec::new();
     for row in &group.rows {
@@ -184,7 +189,12 @@ fn sum(group: &Group<'_>) -> StmtKind {
 const BETWEEN_ELEMENTS: &str = ",\n\t\t\t     ";
 
 /// A merged rule as nft prints it: names without quotes.
-pub(super) fn text(rule: &RuleBlock, group: &Group<'_>, format: Format, names: &dyn Names) -> String {
+pub(super) fn text(
+    rule: &RuleBlock,
+    group: &Group<'_>,
+    format: Format,
+    names: &dyn Names,
+) -> String {
     let mut stmts = rule.stmts.clone();
     stmts.iter_mut().for_each(unquote);
     if group.into != Into::JoinedMap {

@@ -104,8 +104,9 @@ fn key_columns(row: &Row) -> Vec<usize> {
     if columns.len() < 2 {
         return columns.iter().map(|c| c.column).collect();
     }
-    let joinable =
-        |c: &&&Cell| c.means.whole && !c.means.wildcard && c.means.values().is_some_and(plain_values);
+    let joinable = |c: &&&Cell| {
+        c.means.whole && !c.means.wildcard && c.means.values().is_some_and(plain_values)
+    };
     columns.iter().filter(joinable).map(|c| c.column).collect()
 }
 
@@ -123,14 +124,19 @@ fn key_values(row: &Row, key: &[usize]) -> Option<Vec<Ranges>> {
         }
         out = out
             .iter()
-            .flat_map(|before| values.iter().map(move |v| before.iter().chain(v).copied().collect()))
+            .flat_map(|before| {
+                values.iter().map(move |v| before.iter().chain(v).copied().collect())
+            })
             .collect();
     }
     Some(out)
 }
 
 fn same_nat(a: &Nat, b: &Nat) -> bool {
-    a.kind == b.kind && a.family == b.family && a.flags == b.flags && a.port.is_some() == b.port.is_some()
+    a.kind == b.kind
+        && a.family == b.family
+        && a.flags == b.flags
+        && a.port.is_some() == b.port.is_some()
 }
 
 impl<'r> Group<'r> {
@@ -151,12 +157,15 @@ impl<'r> Group<'r> {
         if !fits {
             return None;
         }
-        let mut group = Group { rows: Vec::new(), into, key, quiet, values: Values::default(), budget };
+        let mut group =
+            Group { rows: Vec::new(), into, key, quiet, values: Values::default(), budget };
         let values = group.values_of(row)?;
-        (group.is_quiet(row) && group.values.add(&values, group.worst(row, into), budget)).then(|| {
-            group.rows.push(row);
-            group
-        })
+        (group.is_quiet(row) && group.values.add(&values, group.worst(row, into), budget)).then(
+            || {
+                group.rows.push(row);
+                group
+            },
+        )
     }
 
     fn values_of(&self, row: &Row) -> Option<Vec<Ranges>> {
@@ -166,13 +175,14 @@ impl<'r> Group<'r> {
         }
     }
 
-    /// Chains on the way must leave the packet as it is, or it could match another rule of the merge then.
+    /// Chains on the way must leave the packet as it is, or it could match another rule of the
+    /// merge then.
     fn is_quiet(&self, row: &Row) -> bool {
         row.end.jumps().iter().all(|chain| self.quiet.is_quiet(chain))
     }
 
-    /// Rules that go on, or map, are for different packets. Of others that do the same, the first one ends it anyway;
-    /// overlapping ranges are then one range, but not in a concatenation.
+    /// Rules that go on, or map, are for different packets. Of others that do the same, the first
+    /// one ends it anyway; overlapping ranges are then one range, but not in a concatenation.
     fn worst(&self, row: &Row, into: Into) -> Meets {
         match row.end.is_terminal() && into == Into::Set {
             false => Meets::Nothing,

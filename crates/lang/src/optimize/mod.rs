@@ -1,6 +1,8 @@
-//! `nft -o`: neighbouring rules of a chain that ask for the same selectors become one rule with a set or a map.
+//! `nft -o`: neighbouring rules of a chain that ask for the same selectors become one rule with a
+//! set or a map.
 //!
-//! As in nft, only rules that stand in the block of a table are merged, in the tree as it was written:
+//! As in nft, only rules that stand in the block of a table are merged, in the tree as it was
+//! written:
 //!
 //! | rules | become |
 //! | --- | --- |
@@ -10,10 +12,10 @@
 //! | verdict maps | one verdict map |
 //! | NAT | `dnat to tcp dport map { 1 : A . 80, 2 : B . 80 }` |
 //!
-//! Unlike nft, a merge is made only where no packet can tell the difference: [`row`] says what a rule does and
-//! whether it can be part of a merge at all, [`group`] which neighbours can join it, [`quiet`] which chains may be
-//! jumped to on the way, [`build`] makes the rule. What must not go into a set, such as a test of flag bits, stays beside
-//! it when all rules share it.
+//! Unlike nft, a merge is made only where no packet can tell the difference: [`row`] says what a
+//! rule does and whether it can be part of a merge at all, [`group`] which neighbours can join it,
+//! [`quiet`] which chains may be jumped to on the way, [`build`] makes the rule. What must not go
+//! into a set, such as a test of flag bits, stays beside it when all rules share it.
 
 mod build;
 mod group;
@@ -37,8 +39,8 @@ use group::Group;
 use quiet::Quiet;
 use row::{Columns, Row};
 
-/// What was merged, as nft tells it. Standard error gets `rules`, `into:` and a tab, standard output `into`, and standard
-/// error the end of that line.
+/// What was merged, as nft tells it. Standard error gets `rules`, `into:` and a tab, standard
+/// output `into`, and standard error the end of that line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merge {
     /// `Merging:`, and the rules with their places, one per line.
@@ -47,8 +49,8 @@ pub struct Merge {
     pub into: String,
 }
 
-/// Merges rules of the tables that commands add on top of a generation. `ctx` has seen all of these commands, which are
-/// right.
+/// Merges rules of the tables that commands add on top of a generation. `ctx` has seen all of these
+/// commands, which are right.
 pub fn optimize(
     cmds: &mut [Cmd],
     generation: &Generation,
@@ -66,7 +68,12 @@ pub fn optimize(
             if block.offload {
                 continue;
             }
-            let place = Place { family, table: table.text.clone(), cmd: cmd.target.clone(), loc: chain.loc };
+            let place = Place {
+                family,
+                table: table.text.clone(),
+                cmd: cmd.target.clone(),
+                loc: chain.loc,
+            };
             merge_chain(&mut block.rules, &place, &quiet, ctx, inputs, &mut merges);
         }
     }
@@ -90,8 +97,10 @@ fn merge_chain(
     merges: &mut Vec<Merge>,
 ) {
     let mut columns = Columns::default();
-    let rows: Vec<Option<Row>> =
-        rules.iter().map(|rule| Row::read(rule, &mut columns, ctx, place.family, &place.table)).collect();
+    let rows: Vec<Option<Row>> = rules
+        .iter()
+        .map(|rule| Row::read(rule, &mut columns, ctx, place.family, &place.table))
+        .collect();
     let quiet = quiet.of(place.family, &place.table);
     let mut out = Vec::with_capacity(rules.len());
     let mut at = 0;
@@ -101,7 +110,8 @@ fn merge_chain(
             return;
         }
         let mut end = at + 1;
-        if let Some(mut group) = rows[at].as_ref().and_then(|row| Group::start(row, quiet, &budget)) {
+        if let Some(mut group) = rows[at].as_ref().and_then(|row| Group::start(row, quiet, &budget))
+        {
             while end < rules.len() && rows[end].as_ref().is_some_and(|row| group.join(row)) {
                 end += 1;
             }

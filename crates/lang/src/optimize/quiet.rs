@@ -58,7 +58,10 @@ impl Quiet {
                 (CmdKind::Add(New::Table(block)) | CmdKind::Create(New::Table(block)), _) => {
                     block.chains.iter().for_each(|(name, chain)| note(&name.text, &chain.rules));
                 }
-                (CmdKind::Add(New::Chain(block)) | CmdKind::Create(New::Chain(block)), Some(chain)) => {
+                (
+                    CmdKind::Add(New::Chain(block)) | CmdKind::Create(New::Chain(block)),
+                    Some(chain),
+                ) => {
                     note(&chain.text, &block.rules);
                 }
                 (
@@ -115,7 +118,8 @@ impl Chain {
             | StmtKind::Meter { .. }
             | StmtKind::SetUpdate { .. }
             | StmtKind::ObjRef {
-                kind: ObjectType::Counter | ObjectType::Quota | ObjectType::Limit | ObjectType::Connlimit,
+                kind:
+                    ObjectType::Counter | ObjectType::Quota | ObjectType::Limit | ObjectType::Connlimit,
                 ..
             } => {}
             StmtKind::Verdict(e) => self.note_verdict(e),
@@ -126,12 +130,16 @@ impl Chain {
     fn note_verdict(&mut self, e: &Expr) {
         match &e.kind {
             ExprKind::Verdict(VerdictExpr::Jump(to) | VerdictExpr::Goto(to)) => match &to.kind {
-                ExprKind::Symbol { text, .. } | ExprKind::String(text) => self.next.push(text.clone()),
+                ExprKind::Symbol { text, .. } | ExprKind::String(text) => {
+                    self.next.push(text.clone())
+                }
                 _ => self.changes = true,
             },
             ExprKind::Verdict(_) => {}
             ExprKind::Map { mappings, .. } => match &mappings.kind {
-                ExprKind::Set { elements, .. } => elements.iter().for_each(|e| self.note_verdict(e)),
+                ExprKind::Set { elements, .. } => {
+                    elements.iter().for_each(|e| self.note_verdict(e))
+                }
                 _ => self.changes = true,
             },
             ExprKind::Mapping { right, .. } => self.note_verdict(right),

@@ -13,7 +13,8 @@ use crate::print::stmts_text;
 use crate::selector::{Match, Says, without_places};
 use crate::source::Loc;
 
-/// The selectors of a chain, in the order in which its rules first name them: that of fields in concatenations.
+/// The selectors of a chain, in the order in which its rules first name them: that of fields in
+/// concatenations.
 #[derive(Default)]
 pub(super) struct Columns {
     /// Without places.
@@ -66,7 +67,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Reads a rule: matches, then counters and the like, then the end. `None` for rules that do more.
+    /// Reads a rule: matches, then counters and the like, then the end. `None` for rules that do
+    /// more.
     pub fn read(
         rule: &RuleBlock,
         columns: &mut Columns,
@@ -92,13 +94,17 @@ impl Row {
                     let elements = elements(stmt, rule.loc, &means);
                     let twice = cells.iter().any(|c| c.column == column);
                     // A counter before a match counts packets that other rules of the merge match.
-                    if twice || !others.is_empty() || !matches!(means.says, Says::Values(_) | Says::AnyBit(_))
+                    if twice
+                        || !others.is_empty()
+                        || !matches!(means.says, Says::Values(_) | Says::AnyBit(_))
                     {
                         usable = false;
                     }
                     cells.push(Cell { column, stmt: number, means, elements });
                 }
-                StmtKind::Counter { .. } | StmtKind::Log(_) | StmtKind::Notrack => others.push(stmt.clone()),
+                StmtKind::Counter { .. } | StmtKind::Log(_) | StmtKind::Notrack => {
+                    others.push(stmt.clone())
+                }
                 _ if number + 1 < rule.stmts.len() => usable = false,
                 _ => match End::read(stmt, rule.loc, &mut eval, names) {
                     Some(found) => end = found,
@@ -111,12 +117,19 @@ impl Row {
         let untracked = others.iter().any(|s| matches!(s.kind, StmtKind::Notrack));
         let asks_connection =
             cells.iter().any(|c| matches!(columns.selectors[c.column].kind, ExprKind::Ct { .. }));
-        (usable && !(untracked && asks_connection)).then_some(Row { cells, others, others_text, end })
+        (usable && !(untracked && asks_connection)).then_some(Row {
+            cells,
+            others,
+            others_text,
+            end,
+        })
     }
 
-    /// Whether what stands before the end is counters only, which elements of a map can have instead.
+    /// Whether what stands before the end is counters only, which elements of a map can have
+    /// instead.
     pub fn only_counts(&self) -> bool {
-        self.others.iter().all(|s| matches!(s.kind, StmtKind::Counter { .. })) && self.others.len() <= 1
+        self.others.iter().all(|s| matches!(s.kind, StmtKind::Counter { .. }))
+            && self.others.len() <= 1
     }
 }
 
@@ -153,7 +166,9 @@ fn elements(stmt: &Stmt, rule: Loc, means: &Match) -> Vec<Expr> {
     let found = match &right.kind {
         ExprKind::Set { elements, .. } => elements.clone(),
         // Flags that a set has one by one.
-        ExprKind::List(parts) if means.flags && *op == crate::ast::expr::RelOp::Implicit => parts.clone(),
+        ExprKind::List(parts) if means.flags && *op == crate::ast::expr::RelOp::Implicit => {
+            parts.clone()
+        }
         // A number can be several flags at once.
         _ if means.flags && means.values().is_some_and(|v| v.len() != 1) => return Vec::new(),
         _ => vec![(**right).clone()],
@@ -190,8 +205,10 @@ impl End {
                         return None;
                     }
                     let keys = elements.iter().map(key_of).collect();
-                    let set =
-                        Expr::new(ExprKind::Set { elements: keys, flags: Default::default() }, mappings.loc);
+                    let set = Expr::new(
+                        ExprKind::Set { elements: keys, flags: Default::default() },
+                        mappings.loc,
+                    );
                     let means = Match::of(crate::ast::expr::RelOp::Eq, key, &set, eval)?;
                     Some(End::Map {
                         key: without_places(key)?,
@@ -206,7 +223,8 @@ impl End {
             }
             StmtKind::Nat(nat) => {
                 let one = |e: &Expr| {
-                    matches!(e.kind, ExprKind::Symbol { .. } | ExprKind::Value(_)) && written_in(e, rule)
+                    matches!(e.kind, ExprKind::Symbol { .. } | ExprKind::Value(_))
+                        && written_in(e, rule)
                 };
                 let plain = matches!(nat.kind, NatKind::Nat(_))
                     && !nat.interval
@@ -226,7 +244,9 @@ impl End {
             End::None | End::Map { .. } => false,
             End::Verdict { verdict, .. } => !matches!(
                 verdict.kind,
-                ExprKind::Verdict(VerdictExpr::Continue | VerdictExpr::Break | VerdictExpr::Jump(_))
+                ExprKind::Verdict(
+                    VerdictExpr::Continue | VerdictExpr::Break | VerdictExpr::Jump(_)
+                )
             ),
             End::Stmt(_) | End::Nat(_) => true,
         }

@@ -1,4 +1,5 @@
-//! What is merged, into what, and what is left alone. The rules in `nft` cases were put to nft 1.0.6, which says the same.
+//! What is merged, into what, and what is left alone. The rules in `nft` cases were put to nft
+//! 1.0.6, which says the same.
 
 use penstock_ruleset::Ruleset;
 
@@ -13,7 +14,8 @@ fn merges(rules: &str) -> Vec<String> {
     );
     let options = Options { optimize: true, ..Options::default() };
     let mut ruleset = Ruleset::default();
-    let outcome = Session::new(options, &NoFiles, &NoNames).run(Origin::CommandLine, text, &mut ruleset, 0);
+    let outcome =
+        Session::new(options, &NoFiles, &NoNames).run(Origin::CommandLine, text, &mut ruleset, 0);
     assert_eq!(outcome.stderr, "", "{rules}");
     outcome.merges.into_iter().map(|m| m.into).collect()
 }
@@ -42,7 +44,10 @@ fn neighbours_that_differ_in_values_only_become_one() {
             "ip saddr 1.1.1.1 jump quiet\nip saddr 1.1.1.2 goto loud",
             "ip saddr vmap { 1.1.1.1 : jump quiet, 1.1.1.2 : goto loud }",
         ),
-        ("tcp flags == syn accept\ntcp flags == ack drop", "tcp flags vmap { syn : accept, ack : drop }"),
+        (
+            "tcp flags == syn accept\ntcp flags == ack drop",
+            "tcp flags vmap { syn : accept, ack : drop }",
+        ),
         (
             "meta mark & 0xff == 1 accept\nmeta mark & 0xff == 2 drop",
             "meta mark & 255 vmap { 1 : accept, 2 : drop }",
@@ -53,7 +58,10 @@ fn neighbours_that_differ_in_values_only_become_one() {
             "tcp dport { 3, 4 } log prefix \"x\" accept",
         ),
         ("iifname \"eth*\" accept\niifname \"lo\" accept", "iifname { eth*, lo } accept"),
-        ("ip saddr 1.1.1.1 accept\nip saddr 1.1.1.1 accept", "ip saddr { 1.1.1.1, 1.1.1.1 } accept"),
+        (
+            "ip saddr 1.1.1.1 accept\nip saddr 1.1.1.1 accept",
+            "ip saddr { 1.1.1.1, 1.1.1.1 } accept",
+        ),
         (
             "tcp dport vmap { 80 : accept }\ntcp dport vmap { 81 : drop }",
             "tcp dport vmap { 80 : accept,\n\t\t\t     81 : drop }",
@@ -120,16 +128,21 @@ fn what_nft_merges_wrongly_keeps_its_meaning() {
 #[test]
 fn a_rule_that_cannot_join_begins_the_next_merge() {
     let rules = "tcp dport 1 accept\ntcp dport 2 accept\ntcp dport 1 drop\ntcp dport 3 accept";
-    assert_eq!(merges(rules), ["tcp dport { 1, 2 } accept", "tcp dport vmap { 1 : drop, 3 : accept }"]);
+    assert_eq!(
+        merges(rules),
+        ["tcp dport { 1, 2 } accept", "tcp dport vmap { 1 : drop, 3 : accept }"]
+    );
 }
 
 #[test]
 fn merges_are_told_with_the_lines_of_the_rules() {
-    let text = "table ip x {\n\tchain y {\n\t\tip ttl 1 drop comment \"one\"\n\t\tip ttl 2 drop\n\t}\n}\n";
+    let text =
+        "table ip x {\n\tchain y {\n\t\tip ttl 1 drop comment \"one\"\n\t\tip ttl 2 drop\n\t}\n}\n";
     let options = Options { optimize: true, check: true, ..Options::default() };
     let mut ruleset = Ruleset::default();
     let origin = Origin::File { name: "f.nft".into(), from: None };
-    let outcome = Session::new(options, &NoFiles, &NoNames).run(origin, text.into(), &mut ruleset, 0);
+    let outcome =
+        Session::new(options, &NoFiles, &NoNames).run(origin, text.into(), &mut ruleset, 0);
     assert!(outcome.ok);
     assert_eq!(
         outcome.merges[0].rules,

@@ -1,5 +1,5 @@
-//! Rules and elements of which only the place was kept: with [`Mode::Places`] they were read once, so they are right, with
-//! [`Mode::Skip`] that shows now.
+//! Rules and elements of which only the place was kept: with [`Mode::Places`] they were read once,
+//! so they are right, with [`Mode::Skip`] that shows now.
 
 use penstock_ruleset::model::ElementData;
 
@@ -59,7 +59,8 @@ pub(crate) fn rule(inputs: &mut Inputs, budget: &Budget, place: Loc) -> Option<R
 
 /// The elements in braces at a place, as an expression.
 pub(crate) fn elements(inputs: &mut Inputs, budget: &Budget, place: Loc) -> Option<Expr> {
-    let elements = Elements::new(place).next(inputs, budget, usize::MAX).filter(|e| !e.is_empty())?;
+    let elements =
+        Elements::new(place).next(inputs, budget, usize::MAX).filter(|e| !e.is_empty())?;
     Some(Expr::new(ExprKind::Set { elements, flags: SetExprFlags::default() }, place))
 }
 
@@ -79,7 +80,12 @@ impl Elements {
     }
 
     /// So many, or all that are left. `None` if they were skipped and there is something else.
-    pub(crate) fn next(&mut self, inputs: &mut Inputs, budget: &Budget, most: usize) -> Option<Vec<Expr>> {
+    pub(crate) fn next(
+        &mut self,
+        inputs: &mut Inputs,
+        budget: &Budget,
+        most: usize,
+    ) -> Option<Vec<Expr>> {
         let mut out = Vec::with_capacity(most.min(1024));
         let mut right = true;
         let end = self.rest.end;

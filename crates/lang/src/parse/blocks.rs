@@ -78,7 +78,10 @@ impl Parser<'_> {
                     let name = self.identifier()?;
                     match TABLE_FLAGS.iter().find(|(word, _)| *word == &*name.text) {
                         Some((_, flag)) => table.flags |= flag,
-                        None => return self.error(name.loc, format!("unknown table option {}", name.text)),
+                        None => {
+                            return self
+                                .error(name.loc, format!("unknown table option {}", name.text));
+                        }
                     }
                     if !self.eat_tok(Tok::Comma) {
                         break;
@@ -214,8 +217,9 @@ impl Parser<'_> {
         let place = self.here();
         self.need("priority")?;
         let start = self.here();
-        let zero =
-            |loc| Expr::typed(ExprKind::Value(0), loc, Type::Base(DataType::Integer), ByteOrder::Host, 32);
+        let zero = |loc| {
+            Expr::typed(ExprKind::Value(0), loc, Type::Base(DataType::Integer), ByteOrder::Host, 32)
+        };
         let (expr, offset) = match self.tok() {
             Tok::Num(_) => {
                 let n = self.number_as::<u32>()?;

@@ -7,7 +7,9 @@ use penstock_ruleset::model::Family;
 
 use super::objects::Form;
 use super::{Bad, Parsed, Parser};
-use crate::ast::cmd::{ChainBlock, Cmd, CmdKind, FlowtableBlock, Markup, New, ObjKind, TableBlock, Target};
+use crate::ast::cmd::{
+    ChainBlock, Cmd, CmdKind, FlowtableBlock, Markup, New, ObjKind, TableBlock, Target,
+};
 use crate::diag::Diagnostic;
 use crate::lex::Tok;
 use crate::source::Loc;
@@ -139,8 +141,8 @@ impl Parser<'_> {
             "create" => Verb::Create,
             "insert" => Verb::Insert,
             "replace" => Verb::Replace,
-            "delete" | "destroy" | "get" | "list" | "reset" | "flush" | "rename" | "import" | "export"
-            | "monitor" | "describe" => return self.other_command(),
+            "delete" | "destroy" | "get" | "list" | "reset" | "flush" | "rename" | "import"
+            | "export" | "monitor" | "describe" => return self.other_command(),
             _ if without_verb => return self.new_object(Verb::Add),
             _ => return self.unexpected(&[]),
         };
@@ -519,14 +521,18 @@ impl Parser<'_> {
         }
         self.take();
         let target = match object {
-            ObjKind::Ruleset | ObjKind::Tables | ObjKind::Chains | ObjKind::Hooks => self.any_family(),
+            ObjKind::Ruleset | ObjKind::Tables | ObjKind::Chains | ObjKind::Hooks => {
+                self.any_family()
+            }
             ObjKind::Table => self.table_target()?,
             ObjKind::Chain => self.chain_target()?,
             ObjKind::Rule => self.rule_handle()?,
             ObjKind::Rules => self.rules_target()?,
-            ObjKind::Sets | ObjKind::Maps | ObjKind::Meters | ObjKind::Flowtables | ObjKind::Objects(_) => {
-                self.several()?
-            }
+            ObjKind::Sets
+            | ObjKind::Maps
+            | ObjKind::Meters
+            | ObjKind::Flowtables
+            | ObjKind::Objects(_) => self.several()?,
             ObjKind::Set
             | ObjKind::Map
             | ObjKind::Meter
@@ -544,7 +550,8 @@ impl Parser<'_> {
         }
         let target = self.any_family();
         // The name of a table alone is taken as well.
-        if self.tok() == Tok::Word && !super::words::is_reserved(self.word()) && !self.at_keyword() {
+        if self.tok() == Tok::Word && !super::words::is_reserved(self.word()) && !self.at_keyword()
+        {
             let table = Some(self.identifier()?);
             let family = target.family.or(Some(Family::Ip));
             return Ok(Target { family, table, ..Target::default() });

@@ -106,11 +106,15 @@ impl Parser<'_> {
     /// Names of the files that an include statement speaks of.
     pub(super) fn include_files(&mut self, pattern: &str, loc: Loc) -> Parsed<Vec<String>> {
         let wild = pattern.contains(['*', '?', '[']);
-        let own = pattern.starts_with('/') || pattern.starts_with("./") || pattern.starts_with("../");
+        let own =
+            pattern.starts_with('/') || pattern.starts_with("./") || pattern.starts_with("../");
         let candidates: Vec<String> = if own {
             vec![pattern.to_string()]
         } else {
-            self.include_paths.iter().map(|dir| format!("{}/{pattern}", dir.trim_end_matches('/'))).collect()
+            self.include_paths
+                .iter()
+                .map(|dir| format!("{}/{pattern}", dir.trim_end_matches('/')))
+                .collect()
         };
         for candidate in &candidates {
             let found = self.files.glob(candidate);
@@ -132,7 +136,10 @@ impl Parser<'_> {
             None => {
                 let message = match self.similar(&name.text) {
                     Some(similar) => {
-                        format!("unknown identifier '{}'; did you mean identifier ‘{similar}’?", name.text)
+                        format!(
+                            "unknown identifier '{}'; did you mean identifier ‘{similar}’?",
+                            name.text
+                        )
                     }
                     None => format!("unknown identifier '{}'", name.text),
                 };

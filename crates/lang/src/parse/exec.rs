@@ -1,8 +1,8 @@
 //! `define name = exec("command")`: a value that a command prints, as ferm's backticks.
 //!
-//! The output is taken as words between white space; what follows a `#` on a line is a comment. One word is that value,
-//! any other number the elements of a set. A word is read as the right side of a match is, and can be nothing else:
-//! no output becomes a command.
+//! The output is taken as words between white space; what follows a `#` on a line is a comment. One
+//! word is that value, any other number the elements of a set. A word is read as the right side of
+//! a match is, and can be nothing else: no output becomes a command.
 
 use super::*;
 use crate::ast::expr::{Expr, ExprKind, SetExprFlags};

@@ -1,13 +1,16 @@
 //! Operators: the left and right sides of matches, and arguments of statements.
 //!
-//! The grammar has three flavours of expression. A left side ([`Side::Left`]) may be made of header fields, meta
-//! keys and the like; a right side of constants only; the argument of a statement of both.
+//! The grammar has three flavours of expression. A left side ([`Side::Left`]) may be made of header
+//! fields, meta keys and the like; a right side of constants only; the argument of a statement of
+//! both.
 
 use penstock_program::expr::MetaKey;
 
 use super::sets::Maps;
 use super::{Parsed, Parser};
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp, SetExprFlags, SymbolKind, VerdictExpr};
+use crate::ast::expr::{
+    BinOp, ByteOrder, Expr, ExprKind, RelOp, SetExprFlags, SymbolKind, VerdictExpr,
+};
 use crate::datatype::{DataType, Type};
 use crate::lex::Tok;
 use crate::source::Loc;
@@ -40,7 +43,8 @@ fn is_constant_word(word: &str) -> bool {
     is_symbol_keyword(word) || typed_constant(word).is_some()
 }
 
-/// Reserved words that are constants of a type of their own on right sides: protocols, and an ICMP type.
+/// Reserved words that are constants of a type of their own on right sides: protocols, and an ICMP
+/// type.
 fn typed_constant(word: &str) -> Option<(DataType, u128)> {
     Some(match word {
         "tcp" => (DataType::InetProtocol, 6),
@@ -144,7 +148,9 @@ impl Parser<'_> {
     /// nft's grammar has extension headers and `ipsec in` in matches only.
     fn no_match_only_words(&mut self) -> Parsed<()> {
         match self.word() {
-            "exthdr" | "hbh" | "rt0" | "rt2" | "srh" | "frag" | "dst" | "mh" => self.unexpected(&[]),
+            "exthdr" | "hbh" | "rt0" | "rt2" | "srh" | "frag" | "dst" | "mh" => {
+                self.unexpected(&[])
+            }
             "rt" => {
                 if super::primary::is_route_key(self.second_word()) {
                     return Ok(());
@@ -379,7 +385,8 @@ impl Parser<'_> {
                 if self.peek_second().tok == Tok::RightBrace {
                     self.take();
                     self.take();
-                    let kind = ExprKind::Set { elements: Vec::new(), flags: SetExprFlags::default() };
+                    let kind =
+                        ExprKind::Set { elements: Vec::new(), flags: SetExprFlags::default() };
                     return Ok(Expr::new(kind, self.since(start)));
                 }
                 self.set_expr(Maps::Any)
@@ -456,7 +463,10 @@ impl Parser<'_> {
         };
         // To nft a comparison stands where its operator stands, if it has one.
         let loc = if op == RelOp::Implicit { self.since(start) } else { operator };
-        Ok(Expr::new(ExprKind::Relational { op, left: Box::new(left), right: Box::new(right) }, loc))
+        Ok(Expr::new(
+            ExprKind::Relational { op, left: Box::new(left), right: Box::new(right) },
+            loc,
+        ))
     }
 
     /// `flags a,b / c,d`
@@ -473,8 +483,12 @@ impl Parser<'_> {
 
     fn flags_compared(&self, op: RelOp, expr: Expr, value: Expr, mask: Expr, start: Loc) -> Expr {
         let op = if op == RelOp::Implicit { RelOp::Eq } else { op };
-        let kind =
-            ExprKind::FlagCmp { op, expr: Box::new(expr), value: Box::new(value), mask: Box::new(mask) };
+        let kind = ExprKind::FlagCmp {
+            op,
+            expr: Box::new(expr),
+            value: Box::new(value),
+            mask: Box::new(mask),
+        };
         Expr::new(kind, self.since(start))
     }
 
@@ -542,7 +556,8 @@ impl Parser<'_> {
     }
 }
 
-/// A field of a concatenation behind so many others: to nft the dot before the third and later ones belongs to their place.
+/// A field of a concatenation behind so many others: to nft the dot before the third and later ones
+/// belongs to their place.
 pub(super) fn placed(mut part: Expr, dot: Loc, before: usize) -> Expr {
     if before > 1 {
         part.loc = dot.to(part.loc);

@@ -48,7 +48,12 @@ impl Parser<'_> {
         }
     }
 
-    fn field_of(&mut self, proto: &'static Proto, inner: Option<&'static Proto>, start: Loc) -> Parsed<Expr> {
+    fn field_of(
+        &mut self,
+        proto: &'static Proto,
+        inner: Option<&'static Proto>,
+        start: Loc,
+    ) -> Parsed<Expr> {
         if inner.is_none() && (self.at("option") || self.at("chunk")) {
             match (proto.name, self.word()) {
                 ("tcp", "option") => return self.tcp_option(start),
@@ -135,7 +140,12 @@ impl Parser<'_> {
         Ok((offset, len))
     }
 
-    fn exthdr_field(&self, desc: &'static ExthdrDesc, field: &'static Template, start: Loc) -> Expr {
+    fn exthdr_field(
+        &self,
+        desc: &'static ExthdrDesc,
+        field: &'static Template,
+        start: Loc,
+    ) -> Expr {
         self.of_template(ExprKind::Exthdr(Exthdr::field(desc, field)), field, start)
     }
 

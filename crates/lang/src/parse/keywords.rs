@@ -1,7 +1,8 @@
 //! Words that are keywords only behind the word that they belong to.
 //!
-//! nft's scanner enters a scope at such a word, and the parser leaves it when it has read what belongs to the word; what it
-//! looked at before it knew that is still read with the scope's keywords.
+//! nft's scanner enters a scope at such a word, and the parser leaves it when it has read what
+//! belongs to the word; what it looked at before it knew that is still read with the scope's
+//! keywords.
 
 use super::{Parsed, Parser, words};
 use crate::ast::cmd::Name;
@@ -23,14 +24,19 @@ impl Parser<'_> {
     }
 
     /// Reads what `first` begins, among whose words are keywords of its own.
-    pub(super) fn scoped<T>(&mut self, first: &str, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    pub(super) fn scoped<T>(
+        &mut self,
+        first: &str,
+        read: impl FnOnce(&mut Self) -> Parsed<T>,
+    ) -> Parsed<T> {
         let outer = std::mem::replace(&mut self.keywords, words::keywords_behind(first));
         let result = read(self)?;
         self.keywords = outer;
         Ok(result)
     }
 
-    /// The word behind what `first` began is still read as if it belonged to it: it is no symbol if it is a keyword there.
+    /// The word behind what `first` began is still read as if it belonged to it: it is no symbol if
+    /// it is a keyword there.
     pub(super) fn close(&mut self, first: &str) -> Parsed<()> {
         let keywords = words::keywords_behind(first);
         if !keywords.contains(&self.word()) {
@@ -40,19 +46,22 @@ impl Parser<'_> {
         self.unexpected(&[])
     }
 
-    /// Whether the word ahead is a keyword that no statement begins with, be it only behind the statement just read.
+    /// Whether the word ahead is a keyword that no statement begins with, be it only behind the
+    /// statement just read.
     pub(super) fn cannot_begin_stmt(&mut self) -> bool {
         let keywords = self.keywords;
         let word = self.word();
         keywords.contains(&word) || words::is_reserved(word) && !words::begins_stmt(word)
     }
 
-    /// Nothing more is read to know that the statement ends, so that its keywords are none behind it.
+    /// Nothing more is read to know that the statement ends, so that its keywords are none behind
+    /// it.
     pub(super) fn ends_by_itself(&mut self) {
         self.keywords = &[];
     }
 
-    /// What follows a statement is still read as if it belonged to it: a keyword there begins no further statement.
+    /// What follows a statement is still read as if it belonged to it: a keyword there begins no
+    /// further statement.
     pub(super) fn no_keyword_behind(&mut self) -> Parsed<()> {
         if !self.at_keyword() {
             return Ok(());

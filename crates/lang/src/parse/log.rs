@@ -104,7 +104,8 @@ impl Parser<'_> {
         while let Some(at) = rest.find('$') {
             out.push_str(&rest[..at]);
             rest = &rest[at + 1..];
-            let len = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+            let len =
+                rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
             let (variable, tail) = rest.split_at(len);
             match self.scope.get(variable).map(|value| &value.expr.kind) {
                 Some(ExprKind::Symbol { text, .. } | ExprKind::String(text)) => {

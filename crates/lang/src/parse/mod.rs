@@ -22,9 +22,9 @@
 //! | `exec` | values that a command prints |
 //! | `words` | the reserved words |
 //!
-//! Definitions are resolved while reading: `$name` is replaced by what it stands for at that place, so the tree
-//! holds no variables. After an error the reader goes on behind the next newline or `;` of the innermost block, as
-//! nft does, and gives up after [`MAX_ERRORS`].
+//! Definitions are resolved while reading: `$name` is replaced by what it stands for at that place,
+//! so the tree holds no variables. After an error the reader goes on behind the next newline or `;`
+//! of the innermost block, as nft does, and gives up after [`MAX_ERRORS`].
 
 pub(crate) mod again;
 mod blocks;
@@ -67,11 +67,12 @@ pub const MAX_ERRORS: usize = 10;
 /// How deep files may include one another (nft's `MAX_INCLUDE_DEPTH`).
 pub const MAX_INCLUDES: usize = 16;
 
-/// How deep parentheses, braces and blocks may nest: far beyond use, and within any thread's stack. nft's limit is
-/// that of its parser's stack.
+/// How deep parentheses, braces and blocks may nest: far beyond use, and within any thread's stack.
+/// nft's limit is that of its parser's stack.
 const MAX_DEPTH: u32 = 50;
 
-/// How many operators may stand in one expression, parentheses in it included; each one may nest the tree a level deeper.
+/// How many operators may stand in one expression, parentheses in it included; each one may nest
+/// the tree a level deeper.
 pub(crate) const MAX_OPERATORS: u32 = 200;
 
 /// How deep the tree of a definition may be, with what the definitions in it stand for.
@@ -91,15 +92,16 @@ const MAX_COMMENT: usize = 128;
 enum Bad {
     /// The item of the block that is being read is lost.
     Item,
-    /// The block is lost as a whole. nft's parser drops all it read of a block where it finds an error only behind
-    /// an item's separator.
+    /// The block is lost as a whole. nft's parser drops all it read of a block where it finds an
+    /// error only behind an item's separator.
     Block,
 }
 
 type Parsed<T> = Result<T, Bad>;
 
-/// Reads the commands of input number `input`, and of the files that it includes, which are added to `inputs`.
-/// Names that are defined in its outermost block stay in `scope`. What could be read is returned, errors or not.
+/// Reads the commands of input number `input`, and of the files that it includes, which are added
+/// to `inputs`. Names that are defined in its outermost block stay in `scope`. What could be read
+/// is returned, errors or not.
 pub fn parse(
     inputs: &mut Inputs,
     input: u32,
@@ -116,8 +118,8 @@ pub fn parse(
 pub enum Mode {
     /// All of it.
     Trees,
-    /// Where possible only the place, from which they are read again when they are needed: large rulesets are not held
-    /// as trees.
+    /// Where possible only the place, from which they are read again when they are needed: large
+    /// rulesets are not held as trees.
     Places,
     /// As with `Places`, but what can be skipped is not even read. The text may be wrong there.
     Skip,
@@ -134,9 +136,12 @@ pub struct Read {
     pub skipped: bool,
 }
 
-/// As [`parse`], keeping only what `mode` says. Where `budget` is spent reading ends: with an error, or without one where
-/// time is over.
-#[expect(clippy::too_many_arguments, reason = "where the text is, what it may refer to, and how it is read")]
+/// As [`parse`], keeping only what `mode` says. Where `budget` is spent reading ends: with an
+/// error, or without one where time is over.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "where the text is, what it may refer to, and how it is read"
+)]
 pub fn read(
     inputs: &mut Inputs,
     input: u32,
@@ -197,7 +202,8 @@ struct Parser<'a> {
     errors: usize,
     /// Words that are keywords in the statement being read, for messages only.
     keywords: &'static [&'static str],
-    /// The keywords among which an error has left nft's scanner: those of what was being read, or of what was passed over.
+    /// The keywords among which an error has left nft's scanner: those of what was being read, or
+    /// of what was passed over.
     leftover: Option<&'static [&'static str]>,
     /// Where the statement being read begins.
     stmt: Loc,
@@ -206,7 +212,8 @@ struct Parser<'a> {
     /// The next block stands in a table's, so that a separator follows it.
     in_table: bool,
     mode: Mode,
-    /// Variables read so far: what has one in it cannot be read without the definitions of its place.
+    /// Variables read so far: what has one in it cannot be read without the definitions of its
+    /// place.
     variables: usize,
     updates_sets: bool,
     skipped: bool,
@@ -286,10 +293,13 @@ impl Parser<'_> {
         let text = self.inputs.slice(token.loc);
         match token.tok {
             // To nft a string ends where one of C does.
-            Tok::Quoted => {
-                text.get(1..text.len().saturating_sub(1)).and_then(|t| t.split('\0').next()).unwrap_or("")
+            Tok::Quoted => text
+                .get(1..text.len().saturating_sub(1))
+                .and_then(|t| t.split('\0').next())
+                .unwrap_or(""),
+            Tok::Str if text.starts_with('[') => {
+                text.get(1..text.len().saturating_sub(1)).unwrap_or("")
             }
-            Tok::Str if text.starts_with('[') => text.get(1..text.len().saturating_sub(1)).unwrap_or(""),
             _ => text,
         }
     }
@@ -338,8 +348,8 @@ impl Parser<'_> {
         while self.eat_tok(Tok::Newline) {}
     }
 
-    /// Whether what stands from `start` to the token taken last, before which so many variables had been read, can be
-    /// read again from its place.
+    /// Whether what stands from `start` to the token taken last, before which so many variables had
+    /// been read, can be read again from its place.
     fn can_be_read_again(&self, start: Loc, variables: usize) -> bool {
         self.mode != Mode::Trees && self.variables == variables && start.input == self.last.input
     }

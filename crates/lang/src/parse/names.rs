@@ -92,7 +92,9 @@ impl Parser<'_> {
         let token = self.peek();
         let text = match token.tok {
             Tok::Str => self.text(token),
-            Tok::Word if !words::is_reserved(self.inputs.slice(token.loc)) => self.inputs.slice(token.loc),
+            Tok::Word if !words::is_reserved(self.inputs.slice(token.loc)) => {
+                self.inputs.slice(token.loc)
+            }
             _ => return self.unexpected(&["string"]),
         };
         match time_value(text) {
@@ -164,7 +166,10 @@ pub(super) fn time_value(text: &str) -> Result<u64, &'static str> {
         }
         seen |= bit;
         i += unit;
-        total = number.checked_mul(factor).and_then(|ms| total.checked_add(ms)).ok_or("value too large")?;
+        total = number
+            .checked_mul(factor)
+            .and_then(|ms| total.checked_add(ms))
+            .ok_or("value too large")?;
     }
     Ok(total)
 }

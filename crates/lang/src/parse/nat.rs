@@ -224,7 +224,9 @@ impl Parser<'_> {
                 let expr = self.lhs()?;
                 // Only these give a number by themselves.
                 match expr.kind {
-                    ExprKind::Map { .. } | ExprKind::Numgen { .. } | ExprKind::Hash { .. } => Ok(expr),
+                    ExprKind::Map { .. } | ExprKind::Numgen { .. } | ExprKind::Hash { .. } => {
+                        Ok(expr)
+                    }
                     _ => self.unexpected(&[".", "map"]),
                 }
             }
@@ -238,7 +240,10 @@ impl Parser<'_> {
             return Ok(left);
         }
         let right = self.queue_number()?;
-        Ok(Expr::new(ExprKind::Range { left: Box::new(left), right: Box::new(right) }, self.since(start)))
+        Ok(Expr::new(
+            ExprKind::Range { left: Box::new(left), right: Box::new(right) },
+            self.since(start),
+        ))
     }
 
     fn queue_number(&mut self) -> Parsed<Expr> {

@@ -1,5 +1,5 @@
-//! Named stateful objects: counters, quotas, limits, connection tracking helpers, timeouts and expectations,
-//! SYN proxies, security marks, tunnels.
+//! Named stateful objects: counters, quotas, limits, connection tracking helpers, timeouts and
+//! expectations, SYN proxies, security marks, tunnels.
 
 use std::sync::Arc;
 
@@ -35,9 +35,12 @@ pub(super) enum Form {
 }
 
 impl Parser<'_> {
-    /// Reads what stands behind the type of an object, among whose keywords nft's scanner is until the object ends; an
-    /// error that ends it before leaves the scanner there.
-    pub(super) fn within_object<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    /// Reads what stands behind the type of an object, among whose keywords nft's scanner is until
+    /// the object ends; an error that ends it before leaves the scanner there.
+    pub(super) fn within_object<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Parsed<T>,
+    ) -> Parsed<T> {
         let keywords = self.keywords;
         let outer = self.leftover.take();
         let result = read(self);
@@ -86,7 +89,12 @@ impl Parser<'_> {
     }
 
     /// What follows the name of an object.
-    pub(super) fn object(&mut self, kind: ObjectType, start: Loc, form: Form) -> Parsed<ObjectBlock> {
+    pub(super) fn object(
+        &mut self,
+        kind: ObjectType,
+        start: Loc,
+        form: Form,
+    ) -> Parsed<ObjectBlock> {
         let mut block = ObjectBlock {
             kind,
             value: ObjectSpec::Counter { packets: 0, bytes: 0 },
@@ -96,7 +104,10 @@ impl Parser<'_> {
         let mut written = None;
         let separated = matches!(
             kind,
-            ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect | ObjectType::Tunnel
+            ObjectType::CtHelper
+                | ObjectType::CtTimeout
+                | ObjectType::CtExpect
+                | ObjectType::Tunnel
         );
         let braces = form != Form::Bare || separated;
         if braces && self.tok() == Tok::LeftBrace {
@@ -163,7 +174,9 @@ impl Parser<'_> {
             }
             ObjectType::Quota => {
                 let start = self.here();
-                if !matches!(self.scoped_word(), "over" | "until") && !matches!(self.tok(), Tok::Num(_)) {
+                if !matches!(self.scoped_word(), "over" | "until")
+                    && !matches!(self.tok(), Tok::Num(_))
+                {
                     return self.unexpected(if in_braces { &[] } else { &["number"] });
                 }
                 if let StmtKind::Quota { bytes, used, over } = self.quota(start)? {
@@ -186,10 +199,18 @@ impl Parser<'_> {
             ObjectType::Synproxy => {
                 self.synproxy_item(spec.get_or_insert_with(|| empty_object(kind)))?;
             }
-            ObjectType::CtHelper => self.helper_item(spec.get_or_insert_with(|| empty_object(kind)))?,
-            ObjectType::CtTimeout => self.timeout_item(spec.get_or_insert_with(|| empty_object(kind)))?,
-            ObjectType::CtExpect => self.expectation_item(spec.get_or_insert_with(|| empty_object(kind)))?,
-            ObjectType::Tunnel => self.tunnel_item(spec.get_or_insert_with(|| empty_object(kind)))?,
+            ObjectType::CtHelper => {
+                self.helper_item(spec.get_or_insert_with(|| empty_object(kind)))?
+            }
+            ObjectType::CtTimeout => {
+                self.timeout_item(spec.get_or_insert_with(|| empty_object(kind)))?
+            }
+            ObjectType::CtExpect => {
+                self.expectation_item(spec.get_or_insert_with(|| empty_object(kind)))?
+            }
+            ObjectType::Tunnel => {
+                self.tunnel_item(spec.get_or_insert_with(|| empty_object(kind)))?
+            }
             ObjectType::Connlimit => return self.unexpected(&[]),
         }
         Ok(())
@@ -331,12 +352,16 @@ impl Parser<'_> {
         self.take();
         match u32::try_from(seconds) {
             Ok(seconds) => Ok((name, seconds)),
-            Err(_) => self.error(token.loc, format!("Value {seconds} exceeds valid range 0-{}", u32::MAX)),
+            Err(_) => {
+                self.error(token.loc, format!("Value {seconds} exceeds valid range 0-{}", u32::MAX))
+            }
         }
     }
 
     fn expectation_item(&mut self, spec: &mut ObjectSpec) -> Parsed<()> {
-        let ObjectSpec::CtExpect { l4proto, l3proto, dport, timeout, size } = spec else { return Ok(()) };
+        let ObjectSpec::CtExpect { l4proto, l3proto, dport, timeout, size } = spec else {
+            return Ok(());
+        };
         match self.scoped_word() {
             "protocol" => *l4proto = self.l4proto()?,
             "l3proto" => *l3proto = self.l3proto()?,
@@ -373,8 +398,12 @@ fn empty_object(kind: ObjectType) -> ObjectSpec {
             burst: 0,
             over: false,
         }),
-        ObjectType::CtHelper => ObjectSpec::CtHelper { helper: Arc::from(""), l4proto: 0, l3proto: None },
-        ObjectType::CtTimeout => ObjectSpec::CtTimeout { l4proto: 0, l3proto: None, policy: Vec::new() },
+        ObjectType::CtHelper => {
+            ObjectSpec::CtHelper { helper: Arc::from(""), l4proto: 0, l3proto: None }
+        }
+        ObjectType::CtTimeout => {
+            ObjectSpec::CtTimeout { l4proto: 0, l3proto: None, policy: Vec::new() }
+        }
         ObjectType::CtExpect => {
             ObjectSpec::CtExpect { l4proto: 0, l3proto: None, dport: 0, timeout: 0, size: 0 }
         }

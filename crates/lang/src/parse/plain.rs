@@ -1,8 +1,10 @@
-//! Elements that are nothing but constants, from their text to the bytes of keys and data: what large sets consist of.
+//! Elements that are nothing but constants, from their text to the bytes of keys and data: what
+//! large sets consist of.
 //!
-//! The forms are those that every list has: `198.18.0.1`, `198.18.0.0/24`, `2001:db8::1-2001:db8::f`, `198.18.0.1 . 80`,
-//! `198.18.0.1 : drop`. Whatever looks otherwise in the least (names, leading zeros, comments, embedded IPv4 addresses,
-//! numbers out of range) is left to the parser and evaluation, which also say what is wrong with it.
+//! The forms are those that every list has: `198.18.0.1`, `198.18.0.0/24`,
+//! `2001:db8::1-2001:db8::f`, `198.18.0.1 . 80`, `198.18.0.1 : drop`. Whatever looks otherwise in
+//! the least (names, leading zeros, comments, embedded IPv4 addresses, numbers out of range) is
+//! left to the parser and evaluation, which also say what is wrong with it.
 
 use penstock_program::{Data, Verdict};
 use penstock_ruleset::model::ElementData;
@@ -92,7 +94,9 @@ impl PlainField {
                     return None;
                 }
                 match self.order {
-                    ByteOrder::Big => out.copy_from_slice(value.to_be_bytes().get(8 - self.bytes..)?),
+                    ByteOrder::Big => {
+                        out.copy_from_slice(value.to_be_bytes().get(8 - self.bytes..)?)
+                    }
                     ByteOrder::Host | ByteOrder::Invalid => {
                         out.copy_from_slice(value.to_le_bytes().get(..self.bytes)?);
                     }
@@ -131,7 +135,11 @@ impl PlainType {
                     }
                     let (bits, digits) = decimal(text.get(at + 1..)?, 3)?;
                     at += 1 + digits;
-                    prefix(ends.first.get_mut(len..to)?, ends.last.get_mut(len..to)?, bits as usize)?;
+                    prefix(
+                        ends.first.get_mut(len..to)?,
+                        ends.last.get_mut(len..to)?,
+                        bits as usize,
+                    )?;
                     ends.interval = true;
                 }
                 Some(b'-') if self.ranges => {
@@ -165,15 +173,18 @@ impl Plain {
         }
         let data = match &info.data {
             None => PlainData::None,
-            Some(DataKind::Value { ty, interval: false }) => PlainData::Value(PlainType::of(ty, false)?),
+            Some(DataKind::Value { ty, interval: false }) => {
+                PlainData::Value(PlainType::of(ty, false)?)
+            }
             Some(DataKind::Verdict) => PlainData::Verdict,
             Some(DataKind::Value { .. } | DataKind::Object(_)) => return None,
         };
         Some(Plain { key: PlainType::of(&info.key, info.interval)?, data })
     }
 
-    /// Reads elements from a byte on and passes each to `take`: first key, last key of an interval, data. Returns
-    /// where the first thing starts that is no such element: another element, or the closing brace.
+    /// Reads elements from a byte on and passes each to `take`: first key, last key of an interval,
+    /// data. Returns where the first thing starts that is no such element: another element, or the
+    /// closing brace.
     pub(crate) fn read(
         &self,
         text: &[u8],
@@ -194,7 +205,11 @@ impl Plain {
             };
             let first = &key.first[..key.len];
             let last = Some(&key.last[..key.len]);
-            take(first, last.filter(|last| key.interval && (self.key.concat || *last != first)), data);
+            take(
+                first,
+                last.filter(|last| key.interval && (self.key.concat || *last != first)),
+                data,
+            );
             at = next;
         }
     }

@@ -1,4 +1,5 @@
-//! What left sides and arguments are made of: `meta`, `ct`, `rt`, `socket`, `fib`, `osf`, `ipsec`, hashes.
+//! What left sides and arguments are made of: `meta`, `ct`, `rt`, `socket`, `fib`, `osf`, `ipsec`,
+//! hashes.
 
 use penstock_program::expr::{
     CtDir, CtKey, FIB_PRESENT, FibResult, MetaKey, NumgenMode, RtKey, SocketKey, XfrmKey,
@@ -25,11 +26,10 @@ const FIB_OIF: u32 = 16;
 /// Meta keys that can be written without `meta`.
 fn bare_meta_key(name: &str) -> Option<MetaKey> {
     match name {
-        "mark" | "iif" | "iifname" | "iiftype" | "oif" | "oifname" | "oiftype" | "skuid" | "skgid"
-        | "nftrace" | "rtclassid" | "ibriport" | "obriport" | "ibrname" | "obrname" | "pkttype" | "cpu"
-        | "iifgroup" | "oifgroup" | "cgroup" | "ipsec" | "time" | "day" | "hour" => {
-            keys::meta_by_name(name).map(|k| k.key)
-        }
+        "mark" | "iif" | "iifname" | "iiftype" | "oif" | "oifname" | "oiftype" | "skuid"
+        | "skgid" | "nftrace" | "rtclassid" | "ibriport" | "obriport" | "ibrname" | "obrname"
+        | "pkttype" | "cpu" | "iifgroup" | "oifgroup" | "cgroup" | "ipsec" | "time" | "day"
+        | "hour" => keys::meta_by_name(name).map(|k| k.key),
         _ => None,
     }
 }
@@ -137,7 +137,8 @@ impl Parser<'_> {
             _ => 0,
         };
         if family != 0 {
-            self.keywords = super::words::keywords_behind(if family == IPV4 { "ip" } else { "ip6" });
+            self.keywords =
+                super::words::keywords_behind(if family == IPV4 { "ip" } else { "ip6" });
             self.take();
         }
         let key = match (self.word(), dir.is_some(), family) {
@@ -170,10 +171,10 @@ impl Parser<'_> {
         };
         self.take();
         let expr = Expr::new(ExprKind::Ct { key, dir, nfproto: family }, self.since(start));
-        // Of a direction nft knows these to be complete; behind all others a keyword of `ct` is still one where the statement
-        // begins with it, since `set` could follow.
-        let complete =
-            dir.is_some() && !matches!(key, CtKey::Bytes | CtKey::Pkts | CtKey::AvgPkt | CtKey::Zone);
+        // Of a direction nft knows these to be complete; behind all others a keyword of `ct` is
+        // still one where the statement begins with it, since `set` could follow.
+        let complete = dir.is_some()
+            && !matches!(key, CtKey::Bytes | CtKey::Pkts | CtKey::AvgPkt | CtKey::Zone);
         let begins = self.stmt.start == start.start;
         if begins && !complete && !super::words::is_symbol_behind_ct(self.word()) {
             self.close("ct")?;

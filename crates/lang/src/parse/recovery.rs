@@ -107,8 +107,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads `{ item; item … }` with definitions of its own; items that need a separator read it themselves. Errors stay
-    /// inside, unless the text ends.
+    /// Reads `{ item; item … }` with definitions of its own; items that need a separator read it
+    /// themselves. Errors stay inside, unless the text ends.
     pub(super) fn block(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
         self.need_tok(Tok::LeftBrace)?;
         let depth = self.scope.depth();
@@ -120,7 +120,10 @@ impl Parser<'_> {
     }
 
     /// Reads a block whose errors end the command that it stands in, and that defines nothing.
-    pub(super) fn plain_block(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
+    pub(super) fn plain_block(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Parsed<()>,
+    ) -> Parsed<()> {
         self.need_tok(Tok::LeftBrace)?;
         self.deeper(|p| {
             loop {

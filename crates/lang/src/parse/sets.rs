@@ -68,7 +68,10 @@ impl Parser<'_> {
                         "interval" => flags.interval = true,
                         "timeout" => flags.timeout = true,
                         "dynamic" => flags.eval = true,
-                        _ => return self.unexpected(&["constant", "interval", "dynamic", "timeout"]),
+                        _ => {
+                            return self
+                                .unexpected(&["constant", "interval", "dynamic", "timeout"]);
+                        }
                     }
                     self.take();
                     if !self.eat_tok(Tok::Comma) {
@@ -199,7 +202,8 @@ impl Parser<'_> {
     fn typeof_part(&mut self) -> Parsed<Expr> {
         let expr = self.primary()?;
         if matches!(expr.kind, ExprKind::Symbol { .. }) {
-            return self.error(expr.loc, "primary expression type 'symbol' lacks typeof serialization");
+            return self
+                .error(expr.loc, "primary expression type 'symbol' lacks typeof serialization");
         }
         Ok(expr)
     }
@@ -244,7 +248,8 @@ impl Parser<'_> {
         ct
     }
 
-    /// What stands behind `elements =`, `add element …`: braces, or a variable that stands for them.
+    /// What stands behind `elements =`, `add element …`: braces, or a variable that stands for
+    /// them.
     pub(super) fn element_block(&mut self) -> Parsed<Expr> {
         match self.tok() {
             Tok::Dollar => self.variable(),
@@ -306,7 +311,8 @@ impl Parser<'_> {
         self.set_expr(Maps::Any)
     }
 
-    /// Takes an element that is one word, number or address. What else may be an element is left to [`Self::element`].
+    /// Takes an element that is one word, number or address. What else may be an element is left to
+    /// [`Self::element`].
     fn skip_plain_element(&mut self) -> bool {
         let token = self.peek();
         let plain = matches!(token.tok, Tok::Str | Tok::Num(_))
@@ -375,7 +381,8 @@ impl Parser<'_> {
         Ok(Expr::new(kind, self.since(start)))
     }
 
-    /// A key, then statements, then timeout and comment that may follow it. Without any the key itself.
+    /// A key, then statements, then timeout and comment that may follow it. Without any the key
+    /// itself.
     pub(super) fn with_options(&mut self, key: Expr, start: Loc) -> Parsed<Expr> {
         if self.tok() != Tok::Word {
             return Ok(key);
@@ -400,7 +407,13 @@ impl Parser<'_> {
     }
 
     /// Timeout and comment of an element. Without any, and without statements, it is its key.
-    fn element_options(&mut self, key: Expr, stmts: Vec<Stmt>, start: Loc, stored: bool) -> Parsed<Expr> {
+    fn element_options(
+        &mut self,
+        key: Expr,
+        stmts: Vec<Stmt>,
+        start: Loc,
+        stored: bool,
+    ) -> Parsed<Expr> {
         let mut any = !stmts.is_empty();
         let mut elem = SetElem { key, timeout: None, expires: None, comment: None, stmts };
         loop {
@@ -444,7 +457,10 @@ impl Parser<'_> {
                     self.need("bytes")?;
                     bytes = self.number()?;
                 }
-                stmts.push(Stmt { kind: StmtKind::Counter { packets, bytes }, loc: self.since(start) });
+                stmts.push(Stmt {
+                    kind: StmtKind::Counter { packets, bytes },
+                    loc: self.since(start),
+                });
                 continue;
             }
             // Nor are there names of limits.

@@ -1,12 +1,13 @@
 //! Where rules and elements end, found without reading them ([`Mode::Skip`]).
 //!
-//! Only what a glance settles is skipped. Whether it is right shows when it is read, and a text with anything wrong in it
-//! is read once more from the start then, with nothing skipped, to say all that there is to say.
+//! Only what a glance settles is skipped. Whether it is right shows when it is read, and a text
+//! with anything wrong in it is read once more from the start then, with nothing skipped, to say
+//! all that there is to say.
 
 use super::*;
 
-/// The end of a rule that starts at a byte. `None` where it has definitions in it, may update sets, or ends in another
-/// way than with a line, a `;` or a comment.
+/// The end of a rule that starts at a byte. `None` where it has definitions in it, may update sets,
+/// or ends in another way than with a line, a `;` or a comment.
 fn rule_end(bytes: &[u8], start: usize) -> Option<usize> {
     let mut depth = 0u32;
     let mut at = start;
@@ -31,7 +32,8 @@ fn rule_end(bytes: &[u8], start: usize) -> Option<usize> {
     if words.any(|word| updates.contains(&word)) { None } else { Some(start + rule.len()) }
 }
 
-/// The end of elements in braces that start at a byte. `None` where they have definitions or braces in them.
+/// The end of elements in braces that start at a byte. `None` where they have definitions or braces
+/// in them.
 fn elements_end(text: &str, start: usize) -> Option<usize> {
     let inside = start + 1;
     let end = inside + text.get(inside..)?.find('}')?;
@@ -61,13 +63,15 @@ impl Parser<'_> {
     /// Goes behind the rule ahead; returns its place.
     pub(super) fn skip_rule(&mut self) -> Option<Loc> {
         let start = self.peek();
-        (start.tok == Tok::Word).then(|| self.skip(start.loc, |text, at| rule_end(text.as_bytes(), at)))?
+        (start.tok == Tok::Word)
+            .then(|| self.skip(start.loc, |text, at| rule_end(text.as_bytes(), at)))?
     }
 
     /// Goes behind the elements in braces ahead; returns their place.
     pub(super) fn skip_elements(&mut self) -> Option<Loc> {
         let start = self.peek();
-        (start.tok == Tok::LeftBrace && self.depth < MAX_DEPTH).then(|| self.skip(start.loc, elements_end))?
+        (start.tok == Tok::LeftBrace && self.depth < MAX_DEPTH)
+            .then(|| self.skip(start.loc, elements_end))?
     }
 
     fn skip(&mut self, start: Loc, end: impl Fn(&str, usize) -> Option<usize>) -> Option<Loc> {

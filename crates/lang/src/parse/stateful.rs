@@ -37,7 +37,11 @@ impl Parser<'_> {
             }
             "quota" => {
                 self.take();
-                if self.at("name") { self.object_ref(ObjectType::Quota)? } else { self.quota(start)? }
+                if self.at("name") {
+                    self.object_ref(ObjectType::Quota)?
+                } else {
+                    self.quota(start)?
+                }
             }
             "ct" if counts => {
                 self.take();
@@ -58,13 +62,17 @@ impl Parser<'_> {
         Ok(Some(kind))
     }
 
-    /// `last` also is a name that a set's element may have; as a statement `used` or no operand follows.
+    /// `last` also is a name that a set's element may have; as a statement `used` or no operand
+    /// follows.
     pub(super) fn last_is_stmt(&mut self) -> bool {
         let token = self.peek_second();
         match token.tok {
             Tok::Word => true,
             Tok::Num(_) | Tok::Str | Tok::Quoted => false,
-            tok => !matches!(tok, Tok::Eq | Tok::Neq | Tok::Lt | Tok::Gt | Tok::Lte | Tok::Gte | Tok::Dot),
+            tok => !matches!(
+                tok,
+                Tok::Eq | Tok::Neq | Tok::Lt | Tok::Gt | Tok::Lte | Tok::Gte | Tok::Dot
+            ),
         }
     }
 
@@ -194,7 +202,8 @@ impl Parser<'_> {
     pub(super) fn at_data_unit(&mut self) -> bool {
         let keywords = self.keywords;
         let word = self.word();
-        word == "bytes" || !word.is_empty() && !keywords.contains(&word) && !super::words::is_reserved(word)
+        word == "bytes"
+            || !word.is_empty() && !keywords.contains(&word) && !super::words::is_reserved(word)
     }
 
     pub(super) fn data_unit(&mut self, start: Loc) -> Parsed<u64> {

@@ -18,9 +18,15 @@ impl Parser<'_> {
         let mut rule = RuleBlock::default();
         loop {
             match self.tok() {
-                Tok::Newline | Tok::Semicolon | Tok::Eof | Tok::RightBrace if !rule.stmts.is_empty() => break,
+                Tok::Newline | Tok::Semicolon | Tok::Eof | Tok::RightBrace
+                    if !rule.stmts.is_empty() =>
+                {
+                    break;
+                }
                 // Left to whoever knows what may follow a rule here.
-                tok if !rule.stmts.is_empty() && !matches!(tok, Tok::Word) && !self.at_stmt() => break,
+                tok if !rule.stmts.is_empty() && !matches!(tok, Tok::Word) && !self.at_stmt() => {
+                    break;
+                }
                 Tok::Word if !rule.stmts.is_empty() && self.cannot_begin_stmt() => {
                     break;
                 }
@@ -100,7 +106,11 @@ impl Parser<'_> {
                 },
                 "timeout" | "expectation" => {
                     self.take();
-                    let kind = if self.at("timeout") { ObjectType::CtTimeout } else { ObjectType::CtExpect };
+                    let kind = if self.at("timeout") {
+                        ObjectType::CtTimeout
+                    } else {
+                        ObjectType::CtExpect
+                    };
                     self.take();
                     self.keywords = super::words::keywords_behind("ct");
                     self.need("set")?;
@@ -166,13 +176,17 @@ impl Parser<'_> {
             "set" if is_writable(&left) => {
                 self.take();
                 let expr = match left.kind {
-                    ExprKind::Meta { .. } if self.inputs.slice(start) == "meta" => self.written("meta")?,
+                    ExprKind::Meta { .. } if self.inputs.slice(start) == "meta" => {
+                        self.written("meta")?
+                    }
                     ExprKind::Ct { .. } => self.written("ct")?,
                     _ => self.argument()?,
                 };
                 Ok(match left.kind {
                     // Bytes of a packet's mark are written, objects are attached.
-                    ExprKind::Meta { key: MetaKey::SecMark } if !matches!(expr.kind, ExprKind::Ct { .. }) => {
+                    ExprKind::Meta { key: MetaKey::SecMark }
+                        if !matches!(expr.kind, ExprKind::Ct { .. }) =>
+                    {
                         StmtKind::ObjRef { kind: ObjectType::SecMark, expr }
                     }
                     ExprKind::Meta { key } => StmtKind::MetaSet { key, expr },
@@ -192,7 +206,8 @@ impl Parser<'_> {
     fn written(&mut self, first: &str) -> Parsed<Expr> {
         self.scoped(first, |parser| {
             let expr = parser.target()?;
-            // nft looks no further behind a map. Behind a hash or a generated number it looks for `offset`, in their own scope.
+            // nft looks no further behind a map. Behind a hash or a generated number it looks for
+            // `offset`, in their own scope.
             let looks = match expr.kind {
                 ExprKind::Map { .. } => false,
                 ExprKind::Hash { .. } | ExprKind::Numgen { .. } => {

@@ -91,7 +91,9 @@ fn a_statement_that_is_several_tokens_long_is_one_statement() {
         ("last last used never counter packets 1 bytes 2 counter", 4),
     ] {
         let mut cmds = read(&format!("t c {line}\n"));
-        let Some(Cmd { kind: CmdKind::Add(New::Rule(rule)), .. }) = cmds.pop() else { panic!("{line}") };
+        let Some(Cmd { kind: CmdKind::Add(New::Rule(rule)), .. }) = cmds.pop() else {
+            panic!("{line}")
+        };
         assert_eq!(rule.stmts.len(), count, "{line}: {:#?}", rule.stmts);
     }
 }
@@ -104,7 +106,8 @@ fn definitions_are_replaced_where_they_are_used() {
         .into_iter()
         .map(|cmd| {
             let CmdKind::Add(New::Rule(rule)) = cmd.kind else { panic!() };
-            let StmtKind::Match(Expr { kind: ExprKind::Relational { right, .. }, .. }) = &rule.stmts[0].kind
+            let StmtKind::Match(Expr { kind: ExprKind::Relational { right, .. }, .. }) =
+                &rule.stmts[0].kind
             else {
                 panic!()
             };
@@ -152,7 +155,9 @@ fn reading_ends_after_ten_errors() {
 
 #[test]
 fn nesting_has_an_end() {
-    for (open, close) in [("(", ")"), ("{ ", " }"), ("jump { ", "; }"), ("meter x { ip saddr ", " }")] {
+    for (open, close) in
+        [("(", ")"), ("{ ", " }"), ("jump { ", "; }"), ("meter x { ip saddr ", " }")]
+    {
         for depth in [40, 100_000] {
             let text = format!("t c tcp dport {}{}\n", open.repeat(depth), close.repeat(depth));
             read_with(&text, &Map::default());
@@ -172,8 +177,9 @@ fn no_text_does_harm() {
     let mut rng = fastrand::Rng::with_seed(seed);
     let source = format!("{RULES}\n{COMMANDS}");
     let mut words: Vec<&str> = source.split_inclusive([' ', '\n', ';', '{', '}', ',']).collect();
-    words
-        .extend(["\"", "\\\n", "$x", "@", "::", "1.1.1.1", "0x", "é", "\u{0}", "\t", "#", "*", "[::1]", "-"]);
+    words.extend([
+        "\"", "\\\n", "$x", "@", "::", "1.1.1.1", "0x", "é", "\u{0}", "\t", "#", "*", "[::1]", "-",
+    ]);
     let lines: Vec<&str> = source.lines().collect();
     for _ in 0..4000 {
         let mut text = String::new();
@@ -187,8 +193,10 @@ fn no_text_does_harm() {
         } else {
             let first = rng.usize(..lines.len());
             let last = (first + rng.usize(1..12)).min(lines.len());
-            let mut parts: Vec<&str> =
-                lines[first..last].iter().flat_map(|l| l.split_inclusive(' ').chain(["\n"])).collect();
+            let mut parts: Vec<&str> = lines[first..last]
+                .iter()
+                .flat_map(|l| l.split_inclusive(' ').chain(["\n"]))
+                .collect();
             for _ in 0..rng.usize(1..6) {
                 let at = rng.usize(..parts.len());
                 match rng.u8(..4) {
@@ -221,7 +229,8 @@ fn large_rulesets_are_read_whole() {
     let cmds = read(&text);
     let CmdKind::Add(New::Table(table)) = &cmds[0].kind else { panic!() };
     assert_eq!(table.chains[0].1.rules.len(), 10_000);
-    let Some(ExprKind::Set { elements, .. }) = table.sets[0].1.elements.as_ref().map(|e| &e.kind) else {
+    let Some(ExprKind::Set { elements, .. }) = table.sets[0].1.elements.as_ref().map(|e| &e.kind)
+    else {
         panic!()
     };
     assert_eq!(elements.len(), 100_000);
@@ -263,15 +272,21 @@ fn words_that_a_command_prints_are_a_value_or_the_elements_of_a_set() {
         let (cmds, messages) = read_with(text, &Map::default());
         assert_eq!(messages, expected.err().unwrap_or(""), "{text}");
         let Ok(expected) = expected else { continue };
-        let Some(Cmd { kind: CmdKind::Add(New::Rule(rule)), .. }) = cmds.last() else { panic!("{text}") };
-        let StmtKind::Match(Expr { kind: ExprKind::Relational { right, .. }, .. }) = &rule.stmts[0].kind
+        let Some(Cmd { kind: CmdKind::Add(New::Rule(rule)), .. }) = cmds.last() else {
+            panic!("{text}")
+        };
+        let StmtKind::Match(Expr { kind: ExprKind::Relational { right, .. }, .. }) =
+            &rule.stmts[0].kind
         else {
             panic!("{text}")
         };
-        let one =
-            |e: &Expr| crate::print::expr_text(e, crate::datatype::Format::default(), &crate::names::NoNames);
+        let one = |e: &Expr| {
+            crate::print::expr_text(e, crate::datatype::Format::default(), &crate::names::NoNames)
+        };
         let got = match &right.kind {
-            ExprKind::Set { elements, .. } => elements.iter().map(one).collect::<Vec<_>>().join(" "),
+            ExprKind::Set { elements, .. } => {
+                elements.iter().map(one).collect::<Vec<_>>().join(" ")
+            }
             _ => one(right),
         };
         assert_eq!(got, expected, "{text}");

@@ -19,8 +19,14 @@ pub(crate) fn geneve_data(text: &str) -> Option<Vec<u8>> {
     if digits.len() % 4 != 0 || digits.len() / 2 > DATA_MAX {
         return None;
     }
-    let nibbles: Vec<u8> = digits.chars().map(|c| Some(c.to_digit(16)? as u8)).collect::<Option<_>>()?;
-    Some(nibbles.chunks(2).map(|pair| pair.iter().fold(0, |byte, nibble| byte << 4 | nibble)).collect())
+    let nibbles: Vec<u8> =
+        digits.chars().map(|c| Some(c.to_digit(16)? as u8)).collect::<Option<_>>()?;
+    Some(
+        nibbles
+            .chunks(2)
+            .map(|pair| pair.iter().fold(0, |byte, nibble| byte << 4 | nibble))
+            .collect(),
+    )
 }
 
 impl Parser<'_> {
@@ -62,8 +68,10 @@ impl Parser<'_> {
                     _ => self.geneve()?,
                 };
                 if tunnel.options != TunnelSpecOptions::None {
-                    return self
-                        .late_error(loc, &format!("Cannot create new {word} section inside another tunnel"));
+                    return self.late_error(
+                        loc,
+                        &format!("Cannot create new {word} section inside another tunnel"),
+                    );
                 }
                 tunnel.options = options;
             }

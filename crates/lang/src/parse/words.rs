@@ -1,7 +1,7 @@
 //! Words that cannot be names, or not everywhere.
 
-/// Whether nft 1.0.6 reserves a word everywhere. Words such as `saddr` or `packets` are keywords only behind the word
-/// that they belong to, and so can name chains and sets.
+/// Whether nft 1.0.6 reserves a word everywhere. Words such as `saddr` or `packets` are keywords
+/// only behind the word that they belong to, and so can name chains and sets.
 pub(super) fn is_reserved(word: &str) -> bool {
     matches!(
         word,
@@ -149,13 +149,15 @@ pub(super) fn is_reserved(word: &str) -> bool {
     )
 }
 
-/// Words that are keywords behind `first` until what it begins is complete, beyond the reserved ones (the start conditions
-/// of nft's scanner).
+/// Words that are keywords behind `first` until what it begins is complete, beyond the reserved
+/// ones (the start conditions of nft's scanner).
 pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
     match first {
         "arp" => &["saddr", "daddr", "htype", "ptype", "hlen", "plen", "operation"],
         "counter" => &["packets", "bytes", "name"],
-        "limit" => &["rate", "burst", "over", "packets", "bytes", "name", "second", "minute", "week"],
+        "limit" => {
+            &["rate", "burst", "over", "packets", "bytes", "name", "second", "minute", "week"]
+        }
         "quota" => &["over", "until", "used", "bytes", "name"],
         "ct" => &[
             "state",
@@ -185,9 +187,17 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
             "expectation",
         ],
         "fib" => &["saddr", "daddr", "type", "oif", "oifname"],
-        "icmp" | "icmpv6" => {
-            &["checksum", "code", "gateway", "id", "max-delay", "mtu", "param-problem", "sequence", "taddr"]
-        }
+        "icmp" | "icmpv6" => &[
+            "checksum",
+            "code",
+            "gateway",
+            "id",
+            "max-delay",
+            "mtu",
+            "param-problem",
+            "sequence",
+            "taddr",
+        ],
         "ip" => &[
             "saddr",
             "daddr",
@@ -346,8 +356,10 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
 
 /// Whether nft's scanner is among the keywords of a word behind it, be there any that matter here.
 pub(super) fn opens_scope(word: &str) -> bool {
-    let without_keywords =
-        ["ah", "at", "comp", "dccp", "dst", "esp", "ether", "exthdr", "flags", "frag", "hbh", "mh", "policy"];
+    let without_keywords = [
+        "ah", "at", "comp", "dccp", "dst", "esp", "ether", "exthdr", "flags", "frag", "hbh", "mh",
+        "policy",
+    ];
     let more = ["secmark", "th", "type", "udp", "udplite", "vlan"];
     !keywords_behind(word).is_empty() || without_keywords.contains(&word) || more.contains(&word)
 }

@@ -59,7 +59,8 @@ impl Printer<'_> {
     pub(super) fn table_attributes(&mut self, table: &Table) -> &'static str {
         let mut separator = "";
         let dormant = table.dormant.then_some("dormant");
-        let flags = TABLE_FLAGS.iter().filter(|(bit, _)| table.flags & bit != 0).map(|(_, name)| *name);
+        let flags =
+            TABLE_FLAGS.iter().filter(|(bit, _)| table.flags & bit != 0).map(|(_, name)| *name);
         let flags: Vec<_> = dormant.into_iter().chain(flags).collect();
         if !flags.is_empty() {
             self.write(format_args!("\tflags {}\n", flags.join(",")));
@@ -103,7 +104,8 @@ impl Printer<'_> {
                 self.write(format_args!(" devices = {{ {} }}", names.join(", ")));
             }
         }
-        let priority = priority::text(base.priority, family, base.hook, self.format.numeric_priority);
+        let priority =
+            priority::text(base.priority, family, base.hook, self.format.numeric_priority);
         let policy = if base.policy_accept { "accept" } else { "drop" };
         self.write(format_args!(" priority {priority}; policy {policy};"));
         if base.offload {

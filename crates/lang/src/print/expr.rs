@@ -18,7 +18,14 @@ impl Printer<'_> {
             ExprKind::Symbol { kind: SymbolKind::Set, text } => self.write(format_args!("@{text}")),
             ExprKind::Variable { name } => self.write(format_args!("${name}")),
             ExprKind::Value(value) => {
-                datatype::print(expr.dtype.base(), *value, expr.len, &self.format, self.names, &mut self.out);
+                datatype::print(
+                    expr.dtype.base(),
+                    *value,
+                    expr.len,
+                    &self.format,
+                    self.names,
+                    &mut self.out,
+                );
             }
             ExprKind::String(text) => self.write(format_args!("\"{text}\"")),
             ExprKind::Verdict(verdict) => self.verdict(verdict),
@@ -47,7 +54,11 @@ impl Printer<'_> {
             }
             ExprKind::Map { key, mappings } => {
                 self.expr(key);
-                self.push(if expr.dtype == Type::Base(DataType::Verdict) { " vmap " } else { " map " });
+                self.push(if expr.dtype == Type::Base(DataType::Verdict) {
+                    " vmap "
+                } else {
+                    " map "
+                });
                 self.expr(mappings);
             }
             ExprKind::SetRef { set } => self.write(format_args!("@{set}")),

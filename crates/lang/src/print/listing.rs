@@ -55,7 +55,8 @@ fn is_kind(set: &Set, kind: SetKind) -> bool {
 }
 
 impl<'a> Listing<'a> {
-    /// The answer to `list KIND …` (and what `reset` prints). `None` for kinds that have no listing of this form.
+    /// The answer to `list KIND …` (and what `reset` prints). `None` for kinds that have no listing
+    /// of this form.
     pub fn list(&self, kind: ObjKind, target: &Target) -> Option<Result<String, Missing>> {
         let family = target.family;
         let table = || {
@@ -69,10 +70,11 @@ impl<'a> Listing<'a> {
             found(self, table, &name).ok_or(missing)
         };
         // `list sets` and the like take a table too.
-        let scoped = |text: &dyn Fn(&Self, &'a Table, &mut Printer<'a>)| match (&target.table, table()) {
-            (Some(_), None) => Err(Missing::Table),
-            (_, only) => Ok(self.blocks(family, only, &|_| true, text)),
-        };
+        let scoped =
+            |text: &dyn Fn(&Self, &'a Table, &mut Printer<'a>)| match (&target.table, table()) {
+                (Some(_), None) => Err(Missing::Table),
+                (_, only) => Ok(self.blocks(family, only, &|_| true, text)),
+            };
         Some(match kind {
             ObjKind::Ruleset => Ok(self.ruleset(family)),
             ObjKind::Tables => Ok(self.tables(family)),
@@ -112,7 +114,11 @@ impl<'a> Listing<'a> {
                 };
                 let Some(table) = table() else { return Some(Err(Missing::Table)) };
                 let name = name(&target.name);
-                match table.sets.iter().find(|s| Some(&s.name) == name.as_ref() && is_kind(s, wanted)) {
+                match table
+                    .sets
+                    .iter()
+                    .find(|s| Some(&s.name) == name.as_ref() && is_kind(s, wanted))
+                {
                     Some(set) => Ok(self.set(table, set)),
                     None => Err(Missing::Name),
                 }
@@ -138,7 +144,8 @@ impl<'a> Listing<'a> {
                     only,
                     &|table| !table.objects.is_empty(),
                     &|listing, table, printer| {
-                        for object in table.objects.iter().filter(|o| object_type(&o.value) == kind) {
+                        for object in table.objects.iter().filter(|o| object_type(&o.value) == kind)
+                        {
                             printer.object(table.family, object, listing.now);
                         }
                     },
@@ -207,7 +214,12 @@ impl<'a> Listing<'a> {
         printer.out
     }
 
-    fn in_block(&self, table: &'a Table, printer: &mut Printer<'a>, body: impl FnOnce(&mut Printer<'a>)) {
+    fn in_block(
+        &self,
+        table: &'a Table,
+        printer: &mut Printer<'a>,
+        body: impl FnOnce(&mut Printer<'a>),
+    ) {
         printer.write(format_args!("table {} {} {{\n", table.family.name(), table.name));
         body(printer);
         printer.push("}\n");

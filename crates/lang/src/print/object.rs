@@ -12,7 +12,8 @@ use crate::cache::object_type;
 use crate::lower::states_of;
 use crate::userdata;
 
-/// Seconds after which a flow in a state is forgotten where no policy says otherwise, as nft knows them.
+/// Seconds after which a flow in a state is forgotten where no policy says otherwise, as nft knows
+/// them.
 fn default_timeout(state: &str) -> u32 {
     match state {
         "established" => 432_000,
@@ -44,7 +45,11 @@ pub(crate) fn geneve_data(option: &GeneveOption) -> String {
 impl Printer<'_> {
     /// Writes an object, one level deep, with its present state.
     pub(super) fn object(&mut self, family: Family, object: &Object, now: u64) {
-        self.write(format_args!("\t{} {} {{", object_name(object_type(&object.value)), object.name));
+        self.write(format_args!(
+            "\t{} {} {{",
+            object_name(object_type(&object.value)),
+            object.name
+        ));
         self.handle_after(object.handle);
         if let Some(comment) = userdata::comment(&object.userdata) {
             self.write(format_args!("\n\t\tcomment \"{comment}\""));
@@ -59,7 +64,10 @@ impl Printer<'_> {
                 if !self.format.stateless
                     && let VmExpr::Counter(counter) = present(VmExpr::Counter(counter.clone()))
                 {
-                    self.write(format_args!("\t\tpackets {} bytes {}\n", counter.packets, counter.bytes));
+                    self.write(format_args!(
+                        "\t\tpackets {} bytes {}\n",
+                        counter.packets, counter.bytes
+                    ));
                 }
             }
             ObjectValue::Quota(quota) => {
@@ -141,7 +149,9 @@ impl Printer<'_> {
         match &tunnel.options {
             TunnelOptions::None => {}
             TunnelOptions::Erspan { index } => {
-                self.write(format_args!("\t\terspan {{\n\t\t\tversion 1\n\t\t\tindex {index}\n\t\t}}\n"));
+                self.write(format_args!(
+                    "\t\terspan {{\n\t\t\tversion 1\n\t\t\tindex {index}\n\t\t}}\n"
+                ));
             }
             TunnelOptions::Erspan2 { egress, hwid } => {
                 let direction = if *egress { "egress" } else { "ingress" };
@@ -156,7 +166,9 @@ impl Printer<'_> {
                 for option in options {
                     let data = geneve_data(option);
                     let (class, kind) = (option.class, option.kind);
-                    self.write(format_args!("\t\t\tclass {class:#x} opt-type {kind:#x} data \"{data}\"\n"));
+                    self.write(format_args!(
+                        "\t\t\tclass {class:#x} opt-type {kind:#x} data \"{data}\"\n"
+                    ));
                 }
                 self.push("\t\t}\n");
             }

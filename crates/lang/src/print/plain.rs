@@ -32,7 +32,9 @@ impl PlainSet {
             ty.fields.iter().all(is_plain).then(|| ty.clone())
         };
         let data = match (set.data, data) {
-            (Some(penstock_ruleset::model::MapData::Value { .. }), Some((ty, false))) => Some(plain(ty)?),
+            (Some(penstock_ruleset::model::MapData::Value { .. }), Some((ty, false))) => {
+                Some(plain(ty)?)
+            }
             (Some(penstock_ruleset::model::MapData::Value { .. }), _) => return None,
             _ => None,
         };
@@ -42,7 +44,8 @@ impl PlainSet {
     /// Whether an element is nothing but a key and plain data.
     pub(super) fn suits(&self, element: &ElementRef<'_, ElementValue>) -> bool {
         let value = element.value;
-        let bare = value.exprs().is_empty() && value.timeout().is_none() && value.userdata().is_none();
+        let bare =
+            value.exprs().is_empty() && value.timeout().is_none() && value.userdata().is_none();
         let data = match (&value.data, &self.data) {
             (None, None) => true,
             (Some(ElementData::Value(data)), Some(ty)) => data.bytes().len() == width(ty),
@@ -77,7 +80,11 @@ fn width(ty: &KeyType) -> usize {
 
 impl Printer<'_> {
     /// Writes an element that [`PlainSet::suits`].
-    pub(super) fn plain_element(&mut self, types: &PlainSet, element: ElementRef<'_, ElementValue>) {
+    pub(super) fn plain_element(
+        &mut self,
+        types: &PlainSet,
+        element: ElementRef<'_, ElementValue>,
+    ) {
         self.plain_values(&types.key, element.key, element.key_end);
         match (&element.value.data, &types.data) {
             (Some(ElementData::Value(data)), Some(ty)) => {
@@ -100,11 +107,16 @@ impl Printer<'_> {
             }
             let bytes = at..at + field.len as usize / 8;
             let first = value(field, from.get(bytes.clone()).unwrap_or_default());
-            match to.map(|to| value(field, to.get(bytes).unwrap_or_default())).filter(|last| *last != first) {
+            match to
+                .map(|to| value(field, to.get(bytes).unwrap_or_default()))
+                .filter(|last| *last != first)
+            {
                 None => self.plain_value(field, first),
                 Some(last) => self.numeric(|p| {
                     p.plain_value(field, first);
-                    match prefix_length(first, last, field.len).filter(|_| has_prefixes(field.dtype)) {
+                    match prefix_length(first, last, field.len)
+                        .filter(|_| has_prefixes(field.dtype))
+                    {
                         Some(len) => p.write(format_args!("/{len}")),
                         None => {
                             p.push("-");
@@ -190,7 +202,8 @@ mod tests {
         let mut rng = fastrand::Rng::with_seed(3);
         let mut right = 0;
         for _ in 0..1500 {
-            let fields: Vec<_> = (0..rng.usize(1..4)).map(|_| types[rng.usize(..types.len() - 1)]).collect();
+            let fields: Vec<_> =
+                (0..rng.usize(1..4)).map(|_| types[rng.usize(..types.len() - 1)]).collect();
             let data = rng.bool().then(|| types[rng.usize(..types.len())]);
             let interval = rng.bool();
             let names: Vec<_> = fields.iter().map(|f| f.0).collect();
@@ -201,12 +214,15 @@ mod tests {
                     .map(|(name, value)| match (*name, rng.u8(..3)) {
                         ("ipv4_addr", 0) if interval => value(&mut rng) + "/28",
                         ("ipv6_addr", 0) if interval => value(&mut rng) + "/64",
-                        ("inet_service", 0) if interval => format!("{}-{}", rng.u8(..), rng.u16(300..)),
+                        ("inet_service", 0) if interval => {
+                            format!("{}-{}", rng.u8(..), rng.u16(300..))
+                        }
                         _ => value(&mut rng),
                     })
                     .collect();
                 let comment = if rng.u8(..9) == 0 { " comment \"x\"" } else { "" };
-                let data = data.map_or(String::new(), |(_, value)| format!(" : {}", value(&mut rng)));
+                let data =
+                    data.map_or(String::new(), |(_, value)| format!(" : {}", value(&mut rng)));
                 elements.push(key.join(" . ") + comment + &data);
             }
             let word = if data.is_some() { "map" } else { "set" };

@@ -73,7 +73,12 @@ fn elements_per_line(dtype: &Type) -> usize {
 
 impl Printer<'_> {
     /// Writes a set or map, one level deep, with its own elements or those given.
-    pub(super) fn set(&mut self, delinearizer: &Delinearizer<'_>, set: &Set, elements: Option<&[Expr]>) {
+    pub(super) fn set(
+        &mut self,
+        delinearizer: &Delinearizer<'_>,
+        set: &Set,
+        elements: Option<&[Expr]>,
+    ) {
         let userdata = SetUserData::decode(&set.userdata);
         let meter = set.anonymous && set.description.dynamic;
         let word = match (meter, set.data.is_some()) {
@@ -85,7 +90,8 @@ impl Printer<'_> {
         self.handle_after(set.handle);
         if self.format.backends {
             let structure = set.structure();
-            let (name, lookup, space) = (structure.name(), structure.lookup_class(), structure.space_class());
+            let (name, lookup, space) =
+                (structure.name(), structure.lookup_class(), structure.space_class());
             self.write(format_args!("\n\t\t# backend {name}, lookup {lookup}, space {space}"));
         }
         self.push("\n\t\t");
@@ -95,7 +101,9 @@ impl Printer<'_> {
             self.push("\t\tpolicy memory\n");
         }
         // The size of a constant set is that of its elements.
-        if let Some(size) = set.description.size.filter(|size| *size > 0 && !set.description.constant) {
+        if let Some(size) =
+            set.description.size.filter(|size| *size > 0 && !set.description.constant)
+        {
             self.write(format_args!("\t\tsize {size}\n"));
         }
         let flags = set_flags(set);
@@ -127,7 +135,8 @@ impl Printer<'_> {
         }
         if !self.format.terse {
             let key = delinearizer.key_type(set);
-            let per_line = elements_per_line(&key.as_ref().map(|k| k.dtype.clone()).unwrap_or_default());
+            let per_line =
+                elements_per_line(&key.as_ref().map(|k| k.dtype.clone()).unwrap_or_default());
             let mut count = 0;
             let mut before = |p: &mut Self| {
                 p.push(match count {
@@ -182,8 +191,12 @@ impl Printer<'_> {
         match (set.data, &userdata.data_typeof) {
             (None, _) => {}
             (Some(MapData::Verdict), _) => self.push(" : verdict"),
-            (Some(MapData::Object(kind)), _) => self.write(format_args!(" : {}", object_name(kind))),
-            (Some(MapData::Value { .. }), Some(text)) => self.write(format_args!(" : {interval}{text}")),
+            (Some(MapData::Object(kind)), _) => {
+                self.write(format_args!(" : {}", object_name(kind)))
+            }
+            (Some(MapData::Value { .. }), Some(text)) => {
+                self.write(format_args!(" : {interval}{text}"))
+            }
             (Some(MapData::Value { .. }), None) => {
                 let name = Type::from_id(set.data_type).unwrap_or_default().name();
                 self.write(format_args!(" : {interval}{name}"));

@@ -283,9 +283,11 @@ impl Printer<'_> {
             LOG_TCP_OPTIONS => self.push(" flags tcp options"),
             _ => self.push(" flags tcp sequence,options"),
         }
-        for (bit, text) in
-            [(LOG_IP_OPTIONS, " flags ip options"), (LOG_SKUID, " flags skuid"), (LOG_ETHER, " flags ether")]
-        {
+        for (bit, text) in [
+            (LOG_IP_OPTIONS, " flags ip options"),
+            (LOG_SKUID, " flags skuid"),
+            (LOG_ETHER, " flags ether"),
+        ] {
             if log.flags & bit != 0 {
                 self.push(text);
             }

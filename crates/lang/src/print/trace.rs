@@ -25,7 +25,8 @@ pub struct Place<'a> {
     pub chain: &'a str,
 }
 
-/// A packet as the kernel describes it in a trace: names of devices by index, and the beginnings of its headers.
+/// A packet as the kernel describes it in a trace: names of devices by index, and the beginnings of
+/// its headers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TracedPacket<'a> {
     /// Index of the device it came in on.
@@ -58,7 +59,8 @@ fn start(place: &Place<'_>) -> String {
 }
 
 /// A rule that was reached to its end, or that decided. `rule` is its text
-/// ([`Listing::rule`](super::Listing::rule)); the verdict is as nft writes it: `accept`, `jump sub`, `stolen`.
+/// ([`Listing::rule`](super::Listing::rule)); the verdict is as nft writes it: `accept`,
+/// `jump sub`, `stolen`.
 pub fn rule_line(place: &Place<'_>, rule: &str, verdict: impl Display) -> String {
     format!("{}rule {rule} (verdict {verdict})", start(place))
 }
@@ -94,7 +96,9 @@ pub fn packet_line(
     let mut printer = Printer::new(format, names);
     printer.push(&start(place));
     printer.push("packet: ");
-    for ((key, index), known) in [("iif", packet.iif), ("oif", packet.oif)].into_iter().zip(packet.devices) {
+    for ((key, index), known) in
+        [("iif", packet.iif), ("oif", packet.oif)].into_iter().zip(packet.devices)
+    {
         if let Some(index) = index {
             match known.map(str::to_owned).or_else(|| names.interface_name(index)) {
                 Some(name) => printer.write(format_args!("{key} \"{name}\" ")),
@@ -107,7 +111,12 @@ pub fn packet_line(
 }
 
 /// The headers of a packet, as the line of a trace shows them to a family.
-pub fn headers(family: Family, packet: &TracedPacket<'_>, format: Format, names: &dyn Names) -> String {
+pub fn headers(
+    family: Family,
+    packet: &TracedPacket<'_>,
+    format: Format,
+    names: &dyn Names,
+) -> String {
     let mut printer = Printer::new(format, names);
     push_headers(&mut printer, family, packet);
     printer.out
@@ -148,7 +157,8 @@ fn shown_fields(proto: &Proto) -> Option<&'static [&'static str]> {
     const ETHER: &[&str] = &["saddr", "daddr", "type"];
     const ARP: &[&str] = &["operation"];
     const IP: &[&str] = &["saddr", "daddr", "dscp", "ecn", "ttl", "id", "protocol", "length"];
-    const IP6: &[&str] = &["saddr", "daddr", "dscp", "ecn", "hoplimit", "flowlabel", "nexthdr", "length"];
+    const IP6: &[&str] =
+        &["saddr", "daddr", "dscp", "ecn", "hoplimit", "flowlabel", "nexthdr", "length"];
     const TCP: &[&str] = &["sport", "dport", "flags", "window"];
     match proto {
         p if *p == link::ETHER => Some(ETHER),
@@ -167,7 +177,8 @@ const ETHERTYPE_VLAN: u32 = 0x8100;
 impl Shown {
     fn new(family: Family, packet: &TracedPacket<'_>) -> Self {
         let (base, known) = proto::of_family(family);
-        let mut shown = Shown { family, link: None, network: None, transport: None, parts: Vec::new() };
+        let mut shown =
+            Shown { family, link: None, network: None, transport: None, parts: Vec::new() };
         match base {
             PayloadBase::Link if *known == link::INET || *known == link::NETDEV => {
                 shown.network = known.upper_by_number(packet.nfproto.into());
@@ -208,7 +219,8 @@ impl Shown {
         }
     }
 
-    /// Fields of one header from a bit on, each directly after the one before. Returns where they end.
+    /// Fields of one header from a bit on, each directly after the one before. Returns where they
+    /// end.
     fn fields(&mut self, proto: &'static Proto, bytes: &[u8], start: u32, total: u32) -> u32 {
         let mut at = start;
         let mut found: Vec<(&'static Template, u128)> = Vec::new();
@@ -219,11 +231,13 @@ impl Shown {
             found.push((field, bits(bytes, at, field.len)));
             at += field.len;
         }
-        let checksum = |field: &Template| proto.checksum.is_some_and(|(byte, _)| field.offset == byte * 8);
+        let checksum =
+            |field: &Template| proto.checksum.is_some_and(|(byte, _)| field.offset == byte * 8);
         let shown: Vec<(&'static Template, u128)> = match shown_fields(proto) {
-            Some(order) => {
-                order.iter().filter_map(|name| found.iter().find(|(f, _)| f.name == *name).copied()).collect()
-            }
+            Some(order) => order
+                .iter()
+                .filter_map(|name| found.iter().find(|(f, _)| f.name == *name).copied())
+                .collect(),
             None => found.iter().filter(|(f, _)| !checksum(f)).copied().collect(),
         };
         if !found.is_empty() {
@@ -289,7 +303,9 @@ fn bits(bytes: &[u8], offset: u32, len: u32) -> u128 {
 
 /// `FIELD == VALUE`
 fn equality(proto: &'static Proto, field: &'static Template, value: u128) -> Expr {
-    let typed = |kind, dtype, len| Expr::typed(kind, Loc::default(), Type::Base(dtype), ByteOrder::Big, len);
+    let typed = |kind, dtype, len| {
+        Expr::typed(kind, Loc::default(), Type::Base(dtype), ByteOrder::Big, len)
+    };
     let payload = Payload {
         base: proto.base,
         proto: Some(proto),
@@ -375,7 +391,8 @@ mod tests {
         let ether = |kind: &[u8]| [&ETHER[..], kind].concat();
         let base = "ether saddr 02:00:00:00:00:01 ether daddr ff:ff:ff:ff:ff:ff ";
         let udp = [0, 53, 0, 54, 0, 8, 0, 0];
-        let addresses = "ip saddr 198.18.0.1 ip daddr 198.18.0.9 ip dscp ef ip ecn ect1 ip ttl 64 ip id 7 ";
+        let addresses =
+            "ip saddr 198.18.0.1 ip daddr 198.18.0.9 ip dscp ef ip ecn ect1 ip ttl 64 ip id 7 ";
         for (family, nfproto, link, network, transport, expected) in [
             (
                 Family::Netdev,
@@ -422,7 +439,9 @@ mod tests {
                 vec![],
                 ip(6, 40),
                 vec![0, 1, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0x50, 0x12, 0, 5, 0, 6, 0, 7],
-                format!("{addresses}ip length 40 tcp sport 1 tcp dport 2 tcp flags == 0x12 tcp window 5 "),
+                format!(
+                    "{addresses}ip length 40 tcp sport 1 tcp dport 2 tcp flags == 0x12 tcp window 5 "
+                ),
             ),
         ] {
             assert_eq!(line(family, nfproto, &link, &network, &transport), expected);

@@ -1,8 +1,8 @@
 //! Protocol headers and how they nest (nft's `struct proto_desc`).
 //!
-//! The headers of one layer each have a file: [`link`], [`network`], [`transport`]; [`tunnel`] holds those that
-//! carry frames or packets again. [`link`] also holds the pseudo headers that a family starts from, whose only
-//! field is a `meta` key.
+//! The headers of one layer each have a file: [`link`], [`network`], [`transport`]; [`tunnel`]
+//! holds those that carry frames or packets again. [`link`] also holds the pseudo headers that a
+//! family starts from, whose only field is a `meta` key.
 
 use penstock_program::expr::{ChecksumType, MetaKey, PayloadBase};
 use penstock_ruleset::Family;
@@ -53,8 +53,8 @@ pub enum IcmpField {
 }
 
 impl IcmpField {
-    /// Values of the `type` field of such messages, in the order nft puts them in a set; one value is compared
-    /// directly. Empty for [`IcmpField::Any`].
+    /// Values of the `type` field of such messages, in the order nft puts them in a set; one value
+    /// is compared directly. Empty for [`IcmpField::Any`].
     pub fn types(self) -> &'static [u8] {
         match self {
             IcmpField::Any => &[],
@@ -76,7 +76,8 @@ impl IcmpField {
 pub struct Proto {
     /// As written.
     pub name: &'static str,
-    /// Which base its offsets count from; `None` for headers that stand at no fixed base (inside tunnels only).
+    /// Which base its offsets count from; `None` for headers that stand at no fixed base (inside
+    /// tunnels only).
     pub base: PayloadBase,
     /// Fields. Where several lie on the same bits, the first is the one that is listed.
     pub templates: &'static [Template],
@@ -88,7 +89,8 @@ pub struct Proto {
     pub checksum: Option<(u32, ChecksumType)>,
     /// Fields covered by the pseudo header of the transport checksum, by index.
     pub pseudo_header: &'static [usize],
-    /// Length of the header in bits that is put before an upper header of the same base (stacked headers: VLAN).
+    /// Length of the header in bits that is put before an upper header of the same base (stacked
+    /// headers: VLAN).
     pub len: u32,
 }
 
@@ -120,7 +122,9 @@ impl Proto {
 
     /// Whether a field is covered by the pseudo header of the transport checksum.
     pub fn in_pseudo_header(&self, field: &Template) -> bool {
-        self.pseudo_header.iter().any(|&i| self.templates.get(i).is_some_and(|t| std::ptr::eq(t, field)))
+        self.pseudo_header
+            .iter()
+            .any(|&i| self.templates.get(i).is_some_and(|t| std::ptr::eq(t, field)))
     }
 
     /// The header that a number in the protocol field stands for.
@@ -169,8 +173,8 @@ pub static ALL: &[&Proto] = &[
     &tunnel::GRETAP,
 ];
 
-/// What is known of a packet before any match: the base and header that the hooks of a family start with (nft's
-/// `hook_proto_desc`).
+/// What is known of a packet before any match: the base and header that the hooks of a family start
+/// with (nft's `hook_proto_desc`).
 pub fn of_family(family: Family) -> (PayloadBase, &'static Proto) {
     match family {
         Family::Bridge => (PayloadBase::Link, &link::ETHER),
@@ -187,7 +191,8 @@ const fn field(name: &'static str, dtype: DataType, offset: u32, len: u32) -> Te
     Template { name, dtype, offset, len, order: ByteOrder::Big, meta: None, icmp: IcmpField::Any }
 }
 
-/// A field that does not fill bytes: evaluation treats it as a host integer and shifts it into place.
+/// A field that does not fill bytes: evaluation treats it as a host integer and shifts it into
+/// place.
 const fn bits(name: &'static str, dtype: DataType, offset: u32, len: u32) -> Template {
     Template { name, dtype, offset, len, order: ByteOrder::Host, meta: None, icmp: IcmpField::Any }
 }
@@ -206,7 +211,13 @@ const fn icmp(name: &'static str, offset: u32, len: u32, messages: IcmpField) ->
 }
 
 /// A pseudo field: what follows, read from a `meta` key.
-const fn meta(name: &'static str, dtype: DataType, key: MetaKey, len: u32, order: ByteOrder) -> Template {
+const fn meta(
+    name: &'static str,
+    dtype: DataType,
+    key: MetaKey,
+    len: u32,
+    order: ByteOrder,
+) -> Template {
     Template { name, dtype, offset: 0, len, order, meta: Some(key), icmp: IcmpField::Any }
 }
 
@@ -220,9 +231,12 @@ mod tests {
             for (i, t) in proto.templates.iter().enumerate() {
                 assert!(t.len > 0 && t.len <= 128, "{} {}", proto.name, t.name);
                 assert!(
-                    t.order == ByteOrder::Host || (t.offset % 8 == 0 && t.len % 8 == 0) || t.meta.is_some()
+                    t.order == ByteOrder::Host
+                        || (t.offset % 8 == 0 && t.len % 8 == 0)
+                        || t.meta.is_some()
                 );
-                let same = proto.templates[..i].iter().filter(|o| o.name == t.name && o.meta.is_none());
+                let same =
+                    proto.templates[..i].iter().filter(|o| o.name == t.name && o.meta.is_none());
                 assert_eq!(same.count(), 0, "{} {} twice", proto.name, t.name);
             }
         }
@@ -234,7 +248,10 @@ mod tests {
         assert_eq!(link::ETHER.number_of(&network::IP6), Some(0x86dd));
         assert_eq!(link::INET.number_of(&network::IP6), Some(10));
         assert_eq!(find("th"), Some(&transport::TH));
-        assert_eq!(find("tcp").and_then(|t| t.template("flags")).map(|t| (t.offset, t.len)), Some((104, 8)));
+        assert_eq!(
+            find("tcp").and_then(|t| t.template("flags")).map(|t| (t.offset, t.len)),
+            Some((104, 8))
+        );
         assert!(network::IP.in_pseudo_header(network::IP.template("saddr").unwrap()));
         assert!(!network::IP6.in_pseudo_header(network::IP6.template("hoplimit").unwrap()));
     }

@@ -186,7 +186,10 @@ pub static AH: Proto = Proto {
 pub static ESP: Proto = Proto {
     name: "esp",
     base: PayloadBase::Transport,
-    templates: &[field("spi", DataType::Integer, 0, 32), field("sequence", DataType::Integer, 32, 32)],
+    templates: &[
+        field("spi", DataType::Integer, 0, 32),
+        field("sequence", DataType::Integer, 32, 32),
+    ],
     protocol_key: None,
     upper: &[],
     checksum: None,
@@ -223,7 +226,10 @@ pub static COMP: Proto = Proto {
 pub static TH: Proto = Proto {
     name: "th",
     base: PayloadBase::Transport,
-    templates: &[field("sport", DataType::InetService, 0, 16), field("dport", DataType::InetService, 16, 16)],
+    templates: &[
+        field("sport", DataType::InetService, 0, 16),
+        field("dport", DataType::InetService, 16, 16),
+    ],
     protocol_key: None,
     upper: &[],
     checksum: None,

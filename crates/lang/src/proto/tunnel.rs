@@ -22,7 +22,10 @@ pub static VXLAN: Proto = Proto {
 pub static GENEVE: Proto = Proto {
     name: "geneve",
     base: PayloadBase::Tunnel,
-    templates: &[field("type", DataType::EtherType, 16, 16), field("vni", DataType::Integer, 32, 24)],
+    templates: &[
+        field("type", DataType::EtherType, 16, 16),
+        field("vni", DataType::Integer, 32, 24),
+    ],
     protocol_key: None,
     upper: &[],
     checksum: None,
@@ -103,7 +106,8 @@ pub fn has_link(tunnel: &Proto) -> bool {
     LAYOUTS.iter().any(|l| l.tunnel == tunnel && l.flags & LINK != 0)
 }
 
-/// The family whose rules for what depends on what hold inside: frames are as in bridges, packets as on devices.
+/// The family whose rules for what depends on what hold inside: frames are as in bridges, packets
+/// as on devices.
 pub fn family_inside(tunnel: &Proto) -> Family {
     if has_link(tunnel) { Family::Bridge } else { Family::Netdev }
 }

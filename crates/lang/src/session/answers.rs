@@ -42,10 +42,18 @@ impl Session<'_> {
                     // Only what is reset is known then: tables without such objects are not there.
                     ObjKind::Objects(kind) => {
                         let mut generation = generation.clone();
-                        generation.tables.retain(|t| t.objects.iter().any(|o| o.value.kind() == *kind));
+                        generation
+                            .tables
+                            .retain(|t| t.objects.iter().any(|o| o.value.kind() == *kind));
                         match cmd.target.table {
-                            Some(_) if find_table(&generation, &cmd.target).is_none() => String::new(),
-                            _ => self.list(&Listing { generation: &generation, ..listing }, *object, cmd)?,
+                            Some(_) if find_table(&generation, &cmd.target).is_none() => {
+                                String::new()
+                            }
+                            _ => self.list(
+                                &Listing { generation: &generation, ..listing },
+                                *object,
+                                cmd,
+                            )?,
                         }
                     }
                     _ => self.list(&listing, *object, cmd)?,
@@ -58,7 +66,9 @@ impl Session<'_> {
                 Ok(text)
             }
             CmdKind::Describe(expr) => Ok(self.describe(expr)),
-            CmdKind::Monitor { .. } => error(cmd.loc, "monitor needs a dataplane, and this ruleset has none"),
+            CmdKind::Monitor { .. } => {
+                error(cmd.loc, "monitor needs a dataplane, and this ruleset has none")
+            }
             CmdKind::Import(_) | CmdKind::Export(_) => {
                 error(cmd.loc, "Could not process rule: Operation not supported")
             }
@@ -75,7 +85,8 @@ impl Session<'_> {
 
     fn list(&self, listing: &Listing<'_>, object: ObjKind, cmd: &Cmd) -> Answer {
         let answer = if self.options.json {
-            json::list(listing, object, &cmd.target).map(|answer| answer.map(|v| json::to_text(&v) + "\n"))
+            json::list(listing, object, &cmd.target)
+                .map(|answer| answer.map(|v| json::to_text(&v) + "\n"))
         } else {
             listing.list(object, &cmd.target)
         };
@@ -107,8 +118,8 @@ impl Session<'_> {
     fn rule(&self, listing: &Listing<'_>, cmd: &Cmd) -> Answer {
         let chain = find_chain(listing.generation, &cmd.target);
         let handle = cmd.target.handle;
-        let rule =
-            chain.and_then(|(_, c)| c.rules.iter().find(|r| Some(r.handle) == handle.map(|h| h.value)));
+        let rule = chain
+            .and_then(|(_, c)| c.rules.iter().find(|r| Some(r.handle) == handle.map(|h| h.value)));
         let (Some((table, chain)), Some(rule)) = (chain, rule) else {
             return error(
                 handle.map_or(cmd.loc, |h| h.loc),
@@ -128,10 +139,12 @@ impl Session<'_> {
     /// `get element`, and `reset element`: the elements that hold the ones asked for.
     fn get(&self, listing: &Listing<'_>, step: &Step, reset: bool) -> Answer {
         let cmd = &step.cmd;
-        let found = cmd.target.table.as_ref().zip(cmd.target.name.as_ref()).and_then(|(table, name)| {
-            let table = listing.table_named(cmd.target.family.unwrap_or(Family::Ip), &table.text)?;
-            Some((table, table.sets.iter().find(|s| s.name == name.text)?))
-        });
+        let found =
+            cmd.target.table.as_ref().zip(cmd.target.name.as_ref()).and_then(|(table, name)| {
+                let table =
+                    listing.table_named(cmd.target.family.unwrap_or(Family::Ip), &table.text)?;
+                Some((table, table.sets.iter().find(|s| s.name == name.text)?))
+            });
         let Some((table, set)) = found else {
             return error(cmd.loc, "Could not process rule: No such file or directory");
         };
@@ -212,29 +225,39 @@ pub(super) fn reset_of(
     Some(Reset { family, table, what })
 }
 
-/// `list hooks`: base chains by family, hook and device, lowest priority first; of equal ones the one that runs first.
+/// `list hooks`: base chains by family, hook and device, lowest priority first; of equal ones the
+/// one that runs first.
 fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) -> String {
     let mut out = String::new();
     for shown in [Family::Ip, Family::Ip6, Family::Arp, Family::Bridge, Family::Netdev] {
-        if family
-            .is_some_and(|f| f != shown && !(f == Family::Inet && matches!(shown, Family::Ip | Family::Ip6)))
-        {
+        if family.is_some_and(|f| {
+            f != shown && !(f == Family::Inet && matches!(shown, Family::Ip | Family::Ip6))
+        }) {
             continue;
         }
         let mut body = String::new();
         for hook in HOOKS {
             let mut chains = Vec::new();
             for table in generation.tables.iter().filter(|t| !t.dormant) {
-                let inet = table.family == Family::Inet && matches!(shown, Family::Ip | Family::Ip6);
+                let inet =
+                    table.family == Family::Inet && matches!(shown, Family::Ip | Family::Ip6);
                 if table.family != shown && !inet {
                     continue;
                 }
                 for chain in &table.chains {
-                    let Some(base) = chain.base.as_ref().filter(|b| b.hook == hook) else { continue };
-                    let on_device = device
-                        .is_none_or(|d| base.devices.is_empty() || base.devices.iter().any(|x| &**x == d));
+                    let Some(base) = chain.base.as_ref().filter(|b| b.hook == hook) else {
+                        continue;
+                    };
+                    let on_device = device.is_none_or(|d| {
+                        base.devices.is_empty() || base.devices.iter().any(|x| &**x == d)
+                    });
                     if on_device {
-                        chains.push((base.priority, std::cmp::Reverse(base.registered), table, chain));
+                        chains.push((
+                            base.priority,
+                            std::cmp::Reverse(base.registered),
+                            table,
+                            chain,
+                        ));
                     }
                 }
             }

@@ -17,7 +17,8 @@ use crate::json;
 use crate::print::Printer;
 use crate::print::listing::Listing;
 
-/// The generation with chains in braces as chains like any other: nft echoes them and their rules by name.
+/// The generation with chains in braces as chains like any other: nft echoes them and their rules
+/// by name.
 fn with_chains_named(generation: &Generation) -> Generation {
     let mut generation = generation.clone();
     for table in generation.tables.iter_mut().filter(|t| t.chains.iter().any(|c| c.anonymous)) {
@@ -28,7 +29,8 @@ fn with_chains_named(generation: &Generation) -> Generation {
     generation
 }
 
-/// Takes from the changes the elements that a set had before, and still had when it was given them again.
+/// Takes from the changes the elements that a set had before, and still had when it was given them
+/// again.
 pub(super) fn only_new(done: &mut [Done], before: &Generation, now: u64) {
     /// Elements of a set by its family, table and name; without a list all.
     type Deleted = (Family, Arc<str>, Arc<str>, Option<Vec<Element<ElementValue>>>);
@@ -39,19 +41,24 @@ pub(super) fn only_new(done: &mut [Done], before: &Generation, now: u64) {
                 deleted.push((*family, table.clone(), set.clone(), elements.clone()));
             }
             Change::AddElements { family, table, set, elements, .. } => {
-                let table_before = before.tables.iter().find(|t| t.family == *family && t.name == *table);
+                let table_before =
+                    before.tables.iter().find(|t| t.family == *family && t.name == *table);
                 let mut sets = table_before.iter().flat_map(|t| &t.sets);
-                let Some(held) = sets.find(|s| Some(s.handle) == *handle).map(|s| s.elements()) else {
+                let Some(held) = sets.find(|s| Some(s.handle) == *handle).map(|s| s.elements())
+                else {
                     continue;
                 };
                 let is_deleted = |element: &Element<ElementValue>| {
-                    let mut of_set =
-                        deleted.iter().filter(|(f, t, s, _)| (f, t, s) == (&*family, &*table, &*set));
-                    let same = |e: &Element<_>| e.key == element.key && e.key_end == element.key_end;
+                    let mut of_set = deleted
+                        .iter()
+                        .filter(|(f, t, s, _)| (f, t, s) == (&*family, &*table, &*set));
+                    let same =
+                        |e: &Element<_>| e.key == element.key && e.key_end == element.key_end;
                     of_set.any(|(.., some)| some.as_ref().is_none_or(|some| some.iter().any(same)))
                 };
-                let there =
-                    |e: &Element<ElementValue>| held.find(&e.key, e.key_end.as_deref(), now).is_some();
+                let there = |e: &Element<ElementValue>| {
+                    held.find(&e.key, e.key_end.as_deref(), now).is_some()
+                };
                 *elements = elements.iter().filter(|e| !there(e) || is_deleted(e)).collect();
             }
             _ => {}
@@ -60,8 +67,8 @@ pub(super) fn only_new(done: &mut [Done], before: &Generation, now: u64) {
 }
 
 impl Session<'_> {
-    /// What a transaction added, as it will be in force: a line for each, or as JSON, where the commands that
-    /// came as JSON (`document`) are given back with handles.
+    /// What a transaction added, as it will be in force: a line for each, or as JSON, where the
+    /// commands that came as JSON (`document`) are given back with handles.
     pub(super) fn echo(
         &self,
         transaction: &Transaction,
@@ -108,12 +115,15 @@ impl Session<'_> {
             Change::AddTable { family, name, mode, .. } => {
                 find(*family, name).map(|(_, t)| json::event(verb(mode), t.header()))
             }
-            Change::AddChain { family, table, mode, chain } => find(*family, table).and_then(|(table, t)| {
-                let chain = table.chains.iter().find(|c| c.name == chain.name && !c.anonymous)?;
-                Some(json::event(verb(mode), t.chain(chain)))
-            }),
-            Change::AddRule { family, table, chain, position, .. } => {
+            Change::AddChain { family, table, mode, chain } => {
                 find(*family, table).and_then(|(table, t)| {
+                    let chain =
+                        table.chains.iter().find(|c| c.name == chain.name && !c.anonymous)?;
+                    Some(json::event(verb(mode), t.chain(chain)))
+                })
+            }
+            Change::AddRule { family, table, chain, position, .. } => find(*family, table)
+                .and_then(|(table, t)| {
                     let chain = table.chains.iter().find(|c| c.name == *chain && !c.anonymous)?;
                     let rule = chain.rules.iter().find(|r| Some(r.handle) == item.handle)?;
                     let verb = match position {
@@ -122,13 +132,14 @@ impl Session<'_> {
                         Position::Replace(_) => "replace",
                     };
                     Some(json::event(verb, t.rule(chain, rule)))
+                }),
+            Change::AddSet { family, table, mode, set } => {
+                find(*family, table).and_then(|(table, t)| {
+                    let name = item.name.as_ref().unwrap_or(&set.name);
+                    let set = table.sets.iter().find(|s| s.name == *name && !s.anonymous)?;
+                    Some(json::event(verb(mode), t.set(set, Vec::new())))
                 })
             }
-            Change::AddSet { family, table, mode, set } => find(*family, table).and_then(|(table, t)| {
-                let name = item.name.as_ref().unwrap_or(&set.name);
-                let set = table.sets.iter().find(|s| s.name == *name && !s.anonymous)?;
-                Some(json::event(verb(mode), t.set(set, Vec::new())))
-            }),
             Change::AddElements { family, table, set, elements, mode } => {
                 let Some((table, t)) = find(*family, table) else { return Vec::new() };
                 let Some(set) = table.sets.iter().find(|s| s.name == *set && !s.anonymous) else {
@@ -143,19 +154,18 @@ impl Session<'_> {
                 };
                 return elements.iter().filter_map(element).collect();
             }
-            Change::AddObject { family, table, name, value, mode, .. } => {
-                find(*family, table).and_then(|(table, t)| {
-                    let is_it = |o: &&Arc<Object>| o.name == *name && o.value.kind() == value.kind();
+            Change::AddObject { family, table, name, value, mode, .. } => find(*family, table)
+                .and_then(|(table, t)| {
+                    let is_it =
+                        |o: &&Arc<Object>| o.name == *name && o.value.kind() == value.kind();
                     let object = table.objects.iter().find(is_it)?;
                     Some(json::event(verb(mode), t.object(object)))
-                })
-            }
-            Change::AddFlowtable { family, table, flowtable, mode } => {
-                find(*family, table).and_then(|(table, t)| {
+                }),
+            Change::AddFlowtable { family, table, flowtable, mode } => find(*family, table)
+                .and_then(|(table, t)| {
                     let flowtable = table.flowtables.iter().find(|f| f.name == flowtable.name)?;
                     Some(json::event(verb(mode), t.flowtable(flowtable)))
-                })
-            }
+                }),
             // Only what comes is echoed.
             Change::RenameChain { .. }
             | Change::DeleteTable { .. }
@@ -192,16 +202,19 @@ impl Session<'_> {
                 bare.rules.clear();
                 bare.userdata = Default::default();
                 let body = one_line(&listing.chain(table, &bare), "; ", ";");
-                let body = if chain.base.is_some() { format!(" {{ {body} }}") } else { String::new() };
+                let body =
+                    if chain.base.is_some() { format!(" {{ {body} }}") } else { String::new() };
                 let handle = self.handle(chain.handle);
                 Some(format!("{} chain {}{body}{handle}", verb(mode), named(table, &chain.name)))
             }
             Change::AddRule { family, table, chain, position, .. } => {
                 let table = find(*family, table)?;
                 // A chain in braces has got another name than the change says.
-                let find_rule =
-                    |c: &'_ Arc<Chain>| c.rules.iter().find(|r| Some(r.handle) == item.handle).cloned();
-                let mut chains = table.chains.iter().filter(|c| c.name == *chain).chain(&table.chains);
+                let find_rule = |c: &'_ Arc<Chain>| {
+                    c.rules.iter().find(|r| Some(r.handle) == item.handle).cloned()
+                };
+                let mut chains =
+                    table.chains.iter().filter(|c| c.name == *chain).chain(&table.chains);
                 let (chain, rule) = chains.find_map(|c| Some((c, find_rule(c)?)))?;
                 let verb = match position {
                     Position::After(_) => "add",
@@ -225,7 +238,11 @@ impl Session<'_> {
                 let kind = if set.data.is_some() { "map" } else { "set" };
                 let body = one_line(&listing.set_with(table, set, &[]), "; ", ";");
                 let handle = self.handle(set.handle);
-                Some(format!("{} {kind} {} {{{handle} {body} }} ", verb(mode), named(table, &set.name)))
+                Some(format!(
+                    "{} {kind} {} {{{handle} {body} }} ",
+                    verb(mode),
+                    named(table, &set.name)
+                ))
             }
             Change::AddElements { family, table, set, elements, mode } => {
                 let table = find(*family, table)?;
@@ -246,15 +263,21 @@ impl Session<'_> {
             }
             Change::AddObject { family, table, name, value, mode, .. } => {
                 let table = find(*family, table)?;
-                let object =
-                    table.objects.iter().find(|o| o.name == *name && o.value.kind() == value.kind())?;
+                let object = table
+                    .objects
+                    .iter()
+                    .find(|o| o.name == *name && o.value.kind() == value.kind())?;
                 let kind = crate::print::listing::object_name(value.kind());
                 // Those of connection tracking end each of their lines.
                 let ends = matches!(
                     value.kind(),
-                    ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect | ObjectType::Tunnel
+                    ObjectType::CtHelper
+                        | ObjectType::CtTimeout
+                        | ObjectType::CtExpect
+                        | ObjectType::Tunnel
                 );
-                let body = one_line(&listing.object(table, object), "; ", if ends { ";" } else { "" });
+                let body =
+                    one_line(&listing.object(table, object), "; ", if ends { ";" } else { "" });
                 let handle = self.handle(object.handle);
                 Some(format!("{} {kind} {} {{{handle} {body} }} ", verb(mode), named(table, name)))
             }

@@ -1,7 +1,8 @@
 //! What came and went from one generation to another, a line each: `nft monitor`.
 //!
-//! It is found by comparing them, so that a batch may come from anywhere; what came and went in the same batch is not told.
-//! Of sets that rules change it is told what users do; elements that packets add belong to no generation.
+//! It is found by comparing them, so that a batch may come from anywhere; what came and went in the
+//! same batch is not told. Of sets that rules change it is told what users do; elements that
+//! packets add belong to no generation.
 
 use std::sync::Arc;
 
@@ -38,10 +39,14 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Reads a command; `None` for another one than `monitor`, and the message for one that is wrong.
+    /// Reads a command; `None` for another one than `monitor`, and the message for one that is
+    /// wrong.
     pub fn parse(text: &str) -> Option<Result<Watch, String>> {
-        let mut words =
-            text.split_whitespace().map(|w| w.trim_end_matches(';')).filter(|w| !w.is_empty()).peekable();
+        let mut words = text
+            .split_whitespace()
+            .map(|w| w.trim_end_matches(';'))
+            .filter(|w| !w.is_empty())
+            .peekable();
         if words.next() != Some("monitor") {
             return None;
         }
@@ -129,7 +134,12 @@ impl<'a> Teller<'a> {
         if self.options.format.handles { format!(" # handle {handle}") } else { String::new() }
     }
 
-    fn say(&mut self, verb: &str, text: impl FnOnce(&Self) -> String, object: impl FnOnce() -> Value) {
+    fn say(
+        &mut self,
+        verb: &str,
+        text: impl FnOnce(&Self) -> String,
+        object: impl FnOnce() -> Value,
+    ) {
         if self.options.json {
             self.out.push_str(&json::to_text(&json::event(verb, object())));
         } else {
@@ -150,15 +160,28 @@ impl<'a> Teller<'a> {
     }
 
     /// Elements that one set has and the other has not.
-    fn difference(&self, table: &Table, set: &Set, other: Option<(&Table, &Set)>) -> Vec<(String, Expr)> {
+    fn difference(
+        &self,
+        table: &Table,
+        set: &Set,
+        other: Option<(&Table, &Set)>,
+    ) -> Vec<(String, Expr)> {
         let there: std::collections::HashSet<String> = other
-            .map(|(table, set)| self.elements(table, set).into_iter().map(|(text, _)| text).collect())
+            .map(|(table, set)| {
+                self.elements(table, set).into_iter().map(|(text, _)| text).collect()
+            })
             .unwrap_or_default();
         self.elements(table, set).into_iter().filter(|(text, _)| !there.contains(text)).collect()
     }
 
-    /// Elements that a set has got since the generation before. Where packets change it, too, what the batch did counts.
-    fn come_elements(&self, table: &Table, set: &Set, old: Option<(&Table, &Set)>) -> Vec<(String, Expr)> {
+    /// Elements that a set has got since the generation before. Where packets change it, too, what
+    /// the batch did counts.
+    fn come_elements(
+        &self,
+        table: &Table,
+        set: &Set,
+        old: Option<(&Table, &Set)>,
+    ) -> Vec<(String, Expr)> {
         let dynamic = |set: &Set| set.dynamic().is_some();
         match old {
             Some((_, old)) if dynamic(set) && Arc::ptr_eq(&old.told, &set.told) => Vec::new(),
@@ -168,14 +191,21 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Elements that a set has lost, of which `left` is what there is now. Nothing is told of those of a set that packets change
-    /// when it is deleted.
-    fn gone_elements(&self, table: &Table, set: &Set, left: Option<(&Table, &Set)>) -> Vec<(String, Expr)> {
+    /// Elements that a set has lost, of which `left` is what there is now. Nothing is told of those
+    /// of a set that packets change when it is deleted.
+    fn gone_elements(
+        &self,
+        table: &Table,
+        set: &Set,
+        left: Option<(&Table, &Set)>,
+    ) -> Vec<(String, Expr)> {
         let dynamic = |set: &Set| set.dynamic().is_some();
         match left {
             Some((_, now)) if dynamic(now) && Arc::ptr_eq(&now.told, &set.told) => Vec::new(),
             Some((table, now)) if dynamic(set) && dynamic(now) => self.elements(table, &now.gone()),
-            Some((other, now)) if dynamic(now) => self.difference(table, set, Some((other, &now.come()))),
+            Some((other, now)) if dynamic(now) => {
+                self.difference(table, set, Some((other, &now.come())))
+            }
             None if dynamic(set) => Vec::new(),
             _ => self.difference(table, set, left),
         }
@@ -190,7 +220,8 @@ impl<'a> Teller<'a> {
         all: Vec<(String, Expr)>,
     ) {
         for (text, expr) in all {
-            let object = || json::Tables { listing, table }.some_elements(set, std::slice::from_ref(&expr));
+            let object =
+                || json::Tables { listing, table }.some_elements(set, std::slice::from_ref(&expr));
             self.say(verb, |_| format!("element {} {{ {text} }}", named(table, &set.name)), object);
         }
     }
@@ -199,7 +230,8 @@ impl<'a> Teller<'a> {
     fn gone(&mut self, generation: &Generation, table: &Table, now: Option<&Table>) {
         let listing = &self.listing(generation);
         let json = json::Tables { listing, table };
-        let chain_now = |c: &Chain| now.and_then(|t| t.chains.iter().find(|o| o.handle == c.handle));
+        let chain_now =
+            |c: &Chain| now.and_then(|t| t.chains.iter().find(|o| o.handle == c.handle));
         if self.watch.shows(Object::Rules) {
             for chain in &table.chains {
                 let left = chain_now(chain);
@@ -207,15 +239,19 @@ impl<'a> Teller<'a> {
                     if left.is_some_and(|c| c.rules.iter().any(|r| r.handle == rule.handle)) {
                         continue;
                     }
-                    let text =
-                        |_: &Self| format!("rule {} handle {}", named(table, &chain.name), rule.handle);
+                    let text = |_: &Self| {
+                        format!("rule {} handle {}", named(table, &chain.name), rule.handle)
+                    };
                     self.say("delete", text, || json.rule(chain, rule));
                 }
             }
         }
         for set in table.sets.iter().filter(|s| !s.anonymous) {
-            let left = now.and_then(|t| Some((t, &**t.sets.iter().find(|s| s.handle == set.handle)?)));
-            if self.watch.shows(Object::Elements) && left.is_none_or(|(_, s)| !std::ptr::eq(s, &**set)) {
+            let left =
+                now.and_then(|t| Some((t, &**t.sets.iter().find(|s| s.handle == set.handle)?)));
+            if self.watch.shows(Object::Elements)
+                && left.is_none_or(|(_, s)| !std::ptr::eq(s, &**set))
+            {
                 let lost = self.gone_elements(table, set, left);
                 self.told_elements("delete", listing, table, set, lost);
             }
@@ -242,7 +278,11 @@ impl<'a> Teller<'a> {
         }
         if self.watch.shows(Object::Chains) {
             for chain in table.chains.iter().filter(|c| !c.anonymous && chain_now(c).is_none()) {
-                self.say("delete", |_| format!("chain {}", named(table, &chain.name)), || json.chain(chain));
+                self.say(
+                    "delete",
+                    |_| format!("chain {}", named(table, &chain.name)),
+                    || json.chain(chain),
+                );
             }
         }
         if now.is_none() && self.watch.shows(Object::Tables) {
@@ -256,11 +296,13 @@ impl<'a> Teller<'a> {
         let listing = &self.listing(generation);
         let json = json::Tables { listing, table };
         if before.is_none() && self.watch.shows(Object::Tables) {
-            let text =
-                |t: &Self| format!("table {} {}{}", table.family.name(), table.name, t.handle(table.handle));
+            let text = |t: &Self| {
+                format!("table {} {}{}", table.family.name(), table.name, t.handle(table.handle))
+            };
             self.say("add", text, || json.header());
         }
-        let chain_before = |c: &Chain| before.and_then(|t| t.chains.iter().find(|o| o.handle == c.handle));
+        let chain_before =
+            |c: &Chain| before.and_then(|t| t.chains.iter().find(|o| o.handle == c.handle));
         if self.watch.shows(Object::Chains) {
             for chain in table.chains.iter().filter(|c| !c.anonymous) {
                 let changed = chain_before(chain)
@@ -269,9 +311,14 @@ impl<'a> Teller<'a> {
                     continue;
                 }
                 let text = |t: &Self| {
-                    let bare = Chain { rules: Vec::new(), userdata: Default::default(), ..(**chain).clone() };
+                    let bare = Chain {
+                        rules: Vec::new(),
+                        userdata: Default::default(),
+                        ..(**chain).clone()
+                    };
                     let body = one_line(&listing.chain(table, &bare), "; ", ";");
-                    let body = if chain.base.is_some() { format!(" {{ {body} }}") } else { String::new() };
+                    let body =
+                        if chain.base.is_some() { format!(" {{ {body} }}") } else { String::new() };
                     format!("chain {}{body}{}", named(table, &chain.name), t.handle(chain.handle))
                 };
                 self.say("add", text, || json.chain(chain));
@@ -285,29 +332,41 @@ impl<'a> Teller<'a> {
                 let text = |t: &Self| {
                     let kind = object_name(object.value.kind());
                     let body = one_line(&listing.object(table, object), "; ", "");
-                    format!("{kind} {} {{{} {body} }} ", named(table, &object.name), t.handle(object.handle))
+                    format!(
+                        "{kind} {} {{{} {body} }} ",
+                        named(table, &object.name),
+                        t.handle(object.handle)
+                    )
                 };
                 self.say("add", text, || json.object(object));
             }
         }
         for set in table.sets.iter().filter(|s| !s.anonymous) {
-            let old = before.and_then(|t| Some((t, &**t.sets.iter().find(|s| s.handle == set.handle)?)));
+            let old =
+                before.and_then(|t| Some((t, &**t.sets.iter().find(|s| s.handle == set.handle)?)));
             if old.is_none() && self.watch.shows(Object::Sets) {
                 let text = |t: &Self| {
                     let kind = if set.data.is_some() { "map" } else { "set" };
                     let body = one_line(&listing.set_with(table, set, &[]), "; ", ";");
-                    format!("{kind} {} {{{} {body} }} ", named(table, &set.name), t.handle(set.handle))
+                    format!(
+                        "{kind} {} {{{} {body} }} ",
+                        named(table, &set.name),
+                        t.handle(set.handle)
+                    )
                 };
                 self.say("add", text, || json.set(set, Vec::new()));
             }
-            if self.watch.shows(Object::Elements) && old.is_none_or(|(_, s)| !std::ptr::eq(s, &**set)) {
+            if self.watch.shows(Object::Elements)
+                && old.is_none_or(|(_, s)| !std::ptr::eq(s, &**set))
+            {
                 let new = self.come_elements(table, set, old);
                 self.told_elements("add", listing, table, set, new);
             }
         }
         if self.watch.shows(Object::All) {
             for flowtable in &table.flowtables {
-                if before.is_some_and(|t| t.flowtables.iter().any(|f| f.handle == flowtable.handle)) {
+                if before.is_some_and(|t| t.flowtables.iter().any(|f| f.handle == flowtable.handle))
+                {
                     continue;
                 }
                 let text = |t: &Self| {
@@ -330,7 +389,11 @@ impl<'a> Teller<'a> {
                     }
                     let text = |t: &Self| {
                         let text = listing.rule(table, rule);
-                        format!("rule {} {text}{}", named(table, &chain.name), t.handle(rule.handle))
+                        format!(
+                            "rule {} {text}{}",
+                            named(table, &chain.name),
+                            t.handle(rule.handle)
+                        )
                     };
                     self.say("add", text, || json.rule(chain, rule));
                 }

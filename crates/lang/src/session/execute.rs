@@ -76,11 +76,12 @@ impl Execution {
 }
 
 impl Session<'_> {
-    /// Evaluates commands, turns them into changes, and applies these, until there are too many errors.
+    /// Evaluates commands, turns them into changes, and applies these, until there are too many
+    /// errors.
     ///
-    /// What an execution says counts only if all commands are right. So with `in_one_go` each command is executed as soon
-    /// as it is evaluated, and forgotten. That is not to be asked for where a rule may change what the declaration of a
-    /// set before it comes to.
+    /// What an execution says counts only if all commands are right. So with `in_one_go` each
+    /// command is executed as soon as it is evaluated, and forgotten. That is not to be asked for
+    /// where a rule may change what the declaration of a set before it comes to.
     pub(super) fn process(
         &self,
         cmds: Vec<Cmd>,
@@ -90,7 +91,8 @@ impl Session<'_> {
         in_one_go: bool,
     ) {
         // Resetting takes effect at once, which it must not if a later command is wrong.
-        let in_one_go = in_one_go && !cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Reset { .. }));
+        let in_one_go =
+            in_one_go && !cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Reset { .. }));
         let mut held: Vec<Step> = Vec::new();
         ctx.has_positions =
             cmds.iter().any(|cmd| cmd.target.position.is_some() || cmd.target.index.is_some());
@@ -102,9 +104,13 @@ impl Session<'_> {
             if self.is_late() {
                 return;
             }
-            let name = cmd.target.name.as_ref().map(|name| name.loc).filter(|loc| *loc != Loc::default());
+            let name =
+                cmd.target.name.as_ref().map(|name| name.loc).filter(|loc| *loc != Loc::default());
             // Nothing is said of the elements of a declaration that was refused.
-            if name.is_some() && name == refused_set && matches!(cmd.kind, CmdKind::Add(New::Elements(_))) {
+            if name.is_some()
+                && name == refused_set
+                && matches!(cmd.kind, CmdKind::Add(New::Elements(_)))
+            {
                 continue;
             }
             if ctx.is_untyped(&cmd) {
@@ -113,8 +119,10 @@ impl Session<'_> {
             if !evaluate(&mut cmd, ctx, diags) {
                 good = false;
                 // What the kernel would say does not keep it from being asked.
-                ctx.refused |=
-                    !diags.list.last().is_some_and(|last| last.message.starts_with("Could not process rule"));
+                ctx.refused |= !diags
+                    .list
+                    .last()
+                    .is_some_and(|last| last.message.starts_with("Could not process rule"));
                 if let CmdKind::Add(New::Set(_)) | CmdKind::Create(New::Set(_)) = cmd.kind {
                     refused_set = name;
                 }
@@ -126,9 +134,13 @@ impl Session<'_> {
             }
             let lowered = lower::lower(&cmd, ctx);
             let elements = lower::elements_of(&cmd, ctx);
-            let debug =
-                if self.options.debug.netlink { lower::debug::text(&lowered, ctx) } else { String::new() };
-            // A declaration depends on what follows it: so the last step is held until the next one is known.
+            let debug = if self.options.debug.netlink {
+                lower::debug::text(&lowered, ctx)
+            } else {
+                String::new()
+            };
+            // A declaration depends on what follows it: so the last step is held until the next one
+            // is known.
             if let Some(Step { lowered: set, debug, .. }) = held.last_mut()
                 && lower::set::fit_to_elements(set, &lowered, ctx)
                 && self.options.debug.netlink
@@ -159,15 +171,30 @@ impl Session<'_> {
         }
     }
 
-    /// Applies the changes of a command, or answers its question. Every refusal is kept, as the kernel does.
+    /// Applies the changes of a command, or answers its question. Every refusal is kept, as the
+    /// kernel does.
     pub(super) fn execute(&self, step: Step, execution: &mut Execution) {
-        // Sets may be large: a change is kept beside what the ruleset takes only for those who ask for it.
+        // Sets may be large: a change is kept beside what the ruleset takes only for those who ask
+        // for it.
         let keep = self.options.echo || self.options.runnable_only;
-        let Execution { transaction, now, answers, done, diags, invalid, stdout, noted, again, resets } =
-            execution;
+        let Execution {
+            transaction,
+            now,
+            answers,
+            done,
+            diags,
+            invalid,
+            stdout,
+            noted,
+            again,
+            resets,
+        } = execution;
         let copy = self.options.copy;
         if step.lowered.is_empty() {
-            if *answers && copy != Copy::Whole && remote::asks_for_state(&step, transaction.working()) {
+            if *answers
+                && copy != Copy::Whole
+                && remote::asks_for_state(&step, transaction.working())
+            {
                 *again = Some(Again::Whole);
                 resets.extend(remote::reset_by(&step));
                 return;
@@ -183,7 +210,8 @@ impl Session<'_> {
                     // It may be asked for again and again.
                     Ok(text) if !self.budget.answer(text.len()) => {
                         let most = self.options.limits.output;
-                        let message = format!("the answers to this text are longer than {most} bytes");
+                        let message =
+                            format!("the answers to this text are longer than {most} bytes");
                         diags.push(Diagnostic::error(step.cmd.loc, message));
                         *answers = false;
                     }
@@ -215,14 +243,17 @@ impl Session<'_> {
                 *noted += 1;
             }
             let what = refusals::Subject::of(&change);
-            let kept = keep.then(|| if self.options.echo { change.clone() } else { names_of(&change) });
-            let is_looked_at = matches!(change, Change::AddRule { .. } | Change::AddElements { .. });
+            let kept =
+                keep.then(|| if self.options.echo { change.clone() } else { names_of(&change) });
+            let is_looked_at =
+                matches!(change, Change::AddRule { .. } | Change::AddElements { .. });
             let place = refusals::place(&change)
                 .filter(|_| is_looked_at)
                 .map(|(family, table)| (family, Arc::<str>::from(table)));
             let found = found_invalid(&change, invalid);
             let applied = match (transaction.apply(change), found) {
-                // The kernel looks at the whole table at each change then, and tells each time what it finds.
+                // The kernel looks at the whole table at each change then, and tells each time what
+                // it finds.
                 (Ok(_), Some(errno)) => Err(penstock_ruleset::Error::new(errno, Blame::Whole)),
                 (Err(e), Some(errno)) if is_validation(&e) => {
                     Err(penstock_ruleset::Error::new(errno, Blame::Whole))
@@ -248,15 +279,17 @@ impl Session<'_> {
                     places,
                 })),
                 Err(e) => {
-                    diags.push_with(|| refusals::diagnostic(&e, &what, &places, transaction.working()));
+                    diags.push_with(|| {
+                        refusals::diagnostic(&e, &what, &places, transaction.working())
+                    });
                 }
             }
         }
     }
 }
 
-/// Whether this is what the kernel says of a ruleset that is wrong as a whole: of its jumps, or of expressions where a hook
-/// does not take them.
+/// Whether this is what the kernel says of a ruleset that is wrong as a whole: of its jumps, or of
+/// expressions where a hook does not take them.
 fn is_validation(e: &penstock_ruleset::Error) -> bool {
     e.blame == Blame::Whole && matches!(e.errno, Errno::Eopnotsupp | Errno::Emlink)
 }
@@ -284,14 +317,16 @@ fn names_of(change: &Change) -> Change {
 
 /// What was found wrong before with the table that a rule or elements go to.
 fn found_invalid(change: &Change, invalid: &[(Family, Arc<str>, Errno)]) -> Option<Errno> {
-    let (Change::AddRule { family, table, .. } | Change::AddElements { family, table, .. }) = change else {
+    let (Change::AddRule { family, table, .. } | Change::AddElements { family, table, .. }) =
+        change
+    else {
         return None;
     };
     invalid.iter().find(|(f, t, _)| f == family && t == table).map(|(_, _, errno)| *errno)
 }
 
-/// Gives `index N` the handle that the rule there has after the changes before this one. Where there is no rule the
-/// handle stays one that no rule has.
+/// Gives `index N` the handle that the rule there has after the changes before this one. Where
+/// there is no rule the handle stays one that no rule has.
 fn place_at_index(change: &mut Change, index: u64, working: &Generation) {
     let Change::AddRule { family, table, chain, position, .. } = change else { return };
     let (Position::After(Some(beside)) | Position::Before(Some(beside))) = position else { return };

@@ -5,13 +5,14 @@
 //!                  \-> listings, of the ruleset as it is at that point of the text
 //! ```
 //!
-//! All of a text is read before anything of it is evaluated, and nothing counts unless all of it is right. Yet a large
-//! ruleset is never held as a tree: of rules and elements only the place is kept, and when their turn comes each is read,
-//! evaluated, lowered and applied before the next one.
+//! All of a text is read before anything of it is evaluated, and nothing counts unless all of it is
+//! right. Yet a large ruleset is never held as a tree: of rules and elements only the place is
+//! kept, and when their turn comes each is read, evaluated, lowered and applied before the next
+//! one.
 //!
-//! Most texts are right. So rules and elements are not even looked at before their turn comes ([`Mode::Skip`]); if anything
-//! turns out to be wrong, all is forgotten, and the text is read once more, from end to end before anything else, to say
-//! what nft says of it.
+//! Most texts are right. So rules and elements are not even looked at before their turn comes
+//! ([`Mode::Skip`]); if anything turns out to be wrong, all is forgotten, and the text is read once
+//! more, from end to end before anything else, to say what nft says of it.
 //!
 //! | file | does |
 //! | --- | --- |
@@ -96,12 +97,13 @@ pub struct Options {
     pub deadline: Option<Instant>,
     /// What a text may come to.
     pub limits: Limits,
-    /// The text is all that there is to be: the ruleset begins anew with it, as behind `flush ruleset`.
+    /// The text is all that there is to be: the ruleset begins anew with it, as behind
+    /// `flush ruleset`.
     pub anew: bool,
     /// Whoever asks may only look: what would change or reset anything is refused.
     pub read_only: bool,
-    /// Where the ruleset is a copy: what has to be known of the ruleset itself. Otherwise the run ends with
-    /// [`Outcome::again`].
+    /// Where the ruleset is a copy: what has to be known of the ruleset itself. Otherwise the run
+    /// ends with [`Outcome::again`].
     pub copy: Copy,
     /// Process and its name that changes are by, where that is another one than this.
     pub process: Option<(u32, String)>,
@@ -160,7 +162,14 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// With no names defined.
     pub fn new(options: Options, files: &'a dyn Files, names: &'a dyn Names) -> Self {
-        Session { options, files, names, scope: Scope::default(), changes: None, budget: Rc::default() }
+        Session {
+            options,
+            files,
+            names,
+            scope: Scope::default(),
+            changes: None,
+            budget: Rc::default(),
+        }
     }
 
     /// Notes all changes of its runs there, too.
@@ -182,7 +191,9 @@ impl<'a> Session<'a> {
     /// Runs a file by its name.
     pub fn run_file(&mut self, name: &str, ruleset: &mut Ruleset, now: u64) -> Outcome {
         match self.files.read(name) {
-            Ok(text) => self.run(Origin::File { name: name.to_string(), from: None }, text, ruleset, now),
+            Ok(text) => {
+                self.run(Origin::File { name: name.to_string(), from: None }, text, ruleset, now)
+            }
             Err(reason) => Outcome {
                 stderr: format!("internal:0:0-0: Error: {}\n\n\n", cannot_read(name, &reason)),
                 ..Outcome::default()
@@ -190,9 +201,15 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Runs one text. It is one transaction: committed whole, or not at all. `now` is the time of the packet clock
-    /// in nanoseconds since the epoch.
-    pub fn run(&mut self, origin: Origin, text: String, ruleset: &mut Ruleset, now: u64) -> Outcome {
+    /// Runs one text. It is one transaction: committed whole, or not at all. `now` is the time of
+    /// the packet clock in nanoseconds since the epoch.
+    pub fn run(
+        &mut self,
+        origin: Origin,
+        text: String,
+        ruleset: &mut Ruleset,
+        now: u64,
+    ) -> Outcome {
         if !self.options.runnable_only {
             return self.run_gated(origin, text, ruleset, now, &mut |_| Ok(()));
         }
@@ -203,8 +220,8 @@ impl<'a> Session<'a> {
         self.run_gated(origin, text, ruleset, now, &mut gate)
     }
 
-    /// The same, but a generation that differs from the one before passes a gate before it is committed: once, with sets as
-    /// they will be. With [`Options::check`] it passes it, too.
+    /// The same, but a generation that differs from the one before passes a gate before it is
+    /// committed: once, with sets as they will be. With [`Options::check`] it passes it, too.
     pub fn run_gated(
         &mut self,
         origin: Origin,
@@ -223,7 +240,8 @@ impl<'a> Session<'a> {
         }
         let scope = self.scope.clone();
         let mut files = Replay::new(self.files);
-        let first = self.run_as(Mode::Skip, &files, origin.clone(), text.clone(), ruleset, now, gate);
+        let first =
+            self.run_as(Mode::Skip, &files, origin.clone(), text.clone(), ruleset, now, gate);
         first.unwrap_or_else(|read| {
             self.scope = scope;
             files.rewind(read);
@@ -231,8 +249,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Runs one text, read in a mode. If something is wrong and parts of it were skipped, nothing was done, and the error
-    /// is all texts that were read.
+    /// Runs one text, read in a mode. If something is wrong and parts of it were skipped, nothing
+    /// was done, and the error is all texts that were read.
     #[expect(clippy::too_many_arguments, reason = "those of `run_gated`, and how the text is read")]
     fn run_as(
         &mut self,
@@ -289,7 +307,8 @@ impl<'a> Session<'a> {
         if skipped && (resets || diags.has_errors()) {
             return Err(inputs);
         }
-        let not_permitted = || Outcome { stderr: format!("Error: {NOT_PERMITTED}\n"), ..Outcome::default() };
+        let not_permitted =
+            || Outcome { stderr: format!("Error: {NOT_PERMITTED}\n"), ..Outcome::default() };
         if resets && self.options.read_only && !diags.has_errors() {
             self.scope = scope;
             return Ok(not_permitted());
@@ -297,7 +316,8 @@ impl<'a> Session<'a> {
 
         let generation = ruleset.generation();
         if trees && !diags.has_errors() {
-            let Some(mut ctx) = self.rehearse(cmds.clone(), &generation, ruleset, now, &mut diags) else {
+            let Some(mut ctx) = self.rehearse(cmds.clone(), &generation, ruleset, now, &mut diags)
+            else {
                 if self.is_late() {
                     return Ok(self.too_late(scope));
                 }
@@ -335,7 +355,8 @@ impl<'a> Session<'a> {
             return Err(inputs);
         }
         if !diags.has_errors() {
-            let Execution { mut transaction, mut done, diags: refused, stdout, noted, .. } = execution;
+            let Execution { mut transaction, mut done, diags: refused, stdout, noted, .. } =
+                execution;
             diags.append(refused);
             out.stdout = stdout;
             if !diags.has_errors() && (transaction.is_changed() || noted > 0) {
@@ -348,14 +369,22 @@ impl<'a> Session<'a> {
                     Ok(()) => {}
                     Err(Refusal::Link(e)) => blame(&e, &done, &mut diags),
                     Err(Refusal::Offload(e)) => diags.push(refused_offload(&e, &done)),
-                    Err(Refusal::Change(number, e)) => diags.push(refused_change(number, &e, &done)),
+                    Err(Refusal::Change(number, e)) => {
+                        diags.push(refused_change(number, &e, &done))
+                    }
                     Err(Refusal::Other(sentence)) => {
                         self.scope = scope;
-                        return Ok(Outcome { stderr: format!("Error: {sentence}\n"), ..Outcome::default() });
+                        return Ok(Outcome {
+                            stderr: format!("Error: {sentence}\n"),
+                            ..Outcome::default()
+                        });
                     }
                 }
             }
-            if !diags.has_errors() && !self.options.check && !self.options.copy.is_checked_elsewhere() {
+            if !diags.has_errors()
+                && !self.options.check
+                && !self.options.copy.is_checked_elsewhere()
+            {
                 let echo = self.options.echo.then(|| {
                     echo::only_new(&mut done, &generation, now);
                     self.echo(&transaction, &done, document, now)
@@ -370,7 +399,8 @@ impl<'a> Session<'a> {
                             if !self.options.json {
                                 let own = || (std::process::id(), "nft".to_owned());
                                 let (pid, name) = self.options.process.clone().unwrap_or_else(own);
-                                let line = format!("# new generation {id} by process {pid} ({name})\n");
+                                let line =
+                                    format!("# new generation {id} by process {pid} ({name})\n");
                                 out.stdout.push_str(&line);
                             }
                         }
@@ -399,8 +429,8 @@ impl<'a> Session<'a> {
         diags.render_with(inputs, |diagnostic| lint::suggest::note(diagnostic, inputs))
     }
 
-    /// Runs commands to see what they define, and whether they are right: what is refused is not to be told in the words
-    /// of what `-o` would make of it. Nothing is committed, answered or reset.
+    /// Runs commands to see what they define, and whether they are right: what is refused is not to
+    /// be told in the words of what `-o` would make of it. Nothing is committed, answered or reset.
     fn rehearse(
         &self,
         cmds: Vec<Cmd>,
@@ -412,7 +442,8 @@ impl<'a> Session<'a> {
         let mut ctx = Context::new(generation, self.names);
         ctx.now = now;
         ctx.budget = self.budget.clone();
-        let mut execution = Execution { answers: false, ..Execution::new(ruleset.begin_at(now), now) };
+        let mut execution =
+            Execution { answers: false, ..Execution::new(ruleset.begin_at(now), now) };
         self.process(cmds, &mut ctx, diags, &mut execution, false);
         if !diags.has_errors() {
             diags.append(execution.diags);

@@ -34,14 +34,17 @@ impl Subject {
         let flushes = matches!(change, Change::DeleteRule { handle: None, .. });
         Subject {
             kind: kind(change),
-            place: place(change).filter(|_| !flushes).map(|(family, table)| (family, table.to_owned())),
+            place: place(change)
+                .filter(|_| !flushes)
+                .map(|(family, table)| (family, table.to_owned())),
             named: name_in(change).map(str::to_owned),
             deletes_elements: matches!(change, Change::DeleteElements { .. }),
         }
     }
 }
 
-/// The message for a refused change: where what is named does not exist, something that looks alike is offered.
+/// The message for a refused change: where what is named does not exist, something that looks alike
+/// is offered.
 pub(super) fn diagnostic(
     e: &Error,
     subject: &Subject,
@@ -53,7 +56,8 @@ pub(super) fn diagnostic(
     // nft itself looks for the intervals that are to be deleted.
     if let (Errno::Enoent, Blame::Element(_), true) = (e.errno, e.blame, subject.deletes_elements)
         && let Some((family, table)) = &subject.place
-        && let Some(table) = generation.tables.iter().find(|t| t.family == *family && *t.name == **table)
+        && let Some(table) =
+            generation.tables.iter().find(|t| t.family == *family && *t.name == **table)
         && let Some(set) = table.sets.iter().find(|s| Some(&*s.name) == subject.named.as_deref())
         && set.description.interval
         && set.description.fields.is_empty()
@@ -61,21 +65,26 @@ pub(super) fn diagnostic(
         return Diagnostic::error(loc, "element does not exist");
     }
     let named = !matches!(e.blame, Blame::Whole | Blame::Element(_) | Blame::Expression(_));
-    let near = if named && e.errno == Errno::Enoent { suggestion(subject, generation) } else { None };
+    let near =
+        if named && e.errno == Errno::Enoent { suggestion(subject, generation) } else { None };
     match near {
         Some(near) => Diagnostic::error(loc, format!("{text}; did you mean {near}?")),
         None => Diagnostic::error(loc, format!("Could not process rule: {text}")),
     }
 }
 
-/// What could have been meant. To nft that is what has that name, or one like it, in any table; where the table that was named
-/// is not there, it is the table of what was found.
+/// What could have been meant. To nft that is what has that name, or one like it, in any table;
+/// where the table that was named is not there, it is the table of what was found.
 fn suggestion(subject: &Subject, generation: &Generation) -> Option<String> {
-    let (family, table) = subject.place.as_ref().map(|(family, table)| (*family, table.as_str()))?;
+    let (family, table) =
+        subject.place.as_ref().map(|(family, table)| (*family, table.as_str()))?;
     let kind = subject.kind?;
     let wanted = if kind == Kind::Table { table } else { subject.named.as_deref()? };
-    let candidates: Vec<(&Table, &str)> =
-        generation.tables.iter().flat_map(|t| names(kind, t).into_iter().map(|name| (&**t, name))).collect();
+    let candidates: Vec<(&Table, &str)> = generation
+        .tables
+        .iter()
+        .flat_map(|t| names(kind, t).into_iter().map(|name| (&**t, name)))
+        .collect();
     let exact = candidates.iter().find(|(_, name)| *name == wanted).copied();
     let (found_in, near) = match exact {
         Some(found) => found,
@@ -103,7 +112,9 @@ fn suggestion(subject: &Subject, generation: &Generation) -> Option<String> {
 fn names(kind: Kind, table: &Table) -> Vec<&str> {
     match kind {
         Kind::Table => vec![&*table.name],
-        Kind::Rule | Kind::Chain => table.chains.iter().filter(|c| !c.anonymous).map(|c| &*c.name).collect(),
+        Kind::Rule | Kind::Chain => {
+            table.chains.iter().filter(|c| !c.anonymous).map(|c| &*c.name).collect()
+        }
         Kind::Set => table.sets.iter().filter(|s| !s.anonymous).map(|s| &*s.name).collect(),
         Kind::Object => table.objects.iter().map(|o| &*o.name).collect(),
         Kind::Flowtable => table.flowtables.iter().map(|f| &*f.name).collect(),
@@ -114,7 +125,9 @@ fn names(kind: Kind, table: &Table) -> Vec<&str> {
 fn kind(change: &Change) -> Option<Kind> {
     Some(match change {
         Change::AddTable { .. } | Change::DeleteTable { .. } => Kind::Table,
-        Change::AddChain { .. } | Change::RenameChain { .. } | Change::DeleteChain { .. } => Kind::Chain,
+        Change::AddChain { .. } | Change::RenameChain { .. } | Change::DeleteChain { .. } => {
+            Kind::Chain
+        }
         Change::AddRule { .. } | Change::DeleteRule { .. } => Kind::Rule,
         Change::AddSet { .. } | Change::DeleteSet { .. } => Kind::Set,
         Change::AddElements { .. } | Change::DeleteElements { .. } => return None,
@@ -157,9 +170,9 @@ fn name_in(change: &Change) -> Option<&str> {
         Change::DeleteRule { chain, .. } => chain.as_deref(),
         Change::AddSet { set, .. } => Some(&set.name),
         Change::AddElements { set, .. } | Change::DeleteElements { set, .. } => Some(set),
-        Change::AddObject { name, .. } | Change::RenameChain { name, .. } | Change::AddTable { name, .. } => {
-            Some(name)
-        }
+        Change::AddObject { name, .. }
+        | Change::RenameChain { name, .. }
+        | Change::AddTable { name, .. } => Some(name),
         Change::AddFlowtable { flowtable, .. } => Some(&flowtable.name),
         Change::DeleteChain { key, .. }
         | Change::DeleteSet { key, .. }
@@ -195,7 +208,10 @@ pub(super) fn blame(e: &LinkError, done: &[Done], diags: &mut Diagnostics) {
 /// The change that was refused elsewhere, though it is right here.
 pub(super) fn refused_change(number: usize, e: &Error, done: &[Done]) -> Diagnostic {
     let place = done.get(number).map(|d| d.places.loc(&e.blame));
-    Diagnostic::error(place.unwrap_or_default(), format!("Could not process rule: {}", e.errno.text()))
+    Diagnostic::error(
+        place.unwrap_or_default(),
+        format!("Could not process rule: {}", e.errno.text()),
+    )
 }
 
 /// The latest change of the flowtable or the chain is to blame, or the rule.
@@ -209,7 +225,9 @@ pub(super) fn refused_offload(e: &CannotOffload, done: &[Done]) -> Diagnostic {
         (
             Change::AddChain { family, table, chain, .. },
             OffloadPart::Chain { chain: name, rule: None, .. },
-        ) if (*family, table, &chain.name) == (e.family, &e.table, name) => Some(d.places.loc(&Blame::Chain)),
+        ) if (*family, table, &chain.name) == (e.family, &e.table, name) => {
+            Some(d.places.loc(&Blame::Chain))
+        }
         (Change::AddRule { family, table, .. }, OffloadPart::Chain { rule: Some(rule), .. })
             if (*family, table, d.handle) == (e.family, &e.table, Some(*rule)) =>
         {

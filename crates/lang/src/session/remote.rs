@@ -1,8 +1,10 @@
-//! Rulesets that are somewhere else: a session evaluates a text on a copy, and another process applies the changes.
+//! Rulesets that are somewhere else: a session evaluates a text on a copy, and another process
+//! applies the changes.
 //!
-//! The copy may be without what packets change: counters, elements that they added or that have expired. And the session
-//! need not apply the changes to it, where somebody else does, who says what is wrong with them. What such a run cannot
-//! answer it says by [`Outcome::again`](super::Outcome::again).
+//! The copy may be without what packets change: counters, elements that they added or that have
+//! expired. And the session need not apply the changes to it, where somebody else does, who says
+//! what is wrong with them. What such a run cannot answer it says by
+//! [`Outcome::again`](super::Outcome::again).
 
 use std::sync::Arc;
 
@@ -44,7 +46,8 @@ pub enum Again {
 
 /// Takes the changes of a session's runs.
 pub trait Changes {
-    /// A run begins on a generation, at a time in nanoseconds since the epoch: what was noted before counts no more.
+    /// A run begins on a generation, at a time in nanoseconds since the epoch: what was noted
+    /// before counts no more.
     fn begin(&self, generation: &Generation, now: u64);
     /// A change of the run. It counts only if the gate is passed.
     fn note(&self, change: &Change);
@@ -60,12 +63,16 @@ pub(super) fn asks_for_state(step: &Step, generation: &Generation) -> bool {
 }
 
 fn lists_state(object: ObjKind, target: &Target, generation: &Generation) -> bool {
-    let meant = |table: &&Arc<Table>| target.table.as_ref().is_none_or(|name| name.text == table.name);
-    let any = |has: fn(&Table) -> bool| generation.tables.iter().filter(meant).any(|table| has(table));
+    let meant =
+        |table: &&Arc<Table>| target.table.as_ref().is_none_or(|name| name.text == table.name);
+    let any =
+        |has: fn(&Table) -> bool| generation.tables.iter().filter(meant).any(|table| has(table));
     match object {
-        ObjKind::Tables | ObjKind::Chains | ObjKind::Flowtables | ObjKind::Flowtable | ObjKind::Hooks => {
-            false
-        }
+        ObjKind::Tables
+        | ObjKind::Chains
+        | ObjKind::Flowtables
+        | ObjKind::Flowtable
+        | ObjKind::Hooks => false,
         ObjKind::Ruleset | ObjKind::Table => any(rules_have) || any(sets_have) || any(objects_have),
         // Sets without a name stand in their rules.
         ObjKind::Chain | ObjKind::Rules | ObjKind::Rule => any(rules_have) || any(sets_have),

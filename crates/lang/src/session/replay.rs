@@ -8,7 +8,8 @@ use crate::source::{Files, Inputs, Origin};
 /// What a command said, or why it did not.
 type Said = Result<String, String>;
 
-/// Files that say the same when they are asked again: what a pipe gave is gone, and commands are not to run twice.
+/// Files that say the same when they are asked again: what a pipe gave is gone, and commands are
+/// not to run twice.
 pub(super) struct Replay<'a> {
     files: &'a dyn Files,
     /// Texts that were read before.

@@ -1,4 +1,5 @@
-//! Texts whose rules and elements are skipped at first come to the same as texts that are read at once, right or wrong.
+//! Texts whose rules and elements are skipped at first come to the same as texts that are read at
+//! once, right or wrong.
 
 use std::sync::Arc;
 
@@ -39,11 +40,20 @@ const SETS: &[(&str, &str, &[&str])] = &[
     ("set", "type mark", &["1", "0x10", "010", "4294967295", "4294967296", "7"]),
     ("set", "type mark; flags interval", &["1", "5-9", "12-11", "20-4294967295"]),
     ("set", "type inet_proto", &["6", "tcp", "255", "256"]),
-    ("set", "type ipv4_addr . inet_service", &["1.2.3.4 . 80", "1.2.3.4 . 81", "1.2.3.4 .80", "1.2.3.4"]),
+    (
+        "set",
+        "type ipv4_addr . inet_service",
+        &["1.2.3.4 . 80", "1.2.3.4 . 81", "1.2.3.4 .80", "1.2.3.4"],
+    ),
     (
         "set",
         "type ipv4_addr . inet_service . inet_proto; flags interval",
-        &["10.0.0.0/8 . 80-90 . 6", "1.2.3.4/32 . 1 . 17", "1.2.3.4-1.2.3.4 . 1 . 18", "1.2.3.9 . 5 . 6"],
+        &[
+            "10.0.0.0/8 . 80-90 . 6",
+            "1.2.3.4/32 . 1 . 17",
+            "1.2.3.4-1.2.3.4 . 1 . 18",
+            "1.2.3.9 . 5 . 6",
+        ],
     ),
     (
         "map",
@@ -60,9 +70,21 @@ const SETS: &[(&str, &str, &[&str])] = &[
         "type inet_service : verdict",
         &["80 : drop", "81 : accept", "82 : jump c", "83:drop", "84 : dropp"],
     ),
-    ("map", "type ipv4_addr : verdict; flags interval", &["10.0.0.0/8 : drop", "11.0.0.0-11.0.0.9 : accept"]),
-    ("map", "type ipv4_addr : ipv4_addr . inet_service", &["1.2.3.4 : 1.2.3.5 . 80", "1.2.3.5 : 1.2.3.6"]),
-    ("map", "type ipv4_addr : interval ipv4_addr", &["1.2.3.4 : 10.0.0.0/8", "1.2.3.5 : 1.1.1.1-1.1.1.9"]),
+    (
+        "map",
+        "type ipv4_addr : verdict; flags interval",
+        &["10.0.0.0/8 : drop", "11.0.0.0-11.0.0.9 : accept"],
+    ),
+    (
+        "map",
+        "type ipv4_addr : ipv4_addr . inet_service",
+        &["1.2.3.4 : 1.2.3.5 . 80", "1.2.3.5 : 1.2.3.6"],
+    ),
+    (
+        "map",
+        "type ipv4_addr : interval ipv4_addr",
+        &["1.2.3.4 : 10.0.0.0/8", "1.2.3.5 : 1.1.1.1-1.1.1.9"],
+    ),
     (
         "set",
         "type ipv4_addr; flags timeout",
@@ -138,7 +160,9 @@ fn random_set(rng: &mut fastrand::Rng) -> String {
     let mut list = String::new();
     for i in 0..rng.usize(1..7) {
         if i > 0 {
-            list.push_str(separators[if rng.u8(..4) > 0 { 0 } else { rng.usize(..separators.len()) }]);
+            list.push_str(
+                separators[if rng.u8(..4) > 0 { 0 } else { rng.usize(..separators.len()) }],
+            );
         }
         list.push_str(elements[rng.usize(..few)]);
     }
@@ -169,8 +193,10 @@ fn what_was_skipped_comes_to_the_same() {
         if rng.u8(..4) == 0 {
             // Some byte is another one.
             let at = rng.usize(..text.len());
-            let other =
-                [" ", "\n", "}", "{", ",", ".", ":", "-", "/", "\"", "#", "$", "\\", ";", "0", "f", "x", ""];
+            let other = [
+                " ", "\n", "}", "{", ",", ".", ":", "-", "/", "\"", "#", "$", "\\", ";", "0", "f",
+                "x", "",
+            ];
             text.replace_range(at..=at, other[rng.usize(..other.len())]);
         }
         let read = outcome(&text, Some(Mode::Places));

@@ -103,7 +103,11 @@ fn refusals_stand_under_what_the_ruleset_blames() {
             "No such file or directory; did you mean set ‘s’ in table inet ‘t’?",
             "                  ^^",
         ),
-        ("delete table inet x", "Could not process rule: No such file or directory", "                  ^"),
+        (
+            "delete table inet x",
+            "Could not process rule: No such file or directory",
+            "                  ^",
+        ),
         (
             "list counter inet t c2",
             "No such file or directory; did you mean obj ‘c1’ in table inet ‘t’?",
@@ -129,7 +133,11 @@ fn refusals_stand_under_what_the_ruleset_blames() {
             "No such file or directory; did you mean table ‘t’ in family inet?",
             "                ^",
         ),
-        ("create chain inet t other", "Could not process rule: File exists", "                    ^^^^^"),
+        (
+            "create chain inet t other",
+            "Could not process rule: File exists",
+            "                    ^^^^^",
+        ),
         (
             "delete element inet t s { 10.0.0.1 }",
             "element does not exist",
@@ -175,10 +183,16 @@ fn a_text_is_taken_whole_or_not_at_all_and_all_refusals_are_told() {
     );
     assert_eq!(outcome.stderr.matches("Error: ").count(), 3, "{}", outcome.stderr);
     let quota = r#"{"quota": {"val": 5, "val_unit": "bytes", "used": 9, "used_unit": "bytes"}}"#;
-    let rule = format!(r#"{{"family": "inet", "table": "t", "chain": "other", "expr": [{quota}]}}"#);
+    let rule =
+        format!(r#"{{"family": "inet", "table": "t", "chain": "other", "expr": [{quota}]}}"#);
     let json = Options { json: true, ..Options::default() };
-    let outcome = nft(json, &format!(r#"{{"nftables": [{{"add": {{"rule": {rule}}}}}]}}"#), &mut ruleset);
-    assert!(outcome.stderr.contains("Error: Could not process rule: Invalid argument"), "{}", outcome.stderr);
+    let outcome =
+        nft(json, &format!(r#"{{"nftables": [{{"add": {{"rule": {rule}}}}}]}}"#), &mut ruleset);
+    assert!(
+        outcome.stderr.contains("Error: Could not process rule: Invalid argument"),
+        "{}",
+        outcome.stderr
+    );
     assert_eq!(ruleset.generation().id, before);
     assert_eq!(good("list tables", &mut ruleset), "table inet t\n");
 }
@@ -186,7 +200,8 @@ fn a_text_is_taken_whole_or_not_at_all_and_all_refusals_are_told() {
 #[test]
 fn a_listing_in_a_text_shows_what_the_text_made_so_far() {
     let mut ruleset = Ruleset::default();
-    let text = "add table ip a; list tables; add table ip b; list tables; delete table ip a; list tables";
+    let text =
+        "add table ip a; list tables; add table ip b; list tables; delete table ip a; list tables";
     assert_eq!(good(text, &mut ruleset), "table ip a\ntable ip a\ntable ip b\ntable ip b\n");
     assert_eq!(ruleset.generation().id, 2);
 }
@@ -275,7 +290,8 @@ fn a_listing_says_what_sets_are_searched_by() {
     let mut options = Options::default();
     options.format.backends = true;
     let listed = nft(options.clone(), "list sets; list maps", &mut ruleset).stdout;
-    let backends: Vec<&str> = listed.lines().filter_map(|l| l.trim().strip_prefix("# backend ")).collect();
+    let backends: Vec<&str> =
+        listed.lines().filter_map(|l| l.trim().strip_prefix("# backend ")).collect();
     assert_eq!(
         backends,
         [
@@ -290,7 +306,10 @@ fn a_listing_says_what_sets_are_searched_by() {
     assert_eq!(nft(Options::default(), &listed, &mut Ruleset::default()).stderr, "");
     options.json = true;
     let json = nft(options, "list sets", &mut ruleset).stdout;
-    assert!(json.contains(r#""backend": {"name": "bitmap", "lookup": "O(1)", "space": "O(1)"}"#), "{json}");
+    assert!(
+        json.contains(r#""backend": {"name": "bitmap", "lookup": "O(1)", "space": "O(1)"}"#),
+        "{json}"
+    );
 }
 
 #[test]
@@ -330,7 +349,10 @@ fn definitions_of_the_call_are_those_of_the_text() {
 fn a_kept_ruleset_comes_back_with_its_handles() {
     let mut ruleset = router();
     good("add table ip gone; delete table ip gone", &mut ruleset);
-    good("add set inet t late { type mark; timeout 1h; elements = { 1, 2 timeout 5m } }", &mut ruleset);
+    good(
+        "add set inet t late { type mark; timeout 1h; elements = { 1, 2 timeout 5m } }",
+        &mut ruleset,
+    );
     let mut options = Options::default();
     options.format.handles = true;
     let listing = nft(options.clone(), "list ruleset", &mut ruleset).stdout;
@@ -355,7 +377,8 @@ fn a_kept_ruleset_keeps_what_its_text_cannot_say() {
         "add rule inet t other ether type ip6 ip option ra value 3",
         "add rule inet t other @nh,32,16 { 2, 10 }",
     ];
-    let taken: Vec<bool> = rules.iter().map(|rule| nft(Options::default(), rule, &mut ruleset).ok).collect();
+    let taken: Vec<bool> =
+        rules.iter().map(|rule| nft(Options::default(), rule, &mut ruleset).ok).collect();
     assert!(taken.iter().any(|taken| *taken));
     let bytes = ruleset.save(NOW);
     let again = Ruleset::from_saved(&bytes).expect("a ruleset that was kept");
@@ -372,12 +395,16 @@ fn bytes_of_a_ruleset_that_are_broken_say_where() {
     let mut ruleset = Ruleset::default();
     good("table ip t { set s { type mark; elements = { 1 }; }; }", &mut ruleset);
     let bytes = ruleset.save(NOW);
-    let told = |bytes: &[u8]| Ruleset::from_saved(bytes).err().map(|e| e.to_string()).unwrap_or_default();
+    let told =
+        |bytes: &[u8]| Ruleset::from_saved(bytes).err().map(|e| e.to_string()).unwrap_or_default();
     for end in 0..bytes.len() {
         assert_ne!(told(&bytes[..end]), "", "{end} bytes");
     }
     assert_eq!(told(&bytes[..15]), "broken at byte 15: the end comes too early");
-    assert_eq!(told(&[&bytes[..10], &[99]].concat()), "broken at byte 10: this is format 99, not 1");
+    assert_eq!(
+        told(&[&bytes[..10], &[99]].concat()),
+        "broken at byte 10: this is format 99, not 1"
+    );
     let long = format!("broken at byte {}: nothing should follow", bytes.len());
     assert_eq!(told(&[&bytes[..], b"x"].concat()), long);
 }
@@ -473,8 +500,11 @@ fn an_index_counts_the_rules_that_earlier_commands_of_the_run_left() {
     let listed = good(text, &mut ruleset);
     let rules: Vec<&str> = listed.lines().filter_map(|l| l.strip_prefix("\t\t")).collect();
     assert_eq!(rules, ["accept", "return", "continue", "drop"]);
-    let outcome =
-        nft(Options::default(), "delete rule ip t c handle 2; add rule ip t c index 3 accept", &mut ruleset);
+    let outcome = nft(
+        Options::default(),
+        "delete rule ip t c handle 2; add rule ip t c index 3 accept",
+        &mut ruleset,
+    );
     assert!(outcome.stderr.contains("No such file or directory"), "{}", outcome.stderr);
 }
 
@@ -484,7 +514,8 @@ fn last_counts_back_from_when_the_rule_was_added() {
     let text = "add table ip t { set s { type ipv4_addr; last; elements = { 198.18.0.1 last used 1s }; }; \
                 chain c { last used 5m30s; last used never; }; }; list table ip t";
     let listed = good(text, &mut ruleset);
-    for expected in ["\t\tlast used 5m30s\n", "\t\tlast used never\n", "198.18.0.1 last used 1s }"] {
+    for expected in ["\t\tlast used 5m30s\n", "\t\tlast used never\n", "198.18.0.1 last used 1s }"]
+    {
         assert!(listed.contains(expected), "{listed}");
     }
 }
@@ -509,8 +540,10 @@ fn chains_in_braces_are_echoed_by_the_name_that_they_got() {
 
 #[test]
 fn rules_and_elements_of_which_the_place_is_kept_are_what_they_are_as_trees() {
-    let set = |elements: &str| format!("table inet t {{\n set s {{ type ipv4_addr; {elements} }}\n}}\n");
-    let many = (0..1000).map(|i| format!("10.0.{}.{}", i >> 8, i & 255)).collect::<Vec<_>>().join(",\n");
+    let set =
+        |elements: &str| format!("table inet t {{\n set s {{ type ipv4_addr; {elements} }}\n}}\n");
+    let many =
+        (0..1000).map(|i| format!("10.0.{}.{}", i >> 8, i & 255)).collect::<Vec<_>>().join(",\n");
     let texts = [
         ROUTER.to_string(),
         set(&format!("elements = {{ {many} }}")),
@@ -556,7 +589,10 @@ fn what_is_wrong_is_told_before_what_is_refused_and_undoes_all() {
     let only_wrong = nft(Options::default(), wrong, &mut ruleset).stderr;
     // Of a command line the first line is shown, as nft does.
     let told = |first: &str| only_wrong.replace(wrong, first);
-    assert_eq!(nft(Options::default(), &(refused.to_owned() + wrong), &mut ruleset).stderr, told(refused));
+    assert_eq!(
+        nft(Options::default(), &(refused.to_owned() + wrong), &mut ruleset).stderr,
+        told(refused)
+    );
     let reset = nft(Options::default(), &("reset counters\n".to_owned() + wrong), &mut ruleset);
     assert_eq!((reset.stdout.as_str(), reset.stderr), ("", told("reset counters\n")));
     assert_eq!(good("list ruleset", &mut ruleset), ROUTER);

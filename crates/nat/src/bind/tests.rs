@@ -157,9 +157,11 @@ fn masqueraded_connections_end_with_their_device_or_address() {
 #[test]
 fn a_closed_connection_makes_way_for_a_new_one() {
     let mut nat = Nat::new();
-    let one_port = Range { flags: MAP_IPS | PROTO_SPECIFIED, min_id: 7, max_id: 8, ..ranges(ROUTER) };
-    let syn =
-        |client: &str, seq: u32| (Ipv4::new(client, SERVER) / Tcp::new(1000, 80).syn().seq(seq)).build();
+    let one_port =
+        Range { flags: MAP_IPS | PROTO_SPECIFIED, min_id: 7, max_id: 8, ..ranges(ROUTER) };
+    let syn = |client: &str, seq: u32| {
+        (Ipv4::new(client, SERVER) / Tcp::new(1000, 80).syn().seq(seq)).build()
+    };
     let port = |packet: &Packet| u16::from_be_bytes([packet.network()[20], packet.network()[21]]);
     let (first, _) = nat.pass(&syn("198.18.0.10", 100), Some(&one_port));
     let (second, _) = nat.pass(&syn("198.18.0.11", 100), Some(&one_port));

@@ -36,8 +36,9 @@ impl Flows for Double {
     }
 
     fn same_source(&mut self, original: &Tuple, accept: &mut dyn FnMut(&Tuple) -> bool) {
-        let same =
-            |t: &Tuple| (t.src, t.src_id, t.protocol) == (original.src, original.src_id, original.protocol);
+        let same = |t: &Tuple| {
+            (t.src, t.src_id, t.protocol) == (original.src, original.src_id, original.protocol)
+        };
         for (_, reply) in self.flows.iter().rev().filter(|(t, _)| same(t)) {
             if accept(reply) {
                 return;
@@ -51,7 +52,8 @@ impl Flows for Double {
 }
 
 fn flow(protocol: u8, from: &str, sport: u16, to: &str, dport: u16) -> Tuple {
-    let (from, to): (std::net::IpAddr, std::net::IpAddr) = (from.parse().unwrap(), to.parse().unwrap());
+    let (from, to): (std::net::IpAddr, std::net::IpAddr) =
+        (from.parse().unwrap(), to.parse().unwrap());
     let l3 = if from.is_ipv4() { IPV4 } else { IPV6 };
     Tuple { src: bytes(from), dst: bytes(to), src_id: sport, dst_id: dport, zone: 0, l3, protocol }
 }
@@ -89,7 +91,10 @@ fn a_free_port_is_kept_and_a_taken_one_leaves_within_its_class() {
         assert!(class.contains(&u32::from(got.src_id)), "{port} became {}", got.src_id);
         // Towards another server the same port is free.
         let third = flow(UDP, "198.18.0.12", port, "198.19.0.3", 53);
-        assert_eq!(unique_tuple(&third, &range, Manip::Source, &mut flows, &mut rng()).src_id, port);
+        assert_eq!(
+            unique_tuple(&third, &range, Manip::Source, &mut flows, &mut rng()).src_id,
+            port
+        );
     }
 }
 
@@ -121,8 +126,12 @@ fn addresses_of_a_range_are_spread_and_persistent_ones_do_not_depend_on_the_dest
     let mut stays = std::collections::HashSet::new();
     for n in 0..200 {
         let t = flow(UDP, "198.18.0.10", 4000, &format!("198.19.7.{n}"), 53);
-        seen.insert(unique_tuple(&t, &range, Manip::Source, &mut Double::default(), &mut rng()).src);
-        stays.insert(unique_tuple(&t, &persistent, Manip::Source, &mut Double::default(), &mut rng()).src);
+        seen.insert(
+            unique_tuple(&t, &range, Manip::Source, &mut Double::default(), &mut rng()).src,
+        );
+        stays.insert(
+            unique_tuple(&t, &persistent, Manip::Source, &mut Double::default(), &mut rng()).src,
+        );
     }
     assert_eq!((seen.len(), stays.len()), (16, 1));
     let six = to("2001:db8:5::", "2001:db8:5:ffff:ffff:ffff:ffff:ffff");

@@ -20,7 +20,8 @@ impl End {
     }
 }
 
-/// Everything about a packet but its ends: built twice, once as it came and once as it has to leave.
+/// Everything about a packet but its ends: built twice, once as it came and once as it has to
+/// leave.
 #[derive(Clone, Debug)]
 struct Shape {
     six: bool,
@@ -59,7 +60,8 @@ impl Shape {
         }
     }
 
-    /// A packet from `from` to `to`; `None` if this shape has no place for what differs between the ends.
+    /// A packet from `from` to `to`; `None` if this shape has no place for what differs between the
+    /// ends.
     fn build(&self, from: End, to: End) -> Vec<u8> {
         let data = payload(&self.data);
         let upper: Frame = match self.protocol {
@@ -70,9 +72,13 @@ impl Shape {
             protocol::SCTP => Sctp::new(from.id, to.id).vtag(5).chunk(0, 3, &self.data).into(),
             protocol::DCCP => Dccp::new(from.id, to.id, 2) / data,
             protocol::ICMP if self.kind == 3 => Icmp::new(3, 1).rest_of_header(77) / data,
-            protocol::ICMP => Icmp::new(self.kind, 0).rest_of_header(u32::from(from.id) << 16 | 9) / data,
+            protocol::ICMP => {
+                Icmp::new(self.kind, 0).rest_of_header(u32::from(from.id) << 16 | 9) / data
+            }
             protocol::ICMPV6 if self.kind == 1 => Icmpv6::new(1, 1).rest_of_header(77) / data,
-            protocol::ICMPV6 => Icmpv6::new(self.kind, 0).rest_of_header(u32::from(from.id) << 16 | 9) / data,
+            protocol::ICMPV6 => {
+                Icmpv6::new(self.kind, 0).rest_of_header(u32::from(from.id) << 16 | 9) / data
+            }
             protocol::GRE => {
                 // Version 1 with the key of the destination.
                 let [a, b] = to.id.to_be_bytes();
@@ -81,15 +87,21 @@ impl Shape {
             _ => data.into(),
         };
         match (self.six, self.options) {
-            (false, false) => (Ipv4::new(from.ip4(), to.ip4()).protocol(self.protocol) / upper).build(),
+            (false, false) => {
+                (Ipv4::new(from.ip4(), to.ip4()).protocol(self.protocol) / upper).build()
+            }
             (false, true) => {
-                let ip = Ipv4::new(from.ip4(), to.ip4()).protocol(self.protocol).options(&[1, 1, 1, 0]);
+                let ip =
+                    Ipv4::new(from.ip4(), to.ip4()).protocol(self.protocol).options(&[1, 1, 1, 0]);
                 (ip / upper).build()
             }
-            (true, false) => (Ipv6::new(from.ip6(), to.ip6()).next_header(self.protocol) / upper).build(),
+            (true, false) => {
+                (Ipv6::new(from.ip6(), to.ip6()).next_header(self.protocol) / upper).build()
+            }
             (true, true) => {
                 let mut units = vec![self.protocol, 0, 1, 4, 0, 0, 0, 0];
-                let bytes = (Ipv6::new(from.ip6(), to.ip6()).next_header(self.protocol) / upper).build();
+                let bytes =
+                    (Ipv6::new(from.ip6(), to.ip6()).next_header(self.protocol) / upper).build();
                 // A destination options header in front, whose next header is the protocol.
                 let mut out = bytes[..40].to_vec();
                 out[6] = protocol::DEST_OPTIONS;
@@ -144,13 +156,17 @@ fn a_translated_packet_equals_one_that_was_made_so() {
 
 #[test]
 fn wrong_checksums_stay_wrong() {
-    let (from, to, other) = (End { host: 1, id: 1000 }, End { host: 2, id: 80 }, End { host: 3, id: 2000 });
+    let (from, to, other) =
+        (End { host: 1, id: 1000 }, End { host: 2, id: 80 }, End { host: 3, id: 2000 });
     let build = |from: End, check| {
-        (Ipv4::new(from.ip4(), to.ip4()) / Tcp::new(from.id, to.id).checksum(check) / payload(b"x")).build()
+        (Ipv4::new(from.ip4(), to.ip4()) / Tcp::new(from.id, to.id).checksum(check) / payload(b"x"))
+            .build()
     };
     let checksum_of = |p: &[u8]| u16::from_be_bytes([p[36], p[37]]);
     let right = |from: End| {
-        checksum_of(&(Ipv4::new(from.ip4(), to.ip4()) / Tcp::new(from.id, to.id) / payload(b"x")).build())
+        checksum_of(
+            &(Ipv4::new(from.ip4(), to.ip4()) / Tcp::new(from.id, to.id) / payload(b"x")).build(),
+        )
     };
     let mut packet = build(from, right(from) - 5);
     let shape = Shape {
@@ -229,12 +245,14 @@ fn packets_that_are_cut_are_refused_and_nothing_panics() {
         let mut packet = (Ipv4::new("198.18.0.1", "198.18.0.2") / Tcp::new(1, 2)).build();
         packet.truncate(len);
         let shape = Shape { six: false, protocol: protocol::TCP, ..Shape::random(&mut rng) };
-        let got = translate(&mut packet, 0, &shape.target(Manip::Destination, End { host: 1, id: 1 }));
+        let got =
+            translate(&mut packet, 0, &shape.target(Manip::Destination, End { host: 1, id: 1 }));
         assert_eq!(got, ok, "{len} bytes");
     }
 }
 
-/// Prints what a translation costs: `cargo test --release -p penstock-nat cost -- --ignored --nocapture`.
+/// Prints what a translation costs:
+/// `cargo test --release -p penstock-nat cost -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints figures"]
 fn cost_per_packet() {

@@ -11,16 +11,32 @@ const LOCAL: (&str, &str) = ("198.18.0.88", "2001:db8:1::88");
 
 const BOTH: u32 = status::NAT_DONE_MASK;
 
-fn tuple(six: bool, protocol: u8, src: (&str, &str), src_id: u16, dst: (&str, &str), dst_id: u16) -> Tuple {
+fn tuple(
+    six: bool,
+    protocol: u8,
+    src: (&str, &str),
+    src_id: u16,
+    dst: (&str, &str),
+    dst_id: u16,
+) -> Tuple {
     let pick = |e: (&str, &str)| address(if six { e.1 } else { e.0 }.parse().unwrap());
     let l3 = if six { tuple::IPV6 } else { tuple::IPV4 };
     Tuple { src: pick(src), dst: pick(dst), src_id, dst_id, zone: 0, l3, protocol }
 }
 
 /// A UDP or TCP packet, cut after `keep` bytes of its transport header and data.
-fn quoted(six: bool, tcp: bool, from: ((&str, &str), u16), to: ((&str, &str), u16), keep: usize) -> Vec<u8> {
-    let upper: Frame =
-        if tcp { Tcp::new(from.1, to.1).syn().into() } else { Udp::new(from.1, to.1) / payload([9; 30]) };
+fn quoted(
+    six: bool,
+    tcp: bool,
+    from: ((&str, &str), u16),
+    to: ((&str, &str), u16),
+    keep: usize,
+) -> Vec<u8> {
+    let upper: Frame = if tcp {
+        Tcp::new(from.1, to.1).syn().into()
+    } else {
+        Udp::new(from.1, to.1) / payload([9; 30])
+    };
     let (bytes, header) = if six {
         ((Ipv6::new(from.0.1, to.0.1) / upper).build(), 40)
     } else {
@@ -68,7 +84,8 @@ fn errors_about_a_masqueraded_flow_reach_the_client_with_its_own_packet_inside()
             assert!(run(&mut packet, &related(Manip::Source, Direction::Reply, &original)));
             assert_eq!(packet, error(six, ROUTER, CLIENT, &sent));
 
-            // An error from the client's side about an answer leaves with the translator's address outside and inside.
+            // An error from the client's side about an answer leaves with the translator's address
+            // outside and inside.
             let answer = quoted(six, tcp, (SERVER, 53), (CLIENT, 1000), keep);
             let mut packet = error(six, LOCAL, SERVER, &answer);
             assert!(run(&mut packet, &related(Manip::Destination, Direction::Original, &reply)));

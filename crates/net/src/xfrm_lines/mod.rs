@@ -45,7 +45,9 @@ fn command<'n>(
     let word = w.next().ok_or_else(|| format!("\"xfrm {object}\" needs a command"))?;
     match known.iter().find(|n| !word.is_empty() && n.starts_with(word)) {
         Some(name) => Ok(name),
-        None if others.iter().any(|n| n.starts_with(word)) => Err(not_yet(&format!("xfrm {object} {word}"))),
+        None if others.iter().any(|n| n.starts_with(word)) => {
+            Err(not_yet(&format!("xfrm {object} {word}")))
+        }
         None => Err(unknown(word)),
     }
 }
@@ -158,7 +160,12 @@ impl SelectorWords {
     }
 
     /// Takes a word if it belongs to a selector (`xfrm_selector_parse()`).
-    fn take(&mut self, config: &Config, w: &mut Words<'_>, six: Option<bool>) -> Result<bool, String> {
+    fn take(
+        &mut self,
+        config: &Config,
+        w: &mut Words<'_>,
+        six: Option<bool>,
+    ) -> Result<bool, String> {
         let Some(word) = w.peek() else { return Ok(false) };
         match word {
             "src" => {
@@ -190,7 +197,9 @@ impl SelectorWords {
                 let text = w.value()?;
                 let key = match text.parse::<Ipv4Addr>() {
                     Ok(dotted) => u32::from(dotted),
-                    Err(_) => lines::number(text).ok_or_else(|| format!("\"{text}\" is not a GRE key"))?,
+                    Err(_) => {
+                        lines::number(text).ok_or_else(|| format!("\"{text}\" is not a GRE key"))?
+                    }
                 };
                 self.selector.sport = ((key >> 16) as u16, u16::MAX);
                 self.selector.dport = (key as u16, u16::MAX);
@@ -204,7 +213,9 @@ impl SelectorWords {
     /// Ports, types and keys belong to protocols that have them.
     fn check(&self) -> Done {
         let Selector { protocol, sport, dport, .. } = &self.selector;
-        if (sport.1 | dport.1) == 0 || matches!(protocol, 1 | 6 | 17 | 33 | 47 | 58 | 132 | 135 | 136) {
+        if (sport.1 | dport.1) == 0
+            || matches!(protocol, 1 | 6 | 17 | 33 | 47 | 58 | 132 | 135 | 136)
+        {
             return Ok(());
         }
         Err("ports, types, codes and keys need a protocol that has them".into())
@@ -248,7 +259,9 @@ impl Id {
                 w.next();
                 match w.value()? {
                     "esp" | "50" => self.esp = true,
-                    p @ ("ah" | "comp" | "route2" | "hao") => return Err(not_yet(&format!("proto {p}"))),
+                    p @ ("ah" | "comp" | "route2" | "hao") => {
+                        return Err(not_yet(&format!("proto {p}")));
+                    }
                     p => return Err(format!("\"{p}\" is not a protocol of IPsec")),
                 }
             }

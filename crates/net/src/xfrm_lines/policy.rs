@@ -2,13 +2,16 @@
 
 use penstock_xfrm::{Action, Direction, Level, Limits, Mark, Mode, Policy, Template};
 
-use super::{Done, Id, SelectorWords, command, limit, mark, mode, not_yet, number, unknown, unspecified};
+use super::{
+    Done, Id, SelectorWords, command, limit, mark, mode, not_yet, number, unknown, unspecified,
+};
 use crate::config::Config;
 use crate::lines::{self, Words};
 
 pub(super) fn line(config: &mut Config, w: &mut Words<'_>, six: Option<bool>) -> Done {
     let known = ["add", "update", "delete", "flush", "setdefault"];
-    let others = ["deleteall", "delall", "get", "getdefault", "list", "show", "lst", "count", "set"];
+    let others =
+        ["deleteall", "delall", "get", "getdefault", "list", "show", "lst", "count", "set"];
     match command(w, "policy", &known, &others)? {
         "add" => change(config, w, six, Command::Add),
         "update" => change(config, w, six, Command::Update),

@@ -1,10 +1,13 @@
 //! `xfrm state` (`ip/xfrm_state.c` of iproute2).
 
 use penstock_xfrm::{
-    Aead, Algorithms, Authentication, Encapsulation, Encryption, Limits, Mark, Mode, StateConfig, StateFlags,
+    Aead, Algorithms, Authentication, Encapsulation, Encryption, Limits, Mark, Mode, StateConfig,
+    StateFlags,
 };
 
-use super::{Done, Id, SelectorWords, command, limit, mark, mode, not_yet, number, unknown, unspecified};
+use super::{
+    Done, Id, SelectorWords, command, limit, mark, mode, not_yet, number, unknown, unspecified,
+};
 use crate::config::Config;
 use crate::lines::{self, Words};
 
@@ -50,10 +53,14 @@ fn delete(config: &mut Config, w: &mut Words<'_>) -> Done {
 fn key(w: &mut Words<'_>, of: &str) -> Result<Vec<u8>, String> {
     let text = w.next().ok_or_else(|| format!("\"{of}\" needs a key"))?;
     let Some(digits) = text.strip_prefix("0x") else { return Ok(text.as_bytes().to_vec()) };
-    let nibbles: Option<Vec<u8>> = digits.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
+    let nibbles: Option<Vec<u8>> =
+        digits.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
     let nibbles = nibbles.filter(|n| n.len() % 2 == 0);
     let nibbles = nibbles.ok_or_else(|| format!("the key of \"{of}\" is not hexadecimal"))?;
-    Ok(nibbles.chunks(2).map(|pair| pair.iter().fold(0, |byte, nibble| byte << 4 | nibble)).collect())
+    Ok(nibbles
+        .chunks(2)
+        .map(|pair| pair.iter().fold(0, |byte, nibble| byte << 4 | nibble))
+        .collect())
 }
 
 /// The halves of sequence numbers.
@@ -77,7 +84,8 @@ struct AlgorithmWords {
 
 impl AlgorithmWords {
     fn take(&mut self, word: &str, w: &mut Words<'_>) -> Result<bool, String> {
-        let once = |there: bool| if there { Err(format!("\"{word}\" is there twice")) } else { Ok(()) };
+        let once =
+            |there: bool| if there { Err(format!("\"{word}\" is there twice")) } else { Ok(()) };
         match word {
             "aead" => {
                 once(self.aead.is_some())?;
@@ -97,7 +105,8 @@ impl AlgorithmWords {
                 let name = w.value()?;
                 let key = key(w, name)?;
                 let bits = if word == "auth" { None } else { Some(number(w, name)?) };
-                self.authentication = Some(Authentication::new(name, &key, bits).map_err(|e| e.to_string())?);
+                self.authentication =
+                    Some(Authentication::new(name, &key, bits).map_err(|e| e.to_string())?);
             }
             "comp" => return Err(not_yet(word)),
             _ => return Ok(false),
@@ -137,11 +146,21 @@ fn flag(flags: &mut StateFlags, word: &str) -> Result<bool, String> {
         "align4" => {}
         "icmp" => return Err(not_yet("flag icmp")),
         _ => {
-            let Some(bits) = word.strip_prefix("0x").and_then(|hex| u8::from_str_radix(hex, 16).ok()) else {
+            let Some(bits) =
+                word.strip_prefix("0x").and_then(|hex| u8::from_str_radix(hex, 16).ok())
+            else {
                 return Ok(false);
             };
-            let names =
-                ["noecn", "decap-dscp", "nopmtudisc", "wildrecv", "icmp", "af-unspec", "align4", "esn"];
+            let names = [
+                "noecn",
+                "decap-dscp",
+                "nopmtudisc",
+                "wildrecv",
+                "icmp",
+                "af-unspec",
+                "align4",
+                "esn",
+            ];
             for (bit, name) in names.iter().enumerate() {
                 if bits >> bit & 1 != 0 {
                     flag(flags, name)?;
@@ -239,7 +258,13 @@ fn add(config: &mut Config, w: &mut Words<'_>, update: bool) -> Done {
                     return Err("\"if_id\" is not supported: there are no xfrm interfaces".into());
                 }
             }
-            "seq" | "coa" | "ctx" | "offload" | "tfcpad" | "pcpu-num" | "nat_keepalive_interval" => {
+            "seq"
+            | "coa"
+            | "ctx"
+            | "offload"
+            | "tfcpad"
+            | "pcpu-num"
+            | "nat_keepalive_interval" => {
                 return Err(not_yet(word));
             }
             other => return Err(unknown(other)),

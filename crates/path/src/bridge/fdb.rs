@@ -1,7 +1,8 @@
 //! The forwarding table of a bridge: behind which port an address was seen (`net/bridge/br_fdb.c`).
 //!
-//! All workers have the same. What is learned lives for the bridge's ageing time, by the packet clock. The table has room for
-//! a number of addresses; when it is full, others are not learned until some are forgotten, and frames to them are flooded.
+//! All workers have the same. What is learned lives for the bridge's ageing time, by the packet
+//! clock. The table has room for a number of addresses; when it is full, others are not learned
+//! until some are forgotten, and frames to them are flooded.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,8 +44,8 @@ pub(crate) struct Fdb {
 }
 
 impl Fdb {
-    /// A table with the entries of the configuration. It goes on with what was learned, and with what `before`, the table of
-    /// the configuration before, has made of that one's entries.
+    /// A table with the entries of the configuration. It goes on with what was learned, and with
+    /// what `before`, the table of the configuration before, has made of that one's entries.
     pub(super) fn new<'e>(
         bridge: &Bridge,
         entries: impl Iterator<Item = &'e FdbEntry>,
@@ -149,9 +150,13 @@ mod tests {
         fdb.learn(A, 0, 5, 1000);
         fdb.learn(B, 0, 6, 1010);
         fdb.learn(A, 0, 7, 1050);
-        for (mac, now, want) in
-            [(A, 1109, Some(7)), (B, 1109, Some(6)), (B, 1110, None), (A, 1149, Some(7)), (A, 1150, None)]
-        {
+        for (mac, now, want) in [
+            (A, 1109, Some(7)),
+            (B, 1109, Some(6)),
+            (B, 1110, None),
+            (A, 1149, Some(7)),
+            (A, 1150, None),
+        ] {
             assert_eq!(port(fdb.find(mac, 0, now)), want, "{mac} at {now}");
         }
         assert_eq!(fdb.find(A, 1, 1000), None, "another VLAN");
@@ -186,8 +191,11 @@ mod tests {
             is_static,
             sticky,
         };
-        let entries =
-            [entry(A, false, true, false), entry(B, false, true, true), entry(C, true, true, false)];
+        let entries = [
+            entry(A, false, true, false),
+            entry(B, false, true, true),
+            entry(C, true, true, false),
+        ];
         let fdb = table(|_| {}, &entries);
         for mac in [A, B, C] {
             fdb.learn(mac, 0, 2, 5);
@@ -198,8 +206,15 @@ mod tests {
 
     #[test]
     fn what_was_added_by_hand_ages_from_the_first_packet_on_and_once() {
-        let entry =
-            |mac| FdbEntry { bridge: 9, mac, vid: 0, port: 3, local: false, is_static: false, sticky: false };
+        let entry = |mac| FdbEntry {
+            bridge: 9,
+            mac,
+            vid: 0,
+            port: 3,
+            local: false,
+            is_static: false,
+            sticky: false,
+        };
         let mut bridge = Bridge::default();
         bridge.ageing = 100;
         let fdb = Fdb::new(&bridge, [entry(A)].iter(), Arc::default(), None);

@@ -1,4 +1,5 @@
-//! Out of the ports of a bridge: one, or all that take such frames (`net/bridge/br_forward.c`, `br_device.c`).
+//! Out of the ports of a bridge: one, or all that take such frames (`net/bridge/br_forward.c`,
+//! `br_device.c`).
 
 use penstock_net::{Bridge, BridgePort, Link, Mac};
 use penstock_packet::Packet;
@@ -46,7 +47,10 @@ impl Sender<'_> {
     fn may_leave_by(&self, index: u32, link: &Link, port: &BridgePort) -> bool {
         let same = self.port.is_some_and(|(from, _)| from == index);
         let isolated = port.isolated && self.port.is_some_and(|(_, from)| from.isolated);
-        link.up && (port.hairpin || !same) && !isolated && vlan::may_leave(self.bridge, &port.vlans, self.vid)
+        link.up
+            && (port.hairpin || !same)
+            && !isolated
+            && vlan::may_leave(self.bridge, &port.vlans, self.vid)
     }
 
     /// Whether a port takes a frame of which nobody knows where it belongs (`br_flood()`).
@@ -70,8 +74,10 @@ impl<S: Sink> Worker<'_, S> {
         keep: bool,
     ) {
         let net = self.net;
-        // Somebody who knows of another state of the network may have learned that it is at another's port.
-        let port = net.bridge_port(index).filter(|port| port.bridge == sender.device).zip(net.link(index));
+        // Somebody who knows of another state of the network may have learned that it is at
+        // another's port.
+        let port =
+            net.bridge_port(index).filter(|port| port.bridge == sender.device).zip(net.link(index));
         match port {
             Some((port, link)) if sender.may_leave_by(index, link, port) => {
                 self.bridge_give(packet, sender, index, keep);
@@ -153,8 +159,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// `br_dev_queue_push_xmit()`. A super-packet is not asked how long it is (`__is_skb_forwardable()`). `false` as for
-    /// [`Worker::transmit`].
+    /// `br_dev_queue_push_xmit()`. A super-packet is not asked how long it is
+    /// (`__is_skb_forwardable()`). `false` as for [`Worker::transmit`].
     pub(crate) fn bridge_push(&mut self, packet: &mut Packet) -> bool {
         let mtu = self.net.link(packet.meta.oif).map_or(0, |link| link.mtu as usize);
         if packet.meta.gso.is_none() && packet.frame().len() > mtu + ethernet::LEN + tag::LEN {
@@ -170,7 +176,9 @@ impl<S: Sink> Worker<'_, S> {
         let Some(vid) = vlan::enter(bridge, &bridge.vlans, packet) else {
             return self.drop(DropReason::BridgeVlan, packet);
         };
-        let Some((to, _)) = addresses(packet) else { return self.drop(DropReason::LinkHeader, packet) };
+        let Some((to, _)) = addresses(packet) else {
+            return self.drop(DropReason::LinkHeader, packet);
+        };
         let reach = Reach::of(to);
         let now = packet.meta.time;
         let station = match self.state.bridges.table(link.index) {

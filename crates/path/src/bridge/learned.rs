@@ -1,13 +1,14 @@
-//! What a bridge has learned, for all workers: none waits for another, and whoever looks writes nothing.
+//! What a bridge has learned, for all workers: none waits for another, and whoever looks writes
+//! nothing.
 //!
 //! ```text
 //! address, VLAN --hash--> two buckets of eight places:  key    | port, some bits of the key's hash | last seen
 //! ```
 //!
-//! A place belongs to whoever's key is there; it is entered by exchanging a zero for it, and taken back by exchanging it for
-//! zero. The port stands beside bits of the key that it was written for, so that a reader who was late, and finds the place
-//! to be another address's by now, takes nothing for the other's. What was entered at two places at once stays at the first
-//! of them.
+//! A place belongs to whoever's key is there; it is entered by exchanging a zero for it, and taken
+//! back by exchanging it for zero. The port stands beside bits of the key that it was written for,
+//! so that a reader who was late, and finds the place to be another address's by now, takes nothing
+//! for the other's. What was entered at two places at once stays at the first of them.
 
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
@@ -96,7 +97,8 @@ impl Place<'_> {
         if self.port.load(Relaxed) != word {
             self.port.store(word, Release);
         }
-        // Many frames of a station come within a tick: their workers are not to wait for each other's memory.
+        // Many frames of a station come within a tick: their workers are not to wait for each
+        // other's memory.
         let tick = TICK.min(ageing >> 10);
         if now > self.seen.load(Relaxed).saturating_add(tick) {
             self.seen.store(now, Release);
@@ -199,7 +201,8 @@ impl Learned {
     fn enter(&self, key: Key, hashed: Hashed, port: u32, now: u64, terms: Terms) {
         self.make();
         if self.ageing.swap(terms.ageing, Relaxed) != terms.ageing {
-            let first = if self.count.load(SeqCst) == 0 { now.saturating_add(terms.ageing) } else { now };
+            let first =
+                if self.count.load(SeqCst) == 0 { now.saturating_add(terms.ageing) } else { now };
             self.next_sweep.store(first, Relaxed);
         }
         if now >= self.next_sweep.load(Relaxed) {
@@ -216,7 +219,8 @@ impl Learned {
         };
         let fuller_first = free(first) < free(second);
         let order = if fuller_first { [second, first] } else { [first, second] };
-        let places = order.into_iter().filter_map(|at| self.buckets().get(at)).flat_map(Bucket::places);
+        let places =
+            order.into_iter().filter_map(|at| self.buckets().get(at)).flat_map(Bucket::places);
         for place in places {
             match place.key.compare_exchange(0, key.0, SeqCst, SeqCst) {
                 Ok(_) => {
@@ -236,15 +240,16 @@ impl Learned {
         self.count.fetch_sub(1, SeqCst);
     }
 
-    /// Takes an address back wherever it is behind its first place: of two that have entered it at once, each sees the other,
-    /// or one of them does.
+    /// Takes an address back wherever it is behind its first place: of two that have entered it at
+    /// once, each sees the other, or one of them does.
     fn leave_one(&self, key: Key, hashed: Hashed) {
         let same = self.places(hashed).filter(|place| place.key.load(SeqCst) == key.0);
         same.skip(1).for_each(|place| self.remove(place, key.0));
     }
 
     fn remove(&self, place: Place<'_>, key: u64) {
-        // Should the place be another's by now, that one's port is written again when it is seen next.
+        // Should the place be another's by now, that one's port is written again when it is seen
+        // next.
         place.port.store(0, Release);
         if place.key.compare_exchange(key, 0, SeqCst, SeqCst).is_ok() {
             self.count.fetch_sub(1, SeqCst);
@@ -308,8 +313,8 @@ mod tests {
         for n in 1..=ROOM as u64 + 1000 {
             table.learn(key(n), n as u32, n, TERMS);
         }
-        let known =
-            (1..=ROOM as u64 + 1000).filter(|n| table.find(key(*n), *n, TERMS.ageing) == Some(*n as u32));
+        let known = (1..=ROOM as u64 + 1000)
+            .filter(|n| table.find(key(*n), *n, TERMS.ageing) == Some(*n as u32));
         // Were both buckets of an address full, it would have found none.
         assert!(known.count() >= ROOM - 10);
         let later = TERMS.ageing + ROOM as u64 / 2;
@@ -331,7 +336,8 @@ mod tests {
                 scope.spawn(move || {
                     let mut random = fastrand::Rng::with_seed(thread);
                     for _ in 0..ROUNDS {
-                        // Some addresses are not seen for so long that they are forgotten meanwhile.
+                        // Some addresses are not seen for so long that they are forgotten
+                        // meanwhile.
                         let now = clock.fetch_add(random.u64(..200_000), SeqCst);
                         let n = 1 + random.u64(..ADDRESSES);
                         let port = (n * 10) as u32 + random.u32(1..4);
@@ -350,7 +356,8 @@ mod tests {
             }
         });
         let now = clock.load(SeqCst);
-        let places = || table.buckets().iter().flat_map(Bucket::places).map(|place| place.key.load(SeqCst));
+        let places =
+            || table.buckets().iter().flat_map(Bucket::places).map(|place| place.key.load(SeqCst));
         let mut keys: Vec<u64> = places().filter(|key| *key != 0).collect();
         assert_eq!(keys.len(), table.len(), "counted");
         keys.sort_unstable();
@@ -372,7 +379,10 @@ mod tests {
                 scope.spawn(move || {
                     for n in 0..1000 {
                         table.learn(key(1 + thread * 1000 + n), 1, n, terms);
-                        assert!(table.len() <= 100 + 4, "each has counted one at most that it takes back");
+                        assert!(
+                            table.len() <= 100 + 4,
+                            "each has counted one at most that it takes back"
+                        );
                     }
                 });
             }

@@ -1,4 +1,5 @@
-//! Bridges (`net/bridge/`): frames that come by a port, and those that the host sends on the bridge device.
+//! Bridges (`net/bridge/`): frames that come by a port, and those that the host sends on the bridge
+//! device.
 //!
 //! ```text
 //! port -> prerouting -+-> forward -> postrouting -> egress of a port
@@ -7,8 +8,9 @@
 //! bridge device -> output -> postrouting -> egress of a port
 //! ```
 //!
-//! A frame for many ports is copied for each, so every copy passes `forward` and `postrouting`. There is no spanning tree:
-//! a port that is up forwards as soon as its bridge is up. Memberships are not snooped: groups go to all ports.
+//! A frame for many ports is copied for each, so every copy passes `forward` and `postrouting`.
+//! There is no spanning tree: a port that is up forwards as soon as its bridge is up. Memberships
+//! are not snooped: groups go to all ports.
 
 mod fdb;
 mod forward;
@@ -36,8 +38,8 @@ use learned::Learned;
 /// Addresses that a bridge learns at most.
 const ROOM: usize = 1 << 16;
 
-/// What bridges have beside their configuration, and what rules ask about ports, in one state of the network; both by index
-/// of the device.
+/// What bridges have beside their configuration, and what rules ask about ports, in one state of
+/// the network; both by index of the device.
 #[derive(Debug, Default)]
 pub(crate) struct Bridges {
     tables: Vec<Option<Fdb>>,
@@ -51,17 +53,22 @@ impl Bridges {
             let index = link.index as usize;
             if let Some(bridge) = link.bridge() {
                 let entries = net.fdb().iter().filter(|e| e.bridge == link.index);
-                let table = Fdb::new(bridge, entries, learned(link.index), before.table(link.index));
+                let table =
+                    Fdb::new(bridge, entries, learned(link.index), before.table(link.index));
                 bridges.tables.resize_with(bridges.tables.len().max(index + 1), || None);
                 bridges.tables[index] = Some(table);
             }
             if let Some(port) = &link.port
-                && let Some((upper, bridge)) = net.link(port.bridge).and_then(|l| Some((l, l.bridge()?)))
+                && let Some((upper, bridge)) =
+                    net.link(port.bridge).and_then(|l| Some((l, l.bridge()?)))
             {
                 let vlan = bridge.vlan_filtering.then_some((port.vlans.pvid, bridge.vlan_protocol));
                 bridges.ports.resize(bridges.ports.len().max(index + 1), None);
-                bridges.ports[index] =
-                    Some(env::BridgePort { bridge: padded(&upper.name), address: upper.mac.0, vlan });
+                bridges.ports[index] = Some(env::BridgePort {
+                    bridge: padded(&upper.name),
+                    address: upper.mac.0,
+                    vlan,
+                });
             }
         }
         bridges
@@ -72,7 +79,8 @@ impl Bridges {
         self.ports.get(index as usize)?.as_ref()
     }
 
-    /// The port of a bridge behind which an address is; none for this host's own, and for unknown ones.
+    /// The port of a bridge behind which an address is; none for this host's own, and for unknown
+    /// ones.
     pub(crate) fn station(&self, bridge: u32, mac: Mac, vid: u16, now: u64) -> Option<u32> {
         let station = self.table(bridge)?.find(mac, vid, now)?;
         (!station.local).then_some(station.port)
@@ -83,8 +91,8 @@ impl Bridges {
     }
 }
 
-/// The bridges of all workers of a path: those who have the same state of the network have the same tables, and what a
-/// bridge has learned is the same in all states.
+/// The bridges of all workers of a path: those who have the same state of the network have the same
+/// tables, and what a bridge has learned is the same in all states.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedBridges(Arc<Mutex<Known>>);
 
@@ -101,7 +109,8 @@ impl SharedBridges {
         self.follow(net, &Bridges::default())
     }
 
-    /// Those of another state of the network than that of `before`. What was learned stays where the bridge and the port do.
+    /// Those of another state of the network than that of `before`. What was learned stays where
+    /// the bridge and the port do.
     pub(crate) fn follow(&self, net: &Arc<Network>, before: &Bridges) -> Arc<Bridges> {
         let bridges = self.made(net, before);
         // Each does that: whoever had the state of before may have learned there up to now.
@@ -116,7 +125,8 @@ impl SharedBridges {
     fn made(&self, net: &Arc<Network>, before: &Bridges) -> Arc<Bridges> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.states.retain(|(net, bridges)| net.strong_count() > 0 && bridges.strong_count() > 0);
-        let same = known.states.iter().find(|(other, _)| std::ptr::eq(other.as_ptr(), Arc::as_ptr(net)));
+        let same =
+            known.states.iter().find(|(other, _)| std::ptr::eq(other.as_ptr(), Arc::as_ptr(net)));
         if let Some(bridges) = same.and_then(|(_, bridges)| bridges.upgrade()) {
             return bridges;
         }
@@ -158,7 +168,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.hook(Protocol::Bridge, hook, packet, None)
     }
 
-    /// A frame that came by a port (`br_handle_frame()`), behind ingress. `true` if it goes on as if the port were none.
+    /// A frame that came by a port (`br_handle_frame()`), behind ingress. `true` if it goes on as
+    /// if the port were none.
     pub(crate) fn bridge_receive(&mut self, packet: &mut Packet) -> bool {
         /// Pause frames (IEEE 802.3, annex 31B).
         const CONTROL: u8 = 1;
@@ -244,7 +255,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         let Some(vid) = vlan::enter(bridge, &port.vlans, packet) else {
             return self.drop(DropReason::BridgeVlan, packet);
         };
-        let Some((to, from)) = addresses(packet) else { return self.drop(DropReason::LinkHeader, packet) };
+        let Some((to, from)) = addresses(packet) else {
+            return self.drop(DropReason::LinkHeader, packet);
+        };
         let now = packet.meta.time;
         let Some(table) = self.state.bridges.table(port.bridge) else {
             return self.drop(DropReason::BridgePort, packet);
@@ -264,7 +277,8 @@ impl<'a, S: Sink> Worker<'a, S> {
             return self.bridge_pass_up(packet);
         }
         let up = link.promiscuous || reach != Reach::One;
-        let sender = Sender { device: port.bridge, bridge, port: Some((packet.meta.iif, port)), vid };
+        let sender =
+            Sender { device: port.bridge, bridge, port: Some((packet.meta.iif, port)), vid };
         match station {
             Some(station) => self.bridge_send_to(packet, &sender, station.port, up),
             None => self.bridge_flood(packet, &sender, reach, up),

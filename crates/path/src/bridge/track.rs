@@ -1,5 +1,5 @@
-//! Connections of what a bridge sends on (`net/bridge/netfilter/nf_conntrack_bridge.c`), where rules of the bridge family
-//! ask for them.
+//! Connections of what a bridge sends on (`net/bridge/netfilter/nf_conntrack_bridge.c`), where
+//! rules of the bridge family ask for them.
 
 use penstock_conntrack::status;
 use penstock_packet::{Ct, CtInfo, Packet, PacketType};
@@ -16,7 +16,10 @@ use crate::worker::Worker;
 fn sound4(network: &[u8]) -> Option<usize> {
     let h = ipv4::Header::new(network)?;
     let len = usize::from(h.total_len());
-    (h.version() == 4 && h.header_len() >= ipv4::LEN && len >= h.header_len() && network.len() >= len)
+    (h.version() == 4
+        && h.header_len() >= ipv4::LEN
+        && len >= h.header_len()
+        && network.len() >= len)
         .then_some(len)
 }
 
@@ -28,7 +31,8 @@ fn sound6(network: &[u8]) -> Option<usize> {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// The stage at -200 in `prerouting`: padding goes, fragments wait for their others, the packet gets its connection.
+    /// The stage at -200 in `prerouting`: padding goes, fragments wait for their others, the packet
+    /// gets its connection.
     pub(crate) fn bridge_track(&mut self, context: Context, packet: &mut Packet) -> End {
         if packet.meta.ct.has_entry() || packet.meta.ct.info == CtInfo::Untracked {
             return End::Accept;
@@ -38,14 +42,18 @@ impl<S: Sink> Worker<'_, S> {
                 let Some(len) = sound4(packet.network()) else { return End::Accept };
                 packet.trim_network(len);
                 let fragment = ipv4::Header::new(packet.network()).is_some_and(|h| h.is_fragment());
-                if fragment && !self.ip4_reassemble(packet, User::Bridge(self.fragment_zone(packet))) {
+                if fragment
+                    && !self.ip4_reassemble(packet, User::Bridge(self.fragment_zone(packet)))
+                {
                     return End::Taken;
                 }
             }
             ethernet::IPV6 => {
                 let Some(len) = sound6(packet.network()) else { return End::Accept };
                 packet.trim_network(len);
-                if let Gathered::Gone = self.ip6_gather(packet, User::Bridge(self.fragment_zone(packet))) {
+                if let Gathered::Gone =
+                    self.ip6_gather(packet, User::Bridge(self.fragment_zone(packet)))
+                {
                     return End::Taken;
                 }
             }
@@ -58,8 +66,9 @@ impl<S: Sink> Worker<'_, S> {
         self.track(context, packet)
     }
 
-    /// The last stage in `input`. Only one of several copies of a packet can bring a connection into the table, so a new one
-    /// of a packet that is not for this host alone is forgotten; IP begins another.
+    /// The last stage in `input`. Only one of several copies of a packet can bring a connection
+    /// into the table, so a new one of a packet that is not for this host alone is forgotten; IP
+    /// begins another.
     pub(crate) fn bridge_input_track(&mut self, packet: &mut Packet) -> End {
         let promiscuous = self
             .net
@@ -67,7 +76,8 @@ impl<S: Sink> Worker<'_, S> {
             .and_then(|port| self.net.link(port.bridge))
             .is_some_and(|link| link.promiscuous);
         let ct = &packet.meta.ct;
-        let confirmed = |c: &penstock_conntrack::Connection<'_>| c.status() & status::CONFIRMED != 0;
+        let confirmed =
+            |c: &penstock_conntrack::Connection<'_>| c.status() & status::CONFIRMED != 0;
         let new = self.state.conntrack.connection(ct).is_some_and(|c| !confirmed(&c));
         if promiscuous || new && packet.meta.packet_type != PacketType::Host {
             packet.meta.ct = Ct::default();
@@ -75,7 +85,8 @@ impl<S: Sink> Worker<'_, S> {
         End::Accept
     }
 
-    /// The last stage in `postrouting`: a new connection is entered into the table, and what was put together is cut again.
+    /// The last stage in `postrouting`: a new connection is entered into the table, and what was
+    /// put together is cut again.
     pub(crate) fn bridge_confirm(&mut self, packet: &mut Packet) -> End {
         match self.confirm(packet) {
             End::Accept if packet.meta.reassembled != 0 => {

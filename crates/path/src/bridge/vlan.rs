@@ -1,4 +1,5 @@
-//! VLANs of a bridge: which frames come in, into which VLAN, and how they leave (`net/bridge/br_vlan.c`).
+//! VLANs of a bridge: which frames come in, into which VLAN, and how they leave
+//! (`net/bridge/br_vlan.c`).
 
 use penstock_net::{Bridge, Vlans};
 use penstock_packet::{Packet, VlanTag};
@@ -9,7 +10,8 @@ pub(crate) fn tagged(packet: &Packet) -> u16 {
     packet.meta.vlan.map_or(0, |tag| tag.tci & VID_MASK)
 }
 
-/// The VLAN of a frame at a port, which stays as it is; `None` for a frame that may not come in (`br_should_learn()`).
+/// The VLAN of a frame at a port, which stays as it is; `None` for a frame that may not come in
+/// (`br_should_learn()`).
 pub(crate) fn of(bridge: &Bridge, vlans: &Vlans, packet: &Packet) -> Option<u16> {
     if !bridge.vlan_filtering {
         return Some(0);
@@ -21,8 +23,9 @@ pub(crate) fn of(bridge: &Bridge, vlans: &Vlans, packet: &Packet) -> Option<u16>
     }
 }
 
-/// A frame at a port, or at the bridge device that sends it: finds its VLAN, and gives the frame a tag that says so. 0 where
-/// the bridge does not filter; `None` for a frame that may not come in (`br_allowed_ingress()`).
+/// A frame at a port, or at the bridge device that sends it: finds its VLAN, and gives the frame a
+/// tag that says so. 0 where the bridge does not filter; `None` for a frame that may not come in
+/// (`br_allowed_ingress()`).
 pub(crate) fn enter(bridge: &Bridge, vlans: &Vlans, packet: &mut Packet) -> Option<u16> {
     if !bridge.vlan_filtering {
         return Some(0);
@@ -51,7 +54,8 @@ pub(crate) fn enter(bridge: &Bridge, vlans: &Vlans, packet: &mut Packet) -> Opti
     }
 }
 
-/// Whether a frame in this VLAN may leave by a port, or go up to the bridge device (`br_allowed_egress()`).
+/// Whether a frame in this VLAN may leave by a port, or go up to the bridge device
+/// (`br_allowed_egress()`).
 pub(crate) fn may_leave(bridge: &Bridge, vlans: &Vlans, vid: u16) -> bool {
     !bridge.vlan_filtering || vlans.untagged(vid).is_some()
 }
@@ -126,7 +130,8 @@ bridge vlan add dev br0 vid 12 self
         let vid = of(bridge, vlans, &packet);
         let entered = enter(bridge, vlans, &mut packet);
         assert_eq!(vid, entered, "{device} {tags:x?}");
-        entered.map(|vid| (vid, packet.meta.vlan.map(|t| (t.protocol, t.tci)), packet.meta.protocol))
+        entered
+            .map(|vid| (vid, packet.meta.vlan.map(|t| (t.protocol, t.tci)), packet.meta.protocol))
     }
 
     #[test]
@@ -202,8 +207,14 @@ bridge vlan add dev br0 vid 12 self
     #[test]
     fn a_service_bridge_takes_other_tags_for_payload() {
         let net = net("link set br0 type bridge vlan_protocol 802.1ad\n");
-        assert_eq!(entered(&net, "access", &[(0x88a8, 10)]), Some((10, Some((0x88a8, 10)), 0x0800)));
-        assert_eq!(entered(&net, "access", &[(0x8100, 11)]), Some((10, Some((0x88a8, 10)), 0x8100)));
+        assert_eq!(
+            entered(&net, "access", &[(0x88a8, 10)]),
+            Some((10, Some((0x88a8, 10)), 0x0800))
+        );
+        assert_eq!(
+            entered(&net, "access", &[(0x8100, 11)]),
+            Some((10, Some((0x88a8, 10)), 0x8100))
+        );
     }
 
     #[test]

@@ -62,9 +62,10 @@ fn refusal(connection: Option<Connection<'_>>, packet: &Packet) -> Result<(), No
     if connection.helper().is_some() {
         return Err(NotOffloaded::Helper);
     }
-    for (bit, reason) in
-        [(status::SEQ_ADJUST, NotOffloaded::SequenceAdjusted), (status::NAT_CLASH, NotOffloaded::Clash)]
-    {
+    for (bit, reason) in [
+        (status::SEQ_ADJUST, NotOffloaded::SequenceAdjusted),
+        (status::NAT_CLASH, NotOffloaded::Clash),
+    ] {
         if bits & bit != 0 {
             return Err(reason);
         }
@@ -142,12 +143,15 @@ impl<S: Sink> Worker<'_, S> {
             let asked = (packet.meta.mark, tos(packet), packet.meta.time);
             ([to, other], through) = self.ipsec_ways(asked, &tuples, direction, [to, other])?;
         }
-        let way_there = self.path_of(flowtable, &to, there, through[direction.opposite() as usize])?;
+        let way_there =
+            self.path_of(flowtable, &to, there, through[direction.opposite() as usize])?;
         let way_back = self.path_of(flowtable, &other, back, through[direction as usize])?;
         let half = |d: Direction| {
             let tuple = &tuples[d as usize];
-            let [path, arrives] = if d == direction { [way_there, way_back] } else { [way_back, way_there] };
-            let ports = if tuple.protocol == protocol::GRE { [0; 2] } else { [tuple.src_id, tuple.dst_id] };
+            let [path, arrives] =
+                if d == direction { [way_there, way_back] } else { [way_back, way_there] };
+            let ports =
+                if tuple.protocol == protocol::GRE { [0; 2] } else { [tuple.src_id, tuple.dst_id] };
             let key = Key::new(tuple.source(), tuple.destination(), ports, tuple.protocol);
             NewHalf { key, arrival: arrives.answers, way: path.way }
         };
@@ -160,7 +164,8 @@ impl<S: Sink> Worker<'_, S> {
             now: self.state.conntrack.now(),
         };
         let state = &mut *self.state;
-        // The flow of a connection that ended in this burst must not be in the way of the next one's.
+        // The flow of a connection that ended in this burst must not be in the way of the next
+        // one's.
         state.flows.drop_ended(&mut state.conntrack);
         let table = state.flows.table_mut(flowtable).ok_or(NotOffloaded::Device)?;
         let flow = table.flows.add(&new).map_err(|why| match why {
@@ -174,7 +179,8 @@ impl<S: Sink> Worker<'_, S> {
         Ok(())
     }
 
-    /// How packets to a destination leave, and where answers arrive, which may have to come out of IPsec.
+    /// How packets to a destination leave, and where answers arrive, which may have to come out of
+    /// IPsec.
     fn path_of(
         &self,
         flowtable: FlowtableIndex,
@@ -192,7 +198,8 @@ impl<S: Sink> Worker<'_, S> {
         Ok(path)
     }
 
-    /// Whether a flow's ways are still what routes, neighbours and IPsec say, which have changed (`dst_check()`).
+    /// Whether a flow's ways are still what routes, neighbours and IPsec say, which have changed
+    /// (`dst_check()`).
     #[cold]
     pub(super) fn flow_holds(&mut self, index: FlowtableIndex, flow: u32) -> bool {
         let network = self.state.flows.network;
@@ -221,10 +228,12 @@ impl<S: Sink> Worker<'_, S> {
         }
         for direction in Direction::BOTH {
             let to = ways[direction as usize];
-            let [at, back] = [direction, direction.opposite()].map(|direction| At { flow, direction });
+            let [at, back] =
+                [direction, direction.opposite()].map(|direction| At { flow, direction });
             let table = self.state.flows.table(index)?;
             let other = table.flows.key(back);
-            let path = self.path_of(index, &to, other.source(), through[back.direction as usize]).ok()?;
+            let path =
+                self.path_of(index, &to, other.source(), through[back.direction as usize]).ok()?;
             let same = to.kind == RouteType::Unicast
                 && path.way == *table.flows.way(at)
                 && path.answers == *table.flows.arrival_at(other.arrival);
@@ -236,7 +245,12 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// The route of a direction of a flow, looked up anew.
-    fn route_of_flow(&self, index: FlowtableIndex, flow: u32, direction: Direction) -> Option<Destination> {
+    fn route_of_flow(
+        &self,
+        index: FlowtableIndex,
+        flow: u32,
+        direction: Direction,
+    ) -> Option<Destination> {
         let table = self.state.flows.table(index)?;
         let lookup = table.flows.life(flow).lookup;
         let (mark, tos) = ((lookup >> 8) as u32, lookup as u8);
@@ -247,34 +261,59 @@ impl<S: Sink> Worker<'_, S> {
         Some(match (other.source(), own.source()) {
             (IpAddr::V4(daddr), IpAddr::V4(saddr)) => {
                 let (daddr, saddr, tos) = (daddr.into(), saddr.into(), tos & 0x1c);
-                let flow = Flow4 { daddr, saddr, tos, mark, iif, protocol, ports, ..Flow4::default() };
+                let flow =
+                    Flow4 { daddr, saddr, tos, mark, iif, protocol, ports, ..Flow4::default() };
                 Destination::of(&self.net.route4(&flow).ok()?, iif)
             }
             (IpAddr::V6(daddr), IpAddr::V6(saddr)) => {
                 let (daddr, saddr) = (daddr.into(), Some(saddr.into()));
-                let flow =
-                    Flow6 { daddr, saddr, tos, mark, iif, oif: iif, protocol, ports, ..Flow6::default() };
+                let flow = Flow6 {
+                    daddr,
+                    saddr,
+                    tos,
+                    mark,
+                    iif,
+                    oif: iif,
+                    protocol,
+                    ports,
+                    ..Flow6::default()
+                };
                 Destination::of(&self.net.route6(&flow).ok()?, iif)
             }
             _ => return None,
         })
     }
 
-    /// The route that answers take: looked up with their addresses, and the TOS and mark of the packet, out of the device
-    /// where it came in (`nft_flow_route()`).
+    /// The route that answers take: looked up with their addresses, and the TOS and mark of the
+    /// packet, out of the device where it came in (`nft_flow_route()`).
     fn route_back(&self, packet: &Packet, daddr: IpAddr, saddr: IpAddr) -> Option<Destination> {
         let (oif, mark, tos) = (packet.meta.iif, packet.meta.mark, tos(packet));
         match (daddr, saddr) {
             (IpAddr::V4(daddr), IpAddr::V4(saddr)) => {
                 let (daddr, saddr) = (daddr.into(), saddr.into());
-                let flow =
-                    Flow4 { daddr, saddr, tos: tos & 0x1c, mark, iif: LOOPBACK, oif, ..Flow4::default() };
+                let flow = Flow4 {
+                    daddr,
+                    saddr,
+                    tos: tos & 0x1c,
+                    mark,
+                    iif: LOOPBACK,
+                    oif,
+                    ..Flow4::default()
+                };
                 Some(Destination::of(&self.net.route4(&flow).ok()?, 0))
             }
             (IpAddr::V6(daddr), IpAddr::V6(saddr)) => {
                 let (daddr, saddr) = (daddr.into(), Some(saddr.into()));
-                let flow =
-                    Flow6 { daddr, saddr, tos, mark, iif: LOOPBACK, oif, strict: true, ..Flow6::default() };
+                let flow = Flow6 {
+                    daddr,
+                    saddr,
+                    tos,
+                    mark,
+                    iif: LOOPBACK,
+                    oif,
+                    strict: true,
+                    ..Flow6::default()
+                };
                 Some(Destination::of(&self.net.route6(&flow).ok()?, 0))
             }
             _ => None,

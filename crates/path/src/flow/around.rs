@@ -1,4 +1,5 @@
-//! Packets of flows with something around them: finding them in frames, and putting it around what leaves.
+//! Packets of flows with something around them: finding them in frames, and putting it around what
+//! leaves.
 
 use penstock_flowtable::arrival::Encap;
 use penstock_flowtable::encap::{self, Lately, NotInside};
@@ -19,7 +20,8 @@ use crate::worker::Worker;
 pub(super) enum Found {
     Packet(Seen),
     Not(Not),
-    /// It is in a tunnel, and not for the fast path: any flow's packet may be in it, which what follows must not overtake.
+    /// It is in a tunnel, and not for the fast path: any flow's packet may be in it, which what
+    /// follows must not overtake.
     Hidden,
 }
 
@@ -99,24 +101,30 @@ pub(super) fn next_id(latest: &mut u16) -> u16 {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// Whether a frame that came in by a device is for this host as far as flows go: those on a port of a bridge have the
-    /// bridge's address.
+    /// Whether a frame that came in by a device is for this host as far as flows go: those on a
+    /// port of a bridge have the bridge's address.
     #[inline]
     pub(super) fn flow_is_for_us(&self, packet: &Packet) -> bool {
         match packet.meta.packet_type {
             PacketType::Host => true,
             PacketType::OtherHost => {
-                let bridge = self.net.bridge_port(packet.meta.iif).and_then(|p| self.net.link(p.bridge));
+                let bridge =
+                    self.net.bridge_port(packet.meta.iif).and_then(|p| self.net.link(p.bridge));
                 bridge.is_some_and(|b| packet.link().get(..6) == Some(&b.mac.0[..]))
             }
-            PacketType::Broadcast | PacketType::Multicast | PacketType::Outgoing | PacketType::Loopback => {
-                false
-            }
+            PacketType::Broadcast
+            | PacketType::Multicast
+            | PacketType::Outgoing
+            | PacketType::Loopback => false,
         }
     }
 
     /// What a packet at ingress of a device carries.
-    pub(super) fn seen_at_ingress(&mut self, index: FlowtableIndex, packet: &Packet) -> Option<Seen> {
+    pub(super) fn seen_at_ingress(
+        &mut self,
+        index: FlowtableIndex,
+        packet: &Packet,
+    ) -> Option<Seen> {
         let table = self.state.flows.table_mut(index)?;
         let meta = &packet.meta;
         if meta.vlan.is_none() {
@@ -157,7 +165,8 @@ impl<S: Sink> Worker<'_, S> {
             let inner6 = packet.meta.protocol == ethernet::IPV6;
             let (header, len) = outer.header(packet.network(), inner6, id);
             packet.push_header(header.get(..len).unwrap_or(&[]));
-            packet.meta.protocol = if outer.ends.src.is_ipv4() { ethernet::IPV4 } else { ethernet::IPV6 };
+            packet.meta.protocol =
+                if outer.ends.src.is_ipv4() { ethernet::IPV4 } else { ethernet::IPV6 };
         }
         let is_session = |e: &&Encap| e.protocol == ethernet::PPPOE_SESSION;
         if let Some(session) = way.encaps.as_slice().iter().find(is_session) {

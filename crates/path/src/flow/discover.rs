@@ -1,5 +1,5 @@
-//! Which devices the packets of a direction go through, and what they get on the way: worked out once, when a flow is added
-//! (`nft_dev_forward_path()`, `dev_fill_forward_path()`).
+//! Which devices the packets of a direction go through, and what they get on the way: worked out
+//! once, when a flow is added (`nft_dev_forward_path()`, `dev_fill_forward_path()`).
 //!
 //! ```text
 //! route's device -> VLAN -> VLAN -> …     tags
@@ -8,9 +8,9 @@
 //!                -> tunnel -> its route   outer header, then as above
 //! ```
 //!
-//! Where that leads to a device of the flowtable, packets are put there at once, with all that is around them; and answers are
-//! expected there with the same around them. Where it does not, packets leave through the route's device, and answers are
-//! expected on that.
+//! Where that leads to a device of the flowtable, packets are put there at once, with all that is
+//! around them; and answers are expected there with the same around them. Where it does not,
+//! packets leave through the route's device, and answers are expected on that.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -37,7 +37,8 @@ struct Below {
     encaps: Encaps,
     destination: Mac,
     source: Mac,
-    /// The next hop's link address says nothing about where the frame goes: it is put on the device as it is.
+    /// The next hop's link address says nothing about where the frame goes: it is put on the device
+    /// as it is.
     direct: bool,
 }
 
@@ -50,14 +51,16 @@ struct Over {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// How a packet to a destination leaves, which without a gateway is `address`, and where answers arrive.
+    /// How a packet to a destination leaves, which without a gateway is `address`, and where
+    /// answers arrive.
     pub(super) fn discover(
         &self,
         index: FlowtableIndex,
         to: &Destination,
         address: IpAddr,
     ) -> Result<Path, NotOffloaded> {
-        let link = self.net.link(to.oif).filter(|l| !l.is_loopback()).ok_or(NotOffloaded::Device)?;
+        let link =
+            self.net.link(to.oif).filter(|l| !l.is_loopback()).ok_or(NotOffloaded::Device)?;
         let mtu = if address.is_ipv4() { self.mtu(to) } else { self.mtu6(to) };
         match &link.kind {
             LinkKind::Tunnel(tunnel) => {
@@ -74,7 +77,10 @@ impl<S: Sink> Worker<'_, S> {
             }
             // Its packets pass the device's own stack.
             LinkKind::Bare { .. } => Ok(bare(link, address, mtu)),
-            LinkKind::Loopback | LinkKind::Wire { .. } | LinkKind::Vlan(_) | LinkKind::Bridge(_) => {
+            LinkKind::Loopback
+            | LinkKind::Wire { .. }
+            | LinkKind::Vlan(_)
+            | LinkKind::Bridge(_) => {
                 let next = to.gateway.unwrap_or(address);
                 let mac = self.link_address(link, next).ok_or(NotOffloaded::NoNeighbour)?;
                 let below = self.below(link, mac).filter(|b| self.is_of(index, b.device));
@@ -103,8 +109,8 @@ impl<S: Sink> Worker<'_, S> {
         self.hooks.early(device).contains(&index) || self.hooks.ingress(device).has_flowtable(index)
     }
 
-    /// Goes down from a device on which the next hop has the address `mac`. `None` where that does not end at a wire, or more
-    /// is put around than flows can have.
+    /// Goes down from a device on which the next hop has the address `mac`. `None` where that does
+    /// not end at a wire, or more is put around than flows can have.
     fn below(&self, link: &Link, mac: Mac) -> Option<Below> {
         let mut at = link;
         let mut encaps = Encaps::NONE;
@@ -130,7 +136,9 @@ impl<S: Sink> Worker<'_, S> {
                     at = self.net.link(vlan.lower)?;
                 }
                 LinkKind::Pppoe(session) => {
-                    if !encaps.push(Encap { id: session.session, protocol: ethernet::PPPOE_SESSION }) {
+                    if !encaps
+                        .push(Encap { id: session.session, protocol: ethernet::PPPOE_SESSION })
+                    {
                         return None;
                     }
                     (destination, direct) = (session.peer, true);
@@ -139,7 +147,12 @@ impl<S: Sink> Worker<'_, S> {
                 LinkKind::Bridge(bridge) => {
                     source = source.or(Some(at.mac));
                     direct = true;
-                    at = self.net.link(self.bridge_port_towards(at, bridge, destination, &mut encaps)?)?;
+                    at = self.net.link(self.bridge_port_towards(
+                        at,
+                        bridge,
+                        destination,
+                        &mut encaps,
+                    )?)?;
                 }
                 LinkKind::Tunnel(_) | LinkKind::Loopback | LinkKind::Bare { .. } => return None,
             }
@@ -147,9 +160,15 @@ impl<S: Sink> Worker<'_, S> {
         None
     }
 
-    /// The port behind which an address is, and what happens to the tag of what the host sends there
-    /// (`br_fill_forward_path()`). `encaps` has the innermost first.
-    fn bridge_port_towards(&self, link: &Link, bridge: &Bridge, to: Mac, encaps: &mut Encaps) -> Option<u32> {
+    /// The port behind which an address is, and what happens to the tag of what the host sends
+    /// there (`br_fill_forward_path()`). `encaps` has the innermost first.
+    fn bridge_port_towards(
+        &self,
+        link: &Link,
+        bridge: &Bridge,
+        to: Mac,
+        encaps: &mut Encaps,
+    ) -> Option<u32> {
         let mut vid = 0;
         if bridge.vlan_filtering {
             let tag = encaps.as_slice().last().filter(|e| e.protocol == bridge.vlan_protocol);
@@ -183,15 +202,22 @@ impl<S: Sink> Worker<'_, S> {
         let (src, to) = match (tunnel.local, tunnel.remote) {
             (IpAddr::V4(local), IpAddr::V4(remote)) => {
                 let tos = tunnel.tos & 0x1c;
-                let (mut to, source) =
-                    self.ip4_route_output_by(remote.into(), local.into(), tos, mark, false, tunnel.link)?;
+                let (mut to, source) = self.ip4_route_output_by(
+                    remote.into(),
+                    local.into(),
+                    tos,
+                    mark,
+                    false,
+                    tunnel.link,
+                )?;
                 self.limit_path_mtu4(&mut to, remote.into(), self.state.conntrack.now());
                 (ip4(source).into(), to)
             }
             (IpAddr::V6(local), IpAddr::V6(remote))
                 if self.may_tunnel6(tunnel, local.into(), remote.into()) =>
             {
-                let mut to = self.ip6_route_output(remote.into(), Some(local.into()), mark, tunnel.link)?;
+                let mut to =
+                    self.ip6_route_output(remote.into(), Some(local.into()), mark, tunnel.link)?;
                 self.limit_path_mtu6(&mut to, remote.into(), self.state.conntrack.now());
                 (IpAddr::V6(local), to)
             }
@@ -206,9 +232,16 @@ impl<S: Sink> Worker<'_, S> {
         goes.then_some(Over { outer, to, mtu })
     }
 
-    /// A packet gets the tunnel's header, and what the devices put around it that the outer packet leaves by. `None` where
-    /// none of them is one of the flowtable's, or what arrives would belong to another tunnel.
-    fn through_tunnel(&self, index: FlowtableIndex, link: &Link, over: &Over, mtu: usize) -> Option<Path> {
+    /// A packet gets the tunnel's header, and what the devices put around it that the outer packet
+    /// leaves by. `None` where none of them is one of the flowtable's, or what arrives would belong
+    /// to another tunnel.
+    fn through_tunnel(
+        &self,
+        index: FlowtableIndex,
+        link: &Link,
+        over: &Over,
+        mtu: usize,
+    ) -> Option<Path> {
         // Policy has a say in outer packets.
         if self.state.ipsec.is_some() {
             return None;
@@ -258,7 +291,10 @@ impl Below {
 /// Through a device without link addresses, as other packets.
 fn bare(link: &Link, address: IpAddr, mtu: usize) -> Path {
     let nobody = Mac::ZERO.0;
-    let way = Way { next_hop: Some(any(address)), ..Way::neighbour(link.index, nobody, nobody, mtu as u32) };
+    let way = Way {
+        next_hop: Some(any(address)),
+        ..Way::neighbour(link.index, nobody, nobody, mtu as u32)
+    };
     Path { way, answers: Arrival::on(link.index) }
 }
 

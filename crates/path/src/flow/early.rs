@@ -1,10 +1,11 @@
-//! Early ingress: bursts of frames directly after reception, before taps and everything else ("New fast forwarding path",
-//! 2018).
+//! Early ingress: bursts of frames directly after reception, before taps and everything else ("New
+//! fast forwarding path", 2018).
 //!
-//! Packets of one flow within a burst are a chain: found once, rewritten alike, sent one after the other. They are not
-//! merged, so nothing has to be cut again. What falls back is received in its place among what is left of the burst; a packet
-//! that may be overtaken (a fragment, an ICMP message) keeps what follows between the same hosts behind it. A SYN of a flow may
-//! end it: what comes before in both directions is sent before, and what follows is looked up after.
+//! Packets of one flow within a burst are a chain: found once, rewritten alike, sent one after the
+//! other. They are not merged, so nothing has to be cut again. What falls back is received in its
+//! place among what is left of the burst; a packet that may be overtaken (a fragment, an ICMP
+//! message) keeps what follows between the same hosts behind it. A SYN of a flow may end it: what
+//! comes before in both directions is sent before, and what follows is looked up after.
 
 use penstock_flowtable::tunnel::Head;
 use penstock_flowtable::{ArrivalId, At, Half, rewrite};
@@ -125,7 +126,13 @@ impl Scratch {
 
     /// Appends a frame to its chain, or begins one; whether it did.
     #[inline(always)]
-    fn chain(&mut self, at: usize, seen: Seen, hash: impl FnOnce(&Seen) -> u64, chained: bool) -> bool {
+    fn chain(
+        &mut self,
+        at: usize,
+        seen: Seen,
+        hash: impl FnOnce(&Seen) -> u64,
+        chained: bool,
+    ) -> bool {
         self.seen[at] = seen;
         self.next[at] = END;
         if seen.flags & seen::tcp_flag::SYN != 0 {
@@ -211,7 +218,12 @@ struct Arrives {
 
 impl<S: Sink> Worker<'_, S> {
     /// Sends away what flowtables at early ingress take of a burst; gives what is left.
-    pub(crate) fn early_ingress(&mut self, frames: &[Frame<'_>], left: Left, packet: &mut Packet) -> Left {
+    pub(crate) fn early_ingress(
+        &mut self,
+        frames: &[Frame<'_>],
+        left: Left,
+        packet: &mut Packet,
+    ) -> Left {
         let Some(mut scratch) = self.state.flows.scratch.take() else { return left };
         if let Some(frame) = frames.first() {
             self.pass_time(frame.time);
@@ -236,7 +248,8 @@ impl<S: Sink> Worker<'_, S> {
             let mut rest = same;
             for index in hooks.early(device) {
                 if rest != Left::NONE {
-                    rest = rest.without(self.early_table(*index, frames, rest, &mut scratch, packet));
+                    rest =
+                        rest.without(self.early_table(*index, frames, rest, &mut scratch, packet));
                 }
             }
             left = left.without(same.without(rest));
@@ -264,7 +277,8 @@ impl<S: Sink> Worker<'_, S> {
         self.send_chains(index, frames, scratch, packet)
     }
 
-    /// The same around SYNs of flows: what comes before, the SYN, what follows, one after the other.
+    /// The same around SYNs of flows: what comes before, the SYN, what follows, one after the
+    /// other.
     #[cold]
     fn early_parts(
         &mut self,
@@ -302,7 +316,8 @@ impl<S: Sink> Worker<'_, S> {
     /// Whether a frame may be a SYN for one of its device's flowtables.
     #[cold]
     fn may_be_syn(&self, frame: &Frame<'_>) -> bool {
-        let around = |index: &FlowtableIndex| self.state.flows.table(*index).is_some_and(|t| t.around);
+        let around =
+            |index: &FlowtableIndex| self.state.flows.table(*index).is_some_and(|t| t.around);
         match seen::is_syn(frame.bytes) {
             Some(is) => is,
             None => self.hooks.early(frame.device).iter().any(around),
@@ -407,7 +422,9 @@ impl<S: Sink> Worker<'_, S> {
                 } else if start.is_to(here.receivers[0]) || start.is_to(here.receivers[1]) {
                     let seen = start.seen(here.arrival);
                     let apart = scratch.is_apart(&seen);
-                    if !apart && scratch.chain(at, seen, |seen| table.flows.hash(&seen.key), chained) {
+                    if !apart
+                        && scratch.chain(at, seen, |seen| table.flows.hash(&seen.key), chained)
+                    {
                         table.flows.prefetch(scratch.hashes[at]);
                         // Where some are kept apart, all have to be looked at.
                         let alike = chained && scratch.kept_apart == 0;
@@ -466,7 +483,8 @@ impl<S: Sink> Worker<'_, S> {
     fn arrives(&self, table: &Table, device: u32) -> Option<Arrives> {
         let link = self.net.link(device).filter(|l| l.up)?;
         let arrival = table.plain(device);
-        let bridge = link.port.as_ref().and_then(|p| self.net.link(p.bridge)).map_or(link.mac, |b| b.mac);
+        let bridge =
+            link.port.as_ref().and_then(|p| self.net.link(p.bridge)).map_or(link.mac, |b| b.mac);
         (arrival != Table::NOWHERE || table.around).then_some(Arrives {
             device,
             mac: link.mac,
@@ -491,7 +509,16 @@ impl<S: Sink> Worker<'_, S> {
         gone: &mut Left,
     ) {
         if let Kind::Ipsec(..) = way.kind {
-            return self.send_chain_ipsec(index, at, (&half, &way), frames, first, scratch, packet, gone);
+            return self.send_chain_ipsec(
+                index,
+                at,
+                (&half, &way),
+                frames,
+                first,
+                scratch,
+                packet,
+                gone,
+            );
         }
         let Some(table) = self.state.flows.table_mut(index) else { return };
         let timeout = table.timeouts.of(half.protocol());

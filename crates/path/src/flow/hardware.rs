@@ -1,8 +1,8 @@
-//! Flows that a device forwards (`nf_flow_table_offload.c`): offered to it, counted there, and back in software when it gives
-//! them up.
+//! Flows that a device forwards (`nf_flow_table_offload.c`): offered to it, counted there, and back
+//! in software when it gives them up.
 //!
-//! Nothing waits for the device. At most one request is on its way for a flow; where the queue is full, the flow stays as it is
-//! and the next look at it tries again.
+//! Nothing waits for the device. At most one request is on its way for a flow; where the queue is
+//! full, the flow stays as it is and the next look at it tries again.
 
 use penstock_conntrack::Conntrack;
 use penstock_flowtable::offload::{Answer, HardwareCounts, HardwareFlow, HardwareHalf, Request};
@@ -20,8 +20,8 @@ use crate::settings::SECOND;
 use crate::sink::Sink;
 use crate::worker::Worker;
 
-/// Least time without packets in software after which the device is asked (`nf_flow_offload_stats()` asks when a tenth of the
-/// life is over).
+/// Least time without packets in software after which the device is asked
+/// (`nf_flow_offload_stats()` asks when a tenth of the life is over).
 const ASK_AFTER: u64 = 3 * SECOND;
 
 /// A device that forwards flows, and the devices of the network whose frames it sees.
@@ -172,16 +172,22 @@ impl Flows {
     pub(super) fn take_answers(&mut self, conntrack: &mut Conntrack) {
         let Some(hardware) = &mut self.hardware else { return };
         while let Some(answer) = hardware.offloader.answer() {
-            let (Answer::Added(cookie, _) | Answer::Deleted(cookie, _) | Answer::Statistics(cookie, _)) =
-                answer;
+            let (Answer::Added(cookie, _)
+            | Answer::Deleted(cookie, _)
+            | Answer::Statistics(cookie, _)) = answer;
             let (uid, flow) = token::flow(cookie);
             match self.tables.iter_mut().chain(&mut self.leaving).find(|t| t.uid == uid) {
-                Some(table) if table.flows.is_live(flow) => table.answered(conntrack, flow, &answer),
+                Some(table) if table.flows.is_live(flow) => {
+                    table.answered(conntrack, flow, &answer)
+                }
                 Some(_) | None => {}
             }
         }
-        self.gone =
-            self.leaving.iter().filter(|t| t.flows.is_empty()).fold(self.gone, |all, t| all.plus(&t.counts));
+        self.gone = self
+            .leaving
+            .iter()
+            .filter(|t| t.flows.is_empty())
+            .fold(self.gone, |all, t| all.plus(&t.counts));
         self.leaving.retain(|table| !table.flows.is_empty());
     }
 
@@ -197,8 +203,8 @@ impl Flows {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// Ends flows that a device forwards whose ways do not hold in the present network: no packet of theirs would show it here
-    /// (`nf_flow_is_outdated()`). Some with each call.
+    /// Ends flows that a device forwards whose ways do not hold in the present network: no packet
+    /// of theirs would show it here (`nf_flow_is_outdated()`). Some with each call.
     #[inline]
     pub(crate) fn recheck_hardware(&mut self, now: u64) {
         if self.state.flows.recheck.is_some() {
@@ -220,11 +226,13 @@ impl<S: Sink> Worker<'_, S> {
             }
             let half = table.flows.live(flow);
             let offered = state::HARDWARE | state::PENDING;
-            let in_hardware = half.is_some_and(|half| half.network != network && half.state & offered != 0);
+            let in_hardware =
+                half.is_some_and(|half| half.network != network && half.state & offered != 0);
             if in_hardware && !self.flow_holds(index, flow) {
                 self.state.end_flow(index, flow, Cause::TornDown, now);
                 let Flows { tables, hardware, .. } = &mut self.state.flows;
-                if let (Some(table), Some(hardware)) = (tables.get_mut(index.0 as usize), hardware) {
+                if let (Some(table), Some(hardware)) = (tables.get_mut(index.0 as usize), hardware)
+                {
                     table.tend(hardware, flow, now);
                 }
             }
@@ -234,8 +242,8 @@ impl<S: Sink> Worker<'_, S> {
     }
 }
 
-/// Whether all devices of flowtables with `flags offload` can forward flows, if these devices of a network can: the kernel
-/// refuses a flowtable else.
+/// Whether all devices of flowtables with `flags offload` can forward flows, if these devices of a
+/// network can: the kernel refuses a flowtable else.
 ///
 /// # Errors
 /// One cannot.
@@ -244,8 +252,11 @@ pub fn can_offload(
     flowtables: &[LinkedFlowtable],
     devices: &[u32],
 ) -> Result<(), CannotOffload> {
-    for LinkedFlowtable { family, table, flowtable } in flowtables.iter().filter(|f| f.is_for_devices()) {
-        let mut wanted = net.links().iter().filter(|l| flowtable.devices.iter().any(|d| names(d, &l.name)));
+    for LinkedFlowtable { family, table, flowtable } in
+        flowtables.iter().filter(|f| f.is_for_devices())
+    {
+        let mut wanted =
+            net.links().iter().filter(|l| flowtable.devices.iter().any(|d| names(d, &l.name)));
         if let Some(link) = wanted.find(|l| !devices.contains(&l.index)) {
             return Err(CannotOffload {
                 family: *family,

@@ -1,4 +1,5 @@
-//! The fast path for a packet at ingress of a device (`nf_flow_offload_ip_hook()`, `nf_flow_offload_ipv6_hook()`).
+//! The fast path for a packet at ingress of a device (`nf_flow_offload_ip_hook()`,
+//! `nf_flow_offload_ipv6_hook()`).
 
 use penstock_flowtable::{At, WayId, rewrite, state};
 use penstock_packet::Packet;
@@ -27,10 +28,18 @@ pub(super) enum Fate {
     Ends(Cause),
 }
 
-/// What a packet's length, flags and time mean for its flow (`nf_flow_exceeds_mtu()`, `nf_flow_state_check()`). `longest` is
-/// its largest part that leaves on its own, in bytes from the network header on.
+/// What a packet's length, flags and time mean for its flow (`nf_flow_exceeds_mtu()`,
+/// `nf_flow_state_check()`). `longest` is its largest part that leaves on its own, in bytes from
+/// the network header on.
 #[inline(always)]
-pub(super) fn fate(table: &mut Table, at: At, seen: &Seen, longest: u32, way: &Resolved, now: u64) -> Fate {
+pub(super) fn fate(
+    table: &mut Table,
+    at: At,
+    seen: &Seen,
+    longest: u32,
+    way: &Resolved,
+    now: u64,
+) -> Fate {
     let half = table.flows.half(at);
     if longest > way.mtu {
         return Fate::FallsBack;
@@ -69,7 +78,14 @@ impl Flows {
 impl State {
     /// Notes packets of a flow that leave.
     #[inline(always)]
-    pub(super) fn count_flow(&mut self, table: FlowtableIndex, at: At, now: u64, packets: u64, bytes: u64) {
+    pub(super) fn count_flow(
+        &mut self,
+        table: FlowtableIndex,
+        at: At,
+        now: u64,
+        packets: u64,
+        bytes: u64,
+    ) {
         let Some((table, _)) = self.flows.at(table) else { return };
         table.flows.half_mut(at).count(now, packets, bytes);
         table.counts.packets += packets;
@@ -125,7 +141,8 @@ impl<S: Sink> Worker<'_, S> {
     #[inline(always)]
     pub(super) fn flow_is_current(&mut self, index: FlowtableIndex, at: At) -> bool {
         let network = self.state.flows.network;
-        let current = self.state.flows.table(index).is_some_and(|t| t.flows.half(at).network == network);
+        let current =
+            self.state.flows.table(index).is_some_and(|t| t.flows.half(at).network == network);
         current || self.flow_holds(index, at.flow)
     }
 
@@ -140,7 +157,9 @@ impl<S: Sink> Worker<'_, S> {
         self.state.flows.drop_ended(&mut self.state.conntrack);
         let Some(seen) = self.seen_at_ingress(index, packet) else { return End::Accept };
         let Some(table) = self.state.flows.table(index) else { return End::Accept };
-        let Some(at) = table.flows.find(table.flows.hash(&seen.key), &seen.key) else { return End::Accept };
+        let Some(at) = table.flows.find(table.flows.hash(&seen.key), &seen.key) else {
+            return End::Accept;
+        };
         let Some(way) = self.way(index, at) else { return End::Accept };
         let now = packet.meta.time;
         if !self.flow_is_current(index, at) {
@@ -155,7 +174,8 @@ impl<S: Sink> Worker<'_, S> {
         self.forward_found(index, at, &seen, longest, &way, packet)
     }
 
-    /// A packet whose flow was found: on its way, or back to the normal one. `longest` as for [`fate`].
+    /// A packet whose flow was found: on its way, or back to the normal one. `longest` as for
+    /// [`fate`].
     pub(super) fn forward_found(
         &mut self,
         index: FlowtableIndex,

@@ -1,8 +1,9 @@
-//! Flows through IPsec (`FLOW_OFFLOAD_XMIT_XFRM`): states that packets of a direction go through are part of their way, and
-//! packets that must have come through states arrive apart from those in the clear, so that neither is taken for the other.
+//! Flows through IPsec (`FLOW_OFFLOAD_XMIT_XFRM`): states that packets of a direction go through
+//! are part of their way, and packets that must have come through states arrive apart from those in
+//! the clear, so that neither is taken for the other.
 //!
-//! Where no rule can see the encrypted packet it goes to its neighbour at once; otherwise it passes `output` and
-//! `postrouting` as any packet of the host's own.
+//! Where no rule can see the encrypted packet it goes to its neighbour at once; otherwise it passes
+//! `output` and `postrouting` as any packet of the host's own.
 
 use std::net::IpAddr;
 
@@ -35,8 +36,15 @@ use crate::xfrm::reason;
 /// SPIs of a burst that are kept in order after one of their packets took the normal way.
 const HELD: usize = 8;
 
-/// What policies are asked about a direction: as its packets arrive (`leaving` not set), or as they leave.
-fn policy_flow(tuples: &[Tuple; 2], direction: Direction, leaving: bool, mark: u32, oif: u32) -> Flow {
+/// What policies are asked about a direction: as its packets arrive (`leaving` not set), or as they
+/// leave.
+fn policy_flow(
+    tuples: &[Tuple; 2],
+    direction: Direction,
+    leaving: bool,
+    mark: u32,
+    oif: u32,
+) -> Flow {
     let [there, back] = [direction, direction.opposite()].map(|d| &tuples[d as usize]);
     let six = there.l3 != penstock_conntrack::tuple::IPV4;
     let number = |bytes: [u8; 16]| {
@@ -82,8 +90,8 @@ struct Sent {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// The ways of a flow with the states that policy wants: that of the given direction first. Beside them, by direction,
-    /// whether its packets have to come out of IPsec.
+    /// The ways of a flow with the states that policy wants: that of the given direction first.
+    /// Beside them, by direction, whether its packets have to come out of IPsec.
     pub(super) fn ipsec_ways(
         &mut self,
         (mark, class, now): (u32, u8, u64),
@@ -97,7 +105,8 @@ impl<S: Sink> Worker<'_, S> {
             // Where it comes in is no part of how it leaves.
             let plain = Destination { iif: 0, redirect: false, ..self.xfrm_before(way) };
             let flow = policy_flow(tuples, direction, true, mark, plain.oif);
-            *way = self.xfrm_lookup_flow(&flow, class, now, plain).map_err(|_| NotOffloaded::Ipsec)?;
+            *way =
+                self.xfrm_lookup_flow(&flow, class, now, plain).map_err(|_| NotOffloaded::Ipsec)?;
             if way.is_by_host() {
                 return Err(NotOffloaded::Ipsec);
             }
@@ -141,20 +150,27 @@ impl<S: Sink> Worker<'_, S> {
             return;
         }
         let next = match config.destination {
-            std::net::IpAddr::V4(a) => self.link_address4(link, v4(way.behind.gateway).unwrap_or(a.into())),
-            std::net::IpAddr::V6(a) => self.link_address6(link, v6(way.behind.gateway).unwrap_or(a.into())),
+            std::net::IpAddr::V4(a) => {
+                self.link_address4(link, v4(way.behind.gateway).unwrap_or(a.into()))
+            }
+            std::net::IpAddr::V6(a) => {
+                self.link_address6(link, v6(way.behind.gateway).unwrap_or(a.into()))
+            }
         };
         let Some(Mac(mac)) = next else { return };
         resolved.link[..6].copy_from_slice(&mac);
         resolved.link[6..].copy_from_slice(&link.mac.0);
-        let hop_limit = if way.behind.hop_limit != 0 { way.behind.hop_limit } else { self.settings.ttl };
+        let hop_limit =
+            if way.behind.hop_limit != 0 { way.behind.hop_limit } else { self.settings.ttl };
         resolved.kind = Kind::Ipsec(number, Some(Straight { id, hop_limit, six }));
     }
 
     /// Whether packets can leave by the states of a way.
     #[inline(always)]
     fn ipsec_is_usable(&mut self, number: u32, straight: Option<Straight>, now: u64) -> bool {
-        if let (Some(Straight { id, .. }), Some(ipsec)) = (straight, self.state.ipsec.as_deref_mut()) {
+        if let (Some(Straight { id, .. }), Some(ipsec)) =
+            (straight, self.state.ipsec.as_deref_mut())
+        {
             return ipsec.xfrm.is_usable(id, now);
         }
         let Some(way) = self.xfrm_way(number) else { return false };
@@ -249,7 +265,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// A frame is copied to where it leaves from, rewritten and encrypted there; `false` if it could not be.
+    /// A frame is copied to where it leaves from, rewritten and encrypted there; `false` if it
+    /// could not be.
     #[inline(always)]
     fn seal_straight(
         &mut self,
@@ -320,15 +337,19 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// A flowtable among the hooks of a device, and a packet that came out of IPsec there. Policy has to allow it as on the
-    /// normal way.
+    /// A flowtable among the hooks of a device, and a packet that came out of IPsec there. Policy
+    /// has to allow it as on the normal way.
     pub(super) fn flowtable_ipsec(&mut self, index: FlowtableIndex, packet: &mut Packet) -> End {
         let Some((at, way, seen)) = self.flow_of_inner(index, packet) else { return End::Accept };
         self.forward_found(index, at, &seen, seen.len, &way, packet)
     }
 
     /// The flow of a packet that came out of IPsec, if policy lets it pass.
-    fn flow_of_inner(&mut self, index: FlowtableIndex, packet: &Packet) -> Option<(At, Resolved, Seen)> {
+    fn flow_of_inner(
+        &mut self,
+        index: FlowtableIndex,
+        packet: &Packet,
+    ) -> Option<(At, Resolved, Seen)> {
         self.state.flows.drop_ended(&mut self.state.conntrack);
         let table = self.state.flows.table(index)?;
         let arrival = table.flows.arrival(&Arrival::out_of_ipsec(packet.meta.iif))?;
@@ -362,10 +383,15 @@ impl<S: Sink> Worker<'_, S> {
         Some(policy_flow(&tuples, at.direction, false, packet.meta.mark, oif))
     }
 
-    /// ESP packets of a burst at devices with a flowtable at early ingress: those of one SPI are looked up once; what comes
-    /// out of them and belongs to a flow leaves at once. Everything else is left as it came, and what follows with its SPI,
-    /// too.
-    pub(crate) fn early_esp(&mut self, frames: &[Frame<'_>], left: Left, packet: &mut Packet) -> Left {
+    /// ESP packets of a burst at devices with a flowtable at early ingress: those of one SPI are
+    /// looked up once; what comes out of them and belongs to a flow leaves at once. Everything else
+    /// is left as it came, and what follows with its SPI, too.
+    pub(crate) fn early_esp(
+        &mut self,
+        frames: &[Frame<'_>],
+        left: Left,
+        packet: &mut Packet,
+    ) -> Left {
         let mut rest = left;
         let Some(ipsec) = self.state.ipsec.as_deref() else { return left };
         let takes_udp = ipsec.xfrm.takes_any_udp();
@@ -429,10 +455,12 @@ impl<S: Sink> Worker<'_, S> {
         ipsec.xfrm.start(frame.time);
         let id = ipsec.xfrm.find(to, spi, 0, udp.is_some(), frame.time).ok()?;
         let config = &ipsec.xfrm.state(id).config;
-        (config.mode == penstock_xfrm::Mode::Tunnel && config.output_mark == Default::default()).then_some(id)
+        (config.mode == penstock_xfrm::Mode::Tunnel && config.output_mark == Default::default())
+            .then_some(id)
     }
 
-    /// Decrypts a packet and sends on what it holds, if that belongs to a flow; `false` if nothing came of it.
+    /// Decrypts a packet and sends on what it holds, if that belongs to a flow; `false` if nothing
+    /// came of it.
     fn forward_esp(
         &mut self,
         frame: &Frame<'_>,
@@ -454,7 +482,8 @@ impl<S: Sink> Worker<'_, S> {
         (packet.meta.time, packet.meta.iif) = (frame.time, frame.device);
         let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return false };
         let Arriving { at, kept, .. } = *arriving;
-        let Some(opened) = ipsec.xfrm.try_open(id, packet.network_mut(), at, kept, frame.time) else {
+        let Some(opened) = ipsec.xfrm.try_open(id, packet.network_mut(), at, kept, frame.time)
+        else {
             return false;
         };
         packet.pull_network(opened.skip);
@@ -492,15 +521,16 @@ impl<S: Sink> Worker<'_, S> {
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// What of a buffer begins so that the byte at `start` is the first of a cache line: ciphers are slower with data that lies
-/// across lines.
+/// What of a buffer begins so that the byte at `start` is the first of a cache line: ciphers are
+/// slower with data that lies across lines.
 #[inline(always)]
 fn aligned(buffer: &mut [u8], start: usize) -> Option<&mut [u8]> {
     let skip = (buffer.as_ptr() as usize).wrapping_add(start).wrapping_neg() % LINE;
     buffer.get_mut(skip..)
 }
 
-/// An ESP packet as it arrives: whole, right behind an IP header without options or extension headers, or within UDP.
+/// An ESP packet as it arrives: whole, right behind an IP header without options or extension
+/// headers, or within UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Arriving {
     spi: u32,
@@ -536,9 +566,13 @@ impl Arriving {
             _ => return None,
         };
         match protocol {
-            protocol::ESP => {
-                Some(Arriving { spi: esp::Header::new(rest)?.spi(), to, udp: None, at: kept.0, kept })
-            }
+            protocol::ESP => Some(Arriving {
+                spi: esp::Header::new(rest)?.spi(),
+                to,
+                udp: None,
+                at: kept.0,
+                kept,
+            }),
             protocol::UDP if takes_udp => {
                 let datagram = udp::Header::new(rest)?;
                 let payload = datagram.payload();

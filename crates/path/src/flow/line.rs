@@ -40,8 +40,17 @@ impl Flows {
 
 impl fmt::Display for FlowSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FlowCounts { added, expired, torn_down, ended, packets, chained, fell_back, taken, not_taken } =
-            self.counts;
+        let FlowCounts {
+            added,
+            expired,
+            torn_down,
+            ended,
+            packets,
+            chained,
+            fell_back,
+            taken,
+            not_taken,
+        } = self.counts;
         writeln!(
             f,
             "{added} flows added, {expired} expired, {torn_down} torn down, {ended} ended with their connection; \
@@ -66,8 +75,9 @@ pub struct FlowLines<'a> {
 }
 
 impl<'a> FlowEntry<'a> {
-    /// The lines that list it: where it is, each direction's way with packets and bytes and their average rates since it was
-    /// added, its age; or why it is not there. `now` are nanoseconds since the epoch.
+    /// The lines that list it: where it is, each direction's way with packets and bytes and their
+    /// average rates since it was added, its age; or why it is not there. `now` are nanoseconds
+    /// since the epoch.
     pub fn lines(self, net: &'a Network, now: u64) -> FlowLines<'a> {
         FlowLines { entry: self, net, now }
     }
@@ -84,7 +94,11 @@ fn tuple(f: &mut fmt::Formatter<'_>, t: &Tuple) -> fmt::Result {
     end(f, t.destination(), t.dst_id)
 }
 
-fn head(f: &mut fmt::Formatter<'_>, of: (Family, &str, &str), connection: &Connection<'_>) -> fmt::Result {
+fn head(
+    f: &mut fmt::Formatter<'_>,
+    of: (Family, &str, &str),
+    connection: &Connection<'_>,
+) -> fmt::Result {
     let original = connection.tuple(of_connection(Direction::Original));
     let reply = connection.tuple(of_connection(Direction::Reply));
     let protocol = match original.protocol {
@@ -136,9 +150,15 @@ impl fmt::Display for FlowLines<'_> {
         let age = self.now.saturating_sub(flow.added);
         for direction in Direction::BOTH {
             let at = direction as usize;
-            let (arrival, way, (packets, bytes)) = (flow.arrivals[at], flow.ways[at], flow.packets[at]);
+            let (arrival, way, (packets, bytes)) =
+                (flow.arrivals[at], flow.ways[at], flow.packets[at]);
             let name = |device| self.net.name_of(device);
-            write!(f, "\n    {}{}", name(arrival.device), Around(arrival.encaps.as_slice(), arrival.tunnel))?;
+            write!(
+                f,
+                "\n    {}{}",
+                name(arrival.device),
+                Around(arrival.encaps.as_slice(), arrival.tunnel)
+            )?;
             write!(
                 f,
                 " -> {}{}",

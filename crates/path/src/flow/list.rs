@@ -87,10 +87,13 @@ impl Table {
 
 impl Flows {
     /// All flows.
-    pub(crate) fn list<'a>(&'a self, conntrack: &'a Conntrack) -> impl Iterator<Item = ListedFlow<'a>> {
-        self.tables
-            .iter()
-            .flat_map(move |table| table.flows.iter().filter_map(move |flow| table.listed(conntrack, flow)))
+    pub(crate) fn list<'a>(
+        &'a self,
+        conntrack: &'a Conntrack,
+    ) -> impl Iterator<Item = ListedFlow<'a>> {
+        self.tables.iter().flat_map(move |table| {
+            table.flows.iter().filter_map(move |flow| table.listed(conntrack, flow))
+        })
     }
 
     /// All connections that are not where a rule wanted them.
@@ -132,7 +135,8 @@ impl Flows {
         table.listed(conntrack, flow).map(FlowEntry::Flow)
     }
 
-    /// How often `flow add` did not put a packet's flow into a flowtable, by reason; only those that occurred.
+    /// How often `flow add` did not put a packet's flow into a flowtable, by reason; only those
+    /// that occurred.
     pub(crate) fn refusals(&self) -> impl Iterator<Item = (NotOffloaded, u64)> + '_ {
         let counts = NotOffloaded::ALL.iter().zip(&self.refusals);
         counts.filter(|(_, count)| **count > 0).map(|(reason, count)| (*reason, *count))

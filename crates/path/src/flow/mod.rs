@@ -1,9 +1,12 @@
-//! Flowtables: flows that leave the rules, and how their packets are forwarded (`net/netfilter/nf_flow_table_*.c`).
+//! Flowtables: flows that leave the rules, and how their packets are forwarded
+//! (`net/netfilter/nf_flow_table_*.c`).
 //!
 //! - `add`: a rule puts a flow into a table;
-//! - `discover`: through which devices its packets go, and what they get around them; `around`: that at work;
+//! - `discover`: through which devices its packets go, and what they get around them; `around`:
+//!   that at work;
 //! - `ingress`: the fast path for one packet, at ingress of its device;
-//! - `early`: the same for bursts of frames, before everything else: packets of a flow are found together and leave together;
+//! - `early`: the same for bursts of frames, before everything else: packets of a flow are found
+//!   together and leave together;
 //! - `ipsec`: flows through IPsec;
 //! - `table`: flows end, and go back to connection tracking;
 //! - `list`: what there is, and why what is not there is not.
@@ -157,7 +160,9 @@ impl Flows {
     fn drop_each_ended(&mut self, conntrack: &mut Conntrack) {
         while let Some(token) = conntrack.next_ended() {
             let (uid, flow) = token::flow(token);
-            if let Some(table) = self.tables.iter_mut().chain(&mut self.leaving).find(|t| t.uid == uid) {
+            if let Some(table) =
+                self.tables.iter_mut().chain(&mut self.leaving).find(|t| t.uid == uid)
+            {
                 table.ended(flow);
             }
         }

@@ -55,7 +55,8 @@ reasons! {
     Device = "device",
     /// There are as many flows as there may be.
     Full = "flowtable full",
-    /// Another flow arrives with the same addresses and ports on the same device: zones do not count here.
+    /// Another flow arrives with the same addresses and ports on the same device: zones do not
+    /// count here.
     Taken = "same packets as another flow",
     /// Its connection is ending.
     Dying = "connection ending",

@@ -35,15 +35,16 @@ pub(super) struct Seen {
 /// Why a packet is none for the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Not {
-    /// It goes from one host to another, perhaps as part of a flow between them: a fragment, one with options or a TTL that
-    /// ends, an ICMP message. What follows between them must not overtake it.
+    /// It goes from one host to another, perhaps as part of a flow between them: a fragment, one
+    /// with options or a TTL that ends, an ICMP message. What follows between them must not
+    /// overtake it.
     Between([u64; 2], [u64; 2]),
     /// It is no part of any flow.
     Other,
 }
 
-/// Whether a frame without anything around its packet opens a TCP connection, as far as the fast path would look at it. `None`
-/// if something is around it.
+/// Whether a frame without anything around its packet opens a TCP connection, as far as the fast
+/// path would look at it. `None` if something is around it.
 #[cold]
 pub(super) fn is_syn(frame: &[u8]) -> Option<bool> {
     let (link, network) = frame.split_first_chunk::<{ ethernet::LEN }>()?;
@@ -61,7 +62,8 @@ pub(super) fn is_syn(frame: &[u8]) -> Option<bool> {
     }
 }
 
-/// Transport header: ports and flags. `None` if the protocol is none for the fast path, or too little is there.
+/// Transport header: ports and flags. `None` if the protocol is none for the fast path, or too
+/// little is there.
 #[inline(always)]
 fn transport(protocol: u8, bytes: &[u8]) -> Option<(u32, u8)> {
     match protocol {
@@ -88,7 +90,9 @@ pub(super) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
     const NO_OPTIONS: u8 = 0x45;
     /// More fragments, and their offset.
     const FRAGMENT: u16 = 0x3fff;
-    let Some((h, rest)) = packet.split_first_chunk::<{ ipv4::LEN }>() else { return Err(Not::Other) };
+    let Some((h, rest)) = packet.split_first_chunk::<{ ipv4::LEN }>() else {
+        return Err(Not::Other);
+    };
     let src = address4([h[12], h[13], h[14], h[15]]);
     let dst = address4([h[16], h[17], h[18], h[19]]);
     let len = usize::from(u16::from_be_bytes([h[2], h[3]]));
@@ -105,7 +109,8 @@ pub(super) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
     }
 }
 
-/// What is the same at the beginning of all frames of a flow over IPv4: address of the receiver, protocol, addresses, ports.
+/// What is the same at the beginning of all frames of a flow over IPv4: address of the receiver,
+/// protocol, addresses, ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Like {
     receiver: u64,
@@ -114,8 +119,8 @@ pub(super) struct Like {
     ports: u32,
 }
 
-/// The usual beginning of a frame: Ethernet without a tag, and in it a whole packet of TCP or UDP over IPv4 without options,
-/// which is no fragment and not at its last hop.
+/// The usual beginning of a frame: Ethernet without a tag, and in it a whole packet of TCP or UDP
+/// over IPv4 without options, which is no fragment and not at its last hop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Start {
     pub(super) like: Like,
@@ -190,7 +195,9 @@ impl Start {
 /// Reads an IPv6 packet, given from its header on.
 #[inline(always)]
 pub(super) fn ipv6(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
-    let Some((h, rest)) = packet.split_first_chunk::<{ ipv6::LEN }>() else { return Err(Not::Other) };
+    let Some((h, rest)) = packet.split_first_chunk::<{ ipv6::LEN }>() else {
+        return Err(Not::Other);
+    };
     let address = |at: usize| h.get(at..).and_then(|b| b.first_chunk()).map_or([0; 2], address6);
     let (src, dst) = (address(8), address(24));
     let payload = usize::from(u16::from_be_bytes([h[4], h[5]]));
@@ -245,8 +252,12 @@ mod tests {
                 continue;
             };
             usual += 1;
-            let (read, seen) = (ipv4(&frame[14..], ArrivalId(3)).unwrap(), start.seen(ArrivalId(3)));
-            assert_eq!((read.key, read.len, read.flags, read.at), (seen.key, seen.len, seen.flags, seen.at));
+            let (read, seen) =
+                (ipv4(&frame[14..], ArrivalId(3)).unwrap(), start.seen(ArrivalId(3)));
+            assert_eq!(
+                (read.key, read.len, read.flags, read.at),
+                (seen.key, seen.len, seen.flags, seen.at)
+            );
             assert_eq!(start.is_to(to_us), frame[..6] == [2, 0, 0, 0, 0, 1]);
         }
         assert!(usual > frames.len() / 8, "{usual} of {}", frames.len());
@@ -280,7 +291,11 @@ mod tests {
             match seen {
                 Ok(seen) => {
                     assert!(good, "{n}");
-                    assert_eq!((seen.key.port_numbers(), seen.len as usize), ([1, 2], bytes.len()), "{n}");
+                    assert_eq!(
+                        (seen.key.port_numbers(), seen.len as usize),
+                        ([1, 2], bytes.len()),
+                        "{n}"
+                    );
                 }
                 Err(not) => assert!(!good && matches!(not, Not::Between(..)), "{n}"),
             }

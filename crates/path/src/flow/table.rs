@@ -100,7 +100,8 @@ pub(crate) struct Table {
     pub(super) hardware: bool,
     pub(super) flows: Flowtable,
     pub(super) counts: FlowCounts,
-    /// Numbers of the arrivals of plain packets, by device; [`Table::NOWHERE`] where no flow arrives.
+    /// Numbers of the arrivals of plain packets, by device; [`Table::NOWHERE`] where no flow
+    /// arrives.
     pub(super) plain: Vec<ArrivalId>,
     /// Some flows arrive with something around their packets.
     pub(super) around: bool,
@@ -144,7 +145,12 @@ impl Table {
     /// Number of no arrival.
     pub(super) const NOWHERE: ArrivalId = ArrivalId(u32::MAX);
 
-    pub(super) fn new(linked: &LinkedFlowtable, uid: u32, settings: &FlowSettings, seed: u64) -> Self {
+    pub(super) fn new(
+        linked: &LinkedFlowtable,
+        uid: u32,
+        settings: &FlowSettings,
+        seed: u64,
+    ) -> Self {
         let mut table = Table {
             identity: Identity::of(linked),
             uid,
@@ -238,7 +244,8 @@ impl Table {
         now > used.saturating_add(self.timeouts.of(l4))
     }
 
-    /// Gives a flow back to connection tracking (`flow_offload_teardown()`, `flow_offload_fixup_ct()`).
+    /// Gives a flow back to connection tracking (`flow_offload_teardown()`,
+    /// `flow_offload_fixup_ct()`).
     pub(super) fn tear_down(&mut self, conntrack: &mut Conntrack, flow: u32, cause: Cause) {
         let half = self.flows.live(flow);
         if half.is_none_or(|half| half.has(state::TEARDOWN)) {
@@ -272,7 +279,8 @@ impl Table {
         }
     }
 
-    /// Takes a flow out; if a device has it, packets do not find it any more, and it goes when the device has given it up.
+    /// Takes a flow out; if a device has it, packets do not find it any more, and it goes when the
+    /// device has given it up.
     fn remove(&mut self, flow: u32) {
         let half = self.flows.half(At { flow, direction: Direction::Original });
         if half.state & (state::HARDWARE | state::PENDING) != 0 {
@@ -283,8 +291,9 @@ impl Table {
     }
 
     pub(super) fn forget(&mut self, flow: u32) {
-        let arrivals = Direction::BOTH
-            .map(|direction| *self.flows.arrival_at(self.flows.half(At { flow, direction }).arrival()));
+        let arrivals = Direction::BOTH.map(|direction| {
+            *self.flows.arrival_at(self.flows.half(At { flow, direction }).arrival())
+        });
         self.flows.remove(flow);
         for arrives in arrivals.iter().filter(|a| a.is_plain()) {
             // Other flows may arrive there.
@@ -301,8 +310,9 @@ impl Table {
         }
     }
 
-    /// Looks at a share of the flows, so that all are looked at about once in a second (`nf_flow_offload_gc_step()`): those
-    /// that have lived out end, and connections of the others live on. Gives when to come again.
+    /// Looks at a share of the flows, so that all are looked at about once in a second
+    /// (`nf_flow_offload_gc_step()`): those that have lived out end, and connections of the others
+    /// live on. Gives when to come again.
     pub(super) fn sweep(
         &mut self,
         conntrack: &mut Conntrack,
@@ -335,12 +345,15 @@ impl Table {
                 self.offer_anew(hardware, flow, now);
                 self.tend(hardware, flow, now);
             }
-            if let Some(n) = conntrack.resolve_ref(token::connection(self.flows.life(flow).connection)) {
+            if let Some(n) =
+                conntrack.resolve_ref(token::connection(self.flows.life(flow).connection))
+            {
                 conntrack.extend_offloaded(n);
             }
         }
         // The rest with the next packets, evenly.
-        self.next_sweep = now.saturating_add(SWEEP / (1 + u64::from(end) / u64::from(SWEEP_BUDGET)));
+        self.next_sweep =
+            now.saturating_add(SWEEP / (1 + u64::from(end) / u64::from(SWEEP_BUDGET)));
         self.next_sweep
     }
 }

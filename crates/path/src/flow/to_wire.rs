@@ -1,5 +1,5 @@
-//! Chains over IPv4 that leave by a wire where nobody looks at frames: what nearly all are. All else, and what speaks against
-//! a packet, is for [`Worker::send_chain`](super::early).
+//! Chains over IPv4 that leave by a wire where nobody looks at frames: what nearly all are. All
+//! else, and what speaks against a packet, is for [`Worker::send_chain`](super::early).
 
 use penstock_flowtable::tunnel::Head;
 use penstock_flowtable::{At, rewrite};
@@ -16,8 +16,8 @@ use crate::sink::Sink;
 use crate::worker::{State, Worker};
 
 impl<S: Sink> Worker<'_, S> {
-    /// Sends the frames of a chain from `first` on, as long as nothing speaks against it. Gives the frame that is not sent, if
-    /// there is one.
+    /// Sends the frames of a chain from `first` on, as long as nothing speaks against it. Gives the
+    /// frame that is not sent, if there is one.
     #[inline(always)]
     pub(super) fn send_to_wire(
         &mut self,

@@ -1,4 +1,5 @@
-//! How packets leave at present: what of that depends on the generation and the network is worked out once.
+//! How packets leave at present: what of that depends on the generation and the network is worked
+//! out once.
 
 use penstock_flowtable::{Transmit, Way};
 use penstock_net::{LinkKind, Mac};
@@ -30,7 +31,8 @@ pub(super) enum Kind {
     Wire,
     /// Through the device as other packets do.
     Device,
-    /// Through IPsec states, by the number of the way; straight to a wire where nobody looks at what leaves.
+    /// Through IPsec states, by the number of the way; straight to a wire where nobody looks at
+    /// what leaves.
     Ipsec(u32, Option<Straight>),
     /// There is no such way any more.
     Gone,

@@ -6,8 +6,8 @@ use penstock_net::Link;
 use penstock_packet::Packet;
 use penstock_wire::{ipv4, ipv6};
 
-/// The IPv4 address in a 6to4 address, 2002::/16 (RFC 3056), which is how `sit` devices without a remote address find the
-/// other end (`check_6rd()`).
+/// The IPv4 address in a 6to4 address, 2002::/16 (RFC 3056), which is how `sit` devices without a
+/// remote address find the other end (`check_6rd()`).
 pub(super) fn of_6to4(address: u128) -> Option<u32> {
     (address >> 112 == 0x2002).then_some((address >> 80) as u32)
 }
@@ -17,13 +17,15 @@ pub(super) fn compatible(address: u128) -> Option<u32> {
     (address >> 32 == 0 && address > 1).then_some(address as u32)
 }
 
-/// Whether an inner packet's addresses are not those of the ends that it travelled between (`packet_is_spoofed()`).
+/// Whether an inner packet's addresses are not those of the ends that it travelled between
+/// (`packet_is_spoofed()`).
 pub(super) fn spoofed(link: &Link, outer: (u32, u32), inner: (u128, u128)) -> bool {
     let differs = |inside: u128, outside| of_6to4(inside).is_some_and(|a| a != outside);
     if differs(inner.0, outer.0) {
         return true;
     }
-    // A router that translates the outer destination leaves the inner one, which is then of this device's network.
+    // A router that translates the outer destination leaves the inner one, which is then of this
+    // device's network.
     let own = || link.addresses6.iter().any(|a| a.local >> 80 == inner.1 >> 80);
     differs(inner.1, outer.1) && !own()
 }

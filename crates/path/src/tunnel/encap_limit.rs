@@ -24,7 +24,8 @@ pub(super) fn find(packet: &[u8]) -> Option<(usize, u8)> {
             _ => (usize::from(len) + 1) * 8,
         };
         let header = packet.get(at..at + size)?;
-        if next == protocol::FRAGMENT && ipv6_ext::Fragment::new(header).is_some_and(|f| later(&f)) {
+        if next == protocol::FRAGMENT && ipv6_ext::Fragment::new(header).is_some_and(|f| later(&f))
+        {
             return None;
         }
         if next == protocol::DEST_OPTIONS
@@ -67,7 +68,10 @@ mod tests {
             ((ip() / Udp::new(1, 2)).build(), None),
             ((ip() / limit(3) / Udp::new(1, 2)).build(), Some((42, 3))),
             ((ip() / HopByHop::new() / limit(0) / Udp::new(1, 2)).build(), Some((50, 0))),
-            ((ip() / DestOptions::new().option(30, &[1, 2]).option(4, &[7])).build(), Some((46, 7))),
+            (
+                (ip() / DestOptions::new().option(30, &[1, 2]).option(4, &[7])).build(),
+                Some((46, 7)),
+            ),
             ((ip() / DestOptions::new().option(4, &[1, 2]) / Udp::new(1, 2)).build(), None),
             ((ip() / Fragment::new(1, false, 1) / limit(3)).build(), None),
             ((ip() / limit(3) / Udp::new(1, 2)).truncate(45).build(), None),
@@ -75,7 +79,8 @@ mod tests {
             assert_eq!(find(&packet), want, "{packet:02x?}");
         }
         let whole =
-            (ip() / DestOptions::new().option(4, &[4]) / Ipv4::new("198.18.0.1", "198.18.0.2")).build();
+            (ip() / DestOptions::new().option(4, &[4]) / Ipv4::new("198.18.0.1", "198.18.0.2"))
+                .build();
         assert_eq!(whole.get(40..48), Some(&option(protocol::IPIP, 4)[..]));
     }
 }

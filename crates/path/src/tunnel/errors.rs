@@ -12,11 +12,13 @@ use crate::worker::{Worker, ip4 as address};
 const LEAST: u32 = 552;
 
 impl<S: Sink> Worker<'_, S> {
-    /// An ICMP message came to this host. What it says about outer packets is kept, or told on at once.
+    /// An ICMP message came to this host. What it says about outer packets is kept, or told on at
+    /// once.
     pub(super) fn tunnel_error4(&mut self, packet: &Packet) {
         let net = self.net;
         let Some(h) = ipv4::Header::new(packet.network()) else { return };
-        let Some(message) = packet.network().get(h.header_len()..).and_then(icmp::Header::new) else {
+        let Some(message) = packet.network().get(h.header_len()..).and_then(icmp::Header::new)
+        else {
             return;
         };
         let (kind, code, rest) = (message.kind(), message.code(), message.rest_of_header());
@@ -76,8 +78,16 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// The sender of the IPv6 packet inside is told by ICMPv6, if enough of it is quoted (`ip6_err_gen_icmpv6_unreach()`).
-    fn relay_to_ip6(&mut self, packet: &Packet, kind: u8, quoted: &[u8], len: usize, rest: u32) -> bool {
+    /// The sender of the IPv6 packet inside is told by ICMPv6, if enough of it is quoted
+    /// (`ip6_err_gen_icmpv6_unreach()`).
+    fn relay_to_ip6(
+        &mut self,
+        packet: &Packet,
+        kind: u8,
+        quoted: &[u8],
+        len: usize,
+        rest: u32,
+    ) -> bool {
         // Where the message has extensions, what is quoted ends before them (RFC 4884).
         let part = (rest >> 16 & 0xff) as usize * 4;
         let quoted = if part >= 128 { quoted.get(..part).unwrap_or(quoted) } else { quoted };

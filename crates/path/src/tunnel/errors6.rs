@@ -17,7 +17,8 @@ enum Relayed {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// An ICMPv6 message came to this host, `at` bytes into the packet. Those who sent into a tunnel hear of it.
+    /// An ICMPv6 message came to this host, `at` bytes into the packet. Those who sent into a
+    /// tunnel hear of it.
     pub(super) fn tunnel_error6(&mut self, packet: &Packet, at: usize) {
         let network = packet.network();
         let Some(message) = network.get(at..).and_then(icmpv6::Header::new) else { return };
@@ -39,7 +40,9 @@ impl<S: Sink> Worker<'_, S> {
             icmpv6::TIME_EXCEEDED if message.code() == icmpv6::time_exceeded::HOP_LIMIT => {
                 Relayed::Unreachable
             }
-            icmpv6::PARAMETER_PROBLEM if limit_exceeded(quoted, message.code(), info) => Relayed::Unreachable,
+            icmpv6::PARAMETER_PROBLEM if limit_exceeded(quoted, message.code(), info) => {
+                Relayed::Unreachable
+            }
             icmpv6::PACKET_TOO_BIG => {
                 self.learn_path_mtu6(remote, info, packet.meta.time);
                 let mtu = info.saturating_sub(found.offset as u32).max(ipv6::MIN_MTU as u32);
@@ -70,13 +73,19 @@ impl<S: Sink> Worker<'_, S> {
         }
         self.about_quoted6(packet, inner, |worker, about| match relayed {
             Relayed::Unreachable => {
-                worker.icmp6_error(about, icmpv6::DEST_UNREACHABLE, icmpv6::unreachable::ADDRESS, 0);
+                worker.icmp6_error(
+                    about,
+                    icmpv6::DEST_UNREACHABLE,
+                    icmpv6::unreachable::ADDRESS,
+                    0,
+                );
             }
             Relayed::TooBig(mtu) => worker.icmp6_error(about, icmpv6::PACKET_TOO_BIG, 0, *mtu),
         });
     }
 
-    /// Gives `say` an IPv6 packet that was quoted, as if it had come in from the side where its sender is.
+    /// Gives `say` an IPv6 packet that was quoted, as if it had come in from the side where its
+    /// sender is.
     pub(super) fn about_quoted6(
         &mut self,
         packet: &Packet,
@@ -140,5 +149,6 @@ impl<S: Sink> Worker<'_, S> {
 /// Whether the other end could not go on because the limit of encapsulations was reached.
 fn limit_exceeded(quoted: &[u8], code: u8, pointer: u32) -> bool {
     code == icmpv6::parameter_problem::HEADER_FIELD
-        && encap_limit::find(quoted).is_some_and(|(at, limit)| at as u32 + 2 == pointer && limit == 0)
+        && encap_limit::find(quoted)
+            .is_some_and(|(at, limit)| at as u32 + 2 == pointer && limit == 0)
 }

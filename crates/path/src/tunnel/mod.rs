@@ -5,8 +5,9 @@
 //! input -> inner packet -> ingress of the tunnel -> prerouting -> …
 //! ```
 //!
-//! An outer packet is one of the host's own: it has no connection yet and keeps the mark. An inner packet that comes out is
-//! received on the tunnel device when all is done that follows from the outer one.
+//! An outer packet is one of the host's own: it has no connection yet and keeps the mark. An inner
+//! packet that comes out is received on the tunnel device when all is done that follows from the
+//! outer one.
 
 mod addresses;
 mod encap_limit;
@@ -36,7 +37,8 @@ use path_mtu::PathMtus;
 /// Devices that a packet enters one in another (`XMIT_RECURSION_LIMIT`).
 const DEPTH: u32 = 8;
 
-/// How long an ICMP error about outer packets is told on to those who send into the tunnel (`IPTUNNEL_ERR_TIMEO`).
+/// How long an ICMP error about outer packets is told on to those who send into the tunnel
+/// (`IPTUNNEL_ERR_TIMEO`).
 const ERROR_TIME: u64 = 30 * SECOND;
 
 /// What tunnels have beside their configuration.
@@ -44,8 +46,8 @@ const ERROR_TIME: u64 = 30 * SECOND;
 pub(crate) struct Tunnels {
     /// Tunnels that the packet at hand has entered.
     depth: u32,
-    /// ICMP errors that came about outer packets, by index of the device: how many are still to be told on, and when the last
-    /// one came (`tunnel->err_count`, `err_time`).
+    /// ICMP errors that came about outer packets, by index of the device: how many are still to be
+    /// told on, and when the last one came (`tunnel->err_count`, `err_time`).
     errors: HashMap<u32, (u32, u64)>,
     path_mtus: PathMtus,
 }
@@ -65,7 +67,8 @@ struct Inner {
 }
 
 impl Inner {
-    /// `None` if the packet is neither IPv4 nor IPv6, or its header is not all there (`pskb_inet_may_pull()`).
+    /// `None` if the packet is neither IPv4 nor IPv6, or its header is not all there
+    /// (`pskb_inet_may_pull()`).
     fn of(packet: &Packet) -> Option<Inner> {
         match packet.meta.protocol {
             ethernet::IPV4 => {
@@ -97,8 +100,8 @@ impl Inner {
     }
 }
 
-/// A packet changes from inner to outer, or back: nothing is known about it (`skb_scrub_packet()`). Its mark and priority
-/// stay.
+/// A packet changes from inner to outer, or back: nothing is known about it (`skb_scrub_packet()`).
+/// Its mark and priority stay.
 fn scrub(packet: &mut Packet) {
     let meta = &mut packet.meta;
     meta.packet_type = PacketType::Host;
@@ -112,8 +115,8 @@ fn scrub(packet: &mut Packet) {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// A packet leaves by a tunnel device, behind its egress (`ipip_tunnel_xmit()`, `sit_tunnel_xmit()`,
-    /// `ip6_tnl_start_xmit()`). `route` is the one by which it came here.
+    /// A packet leaves by a tunnel device, behind its egress (`ipip_tunnel_xmit()`,
+    /// `sit_tunnel_xmit()`, `ip6_tnl_start_xmit()`). `route` is the one by which it came here.
     pub(crate) fn tunnel_transmit(
         &mut self,
         packet: &mut Packet,
@@ -143,8 +146,8 @@ impl<S: Sink> Worker<'_, S> {
         self.state.tunnels.depth -= 1;
     }
 
-    /// What the host says about an inner packet goes to where it really came from: before its source was translated
-    /// (`icmp_ndo_send()`, `icmpv6_ndo_send()`).
+    /// What the host says about an inner packet goes to where it really came from: before its
+    /// source was translated (`icmp_ndo_send()`, `icmpv6_ndo_send()`).
     fn about_inner(&mut self, packet: &Packet, link: &Link, say: impl FnOnce(&mut Self, &Packet)) {
         let time = packet.meta.time;
         let ct = packet.meta.ct;
@@ -164,19 +167,33 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Tells the sender of an inner packet that it does not fit.
-    fn inner_too_big(&mut self, packet: &Packet, link: &Link, route: Option<Destination>, mtu: usize) {
+    fn inner_too_big(
+        &mut self,
+        packet: &Packet,
+        link: &Link,
+        route: Option<Destination>,
+        mtu: usize,
+    ) {
         let six = packet.meta.protocol == ethernet::IPV6;
         self.about_inner(packet, link, |worker, about| {
             if six {
                 worker.icmp6_error(about, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);
             } else {
                 let code = icmp::unreachable::FRAG_NEEDED;
-                worker.icmp4_error(about, route.as_ref(), icmp::DEST_UNREACHABLE, code, mtu as u32, false);
+                worker.icmp4_error(
+                    about,
+                    route.as_ref(),
+                    icmp::DEST_UNREACHABLE,
+                    code,
+                    mtu as u32,
+                    false,
+                );
             }
         });
     }
 
-    /// Tells the sender of an inner packet that the other end is out of reach (`dst_link_failure()`).
+    /// Tells the sender of an inner packet that the other end is out of reach
+    /// (`dst_link_failure()`).
     fn link_failure(&mut self, packet: &Packet, link: &Link, route: Option<Destination>) {
         if route.is_none() {
             return;

@@ -27,8 +27,10 @@ impl<S: Sink> Worker<'_, S> {
         };
         let (local, _) = tunnel.addresses();
         let mark = tunnel.mark.unwrap_or(packet.meta.mark);
-        let way = self.ip4_route_output_by(remote, local as u32, tos & 0x1c, mark, false, tunnel.link);
-        let way = way.filter(|(to, _)| !six || matches!(to.kind, RouteType::Unicast | RouteType::Local));
+        let way =
+            self.ip4_route_output_by(remote, local as u32, tos & 0x1c, mark, false, tunnel.link);
+        let way =
+            way.filter(|(to, _)| !six || matches!(to.kind, RouteType::Unicast | RouteType::Local));
         let Some((mut to, source)) = way else {
             if six {
                 self.link_failure(packet, link, route);
@@ -73,8 +75,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// Whether an IPv4 packet, or one of any protocol on `ipip`, fits, and whether the outer one may not be fragmented
-    /// (`tnl_update_pmtu()`). `None` if it does not fit; the sender is told.
+    /// Whether an IPv4 packet, or one of any protocol on `ipip`, fits, and whether the outer one
+    /// may not be fragmented (`tnl_update_pmtu()`). `None` if it does not fit; the sender is told.
     fn room_for4(
         &mut self,
         packet: &Packet,

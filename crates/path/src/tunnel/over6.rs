@@ -92,7 +92,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// Whether packets may go between two addresses: the first is this host's, the second is not (`ip6_tnl_xmit_ctl()`).
+    /// Whether packets may go between two addresses: the first is this host's, the second is not
+    /// (`ip6_tnl_xmit_ctl()`).
     pub(crate) fn may_tunnel6(&self, tunnel: &Tunnel, local: u128, remote: u128) -> bool {
         let on = (tunnel.link != 0).then_some(tunnel.link);
         usable6(tunnel, local, remote)

@@ -1,4 +1,5 @@
-//! What ICMP said about the MTU of paths that outer packets take (`__ip_rt_update_pmtu()`, `__ip6_rt_update_pmtu()`).
+//! What ICMP said about the MTU of paths that outer packets take (`__ip_rt_update_pmtu()`,
+//! `__ip6_rt_update_pmtu()`).
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! PPPoE sessions (`drivers/net/ppp/pppoe.c`, `ppp_generic.c`): what is neither IPv4 nor IPv6 is for pppd, of which there is
-//! none here.
+//! PPPoE sessions (`drivers/net/ppp/pppoe.c`, `ppp_generic.c`): what is neither IPv4 nor IPv6 is
+//! for pppd, of which there is none here.
 
 use penstock_net::{Mac, Pppoe};
 use penstock_packet::{Packet, PacketType};
@@ -12,7 +12,8 @@ use crate::transmit::put_ethernet;
 use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
-    /// A packet leaves by a session, behind egress of its device (`ppp_start_xmit()`, `__pppoe_xmit()`).
+    /// A packet leaves by a session, behind egress of its device (`ppp_start_xmit()`,
+    /// `__pppoe_xmit()`).
     pub(crate) fn pppoe_transmit(&mut self, packet: &mut Packet, session: &Pppoe) {
         let protocol = match packet.meta.protocol {
             ethernet::IPV4 => pppoe::IPV4,
@@ -20,14 +21,16 @@ impl<S: Sink> Worker<'_, S> {
             _ => return self.drop(DropReason::PppProtocol, packet),
         };
         if packet.meta.gso.is_some() {
-            return self.send_segments(packet, |worker, segment| worker.pppoe_transmit(segment, session));
+            return self
+                .send_segments(packet, |worker, segment| worker.pppoe_transmit(segment, session));
         }
         let Some(lower) = self.net.link(session.lower) else {
             return self.drop(DropReason::LinkDown, packet);
         };
         scrub(packet);
         let payload_len = packet.network().len() as u16;
-        packet.push_header(&pppoe::Repr { session: session.session, protocol, payload_len }.bytes());
+        packet
+            .push_header(&pppoe::Repr { session: session.session, protocol, payload_len }.bytes());
         packet.meta.protocol = ethernet::PPPOE_SESSION;
         put_ethernet(packet, session.peer, lower.mac);
         self.transmit(packet, lower.index, None);

@@ -1,4 +1,5 @@
-//! Out of tunnels: what came to this host in an outer packet, behind `input` (`ipip_rcv()`, `ipip6_rcv()`, `ipxip6_rcv()`).
+//! Out of tunnels: what came to this host in an outer packet, behind `input` (`ipip_rcv()`,
+//! `ipip6_rcv()`, `ipxip6_rcv()`).
 
 use penstock_net::{Link, Tunnel, TunnelKind};
 use penstock_packet::Packet;
@@ -46,8 +47,14 @@ impl<S: Sink> Worker<'_, S> {
         };
         let six = outer.payload == protocol::IPV6;
         let ipip = if six { None } else { find(TunnelKind::Ipip) };
-        let Some((link, tunnel)) = ipip.or_else(|| find(TunnelKind::Sit)).and_then(with_tunnel) else {
-            let to = Destination::special(penstock_net::RouteType::Local, true, penstock_net::LOOPBACK, 0);
+        let Some((link, tunnel)) = ipip.or_else(|| find(TunnelKind::Sit)).and_then(with_tunnel)
+        else {
+            let to = Destination::special(
+                penstock_net::RouteType::Local,
+                true,
+                penstock_net::LOOPBACK,
+                0,
+            );
             let code = icmp::unreachable::PORT;
             self.icmp4_error(packet, Some(&to), icmp::DEST_UNREACHABLE, code, 0, false);
             return self.drop(DropReason::NoTunnel, packet);
@@ -55,7 +62,10 @@ impl<S: Sink> Worker<'_, S> {
         if !tunnel.carries(outer.payload) {
             return self.drop(DropReason::TunnelProtocol, packet);
         }
-        if six && tunnel.remote.is_unspecified() && addresses::spoofed(link, (source, destination), inner) {
+        if six
+            && tunnel.remote.is_unspecified()
+            && addresses::spoofed(link, (source, destination), inner)
+        {
             return self.drop(DropReason::TunnelSource, packet);
         }
         // Loads of link-layer bytes see the outer header on sit devices, and break on the others.
@@ -63,8 +73,8 @@ impl<S: Sink> Worker<'_, S> {
         self.out_of_tunnel(packet, link, outer, false);
     }
 
-    /// An IPv6 packet for this host whose extension headers were gone through: `true` if it belonged to a tunnel. `payload` is
-    /// the protocol behind them, `at` its offset.
+    /// An IPv6 packet for this host whose extension headers were gone through: `true` if it
+    /// belonged to a tunnel. `payload` is the protocol behind them, `at` its offset.
     pub(crate) fn tunnel_receive6(&mut self, packet: &mut Packet, payload: u8, at: usize) -> bool {
         let Some(h) = ipv6::Header::new(packet.network()) else { return false };
         let outer = Outer { len: at, tos: h.traffic_class(), payload };
@@ -104,7 +114,8 @@ impl<S: Sink> Worker<'_, S> {
 
     /// The inner packet, without its outer header, is received on the tunnel device.
     fn out_of_tunnel(&mut self, packet: &mut Packet, link: &Link, outer: &Outer, copy_dscp: bool) {
-        packet.meta.protocol = if outer.payload == protocol::IPV6 { ethernet::IPV6 } else { ethernet::IPV4 };
+        packet.meta.protocol =
+            if outer.payload == protocol::IPV6 { ethernet::IPV6 } else { ethernet::IPV4 };
         if copy_dscp {
             change_tos(packet, |tos| outer.tos & !ecn::MASK | tos & ecn::MASK);
         }

@@ -28,7 +28,8 @@ fn ports(transport: u8, bytes: &[u8]) -> (u16, u16) {
     }
 }
 
-/// The flow of a packet that leaves by a device. The transport header is found anew: rules may have changed the packet.
+/// The flow of a packet that leaves by a device. The transport header is found anew: rules may have
+/// changed the packet.
 pub(crate) fn flow_of(packet: &mut Packet, oif: u32) -> Flow {
     packet.find_transport();
     flow(packet, oif)
@@ -59,9 +60,11 @@ fn number(six: bool, bytes: [u8; 16]) -> u128 {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// The flow of a packet that came in, as it was before its addresses were translated (`nf_nat_decode_session()`).
+    /// The flow of a packet that came in, as it was before its addresses were translated
+    /// (`nf_nat_decode_session()`).
     pub(super) fn incoming_flow(&self, packet: &Packet) -> Flow {
-        let oif = if packet.meta.oif != 0 { packet.meta.oif } else { packet.meta.route.unwrap_or(0) };
+        let oif =
+            if packet.meta.oif != 0 { packet.meta.oif } else { packet.meta.route.unwrap_or(0) };
         let mut flow = flow(packet, oif);
         let ct = packet.meta.ct;
         let Some(connection) = self.state.conntrack.connection(&ct) else { return flow };

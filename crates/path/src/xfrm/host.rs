@@ -1,5 +1,6 @@
-//! Policies of a host whose stack has the states, as under `penstock up`: what policy wants to go through states goes to the
-//! host as it is, behind `forward` and `output`, and comes back from it as ESP of the host's own.
+//! Policies of a host whose stack has the states, as under `penstock up`: what policy wants to go
+//! through states goes to the host as it is, behind `forward` and `output`, and comes back from it
+//! as ESP of the host's own.
 
 use penstock_net::LOOPBACK;
 use penstock_packet::Packet;
@@ -26,7 +27,8 @@ impl<S: Sink> Worker<'_, S> {
         self.state.ipsec.as_deref().is_some_and(|ipsec| ipsec.by_host)
     }
 
-    /// A packet for which policy asks for states that are not there: where the host has them, it leaves by the host.
+    /// A packet for which policy asks for states that are not there: where the host has them, it
+    /// leaves by the host.
     pub(super) fn without_state(&self, to: Destination) -> Result<Destination, Stat> {
         if self.xfrm_is_by_host() {
             Ok(Destination { bundle: BY_HOST, ..to })
@@ -35,7 +37,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// Gives a packet to the host, which routes it anew: a forwarded one by the device that it came by, our own as the host's.
+    /// Gives a packet to the host, which routes it anew: a forwarded one by the device that it came
+    /// by, our own as the host's.
     pub(crate) fn leave_to_host(&mut self, packet: &mut Packet) {
         let device = if packet.meta.iif == 0 { LOOPBACK } else { packet.meta.iif };
         let Some(link) = self.net.link(device) else {

@@ -1,4 +1,5 @@
-//! ESP that arrives for this host (`xfrm_input()`, `xfrm4_udp_encap_rcv()`), and policy for what is delivered.
+//! ESP that arrives for this host (`xfrm_input()`, `xfrm4_udp_encap_rcv()`), and policy for what is
+//! delivered.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -27,8 +28,8 @@ struct Place {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// A packet for the host behind `input`: `true` if the host is to have it. ESP is taken off and goes its way again;
-    /// policy must allow everything else.
+    /// A packet for the host behind `input`: `true` if the host is to have it. ESP is taken off and
+    /// goes its way again; policy must allow everything else.
     pub(crate) fn xfrm_deliver(&mut self, packet: &mut Packet) -> bool {
         if self.xfrm_is_by_host() {
             return true;
@@ -43,8 +44,12 @@ impl<S: Sink> Worker<'_, S> {
         let kept = usize::from(transport.offset);
         match transport.protocol {
             protocol::ESP => {
-                let place =
-                    Place { at: kept, kept, next_at: next_header(packet.network(), kept), udp: false };
+                let place = Place {
+                    at: kept,
+                    kept,
+                    next_at: next_header(packet.network(), kept),
+                    udp: false,
+                };
                 self.xfrm_input(packet, place);
                 false
             }
@@ -83,7 +88,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// Takes off ESP, several times in transport mode; gives the last state's mode and what it held.
+    /// Takes off ESP, several times in transport mode; gives the last state's mode and what it
+    /// held.
     fn xfrm_open(&mut self, packet: &mut Packet, mut place: Place) -> Result<(Mode, u8), Stat> {
         let now = packet.meta.time;
         let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return Err(Stat::InNoStates) };
@@ -92,11 +98,13 @@ impl<S: Sink> Worker<'_, S> {
         loop {
             let network = packet.network();
             let destination = destination_of(network).ok_or(Stat::InHeader)?;
-            let header = network.get(place.at..).and_then(esp::Header::new).ok_or(Stat::InHeader)?;
+            let header =
+                network.get(place.at..).and_then(esp::Header::new).ok_or(Stat::InHeader)?;
             if path.states().len() == penstock_xfrm::DEPTH {
                 return Err(Stat::InBuffer);
             }
-            let id = ipsec.xfrm.find(destination, header.spi(), packet.meta.mark, place.udp, now)?;
+            let id =
+                ipsec.xfrm.find(destination, header.spi(), packet.meta.mark, place.udp, now)?;
             path.push(id);
             let kept = (place.kept, place.next_at);
             let opened = ipsec.xfrm.open(id, packet.network_mut(), place.at, kept, now)?;
@@ -115,7 +123,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// What came out of a tunnel is received again, by the device that the tunnel's packet came in by.
+    /// What came out of a tunnel is received again, by the device that the tunnel's packet came in
+    /// by.
     fn receive_inner(&mut self, packet: &mut Packet, held: u8) {
         let ethertype = if held == protocol::IPV6 { ethernet::IPV6 } else { ethernet::IPV4 };
         packet.meta.protocol = ethertype;
@@ -132,7 +141,8 @@ impl<S: Sink> Worker<'_, S> {
         self.state.backlog.push_back((inner, None));
     }
 
-    /// What came out of transport mode passes `prerouting` and `input` again (`xfrm4_transport_finish()`).
+    /// What came out of transport mode passes `prerouting` and `input` again
+    /// (`xfrm4_transport_finish()`).
     fn receive_transport(&mut self, packet: &mut Packet) {
         let mut to = Destination::special(RouteType::Local, true, LOOPBACK, packet.meta.iif);
         to.realm = packet.meta.realm;

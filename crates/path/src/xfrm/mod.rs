@@ -7,8 +7,9 @@
 //!                -> anything else: policy check -> host
 //! ```
 //!
-//! What a packet came through is its [`SecPath`], by number in its metadata; what it is to go through is a [`Bundled`] way,
-//! by number in its [`Destination`]. Without any line about IPsec in the network there is no [`Ipsec`], and nothing is asked.
+//! What a packet came through is its [`SecPath`], by number in its metadata; what it is to go
+//! through is a [`Bundled`] way, by number in its [`Destination`]. Without any line about IPsec in
+//! the network there is no [`Ipsec`], and nothing is asked.
 
 mod flow;
 mod host;
@@ -79,7 +80,8 @@ pub(crate) struct Ipsec {
     pub(crate) xfrm: Xfrm,
     /// What the packets of a burst came through.
     secpaths: Numbered<SecPath>,
-    /// Ways through states: there are about as many as states and routes. None for one whose state is gone.
+    /// Ways through states: there are about as many as states and routes. None for one whose state
+    /// is gone.
     ways: Numbered<Option<Bundled>>,
     numbers: HashMap<Bundled, u32>,
     /// The host's stack carries policies out.
@@ -90,7 +92,8 @@ pub(crate) struct Ipsec {
 const WAYS: usize = 1 << 16;
 
 impl Ipsec {
-    /// `None` where the network says nothing about it. With a seed initialization vectors are the same each time.
+    /// `None` where the network says nothing about it. With a seed initialization vectors are the
+    /// same each time.
     pub(crate) fn new(net: &Network, seed: Option<u64>) -> Option<Box<Self>> {
         let config = net.xfrm();
         if config.is_empty() {
@@ -102,7 +105,8 @@ impl Ipsec {
         Some(Box::new(Ipsec { xfrm, secpaths, ways, numbers, by_host }))
     }
 
-    /// Follows another state of the network: states that are as before go on, and ways keep their numbers.
+    /// Follows another state of the network: states that are as before go on, and ways keep their
+    /// numbers.
     pub(crate) fn follow(self, net: &Network) -> Option<Box<Self>> {
         let Ipsec { xfrm, mut secpaths, mut ways, .. } = self;
         let config = net.xfrm();
@@ -113,7 +117,8 @@ impl Ipsec {
         secpaths.clear();
         let mut numbers = HashMap::new();
         for (place, number) in ways.entries.iter_mut().zip(0..) {
-            let kept = place.and_then(|way| Some(Bundled { states: way.states.renumbered(&moved)?, ..way }));
+            let kept = place
+                .and_then(|way| Some(Bundled { states: way.states.renumbered(&moved)?, ..way }));
             *place = kept;
             numbers.extend(kept.map(|way| (way, ways.first.wrapping_add(number))));
         }
@@ -205,10 +210,12 @@ fn shown(xfrm: &Xfrm, id: StateId) -> IpsecState {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// Whether policy lets a packet go on that came in (`xfrm_policy_check()`); if not, it is dropped.
+    /// Whether policy lets a packet go on that came in (`xfrm_policy_check()`); if not, it is
+    /// dropped.
     pub(crate) fn xfrm_check(&mut self, direction: Direction, packet: &mut Packet) -> bool {
         let Some(ipsec) = self.state.ipsec.as_deref() else { return true };
-        if packet.meta.secpath == 0 && (!ipsec.xfrm.asks(direction) || self.without_policy(packet)) {
+        if packet.meta.secpath == 0 && (!ipsec.xfrm.asks(direction) || self.without_policy(packet))
+        {
             return true;
         }
         packet.find_transport();
@@ -234,7 +241,8 @@ impl<S: Sink> Worker<'_, S> {
         packet.meta.iif == penstock_net::LOOPBACK
     }
 
-    /// The state that a packet came through, or is to go through, by its number (`nft_xfrm_get_eval()`).
+    /// The state that a packet came through, or is to go through, by its number
+    /// (`nft_xfrm_get_eval()`).
     pub(crate) fn ipsec_state(
         &self,
         packet: &Packet,

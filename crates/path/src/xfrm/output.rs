@@ -1,4 +1,5 @@
-//! Packets that leave: which states policy wants, and going through them (`xfrm_lookup()`, `xfrm_output_resume()`).
+//! Packets that leave: which states policy wants, and going through them (`xfrm_lookup()`,
+//! `xfrm_output_resume()`).
 
 use std::net::IpAddr;
 
@@ -15,9 +16,13 @@ use crate::sink::Sink;
 use crate::worker::{Destination, Worker};
 
 impl<S: Sink> Worker<'_, S> {
-    /// What a packet with this way has to go through: the way, with the states in it where there are any
-    /// (`xfrm_lookup()`). `None` if it must not leave; it was dropped then.
-    pub(crate) fn xfrm_route(&mut self, packet: &mut Packet, to: Destination) -> Option<Destination> {
+    /// What a packet with this way has to go through: the way, with the states in it where there
+    /// are any (`xfrm_lookup()`). `None` if it must not leave; it was dropped then.
+    pub(crate) fn xfrm_route(
+        &mut self,
+        packet: &mut Packet,
+        to: Destination,
+    ) -> Option<Destination> {
         match self.xfrm_lookup(packet, to) {
             Ok(to) => Some(to),
             Err(stat) => {
@@ -27,10 +32,17 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    pub(crate) fn xfrm_lookup(&mut self, packet: &mut Packet, to: Destination) -> Result<Destination, Stat> {
+    pub(crate) fn xfrm_lookup(
+        &mut self,
+        packet: &mut Packet,
+        to: Destination,
+    ) -> Result<Destination, Stat> {
         let Some(ipsec) = self.state.ipsec.as_deref() else { return Ok(to) };
         // The loopback device has no transformations (`net.ipv4.conf.lo.disable_xfrm`).
-        if !ipsec.xfrm.asks(Direction::Out) || packet.meta.transformed || to.oif == LOOPBACK || to.bundle != 0
+        if !ipsec.xfrm.asks(Direction::Out)
+            || packet.meta.transformed
+            || to.oif == LOOPBACK
+            || to.bundle != 0
         {
             return Ok(to);
         }
@@ -94,7 +106,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// The way through states (`xfrm_bundle_create()`): where the last tunnel leads, and how much fits through.
+    /// The way through states (`xfrm_bundle_create()`): where the last tunnel leads, and how much
+    /// fits through.
     fn bundled(
         &mut self,
         states: Bundle,
@@ -113,7 +126,8 @@ impl<S: Sink> Worker<'_, S> {
             behind = match (config.source, config.destination) {
                 (IpAddr::V4(near), IpAddr::V4(far)) => {
                     let tos = class & 0x1c;
-                    self.ip4_route_output(far.into(), near.into(), tos, mark, false).map(|(to, _)| to)
+                    self.ip4_route_output(far.into(), near.into(), tos, mark, false)
+                        .map(|(to, _)| to)
                 }
                 (IpAddr::V6(near), IpAddr::V6(far)) => {
                     self.ip6_route_output(far.into(), Some(near.into()), mark, 0)
@@ -143,13 +157,22 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// A packet behind `postrouting`: `true` if it has gone through states, or ended there. Where translation has changed
-    /// its source, policy is asked again (`nf_xfrm_me_harder()`).
-    pub(crate) fn xfrm_output(&mut self, protocol: Protocol, packet: &mut Packet, to: &Destination) -> bool {
+    /// A packet behind `postrouting`: `true` if it has gone through states, or ended there. Where
+    /// translation has changed its source, policy is asked again (`nf_xfrm_me_harder()`).
+    pub(crate) fn xfrm_output(
+        &mut self,
+        protocol: Protocol,
+        packet: &mut Packet,
+        to: &Destination,
+    ) -> bool {
         let mut to = *to;
         if !packet.meta.transformed && self.source_was_translated(packet) {
-            let before =
-                self.state.ipsec.as_deref().and_then(|ipsec| ipsec.way(&to)).map_or(to, |way| way.before);
+            let before = self
+                .state
+                .ipsec
+                .as_deref()
+                .and_then(|ipsec| ipsec.way(&to))
+                .map_or(to, |way| way.before);
             let Some(found) = self.xfrm_route(packet, before) else { return true };
             let passes_now = to.bundle != 0 && found.bundle == 0;
             to = found;
@@ -168,15 +191,17 @@ impl<S: Sink> Worker<'_, S> {
             return false;
         }
         if packet.meta.gso.is_some() {
-            self.send_segments(packet, |worker, segment| worker.xfrm_transform(protocol, segment, &to));
+            self.send_segments(packet, |worker, segment| {
+                worker.xfrm_transform(protocol, segment, &to)
+            });
         } else {
             self.xfrm_transform(protocol, packet, &to);
         }
         true
     }
 
-    /// A packet was translated: whether policy still lets it leave (`nf_xfrm_me_harder()`). Where the destination's address
-    /// is another one it is routed anew, too, and policy asked then.
+    /// A packet was translated: whether policy still lets it leave (`nf_xfrm_me_harder()`). Where
+    /// the destination's address is another one it is routed anew, too, and policy asked then.
     pub(crate) fn xfrm_translated(
         &mut self,
         hook: Hook,
@@ -188,7 +213,9 @@ impl<S: Sink> Worker<'_, S> {
             Hook::Output => self.only_port_was_translated(packet),
             Hook::Ingress | Hook::Prerouting | Hook::Input | Hook::Forward | Hook::Egress => false,
         };
-        let Some(to) = destination.filter(|_| changed && !packet.meta.transformed) else { return true };
+        let Some(to) = destination.filter(|_| changed && !packet.meta.transformed) else {
+            return true;
+        };
         let before = self.xfrm_before(&to);
         *destination = self.xfrm_route(packet, before);
         destination.is_some()
@@ -197,7 +224,8 @@ impl<S: Sink> Worker<'_, S> {
     fn only_port_was_translated(&self, packet: &Packet) -> bool {
         let ct = packet.meta.ct;
         let Some(connection) = self.state.conntrack.connection(&ct) else { return false };
-        let direction = if ct.info.is_reply() { TupleDirection::Reply } else { TupleDirection::Original };
+        let direction =
+            if ct.info.is_reply() { TupleDirection::Reply } else { TupleDirection::Original };
         let (there, back) = (connection.tuple(direction), connection.tuple(direction.opposite()));
         there.dst == back.src
             && there.dst_id != back.src_id
@@ -208,13 +236,15 @@ impl<S: Sink> Worker<'_, S> {
     fn source_was_translated(&self, packet: &Packet) -> bool {
         let ct = packet.meta.ct;
         let Some(connection) = self.state.conntrack.connection(&ct) else { return false };
-        let direction = if ct.info.is_reply() { TupleDirection::Reply } else { TupleDirection::Original };
+        let direction =
+            if ct.info.is_reply() { TupleDirection::Reply } else { TupleDirection::Original };
         let (there, back) = (connection.tuple(direction), connection.tuple(direction.opposite()));
         there.src != back.dst
             || there.src_id != back.dst_id && there.protocol != penstock_wire::protocol::ICMP
     }
 
-    /// States one after the other up to the next tunnel; then what came of it is a packet of the host's own.
+    /// States one after the other up to the next tunnel; then what came of it is a packet of the
+    /// host's own.
     fn xfrm_transform(&mut self, protocol: Protocol, packet: &mut Packet, to: &Destination) {
         let Some(way) = self.state.ipsec.as_deref().and_then(|ipsec| ipsec.way(to)) else {
             return self.drop(reason(Stat::OutBundleGen), packet);
@@ -273,9 +303,15 @@ impl<S: Sink> Worker<'_, S> {
         Ok(())
     }
 
-    /// What must not be cut and is too long for a tunnel is told to its sender (`xfrm4_tunnel_check_size()`,
-    /// `xfrm6_tunnel_check_size()`).
-    fn fits_tunnel(&mut self, protocol: Protocol, packet: &Packet, to: &Destination, way: &Bundled) -> bool {
+    /// What must not be cut and is too long for a tunnel is told to its sender
+    /// (`xfrm4_tunnel_check_size()`, `xfrm6_tunnel_check_size()`).
+    fn fits_tunnel(
+        &mut self,
+        protocol: Protocol,
+        packet: &Packet,
+        to: &Destination,
+        way: &Bundled,
+    ) -> bool {
         let tunnel = way.states.states().first().is_some_and(|&id| self.is_tunnel(id));
         // Only the first tunnel looks (`IPSKB_XFRM_TUNNEL_SIZE`).
         if !tunnel || packet.meta.transformed {

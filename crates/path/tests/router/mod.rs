@@ -6,7 +6,9 @@ use std::sync::Arc;
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
 use penstock_path::{Dataplane, Drop, Frame, LogRecord, Settings, Sink, TraceEvent, TraceRecord};
-use penstock_program::expr::{Cmp, CmpOp, Counter, Expr, Immediate, ImmediateData, Payload, PayloadBase};
+use penstock_program::expr::{
+    Cmp, CmpOp, Counter, Expr, Immediate, ImmediateData, Payload, PayloadBase,
+};
 use penstock_program::{Data, Hook, Register, Verdict};
 use penstock_ruleset::change::{Mode, NewBase, NewChain, NewRule, Position};
 use penstock_ruleset::link::Linked;
@@ -101,7 +103,9 @@ impl Sink for Seen {
             TraceEvent::Packet => "packet".to_string(),
             TraceEvent::Rule(v) => format!("rule {} {v:?}", p.rule.unwrap_or(0)),
             TraceEvent::Return(v) => format!("return {v:?}"),
-            TraceEvent::Policy(accept) => format!("policy {}", if accept { "accept" } else { "drop" }),
+            TraceEvent::Policy(accept) => {
+                format!("policy {}", if accept { "accept" } else { "drop" })
+            }
         };
         self.lines.push(format!("trace {} {} {} {event}", packet.meta.trace_id, p.table, p.chain));
     }
@@ -127,7 +131,8 @@ pub fn describe(ethertype: u16, bytes: &[u8]) -> String {
         0x0800 => {
             let Some(h) = ipv4::Header::new(bytes) else { return "cut IPv4".into() };
             let sum = if h.checksum_ok() { "" } else { " BAD SUM" };
-            let mut out = format!("{} > {} ttl {} len {}{sum}", h.src(), h.dst(), h.ttl(), h.total_len());
+            let mut out =
+                format!("{} > {} ttl {} len {}{sum}", h.src(), h.dst(), h.ttl(), h.total_len());
             if usize::from(h.total_len()) != bytes.len() {
                 out += &format!(" of {}", bytes.len());
             }
@@ -150,7 +155,8 @@ pub fn describe(ethertype: u16, bytes: &[u8]) -> String {
         }
         0x86dd => {
             let Some(h) = ipv6::Header::new(bytes) else { return "cut IPv6".into() };
-            let mut out = format!("{} > {} hlim {} len {}", h.src(), h.dst(), h.hop_limit(), h.payload_len());
+            let mut out =
+                format!("{} > {} hlim {} len {}", h.src(), h.dst(), h.hop_limit(), h.payload_len());
             if usize::from(h.payload_len()) + 40 != bytes.len() {
                 out += &format!(" of {}", bytes.len());
             }
@@ -203,7 +209,11 @@ fn transport(proto: u8, payload: &[u8], pseudo_ok: bool) -> String {
         protocol::IPIP => format!(" [{}]", describe(ethernet::IPV4, payload)),
         protocol::IPV6 => format!(" [{}]", describe(ethernet::IPV6, payload)),
         protocol::DEST_OPTIONS if payload.len() >= 8 => {
-            format!(" options {:02x?}{}", &payload[2..8], transport(payload[0], &payload[8..], pseudo_ok))
+            format!(
+                " options {:02x?}{}",
+                &payload[2..8],
+                transport(payload[0], &payload[8..], pseudo_ok)
+            )
         }
         n => format!(" proto {n}"),
     }
@@ -243,7 +253,17 @@ pub struct Base {
 impl Base {
     pub fn new(family: Family, name: &'static str, hook: Hook, rules: Vec<Vec<Expr>>) -> Base {
         let kind = ChainType::Filter;
-        Base { family, table: "t", name, hook, priority: 0, devices: &[], kind, accept: true, rules }
+        Base {
+            family,
+            table: "t",
+            name,
+            hook,
+            priority: 0,
+            devices: &[],
+            kind,
+            accept: true,
+            rules,
+        }
     }
     pub fn on(self, devices: &'static [&'static str]) -> Base {
         Base { devices, ..self }
@@ -267,7 +287,8 @@ pub fn load(path: &mut Dataplane, bases: Vec<Base>) -> Ruleset {
     for b in bases {
         let table: Arc<str> = b.table.into();
         let family = b.family;
-        let mut apply = |change| batch.apply(change).map(|_| ()).unwrap_or_else(|e| panic!("{e:?}"));
+        let mut apply =
+            |change| batch.apply(change).map(|_| ()).unwrap_or_else(|e| panic!("{e:?}"));
         apply(Change::AddTable {
             family,
             name: table.clone(),

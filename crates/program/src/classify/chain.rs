@@ -8,8 +8,8 @@ use super::{Candidate, Lookup, WORTHWHILE};
 use crate::Env;
 use crate::image::{LinkedRule, Op};
 
-/// A chain's lookup. It is built after the chain is in force, by whoever has time; until then packets walk, or ask the
-/// lookup of the chain as it was before.
+/// A chain's lookup. It is built after the chain is in force, by whoever has time; until then
+/// packets walk, or ask the lookup of the chain as it was before.
 #[derive(Debug)]
 pub struct ChainLookup {
     least: usize,
@@ -21,7 +21,8 @@ pub struct ChainLookup {
 #[derive(Debug)]
 struct Before {
     lookup: Arc<Lookup>,
-    /// Today's number of each rule; of one that is gone, that of the next one that is not, with [`GONE`].
+    /// Today's number of each rule; of one that is gone, that of the next one that is not, with
+    /// [`GONE`].
     numbers: Vec<u32>,
     /// Rules that are new, ascending.
     new: Vec<u32>,
@@ -51,8 +52,9 @@ impl ChainLookup {
         ChainLookup { least, built: OnceLock::new(), before: None }
     }
 
-    /// For a chain that has changed: `numbers` says of each of its rules before which number it has now, `None` for those
-    /// that are gone, and now there are `count`. Rules that stay must be what they were, in the order in which they were.
+    /// For a chain that has changed: `numbers` says of each of its rules before which number it has
+    /// now, `None` for those that are gone, and now there are `count`. Rules that stay must be what
+    /// they were, in the order in which they were.
     pub fn after(&self, numbers: impl ExactSizeIterator<Item = Option<u32>>, count: u32) -> Self {
         let before = match (self.built.get(), &self.before) {
             (Some(Some(lookup)), _) => Before::new(lookup.clone(), numbers.collect(), count),
@@ -92,9 +94,14 @@ impl Finder<'_> {
         }
     }
 
-    /// What is found first for each of several packets, at most [`PACKETS`](super::PACKETS). `false` if packets are better
-    /// looked up one by one.
-    pub fn first_of<E: Env>(&self, packets: &[Packet], env: &mut E, found: &mut [Option<Candidate>]) -> bool {
+    /// What is found first for each of several packets, at most [`PACKETS`](super::PACKETS).
+    /// `false` if packets are better looked up one by one.
+    pub fn first_of<E: Env>(
+        &self,
+        packets: &[Packet],
+        env: &mut E,
+        found: &mut [Option<Candidate>],
+    ) -> bool {
         match self.0 {
             Which::Built(lookup) if lookup.start() == 0 => lookup.first_of(packets, env, found),
             Which::Built(_) | Which::Before(_) => return false,
@@ -137,8 +144,9 @@ impl Before {
     }
 
     fn after(&self, numbers: &[Option<u32>], count: u32) -> Option<Before> {
-        let now =
-            |number: &u32| if number & GONE == 0 { numbers.get(*number as usize).copied()? } else { None };
+        let now = |number: &u32| {
+            if number & GONE == 0 { numbers.get(*number as usize).copied()? } else { None }
+        };
         Before::new(self.lookup.clone(), self.numbers.iter().map(now).collect(), count)
     }
 
@@ -148,7 +156,9 @@ impl Before {
         let found = loop {
             let Some(candidate) = self.lookup.next(old, packet, env) else { break None };
             match self.numbers.get(candidate.rule as usize) {
-                Some(number) if number & GONE == 0 => break Some(Candidate { rule: *number, ..candidate }),
+                Some(number) if number & GONE == 0 => {
+                    break Some(Candidate { rule: *number, ..candidate });
+                }
                 _ => old = candidate.rule + 1,
             }
         };

@@ -33,7 +33,10 @@ impl Fields {
         while let Some(((source, mut at), end)) = starts.next() {
             reach = if before == Some(source) { reach.max(end) } else { end };
             before = Some(source);
-            let next = starts.peek().filter(|((s, _), _)| *s == source).map_or(u16::MAX, |((_, at), _)| *at);
+            let next = starts
+                .peek()
+                .filter(|((s, _), _)| *s == source)
+                .map_or(u16::MAX, |((_, at), _)| *at);
             while at < reach.min(next) {
                 let len = (reach.min(next) - at).min(16);
                 spans.push(Span { source, at, len: len as u8 });
@@ -58,7 +61,8 @@ impl Fields {
     /// Fields that a span touches.
     fn of(&self, span: &Span) -> impl Iterator<Item = usize> {
         let (source, from, to) = (span.source, span.at, span.at + u16::from(span.len));
-        let touches = move |f: &Span| f.source == source && f.at < to && from < f.at + u16::from(f.len);
+        let touches =
+            move |f: &Span| f.source == source && f.at < to && from < f.at + u16::from(f.len);
         self.0.iter().enumerate().filter(move |(_, f)| touches(f)).map(|(i, _)| i)
     }
 
@@ -89,7 +93,8 @@ impl Fields {
         self.0.iter().any(|f| f.source == load.source && end(f) >= end(load))
     }
 
-    /// A rule's alternatives, each a list of intervals, and whether they are all that its exact operations ask.
+    /// A rule's alternatives, each a list of intervals, and whether they are all that its exact
+    /// operations ask.
     pub fn intervals(&self, rule: &Conditions) -> (Vec<Vec<Interval>>, bool) {
         let mut exact = rule.loads.iter().all(|span| self.implies(span));
         let mut first = Vec::new();
@@ -149,13 +154,21 @@ impl Fields {
         }
     }
 
-    /// What a masked test asks of a field, as far as it is about the field's leading bits; whether it is.
-    fn prefix(&self, i: usize, span: &Span, mask: &[u8; 16], value: &[u8; 16]) -> (bool, Option<Interval>) {
+    /// What a masked test asks of a field, as far as it is about the field's leading bits; whether
+    /// it is.
+    fn prefix(
+        &self,
+        i: usize,
+        span: &Span,
+        mask: &[u8; 16],
+        value: &[u8; 16],
+    ) -> (bool, Option<Interval>) {
         let field = self.0[i];
         let (mut low, mut known) = (0u128, 0u32);
         let (mut leading, mut all) = (true, true);
         for at in field.at..field.at + u16::from(field.len) {
-            let within = at.checked_sub(span.at).map(usize::from).filter(|i| *i < usize::from(span.len));
+            let within =
+                at.checked_sub(span.at).map(usize::from).filter(|i| *i < usize::from(span.len));
             let (m, v) = within.map_or((0, 0), |i| (mask[i], value[i]));
             low <<= 8;
             if leading {

@@ -1,12 +1,15 @@
 //! Long chains: which of their rules a packet has to meet.
 //!
-//! Most rules of a long chain do nothing to most packets, since something that they ask of the packet does not hold. A
-//! [`Lookup`] of a chain knows what each rule asks first, as far as that can be told beforehand, and finds the next rule
-//! that may do something; only such rules are run. The result is that of a walk over all rules:
+//! Most rules of a long chain do nothing to most packets, since something that they ask of the
+//! packet does not hold. A [`Lookup`] of a chain knows what each rule asks first, as far as that
+//! can be told beforehand, and finds the next rule that may do something; only such rules are run.
+//! The result is that of a walk over all rules:
 //!
-//! - what a rule asks is taken from the operations before the first one that does something, and rules whose conditions
-//!   hold are run, with all that they ask again where a condition is more than the lookup knows;
-//! - the packet is looked at anew for each search, so that a rule may change what later rules ask for;
+//! - what a rule asks is taken from the operations before the first one that does something, and
+//!   rules whose conditions hold are run, with all that they ask again where a condition is more
+//!   than the lookup knows;
+//! - the packet is looked at anew for each search, so that a rule may change what later rules ask
+//!   for;
 //! - rules of which nothing is known are always run.
 //!
 //! ```text
@@ -62,8 +65,8 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// For the rules of a chain, whose operations are in `ops`. `None` if it would not be worth while: fewer than `least`
-    /// rules ask something that can be looked up.
+    /// For the rules of a chain, whose operations are in `ops`. `None` if it would not be worth
+    /// while: fewer than `least` rules ask something that can be looked up.
     pub fn new(rules: &[LinkedRule], ops: &[Op], least: usize) -> Option<Lookup> {
         let ops = |r: &LinkedRule| ops.get(r.first as usize..r.end as usize).unwrap_or(&[]);
         let conditions: Vec<Conditions> = rules.iter().map(|r| conditions(ops(r))).collect();
@@ -89,9 +92,18 @@ impl Lookup {
             return None;
         }
         let start = (0..).zip(&always).take_while(|(i, rule)| i == *rule).count() as u32;
-        let versions =
-            fields.0.iter().any(|f| matches!(f.source, Source::Network(Version::Four | Version::Six)));
-        Some(Lookup { classifier: builder.build()?, fields: fields.0, versions, always, skips, start })
+        let versions = fields
+            .0
+            .iter()
+            .any(|f| matches!(f.source, Source::Network(Version::Four | Version::Six)));
+        Some(Lookup {
+            classifier: builder.build()?,
+            fields: fields.0,
+            versions,
+            always,
+            skips,
+            start,
+        })
     }
 
     /// Rules before this one are all run, one after the other.
@@ -111,9 +123,14 @@ impl Lookup {
         self.candidate(found, from, whole)
     }
 
-    /// What [`Lookup::next`] finds first for each of several packets, at most [`PACKETS`]: while the memory that one needs is
-    /// on its way, the others go on.
-    pub fn first_of<E: Env>(&self, packets: &[Packet], env: &mut E, found: &mut [Option<Candidate>]) {
+    /// What [`Lookup::next`] finds first for each of several packets, at most [`PACKETS`]: while
+    /// the memory that one needs is on its way, the others go on.
+    pub fn first_of<E: Env>(
+        &self,
+        packets: &[Packet],
+        env: &mut E,
+        found: &mut [Option<Candidate>],
+    ) {
         let mut locations = [Location::default(); PACKETS];
         let mut whole = [false; PACKETS];
         for ((packet, location), whole) in packets.iter().zip(&mut locations).zip(&mut whole) {
@@ -137,8 +154,8 @@ impl Lookup {
         (rule != u32::MAX).then_some(Candidate { rule, skip })
     }
 
-    /// Where the packet is, and whether it has all that rules may ask for: where it has not, zeros stand for it, and
-    /// rules that are found have to ask again.
+    /// Where the packet is, and whether it has all that rules may ask for: where it has not, zeros
+    /// stand for it, and rules that are found have to ask again.
     fn locate<E: Env>(&self, packet: &Packet, env: &mut E) -> (Location, bool) {
         let mut location = Location::default();
         let mut whole = true;
@@ -154,7 +171,9 @@ impl Lookup {
                 Source::Transport => transport.and_then(|bytes| bytes.get(usize::from(field.at)..)),
                 Source::Link if packet.has_link() => packet.frame().get(usize::from(field.at)..),
                 Source::Link => None,
-                Source::Beside(what) if usize::from(field.len) == what.width() && is_quick(what) => {
+                Source::Beside(what)
+                    if usize::from(field.len) == what.width() && is_quick(what) =>
+                {
                     match quick(what, packet, env) {
                         Some(value) => self.classifier.place_word(&mut location, dimension, value),
                         None => whole = false,
@@ -169,7 +188,12 @@ impl Lookup {
                         for (i, byte) in loaded.iter().enumerate() {
                             bytes[what.place(i)] = *byte;
                         }
-                        self.place(&mut location, dimension, field, &bytes[usize::from(field.at)..]);
+                        self.place(
+                            &mut location,
+                            dimension,
+                            field,
+                            &bytes[usize::from(field.at)..],
+                        );
                     } else {
                         whole = false;
                     }
@@ -190,10 +214,18 @@ impl Lookup {
         let len = usize::from(field.len);
         match (len, bytes) {
             (4, [a, b, c, d, ..]) => {
-                self.classifier.place_word(location, dimension, u32::from_be_bytes([*a, *b, *c, *d]));
+                self.classifier.place_word(
+                    location,
+                    dimension,
+                    u32::from_be_bytes([*a, *b, *c, *d]),
+                );
             }
             (2, [a, b, ..]) => {
-                self.classifier.place_word(location, dimension, u16::from_be_bytes([*a, *b]).into());
+                self.classifier.place_word(
+                    location,
+                    dimension,
+                    u16::from_be_bytes([*a, *b]).into(),
+                );
             }
             (1, [a, ..]) => self.classifier.place_word(location, dimension, (*a).into()),
             _ => {

@@ -1,8 +1,9 @@
-//! What has to hold for a rule to do anything: its first operations, run on bytes of which only the origin is known.
+//! What has to hold for a rule to do anything: its first operations, run on bytes of which only the
+//! origin is known.
 //!
-//! Operations that only look are followed up to the first one that does something. Each comparison of bytes of the packet
-//! with constants becomes a condition. Operations that look at what is not understood here are passed over: conditions
-//! after them must hold nevertheless.
+//! Operations that only look are followed up to the first one that does something. Each comparison
+//! of bytes of the packet with constants becomes a condition. Operations that look at what is not
+//! understood here are passed over: conditions after them must hold nevertheless.
 
 use penstock_sets::Set;
 
@@ -30,8 +31,8 @@ pub(super) enum Source {
     Beside(Beside),
 }
 
-/// What a packet has beside its bytes. Numbers of the host's are taken in network order, so that they order like their
-/// bytes.
+/// What a packet has beside its bytes. Numbers of the host's are taken in network order, so that
+/// they order like their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Beside {
     Meta(MetaKey),
@@ -87,8 +88,8 @@ pub(super) struct Conditions {
     pub sets: Vec<Vec<Vec<Condition>>>,
     /// Bytes that must be there.
     pub loads: Vec<Span>,
-    /// So many operations do nothing but what the conditions say, and nothing after them needs what they leave in
-    /// registers.
+    /// So many operations do nothing but what the conditions say, and nothing after them needs what
+    /// they leave in registers.
     pub exact: u32,
     /// They cannot hold.
     pub never: bool,
@@ -117,12 +118,14 @@ enum Byte {
 fn in_host_order(key: MetaKey) -> bool {
     use MetaKey::*;
     match key {
-        Len | Priority | Mark | Iif | Oif | SkUid | SkGid | RtClassid | SecMark | Cpu | IifGroup
-        | OifGroup | Cgroup | Prandom | TimeHour | Sdif | IifType | OifType | BriIifPvid | TimeNs => {
+        Len | Priority | Mark | Iif | Oif | SkUid | SkGid | RtClassid | SecMark | Cpu
+        | IifGroup | OifGroup | Cgroup | Prandom | TimeHour | Sdif | IifType | OifType
+        | BriIifPvid | TimeNs => {
             cfg!(target_endian = "little")
         }
-        NfTrace | NfProto | L4Proto | PktType | SecPath | TimeDay | BriBroute | Protocol | BriIifVproto
-        | IifName | OifName | BriIifName | BriOifName | IifKind | OifKind | SdifName | BriIifHwAddr => false,
+        NfTrace | NfProto | L4Proto | PktType | SecPath | TimeDay | BriBroute | Protocol
+        | BriIifVproto | IifName | OifName | BriIifName | BriOifName | IifKind | OifKind
+        | SdifName | BriIifHwAddr => false,
     }
 }
 
@@ -186,18 +189,24 @@ fn needs_registers(ops: &[Op]) -> bool {
             | Op::LoadTransport { dst, len, .. }
             | Op::LoadInner { dst, len, .. } => (None, Some((*dst, *len))),
             Op::Meta { key, dst } => (None, Some((*dst, key.width() as u8))),
-            Op::CtState { dst } | Op::Ct { key: CtKey::Mark, dir: None, dst } => (None, Some((*dst, 4))),
+            Op::CtState { dst } | Op::Ct { key: CtKey::Mark, dir: None, dst } => {
+                (None, Some((*dst, 4)))
+            }
             Op::CmpWord { src, .. } => (Some((*src, 4)), None),
             Op::Cmp { src, len, .. } | Op::Range { src, len, .. } => (Some((*src, *len)), None),
             Op::MaskXorWord { src, dst, .. } => (Some((*src, 4)), Some((*dst, 4))),
-            Op::MaskXor { src, dst, words, .. } => (Some((*src, words * 4)), Some((*dst, words * 4))),
+            Op::MaskXor { src, dst, words, .. } => {
+                (Some((*src, words * 4)), Some((*dst, words * 4)))
+            }
             Op::Byteorder { src, dst, len, .. } => (Some((*src, *len)), Some((*dst, *len))),
             Op::MetaSet { key, src } => (Some((*src, key.width() as u8)), None),
             Op::PayloadSet { src, len, .. } => (Some((*src, *len)), None),
             Op::Lookup { src, key_len, load: Load::Nothing | Load::Verdict, .. } => {
                 (Some((*src, *key_len)), None)
             }
-            Op::Verdict(_) | Op::Counter(_) | Op::Stateful(_) | Op::Log(_) | Op::Reject(_) => (None, None),
+            Op::Verdict(_) | Op::Counter(_) | Op::Stateful(_) | Op::Log(_) | Op::Reject(_) => {
+                (None, None)
+            }
             _ => return true,
         };
         if read.is_some_and(|(slot, len)| written[bytes(slot, len)].contains(&false)) {
@@ -216,7 +225,8 @@ fn needs_registers(ops: &[Op]) -> bool {
 impl Walk {
     fn set(&mut self, slot: u8, len: usize, byte: impl Fn(usize) -> Byte) {
         let at = usize::from(slot & 15) * 4;
-        for (i, to) in self.registers.iter_mut().skip(at).take(len.next_multiple_of(4)).enumerate() {
+        for (i, to) in self.registers.iter_mut().skip(at).take(len.next_multiple_of(4)).enumerate()
+        {
             *to = if i < len { byte(i) } else { Byte::Known(0) };
         }
     }
@@ -229,7 +239,12 @@ impl Walk {
 
     fn load(&mut self, source: Source, dst: u8, len: u8, offset: u16) -> Seen {
         let Some(end) = offset.checked_add(len.into()) else { return self.forget(dst) };
-        self.set(dst, len.into(), |i| Byte::From { source, at: offset + i as u16, mask: 0xff, xor: 0 });
+        self.set(dst, len.into(), |i| Byte::From {
+            source,
+            at: offset + i as u16,
+            mask: 0xff,
+            xor: 0,
+        });
         // In parts that a test can be about.
         for at in (offset..end).step_by(16) {
             self.conditions.loads.push(Span { source, at, len: (end - at).min(16) as u8 });
@@ -239,7 +254,12 @@ impl Walk {
 
     fn load_beside(&mut self, what: Beside, dst: u8) -> Seen {
         let source = Source::Beside(what);
-        self.set(dst, what.width(), |i| Byte::From { source, at: what.place(i) as u16, mask: 0xff, xor: 0 });
+        self.set(dst, what.width(), |i| Byte::From {
+            source,
+            at: what.place(i) as u16,
+            mask: 0xff,
+            xor: 0,
+        });
         self.conditions.loads.push(Span { source, at: 0, len: what.width() as u8 });
         Seen::Whole
     }
@@ -258,15 +278,17 @@ impl Walk {
             Op::LoadNetwork { dst, len, offset } => {
                 self.load(Source::Network(self.version), *dst, *len, *offset)
             }
-            Op::LoadTransport { dst, len, offset } => self.load(Source::Transport, *dst, *len, *offset),
+            Op::LoadTransport { dst, len, offset } => {
+                self.load(Source::Transport, *dst, *len, *offset)
+            }
             Op::LoadLink { dst, len, offset } if usize::from(*offset) + usize::from(*len) <= 12 => {
                 self.load(Source::Link, *dst, *len, *offset)
             }
             Op::LoadLink { dst, .. } | Op::LoadInner { dst, .. } => self.forget(*dst),
             Op::InTunnel(LinkedInner { load, .. }) => match load {
-                InnerLoad::Payload { dst, .. } | InnerLoad::Protocol { dst } | InnerLoad::L4Proto { dst } => {
-                    self.forget(*dst)
-                }
+                InnerLoad::Payload { dst, .. }
+                | InnerLoad::Protocol { dst }
+                | InnerLoad::L4Proto { dst } => self.forget(*dst),
             },
             Op::Meta { key: MetaKey::Prandom, .. } => Seen::Stop,
             Op::Meta { key, dst } => self.load_beside(Beside::Meta(*key), *dst),
@@ -321,12 +343,16 @@ impl Walk {
             Op::Lookup { src, key_len, inverse, load, set } => {
                 self.lookup(*src, usize::from(*key_len), *inverse, *load, set)
             }
-            Op::Lshift { dst, .. } | Op::Rshift { dst, .. } | Op::Combine { dst, .. } => self.forget(*dst),
+            Op::Lshift { dst, .. } | Op::Rshift { dst, .. } | Op::Combine { dst, .. } => {
+                self.forget(*dst)
+            }
             Op::Jhash { dst, .. } | Op::Symhash { dst, .. } => self.forget(*dst),
             Op::Exthdr { dst, op, .. } => match op {
-                ExthdrOp::Ipv6 | ExthdrOp::TcpOpt | ExthdrOp::Ipv4Opt | ExthdrOp::Sctp | ExthdrOp::Dccp => {
-                    self.forget(*dst)
-                }
+                ExthdrOp::Ipv6
+                | ExthdrOp::TcpOpt
+                | ExthdrOp::Ipv4Opt
+                | ExthdrOp::Sctp
+                | ExthdrOp::Dccp => self.forget(*dst),
             },
             Op::Rt { dst, .. } | Op::Ct { dst, .. } => self.forget(*dst),
             // All others do something, ask for what is different each time, or may.
@@ -412,7 +438,14 @@ impl Walk {
         }
     }
 
-    fn lookup(&mut self, src: u8, key_len: usize, inverse: bool, load: Load, set: &Set<LinkedValue>) -> Seen {
+    fn lookup(
+        &mut self,
+        src: u8,
+        key_len: usize,
+        inverse: bool,
+        load: Load,
+        set: &Set<LinkedValue>,
+    ) -> Seen {
         let description = set.description();
         // Elements of others come and go, with statements of their own, under a chain that stays.
         if !description.constant || description.timeout || set.len() > MOST_ELEMENTS {
@@ -482,7 +515,10 @@ impl Walk {
             Some(tests.collect())
         };
         if set.len() <= ELEMENTS {
-            return Some((ends.map(|(from, to)| conditions(from, to)).collect::<Option<_>>()?, whole));
+            return Some((
+                ends.map(|(from, to)| conditions(from, to)).collect::<Option<_>>()?,
+                whole,
+            ));
         }
         // The least and the greatest of each field.
         let (mut low, mut high) = (vec![0xff; key_len], vec![0; key_len]);
@@ -509,7 +545,11 @@ fn padded(bytes: &[u8]) -> [u8; 16] {
 }
 
 /// The number in `len` bytes, one more or less.
-fn step(bytes: [u8; 16], len: usize, step: impl Fn(u128, u128) -> Option<u128>) -> Option<[u8; 16]> {
+fn step(
+    bytes: [u8; 16],
+    len: usize,
+    step: impl Fn(u128, u128) -> Option<u128>,
+) -> Option<[u8; 16]> {
     let shift = 8 * (16 - len as u32);
     let kept = u128::MAX.checked_shl(shift)?;
     Some(step(u128::from_be_bytes(bytes) & kept, 1 << shift)?.to_be_bytes())

@@ -39,8 +39,8 @@ pub enum Hook {
 /// Where a chain runs (`struct nf_hook_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
-    /// `NFPROTO_*` of the hook: 2 or 10 at IP hooks (also for chains of inet tables, at inet ingress too), 3 arp,
-    /// 5 netdev, 7 bridge.
+    /// `NFPROTO_*` of the hook: 2 or 10 at IP hooks (also for chains of inet tables, at inet
+    /// ingress too), 3 arp, 5 netdev, 7 bridge.
     pub nfproto: u8,
     /// The hook.
     pub hook: Hook,
@@ -66,7 +66,8 @@ pub struct BridgePort {
     pub bridge: [u8; 16],
     /// Link address of the bridge.
     pub address: [u8; 6],
-    /// With VLAN filtering: the VLAN of untagged frames of this port (0 for none) and the bridge's tag protocol.
+    /// With VLAN filtering: the VLAN of untagged frames of this port (0 for none) and the bridge's
+    /// tag protocol.
     pub vlan: Option<(u16, u16)>,
 }
 
@@ -143,7 +144,8 @@ pub enum Trace<'a> {
         /// `drop` (rejected) or `stolen`.
         word: &'static str,
     },
-    /// A chain came to its end, by a rule with `return` or after the last rule (`NFT_TRACETYPE_RETURN`).
+    /// A chain came to its end, by a rule with `return` or after the last rule
+    /// (`NFT_TRACETYPE_RETURN`).
     Return {
         /// Which.
         chain: ChainIndex,
@@ -159,14 +161,16 @@ pub enum Trace<'a> {
     },
 }
 
-/// What programs ask of the outside: the path implements it, and plain structs do in tests. The clock is
-/// [`Meta::time`](penstock_packet::Meta::time) of the packet; the interfaces are in its metadata, by index.
+/// What programs ask of the outside: the path implements it, and plain structs do in tests. The
+/// clock is [`Meta::time`](penstock_packet::Meta::time) of the packet; the interfaces are in its
+/// metadata, by index.
 ///
-/// Everything is called directly, nothing may allocate or block but what sends or records packets. What has a body here
-/// answers as if there were no such thing: no connection, no bridge, no socket.
+/// Everything is called directly, nothing may allocate or block but what sends or records packets.
+/// What has a body here answers as if there were no such thing: no connection, no bridge, no
+/// socket.
 ///
-/// The packet's connection is [`Meta::ct`](penstock_packet::Meta::ct); `ct state`, `ct direction` and `notrack` are done
-/// with that alone and never asked for.
+/// The packet's connection is [`Meta::ct`](penstock_packet::Meta::ct); `ct state`, `ct direction`
+/// and `notrack` are done with that alone and never asked for.
 pub trait Env {
     /// Family and hook of the chain that runs.
     fn context(&self) -> Context;
@@ -174,8 +178,8 @@ pub trait Env {
     /// An interface by index.
     fn interface(&self, index: u32) -> Option<&Interface>;
 
-    /// What the wall clock says at a time of the packet clock, which goes on when the wall clock is set: nanoseconds since
-    /// the epoch, for `meta time`, `day` and `hour`.
+    /// What the wall clock says at a time of the packet clock, which goes on when the wall clock is
+    /// set: nanoseconds since the epoch, for `meta time`, `day` and `hour`.
     fn wall_time(&self, time: u64) -> u64 {
         time
     }
@@ -193,8 +197,8 @@ pub trait Env {
         0
     }
 
-    /// The interface of a unicast route (or another that names a device), `None` without a route, for local
-    /// addresses and for routes that do not pass [`FibQuery::device`].
+    /// The interface of a unicast route (or another that names a device), `None` without a route,
+    /// for local addresses and for routes that do not pass [`FibQuery::device`].
     fn fib_interface(&mut self, query: &FibQuery) -> Option<u32>;
 
     /// Type of an address (`RTN_*`), for one device where it is given.
@@ -206,53 +210,64 @@ pub trait Env {
     /// Records the packet as it is now.
     fn log(&mut self, packet: &Packet, log: &Log);
 
-    /// Answers the packet; whether an answer is due (fragments, resets, broadcasts…) is decided here. The packet is
-    /// dropped afterwards.
+    /// Answers the packet; whether an answer is due (fragments, resets, broadcasts…) is decided
+    /// here. The packet is dropped afterwards.
     fn reject(&mut self, packet: &Packet, rejection: Rejection);
 
-    /// Sends a copy on a device, as the frame is (`None` and a device), or by routing it to a gateway (an address and
-    /// maybe a device).
+    /// Sends a copy on a device, as the frame is (`None` and a device), or by routing it to a
+    /// gateway (an address and maybe a device).
     fn dup(&mut self, packet: &Packet, gateway: Option<IpAddr>, device: Option<u32>);
 
-    /// Takes the packet over to send it on a device, as the frame is or to a neighbour there. The program ends.
+    /// Takes the packet over to send it on a device, as the frame is or to a neighbour there. The
+    /// program ends.
     fn fwd(&mut self, packet: &mut Packet, device: u32, neighbour: Option<IpAddr>);
 
     /// A step of a packet that is traced.
     fn trace(&mut self, packet: &Packet, step: Trace<'_>);
 
-    /// A number that stays the same for the life of the outside and that nobody can guess: it decides which queue of
-    /// several gets a packet.
+    /// A number that stays the same for the life of the outside and that nobody can guess: it
+    /// decides which queue of several gets a packet.
     fn queue_seed(&self) -> u32 {
         0
     }
 
-    /// A key of the packet's connection, `state` and `direction` excepted (`nft_ct_get_eval()`). Only asked for packets
-    /// that have an entry. The register bytes go into `out`: integers as [`CtKey`] says, names padded with
-    /// zeros, ports in network order; the answer is their number, at most 16. `None` where the rule breaks: addresses of
-    /// another family than the key's, a helper that the connection's master does not have. Labels, packets and bytes that
-    /// are not kept are zero.
-    fn ct_get(&mut self, packet: &Packet, key: CtKey, dir: Option<CtDir>, out: &mut [u8; 16]) -> Option<u8> {
+    /// A key of the packet's connection, `state` and `direction` excepted (`nft_ct_get_eval()`).
+    /// Only asked for packets that have an entry. The register bytes go into `out`: integers as
+    /// [`CtKey`] says, names padded with zeros, ports in network order; the answer is their number,
+    /// at most 16. `None` where the rule breaks: addresses of another family than the key's, a
+    /// helper that the connection's master does not have. Labels, packets and bytes that are not
+    /// kept are zero.
+    fn ct_get(
+        &mut self,
+        packet: &Packet,
+        key: CtKey,
+        dir: Option<CtDir>,
+        out: &mut [u8; 16],
+    ) -> Option<u8> {
         let _ = (packet, key, dir, out);
         None
     }
 
-    /// Sets a key of the packet's connection (`nft_ct_set_eval()`): mark, labels (which are added to those that are
-    /// set), secmark, event mask; the bytes are those of the register. Only called for packets that have an entry.
+    /// Sets a key of the packet's connection (`nft_ct_set_eval()`): mark, labels (which are added
+    /// to those that are set), secmark, event mask; the bytes are those of the register. Only
+    /// called for packets that have an entry.
     fn ct_set(&mut self, packet: &Packet, key: CtKey, value: &[u8]) {
         let _ = (packet, key, value);
     }
 
-    /// Gives a packet without entry and template a template with a zone (`nft_ct_set_zone_eval()`), for one direction
-    /// or both: sets [`Ct::template`](penstock_packet::Ct::template), and the info to new. A packet that was untracked is
-    /// tracked then. [`Decision::Drop`] if that is impossible.
+    /// Gives a packet without entry and template a template with a zone (`nft_ct_set_zone_eval()`),
+    /// for one direction or both: sets [`Ct::template`](penstock_packet::Ct::template), and the
+    /// info to new. A packet that was untracked is tracked then. [`Decision::Drop`] if that is
+    /// impossible.
     fn ct_set_zone(&mut self, packet: &mut Packet, zone: u16, dir: Option<CtDir>) -> Decision {
         let _ = (packet, zone, dir);
         Decision::Continue
     }
 
-    /// Gives a helper, timeouts or an expectation to the packet's connection; what is asked of connection and packet is
-    /// checked here: not confirmed, no template, protocol, no helper yet. `Continue`, for expectations also `Break` (no
-    /// such connection, enough expectations), `Drop` where it is impossible.
+    /// Gives a helper, timeouts or an expectation to the packet's connection; what is asked of
+    /// connection and packet is checked here: not confirmed, no template, protocol, no helper yet.
+    /// `Continue`, for expectations also `Break` (no such connection, enough expectations), `Drop`
+    /// where it is impossible.
     fn ct_object(&mut self, packet: &Packet, object: &CtObject) -> Decision {
         let _ = packet;
         match object {
@@ -261,32 +276,34 @@ pub trait Env {
         }
     }
 
-    /// Counts the packet's connection in `count` until it ends, unless it is counted there already, and says how many
-    /// connections are in it then (`nf_conncount_add()`). A packet without connection counts for itself: the answer is
-    /// one more than there are. `None` if the packet can be of no connection or there is no room: it is dropped.
+    /// Counts the packet's connection in `count` until it ends, unless it is counted there already,
+    /// and says how many connections are in it then (`nf_conncount_add()`). A packet without
+    /// connection counts for itself: the answer is one more than there are. `None` if the packet
+    /// can be of no connection or there is no room: it is dropped.
     fn connlimit(&mut self, packet: &Packet, count: ConnCount<'_>) -> Option<u32> {
         let _ = packet;
         Some(count.connections().saturating_add(1))
     }
 
-    /// Binds the packet's connection to a translation (`nf_nat_setup_info()`, `nf_nat_masquerade_ipv4()`,
-    /// `nf_nat_redirect_ipv4()`…): `Accept`, or `Drop` where there is no tuple or address for it. The packet itself is
-    /// translated by the stage that runs the chain.
+    /// Binds the packet's connection to a translation (`nf_nat_setup_info()`,
+    /// `nf_nat_masquerade_ipv4()`, `nf_nat_redirect_ipv4()`…): `Accept`, or `Drop` where there is
+    /// no tuple or address for it. The packet itself is translated by the stage that runs the
+    /// chain.
     fn nat(&mut self, packet: &Packet, request: &NatRequest) -> Decision {
         let _ = (packet, request);
         Decision::Accept
     }
 
-    /// Answers for a server (`nft_synproxy_do_eval()`). Only called for TCP over IPv4 and IPv6: `Stolen` for a SYN, and
-    /// for an ACK that carries a valid cookie; `Drop` for other ACKs, bad checksums and malformed options; `Continue` for
-    /// what is neither.
+    /// Answers for a server (`nft_synproxy_do_eval()`). Only called for TCP over IPv4 and IPv6:
+    /// `Stolen` for a SYN, and for an ACK that carries a valid cookie; `Drop` for other ACKs, bad
+    /// checksums and malformed options; `Continue` for what is neither.
     fn synproxy(&mut self, packet: &mut Packet, offer: &Synproxy) -> Decision {
         let _ = (packet, offer);
         Decision::Drop
     }
 
-    /// Puts the packet's connection into a flowtable (`nft_flow_offload_eval()`): `Continue`, or `Break` where that is not
-    /// possible (yet).
+    /// Puts the packet's connection into a flowtable (`nft_flow_offload_eval()`): `Continue`, or
+    /// `Break` where that is not possible (yet).
     fn flow_offload(&mut self, packet: &Packet, flowtable: FlowtableIndex) -> Decision {
         let _ = (packet, flowtable);
         Decision::Break
@@ -304,22 +321,22 @@ pub trait Env {
         None
     }
 
-    /// The cgroup (v2) of a socket, or the ancestor of it at a level below the root, as its 64-bit id; `None` if it is
-    /// not that deep.
+    /// The cgroup (v2) of a socket, or the ancestor of it at a level below the root, as its 64-bit
+    /// id; `None` if it is not that deep.
     fn socket_cgroup(&mut self, socket: &LocalSocket, level: u32) -> Option<u64> {
         let _ = (socket, level);
         None
     }
 
-    /// First address of an interface that packets can be sent to: for IPv4 of no secondary one, for IPv6 neither
-    /// tentative nor deprecated.
+    /// First address of an interface that packets can be sent to: for IPv4 of no secondary one, for
+    /// IPv6 neither tentative nor deprecated.
     fn primary_address(&mut self, device: u32, v6: bool) -> Option<IpAddr> {
         let _ = (device, v6);
         None
     }
 
-    /// The source and source port (host order) that the packet's connection began with, for answers to a connection
-    /// whose source was translated; `None` for all else (`nf_sk_lookup_slow_v4()`).
+    /// The source and source port (host order) that the packet's connection began with, for answers
+    /// to a connection whose source was translated; `None` for all else (`nf_sk_lookup_slow_v4()`).
     fn untranslated_source(&mut self, packet: &Packet) -> Option<(IpAddr, u16)> {
         let _ = packet;
         None
@@ -330,7 +347,8 @@ pub trait Env {
         None
     }
 
-    /// The IPsec transformation number `spnum` that the packet came through, or is to go `out` through.
+    /// The IPsec transformation number `spnum` that the packet came through, or is to go `out`
+    /// through.
     fn ipsec(&mut self, packet: &Packet, out: bool, spnum: u32) -> Option<IpsecState> {
         let _ = (packet, out, spnum);
         None

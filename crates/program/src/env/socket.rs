@@ -31,11 +31,13 @@ pub struct SocketQuery {
 /// A local socket (`struct sock`), as rules see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalSocket {
-    /// Its number, not 0: what [`Meta::socket`](penstock_packet::Meta::socket) holds for packets that belong to it.
+    /// Its number, not 0: what [`Meta::socket`](penstock_packet::Meta::socket) holds for packets
+    /// that belong to it.
     pub id: u32,
     /// `IP_TRANSPARENT`.
     pub transparent: bool,
-    /// `SO_MARK`; `None` where there is no full socket (a connection being opened, or in TIME_WAIT).
+    /// `SO_MARK`; `None` where there is no full socket (a connection being opened, or in
+    /// TIME_WAIT).
     pub mark: Option<u32>,
     /// Bound to no address, of a full socket.
     pub wildcard: bool,

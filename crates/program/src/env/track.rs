@@ -40,8 +40,8 @@ pub enum CtObject {
         l4proto: u8,
         /// `NFPROTO_*` that the packet has to be of; 1 (inet) for both. The kernel does not ask.
         l3proto: u8,
-        /// State of the protocol and seconds: for TCP `TCP_CONNTRACK_*`, 10 after retransmissions and 11 for data
-        /// without answer; for UDP 0 without reply and 1 with.
+        /// State of the protocol and seconds: for TCP `TCP_CONNTRACK_*`, 10 after retransmissions
+        /// and 11 for data without answer; for UDP 0 without reply and 1 with.
         values: Arc<[(u8, u32)]>,
     },
     /// A connection to expect in the other direction (`nft_ct_expect_obj_eval()`).
@@ -67,21 +67,22 @@ pub enum NatKind {
     Source,
     /// The destination (`dnat`).
     Destination,
-    /// The source, to an address of the device on the way out (`masquerade`): the addresses of the request are unused.
+    /// The source, to an address of the device on the way out (`masquerade`): the addresses of the
+    /// request are unused.
     Masquerade,
     /// The destination, to this host (`redirect`): the addresses of the request are unused.
     Redirect,
 }
 
-/// A translation that a rule asks for (`struct nf_nat_range2` as `nft_nat_eval()`, `nft_masq_eval()` and
-/// `nft_redir_eval()` fill it).
+/// A translation that a rule asks for (`struct nf_nat_range2` as `nft_nat_eval()`,
+/// `nft_masq_eval()` and `nft_redir_eval()` fill it).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NatRequest {
     /// What is translated.
     pub kind: NatKind,
     /// First address in network order, an IPv4 address in the first four bytes; zeros unless
-    /// `NF_NAT_RANGE_MAP_IPS` (1) is among the flags. With `NF_NAT_RANGE_NETMAP` (64) it is the finished address: the
-    /// packet's behind the prefix.
+    /// `NF_NAT_RANGE_MAP_IPS` (1) is among the flags. With `NF_NAT_RANGE_NETMAP` (64) it is the
+    /// finished address: the packet's behind the prefix.
     pub min_address: [u8; 16],
     /// Last address.
     pub max_address: [u8; 16],
@@ -93,7 +94,8 @@ pub struct NatRequest {
     pub flags: u32,
 }
 
-/// A number of connections that `ct count` looks at: of a rule's expression or of an element of a set.
+/// A number of connections that `ct count` looks at: of a rule's expression or of an element of a
+/// set.
 #[derive(Clone, Copy, Debug)]
 pub enum ConnCount<'a> {
     /// A rule's.
@@ -129,8 +131,8 @@ impl ConnCount<'_> {
         self.load() as u32
     }
 
-    /// Which count it is; 0 before the first connection. No two counts have the same while both are in use, also where
-    /// one element follows another in its place.
+    /// Which count it is; 0 before the first connection. No two counts have the same while both are
+    /// in use, also where one element follows another in its place.
     pub fn id(&self) -> u32 {
         (self.load() >> 32) as u32
     }
@@ -148,7 +150,8 @@ impl ConnCount<'_> {
     }
 }
 
-/// A connection in a [`ConnCount`]; it is taken out of it when this is dropped. It does not keep the rule or the set.
+/// A connection in a [`ConnCount`]; it is taken out of it when this is dropped. It does not keep
+/// the rule or the set.
 #[derive(Debug)]
 pub struct CountedConnection {
     id: u32,

@@ -1,4 +1,5 @@
-//! `byteorder`: between host and network order (`NFTA_BYTEORDER_*`, `net/netfilter/nft_byteorder.c`).
+//! `byteorder`: between host and network order (`NFTA_BYTEORDER_*`,
+//! `net/netfilter/nft_byteorder.c`).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

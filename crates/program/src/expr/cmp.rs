@@ -36,7 +36,8 @@ impl fmt::Display for CmpOp {
     }
 }
 
-/// Breaks unless the first `data.len()` bytes of the register compare so, byte by byte as `memcmp` does.
+/// Breaks unless the first `data.len()` bytes of the register compare so, byte by byte as `memcmp`
+/// does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cmp {
     /// `NFTA_CMP_OP`.

@@ -1,4 +1,5 @@
-//! `dup`: send a copy elsewhere (`NFTA_DUP_*`, `net/ipv4/netfilter/nft_dup_ipv4.c`, `net/netfilter/nft_dup_netdev.c`).
+//! `dup`: send a copy elsewhere (`NFTA_DUP_*`, `net/ipv4/netfilter/nft_dup_ipv4.c`,
+//! `net/netfilter/nft_dup_netdev.c`).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

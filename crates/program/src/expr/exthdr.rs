@@ -90,7 +90,11 @@ impl ExthdrSet {
 
 impl fmt::Display for ExthdrSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exthdr write{} {} => {}b @ {} + {}", self.op, self.sreg, self.len, self.kind, self.offset)
+        write!(
+            f,
+            "exthdr write{} {} => {}b @ {} + {}",
+            self.op, self.sreg, self.len, self.kind, self.offset
+        )
     }
 }
 

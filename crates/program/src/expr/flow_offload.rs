@@ -1,4 +1,5 @@
-//! `flow_offload`: put the connection into a flowtable (`NFTA_FLOW_*`, `net/netfilter/nft_flow_offload.c`).
+//! `flow_offload`: put the connection into a flowtable (`NFTA_FLOW_*`,
+//! `net/netfilter/nft_flow_offload.c`).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,4 +1,5 @@
-//! `hash`: hashes of a register or of the packet's flow (`NFTA_HASH_*`, `net/netfilter/nft_hash.c`).
+//! `hash`: hashes of a register or of the packet's flow (`NFTA_HASH_*`,
+//! `net/netfilter/nft_hash.c`).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -51,7 +52,11 @@ impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let offset = match self {
             Hash::Jenkins { sreg, len, seed, modulus, offset, dreg } => {
-                write!(f, "hash {dreg} = jhash({sreg}, {len}, 0x{:x}) % mod {modulus}", seed.unwrap_or(0))?;
+                write!(
+                    f,
+                    "hash {dreg} = jhash({sreg}, {len}, 0x{:x}) % mod {modulus}",
+                    seed.unwrap_or(0)
+                )?;
                 offset
             }
             Hash::Sym { modulus, offset, dreg } => {

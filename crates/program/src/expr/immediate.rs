@@ -1,4 +1,5 @@
-//! `immediate`: a constant or a verdict into a register (`NFTA_IMMEDIATE_*`, `net/netfilter/nft_immediate.c`).
+//! `immediate`: a constant or a verdict into a register (`NFTA_IMMEDIATE_*`,
+//! `net/netfilter/nft_immediate.c`).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

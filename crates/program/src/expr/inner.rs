@@ -21,7 +21,8 @@ pub const INNER_HDRSIZE_MAX: u32 = 64;
 /// Runs a payload or meta load on the packet that a tunnel carries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inner {
-    /// `NFTA_INNER_TYPE`: `NFT_INNER_*`: 1 VXLAN, 2 Geneve; the kernel only keeps others, up to 255.
+    /// `NFTA_INNER_TYPE`: `NFT_INNER_*`: 1 VXLAN, 2 Geneve; the kernel only keeps others, up to
+    /// 255.
     pub kind: u32,
     /// `NFTA_INNER_HDRSIZE`: bytes of the tunnel's header.
     pub hdrsize: u32,
@@ -40,6 +41,10 @@ impl Inner {
 
 impl fmt::Display for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "inner type {} hdrsize {} flags {:x} {}", self.kind, self.hdrsize, self.flags, self.expr)
+        write!(
+            f,
+            "inner type {} hdrsize {} flags {:x} {}",
+            self.kind, self.hdrsize, self.flags, self.expr
+        )
     }
 }

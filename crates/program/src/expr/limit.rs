@@ -42,6 +42,10 @@ impl fmt::Display for Limit {
             LimitType::Bytes => "bytes",
         };
         let flags = u32::from(self.over);
-        write!(f, "limit rate {}/{unit} burst {} type {kind} flags 0x{flags:x}", self.rate, self.burst)
+        write!(
+            f,
+            "limit rate {}/{unit} burst {} type {kind} flags 0x{flags:x}",
+            self.rate, self.burst
+        )
     }
 }

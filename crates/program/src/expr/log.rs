@@ -39,7 +39,8 @@ impl fmt::Display for Log {
             write!(f, " prefix {prefix}")?;
         }
         if let Some(group) = self.group {
-            let (snaplen, threshold) = (self.snaplen.unwrap_or(0), self.queue_threshold.unwrap_or(0));
+            let (snaplen, threshold) =
+                (self.snaplen.unwrap_or(0), self.queue_threshold.unwrap_or(0));
             return write!(f, " group {group} snaplen {snaplen} qthreshold {threshold}");
         }
         if let Some(level) = self.level {

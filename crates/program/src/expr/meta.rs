@@ -135,8 +135,8 @@ impl MetaKey {
     pub fn width(self) -> u32 {
         use MetaKey::*;
         match self {
-            Len | Priority | Mark | Iif | Oif | SkUid | SkGid | RtClassid | SecMark | Cpu | IifGroup
-            | OifGroup | Cgroup | Prandom | TimeHour | Sdif => 4,
+            Len | Priority | Mark | Iif | Oif | SkUid | SkGid | RtClassid | SecMark | Cpu
+            | IifGroup | OifGroup | Cgroup | Prandom | TimeHour | Sdif => 4,
             Protocol | IifType | OifType | BriIifPvid | BriIifVproto => 2,
             NfTrace | NfProto | L4Proto | PktType | SecPath | TimeDay | BriBroute => 1,
             IifName | OifName | BriIifName | BriOifName | IifKind | OifKind | SdifName => 16,

@@ -1,8 +1,8 @@
-//! The VM expressions, one file each as the kernel has them, fields named after their netlink attributes
-//! (`NFTA_*`).
+//! The VM expressions, one file each as the kernel has them, fields named after their netlink
+//! attributes (`NFTA_*`).
 //!
-//! [`Expr`] and its parts print as `nft --debug=netlink` of nft 1.0.6 with libnftnl 1.2.4 does; what is newer prints as
-//! the libnftnl that brought it.
+//! [`Expr`] and its parts print as `nft --debug=netlink` of nft 1.0.6 with libnftnl 1.2.4 does;
+//! what is newer prints as the libnftnl that brought it.
 
 mod bitwise;
 mod byteorder;
@@ -89,7 +89,8 @@ pub const NFPROTO_IPV4: u8 = 2;
 /// `NFPROTO_IPV6`.
 pub const NFPROTO_IPV6: u8 = 10;
 
-/// One VM expression. No match on it has a wildcard arm, so the compiler names what a new one needs.
+/// One VM expression. No match on it has a wildcard arm, so the compiler names what a new one
+/// needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Expr {
     /// A constant or a verdict.
@@ -256,7 +257,8 @@ impl Expr {
         }
     }
 
-    /// Visits the registers that it reads, then those that it writes, in a table of family `nfproto` (`NFPROTO_*`).
+    /// Visits the registers that it reads, then those that it writes, in a table of family
+    /// `nfproto` (`NFPROTO_*`).
     pub fn uses(&self, nfproto: u8, visit: &mut dyn FnMut(Use)) {
         match self {
             Expr::Immediate(x) => x.uses(visit),
@@ -309,7 +311,11 @@ impl Expr {
     /// Whether it has state of its own that outlives a packet.
     pub fn is_stateful(&self) -> bool {
         match self {
-            Expr::Counter(_) | Expr::Limit(_) | Expr::Quota(_) | Expr::Last(_) | Expr::Connlimit(_) => true,
+            Expr::Counter(_)
+            | Expr::Limit(_)
+            | Expr::Quota(_)
+            | Expr::Last(_)
+            | Expr::Connlimit(_) => true,
             Expr::Numgen(x) => x.mode == NumgenMode::Inc,
             // The seed, if it names none.
             Expr::Hash(x) => matches!(x, Hash::Jenkins { seed: None, .. }),

@@ -1,5 +1,5 @@
-//! `nat`, `masq`, `redir`: address and port translation (`NFTA_NAT_*`, `NFTA_MASQ_*`, `NFTA_REDIR_*`,
-//! `net/netfilter/nft_nat.c`, `nft_masq.c`, `nft_redir.c`).
+//! `nat`, `masq`, `redir`: address and port translation (`NFTA_NAT_*`, `NFTA_MASQ_*`,
+//! `NFTA_REDIR_*`, `net/netfilter/nft_nat.c`, `nft_masq.c`, `nft_redir.c`).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

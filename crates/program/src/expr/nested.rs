@@ -1,4 +1,5 @@
-//! Expressions in expressions, read from outside: no deeper than any rule has them, so that the stack suffices.
+//! Expressions in expressions, read from outside: no deeper than any rule has them, so that the
+//! stack suffices.
 
 use std::cell::Cell;
 

@@ -1,4 +1,5 @@
-//! `payload`: bytes of the packet into a register and back (`NFTA_PAYLOAD_*`, `net/netfilter/nft_payload.c`).
+//! `payload`: bytes of the packet into a register and back (`NFTA_PAYLOAD_*`,
+//! `net/netfilter/nft_payload.c`).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -54,7 +55,11 @@ impl Payload {
 
 impl fmt::Display for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "payload load {}b @ {} header + {} => {}", self.len, self.base, self.offset, self.dreg)
+        write!(
+            f,
+            "payload load {}b @ {} header + {} => {}",
+            self.len, self.base, self.offset, self.dreg
+        )
     }
 }
 
@@ -69,8 +74,8 @@ pub enum ChecksumType {
     Sctp = 2,
 }
 
-/// `NFT_PAYLOAD_L4CSUM_PSEUDOHDR` of [`PayloadSet::csum_flags`]: what is written is part of the transport
-/// protocol's pseudo-header.
+/// `NFT_PAYLOAD_L4CSUM_PSEUDOHDR` of [`PayloadSet::csum_flags`]: what is written is part of the
+/// transport protocol's pseudo-header.
 pub const L4CSUM_PSEUDOHDR: u32 = 1;
 
 /// Writes a register's bytes into the packet and brings its checksums up to date.

@@ -13,7 +13,8 @@ pub struct Queue {
     pub num: u16,
     /// `NFTA_QUEUE_TOTAL`.
     pub total: u16,
-    /// `NFTA_QUEUE_SREG_QNUM`: queue number in host order, 4 bytes; `num` and `total` are then unused.
+    /// `NFTA_QUEUE_SREG_QNUM`: queue number in host order, 4 bytes; `num` and `total` are then
+    /// unused.
     pub sreg: Option<Register>,
     /// `NFT_QUEUE_FLAG_BYPASS`: without a listener, go on.
     pub bypass: bool,

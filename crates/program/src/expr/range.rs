@@ -6,8 +6,8 @@ use std::fmt;
 use super::{CmpOp, Use, Width};
 use crate::{Data, Register};
 
-/// Breaks unless the register is inside (`Eq`) or outside (`Neq`) of the interval; both ends belong to it, and bytes
-/// compare as `memcmp` does.
+/// Breaks unless the register is inside (`Eq`) or outside (`Neq`) of the interval; both ends belong
+/// to it, and bytes compare as `memcmp` does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Range {
     /// `NFTA_RANGE_OP`: `Eq` or `Neq`.

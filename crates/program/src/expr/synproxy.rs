@@ -1,4 +1,5 @@
-//! `synproxy`: answer for a server until the client is real (`NFTA_SYNPROXY_*`, `net/netfilter/nft_synproxy.c`).
+//! `synproxy`: answer for a server until the client is real (`NFTA_SYNPROXY_*`,
+//! `net/netfilter/nft_synproxy.c`).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -10,7 +11,8 @@ pub struct Synproxy {
     pub mss: u16,
     /// `NFTA_SYNPROXY_WSCALE`.
     pub wscale: u8,
-    /// `NFTA_SYNPROXY_FLAGS`: `NF_SYNPROXY_OPT_*`: 1 mss, 2 window scale, 4 SACK permitted, 8 timestamp.
+    /// `NFTA_SYNPROXY_FLAGS`: `NF_SYNPROXY_OPT_*`: 1 mss, 2 window scale, 4 SACK permitted, 8
+    /// timestamp.
     pub flags: u32,
 }
 

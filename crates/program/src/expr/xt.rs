@@ -1,4 +1,5 @@
-//! `match`, `target`: x_tables extensions (`NFTA_MATCH_*`, `NFTA_TARGET_*`, `net/netfilter/nft_compat.c`).
+//! `match`, `target`: x_tables extensions (`NFTA_MATCH_*`, `NFTA_TARGET_*`,
+//! `net/netfilter/nft_compat.c`).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -19,6 +20,12 @@ pub struct Xt {
 
 impl fmt::Display for Xt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} name {} rev {}", if self.target { "target" } else { "match" }, self.name, self.rev)
+        write!(
+            f,
+            "{} name {} rev {}",
+            if self.target { "target" } else { "match" },
+            self.name,
+            self.rev
+        )
     }
 }

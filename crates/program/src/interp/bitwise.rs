@@ -1,6 +1,7 @@
 //! Computing on registers (`net/netfilter/nft_bitwise.c`, `net/netfilter/nft_byteorder.c`).
 //!
-//! Words are numbers in host order, also where they hold packet bytes: that is how the kernel shifts.
+//! Words are numbers in host order, also where they hold packet bytes: that is how the kernel
+//! shifts.
 
 use super::Step;
 use super::registers::Registers;
@@ -23,7 +24,14 @@ pub(super) fn mask_xor(
 
 /// Words in their order: one that was written is read again where registers overlap.
 #[inline(never)]
-pub(super) fn combine(op: BoolOp, src: u8, other: u8, dst: u8, words: u8, registers: &mut Registers) -> Step {
+pub(super) fn combine(
+    op: BoolOp,
+    src: u8,
+    other: u8,
+    dst: u8,
+    words: u8,
+    registers: &mut Registers,
+) -> Step {
     for i in 0..words {
         let (a, b) = (registers.word(src + i), registers.word(other + i));
         registers.set_word(
@@ -62,8 +70,8 @@ pub(super) fn rshift(src: u8, dst: u8, words: u8, bits: u8, registers: &mut Regi
     Step::Next
 }
 
-/// Swaps the bytes of each number; on a host in network order there is nothing to swap. What is left of a last word is
-/// not touched.
+/// Swaps the bytes of each number; on a host in network order there is nothing to swap. What is
+/// left of a last word is not touched.
 #[inline(never)]
 pub(super) fn byteorder(src: u8, dst: u8, len: u8, size: u8, registers: &mut Registers) -> Step {
     let mut numbers = [0; 64];

@@ -1,5 +1,5 @@
-//! Copies and packets for other devices (`net/ipv4/netfilter/nft_dup_ipv4.c`, `net/netfilter/nft_dup_netdev.c`,
-//! `net/netfilter/nft_fwd_netdev.c`).
+//! Copies and packets for other devices (`net/ipv4/netfilter/nft_dup_ipv4.c`,
+//! `net/netfilter/nft_dup_netdev.c`, `net/netfilter/nft_fwd_netdev.c`).
 
 use std::net::IpAddr;
 

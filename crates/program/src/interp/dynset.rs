@@ -62,7 +62,9 @@ pub(super) fn lookup<E: Env>(
     let Some(found) = found else { return Step::Next };
     match load {
         Load::Nothing => {}
-        Load::Bytes { dst, len } => registers.set(dst, data.get(..usize::from(len)).unwrap_or(&data)),
+        Load::Bytes { dst, len } => {
+            registers.set(dst, data.get(..usize::from(len)).unwrap_or(&data))
+        }
         // Such sets hold no verdicts.
         Load::Verdict => return Step::Break,
     }

@@ -1,5 +1,5 @@
-//! What an engine that compiles programs takes from the interpreter: single operations, and the rest of a program from
-//! some point on.
+//! What an engine that compiles programs takes from the interpreter: single operations, and the
+//! rest of a program from some point on.
 
 use penstock_classify::prefetch;
 use penstock_packet::Packet;
@@ -14,12 +14,17 @@ pub use super::{Outcome, Step};
 
 /// Runs one operation.
 #[inline(always)]
-pub fn execute<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: &mut E) -> Step {
+pub fn execute<E: Env>(
+    op: &Op,
+    registers: &mut Registers,
+    packet: &mut Packet,
+    env: &mut E,
+) -> Step {
     run_op(op, registers, packet, env)
 }
 
-/// Runs a lookup of which is known where its key is: in a place that [`Set::search`](penstock_sets::Set::search) has told of.
-/// Other operations break.
+/// Runs a lookup of which is known where its key is: in a place that
+/// [`Set::search`](penstock_sets::Set::search) has told of. Other operations break.
 #[inline(always)]
 pub fn found_at<E: Env>(
     op: &Op,
@@ -33,9 +38,9 @@ pub fn found_at<E: Env>(
     lookup::answer(found, *inverse, *load, registers, packet, env)
 }
 
-/// Runs what is left of a chain from a rule on, without the first `skip` operations of that rule, and the chains it
-/// calls. `None` if the chain comes to its end. Chains that wait for this one are the caller's: with them it may call as
-/// deep as [`JUMP_STACK`](super::JUMP_STACK) chains more.
+/// Runs what is left of a chain from a rule on, without the first `skip` operations of that rule,
+/// and the chains it calls. `None` if the chain comes to its end. Chains that wait for this one are
+/// the caller's: with them it may call as deep as [`JUMP_STACK`](super::JUMP_STACK) chains more.
 pub fn resume<E: Env>(
     image: &Image,
     chain: ChainIndex,
@@ -49,8 +54,8 @@ pub fn resume<E: Env>(
     run_from(image, at, skip, false, registers, packet, env)
 }
 
-/// Looks up several packets in a chain, at most [`PACKETS`](crate::classify::PACKETS), for [`resume_found`]. `false` if they
-/// are better looked up one by one.
+/// Looks up several packets in a chain, at most [`PACKETS`](crate::classify::PACKETS), for
+/// [`resume_found`]. `false` if they are better looked up one by one.
 pub fn find<E: Env>(
     image: &Image,
     chain: ChainIndex,
@@ -67,8 +72,8 @@ pub fn find<E: Env>(
     true
 }
 
-/// Has loaded what running the rules of a chain that were found will need, and then naming them; of long chains most of it
-/// is in no near cache.
+/// Has loaded what running the rules of a chain that were found will need, and then naming them; of
+/// long chains most of it is in no near cache.
 fn fetch(image: &Image, first: u32, found: &[Option<Candidate>]) {
     let rule = |candidate: &Candidate| (first + candidate.rule) as usize;
     for candidate in found.iter().flatten() {
@@ -82,8 +87,8 @@ fn fetch(image: &Image, first: u32, found: &[Option<Candidate>]) {
     }
 }
 
-/// Runs a chain from its beginning as [`resume`] does, for an untraced packet that [`find`] has looked up and that has not
-/// changed since.
+/// Runs a chain from its beginning as [`resume`] does, for an untraced packet that [`find`] has
+/// looked up and that has not changed since.
 pub fn resume_found<E: Env>(
     image: &Image,
     chain: ChainIndex,
@@ -98,7 +103,13 @@ pub fn resume_found<E: Env>(
     run_from(image, at, skip, true, registers, packet, env)
 }
 
-/// What [`run`](super::run) does when a base chain has come to its end: a line of the trace, and the policy.
-pub fn end_of_base<E: Env>(image: &Image, base: ChainIndex, packet: &Packet, env: &mut E) -> Outcome {
+/// What [`run`](super::run) does when a base chain has come to its end: a line of the trace, and
+/// the policy.
+pub fn end_of_base<E: Env>(
+    image: &Image,
+    base: ChainIndex,
+    packet: &Packet,
+    env: &mut E,
+) -> Outcome {
     policy(image, base, packet, env)
 }

@@ -100,10 +100,11 @@ fn find_tcp(header: &[u8], wanted: Wanted) -> Option<&[u8]> {
     wanted.of(header, option.offset)
 }
 
-/// Whether a chunk is there, and its bytes. Later fragments are read, too, as if they began with the common header
-/// (`nft_exthdr_sctp_eval()`).
+/// Whether a chunk is there, and its bytes. Later fragments are read, too, as if they began with
+/// the common header (`nft_exthdr_sctp_eval()`).
 fn find_sctp(packet: &Packet, wanted: Wanted) -> (bool, Option<&[u8]>) {
-    let Some(bytes) = packet.transport_bytes_of_fragment().filter(|_| is(packet, protocol::SCTP)) else {
+    let Some(bytes) = packet.transport_bytes_of_fragment().filter(|_| is(packet, protocol::SCTP))
+    else {
         return (false, None);
     };
     let header = sctp::Header::new(bytes);
@@ -126,12 +127,14 @@ fn is(packet: &Packet, protocol: u8) -> bool {
     packet.transport().is_some_and(|t| t.protocol == protocol)
 }
 
-/// Writes bytes of a TCP option (`nft_exthdr_tcp_set_eval()`). A segment size is never raised: that could stall the
-/// connection. Without the option there is nothing to do.
+/// Writes bytes of a TCP option (`nft_exthdr_tcp_set_eval()`). A segment size is never raised: that
+/// could stall the connection. Without the option there is nothing to do.
 #[inline(never)]
 pub(super) fn set(wanted: Wanted, new: &[u8], packet: &mut Packet) -> Step {
     let Some(header) = tcp_header(packet) else { return Step::Break };
-    let Some(option) = tcp::options(header).find(|o| o.kind == wanted.kind) else { return Step::Next };
+    let Some(option) = tcp::options(header).find(|o| o.kind == wanted.kind) else {
+        return Step::Next;
+    };
     let Some(old) = find_tcp(header, wanted) else { return Step::Break };
     let check = u16::from_be_bytes([header[16], header[17]]);
     let check = match (old, new) {
@@ -143,7 +146,8 @@ pub(super) fn set(wanted: Wanted, new: &[u8], packet: &mut Packet) -> Step {
             checksum::replace2(check, old, new)
         }
         ([a, b, c, d], [e, f, g, h]) => {
-            let (old, new) = (u32::from_be_bytes([*a, *b, *c, *d]), u32::from_be_bytes([*e, *f, *g, *h]));
+            let (old, new) =
+                (u32::from_be_bytes([*a, *b, *c, *d]), u32::from_be_bytes([*e, *f, *g, *h]));
             if old == new {
                 return Step::Next;
             }
@@ -160,13 +164,15 @@ pub(super) fn set(wanted: Wanted, new: &[u8], packet: &mut Packet) -> Step {
     }))
 }
 
-/// Overwrites a TCP option with no-operations (`nft_exthdr_tcp_strip_eval()`). An option that is cut cannot be removed:
-/// the packet is dropped.
+/// Overwrites a TCP option with no-operations (`nft_exthdr_tcp_strip_eval()`). An option that is
+/// cut cannot be removed: the packet is dropped.
 #[inline(never)]
 pub(super) fn reset(kind: u8, packet: &mut Packet) -> Step {
     let Some(header) = tcp_header(packet) else { return Step::Break };
     let Some(option) = tcp::options(header).find(|o| o.kind == kind) else { return Step::Next };
-    let Some(old) = header.get(option.offset..option.offset + option.len) else { return Step::Drop };
+    let Some(old) = header.get(option.offset..option.offset + option.len) else {
+        return Step::Drop;
+    };
     let mut check = u16::from_be_bytes([header[16], header[17]]);
     for (at, byte) in (option.offset..).zip(old) {
         let place = |byte: u8| if at % 2 == 0 { u16::from(byte) << 8 } else { u16::from(byte) };

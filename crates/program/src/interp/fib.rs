@@ -48,13 +48,15 @@ pub(super) fn eval<E: Env>(
     .filter(|index| *index != 0);
     let network = packet.network();
     let addresses = if v6 {
-        ipv6::Header::new(network).map(|h| (IpAddr::V6(h.src()), IpAddr::V6(h.dst()), h.traffic_class()))
+        ipv6::Header::new(network)
+            .map(|h| (IpAddr::V6(h.src()), IpAddr::V6(h.dst()), h.traffic_class()))
     } else {
         ipv4::Header::new(network).map(|h| (IpAddr::V4(h.src()), IpAddr::V4(h.dst()), h.tos()))
     };
     let Some((source, destination, tos)) = addresses else { return Step::Break };
     let (daddr, other) = if has(FIB_DADDR) { (destination, source) } else { (source, destination) };
-    let lookup_iif = if !has(FIB_DADDR) && has(FIB_IIF) && hook == Hook::Forward { oif } else { LOOPBACK };
+    let lookup_iif =
+        if !has(FIB_DADDR) && has(FIB_IIF) && hook == Hook::Forward { oif } else { LOOPBACK };
     let query = FibQuery {
         daddr,
         saddr: sender(other),
@@ -69,13 +71,14 @@ pub(super) fn eval<E: Env>(
         registers.set_word(dst, kind.into());
         return Step::Next;
     }
-    let found =
-        if received_from_loopback(packet, hook, env) || asks_for_itself(source, destination, packet) {
-            Some(iif)
-        } else {
-            env.fib_interface(&query)
-        }
-        .filter(|index| *index != 0);
+    let found = if received_from_loopback(packet, hook, env)
+        || asks_for_itself(source, destination, packet)
+    {
+        Some(iif)
+    } else {
+        env.fib_interface(&query)
+    }
+    .filter(|index| *index != 0);
     match result {
         _ if has(FIB_PRESENT) => registers.set_u8(dst, found.is_some().into()),
         FibResult::Oif => registers.set_word(dst, found.unwrap_or(0)),
@@ -105,7 +108,8 @@ fn received_from_loopback<E: Env>(packet: &Packet, hook: Hook, env: &E) -> bool 
             || env.interface(packet.meta.iif).is_some_and(|i| i.arphrd == IFF_LOOPBACK_ARPHRD))
 }
 
-/// Hosts that have no address yet and ask for one are where they came from: DHCP, duplicate address detection.
+/// Hosts that have no address yet and ask for one are where they came from: DHCP, duplicate address
+/// detection.
 fn asks_for_itself(source: IpAddr, destination: IpAddr, packet: &Packet) -> bool {
     match (source, destination) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {

@@ -6,13 +6,16 @@ use penstock_wire::{ethernet, geneve, ipv4, ipv6, protocol, vlan};
 use super::Step;
 use super::payload;
 use super::registers::Registers;
-use crate::expr::{INNER_GENEVE, INNER_HDRSIZE, INNER_LINK, INNER_NETWORK, INNER_TRANSPORT, PayloadBase};
+use crate::expr::{
+    INNER_GENEVE, INNER_HDRSIZE, INNER_LINK, INNER_NETWORK, INNER_TRANSPORT, PayloadBase,
+};
 use crate::image::{InnerLoad, LinkedInner};
 
 /// The one tag that is looked behind.
 const ETH_P_8021Q: u16 = 0x8100;
 
-/// Where the headers are, in bytes from the start of the outer network header (`struct nft_inner_tun_ctx`).
+/// Where the headers are, in bytes from the start of the outer network header
+/// (`struct nft_inner_tun_ctx`).
 #[derive(Default)]
 struct Found {
     tunnel: Option<usize>,
@@ -110,8 +113,8 @@ fn layers(flags: u32, bytes: &[u8], mut at: usize, found: &mut Found) -> Option<
             if ipv6::Header::new(network)?.version() != 6 {
                 return None;
             }
-            // Behind all extension headers. Kernels that lack the fix of `nft_inner_parse_l2l3()` take what follows the
-            // fixed header for the transport header, whatever it is.
+            // Behind all extension headers. Kernels that lack the fix of `nft_inner_parse_l2l3()`
+            // take what follows the fixed header for the transport header, whatever it is.
             let t = ipv6_transport(network)?;
             if t.fragment_offset == 0 {
                 found.transport = Some((at + usize::from(t.offset), t.protocol));

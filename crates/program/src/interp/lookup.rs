@@ -1,4 +1,5 @@
-//! Sets and maps (`net/netfilter/nft_lookup.c`, `nft_objref_map_eval()` of `net/netfilter/nft_objref.c`).
+//! Sets and maps (`net/netfilter/nft_lookup.c`, `nft_objref_map_eval()` of
+//! `net/netfilter/nft_objref.c`).
 
 use penstock_packet::Packet;
 use penstock_sets::{ElementRef, Set};
@@ -21,7 +22,9 @@ pub(super) fn lookup<E: Env>(
     env: &mut E,
 ) -> Step {
     if load == Load::Nothing && set.is_mute() {
-        return Step::unless(set.contains(registers.bytes(src, key_len), packet.meta.time) == inverse);
+        return Step::unless(
+            set.contains(registers.bytes(src, key_len), packet.meta.time) == inverse,
+        );
     }
     let found = set.lookup(registers.bytes(src, key_len), packet.meta.time);
     answer(found, inverse, load, registers, packet, env)

@@ -37,7 +37,13 @@ pub(super) fn get<E: Env>(
 }
 
 #[inline(never)]
-fn get_rare<E: Env>(key: MetaKey, dst: u8, registers: &mut Registers, packet: &Packet, env: &mut E) -> Step {
+fn get_rare<E: Env>(
+    key: MetaKey,
+    dst: u8,
+    registers: &mut Registers,
+    packet: &Packet,
+    env: &mut E,
+) -> Step {
     let meta = &packet.meta;
     match key {
         MetaKey::Priority => registers.set_word(dst, meta.priority),
@@ -45,10 +51,13 @@ fn get_rare<E: Env>(key: MetaKey, dst: u8, registers: &mut Registers, packet: &P
         MetaKey::IifName => registers.set(dst, &name(env, meta.iif)),
         MetaKey::OifName => registers.set(dst, &name(env, meta.oif)),
         MetaKey::IifType => {
-            // The kernel asks the device that the packet is on (`skb->dev`): on the way out the one it leaves by.
+            // The kernel asks the device that the packet is on (`skb->dev`): on the way out the one
+            // it leaves by.
             let device = match env.context().hook {
                 Hook::Postrouting | Hook::Egress => meta.oif,
-                Hook::Ingress | Hook::Prerouting | Hook::Input | Hook::Forward | Hook::Output => meta.iif,
+                Hook::Ingress | Hook::Prerouting | Hook::Input | Hook::Forward | Hook::Output => {
+                    meta.iif
+                }
             };
             return interface(env, device, |i| registers.set_half(dst, i.arphrd.to_ne_bytes()));
         }
@@ -83,7 +92,9 @@ fn get_rare<E: Env>(key: MetaKey, dst: u8, registers: &mut Registers, packet: &P
         MetaKey::TimeDay => {
             registers.set_u8(dst, ((4 + seconds(env.wall_time(meta.time)) / 86_400) % 7) as u8)
         }
-        MetaKey::TimeHour => registers.set_word(dst, (seconds(env.wall_time(meta.time)) % 86_400) as u32),
+        MetaKey::TimeHour => {
+            registers.set_word(dst, (seconds(env.wall_time(meta.time)) % 86_400) as u32)
+        }
         MetaKey::Sdif | MetaKey::SdifName => {
             if !matches!(env.context().nfproto, NFPROTO_IPV4 | NFPROTO_IPV6) {
                 return Step::Break;
@@ -95,8 +106,12 @@ fn get_rare<E: Env>(key: MetaKey, dst: u8, registers: &mut Registers, packet: &P
             }
         }
         // No bridge is an empty name.
-        MetaKey::BriIifName => registers.set(dst, &env.bridge_port(meta.iif).map_or([0; 16], |p| p.bridge)),
-        MetaKey::BriOifName => registers.set(dst, &env.bridge_port(meta.oif).map_or([0; 16], |p| p.bridge)),
+        MetaKey::BriIifName => {
+            registers.set(dst, &env.bridge_port(meta.iif).map_or([0; 16], |p| p.bridge))
+        }
+        MetaKey::BriOifName => {
+            registers.set(dst, &env.bridge_port(meta.oif).map_or([0; 16], |p| p.bridge))
+        }
         MetaKey::BriIifPvid => match env.bridge_port(meta.iif).and_then(|p| p.vlan) {
             Some((pvid, _)) => registers.set_half(dst, pvid.to_ne_bytes()),
             None => return Step::Break,

@@ -1,7 +1,7 @@
 //! The interpreter: what programs mean. The other engines are compared with it.
 //!
-//! One file per expression group. Each takes registers, packet and environment, and answers with a [`Step`].
-//! [`run`] is `nft_do_chain()` (`net/netfilter/nf_tables_core.c`).
+//! One file per expression group. Each takes registers, packet and environment, and answers with a
+//! [`Step`]. [`run`] is `nft_do_chain()` (`net/netfilter/nf_tables_core.c`).
 
 mod bitwise;
 mod compare;
@@ -59,8 +59,8 @@ pub enum Outcome {
         rule: RuleIndex,
         /// Number of the queue.
         num: u16,
-        /// Without a listener the packet goes on at the next base chain (`NF_VERDICT_FLAG_QUEUE_BYPASS`); otherwise it is
-        /// dropped.
+        /// Without a listener the packet goes on at the next base chain
+        /// (`NF_VERDICT_FLAG_QUEUE_BYPASS`); otherwise it is dropped.
         bypass: bool,
     },
     /// No rule decided: the chain's policy does.
@@ -118,8 +118,9 @@ struct Frame<'i> {
     lookup: Option<Finder<'i>>,
 }
 
-/// Runs a packet through a base chain and the chains it calls. A chain that does not exist has no rules. Chains must not
-/// go to each other in a circle, which the ruleset refuses: such a run does not end.
+/// Runs a packet through a base chain and the chains it calls. A chain that does not exist has no
+/// rules. Chains must not go to each other in a circle, which the ruleset refuses: such a run does
+/// not end.
 pub fn run<E: Env>(image: &Image, base: ChainIndex, packet: &mut Packet, env: &mut E) -> Outcome {
     let mut registers = Registers::new();
     run_from(image, enter(image, base), 0, false, &mut registers, packet, env)
@@ -148,8 +149,8 @@ fn enter(image: &Image, chain: ChainIndex) -> Frame<'_> {
     }
 }
 
-/// Goes on to the next rule that may do something, as the chain's lookup tells; the number of its operations that are
-/// done with it. A packet that is traced meets all rules.
+/// Goes on to the next rule that may do something, as the chain's lookup tells; the number of its
+/// operations that are done with it. A packet that is traced meets all rules.
 #[inline(never)]
 fn advance<E: Env>(image: &Image, at: &mut Frame<'_>, packet: &Packet, env: &mut E) -> u32 {
     let (Some(lookup), Some(chain)) = (at.lookup, image.chain(at.chain)) else { return 0 };
@@ -185,12 +186,17 @@ pub(crate) fn load_ct_state(registers: &mut Registers, packet: &Packet) -> bool 
 }
 
 /// As [`load_meta`], the mark of the packet's connection.
-pub(crate) fn load_ct_mark<E: Env>(registers: &mut Registers, packet: &Packet, env: &mut E) -> bool {
+pub(crate) fn load_ct_mark<E: Env>(
+    registers: &mut Registers,
+    packet: &Packet,
+    env: &mut E,
+) -> bool {
     ct::get(CtKey::Mark, None, 0, registers, packet, env) == Step::Next
 }
 
-/// Runs the rest of a chain and the chains it calls, without the first `skip` operations of the first rule, which with
-/// `found` is one that the chain's lookup has found. `None` if the chain comes to its end.
+/// Runs the rest of a chain and the chains it calls, without the first `skip` operations of the
+/// first rule, which with `found` is one that the chain's lookup has found. `None` if the chain
+/// comes to its end.
 #[inline(always)]
 fn run_from<'i, E: Env>(
     image: &'i Image,
@@ -242,11 +248,16 @@ fn run_from<'i, E: Env>(
             match verdict {
                 LinkedVerdict::Accept => return Some(Outcome::Accept),
                 LinkedVerdict::Drop => return Some(Outcome::Drop(rule)),
-                LinkedVerdict::Queue { num, bypass } => return Some(Outcome::Queue { rule, num, bypass }),
+                LinkedVerdict::Queue { num, bypass } => {
+                    return Some(Outcome::Queue { rule, num, bypass });
+                }
                 LinkedVerdict::Continue | LinkedVerdict::Break => {}
                 LinkedVerdict::Jump(chain) => {
-                    // Commit refuses deeper rulesets; a packet that meets one nevertheless is dropped.
-                    let Some(frame) = stack.get_mut(depth) else { return Some(Outcome::Drop(rule)) };
+                    // Commit refuses deeper rulesets; a packet that meets one nevertheless is
+                    // dropped.
+                    let Some(frame) = stack.get_mut(depth) else {
+                        return Some(Outcome::Drop(rule));
+                    };
                     frame.write(at);
                     depth += 1;
                     at = enter(image, chain);
@@ -297,21 +308,28 @@ fn run_op<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: 
     match op {
         Op::Immediate { dst, len, data } => {
             match len {
-                4 => registers.set_word(*dst, u32::from_ne_bytes([data[0], data[1], data[2], data[3]])),
+                4 => registers
+                    .set_word(*dst, u32::from_ne_bytes([data[0], data[1], data[2], data[3]])),
                 _ => registers.set(*dst, data.get(..usize::from(*len)).unwrap_or(data)),
             }
             Step::Next
         }
         Op::Verdict(verdict) => Step::Verdict(*verdict),
-        Op::LoadLink { dst, len, offset } => payload::load_link(packet, *offset, *len, *dst, registers),
+        Op::LoadLink { dst, len, offset } => {
+            payload::load_link(packet, *offset, *len, *dst, registers)
+        }
         Op::LoadNetwork { dst, len, offset } => {
             Step::found(payload::load(packet.network(), *offset, *len, *dst, registers))
         }
-        Op::LoadTransport { dst, len, offset } => match packet.transport_bytes_for_load(*len, *offset) {
-            Some(bytes) => Step::found(payload::load(bytes, *offset, *len, *dst, registers)),
-            None => Step::Break,
-        },
-        Op::LoadInner { dst, len, offset } => payload::load_inner(packet, *offset, *len, *dst, registers),
+        Op::LoadTransport { dst, len, offset } => {
+            match packet.transport_bytes_for_load(*len, *offset) {
+                Some(bytes) => Step::found(payload::load(bytes, *offset, *len, *dst, registers)),
+                None => Step::Break,
+            }
+        }
+        Op::LoadInner { dst, len, offset } => {
+            payload::load_inner(packet, *offset, *len, *dst, registers)
+        }
         Op::InTunnel(load) => inner::load(load, packet, registers),
         Op::PayloadSet { .. } => payload_set::write(op, registers, packet),
         Op::Meta { key, dst } => meta::get(*key, *dst, registers, packet, env),
@@ -320,7 +338,9 @@ fn run_op<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: 
             Step::unless((registers.word(*src) & mask == *data) != *equal)
         }
         Op::Cmp { op, src, len, data } => compare::cmp(*op, registers.bytes(*src, *len), data),
-        Op::Range { inside, src, len, ends } => compare::range(*inside, registers.bytes(*src, *len), ends),
+        Op::Range { inside, src, len, ends } => {
+            compare::range(*inside, registers.bytes(*src, *len), ends)
+        }
         Op::MaskXorWord { src, dst, mask, xor } => {
             registers.set_word(*dst, registers.word(*src) & mask ^ xor);
             Step::Next
@@ -331,9 +351,15 @@ fn run_op<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: 
         Op::Combine { op, src, other, dst, words } => {
             bitwise::combine(*op, *src, *other, *dst, *words, registers)
         }
-        Op::Lshift { src, dst, words, bits } => bitwise::lshift(*src, *dst, *words, *bits, registers),
-        Op::Rshift { src, dst, words, bits } => bitwise::rshift(*src, *dst, *words, *bits, registers),
-        Op::Byteorder { src, dst, len, size } => bitwise::byteorder(*src, *dst, *len, *size, registers),
+        Op::Lshift { src, dst, words, bits } => {
+            bitwise::lshift(*src, *dst, *words, *bits, registers)
+        }
+        Op::Rshift { src, dst, words, bits } => {
+            bitwise::rshift(*src, *dst, *words, *bits, registers)
+        }
+        Op::Byteorder { src, dst, len, size } => {
+            bitwise::byteorder(*src, *dst, *len, *size, registers)
+        }
         Op::Lookup { src, key_len, inverse, load, set } => {
             lookup::lookup(set, *src, *key_len, *inverse, *load, registers, packet, env)
         }
@@ -341,7 +367,9 @@ fn run_op<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: 
             dynset::lookup(set, *src, *key_len, *inverse, *load, registers, packet, env)
         }
         Op::SetUpdate(update) => dynset::update(update, registers, packet, env),
-        Op::ObjectMap { src, key_len, set } => lookup::object(set, *src, *key_len, registers, packet, env),
+        Op::ObjectMap { src, key_len, set } => {
+            lookup::object(set, *src, *key_len, registers, packet, env)
+        }
         Op::Counter(state) => stateful::counter(state, packet, env),
         Op::Stateful(stateful) => stateful::run(stateful, packet, env),
         Op::Log(log) => {
@@ -387,10 +415,14 @@ fn run_op<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: 
         Op::Queue(queue) => Step::Verdict(queue::eval(queue, registers, packet, env)),
         Op::Synproxy(offer) => stateful::synproxy(offer, packet, env),
         Op::FlowOffload(flowtable) => env.flow_offload(packet, *flowtable).into(),
-        Op::Tproxy { family, addr, port } => socket::tproxy(*family, *addr, *port, registers, packet, env),
+        Op::Tproxy { family, addr, port } => {
+            socket::tproxy(*family, *addr, *port, registers, packet, env)
+        }
         Op::Socket { key, level, dst } => socket::load(*key, *level, *dst, registers, packet, env),
         Op::Osf { ttl, version, dst } => osf::eval(*ttl, *version, *dst, registers, packet, env),
-        Op::Xfrm { key, out, spnum, dst } => xfrm::get(*key, *out, *spnum, *dst, registers, packet, env),
+        Op::Xfrm { key, out, spnum, dst } => {
+            xfrm::get(*key, *out, *spnum, *dst, registers, packet, env)
+        }
         Op::Tunnel { key, dst } => xfrm::tunnel(*key, *dst, registers, packet, env),
     }
 }

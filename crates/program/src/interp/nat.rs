@@ -15,7 +15,12 @@ const NETMAP: u32 = 1 << 6;
 const INET: u8 = 1;
 
 #[inline(never)]
-pub(super) fn eval<E: Env>(nat: &LinkedNat, registers: &Registers, packet: &Packet, env: &mut E) -> Step {
+pub(super) fn eval<E: Env>(
+    nat: &LinkedNat,
+    registers: &Registers,
+    packet: &Packet,
+    env: &mut E,
+) -> Step {
     let nfproto = env.context().nfproto;
     if nat.family != INET && nat.family != nfproto {
         return Step::Next;

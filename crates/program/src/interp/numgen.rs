@@ -17,7 +17,13 @@ pub(super) fn increment(
     Step::Next
 }
 
-pub(super) fn random(modulus: u32, offset: u32, dst: u8, random: u32, registers: &mut Registers) -> Step {
+pub(super) fn random(
+    modulus: u32,
+    offset: u32,
+    dst: u8,
+    random: u32,
+    registers: &mut Registers,
+) -> Step {
     registers.set_word(dst, hash::reciprocal_scale(random, modulus).wrapping_add(offset));
     Step::Next
 }

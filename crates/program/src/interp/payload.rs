@@ -1,4 +1,5 @@
-//! Loads from headers (`nft_payload_eval()`, `nft_payload_fast_eval()` of `net/netfilter/nft_payload.c`).
+//! Loads from headers (`nft_payload_eval()`, `nft_payload_fast_eval()` of
+//! `net/netfilter/nft_payload.c`).
 
 use penstock_packet::{Packet, VlanTag};
 
@@ -13,7 +14,13 @@ const ETH_TYPE: usize = 12;
 
 /// `len` bytes of a header at `offset` into a register; `None` if they are not all there.
 #[inline(always)]
-pub(super) fn load(header: &[u8], offset: u16, len: u8, dst: u8, registers: &mut Registers) -> Option<()> {
+pub(super) fn load(
+    header: &[u8],
+    offset: u16,
+    len: u8,
+    dst: u8,
+    registers: &mut Registers,
+) -> Option<()> {
     let header = header.get(usize::from(offset)..)?;
     match len {
         1 => registers.set_u8(dst, *header.first()?),
@@ -30,7 +37,13 @@ pub(super) fn meets_tag(offset: u16, len: u8) -> bool {
 }
 
 #[inline(never)]
-pub(super) fn load_link(packet: &Packet, offset: u16, len: u8, dst: u8, registers: &mut Registers) -> Step {
+pub(super) fn load_link(
+    packet: &Packet,
+    offset: u16,
+    len: u8,
+    dst: u8,
+    registers: &mut Registers,
+) -> Step {
     if !packet.has_link() {
         return Step::Break;
     }
@@ -70,7 +83,13 @@ fn load_tagged(
 }
 
 #[inline(never)]
-pub(super) fn load_inner(packet: &Packet, offset: u16, len: u8, dst: u8, registers: &mut Registers) -> Step {
+pub(super) fn load_inner(
+    packet: &Packet,
+    offset: u16,
+    len: u8,
+    dst: u8,
+    registers: &mut Registers,
+) -> Step {
     Step::found(packet.inner_offset().and_then(|inner| {
         let bytes = packet.network().get(inner..)?;
         load(bytes, offset, len, dst, registers)

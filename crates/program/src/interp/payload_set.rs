@@ -1,4 +1,5 @@
-//! Writes into headers, checksums included (`nft_payload_set_eval()` of `net/netfilter/nft_payload.c`).
+//! Writes into headers, checksums included (`nft_payload_set_eval()` of
+//! `net/netfilter/nft_payload.c`).
 
 use penstock_packet::Packet;
 use penstock_wire::checksum::{self, Crc32c, MANGLED_ZERO, Sum};
@@ -42,7 +43,13 @@ pub(super) fn write(op: &Op, registers: &Registers, packet: &mut Packet) -> Step
                         return Step::Next;
                     }
                     (16.., _) => {
-                        return Step::found(store(packet, usize::from(*offset) - VLAN_LEN, 0, bytes, op));
+                        return Step::found(store(
+                            packet,
+                            usize::from(*offset) - VLAN_LEN,
+                            0,
+                            bytes,
+                            op,
+                        ));
                     }
                     _ => return Step::Break,
                 },
@@ -64,7 +71,8 @@ pub(super) fn write(op: &Op, registers: &Registers, packet: &mut Packet) -> Step
     Step::found(store(packet, start + usize::from(*offset), sum_at, bytes, op))
 }
 
-/// Writes `bytes` at `at`, after the checksums were brought up to date; nothing is changed if the packet ends before.
+/// Writes `bytes` at `at`, after the checksums were brought up to date; nothing is changed if the
+/// packet ends before.
 fn store(packet: &mut Packet, at: usize, sum_at: usize, bytes: &[u8], op: &Op) -> Option<()> {
     let Op::PayloadSet { csum_type, pseudo, .. } = op else { return None };
     let transport = packet.transport().filter(|t| t.fragment_offset == 0);

@@ -21,7 +21,9 @@ pub(super) fn eval<E: Env>(
     let total = u32::from(queue.total);
     let num = match queue.sreg {
         Some(slot) => registers.word(slot),
-        None if total > 1 && queue.fanout => u32::from(queue.num) + env.worker().get() as u32 % total,
+        None if total > 1 && queue.fanout => {
+            u32::from(queue.num) + env.worker().get() as u32 % total
+        }
         None if total > 1 => {
             u32::from(queue.num)
                 + reciprocal_scale(hash(packet, env.context().nfproto, env.queue_seed()), total)

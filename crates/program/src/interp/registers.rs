@@ -1,7 +1,7 @@
 //! The sixteen registers of 4 bytes.
 
-/// Register bytes. Slots are taken modulo 16 and lengths cut at the end, so no access can go wrong; linking has
-/// made sure that none is.
+/// Register bytes. Slots are taken modulo 16 and lengths cut at the end, so no access can go wrong;
+/// linking has made sure that none is.
 #[derive(Clone, Debug)]
 #[repr(C, align(16))]
 pub struct Registers([u8; 64]);
@@ -75,7 +75,8 @@ impl Registers {
         self.0[at..end].copy_from_slice(&bytes[..end - at]);
     }
 
-    /// Sixteen bytes, for 128-bit addresses and names; short at the end of the registers they are padded with zeros.
+    /// Sixteen bytes, for 128-bit addresses and names; short at the end of the registers they are
+    /// padded with zeros.
     #[inline]
     pub fn sixteen(&self, slot: u8) -> [u8; 16] {
         let mut out = [0; 16];

@@ -1,4 +1,5 @@
-//! Rejecting (`net/ipv4/netfilter/nft_reject_ipv4.c`, `net/netfilter/nft_reject_inet.c`, `nft_reject_netdev.c`).
+//! Rejecting (`net/ipv4/netfilter/nft_reject_ipv4.c`, `net/netfilter/nft_reject_inet.c`,
+//! `nft_reject_netdev.c`).
 
 use penstock_packet::Packet;
 use penstock_wire::ethernet;

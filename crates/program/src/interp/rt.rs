@@ -31,7 +31,8 @@ pub(super) fn get<E: Env>(
                 Some(daddr) => registers.set(dst, daddr),
                 None => return Step::Break,
             },
-            // An IPv6 gateway of an IPv4 route has no place in the register: the kernel loads no address.
+            // An IPv6 gateway of an IPv4 route has no place in the register: the kernel loads no
+            // address.
             (NFPROTO_IPV4, Some(IpAddr::V6(_))) => registers.set_word(dst, 0),
             _ => return Step::Break,
         },

@@ -1,5 +1,5 @@
-//! Local sockets (`net/netfilter/nft_socket.c`, `nft_tproxy.c`, `net/ipv4/netfilter/nf_socket_ipv4.c`,
-//! `nf_tproxy_ipv4.c` and their IPv6 kin).
+//! Local sockets (`net/netfilter/nft_socket.c`, `nft_tproxy.c`,
+//! `net/ipv4/netfilter/nf_socket_ipv4.c`, `nf_tproxy_ipv4.c` and their IPv6 kin).
 
 use std::net::IpAddr;
 
@@ -127,7 +127,8 @@ fn quoted6(packet: &Packet) -> Option<SocketQuery> {
     let quoted = icmp.get(8..)?;
     let inside = ipv6::Header::new(quoted)?;
     let transport = penstock_packet::ipv6_transport(quoted)?;
-    let kept = matches!(transport.protocol, protocol::TCP | protocol::UDP) && transport.fragment_offset == 0;
+    let kept = matches!(transport.protocol, protocol::TCP | protocol::UDP)
+        && transport.fragment_offset == 0;
     let (local, remote) = ports(quoted.get(usize::from(transport.offset)..)?)?;
     kept.then(|| SocketQuery {
         kind: SocketKind::Any,
@@ -178,15 +179,20 @@ fn proxy<E: Env>(
     let asked = addr.map(|slot| -> IpAddr {
         if v6 { registers.sixteen(slot).into() } else { registers.word(slot).to_ne_bytes().into() }
     });
-    let asked_port =
-        port.and_then(|slot| registers.bytes(slot, 2).first_chunk()).map_or(0, |b| u16::from_be_bytes(*b));
+    let asked_port = port
+        .and_then(|slot| registers.bytes(slot, 2).first_chunk())
+        .map_or(0, |b| u16::from_be_bytes(*b));
     let mut listener = || {
         let address = asked
             .filter(|address| !address.is_unspecified())
             .or_else(|| env.primary_address(packet.meta.iif, v6))
             .unwrap_or(ends.destination.0);
         let port = if asked_port == 0 { ends.destination.1 } else { asked_port };
-        env.socket(&SocketQuery { kind: SocketKind::Listener, destination: (address, port), ..ends })
+        env.socket(&SocketQuery {
+            kind: SocketKind::Listener,
+            destination: (address, port),
+            ..ends
+        })
     };
     match established {
         // A connection that begins again goes to who listens, if somebody does.

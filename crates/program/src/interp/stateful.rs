@@ -1,5 +1,5 @@
-//! Counters, quotas, limits, `last`, connection limits and objects (`net/netfilter/nft_counter.c`, `nft_quota.c`,
-//! `nft_limit.c`, `nft_last.c`, `nft_connlimit.c`, `nft_synproxy.c`).
+//! Counters, quotas, limits, `last`, connection limits and objects (`net/netfilter/nft_counter.c`,
+//! `nft_quota.c`, `nft_limit.c`, `nft_last.c`, `nft_connlimit.c`, `nft_synproxy.c`).
 
 use std::sync::Arc;
 
@@ -25,12 +25,18 @@ pub(super) fn run<E: Env>(stateful: &Stateful, packet: &mut Packet, env: &mut E)
     match stateful {
         Stateful::Counter(state) => counter(state, packet, env),
         Stateful::Quota { bytes, over, state } => match &**state {
-            State::Quota(quota) => Step::unless(quota.consume(packet.len() as u64, *bytes) != *over),
+            State::Quota(quota) => {
+                Step::unless(quota.consume(packet.len() as u64, *bytes) != *over)
+            }
             _ => Step::Next,
         },
-        Stateful::NamedQuota { bytes, over, state } => named_quota(*bytes, *over, state, packet, env),
+        Stateful::NamedQuota { bytes, over, state } => {
+            named_quota(*bytes, *over, state, packet, env)
+        }
         Stateful::Limit { bucket, state } => match &**state {
-            State::Limit(limit) => Step::unless(!limit.take(bucket, packet.len() as u64, packet.meta.time)),
+            State::Limit(limit) => {
+                Step::unless(!limit.take(bucket, packet.len() as u64, packet.meta.time))
+            }
             _ => Step::Next,
         },
         Stateful::Last(state) => {
@@ -51,7 +57,13 @@ pub(super) fn run<E: Env>(stateful: &Stateful, packet: &mut Packet, env: &mut E)
     }
 }
 
-fn named_quota<E: Env>(bytes: u64, over: bool, state: &Arc<State>, packet: &Packet, env: &mut E) -> Step {
+fn named_quota<E: Env>(
+    bytes: u64,
+    over: bool,
+    state: &Arc<State>,
+    packet: &Packet,
+    env: &mut E,
+) -> Step {
     let State::Quota(quota) = &**state else { return Step::Next };
     let is_over = quota.consume(packet.len() as u64, bytes);
     if is_over && quota.tell_once() {

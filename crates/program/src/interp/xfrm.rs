@@ -33,8 +33,12 @@ pub(super) fn get<E: Env>(
         XfrmKey::SaddrIp4 | XfrmKey::SaddrIp6 => state.tunnel.map(|(source, _)| source),
     };
     match (key, address) {
-        (XfrmKey::DaddrIp4 | XfrmKey::SaddrIp4, Some(IpAddr::V4(a))) => registers.set(dst, &a.octets()),
-        (XfrmKey::DaddrIp6 | XfrmKey::SaddrIp6, Some(IpAddr::V6(a))) => registers.set(dst, &a.octets()),
+        (XfrmKey::DaddrIp4 | XfrmKey::SaddrIp4, Some(IpAddr::V4(a))) => {
+            registers.set(dst, &a.octets())
+        }
+        (XfrmKey::DaddrIp6 | XfrmKey::SaddrIp6, Some(IpAddr::V6(a))) => {
+            registers.set(dst, &a.octets())
+        }
         _ => return Step::Break,
     }
     Step::Next

@@ -7,8 +7,9 @@ use crate::expr::*;
 const CT_KEYS: [CtKey; 24] = {
     use CtKey::*;
     [
-        State, Direction, Status, Mark, SecMark, Expiration, Helper, L3Protocol, Src, Dst, Protocol,
-        ProtoSrc, ProtoDst, Labels, Pkts, Bytes, AvgPkt, Zone, EventMask, SrcIp, DstIp, SrcIp6, DstIp6, Id,
+        State, Direction, Status, Mark, SecMark, Expiration, Helper, L3Protocol, Src, Dst,
+        Protocol, ProtoSrc, ProtoDst, Labels, Pkts, Bytes, AvgPkt, Zone, EventMask, SrcIp, DstIp,
+        SrcIp6, DstIp6, Id,
     ]
 };
 
@@ -49,7 +50,10 @@ impl Words<'_> {
             _ => return Err("load or set is expected"),
         };
         let word = self.word()?;
-        let key = CT_KEYS.into_iter().find(|key| key.to_string() == word).ok_or("no key of a connection")?;
+        let key = CT_KEYS
+            .into_iter()
+            .find(|key| key.to_string() == word)
+            .ok_or("no key of a connection")?;
         if load {
             return Ok(Expr::Ct(Ct { key, dreg: self.target()?, dir: self.ct_dir()? }));
         }
@@ -84,12 +88,14 @@ impl Words<'_> {
     }
 
     pub(super) fn masq(&mut self) -> Parsed<Expr> {
-        let (proto_min, proto_max) = (self.register_after("proto_min")?, self.register_after("proto_max")?);
+        let (proto_min, proto_max) =
+            (self.register_after("proto_min")?, self.register_after("proto_max")?);
         Ok(Expr::Masq(Masq { proto_min, proto_max, flags: self.flags()? }))
     }
 
     pub(super) fn redir(&mut self) -> Parsed<Expr> {
-        let (proto_min, proto_max) = (self.register_after("proto_min")?, self.register_after("proto_max")?);
+        let (proto_min, proto_max) =
+            (self.register_after("proto_min")?, self.register_after("proto_max")?);
         Ok(Expr::Redir(Redir { proto_min, proto_max, flags: self.flags()? }))
     }
 
@@ -102,7 +108,8 @@ impl Words<'_> {
                 Some((first, last)) => (number::<u16>(first)?, number::<u16>(last)?),
                 None => return Err("one queue is not told from none"),
             };
-            (num, total) = (first, last.checked_sub(first).ok_or("the last queue is below the first")? + 1);
+            (num, total) =
+                (first, last.checked_sub(first).ok_or("the last queue is below the first")? + 1);
         }
         let bypass = self.next_is("bypass");
         Ok(Expr::Queue(Queue { num, total, sreg, bypass, fanout: self.next_is("fanout") }))

@@ -1,7 +1,8 @@
-//! The debug text back into expressions, for tests: what [`Expr`] prints for the expressions that the path runs.
+//! The debug text back into expressions, for tests: what [`Expr`] prints for the expressions that
+//! the path runs.
 //!
-//! The text does not say how long constants are, so a comparison, mask or range is as long as what was last written
-//! into its register, and a constant in a register has whole words.
+//! The text does not say how long constants are, so a comparison, mask or range is as long as what
+//! was last written into its register, and a constant in a register has whole words.
 
 mod connections;
 
@@ -37,8 +38,10 @@ pub fn program(text: &str) -> Result<Vec<Expr>, ParseError> {
     lines
         .map(|line| {
             let error = |reason| ParseError { line: line.to_string(), reason };
-            let inside =
-                line.strip_prefix('[').and_then(|l| l.strip_suffix(']')).ok_or(error("no brackets"))?;
+            let inside = line
+                .strip_prefix('[')
+                .and_then(|l| l.strip_suffix(']'))
+                .ok_or(error("no brackets"))?;
             // Brackets and commas of the text are no words.
             let inside = inside.replace(['(', ')', ','], " ");
             let mut words = Words { words: inside.split_whitespace(), widths: &widths };
@@ -131,7 +134,8 @@ impl<'a> Words<'a> {
                 self.expect("hdrsize")?;
                 let hdrsize = self.number()?;
                 self.expect("flags")?;
-                let flags = u32::from_str_radix(self.word()?, 16).map_err(|_| "flags are hexadecimal")?;
+                let flags =
+                    u32::from_str_radix(self.word()?, 16).map_err(|_| "flags are hexadecimal")?;
                 self.expect("[")?;
                 let expr = Box::new(self.expr()?);
                 self.expect("]")?;
@@ -203,7 +207,12 @@ impl<'a> Words<'a> {
                 let consumed = self.number()?;
                 self.expect("flags")?;
                 let flags: u32 = self.number()?;
-                Expr::Quota(Quota { bytes, consumed, over: flags & 1 != 0, depleted: flags & 2 != 0 })
+                Expr::Quota(Quota {
+                    bytes,
+                    consumed,
+                    over: flags & 1 != 0,
+                    depleted: flags & 2 != 0,
+                })
             }
             "last" => match self.word()? {
                 "never" => Expr::Last(Last::default()),
@@ -249,8 +258,10 @@ impl<'a> Words<'a> {
                 Expr::Reject(Reject { kind, code: self.number()? })
             }
             "dup" => {
-                let addr = if self.next_is("sreg_addr") { Some(Register(self.number()?)) } else { None };
-                let dev = if self.next_is("sreg_dev") { Some(Register(self.number()?)) } else { None };
+                let addr =
+                    if self.next_is("sreg_addr") { Some(Register(self.number()?)) } else { None };
+                let dev =
+                    if self.next_is("sreg_dev") { Some(Register(self.number()?)) } else { None };
                 Expr::Dup(Dup { addr, dev })
             }
             "fwd" => {
@@ -338,7 +349,15 @@ impl<'a> Words<'a> {
         let csum_offset = self.number()?;
         self.expect("csum_flags")?;
         let csum_flags = self.number()?;
-        Ok(Expr::PayloadSet(PayloadSet { base, offset, len, sreg, csum_type, csum_offset, csum_flags }))
+        Ok(Expr::PayloadSet(PayloadSet {
+            base,
+            offset,
+            len,
+            sreg,
+            csum_type,
+            csum_offset,
+            csum_flags,
+        }))
     }
 
     /// `4b`
@@ -427,7 +446,10 @@ impl<'a> Words<'a> {
         let what = self.word()?;
         if what == "reset" {
             self.expect("tcpopt")?;
-            return Ok(Expr::ExthdrReset(ExthdrReset { op: ExthdrOp::TcpOpt, kind: self.number()? }));
+            return Ok(Expr::ExthdrReset(ExthdrReset {
+                op: ExthdrOp::TcpOpt,
+                kind: self.number()?,
+            }));
         }
         // SCTP chunks and DCCP options look the same; those with bytes are chunks.
         let op = match () {
@@ -474,7 +496,9 @@ impl<'a> Words<'a> {
         self.expect("mod")?;
         let (modulus, offset) = (self.number()?, self.offset()?);
         Ok(Expr::Hash(match operands {
-            Some((sreg, len, seed)) => Hash::Jenkins { sreg, len, seed: Some(seed), modulus, offset, dreg },
+            Some((sreg, len, seed)) => {
+                Hash::Jenkins { sreg, len, seed: Some(seed), modulus, offset, dreg }
+            }
             None => Hash::Sym { modulus, offset, dreg },
         }))
     }

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::sync::AtomicU64;
 
-/// A number of connections (`struct nf_conncount_list`, of which this is only the length): which count it is in the upper
-/// half, so that who leaves does not leave another that took its place.
+/// A number of connections (`struct nf_conncount_list`, of which this is only the length): which
+/// count it is in the upper half, so that who leaves does not leave another that took its place.
 #[derive(Debug, Default)]
 pub struct ConnCountState {
     word: AtomicU64,

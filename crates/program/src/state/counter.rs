@@ -9,8 +9,8 @@ use crate::sync::AtomicU64;
 /// Packets and bytes (`net/netfilter/nft_counter.c`, which counts per processor too).
 pub struct CounterState {
     cells: Cells,
-    /// What is to be added to the sum of the cells: what the counter began with, what others than workers counted, less what
-    /// was there when it was reset.
+    /// What is to be added to the sum of the cells: what the counter began with, what others than
+    /// workers counted, less what was there when it was reset.
     beside: [AtomicU64; 2],
 }
 
@@ -40,7 +40,8 @@ impl CounterState {
         CounterState { cells, beside: beside.map(AtomicU64::new) }
     }
 
-    /// Counts one packet of so many bytes. Only one thread at a time may count for a worker; else packets go uncounted.
+    /// Counts one packet of so many bytes. Only one thread at a time may count for a worker; else
+    /// packets go uncounted.
     #[inline]
     pub fn count(&self, worker: WorkerNumber, bytes: u64) {
         for (cell, more) in self.cells.of(worker).iter().zip([1, bytes]) {
@@ -55,8 +56,8 @@ impl CounterState {
         }
     }
 
-    /// Where the first worker counts packets and bytes, for code that is generated at run time. The cells of others are
-    /// [`WorkerNumber::distance`] from there.
+    /// Where the first worker counts packets and bytes, for code that is generated at run time. The
+    /// cells of others are [`WorkerNumber::distance`] from there.
     pub fn cells_of_first(&self) -> &[AtomicU64; 2] {
         self.cells.of(WorkerNumber::FIRST)
     }
@@ -69,7 +70,8 @@ impl CounterState {
         (beside[0].wrapping_add(sum[0]), beside[1].wrapping_add(sum[1]))
     }
 
-    /// Packets and bytes, which then start at zero again. Nothing that is counted meanwhile is lost.
+    /// Packets and bytes, which then start at zero again. Nothing that is counted meanwhile is
+    /// lost.
     pub fn reset(&self) -> (u64, u64) {
         let [packets, bytes] = [0, 1].map(|n| {
             let beside = &self.beside[n];

@@ -45,7 +45,14 @@ impl Bucket {
             nsecs.checked_mul(rate_with_burst).map(|product| product / limit.rate)
         }
         .ok_or(BadLimit::Overflow)?;
-        Ok(Bucket { tokens_max, nsecs, rate: limit.rate, packet_cost, kind: limit.kind, over: limit.over })
+        Ok(Bucket {
+            tokens_max,
+            nsecs,
+            rate: limit.rate,
+            packet_cost,
+            kind: limit.kind,
+            over: limit.over,
+        })
     }
 
     #[inline]
@@ -57,8 +64,8 @@ impl Bucket {
     }
 }
 
-/// Fill of a token bucket: the time at which it would have been empty. What `nft_limit.c` keeps as tokens and a time
-/// follows from it, and one word needs no lock.
+/// Fill of a token bucket: the time at which it would have been empty. What `nft_limit.c` keeps as
+/// tokens and a time follows from it, and one word needs no lock.
 #[derive(Debug)]
 pub struct LimitState {
     empty_at: AtomicU64,
@@ -68,7 +75,8 @@ pub struct LimitState {
 pub(crate) const FULL: u64 = 1 << 63;
 
 impl LimitState {
-    /// Takes a packet's tokens at time `now` (ns); whether the expression matches, `over` considered.
+    /// Takes a packet's tokens at time `now` (ns); whether the expression matches, `over`
+    /// considered.
     #[inline]
     pub fn take(&self, bucket: &Bucket, bytes: u64, now: u64) -> bool {
         take(&self.empty_at, bucket, bytes, now)

@@ -1,6 +1,6 @@
-//! What the next generation takes over of the operations of this one: rules that are the same, in chains that have what they
-//! refer to under the same numbers, are copied in place of being linked again. So a commit that changes one rule of many
-//! touches the memory of no other rule.
+//! What the next generation takes over of the operations of this one: rules that are the same, in
+//! chains that have what they refer to under the same numbers, are copied in place of being linked
+//! again. So a commit that changes one rule of many touches the memory of no other rule.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -38,16 +38,25 @@ fn are_among<T>(old: &[Arc<T>], new: &[Arc<T>]) -> bool {
 }
 
 impl LinkedBefore {
-    /// Whether operations of this table mean the same in the next one, which begins at these numbers.
-    pub(super) fn is_same_for(&self, table: &Table, first_chain: usize, first_flowtable: usize) -> bool {
+    /// Whether operations of this table mean the same in the next one, which begins at these
+    /// numbers.
+    pub(super) fn is_same_for(
+        &self,
+        table: &Table,
+        first_chain: usize,
+        first_flowtable: usize,
+    ) -> bool {
         let old = &*self.table;
-        let is_same_chain =
-            |(old, new): (&Arc<Chain>, &Arc<Chain>)| old.handle == new.handle && old.name == new.name;
+        let is_same_chain = |(old, new): (&Arc<Chain>, &Arc<Chain>)| {
+            old.handle == new.handle && old.name == new.name
+        };
         // Linked anew, these are others.
         let is_ct = |object: &ObjectValue| {
             matches!(
                 object,
-                ObjectValue::CtHelper { .. } | ObjectValue::CtTimeout { .. } | ObjectValue::CtExpect { .. }
+                ObjectValue::CtHelper { .. }
+                    | ObjectValue::CtTimeout { .. }
+                    | ObjectValue::CtExpect { .. }
             )
         };
         (old.family, old.handle) == (table.family, table.handle)
@@ -74,7 +83,8 @@ impl ChainBefore<'_> {
         let old = &self.chain.rules[..];
         let same = |(a, b): &(&Arc<Rule>, &Arc<Rule>)| Arc::ptr_eq(a, b);
         let start = old.iter().zip(rules).take_while(same).count();
-        let end = old[start..].iter().rev().zip(rules[start..].iter().rev()).take_while(same).count();
+        let end =
+            old[start..].iter().rev().zip(rules[start..].iter().rev()).take_while(same).count();
         (start, end)
     }
 
@@ -83,14 +93,17 @@ impl ChainBefore<'_> {
         let Some(place) = self.image.chains.get(self.index) else { return };
         let first = place.first as usize;
         let which = first + which.start..first + which.end;
-        let Some(rules @ [begin, .., end] | rules @ [begin @ end]) = self.image.rules.get(which.clone())
+        let Some(rules @ [begin, .., end] | rules @ [begin @ end]) =
+            self.image.rules.get(which.clone())
         else {
             return;
         };
         let at = image.ops.len() as u32;
         image.ops.extend_from_slice(&self.image.ops[begin.first as usize..end.end as usize]);
         let moved = |n: u32| n - begin.first + at;
-        image.rules.extend(rules.iter().map(|r| LinkedRule { first: moved(r.first), end: moved(r.end) }));
+        image
+            .rules
+            .extend(rules.iter().map(|r| LinkedRule { first: moved(r.first), end: moved(r.end) }));
         let names = &self.image.rule_names[which];
         image.rule_names.extend(names.iter().map(|name| RuleName { chain, handle: name.handle }));
     }

@@ -1,6 +1,7 @@
-//! Whether a generation that comes from outside, out of a file or of another process, is one that transactions could have
-//! made: what [`Transaction::apply`](super::Transaction::apply) would have refused is refused here. How sets are described
-//! is checked where they are made of what was read (`saved`).
+//! Whether a generation that comes from outside, out of a file or of another process, is one that
+//! transactions could have made: what [`Transaction::apply`](super::Transaction::apply) would have
+//! refused is refused here. How sets are described is checked where they are made of what was read
+//! (`saved`).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,15 +18,17 @@ use super::rules::EXPRS_MAX;
 use super::tables::{OWNER, PERSIST};
 use super::{Batch, Counters, OpenTable, Ruleset, checked_name};
 use crate::change::NewBase;
-use crate::model::{Chain, Family, Flowtable, Generation, Hook, MapData, Object, ObjectValue, Set, Table};
+use crate::model::{
+    Chain, Family, Flowtable, Generation, Hook, MapData, Object, ObjectValue, Set, Table,
+};
 use crate::{Blame, Errno, live};
 
 /// Handles and numbers of registration that leave room for all that will be counted on from them.
 const NUMBERS_MAX: u64 = 1 << 62;
 
 impl Ruleset {
-    /// A ruleset that goes on from a generation that comes from outside. `last_table_handle` is as for
-    /// [`Ruleset::resume`].
+    /// A ruleset that goes on from a generation that comes from outside. `last_table_handle` is as
+    /// for [`Ruleset::resume`].
     ///
     /// # Errors
     ///
@@ -38,7 +41,11 @@ impl Ruleset {
             let what = |part: String| format!("{part} of table {family} {name}");
             let new = names.insert((table.family, name.clone())) && handles.insert(table.handle);
             let known = table.flags & !(OWNER | PERSIST) == 0;
-            if !new || !known || checked_name(name, Blame::Table).is_err() || !is_number(table.handle) {
+            if !new
+                || !known
+                || checked_name(name, Blame::Table).is_err()
+                || !is_number(table.handle)
+            {
                 return Err(format!("there cannot be such a table {family} {name}"));
             }
             admit_table(table).map_err(what)?;
@@ -82,7 +89,8 @@ fn admit_table(table: &Arc<Table>) -> Result<(), String> {
     }
     let (mut names, mut devices) = (HashSet::new(), HashSet::new());
     for flowtable in &table.flowtables {
-        let new = names.insert(&flowtable.name) && flowtable.devices.iter().all(|d| devices.insert(d));
+        let new =
+            names.insert(&flowtable.name) && flowtable.devices.iter().all(|d| devices.insert(d));
         admit_flowtable(table.family, flowtable, new)
             .map_err(|errno| refused("flowtable", &flowtable.name, errno))?;
     }
@@ -96,11 +104,16 @@ fn admit_table(table: &Arc<Table>) -> Result<(), String> {
 }
 
 /// Everything of one kind lies in the order of handles, by which it is found.
-fn in_order<T: Handled>(table: &Table, all: &[Arc<T>], name: impl Fn(&T) -> &Arc<str>) -> Result<(), String> {
+fn in_order<T: Handled>(
+    table: &Table,
+    all: &[Arc<T>],
+    name: impl Fn(&T) -> &Arc<str>,
+) -> Result<(), String> {
     let ascending = all.windows(2).all(|two| two[0].handle() < two[1].handle());
     let last = all.last().map_or(1, |t| t.handle());
     let wrong = all.iter().find(|t| checked_name(name(t), Blame::Whole).is_err());
-    if !ascending || all.first().is_some_and(|t| t.handle() == 0) || last > table.last_handle.max(1) {
+    if !ascending || all.first().is_some_and(|t| t.handle() == 0) || last > table.last_handle.max(1)
+    {
         return Err("handles out of order".into());
     }
     wrong.map_or(Ok(()), |t| Err(format!("a name of {} bytes", name(t).len())))
@@ -131,7 +144,8 @@ fn admit_chain(family: Family, chain: &Chain, is_new: bool) -> Result<(), Errno>
         return Err(Errno::Eopnotsupp);
     }
     // Devices may have been added bit by bit, so many that no single change may bring them.
-    let new = NewBase { kind: base.kind, hook: base.hook, priority: base.priority, devices: Vec::new() };
+    let new =
+        NewBase { kind: base.kind, hook: base.hook, priority: base.priority, devices: Vec::new() };
     checked_base(family, &new).map_err(|e| e.errno)?;
     for device in &base.devices {
         let new = NewBase { devices: vec![device.clone()], ..new.clone() };
@@ -183,7 +197,8 @@ fn admit_references(table: &Arc<Table>) -> Result<(), String> {
     }
     for chain in &table.chains {
         for rule in &chain.rules {
-            let what = |errno| refused(&format!("rule {} of chain", rule.handle), &chain.name, errno);
+            let what =
+                |errno| refused(&format!("rule {} of chain", rule.handle), &chain.name, errno);
             if rule.exprs.len() > EXPRS_MAX {
                 return Err(what(Errno::Einval));
             }

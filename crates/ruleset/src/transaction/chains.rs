@@ -93,7 +93,8 @@ impl OpenTable<'_> {
         });
         let mut name = new.name;
         if new.anonymous {
-            // The kernel counts these over all tables and never again; within a table the handle is as unique.
+            // The kernel counts these over all tables and never again; within a table the handle is
+            // as unique.
             let known_as = name;
             name = format!("__chain{handle}").into();
             while self.index.chains.contains_key(&name) {
@@ -106,8 +107,14 @@ impl OpenTable<'_> {
         if let (Some(reach), Some(base)) = (&mut self.index.reach, &base) {
             reach.add_base(handle, base);
         }
-        let chain =
-            Chain { name, handle, base, anonymous: new.anonymous, userdata: new.userdata, rules: Vec::new() };
+        let chain = Chain {
+            name,
+            handle,
+            base,
+            anonymous: new.anonymous,
+            userdata: new.userdata,
+            rules: Vec::new(),
+        };
         self.table.chains.push(Arc::new(chain));
         Ok(Applied { handle: Some(handle), name: chosen })
     }
@@ -130,7 +137,9 @@ impl OpenTable<'_> {
         }
         let mut devices = Vec::new();
         if let Some(wanted) = new.base {
-            let Some(base) = &chain.base else { return Err(Error::new(Errno::Eexist, Blame::Chain)) };
+            let Some(base) = &chain.base else {
+                return Err(Error::new(Errno::Eexist, Blame::Chain));
+            };
             if wanted.hook != base.hook || wanted.priority != base.priority {
                 return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
             }
@@ -150,7 +159,8 @@ impl OpenTable<'_> {
         self.batch.changed = true;
         let policy = new.policy_accept;
         if (policy.is_some() || !devices.is_empty())
-            && let Some(base) = by_handle_mut(&mut self.table.chains, handle).and_then(|c| c.base.as_mut())
+            && let Some(base) =
+                by_handle_mut(&mut self.table.chains, handle).and_then(|c| c.base.as_mut())
         {
             base.policy_accept = policy.unwrap_or(base.policy_accept);
             base.devices.append(&mut devices);
@@ -181,7 +191,8 @@ impl OpenTable<'_> {
     }
 
     fn retarget(&mut self, old: &Arc<str>, new: &Arc<str>) {
-        let renamed = |reference: Reference<'_>| (reference == Reference::Chain(old)).then(|| new.clone());
+        let renamed =
+            |reference: Reference<'_>| (reference == Reference::Chain(old)).then(|| new.clone());
         let names_it = |rule: &crate::Rule| {
             let mut found = false;
             rule.exprs
@@ -199,7 +210,8 @@ impl OpenTable<'_> {
         }
         for set in self.table.sets.iter_mut().filter(|s| s.data == Some(MapData::Verdict)) {
             let points_there = |e: &penstock_sets::ElementRef<'_, crate::model::ElementValue>| {
-                references::of_element(Some(MapData::Verdict), e.value) == Some(Reference::Chain(old))
+                references::of_element(Some(MapData::Verdict), e.value)
+                    == Some(Reference::Chain(old))
             };
             // Verdict maps are never dynamic.
             let Content::Fixed(elements) = &set.content else { continue };
@@ -233,7 +245,11 @@ impl OpenTable<'_> {
             Key::Handle(handle) => (Some(handle), Blame::Handle),
         };
         let Some(chain) = handle.and_then(|h| by_handle(&self.table.chains, h)) else {
-            return if destroy { Ok(Applied::default()) } else { Err(Error::new(Errno::Enoent, blame)) };
+            return if destroy {
+                Ok(Applied::default())
+            } else {
+                Err(Error::new(Errno::Enoent, blame))
+            };
         };
         let handle = chain.handle;
         if !devices.is_empty() {
@@ -256,8 +272,9 @@ impl OpenTable<'_> {
         destroy: bool,
     ) -> Result<Applied, Error> {
         let per_device = |base: &BaseChain| per_device(self.table.family, base.hook);
-        let base =
-            by_handle(&self.table.chains, handle).and_then(|c| c.base.as_ref()).filter(|b| per_device(b));
+        let base = by_handle(&self.table.chains, handle)
+            .and_then(|c| c.base.as_ref())
+            .filter(|b| per_device(b));
         let Some(base) = base.filter(|_| !destroy) else {
             return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
         };
@@ -266,7 +283,9 @@ impl OpenTable<'_> {
             return Err(Error::new(Errno::Enoent, Blame::Whole));
         }
         self.batch.changed = true;
-        if let Some(base) = by_handle_mut(&mut self.table.chains, handle).and_then(|c| c.base.as_mut()) {
+        if let Some(base) =
+            by_handle_mut(&mut self.table.chains, handle).and_then(|c| c.base.as_mut())
+        {
             base.devices.retain(|d| !gone.contains(d));
         }
         Ok(Applied::default())

@@ -50,7 +50,9 @@ impl OpenTable<'_> {
     fn set_place(&self, name: &Arc<str>) -> Result<usize, Error> {
         let name = self.final_name(name);
         let handle = self.index.sets.get(&name);
-        handle.and_then(|&h| place(&self.table.sets, h)).ok_or(Error::new(Errno::Enoent, Blame::Set))
+        handle
+            .and_then(|&h| place(&self.table.sets, h))
+            .ok_or(Error::new(Errno::Enoent, Blame::Set))
     }
 
     pub(super) fn add_elements(
@@ -70,9 +72,11 @@ impl OpenTable<'_> {
         };
         let set = &self.table.sets[at];
         let mark = set.mark();
-        // What an empty set is given need not be noted to be taken back, unless it is to be followed.
+        // What an empty set is given need not be noted to be taken back, unless it is to be
+        // followed.
         let leads_on = set.data == Some(MapData::Verdict) && self.index.uses(set.handle) > 0;
-        let mut undo = if set.is_plainly_empty() && !leads_on { Log::All } else { Log::Steps(Vec::new()) };
+        let mut undo =
+            if set.is_plainly_empty() && !leads_on { Log::All } else { Log::Steps(Vec::new()) };
         Arc::make_mut(&mut self.table.sets[at]).reserve(elements.len());
         for (i, element) in elements.into_elements().enumerate() {
             if let Err(errno) = self.add_element(at, mode, element, &mut undo) {
@@ -87,8 +91,8 @@ impl OpenTable<'_> {
         Ok(Applied { handle: Some(self.table.sets[at].handle), name: None })
     }
 
-    /// Gives an empty set all its elements at once. They come back if there is more to them than key and data that refers
-    /// to nothing, or if one of them would be refused.
+    /// Gives an empty set all its elements at once. They come back if there is more to them than
+    /// key and data that refers to nothing, or if one of them would be refused.
     fn load_elements(
         &mut self,
         at: usize,
@@ -138,7 +142,8 @@ impl OpenTable<'_> {
             self.index.count(reference, true);
         }
         let set = Arc::make_mut(&mut self.table.sets[at]);
-        let undo_it = undo.wants().then(|| Undo::Remove(element.key.clone(), element.key_end.clone()));
+        let undo_it =
+            undo.wants().then(|| Undo::Remove(element.key.clone(), element.key_end.clone()));
         let (error, wanted) = match set.insert_element(element, now) {
             Ok(()) => {
                 self.batch.changed = true;
@@ -170,7 +175,12 @@ impl OpenTable<'_> {
         let own = wanted.value.timeout();
         if own != timeout || wanted.expires_at != expiry(own.unwrap_or(set.timeout), now) {
             self.batch.changed = true;
-            undo.note(Some(Undo::Restore(key.clone(), wanted.key_end.clone(), timeout, expires_at)));
+            undo.note(Some(Undo::Restore(
+                key.clone(),
+                wanted.key_end.clone(),
+                timeout,
+                expires_at,
+            )));
             set.modify_element(key, key_end, now, (own, wanted.expires_at));
         }
         Ok(())
@@ -184,10 +194,12 @@ impl OpenTable<'_> {
             {
                 Ok(())
             }
-            (Some(MapData::Verdict), Some(ElementData::Verdict(verdict))) => match verdict.chain() {
-                Some(chain) => self.check_target(chain, false),
-                None => Ok(()),
-            },
+            (Some(MapData::Verdict), Some(ElementData::Verdict(verdict))) => {
+                match verdict.chain() {
+                    Some(chain) => self.check_target(chain, false),
+                    None => Ok(()),
+                }
+            }
             (Some(MapData::Object(kind)), Some(ElementData::Object(name))) => {
                 self.index.handle_of(Reference::Object(kind, name)).map(|_| ()).ok_or(Errno::Enoent)
             }
@@ -204,14 +216,16 @@ impl OpenTable<'_> {
         let Log::Steps(added) = added else { return Ok(()) };
         let mut reach = match self.index.reach.take() {
             Some(reach) => reach,
-            // From scratch the new elements are seen, but nothing is checked: so without them first.
+            // From scratch the new elements are seen, but nothing is checked: so without them
+            // first.
             None => Reach::without(self.table, self.index, set.handle),
         };
         let elements = set.elements();
         for undo in added {
             let Undo::Remove(key, end) = undo else { continue };
             let element = elements.find(key, end.as_deref(), self.batch.now);
-            if let Some(reference) = element.and_then(|e| references::of_element(set.data, e.value)) {
+            if let Some(reference) = element.and_then(|e| references::of_element(set.data, e.value))
+            {
                 reach
                     .follow_element(self.table, self.index, set.handle, reference)
                     .map_err(|errno| Error::new(errno, Blame::Whole))?;
@@ -332,8 +346,14 @@ fn expiry(timeout: u64, now: u64) -> Option<u64> {
     (timeout > 0).then(|| now.saturating_add(timeout.saturating_mul(MILLISECOND)))
 }
 
-/// Completes an element as the kernel does: expiry from the timeouts, own copies of the set's statements.
-fn prepare(set: &Set, family: Family, element: &mut Element<ElementValue>, now: u64) -> Result<(), Errno> {
+/// Completes an element as the kernel does: expiry from the timeouts, own copies of the set's
+/// statements.
+fn prepare(
+    set: &Set,
+    family: Family,
+    element: &mut Element<ElementValue>,
+    now: u64,
+) -> Result<(), Errno> {
     let value = &mut element.value;
     if set.description.timeout {
         let timeout = value.timeout().unwrap_or(set.timeout);

@@ -28,15 +28,23 @@ impl OpenTable<'_> {
     }
 
     /// A flowtable that is there takes further devices; hook, priority and offload cannot change.
-    pub(super) fn add_flowtable(&mut self, mode: Mode, new: NewFlowtable) -> Result<Applied, Error> {
+    pub(super) fn add_flowtable(
+        &mut self,
+        mode: Mode,
+        new: NewFlowtable,
+    ) -> Result<Applied, Error> {
         checked_name(&new.name, Blame::Flowtable)?;
         let whole = |errno| Err(Error::new(errno, Blame::Whole));
         if let Some(&handle) = self.index.flowtables.get(&new.name) {
             if mode == Mode::Create {
                 return Err(Error::new(Errno::Eexist, Blame::Flowtable));
             }
-            let Some(there) = by_handle(&self.table.flowtables, handle) else { return whole(Errno::Enoent) };
-            if new.flags & !(HW_OFFLOAD | COUNTER) != 0 || (new.flags ^ there.flags) & HW_OFFLOAD != 0 {
+            let Some(there) = by_handle(&self.table.flowtables, handle) else {
+                return whole(Errno::Enoent);
+            };
+            if new.flags & !(HW_OFFLOAD | COUNTER) != 0
+                || (new.flags ^ there.flags) & HW_OFFLOAD != 0
+            {
                 return whole(Errno::Eopnotsupp);
             }
             let hook = (there.hook, there.priority);
@@ -95,7 +103,11 @@ impl OpenTable<'_> {
             Key::Handle(handle) => (Some(handle), Blame::Handle),
         };
         let Some(there) = handle.and_then(|h| by_handle(&self.table.flowtables, h)) else {
-            return if destroy { Ok(Applied::default()) } else { Err(Error::new(Errno::Enoent, blame)) };
+            return if destroy {
+                Ok(Applied::default())
+            } else {
+                Err(Error::new(Errno::Enoent, blame))
+            };
         };
         let handle = there.handle;
         if !devices.is_empty() {

@@ -1,7 +1,8 @@
-//! What a transaction knows of a table beyond the table itself: names to handles, and how often each thing is used.
+//! What a transaction knows of a table beyond the table itself: names to handles, and how often
+//! each thing is used.
 //!
-//! Everything of one kind lies in the table in ascending order of handles, so a handle leads to its place by
-//! bisection, and removing something leaves the index right.
+//! Everything of one kind lies in the table in ascending order of handles, so a handle leads to its
+//! place by bisection, and removing something leaves the index right.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -57,7 +58,10 @@ pub(super) fn by_handle<T: Handled>(list: &[Arc<T>], handle: u64) -> Option<&Arc
 }
 
 /// The thing with this handle, to be changed.
-pub(super) fn by_handle_mut<T: Handled + Clone>(list: &mut [Arc<T>], handle: u64) -> Option<&mut T> {
+pub(super) fn by_handle_mut<T: Handled + Clone>(
+    list: &mut [Arc<T>],
+    handle: u64,
+) -> Option<&mut T> {
     let at = place(list, handle)?;
     list.get_mut(at).map(Arc::make_mut)
 }
@@ -149,15 +153,17 @@ impl TableIndex {
     pub fn forget_set(&mut self, name: &str) {
         self.sets.remove(name);
         for pattern in PATTERNS {
-            if let (Some(n), Some(numbers)) = (number_in(name, pattern), self.numbers.get_mut(pattern)) {
+            if let (Some(n), Some(numbers)) =
+                (number_in(name, pattern), self.numbers.get_mut(pattern))
+            {
                 numbers.taken.remove(&n);
                 numbers.lowest_free = numbers.lowest_free.min(n);
             }
         }
     }
 
-    /// The name with the smallest free number, as the kernel's `nf_tables_set_alloc_name`; `None` for a pattern
-    /// that is not one.
+    /// The name with the smallest free number, as the kernel's `nf_tables_set_alloc_name`; `None`
+    /// for a pattern that is not one.
     pub fn free_name(&mut self, pattern: &str) -> Option<Arc<str>> {
         let pattern = PATTERNS.into_iter().find(|p| *p == pattern)?;
         let numbers = self.numbers.entry(pattern).or_default();

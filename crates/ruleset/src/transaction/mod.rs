@@ -1,9 +1,10 @@
 //! Transactions: batches of changes that become the next generation whole, or not at all.
 //!
-//! A [`Transaction`] is a private copy of the ruleset that shares everything it has not changed. Every change is
-//! checked when it is applied, in the order and with the errors of `net/netfilter/nf_tables_api.c`; a refused
-//! change leaves the batch as it was. Where the kernel checks a batch again at its end (how deep jumps go, which
-//! expressions a hook takes), the change that made it wrong is refused at once.
+//! A [`Transaction`] is a private copy of the ruleset that shares everything it has not changed.
+//! Every change is checked when it is applied, in the order and with the errors of
+//! `net/netfilter/nf_tables_api.c`; a refused change leaves the batch as it was. Where the kernel
+//! checks a batch again at its end (how deep jumps go, which expressions a hook takes), the change
+//! that made it wrong is refused at once.
 
 mod admit;
 mod chains;
@@ -89,7 +90,8 @@ struct Batch {
     names: HashMap<Arc<str>, Arc<str>>,
     /// Nanoseconds.
     now: u64,
-    /// Whether anything is other than before: what was there already, or was not there to be deleted, is not.
+    /// Whether anything is other than before: what was there already, or was not there to be
+    /// deleted, is not.
     changed: bool,
 }
 
@@ -106,7 +108,8 @@ impl Ruleset {
         self.counters.table_handle
     }
 
-    /// A number that two rulesets share if they gave the same handles to the same tables, up to the same generation.
+    /// A number that two rulesets share if they gave the same handles to the same tables, up to the
+    /// same generation.
     pub fn marks(&self) -> u64 {
         let mut hasher = std::hash::DefaultHasher::new();
         (self.current.id, self.counters.table_handle).hash(&mut hasher);
@@ -121,8 +124,8 @@ impl Ruleset {
         self.current.clone()
     }
 
-    /// A ruleset that goes on from a generation as it is: nothing of it is checked. `last_table_handle` is the last one
-    /// that was given away, if that table is gone.
+    /// A ruleset that goes on from a generation as it is: nothing of it is checked.
+    /// `last_table_handle` is the last one that was given away, if that table is gone.
     pub fn resume(generation: Generation, last_table_handle: u64) -> Self {
         let table_handle =
             generation.tables.iter().map(|t| t.handle).max().unwrap_or(0).max(last_table_handle);
@@ -134,26 +137,29 @@ impl Ruleset {
         Ruleset { current: Arc::new(generation), counters, indexed: Vec::new() }
     }
 
-    /// Makes a generation that was in force before the next one, as it was; handles that were given meanwhile are not given
-    /// again. What packets have changed stays: counters of what both have, and elements of sets that rules change.
+    /// Makes a generation that was in force before the next one, as it was; handles that were given
+    /// meanwhile are not given again. What packets have changed stays: counters of what both have,
+    /// and elements of sets that rules change.
     pub fn restore(&mut self, before: &Generation) {
         let mut next = Generation { id: self.current.id.wrapping_add(1), ..before.clone() };
         for table in &mut next.tables {
             let now = self.current.tables.iter().find(|t| t.handle == table.handle);
-            if let Some(last) = now.map(|t| t.last_handle).filter(|last| *last > table.last_handle) {
+            if let Some(last) = now.map(|t| t.last_handle).filter(|last| *last > table.last_handle)
+            {
                 Arc::make_mut(table).last_handle = last;
             }
         }
         self.current = Arc::new(next);
     }
 
-    /// Starts a batch on top of it, at time 0: timeouts of new elements end that long after the epoch.
+    /// Starts a batch on top of it, at time 0: timeouts of new elements end that long after the
+    /// epoch.
     pub fn begin(&self) -> Transaction {
         self.begin_at(0)
     }
 
-    /// Starts a batch at a time of the packet clock, in nanoseconds since the epoch. From there timeouts of new
-    /// elements are counted, and what expired before it is not there.
+    /// Starts a batch at a time of the packet clock, in nanoseconds since the epoch. From there
+    /// timeouts of new elements are counted, and what expired before it is not there.
     pub fn begin_at(&self, now: u64) -> Transaction {
         let batch = Batch { counters: self.counters, names: HashMap::new(), now, changed: false };
         let indexed = self.indexed.clone();
@@ -188,9 +194,17 @@ impl Ruleset {
 }
 
 /// Changes the sets that are such.
-fn change_sets(generation: &mut Generation, which: impl Fn(&Set) -> bool, mut change: impl FnMut(&mut Set)) {
+fn change_sets(
+    generation: &mut Generation,
+    which: impl Fn(&Set) -> bool,
+    mut change: impl FnMut(&mut Set),
+) {
     for table in generation.tables.iter_mut().filter(|t| t.sets.iter().any(|set| which(set))) {
-        Arc::make_mut(table).sets.iter_mut().filter(|s| which(s)).for_each(|s| change(Arc::make_mut(s)));
+        Arc::make_mut(table)
+            .sets
+            .iter_mut()
+            .filter(|s| which(s))
+            .for_each(|s| change(Arc::make_mut(s)));
     }
 }
 
@@ -205,13 +219,14 @@ impl Transaction {
         self.batch.changed
     }
 
-    /// Makes it a change of the ruleset even if nothing is other than before: the generation after it has another number.
+    /// Makes it a change of the ruleset even if nothing is other than before: the generation after
+    /// it has another number.
     pub fn change(&mut self) {
         self.batch.changed = true;
     }
 
-    /// Does what a commit does to sets that only this batch knows: they are made fast to search. What is linked afterwards
-    /// is what is committed then.
+    /// Does what a commit does to sets that only this batch knows: they are made fast to search.
+    /// What is linked afterwards is what is committed then.
     pub fn settle(&mut self) {
         change_sets(&mut self.working, |set| !set.is_settled(), |set| set.commit(self.batch.now));
     }
@@ -229,18 +244,24 @@ impl Transaction {
             Change::RenameChain { family, table, handle, name } => {
                 self.open(family, &table)?.rename_chain(handle, name)
             }
-            Change::DeleteChain { family, table, key, devices, destroy } => match self.open(family, &table) {
-                Err(_) if destroy => Ok(Applied::default()),
-                open => open?.delete_chain(key, &devices, destroy),
-            },
+            Change::DeleteChain { family, table, key, devices, destroy } => {
+                match self.open(family, &table) {
+                    Err(_) if destroy => Ok(Applied::default()),
+                    open => open?.delete_chain(key, &devices, destroy),
+                }
+            }
             Change::AddRule { family, table, chain, position, rule } => {
                 self.open(family, &table)?.add_rule(&chain, position, rule)
             }
-            Change::DeleteRule { family, table, chain, handle, destroy } => match self.open(family, &table) {
-                Err(_) if destroy => Ok(Applied::default()),
-                open => open?.delete_rule(chain.as_deref(), handle, destroy),
-            },
-            Change::AddSet { family, table, mode, set } => self.open(family, &table)?.add_set(mode, set),
+            Change::DeleteRule { family, table, chain, handle, destroy } => {
+                match self.open(family, &table) {
+                    Err(_) if destroy => Ok(Applied::default()),
+                    open => open?.delete_rule(chain.as_deref(), handle, destroy),
+                }
+            }
+            Change::AddSet { family, table, mode, set } => {
+                self.open(family, &table)?.add_set(mode, set)
+            }
             Change::DeleteSet { family, table, key, destroy } => match self.open(family, &table) {
                 Err(_) if destroy => Ok(Applied::default()),
                 open => open?.delete_set(key, destroy),
@@ -257,10 +278,12 @@ impl Transaction {
             Change::AddObject { family, table, mode, name, value, userdata } => {
                 self.open(family, &table)?.add_object(mode, name, value, userdata)
             }
-            Change::DeleteObject { family, table, kind, key, destroy } => match self.open(family, &table) {
-                Err(_) if destroy => Ok(Applied::default()),
-                open => open?.delete_object(kind, key, destroy),
-            },
+            Change::DeleteObject { family, table, kind, key, destroy } => {
+                match self.open(family, &table) {
+                    Err(_) if destroy => Ok(Applied::default()),
+                    open => open?.delete_object(kind, key, destroy),
+                }
+            }
             Change::AddFlowtable { family, table, mode, flowtable } => {
                 self.open(family, &table)?.add_flowtable(mode, flowtable)
             }
@@ -277,7 +300,8 @@ impl Transaction {
         let found = self.working.tables.iter_mut().find(|t| t.family == family && *t.name == *name);
         let Some(table) = found else { return Err(Error::new(Errno::Enoent, Blame::Table)) };
         let now = self.batch.now;
-        let known = self.indexed.iter().find(|(of, _)| Arc::ptr_eq(of, table)).map(|(_, index)| index);
+        let known =
+            self.indexed.iter().find(|(of, _)| Arc::ptr_eq(of, table)).map(|(_, index)| index);
         let table = Arc::make_mut(table);
         let index = self.indexes.entry(table.handle).or_insert_with(|| {
             let mut expired = false;

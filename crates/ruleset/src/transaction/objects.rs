@@ -12,8 +12,9 @@ use crate::model::{Object, ObjectValue, UserData};
 use crate::{Blame, Errno, Error};
 
 impl OpenTable<'_> {
-    /// Objects that are there keep what they are, but for quotas, synproxies and limits, which take the new
-    /// configuration (`ops->update`; the kernel has none for limits); the bytes a quota has seen stay.
+    /// Objects that are there keep what they are, but for quotas, synproxies and limits, which take
+    /// the new configuration (`ops->update`; the kernel has none for limits); the bytes a quota has
+    /// seen stay.
     pub(super) fn add_object(
         &mut self,
         mode: Mode,
@@ -34,8 +35,10 @@ impl OpenTable<'_> {
                 return Err(Error::new(Errno::Eexist, Blame::Object));
             }
             configured?;
-            if matches!(value, ObjectValue::Quota(_) | ObjectValue::Limit(_) | ObjectValue::Synproxy(_))
-                && let Some(object) = by_handle_mut(&mut self.table.objects, handle)
+            if matches!(
+                value,
+                ObjectValue::Quota(_) | ObjectValue::Limit(_) | ObjectValue::Synproxy(_)
+            ) && let Some(object) = by_handle_mut(&mut self.table.objects, handle)
             {
                 self.batch.changed = true;
                 object.update(value);
@@ -65,7 +68,11 @@ impl OpenTable<'_> {
         let at = handle.and_then(|h| place(&self.table.objects, h));
         let there = at.and_then(|at| Some((at, self.table.objects.get(at)?)));
         let Some((at, object)) = there.filter(|(_, o)| o.value.kind() == kind) else {
-            return if destroy { Ok(Applied::default()) } else { Err(Error::new(Errno::Enoent, blame)) };
+            return if destroy {
+                Ok(Applied::default())
+            } else {
+                Err(Error::new(Errno::Enoent, blame))
+            };
         };
         if self.index.uses(object.handle) > 0 {
             return Err(Error::new(Errno::Ebusy, blame));

@@ -1,7 +1,8 @@
-//! Which chains packets reach from which base chains, how deep, and whether the rules there are allowed to be.
+//! Which chains packets reach from which base chains, how deep, and whether the rules there are
+//! allowed to be.
 //!
-//! The kernel walks from every base chain when a batch ends (`nft_table_validate`). Here the walk goes on from what
-//! is known: a new jump carries the contexts of its chain to where it leads.
+//! The kernel walks from every base chain when a batch ends (`nft_table_validate`). Here the walk
+//! goes on from what is known: a new jump carries the contexts of its chain to where it leads.
 
 use std::collections::HashMap;
 
@@ -48,7 +49,8 @@ fn pairs(contexts: Contexts) -> impl Iterator<Item = (ChainType, Hook)> {
         Hook::Postrouting,
         Hook::Egress,
     ];
-    let all = kinds.into_iter().flat_map(move |kind| hooks.into_iter().map(move |hook| (kind, hook)));
+    let all =
+        kinds.into_iter().flat_map(move |kind| hooks.into_iter().map(move |hook| (kind, hook)));
     all.filter(move |&(kind, hook)| contexts & (1 << (kind as u32 * 8 + hook as u32)) != 0)
 }
 
@@ -140,23 +142,37 @@ impl Reach {
         Some(*known)
     }
 
-    fn enter_chain(&mut self, table: &Table, index: &TableIndex, handle: u64, way: Way) -> Result<(), Errno> {
+    fn enter_chain(
+        &mut self,
+        table: &Table,
+        index: &TableIndex,
+        handle: u64,
+        way: Way,
+    ) -> Result<(), Errno> {
         if way.depth >= STACK {
             return Err(Errno::Emlink);
         }
         let Some(chain) = by_handle(&table.chains, handle) else { return Ok(()) };
-        // A base chain's way is noted with depth 0 before it has rules; every other chain is deeper.
+        // A base chain's way is noted with depth 0 before it has rules; every other chain is
+        // deeper.
         let Some(way) = self.note(handle, way) else { return Ok(()) };
         chain.rules.iter().try_for_each(|rule| self.rule(table, index, rule, way))
     }
 
-    fn enter_map(&mut self, table: &Table, index: &TableIndex, set: &Set, way: Way) -> Result<(), Errno> {
+    fn enter_map(
+        &mut self,
+        table: &Table,
+        index: &TableIndex,
+        set: &Set,
+        way: Way,
+    ) -> Result<(), Errno> {
         let Some(way) = self.note(set.handle, way) else { return Ok(()) };
         if self.left_out == Some(set.handle) {
             return Ok(());
         }
         for element in set.elements().iter_unordered() {
-            if let Some(reference @ Reference::Chain(_)) = references::of_element(set.data, element.value)
+            if let Some(reference @ Reference::Chain(_)) =
+                references::of_element(set.data, element.value)
                 && let Some(target) = index.handle_of(reference)
             {
                 self.enter_chain(table, index, target, Way { depth: way.depth + 1, ..way })?;
@@ -165,7 +181,13 @@ impl Reach {
         Ok(())
     }
 
-    fn rule(&mut self, table: &Table, index: &TableIndex, rule: &Rule, way: Way) -> Result<(), Errno> {
+    fn rule(
+        &mut self,
+        table: &Table,
+        index: &TableIndex,
+        rule: &Rule,
+        way: Way,
+    ) -> Result<(), Errno> {
         for expr in &rule.exprs {
             if places::depends_on_hook(expr) {
                 pairs(way.contexts)
@@ -173,7 +195,9 @@ impl Reach {
             }
             let mut result = Ok(());
             references::of_expr(expr, &mut |reference| {
-                let Some(handle) = index.handle_of(reference).filter(|_| result.is_ok()) else { return };
+                let Some(handle) = index.handle_of(reference).filter(|_| result.is_ok()) else {
+                    return;
+                };
                 result = match reference {
                     Reference::Chain(_) => {
                         self.enter_chain(table, index, handle, Way { depth: way.depth + 1, ..way })

@@ -180,12 +180,16 @@ impl OpenTable<'_> {
         if let Some(i) = exprs.iter().position(|e| !places::is_known(self.table.family, e)) {
             return Err(Error::new(Errno::Enoent, Blame::Expression(i)));
         }
-        let names =
-            exprs.iter().enumerate().find_map(|(i, e)| self.check_expr(e).err().map(|errno| (i, errno)));
+        let names = exprs
+            .iter()
+            .enumerate()
+            .find_map(|(i, e)| self.check_expr(e).err().map(|errno| (i, errno)));
         let verified = verify(exprs, self.table.family as u8, &SetsOf { open: self });
         match (names, verified) {
             (None, Ok(())) => Ok(()),
-            (Some((i, errno)), Err(e)) if i <= e.expression => Err(Error::new(errno, Blame::Expression(i))),
+            (Some((i, errno)), Err(e)) if i <= e.expression => {
+                Err(Error::new(errno, Blame::Expression(i)))
+            }
             (Some((i, errno)), Ok(())) => Err(Error::new(errno, Blame::Expression(i))),
             (_, Err(e)) => Err(Error {
                 errno: Errno::from_number(e.reason.errno()).unwrap_or(Errno::Einval),
@@ -204,7 +208,11 @@ impl OpenTable<'_> {
             Expr::Objref(Objref::Map { sreg, set }) => {
                 let set = self.bindable_set(set)?;
                 fits(*sreg, set.description.key_len)?;
-                if matches!(set.data, Some(MapData::Object(_))) { Ok(()) } else { Err(Errno::Einval) }
+                if matches!(set.data, Some(MapData::Object(_))) {
+                    Ok(())
+                } else {
+                    Err(Errno::Einval)
+                }
             }
             Expr::CtSet(ct) if !places::ct_settable(ct.key) => Err(Errno::Eopnotsupp),
             Expr::Inner(inner) => self.check_expr(&inner.expr),
@@ -252,8 +260,14 @@ impl OpenTable<'_> {
         match (lookup.dreg, set.data) {
             // A map may be asked only for its keys.
             (None, _) => Ok(()),
-            (Some(dreg), Some(MapData::Verdict)) if !lookup.inverse && dreg == Register::VERDICT => Ok(()),
-            (Some(dreg), Some(MapData::Value { len })) if !lookup.inverse => fits(dreg, len as usize),
+            (Some(dreg), Some(MapData::Verdict))
+                if !lookup.inverse && dreg == Register::VERDICT =>
+            {
+                Ok(())
+            }
+            (Some(dreg), Some(MapData::Value { len })) if !lookup.inverse => {
+                fits(dreg, len as usize)
+            }
             _ => Err(Errno::Einval),
         }
     }
@@ -273,7 +287,9 @@ impl OpenTable<'_> {
         match (dynset.sreg_data, set.data) {
             (None, None) => {}
             (Some(sreg), Some(MapData::Value { len })) => fits(sreg, len as usize)?,
-            (Some(_), None | Some(MapData::Verdict | MapData::Object(_))) => return Err(Errno::Eopnotsupp),
+            (Some(_), None | Some(MapData::Verdict | MapData::Object(_))) => {
+                return Err(Errno::Eopnotsupp);
+            }
             (None, Some(_)) if dynset.op == DynsetOp::Delete => {}
             (None, Some(_)) => return Err(Errno::Einval),
         }
@@ -287,14 +303,17 @@ impl OpenTable<'_> {
                 if n == STATEMENTS_MAX {
                     return Err(Errno::E2big);
                 }
-                if !live::is_stateful(statement) || set.description.timeout && live::collects(statement) {
+                if !live::is_stateful(statement)
+                    || set.description.timeout && live::collects(statement)
+                {
                     return Err(Errno::Eopnotsupp);
                 }
                 live::check(statement)?;
                 match set.exprs.get(n) {
                     None if set.exprs.is_empty() => {}
                     None => return Err(Errno::Einval),
-                    Some(wanted) if std::mem::discriminant(wanted) == std::mem::discriminant(statement) => {}
+                    Some(wanted)
+                        if std::mem::discriminant(wanted) == std::mem::discriminant(statement) => {}
                     Some(_) => return Err(Errno::Eopnotsupp),
                 }
             }
@@ -366,7 +385,10 @@ impl OpenTable<'_> {
         self.index.count_rule(rule, false);
         let (mut sets, mut chains) = (Vec::new(), Vec::new());
         for expr in &rule.exprs {
-            references::of_expr(expr, &mut |reference| match (reference, self.index.handle_of(reference)) {
+            references::of_expr(expr, &mut |reference| match (
+                reference,
+                self.index.handle_of(reference),
+            ) {
                 (Reference::Chain(_), Some(handle)) => chains.push(handle),
                 (Reference::Set(_), Some(handle)) => sets.push(handle),
                 _ => {}

@@ -75,7 +75,8 @@ impl OpenTable<'_> {
             return Err(Error::new(Errno::Enomem, Blame::Whole));
         }
         self.batch.changed = true;
-        if (set.timeout, set.gc_interval, set.description.size) != (new.timeout, new.gc_interval, size)
+        if (set.timeout, set.gc_interval, set.description.size)
+            != (new.timeout, new.gc_interval, size)
             && let Some(set) = by_handle_mut(&mut self.table.sets, handle)
         {
             set.timeout = new.timeout;
@@ -96,7 +97,11 @@ impl OpenTable<'_> {
             Key::Handle(handle) => (Some(handle), Blame::Handle),
         };
         let Some(set) = handle.and_then(|h| by_handle(&self.table.sets, h)) else {
-            return if destroy { Ok(Applied::default()) } else { Err(Error::new(Errno::Enoent, blame)) };
+            return if destroy {
+                Ok(Applied::default())
+            } else {
+                Err(Error::new(Errno::Enoent, blame))
+            };
         };
         let handle = set.handle;
         if self.index.uses(handle) > 0 {
@@ -154,7 +159,8 @@ pub(crate) fn checked_set(new: &NewSet, family: Family) -> Result<(), Errno> {
     if new.exprs.len() > STATEMENTS_MAX {
         return Err(Errno::E2big);
     }
-    if !new.exprs.iter().all(live::is_stateful) || d.timeout && new.exprs.iter().any(live::collects) {
+    if !new.exprs.iter().all(live::is_stateful) || d.timeout && new.exprs.iter().any(live::collects)
+    {
         return Err(Errno::Eopnotsupp);
     }
     new.exprs.iter().try_for_each(|e| places::available(family, e).and_then(|()| live::check(e)))
@@ -169,7 +175,8 @@ fn is_same(old: &Set, new: &NewSet) -> bool {
         && old.data == new.data
         && a.key_len == b.key_len
         && a.fields == b.fields
-        && (a.interval, a.timeout, a.dynamic, a.constant) == (b.interval, b.timeout, b.dynamic, b.constant)
+        && (a.interval, a.timeout, a.dynamic, a.constant)
+            == (b.interval, b.timeout, b.dynamic, b.constant)
         && old.exprs.len() == new.exprs.len()
         && old.exprs.iter().zip(&new.exprs).all(alike)
 }

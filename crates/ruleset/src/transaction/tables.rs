@@ -76,9 +76,10 @@ impl Transaction {
             return Ok(Applied::default());
         };
         let (there, blame) = match key {
-            Key::Name(name) => {
-                (self.working.tables.iter().find(|t| t.family == family && t.name == *name), Blame::Table)
-            }
+            Key::Name(name) => (
+                self.working.tables.iter().find(|t| t.family == family && t.name == *name),
+                Blame::Table,
+            ),
             Key::Handle(handle) => (
                 self.working.tables.iter().find(|t| t.family == family && t.handle == *handle),
                 Blame::Handle,

@@ -18,7 +18,13 @@ pub fn table(family: Family) -> Change {
 }
 
 pub fn table_named(family: Family, name: &str) -> Change {
-    Change::AddTable { family, name: name.into(), mode: Mode::Add, flags: 0, userdata: Arc::new([]) }
+    Change::AddTable {
+        family,
+        name: name.into(),
+        mode: Mode::Add,
+        flags: 0,
+        userdata: Arc::new([]),
+    }
 }
 
 pub fn new_chain(name: &str) -> NewChain {
@@ -49,7 +55,10 @@ pub fn base_on(
     devices: &[&str],
 ) -> Change {
     let devices = devices.iter().map(|&d| d.into()).collect();
-    add_chain(family, NewChain { base: Some(NewBase { kind, hook, priority, devices }), ..new_chain(name) })
+    add_chain(
+        family,
+        NewChain { base: Some(NewBase { kind, hook, priority, devices }), ..new_chain(name) },
+    )
 }
 
 pub fn base(family: Family, name: &str, kind: ChainType, hook: Hook) -> Change {
@@ -136,7 +145,12 @@ pub fn map(name: &str, data: MapData) -> Change {
 }
 
 pub fn key(n: u32) -> Element<ElementValue> {
-    Element { key: n.to_be_bytes().into(), key_end: None, value: ElementValue::default(), expires_at: None }
+    Element {
+        key: n.to_be_bytes().into(),
+        key_end: None,
+        value: ElementValue::default(),
+        expires_at: None,
+    }
 }
 
 pub fn pair(n: u32, data: ElementData) -> Element<ElementValue> {
@@ -145,11 +159,23 @@ pub fn pair(n: u32, data: ElementData) -> Element<ElementValue> {
 
 pub fn add_elements(set: &str, elements: Vec<Element<ElementValue>>) -> Change {
     let elements = elements.into();
-    Change::AddElements { family: IP, table: "t".into(), set: set.into(), mode: Mode::Add, elements }
+    Change::AddElements {
+        family: IP,
+        table: "t".into(),
+        set: set.into(),
+        mode: Mode::Add,
+        elements,
+    }
 }
 
 pub fn delete_elements(set: &str, elements: Option<Vec<Element<ElementValue>>>) -> Change {
-    Change::DeleteElements { family: IP, table: "t".into(), set: set.into(), elements, destroy: false }
+    Change::DeleteElements {
+        family: IP,
+        table: "t".into(),
+        set: set.into(),
+        elements,
+        destroy: false,
+    }
 }
 
 pub fn add_object(name: &str, value: ObjectValue) -> Change {
@@ -163,13 +189,24 @@ pub fn counter_object(name: &str) -> Change {
 
 pub fn delete_counter(name: &str) -> Change {
     let key = Key::Name(name.into());
-    Change::DeleteObject { family: IP, table: "t".into(), kind: ObjectType::Counter, key, destroy: false }
+    Change::DeleteObject {
+        family: IP,
+        table: "t".into(),
+        kind: ObjectType::Counter,
+        key,
+        destroy: false,
+    }
 }
 
 pub fn flowtable(name: &str, devices: &[&str]) -> Change {
     let devices = devices.iter().map(|&d| d.into()).collect();
-    let flowtable =
-        NewFlowtable { name: name.into(), hook: Some((Hook::Ingress, 0)), early: false, devices, flags: 0 };
+    let flowtable = NewFlowtable {
+        name: name.into(),
+        hook: Some((Hook::Ingress, 0)),
+        early: false,
+        devices,
+        flags: 0,
+    };
     Change::AddFlowtable { family: IP, table: "t".into(), mode: Mode::Add, flowtable }
 }
 
@@ -217,7 +254,12 @@ pub fn lookup(set: &str) -> Expr {
 }
 
 pub fn vmap(set: &str) -> Expr {
-    Expr::Lookup(Lookup { set: set.into(), sreg: Register(1), dreg: Some(Register::VERDICT), inverse: false })
+    Expr::Lookup(Lookup {
+        set: set.into(),
+        sreg: Register(1),
+        dreg: Some(Register::VERDICT),
+        inverse: false,
+    })
 }
 
 pub fn counter_named(name: &str) -> Expr {

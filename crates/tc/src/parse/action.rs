@@ -44,8 +44,8 @@ impl Reader<'_> {
             "skbedit" => skbedit(words),
             "vlan" => vlan(words),
             "police" => self.police(words),
-            "bpf" | "connmark" | "csum" | "ct" | "ctinfo" | "gate" | "goto" | "ife" | "mpls" | "nat"
-            | "pedit" | "sample" | "simple" | "skbmod" | "tunnel_key" | "xt" | "jump" => {
+            "bpf" | "connmark" | "csum" | "ct" | "ctinfo" | "gate" | "goto" | "ife" | "mpls"
+            | "nat" | "pedit" | "sample" | "simple" | "skbmod" | "tunnel_key" | "xt" | "jump" => {
                 Err(format!("action \"{first}\" is not supported yet"))
             }
             other => Err(words::unknown(other)),
@@ -71,7 +71,9 @@ impl Reader<'_> {
             words.next();
         }
         let (Some(to_ingress), Some(copy), Some(device)) = (to_ingress, copy, device) else {
-            return Err("\"mirred\" takes egress or ingress, redirect or mirror, and a device".into());
+            return Err(
+                "\"mirred\" takes egress or ingress, redirect or mirror, and a device".into()
+            );
         };
         let control = control_after(words, if copy { Control::Pipe } else { Control::Stolen });
         Ok(Action::Mirred { device, to_ingress, copy, control })
@@ -92,14 +94,15 @@ impl Reader<'_> {
                 "peakrate" => peak = Some(words.read(words::rate)?),
                 "conform-exceed" | "control" => {
                     let text = words.value()?;
-                    let (first, second) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
+                    let (first, second) =
+                        text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
                     exceed = control(first).ok_or_else(|| words::unknown(first))?;
                     if let Some(word) = second {
                         conform = control(word).ok_or_else(|| words::unknown(word))?;
                     }
                 }
-                word @ ("avrate" | "estimator" | "overhead" | "linklayer" | "pkts_rate" | "pkts_burst"
-                | "index") => {
+                word @ ("avrate" | "estimator" | "overhead" | "linklayer" | "pkts_rate"
+                | "pkts_burst" | "index") => {
                     return Err(format!("\"{word}\" of police is not supported yet"));
                 }
                 // Without "conform-exceed", what to do with packets beyond the rate.
@@ -108,12 +111,16 @@ impl Reader<'_> {
         }
         let bucket = match (rate, burst) {
             (Some(rate), Some(burst)) => Some(Bucket::new(rate, burst)),
-            (Some(_), None) => return Err("\"burst\" requires \"rate\", and \"rate\" \"burst\"".into()),
+            (Some(_), None) => {
+                return Err("\"burst\" requires \"rate\", and \"rate\" \"burst\"".into());
+            }
             (None, _) => None,
         };
         let peak = match (peak, mtu) {
             (Some(rate), Some(mtu)) => Some(Bucket::new(rate, mtu)),
-            (Some(_), None) => return Err("\"mtu\" is required if \"peakrate\" is requested".into()),
+            (Some(_), None) => {
+                return Err("\"mtu\" is required if \"peakrate\" is requested".into());
+            }
             (None, _) => None,
         };
         if bucket.is_none() && mtu.is_none() {
@@ -166,7 +173,9 @@ fn vlan(words: &mut Words<'_>) -> Result<Action, String> {
             "id" => id = Some(words.read(|t| number(t).filter(|id| *id < 4095))?),
             "protocol" => {
                 protocol =
-                    Some(words.read(|t| words::ethertype(t).filter(|p| penstock_wire::vlan::is_tag(*p)))?);
+                    Some(words.read(|t| {
+                        words::ethertype(t).filter(|p| penstock_wire::vlan::is_tag(*p))
+                    })?);
             }
             _ => priority = Some(words.read(|t| number(t).filter(|p| *p < 8))?),
         }
@@ -178,9 +187,11 @@ fn vlan(words: &mut Words<'_>) -> Result<Action, String> {
             id: id.ok_or("\"vlan push\" needs an id")?,
             priority: priority.unwrap_or(0),
         },
-        "modify" => {
-            VlanAction::Modify { protocol, id: Some(id.ok_or("\"vlan modify\" needs an id")?), priority }
-        }
+        "modify" => VlanAction::Modify {
+            protocol,
+            id: Some(id.ok_or("\"vlan modify\" needs an id")?),
+            priority,
+        },
         "push_eth" | "pop_eth" => return Err(format!("\"vlan {what}\" is not supported yet")),
         other => return Err(words::unknown(other)),
     };

@@ -23,7 +23,8 @@ enum Place {
 
 impl Reader<'_> {
     pub(super) fn filter(&mut self, words: &mut Words<'_>) -> Result<(), String> {
-        let (mut device, mut place, mut prio, mut protocol, mut handle) = (None, None, None, None, None);
+        let (mut device, mut place, mut prio, mut protocol, mut handle) =
+            (None, None, None, None, None);
         let kind = loop {
             match words.next() {
                 Some("dev") => device = Some(words.value()?),
@@ -38,8 +39,8 @@ impl Reader<'_> {
                 Some("handle") => handle = Some(words.value()?),
                 Some(kind @ ("matchall" | "fw" | "u32" | "flower")) => break kind,
                 Some(
-                    other @ ("basic" | "bpf" | "cgroup" | "flow" | "route" | "rsvp" | "tcindex" | "chain"
-                    | "block"),
+                    other @ ("basic" | "bpf" | "cgroup" | "flow" | "route" | "rsvp" | "tcindex"
+                    | "chain" | "block"),
                 ) => {
                     return Err(format!("\"{other}\" is not supported yet"));
                 }
@@ -57,9 +58,10 @@ impl Reader<'_> {
                 Kind::MatchAll
             }
             "fw" => {
-                let (mark, mask) = handle
-                    .ok_or("\"fw\" needs a handle, which is the mark")
-                    .and_then(|h| masked(h, u32::MAX, number).ok_or("the handle of \"fw\" is a mark"))?;
+                let (mark, mask) =
+                    handle.ok_or("\"fw\" needs a handle, which is the mark").and_then(|h| {
+                        masked(h, u32::MAX, number).ok_or("the handle of \"fw\" is a mark")
+                    })?;
                 self.common(words, &mut class, &mut actions, |_, _| Ok(false))?;
                 Kind::Fw { mark, mask }
             }
@@ -82,7 +84,8 @@ impl Reader<'_> {
         };
         let device = self.config.devices.entry(device).or_default();
         let filters = place_of(device, place.unwrap_or(Place::Root))?;
-        let filter = |prio| Filter { prio, protocol: protocol.unwrap_or(ALL), kind, class, actions };
+        let filter =
+            |prio| Filter { prio, protocol: protocol.unwrap_or(ALL), kind, class, actions };
         let Some(prio) = prio else {
             let prio = filters.first().map_or(FIRST_PRIO, |f| f.prio.saturating_sub(1));
             filters.insert(0, filter(prio));
@@ -92,11 +95,14 @@ impl Reader<'_> {
         if let Some(other) = filters.iter().find(|f| f.prio == prio) {
             if other.protocol != filter.protocol {
                 return Err(
-                    "Specified filter protocol does not match the existing one of this priority".into()
+                    "Specified filter protocol does not match the existing one of this priority"
+                        .into(),
                 );
             }
             if other.kind.name() != filter.kind.name() {
-                return Err("Specified filter kind does not match the existing one of this priority".into());
+                return Err(
+                    "Specified filter kind does not match the existing one of this priority".into(),
+                );
             }
         }
         let at = filters.iter().position(|f| f.prio > prio).unwrap_or(filters.len());
@@ -136,13 +142,16 @@ fn place_of(device: &mut Device, place: Place) -> Result<&mut Vec<Filter>, Strin
     const EGRESS: u32 = 0xffff_fff3;
     const MISSING: &str = "Parent Qdisc doesn't exists";
     let parent = match (place, device.hooks) {
-        (Place::Ingress | Place::Parent(INGRESS | 0xffff_0000), Some(_)) => return Ok(&mut device.ingress),
+        (Place::Ingress | Place::Parent(INGRESS | 0xffff_0000), Some(_)) => {
+            return Ok(&mut device.ingress);
+        }
         (Place::Egress | Place::Parent(EGRESS), Some(true)) => return Ok(&mut device.egress),
         (Place::Root, _) => device.nodes.first().map_or(0, |n| n.handle),
         (Place::Parent(parent), _) => parent,
         (Place::Ingress | Place::Egress, _) => return Err(MISSING.into()),
     };
-    let node = device.nodes.iter_mut().find(|n| n.handle != 0 && n.handle == parent).ok_or(MISSING)?;
+    let node =
+        device.nodes.iter_mut().find(|n| n.handle != 0 && n.handle == parent).ok_or(MISSING)?;
     match &mut node.discipline {
         Discipline::Prio { filters, .. } => Ok(filters),
         _ => Err("Operation not supported: the queueing discipline has no classes".into()),
@@ -187,8 +196,12 @@ fn flower_word(
     protocol: u16,
     find: &dyn Fn(&str) -> Option<u32>,
 ) -> Result<bool, String> {
-    let hex = |text: &str| masked(text, 0xfff, |t| u16::from_str_radix(t.trim_start_matches("0x"), 16).ok());
-    let byte = |text: &str| masked(text, 0xff, |t| u8::from_str_radix(t.trim_start_matches("0x"), 16).ok());
+    let hex = |text: &str| {
+        masked(text, 0xfff, |t| u16::from_str_radix(t.trim_start_matches("0x"), 16).ok())
+    };
+    let byte = |text: &str| {
+        masked(text, 0xff, |t| u8::from_str_radix(t.trim_start_matches("0x"), 16).ok())
+    };
     match word {
         "indev" => {
             let name = words.value()?;
@@ -209,7 +222,9 @@ fn flower_word(
                     "nofrag" => f.fragment = Some(false),
                     "firstfrag" => f.first_fragment = Some(true),
                     "nofirstfrag" => f.first_fragment = Some(false),
-                    other => return Err(format!("\"{other}\" is not a valid value for \"ip_flags\"")),
+                    other => {
+                        return Err(format!("\"{other}\" is not a valid value for \"ip_flags\""));
+                    }
                 }
             }
         }
@@ -231,18 +246,17 @@ fn flower_word(
         "arp_tip" => f.arp_tip = Some(words.read(prefix4)?),
         "arp_sha" => f.arp_sha = Some(words.read(macs)?),
         "arp_tha" => f.arp_tha = Some(words.read(macs)?),
-        "enc_src_ip" | "enc_dst_ip" | "enc_key_id" | "enc_dst_port" | "ct_state" | "ct_zone" | "ct_mark"
-        | "ct_label" | "mpls" | "mpls_label" | "cvlan_id" | "cvlan_prio" | "cvlan_ethtype"
-        | "num_of_vlans" | "hw_tc" => {
+        "enc_src_ip" | "enc_dst_ip" | "enc_key_id" | "enc_dst_port" | "ct_state" | "ct_zone"
+        | "ct_mark" | "ct_label" | "mpls" | "mpls_label" | "cvlan_id" | "cvlan_prio"
+        | "cvlan_ethtype" | "num_of_vlans" | "hw_tc" => {
             return Err(format!("\"{word}\" is not supported yet"));
         }
         _ => return Ok(false),
     }
     // As flower itself asks: addresses and ports make sense for these protocols only.
     let needs: &[u16] = match word {
-        "ip_proto" | "ip_tos" | "ip_ttl" | "src_ip" | "dst_ip" | "src_port" | "dst_port" | "tcp_flags" => {
-            &[0x0800, 0x86dd, 0x8100, 0x88a8]
-        }
+        "ip_proto" | "ip_tos" | "ip_ttl" | "src_ip" | "dst_ip" | "src_port" | "dst_port"
+        | "tcp_flags" => &[0x0800, 0x86dd, 0x8100, 0x88a8],
         "arp_op" | "arp_sip" | "arp_tip" | "arp_sha" | "arp_tha" => &[0x0806],
         "vlan_id" | "vlan_prio" | "vlan_ethtype" => &[0x8100, 0x88a8],
         _ => return Ok(true),

@@ -85,15 +85,17 @@ pub(super) fn word(word: &str, words: &mut Words<'_>, out: &mut U32Match) -> Res
             out.mark = Some((value & mask, mask));
         }
         other @ "ether" => {
-            return Err(format!("selector \"{other}\" is not supported yet; use \"match u16 … at -14\""));
+            return Err(format!(
+                "selector \"{other}\" is not supported yet; use \"match u16 … at -14\""
+            ));
         }
         other => return Err(words::unknown(other)),
     }
     Ok(true)
 }
 
-/// `at N` or `at nexthdr+N`. Only a link from one hash table to another says where the next header is: without it, the
-/// kernel counts from the network header, too.
+/// `at N` or `at nexthdr+N`. Only a link from one hash table to another says where the next header
+/// is: without it, the kernel counts from the network header, too.
 fn offset(words: &mut Words<'_>) -> Result<i32, String> {
     if !words.take("at") {
         return Ok(0);
@@ -151,11 +153,18 @@ fn ip6(words: &mut Words<'_>, out: &mut U32Match) -> Result<(), String> {
                 let (a, l) = text.split_once('/').unwrap_or((text, "128"));
                 Some((a.parse::<Ipv6Addr>().ok()?, l.parse::<u32>().ok().filter(|l| *l <= 128)?))
             })?;
-            let (address, mask) = (u128::from(address), u128::MAX.checked_shl(128 - len).unwrap_or(0));
+            let (address, mask) =
+                (u128::from(address), u128::MAX.checked_shl(128 - len).unwrap_or(0));
             for i in 0..4 {
                 let part = |n: u128| (n >> (96 - 32 * i)) as u32;
                 if part(mask) != 0 {
-                    pack(out, part(address), part(mask), 4, if field == "src" { 8 } else { 24 } + 4 * i)?;
+                    pack(
+                        out,
+                        part(address),
+                        part(mask),
+                        4,
+                        if field == "src" { 8 } else { 24 } + 4 * i,
+                    )?;
                 }
             }
             Ok(())

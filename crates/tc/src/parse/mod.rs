@@ -1,5 +1,5 @@
-//! Reading of `tc -batch` files. The words are tc(8)'s; what is known but cannot be done here is refused as clearly as
-//! what is unknown.
+//! Reading of `tc -batch` files. The words are tc(8)'s; what is known but cannot be done here is
+//! refused as clearly as what is unknown.
 
 mod action;
 mod filter;
@@ -31,7 +31,9 @@ impl Reader<'_> {
         match (object, command) {
             ("qdisc", "add" | "replace") => self.qdisc(words)?,
             ("filter", "add") => self.filter(words)?,
-            ("qdisc" | "filter", other) => return Err(format!("\"{object} {other}\" is not supported yet")),
+            ("qdisc" | "filter", other) => {
+                return Err(format!("\"{object} {other}\" is not supported yet"));
+            }
             ("class" | "chain" | "action" | "actions" | "monitor" | "exec", _) => {
                 return Err(format!("\"{object}\" is not supported yet"));
             }
@@ -42,13 +44,21 @@ impl Reader<'_> {
 }
 
 impl Config {
-    /// Applies the lines in order. `file` is for messages, `device` finds the index of a device by its name. The first
-    /// line that fails ends it, as with `tc -batch`.
-    pub fn from_batch(file: &str, text: &str, device: impl Fn(&str) -> Option<u32>) -> Result<Config, Error> {
+    /// Applies the lines in order. `file` is for messages, `device` finds the index of a device by
+    /// its name. The first line that fails ends it, as with `tc -batch`.
+    pub fn from_batch(
+        file: &str,
+        text: &str,
+        device: impl Fn(&str) -> Option<u32>,
+    ) -> Result<Config, Error> {
         let mut reader = Reader { config: Config::default(), device: &device };
         for (line, words) in words::lines(text) {
             let mut words = Words::new(&words);
-            reader.line(&mut words).map_err(|message| Error { file: file.to_owned(), line, message })?;
+            reader.line(&mut words).map_err(|message| Error {
+                file: file.to_owned(),
+                line,
+                message,
+            })?;
         }
         reader.config.finish();
         Ok(reader.config)

@@ -5,7 +5,8 @@ use super::words::{self, Words};
 use crate::config::{Discipline, Node};
 use crate::rate::Bucket;
 
-/// Packets that a device's own queue holds (`DEFAULT_TX_QUEUE_LEN`), the limit of queues that say nothing.
+/// Packets that a device's own queue holds (`DEFAULT_TX_QUEUE_LEN`), the limit of queues that say
+/// nothing.
 const QUEUE: usize = 1000;
 /// Handle of `clsact` and `ingress`.
 const INGRESS: u32 = 0xffff_0000;
@@ -34,9 +35,10 @@ impl Reader<'_> {
                     kind = Some(word);
                     break;
                 }
-                "pfifo_fast" | "htb" | "hfsc" | "fq" | "fq_codel" | "codel" | "sfq" | "red" | "netem"
-                | "mq" | "noqueue" | "cake" | "drr" | "ets" | "mqprio" | "etf" | "multiq" | "cbq" | "atm"
-                | "plug" | "hhf" | "pie" | "choke" | "qfq" | "skbprio" | "taprio" | "gred" | "sfb" => {
+                "pfifo_fast" | "htb" | "hfsc" | "fq" | "fq_codel" | "codel" | "sfq" | "red"
+                | "netem" | "mq" | "noqueue" | "cake" | "drr" | "ets" | "mqprio" | "etf"
+                | "multiq" | "cbq" | "atm" | "plug" | "hhf" | "pie" | "choke" | "qfq"
+                | "skbprio" | "taprio" | "gred" | "sfb" => {
                     return Err(format!("queueing discipline \"{word}\" is not supported yet"));
                 }
                 other => return Err(words::unknown(other)),
@@ -76,9 +78,10 @@ impl Reader<'_> {
             }
             Some(handle) => handle,
             // As the kernel numbers them.
-            None => {
-                (0x8001..).map(|n: u32| n << 16).find(|h| nodes.iter().all(|n| n.handle != *h)).unwrap_or(0)
-            }
+            None => (0x8001..)
+                .map(|n: u32| n << 16)
+                .find(|h| nodes.iter().all(|n| n.handle != *h))
+                .unwrap_or(0),
         };
         let place = match parent {
             Parent::Root if nodes.is_empty() => None,
@@ -100,8 +103,9 @@ impl Reader<'_> {
         let discipline = match parsed {
             Parsed::Fifo { limit, bytes } => Discipline::Fifo { limit, bytes },
             Parsed::Prio { bands, map } => {
-                let bands =
-                    (0..bands).map(|_| add(Discipline::Fifo { limit: QUEUE, bytes: false })).collect();
+                let bands = (0..bands)
+                    .map(|_| add(Discipline::Fifo { limit: QUEUE, bytes: false }))
+                    .collect();
                 Discipline::Prio { bands, map, filters: Vec::new() }
             }
             Parsed::Tbf { bucket, peak, longest, limit } => {
@@ -198,7 +202,8 @@ fn tbf(words: &mut Words<'_>) -> Result<Parsed, String> {
         (Some(_), Some(_)) => return Err("\"limit\" and \"latency\" exclude each other".into()),
         (Some(limit), None) => limit,
         (None, Some(latency)) => {
-            let within = |r: crate::rate::Rate, more: u64| r.0 as f64 * latency as f64 / 1e9 + more as f64;
+            let within =
+                |r: crate::rate::Rate, more: u64| r.0 as f64 * latency as f64 / 1e9 + more as f64;
             let all = within(rate, burst);
             peak.map_or(all, |p| all.min(within(p, mtu.unwrap_or(0)))) as u64
         }

@@ -101,12 +101,15 @@ fn classifiers_find_their_packets() {
         ("protocol ip u32 match u32 0 0 at 60", "0000000"),
         ("protocol ip u32 match ip nofrag", "1010010"),
     ] {
-        let text =
-            format!("qdisc add dev lan clsact\nfilter add dev lan ingress prio 1 {filter} action drop");
+        let text = format!(
+            "qdisc add dev lan clsact\nfilter add dev lan ingress prio 1 {filter} action drop"
+        );
         let config = config(&text).unwrap();
         let packets = [udp(), tcp6(), echo(), late(), arp(), marked(), tagged()];
-        let found: String =
-            packets.map(|mut p| if step(&config, &mut p) == Step::Drop { '1' } else { '0' }).iter().collect();
+        let found: String = packets
+            .map(|mut p| if step(&config, &mut p) == Step::Drop { '1' } else { '0' })
+            .iter()
+            .collect();
         assert_eq!(found, hits, "{filter}");
     }
 }
@@ -127,12 +130,22 @@ fn actions_follow_each_other_as_their_controls_say() {
         }
     };
     let filter = "filter add dev lan ingress";
-    let (redirect, mirror) =
-        (Step::Redirect { device: WAN, ingress: false }, Step::Mirror { device: WAN, ingress: true });
+    let (redirect, mirror) = (
+        Step::Redirect { device: WAN, ingress: false },
+        Step::Mirror { device: WAN, ingress: true },
+    );
     for (text, steps, mark, priority, vlan) in [
-        (format!("{filter} matchall action mirred egress redirect dev wan"), vec![redirect], 0, 0, None),
         (
-            format!("{filter} prio 1 matchall action mirred ingress mirror dev wan action skbedit mark 5"),
+            format!("{filter} matchall action mirred egress redirect dev wan"),
+            vec![redirect],
+            0,
+            0,
+            None,
+        ),
+        (
+            format!(
+                "{filter} prio 1 matchall action mirred ingress mirror dev wan action skbedit mark 5"
+            ),
             vec![mirror, Step::Pass],
             5,
             0,
@@ -187,7 +200,9 @@ fn actions_follow_each_other_as_their_controls_say() {
             Some(VlanTag { protocol: 0x88a8, tci: 9 | 5 << 13 }),
         ),
         (
-            format!("{filter} matchall action vlan push id 9 action vlan modify id 11 action vlan pop"),
+            format!(
+                "{filter} matchall action vlan push id 9 action vlan modify id 11 action vlan pop"
+            ),
             vec![Step::Pass],
             0,
             0,
@@ -277,14 +292,20 @@ fn frames_leave_when_their_discipline_lets_them() {
         [(0, 1), (1, 7), (2, 2), (3, 8)],
         "mark 7 goes first, then by priority"
     );
-    assert_eq!(leaving("qdisc add dev wan root pfifo limit 1", &[(0, 1, 60), (0, 2, 60)]), [(0, 1), (0, 2)]);
+    assert_eq!(
+        leaving("qdisc add dev wan root pfifo limit 1", &[(0, 1, 60), (0, 2, 60)]),
+        [(0, 1), (0, 2)]
+    );
 }
 
 #[test]
 fn wrong_lines_are_refused_in_words() {
     for (text, message) in [
         ("qdisc add dev eth9 clsact", "tc:1: Cannot find device \"eth9\""),
-        ("qdisc add dev lan clsact\nqdisc add dev lan clsact", "tc:2: Exclusivity flag on, cannot modify"),
+        (
+            "qdisc add dev lan clsact\nqdisc add dev lan clsact",
+            "tc:2: Exclusivity flag on, cannot modify",
+        ),
         ("qdisc add dev lan root htb", "tc:1: queueing discipline \"htb\" is not supported yet"),
         ("qdisc add dev lan root tbf rate 1mbit", "tc:1: \"burst\" is required"),
         (
@@ -375,8 +396,12 @@ fn no_words_make_the_reader_panic() {
     let seed = penstock_seed::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     for _ in 0..20_000 {
-        let words: Vec<&str> = (0..rng.usize(..20)).map(|_| WORDS[rng.usize(..WORDS.len())]).collect();
-        let _ = config(&format!("qdisc add dev lan clsact\nfilter add dev lan ingress {}", words.join(" ")));
+        let words: Vec<&str> =
+            (0..rng.usize(..20)).map(|_| WORDS[rng.usize(..WORDS.len())]).collect();
+        let _ = config(&format!(
+            "qdisc add dev lan clsact\nfilter add dev lan ingress {}",
+            words.join(" ")
+        ));
         let _ = config(&words.join(" "));
     }
 }

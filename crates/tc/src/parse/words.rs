@@ -5,7 +5,11 @@ pub(super) use penstock_batch::{Words, lines, number, unknown};
 use crate::rate::Rate;
 
 /// `VALUE` or `VALUE/MASK`.
-pub(super) fn masked<T: Copy>(text: &str, all: T, read: impl Fn(&str) -> Option<T>) -> Option<(T, T)> {
+pub(super) fn masked<T: Copy>(
+    text: &str,
+    all: T,
+    read: impl Fn(&str) -> Option<T>,
+) -> Option<(T, T)> {
     match text.split_once('/') {
         Some((value, mask)) => Some((read(value)?, read(mask)?)),
         None => Some((read(text)?, all)),
@@ -23,11 +27,14 @@ fn with_unit(text: &str) -> Option<(f64, &str)> {
 pub(super) fn rate(text: &str) -> Option<Rate> {
     let (number, unit) = with_unit(text)?;
     let unit = unit.to_ascii_lowercase();
-    let (scale, bits) =
-        match unit.strip_suffix("bps").map(|s| (s, false)).or(unit.strip_suffix("bit").map(|s| (s, true))) {
-            Some((scale, bits)) => (scale, bits),
-            None => (&*unit, true),
-        };
+    let (scale, bits) = match unit
+        .strip_suffix("bps")
+        .map(|s| (s, false))
+        .or(unit.strip_suffix("bit").map(|s| (s, true)))
+    {
+        Some((scale, bits)) => (scale, bits),
+        None => (&*unit, true),
+    };
     let factor = match scale {
         "" => 1.0,
         "k" => 1e3,
@@ -77,7 +84,8 @@ pub(super) fn time(text: &str) -> Option<u64> {
 /// A handle of a queueing discipline or a class: `10:` or `1:2`, hexadecimal, or `root`.
 pub(super) fn class(text: &str) -> Option<u32> {
     let (major, minor) = text.split_once(':')?;
-    let part = |text: &str| if text.is_empty() { Some(0) } else { u16::from_str_radix(text, 16).ok() };
+    let part =
+        |text: &str| if text.is_empty() { Some(0) } else { u16::from_str_radix(text, 16).ok() };
     Some(u32::from(part(major)?) << 16 | u32::from(part(minor)?))
 }
 

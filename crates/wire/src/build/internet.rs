@@ -136,7 +136,8 @@ impl Layer for Ipv4 {
         if let Some(len) = self.total_len {
             b[2..4].copy_from_slice(&len.to_be_bytes());
         }
-        // Over what the header claims, as a receiver sums it; a claim past the header takes in the payload.
+        // Over what the header claims, as a receiver sums it; a claim past the header takes in the
+        // payload.
         let mut claimed = b.clone();
         claimed[10..12].fill(0);
         claimed.extend(around.body);
@@ -441,7 +442,8 @@ impl Layer for Mobility {
     }
 }
 
-/// An IPv6 extension header with its length byte and contents taken as they are, also impossible ones.
+/// An IPv6 extension header with its length byte and contents taken as they are, also impossible
+/// ones.
 #[derive(Clone, Debug)]
 pub struct Extension {
     protocol: u8,
@@ -450,7 +452,8 @@ pub struct Extension {
 }
 
 impl Extension {
-    /// Header of type `protocol` with length byte `units` and `contents` behind the first two bytes.
+    /// Header of type `protocol` with length byte `units` and `contents` behind the first two
+    /// bytes.
     pub fn raw(protocol: u8, units: u8, contents: &[u8]) -> Self {
         Self { protocol, units, contents: contents.to_vec() }
     }

@@ -49,27 +49,36 @@ fn every_transport_gets_its_protocol_and_a_right_checksum() {
             assert_eq!(packet[packet.len() - body.len()..][..4], body[..4], "{protocol}");
         }
     }
-    assert!(transport_ok(&(Ipv4::new(A4, B4) / Icmp::echo_request(1, 2) / payload(b"abc")).build()));
+    assert!(transport_ok(
+        &(Ipv4::new(A4, B4) / Icmp::echo_request(1, 2) / payload(b"abc")).build()
+    ));
     assert!(transport_ok(&(Ipv4::new(A4, "239.1.2.3") / Igmp::new(0x16, "239.1.2.3")).build()));
-    let solicitation = Ipv6::new(A6, "ff02::1:ff00:2").hop_limit(255) / Icmpv6::neighbour_solicitation(B6);
+    let solicitation =
+        Ipv6::new(A6, "ff02::1:ff00:2").hop_limit(255) / Icmpv6::neighbour_solicitation(B6);
     assert!(transport_ok(&(solicitation / payload([1, 1, 2, 0, 0, 0, 0, 1])).build()));
 }
 
 #[test]
 fn the_type_fields_follow_the_next_layer() {
-    let frame =
-        (link() / Vlan::new(7).service().priority(5) / Vlan::new(9) / Ipv4::new(A4, B4) / Udp::new(1, 2))
-            .build();
+    let frame = (link()
+        / Vlan::new(7).service().priority(5)
+        / Vlan::new(9)
+        / Ipv4::new(A4, B4)
+        / Udp::new(1, 2))
+    .build();
     assert_eq!(frame[12..22], [0x88, 0xa8, 0xa0, 7, 0x81, 0, 0, 9, 8, 0]);
     let frame = (link() / Arp::request("02:00:00:00:00:01", A4, B4)).pad_to(60).build();
     assert_eq!((frame.len(), &frame[12..16]), (60, &[8, 6, 0, 1][..]));
     let frame = (link().with_length() / payload([0x42, 0x42, 3])).build();
     assert_eq!(frame[12..], [0, 3, 0x42, 0x42, 3]);
     let tunnel =
-        (Ipv6::new(A6, B6) / Ipv4::new(A4, B4) / Gre::new().key(1) / link() / Ipv6::new(A6, B6)).build();
+        (Ipv6::new(A6, B6) / Ipv4::new(A4, B4) / Gre::new().key(1) / link() / Ipv6::new(A6, B6))
+            .build();
     assert_eq!((tunnel[6], tunnel[49], &tunnel[60..64]), (4, 47, &[0x20, 0, 0x65, 0x58][..]));
     assert_eq!((tunnel.len(), tunnel[68 + 14 + 6]), (40 + 20 + 8 + 14 + 40, 59));
-    let vxlan = (Ipv4::new(A4, B4) / Udp::new(1, 4789) / Vxlan::new(5) / link() / Ipv6::new(A6, B6)).build();
+    let vxlan =
+        (Ipv4::new(A4, B4) / Udp::new(1, 4789) / Vxlan::new(5) / link() / Ipv6::new(A6, B6))
+            .build();
     assert!(transport_ok(&vxlan));
 }
 
@@ -99,7 +108,8 @@ fn wrong_on_purpose_is_wrong_in_one_place_only() {
 #[test]
 fn fragments_of_a_frame_keep_its_link_header() {
     for frame in [
-        (link() / Vlan::new(7) / Ipv4::new(A4, B4).id(5) / Udp::new(1, 2) / payload([7; 3000])).build(),
+        (link() / Vlan::new(7) / Ipv4::new(A4, B4).id(5) / Udp::new(1, 2) / payload([7; 3000]))
+            .build(),
         (link() / Vlan::new(7) / Ipv6::new(A6, B6) / Udp::new(1, 2) / payload([7; 3000])).build(),
     ] {
         let parts = fragments(&frame, 1400, 1);
@@ -126,8 +136,8 @@ fn views_never_panic_on_random_bytes() {
             )*};
         }
         show!(
-            ah, arp, dccp, esp, ethernet, geneve, gre, icmp, icmpv6, igmp, ipv4, ipv6, sctp, tcp, udp,
-            udplite, vxlan
+            ah, arp, dccp, esp, ethernet, geneve, gre, icmp, icmpv6, igmp, ipv4, ipv6, sctp, tcp,
+            udp, udplite, vxlan
         );
         macro_rules! payloads {
             ($($m:ident),*) => {$(
@@ -137,10 +147,12 @@ fn views_never_panic_on_random_bytes() {
             )*};
         }
         payloads!(
-            ah, esp, ethernet, geneve, gre, icmp, icmpv6, igmp, ipv4, ipv6, tcp, udp, udplite, vlan, vxlan
+            ah, esp, ethernet, geneve, gre, icmp, icmpv6, igmp, ipv4, ipv6, tcp, udp, udplite,
+            vlan, vxlan
         );
         if let Some(h) = ipv4::Header::new(&b) {
-            let _ = (h.checksum_ok(), h.options(), ipv4::check_input(&b), ipv6::check_input(&b, false));
+            let _ =
+                (h.checksum_ok(), h.options(), ipv4::check_input(&b), ipv6::check_input(&b, false));
             ipv4::fragment(&b, rng.usize(..100), false, &mut Vec::new(), |_| {});
             let mut copy = b.clone();
             let mut m = ipv4::HeaderMut::new(&mut copy).unwrap();

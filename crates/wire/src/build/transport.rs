@@ -83,7 +83,8 @@ impl Tcp {
         self
     }
 
-    /// Adds option bytes as they are. All options are padded to a multiple of four with end-of-list.
+    /// Adds option bytes as they are. All options are padded to a multiple of four with
+    /// end-of-list.
     pub fn raw_options(mut self, bytes: &[u8]) -> Self {
         self.options.extend(bytes);
         self
@@ -184,7 +185,9 @@ impl Layer for Udp {
             length: self.length.unwrap_or(len as u16),
             checksum: 0,
         };
-        let right = || around.pseudo(protocol::UDP, len).bytes(&repr.bytes()).bytes(around.body).finish_udp();
+        let right = || {
+            around.pseudo(protocol::UDP, len).bytes(&repr.bytes()).bytes(around.body).finish_udp()
+        };
         let checksum = self.checksum.unwrap_or_else(right);
         udp::Repr { checksum, ..repr }.bytes().to_vec()
     }
@@ -311,7 +314,8 @@ impl Icmpv6 {
         Self::new(icmpv6::NEIGHBOUR_SOLICITATION, 0).target(target)
     }
 
-    /// `target` is here, solicited and overriding. Without options; put them in a [`super::payload`].
+    /// `target` is here, solicited and overriding. Without options; put them in a
+    /// [`super::payload`].
     pub fn neighbour_advertisement(target: impl Address<Ipv6Addr>) -> Self {
         Self::new(icmpv6::NEIGHBOUR_ADVERTISEMENT, 0).rest_of_header(0x6000_0000).target(target)
     }

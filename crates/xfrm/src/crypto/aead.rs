@@ -1,6 +1,9 @@
-//! AES-GCM (RFC 4106) and ChaCha20-Poly1305 (RFC 7634): a nonce of four secret bytes and eight that travel.
+//! AES-GCM (RFC 4106) and ChaCha20-Poly1305 (RFC 7634): a nonce of four secret bytes and eight that
+//! travel.
 
-use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use ring::aead::{
+    AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
+};
 use subtle::ConstantTimeEq;
 
 use super::{Bad, ESP, Seq};
@@ -13,8 +16,8 @@ pub(crate) struct AeadKey {
     key: LessSafeKey,
     salt: [u8; 4],
     icv: usize,
-    /// Vectors are the sequence number under this mask, as the kernel's `seqiv`: a state that begins to count anew with the
-    /// same key does not repeat them.
+    /// Vectors are the sequence number under this mask, as the kernel's `seqiv`: a state that
+    /// begins to count anew with the same key does not repeat them.
     mask: u64,
 }
 
@@ -47,7 +50,9 @@ impl Associated {
 impl AeadKey {
     pub(super) fn new(aead: &Aead, mask: u64) -> Option<Self> {
         let (algorithm, bytes, salt, icv) = match aead {
-            Aead::AesGcm { key, salt, icv } if key.len() == 16 => (&AES_128_GCM, &key[..], salt, *icv),
+            Aead::AesGcm { key, salt, icv } if key.len() == 16 => {
+                (&AES_128_GCM, &key[..], salt, *icv)
+            }
             Aead::AesGcm { key, salt, icv } => (&AES_256_GCM, &key[..], salt, *icv),
             Aead::ChaCha20Poly1305 { key, salt } => (&CHACHA20_POLY1305, &key[..], salt, TAG),
         };
@@ -68,7 +73,12 @@ impl AeadKey {
     }
 
     #[inline]
-    fn encrypt(&self, iv: &[u8; IV], associated: &Associated, text: &mut [u8]) -> Result<[u8; TAG], Bad> {
+    fn encrypt(
+        &self,
+        iv: &[u8; IV],
+        associated: &Associated,
+        text: &mut [u8],
+    ) -> Result<[u8; TAG], Bad> {
         let tag = self.key.seal_in_place_separate_tag(self.nonce(iv), associated.aad(), text);
         let tag = tag.map_err(|_| Bad)?;
         tag.as_ref().try_into().map_err(|_| Bad)
@@ -78,7 +88,8 @@ impl AeadKey {
     pub(super) fn seal(&self, seq: Seq, esp: &mut [u8]) -> Result<(), Bad> {
         let (header, rest) = esp.split_first_chunk_mut::<ESP>().ok_or(Bad)?;
         let (iv, rest) = rest.split_first_chunk_mut::<IV>().ok_or(Bad)?;
-        let (text, icv) = rest.split_at_mut_checked(rest.len().wrapping_sub(self.icv)).ok_or(Bad)?;
+        let (text, icv) =
+            rest.split_at_mut_checked(rest.len().wrapping_sub(self.icv)).ok_or(Bad)?;
         *iv = (seq.number ^ self.mask).to_be_bytes();
         let tag = self.encrypt(iv, &Associated::of(header, seq), text)?;
         icv.copy_from_slice(&tag[..self.icv]);
@@ -96,13 +107,14 @@ impl AeadKey {
                 Err(_) => Err(Bad),
             };
         }
-        let (text, icv) = rest.split_at_mut_checked(rest.len().wrapping_sub(self.icv)).ok_or(Bad)?;
+        let (text, icv) =
+            rest.split_at_mut_checked(rest.len().wrapping_sub(self.icv)).ok_or(Bad)?;
         self.open_cut(iv, &associated, text, icv)
     }
 
-    /// With an integrity value that is cut off, which ring does not know. The cipher is a stream that is added, so
-    /// encrypting what is encrypted gives the text; encrypting that gives the whole integrity value to compare with.
-    /// Without agreement the text is as it came.
+    /// With an integrity value that is cut off, which ring does not know. The cipher is a stream
+    /// that is added, so encrypting what is encrypted gives the text; encrypting that gives the
+    /// whole integrity value to compare with. Without agreement the text is as it came.
     #[cold]
     fn open_cut(
         &self,

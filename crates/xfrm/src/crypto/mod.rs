@@ -1,7 +1,8 @@
 //! What happens to the bytes between the ESP header and the integrity value, in place.
 //!
-//! All functions work on one ESP packet from its SPI to the last byte of the integrity value. Its header, and on the way out
-//! the padded payload, are there already; the initialization vector behind the header is written here.
+//! All functions work on one ESP packet from its SPI to the last byte of the integrity value. Its
+//! header, and on the way out the padded payload, are there already; the initialization vector
+//! behind the header is written here.
 
 mod aead;
 mod pair;
@@ -14,7 +15,8 @@ pub(crate) use pair::PairKey;
 /// Bytes of SPI and sequence number.
 pub(crate) const ESP: usize = 8;
 
-/// The packet is not what it should be: its integrity value is another, or there is not enough of it.
+/// The packet is not what it should be: its integrity value is another, or there is not enough of
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bad;
 

@@ -1,7 +1,9 @@
 //! AES-CBC (RFC 3602) or no encryption, then HMAC (RFC 4868, 2404) or no integrity.
 
 use aes::cipher::consts::U16;
-use aes::cipher::{Array, BlockCipherEncrypt, BlockModeDecrypt, BlockModeEncrypt, InnerIvInit, KeyInit};
+use aes::cipher::{
+    Array, BlockCipherEncrypt, BlockModeDecrypt, BlockModeEncrypt, InnerIvInit, KeyInit,
+};
 use aes::{Aes128, Aes192, Aes256};
 use ring::hmac;
 use subtle::ConstantTimeEq;
@@ -63,16 +65,22 @@ pub(crate) struct PairKey {
     cipher: Cipher,
     mac: Option<hmac::Key>,
     icv: usize,
-    /// Initialization vectors are the sequence number added to this, encrypted: nobody can foresee them (NIST SP 800-38A,
-    /// appendix C).
+    /// Initialization vectors are the sequence number added to this, encrypted: nobody can foresee
+    /// them (NIST SP 800-38A, appendix C).
     salt: u128,
 }
 
 impl PairKey {
-    pub(super) fn new(encryption: &Encryption, authentication: &Authentication, salt: u128) -> Option<Self> {
+    pub(super) fn new(
+        encryption: &Encryption,
+        authentication: &Authentication,
+        salt: u128,
+    ) -> Option<Self> {
         let (mac, icv) = match authentication {
             Authentication::Null => (None, 0),
-            Authentication::HmacSha1(key, icv) => (Some((hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, key)), *icv),
+            Authentication::HmacSha1(key, icv) => {
+                (Some((hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, key)), *icv)
+            }
             Authentication::HmacSha256(key, icv) => (Some((hmac::HMAC_SHA256, key)), *icv),
             Authentication::HmacSha384(key, icv) => (Some((hmac::HMAC_SHA384, key)), *icv),
             Authentication::HmacSha512(key, icv) => (Some((hmac::HMAC_SHA512, key)), *icv),
@@ -93,7 +101,8 @@ impl PairKey {
         self.icv
     }
 
-    /// Over all of the packet but the integrity value, and the high half of the sequence number if that counts.
+    /// Over all of the packet but the integrity value, and the high half of the sequence number if
+    /// that counts.
     fn tag(&self, seq: Seq, bytes: &[u8]) -> Option<hmac::Tag> {
         let mut context = hmac::Context::with_key(self.mac.as_ref()?);
         context.update(bytes);
@@ -104,7 +113,10 @@ impl PairKey {
     }
 
     /// Initialization vector and blocks of what is behind the header.
-    fn parts<'b>(&self, body: &'b mut [u8]) -> Result<Option<(&'b mut Block, &'b mut [Block])>, Bad> {
+    fn parts<'b>(
+        &self,
+        body: &'b mut [u8],
+    ) -> Result<Option<(&'b mut Block, &'b mut [Block])>, Bad> {
         if matches!(self.cipher, Cipher::Null) {
             return Ok(None);
         }
@@ -116,7 +128,8 @@ impl PairKey {
     }
 
     pub(super) fn seal(&self, seq: Seq, esp: &mut [u8]) -> Result<(), Bad> {
-        let (covered, icv) = esp.split_at_mut_checked(esp.len().wrapping_sub(self.icv)).ok_or(Bad)?;
+        let (covered, icv) =
+            esp.split_at_mut_checked(esp.len().wrapping_sub(self.icv)).ok_or(Bad)?;
         let (_, body) = covered.split_first_chunk_mut::<ESP>().ok_or(Bad)?;
         if let Some((iv, blocks)) = self.parts(body)? {
             *iv = Block::from((self.salt.wrapping_add(u128::from(seq.number))).to_be_bytes());
@@ -130,7 +143,8 @@ impl PairKey {
     }
 
     pub(super) fn open(&self, seq: Seq, esp: &mut [u8]) -> Result<(), Bad> {
-        let (covered, icv) = esp.split_at_mut_checked(esp.len().wrapping_sub(self.icv)).ok_or(Bad)?;
+        let (covered, icv) =
+            esp.split_at_mut_checked(esp.len().wrapping_sub(self.icv)).ok_or(Bad)?;
         if let Some(tag) = self.tag(seq, covered) {
             let tag = tag.as_ref().get(..self.icv).ok_or(Bad)?;
             if !bool::from(tag.ct_eq(icv)) {

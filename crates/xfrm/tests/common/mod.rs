@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use penstock_wire::{ipv4, ipv6, ipv6_ext, protocol};
 use penstock_xfrm::{
-    Aead, Algorithms, Config, Encapsulation, Limits, Mark, Mode, Outer, Selector, Stat, StateConfig,
-    StateFlags, StateId, Xfrm,
+    Aead, Algorithms, Config, Encapsulation, Limits, Mark, Mode, Outer, Selector, Stat,
+    StateConfig, StateFlags, StateId, Xfrm,
 };
 
 /// Bytes of hexadecimal digits; blanks do not count.
@@ -97,7 +97,9 @@ impl Setup {
 
     /// ESP behind an IPv4 header.
     pub fn outer(&self, esp: &[u8]) -> Vec<u8> {
-        let (IpAddr::V4(src), IpAddr::V4(dst)) = (self.source, self.destination) else { panic!("IPv4 only") };
+        let (IpAddr::V4(src), IpAddr::V4(dst)) = (self.source, self.destination) else {
+            panic!("IPv4 only")
+        };
         let header = ipv4::Repr {
             tos: 0,
             payload_len: esp.len() as u16,

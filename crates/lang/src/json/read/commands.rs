@@ -91,7 +91,9 @@ pub(super) fn has_verb(object: &Map<String, Value>) -> bool {
 impl Reader<'_> {
     /// A command; an object without one is added, so that what was listed can be read again.
     pub(super) fn command(&mut self, object: &Map<String, Value>) -> Option<Cmd> {
-        let Some((verb, value)) = VERBS.iter().find_map(|v| object.get(*v).map(|value| (*v, value))) else {
+        let Some((verb, value)) =
+            VERBS.iter().find_map(|v| object.get(*v).map(|value| (*v, value)))
+        else {
             return self.add(object, Verb::Add);
         };
         match verb {
@@ -102,7 +104,8 @@ impl Reader<'_> {
         let Value::Object(object) = value else {
             let kind = type_name(value);
             let verb = if matches!(verb, "list" | "reset" | "flush") { verb } else { "add" };
-            return self.error(format!("Value of {verb} command must be object (got {kind} instead)."));
+            return self
+                .error(format!("Value of {verb} command must be object (got {kind} instead)."));
         };
         match verb {
             "add" => self.add(object, Verb::Add),
@@ -117,7 +120,9 @@ impl Reader<'_> {
 
     fn add(&mut self, object: &Map<String, Value>, verb: Verb) -> Option<Cmd> {
         const KINDS: [&str; 7] = ["table", "chain", "rule", "set", "map", "element", "flowtable"];
-        if let Some((kind, value)) = KINDS.iter().find_map(|k| object.get(*k).map(|value| (*k, value))) {
+        if let Some((kind, value)) =
+            KINDS.iter().find_map(|k| object.get(*k).map(|value| (*k, value)))
+        {
             let body = self.object(value)?;
             return match kind {
                 "table" => self.table(body, verb),
@@ -167,7 +172,9 @@ impl Reader<'_> {
             target.index = Some(handle(index));
         }
         if replace {
-            let Some(at) = at else { return self.error("Handle is required when replacing a rule.") };
+            let Some(at) = at else {
+                return self.error("Handle is required when replacing a rule.");
+            };
             target.handle = Some(handle(at));
         } else {
             target.position = at.map(handle);
@@ -211,9 +218,11 @@ impl Reader<'_> {
                 target.handle = Some(handle(self.number(body, "handle", 3)?));
                 Some(target)
             }
-            ObjKind::Set | ObjKind::Map | ObjKind::Meter | ObjKind::Flowtable | ObjKind::Object(_) => {
-                self.named_target(body)
-            }
+            ObjKind::Set
+            | ObjKind::Map
+            | ObjKind::Meter
+            | ObjKind::Flowtable
+            | ObjKind::Object(_) => self.named_target(body),
             _ => {
                 let mut target = Target { family: self.maybe_family(body)?, ..Target::default() };
                 if let Some(table) = maybe_text(body, "table") {
@@ -290,7 +299,11 @@ impl Reader<'_> {
     }
 
     /// Family and table; the table's name is the member `key`.
-    pub(super) fn table_target(&mut self, object: &Map<String, Value>, key: &str) -> Option<Target> {
+    pub(super) fn table_target(
+        &mut self,
+        object: &Map<String, Value>,
+        key: &str,
+    ) -> Option<Target> {
         let family = self.text(object, "family", 0)?;
         // nft asks for the two of a table one after the other.
         let table = self.text(object, key, u32::from(key != "name"))?;
@@ -299,7 +312,11 @@ impl Reader<'_> {
     }
 
     /// Family, table and chain; the chain's name is the member `key`.
-    pub(super) fn chain_target(&mut self, object: &Map<String, Value>, key: &str) -> Option<Target> {
+    pub(super) fn chain_target(
+        &mut self,
+        object: &Map<String, Value>,
+        key: &str,
+    ) -> Option<Target> {
         let mut target = self.table_target(object, "table")?;
         target.chain = Some(name(self.text(object, key, 2)?));
         Some(target)

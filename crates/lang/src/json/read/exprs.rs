@@ -3,13 +3,16 @@
 use serde_json::Value;
 
 use super::{Reader, expr, maybe_text, type_name};
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, SetElem, SetExprFlags, SymbolKind, VerdictExpr};
+use crate::ast::expr::{
+    BinOp, ByteOrder, Expr, ExprKind, SetElem, SetExprFlags, SymbolKind, VerdictExpr,
+};
 use crate::ast::stmt::Stmt;
 use crate::datatype::{DataType, Type};
 use crate::parse::{MAX_OPERATORS, TOO_DEEP};
 use crate::source::Loc;
 
-/// Kinds of place in which only some expressions may stand, as bits: one within another counts as both.
+/// Kinds of place in which only some expressions may stand, as bits: one within another counts as
+/// both.
 pub(super) struct Place;
 
 impl Place {
@@ -47,7 +50,9 @@ impl Place {
                 P::SET_RHS | P::MANGLE | P::SES | P::MAP | P::CONCAT | P::STMT
             }
             "rt" | "numgen" | "jhash" | "symhash" | "fib" => operand,
-            "dccp option" | "osf" | "ipsec" | "socket" | "tunnel" => P::STMT | P::MAP | P::CONCAT | P::SES,
+            "dccp option" | "osf" | "ipsec" | "socket" | "tunnel" => {
+                P::STMT | P::MAP | P::CONCAT | P::SES
+            }
             "|" | "^" | "&" | ">>" | "<<" => operand | P::RHS,
             "accept" | "drop" | "continue" | "jump" | "goto" | "return" => P::RHS | P::SET_RHS,
             "elem" => P::RHS | P::STMT | P::SES,
@@ -112,11 +117,14 @@ impl Reader<'_> {
 
     /// Text, number or truth value. `@name` is a set, `*` the element that catches all.
     pub(super) fn immediate(&mut self, value: &Value) -> Option<Expr> {
-        let symbol = |text: &str| expr(ExprKind::Symbol { kind: SymbolKind::Value, text: text.into() });
+        let symbol =
+            |text: &str| expr(ExprKind::Symbol { kind: SymbolKind::Value, text: text.into() });
         match value {
             Value::String(text) if text == "*" => Some(expr(ExprKind::CatchAll)),
             Value::String(text) => match text.strip_prefix('@') {
-                Some(name) => Some(expr(ExprKind::Symbol { kind: SymbolKind::Set, text: name.into() })),
+                Some(name) => {
+                    Some(expr(ExprKind::Symbol { kind: SymbolKind::Set, text: name.into() }))
+                }
                 None => Some(symbol(text)),
             },
             Value::Number(n) if n.is_i64() || n.is_u64() => Some(symbol(&n.to_string())),
@@ -143,7 +151,10 @@ impl Reader<'_> {
         for (i, item) in list.iter().enumerate() {
             match self.expr(item) {
                 Some(item) => items.push(item),
-                None => return self.error(format!("Parsing list expression item at index {i} failed.")),
+                None => {
+                    return self
+                        .error(format!("Parsing list expression item at index {i} failed."));
+                }
             }
         }
         Some(expr(ExprKind::List(items)))
@@ -171,7 +182,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The elements of a set or, as pairs, of a map. A name stands for itself, other single values for a set of one.
+    /// The elements of a set or, as pairs, of a map. A name stands for itself, other single values
+    /// for a set of one.
     pub(super) fn set_elements(&mut self, body: &Value) -> Option<Expr> {
         let single;
         let list = match body {
@@ -212,7 +224,8 @@ impl Reader<'_> {
         let object = self.object(body)?;
         let key = self.member(object, "val", 0)?;
         let key = self.expr(key)?;
-        let mut elem = SetElem { key, timeout: None, expires: None, comment: None, stmts: Vec::new() };
+        let mut elem =
+            SetElem { key, timeout: None, expires: None, comment: None, stmts: Vec::new() };
         elem.timeout = match maybe_text(object, "timeout") {
             Some("never") => Some(SetElem::NEVER),
             _ => self.maybe_number::<u32>(object, "timeout")?.map(|s| u64::from(s) * 1000),
@@ -260,7 +273,9 @@ impl Reader<'_> {
                     let missing = list.len() as u32;
                     self.malformed(2 + 3 * missing, format!("Array index {missing} out of range"))
                 }
-                more => self.malformed(6, format!("{} array item(s) left unpacked", more.len() - 2)),
+                more => {
+                    self.malformed(6, format!("{} array item(s) left unpacked", more.len() - 2))
+                }
             },
             other => self.malformed(1, format!("Expected array, got {}", type_name(other))),
         }
@@ -268,7 +283,9 @@ impl Reader<'_> {
 
     fn range(&mut self, body: &Value) -> Option<Expr> {
         let (low, high) = self.pair(body)?;
-        let Some(left) = self.expr(low) else { return self.error("Invalid low value in range expression.") };
+        let Some(left) = self.expr(low) else {
+            return self.error("Invalid low value in range expression.");
+        };
         let Some(right) = self.expr(high) else {
             return self.error("Invalid high value in range expression.");
         };

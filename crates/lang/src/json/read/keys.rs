@@ -1,8 +1,9 @@
-//! What expressions are made of: header fields and options, `meta`, `ct`, `rt`, `fib`, hashes and the like.
+//! What expressions are made of: header fields and options, `meta`, `ct`, `rt`, `fib`, hashes and
+//! the like.
 
 use penstock_program::expr::{
-    CtDir, CtKey, ExthdrOp, FIB_PRESENT, FibResult, MetaKey, NumgenMode, PayloadBase, RtKey, SocketKey,
-    XfrmKey,
+    CtDir, CtKey, ExthdrOp, FIB_PRESENT, FibResult, MetaKey, NumgenMode, PayloadBase, RtKey,
+    SocketKey, XfrmKey,
 };
 use serde_json::{Map, Value};
 
@@ -80,10 +81,12 @@ impl Reader<'_> {
             };
             let offset = self.number(object, "offset", 1)?;
             let len: u32 = self.number(object, "len", 2)?;
-            let payload = Payload { base, proto: None, field: None, offset, raw: true, inner: None };
+            let payload =
+                Payload { base, proto: None, field: None, offset, raw: true, inner: None };
             return Some(raw_bits(ExprKind::Payload(payload), len));
         }
-        let (Some(protocol), Some(field)) = (maybe_text(object, "protocol"), maybe_text(object, "field"))
+        let (Some(protocol), Some(field)) =
+            (maybe_text(object, "protocol"), maybe_text(object, "field"))
         else {
             return self.error("Invalid payload expression properties.");
         };
@@ -122,7 +125,8 @@ impl Reader<'_> {
         // Addresses of a routing header are counted by `offset`, or the number is part of the name.
         let offset: Option<u32> = self.maybe_number(object, "offset")?;
         let indexed = offset.map(|n| format!("{field}[{n}]"));
-        let template = indexed.and_then(|name| desc.template(&name)).or_else(|| desc.template(field));
+        let template =
+            indexed.and_then(|name| desc.template(&name)).or_else(|| desc.template(field));
         match template {
             Some(template) => Some(exthdr_field(desc, template)),
             None => self.error(format!("Unknown {name} field {field}.")),
@@ -167,7 +171,9 @@ impl Reader<'_> {
         find: fn(&str) -> Option<&'static ExthdrDesc>,
     ) -> Option<Expr> {
         let name = self.text(object, "name", 0)?;
-        let Some(desc) = find(name) else { return self.error(format!("Unknown {what} name '{name}'.")) };
+        let Some(desc) = find(name) else {
+            return self.error(format!("Unknown {what} name '{name}'."));
+        };
         let Some(field) = maybe_text(object, "field") else {
             return Some(presence(desc.op, Some(desc), desc.kind));
         };
@@ -332,7 +338,9 @@ impl Reader<'_> {
             return Some(expr(ExprKind::Hash { expr: None, modulus, seed: None, offset }));
         }
         let hashed = self.member(object, "expr", 1)?;
-        let Some(hashed) = self.expr(hashed) else { return self.error("Invalid jhash expression.") };
+        let Some(hashed) = self.expr(hashed) else {
+            return self.error("Invalid jhash expression.");
+        };
         let seed = self.maybe_number(object, "seed")?;
         Some(expr(ExprKind::Hash { expr: Some(Box::new(hashed)), modulus, seed, offset }))
     }
@@ -349,8 +357,9 @@ impl Reader<'_> {
         for (i, value) in several(self.member(object, "flags", 1)?).iter().enumerate() {
             let Some(word) = value.as_str() else {
                 let kind = type_name(value);
-                return self
-                    .error(format!("Unexpected object type in fib flags array at index {i}. ({kind})"));
+                return self.error(format!(
+                    "Unexpected object type in fib flags array at index {i}. ({kind})"
+                ));
             };
             match keys::FIB_FLAGS.iter().find(|(_, w)| *w == word) {
                 Some((bit, _)) => flags |= bit,

@@ -8,8 +8,9 @@
 //! | `exprs` | operators, sets, maps, immediate values |
 //! | `keys` | what expressions are made of: header fields, `meta`, `ct`, … |
 //!
-//! The tree is the one that [`crate::parse`] makes of text, so that evaluation knows no difference. Places in JSON mean
-//! little: messages come from `internal:0:0-0`, as nft's do, and one error ends the reading.
+//! The tree is the one that [`crate::parse`] makes of text, so that evaluation knows no difference.
+//! Places in JSON mean little: messages come from `internal:0:0-0`, as nft's do, and one error ends
+//! the reading.
 
 mod commands;
 mod exprs;
@@ -29,8 +30,8 @@ use crate::source::Loc;
 /// The newest schema that is understood.
 const SCHEMA: i64 = 1;
 
-/// Reads commands. `None` if the text is no JSON document: it may be commands in text then, as nft takes it. Errors
-/// are in `diags`; `input` is the number of the text among the inputs.
+/// Reads commands. `None` if the text is no JSON document: it may be commands in text then, as nft
+/// takes it. Errors are in `diags`; `input` is the number of the text among the inputs.
 pub fn read(text: &str, input: u32, diags: &mut Diagnostics) -> Option<Vec<Cmd>> {
     let document: Value = serde_json::from_str(text).ok()?;
     if !document.is_object() && !document.is_array() {
@@ -49,7 +50,9 @@ fn has_nul(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\0'),
         Value::Array(list) => list.iter().any(has_nul),
-        Value::Object(members) => members.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
+        Value::Object(members) => {
+            members.iter().any(|(name, value)| name.contains('\0') || has_nul(value))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
@@ -77,8 +80,9 @@ impl Reader<'_> {
         for (i, command) in commands.iter().enumerate() {
             let Value::Object(object) = command else {
                 let kind = type_name(command);
-                return self
-                    .error(format!("Unexpected command array element of type {kind}, expected object."));
+                return self.error(format!(
+                    "Unexpected command array element of type {kind}, expected object."
+                ));
             };
             if let Some(info) = object.get("metainfo") {
                 match info.get("json_schema_version").and_then(Value::as_i64) {
@@ -112,7 +116,8 @@ impl Reader<'_> {
         None
     }
 
-    /// An error of the form of the document. The column is that in the pattern that nft holds objects against.
+    /// An error of the form of the document. The column is that in the pattern that nft holds
+    /// objects against.
     fn malformed<T>(&mut self, column: u32, message: String) -> Option<T> {
         let loc = Loc { input: self.input, start: column - 1, end: column };
         self.diags.push(Diagnostic::error(loc, message));
@@ -127,14 +132,24 @@ impl Reader<'_> {
     }
 
     /// The member `name`, the `nth` of those that must be there.
-    fn member<'v>(&mut self, object: &'v Map<String, Value>, name: &str, nth: u32) -> Option<&'v Value> {
+    fn member<'v>(
+        &mut self,
+        object: &'v Map<String, Value>,
+        name: &str,
+        nth: u32,
+    ) -> Option<&'v Value> {
         match object.get(name) {
             Some(value) => Some(value),
             None => self.malformed(4 + 5 * nth, format!("Object item not found: {name}")),
         }
     }
 
-    fn text<'v>(&mut self, object: &'v Map<String, Value>, name: &str, nth: u32) -> Option<&'v str> {
+    fn text<'v>(
+        &mut self,
+        object: &'v Map<String, Value>,
+        name: &str,
+        nth: u32,
+    ) -> Option<&'v str> {
         match self.member(object, name, nth)? {
             Value::String(text) => Some(text),
             other => {
@@ -144,7 +159,12 @@ impl Reader<'_> {
         }
     }
 
-    fn number<T: TryFrom<i128>>(&mut self, object: &Map<String, Value>, name: &str, nth: u32) -> Option<T> {
+    fn number<T: TryFrom<i128>>(
+        &mut self,
+        object: &Map<String, Value>,
+        name: &str,
+        nth: u32,
+    ) -> Option<T> {
         match self.member(object, name, nth)? {
             Value::Number(n) if n.is_i64() || n.is_u64() => match in_range(n) {
                 Some(n) => Some(n),
@@ -185,8 +205,8 @@ impl Reader<'_> {
     }
 }
 
-/// Puts the last of some objects where a listing can be read again: chains stand behind the maps whose elements lead
-/// to them there.
+/// Puts the last of some objects where a listing can be read again: chains stand behind the maps
+/// whose elements lead to them there.
 fn chains_first(run: &mut [Cmd]) {
     let rank = |cmd: &Cmd| match &cmd.kind {
         CmdKind::Add(New::Table(_)) => 0,
@@ -207,17 +227,20 @@ fn place_of(index: usize) -> Loc {
     Loc { start: index, end: index, ..Loc::NOWHERE }
 }
 
-/// The commands of a document with the handles that the objects they made got, as `nft -j -e -f` answers. A handle
-/// comes with the place of its command.
+/// The commands of a document with the handles that the objects they made got, as `nft -j -e -f`
+/// answers. A handle comes with the place of its command.
 pub fn with_handles(document: &str, handles: impl IntoIterator<Item = (Loc, u64)>) -> Value {
     let mut document: Value = serde_json::from_str(document).unwrap_or_default();
     for (loc, handle) in handles {
-        let Some(index) = (loc.start as usize).checked_sub(1).filter(|_| loc.input == Loc::NOWHERE.input)
+        let Some(index) =
+            (loc.start as usize).checked_sub(1).filter(|_| loc.input == Loc::NOWHERE.input)
         else {
             continue;
         };
         let command = document.get_mut("nftables").and_then(|list| list.get_mut(index));
-        let Some((name, body)) = command.and_then(|c| c.as_object_mut()?.iter_mut().next()) else { continue };
+        let Some((name, body)) = command.and_then(|c| c.as_object_mut()?.iter_mut().next()) else {
+            continue;
+        };
         let body = match name.as_str() {
             "add" | "create" | "insert" | "replace" => {
                 body.as_object_mut().and_then(|o| o.values_mut().next())

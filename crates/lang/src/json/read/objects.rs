@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use super::commands::{Verb, handle, name};
 use super::{Reader, expr, flag, maybe_text, several, type_name};
 use crate::ast::cmd::{
-    ChainBlock, FlowtableBlock, HookSpec, New, ObjKind, ObjectBlock, ObjectSpec, PrioritySpec, RuleBlock,
-    SetBlock, SetData, TableBlock, Target,
+    ChainBlock, FlowtableBlock, HookSpec, New, ObjKind, ObjectBlock, ObjectSpec, PrioritySpec,
+    RuleBlock, SetBlock, SetData, TableBlock, Target,
 };
 use crate::ast::expr::{ByteOrder, SetExprFlags, SymbolKind, VerdictExpr};
 use crate::ast::{Cmd, CmdKind, Expr, ExprKind};
@@ -18,7 +18,8 @@ use crate::datatype::{DataType, Type};
 use crate::print::hook_by_name;
 use crate::source::Loc;
 
-/// Longest names of helpers (`NF_CT_HELPER_NAME_LEN`) and security contexts (`NFT_SECMARK_CTX_MAXLEN`).
+/// Longest names of helpers (`NF_CT_HELPER_NAME_LEN`) and security contexts
+/// (`NFT_SECMARK_CTX_MAXLEN`).
 const HELPER_MAX: usize = 16;
 const CONTEXT_MAX: usize = 256;
 
@@ -35,8 +36,8 @@ fn symbol(text: &str) -> Expr {
     expr(ExprKind::Symbol { kind: SymbolKind::Value, text: text.into() })
 }
 
-/// Longest comment of a rule or an element: with its kind and length it fills what the kernel keeps for the user
-/// (`NFT_USERDATA_MAXLEN`), ending in a zero.
+/// Longest comment of a rule or an element: with its kind and length it fills what the kernel keeps
+/// for the user (`NFT_USERDATA_MAXLEN`), ending in a zero.
 const COMMENT_MAX: usize = 256 - 3;
 
 impl Reader<'_> {
@@ -119,9 +120,11 @@ impl Reader<'_> {
         Some(self.with_verb(verb, ObjKind::Chain, target, || New::Chain(block)))
     }
 
-    /// What makes a chain a base chain: like nft's, it is one if all of type, hook and priority are there.
+    /// What makes a chain a base chain: like nft's, it is one if all of type, hook and priority are
+    /// there.
     fn hook(&mut self, object: &Object) -> Option<Option<HookSpec>> {
-        let (Some(kind), Some(hook)) = (maybe_text(object, "type"), maybe_text(object, "hook")) else {
+        let (Some(kind), Some(hook)) = (maybe_text(object, "type"), maybe_text(object, "hook"))
+        else {
             return Some(None);
         };
         let Some(priority) = self.maybe_number::<i32>(object, "prio")? else { return Some(None) };
@@ -168,7 +171,9 @@ impl Reader<'_> {
         let mut target = self.chain_target(object, "chain")?;
         if matches!(verb, Verb::Delete { .. }) {
             target.handle = Some(handle(self.number(object, "handle", 0)?));
-            return Some(self.with_verb(verb, ObjKind::Rule, target, || New::Rule(RuleBlock::default())));
+            return Some(
+                self.with_verb(verb, ObjKind::Rule, target, || New::Rule(RuleBlock::default())),
+            );
         }
         // A handle that was listed means nothing here.
         if let Some(index) = self.maybe_number(object, "index")? {
@@ -187,7 +192,9 @@ impl Reader<'_> {
         for (i, value) in list.iter().enumerate() {
             if !value.is_object() {
                 let kind = type_name(value);
-                return self.error(format!("Unexpected expr array element of type {kind}, expected object."));
+                return self.error(format!(
+                    "Unexpected expr array element of type {kind}, expected object."
+                ));
             }
             match self.stmt(value) {
                 Some(stmt) => stmts.push(stmt),
@@ -204,7 +211,8 @@ impl Reader<'_> {
         if matches!(verb, Verb::Delete { .. }) {
             return Some(self.with_verb(verb, kind, target, || New::Set(SetBlock::default())));
         }
-        let mut set = SetBlock { map, loc: Loc::NOWHERE, comment: comment(object), ..SetBlock::default() };
+        let mut set =
+            SetBlock { map, loc: Loc::NOWHERE, comment: comment(object), ..SetBlock::default() };
         let key = object.get("type");
         set.key_typeof = key.is_some_and(|key| key.get("typeof").is_some());
         set.key = match key.and_then(|value| self.type_names(value)) {
@@ -301,8 +309,9 @@ impl Reader<'_> {
         }
         let listed = value.as_str().filter(|t| t.contains(" . "));
         let listed = listed.map(|t| Value::from(t.split(" . ").collect::<Vec<_>>()));
-        let known =
-            |v: &Value| v.as_str().is_some_and(|t| t == "verdict" || DataType::from_name(t).is_some());
+        let known = |v: &Value| {
+            v.as_str().is_some_and(|t| t == "verdict" || DataType::from_name(t).is_some())
+        };
         let types = listed.as_ref().unwrap_or(value);
         if !types.is_array() && !known(types) || !several(types).iter().all(known) {
             let shown = value.as_str().map_or_else(|| super::super::to_text(value), Into::into);
@@ -337,7 +346,8 @@ impl Reader<'_> {
     pub(super) fn elements(&mut self, object: &Object, verb: Verb) -> Option<Cmd> {
         let target = self.named_target(object)?;
         let elements = self.element_list(object)?;
-        let mut cmd = self.with_verb(verb, ObjKind::Elements, target, || New::Elements(elements.clone()));
+        let mut cmd =
+            self.with_verb(verb, ObjKind::Elements, target, || New::Elements(elements.clone()));
         if let CmdKind::Delete { elements: place, .. } = &mut cmd.kind {
             *place = Some(elements);
         }
@@ -368,7 +378,9 @@ impl Reader<'_> {
             // One device is a list, too.
             block.devices = Some(match devices.kind {
                 ExprKind::Set { .. } => devices,
-                _ => expr(ExprKind::Set { elements: vec![devices], flags: SetExprFlags::default() }),
+                _ => {
+                    expr(ExprKind::Set { elements: vec![devices], flags: SetExprFlags::default() })
+                }
             });
         }
         let devices = block.devices.clone();
@@ -379,7 +391,12 @@ impl Reader<'_> {
         Some(cmd)
     }
 
-    pub(super) fn stateful_object(&mut self, object: &Object, verb: Verb, kind: ObjectType) -> Option<Cmd> {
+    pub(super) fn stateful_object(
+        &mut self,
+        object: &Object,
+        verb: Verb,
+        kind: ObjectType,
+    ) -> Option<Cmd> {
         let target = self.name_or_handle(object, verb, "an object")?;
         let value = if matches!(verb, Verb::Delete { .. }) {
             ObjectSpec::Counter { packets: 0, bytes: 0 }
@@ -405,8 +422,9 @@ impl Reader<'_> {
             ObjectType::SecMark => {
                 let context = self.text(object, "context", 0)?;
                 if context.len() >= CONTEXT_MAX {
-                    return self
-                        .error(format!("Invalid secmark context '{context}', max length is {CONTEXT_MAX}."));
+                    return self.error(format!(
+                        "Invalid secmark context '{context}', max length is {CONTEXT_MAX}."
+                    ));
                 }
                 ObjectSpec::SecMark(context.into())
             }
@@ -420,8 +438,9 @@ impl Reader<'_> {
                     return self.error("Could not process rule: Numerical result out of range");
                 }
                 if helper.len() >= HELPER_MAX {
-                    return self
-                        .error(format!("Invalid CT helper type '{helper}', max length is {HELPER_MAX}."));
+                    return self.error(format!(
+                        "Invalid CT helper type '{helper}', max length is {HELPER_MAX}."
+                    ));
                 }
                 ObjectSpec::CtHelper {
                     helper: helper.into(),
@@ -439,7 +458,10 @@ impl Reader<'_> {
                 for (state, seconds) in states {
                     match seconds.as_u64().and_then(|s| u32::try_from(s).ok()) {
                         Some(seconds) => policy.push((name(state), seconds)),
-                        None => return self.error(format!("Invalid ct timeout policy value for '{state}'.")),
+                        None => {
+                            return self
+                                .error(format!("Invalid ct timeout policy value for '{state}'."));
+                        }
                     }
                 }
                 ObjectSpec::CtTimeout { l4proto, l3proto, policy }
@@ -478,7 +500,12 @@ impl Reader<'_> {
 }
 
 fn priority_of(number: i32) -> PrioritySpec {
-    let zero =
-        Expr::typed(ExprKind::Value(0), Loc::NOWHERE, Type::Base(DataType::Integer), ByteOrder::Host, 32);
+    let zero = Expr::typed(
+        ExprKind::Value(0),
+        Loc::NOWHERE,
+        Type::Base(DataType::Integer),
+        ByteOrder::Host,
+        32,
+    );
     PrioritySpec { expr: zero, offset: number, loc: Loc::NOWHERE }
 }

@@ -40,10 +40,12 @@ impl Reader<'_> {
     pub(super) fn stateful(&mut self, name: &str, body: &Value) -> Option<Option<StmtKind>> {
         Some(match name {
             "counter" => self.counter(body),
-            "limit" => match body.as_object().filter(|o| o.contains_key("rate") && o.contains_key("per")) {
-                Some(object) => self.limit(object).map(StmtKind::Limit),
-                None => self.reference(body, ObjectType::Limit, "Invalid limit reference."),
-            },
+            "limit" => {
+                match body.as_object().filter(|o| o.contains_key("rate") && o.contains_key("per")) {
+                    Some(object) => self.limit(object).map(StmtKind::Limit),
+                    None => self.reference(body, ObjectType::Limit, "Invalid limit reference."),
+                }
+            }
             "quota" => match body.as_object().filter(|o| o.contains_key("val")) {
                 Some(object) => self.quota(object),
                 None => self.reference(body, ObjectType::Quota, "Invalid quota reference."),
@@ -55,7 +57,12 @@ impl Reader<'_> {
     }
 
     /// A named object, or a map that gives one.
-    pub(super) fn reference(&mut self, body: &Value, kind: ObjectType, message: &str) -> Option<StmtKind> {
+    pub(super) fn reference(
+        &mut self,
+        body: &Value,
+        kind: ObjectType,
+        message: &str,
+    ) -> Option<StmtKind> {
         match self.stmt_expr(body) {
             Some(expr) => Some(StmtKind::ObjRef { kind, expr }),
             None => self.error(message),
@@ -95,7 +102,9 @@ impl Reader<'_> {
         let burst = u64::from(burst.unwrap_or(0)).checked_mul(burst_factor);
         let burst = burst.and_then(|b| u32::try_from(b).ok());
         match (rate, burst) {
-            (Some(rate), Some(burst)) => Some(Limit { rate, unit, kind: LimitType::Bytes, burst, over }),
+            (Some(rate), Some(burst)) => {
+                Some(Limit { rate, unit, kind: LimitType::Bytes, burst, over })
+            }
             _ => self.error("Wrong rate format"),
         }
     }
@@ -120,7 +129,9 @@ impl Reader<'_> {
         let bytes = val.checked_mul(self.data_unit(maybe_text(object, "val_unit"))?);
         let used = used.checked_mul(self.data_unit(maybe_text(object, "used_unit"))?);
         match (bytes, used) {
-            (Some(bytes), Some(used)) => Some(StmtKind::Quota { bytes, used, over: flag(object, "inv") }),
+            (Some(bytes), Some(used)) => {
+                Some(StmtKind::Quota { bytes, used, over: flag(object, "inv") })
+            }
             _ => self.error("Wrong rate format"),
         }
     }
@@ -165,7 +176,8 @@ impl Reader<'_> {
                 Some(other) => return self.error(format!("Unknown synproxy flag '{other}'.")),
                 None => {
                     let kind = super::type_name(word);
-                    return self.error(format!("Invalid synproxy flag type {kind}, expected string."));
+                    return self
+                        .error(format!("Invalid synproxy flag type {kind}, expected string."));
                 }
             };
         }

@@ -23,7 +23,8 @@ const LOG_FLAGS: [(&str, u32); 6] = [
 ];
 
 /// `NF_NAT_RANGE_*`; a prefix says itself that it maps whole nets.
-const NAT_FLAGS: [(&str, u32); 4] = [("random", 4), ("persistent", 8), ("fully-random", 0x10), ("netmap", 0)];
+const NAT_FLAGS: [(&str, u32); 4] =
+    [("random", 4), ("persistent", 8), ("fully-random", 0x10), ("netmap", 0)];
 
 impl Reader<'_> {
     pub(super) fn stmt(&mut self, value: &Value) -> Option<Stmt> {
@@ -51,8 +52,12 @@ impl Reader<'_> {
             "set" => self.set_update(body),
             "map" => self.map_update(body),
             "log" => self.log(body),
-            "ct helper" => self.reference(body, ObjectType::CtHelper, "Invalid ct helper reference."),
-            "ct timeout" => self.reference(body, ObjectType::CtTimeout, "Invalid ct timeout reference."),
+            "ct helper" => {
+                self.reference(body, ObjectType::CtHelper, "Invalid ct helper reference.")
+            }
+            "ct timeout" => {
+                self.reference(body, ObjectType::CtTimeout, "Invalid ct timeout reference.")
+            }
             "ct expectation" => {
                 self.reference(body, ObjectType::CtExpect, "Invalid ct expectation reference.")
             }
@@ -70,7 +75,8 @@ impl Reader<'_> {
                 Some(_) => self.error("Illegal TCP optstrip argument"),
                 None => self.error("Illegal TCP optstrip argument"),
             },
-            "xt" => self.error("unsupported xtables compat expression, use iptables-nft with this ruleset"),
+            "xt" => self
+                .error("unsupported xtables compat expression, use iptables-nft with this ruleset"),
             other => match self.stateful(other, body) {
                 Some(kind) => kind,
                 None => self.error(format!("Unknown statement object '{other}'.")),
@@ -127,7 +133,9 @@ impl Reader<'_> {
             return self.error("Invalid mangle statement value");
         };
         Some(match target.kind {
-            ExprKind::Meta { key: MetaKey::SecMark } if !matches!(value.kind, ExprKind::Ct { .. }) => {
+            ExprKind::Meta { key: MetaKey::SecMark }
+                if !matches!(value.kind, ExprKind::Ct { .. }) =>
+            {
                 StmtKind::ObjRef { kind: ObjectType::SecMark, expr: value }
             }
             ExprKind::Meta { key } => StmtKind::MetaSet { key, expr: value },
@@ -160,7 +168,9 @@ impl Reader<'_> {
             Some("ip") => Some(2),
             Some("ip6") => Some(10),
             Some(other) => match other {
-                "inet" | "arp" | "bridge" | "netdev" => self.error(format!("Invalid family '{other}'.")),
+                "inet" | "arp" | "bridge" | "netdev" => {
+                    self.error(format!("Invalid family '{other}'."))
+                }
                 _ => self.error(format!("Unknown family '{other}'.")),
             },
         }
@@ -195,8 +205,16 @@ impl Reader<'_> {
         let family = self.address_family(object)?;
         let addr = self.maybe_expr(object, "addr", "Invalid nat addr.")?;
         let port = self.maybe_expr(object, "port", "Invalid nat port.")?;
-        let mut nat =
-            Nat { kind, family, addr, port, flags: 0, interval: false, concat: false, prefix: false };
+        let mut nat = Nat {
+            kind,
+            family,
+            addr,
+            port,
+            flags: 0,
+            interval: false,
+            concat: false,
+            prefix: false,
+        };
         for word in object.get("flags").map_or(&[][..], several) {
             let Some(word) = word.as_str() else {
                 let kind = type_name(word);
@@ -215,7 +233,8 @@ impl Reader<'_> {
                 Some(other) => return self.error(format!("Unknown nat type flag '{other}'.")),
                 None => {
                     let kind = type_name(word);
-                    return self.error(format!("Invalid nat type flag type {kind}, expected string."));
+                    return self
+                        .error(format!("Invalid nat type flag type {kind}, expected string."));
                 }
             }
         }
@@ -346,7 +365,9 @@ impl Reader<'_> {
                 Some("bypass") => bypass = true,
                 Some("fanout") => fanout = true,
                 Some(other) => return self.error(format!("Invalid queue flag '{other}'.")),
-                None => return self.error(format!("Invalid object in queue flag array at index {i}.")),
+                None => {
+                    return self.error(format!("Invalid object in queue flag array at index {i}."));
+                }
             }
         }
         Some(StmtKind::Queue { expr, bypass, fanout })

@@ -31,8 +31,11 @@ impl Reader<'_> {
 
     /// An address by a name that says its family, or by one (`src`) that leaves it to the address.
     fn tunnel_end(&mut self, object: &Object, end: &str) -> Option<Option<(bool, Expr)>> {
-        let names =
-            [(format!("{end}-ipv4"), Some(false)), (format!("{end}-ipv6"), Some(true)), (end.into(), None)];
+        let names = [
+            (format!("{end}-ipv4"), Some(false)),
+            (format!("{end}-ipv6"), Some(true)),
+            (end.into(), None),
+        ];
         for (name, family) in names {
             let Some(value) = object.get(&name) else { continue };
             let Some(text) = value.as_str() else {
