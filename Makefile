@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # make run    build, and send a capture of real traffic through a router ruleset
 # make test   all tests; those against the kernel where the rights are there
 # make lint   formatting and clippy, warnings are errors

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Records examples/host/*.pcap: what a kernel host with host/net.ip sends. `host.pcap` are the IP packets of its programs
 # (curl, dig, ping), `raw.pcap` the frames that a DHCP client (udhcpc) sends past IP. Everything happens in namespaces that
 # are removed at the end.

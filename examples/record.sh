@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Records examples/router/*.pcap: real programs talk through a kernel router that has router/net.ip and
 # router/rules.nft; what arrives at the router is captured on each of its devices. router/kernel.txt is what the kernel
 # counted: a replay counts the same, but for what the router itself sent to answer.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Has the linker give coverage counters to `fuzz_targets/door.rs` before libFuzzer.
 
 fn main() {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The targets of `tests/fuzz`, for cargo-fuzz.
 
 #[path = "../tests/fuzz/describe.rs"]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Which counters libFuzzer looks at.
 //!
 //! It clears and searches all counters of a program for each input, which takes longer than most

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The target that `PENSTOCK_FUZZ_TARGET` names, for `scripts/fuzz`. One program for all of them is
 //! built once, and adding a target changes nothing here.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What bridges learn (`crates/path/src/bridge/learned.rs`).
 
 #[path = "../../crates/path/src/bridge/learned.rs"]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What rules count and limit (`crates/program/src/state`).
 
 #[path = "../../crates/program/src/state/connlimit.rs"]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Whose tuples are (`crates/conntrack/src/directory.rs`).
 
 #[path = "../../crates/conntrack/src/directory.rs"]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets that packets change (`crates/sets/src/dynamic.rs`).
 
 #[path = "../../crates/sets/src/dynamic.rs"]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Atomic integers and threads of loom.
 //!
 //! loom takes sequentially consistent accesses for acquire and release ones, and knows such fences.

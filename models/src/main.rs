@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Runs the models, or those whose names contain a word of the command line.
 //!
 //! loom runs each through the orders of its threads' steps, up to a number of preemptions, and of

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What workers hand over and leave for one another (`crates/daemon/src/ring.rs`, `bell.rs`,
 //! `inbox.rs`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Atomic integers and threads of shuttle.
 
 pub use shuttle::hint::spin_loop;

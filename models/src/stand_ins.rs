@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the product's files ask of their crates, as little as will do.
 
 /// `penstock_sets::hash`: the hash of a key is the key, so that models say which bucket it is in.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The product's `sync` modules, in terms of loom or of shuttle.
 
 #[cfg(not(feature = "shuttle"))]

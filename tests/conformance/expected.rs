@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The failures that are known, with a reason each.
 
 use std::fmt;

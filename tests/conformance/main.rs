@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The nft language against recorded vectors: rules with their listings, JSON and VM programs, and
 //! whole rulesets.
 //!

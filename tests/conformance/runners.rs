@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Runs the programs that come with the vectors, and reads what they found.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Frames of tunnels, VLANs and PPPoE as scapy makes them: what goes in, and what has to come out.
 
 frames.py make DIR     for each case a directory with net.ip and the captures lan.pcap and wan.pcap

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tunnels, VLANs and PPPoE against what others make of them: frames that scapy built go in, what
 //! comes out is compared with what scapy would build, and tshark has to find nothing wrong with it.
 //! On the normal way, and with flowtables.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Random marks computed from fields and marks, and fields computed from themselves: the kernel,
 //! given the programs, and our engines must give packets the same bytes and count the same bits.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Test files: input lines at the margin, what is expected of each in the indented lines below it.
 
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Our engines, on the path: the interpreter in two ways, and machine code.
 
 use std::sync::Arc;

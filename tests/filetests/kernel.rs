@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The kernel as an engine: nft's programs, and what a router in a network namespace does with the
 //! packets.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! From text to rulesets and back, by the language crate.
 
 use penstock_lang::datatype::Format;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Filetests: rulesets, their VM programs, packets and what comes of them, in the files of
 //! `filetests/`.
 //!

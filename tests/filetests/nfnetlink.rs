@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Programs for the kernel as they are (`nf_tables` over netlink), for rules that its nft does not
 //! know.
 

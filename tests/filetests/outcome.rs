@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What engines observe, and how it is told in a test file.
 
 use std::net::{Ipv4Addr, Ipv6Addr};

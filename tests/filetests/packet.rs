@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Packets in one line: layers with their fields, joined by `/`, as [`penstock_wire::build`]
 //! composes them.
 //!

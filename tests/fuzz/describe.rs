@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Packets as `penstock trace` makes them from what a match says: the files of the program itself.
 
 #[path = "../../crates/cli/src/trace/fields.rs"]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! VM programs from bytes: expressions of all kinds with small operands, so that many pass the
 //! verifier.
 

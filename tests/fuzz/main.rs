@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The fuzzing targets for a few seconds each, on what [`seeds`] has and on what chance makes of
 //! it.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Chance: texts and bytes made of others.
 
 use fastrand::Rng;

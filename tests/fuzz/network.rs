@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The network that targets run in.
 
 use std::sync::{Arc, OnceLock};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What fuzzing starts from: the rulesets and packets of the filetests, captures made of them,
 //! network files.
 

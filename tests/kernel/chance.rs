@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Ports that NAT draws at random differ from run to run: they get names by the order in which they
 //! appear, the same name everywhere, so that everything else about a translated flow is compared,
 //! its checksums too.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What differs between two outcomes.
 
 use std::fmt::Write;

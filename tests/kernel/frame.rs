@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Frames by layers: `lan().ip4("198.18.0.10", "198.19.0.2").ttl(3).udp(1000, 53).data(b"hello")`.
 //!
 //! Written without the program's own header code, so that a mistake there cannot hide in both.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The same scenarios once more, through `penstock up` on real devices: what comes out must be what
 //! `penstock run` says.
 

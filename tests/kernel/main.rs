@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The same scenario in the kernel and in `penstock run`: every frame on every device and every
 //! counter must agree.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Network namespaces without names: they live as long as somebody holds them, so nothing is left
 //! behind however a test ends.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The router that most scenarios are about, and the frames that come to it.
 
 use crate::frame::{Frame, Mac, bare, ethernet};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The program's side: `penstock run` on the scenario's directory.
 
 use std::path::Path;

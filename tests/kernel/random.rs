@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Scenarios by chance: rulesets and frames that are made for each other, so that rules hit.
 
 use fastrand::Rng;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Scenarios of bridges by chance: ports with options, stations that move, groups, tags, packets
 //! for the host and through it, and rules at all hooks of the bridge family.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Scenarios of connection tracking by chance: a few flows of several packets, mostly as their
 //! protocols want them and sometimes not, fragments and ICMP errors in between, and rules that ask
 //! for what is known of connections.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Scenarios of what rules remember, by chance: sets and maps that rules fill, elements that carry
 //! counters, limits and quotas, objects by maps, marks and labels of connections, verdict maps,
 //! hashes and generated numbers; now and then time passes, and elements with it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Scenarios of flowtables by chance. The kernel gets the same rules without the flowtable: every
 //! frame must be the same but for order among flows, and so must every connection and its counters,
 //! and the counters of rules that no packet of a flowtable meets.

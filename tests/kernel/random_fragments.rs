@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Scenarios of fragments by chance: packets cut anywhere and sent in any order, with pieces that
 //! overlap, are missing, come twice, are cut off, lie about what follows, or reach beyond the
 //! largest packet; several packets at a time, whose identifications may be the same. Connection

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Scenarios of headers by chance: options and extension headers in any order and number, lengths
 //! that lie, headers that are cut off, tags and sessions around them, and rules that ask for all of
 //! it, by name and by raw bytes.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Scenarios of NAT by chance: a few flows, rules that translate them, and packets in both
 //! directions that are likely to belong to them, with ICMP errors, clashes and packets that fit
 //! nothing in between.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The kernel's side: a namespace that is configured by `net.ip` as a router, and one behind it
 //! where its wires end.
 

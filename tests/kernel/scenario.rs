@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A scenario: a router, its rules, and the frames that come to it.
 
 use std::collections::BTreeMap;

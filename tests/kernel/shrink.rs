@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A scenario that differs is made smaller as long as it still differs.
 
 use std::time::{Duration, Instant};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rules that chance made need not be rules: those that are refused are taken out of a text, so
 //! that generators can put together whatever parts they like. That both sides refuse the same is
 //! what `tests/nft` compares.

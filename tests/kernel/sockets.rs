@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The sockets through which frames get into and out of a kernel: AF_PACKET at the far ends of the
 //! wires, raw IP sockets for the host's own packets, and nflog for what is delivered to the host.
 

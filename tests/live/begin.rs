@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The beginning and the end: what cannot begin interrupts nothing, and what has ended can begin
 //! again at once.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Bursts through AF_XDP leave from XDP where the device behind can take them, and by the socket
 //! where it cannot.
 

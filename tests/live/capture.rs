@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What passes a hook, as a file.
 
 use crate::net::Net;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The wall clock jumps. What lasts for some time does so by a clock that does not; what asks for
 //! the time of day gets it.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is not the way of most packets: frames with tags, rejections, resets and devices down in
 //! the middle of flows, log lines.
 

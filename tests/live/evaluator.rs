@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rule texts are evaluated by processes that have no rights and may end: packets, and other
 //! clients, do not notice.
 

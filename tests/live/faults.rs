@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What must not do harm: processes that are killed, devices that go, floods of changes.
 
 use std::process::Stdio;

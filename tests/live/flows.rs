@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Flowtables of the live dataplane: files arrive whole while flows come and go, and it is told
 //! which are there, and why others are not.
 

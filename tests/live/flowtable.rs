@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Flowtables between links of different MTUs, after the topology of the kernel's
 //! `nft_flowtable.sh`:
 //!

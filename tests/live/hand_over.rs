@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Flows at tcx of veths: packets go to the other end of the device that they leave by at once,
 //! past that device, as long as that is the same to everybody; and packets that a neighbour cuts
 //! itself are put together again on arrival.

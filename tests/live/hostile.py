@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Clients of the control socket that do what none should. Run in the dataplane's namespace; says what it saw, a line each.
 import os, socket, struct, sys, time
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Clients that do what none should: packets, and other clients, do not notice.
 
 use std::io::{BufRead, BufReader};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Each system call of the dataplane fails once (`strace -e inject`), and it is killed at each of
 //! those that change devices: it comes up or says why not, goes on or ends, and leaves nothing
 //! behind.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The live dataplane in network namespaces: A – R – B by veth pairs, R ours. Ordinary programs on
 //! A and B must not notice.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Translation of every kind: who answers, and whom it sees. The cases of the kernel's `nft_nat.sh`
 //! are among them.
 

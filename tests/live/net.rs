@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Three network namespaces, and the dataplane in the middle one.
 
 use std::io::Read;

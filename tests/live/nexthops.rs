@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Nexthop objects (`ip nexthop`) of devices that are taken: they stay what they are, and packets
 //! go by them.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What devices do themselves: flows in XDP and at tcx.
 
 use crate::net::{Net, sh};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What becomes of devices when the dataplane dies, alone or with its guardian, or hangs.
 
 use std::time::{Duration, Instant};

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traffic of many flows at once.
 
 peers.py serve                          UDP: sends back what comes, with address and port of whoever sent it before it

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IPsec policies of the host: the kernel has the states, and gets what is to go through them.
 
 use crate::net::Net;

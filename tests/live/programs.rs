@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What ordinary programs do over the router, and with it.
 
 use std::os::unix::fs::PermissionsExt;

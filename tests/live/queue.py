@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Listens to a queue (docs/queue.md): queue.py SOCKET MODE. `accept` and `drop` answer every packet so, `silent` answers none,
 # `deaf` does not even read; `nonsense`, `newer` and `cut` break the protocol.
 import socket

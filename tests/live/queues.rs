@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Programs that decide on packets (`queue`, docs/queue.md): what they say holds, and one that does
 //! not answer, does not read, or says nonsense stops nothing but its own packets.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tunnel as VPN daemons make it: a TUN device here, another in the network namespace FILE, packets carried over between them."""
 
 import ctypes

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The run directory: nobody but root delays or prevents start, end or recovery.
 
 use std::io::{BufRead, BufReader};

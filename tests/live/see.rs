@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What it does is seen: metrics, rates, where time goes; and packets that programs decide on.
 
 use std::process::Stdio;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An unprivileged user who wants to be where the dataplane is to be: squatter.py SECONDS.
 
 Takes the abstract name that is the program's, and locks what it can open in the run directories. Says what it got, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Holds a thread of a process still for a while: stall.py PROCESS THREAD SECONDS. Says when it is, and when it goes on."""
 import ctypes
 import os

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What systemd is told: readiness, reload, the watchdog, the end (sd_notify(3)).
 
 use std::os::unix::net::UnixDatagram;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends UDP datagrams in frames with VLAN tags, which no VLAN device has made: DEVICE MAC COUNT TAG..."""
 
 import socket

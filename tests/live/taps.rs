@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Ports that are the other end of a TAP that was there, whose device is a neighbour's: in another
 //! namespace, or on a bridge.
 

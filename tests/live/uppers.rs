@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Devices of the host's that stand on ports: tunnels of the kernel, and what cannot stand there.
 
 use crate::net::Net;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Says who answers, and whom it sees.
 
 who.py serve NAME PORT      answers on TCP and UDP of both families: NAME, and address and port of whoever asks

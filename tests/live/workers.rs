@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Several workers: what one of them would do, all of them together do, too.
 //!
 //! All other tests here can be run with several workers, see the head of `main.rs`.

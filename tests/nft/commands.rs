@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Single commands, each on a ruleset of one table: `commands.txt` has a line for each.
 
 use std::path::PathBuf;

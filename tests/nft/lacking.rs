@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the kernel under nft lacks, found by asking it: modules and options. Penstock has all of
 //! them.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The same rulesets and commands for nft and `penstock nft`: what they take, say and list must
 //! agree to the byte.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the two may differ in, and why. All of it stands in docs/differences.md; nothing else is
 //! left out.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Texts that are nearly right: a right one of `mutated.txt`, or a random ruleset, with a token
 //! lost, doubled, moved or replaced.
 

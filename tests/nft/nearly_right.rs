@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Texts that are nearly right for both: whether they are taken, at which places they are refused,
 //! and with which words.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rulesets and commands by chance, in the whole language: what is right, and what is nearly right.
 
 use fastrand::Rng;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The two that are compared: nft with the kernel of a namespace, and `penstock nft` with a file.
 
 use std::path::PathBuf;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is said and done about rules before they are loaded, held against packets. Rulesets by
 //! chance, as written and as `nft -o` makes them: every packet gets the same verdict and the same
 //! mark, and each chain counts the same. And rules of which `--lint` says that they never match do

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The network of the soak: A – R – B by two ports, and C and D on a bridge of R, each behind a
 //! port.
 

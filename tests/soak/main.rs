@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The soak: a dataplane with all that it has, under traffic of all kinds, rulesets, clients and
 //! ports that come and go, for as long as `PENSTOCK_SOAK_HOURS` says (fractions are hours, too).
 //! The last third of the time it is killed again and again.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What must stay level and what must add up: memory, descriptors, threads and BPF objects of the
 //! dataplane's processes, and the account of its packets.
 

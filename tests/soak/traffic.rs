@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Traffic of all kinds, from threads that stand in the neighbours' namespaces. It stops while
 //! [`Pause`] says so.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What happens to the dataplane while packets pass: rulesets, clients, ports, and at last kills.
 
 use std::os::unix::process::CommandExt;

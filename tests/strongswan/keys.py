@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """States for `ip xfrm` from what charon logs of the keys that it made (`chd = 4`), the initiator's way out."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a capture has so many whole echo requests from one network to the other; answers may be there, too."""
 
 import sys

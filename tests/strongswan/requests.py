@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes so many echo requests from one network to the other."""
 
 import sys

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Two strongSwans with their own ESP (kernel-libipsec) talk in network namespaces. With the keys that they agreed on
 # `penstock run` decrypts what went over the wire, and must find what went into the tunnel; and it encrypts packets, which the
 # other strongSwan must let come out of its tunnel.

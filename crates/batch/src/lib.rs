@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Batch files in the style of iproute2, as `ip -batch` and `tc -batch` read them: lines of words,
 //! and errors that name the line.
 //!

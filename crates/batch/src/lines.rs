@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Lines: comments, quotes, continuations.
 
 /// Logical lines with the number (from 1) of the first physical line of each; comments and blank

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The words of a line, and what they can be.
 
 use std::net::IpAddr;

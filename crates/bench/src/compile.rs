@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! From a commit to effect.
 //!
 //! `commit-…` is what the dataplane does between a text and the moment when packets meet it: read

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Egress of a forwarded packet.
 
 use std::rc::Rc;

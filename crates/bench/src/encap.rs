@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Flows into and out of a tunnel, by flowtables at early ingress.
 
 use std::rc::Rc;

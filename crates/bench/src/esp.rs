@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! ESP in tunnel mode, AES-128-GCM, packets of 1400 bytes: the cipher alone, the whole way with
 //! connection tracking and a rule, and by a flowtable at early ingress; out into the tunnel, and
 //! (`-in`) out of it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Flows that are established: through connection tracking and a rule, and by flowtables at early
 //! ingress.
 

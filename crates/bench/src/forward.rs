@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The whole way from one device to another.
 
 use std::rc::Rc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Frames of 60 bytes in memory, few that stay in the cache or many that do not.
 
 use std::net::{Ipv4Addr, Ipv6Addr};

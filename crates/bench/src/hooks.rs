@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What hooks cost: none, empty ones, one chain, three, and three that are called one by one.
 
 use std::rc::Rc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Drop at netdev ingress.
 
 use std::fmt::Write;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Captures in memory: read, written, and read, forwarded and written as `penstock run` does.
 
 use std::hint::black_box;

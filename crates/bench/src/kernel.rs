@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The kernel's own packet path on this machine, and what we put into it: drop and forwarding over
 //! veth.
 //!

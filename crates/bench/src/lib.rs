@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Benchmarks of the packet path in memory, on one core, and of the kernel's beside it:
 //! `penstock bench`.
 //!

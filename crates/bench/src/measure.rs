@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Variants by turns, medians, ratios.
 
 use std::time::Duration;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Figures as a bar chart in SVG.
 
 use std::fmt::Write;

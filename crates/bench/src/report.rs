@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Figures as a table, and as JSON lines.
 
 use std::fmt::Write;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A router between two networks, with rules, and what goes through it.
 
 use std::hint::black_box;

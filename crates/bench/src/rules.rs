@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Linear rules, of which the last drops, and lists after ClassBench.
 
 use std::fmt::Write;

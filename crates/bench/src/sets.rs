@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Each set backend with 1000 elements, two with a million; half of the packets find theirs.
 
 use std::rc::Rc;

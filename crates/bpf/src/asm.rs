@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Instructions of the kernel's BPF machine, and labels (RFC 9669, `<linux/bpf.h>`).
 
 use crate::map::Map;

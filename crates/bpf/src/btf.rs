@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The type information that the kernel asks of programs with functions
 //! (`Documentation/bpf/btf.rst`): that there are functions, and where.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! BPF programs for the kernel, made without a compiler and loaded without a library.
 //!
 //! | module | it is |

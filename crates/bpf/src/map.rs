@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Maps: memory that programs and user space share.
 
 use std::fs;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where a program goes on with packets that it has nothing more to say about.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Programs in the kernel: loading them, running them by hand, attaching them to devices.
 
 use std::ffi::CString;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! bpf(2), and the clock of BPF programs: the only place that talks to the kernel, and the only one
 //! with `unsafe`.
 //!

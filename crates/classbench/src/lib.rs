@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rule lists as they are found on routers and firewalls, and traffic that meets them.
 //!
 //! After ClassBench (D. E. Taylor, J. S. Turner: "ClassBench: A Packet Classification Benchmark",

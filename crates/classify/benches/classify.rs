@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What classifying costs: `cargo bench -p penstock-classify`, or only that of lists of 100,000
 //! rules of some kinds: `cargo bench -p penstock-classify --bench classify -- acl fw ipc all`,
 //! where `all` has all kinds in turn. No figure is a test.

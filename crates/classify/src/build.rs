@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! From rules to trees.
 
 use std::collections::HashMap;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The finished structure and the search in it.
 
 use crate::dimension::Dimension;

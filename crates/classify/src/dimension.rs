@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! From a value of one dimension to its coordinate, a number of 32 bits that orders like it.
 
 use crate::points::Points;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Four rules compared at once.
 //!
 //! A leaf's block is made of rows of 16 bytes: the numbers of four rules, then for each dimension

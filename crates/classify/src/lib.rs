@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Finding the first of many rules that can match.
 //!
 //! A rule is a conjunction of intervals: of some *dimensions* (numbers of up to 16 bytes: an

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A hash from single values to their ranks.
 
 use std::hash::{BuildHasher, RandomState};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! How many of many sorted bounds lie at or below a key.
 //!
 //! A node splits the span of its bounds into equal cells, about one for two bounds. A cell holds

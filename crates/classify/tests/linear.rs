@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The classifier answers as a walk over all rules does.
 
 use fastrand::Rng;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `penstock bench`: how fast the packet path is on this machine.
 
 use std::ffi::OsString;

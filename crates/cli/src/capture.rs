@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `penstock capture`: what passes a hook of the dataplane, or what rules log to a group, as
 //! pcapng.
 

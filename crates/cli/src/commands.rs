@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The commands of the program: the table that finds them, and that usage, completion and manual
 //! pages are made of.
 

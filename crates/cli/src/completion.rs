@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `penstock completion`: scripts that complete commands and options in bash, zsh and fish, made of
 //! the tables of [`crate::commands`].
 

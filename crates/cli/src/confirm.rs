@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `penstock confirm`: a change made with `nft --confirm` stays.
 
 use std::ffi::OsString;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Asking the dataplane of the network namespace.
 
 use std::process::ExitCode;

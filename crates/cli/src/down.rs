@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `penstock down`: the end of the dataplane.
 
 use std::ffi::OsString;

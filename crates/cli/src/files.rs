@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The file system and the shell, as `include` and `exec` see them.
 
 use std::ffi::{CStr, CString};

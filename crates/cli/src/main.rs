@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The `penstock` command: the packet path of nftables as a program.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Large pieces of memory in large pages: tables that packets are looked up in are many megabytes,
 //! and with small pages most of a look-up is the search for the page.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the dataplane counts, as OpenMetrics text (<https://github.com/prometheus/OpenMetrics>,
 //! version 1.0.0).
 

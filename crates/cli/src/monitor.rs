@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `penstock monitor`: `penstock nft monitor`, with options before or behind what is watched.
 
 use std::ffi::OsString;

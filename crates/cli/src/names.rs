@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Names that this machine knows: `/etc/services`, `/etc/protocols`, users and groups, iproute2's
 //! tables, interfaces of the network namespace, hosts, the time zone.
 

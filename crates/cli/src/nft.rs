@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `penstock nft`: nft(8), option for option, on the ruleset of the dataplane of the network
 //! namespace, of the process (`--offline`), or of a file (`--state FILE`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The options of every command: the tables that parsers, usage texts, completion and manual pages
 //! agree on.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `penstock run`: captures go through a ruleset; frames, verdicts and counters come out.
 
 mod burst;

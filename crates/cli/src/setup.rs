@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The host that packets meet: what the command line says about it, for all commands that send
 //! packets through a ruleset.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `penstock show`: what the dataplane does.
 
 mod listing;

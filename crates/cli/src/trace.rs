@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `penstock trace`: what a ruleset does with one packet, rule by rule.
 
 mod fields;

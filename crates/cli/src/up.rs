@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `penstock up`: the dataplane of the network namespace, in the foreground.
 
 use std::ffi::OsString;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sizes that a user chooses are refused in words where there is no memory for them; the process
 //! does not abort.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `penstock run` as its users see it.
 
 use std::path::{Path, PathBuf};

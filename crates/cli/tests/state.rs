@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `penstock nft --state`: what is kept, and what nobody can do to it.
 
 use std::fs;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What connection tracking costs: `cargo bench -p penstock-conntrack [-- NAME…]`. Prints
 //! nanoseconds per packet and, for two million connections, the memory that they take. Each figure
 //! stands next to that of an empty loop over the same packets.

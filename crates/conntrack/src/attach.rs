@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What belongs to a connection and ends with it: places in the counts of `ct count`.
 
 use crate::conntrack::Conntrack;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Entering new connections when their first packet leaves (`__nf_conntrack_confirm()`), and what
 //! happens when another was quicker.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The table: how entries come, live and go.
 
 use crate::dissect::Layers;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Dates as `ctime()` writes them, in UTC.
 
 /// `Sat Nov 21 11:04:38 2026` for nanoseconds since the epoch.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! DCCP (`nf_conntrack_proto_dccp.c`, which Linux had until 6.16; RFC 4340).
 
 use crate::conntrack::{Conntrack, Outcome, Seen};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Which worker has a tuple: the tuples of all connections of all workers, for tables that are one
 //! worker's each.
 //!

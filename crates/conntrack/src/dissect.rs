@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tuples of packets (`nf_ct_get_tuple()`).
 
 use crate::Tuple;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The table as text that can be loaded again.
 //!
 //! The first line is `penstock-conntrack 1`. Each further line is a connection (`flow`) or an

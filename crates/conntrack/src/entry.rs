@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! One connection: what packets touch, in three cache lines; what few connections have is in
 //! [`Extra`].
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What happens to connections, told to whoever listens (`nf_conntrack_ecache.c`, `conntrack -E`).
 //! Costs nothing while nobody does.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Expectations: connections that others announce (`nf_conntrack_expect.c`).
 //!
 //! They are found by their destination with one look into a hash table, are bounded in number

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Choosing connections as `conntrack -L` and `-D` do, by the same options.
 
 use crate::listing::protocol_name;

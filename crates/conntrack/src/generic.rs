@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! All other protocols: known by their addresses (`nf_conntrack_proto_generic.c`).
 
 use crate::conntrack::{Conntrack, Outcome, Seen};

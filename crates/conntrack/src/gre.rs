@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! GRE (`nf_conntrack_proto_gre.c`): without a key, but for the call ids of PPTP, whose helper
 //! enters them here.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The keyed hash of tuples.
 
 use crate::Tuple;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! ICMP and ICMPv6 requests with their replies (`nf_conntrack_proto_icmp.c`,
 //! `nf_conntrack_proto_icmpv6.c`).
 

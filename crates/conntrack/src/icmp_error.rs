@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! ICMP messages that are no flow of their own: errors about known connections, and what is not
 //! tracked.
 

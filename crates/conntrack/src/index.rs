@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The hash table over both directions of all connections.
 //!
 //! A bucket is a cache line: seven places and the number of tuples that went past it because it was

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Connection tracking (`net/netfilter/nf_conntrack_*.c`): flows and their states.
 //!
 //! A [`Tuple`] names one direction of a flow. [`Conntrack`] is the table of one worker:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Connections as text: a line of `conntrack -L` and of `/proc/net/nf_conntrack`.
 
 use crate::conntrack::Conntrack;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Connections whose packets a flowtable forwards (`nf_ct_offload_timeout()`,
 //! `flow_offload_fixup_ct()`): they are not tracked meanwhile, and come back as if the latest
 //! packet had been.

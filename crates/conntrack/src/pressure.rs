@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What happens when the table is full.
 
 use crate::conntrack::Conntrack;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! SCTP (`nf_conntrack_proto_sctp.c`, RFC 9260): states by chunks, verification tags.
 
 use crate::conntrack::{Conntrack, Outcome, Seen};

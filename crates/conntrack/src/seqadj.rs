@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sequence numbers that shift where text was rewritten (`nf_conntrack_seqadj.c`).
 
 use crate::conntrack::Conntrack;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What can be set: the kernel's `net.netfilter.nf_conntrack_*`.
 
 use std::time::Duration;

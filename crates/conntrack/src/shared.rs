@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the tables of several workers have in common: whose a packet is, which tuples and
 //! expectations others have, and how many connections there are in all.
 //!

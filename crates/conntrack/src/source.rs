@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Connections by the source of their original direction, for NAT: a client that has a mapping gets
 //! it again.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Status bits of a connection (`enum ip_conntrack_status`), as `ct status` shows them.
 
 /// Another connection expected this one.

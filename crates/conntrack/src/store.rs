@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The entries by number, and the timing wheel that they are linked into.
 //!
 //! Numbers of entries that ended are used again, the last first. A packet's refresh only changes

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! TCP (`nf_conntrack_proto_tcp.c`).
 
 mod states;

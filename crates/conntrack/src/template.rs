@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What rules ask for before a packet is tracked, and timeout policies.
 
 use crate::conntrack::Conntrack;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Giving a packet its connection (`nf_conntrack_in()`).
 
 use crate::conntrack::{Conntrack, Hook, Outcome, Seen, Verdict};

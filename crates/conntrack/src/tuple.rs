@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What names one direction of a flow (`struct nf_conntrack_tuple`).
 
 use penstock_wire::protocol;

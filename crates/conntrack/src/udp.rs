@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! UDP and UDP-Lite (`nf_conntrack_proto_udp.c`).
 
 use crate::conntrack::{Conntrack, Outcome, Seen};

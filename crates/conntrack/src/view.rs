@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What rules, NAT and listings see of a connection, and what they may change.
 
 use crate::conntrack::{Conntrack, grow};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! UDP, ICMP and other flows: what packets are to their connections.
 
 use penstock_conntrack::{Conntrack, Direction, Hook, Settings, Template, Verdict, status};

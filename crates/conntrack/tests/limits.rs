@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What happens at the limits of the table, and to what is attached to connections.
 
 use penstock_conntrack::{

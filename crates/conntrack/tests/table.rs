@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The table as a whole: dumps, filters, events, and what no sequence of packets may break.
 
 use penstock_conntrack::{

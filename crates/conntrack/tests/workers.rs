@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tables of several workers: whose a packet is, and what no two of them have.
 
 use penstock_conntrack::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What can be found wrong before a device is touched: a dataplane that cannot begin is not to
 //! interrupt anything.
 

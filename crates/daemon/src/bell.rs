@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! How a worker that sleeps learns that others have left something for it, in places where nobody
 //! waits.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The packet clock, which no change of the machine's clock moves.
 //!
 //! Timeouts of elements and connections, limits, and the order of packets go by it, as the kernel's

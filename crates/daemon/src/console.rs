@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Words on standard output and standard error. Nobody may be there any more to read them (a
 //! terminal that hangs up, a pipe whose reader ends, a full disk): that ends no process, where
 //! `println!` and `eprintln!` of the standard library panic.

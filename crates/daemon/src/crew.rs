@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A worker among others: whose a frame is, and handing it over.
 //!
 //! ```text

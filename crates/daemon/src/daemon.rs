@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The beginning and the end: devices are taken, threads started; signals and clients end it, and
 //! devices are given back.
 

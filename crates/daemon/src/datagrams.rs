@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Whose fragments are: only the first one of a datagram has ports. All come to one worker, which
 //! is named by their addresses and identification; it passes them on to the one that the first
 //! fragment names, and keeps what comes before that.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A signal that can be waited for by its descriptor (eventfd(2)).
 
 use std::fs::File;

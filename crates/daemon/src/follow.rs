@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The thread that keeps the network in step with the kernel's, devices with their TAPs, and that
 //! has neighbours found out.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Frames that a worker has received, or that were handed over to it, on their way into the path.
 
 use std::sync::atomic::Ordering::Relaxed;

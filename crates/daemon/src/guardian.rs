@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A process that gives the devices back when the dataplane dies, however it does, or hangs.
 //!
 //! It holds the other descriptors of the TAPs, so these are still there, with all that stands on

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is known of a frame that one worker hands over to another.
 
 use penstock_io::device::Received;

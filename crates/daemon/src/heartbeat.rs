@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tells the guardian that packets are still done: all workers answer.
 //!
 //! A process that is stopped, or whose workers are dead-locked, leaves a black hole where its ports

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Which device of the host's a frame that comes by a TAP belongs to, and by which TAP the host
 //! receives on a device: VLAN devices and bridges stand on TAPs there as they stand on ports here.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What threads leave for each other, with a descriptor that can be waited for.
 
 use std::collections::VecDeque;

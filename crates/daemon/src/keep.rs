@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Keeps the state in a file: regularly, and when the dataplane ends.
 
 use std::collections::HashSet;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The live dataplane of a network namespace.
 //!
 //! ```text

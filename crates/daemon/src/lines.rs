@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What rules log, on standard error: by a thread of its own, since whoever reads it may be slow.
 //! Lines for which there is no room are lost, and it is said how many.
 

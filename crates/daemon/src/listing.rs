@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Long listings, page by page: the worker makes one between two bursts.
 
 use std::fmt::Write;

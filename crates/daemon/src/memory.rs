@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The C library's allocator (mallopt(3)), as a process wants it that runs for months.
 
 /// Sets it up. Said once, before there are other threads.

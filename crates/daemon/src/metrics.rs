@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Metrics over HTTP on a loopback address: what `penstock show --metrics` prints, for Prometheus.
 //!
 //! Every local user can connect there, so one thread serves all connections without waiting for any

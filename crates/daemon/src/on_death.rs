@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What becomes of the ports when the dataplane dies: `--on-death`.
 //!
 //! | | from the death on | until |

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Being the other end of a TAP that is there: its file.
 //!
 //! ```text

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! How the frames of ports come and go: chosen by what works, or as it is asked for.
 
 use std::fmt;

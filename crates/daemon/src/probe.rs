@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What `penstock capture` and `penstock run --capture` see: frames that pass a hook, or that rules
 //! log to a group.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Packets that rules give to programs: `queue`. A program listens on a Unix socket and speaks the
 //! protocol of `docs/queue.md`, as with `penstock run --queue`.
 //!

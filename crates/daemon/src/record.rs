@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is taken, written down for the case that this process and its guardian end together:
 //! `penstock down`, or the next `penstock up`, gives the devices back by it.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is done for a dataplane that is no more: its devices come back, and are open or stay closed
 //! as it was told.
 

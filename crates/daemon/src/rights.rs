@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the process may do once it has its devices.
 
 use std::io;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Frames that one worker hands over to another: a ring of a fixed number of bytes between each
 //! two.
 //!

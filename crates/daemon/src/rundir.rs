@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The run directory: lock, sockets and record of the dataplane of each network namespace.
 //!
 //! | directory | mode | has |

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Signals, waited for by one thread.
 
 use std::time::Duration;

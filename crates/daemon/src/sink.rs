@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where packets go that leave the path: wires, the host, the log.
 
 use std::collections::HashMap;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where a worker's time goes besides its rules: ticks of the processor's clock, counted only while
 //! somebody asks.
 

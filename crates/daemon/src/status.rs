@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What happened so far, as each worker tells it and all of them together.
 
 use penstock_conntrack::Statistics;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What systemd is told, and wants to hear: sd_notify(3), sd_watchdog_enabled(3).
 
 use std::time::Duration;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A device becomes a port, and a TAP of the host takes its place with name, address, MTU and
 //! everything that stands on it; and back.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Who talks most: flows in flowtables, and connections that are counted (`nf_conntrack_acct`),
 //! with the most bytes.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! One after the other: a dataplane of a network namespace begins when the one before is over, its
 //! guardian included.
 

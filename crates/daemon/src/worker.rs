@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A thread that does packets: bursts from all ports in turn, and between them what others ask for.
 
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! All workers, for those who ask them something or tell them.
 
 use std::sync::mpsc::{Sender, channel};

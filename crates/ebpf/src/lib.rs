@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! BPF programs for the kernel, made without a compiler: what of the packet path XDP can take.
 //!
 //! ```text

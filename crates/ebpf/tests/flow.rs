@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Frames of flows: what the XDP program makes of them, against frames that the builder makes.
 
 mod rights;

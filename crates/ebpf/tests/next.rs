@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What follows a program: another one, a socket, the kernel.
 
 mod rights;

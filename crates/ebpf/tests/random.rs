@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Random tables on random frames: XDP programs and the interpreter agree on verdicts and counters.
 
 mod made;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rulesets as users write them, frames, and what becomes of them in XDP; and rules that are
 //! refused, with the reason.
 

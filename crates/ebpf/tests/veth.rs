@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A TCP connection between two network namespaces through a third, in which its flow is in a
 //! program: what arrives is what was sent, and the program carried it. The sender leaves checksums
 //! and the cutting of large packets to its device, as it does on real ones. Prints the rates.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Files that are written whole or not at all, and never through somebody else's symbolic link.
 //!
 //! A new file is made under a random name in the directory of its target (`O_EXCL`, `O_NOFOLLOW`),

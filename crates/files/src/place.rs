@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where a path leads: a directory that is open, and a name in it that is no symbolic link.
 
 use std::collections::VecDeque;

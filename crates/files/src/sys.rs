@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! System calls by descriptor of a directory (openat(2) and its kin), which std does not have.
 
 use std::ffi::{CStr, CString, OsStr, OsString};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Writing.
 
 use std::ffi::{OsStr, OsString};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What somebody who may write to the directory can do, and cannot.
 
 use std::fs;

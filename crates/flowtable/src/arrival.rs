@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where and how packets of a flow arrive: what `struct flow_offload_tuple` has beside addresses,
 //! ports and protocols.
 

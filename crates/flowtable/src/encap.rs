@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What stands around a packet in a frame that arrives: VLAN tags, a PPPoE session header, a
 //! tunnel's header (`nf_flow_skb_encap_protocol()`, `nf_flow_ip4_tunnel_proto()`,
 //! `nf_flow_ip6_tunnel_proto()`).

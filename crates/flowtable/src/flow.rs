@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A flow: a cache line for each direction, and what only its beginning and end need.
 
 use crate::arrival::ArrivalId;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The keyed hash of keys.
 
 use crate::key::{IPV4, Key};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Things that many flows have in common: kept once, found by number, gone with the last flow that
 //! has them.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What names one direction of a flow.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Flows that leave the rules (`net/netfilter/nf_flow_table_*.c`): what a packet of an established
 //! flow is found by, and the finished transformation that it then gets.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Memory for many flows.
 
 /// From where on it is worth it, in bytes: a few large pages.

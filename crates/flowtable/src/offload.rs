@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Devices that forward flows themselves (`flags offload`, `nf_flow_table_offload.c`), and the
 //! worker that tells them.
 //!

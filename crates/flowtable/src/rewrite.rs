@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a flow does to the headers of a packet (`nf_flow_nat_ip()`, `nf_flow_nat_ipv6()`,
 //! `ip_decrease_ttl()`): addresses, ports, checksums by the difference, TTL. Differences are
 //! computed once, when the flow is added.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The table: flows by number, found by the key of either direction.
 
 use crate::arrival::{Arrival, ArrivalId};

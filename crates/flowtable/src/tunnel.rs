@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is put in front of packets that leave: link addresses, tags, a session header, a tunnel's
 //! header (`nf_flow_encap_push()`, `nf_flow_tunnel_ipip_push()`, `nf_flow_tunnel_ip6ip6_push()`).
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! How packets of a direction leave: what of `struct flow_offload_tuple` stands behind the key.
 
 use std::net::IpAddr;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The table against a plain map, and rewritten packets against packets made anew.
 
 use std::collections::HashMap;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A listener to a queue, as small as it can be: accepts packets with some text in them and drops
 //! all others.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Frames in and out: capture files, devices, and queues to programs.
 //!
 //! - [`Capture`] reads pcap and pcapng, frame by frame, in constant memory;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Several captures as one.
 
 use std::collections::VecDeque;

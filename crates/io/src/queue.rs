@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Queued packets on their way to a program and back: the messages of `docs/queue.md`.
 //!
 //! A message is its length without these four bytes (`u32`), a byte that says what it is, and its

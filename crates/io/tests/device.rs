@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Devices in a network namespace of the test's own: frames from one end of a wire to the other, in
 //! every way there is.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is known of chains before code is made.
 
 use std::collections::HashMap;

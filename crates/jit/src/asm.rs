@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! All that this crate knows of Cranelift: functions made of blocks of instructions on numbers, and
 //! the memory that their machine code is in.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Compiling while packets are run by the interpreter.
 
 use std::any::Any;

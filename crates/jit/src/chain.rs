@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Chains and rules: what runs after what.
 //!
 //! Rules become code in their order. Consecutive rules that begin with the same operations share

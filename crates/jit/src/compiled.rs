@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Finished code, and calling it.
 
 use std::any::Any;

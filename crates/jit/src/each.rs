@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A loop over things that lie one after the other, with a decision about each.
 
 use crate::asm::{Asm, Block, Is, Value, Width};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Telling that a word is none of many constants, before it is searched for among them.
 //!
 //! Of the rules of a long list most packets meet none. A search has to be guessed right at each of

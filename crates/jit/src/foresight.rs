@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What will become of packets, as far as that can be known before it is their turn.
 //!
 //! Most packets pass most lists without any rule that matches. Where what rules compare does not

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The function in the making: the packet's headers as values, what is known at the present point,
 //! registers.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Hook lists as functions of frames that are no packets yet.
 //!
 //! What rules of most lists at ingress look at stands in the frame itself, so nothing has to be

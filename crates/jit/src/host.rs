@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What compiled code calls: the interpreter's functions, made for one kind of outside.
 
 use std::ffi::c_void;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Machine code for VM programs: all chains of a hook as one native function.
 //!
 //! [`compile`] takes a linked generation ([`Image`](penstock_program::Image)) and the lists of its

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What compiled code answers, in one 64-bit number.
 //!
 //! | bits | |

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Names of the code for perf(1), which looks for them in `/tmp/perf-PID.map`.
 
 use std::fs::File;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where the time goes: ticks of the processor's clock, by rule and stage.
 //!
 //! Code that is made for profiling notes the clock at the beginning of each rule and stage; what

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Data that compiled code looks at beside the image: made with it, and kept as long.
 
 /// Tables at addresses that do not change.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Code for frames decides what code for packets would, and counts the same, or leaves a frame to
 //! that.
 

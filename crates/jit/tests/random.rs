@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Random tables on random packets: compiled code and the interpreter agree on verdicts, packets,
 //! states, what is asked of the outside, and traces.
 

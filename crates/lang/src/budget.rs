@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What one run may take: time, and what definitions, included files and answers may come to.
 //!
 //! A text of a few lines can ask for any amount of work: a definition that names another one twice

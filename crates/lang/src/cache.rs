@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What evaluation knows of the ruleset: tables, chains, sets with their types, objects.
 //!
 //! It starts from a [`Generation`] and follows the commands of a run, so that a rule can refer to a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Diagnostics: what went wrong, and where.
 
 use std::borrow::Cow;

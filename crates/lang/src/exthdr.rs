@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Extension headers, options and chunks (nft's `struct exthdr_desc`): IPv6 extension headers, TCP
 //! and IPv4 options, SCTP chunks.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Intervals that a set with plain keys holds, as numbers.
 
 use std::ops::Deref;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Keys of `meta`, `ct`, `rt`, `socket`, `fib`, `ipsec`, `tunnel` and `osf` expressions: names,
 //! types, lengths and byte orders (nft's `*_templates`).
 

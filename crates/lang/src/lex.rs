@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tokens of the language.
 //!
 //! As in nft's scanner the longest of several possible readings wins: `10.0.0.1` is one token and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The nft language: text to changes of a ruleset, and a ruleset back to text.
 //!
 //! ```text

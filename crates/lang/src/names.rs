@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Names that the system knows: interfaces, services, users and the like.
 
 use std::net::IpAddr;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Definitions: `define`, `redefine`, `undefine`, and what `$name` stands for.
 
 use std::cell::Cell;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a match says: a selector, and for which of its values it is true.
 //!
 //! Optimisation and lint reason about rules before they are compiled, on matches as they were

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Input texts, and places in them.
 
 use std::cell::OnceCell;

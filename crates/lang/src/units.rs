@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Units of rates and amounts: the words of the language and of JSON, and what they count.
 
 /// Units of time in rates, with their seconds.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the language keeps beside objects of the ruleset: comments, and of sets the types of keys
 //! and data.
 //!

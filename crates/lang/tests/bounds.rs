@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Texts that ask for more than their length lets expect: each ends soon, with an error at its
 //! place, or with little to say.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! JSON in the form of libnftables-json(5), held against what nft 1.0.6 printed.
 
 use penstock_lang::datatype::Format;

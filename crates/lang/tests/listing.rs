@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rules as nft lists them, and what is listed means the same when it is read again.
 
 use std::net::IpAddr;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rules and the programs that nft 1.0.6 makes of them, and rules that it refuses with its words
 //! and marks.
 //!

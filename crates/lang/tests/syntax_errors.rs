@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What nft 1.0.6 says of wrong texts, to the letter.
 
 use penstock_lang::diag::Diagnostics;

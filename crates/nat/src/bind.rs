@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Deciding what becomes of a connection's addresses, once per direction, and carrying it out on
 //! its packets (`nf_nat_setup_info()`, `nf_nat_packet()`).
 

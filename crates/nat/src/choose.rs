@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Which tuple a connection gets (`get_unique_tuple()` of `net/netfilter/nf_nat_core.c`).
 //!
 //! A packet whose connection is to be translated within a [`Range`] keeps what it has if it may;

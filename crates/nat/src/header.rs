@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Headers follow their connection (`net/netfilter/nf_nat_proto.c`): an address, a port or
 //! identifier, and the checksums that cover them, brought up to date by the difference.
 //!

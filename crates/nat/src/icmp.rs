@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! ICMP errors about translated connections (`nf_nat_icmp_reply_translation()`,
 //! `nf_nat_icmpv6_reply_translation()`): the packet that an error quotes was seen on the other side
 //! of the translation, so it is translated backwards; then the error's own addresses follow.

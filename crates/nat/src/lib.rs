@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Network address translation (`net/netfilter/nf_nat_*.c`): which tuple a connection gets, and
 //! headers that follow it.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a rule asks for: `struct nf_nat_range2`.
 
 use penstock_conntrack::{Direction, Tuple, status, tuple};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Changes inside of a packet's data, as helpers make them (`net/netfilter/nf_nat_helper.c`):
 //! addresses and ports in the text of FTP, SIP, IRC and their kin.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Reading of `ip -batch` files.
 //!
 //! The words are ip(8)'s; a line that begins with `bridge` has those of bridge(8). A line may begin

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Bridges: the device, its ports, VLANs, and the forwarding entries that the configuration makes.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the kernel makes of the configuration of bridges (`net/bridge/br_if.c`, `br_vlan.c`,
 //! `br_fdb.c`).
 

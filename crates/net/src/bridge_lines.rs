@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Words about bridges: `type bridge`, `type bridge_slave`, and the lines of `bridge -batch`.
 
 use crate::bridge::{Bridge, BridgePort, CENTISECOND, FdbEntry, GROUP_FORWARD_RESTRICTED};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The network in the making: each line of configuration with the consequences the kernel draws
 //! from it.
 

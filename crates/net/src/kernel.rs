@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A network as a kernel has it: everything is given, nothing is concluded.
 
 use std::net::IpAddr;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The network of one namespace: links, addresses, neighbours, routes and rules, as the kernel
 //! keeps them.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Words of ip(8) beside those that all batch files have: prefixes.
 
 use std::net::{IpAddr, Ipv4Addr};

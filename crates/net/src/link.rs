@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Links and their addresses.
 
 use std::sync::Arc;

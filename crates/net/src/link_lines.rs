@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Lines of ip-link(8).
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Longest-prefix match, immutable after it is built.
 //!
 //! The prefixes cut the address space into ranges in which the longest match is the same. A lookup

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The neighbour table: addresses on a link to link-layer addresses.
 
 use std::collections::HashMap;

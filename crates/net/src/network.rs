@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The finished network: what packets ask.
 
 use std::collections::HashMap;

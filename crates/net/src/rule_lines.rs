@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Lines of ip-rule(8).
 
 use crate::config::Config;

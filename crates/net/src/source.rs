@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Choice of source addresses for packets that the host itself makes.
 
 use crate::{Link, Network, Scope};

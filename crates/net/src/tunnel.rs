@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tunnels of IP in IP, and PPPoE sessions: devices whose packets travel in packets of another.
 
 use std::collections::HashMap;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Words about tunnels: `type ipip|sit|ip6tnl` of ip-link(8), the lines of ip-tunnel(8), and
 //! `type pppoe`.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Bridges from `ip -batch` and `bridge -batch` lines.
 
 use penstock_net::{Link, Network};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Networks from `ip -batch` text: what routes lead where, and what is refused with which words.
 
 use std::net::{Ipv4Addr, Ipv6Addr};

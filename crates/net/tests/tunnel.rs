@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tunnels and PPPoE sessions: what lines make of them, and which one a packet belongs to.
 
 use penstock_net::{Network, TunnelKind};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Lines about IPsec: what is understood, and what is refused how.
 
 use penstock_net::Network;

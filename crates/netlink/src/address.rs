@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Addresses of links (`RTM_NEWADDR`, `<linux/if_addr.h>`).
 
 use penstock_net::{Address4, Address6, Scope};

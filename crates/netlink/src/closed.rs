@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Devices that no frame passes: a filter at ingress and one at egress that drop everything, in the
 //! kernel for as long as the device is there, whatever becomes of who put them there (tc(8),
 //! `net/sched/cls_bpf.c`).

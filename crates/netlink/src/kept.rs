@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a device has of the host's, in a form that can be written down: it comes back when the
 //! device that had it is gone, and all that stood there with it.
 //!

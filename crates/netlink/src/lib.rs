@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The kernel's state of a network namespace over rtnetlink(7): read into a
 //! [`penstock_net::Network`], followed by its notifications, and changed where a device is taken
 //! over.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Links (`RTM_NEWLINK`, `<linux/if_link.h>`).
 
 use std::sync::Arc;

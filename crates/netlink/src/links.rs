@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Changes of links, and what stands on them moved from one to another.
 
 use std::io;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Messages: a header, the fixed part of their kind, attributes (`<linux/netlink.h>`).
 
 /// Bytes of a message's header.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Neighbours (`RTM_NEWNEIGH`, `<linux/neighbour.h>`).
 
 use std::net::IpAddr;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Nexthop objects (`RTM_NEWNEXTHOP`, `<linux/nexthop.h>`): ways, and groups of them, that routes
 //! name by a number.
 //!

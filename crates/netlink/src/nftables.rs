@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tables of the kernel's nf_tables: which there are, and their removal
 //! (`<linux/netfilter/nf_tables.h>`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The other end of a veth, which may be in another network namespace.
 
 use std::io;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Routes (`RTM_NEWROUTE`, `<linux/rtnetlink.h>`).
 
 use penstock_net::{Nexthop, Route, RouteType, Scope};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Routing policy rules (`RTM_NEWRULE`, `<linux/fib_rules.h>`).
 
 use penstock_net::{Action, Rule};

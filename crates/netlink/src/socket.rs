@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A socket to the kernel's routing.
 
 use std::io;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The state of a network namespace, as dumps and notifications say it is.
 
 use std::collections::HashMap;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Devices that stand on another: VLAN devices, which are made anew on another, and tunnels, which
 //! are told of it (`<linux/if_link.h>`, `<linux/if_tunnel.h>`).
 

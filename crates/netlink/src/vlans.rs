@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! VLANs of bridge ports, on bridges that filter by them (`bridge vlan`, `<linux/if_bridge.h>`).
 
 use std::io;

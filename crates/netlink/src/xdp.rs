@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What devices can do with XDP (`Documentation/netlink/specs/netdev.yaml`).
 
 use std::io;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IPsec policies of the host (`ip xfrm policy`, `<linux/xfrm.h>`): what its stack will not let
 //! pass as it is.
 //!

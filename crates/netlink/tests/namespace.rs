@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A network namespace of the test's own: what the kernel says of it is what was configured, and
 //! stays so.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The frame's bytes and the offsets into them.
 
 use crate::meta::{Meta, Transport};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Finding the headers of a packet as the kernel does on reception and at the entry of each hook,
 //! and putting tags back for transmission.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A frame that a device has received, before there is a packet.
 
 /// A frame from a device.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Super-packets: many segments of a connection under one set of headers
 //! (`skb_shared_info::gso_size`), as the host's stack and receive offload make them, and how they
 //! are cut (`skb_gso_segment()`).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where the parts of a [`Packet`] are in memory, for code that is generated at run time.
 //!
 //! All are offsets in bytes from the start of a `Packet`; what is there has the type that its

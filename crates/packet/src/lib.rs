@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A packet on its journey: the frame's bytes with headroom in front, where its headers start,
 //! and the metadata that the kernel keeps in `struct sk_buff` and that rules can read and write.
 //!

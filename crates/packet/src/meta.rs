@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What travels beside the bytes: `struct sk_buff` and `struct nft_pktinfo` in the parts that rules
 //! see.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Memory that will be needed soon.
 
 /// Asks the processor to fetch the cache line of `what`; costs nothing where there is no such

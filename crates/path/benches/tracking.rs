@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rate of the whole path in memory, on one core, where connections are tracked: 10,000 established
 //! UDP flows through `ct state established,related accept`, and packets that all begin a
 //! connection.

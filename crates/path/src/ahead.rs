@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Looking ahead in a burst: while some frames are worked on, the headers of later ones are read,
 //! and the memory that their look-up will need is fetched.
 

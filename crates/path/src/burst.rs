@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Frames from devices, a burst at a time.
 //!
 //! ```text

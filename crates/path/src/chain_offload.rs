@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Chains with `flags offload`: which devices are to run them.
 
 use std::sync::Arc;

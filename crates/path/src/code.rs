@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Machine code of the hook lists: when it is made, and which is in force.
 
 use std::sync::{Arc, OnceLock};

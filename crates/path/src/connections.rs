@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What rules see of connections, and change about them (`net/netfilter/nft_ct.c`).
 
 use std::collections::HashMap;

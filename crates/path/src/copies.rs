@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Copies and diversions: `dup` and `fwd` (`nf_dup_ipv4.c`, `nf_dup_netdev.c`, `nft_fwd_netdev.c`).
 
 use std::net::IpAddr;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Connections that `ct count` counts (`net/netfilter/nf_conncount.c`).
 //!
 //! The number itself is with the rule or element ([`ConnCount`]), for all workers; who is in it is

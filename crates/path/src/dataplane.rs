@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The dataplane of one namespace: what programs that use this crate hold.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Making whole packets of fragments: before connection tracking (`nf_defrag_ipv4.c`,
 //! `nf_conntrack_reasm.c`) and for the host (`ip_fragment.c`, `net/ipv6/reassembly.c`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Ingress of frames that are no packets yet.
 //!
 //! Where the rules at ingress of a device ask for nothing but what stands in a frame, and change

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Hook lists: which base chains and stages see a packet at a hook, in which order.
 //!
 //! Beside base chains a list holds what the kernel registers at fixed priorities when rules need it

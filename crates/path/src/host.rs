@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Frames that the host's own stack has put on a device: it has routed them and found the
 //! neighbour, but they have not passed our hooks yet.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! ICMP errors that the host sends about packets (`icmp_send()`).
 
 use penstock_net::RouteType;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! ICMPv6 errors that the host sends about packets (`icmp6_send()`), and redirects
 //! (`ndisc_send_redirect()`).
 

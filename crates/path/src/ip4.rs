@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IPv4 from reception to the decision between input and forward (`ip_rcv()`,
 //! `ip_route_input_slow()`).
 

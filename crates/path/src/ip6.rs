@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IPv6 from reception to delivery or forwarding (`ip6_rcv_core()`, `ip6_route_input()`,
 //! `ip6_forward()`).
 

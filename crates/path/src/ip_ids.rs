@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Identifications of IPv4 packets that the host makes (`__ip_select_ident()` of
 //! `net/ipv4/route.c`).
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The packet's journey through one network namespace that forwards IPv4 and IPv6: hooks in the
 //! kernel's order, routing, neighbours, the host's own answers.
 //!

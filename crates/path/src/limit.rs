@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rate limits of ICMP messages: per destination (`inet_peer_xrlim_allow()`) and in all
 //! (`icmp_global_allow()`).
 

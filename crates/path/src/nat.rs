@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The NAT stage (`nf_nat_inet_fn()`, `nf_nat_ipv4_in()` and their kin): the first packet of a
 //! connection walks the nat chains of a hook until one of them decides; all packets follow what was
 //! decided. What has no connection is left alone.

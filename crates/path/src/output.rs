@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What leaves: the host's own packets through `output`, everything through `postrouting`
 //! (`ip_local_out()`, `ip_output()`, `ip6_output()`).
 

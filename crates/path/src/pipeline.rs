@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Running a hook list: chains and stages one after the other until one of them keeps the packet.
 
 use penstock_packet::Packet;

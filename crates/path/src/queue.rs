@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Packets that rules give to a listener, and what comes back of them (`net/netfilter/nf_queue.c`).
 //!
 //! A held packet stays where it is in its hook list.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Why packets end, and how many did: every packet that does not go on has one of these reasons.
 
 use std::fmt;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Fragments that wait for the rest of their packet (`net/ipv4/inet_fragment.c`).
 //!
 //! One mechanism for all who put packets together: connection tracking before routing, and the host

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! From the wire to the protocol: tags, ingress, VLAN devices, ARP (`__netif_receive_skb_core()`).
 
 use penstock_packet::{Frame, Gso, Packet, PacketType, VlanTag};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The last step before the neighbour: packets that are too long are cut, and packets that were put
 //! together before routing become fragments again, no larger than they came (`ip_finish_output()`,
 //! `ip_do_fragment()`, `ip6_fragment()`).

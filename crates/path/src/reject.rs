@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Answers of `reject` (`nf_reject_ipv4.c`, `nf_reject_ipv6.c`): at IP hooks the host sends them as
 //! its own packets, at netdev ingress they go straight back out of the device.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Ways and neighbours that were found before, for one state of the network: the packets of a flow,
 //! and of many flows to one place, ask for the same again and again.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A base chain at a packet: runs the program and is what it asks ([`Env`]).
 
 use std::net::IpAddr;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The kernel's sysctls that the path follows, with the kernel's defaults.
 
 /// Nanoseconds of a second.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the dataplanes of several workers have in common beside the rules: whose a packet is,
 //! limits, who makes machine code, and what bridges have learned.
 

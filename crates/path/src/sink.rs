@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where things go that leave the path: frames, deliveries, drops, log and trace records.
 
 use penstock_conntrack::Connection;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Local sockets for `socket` and `tproxy`: who embeds the path answers, or a list does.
 
 use std::fmt;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Buffers of packets that are not in use.
 //!
 //! A buffer grows to the largest packet that was ever in it. So that a rush of packets that wait

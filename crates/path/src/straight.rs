@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The straight way: what the packets of most flows meet, in one function.
 //!
 //! Packets of TCP and UDP, of IPv4 without options and IPv6 without extension headers, that arrive

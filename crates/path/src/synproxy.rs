@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Answering TCP handshakes for servers (`net/netfilter/nf_synproxy_core.c`, `nft_synproxy.c`).
 //!
 //! A SYN is answered with a cookie for a sequence number, and nothing is kept. The client's ACK

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Settings by the names of the kernel's sysctls.
 
 use penstock_conntrack::SysctlError;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Taps: who listens to all frames of a device (`ptype_all`, `dev_queue_xmit_nit()`). Received
 //! frames pass them before traffic control and rules, and behind early ingress; frames that leave
 //! pass them last.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Connection tracking at a packet: the stages before routing and at the end of the path, and the
 //! clock.
 //!

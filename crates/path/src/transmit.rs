@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Out of a device: link header, VLAN devices, egress, wire (`neigh_output()`,
 //! `__dev_queue_xmit()`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Packets whose next hop's link address is being found out (`net/core/neighbour.c`).
 //!
 //! As in the kernel a neighbour keeps some packets, the newest ones, and those that nobody's answer

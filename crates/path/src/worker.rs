@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! One worker at one packet: what it holds on to, and ending packets.
 
 use std::collections::VecDeque;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Bursts are what their frames are one by one: rulesets and frames by chance, by the interpreter
 //! and by machine code, in bursts of all sizes, and always the same comes out, in the same order.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What only live devices bring: super-packets, neighbours that are found out, networks that
 //! change, frames of the host's own stack.
 

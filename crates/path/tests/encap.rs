@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Flows with something around their packets: what leaves by a flowtable is what leaves without
 //! one.
 

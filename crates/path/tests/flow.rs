@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Flowtables: what leaves is what leaves without them.
 
 mod router;

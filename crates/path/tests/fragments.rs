@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Fragments through a router that puts packets together before routing.
 
 mod router;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Frames through a router without rules: where they come out, or why they do not.
 
 mod router;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Packets that rules give to a listener: where they go on, what an answer changes, limits.
 
 mod router;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rulesets at the hooks of a router: which chains see a packet, in which order, and what rules
 //! make of it.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The cases of the kernel's own test of flowtables
 //! (`tools/testing/selftests/net/netfilter/nft_flowtable.sh`): a connection through two routers
 //! carries data both ways, and the first router's flowtable has part in it.

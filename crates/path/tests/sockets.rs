@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rules that ask about local sockets and operating systems.
 
 mod router;

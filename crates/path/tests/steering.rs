@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Several workers behind one translated address, with packets that come to any of them: every
 //! answer finds its way back, and no two connections look alike from outside.
 

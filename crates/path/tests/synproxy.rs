@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A proxy that answers handshakes for a server behind the router.
 
 mod router;

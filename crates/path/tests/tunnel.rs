@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Packets in packets: into tunnels and PPPoE sessions, out of them, and what the host says about
 //! it.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Workers that run the same rules at the same time: what they count comes together in the rules'
 //! counters.
 

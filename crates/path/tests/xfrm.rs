@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IPsec between two gateways, as hosts and rules see it.
 
 mod router;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rate of the one-rule program of `udp dport 9 drop` at netdev ingress, and of linear chains that
 //! do not match.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where counters count: each worker in a cell of its own, so that no two write the same memory.
 //!
 //! ```text

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Constants in programs and set elements.
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets and maps that packets change (`net/netfilter/nft_dynset.c`, the `rhash` of
 //! `nft_set_hash.c`).
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Linked programs: everything that expressions name is resolved, ready to run.
 //!
 //! An [`Image`] is flat: chains, rules and operations in vectors, jump targets as indexes, sets and

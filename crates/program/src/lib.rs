@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! VM programs: nft's register machine, expression by expression.
 //!
 //! A rule is a list of [`Expr`]s over sixteen 32-bit registers and a verdict register. What

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Linking: from expressions that name sets, chains and objects to the operations of an
 //! [`Image`](crate::Image).
 //!

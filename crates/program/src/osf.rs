@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Operating systems known by the SYN packets that they send (`net/netfilter/nfnetlink_osf.c`).
 //!
 //! The database is a file in the format of OpenBSD's `pf.os`, as `nfnl_osf -f` loads it. One line

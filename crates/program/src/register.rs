@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Register numbers (`enum nft_registers`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Live state of stateful expressions: what outlives a generation.
 //!
 //! A [`State`] is shared by the generations that hold the same rule, element or object, and by the

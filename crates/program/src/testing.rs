@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A plain outside for programs, and images made by hand: for tests of this crate and of the
 //! engines.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Which registers an operation reads and writes.
 
 use crate::expr::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Verdicts of rules and chains.
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The verifier: what the kernel refuses in the program of a rule when it is loaded.
 //!
 //! Registers exist and hold what is asked of them, nothing is read that was not written before

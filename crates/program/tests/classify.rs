@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A chain with a lookup does to every packet what a walk over all its rules does.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What programs ask about connections, translations, queues, sockets and bridges: programs in
 //! nft's debug text, and an outside that answers.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Counters: several workers count at once, and nothing is lost whoever reads and resets meanwhile.
 
 use std::sync::atomic::{AtomicBool, Ordering};

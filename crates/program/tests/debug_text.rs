@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Expressions print as `nft --debug=netlink` does. The texts were taken from nft 1.0.6 (libnftnl
 //! 1.2.4), those of `inner`, `tunnel` and the newer meta keys from libnftnl's format.
 

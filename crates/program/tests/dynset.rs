@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets that packets change: rules as nft writes them in debug text, and several workers at once.
 
 use std::sync::Arc;

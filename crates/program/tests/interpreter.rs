@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What programs mean: programs in nft's debug text, packets, verdicts and effects.
 
 use penstock_packet::{Packet, PacketType, VlanTag};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Random programs on random packets: whatever is linked, runs, and what the verifier passes and
 //! the path supports, is linked.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Programs that are refused, and why.
 
 use penstock_program::expr::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Random numbers that packets are given: ports of NAT, identifications of fragments,
 //! `meta random`, secrets of cookies.
 //!

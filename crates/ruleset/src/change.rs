@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Changes: what one netlink message of a batch asks for.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What sets hold: elements of a generation, or elements that packets change.
 //!
 //! A set becomes dynamic with the first rule that changes it. Its elements are then no part of

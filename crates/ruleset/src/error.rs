@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Refusals: the kernel's errno, and which part of the change is to blame (extended ack).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tables, chains, rules, sets, objects, flowtables, and the transactions that change them.
 //!
 //! The model is the kernel's (`net/netfilter/nf_tables_api.c`): a

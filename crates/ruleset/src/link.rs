@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! From a generation to the image that packets run through.
 //!
 //! Tables that are dormant are left out, sets that no rule looks up too. What the path cannot run

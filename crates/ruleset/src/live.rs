@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Live state: what packets change, shared by the generations that have the same rule, element or
 //! object.
 

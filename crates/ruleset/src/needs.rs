@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a ruleset needs of the path beside its own chains: connection tracking, NAT,
 //! defragmentation.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where an expression may stand: in which family, under base chains of which type and hook.
 //!
 //! The kernel asks twice: the family when a rule is made (`ops->init`, and whether the family has

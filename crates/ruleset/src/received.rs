@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Changes as bytes: written by the process that evaluates rule text, read by the one that applies
 //! them.
 //!

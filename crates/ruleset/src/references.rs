@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a rule or an element refers to by name.
 
 use std::sync::Arc;

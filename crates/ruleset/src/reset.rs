@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What `reset` sets to zero, named so that another process can ask for it.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A ruleset as bytes, and back: all that the next process needs, programs and handles as they are.
 //!
 //! A ruleset that was listed and read again is not always what it was: a match of raw bits comes

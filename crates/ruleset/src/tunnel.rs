@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tunnel objects: where a packet is to go in a tunnel whose device leaves that to the packet.
 
 use std::net::IpAddr;

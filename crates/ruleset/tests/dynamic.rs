@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets that packets change, from the control path: what a transaction sees, keeps and takes away.
 
 mod changes;

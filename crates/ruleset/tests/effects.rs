@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What batches make: names, handles, order, live state, and what goes with what.
 
 mod changes;

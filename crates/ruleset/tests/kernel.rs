@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The same random batches through the real `nft` and kernel, in a network namespace of their own,
 //! and through a transaction: both must take or refuse them, for the same reason, and hold the same
 //! things under the same handles.

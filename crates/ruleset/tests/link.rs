@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Generations become images, or are refused with the place of what cannot run.
 
 mod changes;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Random batches: a refused change leaves no trace, and nothing ever refers to what is not there.
 
 mod changes;

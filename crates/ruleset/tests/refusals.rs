@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the kernel refuses, with which error, and what it blames: as `nft` 1.0.6 shows it on kernel
 //! 6.18.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where chance begins in tests, and how much of it there is: the same each time, so that a test
 //! that passed passes again, unless the environment asks for other cases or for more of them.
 

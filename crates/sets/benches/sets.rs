@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What lookups cost: `cargo bench -p penstock-sets`. Half of the keys are in the set. No figure is
 //! a test.
 

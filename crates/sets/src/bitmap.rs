@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! One bit per possible key, for keys of one or two bytes; the rank of a key's bit leads to its
 //! slot. Membership is one load, what an element holds two more.
 

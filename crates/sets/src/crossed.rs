@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Concatenations of ranges by tables: recursive flow classification (Gupta and McKeown, SIGCOMM
 //! 1999).
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is known of a set when it is made: all that the choice of a backend depends on.
 
 use serde::{Deserialize, Serialize};

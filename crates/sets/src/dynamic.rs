@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A table of elements that packets add, renew and remove while other workers look them up.
 //!
 //! Everything is words of atomic integers, made once for a fixed number of elements: no operation

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Elements, by themselves and as a set holds them.
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Open addressing on whole keys: one variant for keys of four bytes, one for any other length.
 //!
 //! Cells are 64 bits: the key itself (or 32 bits of its hash) above the slot, probed linearly; at

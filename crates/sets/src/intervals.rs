@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Intervals of one field: sorted arrays for lookups, a tree while a transaction changes them.
 //!
 //! Intervals never overlap: what the kernel's `nft_set_rbtree.c` refuses with `ENOTEMPTY` is

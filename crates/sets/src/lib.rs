@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets and maps that choose their own data structure.
 //!
 //! A [`Set`] holds elements: a key (or an interval of keys, per field for concatenations) and a

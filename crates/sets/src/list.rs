@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Many elements in a row, packed: what a change of a large set brings.
 
 use serde::{Deserialize, Serialize};

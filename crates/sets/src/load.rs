@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Many elements into an empty set at once: what loading a large ruleset comes to.
 
 use crate::list::{ElementList, Keys};

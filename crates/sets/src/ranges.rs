@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Concatenations whose fields are ranges.
 //!
 //! As in the kernel's `nft_set_pipapo.c`, entries may overlap: a new one is refused only if its

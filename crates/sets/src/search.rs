@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Searches for generated code: a structure by its memory, or by a function made for it, without
 //! asking which it is.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Which backend a set gets: the kernel's choice (`nft_select_set_ops` in
 //! `net/netfilter/nf_tables_api.c`), which tells what such a set can do, and the structure that
 //! holds it here, which is better where it can.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A set: its description, its elements, the structure that holds them.
 
 use std::fmt;

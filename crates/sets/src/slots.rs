@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Numbered places for elements, in chunks that clones share until one of them changes.
 //!
 //! A chunk holds keys, values and expiries apart: most elements of large sets are a key and nothing

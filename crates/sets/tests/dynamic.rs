@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The table that packets change: against a plain map with random operations and time, and with
 //! several threads.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Every backend against a list that is searched from one end to the other.
 
 use penstock_sets::{Backend, Description, Element, InsertError, Policy, Set, Structure};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What outlives a process: a ruleset, elements with their timeouts, connections, and the indexes
 //! of devices, which rules (`iif`) and masqueraded connections refer to. `penstock up --state` and
 //! `penstock nft --state` read and write the same files.

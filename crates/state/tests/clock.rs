@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The clock is set forwards and backwards, while a dataplane runs and between two of them.
 
 #[path = "../../path/tests/router/mod.rs"]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Files: what comes back, and what is refused.
 
 use penstock_lang::names::NoNames;

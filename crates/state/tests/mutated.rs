@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Files that somebody has changed and given right sums: nothing in them makes the process panic,
 //! or run what no ruleset could say.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Actions of filters (`net/sched/act_*.c`).
 
 use crate::rate::Bucket;

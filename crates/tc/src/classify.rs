@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Packets through filters and actions (`tcf_classify()`, `tcf_action_exec()`).
 
 use penstock_packet::{Packet, PacketType, VlanTag};

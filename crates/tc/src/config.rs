@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is configured on devices: filters at their two hooks, and their queueing disciplines.
 
 use std::collections::BTreeMap;

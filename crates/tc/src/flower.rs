@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The `flower` classifier: fields by name (`net/sched/cls_flower.c`). Fields that are not named do
 //! not matter; a named field that the packet does not have does not match.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Traffic control (`net/sched/`): what stands between the hooks of netfilter and a device.
 //!
 //! A [`Config`] comes from the lines of a `tc -batch` file. At ingress and egress of a device its

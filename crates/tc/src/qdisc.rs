@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Queueing disciplines on the clock of the packets (`net/sched/sch_fifo.c`, `sch_prio.c`,
 //! `sch_tbf.c`).
 //!

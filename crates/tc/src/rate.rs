@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rates and token buckets (`psched_ratecfg_precompute()`, `net/sched/sch_tbf.c`,
 //! `net/sched/act_police.c`).
 //!

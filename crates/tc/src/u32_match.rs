@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The `u32` classifier: words of the packet under masks (`net/sched/cls_u32.c`), without hash
 //! tables of its own.
 

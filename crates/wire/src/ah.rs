@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Authentication Header (RFC 4302).
 
 use crate::field::{be32, put32};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! ARP and RARP (RFC 826), with the addresses of IPv4 over Ethernet; other lengths are read as far
 //! as the common eight bytes.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The Internet checksum (RFC 1071), its incremental update (RFC 1624) and CRC32c (RFC 9260
 //! appendix A).
 //!

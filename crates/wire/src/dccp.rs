@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! DCCP (RFC 4340): generic header and the walk over its options.
 
 use crate::checksum::Sum;

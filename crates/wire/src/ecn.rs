@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Explicit congestion notification of tunnels (RFC 6040, as `include/net/inet_ecn.h` has it): the
 //! low two bits of TOS and traffic class.
 

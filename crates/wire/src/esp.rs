@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Encapsulating Security Payload (RFC 4303): the part in the clear.
 
 use crate::field::{be32, put32};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Ethernet II and IEEE 802.3 frames.
 
 use crate::field::{array, be16, put, put16};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Reading and writing of fields at constant offsets. The offsets are constants smaller than `N` at
 //! every call, so the checks vanish when inlined.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! GENEVE (RFC 8926): anything with an ethertype in UDP, with options.
 
 use crate::field::{be16, be32, put16, put32};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Generic Routing Encapsulation (RFC 2784, RFC 2890), version 0; of version 1 (PPTP) the fixed
 //! part.
 

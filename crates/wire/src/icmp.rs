@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! ICMP for IPv4 (RFC 792, RFC 1122, RFC 1812) and the error messages that quote a packet.
 
 use crate::checksum;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! ICMP for IPv6 (RFC 4443), types of neighbour discovery (RFC 4861) and multicast listeners (RFC
 //! 2710, RFC 3810), and the error messages that quote a packet.
 

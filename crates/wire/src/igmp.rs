@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IGMP (RFC 2236, RFC 3376).
 
 use crate::checksum::Sum;

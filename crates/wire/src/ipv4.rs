@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IPv4 (RFC 791): header, checks of received packets, TTL, fragmentation. Options have their own
 //! file.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IPv4 options: what `__ip_options_compile()` (`net/ipv4/ip_options.c`) accepts, finds and writes.
 
 use std::net::Ipv4Addr;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IPv6 (RFC 8200): the fixed header, checks of received packets, scopes of addresses. Extension
 //! headers have their own file.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IPv6 extension headers: the kernel's two walks over them, the headers themselves, options,
 //! fragmentation.
 //!

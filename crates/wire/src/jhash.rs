@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Bob Jenkins' hash (lookup3) as the kernel has it (`include/linux/jhash.h`): where its results
 //! are visible outside, as with `jhash` in rules and addresses that NAT chooses, it has to be this
 //! hash.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Protocol headers as bytes: reading, writing, checksums. One file per protocol, all with one
 //! skeleton.
 //!

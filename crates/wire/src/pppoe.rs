@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! PPP over Ethernet, the session stage (RFC 2516): session header and the protocol of PPP, which
 //! stand between the Ethernet header and the packet.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IP protocol numbers (IANA "Assigned Internet Protocol Numbers"), also IPv6 next header values.
 
 /// IPv6 hop-by-hop options; as IPv4 protocol unassigned.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! SCTP (RFC 9260): common header and the walk over its chunks.
 
 use crate::checksum::Crc32c;

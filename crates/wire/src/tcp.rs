@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! TCP (RFC 9293): header, options, and the reset that a firewall answers with.
 
 use crate::checksum::Sum;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! UDP (RFC 768).
 
 use crate::field::{be16, put16};

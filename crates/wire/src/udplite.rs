@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! UDP-Lite (RFC 3828): UDP with the part of the data that its checksum covers in place of the
 //! length.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! VLAN tags: 802.1Q and 802.1ad. The four bytes stand between the source address and the type.
 
 use crate::ethernet::{QINQ, VLAN};

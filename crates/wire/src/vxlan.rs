@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! VXLAN (RFC 7348): Ethernet in UDP.
 
 use crate::field::{be32, put32};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Algorithms by the kernel's names, and what keys and integrity values they take
 //! (`net/xfrm/xfrm_algo.c`).
 

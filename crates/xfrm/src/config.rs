@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What `ip xfrm` lines say: states, policies and their templates, with the kernel's refusals
 //! (`net/xfrm/xfrm_user.c`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! ESP on a packet's bytes, in place (RFC 4303; `net/ipv4/esp4.c`, `net/ipv6/esp6.c`).
 
 use penstock_wire::{ipv4, ipv6, ipv6_ext, protocol};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What policies and selectors are asked with (`struct flowi`).
 
 /// A packet as policies see it. IPv4 addresses are in the low 32 bits.

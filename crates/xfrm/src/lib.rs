@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IPsec as Linux has it (`net/xfrm/`, `net/ipv4/esp4.c`): states, policies, templates, and the ESP
 //! transform.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! How long states and policies live (`struct xfrm_lifetime_cfg`, `xfrm_state_check_expire()`,
 //! `xfrm_timer_handler()`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Policies of one direction, found by addresses: one table per pair of prefix lengths
 //! (`xfrm_policy_lookup()`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sequence numbers on the way in: which ones come again, and the high half that does not travel
 //! (RFC 4303, 3.4.3 and appendix A; RFC 4304; `net/xfrm/xfrm_replay.c`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Numbers that nobody can guess.
 
 use ring::rand::{SecureRandom, SystemRandom};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a packet came through, and whether that is what policy wants (`struct sec_path`,
 //! `xfrm_policy_ok()`).
 

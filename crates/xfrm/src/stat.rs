@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What ends packets, by the names of `/proc/net/xfrm_stat` (`enum` in `<uapi/linux/snmp.h>`).
 
 use std::fmt;

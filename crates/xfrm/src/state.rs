@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A state at work: keys, sequence numbers, lifetime (`struct xfrm_state`).
 
 use crate::crypto::{ESP, Key, Seq};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! All states, found by address and SPI on the way in, and by a template on the way out
 //! (`xfrm_state_lookup()`, `xfrm_state_find()`).
 

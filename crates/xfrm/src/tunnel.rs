@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Headers of tunnels, and what inner and outer header tell each other (`xfrm4_tunnel_encap_add()`,
 //! `xfrm4_remove_tunnel_encap()` and their IPv6 kin; RFC 6040 for congestion marks).
 

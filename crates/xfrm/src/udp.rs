@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! ESP within UDP (RFC 3948): what a datagram to such a port is (`xfrm4_udp_encap_rcv()`).
 
 /// What a datagram holds.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! States and policies at work.
 
 use std::net::IpAddr;

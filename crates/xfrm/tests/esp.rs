@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What goes in at one end comes out at the other, for everything that a state can be.
 
 mod common;

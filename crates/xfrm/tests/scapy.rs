@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Against scapy's IPsec layer, both ways: every algorithm, both modes, both families, extended
 //! sequence numbers, UDP. Skipped, and said so, where `/usr/bin/python3` has no scapy.
 

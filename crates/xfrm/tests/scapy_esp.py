@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ESP by scapy, for tests: a JSON object per line in, its answer in hexadecimal per line out.
 
 Each object has `do` (encrypt or decrypt), the algorithms by scapy's names with their keys, `mode`, `source`, `destination`,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Packets of RFCs and drafts: what others have encrypted comes out, and their integrity values are
 //! ours.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Changes as the process that evaluates rule texts sends them.
 
 use std::cell::RefCell;

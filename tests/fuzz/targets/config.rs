@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Network files.
 
 use penstock_net::{Flow4, Flow6, Network};

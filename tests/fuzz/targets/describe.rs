@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Packets that `penstock trace` is to make of a match.
 
 use super::Target;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Dumps of connections, as state files have them.
 
 use penstock_conntrack::{Conntrack, Settings};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Expressions of captures (`penstock capture`, `penstock run --capture-match`).
 
 use penstock_daemon::control::CaptureCall;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Frames through all hooks.
 
 use std::sync::{Arc, OnceLock};

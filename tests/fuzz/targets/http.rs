@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Requests for metrics.
 
 use penstock_daemon::requested_path;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! JSON for `nft -j -f`.
 
 use super::Target;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! BPF maps of flows that a process that died has left.
 
 use penstock_conntrack::{Conntrack, Settings};

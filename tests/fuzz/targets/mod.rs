@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What must hold for the bytes that come in at each door of the program.
 //!
 //! A target is a file here and a line in the table below. `tests/fuzz/main.rs` runs each for a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What connections with helpers say: FTP, SIP, IRC and the like, with addresses that are
 //! translated.
 

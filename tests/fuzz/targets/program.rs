@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! VM programs that no language made.
 
 use std::cell::RefCell;

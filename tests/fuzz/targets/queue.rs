@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Messages between Penstock and a program that has a queue (`docs/queue.md`).
 
 use penstock_io::queue::{self, Answer, Connection, Message, Open, Packet, Verdict};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Text for `nft -f`.
 
 use penstock_ruleset::Ruleset;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rulesets as state files have them.
 
 use penstock_ruleset::Ruleset;

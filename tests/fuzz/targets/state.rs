@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! State files of `penstock up --state` and `penstock nft --state`.
 
 use penstock_state::State;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What programs answer about packets that they hold.
 
 use std::sync::{Arc, OnceLock};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Frames with virtio-net headers, as TAPs and packet sockets give them.
 
 use penstock_io::device::vnet::{self, Head};

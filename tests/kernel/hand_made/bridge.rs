@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Bridges: three ports, the host on the bridge, and a wire beside it.
 
 use super::from;

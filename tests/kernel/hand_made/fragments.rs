@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Fragments where rules need whole packets: what each hook sees, what is put together, how it
 //! leaves.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What rules can match, one header or family of keys at a time, over every kind of packet.
 
 use super::{forward, from, on};

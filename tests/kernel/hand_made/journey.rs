@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The way of a packet through the router: routes, TTL, MTU, fragments, marks and routing rules,
 //! delivery.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is not as it should be: dropped by the IP layer, or by no match.
 
 use super::{from, on};

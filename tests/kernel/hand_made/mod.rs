@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Scenarios by hand, each named for what it shows.
 
 pub mod bridge;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Address and port translation: flows of packets in both directions through NAT chains.
 
 use super::on;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Policies of IPsec where no packet needs to be encrypted: which are asked, in which order, with
 //! which addresses.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What rules do: verdicts, jumps, sets, limits, rejects, changes to packets.
 
 use super::{counted, forward, from, on};

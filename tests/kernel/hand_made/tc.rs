@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The tc stage before ingress and behind egress. The kernels at hand have `u32` and `mirred`.
 
 use super::{from, on};

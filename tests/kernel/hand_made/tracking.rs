@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Connections as rules see them, and the table of them at the end.
 
 use std::time::Duration;

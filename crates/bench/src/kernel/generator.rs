@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Frames from the kernel.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Network namespaces with what a variant needs, gone when it is dropped.
 
 use std::cell::RefCell;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Forwarding by `penstock up` on the devices of a lab, against the kernel's own: small frames of
 //! established flows.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Forwarding through AF_XDP sockets in user space: `penstock up` against Open vSwitch and DPDK's
 //! testpmd on the same devices.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Processes that forward in a lab, and the time that they take.
 
 use std::fs;

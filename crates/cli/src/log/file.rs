@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where log lines go: a file, or standard error.
 
 use std::io::{BufWriter, Result, Write};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A packet as a line of the kernel's log (`net/netfilter/nf_log_syslog.c`).
 //!
 //! Offsets count from the packet's data pointer, as there: at netdev egress the network header is

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 use penstock_packet::Packet;
 use penstock_path::{LogRecord, Place};
 use penstock_program::expr::Log;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What `log` statements write: lines as of the kernel's log, and records of nfnetlink_log groups.
 
 mod file;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Records of nfnetlink_log groups as a capture (`net/netfilter/nfnetlink_log.c`): what
 //! `tcpdump -i nflog:GROUP` writes, with one interface per group.
 

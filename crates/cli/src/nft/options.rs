@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The command line of nft(8), in getopt_long(3)'s manner, and two options of our own.
 
 use std::path::PathBuf;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Frames of captures that arrive together, as a device would give them.
 
 use penstock_path::{Dataplane, Frame, Sink, is_of_burst};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The command line of `penstock run`.
 
 use penstock_daemon::control::CaptureCall;

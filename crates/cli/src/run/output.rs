@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What comes out of the path: captures, counts, log and trace lines.
 
 use std::collections::HashMap;

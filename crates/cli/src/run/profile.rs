@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What `--profile` tells.
 
 use std::fmt;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `--queue N=SOCKET`: packets that rules queue go to a program, and its answers come back.
 
 use std::os::unix::net::UnixStream;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The ruleset of a run: text in, text out.
 
 use std::path::Path;

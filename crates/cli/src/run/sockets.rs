@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `--sockets FILE`: the host's sockets, a line each.
 
 use std::net::{IpAddr, SocketAddr};

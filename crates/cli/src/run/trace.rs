@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The lines of `nft monitor trace`, for packets that a run traces.
 
 use std::collections::HashMap;

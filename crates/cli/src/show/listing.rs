@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Listings of the dataplane as JSON: made here from the lines, so that who asks for lines costs it
 //! nothing more.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What most packets and bytes are of: rules with counters, named counters, flows.
 
 use penstock_conntrack::Tuple;

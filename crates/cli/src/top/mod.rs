@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `penstock top`: rates of ports, rules, flows and drops, as they are or as a file has them.
 //!
 //! | file | is |

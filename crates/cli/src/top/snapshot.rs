@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What `penstock show --json` says at a moment, and what passed between two moments.
 
 use std::collections::HashMap;

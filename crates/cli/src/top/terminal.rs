@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The terminal: keys as they are typed, and a screen that is written anew.
 
 use penstock_daemon::out;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a match says about a packet: the program of a rule, read as the packet that it is true of.
 
 use penstock_lang::names::Names;

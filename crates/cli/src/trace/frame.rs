@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A frame from what is known about it; the rest is what a usual packet has.
 
 use penstock_net::Mac;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The command line of `penstock trace`.
 
 use std::ffi::OsString;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is told of a packet: the rules that it meets, and what becomes of it and of those that it
 //! brings about.
 

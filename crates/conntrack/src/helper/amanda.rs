@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Amanda (`nf_conntrack_amanda.c`, `nf_nat_amanda.c`): the client to be backed up names ports to
 //! which the server connects.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Protocols whose requests go to all and whose answers come from each
 //! (`nf_conntrack_broadcast.c`): NetBIOS name service and SNMP.
 

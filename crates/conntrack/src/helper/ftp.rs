@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! FTP (`nf_conntrack_ftp.c`, `nf_nat_ftp.c`; RFC 959, RFC 1123, RFC 2428).
 
 use super::number::numbers;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IRC (`nf_conntrack_irc.c`, `nf_nat_irc.c`): a client offers a direct connection (DCC) in a
 //! private message.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Helpers: they read the payload of protocols that announce further connections
 //! (`nf_conntrack_helper.c`, `nf_conntrack_ftp.c` and the like), expect those, and rewrite
 //! addresses in the text where the connection is translated (`nf_nat_ftp.c` and the like).

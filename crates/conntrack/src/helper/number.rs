@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Numbers in text, as the kernel's helpers read them.
 
 /// The decimal number at the start of `text` and how many digits it has; `None` without a digit or

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! PPTP (`nf_conntrack_pptp.c`, `nf_nat_pptp.c`; RFC 2637): calls are made over TCP, their data
 //! goes in GRE with the call id of the receiver as key. The client is the PNS, the server the PAC.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! SANE (`nf_conntrack_sane.c`): the answer to a start of scanning names the port for the image.
 
 use super::{Memory, Message, Said};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! SIP (`nf_conntrack_sip.c`, `nf_nat_sip.c`; RFC 3261, RFC 4566): calls announce their media in a
 //! session description, registrations where calls will come in.
 //!

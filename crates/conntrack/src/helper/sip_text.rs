@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Parts of SIP messages and session descriptions, and where they stand.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

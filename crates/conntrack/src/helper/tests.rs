@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Helpers on whole connections: what they expect and what becomes of the text.
 
 use crate::{Conntrack, Direction, Hook, Settings, Surroundings, Verdict, helper_number, status};

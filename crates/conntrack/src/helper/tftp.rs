@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! TFTP (`nf_conntrack_tftp.c`, RFC 1350): the server answers a request from another port.
 
 use super::{Message, Said};

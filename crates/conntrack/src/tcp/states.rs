@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The state table (`tcp_conntracks` in `nf_conntrack_proto_tcp.c`).
 
 use crate::Direction;

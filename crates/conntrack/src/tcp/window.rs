@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Window tracking (`tcp_in_window()`), after Guido van Rooij, "Real stateful TCP packet filtering
 //! in IP Filter".
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Helpers: which connections they let be related, and which packets they drop.
 
 use crate::lab::{A, A6, B, B6};

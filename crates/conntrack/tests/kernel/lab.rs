@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A router of the real kernel in namespaces of its own, through which frames are sent one by one.
 
 use std::io::{BufRead, BufReader, Write};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! TCP: handshakes, closes and everything that goes wrong, by hand and by chance.
 
 use crate::lab::{A, B, Lab};

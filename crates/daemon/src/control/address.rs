@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where the dataplane of a network namespace listens, and how clients find it.
 //!
 //! | socket | who connects |

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Who is served at a time: places that only root can take, and places of those who may only look.
 //!
 //! A stranger is turned away before anything is done for it. Those who may only look have places of

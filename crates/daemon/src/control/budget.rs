@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a call may cost: time and bytes of one, and the share of the workers that all who may only
 //! look have together.
 

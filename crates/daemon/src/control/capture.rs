@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `penstock capture`: what it asks for, what it is told, and the server's side of it.
 
 use std::io;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The side of those who ask.
 
 use std::io::{self, BufRead, IsTerminal, Write};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A client's connection: what is said and heard over it, in time.
 
 use std::cell::RefCell;

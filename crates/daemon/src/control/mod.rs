@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The socket: other processes change and list the ruleset, watch, and end the dataplane.
 //!
 //! It is a Unix socket in a directory that only root, or the user of the dataplane, enters; others

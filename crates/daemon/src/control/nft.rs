@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Calls of `nft`: a child of the evaluator serves the client, and the dataplane answers the child.
 
 use std::io;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Who is at the other end of a connection, as the kernel says (`SO_PEERCRED`, unix(7)).
 
 use std::io;

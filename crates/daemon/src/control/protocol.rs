@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What client and server say: a message is its length without these four bytes (`u32`,
 //! little-endian), a letter that says what it is, and its contents. Lists are separated by zeroes.
 

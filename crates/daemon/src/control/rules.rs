@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The ruleset of the dataplane: clients change it, the worker gets each generation, and a change
 //! that nobody confirms is taken back.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Connections: who they are, what they may, and what they ask.
 
 use std::collections::HashMap;

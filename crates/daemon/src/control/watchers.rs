@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Who is told of changes and traces. Nobody waits for a watcher: one that is too slow misses
 //! lines, and is told so.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The dataplane's side of a child: answers what it asks, and applies its changes to the ruleset.
 //!
 //! A child is not trusted with more than its client may: what it sends is checked like anything

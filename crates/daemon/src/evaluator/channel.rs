@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Messages between processes of this program, with descriptors: a pair of Unix sockets that keep
 //! messages apart (`SOCK_SEQPACKET`, unix(7)).
 //!

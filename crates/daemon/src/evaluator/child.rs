@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A child of the evaluator: serves one client, and ends with it.
 //!
 //! It has a copy of the ruleset, as the evaluator had it when it began. A text is evaluated on

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Files of the client, which says the same when a text is run again: what a pipe gave is gone, and
 //! commands are not to run twice.
 

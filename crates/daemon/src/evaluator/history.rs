@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The latest changes of the ruleset, for copies that follow it.
 
 use std::collections::VecDeque;

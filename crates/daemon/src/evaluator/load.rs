@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The ruleset's file of the dataplane itself, which is the client then.
 
 use std::io;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The ruleset as the evaluator has it: the same generations, from the same changes, without what
 //! packets change.
 

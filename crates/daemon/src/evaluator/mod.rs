@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rule texts are evaluated outside of the process that moves packets.
 //!
 //! ```text

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Names as a child knows them: tables of the system are read as everywhere; interfaces are asked
 //! of the dataplane, hosts of the client.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The processes: one that starts evaluators, the evaluator, and its children.
 //!
 //! The first does nothing but to start an evaluator, and another one when that ends: it cannot be

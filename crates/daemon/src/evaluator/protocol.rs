@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What dataplane, evaluator and the children of that say to each other.
 
 use std::time::Duration;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The changes of a text, on their way to the dataplane while the text is still being evaluated.
 
 use std::cell::RefCell;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the processes that read rule text may do: next to nothing.
 //!
 //! They are another user's (`nobody`) where they may be, without capabilities, cannot gain any,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Chains at ingress that a port's device runs.
 
 use std::cmp::Reverse;

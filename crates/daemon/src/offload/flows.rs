@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The program that forwards flows, on a port.
 
 use std::os::fd::AsFd;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What an earlier dataplane has left in devices with `--persist`: programs that forward its flows.
 //! Its flows become connections again, with what was counted meanwhile.
 //!

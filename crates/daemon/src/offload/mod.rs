@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the devices of ports do themselves, by programs on them: established flows forwarded,
 //! chains of ingress run.
 //!

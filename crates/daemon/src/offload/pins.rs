@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `--persist`: programs of flows that stay on their devices when this process dies.
 //!
 //! Only links get a name in a file system of type bpf: they hold programs, and these their maps.

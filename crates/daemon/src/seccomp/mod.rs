@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! System calls that each thread needs, and none else.
 //!
 //! Each thread puts a filter on itself as it starts: [`enter`] with what kind of thread it is.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Builds filters of system calls: lists of what is allowed become a classic BPF program over
 //! `struct seccomp_data` (seccomp(2), `Documentation/userspace-api/seccomp_filter.rst`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The table: which kind of thread makes which system calls.
 
 use super::Rule::{self, Call, Missing, OneOf, Refuse, With, Without};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The programs at tcx. There a packet is a `struct sk_buff`: its tag is beside it, its checksum
 //! may be unfinished, and it may be larger than the MTU, to be cut on its way out.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Who gets a packet where a device has packet sockets and the program of flows at tcx: sockets see
 //! packets before tcx, so their filter decides, by the rules of the program, and leaves word for
 //! it. Both run on one processor, one directly after the other.

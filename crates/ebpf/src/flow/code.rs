@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The programs. What is other at tcx is in `buffer`.
 
 use penstock_wire::ethernet::Mac;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Flows as their maps have them, read by whoever finds the maps of a process that has died.
 
 use std::collections::HashMap;

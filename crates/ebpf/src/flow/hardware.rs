@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Flows as the flowtable gives them to devices ([`FlowOffload`]): both directions, by cookie, on
 //! ports.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a flow is in its map. Numbers that packets carry are in memory as they are on the wire.
 
 use penstock_flowtable::tunnel::Head;

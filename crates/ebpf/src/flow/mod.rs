@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Established flows, forwarded in the kernel's driver as hardware would do it
 //! (`net/netfilter/nf_flow_table_offload.c`).
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Chains and rules: `nft_do_chain()` as jumps.
 
 use std::collections::HashMap;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Counters: cells of each processor, added up and given to the rules.
 
 use std::io;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is where in the stack frame, and which registers are taken.
 //!
 //! R6 is the context, R7 the packet's length, R8 the processor's counters, R9 a bit for each field

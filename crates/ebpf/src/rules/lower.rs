@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Operations of rules.
 
 use std::cmp::Ordering;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Stateless chains at ingress of a device, as one XDP or tcx program.
 //!
 //! What rules mean is said by the interpreter (`penstock_program::interp`); this says the same in

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What chains need, found out before a line is written; what has no translation is refused here.
 
 use std::collections::HashMap;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Before the chains: headers and fields.
 
 use penstock_wire::{ethernet, protocol, vlan};

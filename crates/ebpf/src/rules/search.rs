@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Finding a key among a set's elements: code for few, maps for many.
 //!
 //! | elements | structure |

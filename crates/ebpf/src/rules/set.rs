@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets and maps: what finding an element means.
 
 use std::collections::HashMap;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The walk over IPv6 extension headers (`ipv6_find_hdr()` as nftables calls it): a function that
 //! the kernel calls in a loop, since there may be as many headers as fit a frame.
 

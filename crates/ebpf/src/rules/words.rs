@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where the contents of the VM's registers are, while the code of a rule is written.
 
 /// A register word.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Frames: good ones of many kinds, some cut or changed.
 
 use fastrand::Rng;

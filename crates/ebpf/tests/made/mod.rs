@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tables and frames made at random, over few constants, so that frames meet the rules.
 
 pub mod frames;

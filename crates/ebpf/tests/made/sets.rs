@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets of every shape that has a structure of its own, and rules that look something up.
 
 use std::collections::HashMap;

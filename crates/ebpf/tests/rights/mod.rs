@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Whether the kernel lets tests load programs.
 
 use penstock_bpf::asm::Asm;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What can be wrong with a capture, and where.
 
 use std::fmt;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! pcap (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-04.html>).
 
 use super::{Found, LinkType, MAX_FRAME, Problem, Window};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! pcapng (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-02.html>).
 
 use super::pcap::without_check_sequence;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! pcapng with nanoseconds and named interfaces, written.
 
 use std::fs::File;

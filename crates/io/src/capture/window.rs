@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A window that moves over a file from start to end.
 
 use std::io::{ErrorKind, Read};

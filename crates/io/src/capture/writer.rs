@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! pcap with nanoseconds, written.
 
 use std::fs::File;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Devices of the host without link header: packets for them go to their queue as the stack's own
 //! would.
 

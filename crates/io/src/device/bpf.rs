@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The BPF programs that devices need to receive.
 
 use std::io;

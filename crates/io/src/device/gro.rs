@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Whether the kernel puts packets of a flow together when they arrive by a device (generic receive
 //! offload, `ethtool -K DEV gro`).
 

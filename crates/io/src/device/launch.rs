@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sending bursts from XDP: frames that the kernel itself brings into being, and that a program of
 //! ours fills and redirects.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Packets that the host is to receive on its loopback device: answers to what it sent itself.
 
 use std::io;

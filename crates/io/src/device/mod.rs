@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Devices of the network namespace: frames of wires, and of the host.
 //!
 //! | device | receives and sends by | super-packets | who else sees its frames |

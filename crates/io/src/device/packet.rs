@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Devices by packet sockets: a ring to receive, batches of messages to send.
 //!
 //! The ring is `TPACKET_V2`: `TPACKET_V3` hands over blocks of frames, so that a lone frame waits a

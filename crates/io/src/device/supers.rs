@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Room for the super-packets of a burst.
 
 use std::io;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The system calls that devices need, with errors as [`io::Error`].
 
 use std::io;

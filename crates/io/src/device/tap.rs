@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! TAPs: devices of the host whose other end, a file, is here.
 //!
 //! A TAP that we make is gone when its last file is closed. One that is there already, made

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The header of virtio-net (`struct virtio_net_hdr`), which packet sockets and TAPs put before
 //! frames: what is still to be done to them.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Devices by AF_XDP sockets: frames in memory that is shared with the kernel, or with the device.
 //!
 //! A socket per queue, each with memory of its own: one half of its frames receives, the other

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Computing on registers. Words are numbers in host order, as in the interpreter.
 
 use penstock_program::expr::BoolOp;

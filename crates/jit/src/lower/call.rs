@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Operations that the interpreter's functions run.
 
 use penstock_program::image::Op;

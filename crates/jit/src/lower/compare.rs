@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Comparisons with constants.
 
 use penstock_program::expr::CmpOp;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Constants and bytes of headers into registers.
 
 use penstock_program::image::Op;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets and maps of a generation: in line where they are small, a bit table for keys of up to 16
 //! bits, and otherwise the search that suits the set's structure, in line or by a function that was
 //! made for it. What elements hold is the interpreter's.

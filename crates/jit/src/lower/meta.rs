@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Metadata.
 
 use penstock_packet::{Ct, CtInfo, layout};

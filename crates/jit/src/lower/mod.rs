@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Operations as machine code: one file per group, as in the interpreter, which says what each
 //! means.
 

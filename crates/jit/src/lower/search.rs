@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Searching a set for a key: in line where its structure is that of words or tables, else by a
 //! function made for it.
 

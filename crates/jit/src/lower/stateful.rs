@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Counters and other stateful statements.
 
 use penstock_program::State;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! An outside for lists: [`Outside`], at the family of the entry that asks.
 
 use std::net::IpAddr;

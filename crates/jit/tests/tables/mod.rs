@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tables made at random: rules that make sense one by one, over few constants, so that packets
 //! meet them.
 

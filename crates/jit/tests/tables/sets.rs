@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets of every structure, too large to be compared one by one, and lookups in them.
 
 use super::*;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Expressions of the language: values and what they are made of (nft's `struct expr`).
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The tree that all stages share.
 
 pub mod cmd;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Statements (nft's `struct stmt`).
 
 use std::sync::Arc;

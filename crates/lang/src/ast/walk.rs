@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Visiting all expressions of a tree.
 
 use crate::ast::cmd::RuleBlock;

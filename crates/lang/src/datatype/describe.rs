@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What `nft describe` says of types and expressions.
 
 use std::fmt::Write;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Data types: names, sizes, byte order, symbols, parsing and printing of constants (nft's
 //! `struct datatype`).
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A word to a value of a type.
 
 use std::net::{IpAddr, Ipv6Addr};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A value to canonical text.
 
 use std::fmt::Write;

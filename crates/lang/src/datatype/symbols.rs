@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tables of symbolic constants. Where a value has several names the first one is listed.
 
 use crate::datatype::DataType;

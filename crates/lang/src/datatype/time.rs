@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Durations, dates and hours of the day.
 
 use crate::names::Names;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Masks and shifts: fields that are parts of bytes, prefixes, tests of flags.
 
 use super::context::Context;

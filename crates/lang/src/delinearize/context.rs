@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the matches so far say of the packet (nft's `struct proto_ctx`).
 
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase};

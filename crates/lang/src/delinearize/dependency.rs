@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Matches that only say which header is there, and when a later one makes them superfluous (nft's
 //! `struct payload_dep_ctx`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Raw payload and extension headers, and the header fields that they stand for.
 
 use penstock_program::expr::{ExthdrOp, MetaKey, PayloadBase};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! VM programs back to the tree (nft's `netlink_delinearize.c`), in two passes.
 //!
 //! [`program`] follows the registers and turns each VM expression into raw statements: payload by

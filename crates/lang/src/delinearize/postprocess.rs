@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Second pass: raw statements to those that are listed.
 
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};

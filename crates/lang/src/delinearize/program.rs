@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! First pass: VM expressions to raw statements.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Elements of sets back to expressions.
 
 use std::sync::Arc;

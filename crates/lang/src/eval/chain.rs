@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Chains: hooks of the families, named priorities, policies, devices.
 
 use std::sync::Arc;

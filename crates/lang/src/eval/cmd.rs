@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Commands: definitions are checked, and the cache follows.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What surrounds an expression while it is evaluated: the type that is expected, the protocols
 //! known so far.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Declarations of sets and maps: the types of their keys and data.
 
 use std::sync::Arc;

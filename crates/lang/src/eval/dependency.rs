@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a header field depends on: matches inserted before it that make sure that the header is
 //! there.
 

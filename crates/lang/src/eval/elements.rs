@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Elements that commands add to sets, delete or ask for.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Commands taken apart: blocks into what they define.
 
 use crate::ast::cmd::{Name, New, RuleBlock, SetBlock, TableBlock, Target};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Expressions: values, symbols, prefixes, ranges, concatenations, lists.
 
 use std::sync::Arc;

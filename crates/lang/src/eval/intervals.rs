@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Intervals of plain keys: overlaps are refused, or joined with `auto-merge`, also with what is in
 //! the set already.
 

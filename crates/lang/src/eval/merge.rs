@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Matches of adjacent header fields become one: `tcp sport 1 tcp dport 2` loads four bytes.
 
 use penstock_program::expr::PayloadBase;

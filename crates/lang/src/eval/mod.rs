@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Evaluation: what a command means, found and checked (nft's `evaluate.c` and the protocol
 //! contexts of `proto.c`, `payload.c`, `meta.c`, `ct.c`).
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! NAT statements and `tproxy`: addresses and ports, alone, as ranges, from maps, or both from one
 //! map.
 

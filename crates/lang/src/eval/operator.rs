@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Binary operators: constants are folded, invertible ones move from the field to the constants it
 //! is compared with.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Header fields, raw payload, extension headers and options.
 
 use penstock_program::expr::{ExthdrOp, PayloadBase};

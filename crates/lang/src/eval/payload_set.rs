@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `ip dscp set …`: writing header fields.
 
 use penstock_program::expr::PayloadBase;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a command speaks of must be there; if it is not, something alike could have been meant.
 
 use std::sync::Arc;

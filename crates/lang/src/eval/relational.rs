@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Matches: which comparison a relational expression is, and that both sides fit.
 
 use penstock_program::expr::{CtKey, MetaKey};

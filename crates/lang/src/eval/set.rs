@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets, maps and their elements: anonymous ones become declarations, named ones are looked up.
 
 use std::sync::Arc;

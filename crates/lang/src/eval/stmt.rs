@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Statements other than NAT.
 
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};

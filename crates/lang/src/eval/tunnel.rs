@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Matches inside of tunnels (`vxlan ip saddr …`): what the packet that is carried is known to be.
 
 use penstock_program::expr::PayloadBase;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tunnel objects.
 
 use crate::ast::cmd::{TunnelSpec, TunnelSpecOptions};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Expressions.
 
 use serde_json::{Map, Value, json};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! JSON of libnftables-json(5): what `-j` prints.
 //!
 //! The forms, and the order of members, are those of nft's own output, so that it can be compared

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tables, chains, rules, sets, objects, flowtables.
 
 use serde_json::{Map, Value, json};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Statements.
 
 use serde_json::{Map, Value, json};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tunnel objects to JSON.
 
 use penstock_ruleset::tunnel::{Tunnel, TunnelOptions};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `nft --lint`: what is right, but hardly what was meant.
 //!
 //! Warnings change nothing about what is done, nor the exit code. They are given only where a text

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rules that earlier rules of their chain leave no packet.
 
 use std::collections::HashMap;

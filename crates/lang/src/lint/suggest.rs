@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The word that a misspelt one is likely to mean, where nft only says that there is a syntax
 //! error.
 

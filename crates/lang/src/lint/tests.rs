@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is warned of, and what is not.
 
 use penstock_ruleset::Ruleset;

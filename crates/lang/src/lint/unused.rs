@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Chains, sets and objects of a text that nothing in it refers to.
 
 use std::collections::HashSet;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What `--debug=netlink` shows of changes, in the words of libnftnl 1.2.4.
 
 use std::fmt::Write;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Expressions to VM expressions.
 
 use penstock_program::expr::{

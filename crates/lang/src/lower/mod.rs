@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Linearization: evaluated commands to the changes that the ruleset takes (nft's
 //! `netlink_linearize.c` and `mnl.c`).
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! NAT statements to VM expressions.
 
 use penstock_program::expr::{Expr as Op, Masq, Nat as NatOp, Redir};

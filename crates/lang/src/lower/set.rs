@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets, maps and elements.
 
 use std::cmp::Reverse;

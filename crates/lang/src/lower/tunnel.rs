@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tunnel objects as the kernel keeps them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What `typeof` was given, as sets list it.
 
 use crate::ast::expr::Expr;

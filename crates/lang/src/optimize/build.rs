@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The rule that takes the place of others, and its text.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Neighbouring rules that can become one.
 
 use std::collections::HashSet;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `nft -o`: neighbouring rules of a chain that ask for the same selectors become one rule with a
 //! set or a map.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Chains that leave packets and connections as they are.
 
 use std::collections::{HashMap, HashSet};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A rule as a row of a table whose columns are the selectors of the chain.
 
 use penstock_ruleset::model::Family;

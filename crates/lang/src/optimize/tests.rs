@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is merged, into what, and what is left alone. The rules in `nft` cases were put to nft
 //! 1.0.6, which says the same.
 

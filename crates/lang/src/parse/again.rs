@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rules and elements of which only the place was kept: with [`Mode::Places`] they were read once,
 //! so they are right, with [`Mode::Skip`] that shows now.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tables, chains and flowtables in braces.
 
 use penstock_ruleset::model::{ChainType, Hook};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Commands: the verb, and what it speaks of.
 
 use std::sync::Arc;

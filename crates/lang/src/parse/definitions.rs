@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What may stand in every block: definitions of variables, and other files.
 
 use std::sync::Arc;

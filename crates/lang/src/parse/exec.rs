@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `define name = exec("command")`: a value that a command prints, as ferm's backticks.
 //!
 //! The output is taken as words between white space; what follows a `#` on a line is a comment. One

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Operators: the left and right sides of matches, and arguments of statements.
 //!
 //! The grammar has three flavours of expression. A left side ([`Side::Left`]) may be made of header

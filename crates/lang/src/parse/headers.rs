@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Header fields, options, extension headers, chunks, and raw bits.
 
 use penstock_program::expr::{ExthdrOp, PayloadBase};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Words that are keywords only behind the word that they belong to.
 //!
 //! nft's scanner enters a scope at such a word, and the parser leaves it when it has read what

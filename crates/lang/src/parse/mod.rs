@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Text to commands: a recursive descent over nft's grammar.
 //!
 //! | file | reads |

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Names and simple values.
 
 use std::sync::Arc;

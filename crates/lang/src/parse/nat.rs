@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Statements that send packets elsewhere: NAT, `tproxy`, `dup`, `fwd`, `queue`.
 
 use penstock_program::expr::NatType;

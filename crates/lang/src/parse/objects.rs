@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Named stateful objects: counters, quotas, limits, connection tracking helpers, timeouts and
 //! expectations, SYN proxies, security marks, tunnels.
 

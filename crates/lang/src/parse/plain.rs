@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Elements that are nothing but constants, from their text to the bytes of keys and data: what
 //! large sets consist of.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What left sides and arguments are made of: `meta`, `ct`, `rt`, `socket`, `fib`, `osf`, `ipsec`,
 //! hashes.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Syntax errors: how they are told, and where reading goes on behind them.
 
 use super::{Bad, MAX_DEPTH, MAX_ERRORS, Parsed, Parser, TOO_DEEP, words};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets and maps: their declarations, and elements.
 
 use penstock_program::expr::ObjectType;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where rules and elements end, found without reading them ([`Mode::Skip`]).
 //!
 //! Only what a glance settles is skipped. Whether it is right shows when it is read, and a text

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Stateful statements: those that elements of sets may carry, too.
 
 use penstock_program::expr::{LimitType, ObjectType};

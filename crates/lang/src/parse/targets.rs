@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What commands speak of: tables, chains, rules and what has a name in a table.
 
 use penstock_ruleset::model::Family;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What texts are read as, and that no text does harm.
 
 use std::collections::HashMap;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tunnel objects, and what is asked of a packet's tunnel.
 
 use penstock_program::expr::{ObjectType, TunnelKey};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Statements that change sets from packets.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Words that cannot be names, or not everywhere.
 
 /// Whether nft 1.0.6 reserves a word everywhere. Words such as `saddr` or `packets` are keywords

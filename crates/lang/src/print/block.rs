@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tables, chains, rules and flowtables to text.
 
 use penstock_ruleset::model::{BaseChain, Chain, ChainType, Family, Flowtable, Hook, Table};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Expressions to text.
 
 use penstock_program::expr::{CtDir, CtKey, ExthdrOp, FIB_PRESENT, NumgenMode, PayloadBase};

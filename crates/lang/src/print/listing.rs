@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the `list` commands print.
 
 use penstock_program::expr::ObjectType;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The tree to canonical text: what `nft list` prints, to the byte.
 //!
 //! [`Printer`] writes expressions ([`expr`]) and statements ([`stmt`]); [`listing`] writes tables

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Stateful objects to text.
 
 use penstock_program::Expr as VmExpr;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Elements of large sets: from bytes to text without a tree for each.
 
 use penstock_program::Verdict;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Priorities of base chains by name (`enum nf_ip_hook_priorities`, `enum nf_br_hook_priorities`).
 
 use penstock_ruleset::model::{Family, Hook};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets and maps to text.
 
 use penstock_ruleset::Set;

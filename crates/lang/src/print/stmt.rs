@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Statements to text.
 
 use penstock_program::expr::{DynsetOp, LimitType, NatType, ObjectType, RejectType};

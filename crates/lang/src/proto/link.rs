@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Link headers, and the pseudo headers in their place.
 
 use penstock_program::expr::{MetaKey, PayloadBase};

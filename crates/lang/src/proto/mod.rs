@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Protocol headers and how they nest (nft's `struct proto_desc`).
 //!
 //! The headers of one layer each have a file: [`link`], [`network`], [`transport`]; [`tunnel`]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Network headers.
 
 use penstock_program::expr::{ChecksumType, MetaKey, PayloadBase};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Transport headers, and what else counts as one.
 
 use penstock_program::expr::{ChecksumType, PayloadBase};

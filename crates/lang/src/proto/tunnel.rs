@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Headers that carry frames or packets again (`vxlan ip saddr …`, newer than nft 1.0.6).
 
 use penstock_program::expr::PayloadBase;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Commands that ask: `list`, `get`, `reset`, `describe`.
 
 use penstock_ruleset::model::{Chain, ElementValue, Family, Generation, Set, Table};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What was added, as `nft -e` and `nft monitor` print it: one line each.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What came and went from one generation to another, a line each: `nft monitor`.
 //!
 //! It is found by comparing them, so that a batch may come from anywhere; what came and went in the

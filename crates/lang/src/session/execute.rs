@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Commands carried out: evaluated, turned into changes, and applied to one transaction.
 
 use std::sync::Arc;

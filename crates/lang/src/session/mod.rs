@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Running a text against a ruleset: what `nft` does between its options and its output.
 //!
 //! ```text

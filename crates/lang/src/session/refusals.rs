@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the ruleset refuses, in nft's words.
 
 use penstock_ruleset::link::{CannotOffload, LinkError, OffloadPart, Place};

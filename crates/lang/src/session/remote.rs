@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rulesets that are somewhere else: a session evaluates a text on a copy, and another process
 //! applies the changes.
 //!

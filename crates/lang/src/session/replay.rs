@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Texts that are read a second time: they must be what they were.
 
 use std::cell::RefCell;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Texts whose rules and elements are skipped at first come to the same as texts that are read at
 //! once, right or wrong.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What runs of texts print and leave behind.
 
 use super::*;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 use super::*;
 use penstock_conntrack::tuple::address;
 use penstock_conntrack::{Hook, Settings, Shared, Verdict, Whose};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 use super::*;
 use penstock_conntrack::tuple::{IPV4, IPV6, address as bytes};
 use std::collections::HashMap;

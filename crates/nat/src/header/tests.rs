@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 use super::*;
 use penstock_conntrack::tuple;
 use penstock_wire::build::*;

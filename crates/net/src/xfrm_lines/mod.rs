@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Lines about IPsec: `xfrm state` and `xfrm policy`, with the words of ip-xfrm(8).
 
 mod policy;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `xfrm policy` (`ip/xfrm_policy.c` of iproute2).
 
 use penstock_xfrm::{Action, Direction, Level, Limits, Mark, Mode, Policy, Template};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `xfrm state` (`ip/xfrm_state.c` of iproute2).
 
 use penstock_xfrm::{

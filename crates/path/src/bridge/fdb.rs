@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The forwarding table of a bridge: behind which port an address was seen (`net/bridge/br_fdb.c`).
 //!
 //! All workers have the same. What is learned lives for the bridge's ageing time, by the packet

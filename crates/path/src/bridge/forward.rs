@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Out of the ports of a bridge: one, or all that take such frames (`net/bridge/br_forward.c`,
 //! `br_device.c`).
 

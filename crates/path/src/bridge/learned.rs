@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a bridge has learned, for all workers: none waits for another, and whoever looks writes
 //! nothing.
 //!

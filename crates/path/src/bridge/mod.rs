@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Bridges (`net/bridge/`): frames that come by a port, and those that the host sends on the bridge
 //! device.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Connections of what a bridge sends on (`net/bridge/netfilter/nf_conntrack_bridge.c`), where
 //! rules of the bridge family ask for them.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! VLANs of a bridge: which frames come in, into which VLAN, and how they leave
 //! (`net/bridge/br_vlan.c`).
 

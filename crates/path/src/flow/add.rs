@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `flow add`: when a packet's flow leaves the rules (`net/netfilter/nft_flow_offload.c`).
 
 use std::net::IpAddr;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Packets of flows with something around them: finding them in frames, and putting it around what
 //! leaves.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Which devices the packets of a direction go through, and what they get on the way: worked out
 //! once, when a flow is added (`nft_dev_forward_path()`, `dev_fill_forward_path()`).
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Early ingress: bursts of frames directly after reception, before taps and everything else ("New
 //! fast forwarding path", 2018).
 //!

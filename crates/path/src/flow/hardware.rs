@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Flows that a device forwards (`nf_flow_table_offload.c`): offered to it, counted there, and back
 //! in software when it gives them up.
 //!

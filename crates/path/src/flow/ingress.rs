@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The fast path for a packet at ingress of a device (`nf_flow_offload_ip_hook()`,
 //! `nf_flow_offload_ipv6_hook()`).
 

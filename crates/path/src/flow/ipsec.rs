@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Flows through IPsec (`FLOW_OFFLOAD_XMIT_XFRM`): states that packets of a direction go through
 //! are part of their way, and packets that must have come through states arrive apart from those in
 //! the clear, so that neither is taken for the other.

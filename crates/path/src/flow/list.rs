@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is in flowtables, and why what is not there is not.
 
 use penstock_conntrack::{Connection, Conntrack, status};

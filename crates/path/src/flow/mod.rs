@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Flowtables: flows that leave the rules, and how their packets are forwarded
 //! (`net/netfilter/nf_flow_table_*.c`).
 //!

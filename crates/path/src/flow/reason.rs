@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Why a flow that a rule wanted in a flowtable was not put there.
 
 use std::fmt;

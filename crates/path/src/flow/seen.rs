@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the fast path reads of a packet (`nf_flow_tuple_ip()`, `nf_flow_tuple_ipv6()`).
 
 use penstock_flowtable::ArrivalId;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A flowtable of the ruleset with its flows.
 
 use std::sync::Arc;

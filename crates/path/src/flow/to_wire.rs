@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Chains over IPv4 that leave by a wire where nobody looks at frames: what nearly all are. All
 //! else, and what speaks against a packet, is for [`Worker::send_chain`](super::early).
 

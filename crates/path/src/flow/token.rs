@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What stands for a connection in a flow, and for a flow in its connection.
 
 use penstock_conntrack::Ref;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! How packets leave at present: what of that depends on the generation and the network is worked
 //! out once.
 

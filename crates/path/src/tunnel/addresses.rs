@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Addresses in and around tunnels: 6to4, and sources that are put back.
 
 use std::net::IpAddr;

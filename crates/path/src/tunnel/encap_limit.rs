@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The tunnel encapsulation limit, a destination option (RFC 2473, 4.1.1).
 
 use penstock_wire::{ipv6, ipv6_ext, protocol};

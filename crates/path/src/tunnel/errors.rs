@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! ICMP errors about outer packets over IPv4 (`ipip_err()`, `ipip6_err()`).
 
 use penstock_net::TunnelKind;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! ICMPv6 errors about outer packets over IPv6 (`ip6_tnl_err()`, `ip4ip6_err()`, `ip6ip6_err()`).
 
 use penstock_net::{Flow6, LOOPBACK, TunnelKind};

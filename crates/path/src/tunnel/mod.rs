@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Packets in packets: IP in IP (`ipip`, `sit`, `ip6tnl`) and PPPoE sessions.
 //!
 //! ```text

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Into IPv4: `ipip` and `sit` (`ip_tunnel_xmit()`, `ipip6_tunnel_xmit()`, `iptunnel_xmit()`).
 
 use penstock_net::{Link, RouteType, Tunnel, TunnelKind};

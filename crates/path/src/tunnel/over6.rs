@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Into IPv6: `ip6tnl` (`ip6_tnl_xmit()`, `ipxip6_tnl_xmit()`).
 
 use penstock_net::{Link, Tunnel};

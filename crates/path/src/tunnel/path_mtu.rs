@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What ICMP said about the MTU of paths that outer packets take (`__ip_rt_update_pmtu()`,
 //! `__ip6_rt_update_pmtu()`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! PPPoE sessions (`drivers/net/ppp/pppoe.c`, `ppp_generic.c`): what is neither IPv4 nor IPv6 is
 //! for pppd, of which there is none here.
 

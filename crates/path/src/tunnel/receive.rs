@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Out of tunnels: what came to this host in an outer packet, behind `input` (`ipip_rcv()`,
 //! `ipip6_rcv()`, `ipxip6_rcv()`).
 

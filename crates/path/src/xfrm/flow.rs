@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What policies are asked about a packet (`xfrm_decode_session()`).
 
 use penstock_conntrack::{Direction, status};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! ESP that arrives for this host (`xfrm_input()`, `xfrm4_udp_encap_rcv()`), and policy for what is
 //! delivered.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IPsec on the way of packets (`net/xfrm/xfrm_policy.c`, `xfrm_output.c`, `xfrm_input.c`).
 //!
 //! ```text

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Packets that leave: which states policy wants, and going through them (`xfrm_lookup()`,
 //! `xfrm_output_resume()`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A router with a wire on each side, frames in, lines of text out.
 #![allow(dead_code)]
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A chain's lookup: not there yet, there, or still the one of the chain before a change.
 
 use std::sync::{Arc, OnceLock};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The fields that a chain's rules test, and its rules as intervals of them.
 
 use std::collections::BTreeMap;

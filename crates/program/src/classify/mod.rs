@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Long chains: which of their rules a packet has to meet.
 //!
 //! Most rules of a long chain do nothing to most packets, since something that they ask of the

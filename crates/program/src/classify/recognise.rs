@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What has to hold for a rule to do anything: its first operations, run on bytes of which only the
 //! origin is known.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What programs ask of the host's sockets.
 
 use std::net::IpAddr;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What programs ask of connection tracking and translation.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

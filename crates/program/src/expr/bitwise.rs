@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `bitwise`: mask, exclusive-or and shifts (`NFTA_BITWISE_*`, `net/netfilter/nft_bitwise.c`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `byteorder`: between host and network order (`NFTA_BYTEORDER_*`,
 //! `net/netfilter/nft_byteorder.c`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `cmp`: compare a register with a constant (`NFTA_CMP_*`, `net/netfilter/nft_cmp.c`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `connlimit`: number of connections (`NFTA_CONNLIMIT_*`, `net/netfilter/nft_connlimit.c`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `counter`: packets and bytes (`NFTA_COUNTER_*`, `net/netfilter/nft_counter.c`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `ct`: the packet's connection (`NFTA_CT_*`, `net/netfilter/nft_ct.c`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `dup`: send a copy elsewhere (`NFTA_DUP_*`, `net/ipv4/netfilter/nft_dup_ipv4.c`,
 //! `net/netfilter/nft_dup_netdev.c`).
 

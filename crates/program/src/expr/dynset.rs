@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `dynset`: change a set from the packet path (`NFTA_DYNSET_*`, `net/netfilter/nft_dynset.c`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `exthdr`: options and extension headers (`NFTA_EXTHDR_*`, `net/netfilter/nft_exthdr.c`).
 
 use serde::{Deserialize, Serialize};

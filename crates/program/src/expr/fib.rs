@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `fib`: ask the routing table (`NFTA_FIB_*`, `net/netfilter/nft_fib.c`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `flow_offload`: put the connection into a flowtable (`NFTA_FLOW_*`,
 //! `net/netfilter/nft_flow_offload.c`).
 

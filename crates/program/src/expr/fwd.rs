@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `fwd`: send the packet on a device (`NFTA_FWD_*`, `net/netfilter/nft_fwd_netdev.c`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `hash`: hashes of a register or of the packet's flow (`NFTA_HASH_*`,
 //! `net/netfilter/nft_hash.c`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `immediate`: a constant or a verdict into a register (`NFTA_IMMEDIATE_*`,
 //! `net/netfilter/nft_immediate.c`).
 

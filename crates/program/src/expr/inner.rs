@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `inner`: match inside a tunnel (`NFTA_INNER_*`, `net/netfilter/nft_inner.c`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `last`: when it was last reached (`NFTA_LAST_*`, `net/netfilter/nft_last.c`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `limit`: a token bucket (`NFTA_LIMIT_*`, `net/netfilter/nft_limit.c`).
 
 use serde::{Deserialize, Serialize};

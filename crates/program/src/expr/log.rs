@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `log`: report the packet (`NFTA_LOG_*`, `net/netfilter/nft_log.c`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `lookup`: find a register in a set or map (`NFTA_LOOKUP_*`, `net/netfilter/nft_lookup.c`).
 
 use serde::{Deserialize, Serialize};

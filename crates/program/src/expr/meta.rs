@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `meta`: what travels beside the packet's bytes (`NFTA_META_*`, `net/netfilter/nft_meta.c`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The VM expressions, one file each as the kernel has them, fields named after their netlink
 //! attributes (`NFTA_*`).
 //!

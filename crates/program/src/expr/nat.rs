@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `nat`, `masq`, `redir`: address and port translation (`NFTA_NAT_*`, `NFTA_MASQ_*`,
 //! `NFTA_REDIR_*`, `net/netfilter/nft_nat.c`, `nft_masq.c`, `nft_redir.c`).
 

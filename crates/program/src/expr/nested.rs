@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Expressions in expressions, read from outside: no deeper than any rule has them, so that the
 //! stack suffices.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `numgen`: running and random numbers (`NFTA_NG_*`, `net/netfilter/nft_numgen.c`).
 
 use serde::{Deserialize, Serialize};

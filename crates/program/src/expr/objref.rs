@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `objref`: run a named stateful object (`NFTA_OBJREF_*`, `net/netfilter/nft_objref.c`).
 
 use serde::{Deserialize, Serialize};

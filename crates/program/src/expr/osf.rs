@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `osf`: guess the sender's operating system (`NFTA_OSF_*`, `net/netfilter/nft_osf.c`).
 
 use serde::{Deserialize, Serialize};

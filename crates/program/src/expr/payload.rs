@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `payload`: bytes of the packet into a register and back (`NFTA_PAYLOAD_*`,
 //! `net/netfilter/nft_payload.c`).
 

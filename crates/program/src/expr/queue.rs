@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `queue`: hand the packet to a listener (`NFTA_QUEUE_*`, `net/netfilter/nft_queue.c`).
 
 use serde::{Deserialize, Serialize};

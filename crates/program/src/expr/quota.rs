@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `quota`: an amount of bytes (`NFTA_QUOTA_*`, `net/netfilter/nft_quota.c`).
 
 use serde::{Deserialize, Serialize};

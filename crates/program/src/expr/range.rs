@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `range`: compare a register with an interval (`NFTA_RANGE_*`, `net/netfilter/nft_range.c`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `reject`: answer with an error (`NFTA_REJECT_*`, `net/netfilter/nft_reject.c`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `rt`: the packet's route (`NFTA_RT_*`, `net/netfilter/nft_rt.c`).
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `socket`: a local socket for the packet (`NFTA_SOCKET_*`, `net/netfilter/nft_socket.c`).
 
 use serde::{Deserialize, Serialize};

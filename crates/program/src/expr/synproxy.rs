@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `synproxy`: answer for a server until the client is real (`NFTA_SYNPROXY_*`,
 //! `net/netfilter/nft_synproxy.c`).
 

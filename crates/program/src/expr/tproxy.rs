@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `tproxy`: assign a local socket (`NFTA_TPROXY_*`, `net/netfilter/nft_tproxy.c`).
 
 use serde::{Deserialize, Serialize};

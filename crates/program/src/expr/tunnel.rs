@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `tunnel`: metadata of a tunnel (`NFTA_TUNNEL_*`, `net/netfilter/nft_tunnel.c`).
 
 use serde::{Deserialize, Serialize};

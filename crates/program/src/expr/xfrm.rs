@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `xfrm`: the packet's IPsec transformation (`NFTA_XFRM_*`, `net/netfilter/nft_xfrm.c`).
 
 use serde::{Deserialize, Serialize};

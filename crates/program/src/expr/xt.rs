@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `match`, `target`: x_tables extensions (`NFTA_MATCH_*`, `NFTA_TARGET_*`,
 //! `net/netfilter/nft_compat.c`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Computing on registers (`net/netfilter/nft_bitwise.c`, `net/netfilter/nft_byteorder.c`).
 //!
 //! Words are numbers in host order, also where they hold packet bytes: that is how the kernel

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Comparisons with constants (`net/netfilter/nft_cmp.c`, `net/netfilter/nft_range.c`).
 
 use super::Step;

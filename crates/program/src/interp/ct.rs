@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The packet's connection (`net/netfilter/nft_ct.c`, `nft_ct_fast.c`).
 
 use penstock_packet::{Ct, CtInfo, Packet};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Copies and packets for other devices (`net/ipv4/netfilter/nft_dup_ipv4.c`,
 //! `net/netfilter/nft_dup_netdev.c`, `net/netfilter/nft_fwd_netdev.c`).
 

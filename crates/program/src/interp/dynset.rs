@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets that packets change: updates (`net/netfilter/nft_dynset.c`) and lookups.
 
 use std::sync::Arc;

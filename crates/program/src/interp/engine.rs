@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What an engine that compiles programs takes from the interpreter: single operations, and the
 //! rest of a program from some point on.
 

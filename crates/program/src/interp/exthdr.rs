@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Options and extension headers (`net/netfilter/nft_exthdr.c`).
 
 use penstock_packet::Packet;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The routing table (`net/ipv4/netfilter/nft_fib_ipv4.c`, `net/ipv6/netfilter/nft_fib_ipv6.c`,
 //! `net/netfilter/nft_fib.c`, `nft_fib_inet.c`, `nft_fib_netdev.c`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Hashes of packets (`net/netfilter/nft_hash.c`).
 
 use penstock_packet::Packet;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Loads from the packet that a tunnel carries (`nft_inner_eval()` of `net/netfilter/nft_inner.c`).
 
 use penstock_packet::{Packet, ipv6_transport};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets and maps (`net/netfilter/nft_lookup.c`, `nft_objref_map_eval()` of
 //! `net/netfilter/nft_objref.c`).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Metadata (`nft_meta_get_eval()`, `nft_meta_set_eval()` of `net/netfilter/nft_meta.c`).
 
 use penstock_packet::{Packet, PacketType};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The interpreter: what programs mean. The other engines are compared with it.
 //!
 //! One file per expression group. Each takes registers, packet and environment, and answers with a

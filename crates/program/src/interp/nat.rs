@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Translation (`net/netfilter/nft_nat.c`, `nft_masq.c`, `nft_redir.c`).
 
 use penstock_packet::Packet;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Running and random numbers (`net/netfilter/nft_numgen.c`).
 
 use super::registers::Registers;

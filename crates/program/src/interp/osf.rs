@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The sender's operating system (`net/netfilter/nft_osf.c`).
 
 use penstock_packet::Packet;

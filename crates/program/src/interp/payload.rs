@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Loads from headers (`nft_payload_eval()`, `nft_payload_fast_eval()` of
 //! `net/netfilter/nft_payload.c`).
 

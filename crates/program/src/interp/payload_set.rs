@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Writes into headers, checksums included (`nft_payload_set_eval()` of
 //! `net/netfilter/nft_payload.c`).
 

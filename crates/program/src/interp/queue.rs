@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! To a listener (`net/netfilter/nft_queue.c`, `include/net/netfilter/nf_queue.h`).
 
 use penstock_packet::Packet;

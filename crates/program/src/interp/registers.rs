@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The sixteen registers of 4 bytes.
 
 /// Register bytes. Slots are taken modulo 16 and lengths cut at the end, so no access can go wrong;

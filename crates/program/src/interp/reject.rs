@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rejecting (`net/ipv4/netfilter/nft_reject_ipv4.c`, `net/netfilter/nft_reject_inet.c`,
 //! `nft_reject_netdev.c`).
 

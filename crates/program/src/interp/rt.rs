@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The packet's route (`nft_rt_get_eval()` of `net/netfilter/nft_rt.c`).
 
 use std::net::IpAddr;

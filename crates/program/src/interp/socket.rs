@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Local sockets (`net/netfilter/nft_socket.c`, `nft_tproxy.c`,
 //! `net/ipv4/netfilter/nf_socket_ipv4.c`, `nf_tproxy_ipv4.c` and their IPv6 kin).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Counters, quotas, limits, `last`, connection limits and objects (`net/netfilter/nft_counter.c`,
 //! `nft_quota.c`, `nft_limit.c`, `nft_last.c`, `nft_connlimit.c`, `nft_synproxy.c`).
 

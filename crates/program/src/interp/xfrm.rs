@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IPsec transformations (`net/netfilter/nft_xfrm.c`) and tunnels (`net/netfilter/nft_tunnel.c`).
 
 use std::net::IpAddr;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Expressions about connections, translations, queues and sockets.
 
 use super::{Parsed, Words, number};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The debug text back into expressions, for tests: what [`Expr`] prints for the expressions that
 //! the path runs.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Numbers of connections.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Counters: packets and bytes, by any number of workers.
 
 use std::fmt;

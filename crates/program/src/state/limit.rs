@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Token buckets.
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Why a generation cannot run, and where.
 
 use std::fmt;

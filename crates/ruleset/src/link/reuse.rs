@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the next generation takes over of the operations of this one: rules that are the same, in
 //! chains that have what they refer to under the same numbers, are copied in place of being linked
 //! again. So a commit that changes one rule of many touches the memory of no other rule.

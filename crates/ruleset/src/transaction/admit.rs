@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Whether a generation that comes from outside, out of a file or of another process, is one that
 //! transactions could have made: what [`Transaction::apply`](super::Transaction::apply) would have
 //! refused is refused here. How sets are described is checked where they are made of what was read

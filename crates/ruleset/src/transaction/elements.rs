@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Elements of sets and maps.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rules of a chain that a batch has deleted. Until it is committed the kernel still finds them
 //! where they stood (`__nft_rule_lookup()`), so that other rules can be placed beside them.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a transaction knows of a table beyond the table itself: names to handles, and how often
 //! each thing is used.
 //!

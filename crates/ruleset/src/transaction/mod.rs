@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Transactions: batches of changes that become the next generation whole, or not at all.
 //!
 //! A [`Transaction`] is a private copy of the ruleset that shares everything it has not changed.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Which chains packets reach from which base chains, how deep, and whether the rules there are
 //! allowed to be.
 //!

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Rules: adding, replacing, removing, with the sets and chains that live and die with them.
 
 use std::sync::Arc;

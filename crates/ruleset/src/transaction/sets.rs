@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Sets and maps: making, changing, removing.
 
 use std::sync::Arc;

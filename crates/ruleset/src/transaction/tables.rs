@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tables: making, waking, removing.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Changes in few words, for tests.
 #![allow(dead_code)]
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `filter add dev DEV …`.
 
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `u32 match …` (`tc/f_u32.c`): every field is a word under a mask.
 
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Reading of `tc -batch` files. The words are tc(8)'s; what is known but cannot be done here is
 //! refused as clearly as what is unknown.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `qdisc add dev DEV …`.
 
 use super::Reader;

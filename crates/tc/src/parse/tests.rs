@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 use penstock_packet::{Packet, VlanTag};
 use penstock_wire::build::*;
 use penstock_wire::ethernet::Mac;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The words of tc(8): rates, sizes, times, handles.
 
 pub(super) use penstock_batch::{Words, lines, number, unknown};

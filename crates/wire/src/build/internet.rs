@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! IPv4, IPv6 and extension headers.
 
 use super::link::ip_numbers;

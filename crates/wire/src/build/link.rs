@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Link layers and what carries frames in packets.
 
 use super::{Address, Addresses, Around, Layer};

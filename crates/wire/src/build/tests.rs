@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 use super::*;
 use crate::{ethernet, ipv4, ipv6, ipv6_ext, sctp, tcp, udp};
 

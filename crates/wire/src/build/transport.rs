@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Transport protocols, ICMP and IGMP, ESP.
 
 use super::{Address, Around, Layer};

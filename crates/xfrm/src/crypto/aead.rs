@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! AES-GCM (RFC 4106) and ChaCha20-Poly1305 (RFC 7634): a nonce of four secret bytes and eight that
 //! travel.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What happens to the bytes between the ESP header and the integrity value, in place.
 //!
 //! All functions work on one ESP packet from its SPI to the last byte of the integrity value. Its

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! AES-CBC (RFC 3602) or no encryption, then HMAC (RFC 4868, 2404) or no integrity.
 
 use aes::cipher::consts::U16;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Two ends of an SA, as the path drives them.
 #![allow(dead_code, reason = "each test uses some of it")]
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Commands.
 
 use penstock_program::expr::ObjectType;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Expressions: immediate values, lists, sets and maps, operators, verdicts.
 
 use serde_json::Value;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What expressions are made of: header fields and options, `meta`, `ct`, `rt`, `fib`, hashes and
 //! the like.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! JSON of libnftables-json(5) to commands: what `nft -j -f` reads.
 //!
 //! | file | reads |

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Tables, chains, rules, sets and maps, elements, flowtables, stateful objects.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Statements of rules.
 
 use penstock_program::expr::{CtKey, DynsetOp, MetaKey, NatType, ObjectType, RejectType};
