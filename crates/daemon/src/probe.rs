@@ -19,8 +19,8 @@ use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
 use penstock_packet::Packet;
 use penstock_path::LogRecord;
-use penstock_program::expr::{Expr, ImmediateData};
-use penstock_program::{Hook, Register};
+use penstock_program::Hook;
+use penstock_program::expr::Expr;
 use penstock_ruleset::model::Table;
 use penstock_ruleset::{Change, Generation, Ruleset};
 use penstock_wire::ethernet;
@@ -239,7 +239,8 @@ pub(crate) fn table_of(generation: &Generation, number: u32) -> Result<Arc<Table
         let [chain] = &table.chains[..] else { return None };
         let [rule] = &chain.rules[..] else { return None };
         let (log, matches) = rule.exprs.split_last()?;
-        (matches!(log, Expr::Log(_)) && matches.iter().all(is_match)).then(|| table.clone())
+        (matches!(log, Expr::Log(_)) && matches.iter().all(Expr::only_matches))
+            .then(|| table.clone())
     };
     let Some(table) = only_matches(generation) else {
         return Err(
@@ -251,57 +252,6 @@ pub(crate) fn table_of(generation: &Generation, number: u32) -> Result<Arc<Table
     table.name = format!("{TABLE}{number}").into();
     table.handle = u64::MAX - u64::from(number);
     Ok(Arc::new(table))
-}
-
-/// Whether an expression changes nothing and ends nothing.
-fn is_match(expr: &Expr) -> bool {
-    match expr {
-        Expr::Immediate(immediate) => matches!(immediate.data, ImmediateData::Value(_)),
-        // Of verdict maps, too, what is found would count.
-        Expr::Lookup(lookup) => lookup.dreg != Some(Register::VERDICT),
-        Expr::Payload(_)
-        | Expr::Meta(_)
-        | Expr::Cmp(_)
-        | Expr::Range(_)
-        | Expr::Bitwise(_)
-        | Expr::Byteorder(_)
-        | Expr::Limit(_)
-        | Expr::Exthdr(_)
-        | Expr::Numgen(_)
-        | Expr::Hash(_)
-        | Expr::Fib(_)
-        | Expr::Rt(_)
-        | Expr::Ct(_)
-        | Expr::Socket(_)
-        | Expr::Osf(_)
-        | Expr::Xfrm(_)
-        | Expr::Tunnel(_)
-        | Expr::Inner(_) => true,
-        Expr::PayloadSet(_)
-        | Expr::MetaSet(_)
-        | Expr::Dynset(_)
-        | Expr::Counter(_)
-        | Expr::Quota(_)
-        | Expr::Last(_)
-        | Expr::Connlimit(_)
-        | Expr::Objref(_)
-        | Expr::Log(_)
-        | Expr::ExthdrSet(_)
-        | Expr::ExthdrReset(_)
-        | Expr::CtSet(_)
-        | Expr::Notrack
-        | Expr::Nat(_)
-        | Expr::Masq(_)
-        | Expr::Redir(_)
-        | Expr::Reject(_)
-        | Expr::Dup(_)
-        | Expr::Fwd(_)
-        | Expr::Queue(_)
-        | Expr::Tproxy(_)
-        | Expr::Synproxy(_)
-        | Expr::FlowOffload(_)
-        | Expr::Xt(_) => false,
-    }
 }
 
 /// A generation with the tables of probes beside those of the user.

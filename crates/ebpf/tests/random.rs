@@ -11,7 +11,9 @@ use made::{BASES, Made, sets};
 use penstock_bpf::{Next, Place, tcx, xdp};
 use penstock_ebpf::rules::{Device, Entry, Job, compile};
 use penstock_packet::Packet;
-use penstock_program::env::{Hook, Interface};
+use penstock_program::Family;
+use penstock_program::Hook;
+use penstock_program::env::Interface;
 use penstock_program::image::{ChainIndex, Image};
 use penstock_program::testing::Outside;
 use penstock_program::{Outcome, State, run};
@@ -83,7 +85,7 @@ fn check(rng: &mut Rng, place: Place, frames: usize, context: &str) -> bool {
     if place == Place::Tcx {
         made.without_tags();
     }
-    let (mut image, mut states) = made.0.link(5).unwrap();
+    let (mut image, mut states) = made.0.link(Family::Netdev).unwrap();
     states.extend(sets::states(&made.0));
     for chain in image.chains.iter_mut().take(BASES) {
         chain.policy_accept = Some(rng.u8(..4) > 0);

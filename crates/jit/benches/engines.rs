@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use penstock_jit::{Bursts, Compiled, Entry, Helpers, List, Options, PackedDecision, compile};
 use penstock_packet::Packet;
+use penstock_program::Family;
 use penstock_program::image::{
     ChainIndex, Image, LinkedData, LinkedElements, LinkedSet, LinkedValue,
 };
@@ -95,7 +96,7 @@ fn ports(count: u16) -> LinkedSet {
 
 /// A table and how many of its chains are in the list.
 fn linked(table: &Table, lookups: bool) -> Arc<Image> {
-    let (mut image, _) = table.link(NETDEV).expect("a linked table");
+    let (mut image, _) = table.link(Family::from_number(NETDEV).unwrap()).expect("a linked table");
     if lookups {
         image.force_lookups(8);
     }

@@ -139,7 +139,12 @@ mod tests {
         let rule = parse::program(
             "[ meta load mark => reg 1 ]\n[ cmp eq reg 1 0x00000007 ]\n[ immediate reg 0 drop ]",
         );
-        Arc::new(Table::of(vec![rule.expect("a rule")]).link(2).expect("a chain").0)
+        Arc::new(
+            Table::of(vec![rule.expect("a rule")])
+                .link(penstock_program::Family::Ip)
+                .expect("a chain")
+                .0,
+        )
     }
 
     fn lists(times: usize) -> Vec<List> {

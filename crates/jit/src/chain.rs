@@ -14,13 +14,14 @@ use std::collections::BTreeMap;
 use penstock_packet::layout;
 use penstock_program::Outcome;
 use penstock_program::expr::MetaKey;
-use penstock_program::image::{ChainIndex, Image, LinkedVerdict, Load, Op, RuleIndex};
+use penstock_program::image::{ChainIndex, Image, LinkedVerdict, RuleIndex};
+use penstock_program::op::{Effect, Load, Op};
 
 use crate::CompileError;
-use crate::analysis::{Analysis, Effect, effect, ops, rules, targets};
+use crate::analysis::{Analysis, ops, rules};
 use crate::asm::{Block, Function, Is, Value, Width};
 use crate::filter;
-use crate::foresight::can_foresee;
+use crate::foresight::can_precheck;
 use crate::frame::{Frame, Registers};
 use crate::host::ResumeAt;
 use crate::lower::{Flow, lower};
@@ -264,8 +265,9 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
     /// Whether a rule may change what rules after it would load.
     fn changes(&mut self, rule: u32) -> bool {
         self.ops(rule).iter().any(|op| {
-            matches!(effect(op), Effect::Bytes | Effect::Metadata)
-                || targets(op)
+            matches!(op.info().effect, Effect::Bytes | Effect::Metadata)
+                || op
+                    .targets()
                     .iter()
                     .any(|(chain, _)| self.program.analysis.summary(*chain).changes)
         })
@@ -316,7 +318,8 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
 
     /// How many rules, the first included, begin with the same operation.
     fn sharing(&mut self, first: u32, others: &[u32], done: usize) -> usize {
-        let Some(op) = self.ops(first).get(done).filter(|op| effect(op) == Effect::None) else {
+        let Some(op) = self.ops(first).get(done).filter(|op| op.info().effect == Effect::None)
+        else {
             return 1;
         };
         self.run_of(first, others, |chains, rule| {
@@ -352,13 +355,13 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         self.frame.asm.mark(these.first().map_or(0, |rule| rule + 1));
         let mut registers = *registers;
         let Some(op) = these.first().and_then(|rule| self.ops(*rule).get(done)) else { return };
-        if self.frame.foresees && !can_foresee(op) {
+        if self.frame.foresees && !can_precheck(op) {
             return self.frame.decide(outcome::UNUSUAL);
         }
         match lower(self.frame, op, &mut registers, after, &mut self.program.tables) {
             Flow::Next => {
                 // Each rule may use the memory of registers for itself.
-                let written = op.uses().writes;
+                let written = op.info().writes;
                 for slot in (0..16).filter(|slot| written >> slot & 1 != 0) {
                     self.frame.word(&mut registers, slot);
                 }
@@ -478,7 +481,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
                 }
                 return self.verdict(place, rule, *verdict, after, exits);
             }
-            if self.frame.foresees && !can_foresee(op) {
+            if self.frame.foresees && !can_precheck(op) {
                 return self.frame.decide(outcome::UNUSUAL);
             }
             match lower(self.frame, op, &mut registers, after, &mut self.program.tables) {
@@ -493,7 +496,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
                 }
                 Flow::Step(answer) => self.step(place, rule, op, answer, after, exits),
             }
-            if matches!(effect(op), Effect::Bytes | Effect::Metadata) {
+            if matches!(op.info().effect, Effect::Bytes | Effect::Metadata) {
                 self.frame.facts.packet_changed();
             }
             if matches!(op, Op::MetaSet { key: MetaKey::NfTrace, .. }) {
@@ -550,7 +553,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         self.when(answer, step::ACCEPT, |chains| chains.accept(exits));
         if matches!(op, Op::Lookup { load: Load::Verdict, .. }) {
             self.when(answer, step::RETURN, |chains| chains.frame.asm.jump(exits.end));
-            for (chain, call) in targets(op) {
+            for (chain, call) in op.targets() {
                 let kind = if call { step::JUMP } else { step::GOTO } | u64::from(chain.0) << 32;
                 let verdict =
                     if call { LinkedVerdict::Jump(chain) } else { LinkedVerdict::Goto(chain) };

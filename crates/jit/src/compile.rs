@@ -10,7 +10,6 @@ use penstock_program::image::ChainIndex;
 use penstock_program::{Image, Outcome};
 
 use crate::CompileError;
-use crate::analysis::Needs;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
 use crate::chain::{Chains, Program, SHARED_PARAMETERS};
 use crate::compiled::{Burst, Compiled, Foresight, Frames, Functions, OnePacket};
@@ -20,6 +19,7 @@ use crate::host::Helpers;
 use crate::outcome::{self, ACCEPTED};
 use crate::perf;
 use crate::profile::Profile;
+use penstock_program::op::Parts;
 
 pub(crate) const NFPROTO_IPV4: u8 = 2;
 pub(crate) const NFPROTO_IPV6: u8 = 10;
@@ -390,16 +390,18 @@ impl Making<'_> {
     /// it asks nobody anything.
     fn apart(&mut self, list: &List, alone: bool) -> bool {
         list.entries.iter().all(|entry| match entry {
-            Entry::Chain { chain, .. } => self.program.analysis.summary(*chain).apart,
+            Entry::Chain { chain, .. } => self.program.analysis.summary(*chain).burst_safe,
             // The family of who asks would be that of each packet.
-            Entry::InetIngress { chain } => alone && self.program.analysis.summary(*chain).apart,
+            Entry::InetIngress { chain } => {
+                alone && self.program.analysis.summary(*chain).burst_safe
+            }
             Entry::Stage => false,
         })
     }
 
     /// What chains look at up to the next stage.
-    fn needs(&mut self, entries: &[Entry]) -> Needs {
-        let mut needs = Needs::default();
+    fn needs(&mut self, entries: &[Entry]) -> Parts {
+        let mut needs = Parts::default();
         for entry in entries {
             match entry {
                 Entry::Chain { chain, .. } | Entry::InetIngress { chain } => {

@@ -8,8 +8,9 @@
 //! metadata. Wherever a rule asks for anything else, or does anything, it gives up: such packets
 //! pass the list when it is their turn.
 
-use penstock_program::expr::MetaKey;
-use penstock_program::image::{Load, Op};
+use penstock_program::image::LinkedValue;
+use penstock_program::op::{Op, TRANSPORT_PRECHECKED};
+use penstock_sets::Set;
 use penstock_wire::{ethernet, ipv4};
 
 use crate::CompileError;
@@ -18,52 +19,22 @@ use crate::compile::{Entry, List, Making};
 use crate::frame::{Facts, Finish, Frame, Header, Known, Window, Windows};
 use crate::outcome::ACCEPTED;
 
-/// Bytes of a transport header that are there in every packet that is foreseen.
-const TRANSPORT: usize = 8;
+/// Bytes of a transport header that are there in every packet that is prechecked.
+const TRANSPORT: usize = TRANSPORT_PRECHECKED;
 
 /// The first bytes of a packet, from its network header on.
 pub type Head = [u8; ipv4::LEN + TRANSPORT];
 
-/// Where the fields of the network header are that change on the way: the TTL, and the checksum.
-const TTL: u32 = 8;
-const PROTOCOL: u32 = 9;
-const SOURCE: u32 = 12;
+/// Where the protocol of a packet is in its IPv4 header.
+const PROTOCOL: usize = 9;
 
-/// Whether an operation asks for nothing but what does not change on the way, and does nothing.
-pub(crate) fn can_foresee(op: &Op) -> bool {
-    match op {
-        Op::LoadNetwork { len, offset, .. } => {
-            let (start, end) = (u32::from(*offset), u32::from(*offset) + u32::from(*len));
-            end <= TTL
-                || start >= PROTOCOL && end <= PROTOCOL + 1
-                || start >= SOURCE && end <= ipv4::LEN as u32
-        }
-        Op::LoadTransport { len, offset, .. } => {
-            usize::from(*offset) + usize::from(*len) <= TRANSPORT
-        }
-        Op::Meta { key, .. } => {
-            matches!(key, MetaKey::NfProto | MetaKey::L4Proto | MetaKey::Protocol)
-        }
-        Op::Lookup { load, set, .. } => {
-            let counts = set
-                .iter_unordered()
-                .chain(set.catch_all(0))
-                .any(|e| !e.value.statements.is_empty());
-            matches!(load, Load::Nothing | Load::Verdict) && !counts && !set.may_expire()
-        }
-        Op::Immediate { .. }
-        | Op::CmpWord { .. }
-        | Op::Cmp { .. }
-        | Op::Range { .. }
-        | Op::MaskXorWord { .. }
-        | Op::MaskXor { .. }
-        | Op::Lshift { .. }
-        | Op::Rshift { .. }
-        | Op::Combine { .. }
-        | Op::Byteorder { .. } => true,
-        // Whatever else there is runs where the packet is.
-        _ => false,
-    }
+/// Whether the headers of a packet as it arrived say what an operation will come to.
+pub(crate) fn can_precheck(op: &Op) -> bool {
+    let silent = |set: &Set<LinkedValue>| {
+        let mut elements = set.iter_unordered().chain(set.catch_all(0));
+        elements.all(|e| e.value.statements.is_empty()) && !set.may_expire()
+    };
+    op.info().precheck && op.fixed_set().is_none_or(silent)
 }
 
 impl Making<'_> {
@@ -104,7 +75,7 @@ impl Making<'_> {
             let offset = asm.shift_left(index, 3);
             let place = asm.add(heads, offset);
             let network = asm.load(Width::Long, place, 0);
-            let protocol = asm.load(Width::Byte, network, PROTOCOL as usize);
+            let protocol = asm.load(Width::Byte, network, PROTOCOL);
             let header = asm.long(ipv4::LEN as u64);
             let transport =
                 Window { base: asm.add(network, header), len: asm.long(TRANSPORT as u64) };
@@ -121,7 +92,7 @@ impl Making<'_> {
             let mut frame = Frame {
                 image: self.program.image,
                 helpers: self.helpers,
-                // Nobody asks for them: `can_foresee` has seen that.
+                // Nobody asks for them: `can_precheck` has seen that.
                 packet: zero,
                 host: zero,
                 cells: zero,

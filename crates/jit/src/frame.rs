@@ -6,9 +6,9 @@
 use penstock_packet::layout;
 use penstock_program::Image;
 
-use crate::analysis::Needs;
 use crate::asm::{Asm, Block, Is, Value, Width};
 use crate::host::{Address, Helpers};
+use penstock_program::op::Parts;
 
 /// Bytes that loads may ask for: from an address, so many.
 #[derive(Clone, Copy, Debug)]
@@ -54,9 +54,9 @@ impl Windows {
 
     /// Computes what is needed. The packet's offsets stay what they are until a stage that is no
     /// chain runs.
-    pub(crate) fn new(asm: &mut Asm<'_>, packet: Value, buffer: usize, needs: Needs) -> Self {
+    pub(crate) fn new(asm: &mut Asm<'_>, packet: Value, buffer: usize, needs: Parts) -> Self {
         let mut windows = Windows::default();
-        if needs == Needs::default() {
+        if needs == Parts::default() {
             return windows;
         }
         let end = asm.load(Width::Long, packet, layout::END);

@@ -44,7 +44,7 @@ impl Making<'_> {
         list.entries.iter().all(|entry| match entry {
             Entry::Chain { chain, .. } | Entry::InetIngress { chain } => {
                 let summary = self.program.analysis.summary(*chain);
-                summary.apart && !summary.changes && !summary.traces
+                summary.burst_safe && !summary.changes && !summary.traces
             }
             Entry::Stage => false,
         })

@@ -7,10 +7,11 @@ use std::marker::PhantomData;
 
 use penstock_packet::Packet;
 use penstock_program::classify::Candidate;
-use penstock_program::image::{ChainIndex, Image, Op, RuleIndex};
+use penstock_program::image::{ChainIndex, Image, RuleIndex};
 use penstock_program::interp::engine::{
     Registers, end_of_base, execute, found_at, resume, resume_found,
 };
+use penstock_program::op::Op;
 use penstock_program::testing::Outside;
 use penstock_program::{Env, run};
 
@@ -161,8 +162,8 @@ macro_rules! single {
             registers: *mut Registers,
             entry: u64,
         ) -> u64 {
-            // SAFETY: called by compiled code, see `Call`.
             let (call, op, registers) =
+                // SAFETY: called by compiled code, see `Call`.
                 unsafe { (Call::<H>::new(packet, host), &*op, &mut *registers) };
             call.host.enter(entry as usize, false);
             match op {

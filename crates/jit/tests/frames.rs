@@ -8,7 +8,8 @@ use std::sync::Arc;
 use fastrand::Rng;
 use penstock_jit::{Decision, Entry, Head, Helpers, List, Options, PackedDecision, compile};
 use penstock_packet::{Frame, Packet};
-use penstock_program::env::Hook;
+use penstock_program::Family;
+use penstock_program::Hook;
 use penstock_program::image::ChainIndex;
 use penstock_program::testing::{Outside, Table};
 use penstock_program::{Expr, State, WorkerNumber, parse};
@@ -145,7 +146,7 @@ fn frames_are_decided_on_as_packets_are() {
         let list = List { frames: true, ..List::of(entries) };
         let policies = [0; 3].map(|_| rng.u8(..3) > 0);
         let made = || {
-            let (mut image, states) = table.link(NETDEV).unwrap();
+            let (mut image, states) = table.link(Family::from_number(NETDEV).unwrap()).unwrap();
             for (chain, accepts) in image.chains.iter_mut().zip(policies) {
                 chain.policy_accept = Some(accepts);
             }
@@ -203,7 +204,8 @@ fn packets_of_which_it_is_foreseen_pass_unnoticed() {
             }
         };
         let rules = (0..1 + rng.usize(..3)).map(|_| program(&rule(&mut rng))).collect();
-        let (mut image, states) = Table::of(rules).link(NETDEV).unwrap();
+        let (mut image, states) =
+            Table::of(rules).link(Family::from_number(NETDEV).unwrap()).unwrap();
         image.chains[0].policy_accept = Some(rng.u32(..4) > 0);
         let list = List::of([Entry::Chain { chain: ChainIndex(0), nfproto: NETDEV }]);
         let list = List { foreseen: true, ..list };
@@ -257,7 +259,8 @@ fn what_asks_or_changes_more_than_frames_is_left_to_packets() {
         ("[ meta load iifname => reg 1 ]\n[ cmp eq reg 1 0x00000001 ]", false),
         ("[ payload load 2b @ link header + 12 => reg 1 ]\n[ cmp eq reg 1 0x00000008 ]", false),
     ] {
-        let (image, _) = Table::of(vec![program(text)]).link(NETDEV).unwrap();
+        let (image, _) =
+            Table::of(vec![program(text)]).link(Family::from_number(NETDEV).unwrap()).unwrap();
         let list = List {
             frames: true,
             ..List::of([Entry::Chain { chain: ChainIndex(0), nfproto: NETDEV }])

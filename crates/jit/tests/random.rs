@@ -12,7 +12,7 @@ use penstock_jit::{
     Bursts, Compiled, Decision, Entry, Helpers, Host, List, Options, PackedDecision, compile,
 };
 use penstock_packet::Packet;
-use penstock_program::env::Hook;
+use penstock_program::Hook;
 use penstock_program::image::{ChainIndex, Image};
 use penstock_program::testing::Outside;
 use penstock_program::{Outcome, run};

@@ -9,6 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use penstock_packet::Packet;
+use penstock_program::Family;
 use penstock_program::image::ChainIndex;
 use penstock_program::testing::{Outside, Table};
 use penstock_program::{Hook, Outcome, parse, run};
@@ -38,7 +39,8 @@ fn packets(count: u16, dport: u16) -> Vec<Packet> {
 
 fn measure(name: &str, rules: Vec<&str>, dport: u16, rounds: usize) {
     let programs = rules.iter().map(|text| parse::program(text).expect("a program")).collect();
-    let (image, _) = Table::of(programs).link(NETDEV).expect("a linked table");
+    let (image, _) =
+        Table::of(programs).link(Family::from_number(NETDEV).unwrap()).expect("a linked table");
     let mut packets = packets(256, dport);
     let mut outside = Outside::at(NETDEV, Hook::Ingress);
     let mut best = f64::MAX;

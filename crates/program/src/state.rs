@@ -10,20 +10,21 @@
 
 mod connlimit;
 mod counter;
-mod limit;
+pub(crate) mod limit;
 
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
-use crate::expr::{Counter, Last, Quota};
-use crate::{DynamicSet, Expr};
+use crate::expr::Expr;
+use crate::image::Stateful;
+use crate::link::LinkReason;
+use crate::{DynamicSet, Errno};
 pub use connlimit::ConnCountState;
 pub(crate) use connlimit::{join, leave};
 pub use counter::CounterState;
+pub(crate) use limit::take;
 pub use limit::{BadLimit, Bucket, LimitState};
-pub(crate) use limit::{FULL, take};
 
 /// Bytes used of a quota (`net/netfilter/nft_quota.c`). The amount belongs to the expression.
 #[derive(Debug, Default)]
@@ -34,6 +35,11 @@ pub struct QuotaState {
 }
 
 impl QuotaState {
+    /// Of a quota of which so much is used.
+    pub(crate) fn new(consumed: u64) -> Self {
+        QuotaState { consumed: AtomicU64::new(consumed), told: AtomicBool::new(false) }
+    }
+
     /// Adds a packet, also beyond the quota; whether it is now beyond the quota.
     #[inline]
     pub fn consume(&self, bytes: u64, quota: u64) -> bool {
@@ -70,9 +76,15 @@ pub struct LastState {
     at: AtomicU64,
 }
 
-const NEVER: u64 = u64::MAX;
-
 impl LastState {
+    /// In place of a time: it was not reached yet.
+    pub(crate) const NEVER: u64 = u64::MAX;
+
+    /// Of a rule that was reached at a time (ns).
+    pub(crate) fn new(at: Option<u64>) -> Self {
+        LastState { at: AtomicU64::new(at.unwrap_or(Self::NEVER)) }
+    }
+
     /// Notes the time (ns).
     #[inline]
     pub fn touch(&self, now: u64) {
@@ -81,14 +93,10 @@ impl LastState {
         }
     }
 
-    /// Milliseconds since then; `None` for never.
-    pub fn since(&self, now: u64) -> Option<u64> {
-        since(self.at.load(Relaxed), now)
+    /// Milliseconds from a time (ns) to `now`; `None` for [`LastState::NEVER`].
+    pub(crate) fn since(at: u64, now: u64) -> Option<u64> {
+        (at != Self::NEVER).then(|| now.saturating_sub(at) / 1_000_000)
     }
-}
-
-fn since(at: u64, now: u64) -> Option<u64> {
-    (at != NEVER).then(|| now.saturating_sub(at) / 1_000_000)
 }
 
 /// Counter of `numgen inc` (`net/netfilter/nft_numgen.c`).
@@ -98,6 +106,11 @@ pub struct NumgenState {
 }
 
 impl NumgenState {
+    /// The next number is 0.
+    pub(crate) fn new(modulus: u32) -> Self {
+        NumgenState { last: AtomicU32::new(modulus.wrapping_sub(1)) }
+    }
+
     /// The next number below `modulus`; the first is 0.
     #[inline]
     pub fn next(&self, modulus: u32) -> u32 {
@@ -137,37 +150,59 @@ pub enum State {
 
 /// State of a statement in words of its own: packets and bytes of a counter; what is consumed of a
 /// quota; when a limit was empty; when `last` was last reached.
-pub(crate) type Words = [u64; 2];
+pub type Words = [u64; 2];
+
+/// An expression that elements of sets can have as a statement (`NFT_EXPR_STATEFUL`).
+pub trait Statement {
+    /// Checks the state to begin with.
+    ///
+    /// # Errors
+    /// The kernel's error (`ops->init`).
+    fn check(&self) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// As engines run it.
+    ///
+    /// # Errors
+    /// An operand is malformed.
+    fn link_statement(&self, state: &Arc<State>) -> Result<Stateful, LinkReason>;
+
+    /// Words that it starts with.
+    fn initial_words(&self) -> Words;
+
+    /// Words that it has after a reset; `None` if a reset changes nothing.
+    fn reset_words(&self) -> Option<Words>;
+
+    /// The expression with the values that words of its state stand for, at time `now` (ns).
+    fn shown(&self, words: Words, now: u64) -> Expr;
+
+    /// Whether it frees what has ended while the set is searched for that (`NFT_EXPR_GC`): sets
+    /// with timeouts do not take it.
+    fn collects(&self) -> bool {
+        false
+    }
+}
 
 /// Words that a statement starts with.
 pub(crate) fn initial_words(expr: &Expr) -> Words {
-    match expr {
-        Expr::Counter(c) => [c.packets, c.bytes],
-        Expr::Quota(q) => [q.consumed, 0],
-        Expr::Limit(_) => [FULL, 0],
-        Expr::Last(l) => [if l.set { 0 } else { NEVER }, 0],
-        _ => [0, 0],
-    }
+    expr.as_statement().map_or([0, 0], Statement::initial_words)
 }
 
 /// [`State::snapshot`] for words.
 pub(crate) fn snapshot_words(words: &[AtomicU64; 2], expr: &Expr, now: u64) -> Expr {
-    match expr {
-        Expr::Counter(_) => counter((words[0].load(Relaxed), words[1].load(Relaxed))),
-        Expr::Quota(q) => quota(q, words[0].load(Relaxed)),
-        Expr::Last(_) => last(since(words[0].load(Relaxed), now)),
-        _ => expr.clone(),
-    }
+    shown(expr, words.each_ref().map(|word| word.load(Relaxed)), now)
 }
 
 /// [`State::reset`] for words.
 pub(crate) fn reset_words(words: &[AtomicU64; 2], expr: &Expr, now: u64) -> Expr {
-    match expr {
-        Expr::Counter(_) => counter((words[0].swap(0, Relaxed), words[1].swap(0, Relaxed))),
-        Expr::Quota(q) => quota(q, words[0].swap(0, Relaxed)),
-        Expr::Last(_) => last(since(words[0].swap(NEVER, Relaxed), now)),
-        _ => expr.clone(),
-    }
+    let Some((statement, [first, second])) =
+        expr.as_statement().and_then(|statement| Some((statement, statement.reset_words()?)))
+    else {
+        return snapshot_words(words, expr, now);
+    };
+    let before = [words[0].swap(first, Relaxed), words[1].swap(second, Relaxed)];
+    statement.shown(before, now)
 }
 
 impl State {
@@ -179,76 +214,45 @@ impl State {
     /// Initial state of an expression at time `now` (ns), from which `last` counts back; `None` if
     /// it has none.
     pub fn for_expr_at(expr: &Expr, now: u64) -> Option<State> {
-        if !expr.is_stateful() {
-            return None;
-        }
-        Some(match expr {
-            Expr::Counter(c) => State::Counter(CounterState::new(c.packets, c.bytes)),
-            Expr::Quota(q) => State::Quota(QuotaState {
-                consumed: AtomicU64::new(q.consumed),
-                told: AtomicBool::new(false),
-            }),
-            Expr::Limit(_) => State::Limit(LimitState::default()),
-            Expr::Last(l) => {
-                let used = now.saturating_sub(l.msecs.saturating_mul(1_000_000));
-                State::Last(LastState { at: AtomicU64::new(if l.set { used } else { NEVER }) })
-            }
-            Expr::Numgen(n) => {
-                State::Numgen(NumgenState { last: AtomicU32::new(n.modulus.wrapping_sub(1)) })
-            }
-            Expr::Hash(_) => {
-                let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
-                State::HashSeed(random as u32)
-            }
-            Expr::Connlimit(_) => State::Connlimit(ConnCountState::default()),
-            _ => return None,
-        })
+        expr.new_state(now)
     }
 
     /// The expression with its present values, at time `now` (ns).
     pub fn snapshot(&self, expr: &Expr, now: u64) -> Expr {
-        match (self, expr) {
-            (State::Counter(state), Expr::Counter(_)) => counter(state.read()),
-            (State::Quota(state), Expr::Quota(q)) => quota(q, state.consumed()),
-            (State::Last(state), Expr::Last(_)) => last(state.since(now)),
-            (State::InSet { set, slot, statement }, expr) => {
-                set.snapshot(*slot, *statement, expr, now)
+        let words = match self {
+            State::Counter(state) => <[u64; 2]>::from(state.read()),
+            State::Quota(state) => [state.consumed(), 0],
+            State::Last(state) => [state.at.load(Relaxed), 0],
+            State::InSet { set, slot, statement } => {
+                return set.snapshot(*slot, *statement, expr, now);
             }
-            _ => expr.clone(),
-        }
+            State::Limit(_) | State::Numgen(_) | State::HashSeed(_) | State::Connlimit(_) => {
+                return expr.clone();
+            }
+        };
+        shown(expr, words, now)
     }
 
     /// As [`State::snapshot`], and starts again: counters at zero, quotas unused, `last` never.
     /// Nothing that is counted meanwhile is lost.
     pub fn reset(&self, expr: &Expr, now: u64) -> Expr {
-        match (self, expr) {
-            (State::Counter(state), Expr::Counter(_)) => counter(state.reset()),
-            (State::Quota(state), Expr::Quota(q)) => quota(q, state.reset()),
-            (State::Last(state), Expr::Last(_)) => {
-                let shown = last(state.since(now));
-                state.at.store(NEVER, Relaxed);
-                shown
+        let words = match self {
+            State::Counter(state) => <[u64; 2]>::from(state.reset()),
+            State::Quota(state) => [state.reset(), 0],
+            State::Last(state) => [state.at.swap(LastState::NEVER, Relaxed), 0],
+            State::InSet { set, slot, statement } => {
+                return set.reset(*slot, *statement, expr, now);
             }
-            (State::InSet { set, slot, statement }, expr) => {
-                set.reset(*slot, *statement, expr, now)
+            State::Limit(_) | State::Numgen(_) | State::HashSeed(_) | State::Connlimit(_) => {
+                return expr.clone();
             }
-            _ => expr.clone(),
-        }
+        };
+        shown(expr, words, now)
     }
 }
 
-fn counter((packets, bytes): (u64, u64)) -> Expr {
-    Expr::Counter(Counter { packets, bytes })
-}
-
-/// What is used beyond the quota is not shown.
-fn quota(q: &Quota, consumed: u64) -> Expr {
-    let depleted = consumed >= q.bytes;
-    Expr::Quota(Quota { consumed: consumed.min(q.bytes), depleted, ..q.clone() })
-}
-
-fn last(since: Option<u64>) -> Expr {
-    Expr::Last(Last { set: since.is_some(), msecs: since.unwrap_or(0) })
+fn shown(expr: &Expr, words: Words, now: u64) -> Expr {
+    expr.as_statement().map_or_else(|| expr.clone(), |statement| statement.shown(words, now))
 }
 
 /// Two states are equal if they are one.

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use penstock_packet::Packet;
 
 use crate::env::{
-    BridgePort, ConnCount, Context, CtObject, Decision, Env, FibQuery, Hook, Interface, IpsecState,
+    BridgePort, ConnCount, Context, CtObject, Decision, Env, FibQuery, Interface, IpsecState,
     LocalSocket, NatRequest, Rejection, Route, SocketQuery, Trace,
 };
 use crate::expr::{CtDir, CtKey, Log, ObjectType, Synproxy};
 use crate::image::*;
 use crate::link::{LinkError, LinkReason, Names, link_rule};
 use crate::osf::Fingerprints;
-use crate::{Expr, State, WorkerNumber};
+use crate::{Expr, Family, Hook, State, WorkerNumber};
 
 /// What a program did to the outside.
 #[derive(Clone, Debug, PartialEq)]
@@ -272,11 +272,12 @@ impl Table {
         Table { chains: vec![("base".into(), rules)], ..Table::default() }
     }
 
-    /// Links it, in family `nfproto`; handles count from 1. The states are those of the rules'
+    /// Links it, in a table of a family; handles count from 1. The states are those of the rules'
     /// stateful expressions, in order.
-    pub fn link(&self, nfproto: u8) -> Result<(Image, Vec<Arc<State>>), LinkError> {
+    pub fn link(&self, family: Family) -> Result<(Image, Vec<Arc<State>>), LinkError> {
         let mut image = Image::default();
         let mut all = Vec::new();
+        let nfproto = family as u8;
         image.tables.push(LinkedTable { nfproto, name: "t".into(), handle: 1 });
         for (i, (name, rules)) in self.chains.iter().enumerate() {
             let first = image.rules.len() as u32;
@@ -284,7 +285,7 @@ impl Table {
                 let states: Vec<_> =
                     exprs.iter().filter_map(State::for_expr).map(Arc::new).collect();
                 let first = image.ops.len() as u32;
-                link_rule(exprs, &states, nfproto, self, &mut image.ops)?;
+                link_rule(exprs, &states, family, self, &mut image.ops)?;
                 image.rules.push(LinkedRule { first, end: image.ops.len() as u32 });
                 let handle = image.rules.len() as u64;
                 image.rule_names.push(RuleName { chain: ChainIndex(i as u32), handle });

@@ -9,9 +9,8 @@
 
 use std::fmt;
 
-use crate::Register;
-use crate::expr::*;
-use crate::state::{BadLimit, Bucket};
+use crate::expr::{Expr, Use, Width};
+use crate::{Data, Errno, Family, Register};
 
 /// Bytes of all registers.
 const REGISTERS: u32 = 64;
@@ -62,26 +61,20 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The kernel's error number.
-    pub fn errno(&self) -> i32 {
-        const ENOENT: i32 = 2;
-        const EINVAL: i32 = 22;
-        const ERANGE: i32 = 34;
-        const ENODATA: i32 = 61;
-        const EOVERFLOW: i32 = 75;
-        const EOPNOTSUPP: i32 = 95;
+    /// The kernel's error.
+    pub fn errno(&self) -> Errno {
         match self {
-            Reason::NoSuchRegister(_) | Reason::OutOfBounds(_) | Reason::TooLarge => ERANGE,
-            Reason::Uninitialized(_) => ENODATA,
-            Reason::NoSuchSet => ENOENT,
-            Reason::Key | Reason::Misplaced => EOPNOTSUPP,
-            Reason::Overflow => EOVERFLOW,
+            Reason::NoSuchRegister(_) | Reason::OutOfBounds(_) | Reason::TooLarge => Errno::Erange,
+            Reason::Uninitialized(_) => Errno::Enodata,
+            Reason::NoSuchSet => Errno::Enoent,
+            Reason::Key | Reason::Misplaced => Errno::Eopnotsupp,
+            Reason::Overflow => Errno::Eoverflow,
             Reason::VerdictRegister
             | Reason::VerdictElsewhere(_)
             | Reason::Empty
             | Reason::NotSuchAMap
             | Reason::Constant
-            | Reason::Operand(_) => EINVAL,
+            | Reason::Operand(_) => Errno::Einval,
         }
     }
 }
@@ -128,19 +121,27 @@ impl fmt::Display for VerifyError {
 
 impl std::error::Error for VerifyError {}
 
-/// Verifies the program of a rule in a table of family `nfproto` (`NFPROTO_*`).
-pub fn verify(exprs: &[Expr], nfproto: u8, sets: &dyn Sets) -> Result<(), VerifyError> {
+/// Verifies the program of a rule in a table of a family.
+///
+/// # Errors
+/// Which expression is refused, and why.
+pub fn verify(exprs: &[Expr], family: Family, sets: &dyn Sets) -> Result<(), VerifyError> {
     let mut written = 0u16;
     for (expression, expr) in exprs.iter().enumerate() {
-        operands(expr)
-            .and_then(|()| registers(expr, nfproto, sets, &mut written))
+        expr.verify()
+            .and_then(|()| registers(expr, family, sets, &mut written))
             .map_err(|reason| VerifyError { expression, reason })?;
     }
     Ok(())
 }
 
 /// Checks the registers of one expression; `written` has a bit for each slot that holds something.
-fn registers(expr: &Expr, nfproto: u8, sets: &dyn Sets, written: &mut u16) -> Result<(), Reason> {
+fn registers(
+    expr: &Expr,
+    family: Family,
+    sets: &dyn Sets,
+    written: &mut u16,
+) -> Result<(), Reason> {
     let mut uses = Ok(());
     let mut check = |access: Use| -> Result<(), Reason> {
         let bytes = |width: Width| match width {
@@ -152,11 +153,11 @@ fn registers(expr: &Expr, nfproto: u8, sets: &dyn Sets, written: &mut u16) -> Re
             }
         };
         match access {
-            Use::Verdict(Register::VERDICT) => match expr {
-                Expr::Lookup(x) if !sets.is_verdict_map(&x.set) => Err(Reason::NotSuchAMap),
-                _ => Ok(()),
+            Use::Verdict(Register::VERDICT, map) => match map {
+                Some(map) if !sets.is_verdict_map(map) => Err(Reason::NotSuchAMap),
+                Some(_) | None => Ok(()),
             },
-            Use::Verdict(register) => Err(Reason::VerdictElsewhere(register)),
+            Use::Verdict(register, _) => Err(Reason::VerdictElsewhere(register)),
             Use::Read(register, width) => {
                 let mask = slots(register, bytes(width)?)?;
                 if *written & mask == mask { Ok(()) } else { Err(Reason::Uninitialized(register)) }
@@ -167,7 +168,7 @@ fn registers(expr: &Expr, nfproto: u8, sets: &dyn Sets, written: &mut u16) -> Re
             }
         }
     };
-    expr.uses(nfproto, &mut |access| {
+    expr.uses(family, &mut |access| {
         if uses.is_ok() {
             uses = check(access);
         }
@@ -191,192 +192,15 @@ fn slots(register: Register, len: u32) -> Result<u16, Reason> {
     Ok((((1u32 << count) - 1) << slot) as u16)
 }
 
-fn constant(data: &crate::Data) -> Result<(), Reason> {
-    if (1..=CONSTANT).contains(&data.bytes().len()) { Ok(()) } else { Err(Reason::Constant) }
+/// Checks the length of a constant.
+pub(crate) fn constant(data: &Data) -> Result<(), Reason> {
+    refuse(!(1..=CONSTANT).contains(&data.bytes().len()), Reason::Constant)
 }
 
-fn refuse(wrong: bool, reason: Reason) -> Result<(), Reason> {
+/// An error if something is wrong.
+pub(crate) fn refuse(wrong: bool, reason: Reason) -> Result<(), Reason> {
     if wrong { Err(reason) } else { Ok(()) }
 }
 
-const BYTE: u32 = u8::MAX as u32;
-
-/// Checks what is not a register.
-fn operands(expr: &Expr) -> Result<(), Reason> {
-    match expr {
-        Expr::Immediate(x) => match &x.data {
-            ImmediateData::Value(data) => constant(data),
-            ImmediateData::Verdict(_) => Ok(()),
-        },
-        Expr::Payload(x) => {
-            refuse(x.base == PayloadBase::Tunnel, Reason::Misplaced)?;
-            refuse(x.offset > u32::from(u16::MAX) || x.len > BYTE, Reason::TooLarge)
-        }
-        Expr::PayloadSet(x) => {
-            refuse(x.base == PayloadBase::Tunnel, Reason::Misplaced)?;
-            refuse(x.offset > BYTE || x.len > BYTE || x.csum_offset > BYTE, Reason::TooLarge)?;
-            refuse(
-                x.csum_flags & !L4CSUM_PSEUDOHDR != 0,
-                Reason::Operand("a checksum flag is unknown"),
-            )?;
-            let sctp = x.csum_type == ChecksumType::Sctp;
-            let fits = x.base == PayloadBase::Transport && x.csum_offset == 8;
-            refuse(
-                sctp && !fits,
-                Reason::Operand("the CRC of SCTP is at byte 8 of the transport header"),
-            )
-        }
-        Expr::MetaSet(x) => match x.key {
-            MetaKey::Mark
-            | MetaKey::Priority
-            | MetaKey::SecMark
-            | MetaKey::NfTrace
-            | MetaKey::PktType
-            | MetaKey::BriBroute => Ok(()),
-            _ => Err(Reason::Key),
-        },
-        Expr::Meta(x) => {
-            refuse(matches!(x.key, MetaKey::NfTrace | MetaKey::BriBroute), Reason::Key)
-        }
-        Expr::Cmp(x) => constant(&x.data),
-        Expr::Range(x) => {
-            constant(&x.from)?;
-            constant(&x.to)?;
-            refuse(
-                x.from.bytes().len() != x.to.bytes().len(),
-                Reason::Operand("the ends of a range differ in length"),
-            )?;
-            refuse(!matches!(x.op, CmpOp::Eq | CmpOp::Neq), Reason::Operand("a range is eq or neq"))
-        }
-        Expr::Bitwise(x) => {
-            refuse(x.len > BYTE, Reason::TooLarge)?;
-            match &x.op {
-                BitwiseOp::MaskXor { mask, xor } => {
-                    constant(mask)?;
-                    constant(xor)?;
-                    let fits = |data: &crate::Data| data.bytes().len() == x.len as usize;
-                    refuse(
-                        !fits(mask) || !fits(xor),
-                        Reason::Operand("mask and xor are as long as the register"),
-                    )
-                }
-                BitwiseOp::Lshift(bits) | BitwiseOp::Rshift(bits) => {
-                    refuse(!(1..32).contains(bits), Reason::Operand("a shift is by 1 to 31 bits"))
-                }
-                BitwiseOp::Combine(..) => Ok(()),
-            }
-        }
-        Expr::Byteorder(x) => {
-            refuse(!matches!(x.size, 2 | 4 | 8), Reason::Operand("numbers have 2, 4 or 8 bytes"))?;
-            refuse(x.len > BYTE, Reason::TooLarge)
-        }
-        Expr::Lookup(x) => refuse(
-            x.inverse && x.dreg.is_some(),
-            Reason::Operand("a lookup that fails to find has nothing to load"),
-        ),
-        Expr::Limit(x) => match Bucket::new(x) {
-            Ok(_) => Ok(()),
-            Err(BadLimit::ZeroRate) => Err(Reason::Operand("the rate is not zero")),
-            Err(BadLimit::Overflow) => Err(Reason::Overflow),
-        },
-        Expr::Quota(x) => refuse(x.bytes > i64::MAX as u64, Reason::Overflow),
-        Expr::Log(x) => {
-            let both = x.group.is_some() && (x.level.is_some() || x.flags.is_some());
-            refuse(both, Reason::Operand("a log has a level or a group"))?;
-            refuse(x.level.is_some_and(|l| l > 8), Reason::Operand("the log level is unknown"))?;
-            refuse(x.prefix.as_ref().is_some_and(|p| p.len() > 127), Reason::TooLarge)
-        }
-        Expr::Exthdr(x) => refuse(x.offset > BYTE || x.len > BYTE, Reason::TooLarge),
-        Expr::ExthdrSet(x) => {
-            refuse(x.op != ExthdrOp::TcpOpt, Reason::Misplaced)?;
-            refuse(x.offset > BYTE || x.len > BYTE, Reason::TooLarge)?;
-            refuse(x.offset < 2, Reason::Misplaced)?;
-            refuse(
-                !matches!(x.len, 2 | 4),
-                Reason::Operand("2 or 4 bytes of an option can be written"),
-            )
-        }
-        Expr::ExthdrReset(x) => refuse(x.op != ExthdrOp::TcpOpt, Reason::Misplaced),
-        Expr::Numgen(x) => {
-            refuse(x.modulus == 0, Reason::TooLarge)?;
-            refuse(x.offset.checked_add(x.modulus - 1).is_none(), Reason::Overflow)
-        }
-        Expr::Hash(Hash::Jenkins { modulus, offset, len, .. }) => {
-            refuse(*len == 0 || *len > BYTE || *modulus < 1, Reason::TooLarge)?;
-            refuse(offset.checked_add(modulus - 1).is_none(), Reason::Overflow)
-        }
-        Expr::Hash(Hash::Sym { modulus, offset, .. }) => {
-            refuse(*modulus < 1, Reason::TooLarge)?;
-            refuse(offset.checked_add(modulus - 1).is_none(), Reason::Overflow)
-        }
-        Expr::Fib(x) => {
-            const ALL: u32 = FIB_SADDR | FIB_DADDR | FIB_MARK | FIB_IIF | FIB_OIF | FIB_PRESENT;
-            let one = |a: u32, b: u32| (x.flags & a != 0) != (x.flags & b != 0);
-            refuse(x.flags & !ALL != 0 || x.flags == 0, Reason::Operand("a fib flag is unknown"))?;
-            refuse(
-                !one(FIB_SADDR, FIB_DADDR),
-                Reason::Operand("fib looks up the source or the destination"),
-            )?;
-            refuse(
-                x.flags & FIB_PRESENT != 0 && x.result != FibResult::Oif,
-                Reason::Operand("fib tells of an index only whether it is there"),
-            )?;
-            let both = FIB_IIF | FIB_OIF;
-            refuse(x.flags & both == both, Reason::Operand("fib looks at one interface"))
-        }
-        Expr::Dynset(x) => x.exprs.iter().try_for_each(|e| match e {
-            Expr::Counter(_)
-            | Expr::Limit(_)
-            | Expr::Quota(_)
-            | Expr::Last(_)
-            | Expr::Connlimit(_) => operands(e),
-            _ => Err(Reason::Misplaced),
-        }),
-        Expr::Inner(x) => {
-            let all = INNER_HDRSIZE | INNER_LINK | INNER_NETWORK | INNER_TRANSPORT;
-            refuse(x.flags & !all != 0, Reason::Operand("a flag of inner is unknown"))?;
-            refuse(x.kind > BYTE, Reason::TooLarge)?;
-            let told = x.flags & INNER_HDRSIZE != 0;
-            refuse(
-                told && (x.hdrsize == 0 || x.hdrsize > INNER_HDRSIZE_MAX) || x.hdrsize > BYTE,
-                Reason::Operand("the header of a tunnel has 1 to 64 bytes"),
-            )?;
-            match &*x.expr {
-                Expr::Payload(p) => {
-                    refuse(p.base == PayloadBase::Inner, Reason::Misplaced)?;
-                    refuse(p.offset > u32::from(u16::MAX) || p.len > BYTE, Reason::TooLarge)
-                }
-                Expr::Meta(Meta { key: MetaKey::Protocol | MetaKey::L4Proto, .. }) => Ok(()),
-                _ => Err(Reason::Misplaced),
-            }
-        }
-        Expr::Queue(x) => {
-            refuse(x.sreg.is_none() && x.total == 0, Reason::Operand("there is no queue"))
-        }
-        Expr::Reject(x) => {
-            let codes = if x.kind == RejectType::IcmpxUnreach { 3 } else { BYTE as u8 };
-            refuse(x.code > codes, Reason::Operand("the code is unknown"))
-        }
-        Expr::Last(_)
-        | Expr::Counter(_)
-        | Expr::Connlimit(_)
-        | Expr::Objref(_)
-        | Expr::Rt(_)
-        | Expr::Ct(_)
-        | Expr::CtSet(_)
-        | Expr::Notrack
-        | Expr::Nat(_)
-        | Expr::Masq(_)
-        | Expr::Redir(_)
-        | Expr::Dup(_)
-        | Expr::Fwd(_)
-        | Expr::Tproxy(_)
-        | Expr::Synproxy(_)
-        | Expr::Socket(_)
-        | Expr::Osf(_)
-        | Expr::Xfrm(_)
-        | Expr::Tunnel(_)
-        | Expr::FlowOffload(_)
-        | Expr::Xt(_) => Ok(()),
-    }
-}
+/// The most that an attribute of a byte takes.
+pub(crate) const BYTE: u32 = u8::MAX as u32;

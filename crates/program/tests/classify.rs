@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use penstock_packet::{CtInfo, Packet, VlanTag};
+use penstock_program::Family;
+use penstock_program::Hook;
 use penstock_program::classify::{ChainLookup, Lookup};
-use penstock_program::env::{Hook, Interface};
+use penstock_program::env::Interface;
 use penstock_program::expr::*;
 use penstock_program::image::{
     ChainIndex, Image, LinkedData, LinkedElements, LinkedSet, LinkedValue,
@@ -434,7 +436,7 @@ fn every_packet_fares_as_in_a_walk() {
         let make = || {
             let mut rng = Rng::with_seed(seed);
             let made = table(&mut rng);
-            (made.link(1).unwrap_or_else(|e| panic!("seed {seed}: {e}")), rng)
+            (made.link(Family::Inet).unwrap_or_else(|e| panic!("seed {seed}: {e}")), rng)
         };
         let ((walk, walk_states), mut rng) = make();
         let ((mut quick, quick_states), _) = make();
@@ -470,7 +472,7 @@ fn a_changed_chain_is_found_in_by_the_lookup_that_it_had() {
         let seed = seed.wrapping_add(round);
         let mut rng = Rng::with_seed(seed);
         let mut table = table(&mut rng);
-        let (image, _) = table.link(1).unwrap();
+        let (image, _) = table.link(Family::Inet).unwrap();
         let first = ChainLookup::with_least(1);
         first.build(image.rules_of(&image.chains[0]), &image.ops);
         let mut lookup = first;
@@ -497,8 +499,8 @@ fn a_changed_chain_is_found_in_by_the_lookup_that_it_had() {
             });
             *rules = after;
             lookup = lookup.after(numbers.into_iter(), table.chains[0].1.len() as u32);
-            let (walk, walk_states) = table.link(1).unwrap();
-            let (mut quick, quick_states) = table.link(1).unwrap();
+            let (walk, walk_states) = table.link(Family::Inet).unwrap();
+            let (mut quick, quick_states) = table.link(Family::Inet).unwrap();
             let used = Arc::new(lookup);
             served += usize::from(used.finder().is_some());
             quick.chains[0].lookup = Some(used.clone());
@@ -530,7 +532,7 @@ fn rules_that_do_nothing_are_not_met() {
         ]
     };
     let (image, _) =
-        Table::of((0..1000).map(|n| address(0xc612_0000 + n)).collect()).link(2).unwrap();
+        Table::of((0..1000).map(|n| address(0xc612_0000 + n)).collect()).link(Family::Ip).unwrap();
     let lookup = Lookup::new(&image.rules, &image.ops, 8).unwrap();
     let next = |frame: Frame, from| {
         let mut packet = Packet::new();

@@ -11,11 +11,12 @@ use penstock_program::dynamic::DynamicSet;
 use penstock_program::env::*;
 use penstock_program::expr::*;
 use penstock_program::image::{
-    ChainIndex, Image, LinkedElements, LinkedSet, LinkedVerdict, Op, RuleIndex, Stateful,
+    ChainIndex, Image, LinkedElements, LinkedSet, LinkedVerdict, RuleIndex, Stateful,
 };
+use penstock_program::op::Op;
 use penstock_program::osf::Fingerprints;
 use penstock_program::testing::{Event, Outside, Table};
-use penstock_program::{Outcome, Register, WorkerNumber, parse, run};
+use penstock_program::{Family, Hook, Outcome, Register, WorkerNumber, parse, run};
 use penstock_wire::build::*;
 
 const A: &str = "198.18.0.1";
@@ -46,7 +47,7 @@ fn tracked(info: CtInfo) -> Packet {
 }
 
 fn link(program: Vec<Expr>, nfproto: u8) -> Image {
-    Table::of(vec![program]).link(nfproto).unwrap().0
+    Table::of(vec![program]).link(Family::from_number(nfproto).unwrap()).unwrap().0
 }
 
 fn run_expr(exprs: Vec<Expr>, packet: &mut Packet, outside: &mut Outside) -> Outcome {
@@ -297,7 +298,7 @@ fn objects_decide_as_the_outside_says() {
             program.extend(parse::program("[ immediate reg 0 accept ]").unwrap());
             let mut table = Table::of(vec![program]);
             table.objects.push((kind, "o".into(), object));
-            let (image, _) = table.link(2).unwrap();
+            let (image, _) = table.link(Family::Ip).unwrap();
             let mut out = Outside { decision, ..outside() };
             assert_eq!(run(&image, ChainIndex(0), &mut tracked(CtInfo::New), &mut out), outcome);
             assert_eq!(out.events, [event]);
@@ -312,7 +313,7 @@ fn a_secmark_object_marks_the_packet() {
         name: "o".into(),
     })]]);
     table.objects.push((ObjectType::SecMark, "o".into(), Stateful::SecMark(77)));
-    let (image, _) = table.link(2).unwrap();
+    let (image, _) = table.link(Family::Ip).unwrap();
     let mut packet = tcp4();
     assert_eq!(run(&image, ChainIndex(0), &mut packet, &mut outside()), Outcome::Policy);
     assert_eq!(packet.meta.secmark, 77);
@@ -328,7 +329,7 @@ fn a_quota_object_says_once_that_it_is_used_up() {
         [vec![reference], parse::program("[ immediate reg 0 accept ]").unwrap()].concat(),
     ]);
     table.objects.push((ObjectType::Quota, "q".into(), object));
-    let (image, _) = table.link(2).unwrap();
+    let (image, _) = table.link(Family::Ip).unwrap();
     let mut out = outside();
     let step = |out: &mut Outside| run(&image, ChainIndex(0), &mut tcp4(), out);
     assert_eq!(
@@ -346,7 +347,7 @@ fn connections_are_limited_by_what_the_outside_counts() {
     let limit = |count, over| {
         let mut program = vec![Expr::Connlimit(Connlimit { count, over })];
         program.extend(parse::program("[ immediate reg 0 accept ]").unwrap());
-        let (image, states) = Table::of(vec![program]).link(2).unwrap();
+        let (image, states) = Table::of(vec![program]).link(Family::Ip).unwrap();
         (image, states[0].clone())
     };
     let outcome = |image: &Image, out: &mut Outside| run(image, ChainIndex(0), &mut tcp4(), out);
@@ -380,7 +381,7 @@ fn each_element_of_a_set_counts_connections_of_its_own() {
     let mut table = Table::of(vec![program]);
     let elements = LinkedElements::Dynamic { set: set.clone(), timeout: 0, gc_interval: 1_000 };
     table.sets.insert("s".into(), LinkedSet { elements, key_len: 4, value_len: None });
-    let (image, _) = table.link(2).unwrap();
+    let (image, _) = table.link(Family::Ip).unwrap();
     let over = |mark| {
         let mut packet = tcp4();
         packet.meta.mark = mark;

@@ -268,7 +268,7 @@ fn expressions_print_as_nft_shows_them() {
             Expr::CtSet(CtSet { key: CtKey::Labels, dir: None, sreg: r(1) }),
             "[ ct set label with reg 1 ]",
         ),
-        (Expr::Notrack, "[ notrack ]"),
+        (Expr::Notrack(Notrack), "[ notrack ]"),
         (nat(NatType::Snat, 2, [Some(1), None, None, None], 0), "[ nat snat ip addr_min reg 1 ]"),
         (
             nat(NatType::Dnat, 2, [Some(1), Some(9), None, None], 64),

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use penstock_packet::Packet;
+use penstock_program::Family;
 use penstock_program::dynamic::DynamicSet;
 use penstock_program::expr::{Counter, Dynset, DynsetOp, Expr, Limit, LimitType, Quota};
 use penstock_program::image::{ChainIndex, Image, LinkedElements, LinkedSet};
@@ -45,7 +46,7 @@ fn linked(set: &Arc<DynamicSet>, mut program: Vec<Expr>) -> Image {
     let mut table = Table::of(vec![program]);
     let elements = LinkedElements::Dynamic { set: set.clone(), timeout: 0, gc_interval: 1_000 };
     table.sets.insert("s".into(), LinkedSet { elements, key_len: 4, value_len: None });
-    table.link(2).unwrap().0
+    table.link(Family::Ip).unwrap().0
 }
 
 fn matches(image: &Image, mark: u32, now: u64) -> bool {

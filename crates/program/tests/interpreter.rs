@@ -3,7 +3,9 @@
 //! What programs mean: programs in nft's debug text, packets, verdicts and effects.
 
 use penstock_packet::{Packet, PacketType, VlanTag};
-use penstock_program::env::{Hook, Interface, Rejection, Route};
+use penstock_program::Family;
+use penstock_program::Hook;
+use penstock_program::env::{Interface, Rejection, Route};
 use penstock_program::expr::{Expr, FIB_MARK, FIB_SADDR, Fib, FibResult, Log};
 use penstock_program::image::{
     ChainIndex, LinkedData, LinkedSet, LinkedValue, LinkedVerdict, RuleIndex, Stateful,
@@ -81,7 +83,7 @@ fn matches(program: &str, packet: &mut Packet) -> bool {
 fn matches_in(program: &str, packet: &mut Packet, outside: &mut Outside) -> bool {
     let text = format!("{program}\n[ immediate reg 0 accept ]");
     let table = Table::of(vec![parse::program(&text).unwrap()]);
-    let (image, _) = table.link(outside.context.nfproto).unwrap();
+    let (image, _) = table.link(Family::from_number(outside.context.nfproto).unwrap()).unwrap();
     match run(&image, ChainIndex(0), packet, outside) {
         Outcome::Accept => true,
         Outcome::Policy => false,
@@ -628,7 +630,7 @@ fn an_option_that_is_cut_cannot_be_reset() {
     let tcp = Tcp::new(1, 2).raw_options(&[2, 40, 0, 0]);
     let mut p = packet((link() / Ipv4::new("198.18.0.1", "198.18.0.2") / tcp).build());
     let table = Table::of(vec![parse::program("[ exthdr reset tcpopt 2 ]").unwrap()]);
-    let (image, _) = table.link(2).unwrap();
+    let (image, _) = table.link(Family::Ip).unwrap();
     let mut outside = outside(&p);
     assert_eq!(run(&image, ChainIndex(0), &mut p, &mut outside), Outcome::Drop(RuleIndex(0)));
 }
@@ -638,7 +640,7 @@ fn numbers_run_and_random_ones_are_scaled() {
     let program = parse::program(
         "[ numgen reg 1 = inc mod 3 ]\n[ cmp eq reg 1 0x00000000 ]\n[ counter pkts 0 bytes 0 ]",
     );
-    let (image, states) = Table::of(vec![program.unwrap()]).link(2).unwrap();
+    let (image, states) = Table::of(vec![program.unwrap()]).link(Family::Ip).unwrap();
     for _ in 0..10 {
         let mut p = udp();
         let mut outside = outside(&p);
@@ -693,7 +695,8 @@ fn both_directions_have_the_same_symmetric_hash() {
 fn limits_are_the_kernels_token_buckets() {
     let matched = |limit: &str, times: &[u64]| -> Vec<bool> {
         let program = format!("{limit}\n[ immediate reg 0 accept ]");
-        let (image, _) = Table::of(vec![parse::program(&program).unwrap()]).link(2).unwrap();
+        let (image, _) =
+            Table::of(vec![parse::program(&program).unwrap()]).link(Family::Ip).unwrap();
         let outcome = |time: &u64| {
             let mut p = udp();
             p.meta.time = *time;
@@ -739,7 +742,7 @@ fn quotas_count_every_packet_and_match_until_or_over() {
         let text =
             format!("[ quota bytes 132 consumed 0 flags {flags} ]\n[ counter pkts 0 bytes 0 ]");
         let exprs = parse::program(&text).unwrap();
-        let (image, states) = Table::of(vec![exprs.clone()]).link(2).unwrap();
+        let (image, states) = Table::of(vec![exprs.clone()]).link(Family::Ip).unwrap();
         for _ in 0..10 {
             let mut p = udp();
             let mut outside = outside(&p);
@@ -769,7 +772,7 @@ fn quotas_count_every_packet_and_match_until_or_over() {
 #[test]
 fn the_time_of_the_last_match_is_told_in_milliseconds() {
     let exprs = parse::program("[ last never ]").unwrap();
-    let (image, states) = Table::of(vec![exprs.clone()]).link(2).unwrap();
+    let (image, states) = Table::of(vec![exprs.clone()]).link(Family::Ip).unwrap();
     assert_eq!(states[0].snapshot(&exprs[0], SECOND).to_string(), "[ last never ]");
     let mut p = udp();
     p.meta.time = 5 * SECOND;
@@ -844,7 +847,7 @@ fn lookups_match_load_decide_and_run_the_statements_of_elements() {
     ] {
         t.chains =
             vec![("base".into(), vec![parse::program(&format!("{load}{text}{accept}")).unwrap()])];
-        let (image, _) = t.link(2).unwrap();
+        let (image, _) = t.link(Family::Ip).unwrap();
         let mut p = udp();
         let mut outside = outside(&p);
         assert_eq!(run(&image, ChainIndex(0), &mut p, &mut outside), expected, "{text}");
@@ -882,7 +885,7 @@ fn chains_are_called_left_and_returned_from() {
         ],
         ..Table::default()
     };
-    let (image, states) = table.link(2).unwrap();
+    let (image, states) = table.link(Family::Ip).unwrap();
     let mut p = udp();
     p.meta.nftrace = true;
     let mut outside = outside(&p);
@@ -924,7 +927,7 @@ fn a_chain_that_calls_itself_ends_after_sixteen_calls() {
     let table = Table::of(vec![
         parse::program("[ counter pkts 0 bytes 0 ]\n[ immediate reg 0 jump -> base ]").unwrap(),
     ]);
-    let (image, states) = table.link(2).unwrap();
+    let (image, states) = table.link(Family::Ip).unwrap();
     let mut p = udp();
     let mut outside = outside(&p);
     assert_eq!(run(&image, ChainIndex(0), &mut p, &mut outside), Outcome::Drop(RuleIndex(0)));
@@ -950,7 +953,9 @@ fn rejects_answer_by_family_and_drop() {
         ("[ reject type 1 code 0 ]", syn(), 5, Some(Rejection::TcpReset)),
         ("[ reject type 2 code 1 ]", multicast(), 5, None),
     ] {
-        let (image, _) = Table::of(vec![parse::program(program).unwrap()]).link(family).unwrap();
+        let (image, _) = Table::of(vec![parse::program(program).unwrap()])
+            .link(Family::from_number(family).unwrap())
+            .unwrap();
         let mut p = p;
         let mut outside = outside(&p);
         outside.context.nfproto = family;
@@ -966,8 +971,9 @@ fn rejects_answer_by_family_and_drop() {
 #[test]
 fn copies_and_forwards_go_to_the_outside() {
     let run_one = |program: &str, p: &mut Packet| {
-        let (image, _) =
-            Table::of(vec![parse::program(program).unwrap()]).link(nfproto(p)).unwrap();
+        let (image, _) = Table::of(vec![parse::program(program).unwrap()])
+            .link(Family::from_number(nfproto(p)).unwrap())
+            .unwrap();
         let mut outside = outside(p);
         let outcome = run(&image, ChainIndex(0), p, &mut outside);
         (outcome, outside.events)

@@ -5,7 +5,8 @@
 
 use fastrand::Rng;
 use penstock_packet::{Packet, VlanTag};
-use penstock_program::env::Hook;
+use penstock_program::Family;
+use penstock_program::Hook;
 use penstock_program::expr::*;
 use penstock_program::image::ChainIndex;
 use penstock_program::link::supported;
@@ -207,14 +208,14 @@ fn verified_programs_link_and_linked_programs_run() {
         let rules: Vec<Vec<Expr>> = (0..rng.usize(1..4))
             .map(|_| (0..rng.usize(..7)).map(|_| expr(&mut rng)).collect())
             .collect();
-        let good = rules
-            .iter()
-            .all(|r| verify(r, 2, &NoSets).is_ok() && r.iter().all(|e| supported(e).is_ok()));
+        let good = rules.iter().all(|r| {
+            verify(r, Family::Ip, &NoSets).is_ok() && r.iter().all(|e| supported(e).is_ok())
+        });
         verified += u32::from(good);
         // Nothing calls back from the other chain: the ruleset takes no loops of gotos.
         let mut table = Table::of(rules.clone());
         table.chains.push(("other".into(), vec![]));
-        let Ok((image, _)) = table.link(2) else {
+        let Ok((image, _)) = table.link(Family::Ip) else {
             assert!(!good, "seed {seed}: verified but not linked: {rules:?}");
             continue;
         };

@@ -2,6 +2,7 @@
 
 //! Programs that are refused, and why.
 
+use penstock_program::Family;
 use penstock_program::expr::{
     Bitwise, BitwiseOp, Cmp, CmpOp, Expr, Immediate, ImmediateData, Payload, PayloadBase,
 };
@@ -38,7 +39,11 @@ fn programs_of_the_language_pass() {
         "[ payload load 2b @ transport header + 2 => reg 1 ]\n[ lookup reg 1 set v dreg 0 ]",
         "[ payload load 64b @ network header + 0 => reg 1 ]",
     ] {
-        assert_eq!(verify(&parse::program(text).unwrap(), 2, &ThreeSets), Ok(()), "{text}");
+        assert_eq!(
+            verify(&parse::program(text).unwrap(), Family::Ip, &ThreeSets),
+            Ok(()),
+            "{text}"
+        );
     }
 }
 
@@ -92,9 +97,9 @@ fn others_are_refused_at_the_expression_to_blame() {
             0 => Ok(()),
             _ => Err(VerifyError { expression, reason }),
         };
-        assert_eq!(verify(&program, 2, &ThreeSets), expected, "{program:?}");
+        assert_eq!(verify(&program, Family::Ip, &ThreeSets), expected, "{program:?}");
         if errno != 0 {
-            assert_eq!(reason.errno(), errno, "{reason}");
+            assert_eq!(reason.errno() as i32, errno, "{reason}");
         }
     }
     for (program, expression, reason) in [
@@ -144,7 +149,7 @@ fn others_are_refused_at_the_expression_to_blame() {
         operand("[ reject type 2 code 4 ]", 0, Reason::Operand("the code is unknown")),
     ] {
         assert_eq!(
-            verify(&program, 2, &ThreeSets),
+            verify(&program, Family::Ip, &ThreeSets),
             Err(VerifyError { expression, reason }),
             "{program:?}"
         );

@@ -38,7 +38,6 @@ pub mod link;
 mod live;
 pub mod model;
 pub mod needs;
-mod places;
 pub mod received;
 mod references;
 pub mod reset;

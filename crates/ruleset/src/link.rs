@@ -16,18 +16,17 @@ use std::sync::Arc;
 
 use penstock_program::classify::{ChainLookup, WORTHWHILE};
 use penstock_program::env::CtObject;
-use penstock_program::expr::{Expr, ObjectType, Objref};
+use penstock_program::expr::{Expr, ObjectType};
 use penstock_program::image::*;
-use penstock_program::link::{
-    LinkReason, Names, Unsupported, link_rule, link_stateful, link_verdict,
-};
+use penstock_program::link::{LinkReason, Names, Unsupported, link_rule, link_verdict};
+use penstock_program::reference::Reference;
 use penstock_program::{Data, State};
 
 use serde::{Deserialize, Serialize};
 
 use crate::Errno;
 use crate::model::*;
-use crate::needs::Needs;
+use crate::needs::{self, Needs};
 pub use error::{LinkError, Place};
 use reuse::LinkedBefore;
 
@@ -162,7 +161,7 @@ impl Linked {
     /// are lookups of chains: one of a chain that did change serves until [`Image::build_lookups`]
     /// has made another.
     pub fn next(&self, generation: &Generation) -> Result<Self, LinkError> {
-        let needs = Needs::apart_from_rules(generation);
+        let needs = needs::apart_from_rules(generation);
         let mut linked = Linked { generation: generation.id, needs, ..Linked::default() };
         // Hardly more than before, mostly.
         linked.image.ops.reserve(self.image.ops.len() + self.image.ops.len() / 16);
@@ -184,9 +183,12 @@ impl Linked {
 
 fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Result<(), LinkError> {
     let Linked { image, ct_objects, flowtables, .. } = linked;
-    let nfproto = table.family as u8;
     let index = TableIndex(image.tables.len() as u32);
-    image.tables.push(LinkedTable { nfproto, name: table.name.clone(), handle: table.handle });
+    image.tables.push(LinkedTable {
+        nfproto: table.family as u8,
+        name: table.name.clone(),
+        handle: table.handle,
+    });
     let first = image.chains.len();
     let first_chain = first;
     let chains = (first..)
@@ -230,14 +232,17 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
             Some(old) if old.chain.rules.len() == start + end => *old.needs,
             _ => {
                 let same = chain.rules[..start].iter().chain(&chain.rules[new.end..]);
-                same.fold(Needs::default(), |needs, rule| needs.with_rule(table.family, rule))
+                same.fold(Needs::default(), |mut needed, rule| {
+                    needs::add_rule(&mut needed, table.family, rule);
+                    needed
+                })
             }
         };
         if let Some(old) = old {
             old.copy(0..start, at, image);
         }
         for rule in &chain.rules[new] {
-            needed = needed.with_rule(table.family, rule);
+            needs::add_rule(&mut needed, table.family, rule);
             let first = image.ops.len() as u32;
             let waiting = rule.exprs.iter().enumerate().find_map(|(expression, expr)| {
                 let unsupported = helper_waits_for(table, expr)?;
@@ -246,7 +251,9 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
             });
             let linked = match waiting {
                 Some(error) => Err(error),
-                None => link_rule(&rule.exprs, &rule.states, nfproto, &resolver, &mut image.ops),
+                None => {
+                    link_rule(&rule.exprs, &rule.states, table.family, &resolver, &mut image.ops)
+                }
             };
             linked.map_err(|e| {
                 let name = rule.exprs.get(e.expression).map_or("", Expr::name);
@@ -452,9 +459,8 @@ fn statements(exprs: &[Expr], states: &[Arc<State>]) -> Result<Box<[Stateful]>, 
         penstock_program::link::supported(expr).map_err(LinkReason::Unsupported)?;
         let state = if expr.is_stateful() { states.next() } else { None };
         let state = state.ok_or(LinkReason::Malformed("the state of a statement is missing"))?;
-        let statement = link_stateful(expr, state)?;
-        linked
-            .push(statement.ok_or(LinkReason::Malformed("a statement that elements cannot have"))?);
+        let none = LinkReason::Malformed("a statement that elements cannot have");
+        linked.push(expr.as_statement().ok_or(none)?.link_statement(state)?);
     }
     Ok(linked.into())
 }
@@ -464,7 +470,13 @@ fn statements(exprs: &[Expr], states: &[Arc<State>]) -> Result<Box<[Stateful]>, 
 fn link_object(object: &Object) -> Option<Stateful> {
     Some(match &object.value {
         ObjectValue::Counter(_) | ObjectValue::Quota(_) | ObjectValue::Limit(_) => {
-            match link_stateful(&object.value.as_expr()?, object.state.as_ref()?).ok().flatten()? {
+            match object
+                .value
+                .as_expr()?
+                .as_statement()?
+                .link_statement(object.state.as_ref()?)
+                .ok()?
+            {
                 Stateful::Quota { bytes, over, state } => {
                     Stateful::NamedQuota { bytes, over, state }
                 }
@@ -523,10 +535,13 @@ pub const HELPERS: [(&str, u8); 10] = [
 
 /// Whether a rule gives connections a helper that is not there.
 fn helper_waits_for(table: &Table, expr: &Expr) -> Option<Unsupported> {
-    match expr {
-        Expr::Objref(Objref::Named { kind, name }) => missing_helper(table, *kind, name),
-        _ => None,
-    }
+    let mut missing = None;
+    expr.references(&mut |reference| {
+        if let Reference::Object(kind, name) = reference {
+            missing = missing_helper(table, kind, name);
+        }
+    });
+    missing
 }
 
 fn missing_helper(table: &Table, kind: ObjectType, name: &str) -> Option<Unsupported> {

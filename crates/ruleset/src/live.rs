@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use penstock_program::State;
 use penstock_program::expr::{Expr, ObjectType};
+use penstock_program::state::Statement;
 
 use crate::Errno;
 use crate::model::{ElementValue, Object, ObjectValue, Rule};
@@ -21,28 +22,9 @@ pub(crate) fn states_of(exprs: &[Expr], now: u64) -> Vec<Arc<State>> {
     exprs.iter().filter_map(|expr| state_of(expr, now)).collect()
 }
 
-/// Whether the expression can be an element's or a set's statement (`NFT_EXPR_STATEFUL`).
-pub(crate) fn is_stateful(expr: &Expr) -> bool {
-    matches!(
-        expr,
-        Expr::Counter(_) | Expr::Limit(_) | Expr::Quota(_) | Expr::Last(_) | Expr::Connlimit(_)
-    )
-}
-
-/// What the kernel refuses of state to begin with (`ops->init`): a quota of which more is used than
-/// there is, or that is more than a signed number can say.
+/// What the kernel refuses of state to begin with (`ops->init`).
 pub(crate) fn check(expr: &Expr) -> Result<(), Errno> {
-    match expr {
-        Expr::Quota(quota) if i64::try_from(quota.bytes).is_err() => Err(Errno::Eoverflow),
-        Expr::Quota(quota) if quota.consumed > quota.bytes => Err(Errno::Einval),
-        _ => Ok(()),
-    }
-}
-
-/// Whether it lets go of what ended while a set of it is searched for that (`NFT_EXPR_GC`): no such
-/// set has timeouts.
-pub(crate) fn collects(expr: &Expr) -> bool {
-    matches!(expr, Expr::Connlimit(_))
+    expr.as_statement().map_or(Ok(()), Statement::check)
 }
 
 /// The expressions, those with state as `read` gives them.

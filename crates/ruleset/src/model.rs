@@ -5,44 +5,12 @@
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-pub use penstock_program::Hook;
 use penstock_program::expr::{Expr, ObjectType};
+pub use penstock_program::{ChainType, Family, Hook};
 use penstock_program::{Data, Verdict};
 use penstock_sets::Description;
 
 use crate::content::{Content, Told};
-
-/// Address family of a table (`NFPROTO_*`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[repr(u8)]
-pub enum Family {
-    /// IPv4 and IPv6 in one table.
-    Inet = 1,
-    /// IPv4.
-    Ip = 2,
-    /// ARP.
-    Arp = 3,
-    /// Frames on a device.
-    Netdev = 5,
-    /// Frames on a bridge.
-    Bridge = 7,
-    /// IPv6.
-    Ip6 = 10,
-}
-
-impl Family {
-    /// As nft writes it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Family::Inet => "inet",
-            Family::Ip => "ip",
-            Family::Arp => "arp",
-            Family::Netdev => "netdev",
-            Family::Bridge => "bridge",
-            Family::Ip6 => "ip6",
-        }
-    }
-}
 
 /// Bytes that the language keeps beside an object (`NFTA_*_USERDATA`): comments, types of keys,
 /// byte order. Opaque to everything below it.
@@ -82,17 +50,6 @@ pub struct Table {
     pub objects: Vec<Arc<Object>>,
     /// Flowtables.
     pub flowtables: Vec<Arc<Flowtable>>,
-}
-
-/// `filter`, `nat` or `route`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum ChainType {
-    /// Any hook.
-    Filter,
-    /// First packets of flows.
-    Nat,
-    /// Routes again when something relevant changed.
-    Route,
 }
 
 /// What makes a chain a base chain.

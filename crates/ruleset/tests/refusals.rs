@@ -342,7 +342,7 @@ fn expressions_where_the_hook_does_not_take_them() {
         (Family::Netdev, Filter, Ingress, pkttype(), None),
         (Family::Netdev, Filter, Ingress, ct(), part(Errno::Eproto)),
         (Family::Arp, Filter, Input, ct(), part(Errno::Eproto)),
-        (Family::Arp, Filter, Input, Expr::Notrack, None),
+        (Family::Arp, Filter, Input, Expr::Notrack(Notrack), None),
     ];
     for (family, kind, hook, expr, expected) in cases {
         let device = matches!((family, hook), (Family::Netdev, _) | (_, Ingress));
@@ -389,7 +389,7 @@ fn sets_that_cannot_be() {
         (with(|s| s.timeout = 5), Errno::Einval),
         (with(|s| s.data = Some(MapData::Value { len: 65 })), Errno::Einval),
         (with(|s| s.exprs = vec![counter(), counter(), counter()]), Errno::E2big),
-        (with(|s| s.exprs = vec![Expr::Notrack]), Errno::Eopnotsupp),
+        (with(|s| s.exprs = vec![Expr::Notrack(Notrack)]), Errno::Eopnotsupp),
     ];
     for (change, errno) in cases {
         refused(vec![table(IP)], change, errno, Blame::Whole);

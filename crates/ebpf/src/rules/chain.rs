@@ -5,7 +5,8 @@
 use std::collections::HashMap;
 
 use penstock_program::expr::MetaKey;
-use penstock_program::image::{ChainIndex, LinkedVerdict, Op, RuleIndex};
+use penstock_program::image::{ChainIndex, LinkedVerdict, RuleIndex};
+use penstock_program::op::Op;
 use penstock_wire::ethernet;
 
 use super::frame::*;

@@ -5,7 +5,8 @@
 use std::cmp::Ordering;
 
 use penstock_program::expr::{BoolOp, CmpOp, MetaKey, PayloadBase};
-use penstock_program::image::{Op, Stateful};
+use penstock_program::image::Stateful;
+use penstock_program::op::Op;
 
 use super::chain::Rule;
 use super::counters::CELL;

@@ -6,9 +6,10 @@ use std::collections::HashMap;
 
 use penstock_program::expr::{MetaKey, PayloadBase};
 use penstock_program::image::{
-    ChainIndex, Image, LinkedData, LinkedValue, LinkedVerdict, Load, Op, RuleIndex, Stateful,
+    ChainIndex, Image, LinkedData, LinkedValue, LinkedVerdict, RuleIndex, Stateful,
 };
 use penstock_program::interp::JUMP_STACK;
+use penstock_program::op::{Load, Op};
 use penstock_sets::Set;
 
 use super::counters::{Counters, MOST};
@@ -83,13 +84,13 @@ impl Survey<'_> {
             let refuse = |reason: String| NotOffloadable::rule(image, rule, reason);
             let mut written = 0_u16;
             for op in ops(image, rule) {
-                let uses = op.uses();
-                if uses.reads & !written != 0 {
+                let info = op.info();
+                if info.reads & !written != 0 {
                     return Err(refuse("a register is read that the rule has not written".into()));
                 }
-                written |= uses.writes;
+                written |= info.writes;
                 self.op(op, inet).map_err(refuse)?;
-                for (target, call) in targets(op) {
+                for (target, call) in op.targets() {
                     depth = depth.max(self.chain(target, inet)? + usize::from(call));
                 }
             }
@@ -131,71 +132,30 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// The error is the reason.
+    /// Notes what the code of an operation needs. The error is why there is none.
     fn op(&mut self, op: &Op, inet: bool) -> Result<(), String> {
-        let no = |what: &str| Err(format!("`{what}` has no XDP code"));
-        match op {
-            Op::LoadLink { len, offset, .. } => self.field(PayloadBase::Link, *len, *offset),
-            Op::LoadNetwork { len, offset, .. } => self.field(PayloadBase::Network, *len, *offset),
-            Op::LoadTransport { len, offset, .. } => {
-                self.field(PayloadBase::Transport, *len, *offset)
-            }
-            Op::LoadInner { len, offset, .. } => self.field(PayloadBase::Inner, *len, *offset),
-            Op::Meta { key, .. } => self.meta(*key, inet),
-            Op::Counter(state) => self.state(state),
-            Op::Stateful(stateful) => match &**stateful {
-                Stateful::Counter(state) => self.state(state),
-                Stateful::Quota { .. } | Stateful::NamedQuota { .. } => no("quota"),
-                Stateful::Limit { .. } => no("limit"),
-                Stateful::Last(_) => no("last"),
-                Stateful::Connlimit { .. } => no("ct count"),
-                Stateful::Ct(_) => no("ct helper, timeout or expectation"),
-                Stateful::Synproxy(_) => no("synproxy"),
-                Stateful::SecMark(_) => no("secmark"),
-            },
-            Op::Lookup { set, load, .. } => self.lookup(set, *load),
-            Op::ObjectMap { set, .. } => self.objects(set),
-            Op::Verdict(LinkedVerdict::Queue { .. }) | Op::Queue(_) => no("queue"),
-            Op::Immediate { .. }
-            | Op::Verdict(_)
-            | Op::CmpWord { .. }
-            | Op::Cmp { .. }
-            | Op::Range { .. }
-            | Op::MaskXorWord { .. }
-            | Op::MaskXor { .. }
-            | Op::Lshift { .. }
-            | Op::Rshift { .. }
-            | Op::Combine { .. }
-            | Op::Byteorder { .. } => Ok(()),
-            Op::LookupDynamic { .. } => no("lookup in a set that packets change"),
-            Op::SetUpdate(_) => no("add, update or delete of a set's element"),
-            Op::InTunnel(_) => no("a header inside a tunnel"),
-            Op::PayloadSet { .. } => no("a change of the packet"),
-            Op::MetaSet { .. } => no("meta set"),
-            Op::Log(_) => no("log"),
-            Op::Exthdr { .. } => no("an option or extension header"),
-            Op::TcpOptionSet { .. } | Op::TcpOptionReset { .. } => no("a change of TCP options"),
-            Op::NumgenInc { .. } | Op::NumgenRandom { .. } => no("numgen"),
-            Op::Jhash { .. } => no("jhash"),
-            Op::Symhash { .. } => no("symhash"),
-            Op::Fib { .. } => no("fib"),
-            Op::Rt { .. } => no("rt"),
-            Op::Reject(_) => no("reject"),
-            Op::Dup { .. } => no("dup"),
-            Op::Fwd { .. } => no("fwd"),
-            Op::CtState { .. } | Op::Ct { .. } | Op::CtSet { .. } | Op::CtSetZone { .. } => {
-                no("ct")
-            }
-            Op::Notrack => no("notrack"),
-            Op::Nat(_) => no("nat"),
-            Op::Synproxy(_) => no("synproxy"),
-            Op::FlowOffload(_) => no("flow add"),
-            Op::Tproxy { .. } => no("tproxy"),
-            Op::Socket { .. } => no("socket"),
-            Op::Osf { .. } => no("osf"),
-            Op::Xfrm { .. } => no("ipsec"),
-            Op::Tunnel { .. } => no("tunnel"),
+        if let Some(what) = op.info().not_offloaded {
+            return Err(format!("`{what}` has no XDP code"));
         }
+        if let Some(set) = op.fixed_set() {
+            self.elements(set)?;
+        }
+        if let Some((base, len, offset)) = op.header_load() {
+            self.field(base, len, offset)?;
+        }
+        if let Some(state) = op.counter() {
+            self.state(state)?;
+        }
+        if let Op::Meta { key, .. } = op {
+            self.meta(*key, inet)?;
+        }
+        if let Op::Lookup { set, load, .. } = op {
+            lookup(set, *load)?;
+        }
+        if let Op::ObjectMap { set, .. } = op {
+            self.objects(set)?;
+        }
+        Ok(())
     }
 
     fn meta(&mut self, key: MetaKey, inet: bool) -> Result<(), String> {
@@ -245,24 +205,7 @@ impl Survey<'_> {
         Ok(self.slots.add(field)?)
     }
 
-    fn lookup(&mut self, set: &Set<LinkedValue>, load: Load) -> Result<(), String> {
-        self.elements(set)?;
-        for element in set.iter_unordered() {
-            match (load, &element.value.data) {
-                (Load::Verdict, LinkedData::Verdict(LinkedVerdict::Queue { .. })) => {
-                    return Err("`queue` has no XDP code".into());
-                }
-                (Load::Nothing, _)
-                | (Load::Verdict, LinkedData::Verdict(_))
-                | (Load::Bytes { .. }, LinkedData::Value(_) | LinkedData::Long(_)) => {}
-                _ => return Err("a map holds something else than it says".into()),
-            }
-        }
-        Ok(())
-    }
-
     fn objects(&mut self, set: &Set<LinkedValue>) -> Result<(), String> {
-        self.elements(set)?;
         for element in set.iter_unordered() {
             match &element.value.data {
                 LinkedData::Object(Stateful::Counter(state)) => self.state(state)?,
@@ -290,37 +233,24 @@ impl Survey<'_> {
     }
 }
 
+/// Whether a set holds what lookups load of it. The error is why there is no code.
+fn lookup(set: &Set<LinkedValue>, load: Load) -> Result<(), String> {
+    for element in set.iter_unordered() {
+        match (load, &element.value.data) {
+            (Load::Verdict, LinkedData::Verdict(LinkedVerdict::Queue { .. })) => {
+                return Err("`queue` has no XDP code".into());
+            }
+            (Load::Nothing, _)
+            | (Load::Verdict, LinkedData::Verdict(_))
+            | (Load::Bytes { .. }, LinkedData::Value(_) | LinkedData::Long(_)) => {}
+            _ => return Err("a map holds something else than it says".into()),
+        }
+    }
+    Ok(())
+}
+
 /// Operations of a rule.
 pub(super) fn ops(image: &Image, rule: RuleIndex) -> &[Op] {
     let Some(rule) = image.rules.get(rule.0 as usize) else { return &[] };
     image.ops.get(rule.first as usize..rule.end as usize).unwrap_or(&[])
-}
-
-/// Chains that an operation calls (`true`) or goes to.
-fn targets(op: &Op) -> Vec<(ChainIndex, bool)> {
-    let of = |verdict: &LinkedVerdict| match verdict {
-        LinkedVerdict::Jump(chain) => Some((*chain, true)),
-        LinkedVerdict::Goto(chain) => Some((*chain, false)),
-        LinkedVerdict::Drop
-        | LinkedVerdict::Accept
-        | LinkedVerdict::Continue
-        | LinkedVerdict::Break
-        | LinkedVerdict::Return
-        | LinkedVerdict::Queue { .. } => None,
-    };
-    let verdict = |data: &LinkedData| match data {
-        LinkedData::Verdict(verdict) => of(verdict),
-        _ => None,
-    };
-    match op {
-        Op::Verdict(v) => of(v).into_iter().collect(),
-        Op::Lookup { set, load: Load::Verdict, .. } => {
-            let mut all: Vec<_> =
-                set.iter_unordered().filter_map(|e| verdict(&e.value.data)).collect();
-            all.sort_unstable();
-            all.dedup();
-            all
-        }
-        _ => Vec::new(),
-    }
 }

@@ -5,7 +5,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use penstock_program::image::{LinkedData, LinkedValue, LinkedVerdict, Load, Stateful};
+use penstock_program::image::{LinkedData, LinkedValue, LinkedVerdict, Stateful};
+use penstock_program::op::Load;
 use penstock_sets::Set;
 
 use super::chain::Rule;

@@ -3,7 +3,7 @@
 //! Computing on registers. Words are numbers in host order, as in the interpreter.
 
 use penstock_program::expr::BoolOp;
-use penstock_program::image::Op;
+use penstock_program::op::Op;
 
 use super::{Flow, call};
 use crate::asm::{Block, Value, Width};

@@ -2,7 +2,7 @@
 
 //! Operations that the interpreter's functions run.
 
-use penstock_program::image::Op;
+use penstock_program::op::Op;
 
 use super::Flow;
 use crate::asm::{Block, Value};
@@ -10,13 +10,13 @@ use crate::frame::{Frame, Registers};
 use crate::host::Address;
 
 fn call(f: &mut Frame<'_, '_>, function: Address, op: &Op, registers: &Registers) -> Value {
-    f.spill(registers, op.uses().reads);
+    f.spill(registers, op.info().reads);
     let op = f.asm.long(std::ptr::from_ref(op).addr() as u64);
     f.asm.call_address(function, &[f.packet, f.host, op, f.memory, f.entry])
 }
 
 fn call_at(f: &mut Frame<'_, '_>, op: &Op, place: Value, registers: &Registers) -> Value {
-    f.spill(registers, op.uses().reads);
+    f.spill(registers, op.info().reads);
     let op = f.asm.long(std::ptr::from_ref(op).addr() as u64);
     f.asm.call_address(f.helpers.found, &[f.packet, f.host, op, f.memory, f.entry, place])
 }
@@ -31,7 +31,7 @@ pub(super) fn at_or_break(
 ) -> Flow {
     let answer = call_at(f, op, place, registers);
     f.leave_if(answer, fail);
-    registers.written_in_memory(op.uses().writes);
+    registers.written_in_memory(op.info().writes);
     Flow::Next
 }
 
@@ -43,7 +43,7 @@ pub(super) fn answered_at(
     registers: &mut Registers,
 ) -> Flow {
     let answer = call_at(f, op, place, registers);
-    registers.written_in_memory(op.uses().writes);
+    registers.written_in_memory(op.info().writes);
     Flow::Step(answer)
 }
 
@@ -57,7 +57,7 @@ pub(super) fn or_break(
 ) -> Flow {
     let answer = call(f, function, op, registers);
     f.leave_if(answer, fail);
-    registers.written_in_memory(op.uses().writes);
+    registers.written_in_memory(op.info().writes);
     Flow::Next
 }
 
@@ -79,7 +79,7 @@ pub(super) fn answered(
     registers: &mut Registers,
 ) -> Flow {
     let answer = call(f, function, op, registers);
-    registers.written_in_memory(op.uses().writes);
+    registers.written_in_memory(op.info().writes);
     Flow::Step(answer)
 }
 

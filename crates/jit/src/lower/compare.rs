@@ -3,7 +3,7 @@
 //! Comparisons with constants.
 
 use penstock_program::expr::CmpOp;
-use penstock_program::image::Op;
+use penstock_program::op::Op;
 
 use super::{Flow, call, load};
 use crate::asm::{Block, Is, Value, Width};

@@ -2,10 +2,9 @@
 
 //! Constants and bytes of headers into registers.
 
-use penstock_program::image::Op;
+use penstock_program::op::{Op, sees_fragments};
 
 use super::{Flow, call};
-use crate::analysis::sees_fragments;
 use crate::asm::{Block, Is, Value, Width};
 use crate::frame::{Frame, Header, Known, Registers};
 

@@ -4,7 +4,8 @@
 //! bits, and otherwise the search that suits the set's structure, in line or by a function that was
 //! made for it. What elements hold is the interpreter's.
 
-use penstock_program::image::{LinkedData, LinkedValue, LinkedVerdict, Load, Op};
+use penstock_program::image::{LinkedData, LinkedValue, LinkedVerdict};
+use penstock_program::op::{Load, Op};
 use penstock_sets::{ElementRef, Set};
 
 use super::search::place;

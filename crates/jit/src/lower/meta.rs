@@ -4,7 +4,7 @@
 
 use penstock_packet::{Ct, CtInfo, layout};
 use penstock_program::expr::MetaKey;
-use penstock_program::image::Op;
+use penstock_program::op::Op;
 
 use super::{Flow, call, load};
 use crate::asm::{Block, Is, Width};

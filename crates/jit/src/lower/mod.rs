@@ -12,7 +12,8 @@ mod meta;
 mod search;
 mod stateful;
 
-use penstock_program::image::{LinkedVerdict, Op};
+use penstock_program::image::LinkedVerdict;
+use penstock_program::op::Op;
 
 use crate::asm::{Block, Value};
 use crate::frame::{Frame, Registers};

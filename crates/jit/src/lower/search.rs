@@ -3,7 +3,7 @@
 //! Searching a set for a key: in line where its structure is that of words or tables, else by a
 //! function made for it.
 
-use penstock_program::image::Op;
+use penstock_program::op::Op;
 use penstock_sets::{ClassTables, FieldClasses, NOWHERE, Root, Search, Searcher, Spans, WordCells};
 
 use super::lookup::Key;
@@ -53,7 +53,7 @@ fn by_address(
     op: &Op,
     registers: &Registers,
 ) -> Value {
-    f.spill(registers, op.uses().reads);
+    f.spill(registers, op.info().reads);
     let index = f.asm.long(searcher.index.addr() as u64);
     let offset = f.asm.long(u64::from(key.src) * 4);
     let address = f.asm.add(f.memory, offset);

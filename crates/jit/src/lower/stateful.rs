@@ -3,7 +3,8 @@
 //! Counters and other stateful statements.
 
 use penstock_program::State;
-use penstock_program::image::{Op, Stateful};
+use penstock_program::image::Stateful;
+use penstock_program::op::Op;
 
 use super::{Flow, call};
 use crate::asm::{Block, Width};

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use penstock_packet::{CtInfo, Packet, VlanTag};
+use penstock_program::Family;
 use penstock_program::dynamic::DynamicSet;
 use penstock_program::expr::*;
 use penstock_program::image::*;
@@ -277,7 +278,7 @@ fn statement(rng: &mut Rng, rule: &mut Vec<Expr>) {
         Expr::Immediate(Immediate { dreg: R1, data: ImmediateData::Value(data(bytes)) })
     };
     match rng.u8(..17) {
-        16 => rule.push(Expr::Notrack),
+        16 => rule.push(Expr::Notrack(Notrack)),
         0..=4 => rule.push(Expr::Counter(Counter::default())),
         5 => rule.push(Expr::Limit(Limit {
             rate: 2,
@@ -457,7 +458,7 @@ impl Made {
         for (_, rules) in &mut self.chains {
             rules.retain(|rule| {
                 table.chains[0].1 = vec![rule.clone()];
-                table.link(2).is_ok()
+                table.link(Family::Ip).is_ok()
             });
         }
     }
@@ -466,7 +467,7 @@ impl Made {
     pub fn link(&self) -> (Image, Vec<Arc<State>>) {
         let mut table = made_sets();
         table.chains = self.chains.clone();
-        table.link(2).unwrap()
+        table.link(Family::Ip).unwrap()
     }
 
     /// The states' values.

@@ -259,7 +259,7 @@ impl Reader<'_, '_> {
                 set_type(&mut expr, &Type::Base(info.dtype), info.order);
                 self.push(StmtKind::CtSet { key: e.key, dir: e.dir, expr });
             }
-            vm::Expr::Notrack => self.push(StmtKind::Notrack),
+            vm::Expr::Notrack(_) => self.push(StmtKind::Notrack),
             vm::Expr::Nat(e) => self.nat(e)?,
             vm::Expr::Masq(e) => {
                 let port = self.ports(e.proto_min, e.proto_max)?;

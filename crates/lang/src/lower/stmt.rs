@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use penstock_program::expr::{
     Connlimit, Counter, CtSet, Dup, Dynset, DynsetOp, Expr as Op, ExthdrReset, ExthdrSet,
-    FlowOffload, Fwd, Immediate, ImmediateData, Last, Limit, Log, MetaSet, Objref, PayloadSet,
-    Queue, Quota, Reject, RejectType, Synproxy, Tproxy, Xt,
+    FlowOffload, Fwd, Immediate, ImmediateData, Last, Limit, Log, MetaSet, Notrack, Objref,
+    PayloadSet, Queue, Quota, Reject, RejectType, Synproxy, Tproxy, Xt,
 };
 use penstock_program::{Register, Verdict};
 use penstock_ruleset::Change;
@@ -131,7 +131,7 @@ impl Program<'_, '_> {
                 self.ops.push(Op::Synproxy(Synproxy { mss: *mss, wscale: *wscale, flags: *flags }));
             }
             StmtKind::Queue { expr, bypass, fanout } => self.queue(expr.as_ref(), *bypass, *fanout),
-            StmtKind::Notrack => self.ops.push(Op::Notrack),
+            StmtKind::Notrack => self.ops.push(Op::Notrack(Notrack)),
             StmtKind::Dup { to, dev } => {
                 let base = self.next;
                 let mut dup = Dup { addr: None, dev: None };

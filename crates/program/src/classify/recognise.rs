@@ -9,8 +9,9 @@
 
 use penstock_sets::Set;
 
-use crate::expr::{CmpOp, CtKey, ExthdrOp, MetaKey, NFPROTO_IPV4, NFPROTO_IPV6};
-use crate::image::{InnerLoad, LinkedInner, LinkedValue, Load, Op};
+use crate::expr::{CmpOp, CtKey, MetaKey, NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::image::LinkedValue;
+use crate::op::{Effect, Info, Load, Op};
 
 /// IP versions that a rule has asked for before it loads from the network header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -178,50 +179,13 @@ pub(super) fn conditions(ops: &[Op]) -> Conditions {
 
 /// Whether operations read registers that they have not written themselves.
 fn needs_registers(ops: &[Op]) -> bool {
-    let mut written = [false; 64];
-    let bytes = |slot: u8, len: u8| {
-        let from = usize::from(slot & 15) * 4;
-        from..(from + usize::from(len)).next_multiple_of(4).min(64)
-    };
-    for op in ops {
-        let (read, write) = match op {
-            Op::Immediate { dst, len, .. }
-            | Op::LoadLink { dst, len, .. }
-            | Op::LoadNetwork { dst, len, .. }
-            | Op::LoadTransport { dst, len, .. }
-            | Op::LoadInner { dst, len, .. } => (None, Some((*dst, *len))),
-            Op::Meta { key, dst } => (None, Some((*dst, key.width() as u8))),
-            Op::CtState { dst } | Op::Ct { key: CtKey::Mark, dir: None, dst } => {
-                (None, Some((*dst, 4)))
-            }
-            Op::CmpWord { src, .. } => (Some((*src, 4)), None),
-            Op::Cmp { src, len, .. } | Op::Range { src, len, .. } => (Some((*src, *len)), None),
-            Op::MaskXorWord { src, dst, .. } => (Some((*src, 4)), Some((*dst, 4))),
-            Op::MaskXor { src, dst, words, .. } => {
-                (Some((*src, words * 4)), Some((*dst, words * 4)))
-            }
-            Op::Byteorder { src, dst, len, .. } => (Some((*src, *len)), Some((*dst, *len))),
-            Op::MetaSet { key, src } => (Some((*src, key.width() as u8)), None),
-            Op::PayloadSet { src, len, .. } => (Some((*src, *len)), None),
-            Op::Lookup { src, key_len, load: Load::Nothing | Load::Verdict, .. } => {
-                (Some((*src, *key_len)), None)
-            }
-            Op::Verdict(_) | Op::Counter(_) | Op::Stateful(_) | Op::Log(_) | Op::Reject(_) => {
-                (None, None)
-            }
-            _ => return true,
-        };
-        if read.is_some_and(|(slot, len)| written[bytes(slot, len)].contains(&false)) {
-            return true;
-        }
-        match (op, write) {
-            // It leaves the rest of a word alone.
-            (Op::Byteorder { len, .. }, _) if !len.is_multiple_of(4) => {}
-            (_, Some((slot, len))) => written[bytes(slot, len)].fill(true),
-            (_, None) => {}
-        }
-    }
-    false
+    let mut written = 0;
+    ops.iter().any(|op| {
+        let info = op.info();
+        let missing = info.reads & !written != 0;
+        written |= info.writes;
+        missing
+    })
 }
 
 impl Walk {
@@ -286,12 +250,6 @@ impl Walk {
             Op::LoadLink { dst, len, offset } if usize::from(*offset) + usize::from(*len) <= 12 => {
                 self.load(Source::Link, *dst, *len, *offset)
             }
-            Op::LoadLink { dst, .. } | Op::LoadInner { dst, .. } => self.forget(*dst),
-            Op::InTunnel(LinkedInner { load, .. }) => match load {
-                InnerLoad::Payload { dst, .. }
-                | InnerLoad::Protocol { dst }
-                | InnerLoad::L4Proto { dst } => self.forget(*dst),
-            },
             Op::Meta { key: MetaKey::Prandom, .. } => Seen::Stop,
             Op::Meta { key, dst } => self.load_beside(Beside::Meta(*key), *dst),
             Op::CtState { dst } => self.load_beside(Beside::CtState, *dst),
@@ -345,20 +303,15 @@ impl Walk {
             Op::Lookup { src, key_len, inverse, load, set } => {
                 self.lookup(*src, usize::from(*key_len), *inverse, *load, set)
             }
-            Op::Lshift { dst, .. } | Op::Rshift { dst, .. } | Op::Combine { dst, .. } => {
-                self.forget(*dst)
-            }
-            Op::Jhash { dst, .. } | Op::Symhash { dst, .. } => self.forget(*dst),
-            Op::Exthdr { dst, op, .. } => match op {
-                ExthdrOp::Ipv6
-                | ExthdrOp::TcpOpt
-                | ExthdrOp::Ipv4Opt
-                | ExthdrOp::Sctp
-                | ExthdrOp::Dccp => self.forget(*dst),
-            },
             Op::Rt { dst, .. } | Op::Ct { dst, .. } => self.forget(*dst),
-            // All others do something, ask for what is different each time, or may.
-            _ => Seen::Stop,
+            // What has no effect only loads; all else does something, asks for what is different
+            // each time, or may.
+            op => match op.info() {
+                Info { effect: Effect::None, writes, .. } => {
+                    self.forget(writes.trailing_zeros() as u8)
+                }
+                Info { .. } => Seen::Stop,
+            },
         }
     }
 

@@ -5,38 +5,19 @@
 mod socket;
 mod track;
 
-use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use penstock_packet::Packet;
 
 use crate::expr::{CtDir, CtKey, Log, Synproxy};
+
 use crate::image::{ChainIndex, FlowtableIndex, LinkedVerdict, RuleIndex};
 use crate::osf::Fingerprints;
-use crate::{State, WorkerNumber};
+use crate::{Hook, State, WorkerNumber};
 
 pub use socket::{LocalSocket, SocketKind, SocketQuery};
 pub use track::{ConnCount, CountedConnection, CtObject, Decision, NatKind, NatRequest};
-
-/// Hooks of all families. The kernel's numbers differ per family; the names do not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Hook {
-    /// netdev and inet.
-    Ingress,
-    /// Before routing.
-    Prerouting,
-    /// To this host.
-    Input,
-    /// Through this host.
-    Forward,
-    /// From this host.
-    Output,
-    /// On the way out.
-    Postrouting,
-    /// netdev.
-    Egress,
-}
 
 /// Where a chain runs (`struct nf_hook_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

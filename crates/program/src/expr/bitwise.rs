@@ -5,8 +5,11 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{Use, Width};
-use crate::{Data, Register};
+use super::{Expression, Use, Width};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::verify::{self, BYTE, Reason};
+use crate::{Data, Family, Register};
 
 /// `enum nft_bitwise_ops`: what two registers are combined by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,16 +53,6 @@ pub struct Bitwise {
     pub op: BitwiseOp,
 }
 
-impl Bitwise {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Read(self.sreg, Width::Bytes(self.len)));
-        if let BitwiseOp::Combine(_, sreg2) = self.op {
-            visit(Use::Read(sreg2, Width::Bytes(self.len)));
-        }
-        visit(Use::Write(self.dreg, Width::Bytes(self.len)));
-    }
-}
-
 impl fmt::Display for Bitwise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bitwise {} = ( {} ", self.dreg, self.sreg)?;
@@ -71,5 +64,71 @@ impl fmt::Display for Bitwise {
             BitwiseOp::Combine(BoolOp::Or, sreg2) => write!(f, "| {sreg2} )"),
             BitwiseOp::Combine(BoolOp::Xor, sreg2) => write!(f, "^ {sreg2} )"),
         }
+    }
+}
+
+impl Expression for Bitwise {
+    fn name(&self) -> &'static str {
+        "bitwise"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Read(self.sreg, Width::Bytes(self.len)));
+        if let BitwiseOp::Combine(_, sreg2) = self.op {
+            visit(Use::Read(sreg2, Width::Bytes(self.len)));
+        }
+        visit(Use::Write(self.dreg, Width::Bytes(self.len)));
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        verify::refuse(self.len > BYTE, Reason::TooLarge)?;
+        match &self.op {
+            BitwiseOp::MaskXor { mask, xor } => {
+                verify::constant(mask)?;
+                verify::constant(xor)?;
+                let fits = |data: &Data| data.bytes().len() == self.len as usize;
+                let reason = Reason::Operand("mask and xor are as long as the register");
+                verify::refuse(!fits(mask) || !fits(xor), reason)
+            }
+            BitwiseOp::Lshift(bits) | BitwiseOp::Rshift(bits) => verify::refuse(
+                !(1..32).contains(bits),
+                Reason::Operand("a shift is by 1 to 31 bits"),
+            ),
+            BitwiseOp::Combine(..) => Ok(()),
+        }
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        let (src, dst) = (link::slot(self.sreg, self.len)?, link::slot(self.dreg, self.len)?);
+        let words = self.len.div_ceil(4) as u8;
+        let shift = |bits: u32| {
+            let below = u8::try_from(bits).ok().filter(|b| *b < 32);
+            below.ok_or(LinkReason::Malformed("a shift of 32 bits or more"))
+        };
+        Ok(match &self.op {
+            BitwiseOp::MaskXor { mask, xor } => {
+                let (mask, mask_len) = link::constant(mask)?;
+                let (xor, xor_len) = link::constant(xor)?;
+                if u32::from(mask_len) != self.len || u32::from(xor_len) != self.len {
+                    let reason = "mask or xor is not as long as the register";
+                    return Err(LinkReason::Malformed(reason));
+                }
+                let (mask, xor) = (link::words(mask), link::words(xor));
+                if words == 1 {
+                    Op::MaskXorWord { src, dst, mask: mask[0], xor: xor[0] }
+                } else {
+                    Op::MaskXor { src, dst, words, mask_xor: Box::new([mask, xor]) }
+                }
+            }
+            BitwiseOp::Lshift(bits) => Op::Lshift { src, dst, words, bits: shift(*bits)? },
+            BitwiseOp::Rshift(bits) => Op::Rshift { src, dst, words, bits: shift(*bits)? },
+            BitwiseOp::Combine(op, sreg2) => {
+                Op::Combine { op: *op, src, other: link::slot(*sreg2, self.len)?, dst, words }
+            }
+        })
     }
 }

@@ -6,8 +6,11 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::verify::{self, BYTE, Reason};
+use crate::{Family, Register};
 
 /// `enum nft_byteorder_ops`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,13 +36,6 @@ pub struct Byteorder {
     pub size: u32,
 }
 
-impl Byteorder {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Read(self.sreg, Width::Bytes(self.len)));
-        visit(Use::Write(self.dreg, Width::Bytes(self.len)));
-    }
-}
-
 impl fmt::Display for Byteorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let op = match self.op {
@@ -47,5 +43,37 @@ impl fmt::Display for Byteorder {
             ByteorderOp::Hton => "hton",
         };
         write!(f, "byteorder {} = {op}({}, {}, {})", self.dreg, self.sreg, self.size, self.len)
+    }
+}
+
+impl Expression for Byteorder {
+    fn name(&self) -> &'static str {
+        "byteorder"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Read(self.sreg, Width::Bytes(self.len)));
+        visit(Use::Write(self.dreg, Width::Bytes(self.len)));
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        let known = matches!(self.size, 2 | 4 | 8);
+        verify::refuse(!known, Reason::Operand("numbers have 2, 4 or 8 bytes"))?;
+        verify::refuse(self.len > BYTE, Reason::TooLarge)
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        let size = match self.size {
+            2 => 2,
+            4 => 4,
+            8 => 8,
+            _ => return Err(LinkReason::Malformed("a number of other than 2, 4 or 8 bytes")),
+        };
+        let (src, dst) = (link::slot(self.sreg, self.len)?, link::slot(self.dreg, self.len)?);
+        Ok(Op::Byteorder { src, dst, len: link::narrow(self.len)?, size })
     }
 }

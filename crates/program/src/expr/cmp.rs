@@ -5,8 +5,11 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{Use, Width};
-use crate::{Data, Register};
+use super::{Expression, Use, Width};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::verify::{self, Reason};
+use crate::{Data, Family, Register};
 
 /// `enum nft_cmp_ops`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,14 +53,38 @@ pub struct Cmp {
     pub data: Data,
 }
 
-impl Cmp {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Read(self.sreg, Width::Bytes(self.data.bytes().len() as u32)));
-    }
-}
-
 impl fmt::Display for Cmp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cmp {} {} {}", self.op, self.sreg, self.data)
+    }
+}
+
+impl Expression for Cmp {
+    fn name(&self) -> &'static str {
+        "cmp"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Read(self.sreg, Width::Bytes(self.data.bytes().len() as u32)));
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        verify::constant(&self.data)
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        let (data, len) = link::constant(&self.data)?;
+        let src = link::slot(self.sreg, len.into())?;
+        if len > 4 || !matches!(self.op, CmpOp::Eq | CmpOp::Neq) {
+            return Ok(Op::Cmp { op: self.op, src, len, data });
+        }
+        let mut mask = [0; 16];
+        mask[..usize::from(len)].fill(0xff);
+        let (mask, data) = (link::words(mask)[0], link::words(data)[0]);
+        Ok(Op::CmpWord { src, equal: self.op == CmpOp::Eq, mask, data })
     }
 }

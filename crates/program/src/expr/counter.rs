@@ -4,6 +4,14 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
+
+use super::{Expr, Expression, Use};
+use crate::image::Stateful;
+use crate::link::{LinkReason, Linking};
+use crate::op::Op;
+use crate::state::{CounterState, Statement, Words};
+use crate::{Family, State};
 
 /// Counts. The fields are initial values in a program, present ones in a snapshot.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
@@ -17,5 +25,51 @@ pub struct Counter {
 impl fmt::Display for Counter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "counter pkts {} bytes {}", self.packets, self.bytes)
+    }
+}
+
+impl Expression for Counter {
+    fn name(&self) -> &'static str {
+        "counter"
+    }
+
+    fn uses<'a>(&'a self, _: Family, _: &mut dyn FnMut(Use<'a>)) {}
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn is_stateful(&self) -> bool {
+        true
+    }
+
+    fn new_state(&self, _: u64) -> Option<State> {
+        Some(State::Counter(CounterState::new(self.packets, self.bytes)))
+    }
+
+    fn as_statement(&self) -> Option<&dyn Statement> {
+        Some(self)
+    }
+
+    fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
+        Ok(Op::Counter(linking.state()?.clone()))
+    }
+}
+
+impl Statement for Counter {
+    fn link_statement(&self, state: &Arc<State>) -> Result<Stateful, LinkReason> {
+        Ok(Stateful::Counter(state.clone()))
+    }
+
+    fn initial_words(&self) -> Words {
+        [self.packets, self.bytes]
+    }
+
+    fn reset_words(&self) -> Option<Words> {
+        Some([0, 0])
+    }
+
+    fn shown(&self, [packets, bytes]: Words, _: u64) -> Expr {
+        Expr::Counter(Counter { packets, bytes })
     }
 }

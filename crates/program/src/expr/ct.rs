@@ -5,8 +5,11 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{NFPROTO_IPV4, Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width, tracks_connections};
+use crate::link::{self, LinkReason, Linking};
+use crate::needs::Needs;
+use crate::op::Op;
+use crate::{Errno, Family, Register};
 
 /// `enum nft_ct_keys`, in its order. Integers are in host order unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -63,14 +66,26 @@ pub enum CtKey {
 }
 
 impl CtKey {
-    /// Bytes in the register, in a table of this family (`NFPROTO_*`).
-    pub fn width(self, nfproto: u8) -> u32 {
+    /// Whether rules can set it (`nft_ct_set_init()`).
+    pub fn can_be_set(self) -> bool {
+        use CtKey::*;
+        matches!(self, Mark | SecMark | Labels | Zone | EventMask | Helper)
+    }
+
+    /// Whether it says something else of either direction (`nft_ct_get_init()`).
+    pub fn needs_direction(self) -> bool {
+        use CtKey::*;
+        matches!(self, Src | Dst | SrcIp | DstIp | SrcIp6 | DstIp6 | ProtoSrc | ProtoDst)
+    }
+
+    /// Bytes in the register, in a table of this family.
+    pub fn width(self, family: Family) -> u32 {
         use CtKey::*;
         match self {
             State | Status | Mark | SecMark | Expiration | EventMask | SrcIp | DstIp | Id => 4,
             Direction | L3Protocol | Protocol => 1,
             Helper | Labels | SrcIp6 | DstIp6 => 16,
-            Src | Dst if nfproto == NFPROTO_IPV4 => 4,
+            Src | Dst if family == Family::Ip => 4,
             Src | Dst => 16,
             ProtoSrc | ProtoDst | Zone => 2,
             Pkts | Bytes | AvgPkt => 8,
@@ -141,12 +156,6 @@ pub struct Ct {
     pub dreg: Register,
 }
 
-impl Ct {
-    pub(super) fn uses(&self, nfproto: u8, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Write(self.dreg, Width::Bytes(self.key.width(nfproto))));
-    }
-}
-
 impl fmt::Display for Ct {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ct load {} => {}", self.key, self.dreg)?;
@@ -154,6 +163,44 @@ impl fmt::Display for Ct {
             write!(f, " , dir {dir}")?;
         }
         Ok(())
+    }
+}
+
+impl Expression for Ct {
+    fn name(&self) -> &'static str {
+        "ct"
+    }
+
+    fn uses<'a>(&'a self, family: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Write(self.dreg, Width::Bytes(self.key.width(family))));
+    }
+
+    fn available(&self, family: Family) -> Result<(), Errno> {
+        // It can only be set.
+        if self.key == CtKey::EventMask {
+            return Err(Errno::Eopnotsupp);
+        }
+        if self.dir.is_none() && self.key.needs_direction() {
+            return Err(Errno::Einval);
+        }
+        tracks_connections(family)
+    }
+
+    fn needs(&self, family: Family, needs: &mut Needs) {
+        needs.track(family);
+        needs.ct_key(self.key);
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
+        let dst = link::slot(self.dreg, self.key.width(linking.family))?;
+        Ok(match self.key {
+            CtKey::State => Op::CtState { dst },
+            key => Op::Ct { key, dir: self.dir, dst },
+        })
     }
 }
 
@@ -168,12 +215,6 @@ pub struct CtSet {
     pub sreg: Register,
 }
 
-impl CtSet {
-    pub(super) fn uses(&self, nfproto: u8, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Read(self.sreg, Width::Bytes(self.key.width(nfproto))));
-    }
-}
-
 impl fmt::Display for CtSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ct set {} with {}", self.key, self.sreg)?;
@@ -181,5 +222,41 @@ impl fmt::Display for CtSet {
             write!(f, " , dir {dir}")?;
         }
         Ok(())
+    }
+}
+
+impl Expression for CtSet {
+    fn name(&self) -> &'static str {
+        "ct"
+    }
+
+    fn uses<'a>(&'a self, family: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Read(self.sreg, Width::Bytes(self.key.width(family))));
+    }
+
+    fn available(&self, family: Family) -> Result<(), Errno> {
+        tracks_connections(family)?;
+        if self.key.can_be_set() { Ok(()) } else { Err(Errno::Eopnotsupp) }
+    }
+
+    fn needs(&self, family: Family, needs: &mut Needs) {
+        needs.track(family);
+        needs.ct_key(self.key);
+    }
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
+        let len = self.key.width(linking.family);
+        let src = link::slot(self.sreg, len)?;
+        match self.key {
+            CtKey::Zone => Ok(Op::CtSetZone { dir: self.dir, src }),
+            CtKey::Mark | CtKey::SecMark | CtKey::Labels | CtKey::EventMask => {
+                Ok(Op::CtSet { key: self.key, src, len: len as u8 })
+            }
+            _ => Err(LinkReason::Malformed("a ct key that cannot be set")),
+        }
     }
 }

@@ -6,8 +6,10 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{NFPROTO_IPV6, Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::{Errno, Family, Register};
 
 /// In ip and ip6 tables a copy is routed to a gateway; in netdev tables it is sent on a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,17 +18,6 @@ pub struct Dup {
     pub addr: Option<Register>,
     /// `NFTA_DUP_SREG_DEV`: interface index in host order, 4 bytes.
     pub dev: Option<Register>,
-}
-
-impl Dup {
-    pub(super) fn uses(&self, nfproto: u8, visit: &mut dyn FnMut(Use)) {
-        if let Some(reg) = self.addr {
-            visit(Use::Read(reg, Width::Bytes(if nfproto == NFPROTO_IPV6 { 16 } else { 4 })));
-        }
-        if let Some(reg) = self.dev {
-            visit(Use::Read(reg, Width::Bytes(4)));
-        }
-    }
 }
 
 impl fmt::Display for Dup {
@@ -39,5 +30,38 @@ impl fmt::Display for Dup {
             write!(f, " sreg_dev {}", reg.0)?;
         }
         Ok(())
+    }
+}
+
+impl Expression for Dup {
+    fn name(&self) -> &'static str {
+        "dup"
+    }
+
+    fn uses<'a>(&'a self, family: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        if let Some(reg) = self.addr {
+            visit(Use::Read(reg, Width::Bytes(if family == Family::Ip6 { 16 } else { 4 })));
+        }
+        if let Some(reg) = self.dev {
+            visit(Use::Read(reg, Width::Bytes(4)));
+        }
+    }
+
+    fn available(&self, family: Family) -> Result<(), Errno> {
+        match family {
+            Family::Ip | Family::Ip6 | Family::Netdev => Ok(()),
+            Family::Inet | Family::Arp | Family::Bridge => Err(Errno::Enoent),
+        }
+    }
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
+        let v6 = linking.family == Family::Ip6;
+        let len = if v6 { 16 } else { 4 };
+        let addr = self.addr.map(|reg| link::slot(reg, len)).transpose()?;
+        Ok(Op::Dup { addr, v6, dev: self.dev.map(|reg| link::slot(reg, 4)).transpose()? })
     }
 }

@@ -6,8 +6,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Expr, Use, Width};
-use crate::Register;
+use super::{Expr, Expression, Use, Width};
+use crate::image::{LinkedElements, LinkedSet};
+use crate::link::{self, LinkReason, Linking, Unsupported};
+use crate::needs::Needs;
+use crate::op::{Op, SetUpdate};
+use crate::reference::{Reference, SetAccess, replace};
+use crate::verify::{self, Reason};
+use crate::{Family, Register};
 
 /// `enum nft_dynset_ops`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -38,15 +44,6 @@ pub struct Dynset {
     pub exprs: Vec<Expr>,
 }
 
-impl Dynset {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Read(self.sreg_key, Width::Key(&self.set)));
-        if let Some(sreg) = self.sreg_data {
-            visit(Use::Read(sreg, Width::Value(&self.set)));
-        }
-    }
-}
-
 impl fmt::Display for Dynset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let op = match self.op {
@@ -65,5 +62,82 @@ impl fmt::Display for Dynset {
             write!(f, " expr {expr}")?;
         }
         Ok(())
+    }
+}
+
+impl Expression for Dynset {
+    fn name(&self) -> &'static str {
+        "dynset"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Read(self.sreg_key, Width::Key(&self.set)));
+        if let Some(sreg) = self.sreg_data {
+            visit(Use::Read(sreg, Width::Value(&self.set)));
+        }
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        self.exprs.iter().try_for_each(|statement| {
+            verify::refuse(statement.as_statement().is_none(), Reason::Misplaced)?;
+            statement.verify()
+        })
+    }
+
+    fn needs(&self, family: Family, needs: &mut Needs) {
+        self.exprs.iter().for_each(|statement| statement.needs(family, needs));
+    }
+
+    fn references<'a>(&'a self, visit: &mut dyn FnMut(Reference<'a>)) {
+        visit(Reference::Set(&self.set));
+        self.exprs.iter().for_each(|statement| statement.references(visit));
+    }
+
+    fn rename(&mut self, renamed: &dyn Fn(Reference<'_>) -> Option<Arc<str>>) {
+        replace(&mut self.set, |set| renamed(Reference::Set(set)));
+        self.exprs.iter_mut().for_each(|statement| statement.rename(renamed));
+    }
+
+    fn set_access(&self) -> Option<SetAccess<'_>> {
+        Some(SetAccess::Update(self))
+    }
+
+    fn runnable(&self) -> Result<(), &'static str> {
+        self.exprs.iter().try_for_each(Expr::runnable)
+    }
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
+        let LinkedSet { elements, key_len, value_len } = linking.names.set(&self.set)?;
+        let LinkedElements::Dynamic { set, timeout, gc_interval } = elements else {
+            let reason = "maps of verdicts and objects cannot be changed from the packet path";
+            return Err(LinkReason::Unsupported(Unsupported { expression: self.name(), reason }));
+        };
+        let data = match (self.sreg_data, value_len) {
+            (Some(sreg), Some(len)) => Some((link::slot(sreg, len)?, link::narrow(len)?)),
+            (Some(_), None) => return Err(LinkReason::Malformed("the set holds no values")),
+            (None, Some(_)) if self.op != DynsetOp::Delete => {
+                return Err(LinkReason::Malformed("an element of a map without a value"));
+            }
+            (None, _) => None,
+        };
+        let statements = if self.exprs.is_empty() {
+            set.default_statements()
+        } else {
+            set.statements(&self.exprs)
+        };
+        Ok(Op::SetUpdate(Arc::new(SetUpdate {
+            op: self.op,
+            key: link::slot(self.sreg_key, key_len)?,
+            key_len: link::narrow(key_len)?,
+            data,
+            timeout: if self.timeout != 0 { self.timeout } else { timeout },
+            gc_interval,
+            statements,
+            set,
+        })))
     }
 }

@@ -5,8 +5,11 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::verify::{self, BYTE, Reason};
+use crate::{Family, Register};
 
 /// `NFT_EXTHDR_OP_*`: what is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -52,12 +55,6 @@ pub struct Exthdr {
     pub dreg: Register,
 }
 
-impl Exthdr {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Write(self.dreg, Width::Bytes(self.len)));
-    }
-}
-
 impl fmt::Display for Exthdr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let present = if self.present { " present" } else { "" };
@@ -66,6 +63,35 @@ impl fmt::Display for Exthdr {
             "exthdr load{} {}b @ {} + {}{present} => {}",
             self.op, self.len, self.kind, self.offset, self.dreg
         )
+    }
+}
+
+impl Expression for Exthdr {
+    fn name(&self) -> &'static str {
+        "exthdr"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Write(self.dreg, Width::Bytes(self.len)));
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        verify::refuse(self.offset > BYTE || self.len > BYTE, Reason::TooLarge)
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        Ok(Op::Exthdr {
+            op: self.op,
+            kind: self.kind,
+            offset: link::narrow(self.offset)?,
+            len: link::narrow(self.len)?,
+            present: self.present,
+            dst: link::slot(self.dreg, self.len)?,
+        })
     }
 }
 
@@ -84,12 +110,6 @@ pub struct ExthdrSet {
     pub sreg: Register,
 }
 
-impl ExthdrSet {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Read(self.sreg, Width::Bytes(self.len)));
-    }
-}
-
 impl fmt::Display for ExthdrSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -97,6 +117,37 @@ impl fmt::Display for ExthdrSet {
             "exthdr write{} {} => {}b @ {} + {}",
             self.op, self.sreg, self.len, self.kind, self.offset
         )
+    }
+}
+
+impl Expression for ExthdrSet {
+    fn name(&self) -> &'static str {
+        "exthdr"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Read(self.sreg, Width::Bytes(self.len)));
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        verify::refuse(self.op != ExthdrOp::TcpOpt, Reason::Misplaced)?;
+        verify::refuse(self.offset > BYTE || self.len > BYTE, Reason::TooLarge)?;
+        verify::refuse(self.offset < 2, Reason::Misplaced)?;
+        let fits = matches!(self.len, 2 | 4);
+        verify::refuse(!fits, Reason::Operand("2 or 4 bytes of an option can be written"))
+    }
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        if self.op != ExthdrOp::TcpOpt || self.offset < 2 || !matches!(self.len, 2 | 4) {
+            return Err(LinkReason::Malformed("only 2 or 4 bytes of a TCP option can be written"));
+        }
+        let (offset, len) = (link::narrow(self.offset)?, link::narrow(self.len)?);
+        let src = link::slot(self.sreg, self.len)?;
+        Ok(Op::TcpOptionSet { kind: self.kind, offset, len, src })
     }
 }
 
@@ -112,5 +163,28 @@ pub struct ExthdrReset {
 impl fmt::Display for ExthdrReset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "exthdr reset tcpopt {}", self.kind)
+    }
+}
+
+impl Expression for ExthdrReset {
+    fn name(&self) -> &'static str {
+        "exthdr"
+    }
+
+    fn uses<'a>(&'a self, _: Family, _: &mut dyn FnMut(Use<'a>)) {}
+
+    fn verify(&self) -> Result<(), Reason> {
+        verify::refuse(self.op != ExthdrOp::TcpOpt, Reason::Misplaced)
+    }
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        match self.op {
+            ExthdrOp::TcpOpt => Ok(Op::TcpOptionReset { kind: self.kind }),
+            _ => Err(LinkReason::Malformed("only TCP options can be reset")),
+        }
     }
 }

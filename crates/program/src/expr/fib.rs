@@ -5,8 +5,12 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width};
+use crate::hook::{Hook, Hooks};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::verify::{self, Reason};
+use crate::{Errno, Family, Register};
 
 /// `enum nft_fib_result`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -52,10 +56,6 @@ impl Fib {
             FibResult::OifName => 16,
         }
     }
-
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Write(self.dreg, Width::Bytes(self.width())));
-    }
 }
 
 impl fmt::Display for Fib {
@@ -80,5 +80,60 @@ impl fmt::Display for Fib {
         };
         let present = if self.flags & FIB_PRESENT != 0 { " present" } else { "" };
         write!(f, " {result}{present} => {}", self.dreg)
+    }
+}
+
+impl Expression for Fib {
+    fn name(&self) -> &'static str {
+        "fib"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Write(self.dreg, Width::Bytes(self.width())));
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        const ALL: u32 = FIB_SADDR | FIB_DADDR | FIB_MARK | FIB_IIF | FIB_OIF | FIB_PRESENT;
+        let flags = self.flags;
+        verify::refuse(flags & !ALL != 0 || flags == 0, Reason::Operand("a fib flag is unknown"))?;
+        let one = (flags & FIB_SADDR != 0) != (flags & FIB_DADDR != 0);
+        verify::refuse(!one, Reason::Operand("fib looks up the source or the destination"))?;
+        verify::refuse(
+            flags & FIB_PRESENT != 0 && self.result != FibResult::Oif,
+            Reason::Operand("fib tells of an index only whether it is there"),
+        )?;
+        let both = FIB_IIF | FIB_OIF;
+        verify::refuse(flags & both == both, Reason::Operand("fib looks at one interface"))
+    }
+
+    fn available(&self, family: Family) -> Result<(), Errno> {
+        let there = family.is_ip() || family == Family::Netdev;
+        if there { Ok(()) } else { Err(Errno::Enoent) }
+    }
+
+    fn hooks(&self, family: Family) -> Hooks {
+        const RECEIVED: &[Hook] = &[Hook::Prerouting, Hook::Input, Hook::Forward];
+        const SENT: &[Hook] = &[Hook::Forward, Hook::Output, Hook::Postrouting, Hook::Egress];
+        let received = match family {
+            Family::Netdev => Hooks::of(RECEIVED).or(Hooks::of(&[Hook::Ingress])),
+            Family::Ip | Family::Ip6 | Family::Inet | Family::Arp | Family::Bridge => {
+                Hooks::of(RECEIVED)
+            }
+        };
+        match self.result {
+            FibResult::Oif | FibResult::OifName => received,
+            FibResult::AddrType if self.flags & FIB_IIF != 0 => received,
+            FibResult::AddrType if self.flags & FIB_OIF != 0 => Hooks::of(SENT),
+            FibResult::AddrType => received.or(Hooks::of(SENT)),
+        }
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        let (flags, dst) = (link::narrow(self.flags)?, link::slot(self.dreg, self.width())?);
+        Ok(Op::Fib { result: self.result, flags, dst })
     }
 }

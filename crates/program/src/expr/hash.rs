@@ -4,10 +4,15 @@
 //! `net/netfilter/nft_hash.c`).
 
 use serde::{Deserialize, Serialize};
+use std::collections::hash_map::RandomState;
 use std::fmt;
+use std::hash::{BuildHasher, Hasher};
 
-use super::{Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::verify::{self, BYTE, Reason};
+use crate::{Family, Register, State};
 
 /// Loads a hash scaled to the modulus, plus offset, in host order, 4 bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,18 +43,6 @@ pub enum Hash {
     },
 }
 
-impl Hash {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        match self {
-            Hash::Jenkins { sreg, len, dreg, .. } => {
-                visit(Use::Read(*sreg, Width::Bytes(*len)));
-                visit(Use::Write(*dreg, Width::Bytes(4)));
-            }
-            Hash::Sym { dreg, .. } => visit(Use::Write(*dreg, Width::Bytes(4))),
-        }
-    }
-}
-
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let offset = match self {
@@ -70,5 +63,64 @@ impl fmt::Display for Hash {
             write!(f, " offset {offset}")?;
         }
         Ok(())
+    }
+}
+
+impl Expression for Hash {
+    fn name(&self) -> &'static str {
+        "hash"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        match self {
+            Hash::Jenkins { sreg, len, dreg, .. } => {
+                visit(Use::Read(*sreg, Width::Bytes(*len)));
+                visit(Use::Write(*dreg, Width::Bytes(4)));
+            }
+            Hash::Sym { dreg, .. } => visit(Use::Write(*dreg, Width::Bytes(4))),
+        }
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        let (modulus, offset) = match self {
+            Hash::Jenkins { modulus, offset, len, .. } => {
+                verify::refuse(*len == 0 || *len > BYTE, Reason::TooLarge)?;
+                (*modulus, *offset)
+            }
+            Hash::Sym { modulus, offset, .. } => (*modulus, *offset),
+        };
+        verify::refuse(modulus < 1, Reason::TooLarge)?;
+        verify::refuse(offset.checked_add(modulus - 1).is_none(), Reason::Overflow)
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn is_stateful(&self) -> bool {
+        // The seed, if it names none.
+        matches!(self, Hash::Jenkins { seed: None, .. })
+    }
+
+    fn new_state(&self, _: u64) -> Option<State> {
+        let random = || RandomState::new().build_hasher().finish() as u32;
+        self.is_stateful().then(|| State::HashSeed(random()))
+    }
+
+    fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
+        Ok(match self {
+            Hash::Jenkins { sreg, len, seed, modulus, offset, dreg } => {
+                let seed = match (seed, linking.state.map(|state| &**state)) {
+                    (Some(seed), _) | (None, Some(State::HashSeed(seed))) => *seed,
+                    (None, _) => return Err(link::NO_STATE),
+                };
+                let (src, dst) = (link::slot(*sreg, *len)?, link::slot(*dreg, 4)?);
+                let (len, modulus, offset) = (link::narrow(*len)?, *modulus, *offset);
+                Op::Jhash { src, len, dst, seed, modulus, offset }
+            }
+            Hash::Sym { modulus, offset, dreg } => {
+                Op::Symhash { dst: link::slot(*dreg, 4)?, modulus: *modulus, offset: *offset }
+            }
+        })
     }
 }

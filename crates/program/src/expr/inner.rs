@@ -4,8 +4,14 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
-use super::{Expr, Use};
+use super::{Expr, Expression, Meta, MetaKey, Payload, PayloadBase, Use};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::{InnerLoad, LinkedInner, Op};
+use crate::reference::Reference;
+use crate::verify::{self, BYTE, Reason};
+use crate::{Errno, Family, Register};
 
 /// `NFT_INNER_GENEVE` of [`Inner::kind`]: options follow the header.
 pub const INNER_GENEVE: u32 = 2;
@@ -35,9 +41,26 @@ pub struct Inner {
     pub expr: Box<Expr>,
 }
 
+/// What can be loaded from inside of a tunnel.
+enum Loaded<'a> {
+    Payload(&'a Payload),
+    /// The ethertype.
+    Protocol(Register),
+    /// The transport protocol.
+    L4Proto(Register),
+}
+
 impl Inner {
-    pub(super) fn uses(&self, nfproto: u8, visit: &mut dyn FnMut(Use)) {
-        self.expr.uses(nfproto, visit);
+    fn load(&self) -> Option<Loaded<'_>> {
+        if let Expr::Payload(payload) = &*self.expr {
+            return Some(Loaded::Payload(payload));
+        }
+        let Expr::Meta(Meta { key, dreg }) = &*self.expr else { return None };
+        match key {
+            MetaKey::Protocol => Some(Loaded::Protocol(*dreg)),
+            MetaKey::L4Proto => Some(Loaded::L4Proto(*dreg)),
+            _ => None,
+        }
     }
 }
 
@@ -48,5 +71,77 @@ impl fmt::Display for Inner {
             "inner type {} hdrsize {} flags {:x} {}",
             self.kind, self.hdrsize, self.flags, self.expr
         )
+    }
+}
+
+impl Expression for Inner {
+    fn name(&self) -> &'static str {
+        "inner"
+    }
+
+    fn uses<'a>(&'a self, family: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        self.expr.uses(family, visit);
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        let all = INNER_HDRSIZE | INNER_LINK | INNER_NETWORK | INNER_TRANSPORT;
+        verify::refuse(self.flags & !all != 0, Reason::Operand("a flag of inner is unknown"))?;
+        verify::refuse(self.kind > BYTE, Reason::TooLarge)?;
+        let told = self.flags & INNER_HDRSIZE != 0;
+        verify::refuse(
+            told && (self.hdrsize == 0 || self.hdrsize > INNER_HDRSIZE_MAX) || self.hdrsize > BYTE,
+            Reason::Operand("the header of a tunnel has 1 to 64 bytes"),
+        )?;
+        match self.load() {
+            Some(Loaded::Payload(p)) => {
+                verify::refuse(p.base == PayloadBase::Inner, Reason::Misplaced)?;
+                verify::refuse(p.offset > u32::from(u16::MAX) || p.len > BYTE, Reason::TooLarge)
+            }
+            Some(Loaded::Protocol(_) | Loaded::L4Proto(_)) => Ok(()),
+            None => Err(Reason::Misplaced),
+        }
+    }
+
+    fn available(&self, family: Family) -> Result<(), Errno> {
+        self.expr.available(family)
+    }
+
+    fn references<'a>(&'a self, visit: &mut dyn FnMut(Reference<'a>)) {
+        self.expr.references(visit);
+    }
+
+    fn rename(&mut self, renamed: &dyn Fn(Reference<'_>) -> Option<Arc<str>>) {
+        self.expr.rename(renamed);
+    }
+
+    fn runnable(&self) -> Result<(), &'static str> {
+        match self.load() {
+            Some(_) => Ok(()),
+            None => Err("of a packet in a tunnel there are header fields and protocols only"),
+        }
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        let load = match self.load() {
+            Some(Loaded::Payload(p)) => {
+                let (dst, len) = (link::slot(p.dreg, p.len)?, link::narrow(p.len)?);
+                InnerLoad::Payload { base: p.base, dst, len, offset: link::narrow(p.offset)? }
+            }
+            Some(Loaded::Protocol(dreg)) => {
+                InnerLoad::Protocol { dst: link::slot(dreg, MetaKey::Protocol.width())? }
+            }
+            Some(Loaded::L4Proto(dreg)) => {
+                InnerLoad::L4Proto { dst: link::slot(dreg, MetaKey::L4Proto.width())? }
+            }
+            None => {
+                return Err(LinkReason::Malformed("this is not loaded from inside of tunnels"));
+            }
+        };
+        let hdrsize = link::narrow(self.hdrsize)?;
+        Ok(Op::InTunnel(LinkedInner { kind: self.kind, hdrsize, flags: self.flags, load }))
     }
 }

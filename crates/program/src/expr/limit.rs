@@ -4,6 +4,16 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
+
+use super::{Expr, Expression, Use};
+use crate::image::Stateful;
+use crate::link::{LinkReason, Linking};
+use crate::op::Op;
+use crate::state::limit;
+use crate::state::{BadLimit, Bucket, LimitState, Statement, Words};
+use crate::verify::Reason;
+use crate::{Family, State};
 
 /// `enum nft_limit_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -49,5 +59,65 @@ impl fmt::Display for Limit {
             "limit rate {}/{unit} burst {} type {kind} flags 0x{flags:x}",
             self.rate, self.burst
         )
+    }
+}
+
+impl Expression for Limit {
+    fn name(&self) -> &'static str {
+        "limit"
+    }
+
+    fn uses<'a>(&'a self, _: Family, _: &mut dyn FnMut(Use<'a>)) {}
+
+    fn verify(&self) -> Result<(), Reason> {
+        match Bucket::new(self) {
+            Ok(_) => Ok(()),
+            Err(BadLimit::ZeroRate) => Err(Reason::Operand("the rate is not zero")),
+            Err(BadLimit::Overflow) => Err(Reason::Overflow),
+        }
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn is_stateful(&self) -> bool {
+        true
+    }
+
+    fn new_state(&self, _: u64) -> Option<State> {
+        Some(State::Limit(LimitState::default()))
+    }
+
+    fn as_statement(&self) -> Option<&dyn Statement> {
+        Some(self)
+    }
+
+    fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
+        Ok(Op::Stateful(Arc::new(self.link_statement(linking.state()?)?)))
+    }
+}
+
+impl Statement for Limit {
+    fn link_statement(&self, state: &Arc<State>) -> Result<Stateful, LinkReason> {
+        let bucket = Bucket::new(self).map_err(|bad| {
+            LinkReason::Malformed(match bad {
+                BadLimit::ZeroRate => "the rate of a limit is zero",
+                BadLimit::Overflow => "rate and burst of a limit exceed 64 bits",
+            })
+        })?;
+        Ok(Stateful::Limit { bucket, state: state.clone() })
+    }
+
+    fn initial_words(&self) -> Words {
+        [limit::FULL, 0]
+    }
+
+    fn reset_words(&self) -> Option<Words> {
+        None
+    }
+
+    fn shown(&self, _: Words, _: u64) -> Expr {
+        Expr::Limit(self.clone())
     }
 }

@@ -6,6 +6,12 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
+use super::{Expression, Use};
+use crate::Family;
+use crate::link::{LinkReason, Linking};
+use crate::op::Op;
+use crate::verify::{self, Reason};
+
 /// What is absent is `None`; `level` and `group` exclude each other.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Log {
@@ -61,5 +67,29 @@ impl fmt::Display for Log {
             }
         }
         Ok(())
+    }
+}
+
+impl Expression for Log {
+    fn name(&self) -> &'static str {
+        "log"
+    }
+
+    fn uses<'a>(&'a self, _: Family, _: &mut dyn FnMut(Use<'a>)) {}
+
+    fn verify(&self) -> Result<(), Reason> {
+        let both = self.group.is_some() && (self.level.is_some() || self.flags.is_some());
+        verify::refuse(both, Reason::Operand("a log has a level or a group"))?;
+        let unknown = self.level.is_some_and(|level| level > 8);
+        verify::refuse(unknown, Reason::Operand("the log level is unknown"))?;
+        verify::refuse(self.prefix.as_ref().is_some_and(|p| p.len() > 127), Reason::TooLarge)
+    }
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        Ok(Op::Log(Arc::new(self.clone())))
     }
 }

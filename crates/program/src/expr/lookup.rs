@@ -6,8 +6,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width};
+use crate::image::LinkedElements;
+use crate::link::{self, LinkReason, Linking};
+use crate::op::{Load, Op};
+use crate::reference::{Reference, SetAccess, replace};
+use crate::verify::{self, Reason};
+use crate::{Family, Register};
 
 /// Breaks unless the set holds the key (or holds it, if `inverse`); loads what a map has for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,17 +27,6 @@ pub struct Lookup {
     pub inverse: bool,
 }
 
-impl Lookup {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Read(self.sreg, Width::Key(&self.set)));
-        match self.dreg {
-            Some(Register::VERDICT) => visit(Use::Verdict(Register::VERDICT)),
-            Some(dreg) => visit(Use::Write(dreg, Width::Value(&self.set))),
-            None => {}
-        }
-    }
-}
-
 impl fmt::Display for Lookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "lookup {} set {}", self.sreg, self.set)?;
@@ -43,5 +37,65 @@ impl fmt::Display for Lookup {
             f.write_str(" 0x1")?;
         }
         Ok(())
+    }
+}
+
+impl Expression for Lookup {
+    fn name(&self) -> &'static str {
+        "lookup"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Read(self.sreg, Width::Key(&self.set)));
+        match self.dreg {
+            Some(Register::VERDICT) => visit(Use::Verdict(Register::VERDICT, Some(&self.set))),
+            Some(dreg) => visit(Use::Write(dreg, Width::Value(&self.set))),
+            None => {}
+        }
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        verify::refuse(
+            self.inverse && self.dreg.is_some(),
+            Reason::Operand("a lookup that fails to find has nothing to load"),
+        )
+    }
+
+    fn references<'a>(&'a self, visit: &mut dyn FnMut(Reference<'a>)) {
+        visit(Reference::Set(&self.set));
+    }
+
+    fn rename(&mut self, renamed: &dyn Fn(Reference<'_>) -> Option<Arc<str>>) {
+        replace(&mut self.set, |set| renamed(Reference::Set(set)));
+    }
+
+    fn set_access(&self) -> Option<SetAccess<'_>> {
+        Some(SetAccess::Lookup(self))
+    }
+
+    fn only_matches(&self) -> bool {
+        // What a verdict map holds would decide.
+        self.dreg != Some(Register::VERDICT)
+    }
+
+    fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
+        let set = linking.names.set(&self.set)?;
+        let load = match self.dreg {
+            None => Load::Nothing,
+            Some(Register::VERDICT) => Load::Verdict,
+            Some(dreg) => {
+                let none = LinkReason::Malformed("the set holds no values");
+                let len = set.value_len.ok_or(none)?;
+                Load::Bytes { dst: link::slot(dreg, len)?, len: link::narrow(len)? }
+            }
+        };
+        let (src, key_len) = (link::slot(self.sreg, set.key_len)?, link::narrow(set.key_len)?);
+        let inverse = self.inverse;
+        Ok(match set.elements {
+            LinkedElements::Fixed(set) => Op::Lookup { src, key_len, inverse, load, set },
+            LinkedElements::Dynamic { set, .. } => {
+                Op::LookupDynamic { src, key_len, inverse, load, set }
+            }
+        })
     }
 }

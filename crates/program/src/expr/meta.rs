@@ -5,8 +5,12 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width};
+use crate::hook::{Hook, Hooks};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::verify::{self, Reason};
+use crate::{Errno, Family, Register};
 
 /// `enum nft_meta_keys`, in its order. Integers are in host order unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -133,6 +137,12 @@ impl MetaKey {
         ]
     };
 
+    /// Whether rules can set it.
+    pub fn can_be_set(self) -> bool {
+        use MetaKey::*;
+        matches!(self, Mark | Priority | SecMark | NfTrace | PktType | BriBroute)
+    }
+
     /// Bytes in the register.
     pub fn width(self) -> u32 {
         use MetaKey::*;
@@ -202,15 +212,65 @@ pub struct Meta {
     pub dreg: Register,
 }
 
-impl Meta {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Write(self.dreg, Width::Bytes(self.key.width())));
-    }
-}
-
 impl fmt::Display for Meta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "meta load {} => {}", self.key, self.dreg)
+    }
+}
+
+impl Expression for Meta {
+    fn name(&self) -> &'static str {
+        "meta"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Write(self.dreg, Width::Bytes(self.key.width())));
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        let only_set = matches!(self.key, MetaKey::NfTrace | MetaKey::BriBroute);
+        verify::refuse(only_set, Reason::Key)
+    }
+
+    fn available(&self, family: Family) -> Result<(), Errno> {
+        match self.key {
+            MetaKey::BriIifName
+            | MetaKey::BriOifName
+            | MetaKey::BriIifPvid
+            | MetaKey::BriIifVproto
+            | MetaKey::BriBroute
+            | MetaKey::BriIifHwAddr
+                if family != Family::Bridge =>
+            {
+                Err(Errno::Eopnotsupp)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn hooks(&self, family: Family) -> Hooks {
+        match self.key {
+            MetaKey::SecPath => match family {
+                Family::Netdev => Hooks::of(&[Hook::Ingress]),
+                Family::Ip | Family::Ip6 | Family::Inet => {
+                    Hooks::of(&[Hook::Prerouting, Hook::Input, Hook::Forward])
+                }
+                Family::Arp | Family::Bridge => Hooks::NONE,
+            },
+            MetaKey::Sdif | MetaKey::SdifName if family.is_ip() => {
+                Hooks::of(&[Hook::Input, Hook::Forward])
+            }
+            MetaKey::Sdif | MetaKey::SdifName => Hooks::NONE,
+            _ => Hooks::ANY,
+        }
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        Ok(Op::Meta { key: self.key, dst: link::slot(self.dreg, self.key.width())? })
     }
 }
 
@@ -223,14 +283,52 @@ pub struct MetaSet {
     pub sreg: Register,
 }
 
-impl MetaSet {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Read(self.sreg, Width::Bytes(self.key.width())));
-    }
-}
-
 impl fmt::Display for MetaSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "meta set {} with {}", self.key, self.sreg)
+    }
+}
+
+impl Expression for MetaSet {
+    fn name(&self) -> &'static str {
+        "meta"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Read(self.sreg, Width::Bytes(self.key.width())));
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        verify::refuse(!self.key.can_be_set(), Reason::Key)
+    }
+
+    fn available(&self, family: Family) -> Result<(), Errno> {
+        let bridge = self.key != MetaKey::BriBroute || family == Family::Bridge;
+        if self.key.can_be_set() && bridge { Ok(()) } else { Err(Errno::Eopnotsupp) }
+    }
+
+    fn hooks(&self, family: Family) -> Hooks {
+        match self.key {
+            MetaKey::PktType => match family {
+                Family::Netdev => Hooks::of(&[Hook::Ingress]),
+                Family::Bridge | Family::Ip | Family::Ip6 | Family::Inet => {
+                    Hooks::of(&[Hook::Prerouting])
+                }
+                Family::Arp => Hooks::NONE,
+            },
+            MetaKey::BriBroute => Hooks::of(&[Hook::Prerouting]),
+            _ => Hooks::ANY,
+        }
+    }
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        if !self.key.can_be_set() {
+            return Err(LinkReason::Malformed("a meta key that cannot be set"));
+        }
+        Ok(Op::MetaSet { key: self.key, src: link::slot(self.sreg, self.key.width())? })
     }
 }

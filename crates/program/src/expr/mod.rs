@@ -28,6 +28,7 @@ mod lookup;
 mod meta;
 mod nat;
 mod nested;
+mod notrack;
 mod numgen;
 mod objref;
 mod osf;
@@ -65,6 +66,7 @@ pub use log::*;
 pub use lookup::*;
 pub use meta::*;
 pub use nat::*;
+pub use notrack::*;
 pub use numgen::*;
 pub use objref::*;
 pub use osf::*;
@@ -74,7 +76,6 @@ pub use quota::*;
 pub use range::*;
 pub use reject::*;
 pub use rt::*;
-use serde::{Deserialize, Serialize};
 pub use socket::*;
 pub use synproxy::*;
 pub use tproxy::*;
@@ -82,108 +83,21 @@ pub use tunnel::*;
 pub use xfrm::*;
 pub use xt::*;
 
+use serde::{Deserialize, Serialize};
+
 use std::fmt;
+use std::sync::Arc;
 
-use crate::Register;
+use crate::hook::Hooks;
+use crate::link::{LinkReason, Linking};
+use crate::needs::Needs;
+use crate::op::Op;
+use crate::reference::{Reference, SetAccess};
+use crate::state::{State, Statement};
+use crate::verify::Reason;
+use crate::{Errno, Family, Register};
 
-/// `NFPROTO_IPV4`.
-pub const NFPROTO_IPV4: u8 = 2;
-/// `NFPROTO_IPV6`.
-pub const NFPROTO_IPV6: u8 = 10;
-
-/// One VM expression. No match on it has a wildcard arm, so the compiler names what a new one
-/// needs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Expr {
-    /// A constant or a verdict.
-    Immediate(Immediate),
-    /// Packet bytes into a register.
-    Payload(Payload),
-    /// Packet bytes from a register.
-    PayloadSet(PayloadSet),
-    /// Metadata into a register.
-    Meta(Meta),
-    /// Metadata from a register.
-    MetaSet(MetaSet),
-    /// Compare with a constant.
-    Cmp(Cmp),
-    /// Compare with an interval.
-    Range(Range),
-    /// Mask, exclusive-or, shift.
-    Bitwise(Bitwise),
-    /// Between host and network order.
-    Byteorder(Byteorder),
-    /// Find in a set or map.
-    Lookup(Lookup),
-    /// Change a set.
-    Dynset(Dynset),
-    /// Count.
-    Counter(Counter),
-    /// Limit a rate.
-    Limit(Limit),
-    /// Limit an amount.
-    Quota(Quota),
-    /// Note the time.
-    Last(Last),
-    /// Limit connections.
-    Connlimit(Connlimit),
-    /// Run a named object.
-    Objref(Objref),
-    /// Report.
-    Log(Log),
-    /// Options and extension headers into a register.
-    Exthdr(Exthdr),
-    /// Write a TCP option.
-    ExthdrSet(ExthdrSet),
-    /// Remove a TCP option.
-    ExthdrReset(ExthdrReset),
-    /// Running and random numbers.
-    Numgen(Numgen),
-    /// Hashes.
-    Hash(Hash),
-    /// Ask the routing table.
-    Fib(Fib),
-    /// The route found.
-    Rt(Rt),
-    /// Connection state into a register.
-    Ct(Ct),
-    /// Connection state from a register.
-    CtSet(CtSet),
-    /// Do not track (`net/netfilter/nft_ct.c`).
-    Notrack,
-    /// Translate.
-    Nat(Nat),
-    /// Masquerade.
-    Masq(Masq),
-    /// Redirect to this host.
-    Redir(Redir),
-    /// Answer with an error.
-    Reject(Reject),
-    /// Send a copy.
-    Dup(Dup),
-    /// Send on a device.
-    Fwd(Fwd),
-    /// Hand to a listener.
-    Queue(Queue),
-    /// Assign a local socket.
-    Tproxy(Tproxy),
-    /// Stand in for a server.
-    Synproxy(Synproxy),
-    /// Local socket into a register.
-    Socket(Socket),
-    /// Operating system into a register.
-    Osf(Osf),
-    /// IPsec state into a register.
-    Xfrm(Xfrm),
-    /// Tunnel metadata into a register.
-    Tunnel(Tunnel),
-    /// Match inside a tunnel.
-    Inner(Inner),
-    /// Put the flow into a flowtable.
-    FlowOffload(FlowOffload),
-    /// An x_tables extension.
-    Xt(Xt),
-}
+pub use crate::family::{NFPROTO_IPV4, NFPROTO_IPV6};
 
 /// How wide a register access is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,228 +117,333 @@ pub enum Use<'a> {
     Read(Register, Width<'a>),
     /// Writes it.
     Write(Register, Width<'a>),
-    /// Puts a verdict into it.
-    Verdict(Register),
+    /// Puts a verdict into it, of a map where one is named.
+    Verdict(Register, Option<&'a str>),
 }
 
-impl Expr {
-    /// The kernel's name of the expression (`NFTA_EXPR_NAME`).
-    pub fn name(&self) -> &'static str {
-        match self {
-            Expr::Immediate(_) => "immediate",
-            Expr::Payload(_) | Expr::PayloadSet(_) => "payload",
-            Expr::Meta(_) | Expr::MetaSet(_) => "meta",
-            Expr::Cmp(_) => "cmp",
-            Expr::Range(_) => "range",
-            Expr::Bitwise(_) => "bitwise",
-            Expr::Byteorder(_) => "byteorder",
-            Expr::Lookup(_) => "lookup",
-            Expr::Dynset(_) => "dynset",
-            Expr::Counter(_) => "counter",
-            Expr::Limit(_) => "limit",
-            Expr::Quota(_) => "quota",
-            Expr::Last(_) => "last",
-            Expr::Connlimit(_) => "connlimit",
-            Expr::Objref(_) => "objref",
-            Expr::Log(_) => "log",
-            Expr::Exthdr(_) | Expr::ExthdrSet(_) | Expr::ExthdrReset(_) => "exthdr",
-            Expr::Numgen(_) => "numgen",
-            Expr::Hash(_) => "hash",
-            Expr::Fib(_) => "fib",
-            Expr::Rt(_) => "rt",
-            Expr::Ct(_) | Expr::CtSet(_) => "ct",
-            Expr::Notrack => "notrack",
-            Expr::Nat(_) => "nat",
-            Expr::Masq(_) => "masq",
-            Expr::Redir(_) => "redir",
-            Expr::Reject(_) => "reject",
-            Expr::Dup(_) => "dup",
-            Expr::Fwd(_) => "fwd",
-            Expr::Queue(_) => "queue",
-            Expr::Tproxy(_) => "tproxy",
-            Expr::Synproxy(_) => "synproxy",
-            Expr::Socket(_) => "socket",
-            Expr::Osf(_) => "osf",
-            Expr::Xfrm(_) => "xfrm",
-            Expr::Tunnel(_) => "tunnel",
-            Expr::Inner(_) => "inner",
-            Expr::FlowOffload(_) => "flow_offload",
-            Expr::Xt(x) => {
-                if x.target {
-                    "target"
-                } else {
-                    "match"
+/// What there is to say about an expression, apart from what it does with a packet
+/// ([`interp`](crate::interp)). Each kind says it in its file.
+///
+/// What has no default has to be said of each; the defaults are what most expressions are.
+pub trait Expression: fmt::Display {
+    /// The kernel's name (`NFTA_EXPR_NAME`).
+    fn name(&self) -> &'static str;
+
+    /// Visits the registers that it reads, then those that it writes, in a table of a family.
+    fn uses<'a>(&'a self, family: Family, visit: &mut dyn FnMut(Use<'a>));
+
+    /// Whether it only matches: it changes nothing but registers and state of its own, and decides
+    /// nothing but whether the rule goes on.
+    fn only_matches(&self) -> bool;
+
+    /// Its operation, with all names resolved.
+    ///
+    /// # Errors
+    /// A name is unknown, an operand malformed, or the path cannot run it.
+    fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason>;
+
+    /// Whether the path can run it, whatever it names. The error says why not.
+    ///
+    /// # Errors
+    /// What is missing.
+    fn runnable(&self) -> Result<(), &'static str> {
+        Ok(())
+    }
+
+    /// Checks operands, without registers ([`Expression::uses`]) and names.
+    ///
+    /// # Errors
+    /// Why the kernel refuses it (`ops->init`).
+    fn verify(&self) -> Result<(), Reason> {
+        Ok(())
+    }
+
+    /// Whether a family has it. `ENOENT`: the family does not know it (`nft_expr_type_get()`).
+    ///
+    /// # Errors
+    /// The kernel's error (`ops->init`).
+    fn available(&self, _: Family) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// The base chains that may reach it, in a table of a family.
+    fn hooks(&self, _: Family) -> Hooks {
+        Hooks::ANY
+    }
+
+    /// Adds what it needs of the packet path, in a table of a family.
+    fn needs(&self, _: Family, _: &mut Needs) {}
+
+    /// Visits the names in it.
+    fn references<'a>(&'a self, _: &mut dyn FnMut(Reference<'a>)) {}
+
+    /// Gives chains and sets that it names the new name that `renamed` has for them.
+    fn rename(&mut self, _: &dyn Fn(Reference<'_>) -> Option<Arc<str>>) {}
+
+    /// How it uses a set, if it does.
+    fn set_access(&self) -> Option<SetAccess<'_>> {
+        None
+    }
+
+    /// Whether it has state of its own that outlives a packet: then [`Expression::new_state`] makes
+    /// one.
+    fn is_stateful(&self) -> bool {
+        false
+    }
+
+    /// Its state to begin with, at time `now` (ns), from which times in it count back.
+    fn new_state(&self, _now: u64) -> Option<State> {
+        None
+    }
+
+    /// As a statement that elements of sets can have (`NFT_EXPR_STATEFUL`).
+    fn as_statement(&self) -> Option<&dyn Statement> {
+        None
+    }
+}
+
+/// Makes [`Expr`] of the list of expressions, and hands each question on to the one that is there.
+macro_rules! expressions {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// One VM expression.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub enum Expr {
+            $($(#[$doc])* $name($name),)*
+        }
+
+        /// As nft's debug output: `[ payload load 2b @ transport header + 2 => reg 1 ]`.
+        impl fmt::Display for Expr {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("[ ")?;
+                match self {
+                    $(Expr::$name(x) => x.fmt(f)?,)*
+                }
+                f.write_str(" ]")
+            }
+        }
+
+        impl Expr {
+            /// The kernel's name (`NFTA_EXPR_NAME`).
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Expr::$name(x) => x.name(),)*
+                }
+            }
+
+            /// [`Expression::uses`].
+            pub fn uses<'a>(&'a self, family: Family, visit: &mut dyn FnMut(Use<'a>)) {
+                match self {
+                    $(Expr::$name(x) => x.uses(family, visit),)*
+                }
+            }
+
+            /// [`Expression::only_matches`].
+            pub fn only_matches(&self) -> bool {
+                match self {
+                    $(Expr::$name(x) => x.only_matches(),)*
+                }
+            }
+
+            /// [`Expression::link`].
+            ///
+            /// # Errors
+            /// A name is unknown, an operand malformed, or the path cannot run it.
+            pub fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
+                match self {
+                    $(Expr::$name(x) => x.link(linking),)*
+                }
+            }
+
+            /// [`Expression::runnable`].
+            ///
+            /// # Errors
+            /// What is missing.
+            pub fn runnable(&self) -> Result<(), &'static str> {
+                match self {
+                    $(Expr::$name(x) => x.runnable(),)*
+                }
+            }
+
+            /// [`Expression::verify`].
+            ///
+            /// # Errors
+            /// Why the kernel refuses it.
+            pub fn verify(&self) -> Result<(), Reason> {
+                match self {
+                    $(Expr::$name(x) => x.verify(),)*
+                }
+            }
+
+            /// [`Expression::available`].
+            ///
+            /// # Errors
+            /// The kernel's error.
+            pub fn available(&self, family: Family) -> Result<(), Errno> {
+                match self {
+                    $(Expr::$name(x) => x.available(family),)*
+                }
+            }
+
+            /// [`Expression::hooks`].
+            pub fn hooks(&self, family: Family) -> Hooks {
+                match self {
+                    $(Expr::$name(x) => x.hooks(family),)*
+                }
+            }
+
+            /// [`Expression::needs`].
+            #[inline]
+            pub fn needs(&self, family: Family, needs: &mut Needs) {
+                match self {
+                    $(Expr::$name(x) => x.needs(family, needs),)*
+                }
+            }
+
+            /// [`Expression::references`].
+            pub fn references<'a>(&'a self, visit: &mut dyn FnMut(Reference<'a>)) {
+                match self {
+                    $(Expr::$name(x) => x.references(visit),)*
+                }
+            }
+
+            /// [`Expression::rename`].
+            pub fn rename(&mut self, renamed: &dyn Fn(Reference<'_>) -> Option<Arc<str>>) {
+                match self {
+                    $(Expr::$name(x) => x.rename(renamed),)*
+                }
+            }
+
+            /// [`Expression::set_access`].
+            pub fn set_access(&self) -> Option<SetAccess<'_>> {
+                match self {
+                    $(Expr::$name(x) => x.set_access(),)*
+                }
+            }
+
+            /// [`Expression::is_stateful`].
+            pub fn is_stateful(&self) -> bool {
+                match self {
+                    $(Expr::$name(x) => x.is_stateful(),)*
+                }
+            }
+
+            /// [`Expression::new_state`].
+            pub fn new_state(&self, now: u64) -> Option<State> {
+                match self {
+                    $(Expr::$name(x) => x.new_state(now),)*
+                }
+            }
+
+            /// [`Expression::as_statement`].
+            pub fn as_statement(&self) -> Option<&dyn Statement> {
+                match self {
+                    $(Expr::$name(x) => x.as_statement(),)*
                 }
             }
         }
-    }
-
-    /// Visits the registers that it reads, then those that it writes, in a table of family
-    /// `nfproto` (`NFPROTO_*`).
-    pub fn uses(&self, nfproto: u8, visit: &mut dyn FnMut(Use)) {
-        match self {
-            Expr::Immediate(x) => x.uses(visit),
-            Expr::Payload(x) => x.uses(visit),
-            Expr::PayloadSet(x) => x.uses(visit),
-            Expr::Meta(x) => x.uses(visit),
-            Expr::MetaSet(x) => x.uses(visit),
-            Expr::Cmp(x) => x.uses(visit),
-            Expr::Range(x) => x.uses(visit),
-            Expr::Bitwise(x) => x.uses(visit),
-            Expr::Byteorder(x) => x.uses(visit),
-            Expr::Lookup(x) => x.uses(visit),
-            Expr::Dynset(x) => x.uses(visit),
-            Expr::Objref(x) => x.uses(visit),
-            Expr::Exthdr(x) => x.uses(visit),
-            Expr::ExthdrSet(x) => x.uses(visit),
-            Expr::Numgen(x) => x.uses(visit),
-            Expr::Hash(x) => x.uses(visit),
-            Expr::Fib(x) => x.uses(visit),
-            Expr::Rt(x) => x.uses(visit),
-            Expr::Ct(x) => x.uses(nfproto, visit),
-            Expr::CtSet(x) => x.uses(nfproto, visit),
-            Expr::Nat(x) => x.uses(visit),
-            Expr::Masq(x) => x.uses(visit),
-            Expr::Redir(x) => x.uses(visit),
-            Expr::Dup(x) => x.uses(nfproto, visit),
-            Expr::Fwd(x) => x.uses(visit),
-            Expr::Queue(x) => x.uses(visit),
-            Expr::Tproxy(x) => x.uses(visit),
-            Expr::Socket(x) => x.uses(visit),
-            Expr::Osf(x) => x.uses(visit),
-            Expr::Xfrm(x) => x.uses(visit),
-            Expr::Tunnel(x) => x.uses(visit),
-            Expr::Inner(x) => x.uses(nfproto, visit),
-            Expr::Counter(_)
-            | Expr::Limit(_)
-            | Expr::Quota(_)
-            | Expr::Last(_)
-            | Expr::Connlimit(_)
-            | Expr::Log(_)
-            | Expr::ExthdrReset(_)
-            | Expr::Notrack
-            | Expr::Reject(_)
-            | Expr::Synproxy(_)
-            | Expr::FlowOffload(_)
-            | Expr::Xt(_) => {}
-        }
-    }
-
-    /// Whether it has state of its own that outlives a packet.
-    pub fn is_stateful(&self) -> bool {
-        match self {
-            Expr::Counter(_)
-            | Expr::Limit(_)
-            | Expr::Quota(_)
-            | Expr::Last(_)
-            | Expr::Connlimit(_) => true,
-            Expr::Numgen(x) => x.mode == NumgenMode::Inc,
-            // The seed, if it names none.
-            Expr::Hash(x) => matches!(x, Hash::Jenkins { seed: None, .. }),
-            Expr::Immediate(_)
-            | Expr::Payload(_)
-            | Expr::PayloadSet(_)
-            | Expr::Meta(_)
-            | Expr::MetaSet(_)
-            | Expr::Cmp(_)
-            | Expr::Range(_)
-            | Expr::Bitwise(_)
-            | Expr::Byteorder(_)
-            | Expr::Lookup(_)
-            | Expr::Dynset(_)
-            | Expr::Objref(_)
-            | Expr::Log(_)
-            | Expr::Exthdr(_)
-            | Expr::ExthdrSet(_)
-            | Expr::ExthdrReset(_)
-            | Expr::Fib(_)
-            | Expr::Rt(_)
-            | Expr::Ct(_)
-            | Expr::CtSet(_)
-            | Expr::Notrack
-            | Expr::Nat(_)
-            | Expr::Masq(_)
-            | Expr::Redir(_)
-            | Expr::Reject(_)
-            | Expr::Dup(_)
-            | Expr::Fwd(_)
-            | Expr::Queue(_)
-            | Expr::Tproxy(_)
-            | Expr::Synproxy(_)
-            | Expr::Socket(_)
-            | Expr::Osf(_)
-            | Expr::Xfrm(_)
-            | Expr::Tunnel(_)
-            | Expr::Inner(_)
-            | Expr::FlowOffload(_)
-            | Expr::Xt(_) => false,
-        }
-    }
+    };
 }
 
-/// As nft's debug output: `[ payload load 2b @ transport header + 2 => reg 1 ]`.
-impl fmt::Display for Expr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[ ")?;
-        match self {
-            Expr::Immediate(x) => x.fmt(f),
-            Expr::Payload(x) => x.fmt(f),
-            Expr::PayloadSet(x) => x.fmt(f),
-            Expr::Meta(x) => x.fmt(f),
-            Expr::MetaSet(x) => x.fmt(f),
-            Expr::Cmp(x) => x.fmt(f),
-            Expr::Range(x) => x.fmt(f),
-            Expr::Bitwise(x) => x.fmt(f),
-            Expr::Byteorder(x) => x.fmt(f),
-            Expr::Lookup(x) => x.fmt(f),
-            Expr::Dynset(x) => x.fmt(f),
-            Expr::Counter(x) => x.fmt(f),
-            Expr::Limit(x) => x.fmt(f),
-            Expr::Quota(x) => x.fmt(f),
-            Expr::Last(x) => x.fmt(f),
-            Expr::Connlimit(x) => x.fmt(f),
-            Expr::Objref(x) => x.fmt(f),
-            Expr::Log(x) => x.fmt(f),
-            Expr::Exthdr(x) => x.fmt(f),
-            Expr::ExthdrSet(x) => x.fmt(f),
-            Expr::ExthdrReset(x) => x.fmt(f),
-            Expr::Numgen(x) => x.fmt(f),
-            Expr::Hash(x) => x.fmt(f),
-            Expr::Fib(x) => x.fmt(f),
-            Expr::Rt(x) => x.fmt(f),
-            Expr::Ct(x) => x.fmt(f),
-            Expr::CtSet(x) => x.fmt(f),
-            Expr::Notrack => f.write_str("notrack"),
-            Expr::Nat(x) => x.fmt(f),
-            Expr::Masq(x) => x.fmt(f),
-            Expr::Redir(x) => x.fmt(f),
-            Expr::Reject(x) => x.fmt(f),
-            Expr::Dup(x) => x.fmt(f),
-            Expr::Fwd(x) => x.fmt(f),
-            Expr::Queue(x) => x.fmt(f),
-            Expr::Tproxy(x) => x.fmt(f),
-            Expr::Synproxy(x) => x.fmt(f),
-            Expr::Socket(x) => x.fmt(f),
-            Expr::Osf(x) => x.fmt(f),
-            Expr::Xfrm(x) => x.fmt(f),
-            Expr::Tunnel(x) => x.fmt(f),
-            Expr::Inner(x) => x.fmt(f),
-            Expr::FlowOffload(x) => x.fmt(f),
-            Expr::Xt(x) => x.fmt(f),
-        }?;
-        f.write_str(" ]")
-    }
+expressions! {
+    /// A constant or a verdict.
+    Immediate,
+    /// Packet bytes into a register.
+    Payload,
+    /// Packet bytes from a register.
+    PayloadSet,
+    /// Metadata into a register.
+    Meta,
+    /// Metadata from a register.
+    MetaSet,
+    /// Compare with a constant.
+    Cmp,
+    /// Compare with an interval.
+    Range,
+    /// Mask, exclusive-or, shift.
+    Bitwise,
+    /// Between host and network order.
+    Byteorder,
+    /// Find in a set or map.
+    Lookup,
+    /// Change a set.
+    Dynset,
+    /// Count.
+    Counter,
+    /// Limit a rate.
+    Limit,
+    /// Limit an amount.
+    Quota,
+    /// Note the time.
+    Last,
+    /// Limit connections.
+    Connlimit,
+    /// Run a named object.
+    Objref,
+    /// Report.
+    Log,
+    /// Options and extension headers into a register.
+    Exthdr,
+    /// Write a TCP option.
+    ExthdrSet,
+    /// Remove a TCP option.
+    ExthdrReset,
+    /// Running and random numbers.
+    Numgen,
+    /// Hashes.
+    Hash,
+    /// Ask the routing table.
+    Fib,
+    /// The route found.
+    Rt,
+    /// Connection state into a register.
+    Ct,
+    /// Connection state from a register.
+    CtSet,
+    /// Do not track.
+    Notrack,
+    /// Translate.
+    Nat,
+    /// Masquerade.
+    Masq,
+    /// Redirect to this host.
+    Redir,
+    /// Answer with an error.
+    Reject,
+    /// Send a copy.
+    Dup,
+    /// Send on a device.
+    Fwd,
+    /// Hand to a listener.
+    Queue,
+    /// Assign a local socket.
+    Tproxy,
+    /// Stand in for a server.
+    Synproxy,
+    /// Local socket into a register.
+    Socket,
+    /// Operating system into a register.
+    Osf,
+    /// IPsec state into a register.
+    Xfrm,
+    /// Tunnel metadata into a register.
+    Tunnel,
+    /// Match inside a tunnel.
+    Inner,
+    /// Put the flow into a flowtable.
+    FlowOffload,
+    /// An x_tables extension.
+    Xt,
 }
 
-/// Families as libnftnl writes them.
+/// The family as libnftnl writes it.
 fn family_word(nfproto: u8) -> &'static str {
-    match nfproto {
-        1 => "inet",
-        2 => "ip",
-        3 => "arp",
-        5 => "netdev",
-        7 => "bridge",
-        10 => "ip6",
-        _ => "unknown",
+    Family::from_number(nfproto).map_or("unknown", Family::name)
+}
+
+/// Families that have expressions about connections (`nf_ct_netns_get()`).
+fn tracks_connections(family: Family) -> Result<(), Errno> {
+    match family {
+        Family::Ip | Family::Ip6 | Family::Inet | Family::Bridge => Ok(()),
+        Family::Arp | Family::Netdev => Err(Errno::Eproto),
     }
 }

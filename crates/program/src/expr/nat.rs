@@ -6,8 +6,13 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{NFPROTO_IPV4, Use, Width, family_word};
-use crate::Register;
+use super::{Expression, NFPROTO_IPV4, NFPROTO_IPV6, Use, Width, family_word};
+use crate::env::NatKind;
+use crate::hook::{Hook, Hooks};
+use crate::link::{self, LinkReason, Linking};
+use crate::needs::Needs;
+use crate::op::{LinkedNat, Op};
+use crate::{Errno, Family, Register};
 
 /// `enum nft_nat_types`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -37,16 +42,6 @@ pub struct Nat {
     pub flags: u32,
 }
 
-impl Nat {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        let addr = if self.family == NFPROTO_IPV4 { 4 } else { 16 };
-        for reg in [self.addr_min, self.addr_max].into_iter().flatten() {
-            visit(Use::Read(reg, Width::Bytes(addr)));
-        }
-        read_ports(self.proto_min, self.proto_max, visit);
-    }
-}
-
 impl fmt::Display for Nat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
@@ -64,6 +59,59 @@ impl fmt::Display for Nat {
     }
 }
 
+impl Expression for Nat {
+    fn name(&self) -> &'static str {
+        "nat"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        let addr = if self.family == NFPROTO_IPV4 { 4 } else { 16 };
+        for reg in [self.addr_min, self.addr_max].into_iter().flatten() {
+            visit(Use::Read(reg, Width::Bytes(addr)));
+        }
+        read_ports(self.proto_min, self.proto_max, visit);
+    }
+
+    fn available(&self, family: Family) -> Result<(), Errno> {
+        if family.is_ip() { Ok(()) } else { Err(Errno::Eopnotsupp) }
+    }
+
+    fn hooks(&self, _: Family) -> Hooks {
+        let hooks = match self.kind {
+            NatType::Snat => Hooks::of(&[Hook::Postrouting, Hook::Input]),
+            NatType::Dnat => Hooks::of(&[Hook::Prerouting, Hook::Output]),
+        };
+        hooks.of_type_nat()
+    }
+
+    fn needs(&self, family: Family, needs: &mut Needs) {
+        // Only what it translates, whatever the family of the table is (nft_nat_init()).
+        needs.track(match self.family {
+            NFPROTO_IPV4 => Family::Ip,
+            NFPROTO_IPV6 => Family::Ip6,
+            _ => family,
+        });
+    }
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        let kind = match self.kind {
+            NatType::Snat => NatKind::Source,
+            NatType::Dnat => NatKind::Destination,
+        };
+        let len = if self.family == NFPROTO_IPV4 { 4 } else { 16 };
+        let addr = slots(self.addr_min, self.addr_max, len)?;
+        let mut nat = link_ports(kind, self.proto_min, self.proto_max, self.flags)?;
+        if addr.is_some() {
+            nat.flags |= NAT_MAP_IPS;
+        }
+        Ok(Op::Nat(LinkedNat { family: self.family, addr, ..nat }))
+    }
+}
+
 /// Source translation to an address of the interface on the way out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Masq {
@@ -75,16 +123,40 @@ pub struct Masq {
     pub flags: u32,
 }
 
-impl Masq {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        read_ports(self.proto_min, self.proto_max, visit);
-    }
-}
-
 impl fmt::Display for Masq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("masq")?;
         write_ports(f, self.proto_min, self.proto_max, self.flags)
+    }
+}
+
+impl Expression for Masq {
+    fn name(&self) -> &'static str {
+        "masq"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        read_ports(self.proto_min, self.proto_max, visit);
+    }
+
+    fn available(&self, family: Family) -> Result<(), Errno> {
+        if family.is_ip() { Ok(()) } else { Err(Errno::Enoent) }
+    }
+
+    fn hooks(&self, _: Family) -> Hooks {
+        Hooks::of(&[Hook::Postrouting]).of_type_nat()
+    }
+
+    fn needs(&self, family: Family, needs: &mut Needs) {
+        needs.track(family);
+    }
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        link_ports(NatKind::Masquerade, self.proto_min, self.proto_max, self.flags).map(Op::Nat)
     }
 }
 
@@ -99,12 +171,6 @@ pub struct Redir {
     pub flags: u32,
 }
 
-impl Redir {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        read_ports(self.proto_min, self.proto_max, visit);
-    }
-}
-
 impl fmt::Display for Redir {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("redir")?;
@@ -112,7 +178,37 @@ impl fmt::Display for Redir {
     }
 }
 
-fn read_ports(min: Option<Register>, max: Option<Register>, visit: &mut dyn FnMut(Use)) {
+impl Expression for Redir {
+    fn name(&self) -> &'static str {
+        "redir"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        read_ports(self.proto_min, self.proto_max, visit);
+    }
+
+    fn available(&self, family: Family) -> Result<(), Errno> {
+        if family.is_ip() { Ok(()) } else { Err(Errno::Enoent) }
+    }
+
+    fn hooks(&self, _: Family) -> Hooks {
+        Hooks::of(&[Hook::Prerouting, Hook::Output]).of_type_nat()
+    }
+
+    fn needs(&self, family: Family, needs: &mut Needs) {
+        needs.track(family);
+    }
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        link_ports(NatKind::Redirect, self.proto_min, self.proto_max, self.flags).map(Op::Nat)
+    }
+}
+
+fn read_ports<'a>(min: Option<Register>, max: Option<Register>, visit: &mut dyn FnMut(Use<'a>)) {
     for reg in [min, max].into_iter().flatten() {
         visit(Use::Read(reg, Width::Bytes(2)));
     }
@@ -134,4 +230,34 @@ fn write_ports(
         write!(f, " flags 0x{flags:x}")?;
     }
     Ok(())
+}
+
+/// `NF_NAT_RANGE_MAP_IPS`.
+const NAT_MAP_IPS: u32 = 1 << 0;
+/// `NF_NAT_RANGE_PROTO_SPECIFIED`.
+const NAT_PROTO_SPECIFIED: u32 = 1 << 1;
+
+/// Slots of both ends of a range; one register alone is both.
+fn slots(
+    min: Option<Register>,
+    max: Option<Register>,
+    len: u32,
+) -> Result<Option<(u8, u8)>, LinkReason> {
+    let Some(min) = min else { return Ok(None) };
+    Ok(Some((link::slot(min, len)?, link::slot(max.unwrap_or(min), len)?)))
+}
+
+/// A translation without addresses.
+fn link_ports(
+    kind: NatKind,
+    min: Option<Register>,
+    max: Option<Register>,
+    mut flags: u32,
+) -> Result<LinkedNat, LinkReason> {
+    const INET: u8 = 1;
+    let port = slots(min, max, 2)?;
+    if port.is_some() {
+        flags |= NAT_PROTO_SPECIFIED;
+    }
+    Ok(LinkedNat { kind, family: INET, addr: None, port, flags })
 }

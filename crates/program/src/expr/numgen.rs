@@ -5,8 +5,12 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::state::NumgenState;
+use crate::verify::{self, Reason};
+use crate::{Family, Register, State};
 
 /// `enum nft_ng_types`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -30,12 +34,6 @@ pub struct Numgen {
     pub dreg: Register,
 }
 
-impl Numgen {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Write(self.dreg, Width::Bytes(4)));
-    }
-}
-
 impl fmt::Display for Numgen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mode = match self.mode {
@@ -47,5 +45,45 @@ impl fmt::Display for Numgen {
             write!(f, " offset {}", self.offset)?;
         }
         Ok(())
+    }
+}
+
+impl Expression for Numgen {
+    fn name(&self) -> &'static str {
+        "numgen"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Write(self.dreg, Width::Bytes(4)));
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        verify::refuse(self.modulus == 0, Reason::TooLarge)?;
+        verify::refuse(self.offset.checked_add(self.modulus - 1).is_none(), Reason::Overflow)
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn is_stateful(&self) -> bool {
+        self.mode == NumgenMode::Inc
+    }
+
+    fn new_state(&self, _: u64) -> Option<State> {
+        (self.mode == NumgenMode::Inc).then(|| State::Numgen(NumgenState::new(self.modulus)))
+    }
+
+    fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
+        let (modulus, offset, dst) = (self.modulus, self.offset, link::slot(self.dreg, 4)?);
+        if modulus == 0 {
+            return Err(LinkReason::Malformed("the modulus is zero"));
+        }
+        Ok(match self.mode {
+            NumgenMode::Inc => {
+                Op::NumgenInc { modulus, offset, dst, state: linking.state()?.clone() }
+            }
+            NumgenMode::Random => Op::NumgenRandom { modulus, offset, dst },
+        })
     }
 }

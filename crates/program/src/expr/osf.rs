@@ -5,8 +5,11 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width};
+use crate::hook::{Hook, Hooks};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::{Family, Register};
 
 /// Loads a name, 16 bytes padded with zeros; breaks unless the packet is a TCP SYN.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,14 +22,33 @@ pub struct Osf {
     pub dreg: Register,
 }
 
-impl Osf {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Write(self.dreg, Width::Bytes(16)));
-    }
-}
-
 impl fmt::Display for Osf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "osf dreg {}", self.dreg.0)
+    }
+}
+
+impl Expression for Osf {
+    fn name(&self) -> &'static str {
+        "osf"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Write(self.dreg, Width::Bytes(16)));
+    }
+
+    fn hooks(&self, family: Family) -> Hooks {
+        match family {
+            Family::Ip | Family::Inet => Hooks::of(&[Hook::Input, Hook::Prerouting, Hook::Forward]),
+            Family::Ip6 | Family::Arp | Family::Netdev | Family::Bridge => Hooks::NONE,
+        }
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        Ok(Op::Osf { ttl: self.ttl, version: self.version, dst: link::slot(self.dreg, 16)? })
     }
 }

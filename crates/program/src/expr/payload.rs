@@ -6,8 +6,11 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::verify::{self, BYTE, Reason};
+use crate::{Family, Register};
 
 /// `enum nft_payload_bases`: which header offsets count from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -49,12 +52,6 @@ pub struct Payload {
     pub dreg: Register,
 }
 
-impl Payload {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Write(self.dreg, Width::Bytes(self.len)));
-    }
-}
-
 impl fmt::Display for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -62,6 +59,49 @@ impl fmt::Display for Payload {
             "payload load {}b @ {} header + {} => {}",
             self.len, self.base, self.offset, self.dreg
         )
+    }
+}
+
+impl Expression for Payload {
+    fn name(&self) -> &'static str {
+        "payload"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Write(self.dreg, Width::Bytes(self.len)));
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        verify::refuse(self.base == PayloadBase::Tunnel, Reason::Misplaced)?;
+        verify::refuse(self.offset > u32::from(u16::MAX) || self.len > BYTE, Reason::TooLarge)
+    }
+
+    fn runnable(&self) -> Result<(), &'static str> {
+        match self.base {
+            PayloadBase::Tunnel => Err("tunnel headers exist inside inner only"),
+            PayloadBase::Link
+            | PayloadBase::Network
+            | PayloadBase::Transport
+            | PayloadBase::Inner => Ok(()),
+        }
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        let dst = link::slot(self.dreg, self.len)?;
+        let (len, offset) = (link::narrow(self.len)?, link::narrow(self.offset)?);
+        Ok(match self.base {
+            PayloadBase::Link => Op::LoadLink { dst, len, offset },
+            PayloadBase::Network => Op::LoadNetwork { dst, len, offset },
+            PayloadBase::Transport => Op::LoadTransport { dst, len, offset },
+            PayloadBase::Inner => Op::LoadInner { dst, len, offset },
+            PayloadBase::Tunnel => {
+                return Err(LinkReason::Malformed("a tunnel header outside of inner"));
+            }
+        })
     }
 }
 
@@ -99,12 +139,6 @@ pub struct PayloadSet {
     pub csum_flags: u32,
 }
 
-impl PayloadSet {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Read(self.sreg, Width::Bytes(self.len)));
-    }
-}
-
 impl fmt::Display for PayloadSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -118,5 +152,55 @@ impl fmt::Display for PayloadSet {
             self.csum_offset,
             self.csum_flags
         )
+    }
+}
+
+impl Expression for PayloadSet {
+    fn name(&self) -> &'static str {
+        "payload"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Read(self.sreg, Width::Bytes(self.len)));
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        verify::refuse(self.base == PayloadBase::Tunnel, Reason::Misplaced)?;
+        let large = self.offset > BYTE || self.len > BYTE || self.csum_offset > BYTE;
+        verify::refuse(large, Reason::TooLarge)?;
+        let unknown = self.csum_flags & !L4CSUM_PSEUDOHDR != 0;
+        verify::refuse(unknown, Reason::Operand("a checksum flag is unknown"))?;
+        let sctp = self.csum_type == ChecksumType::Sctp;
+        let fits = self.base == PayloadBase::Transport && self.csum_offset == 8;
+        verify::refuse(
+            sctp && !fits,
+            Reason::Operand("the CRC of SCTP is at byte 8 of the transport header"),
+        )
+    }
+
+    fn runnable(&self) -> Result<(), &'static str> {
+        match self.base {
+            PayloadBase::Tunnel => Err("tunnel headers cannot be written"),
+            PayloadBase::Link
+            | PayloadBase::Network
+            | PayloadBase::Transport
+            | PayloadBase::Inner => Ok(()),
+        }
+    }
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        Ok(Op::PayloadSet {
+            base: self.base,
+            src: link::slot(self.sreg, self.len)?,
+            len: link::narrow(self.len)?,
+            offset: link::narrow(self.offset)?,
+            csum_type: self.csum_type,
+            csum_offset: link::narrow(self.csum_offset)?,
+            pseudo: self.csum_flags & L4CSUM_PSEUDOHDR != 0,
+        })
     }
 }

@@ -5,8 +5,12 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width};
+use crate::hook::{Hook, Hooks};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::{LinkedQueue, Op};
+use crate::verify::{self, Reason};
+use crate::{Errno, Family, Register};
 
 /// To one of `total` queues from `num` on, or to the queue a register names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,14 +26,6 @@ pub struct Queue {
     pub bypass: bool,
     /// `NFT_QUEUE_FLAG_CPU_FANOUT`: queue by processor.
     pub fanout: bool,
-}
-
-impl Queue {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        if let Some(reg) = self.sreg {
-            visit(Use::Read(reg, Width::Bytes(4)));
-        }
-    }
 }
 
 impl fmt::Display for Queue {
@@ -48,5 +44,44 @@ impl fmt::Display for Queue {
             f.write_str(" fanout")?;
         }
         Ok(())
+    }
+}
+
+impl Expression for Queue {
+    fn name(&self) -> &'static str {
+        "queue"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        if let Some(reg) = self.sreg {
+            visit(Use::Read(reg, Width::Bytes(4)));
+        }
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        let none = self.sreg.is_none() && self.total == 0;
+        verify::refuse(none, Reason::Operand("there is no queue"))
+    }
+
+    fn available(&self, family: Family) -> Result<(), Errno> {
+        let there = family.is_ip() || family == Family::Bridge;
+        if there { Ok(()) } else { Err(Errno::Enoent) }
+    }
+
+    fn hooks(&self, _: Family) -> Hooks {
+        Hooks::of(&[Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting])
+    }
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        let sreg = self.sreg.map(|sreg| link::slot(sreg, 4)).transpose()?;
+        let (num, total, bypass, fanout) = (self.num, self.total, self.bypass, self.fanout);
+        if sreg.is_none() && (total == 0 || num.checked_add(total - 1).is_none()) {
+            return Err(LinkReason::Malformed("queues have numbers from 0 to 65535"));
+        }
+        Ok(Op::Queue(LinkedQueue { num, total, sreg, bypass, fanout }))
     }
 }

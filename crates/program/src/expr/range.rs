@@ -5,8 +5,11 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{CmpOp, Use, Width};
-use crate::{Data, Register};
+use super::{CmpOp, Expression, Use, Width};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::verify::{self, Reason};
+use crate::{Data, Family, Register};
 
 /// Breaks unless the register is inside (`Eq`) or outside (`Neq`) of the interval; both ends belong
 /// to it, and bytes compare as `memcmp` does.
@@ -22,14 +25,47 @@ pub struct Range {
     pub to: Data,
 }
 
-impl Range {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Read(self.sreg, Width::Bytes(self.from.bytes().len() as u32)));
-    }
-}
-
 impl fmt::Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "range {} {} {} {}", self.op, self.sreg, self.from, self.to)
+    }
+}
+
+impl Expression for Range {
+    fn name(&self) -> &'static str {
+        "range"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Read(self.sreg, Width::Bytes(self.from.bytes().len() as u32)));
+    }
+
+    fn verify(&self) -> Result<(), Reason> {
+        verify::constant(&self.from)?;
+        verify::constant(&self.to)?;
+        let differ = self.from.bytes().len() != self.to.bytes().len();
+        verify::refuse(differ, Reason::Operand("the ends of a range differ in length"))?;
+        let equality = matches!(self.op, CmpOp::Eq | CmpOp::Neq);
+        verify::refuse(!equality, Reason::Operand("a range is eq or neq"))
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        let ((from, len), (to, to_len)) = (link::constant(&self.from)?, link::constant(&self.to)?);
+        if len != to_len {
+            return Err(LinkReason::Malformed("the ends of a range differ in length"));
+        }
+        let inside = match self.op {
+            CmpOp::Eq => true,
+            CmpOp::Neq => false,
+            CmpOp::Lt | CmpOp::Lte | CmpOp::Gt | CmpOp::Gte => {
+                return Err(LinkReason::Malformed("a range is neither eq nor neq"));
+            }
+        };
+        let src = link::slot(self.sreg, len.into())?;
+        Ok(Op::Range { inside, src, len, ends: Box::new([from, to]) })
     }
 }

@@ -5,6 +5,13 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+use super::{Expression, Use};
+use crate::hook::{Hook, Hooks};
+use crate::link::{LinkReason, Linking};
+use crate::op::Op;
+use crate::verify::{self, Reason};
+use crate::{Errno, Family};
+
 /// `NFT_REJECT_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
@@ -29,5 +36,47 @@ pub struct Reject {
 impl fmt::Display for Reject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "reject type {} code {}", self.kind as u8, self.code)
+    }
+}
+
+impl Expression for Reject {
+    fn name(&self) -> &'static str {
+        "reject"
+    }
+
+    fn uses<'a>(&'a self, _: Family, _: &mut dyn FnMut(Use<'a>)) {}
+
+    fn verify(&self) -> Result<(), Reason> {
+        let codes = if self.kind == RejectType::IcmpxUnreach { 3 } else { u8::MAX };
+        verify::refuse(self.code > codes, Reason::Operand("the code is unknown"))
+    }
+
+    fn available(&self, family: Family) -> Result<(), Errno> {
+        match (family, self.kind) {
+            (Family::Arp, _) => Err(Errno::Enoent),
+            (Family::Ip | Family::Ip6, RejectType::IcmpxUnreach) => Err(Errno::Einval),
+            (Family::Ip | Family::Ip6 | Family::Inet | Family::Bridge | Family::Netdev, _) => {
+                Ok(())
+            }
+        }
+    }
+
+    fn hooks(&self, family: Family) -> Hooks {
+        const IP: &[Hook] = &[Hook::Input, Hook::Forward, Hook::Output, Hook::Prerouting];
+        match family {
+            Family::Inet => Hooks::of(IP).or(Hooks::of(&[Hook::Ingress])),
+            Family::Ip | Family::Ip6 => Hooks::of(IP),
+            Family::Bridge => Hooks::of(&[Hook::Prerouting, Hook::Input]),
+            Family::Netdev => Hooks::of(&[Hook::Ingress]),
+            Family::Arp => Hooks::NONE,
+        }
+    }
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        Ok(Op::Reject(self.clone()))
     }
 }

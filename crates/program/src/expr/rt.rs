@@ -5,8 +5,11 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width};
+use crate::hook::{Hook, Hooks};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::{Family, Register};
 
 /// `enum nft_rt_keys`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -44,12 +47,6 @@ pub struct Rt {
     pub dreg: Register,
 }
 
-impl Rt {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Write(self.dreg, Width::Bytes(self.key.width())));
-    }
-}
-
 impl fmt::Display for Rt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = match self.key {
@@ -60,5 +57,31 @@ impl fmt::Display for Rt {
             RtKey::Xfrm => "ipsec",
         };
         write!(f, "rt load {key} => {}", self.dreg)
+    }
+}
+
+impl Expression for Rt {
+    fn name(&self) -> &'static str {
+        "rt"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Write(self.dreg, Width::Bytes(self.key.width())));
+    }
+
+    fn hooks(&self, family: Family) -> Hooks {
+        match self.key {
+            _ if !family.is_ip() => Hooks::NONE,
+            RtKey::TcpMss => Hooks::of(&[Hook::Forward, Hook::Output, Hook::Postrouting]),
+            RtKey::Classid | RtKey::Nexthop4 | RtKey::Nexthop6 | RtKey::Xfrm => Hooks::ANY,
+        }
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        Ok(Op::Rt { key: self.key, dst: link::slot(self.dreg, self.key.width())? })
     }
 }

@@ -5,8 +5,11 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width};
+use crate::hook::{Hook, Hooks};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::{Errno, Family, Register};
 
 /// `enum nft_socket_keys`. Integers are in host order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,6 +24,17 @@ pub enum SocketKey {
     Cgroupv2,
 }
 
+impl SocketKey {
+    /// Bytes in the register.
+    pub fn width(self) -> u32 {
+        match self {
+            SocketKey::Transparent | SocketKey::Wildcard => 1,
+            SocketKey::Mark => 4,
+            SocketKey::Cgroupv2 => 8,
+        }
+    }
+}
+
 /// Loads a property of the socket; breaks without one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Socket {
@@ -32,17 +46,6 @@ pub struct Socket {
     pub dreg: Register,
 }
 
-impl Socket {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        let len = match self.key {
-            SocketKey::Transparent | SocketKey::Wildcard => 1,
-            SocketKey::Mark => 4,
-            SocketKey::Cgroupv2 => 8,
-        };
-        visit(Use::Write(self.dreg, Width::Bytes(len)));
-    }
-}
-
 impl fmt::Display for Socket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = match self.key {
@@ -52,5 +55,32 @@ impl fmt::Display for Socket {
             SocketKey::Cgroupv2 => "cgroupv2",
         };
         write!(f, "socket load {key} => {}", self.dreg)
+    }
+}
+
+impl Expression for Socket {
+    fn name(&self) -> &'static str {
+        "socket"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Write(self.dreg, Width::Bytes(self.key.width())));
+    }
+
+    fn available(&self, family: Family) -> Result<(), Errno> {
+        if family.is_ip() { Ok(()) } else { Err(Errno::Eopnotsupp) }
+    }
+
+    fn hooks(&self, _: Family) -> Hooks {
+        Hooks::of(&[Hook::Prerouting, Hook::Input, Hook::Output])
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        let dst = link::slot(self.dreg, self.key.width())?;
+        Ok(Op::Socket { key: self.key, level: self.level, dst })
     }
 }

@@ -5,8 +5,12 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{NFPROTO_IPV4, Use, Width, family_word};
-use crate::Register;
+use super::{Expression, NFPROTO_IPV4, Use, Width, family_word};
+use crate::hook::{Hook, Hooks};
+use crate::link::{self, LinkReason, Linking};
+use crate::needs::Needs;
+use crate::op::Op;
+use crate::{Errno, Family, Register};
 
 /// Breaks without such a socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,13 +24,9 @@ pub struct Tproxy {
 }
 
 impl Tproxy {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        if let Some(reg) = self.addr {
-            visit(Use::Read(reg, Width::Bytes(if self.family == NFPROTO_IPV4 { 4 } else { 16 })));
-        }
-        if let Some(reg) = self.port {
-            visit(Use::Read(reg, Width::Bytes(2)));
-        }
+    /// Bytes of the address.
+    fn addr_len(&self) -> u32 {
+        if self.family == NFPROTO_IPV4 { 4 } else { 16 }
     }
 }
 
@@ -43,5 +43,42 @@ impl fmt::Display for Tproxy {
             write!(f, " port {reg}")?;
         }
         Ok(())
+    }
+}
+
+impl Expression for Tproxy {
+    fn name(&self) -> &'static str {
+        "tproxy"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        if let Some(reg) = self.addr {
+            visit(Use::Read(reg, Width::Bytes(self.addr_len())));
+        }
+        if let Some(reg) = self.port {
+            visit(Use::Read(reg, Width::Bytes(2)));
+        }
+    }
+
+    fn available(&self, family: Family) -> Result<(), Errno> {
+        if family.is_ip() { Ok(()) } else { Err(Errno::Eopnotsupp) }
+    }
+
+    fn hooks(&self, _: Family) -> Hooks {
+        Hooks::of(&[Hook::Prerouting])
+    }
+
+    fn needs(&self, family: Family, needs: &mut Needs) {
+        needs.defrag.add(family);
+    }
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        let addr = self.addr.map(|reg| link::slot(reg, self.addr_len())).transpose()?;
+        let port = self.port.map(|reg| link::slot(reg, 2)).transpose()?;
+        Ok(Op::Tproxy { family: self.family, addr, port })
     }
 }

@@ -5,8 +5,10 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::{Family, Register};
 
 /// `enum nft_tunnel_keys`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -15,6 +17,16 @@ pub enum TunnelKey {
     Path,
     /// Tunnel id in host order, 4 bytes.
     Id,
+}
+
+impl TunnelKey {
+    /// Bytes in the register.
+    pub fn width(self) -> u32 {
+        match self {
+            TunnelKey::Path => 1,
+            TunnelKey::Id => 4,
+        }
+    }
 }
 
 /// Loads a key; `id` breaks without metadata.
@@ -26,16 +38,6 @@ pub struct Tunnel {
     pub dreg: Register,
 }
 
-impl Tunnel {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        let len = match self.key {
-            TunnelKey::Path => 1,
-            TunnelKey::Id => 4,
-        };
-        visit(Use::Write(self.dreg, Width::Bytes(len)));
-    }
-}
-
 impl fmt::Display for Tunnel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = match self.key {
@@ -43,5 +45,23 @@ impl fmt::Display for Tunnel {
             TunnelKey::Id => "id",
         };
         write!(f, "tunnel load {key} => {}", self.dreg)
+    }
+}
+
+impl Expression for Tunnel {
+    fn name(&self) -> &'static str {
+        "tunnel"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Write(self.dreg, Width::Bytes(self.key.width())));
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        Ok(Op::Tunnel { key: self.key, dst: link::slot(self.dreg, self.key.width())? })
     }
 }

@@ -5,8 +5,11 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{Use, Width};
-use crate::Register;
+use super::{Expression, Use, Width};
+use crate::hook::{Hook, Hooks};
+use crate::link::{self, LinkReason, Linking};
+use crate::op::Op;
+use crate::{Errno, Family, Register};
 
 /// `enum nft_xfrm_keys`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -25,6 +28,16 @@ pub enum XfrmKey {
     Spi,
 }
 
+impl XfrmKey {
+    /// Bytes in the register.
+    pub fn width(self) -> u32 {
+        match self {
+            XfrmKey::DaddrIp6 | XfrmKey::SaddrIp6 => 16,
+            XfrmKey::DaddrIp4 | XfrmKey::SaddrIp4 | XfrmKey::Reqid | XfrmKey::Spi => 4,
+        }
+    }
+}
+
 /// Loads a property of a transformation; breaks without one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Xfrm {
@@ -36,16 +49,6 @@ pub struct Xfrm {
     pub spnum: u32,
     /// `NFTA_XFRM_DREG`.
     pub dreg: Register,
-}
-
-impl Xfrm {
-    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        let len = match self.key {
-            XfrmKey::DaddrIp6 | XfrmKey::SaddrIp6 => 16,
-            XfrmKey::DaddrIp4 | XfrmKey::SaddrIp4 | XfrmKey::Reqid | XfrmKey::Spi => 4,
-        };
-        visit(Use::Write(self.dreg, Width::Bytes(len)));
-    }
 }
 
 impl fmt::Display for Xfrm {
@@ -60,5 +63,36 @@ impl fmt::Display for Xfrm {
         };
         let dir = if self.out { "out" } else { "in" };
         write!(f, "xfrm load {dir} {} {key} => {}", self.spnum, self.dreg)
+    }
+}
+
+impl Expression for Xfrm {
+    fn name(&self) -> &'static str {
+        "xfrm"
+    }
+
+    fn uses<'a>(&'a self, _: Family, visit: &mut dyn FnMut(Use<'a>)) {
+        visit(Use::Write(self.dreg, Width::Bytes(self.key.width())));
+    }
+
+    fn available(&self, family: Family) -> Result<(), Errno> {
+        if family.is_ip() { Ok(()) } else { Err(Errno::Eopnotsupp) }
+    }
+
+    fn hooks(&self, _: Family) -> Hooks {
+        if self.out {
+            Hooks::of(&[Hook::Forward, Hook::Output, Hook::Postrouting])
+        } else {
+            Hooks::of(&[Hook::Forward, Hook::Input, Hook::Prerouting])
+        }
+    }
+
+    fn only_matches(&self) -> bool {
+        true
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        let dst = link::slot(self.dreg, self.key.width())?;
+        Ok(Op::Xfrm { key: self.key, out: self.out, spnum: self.spnum, dst })
     }
 }

@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
+use super::{Expression, Use};
+use crate::Family;
+use crate::link::{LinkReason, Linking, Unsupported};
+use crate::op::Op;
+
 /// An x_tables match or target, kept and listed, never run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Xt {
@@ -29,5 +34,26 @@ impl fmt::Display for Xt {
             self.name,
             self.rev
         )
+    }
+}
+
+impl Expression for Xt {
+    fn name(&self) -> &'static str {
+        if self.target { "target" } else { "match" }
+    }
+
+    fn uses<'a>(&'a self, _: Family, _: &mut dyn FnMut(Use<'a>)) {}
+
+    fn runnable(&self) -> Result<(), &'static str> {
+        Err("x_tables extensions are kept, never run")
+    }
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        let (expression, reason) = (self.name(), "not linked");
+        Err(LinkReason::Unsupported(Unsupported { expression, reason }))
     }
 }

@@ -13,7 +13,7 @@ use crate::Env;
 use crate::dynamic::{DynamicSet, Found, Statement};
 use crate::env::ConnCount;
 use crate::expr::DynsetOp;
-use crate::image::{Load, SetUpdate};
+use crate::op::{Load, SetUpdate};
 use crate::state;
 
 #[inline(never)]

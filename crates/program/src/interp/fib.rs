@@ -12,7 +12,8 @@ use penstock_wire::{ipv4, ipv6, protocol};
 use super::Step;
 use super::registers::Registers;
 use crate::Env;
-use crate::env::{FibQuery, Hook};
+use crate::Hook;
+use crate::env::FibQuery;
 use crate::expr::{
     FIB_DADDR, FIB_IIF, FIB_MARK, FIB_OIF, FIB_PRESENT, FibResult, NFPROTO_IPV4, NFPROTO_IPV6,
 };

@@ -11,7 +11,7 @@ use super::registers::Registers;
 use crate::expr::{
     INNER_GENEVE, INNER_HDRSIZE, INNER_LINK, INNER_NETWORK, INNER_TRANSPORT, PayloadBase,
 };
-use crate::image::{InnerLoad, LinkedInner};
+use crate::op::{InnerLoad, LinkedInner};
 
 /// The one tag that is looked behind.
 const ETH_P_8021Q: u16 = 0x8100;

@@ -9,7 +9,8 @@ use penstock_sets::{ElementRef, Set};
 use super::registers::Registers;
 use super::{Step, stateful};
 use crate::Env;
-use crate::image::{LinkedData, LinkedValue, Load};
+use crate::image::{LinkedData, LinkedValue};
+use crate::op::Load;
 
 #[inline(never)]
 #[allow(clippy::too_many_arguments)]

@@ -8,7 +8,8 @@ use penstock_wire::ethernet;
 use super::Step;
 use super::registers::Registers;
 use crate::Env;
-use crate::env::{Hook, Interface};
+use crate::Hook;
+use crate::env::Interface;
 use crate::expr::{MetaKey, NFPROTO_IPV4, NFPROTO_IPV6};
 
 const NFPROTO_NETDEV: u8 = 5;

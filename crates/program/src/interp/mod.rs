@@ -38,7 +38,8 @@ use crate::Env;
 use crate::classify::Finder;
 use crate::env::{Decision, Trace};
 use crate::expr::{CtKey, MetaKey};
-use crate::image::{ChainIndex, Image, LinkedRule, LinkedVerdict, Op, RuleIndex};
+use crate::image::{ChainIndex, Image, LinkedRule, LinkedVerdict, RuleIndex};
+use crate::op::Op;
 use registers::Registers;
 
 pub use hash::{jhash, reciprocal_scale};

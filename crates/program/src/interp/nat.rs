@@ -9,7 +9,7 @@ use super::registers::Registers;
 use crate::Env;
 use crate::env::{NatKind, NatRequest};
 use crate::expr::NFPROTO_IPV4;
-use crate::image::LinkedNat;
+use crate::op::LinkedNat;
 
 /// `NF_NAT_RANGE_NETMAP`.
 const NETMAP: u32 = 1 << 6;

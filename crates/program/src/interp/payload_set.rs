@@ -11,7 +11,7 @@ use super::Step;
 use super::payload::meets_tag;
 use super::registers::Registers;
 use crate::expr::{ChecksumType, PayloadBase};
-use crate::image::Op;
+use crate::op::Op;
 
 /// Bytes of a tag.
 const VLAN_LEN: usize = 4;

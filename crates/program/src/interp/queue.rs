@@ -9,7 +9,8 @@ use super::hash::{jhash, reciprocal_scale};
 use super::registers::Registers;
 use crate::Env;
 use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
-use crate::image::{LinkedQueue, LinkedVerdict};
+use crate::image::LinkedVerdict;
+use crate::op::LinkedQueue;
 
 const NFPROTO_BRIDGE: u8 = 7;
 

@@ -11,7 +11,8 @@ use penstock_wire::{ipv4, ipv6, protocol};
 use super::Step;
 use super::registers::Registers;
 use crate::Env;
-use crate::env::{Hook, LocalSocket, SocketKind, SocketQuery};
+use crate::Hook;
+use crate::env::{LocalSocket, SocketKind, SocketQuery};
 use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6, SocketKey};
 
 #[inline(never)]

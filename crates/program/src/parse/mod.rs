@@ -14,7 +14,7 @@ use std::str::SplitWhitespace;
 use std::sync::Arc;
 
 use crate::expr::*;
-use crate::{Data, Register, Verdict};
+use crate::{Data, Family, Register, Verdict};
 
 /// A line that is no expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub fn program(text: &str) -> Result<Vec<Expr>, ParseError> {
             if words.words.next().is_some() {
                 return Err(error("too many words"));
             }
-            expr.uses(0, &mut |access| {
+            expr.uses(Family::Inet, &mut |access| {
                 if let Use::Write(register, Width::Bytes(len)) = access {
                     widths.0.insert(register, len as usize);
                 }
@@ -276,7 +276,7 @@ impl<'a> Words<'a> {
                 self.expect("nfproto")?;
                 Expr::Fwd(Fwd { dev, addr, nfproto: self.number()? })
             }
-            "notrack" => Expr::Notrack,
+            "notrack" => Expr::Notrack(Notrack),
             "ct" => self.ct()?,
             "nat" => self.nat()?,
             "masq" => self.masq()?,

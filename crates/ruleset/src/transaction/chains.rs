@@ -5,13 +5,14 @@
 use std::sync::Arc;
 
 use penstock_program::Verdict;
+use penstock_program::reference::Reference;
 
 use super::index::{by_handle, by_handle_mut, place};
 use super::{Applied, OpenTable, checked_name};
 use crate::change::{Key, Mode, NewBase, NewChain};
 use crate::content::Content;
 use crate::model::{BaseChain, Chain, ChainType, ElementData, Family, Hook, MapData};
-use crate::references::{self, Reference};
+use crate::references;
 use crate::{Blame, Errno, Error};
 
 /// Connection tracking's priority; nat chains come after it (`NF_IP_PRI_CONNTRACK`).
@@ -199,7 +200,7 @@ impl OpenTable<'_> {
             let mut found = false;
             rule.exprs
                 .iter()
-                .for_each(|e| references::of_expr(e, &mut |r| found |= r == Reference::Chain(old)));
+                .for_each(|e| e.references(&mut |r| found |= r == Reference::Chain(old)));
             found
         };
         for chain in &mut self.table.chains {
@@ -207,7 +208,7 @@ impl OpenTable<'_> {
                 continue;
             }
             for rule in Arc::make_mut(chain).rules.iter_mut().filter(|r| names_it(r)) {
-                Arc::make_mut(rule).exprs.iter_mut().for_each(|e| references::rename(e, &renamed));
+                Arc::make_mut(rule).exprs.iter_mut().for_each(|e| e.rename(&renamed));
             }
         }
         for set in self.table.sets.iter_mut().filter(|s| s.data == Some(MapData::Verdict)) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use penstock_program::Verdict;
 use penstock_program::expr::Expr;
+use penstock_program::reference::Reference;
 use penstock_sets::{Element, ElementList, InsertError};
 
 use super::index::place;
@@ -15,8 +16,8 @@ use super::{Applied, OpenTable};
 use crate::change::Mode;
 use crate::content::Mark;
 use crate::model::{ElementData, ElementValue, MapData, Set};
-use crate::references::{self, Reference};
-use crate::{Blame, Errno, Error, Family, live, places};
+use crate::references;
+use crate::{Blame, Errno, Error, Family, live};
 
 /// Nanoseconds per millisecond.
 const MILLISECOND: u64 = 1_000_000;
@@ -400,11 +401,11 @@ pub(super) fn checked_statements(
     }
     let alike = |(a, b): (&Expr, &Expr)| std::mem::discriminant(a) == std::mem::discriminant(b);
     let templates = &set.exprs;
-    if !exprs.iter().all(live::is_stateful)
+    if !exprs.iter().all(|e| e.as_statement().is_some())
         || !templates.is_empty()
             && (templates.len() != exprs.len() || !templates.iter().zip(exprs).all(alike))
     {
         return Err(Errno::Eopnotsupp);
     }
-    exprs.iter().try_for_each(|e| places::available(family, e).and_then(|()| check(e)))
+    exprs.iter().try_for_each(|e| e.available(family).and_then(|()| check(e)))
 }

@@ -10,11 +10,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use penstock_program::expr::ObjectType;
+use penstock_program::reference::Reference;
 
 use super::gone::Gone;
 use super::reach::Reach;
 use crate::model::{Chain, Flowtable, Object, Rule, Set, Table};
-use crate::references::{self, Reference};
+use crate::references;
 
 /// Numbers taken by names of one pattern such as `__set%d`.
 #[derive(Clone, Debug, Default)]
@@ -139,7 +140,7 @@ impl TableIndex {
     /// Counts all references of a rule.
     pub fn count_rule(&mut self, rule: &Rule, comes: bool) {
         for expr in &rule.exprs {
-            references::of_expr(expr, &mut |reference| self.count(reference, comes));
+            expr.references(&mut |reference| self.count(reference, comes));
         }
     }
 

@@ -9,10 +9,12 @@
 use std::collections::HashMap;
 
 use super::index::{TableIndex, by_handle};
+use penstock_program::Hooks;
+use penstock_program::reference::Reference;
+
 use crate::Errno;
 use crate::model::{BaseChain, ChainType, Hook, MapData, Rule, Set, Table};
-use crate::places;
-use crate::references::{self, Reference};
+use crate::references;
 
 /// How many chains can be on the way from a base chain, that one included (`NFT_JUMP_STACK_SIZE`).
 const STACK: u8 = 16;
@@ -191,12 +193,14 @@ impl Reach {
         way: Way,
     ) -> Result<(), Errno> {
         for expr in &rule.exprs {
-            if places::depends_on_hook(expr) {
-                pairs(way.contexts)
-                    .try_for_each(|(kind, hook)| places::allowed(table.family, kind, hook, expr))?;
+            let hooks = expr.hooks(table.family);
+            if hooks != Hooks::ANY
+                && !pairs(way.contexts).all(|(kind, hook)| hooks.allow(kind, hook))
+            {
+                return Err(Errno::Eopnotsupp);
             }
             let mut result = Ok(());
-            references::of_expr(expr, &mut |reference| {
+            expr.references(&mut |reference| {
                 let Some(handle) = index.handle_of(reference).filter(|_| result.is_ok()) else {
                     return;
                 };

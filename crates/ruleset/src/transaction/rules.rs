@@ -4,8 +4,10 @@
 
 use std::sync::Arc;
 
+use penstock_program::Hooks;
 use penstock_program::Register;
-use penstock_program::expr::{Dynset, DynsetOp, Expr, Lookup, Objref};
+use penstock_program::expr::{Dynset, DynsetOp, Expr, Lookup};
+use penstock_program::reference::{Reference, SetAccess};
 use penstock_program::verify::{Sets, verify};
 
 use super::gone::Gone;
@@ -15,8 +17,7 @@ use super::sets::STATEMENTS_MAX;
 use super::{Applied, OpenTable};
 use crate::change::{NewRule, Position};
 use crate::model::{MapData, Rule, Set};
-use crate::references::{self, Reference};
-use crate::{Blame, Errno, Error, live, places};
+use crate::{Blame, Errno, Error, live};
 
 /// Most expressions of a rule (`NFT_RULE_MAXEXPRS`).
 pub(super) const EXPRS_MAX: usize = 128;
@@ -66,7 +67,7 @@ impl OpenTable<'_> {
                 Reference::Chain(name) | Reference::Set(name) => names.get(name).cloned(),
                 Reference::Object(..) | Reference::Flowtable(_) => None,
             };
-            exprs.iter_mut().for_each(|e| references::rename(e, &renamed));
+            exprs.iter_mut().for_each(|e| e.rename(&renamed));
         }
         self.check_program(&exprs)?;
         self.check_room(&exprs)?;
@@ -141,8 +142,8 @@ impl OpenTable<'_> {
     /// Whether base chains that reach the rule may refuse it; then it is known which do, and how.
     fn ready_to_check_reach(&mut self, rule: &Rule) -> bool {
         let leads_on = |e: &Expr| {
-            let mut leads = places::depends_on_hook(e);
-            references::of_expr(e, &mut |r| {
+            let mut leads = e.hooks(self.table.family) != Hooks::ANY;
+            e.references(&mut |r| {
                 leads |= match r {
                     Reference::Chain(_) => true,
                     Reference::Set(name) => self.is_verdict_map(name),
@@ -178,15 +179,16 @@ impl OpenTable<'_> {
 
     /// What the kernel checks when it makes the expressions, one after the other (`ops->init`).
     pub(super) fn check_program(&self, exprs: &[Expr]) -> Result<(), Error> {
-        // All of them are looked up before the first one is made.
-        if let Some(i) = exprs.iter().position(|e| !places::is_known(self.table.family, e)) {
+        // All of them are looked up before the first one is made (nft_expr_type_get()).
+        let is_known = |e: &Expr| e.available(self.table.family) != Err(Errno::Enoent);
+        if let Some(i) = exprs.iter().position(|e| !is_known(e)) {
             return Err(Error::new(Errno::Enoent, Blame::Expression(i)));
         }
         let names = exprs
             .iter()
             .enumerate()
             .find_map(|(i, e)| self.check_expr(e).err().map(|errno| (i, errno)));
-        let verified = verify(exprs, self.table.family as u8, &SetsOf { open: self });
+        let verified = verify(exprs, self.table.family, &SetsOf { open: self });
         match (names, verified) {
             (None, Ok(())) => Ok(()),
             (Some((i, errno)), Err(e)) if i <= e.expression => {
@@ -194,7 +196,7 @@ impl OpenTable<'_> {
             }
             (Some((i, errno)), Ok(())) => Err(Error::new(errno, Blame::Expression(i))),
             (_, Err(e)) => Err(Error {
-                errno: Errno::from_number(e.reason.errno()).unwrap_or(Errno::Einval),
+                errno: e.reason.errno(),
                 blame: Blame::Expression(e.expression),
                 detail: Some(e.reason.to_string()),
             }),
@@ -203,24 +205,22 @@ impl OpenTable<'_> {
 
     /// One expression, by what it names and where it may stand.
     fn check_expr(&self, expr: &Expr) -> Result<(), Errno> {
-        places::available(self.table.family, expr)?;
-        match expr {
-            Expr::Lookup(lookup) => self.check_lookup(lookup),
-            Expr::Dynset(dynset) => self.check_dynset(dynset),
-            Expr::Objref(Objref::Map { sreg, set }) => {
+        expr.available(self.table.family)?;
+        match expr.set_access() {
+            Some(SetAccess::Lookup(lookup)) => self.check_lookup(lookup),
+            Some(SetAccess::Update(dynset)) => self.check_dynset(dynset),
+            Some(SetAccess::Objects { sreg, set }) => {
                 let set = self.bindable_set(set)?;
-                fits(*sreg, set.description.key_len)?;
+                fits(sreg, set.description.key_len)?;
                 if matches!(set.data, Some(MapData::Object(_))) {
                     Ok(())
                 } else {
                     Err(Errno::Einval)
                 }
             }
-            Expr::CtSet(ct) if !places::ct_settable(ct.key) => Err(Errno::Eopnotsupp),
-            Expr::Inner(inner) => self.check_expr(&inner.expr),
-            _ => {
+            None => {
                 let mut result = live::check(expr);
-                references::of_expr(expr, &mut |reference| {
+                expr.references(&mut |reference| {
                     if result.is_ok() {
                         result = match reference {
                             Reference::Chain(name) => self.check_target(name, true),
@@ -296,7 +296,7 @@ impl OpenTable<'_> {
             (None, Some(_)) => return Err(Errno::Einval),
         }
         if !dynset.exprs.is_empty() {
-            dynset.exprs.iter().try_for_each(|e| places::available(self.table.family, e))?;
+            dynset.exprs.iter().try_for_each(|e| e.available(self.table.family))?;
             if !set.description.dynamic {
                 return Err(Errno::Einval);
             }
@@ -305,12 +305,11 @@ impl OpenTable<'_> {
                 if n == STATEMENTS_MAX {
                     return Err(Errno::E2big);
                 }
-                if !live::is_stateful(statement)
-                    || set.description.timeout && live::collects(statement)
-                {
-                    return Err(Errno::Eopnotsupp);
+                let timeout = set.description.timeout;
+                match statement.as_statement() {
+                    Some(statement) if !(timeout && statement.collects()) => statement.check()?,
+                    Some(_) | None => return Err(Errno::Eopnotsupp),
                 }
-                live::check(statement)?;
                 match set.exprs.get(n) {
                     None if set.exprs.is_empty() => {}
                     None => return Err(Errno::Einval),
@@ -387,10 +386,7 @@ impl OpenTable<'_> {
         self.index.count_rule(rule, false);
         let (mut sets, mut chains) = (Vec::new(), Vec::new());
         for expr in &rule.exprs {
-            references::of_expr(expr, &mut |reference| match (
-                reference,
-                self.index.handle_of(reference),
-            ) {
+            expr.references(&mut |reference| match (reference, self.index.handle_of(reference)) {
                 (Reference::Chain(_), Some(handle)) => chains.push(handle),
                 (Reference::Set(_), Some(handle)) => sets.push(handle),
                 _ => {}

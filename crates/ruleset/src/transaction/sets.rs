@@ -11,7 +11,7 @@ use super::{Applied, OpenTable, checked_name};
 use crate::change::{Key, Mode, NewSet};
 use crate::content::Content;
 use crate::model::{MapData, Set};
-use crate::{Blame, Errno, Error, Family, live, places, references};
+use crate::{Blame, Errno, Error, Family, live, references};
 
 /// Longest key and longest data, in bytes (`NFT_DATA_VALUE_MAXLEN`).
 const VALUE_MAX: usize = 64;
@@ -161,11 +161,12 @@ pub(crate) fn checked_set(new: &NewSet, family: Family) -> Result<(), Errno> {
     if new.exprs.len() > STATEMENTS_MAX {
         return Err(Errno::E2big);
     }
-    if !new.exprs.iter().all(live::is_stateful) || d.timeout && new.exprs.iter().any(live::collects)
-    {
+    let fits =
+        |e: &Expr| e.as_statement().is_some_and(|statement| !(d.timeout && statement.collects()));
+    if !new.exprs.iter().all(fits) {
         return Err(Errno::Eopnotsupp);
     }
-    new.exprs.iter().try_for_each(|e| places::available(family, e).and_then(|()| live::check(e)))
+    new.exprs.iter().try_for_each(|e| e.available(family).and_then(|()| live::check(e)))
 }
 
 /// `nft_set_is_same`.

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The error numbers of nf_tables (`include/uapi/asm-generic/errno*.h`).
+
+use serde::{Deserialize, Serialize};
+
+/// The error numbers that nf_tables gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[repr(i32)]
+pub enum Errno {
+    /// Operation not permitted.
+    Eperm = 1,
+    /// No such file or directory.
+    Enoent = 2,
+    /// Argument list too long.
+    E2big = 7,
+    /// Cannot allocate memory.
+    Enomem = 12,
+    /// Device or resource busy.
+    Ebusy = 16,
+    /// File exists.
+    Eexist = 17,
+    /// Invalid argument.
+    Einval = 22,
+    /// Too many open files in system.
+    Enfile = 23,
+    /// Too many links.
+    Emlink = 31,
+    /// File too large.
+    Efbig = 27,
+    /// Numerical result out of range.
+    Erange = 34,
+    /// File name too long.
+    Enametoolong = 36,
+    /// Too many levels of symbolic links.
+    Eloop = 40,
+    /// No data available: a register is read that was not written.
+    Enodata = 61,
+    /// Protocol error.
+    Eproto = 71,
+    /// Interrupted system call should be restarted: another batch was committed meanwhile.
+    Erestart = 85,
+    /// Value too large for defined data type.
+    Eoverflow = 75,
+    /// Directory not empty.
+    Enotempty = 39,
+    /// Operation not supported.
+    Eopnotsupp = 95,
+    /// Address family not supported by protocol.
+    Eafnosupport = 97,
+}
+
+impl Errno {
+    /// All of them.
+    const ALL: [Errno; 20] = [
+        Errno::Eperm,
+        Errno::Enoent,
+        Errno::E2big,
+        Errno::Enomem,
+        Errno::Ebusy,
+        Errno::Eexist,
+        Errno::Einval,
+        Errno::Enfile,
+        Errno::Efbig,
+        Errno::Emlink,
+        Errno::Erange,
+        Errno::Enametoolong,
+        Errno::Enotempty,
+        Errno::Eloop,
+        Errno::Enodata,
+        Errno::Eproto,
+        Errno::Eoverflow,
+        Errno::Erestart,
+        Errno::Eopnotsupp,
+        Errno::Eafnosupport,
+    ];
+
+    /// The error of this number, if it is one that nf_tables gives.
+    pub fn from_number(number: i32) -> Option<Errno> {
+        Errno::ALL.into_iter().find(|e| *e as i32 == number)
+    }
+
+    /// The C library's text.
+    pub fn text(self) -> &'static str {
+        match self {
+            Errno::Eperm => "Operation not permitted",
+            Errno::Enoent => "No such file or directory",
+            Errno::E2big => "Argument list too long",
+            Errno::Enomem => "Cannot allocate memory",
+            Errno::Ebusy => "Device or resource busy",
+            Errno::Eexist => "File exists",
+            Errno::Einval => "Invalid argument",
+            Errno::Enfile => "Too many open files in system",
+            Errno::Emlink => "Too many links",
+            Errno::Erange => "Numerical result out of range",
+            Errno::Enametoolong => "File name too long",
+            Errno::Eloop => "Too many levels of symbolic links",
+            Errno::Eproto => "Protocol error",
+            Errno::Enodata => "No data available",
+            Errno::Efbig => "File too large",
+            Errno::Erestart => "Interrupted system call should be restarted",
+            Errno::Eoverflow => "Value too large for defined data type",
+            Errno::Enotempty => "Directory not empty",
+            Errno::Eopnotsupp => "Operation not supported",
+            Errno::Eafnosupport => "Address family not supported by protocol",
+        }
+    }
+}

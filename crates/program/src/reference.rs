@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What expressions refer to by name.
+
+use std::sync::Arc;
+
+use crate::expr::{Dynset, Lookup, ObjectType};
+use crate::{Register, Verdict};
+
+/// A name in an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference<'a> {
+    /// Target of a jump or goto.
+    Chain(&'a Arc<str>),
+    /// Set or map looked up or updated.
+    Set(&'a Arc<str>),
+    /// Object of a type.
+    Object(ObjectType, &'a Arc<str>),
+    /// Flowtable.
+    Flowtable(&'a Arc<str>),
+}
+
+/// How an expression uses a set.
+#[derive(Clone, Copy, Debug)]
+pub enum SetAccess<'a> {
+    /// Looks a key up.
+    Lookup(&'a Lookup),
+    /// Changes an element.
+    Update(&'a Dynset),
+    /// Runs the object that a map has for a key.
+    Objects {
+        /// The key.
+        sreg: Register,
+        /// The map.
+        set: &'a Arc<str>,
+    },
+}
+
+/// Gives the chain of a verdict the new name that `renamed` has for it.
+pub fn rename_verdict(verdict: &mut Verdict, renamed: &dyn Fn(Reference<'_>) -> Option<Arc<str>>) {
+    if let Verdict::Jump(chain) | Verdict::Goto(chain) = verdict {
+        replace(chain, |chain| renamed(Reference::Chain(chain)));
+    }
+}
+
+/// Replaces a name where there is a new one.
+pub(crate) fn replace(name: &mut Arc<str>, new: impl FnOnce(&Arc<str>) -> Option<Arc<str>>) {
+    if let Some(new) = new(name) {
+        *name = new;
+    }
+}
