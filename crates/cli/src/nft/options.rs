@@ -86,13 +86,14 @@ const INPUT: [Opt; 12] = [
     ),
     flag('c', "check", "Check commands validity without actually applying the changes."),
     flag('o', "optimize", "Optimize ruleset"),
-    long("lint", "Warn of what is hardly meant: unused names, rules that never match"),
+    long("lint", "Warn of likely mistakes: unused names, rules that never match"),
     long("allow-exec", "Let definitions run commands: define NAME = exec(\"command\")"),
     long("offline", "Work on an empty ruleset in this process"),
     long("state", "Work on a ruleset kept in <filename>").takes("<filename>", Values::Files),
-    long("confirm", "Take the change back unless it is confirmed in <time>, e.g. 60s")
+    long("confirm", "Roll the change back unless it is confirmed within <time>, e.g. 60s")
         .takes("<time>", Values::Any),
-    long("timeout", "The same for each change made with -i").takes("<time>", Values::Any),
+    long("timeout", "Roll each change made with -i back unless it is confirmed within <time>")
+        .takes("<time>", Values::Any),
 ];
 
 const FORMAT: [Opt; 11] = [
@@ -106,7 +107,7 @@ const FORMAT: [Opt; 11] = [
     flag('y', "numeric-priority", "Print chain priority numerically."),
     flag('p', "numeric-protocol", "Print layer 4 protocols numerically."),
     flag('T', "numeric-time", "Print time values numerically."),
-    long("backend", "Print how sets are searched, and what that costs."),
+    long("backend", "Print the backend of each set, and its cost."),
 ];
 
 const OUTPUT: [Opt; 3] = [
