@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make run    build, and send a capture of real traffic through a router ruleset
 # make test   all tests; those against the kernel where the rights are there
-# make lint   formatting and clippy, warnings are errors
+# make lint   formatting, clippy (warnings are errors), and links of the documentation
 # make deny   advisories, licences, duplicates and sources of all dependencies (cargo-deny)
 # make release     the release binary, reproducible: see docs/release.md
 # make release-check   builds it twice, in two places, and compares
@@ -35,6 +35,7 @@ test:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	scripts/links
 
 deny:
 	@scripts/tool cargo-deny 0.20.2
