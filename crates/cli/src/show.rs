@@ -102,7 +102,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Wanted>, String>
         }
     }
     if listing.is_some() && how == Some(ShowAs::Metrics) {
-        return Err("connections, flows and stages are no metrics".into());
+        return Err("conntrack, flows and stages have no metrics".into());
     }
     let message = match (listing, time) {
         (Some(Message::Stages(default)), time) => Message::Stages(time.unwrap_or(default)),

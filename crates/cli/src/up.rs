@@ -244,7 +244,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                 let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
                 let address = text.parse().ok().filter(|a: &SocketAddr| a.ip().is_loopback());
                 options.metrics = Some(address.ok_or_else(|| {
-                    format!("--metrics takes a loopback address and a port, as 127.0.0.1:9900, not `{text}`")
+                    format!("--metrics takes a loopback address and a port, such as 127.0.0.1:9900, not `{text}`")
                 })?);
             }
             Long("queue") => {
@@ -301,7 +301,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
     options.ports.iter_mut().for_each(|port| port.driver = driver);
     for (device, driver) in of_one {
         let port = options.ports.iter_mut().find(|port| port.device == device);
-        port.ok_or_else(|| format!("--driver {device}=...: `{device}` is not to be a port"))?
+        port.ok_or_else(|| format!("--driver {device}=...: `{device}` is not among the ports"))?
             .driver = driver;
     }
     Ok(Some(options))
@@ -403,7 +403,7 @@ mod tests {
             ("eth0=", "`eth0=` is not DEV or DEV=NAME"),
             ("eth0 --driver dpdk", "there is no driver `dpdk`"),
             ("eth0 --driver eth0=dpdk", "there is no driver `dpdk`"),
-            ("eth0 --driver eth1=xdp", "--driver eth1=...: `eth1` is not to be a port"),
+            ("eth0 --driver eth1=xdp", "--driver eth1=...: `eth1` is not among the ports"),
             ("eth0 --workers 0", "--workers takes `auto`, or a number from 1 to 64"),
             ("eth0 --workers 65", "--workers takes `auto`, or a number from 1 to 64"),
             ("eth0 --workers all", "--workers takes `auto`, or a number from 1 to 64"),

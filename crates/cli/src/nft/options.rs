@@ -364,14 +364,14 @@ fn read(args: &[String]) -> Result<Parsed, String> {
     }
     let confirm = confirm.or(timeout);
     if confirm.is_some() && state != State::None {
-        return Err("Error: only a dataplane takes changes back that are not confirmed\n".into());
+        return Err("Error: --confirm and --timeout work on a dataplane only\n".into());
     }
     Ok(Parsed::Run(Box::new(Call { options, source, state, allow_exec, confirm })))
 }
 
 /// A time as nft writes it: `60s`, `5m`, or seconds.
 fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("Error: `{text}' is no time, such as 60s or 5m\n");
+    let wrong = || format!("Error: `{text}' is not a time such as 60s or 5m\n");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().map_err(|_| wrong())?;
     let seconds = match text.get(digits.len()..) {

@@ -92,7 +92,8 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<(Setup, Wanted), St
     setup.check()?;
     let wanted = match (reads.is_empty(), frame, words.split_first()) {
         (true, None, Some((source, [first, rest @ ..]))) => {
-            let source = Source::parse(source).ok_or_else(|| format!("`{source}` is no device"))?;
+            let source =
+                Source::parse(source).ok_or_else(|| format!("`{source}` is not a device"))?;
             Wanted::Match {
                 source,
                 text: rest.iter().fold(first.clone(), |text, word| text + " " + word),
@@ -121,7 +122,7 @@ mod tests {
             ("--net n --rules r --frame 3", "--read is missing"),
             ("--net n --rules r --read a=b", "--frame is missing"),
             ("--net n --rules r --frame 3 lan tcp", "unexpected argument `lan`"),
-            ("--net n --rules r host: tcp", "`host:` is no device"),
+            ("--net n --rules r host: tcp", "`host:` is not a device"),
             ("--speed", "invalid option '--speed'"),
         ] {
             let parsed = parse(line.split_whitespace().map(OsString::from));
