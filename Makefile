@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-# make run    build, and send a capture of real traffic through a router ruleset
-# make test   all tests; those against the kernel where the rights are there
-# make lint   formatting and clippy, warnings are errors
-# make deny   advisories, licences, duplicates and sources of all dependencies (cargo-deny)
-# make release     the release binary, reproducible: see docs/release.md
-# make release-check   builds it twice, in two places, and compares
-# make sbom   what it is made of, in CycloneDX's form: target/sbom/penstock.cdx.json
-# make loom   models of what workers share, in all orders that matter (loom and shuttle)
-# make miri   unsafe code and what workers share, in Miri (needs nightly)
-# make sanitize   tests of workers with ThreadSanitizer and AddressSanitizer (needs nightly)
-# make bench  measure the packet path in memory and write docs/performance.md
-# make soak   run the dataplane under everything for HOURS (1) with SEED (1), and see that all stays level and adds up
-# make fuzz   all fuzzing targets for SECONDS together, or TARGET alone (docs/testing.md)
-# make inject  let each system call of the dataplane fail once (20 minutes; strace)
-# make record record the example captures again (root; see examples/record.sh)
-# make clean  remove what was built
+# make run            build, and run a recorded capture through a router ruleset
+# make test           run all tests; those against the kernel if the rights allow it
+# make lint           formatting, clippy (warnings are errors), and links of the documentation
+# make deny           advisories, licences, duplicates and sources of all dependencies (cargo-deny)
+# make release        the release binary, reproducible: see docs/release.md
+# make release-check  build it twice, in two places, and compare
+# make sbom           its components, in CycloneDX form: target/sbom/penstock.cdx.json
+# make loom           models of what workers share, in all orders that matter (loom and shuttle)
+# make miri           unsafe code and what workers share, in Miri (needs nightly)
+# make sanitize       worker tests with ThreadSanitizer and AddressSanitizer (needs nightly)
+# make bench          measure the packet path in memory, and write docs/performance.md
+# make soak           run the dataplane under all kinds of load and faults for HOURS (1) with SEED (1)
+# make fuzz           all fuzz targets for SECONDS (600) together, or TARGET alone (docs/testing.md)
+# make inject         make each system call of the dataplane fail once (20 minutes; strace)
+# make record         record the example captures again (root; see examples/record.sh)
+# make clean          remove build output
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 EXAMPLE = examples/router
 
-.PHONY: run test lint deny release release-check sbom bench soak fuzz record clean loom miri sanitize
+.PHONY: run test lint deny release release-check sbom bench soak inject fuzz record clean loom miri sanitize
 
 run:
 	@scripts/setup run
@@ -35,6 +35,7 @@ test:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	scripts/links
 
 deny:
 	@scripts/tool cargo-deny 0.20.2
@@ -76,7 +77,7 @@ soak:
 	PENSTOCK_PROGRAM=$(CURDIR)/target/release/penstock PENSTOCK_SOAK_HOURS=$(HOURS) PENSTOCK_SEED=$(SEED) \
 	    cargo test -p penstock --test soak
 
-# The same program, with a failure of each system call.
+# Runs the live tests of failing system calls.
 inject:
 	@scripts/setup test
 	PENSTOCK_INJECT=all PENSTOCK_INJECT_JOBS=4 cargo test -p penstock --test live inject -- --nocapture

@@ -160,7 +160,7 @@ fn all_that_is_shown_is_there_as_json() {
     let stages = shown(&net, "stages --time 0.5");
     assert!(stages["stages"].as_array().is_some(), "{stages}");
     for (args, said) in [
-        ("conntrack --metrics", "connections, flows and stages are no metrics"),
+        ("conntrack --metrics", "conntrack, flows and stages have no metrics"),
         ("--time 3", "--time is for `stages`"),
     ] {
         let (ok, text) = net.run(&net.r, &format!("$PENSTOCK show {args}"));

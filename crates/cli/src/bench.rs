@@ -32,17 +32,18 @@ const OPTIONS: &[Opt] = &[
     flag('j', "json", "print JSON lines instead of a table"),
     long("plot", "also write a bar chart of each benchmark to DIR/NAME.svg")
         .takes("DIR", Values::Directories),
-    long("rounds", "rounds of which the median counts (default: 15)").takes("N", Values::Any),
-    long("slice", "least milliseconds of a variant in a round (default: 20)")
+    long("rounds", "number of rounds; the result is their median (default: 15)")
+        .takes("N", Values::Any),
+    long("slice", "minimum milliseconds per variant and round (default: 20)")
         .takes("MS", Values::Any),
-    flag('h', "help", "this text"),
+    flag('h', "help", "print this text"),
 ];
 
 fn usage() -> String {
     let mut out = String::from(
         "Usage: penstock bench [OPTIONS] NAME[/VARIANT]...\n\n\
          Measures the packet path in memory, on one core, with frames of 60 bytes, and the kernel's over\n\
-         veth beside it. The variants of a benchmark run by turns.\n\nBenchmarks:\n",
+         veth for comparison. The variants of a benchmark run in turn.\n\nBenchmarks:\n",
     );
     for bench in &BENCHES {
         out.push_str(&format!("  {:<10} {}\n", bench.name, bench.about));

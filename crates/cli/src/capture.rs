@@ -32,49 +32,49 @@ pub const HOOKS: [&str; 7] =
 const OPTIONS: &[Opt] = &[
     long(
         "hook",
-        "the hook; ingress and egress are of the family netdev, others of inet, unless --family says so",
+        "the hook; default family: netdev for ingress and egress, inet for the others",
     )
     .takes("HOOK", Values::OneOf(&HOOKS)),
-    long("family", "the family whose hook it is").takes("FAMILY", Values::OneOf(&FAMILIES)),
+    long("family", "the family of the hook").takes("FAMILY", Values::OneOf(&FAMILIES)),
     long(
         "priority",
-        "where in the hook, as chains say it: `filter`, `raw - 5`, `100`; before all chains by default,\n\
-         and so before connections are looked up",
+        "priority in the hook, as in a chain: `filter`, `raw - 5`, `100`; default: before all chains,\n\
+         and so before the conntrack lookup",
     )
     .takes("PRIORITY", Values::Any),
-    long("log-group", "in place of a hook: what rules log with `log group N`").takes("N", Values::Any),
+    long("log-group", "instead of a hook: packets that rules log with `log group N`").takes("N", Values::Any),
     Opt {
         short: Some('i'),
         long: Some("interface"),
         argument: None,
-        help: "only what comes by this device, or leaves by it",
+        help: "only packets that arrive on this device or leave by it",
     }
     .takes("DEV", Values::Any),
     Opt {
         short: Some('w'),
         long: Some("write"),
         argument: None,
-        help: "the file to write; by default, or with -, standard output",
+        help: "the file to write; default, and for `-`: standard output",
     }
     .takes("FILE", Values::Files),
-    Opt { short: Some('c'), long: Some("count"), argument: None, help: "end after so many frames" }
+    Opt { short: Some('c'), long: Some("count"), argument: None, help: "stop after this many frames" }
         .takes("COUNT", Values::Any),
     Opt {
         short: Some('s'),
         long: Some("snaplen"),
         argument: None,
-        help: "keep so many bytes of each frame; all by default, and with 0",
+        help: "keep this many bytes of each frame; default, and for 0: all",
     }
     .takes("BYTES", Values::Any),
-    flag('h', "help", "this text"),
+    flag('h', "help", "print this text"),
 ];
 
 fn usage() -> String {
     let mut out = String::from(
         "Usage: penstock capture --hook HOOK [OPTIONS] [EXPRESSION]\n       penstock capture --log-group N [OPTIONS]\n\n\
-         Writes what passes a hook and meets the expression, as matches of a rule say it (`tcp dport 443 ct state\n\
-         new`), or what rules log to a group, to a pcapng file until SIGINT. The path does not wait: what is not\n\
-         written fast enough is lost, and counted in the file.\n\n",
+         Writes packets to a pcapng file until SIGINT: those that pass a hook and match the expression, written like\n\
+         the matches of a rule (`tcp dport 443 ct state new`), or those that rules log to a group. The packet path\n\
+         does not wait: frames that are not written in time are lost, and counted in the file.\n\n",
     );
     out.push_str(&usage_lines(OPTIONS, 24));
     out
@@ -174,7 +174,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let to_stdout = options.write.as_ref().is_none_or(|path| path.as_os_str() == "-");
     if to_stdout && io::stdout().is_terminal() {
         errln!(
-            "penstock capture: a capture is not for a terminal: give it a file with -w, or a pipe"
+            "penstock capture: standard output is a terminal: name a file with -w, or use a pipe"
         );
         return ExitCode::from(2);
     }

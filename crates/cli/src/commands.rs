@@ -11,15 +11,15 @@ use crate::{bench, capture, completion, confirm, down, monitor, nft, run, show, 
 
 /// A command.
 pub struct Command {
-    /// What is typed.
+    /// Its name on the command line.
     pub name: &'static str,
     /// What it does, in a line.
     pub about: &'static str,
-    /// Its options, by the titles they stand under.
+    /// Its options, grouped under titles.
     pub sections: &'static [(&'static str, &'static [Opt])],
-    /// What stands behind the options.
+    /// The operands after the options.
     pub operands: Values,
-    /// Runs it with the arguments behind its name.
+    /// Runs it with the arguments after its name.
     pub main: fn(&mut dyn Iterator<Item = OsString>) -> ExitCode,
 }
 
@@ -34,7 +34,7 @@ impl Command {
 pub const COMMANDS: [Command; 12] = [
     Command {
         name: "nft",
-        about: "nft(8) on the ruleset of the dataplane, of a file, or of the process",
+        about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
         sections: &nft::options::SECTIONS,
         operands: Values::OneOf(&[
             "add", "create", "insert", "replace", "delete", "list", "flush", "reset", "rename",
@@ -44,42 +44,42 @@ pub const COMMANDS: [Command; 12] = [
     },
     Command {
         name: "run",
-        about: "send captures through a ruleset: frames, verdicts and counters come out",
+        about: "run captures through a ruleset; report frames, verdicts and counters",
         sections: &run::options::SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| run::main(args),
     },
     Command {
         name: "trace",
-        about: "tell what a ruleset does with one packet, rule by rule",
+        about: "show what a ruleset does with one packet, rule by rule",
         sections: &trace::options::SECTIONS,
         operands: Values::Any,
         main: |args| trace::main(args),
     },
     Command {
         name: "up",
-        about: "start the dataplane of the network namespace on devices",
+        about: "start the dataplane of this network namespace on devices",
         sections: &up::SECTIONS,
         operands: Values::Any,
         main: |args| up::main(args),
     },
     Command {
         name: "show",
-        about: "show what the dataplane does: ports, drops, connections, flows",
+        about: "show the state of the dataplane: ports, drops, connections, flows",
         sections: &show::SECTIONS,
         operands: Values::OneOf(show::LISTINGS),
         main: |args| show::main(args),
     },
     Command {
         name: "confirm",
-        about: "keep a change that is taken back otherwise",
+        about: "confirm a change, so that it is not rolled back",
         sections: &confirm::SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| confirm::main(args),
     },
     Command {
         name: "down",
-        about: "end the dataplane and give its devices back",
+        about: "stop the dataplane and give its devices back",
         sections: &down::SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| down::main(args),
@@ -100,7 +100,7 @@ pub const COMMANDS: [Command; 12] = [
     },
     Command {
         name: "capture",
-        about: "write what passes a hook of the dataplane to a pcapng file",
+        about: "write the packets that pass a hook of the dataplane to a pcapng file",
         sections: &capture::SECTIONS,
         operands: Values::Any,
         main: |args| capture::main(args),
@@ -114,15 +114,16 @@ pub const COMMANDS: [Command; 12] = [
     },
     Command {
         name: "monitor",
-        about: "print changes of the ruleset, or traces of packets, as they come",
+        about: "print changes of the ruleset, or packet traces, as they happen",
         sections: &monitor::SECTIONS,
         operands: monitor::WATCHED,
         main: |args| monitor::main(args),
     },
 ];
 
-/// What may stand in place of a command.
-pub const OPTIONS: [Opt; 2] = [flag('h', "help", "this text"), flag('V', "version", "the version")];
+/// Options that may be given instead of a command.
+pub const OPTIONS: [Opt; 2] =
+    [flag('h', "help", "print this text"), flag('V', "version", "print the version")];
 
 /// The usage text of the program.
 pub fn usage() -> String {
@@ -138,7 +139,7 @@ pub fn usage() -> String {
             option.help
         ));
     }
-    out.push_str("\n`penstock COMMAND --help` tells the options of a command.\n");
+    out.push_str("\n`penstock COMMAND --help` prints the options of a command.\n");
     out
 }
 

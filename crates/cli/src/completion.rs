@@ -16,7 +16,7 @@ use crate::options::{Opt, Values, flag};
 pub const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
 /// The options of the command.
-pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &[flag('h', "help", "this text")])];
+pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &[flag('h', "help", "print this text")])];
 
 const USAGE: &str = "\
 Usage: penstock completion bash|zsh|fish

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `penstock confirm`: a change made with `nft --confirm` stays.
+//! `penstock confirm`: confirms a change made with `nft --confirm`.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -12,11 +12,11 @@ use crate::dataplane::ask;
 use crate::options::{Opt, flag};
 
 /// All options.
-pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &[flag('h', "help", "this text")])];
+pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &[flag('h', "help", "print this text")])];
 
 const USAGE: &str = "Usage: penstock confirm\n\n\
-    Keeps the change of the ruleset that `penstock nft --confirm` has made and that waits for this word: from\n\
-    another connection, which shows that the new rules let one in.\n";
+    Confirms the pending change of `penstock nft --confirm`, which is rolled back otherwise. Run it from a new\n\
+    connection, which shows that the new rules accept one.\n";
 
 /// Runs the command with the arguments after its name.
 pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {

@@ -16,15 +16,15 @@ use crate::options::{Opt, flag, given, long, usage_lines};
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
 
 const OPTIONS: &[Opt] = &[
-    long("force", "also open devices that are closed since a dataplane has died (`up --on-death`)"),
-    flag('h', "help", "this text"),
+    long("force", "also open devices that a dead dataplane left closed (`up --on-death`)"),
+    flag('h', "help", "print this text"),
 ];
 
 fn usage() -> String {
     let mut out = String::from(
         "Usage: penstock down [--force]\n\n\
-         Ends the dataplane of the network namespace, and waits until its devices are given back. Devices of a\n\
-         dataplane that was killed together with its guardian are given back, too.\n\n",
+         Stops the dataplane of this network namespace, and waits until its devices are given back. Also gives\n\
+         back the devices of a dataplane that was killed together with its guardian.\n\n",
     );
     out.push_str(&usage_lines(OPTIONS, 10));
     out
@@ -37,7 +37,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<bool>, String> {
         match arg.to_str() {
             Some("--force") => force = true,
             Some("-h" | "--help") => return Ok(None),
-            _ => return Err(format!("it takes no `{}`", arg.to_string_lossy())),
+            _ => return Err(format!("unexpected argument `{}`", arg.to_string_lossy())),
         }
     }
     Ok(Some(force))

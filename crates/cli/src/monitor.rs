@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `penstock monitor`: `penstock nft monitor`, with options before or behind what is watched.
+//! `penstock monitor`: `penstock nft monitor`, with options before or after the operands.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -21,14 +21,14 @@ const OPTIONS: &[Opt] = &[
     flag('j', "json", "print JSON, a line for each change"),
     flag('n', "numeric", "print numbers, not names"),
     flag('S', "service", "print names of ports, as in /etc/services"),
-    flag('h', "help", "this text"),
+    flag('h', "help", "print this text"),
 ];
 
 fn usage() -> String {
     let mut out = String::from(
         "Usage: penstock monitor [new | destroy] [ruleset | tables | chains | sets | rules | elements] [OPTIONS]\n       \
          penstock monitor trace [OPTIONS]\n\n\
-         Prints changes of the ruleset of the dataplane as they are made, each transaction with its generation and the\n\
+         Prints changes of the dataplane's ruleset as they happen, each transaction with its generation and the\n\
          process that made it; or the rules that packets with `meta nftrace set 1` meet.\n\n",
     );
     out.push_str(&usage_lines(OPTIONS, 13));

@@ -27,19 +27,22 @@ pub const TITLE: &str = "The host";
 
 /// What [`Setup::take`] takes.
 pub const OPTIONS: &[Opt] = &[
-    long("net", "interfaces, addresses, routes and neighbours, as lines for `ip -batch`")
-        .takes("NET", Values::Files),
+    long(
+        "net",
+        "the network: interfaces, addresses, routes and neighbours, as lines for `ip -batch`",
+    )
+    .takes("NET", Values::Files),
     long("rules", "the ruleset, as for `nft -f`").takes("RULES", Values::Files),
     long("allow-exec", "let the ruleset run commands: define NAME = exec(\"COMMAND\")"),
     long("tc", "filters and queues of devices, as lines for `tc -batch`")
         .takes("FILE", Values::Files),
-    long("conntrack-load", "begin with the connections in FILE, as --conntrack-dump wrote them")
+    long("conntrack-load", "start with the connections in FILE, as written by --conntrack-dump")
         .takes("FILE", Values::Files),
     long("sockets", "the host's sockets, for `socket` and `tproxy`: see penstock-run(1)")
         .takes("FILE", Values::Files),
-    long("osf", "what `osf` knows operating systems by: fingerprints as in OpenBSD's pf.os")
+    long("osf", "fingerprints of operating systems for `osf`, in the format of OpenBSD's pf.os")
         .takes("FILE", Values::Files),
-    long("sysctl", "settings of the host: timeouts and limits as sysctl(8) names them")
+    long("sysctl", "set timeouts and limits of the host, by their sysctl(8) names")
         .takes("NAME=VALUE...", Values::Any),
 ];
 

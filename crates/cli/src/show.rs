@@ -32,13 +32,13 @@ const OPTIONS: &[Opt] = &[
     flag(
         'j',
         "json",
-        "print it as JSON, with rules that count, named counters, and the flows with the most bytes",
+        "print JSON, with rules that have counters, named counters, and the flows with the most bytes",
     ),
-    long("metrics", "print it as OpenMetrics, for Prometheus"),
-    long("metrics-file", "the same to a file, which is replaced by the new one at once")
+    long("metrics", "print OpenMetrics, for Prometheus"),
+    long("metrics-file", "write OpenMetrics to a file, which is replaced atomically")
         .takes("FILE", Values::Files),
-    long("time", "how long `stages` counts; 2 seconds by default").takes("SECONDS", Values::Any),
-    flag('h', "help", "this text"),
+    long("time", "how long `stages` counts; default: 2 seconds").takes("SECONDS", Values::Any),
+    flag('h', "help", "print this text"),
 ];
 
 /// What can be shown instead of the state.
@@ -47,9 +47,9 @@ pub const LISTINGS: &[&str] = &["conntrack", "flows", "stages"];
 fn usage() -> String {
     let mut out = String::from(
         "Usage: penstock show [-j | --metrics | --metrics-file FILE]\n       penstock show conntrack | flows | stages [--time SECONDS] [-j]\n\n\
-         Shows ports, packets and drops by reason of the dataplane of the network namespace; or its connections, as\n\
-         `conntrack -L` does; or the flows in flowtables, and why others are not there; or where the time of packets\n\
-         goes, by rules and stages, which are counted for some seconds and cost more meanwhile.\n\n",
+         Shows ports, packets and drops by reason of the dataplane of this network namespace; or its connections, as\n\
+         `conntrack -L` does; or the flows in flowtables, and why others are not there; or where processing time is\n\
+         spent, by rules and stages. Rules and stages are counted for some seconds; packets cost more meanwhile.\n\n",
     );
     out.push_str(&usage_lines(OPTIONS, 20));
     out
@@ -102,7 +102,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Wanted>, String>
         }
     }
     if listing.is_some() && how == Some(ShowAs::Metrics) {
-        return Err("connections, flows and stages are no metrics".into());
+        return Err("conntrack, flows and stages have no metrics".into());
     }
     let message = match (listing, time) {
         (Some(Message::Stages(default)), time) => Message::Stages(time.unwrap_or(default)),

@@ -34,69 +34,70 @@ pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
 const DRIVERS: [&str; 5] = ["auto", "packet", "xdp", "xdp-generic", "tap"];
 
 const OPTIONS: &[Opt] = &[
-    long("rules", "the ruleset to begin with, as for `nft -f`; read again at SIGHUP")
+    long("rules", "the initial ruleset, as for `nft -f`; read again on SIGHUP")
         .takes("FILE", Values::Files),
     long(
         "driver",
-        "what carries frames, of all ports or of one: packet (packet sockets, super-packets whole), xdp\n\
-         (AF_XDP, as good as it works), xdp-generic, tap (the other end of a TAP); by default the other end of a\n\
-         TAP that nobody has, AF_XDP where it needs no copies, else packet sockets",
+        "how frames are received and sent, for all ports or for one: packet (packet sockets, super-packets\n\
+         stay whole), xdp (AF_XDP in its best working mode), xdp-generic, tap (the other end of a TAP);\n\
+         default: the other end of a TAP that no program has open, AF_XDP where it needs no copies, else\n\
+         packet sockets",
     )
     .takes("[DEV=]DRIVER...", Values::OneOf(&DRIVERS)),
     long(
         "workers",
-        "threads that do packets, or auto: as many as some device has queues, and there are processors;\n\
-         1 by default",
+        "number of packet threads, or auto: as many as the device with the most queues has, but no more\n\
+         than there are processors; default: 1",
     )
     .takes("N", Values::Any),
-    long("engine", "jit (machine code, made in the background) or interpreter; jit by default")
+    long("engine", "jit (machine code, made in the background) or interpreter; default: jit")
         .takes("ENGINE", Values::OneOf(&["interpreter", "jit"])),
-    long("sysctl", "settings of the path: timeouts and limits as sysctl(8) names them")
+    long("sysctl", "set timeouts and limits of the packet path, by their sysctl(8) names")
         .takes("NAME=VALUE...", Values::Any),
     long(
         "offload",
-        "all flowtables are for devices, as with `flags offload`, as far as these can forward flows",
+        "offload all flowtables, as with `flags offload`, where the devices can forward flows",
     ),
     long(
         "state",
-        "keep ruleset, elements and connections in this file, and go on from it; --rules counts only if there\n\
-         is none yet",
+        "keep ruleset, elements and connections in this file, and restore them from it; --rules applies only\n\
+         if the file does not exist yet",
     )
     .takes("FILE", Values::Files),
-    long("state-broken", "what becomes of a broken file: refuse (do not start; the default) or empty (start without)")
+    long("state-broken", "what to do with a broken state file: refuse (do not start; the default) or empty (start without state)")
         .takes("WHAT", Values::OneOf(&["refuse", "empty"])),
-    long("metrics", "answer HTTP requests for metrics there: a loopback address and a port")
+    long("metrics", "serve metrics by HTTP on this loopback address and port")
         .takes("ADDRESS:PORT", Values::Any),
-    long("queue", "rules' packets for queue N go to the program that listens on this Unix socket; several")
+    long("queue", "pass packets of queue N to the program that listens on this Unix socket; may be repeated")
         .takes("N=SOCKET...", Values::Any),
-    long("batch-time", "seconds that the evaluation of a ruleset may take; 60 by default")
+    long("batch-time", "time limit for the evaluation of a ruleset; default: 60")
         .takes("SECONDS", Values::Any),
-    long("seccomp", "system calls that a thread does not need: refuse (the default), log, or kill (end, and say which)")
+    long("seccomp", "what to do with system calls that a thread does not need: refuse (the default), log, or kill (report and exit)")
         .takes("WHAT", Values::OneOf(&["refuse", "log", "kill"])),
-    long("batch-memory", "MiB of memory that the evaluation of a ruleset may take; 4096 by default")
+    long("batch-memory", "memory limit for the evaluation of a ruleset, in MiB; default: 4096")
         .takes("MIB", Values::Any),
-    long("no-seccomp", "do not refuse system calls that are not needed"),
-    long("persist", "flows that devices forward live on in XDP if the process dies; DIR is in a file system of type bpf")
+    long("no-seccomp", "do not filter system calls"),
+    long("persist", "keep flows that devices forward in XDP if the process dies; DIR is in a file system of type bpf")
         .takes("DIR", Values::Files),
     long(
         "on-death",
-        "what becomes of the devices when the process dies: open (the kernel forwards; the default), closed (no\n\
-         frame passes until the next start, or `penstock down --force`), or a ruleset of nft(8) that the kernel\n\
-         has to have before they are open again",
+        "what happens to the devices when the process dies: open (the kernel forwards; the default), closed (no\n\
+         frame passes until the next start, or `penstock down --force`), or a ruleset that nft(8) loads into the\n\
+         kernel before the devices are opened",
     )
     .takes("open|closed|FILE", Values::Files),
-    long("hang-time", "end the process if it does no packets for so many seconds; 10 by default, 0 for never")
+    long("hang-time", "end the process if its workers do not answer for this many seconds; default: 10, 0 means never")
         .takes("SECONDS", Values::Any),
-    long("allow-read", "let other users than root list the ruleset, monitor, and show"),
-    flag('h', "help", "this text"),
+    long("allow-read", "let users other than root list the ruleset, monitor, and show"),
+    flag('h', "help", "print this text"),
 ];
 
 fn usage() -> String {
     let mut out = String::from(
         "Usage: penstock up DEV[=NAME]... [OPTIONS]\n\n\
-         Makes each device a port of the dataplane. The host sees a TAP in its place, by the same name or by\n\
-         NAME, with everything that stood on the device; of a TAP that nobody has open the port is the other\n\
-         end. Runs until `penstock down`, SIGTERM or SIGINT.\n\n",
+         Makes each device a port of the dataplane. The host sees a TAP in its place, with the same name or with\n\
+         NAME, and with the addresses, routes and other settings of the device. If the device is a TAP that no\n\
+         program has open, the port is its other end. Runs until `penstock down`, SIGTERM or SIGINT.\n\n",
     );
     out.push_str(&usage_lines(OPTIONS, 23));
     out
@@ -243,7 +244,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                 let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
                 let address = text.parse().ok().filter(|a: &SocketAddr| a.ip().is_loopback());
                 options.metrics = Some(address.ok_or_else(|| {
-                    format!("--metrics takes a loopback address and a port, as 127.0.0.1:9900, not `{text}`")
+                    format!("--metrics takes a loopback address and a port, such as 127.0.0.1:9900, not `{text}`")
                 })?);
             }
             Long("queue") => {
@@ -300,7 +301,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
     options.ports.iter_mut().for_each(|port| port.driver = driver);
     for (device, driver) in of_one {
         let port = options.ports.iter_mut().find(|port| port.device == device);
-        port.ok_or_else(|| format!("--driver {device}=...: `{device}` is not to be a port"))?
+        port.ok_or_else(|| format!("--driver {device}=...: `{device}` is not among the ports"))?
             .driver = driver;
     }
     Ok(Some(options))
@@ -402,7 +403,7 @@ mod tests {
             ("eth0=", "`eth0=` is not DEV or DEV=NAME"),
             ("eth0 --driver dpdk", "there is no driver `dpdk`"),
             ("eth0 --driver eth0=dpdk", "there is no driver `dpdk`"),
-            ("eth0 --driver eth1=xdp", "--driver eth1=...: `eth1` is not to be a port"),
+            ("eth0 --driver eth1=xdp", "--driver eth1=...: `eth1` is not among the ports"),
             ("eth0 --workers 0", "--workers takes `auto`, or a number from 1 to 64"),
             ("eth0 --workers 65", "--workers takes `auto`, or a number from 1 to 64"),
             ("eth0 --workers all", "--workers takes `auto`, or a number from 1 to 64"),

@@ -30,10 +30,10 @@
 //! use penstock_packet::Packet;
 //! use penstock_program::image::ChainIndex;
 //! use penstock_program::testing::{Outside, Table};
-//! use penstock_program::{Hook, parse};
+//! use penstock_program::{Family, Hook, parse};
 //!
 //! let rule = parse::program("[ meta load mark => reg 1 ]\n[ cmp eq reg 1 0x00000007 ]\n[ immediate reg 0 drop ]");
-//! let (image, _) = Table::of(vec![rule.unwrap()]).link(2).unwrap();
+//! let (image, _) = Table::of(vec![rule.unwrap()]).link(Family::Ip).unwrap();
 //! let list = List::of([Entry::Chain { chain: ChainIndex(0), nfproto: 2 }]);
 //! let compiled = compile(Arc::new(image), &[list], Helpers::of::<Outside>(), Options::default()).unwrap();
 //! let mut outside = Outside::at(2, Hook::Forward);

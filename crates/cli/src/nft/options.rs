@@ -86,13 +86,14 @@ const INPUT: [Opt; 12] = [
     ),
     flag('c', "check", "Check commands validity without actually applying the changes."),
     flag('o', "optimize", "Optimize ruleset"),
-    long("lint", "Warn of what is hardly meant: unused names, rules that never match"),
+    long("lint", "Warn of likely mistakes: unused names, rules that never match"),
     long("allow-exec", "Let definitions run commands: define NAME = exec(\"command\")"),
     long("offline", "Work on an empty ruleset in this process"),
     long("state", "Work on a ruleset kept in <filename>").takes("<filename>", Values::Files),
-    long("confirm", "Take the change back unless it is confirmed in <time>, e.g. 60s")
+    long("confirm", "Roll the change back unless it is confirmed within <time>, e.g. 60s")
         .takes("<time>", Values::Any),
-    long("timeout", "The same for each change made with -i").takes("<time>", Values::Any),
+    long("timeout", "Roll each change made with -i back unless it is confirmed within <time>")
+        .takes("<time>", Values::Any),
 ];
 
 const FORMAT: [Opt; 11] = [
@@ -106,7 +107,7 @@ const FORMAT: [Opt; 11] = [
     flag('y', "numeric-priority", "Print chain priority numerically."),
     flag('p', "numeric-protocol", "Print layer 4 protocols numerically."),
     flag('T', "numeric-time", "Print time values numerically."),
-    long("backend", "Print how sets are searched, and what that costs."),
+    long("backend", "Print the backend of each set, and its cost."),
 ];
 
 const OUTPUT: [Opt; 3] = [
@@ -363,14 +364,14 @@ fn read(args: &[String]) -> Result<Parsed, String> {
     }
     let confirm = confirm.or(timeout);
     if confirm.is_some() && state != State::None {
-        return Err("Error: only a dataplane takes changes back that are not confirmed\n".into());
+        return Err("Error: --confirm and --timeout work on a dataplane only\n".into());
     }
     Ok(Parsed::Run(Box::new(Call { options, source, state, allow_exec, confirm })))
 }
 
 /// A time as nft writes it: `60s`, `5m`, or seconds.
 fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("Error: `{text}' is no time, such as 60s or 5m\n");
+    let wrong = || format!("Error: `{text}' is not a time such as 60s or 5m\n");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().map_err(|_| wrong())?;
     let seconds = match text.get(digits.len()..) {

@@ -20,59 +20,59 @@ pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (setup::TITLE, setup::
 const OPTIONS: &[Opt] = &[
     long(
         "read",
-        "frames that arrive on DEV (pcap or pcapng, `-` for standard input);\n\
+        "read frames that arrive on DEV (pcap or pcapng, `-` for standard input);\n\
          `host=FILE`: IP packets that the host sends,\n\
          `host:DEV=FILE`: raw frames that the host sends on DEV",
     )
     .takes("DEV=FILE...", Values::Any),
-    long("write-dir", "write what is transmitted to DIR/DEV.pcap, what the host gets to DIR/host.pcap")
+    long("write-dir", "write transmitted frames to DIR/DEV.pcap, packets for the host to DIR/host.pcap")
         .takes("DIR", Values::Directories),
     long(
         "log",
-        "write what `log` statements say to FILE (`-` for standard error), as lines of the kernel's log",
+        "write messages of `log` statements to FILE (`-` for standard error), as kernel log lines",
     )
     .takes("FILE", Values::Files),
-    long("nflog", "write what `log group` statements say to FILE, as `tcpdump -i nflog` does")
+    long("nflog", "write packets of `log group` statements to FILE, as `tcpdump -i nflog` does")
         .takes("FILE", Values::Files),
     long(
         "conntrack",
         "write the connections at the end to FILE (`-` for standard error), as `conntrack -L` does",
     )
     .takes("FILE", Values::Files),
-    long("flows", "write the flows in flowtables at the end to FILE (`-` for standard error), and why others are not there")
+    long("flows", "write the flows in flowtables at the end, and why others are not there, to FILE (`-` for standard error)")
         .takes("FILE", Values::Files),
-    long("tap", "write what a tap on DEV sees to FILE: all that comes and goes but what early ingress takes")
+    long("tap", "write what a tap on DEV sees to FILE: all frames in and out, except those that early ingress takes")
         .takes("DEV=FILE...", Values::Any),
     long(
         "capture",
-        "write what passes HOOK (`[FAMILY:]HOOK[@PRIORITY]`, before all chains by default) to FILE, as pcapng",
+        "write packets that pass HOOK (`[FAMILY:]HOOK[@PRIORITY]`; default: before all chains) to FILE, as pcapng",
     )
     .takes("HOOK=FILE...", Values::Any),
-    long("capture-match", "of that only what meets the expression, as matches of a rule say it")
+    long("capture-match", "limit --capture to packets that match EXPRESSION, written like the matches of a rule")
         .takes("EXPRESSION", Values::Any),
-    long("queue", "give packets of queue N to the program that listens on SOCKET")
+    long("queue", "pass packets of queue N to the program that listens on SOCKET")
         .takes("N=SOCKET...", Values::Any),
     long("conntrack-dump", "write the connections at the end to FILE for --conntrack-load")
         .takes("FILE", Values::Files),
     flag('j', "json", "print the final ruleset in libnftables JSON"),
-    long("engine", "jit (machine code) or interpreter; by default the interpreter until there is code")
+    long("engine", "jit (machine code) or interpreter; default: the interpreter until the code is ready")
         .takes("ENGINE", Values::OneOf(&["interpreter", "jit"])),
-    long("perf-map", "tell perf(1) the rules that machine code is of, in /tmp/perf-PID.map"),
-    long("profile", "tell how often each rule was reached, and how long it took"),
+    long("perf-map", "write a map of machine code to rules for perf(1), in /tmp/perf-PID.map"),
+    long("profile", "report how often each rule ran, and how long it took"),
     long("trace", "trace every packet, as `nft monitor trace` does"),
-    flag('h', "help", "this text"),
+    flag('h', "help", "print this text"),
 ];
 
 /// What `--help` prints, and what follows a usage error.
 pub fn usage() -> String {
     let mut out = String::from(
         "Usage: penstock run --net NET --rules RULES --read DEV=FILE... [OPTIONS]\n\n\
-         Takes the frames of all captures in the order of their timestamps, which are the clock.\n\n",
+         Processes the frames of all captures in timestamp order. The timestamps are the clock.\n\n",
     );
     out.push_str(&format!("{}:\n{}\n", setup::TITLE, usage_lines(setup::OPTIONS, 21)));
     out.push_str(&format!("Options:\n{}", usage_lines(OPTIONS, 21)));
     out.push_str(
-        "\nThe final ruleset with its counters goes to standard output, a summary to standard error.\n",
+        "\nPrints the final ruleset with its counters to standard output, a summary to standard error.\n",
     );
     out
 }
@@ -204,7 +204,7 @@ impl Options {
         }
         let engine = match engine {
             Some(Engine::Interpreter) if code != CompileOptions::default() => {
-                return Err("--perf-map and --profile are of machine code: --engine jit".into());
+                return Err("--perf-map and --profile need machine code: use --engine jit".into());
             }
             Some(engine) => engine,
             // What is told of the code is told of all packets.
@@ -379,7 +379,7 @@ mod tests {
             ("--engine gpu", "--engine is jit or interpreter, not `gpu`"),
             (
                 "--net n --rules r --read a=b --engine interpreter --profile",
-                "--perf-map and --profile are of machine code: --engine jit",
+                "--perf-map and --profile need machine code: use --engine jit",
             ),
             ("--speed", "invalid option '--speed'"),
             ("-q", "invalid option '-q'"),

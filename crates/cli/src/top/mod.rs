@@ -35,19 +35,19 @@ const VIEWS: [&str; 4] = ["ports", "rules", "flows", "drops"];
 const OPTIONS: &[Opt] = &[
     long(
         "read",
-        "what `penstock show --json` has printed to a file, once or more often, in place of what is now",
+        "read a file that `penstock show --json` has printed to, once or several times, instead of live data",
     )
     .takes("FILE", Values::Files),
-    long("view", "what to begin with; without a terminal, what to print in place of everything")
+    long("view", "the view to start with; without a terminal, the only view to print")
         .takes("VIEW", Values::OneOf(&VIEWS)),
-    long("interval", "seconds between two looks; 1 by default").takes("SECONDS", Values::Any),
-    flag('h', "help", "this text"),
+    long("interval", "seconds between two updates; default: 1").takes("SECONDS", Values::Any),
+    flag('h', "help", "print this text"),
 ];
 
 fn usage() -> String {
     let mut out = String::from(
         "Usage: penstock top [OPTIONS]\n\n\
-         Shows rates of the dataplane of the network namespace. Keys: 1 to 4 or Tab for ports, rules, flows and\n\
+         Shows rates of the dataplane of this network namespace. Keys: 1 to 4 or Tab for ports, rules, flows and\n\
          drops; s for the next column to sort by; j and k, or space, to go down and up; p to pause; q to quit.\n\
          Without a terminal it prints one page.\n\n",
     );

@@ -101,7 +101,7 @@ impl Snapshot {
         match snapshots.as_deref() {
             Some([first, .., last]) => Ok((first.clone(), last.clone())),
             Some([one]) => Ok((one.beginning(), one.clone())),
-            _ => Err("this is not what `penstock show --json` prints".into()),
+            _ => Err("this is not the output of `penstock show --json`".into()),
         }
     }
 

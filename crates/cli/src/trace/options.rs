@@ -13,13 +13,10 @@ use crate::setup::{self, Read, Setup, Source, once, sentence};
 pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (setup::TITLE, setup::OPTIONS)];
 
 const OPTIONS: &[Opt] = &[
-    long(
-        "read",
-        "captures, as for `penstock run`: one of their frames is traced, behind all before it",
-    )
-    .takes("DEV=FILE...", Values::Any),
-    long("frame", "which: the first has number 1").takes("N", Values::Any),
-    flag('h', "help", "this text"),
+    long("read", "captures, as for `penstock run`; the frames before the traced one pass first")
+        .takes("DEV=FILE...", Values::Any),
+    long("frame", "number of the frame to trace; the first is 1").takes("N", Values::Any),
+    flag('h', "help", "print this text"),
 ];
 
 /// What `--help` prints, and what follows a usage error.
@@ -27,10 +24,10 @@ pub fn usage() -> String {
     format!(
         "Usage: penstock trace --net NET --rules RULES DEV MATCH\n\
          \x20      penstock trace --net NET --rules RULES --read DEV=FILE... --frame N\n\n\
-         Sends one packet through a ruleset, and tells each rule that it meets, as `nft monitor trace`\n\
-         does, and what becomes of it.\n\n\
-         DEV is the device that it arrives on, `host` for a packet that the host sends, `host:DEV` for a\n\
-         frame that it sends raw. MATCH is what a rule would say to match the packet and no other:\n\n\
+         Sends one packet through a ruleset. Prints each rule that the packet meets, as `nft monitor trace`\n\
+         does, and what happens to the packet.\n\n\
+         DEV is the device that the packet arrives on, `host` for a packet that the host sends, `host:DEV`\n\
+         for a raw frame that it sends. MATCH describes the packet in the words of a rule that matches it:\n\n\
          \x20   penstock trace --net net.ip --rules rules.nft lan ip saddr 198.18.0.5 ip daddr 198.19.0.9 tcp dport 443\n\n\
          {}:\n{}\nOptions:\n{}",
         setup::TITLE,
@@ -95,7 +92,8 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<(Setup, Wanted), St
     setup.check()?;
     let wanted = match (reads.is_empty(), frame, words.split_first()) {
         (true, None, Some((source, [first, rest @ ..]))) => {
-            let source = Source::parse(source).ok_or_else(|| format!("`{source}` is no device"))?;
+            let source =
+                Source::parse(source).ok_or_else(|| format!("`{source}` is not a device"))?;
             Wanted::Match {
                 source,
                 text: rest.iter().fold(first.clone(), |text, word| text + " " + word),
@@ -124,7 +122,7 @@ mod tests {
             ("--net n --rules r --frame 3", "--read is missing"),
             ("--net n --rules r --read a=b", "--frame is missing"),
             ("--net n --rules r --frame 3 lan tcp", "unexpected argument `lan`"),
-            ("--net n --rules r host: tcp", "`host:` is no device"),
+            ("--net n --rules r host: tcp", "`host:` is not a device"),
             ("--speed", "invalid option '--speed'"),
         ] {
             let parsed = parse(line.split_whitespace().map(OsString::from));
