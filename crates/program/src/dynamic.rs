@@ -17,7 +17,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use penstock_sets::{Dynamic, NEVER};
 
 use crate::Expr;
-use crate::expr::{Counter, Last, Quota};
 use crate::state::{Bucket, Words, initial_words, reset_words, snapshot_words};
 
 /// Most statements of an element (`NFT_SET_EXPR_MAX`).
@@ -30,21 +29,31 @@ const DATA: usize = 2;
 /// Slots of the catch-all element's own table are above all others.
 const CATCH_ALL: u32 = 1 << 31;
 
-/// What a statement of an element does; its state is beside it.
+/// What a statement of an element does. Its state is in words of the set.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Statement {
+pub enum SetStatement {
+    /// Counts packets and bytes.
     Counter,
+    /// Matches while (or once, if `over`) the quota is not used up.
     Quota {
+        /// The amount.
         bytes: u64,
+        /// `over`.
         over: bool,
     },
+    /// Matches within (or beyond) the rate.
     Limit(Bucket),
+    /// Notes the time.
     Last,
+    /// Matches while there are at most (or once there are more than, if `over`) so many
+    /// connections.
     Connlimit {
+        /// `ct count`.
         limit: u32,
+        /// `over`.
         over: bool,
     },
-    /// Only listed: the linker refuses sets with such.
+    /// Only listed: the linker refuses sets with such a statement.
     Kept,
 }
 
@@ -53,7 +62,7 @@ pub(crate) enum Statement {
 struct Template {
     /// With initial values of zero.
     exprs: Vec<Expr>,
-    statements: Box<[Statement]>,
+    statements: Box<[SetStatement]>,
 }
 
 /// Statements that elements are given, by a number that an element carries.
@@ -111,25 +120,13 @@ fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn statement(expr: &Expr) -> Statement {
-    match expr {
-        Expr::Counter(_) => Statement::Counter,
-        Expr::Quota(q) => Statement::Quota { bytes: q.bytes, over: q.over },
-        Expr::Limit(l) => Bucket::new(l).map_or(Statement::Kept, Statement::Limit),
-        Expr::Last(_) => Statement::Last,
-        Expr::Connlimit(c) => Statement::Connlimit { limit: c.count, over: c.over },
-        _ => Statement::Kept,
-    }
+fn statement(expr: &Expr) -> SetStatement {
+    expr.as_statement().map_or(SetStatement::Kept, |statement| statement.in_set())
 }
 
 /// The statement with initial values of zero.
 fn blank(expr: &Expr) -> Expr {
-    match expr {
-        Expr::Counter(_) => Expr::Counter(Counter::default()),
-        Expr::Quota(q) => Expr::Quota(Quota { consumed: 0, depleted: false, ..q.clone() }),
-        Expr::Last(_) => Expr::Last(Last::default()),
-        expr => expr.clone(),
-    }
+    expr.as_statement().map_or_else(|| expr.clone(), |statement| statement.blank())
 }
 
 /// A set or map that packets change.
@@ -236,7 +233,7 @@ impl DynamicSet {
     pub fn is_runnable(&self) -> bool {
         let kept = |number: u32| {
             let template = self.templates.get(number);
-            template.is_some_and(|t| t.statements.iter().any(|s| matches!(s, Statement::Kept)))
+            template.is_some_and(|t| t.statements.iter().any(|s| matches!(s, SetStatement::Kept)))
         };
         let known = *held(&self.templates.known);
         (0..known).all(|number| !kept(number))
@@ -376,7 +373,7 @@ impl DynamicSet {
     pub(crate) fn statements_of(
         &self,
         found: Found,
-    ) -> impl Iterator<Item = (&Statement, &[AtomicU64; 2])> {
+    ) -> impl Iterator<Item = (&SetStatement, &[AtomicU64; 2])> {
         let statements = self.templates.get(found.statements).map_or(&[][..], |t| &t.statements);
         let value = self.value(found.slot);
         statements.iter().enumerate().filter_map(move |(i, s)| Some((s, self.state(value, i)?)))

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
+use crate::dynamic::SetStatement;
 use crate::expr::Expr;
 use crate::image::Stateful;
 use crate::link::LinkReason;
@@ -167,6 +168,12 @@ pub trait Statement {
     /// # Errors
     /// An operand is malformed.
     fn link_statement(&self, state: &Arc<State>) -> Result<Stateful, LinkReason>;
+
+    /// As packets run it at elements that they add.
+    fn in_set(&self) -> SetStatement;
+
+    /// The expression with values of zero to begin with.
+    fn blank(&self) -> Expr;
 
     /// Words that it starts with.
     fn initial_words(&self) -> Words;

@@ -107,11 +107,14 @@ impl ObjectValue {
 
     /// The value that a counter, quota or limit expression stands for.
     fn with_expr(&self, expr: Expr) -> ObjectValue {
-        match expr {
-            Expr::Counter(counter) => ObjectValue::Counter(counter),
-            Expr::Quota(quota) => ObjectValue::Quota(quota),
-            Expr::Limit(limit) => ObjectValue::Limit(limit),
-            _ => self.clone(),
+        if let Expr::Counter(counter) = expr {
+            ObjectValue::Counter(counter)
+        } else if let Expr::Quota(quota) = expr {
+            ObjectValue::Quota(quota)
+        } else if let Expr::Limit(limit) = expr {
+            ObjectValue::Limit(limit)
+        } else {
+            self.clone()
         }
     }
 }

@@ -140,8 +140,8 @@ impl Survey<'_> {
         if let Some(set) = op.fixed_set() {
             self.elements(set)?;
         }
-        if let Some((base, len, offset)) = op.header_load() {
-            self.field(base, len, offset)?;
+        if let Some(load) = op.header_load() {
+            self.field(load.base, load.len, load.offset)?;
         }
         if let Some(state) = op.counter() {
             self.state(state)?;

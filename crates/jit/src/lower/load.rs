@@ -2,7 +2,8 @@
 
 //! Constants and bytes of headers into registers.
 
-use penstock_program::op::{Op, sees_fragments};
+use penstock_program::expr::PayloadBase;
+use penstock_program::op::{HeaderLoad, Op, sees_fragments};
 
 use super::{Flow, call};
 use crate::asm::{Block, Is, Value, Width};
@@ -42,29 +43,28 @@ pub(super) fn header(
     registers: &mut Registers,
     fail: Block,
 ) -> Flow {
-    let (header, dst, len, offset) = match op {
-        // A tag that is held beside the frame is put together with it by the interpreter.
-        Op::LoadLink { len, offset, .. } if u32::from(*offset) + u32::from(*len) > ETH_TYPE => {
-            return call::any_or_break(f, op, registers, fail);
-        }
-        Op::LoadLink { dst, len, offset } => (Header::Link, dst, len, offset),
-        Op::LoadNetwork { dst, len, offset } => (Header::Network, dst, len, offset),
-        Op::LoadTransport { dst, len, offset } if sees_fragments(*len, *offset) => {
-            (Header::Transport, dst, len, offset)
-        }
-        Op::LoadTransport { dst, len, offset } => (Header::WholeTransport, dst, len, offset),
-        _ => return call::any_or_break(f, op, registers, fail),
-    };
-    let Some(window) = f.windows.of(header).filter(|_| *len > 0) else {
+    let Some(HeaderLoad { base, dst, len, offset }) = op.header_load().filter(|l| l.len > 0) else {
         return call::any_or_break(f, op, registers, fail);
     };
-    let (offset, end) = (u32::from(*offset), u32::from(*offset) + u32::from(*len));
+    let (offset, end) = (u32::from(offset), u32::from(offset) + u32::from(len));
+    let header = match base {
+        // The interpreter joins it with a tag that is held beside the frame.
+        PayloadBase::Link if end > ETH_TYPE => None,
+        PayloadBase::Link => Some(Header::Link),
+        PayloadBase::Network => Some(Header::Network),
+        PayloadBase::Transport if sees_fragments(len, offset as u16) => Some(Header::Transport),
+        PayloadBase::Transport => Some(Header::WholeTransport),
+        PayloadBase::Inner | PayloadBase::Tunnel => None,
+    };
+    let Some((header, window)) = header.and_then(|h| Some((h, f.windows.of(h)?))) else {
+        return call::any_or_break(f, op, registers, fail);
+    };
     if !f.facts.holds(Known::There(header, end)) {
         let short = f.asm.is_number(window.len, Is::SignedBelow, end.into());
         f.leave_if(short, fail);
         f.facts.learn(Known::There(header, end), None);
     }
-    for (slot, at) in (*dst..).zip((offset..end).step_by(4)) {
+    for (slot, at) in (dst..).zip((offset..end).step_by(4)) {
         let count = (end - at).min(4) as u8;
         let known = Known::Bytes(header, at, count);
         let value = match f.facts.value(known) {

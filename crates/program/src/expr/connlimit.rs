@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Expr, Expression, Use, tracks_connections};
+use crate::dynamic::SetStatement;
 use crate::image::Stateful;
 use crate::link::{LinkReason, Linking};
 use crate::needs::Needs;
@@ -68,6 +69,14 @@ impl Expression for Connlimit {
 impl Statement for Connlimit {
     fn link_statement(&self, state: &Arc<State>) -> Result<Stateful, LinkReason> {
         Ok(Stateful::Connlimit { limit: self.count, over: self.over, state: state.clone() })
+    }
+
+    fn in_set(&self) -> SetStatement {
+        SetStatement::Connlimit { limit: self.count, over: self.over }
+    }
+
+    fn blank(&self) -> Expr {
+        Expr::Connlimit(self.clone())
     }
 
     fn initial_words(&self) -> Words {

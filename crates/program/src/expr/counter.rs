@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Expr, Expression, Use};
+use crate::dynamic::SetStatement;
 use crate::image::Stateful;
 use crate::link::{LinkReason, Linking};
 use crate::op::Op;
@@ -59,6 +60,14 @@ impl Expression for Counter {
 impl Statement for Counter {
     fn link_statement(&self, state: &Arc<State>) -> Result<Stateful, LinkReason> {
         Ok(Stateful::Counter(state.clone()))
+    }
+
+    fn in_set(&self) -> SetStatement {
+        SetStatement::Counter
+    }
+
+    fn blank(&self) -> Expr {
+        Expr::Counter(Counter::default())
     }
 
     fn initial_words(&self) -> Words {

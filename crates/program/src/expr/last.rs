@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Expr, Expression, Use};
+use crate::dynamic::SetStatement;
 use crate::image::Stateful;
 use crate::link::{LinkReason, Linking};
 use crate::op::Op;
@@ -60,6 +61,14 @@ impl Expression for Last {
 impl Statement for Last {
     fn link_statement(&self, state: &Arc<State>) -> Result<Stateful, LinkReason> {
         Ok(Stateful::Last(state.clone()))
+    }
+
+    fn in_set(&self) -> SetStatement {
+        SetStatement::Last
+    }
+
+    fn blank(&self) -> Expr {
+        Expr::Last(Last::default())
     }
 
     fn initial_words(&self) -> Words {

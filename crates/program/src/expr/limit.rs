@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Expr, Expression, Use};
+use crate::dynamic::SetStatement;
 use crate::image::Stateful;
 use crate::link::{LinkReason, Linking};
 use crate::op::Op;
@@ -107,6 +108,14 @@ impl Statement for Limit {
             })
         })?;
         Ok(Stateful::Limit { bucket, state: state.clone() })
+    }
+
+    fn in_set(&self) -> SetStatement {
+        Bucket::new(self).map_or(SetStatement::Kept, SetStatement::Limit)
+    }
+
+    fn blank(&self) -> Expr {
+        Expr::Limit(self.clone())
     }
 
     fn initial_words(&self) -> Words {

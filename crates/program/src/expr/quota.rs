@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Expr, Expression, Use};
+use crate::dynamic::SetStatement;
 use crate::image::Stateful;
 use crate::link::{LinkReason, Linking};
 use crate::op::Op;
@@ -76,6 +77,14 @@ impl Statement for Quota {
 
     fn link_statement(&self, state: &Arc<State>) -> Result<Stateful, LinkReason> {
         Ok(Stateful::Quota { bytes: self.bytes, over: self.over, state: state.clone() })
+    }
+
+    fn in_set(&self) -> SetStatement {
+        SetStatement::Quota { bytes: self.bytes, over: self.over }
+    }
+
+    fn blank(&self) -> Expr {
+        Expr::Quota(Quota { consumed: 0, depleted: false, ..self.clone() })
     }
 
     fn initial_words(&self) -> Words {

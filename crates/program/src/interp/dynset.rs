@@ -10,7 +10,7 @@ use penstock_packet::Packet;
 use super::registers::Registers;
 use super::{Step, stateful};
 use crate::Env;
-use crate::dynamic::{DynamicSet, Found, Statement};
+use crate::dynamic::{DynamicSet, Found, SetStatement};
 use crate::env::ConnCount;
 use crate::expr::DynsetOp;
 use crate::op::{Load, SetUpdate};
@@ -78,29 +78,29 @@ pub(super) fn lookup<E: Env>(
 fn statements<E: Env>(set: &Arc<DynamicSet>, found: Found, packet: &Packet, env: &mut E) -> Step {
     for (number, (statement, words)) in set.statements_of(found).enumerate() {
         let breaks = match statement {
-            Statement::Counter => {
+            SetStatement::Counter => {
                 words[0].fetch_add(1, Relaxed);
                 words[1].fetch_add(packet.len() as u64, Relaxed);
                 false
             }
-            Statement::Quota { bytes, over } => {
+            SetStatement::Quota { bytes, over } => {
                 state::consume(&words[0], packet.len() as u64, *bytes) != *over
             }
-            Statement::Limit(bucket) => {
+            SetStatement::Limit(bucket) => {
                 !state::take(&words[0], bucket, packet.len() as u64, packet.meta.time)
             }
-            Statement::Last => {
+            SetStatement::Last => {
                 words[0].store(packet.meta.time, Relaxed);
                 false
             }
-            Statement::Connlimit { limit, over } => {
+            SetStatement::Connlimit { limit, over } => {
                 let count = ConnCount::Element { set, slot: found.slot, statement: number };
                 match stateful::connlimit(*limit, *over, count, packet, env) {
                     Step::Next => false,
                     ends => return ends,
                 }
             }
-            Statement::Kept => false,
+            SetStatement::Kept => false,
         };
         if breaks {
             return Step::Break;

@@ -169,17 +169,33 @@ pub enum Op {
     Tunnel { key: TunnelKey, dst: u8 },
 }
 
+/// Bytes of a header that an operation loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeaderLoad {
+    /// Which header.
+    pub base: PayloadBase,
+    /// Register slot.
+    pub dst: u8,
+    /// Bytes.
+    pub len: u8,
+    /// Bytes from the start of the header.
+    pub offset: u16,
+}
+
 impl Op {
-    /// The bytes of a header that it loads: from where, how many, from which offset on.
-    pub fn header_load(&self) -> Option<(PayloadBase, u8, u16)> {
-        if let Op::LoadLink { len, offset, .. } = self {
-            Some((PayloadBase::Link, *len, *offset))
-        } else if let Op::LoadNetwork { len, offset, .. } = self {
-            Some((PayloadBase::Network, *len, *offset))
-        } else if let Op::LoadTransport { len, offset, .. } = self {
-            Some((PayloadBase::Transport, *len, *offset))
-        } else if let Op::LoadInner { len, offset, .. } = self {
-            Some((PayloadBase::Inner, *len, *offset))
+    /// What it loads of a header, if it does that.
+    pub fn header_load(&self) -> Option<HeaderLoad> {
+        let load = |base, dst: &u8, len: &u8, offset: &u16| {
+            Some(HeaderLoad { base, dst: *dst, len: *len, offset: *offset })
+        };
+        if let Op::LoadLink { dst, len, offset } = self {
+            load(PayloadBase::Link, dst, len, offset)
+        } else if let Op::LoadNetwork { dst, len, offset } = self {
+            load(PayloadBase::Network, dst, len, offset)
+        } else if let Op::LoadTransport { dst, len, offset } = self {
+            load(PayloadBase::Transport, dst, len, offset)
+        } else if let Op::LoadInner { dst, len, offset } = self {
+            load(PayloadBase::Inner, dst, len, offset)
         } else {
             None
         }

@@ -215,14 +215,10 @@ fn admit_references(table: &Arc<Table>) -> Result<(), String> {
 
 /// A quota as it began.
 fn as_new(expr: &Expr) -> Expr {
-    match expr {
-        Expr::Quota(quota) => {
-            let mut quota = quota.clone();
-            quota.consumed = quota.consumed.min(quota.bytes);
-            Expr::Quota(quota)
-        }
-        _ => expr.clone(),
-    }
+    let Expr::Quota(quota) = expr else { return expr.clone() };
+    let mut quota = quota.clone();
+    quota.consumed = quota.consumed.min(quota.bytes);
+    Expr::Quota(quota)
 }
 
 impl OpenTable<'_> {
