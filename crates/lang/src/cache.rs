@@ -12,106 +12,10 @@ use indexmap::IndexMap;
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::{Family, Generation, MapData};
 
-use crate::ast::expr::{ByteOrder, Expr};
-use crate::datatype::{DataType, Type};
 use crate::intervals::Intervals;
+use crate::key_type::KeyType;
 use crate::source::Loc;
 use crate::userdata::SetUserData;
-
-/// One field of a key, or of data: what a concatenation's part is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Its type.
-    pub dtype: DataType,
-    /// Its byte order.
-    pub order: ByteOrder,
-    /// Its length in bits.
-    pub len: u32,
-}
-
-impl Field {
-    /// What an expression is; a concatenation inside a concatenation does not occur.
-    pub fn of(expr: &Expr) -> Self {
-        let dtype = match &expr.dtype {
-            Type::Base(dtype) => *dtype,
-            Type::Concat(_) => DataType::Invalid,
-        };
-        Field { dtype, order: expr.order, len: expr.len }
-    }
-
-    /// A basic type at its own length.
-    pub fn base(dtype: DataType) -> Self {
-        Field { dtype, order: dtype.order(), len: dtype.size() }
-    }
-
-    /// Bits that it takes in registers.
-    pub fn padded(&self) -> u32 {
-        self.len.div_ceil(32) * 32
-    }
-}
-
-/// Type of a set's key, or of a map's data.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyType {
-    /// The type.
-    pub dtype: Type,
-    /// One field, or those of the concatenation.
-    pub fields: Arc<[Field]>,
-}
-
-impl KeyType {
-    /// Of an evaluated expression.
-    pub fn of(expr: &Expr) -> Self {
-        let fields = match &expr.kind {
-            crate::ast::ExprKind::Concat(parts) => parts.iter().map(Field::of).collect(),
-            _ => Arc::from([Field::of(expr)]),
-        };
-        KeyType { dtype: expr.dtype.clone(), fields }
-    }
-
-    /// A basic type.
-    pub fn base(field: Field) -> Self {
-        KeyType { dtype: Type::Base(field.dtype), fields: Arc::from([field]) }
-    }
-
-    /// The same without what only the expression tells: raw bits are plain numbers, which are
-    /// listed as decimal ones.
-    pub fn without_expression(mut self) -> Self {
-        if let (Type::Base(dtype @ DataType::RawInteger), [field]) =
-            (&mut self.dtype, &*self.fields)
-        {
-            *dtype = DataType::Integer;
-            self.fields = Arc::from([Field { dtype: DataType::Integer, ..field.clone() }]);
-        }
-        self
-    }
-
-    /// Bits: of the field, or of all fields padded.
-    pub fn len(&self) -> u32 {
-        match &self.dtype {
-            Type::Base(_) => self.fields.first().map_or(0, |f| f.len),
-            Type::Concat(_) => self.fields.iter().map(Field::padded).sum(),
-        }
-    }
-
-    /// Whether it has no length.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether it is a concatenation.
-    pub fn is_concat(&self) -> bool {
-        matches!(self.dtype, Type::Concat(_))
-    }
-
-    /// Byte order of a plain key.
-    pub fn order(&self) -> ByteOrder {
-        match &self.dtype {
-            Type::Base(_) => self.fields.first().map_or(ByteOrder::Invalid, |f| f.order),
-            Type::Concat(_) => ByteOrder::Invalid,
-        }
-    }
-}
 
 /// What a map gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -230,7 +134,7 @@ impl Cache {
                 }
             }
             for object in &table.objects {
-                info.objects.insert((object_type(&object.value), object.name.clone()), ());
+                info.objects.insert((object.value.kind(), object.name.clone()), ());
             }
             for flowtable in &table.flowtables {
                 info.flowtables.insert(flowtable.name.clone(), ());
@@ -277,22 +181,6 @@ impl Cache {
     /// Replaces what is known of a set.
     pub fn put_set(&mut self, family: Family, table: &Arc<str>, set: Arc<SetInfo>) {
         self.add_table(family, table).sets.insert(set.name.clone(), set);
-    }
-}
-
-/// Kind of an object's configuration.
-pub fn object_type(value: &penstock_ruleset::model::ObjectValue) -> ObjectType {
-    use penstock_ruleset::model::ObjectValue as V;
-    match value {
-        V::Counter(_) => ObjectType::Counter,
-        V::Quota(_) => ObjectType::Quota,
-        V::Limit(_) => ObjectType::Limit,
-        V::CtHelper { .. } => ObjectType::CtHelper,
-        V::CtTimeout { .. } => ObjectType::CtTimeout,
-        V::CtExpect { .. } => ObjectType::CtExpect,
-        V::Synproxy(_) => ObjectType::Synproxy,
-        V::SecMark(_) => ObjectType::SecMark,
-        V::Tunnel(_) => ObjectType::Tunnel,
     }
 }
 

@@ -5,8 +5,7 @@
 
 use penstock_program::expr::ExthdrOp;
 
-use crate::ast::expr::ByteOrder;
-use crate::datatype::DataType;
+use crate::datatype::{ByteOrder, DataType};
 use crate::proto::{IcmpField, Template};
 
 /// An extension header, option or chunk.

@@ -5,8 +5,7 @@
 
 use penstock_program::expr::{CtKey, FibResult, MetaKey, RtKey, SocketKey, TunnelKey, XfrmKey};
 
-use crate::ast::expr::ByteOrder;
-use crate::datatype::DataType;
+use crate::datatype::{ByteOrder, DataType};
 
 /// What is known of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

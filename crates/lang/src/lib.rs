@@ -13,24 +13,32 @@
 //! `include` names), no kernel and no packet.
 
 pub mod ast;
+pub mod bits;
 pub mod budget;
 pub mod cache;
+pub mod ct_timeout;
 pub mod datatype;
 pub mod delinearize;
+pub mod describe;
 pub mod diag;
 pub mod eval;
 pub mod exthdr;
+pub mod hooks;
 pub mod intervals;
 pub mod json;
+pub mod key_type;
 pub mod keys;
 pub mod lex;
 pub mod lint;
 pub mod lower;
 pub mod names;
+pub mod objects;
 pub mod optimize;
 pub mod parse;
+mod plain;
 pub mod print;
 pub mod proto;
+pub mod reread;
 pub mod scope;
 mod selector;
 pub mod session;

@@ -6,11 +6,11 @@
 //! written. A [`Match`] has the selector without its places, so that selectors compare, and the
 //! values as numbers.
 
-use crate::ast::expr::{Expr, ExprKind, RelOp, SymbolKind};
-use crate::ast::{Stmt, StmtKind};
-use crate::datatype::{DataType, Type};
-use crate::eval::context::Base;
-use crate::eval::{Eval, bitmask};
+use crate::ast::expr::{RelOp, SymbolKind};
+use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
+use crate::bits::bitmask;
+use crate::datatype::{Base, DataType, Type};
+use crate::eval::Eval;
 use crate::source::Loc;
 use penstock_program::expr::CtKey;
 use std::sync::Arc;

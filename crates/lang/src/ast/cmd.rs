@@ -7,8 +7,8 @@ use std::sync::Arc;
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::{ChainType, Family, Hook};
 
-use crate::ast::expr::Expr;
-use crate::ast::stmt::Stmt;
+use crate::ast::RuleBlock;
+use crate::ast::{Expr, Stmt};
 use crate::source::Loc;
 
 /// A name where it was written.
@@ -208,19 +208,6 @@ pub struct ChainBlock {
     pub rules: Vec<RuleBlock>,
     /// `devices = …` outside of a hook line.
     pub devices: Option<Expr>,
-}
-
-/// A rule: statements and a comment. As an implicit chain: several rules.
-#[derive(Clone, Debug, PartialEq, Default)]
-#[allow(missing_docs)]
-pub struct RuleBlock {
-    pub stmts: Vec<Stmt>,
-    pub comment: Option<Arc<str>>,
-    /// Rules of an implicit chain; `stmts` is empty then.
-    pub rules: Vec<RuleBlock>,
-    /// Only the place is known: the rule is right, and is read again when it is evaluated.
-    pub unread: bool,
-    pub loc: Loc,
 }
 
 /// What stands in a set's or map's braces.

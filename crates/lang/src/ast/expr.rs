@@ -9,42 +9,13 @@ use penstock_program::expr::{
     TunnelKey, XfrmKey,
 };
 
-use crate::ast::stmt::Stmt;
+use crate::ast::Expr;
+use crate::ast::Stmt;
+use crate::datatype::ByteOrder;
 use crate::datatype::Type;
 use crate::exthdr::ExthdrDesc;
 use crate::proto::{Proto, Template};
 use crate::source::Loc;
-
-/// Byte order of a value in a register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum ByteOrder {
-    /// Not known yet.
-    #[default]
-    Invalid,
-    /// The host's (little endian in registers).
-    Host,
-    /// Network order.
-    Big,
-}
-
-/// An expression. The parser fills `kind` and `loc`; evaluation the rest.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Expr {
-    /// What it is.
-    pub kind: ExprKind,
-    /// Where it was written.
-    pub loc: Loc,
-    /// Its data type.
-    pub dtype: Type,
-    /// Its byte order.
-    pub order: ByteOrder,
-    /// Its length in bits.
-    pub len: u32,
-    /// Known at compile time (`EXPR_F_CONSTANT`).
-    pub constant: bool,
-    /// A single value, not a range or set (`EXPR_F_SINGLETON`).
-    pub singleton: bool,
-}
 
 /// What a bare word stands for until evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -259,6 +230,11 @@ pub struct SetElem {
 }
 
 impl SetElem {
+    /// A key alone.
+    pub fn of(key: Expr) -> Self {
+        SetElem { key, timeout: None, expires: None, comment: None, stmts: Vec::new() }
+    }
+
     /// `timeout never`
     pub const NEVER: u64 = u64::MAX;
 
@@ -340,22 +316,50 @@ impl Exthdr {
     }
 }
 
-impl Expr {
-    /// With nothing known but what was written.
-    pub fn new(kind: ExprKind, loc: Loc) -> Self {
-        Expr {
-            kind,
-            loc,
-            dtype: Type::default(),
-            order: ByteOrder::Invalid,
-            len: 0,
-            constant: false,
-            singleton: false,
+impl RelOp {
+    /// As nft writes it; the unwritten operator says so.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            RelOp::Implicit => "implicit",
+            RelOp::Eq => "==",
+            RelOp::Neq => "!=",
+            RelOp::Lt => "<",
+            RelOp::Lte => "<=",
+            RelOp::Gt => ">",
+            RelOp::Gte => ">=",
+            RelOp::Neg => "!",
+        }
+    }
+}
+
+impl BinOp {
+    /// As nft writes it.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            BinOp::And => "&",
+            BinOp::Or => "|",
+            BinOp::Xor => "^",
+            BinOp::Lshift => "<<",
+            BinOp::Rshift => ">>",
         }
     }
 
-    /// With type, order and length in bits.
-    pub fn typed(kind: ExprKind, loc: Loc, dtype: Type, order: ByteOrder, len: u32) -> Self {
-        Expr { kind, loc, dtype, order, len, constant: false, singleton: false }
+    /// Whether the right side is a number of bits.
+    pub fn is_shift(self) -> bool {
+        matches!(self, BinOp::Lshift | BinOp::Rshift)
     }
+}
+
+/// Key of an element or mapping.
+pub fn key_of(element: &Expr) -> &Expr {
+    match &element.kind {
+        ExprKind::SetElem(elem) => &elem.key,
+        ExprKind::Mapping { left, .. } => key_of(left),
+        _ => element,
+    }
+}
+
+/// A constant.
+pub fn constant(value: u128, loc: Loc, dtype: Type, order: ByteOrder, len: u32) -> Expr {
+    Expr { kind: ExprKind::Value(value), loc, dtype, order, len, constant: true, singleton: true }
 }

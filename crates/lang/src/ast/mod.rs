@@ -1,12 +1,121 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The tree that all stages share.
+//! The tree that all stages share: [`Expr`] and [`Stmt`] refer to each other; their kinds are in
+//! [`expr`] and [`stmt`].
 
 pub mod cmd;
 pub mod expr;
+pub mod rule;
 pub mod stmt;
-pub(crate) mod walk;
+pub mod walk;
+
+use crate::datatype::{Base, ByteOrder, Type};
+use crate::source::Loc;
 
 pub use cmd::{Cmd, CmdKind};
-pub use expr::{Expr, ExprKind};
-pub use stmt::{Stmt, StmtKind};
+pub use expr::ExprKind;
+pub use rule::RuleBlock;
+pub use stmt::StmtKind;
+
+/// An expression. The parser fills `kind` and `loc`; evaluation the rest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// Where it was written.
+    pub loc: Loc,
+    /// Its data type.
+    pub dtype: Type,
+    /// Its byte order.
+    pub order: ByteOrder,
+    /// Its length in bits.
+    pub len: u32,
+    /// Known at compile time (`EXPR_F_CONSTANT`).
+    pub constant: bool,
+    /// A single value, not a range or set (`EXPR_F_SINGLETON`).
+    pub singleton: bool,
+}
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stmt {
+    /// What it does.
+    pub kind: StmtKind,
+    /// Where it was written.
+    pub loc: Loc,
+}
+
+impl Expr {
+    /// With nothing known but what was written.
+    pub fn new(kind: ExprKind, loc: Loc) -> Self {
+        Expr {
+            kind,
+            loc,
+            dtype: Type::default(),
+            order: ByteOrder::Invalid,
+            len: 0,
+            constant: false,
+            singleton: false,
+        }
+    }
+
+    /// With type, order and length in bits.
+    pub fn typed(kind: ExprKind, loc: Loc, dtype: Type, order: ByteOrder, len: u32) -> Self {
+        Expr { kind, loc, dtype, order, len, constant: false, singleton: false }
+    }
+
+    /// Takes the expression out, leaving an empty value in its place.
+    pub fn take(&mut self) -> Expr {
+        let loc = self.loc;
+        std::mem::replace(self, Expr::new(ExprKind::Value(0), loc))
+    }
+
+    /// The number of a constant.
+    pub fn value(&self) -> Option<u128> {
+        match self.kind {
+            ExprKind::Value(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// nft's word for the kind of expression.
+    pub fn word(&self) -> &'static str {
+        match &self.kind {
+            ExprKind::Symbol { .. } => "symbol",
+            ExprKind::Variable { .. } => "variable",
+            ExprKind::Value(_) | ExprKind::String(_) => "value",
+            ExprKind::Verdict(_) => "verdict",
+            ExprKind::Prefix { .. } => "prefix",
+            ExprKind::Range { .. } => "range",
+            ExprKind::Concat(_) => "concat",
+            ExprKind::List(_) => "list",
+            ExprKind::Set { .. } => "set",
+            ExprKind::SetElem(_) => "element",
+            ExprKind::CatchAll => "catchall set element",
+            ExprKind::Mapping { .. } => "mapping",
+            ExprKind::Map { .. } => "map",
+            ExprKind::SetRef { .. } => "set reference",
+            ExprKind::Payload(_) => "payload",
+            ExprKind::Exthdr(_) => "exthdr",
+            ExprKind::Meta { .. } => "meta",
+            ExprKind::Ct { .. } => "ct",
+            ExprKind::Rt { .. } => "routing",
+            ExprKind::Fib { .. } => "fib",
+            ExprKind::Socket { .. } => "socket",
+            ExprKind::Osf { .. } => "osf",
+            ExprKind::Xfrm { .. } => "xfrm",
+            ExprKind::Tunnel { .. } => "tunnel",
+            ExprKind::Numgen { .. } => "numgen",
+            ExprKind::Hash { .. } => "hash",
+            ExprKind::Unary { .. } => "unary",
+            ExprKind::Binop { .. } => "binop",
+            ExprKind::Relational { .. } => "relational",
+            ExprKind::FlagCmp { .. } => "flagcmp",
+        }
+    }
+
+    /// Basic type of its data type.
+    pub fn base(&self) -> Base {
+        self.dtype.kind()
+    }
+}

@@ -8,18 +8,7 @@ use penstock_program::expr::{
     CtDir, CtKey, DynsetOp, LimitType, MetaKey, NatType, ObjectType, RejectType,
 };
 
-use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::Expr;
-use crate::source::Loc;
-
-/// A statement.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Stmt {
-    /// What it does.
-    pub kind: StmtKind,
-    /// Where it was written.
-    pub loc: Loc,
-}
+use crate::ast::{Expr, RuleBlock, Stmt};
 
 /// The kinds of statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,6 +141,9 @@ pub struct Limit {
     pub burst: u32,
     pub over: bool,
 }
+
+/// Bytes of a log prefix with its terminating zero (`NF_LOG_PREFIXLEN`).
+pub const LOG_PREFIX_LENGTH: usize = 128;
 
 /// A log statement; what was not written is `None`.
 #[derive(Clone, Debug, PartialEq, Default)]

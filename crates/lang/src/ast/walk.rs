@@ -2,18 +2,17 @@
 
 //! Visiting all expressions of a tree.
 
-use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
-use crate::ast::stmt::{Stmt, StmtKind};
+use crate::ast::expr::VerdictExpr;
+use crate::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
 
 /// All expressions of a rule, outer ones first.
-pub(crate) fn rule(rule: &RuleBlock, visit: &mut dyn FnMut(&Expr)) {
+pub fn rule(rule: &RuleBlock, visit: &mut dyn FnMut(&Expr)) {
     rule.stmts.iter().for_each(|s| stmt(s, visit));
     rule.rules.iter().for_each(|r| self::rule(r, visit));
 }
 
 /// All expressions of a statement.
-pub(crate) fn stmt(stmt: &Stmt, visit: &mut dyn FnMut(&Expr)) {
+pub fn stmt(stmt: &Stmt, visit: &mut dyn FnMut(&Expr)) {
     let mut some = |e: &Option<Expr>| {
         if let Some(e) = e {
             expr(e, visit);
@@ -77,7 +76,7 @@ pub(crate) fn stmt(stmt: &Stmt, visit: &mut dyn FnMut(&Expr)) {
 }
 
 /// An expression and all in it.
-pub(crate) fn expr(e: &Expr, visit: &mut dyn FnMut(&Expr)) {
+pub fn expr(e: &Expr, visit: &mut dyn FnMut(&Expr)) {
     visit(e);
     children(e, &mut |inner| expr(inner, visit));
     if let ExprKind::SetElem(elem) = &e.kind {
@@ -87,7 +86,7 @@ pub(crate) fn expr(e: &Expr, visit: &mut dyn FnMut(&Expr)) {
 
 /// How many expressions and statements an expression is made of, and how deep they are nested (1
 /// for one alone).
-pub(crate) fn measure(e: &Expr) -> (u64, u32) {
+pub fn measure(e: &Expr) -> (u64, u32) {
     let (mut size, mut depth) = (1, 0);
     children(e, &mut |inner| {
         let (inner, below) = measure(inner);

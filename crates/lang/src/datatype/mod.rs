@@ -7,20 +7,31 @@
 //! - [`parse`]: a word to a value, with nft's words where it is none;
 //! - [`print`](mod@print): a value to canonical text;
 //! - [`time`]: durations, dates, hours;
-//! - [`describe`]: what `nft describe` says.
+//! - [`Base`]: what operators go by.
 
 use std::sync::Arc;
 
-use crate::ast::expr::ByteOrder;
-
-pub mod describe;
+mod base;
 pub mod parse;
 pub mod print;
 pub mod symbols;
 pub mod time;
 
+pub use base::Base;
 pub use parse::{Constant, parse};
 pub use print::{Format, print};
+
+/// Byte order of a value in a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum ByteOrder {
+    /// Not known yet.
+    #[default]
+    Invalid,
+    /// The host's (little endian in registers).
+    Host,
+    /// Network order.
+    Big,
+}
 
 /// A basic type; the number is the kernel-visible id (`enum datatypes` of nft), used in sets'
 /// `key_type`.

@@ -4,8 +4,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::ast::expr::ByteOrder;
-use crate::datatype::{DataType, symbols, time};
+use crate::datatype::{ByteOrder, DataType, symbols, time};
 use crate::names::Names;
 
 /// A constant. Numbers are numbers whatever their byte order will be in a register; text is its

@@ -125,27 +125,6 @@ fn what_is_no_value_is_refused_in_nfts_words() {
     }
 }
 
-#[test]
-fn describe_tells_type_base_length_and_symbols() {
-    let text = describe::describe_type(DataType::ArpOp, &NoNames);
-    assert!(text.starts_with("datatype arp_op (ARP operation) (basetype integer), 16 bits\n\npre-defined symbolic constants (in hexadecimal):\n"));
-    assert!(text.contains("\tinrequest                     \t0x0800\n"), "{text}");
-    let text = describe::describe_type(DataType::CtState, &NoNames);
-    assert!(
-        text.starts_with(
-            "datatype ct_state (conntrack state) (basetype bitmask, integer), 32 bits\n"
-        )
-    );
-    assert!(text.ends_with("\tuntracked                     \t0x00000040\n"), "{text}");
-    let text = describe::describe_type(DataType::EtherAddr, &NoNames);
-    assert_eq!(
-        text,
-        "datatype ether_addr (Ethernet address) (basetype link layer address, integer), 48 bits\n"
-    );
-    let text = describe::describe_type(DataType::CtDir, &NoNames);
-    assert!(text.ends_with("\toriginal                      \t                   0\n\treply                         \t                   1\n"));
-}
-
 /// As the standard library writes them, which agrees with inet_ntop(3) outside of `::/96`.
 #[test]
 fn addresses_are_written_in_their_shortest_form() {

@@ -2,10 +2,14 @@
 
 //! Masks and shifts: fields that are parts of bytes, prefixes, tests of flags.
 
+use super::constant;
 use super::context::Context;
-use super::{constant, fields, raw, set_type};
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, Payload, RelOp};
-use crate::datatype::{DataType, Type};
+use super::fields;
+use super::raw;
+use super::set_type;
+use crate::ast::expr::{BinOp, Payload, RelOp};
+use crate::ast::{Expr, ExprKind};
+use crate::datatype::{ByteOrder, DataType, Type};
 use crate::exthdr;
 
 /// What a relation becomes.

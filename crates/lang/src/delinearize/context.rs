@@ -6,7 +6,8 @@ use penstock_program::expr::{CtKey, MetaKey, PayloadBase};
 use penstock_ruleset::Family;
 
 use super::fields;
-use crate::ast::expr::{Expr, ExprKind, Payload};
+use crate::ast::expr::Payload;
+use crate::ast::{Expr, ExprKind};
 use crate::proto::{self, IcmpField, Proto, Template, link, network};
 
 /// Headers known by base, and the ICMP message type.

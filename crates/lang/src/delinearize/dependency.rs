@@ -7,9 +7,9 @@ use penstock_program::expr::{ExthdrOp, MetaKey, PayloadBase};
 use penstock_ruleset::Family;
 
 use super::context::Context;
-use super::postprocess::Statements;
-use crate::ast::StmtKind;
-use crate::ast::expr::{Expr, ExprKind, Exthdr, RelOp};
+use super::statements::Statements;
+use crate::ast::expr::{Exthdr, RelOp};
+use crate::ast::{Expr, ExprKind, StmtKind};
 use crate::proto::{link, network};
 
 /// The layer that a dependency is for: of link headers, network headers, transport headers, or what

@@ -4,11 +4,14 @@
 
 use penstock_program::expr::{ExthdrOp, MetaKey, PayloadBase};
 
-use super::{constant, raw, set_type};
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, Exthdr, Payload};
-use crate::cache::KeyType;
-use crate::datatype::{DataType, Type};
+use super::constant;
+use super::raw;
+use super::set_type;
+use crate::ast::expr::{Exthdr, Payload};
+use crate::ast::{Expr, ExprKind};
+use crate::datatype::{ByteOrder, DataType, Type};
 use crate::exthdr;
+use crate::key_type::KeyType;
 use crate::proto::{Proto, Template, link, network, transport};
 use crate::source::Loc;
 

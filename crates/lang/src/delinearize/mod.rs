@@ -15,10 +15,9 @@ use penstock_ruleset::model::{Chain, Rule, Set, Table};
 
 pub(crate) use fields::{has_prefixes, prefix_length};
 
-use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::{ByteOrder, Expr, ExprKind};
-use crate::ast::{Stmt, StmtKind};
-use crate::datatype::{DataType, Type};
+use crate::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use crate::bits::swap_bytes;
+use crate::datatype::{ByteOrder, DataType, Type};
 use crate::source::Loc;
 use crate::userdata;
 
@@ -29,6 +28,7 @@ mod fields;
 mod postprocess;
 mod program;
 pub mod set;
+mod statements;
 
 /// Turns what a table holds back into the tree.
 #[derive(Clone, Copy)]
@@ -96,14 +96,6 @@ fn raw(kind: ExprKind, len: u32) -> Expr {
 fn constant(bytes: &[u8]) -> Expr {
     let value = bytes.iter().take(16).fold(0u128, |v, b| v << 8 | u128::from(*b));
     raw(ExprKind::Value(value), bytes.len().min(16) as u32 * 8)
-}
-
-/// Reverses the bytes of a number of so many bits.
-pub(crate) fn swap_bytes(value: u128, len: u32) -> u128 {
-    match len.div_ceil(8).min(16) {
-        0 => value,
-        bytes => value.swap_bytes() >> (128 - 8 * bytes),
-    }
 }
 
 /// Gives an expression its type and byte order; constants change from bytes to numbers with it.

@@ -5,43 +5,20 @@
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};
 use penstock_ruleset::Family;
 
+use super::Delinearizer;
+use super::binop;
 use super::context::Context;
 use super::dependency::{Dependencies, Layer, is_equality};
-use super::{Delinearizer, binop, fields, raw, set_type, stmt};
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp};
-use crate::ast::stmt::{Reject, Stmt, StmtKind};
-use crate::datatype::{DataType, Type};
+use super::fields;
+use super::raw;
+use super::set_type;
+use super::statements::Statements;
+use super::stmt;
+use crate::ast::expr::{BinOp, RelOp};
+use crate::ast::stmt::Reject;
+use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
+use crate::datatype::{ByteOrder, DataType, Type};
 use crate::proto::{Proto, network, tunnel};
-
-/// Statements of a rule in the making; places of removed ones stay empty.
-#[derive(Default)]
-pub(super) struct Statements {
-    list: Vec<Option<Stmt>>,
-}
-
-impl Statements {
-    /// Appends one and tells its place.
-    pub fn push(&mut self, stmt: Stmt) -> usize {
-        self.list.push(Some(stmt));
-        self.list.len() - 1
-    }
-
-    /// The statement at a place.
-    pub fn get(&self, place: usize) -> Option<&Stmt> {
-        self.list.get(place)?.as_ref()
-    }
-
-    /// Empties a place.
-    pub fn remove(&mut self, place: usize) {
-        if let Some(slot) = self.list.get_mut(place) {
-            *slot = None;
-        }
-    }
-
-    fn last_place(&self) -> Option<usize> {
-        self.list.iter().rposition(Option::is_some)
-    }
-}
 
 /// What is known while the statements of a rule are walked.
 pub(super) struct Walk {
@@ -353,7 +330,7 @@ impl Walk {
             constant.dtype = part.dtype.clone();
             constant.order = part.order;
             rest -= width;
-            let learned = constant.value_or_zero();
+            let learned = constant.value().unwrap_or(0);
             // Fewer bytes than the field has are the start of it.
             if let Some(field) = payload.field
                 && width < field.len
@@ -430,7 +407,8 @@ impl Walk {
                 *expr = turned(arg);
             }
             ExprKind::Binop { op: BinOp::And, left, right }
-                if matches!(left.kind, ExprKind::Payload(_)) && right.value_or_zero() % 2 == 1 =>
+                if matches!(left.kind, ExprKind::Payload(_))
+                    && right.value().unwrap_or(0) % 2 == 1 =>
             {
                 if binop::fold_field(&self.context, expr).is_some() {
                     self.kill_for(expr);
@@ -742,15 +720,5 @@ fn turned(mut expr: Expr) -> Expr {
 fn strip_unary(expr: &mut Expr) {
     if let ExprKind::Unary { expr: arg, .. } = &mut expr.kind {
         *expr = std::mem::replace(&mut **arg, raw(ExprKind::CatchAll, 0));
-    }
-}
-
-impl Expr {
-    /// The number of a constant, 0 for anything else.
-    fn value_or_zero(&self) -> u128 {
-        match self.kind {
-            ExprKind::Value(value) => value,
-            _ => 0,
-        }
     }
 }

@@ -12,12 +12,16 @@ use penstock_program::{Register, Verdict};
 use penstock_ruleset::Family;
 use penstock_ruleset::model::MapData;
 
-use super::{Delinearizer, constant, fields, raw, set_type, stmt};
-use crate::ast::expr::{
-    BinOp, ByteOrder, Expr, ExprKind, Exthdr, RelOp, SetElem, UnaryOp, VerdictExpr,
-};
-use crate::ast::stmt::{Limit, Log, Nat, NatKind, Reject, Stmt, StmtKind};
-use crate::datatype::{DataType, Type};
+use super::Delinearizer;
+use super::constant;
+use super::fields;
+use super::raw;
+use super::set_type;
+use super::stmt;
+use crate::ast::expr::{BinOp, Exthdr, RelOp, SetElem, UnaryOp, VerdictExpr};
+use crate::ast::stmt::{Limit, Log, Nat, NatKind, Reject};
+use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
+use crate::datatype::{ByteOrder, DataType, Type};
 use crate::keys::{self, KeyInfo};
 use crate::proto::tunnel;
 use crate::source::Loc;
@@ -352,7 +356,7 @@ impl Reader<'_, '_> {
         {
             let goto = matches!(verdict, Verdict::Goto(_));
             let rules = chain.rules.iter().map(|rule| self.delinearizer.rule(rule)).collect();
-            let block = crate::ast::cmd::RuleBlock { rules, ..Default::default() };
+            let block = crate::ast::RuleBlock { rules, ..Default::default() };
             self.push(StmtKind::Chain { goto, block });
             return;
         }

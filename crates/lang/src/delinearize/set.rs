@@ -8,11 +8,18 @@ use penstock_ruleset::Set;
 use penstock_ruleset::model::{ElementData, ElementValue, MapData};
 use penstock_sets::ElementRef;
 
+use super::Delinearizer;
+use super::binop;
+use super::constant;
+use super::fields;
 use super::program::verdict_expr;
-use super::{Delinearizer, binop, constant, fields, raw, set_type, with_state};
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetElem, SetExprFlags};
-use crate::cache::{Field, KeyType};
-use crate::datatype::Type;
+use super::raw;
+use super::set_type;
+use super::with_state;
+use crate::ast::expr::{SetElem, SetExprFlags};
+use crate::ast::{Expr, ExprKind};
+use crate::datatype::{ByteOrder, Type};
+use crate::key_type::{Field, KeyType};
 use crate::source::Loc;
 use crate::userdata::{self, SetUserData};
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use penstock_ruleset::model::{Family, Hook};
 
 use crate::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec};
-use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
+use crate::ast::expr::VerdictExpr;
+use crate::ast::{Expr, ExprKind};
 use crate::eval::{Eval, Result, error};
 
 /// The number of a named priority, where the family and hook know that name (nft's

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use penstock_program::expr::PayloadBase;
 use penstock_ruleset::Family;
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind};
-use crate::cache::Field;
-use crate::datatype::{DataType, Type};
+use crate::ast::{Expr, ExprKind};
+use crate::datatype::{ByteOrder, DataType, Type};
+use crate::key_type::Field;
 use crate::proto::{self, Proto, tunnel};
 use crate::source::Loc;
 
@@ -48,50 +48,6 @@ impl Expected {
             key: fields_of(expr),
             key_loc: Some(expr.loc),
             ..Expected::new(expr.dtype.clone(), expr.order, expr.len)
-        }
-    }
-}
-
-/// What operators, ranges and lengths go by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Base {
-    Invalid,
-    Verdict,
-    Integer,
-    /// An integer whose bits are flags.
-    Bitmask,
-    String,
-    Concat,
-}
-
-impl Type {
-    /// Of a plain type; concatenations are of their own.
-    pub(crate) fn kind(&self) -> Base {
-        match self {
-            Type::Concat(_) => Base::Concat,
-            Type::Base(dtype) if dtype.base() == Some(DataType::Bitmask) => Base::Bitmask,
-            Type::Base(dtype) => match dtype.basetype() {
-                DataType::Integer => Base::Integer,
-                DataType::String => Base::String,
-                DataType::Verdict => Base::Verdict,
-                _ => Base::Invalid,
-            },
-        }
-    }
-
-    /// Whether values are flags.
-    pub(crate) fn is_bitmask(&self) -> bool {
-        self.kind() == Base::Bitmask
-    }
-
-    /// In words, as messages have it.
-    pub(crate) fn desc(&self) -> String {
-        match self {
-            Type::Base(dtype) => dtype.description().to_owned(),
-            Type::Concat(parts) => {
-                let parts: Vec<&str> = parts.iter().map(|p| p.description()).collect();
-                format!("concatenation of ({})", parts.join(", "))
-            }
         }
     }
 }
@@ -219,4 +175,9 @@ impl Protocols {
 /// Whether a header stands for where a family starts rather than for bytes of the packet.
 pub(crate) fn is_dummy(proto: &Proto) -> bool {
     *proto == proto::link::INET || *proto == proto::link::NETDEV
+}
+
+/// nft's message for two headers that cannot both be there.
+pub(crate) fn conflicting(known: &Proto, other: &Proto) -> String {
+    format!("conflicting protocols specified: {} vs. {}", known.name, other.name)
 }

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use crate::ast::cmd::{SetBlock, SetData, Target};
-use crate::ast::expr::{ByteOrder, Expr, ExprKind};
-use crate::cache::{DataKind, Field, KeyType, SetInfo};
-use crate::datatype::{DataType, Type};
-use crate::eval::context::Base;
+use crate::ast::{Expr, ExprKind};
+use crate::cache::{DataKind, SetInfo};
+use crate::datatype::{Base, ByteOrder, DataType, Type};
 use crate::eval::{Eval, Result, conflict, error};
+use crate::key_type::{Field, KeyType};
 use crate::source::Loc;
 
 impl Eval<'_, '_> {

@@ -6,12 +6,12 @@
 use penstock_program::expr::{MetaKey, PayloadBase};
 use penstock_ruleset::model::Family;
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, Payload, RelOp};
-use crate::ast::{Stmt, StmtKind};
-use crate::datatype::{DataType, Type};
-use crate::eval::context::{Expected, UNKNOWN};
-use crate::eval::expr::constant;
+use crate::ast::expr::{Payload, RelOp, constant};
+use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
+use crate::datatype::{ByteOrder, DataType, Type};
+use crate::eval::context::{Expected, UNKNOWN, conflicting};
 use crate::eval::{Eval, Result, error};
+use crate::key_type::Field;
 use crate::proto::{IcmpField, Proto, Template, link, network, transport};
 use crate::source::Loc;
 
@@ -457,7 +457,7 @@ impl Eval<'_, '_> {
 
     /// A meta expression with its type.
     pub(crate) fn meta_expr(&self, key: MetaKey, loc: Loc) -> Expr {
-        let field = crate::eval::keys::meta_field(key);
+        let field = Field::of_meta(key);
         Expr::typed(ExprKind::Meta { key }, loc, Type::Base(field.dtype), field.order, field.len)
     }
 
@@ -473,9 +473,4 @@ const NEIGHBOUR_SOLICITATION: u8 = 135;
 fn is_icmp_type(e: &Expr) -> bool {
     matches!(&e.kind, ExprKind::Payload(p) if p.field.is_some_and(|f| f.name == "type")
         && p.proto.is_some_and(Proto::is_icmp))
-}
-
-/// nft's message.
-pub(crate) fn conflicting(known: &Proto, other: &Proto) -> String {
-    format!("conflicting protocols specified: {} vs. {}", known.name, other.name)
 }

@@ -2,8 +2,8 @@
 
 //! Commands taken apart: blocks into what they define.
 
-use crate::ast::cmd::{Name, New, RuleBlock, SetBlock, TableBlock, Target};
-use crate::ast::{Cmd, CmdKind};
+use crate::ast::cmd::{Name, New, SetBlock, TableBlock, Target};
+use crate::ast::{Cmd, CmdKind, RuleBlock};
 use crate::source::Loc;
 
 /// Takes commands apart so that each asks for one thing: a table with chains, sets and rules

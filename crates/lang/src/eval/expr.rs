@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use penstock_program::expr::CtKey;
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, SymbolKind, UnaryOp, VerdictExpr};
-use crate::datatype::{self, DataType, Type};
-use crate::eval::context::{Base, Expected, fields_of};
+use crate::ast::expr::{SymbolKind, UnaryOp, VerdictExpr, constant};
+use crate::ast::{Expr, ExprKind};
+use crate::bits::{bitmask, prefixmask};
+use crate::datatype::{self, Base, ByteOrder, DataType, Type};
+use crate::eval::context::{Expected, fields_of};
 use crate::eval::{Eval, Result, conflict, error};
 use crate::source::Loc;
 
@@ -26,78 +28,6 @@ const PROTOCOLS: &[(&str, u128)] = &[
     ("dccp", 33),
     ("sctp", 132),
 ];
-
-/// Lowest `bits` bits set.
-pub(crate) fn bitmask(bits: u32) -> u128 {
-    if bits >= 128 { u128::MAX } else { (1 << bits) - 1 }
-}
-
-/// Highest `prefix` of `bits` bits set.
-pub(crate) fn prefixmask(bits: u32, prefix: u32) -> u128 {
-    bitmask(bits) & !bitmask(bits.saturating_sub(prefix))
-}
-
-/// A constant.
-pub(crate) fn constant(value: u128, loc: Loc, dtype: Type, order: ByteOrder, len: u32) -> Expr {
-    Expr { kind: ExprKind::Value(value), loc, dtype, order, len, constant: true, singleton: true }
-}
-
-impl Expr {
-    /// Takes the expression out, leaving an empty value in its place.
-    pub(crate) fn take(&mut self) -> Expr {
-        let loc = self.loc;
-        std::mem::replace(self, Expr::new(ExprKind::Value(0), loc))
-    }
-
-    /// The number of a constant.
-    pub(crate) fn value(&self) -> Option<u128> {
-        match self.kind {
-            ExprKind::Value(v) => Some(v),
-            _ => None,
-        }
-    }
-
-    /// nft's word for the kind of expression.
-    pub(crate) fn word(&self) -> &'static str {
-        match &self.kind {
-            ExprKind::Symbol { .. } => "symbol",
-            ExprKind::Variable { .. } => "variable",
-            ExprKind::Value(_) | ExprKind::String(_) => "value",
-            ExprKind::Verdict(_) => "verdict",
-            ExprKind::Prefix { .. } => "prefix",
-            ExprKind::Range { .. } => "range",
-            ExprKind::Concat(_) => "concat",
-            ExprKind::List(_) => "list",
-            ExprKind::Set { .. } => "set",
-            ExprKind::SetElem(_) => "element",
-            ExprKind::CatchAll => "catchall set element",
-            ExprKind::Mapping { .. } => "mapping",
-            ExprKind::Map { .. } => "map",
-            ExprKind::SetRef { .. } => "set reference",
-            ExprKind::Payload(_) => "payload",
-            ExprKind::Exthdr(_) => "exthdr",
-            ExprKind::Meta { .. } => "meta",
-            ExprKind::Ct { .. } => "ct",
-            ExprKind::Rt { .. } => "routing",
-            ExprKind::Fib { .. } => "fib",
-            ExprKind::Socket { .. } => "socket",
-            ExprKind::Osf { .. } => "osf",
-            ExprKind::Xfrm { .. } => "xfrm",
-            ExprKind::Tunnel { .. } => "tunnel",
-            ExprKind::Numgen { .. } => "numgen",
-            ExprKind::Hash { .. } => "hash",
-            ExprKind::Unary { .. } => "unary",
-            ExprKind::Binop { .. } => "binop",
-            ExprKind::Relational { .. } => "relational",
-            ExprKind::FlagCmp { .. } => "flagcmp",
-        }
-    }
-
-    /// Basic type of its data type.
-    pub(crate) fn base(&self) -> Base {
-        self.dtype.kind()
-    }
-}
 
 impl Eval<'_, '_> {
     /// Evaluates an expression in place.

@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
-use crate::ast::expr::{Expr, ExprKind};
+use crate::ast::expr::{constant, key_of};
+use crate::ast::{Expr, ExprKind};
+use crate::bits::bitmask;
 use crate::cache::SetInfo;
-use crate::datatype::Type;
-use crate::eval::context::Base;
-use crate::eval::expr::constant;
-use crate::eval::set::{bounds, key_of};
+use crate::datatype::{Base, Type};
 use crate::eval::{Result, conflict, error};
 use crate::intervals::Intervals;
 use crate::source::Loc;
@@ -216,5 +215,22 @@ pub(crate) fn range_of(like: &Expr, from: u128, to: u128) -> Expr {
             like.order,
             like.len,
         )
+    }
+}
+
+/// Lowest and highest key of an element of a plain key, in the byte order in which intervals are
+/// compared: numbers as they are, strings by their bytes.
+pub(crate) fn bounds(key: &Expr) -> Option<(u128, u128)> {
+    let string = key.base() == Base::String;
+    let flip = |v: u128| if string { u128::from_be_bytes(v.to_le_bytes()) } else { v };
+    match &key.kind {
+        ExprKind::Value(value) => Some((flip(*value), flip(*value))),
+        ExprKind::Range { left, right } => Some((flip(left.value()?), flip(right.value()?))),
+        ExprKind::Prefix { base, len } => {
+            let from = flip(base.value()?);
+            let bits = if string { 128 } else { base.len };
+            Some((from, from | bitmask(bits.saturating_sub(*len))))
+        }
+        _ => None,
     }
 }

@@ -6,21 +6,14 @@
 use penstock_program::expr::{CtKey, FibResult, MetaKey, PayloadBase, RtKey};
 use penstock_ruleset::model::Family;
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind};
-use crate::cache::Field;
-use crate::datatype::{DataType, Type};
+use crate::ast::{Expr, ExprKind};
+use crate::datatype::{ByteOrder, DataType, Type};
 use crate::diag::Diagnostic;
-use crate::eval::context::Expected;
-use crate::eval::dependency::conflicting;
+use crate::eval::context::{Expected, conflicting};
 use crate::eval::{Eval, Result, error};
+use crate::key_type::Field;
 use crate::keys;
 use crate::proto::network;
-
-/// Type of a `meta` key.
-pub(crate) fn meta_field(key: MetaKey) -> Field {
-    let info = keys::meta(key);
-    Field { dtype: info.dtype, order: info.order, len: info.len }
-}
 
 /// `NFTA_FIB_F_PRESENT`.
 const FIB_PRESENT: u32 = 32;
@@ -40,7 +33,7 @@ impl Eval<'_, '_> {
                 if key == MetaKey::TimeDay {
                     max = 6;
                 }
-                let field = meta_field(key);
+                let field = Field::of_meta(key);
                 set_type(e, field.dtype, field.order, field.len);
             }
             ExprKind::Ct { key, dir, nfproto } => {

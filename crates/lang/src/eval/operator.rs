@@ -3,28 +3,12 @@
 //! Binary operators: constants are folded, invertible ones move from the field to the constants it
 //! is compared with.
 
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind};
-use crate::datatype::{DataType, Type};
-use crate::eval::context::{Base, Expected};
-use crate::eval::expr::{bitmask, constant};
+use crate::ast::expr::{BinOp, constant};
+use crate::ast::{Expr, ExprKind};
+use crate::bits::bitmask;
+use crate::datatype::{Base, ByteOrder, DataType, Type};
+use crate::eval::context::Expected;
 use crate::eval::{Eval, Result, conflict};
-
-impl BinOp {
-    /// As nft writes it.
-    pub(crate) fn symbol(self) -> &'static str {
-        match self {
-            BinOp::And => "&",
-            BinOp::Or => "|",
-            BinOp::Xor => "^",
-            BinOp::Lshift => "<<",
-            BinOp::Rshift => ">>",
-        }
-    }
-
-    fn is_shift(self) -> bool {
-        matches!(self, BinOp::Lshift | BinOp::Rshift)
-    }
-}
 
 impl Eval<'_, '_> {
     pub(crate) fn binop(&mut self, e: &mut Expr) -> Result {

@@ -4,10 +4,11 @@
 
 use penstock_program::expr::{ExthdrOp, PayloadBase};
 
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, Payload};
-use crate::datatype::{DataType, Type};
-use crate::eval::dependency::conflicting;
-use crate::eval::expr::{bitmask, constant};
+use crate::ast::expr::{BinOp, Payload, constant};
+use crate::ast::{Expr, ExprKind};
+use crate::bits::bitmask;
+use crate::datatype::{ByteOrder, DataType, Type};
+use crate::eval::context::conflicting;
 use crate::eval::tunnel::is_meta;
 use crate::eval::{Eval, Result, error};
 use crate::proto::tunnel::is_tunnel;

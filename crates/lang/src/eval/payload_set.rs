@@ -4,10 +4,11 @@
 
 use penstock_program::expr::PayloadBase;
 
-use crate::ast::expr::{BinOp, Expr, ExprKind};
+use crate::ast::expr::{BinOp, constant};
+use crate::ast::{Expr, ExprKind};
+use crate::bits::bitmask;
 use crate::datatype::{DataType, Type};
 use crate::eval::context::Expected;
-use crate::eval::expr::{bitmask, constant};
 use crate::eval::{Eval, Result, conflict, error};
 use crate::source::Loc;
 

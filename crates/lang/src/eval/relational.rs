@@ -4,29 +4,13 @@
 
 use penstock_program::expr::{CtKey, MetaKey};
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, RelOp, SymbolKind, UnaryOp};
-use crate::cache::KeyType;
-use crate::datatype::{DataType, Type};
-use crate::eval::context::Base;
+use crate::ast::expr::{RelOp, SymbolKind, UnaryOp};
+use crate::ast::{Expr, ExprKind};
+use crate::datatype::{Base, ByteOrder, DataType, Type};
 use crate::eval::{Eval, Result, conflict, error};
+use crate::key_type::KeyType;
 
 use crate::source::Loc;
-
-impl RelOp {
-    /// As nft writes it; the unwritten operator says so.
-    pub(crate) fn symbol(self) -> &'static str {
-        match self {
-            RelOp::Implicit => "implicit",
-            RelOp::Eq => "==",
-            RelOp::Neq => "!=",
-            RelOp::Lt => "<",
-            RelOp::Lte => "<=",
-            RelOp::Gt => ">",
-            RelOp::Gte => ">=",
-            RelOp::Neg => "!",
-        }
-    }
-}
 
 /// Makes a set of one a plain value, where the left side is no concatenation.
 fn take_single(left: &Expr, right: &mut Expr) -> Result {

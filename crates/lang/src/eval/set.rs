@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use penstock_program::expr::{CtKey, ObjectType};
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetElem, SymbolKind};
-use crate::ast::{Stmt, StmtKind};
-use crate::cache::{DataKind, Field, KeyType, SetInfo};
-use crate::datatype::{DataType, Type};
-use crate::eval::context::{Base, Expected};
-use crate::eval::expr::bitmask;
+use crate::ast::expr::{SetElem, SymbolKind, key_of};
+use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
+use crate::cache::{DataKind, SetInfo};
+use crate::datatype::{Base, ByteOrder, DataType, Type};
+use crate::eval::context::Expected;
 use crate::eval::{AnonymousSet, Eval, Result, conflict, error, intervals};
+use crate::key_type::{Field, KeyType};
 use crate::source::Loc;
 
 impl KeyType {
@@ -49,13 +49,6 @@ impl KeyType {
             })
             .collect();
         KeyType { dtype: self.dtype.clone(), fields }
-    }
-}
-
-impl SetElem {
-    /// A key alone.
-    pub(crate) fn of(key: Expr) -> Self {
-        SetElem { key, timeout: None, expires: None, comment: None, stmts: Vec::new() }
     }
 }
 
@@ -502,15 +495,6 @@ fn is_plain_ct_address(e: &Expr) -> bool {
     matches!(e.kind, ExprKind::Ct { key: CtKey::Src | CtKey::Dst, nfproto: 0, .. })
 }
 
-/// Key of an element or mapping.
-pub(crate) fn key_of(element: &Expr) -> &Expr {
-    match &element.kind {
-        ExprKind::SetElem(elem) => &elem.key,
-        ExprKind::Mapping { left, .. } => key_of(left),
-        _ => element,
-    }
-}
-
 /// Sets that stood for elements (from variables) are replaced by their elements.
 fn flatten(elements: &mut Vec<Expr>) {
     let mut flat = Vec::with_capacity(elements.len());
@@ -584,21 +568,4 @@ fn check_statements(set: &SetInfo, elem: &SetElem) -> Result {
         }
     }
     Ok(())
-}
-
-/// Lowest and highest key of an element of a plain key, in the byte order in which intervals are
-/// compared: numbers as they are, strings by their bytes.
-pub(crate) fn bounds(key: &Expr) -> Option<(u128, u128)> {
-    let string = key.base() == Base::String;
-    let flip = |v: u128| if string { u128::from_be_bytes(v.to_le_bytes()) } else { v };
-    match &key.kind {
-        ExprKind::Value(value) => Some((flip(*value), flip(*value))),
-        ExprKind::Range { left, right } => Some((flip(left.value()?), flip(right.value()?))),
-        ExprKind::Prefix { base, len } => {
-            let from = flip(base.value()?);
-            let bits = if string { 128 } else { base.len };
-            Some((from, from | bitmask(bits.saturating_sub(*len))))
-        }
-        _ => None,
-    }
 }

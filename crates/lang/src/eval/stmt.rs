@@ -5,21 +5,18 @@
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};
 use penstock_ruleset::model::Family;
 
-use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, RelOp};
-use crate::ast::stmt::{Log, NatKind, Reject};
-use crate::ast::{Stmt, StmtKind};
-use crate::cache::KeyType;
-use crate::datatype::{DataType, Type};
-use crate::eval::context::{Base, Expected, Protocols, UNKNOWN};
+use crate::ast::expr::RelOp;
+use crate::ast::stmt::{LOG_PREFIX_LENGTH, Log, NatKind, Reject};
+use crate::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use crate::datatype::{Base, ByteOrder, DataType, Type};
+use crate::eval::context::{Expected, Protocols, UNKNOWN};
 use crate::eval::set::object_data;
 use crate::eval::{Eval, Result, conflict, error};
+use crate::key_type::KeyType;
 use crate::keys;
 use crate::proto::{Proto, network, transport};
 use crate::source::Loc;
 
-/// `NF_LOG_PREFIXLEN` with its terminating zero.
-pub(crate) const LOG_PREFIX_LENGTH: usize = 128;
 /// nft's number for `log level audit`.
 const LOG_AUDIT: u32 = 8;
 

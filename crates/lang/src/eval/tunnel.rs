@@ -6,8 +6,7 @@ use penstock_program::expr::PayloadBase;
 use penstock_ruleset::Family;
 
 use crate::ast::expr::Payload;
-use crate::eval::context::Protocols;
-use crate::eval::dependency::conflicting;
+use crate::eval::context::{Protocols, conflicting};
 use crate::eval::{Eval, Result, error};
 use crate::proto::{Proto, Template, transport, tunnel};
 use crate::source::Loc;

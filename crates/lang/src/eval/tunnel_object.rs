@@ -2,9 +2,9 @@
 
 //! Tunnel objects.
 
+use crate::ast::ExprKind;
 use crate::ast::cmd::{TunnelSpec, TunnelSpecOptions};
-use crate::ast::expr::{ByteOrder, ExprKind};
-use crate::datatype::{DataType, Type};
+use crate::datatype::{ByteOrder, DataType, Type};
 use crate::source::Loc;
 
 use super::context::Expected;

@@ -10,10 +10,10 @@ use penstock_program::expr::{
 };
 
 use super::tagged;
-use crate::ast::expr::{BinOp, ByteOrder, Exthdr, Payload, RelOp, SetElem, VerdictExpr};
+use crate::ast::expr::{BinOp, Exthdr, Payload, RelOp, SetElem, VerdictExpr};
 use crate::ast::{Expr, ExprKind};
-use crate::datatype::{DataType, Format, Type, print, symbols};
-use crate::delinearize::swap_bytes;
+use crate::bits::swap_bytes;
+use crate::datatype::{ByteOrder, DataType, Format, Type, print, symbols};
 use crate::keys;
 use crate::names::Names;
 

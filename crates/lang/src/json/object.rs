@@ -15,10 +15,13 @@ use super::expr::Writer;
 use super::{one_or_many, tagged};
 use crate::ast::Expr;
 use crate::ast::cmd::{ObjKind, Target};
+use crate::ct_timeout;
 use crate::datatype::Type;
 use crate::delinearize::Delinearizer;
+use crate::hooks;
+use crate::objects;
 use crate::print::Listing;
-use crate::print::listing::{Missing, object_name};
+use crate::print::listing::Missing;
 use crate::units;
 use crate::userdata::{self, SetUserData};
 
@@ -242,7 +245,7 @@ impl Tables<'_> {
         match set.data {
             None => {}
             Some(MapData::Verdict) => _ = m.insert("map".into(), json!("verdict")),
-            Some(MapData::Object(kind)) => _ = m.insert("map".into(), json!(object_name(kind))),
+            Some(MapData::Object(kind)) => _ = m.insert("map".into(), json!(objects::name(kind))),
             // A concatenation is one string here, unlike that of the key.
             Some(MapData::Value { .. }) => {
                 let name = Type::from_id(set.data_type).unwrap_or_default().name();
@@ -347,8 +350,8 @@ impl Tables<'_> {
                 m.insert("protocol".into(), self.protocol(*l4proto));
                 m.insert("l3proto".into(), self.l3proto(*l3proto));
                 let named = values.iter().filter_map(|(state, seconds)| {
-                    let (name, default) = crate::print::timeout_state(*l4proto, *state)?;
-                    (*seconds != default).then(|| (name.to_owned(), json!(seconds)))
+                    let state = ct_timeout::by_number(*l4proto, *state)?;
+                    (*seconds != state.timeout).then(|| (state.name.to_owned(), json!(seconds)))
                 });
                 m.insert("policy".into(), Value::Object(named.collect()));
             }
@@ -363,7 +366,7 @@ impl Tables<'_> {
             ObjectValue::SecMark(context) => _ = m.insert("context".into(), json!(&**context)),
             ObjectValue::Tunnel(tunnel) => super::tunnel::tunnel(&mut m, tunnel),
         }
-        tagged(object_name(object.value.kind()), m)
+        tagged(objects::name(object.value.kind()), m)
     }
 
     fn protocol(&self, number: u8) -> Value {
@@ -410,7 +413,7 @@ fn base_chain(m: &mut Map<String, Value>, base: &BaseChain) {
         ChainType::Route => "route",
     };
     m.insert("type".into(), json!(kind));
-    m.insert("hook".into(), json!(crate::print::hook_name(base.hook)));
+    m.insert("hook".into(), json!(hooks::name(base.hook)));
     m.insert("prio".into(), json!(base.priority));
     m.insert("policy".into(), json!(if base.policy_accept { "accept" } else { "drop" }));
     let devices: Vec<Value> = base.devices.iter().map(|d| json!(&**d)).collect();

@@ -8,13 +8,12 @@ use penstock_program::expr::{CtKey, DynsetOp, LimitType, NatType, RejectType};
 
 use super::expr::Writer;
 use super::{one_or_many, tagged};
-use crate::ast::expr::{BinOp, ByteOrder};
+use crate::ast::expr::BinOp;
 use crate::ast::stmt::{Limit, Log, Nat, NatKind, Reject};
 use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
-use crate::datatype::symbols;
-use crate::datatype::{DataType, Format, Type};
+use crate::datatype::{ByteOrder, DataType, Format, Type, symbols};
 use crate::exthdr;
-use crate::print::listing::object_name;
+use crate::objects;
 use crate::print::stmts_text;
 use crate::source::Loc;
 use crate::units;
@@ -51,7 +50,7 @@ impl Writer<'_> {
                 }
                 tagged("ct count", m)
             }
-            StmtKind::ObjRef { kind, expr } => tagged(object_name(*kind), self.expr(expr)),
+            StmtKind::ObjRef { kind, expr } => tagged(objects::name(*kind), self.expr(expr)),
             StmtKind::Log(l) => tagged("log", self.log(l)),
             StmtKind::Reject(r) => tagged("reject", self.reject(r)),
             StmtKind::Nat(n) => self.nat(n),

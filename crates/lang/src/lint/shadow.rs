@@ -8,9 +8,9 @@ use std::sync::Arc;
 use penstock_program::expr::{MetaKey, ObjectType, PayloadBase, RejectType};
 use penstock_ruleset::model::Family;
 
-use crate::ast::cmd::{New, ObjKind, RuleBlock};
-use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
-use crate::ast::{Cmd, CmdKind, Stmt, StmtKind};
+use crate::ast::cmd::{New, ObjKind};
+use crate::ast::expr::VerdictExpr;
+use crate::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock, Stmt, StmtKind};
 use crate::diag::{Diagnostic, line_of};
 use crate::eval::{Context, Eval};
 use crate::selector::Match;

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use penstock_ruleset::model::{Family, Generation};
 
-use crate::ast::cmd::{ChainBlock, Name, New, ObjKind, ObjectBlock, RuleBlock, SetBlock};
-use crate::ast::expr::{Expr, ExprKind, SymbolKind, VerdictExpr};
-use crate::ast::stmt::{Stmt, StmtKind};
-use crate::ast::{Cmd, CmdKind, walk};
+use crate::ast::cmd::{ChainBlock, Name, New, ObjKind, ObjectBlock, SetBlock};
+use crate::ast::expr::{SymbolKind, VerdictExpr};
+use crate::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock, Stmt, StmtKind, walk};
 use crate::diag::Diagnostic;
-use crate::print::listing::object_name;
+use crate::objects;
 
 type Key = (Family, Arc<str>);
 
@@ -119,7 +118,7 @@ impl Names {
     }
 
     fn object(&mut self, key: &Key, name: &Name, block: &ObjectBlock) {
-        self.made.push((key.clone(), Kind::Object(object_name(block.kind)), name.clone()));
+        self.made.push((key.clone(), Kind::Object(objects::name(block.kind)), name.clone()));
     }
 
     fn rule(&mut self, key: &Key, rule: &RuleBlock) {

@@ -9,10 +9,12 @@ use penstock_program::expr::{
 };
 use penstock_program::{Data, Register, Verdict};
 
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp, UnaryOp, VerdictExpr};
-use crate::cache::{DataKind, Field};
-use crate::eval::context::Base;
-use crate::eval::{bitmask, prefixmask};
+use crate::ast::expr::{BinOp, RelOp, UnaryOp, VerdictExpr};
+use crate::ast::{Expr, ExprKind};
+use crate::bits::{bitmask, prefixmask};
+use crate::cache::DataKind;
+use crate::datatype::{Base, ByteOrder};
+use crate::key_type::Field;
 use crate::lower::{Program, register};
 use crate::proto::tunnel;
 use crate::source::Loc;

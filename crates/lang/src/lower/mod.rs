@@ -30,7 +30,7 @@ use crate::eval::Context;
 use crate::source::Loc;
 
 pub(crate) use cmd::lower_elements;
-pub use cmd::{elements_of, lower, states_of};
+pub use cmd::{elements_of, lower};
 
 /// Where what a change consists of was written, so that a refusal points at the right word.
 #[derive(Clone, Debug, Default)]

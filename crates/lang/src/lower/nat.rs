@@ -4,7 +4,7 @@
 
 use penstock_program::expr::{Expr as Op, Masq, Nat as NatOp, Redir};
 
-use crate::ast::expr::ExprKind;
+use crate::ast::ExprKind;
 use crate::ast::stmt::{Nat, NatKind};
 use crate::eval::RANGE_PROTO_SPECIFIED;
 use crate::lower::{Program, register};

@@ -13,9 +13,7 @@ use penstock_program::{Register, Verdict};
 use penstock_ruleset::Change;
 use penstock_ruleset::change::{NewChain, NewRule, Position};
 
-use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::{Expr, ExprKind};
-use crate::ast::{Stmt, StmtKind};
+use crate::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
 use crate::datatype::{DataType, Type};
 use crate::eval::stmt::keyword;
 use crate::lower::expr::{bytes_of, verdict};

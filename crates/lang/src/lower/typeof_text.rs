@@ -2,7 +2,7 @@
 
 //! What `typeof` was given, as sets list it.
 
-use crate::ast::expr::Expr;
+use crate::ast::Expr;
 use crate::datatype::Format;
 use crate::names::NoNames;
 use crate::print;

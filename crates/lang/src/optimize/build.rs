@@ -4,9 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::{Expr, ExprKind, RelOp, SetElem, SetExprFlags, SymbolKind};
-use crate::ast::{Stmt, StmtKind};
+use crate::ast::expr::{RelOp, SetElem, SetExprFlags, SymbolKind};
+use crate::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
 use crate::datatype::{DataType, Format, Type};
 use crate::names::Names;
 use crate::print::{expr_text, stmts_text};

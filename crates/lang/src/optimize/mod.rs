@@ -30,8 +30,8 @@ use std::sync::Arc;
 
 use penstock_ruleset::model::{Family, Generation};
 
-use crate::ast::cmd::{New, RuleBlock};
-use crate::ast::{Cmd, CmdKind};
+use crate::ast::cmd::New;
+use crate::ast::{Cmd, CmdKind, RuleBlock};
 use crate::datatype::Format;
 use crate::diag::{Diagnostics, place_of};
 use crate::eval::{Context, evaluate};

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::{Family, Generation};
 
-use crate::ast::cmd::{New, ObjKind, RuleBlock};
-use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
-use crate::ast::{Cmd, CmdKind, Stmt, StmtKind};
+use crate::ast::cmd::{New, ObjKind};
+use crate::ast::expr::VerdictExpr;
+use crate::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock, Stmt, StmtKind};
 
 type Key = (Family, Arc<str>, Arc<str>);
 

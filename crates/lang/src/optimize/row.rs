@@ -4,10 +4,9 @@
 
 use penstock_ruleset::model::Family;
 
-use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
+use crate::ast::expr::VerdictExpr;
 use crate::ast::stmt::{Nat, NatKind};
-use crate::ast::{Stmt, StmtKind};
+use crate::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
 use crate::datatype::Format;
 use crate::eval::{Context, Eval};
 use crate::names::Names;

@@ -3,12 +3,11 @@
 //! Rules and elements of which only the place was kept: with [`Mode::Places`] they were read once,
 //! so they are right, with [`Mode::Skip`] that shows now.
 
-use penstock_ruleset::model::ElementData;
-
-use super::plain::Plain;
-use super::{Mode, Parser, sets::Maps};
-use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::{Expr, ExprKind, SetExprFlags};
+use super::Mode;
+use super::Parser;
+use super::sets::Maps;
+use crate::ast::expr::SetExprFlags;
+use crate::ast::{Expr, ExprKind, RuleBlock};
 use crate::budget::Budget;
 use crate::diag::Diagnostics;
 use crate::lex::{Lexer, Tok};
@@ -121,16 +120,12 @@ impl Elements {
         self.rest.start + 1 == self.rest.end
     }
 
-    /// Passes plain elements to `take`, up to the first that is not.
-    pub(crate) fn plain(
-        &mut self,
-        inputs: &Inputs,
-        plain: &Plain,
-        take: impl FnMut(&[u8], Option<&[u8]>, Option<ElementData>),
-    ) {
+    /// Gives `read` the text up to the closing brace and where the next element starts in it;
+    /// `read` tells where the first element starts that it left.
+    pub fn pass(&mut self, inputs: &Inputs, read: impl FnOnce(&[u8], usize) -> usize) {
         let text = inputs.text(self.rest.input);
         let text = text.as_bytes().get(..self.rest.end as usize).unwrap_or_default();
-        let start = plain.read(text, self.rest.start as usize, take) as u32;
+        let start = read(text, self.rest.start as usize) as u32;
         self.at_first &= start == self.rest.start;
         self.rest.start = start;
     }

@@ -4,13 +4,16 @@
 
 use penstock_ruleset::model::{ChainType, Hook};
 
+use super::Bad;
+use super::Parsed;
+use super::Parser;
 use super::objects::Form;
-use super::{Bad, Parsed, Parser};
-use crate::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec, RuleBlock, TableBlock};
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetExprFlags, VerdictExpr};
-use crate::datatype::{DataType, Type};
+use crate::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec, TableBlock};
+use crate::ast::expr::{SetExprFlags, VerdictExpr};
+use crate::ast::{Expr, ExprKind, RuleBlock};
+use crate::datatype::{ByteOrder, DataType, Type};
+use crate::hooks;
 use crate::lex::Tok;
-use crate::print::hook_by_name;
 
 /// `NFT_TABLE_F_*`.
 const TABLE_FLAGS: [(&str, u32); 3] = [("dormant", 1), ("owner", 2), ("persist", 4)];
@@ -200,7 +203,7 @@ impl Parser<'_> {
             "route" => ChainType::Route,
             _ => return self.error(type_name.loc, "unknown chain type"),
         };
-        let Some(hook) = hook_by_name(&hook_name.text) else {
+        let Some(hook) = hooks::by_name(&hook_name.text) else {
             return self.error(hook_name.loc, "unknown chain hook");
         };
         Ok(HookSpec {
@@ -287,7 +290,7 @@ impl Parser<'_> {
                     return self.separator();
                 }
                 // A wrong name is found only behind the line.
-                let hook = hook_by_name(&name.text);
+                let hook = hooks::by_name(&name.text);
                 if hook.is_none() {
                     return self.late_error(name.loc, "unknown chain hook");
                 }

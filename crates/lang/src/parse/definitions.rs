@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use super::{Bad, MAX_HEIGHT, MAX_INCLUDES, Parsed, Parser, TOO_DEEP};
-use crate::ast::expr::Expr;
-use crate::ast::walk;
+use crate::ast::{Expr, walk};
 use crate::diag::Diagnostic;
 use crate::lex::{Lexer, Tok};
 use crate::source::{Loc, Origin, cannot_read};

@@ -7,7 +7,8 @@
 //! a match is, and can be nothing else: no output becomes a command.
 
 use super::*;
-use crate::ast::expr::{Expr, ExprKind, SetExprFlags};
+use crate::ast::expr::SetExprFlags;
+use crate::ast::{Expr, ExprKind};
 use crate::source::Origin;
 
 impl Parser<'_> {

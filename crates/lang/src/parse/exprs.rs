@@ -8,12 +8,13 @@
 
 use penstock_program::expr::MetaKey;
 
+use super::Parsed;
+use super::Parser;
+use super::placed;
 use super::sets::Maps;
-use super::{Parsed, Parser};
-use crate::ast::expr::{
-    BinOp, ByteOrder, Expr, ExprKind, RelOp, SetExprFlags, SymbolKind, VerdictExpr,
-};
-use crate::datatype::{DataType, Type};
+use crate::ast::expr::{BinOp, RelOp, SetExprFlags, SymbolKind, VerdictExpr};
+use crate::ast::{Expr, ExprKind};
+use crate::datatype::{ByteOrder, DataType, Type};
 use crate::lex::Tok;
 use crate::source::Loc;
 
@@ -556,13 +557,4 @@ impl Parser<'_> {
             _ => self.unexpected(&["string", "'$'"]),
         }
     }
-}
-
-/// A field of a concatenation behind so many others: to nft the dot before the third and later ones
-/// belongs to their place.
-pub(super) fn placed(mut part: Expr, dot: Loc, before: usize) -> Expr {
-    if before > 1 {
-        part.loc = dot.to(part.loc);
-    }
-    part
 }

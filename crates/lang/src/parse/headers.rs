@@ -4,9 +4,12 @@
 
 use penstock_program::expr::{ExthdrOp, PayloadBase};
 
-use super::{Parsed, Parser, words};
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, Exthdr, Payload};
-use crate::datatype::{DataType, Type};
+use super::Parsed;
+use super::Parser;
+use super::words;
+use crate::ast::expr::{Exthdr, Payload};
+use crate::ast::{Expr, ExprKind};
+use crate::datatype::{ByteOrder, DataType, Type};
 use crate::exthdr::{self, ExthdrDesc};
 use crate::lex::Tok;
 use crate::proto::tunnel::is_tunnel;

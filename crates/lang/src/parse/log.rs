@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use super::{Parsed, Parser};
-use crate::ast::expr::{Expr, ExprKind};
-use crate::ast::stmt::{Log, StmtKind};
+use super::Parsed;
+use super::Parser;
+use crate::ast::stmt::{LOG_PREFIX_LENGTH, Log};
+use crate::ast::{Expr, ExprKind, StmtKind};
 use crate::datatype::symbols;
-use crate::eval::LOG_PREFIX_LENGTH;
 use crate::lex::Tok;
 
 /// `NF_LOG_*`.

@@ -20,7 +20,6 @@
 //! | `recovery` | syntax errors, and how reading goes on |
 //! | `again` | rules and elements of which only the place was kept |
 //! | `skip` | where rules and elements end |
-//! | `plain` | elements that are nothing but constants, without trees |
 //! | `exec` | values that a command prints |
 //! | `words` | the reserved words |
 //!
@@ -40,7 +39,6 @@ mod log;
 mod names;
 mod nat;
 mod objects;
-pub(crate) mod plain;
 mod primary;
 mod recovery;
 mod sets;
@@ -55,6 +53,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+use crate::ast::Expr;
 use crate::ast::cmd::Cmd;
 use crate::budget::Budget;
 use crate::diag::Diagnostics;
@@ -355,4 +354,13 @@ impl Parser<'_> {
     fn can_be_read_again(&self, start: Loc, variables: usize) -> bool {
         self.mode != Mode::Trees && self.variables == variables && start.input == self.last.input
     }
+}
+
+/// A field of a concatenation behind so many others: to nft the dot before the third and later ones
+/// belongs to their place.
+fn placed(mut part: Expr, dot: Loc, before: usize) -> Expr {
+    if before > 1 {
+        part.loc = dot.to(part.loc);
+    }
+    part
 }

@@ -6,9 +6,13 @@ use std::sync::Arc;
 
 use penstock_ruleset::model::Family;
 
-use super::{MAX_COMMENT, Parsed, Parser, words};
+use super::MAX_COMMENT;
+use super::Parsed;
+use super::Parser;
+use super::words;
 use crate::ast::cmd::Name;
-use crate::ast::expr::{Expr, ExprKind, SymbolKind};
+use crate::ast::expr::SymbolKind;
+use crate::ast::{Expr, ExprKind};
 use crate::lex::{Tok, Token};
 use crate::source::Loc;
 

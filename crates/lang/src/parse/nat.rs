@@ -4,9 +4,10 @@
 
 use penstock_program::expr::NatType;
 
-use super::{Parsed, Parser};
-use crate::ast::expr::{Expr, ExprKind};
-use crate::ast::stmt::{Nat, NatKind, StmtKind};
+use super::Parsed;
+use super::Parser;
+use crate::ast::stmt::{Nat, NatKind};
+use crate::ast::{Expr, ExprKind, StmtKind};
 use crate::lex::Tok;
 
 /// `NF_NAT_RANGE_*`.

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::Family;
 
+use super::Bad;
+use super::Parsed;
+use super::Parser;
 use super::names::time_value;
-use super::{Bad, Parsed, Parser};
+use crate::ast::StmtKind;
 use crate::ast::cmd::{Name, ObjectBlock, ObjectSpec, TunnelSpec};
-use crate::ast::stmt::StmtKind;
 use crate::lex::Tok;
 use crate::source::Loc;
 

@@ -7,8 +7,9 @@ use penstock_program::expr::{
     CtDir, CtKey, FIB_PRESENT, FibResult, MetaKey, NumgenMode, RtKey, SocketKey, XfrmKey,
 };
 
-use super::{Parsed, Parser};
-use crate::ast::expr::{Expr, ExprKind};
+use super::Parsed;
+use super::Parser;
+use crate::ast::{Expr, ExprKind};
 use crate::datatype::{DataType, Type};
 use crate::keys;
 use crate::lex::Tok;

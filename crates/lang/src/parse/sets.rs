@@ -4,11 +4,14 @@
 
 use penstock_program::expr::ObjectType;
 
-use super::exprs::placed;
-use super::{Bad, Mode, Parsed, Parser};
+use super::Bad;
+use super::Mode;
+use super::Parsed;
+use super::Parser;
+use super::placed;
 use crate::ast::cmd::{SetBlock, SetData};
-use crate::ast::expr::{Expr, ExprKind, SetElem, SetExprFlags};
-use crate::ast::stmt::{Stmt, StmtKind};
+use crate::ast::expr::{SetElem, SetExprFlags};
+use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
 use crate::datatype::DataType;
 use crate::lex::Tok;
 use crate::source::Loc;

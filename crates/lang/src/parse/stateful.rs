@@ -4,8 +4,10 @@
 
 use penstock_program::expr::{LimitType, ObjectType};
 
-use super::{Parsed, Parser};
-use crate::ast::stmt::{Limit, Stmt, StmtKind};
+use super::Parsed;
+use super::Parser;
+use crate::ast::stmt::Limit;
+use crate::ast::{Stmt, StmtKind};
 use crate::lex::Tok;
 use crate::source::Loc;
 use crate::units;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use penstock_program::expr::{CtKey, ExthdrOp, MetaKey, NatType, ObjectType, RejectType};
 
+use super::Parsed;
+use super::Parser;
 use super::sets::Maps;
-use super::{Parsed, Parser};
-use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::{Expr, ExprKind};
-use crate::ast::stmt::{NatKind, Reject, Stmt, StmtKind};
+use crate::ast::stmt::{NatKind, Reject};
+use crate::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
 use crate::lex::Tok;
 use crate::source::Loc;
 impl Parser<'_> {

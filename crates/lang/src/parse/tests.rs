@@ -6,8 +6,7 @@ use std::collections::HashMap;
 
 use super::*;
 use crate::ast::cmd::{CmdKind, New};
-use crate::ast::expr::{Expr, ExprKind};
-use crate::ast::stmt::StmtKind;
+use crate::ast::{Expr, ExprKind, StmtKind};
 use crate::source::Origin;
 
 /// Files by path.

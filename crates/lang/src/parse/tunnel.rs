@@ -5,10 +5,10 @@
 use penstock_program::expr::{ObjectType, TunnelKey};
 use penstock_ruleset::tunnel::GeneveOption;
 
-use super::{Parsed, Parser};
+use super::Parsed;
+use super::Parser;
 use crate::ast::cmd::{ObjectSpec, TunnelSpec, TunnelSpecOptions};
-use crate::ast::expr::{Expr, ExprKind};
-use crate::ast::stmt::StmtKind;
+use crate::ast::{Expr, ExprKind, StmtKind};
 use crate::lex::Tok;
 use crate::source::Loc;
 

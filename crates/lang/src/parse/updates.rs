@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use penstock_program::expr::DynsetOp;
 
-use super::{Parsed, Parser};
-use crate::ast::expr::Expr;
-use crate::ast::stmt::StmtKind;
+use super::Parsed;
+use super::Parser;
+use crate::ast::{Expr, StmtKind};
 use crate::lex::Tok;
 
 impl Parser<'_> {

@@ -2,10 +2,12 @@
 
 //! Tables, chains, rules and flowtables to text.
 
-use penstock_ruleset::model::{BaseChain, Chain, ChainType, Family, Flowtable, Hook, Table};
+use penstock_ruleset::model::{BaseChain, Chain, ChainType, Family, Flowtable, Table};
 
-use super::{Printer, priority};
-use crate::ast::cmd::RuleBlock;
+use super::Printer;
+use super::priority;
+use crate::ast::RuleBlock;
+use crate::hooks;
 use crate::userdata;
 
 /// `NFT_TABLE_F_*` beyond dormant.
@@ -13,35 +15,6 @@ const TABLE_FLAGS: [(u32, &str); 2] = [(2, "owner"), (4, "persist")];
 /// `NFT_FLOWTABLE_*`.
 const FLOWTABLE_OFFLOAD: u32 = 1;
 const FLOWTABLE_COUNTER: u32 = 2;
-
-/// All hooks, in the order in which a packet can pass them.
-pub(crate) const HOOKS: [Hook; 7] = [
-    Hook::Ingress,
-    Hook::Prerouting,
-    Hook::Input,
-    Hook::Forward,
-    Hook::Output,
-    Hook::Postrouting,
-    Hook::Egress,
-];
-
-/// A hook as it is written.
-pub(crate) fn hook_name(hook: Hook) -> &'static str {
-    match hook {
-        Hook::Ingress => "ingress",
-        Hook::Prerouting => "prerouting",
-        Hook::Input => "input",
-        Hook::Forward => "forward",
-        Hook::Output => "output",
-        Hook::Postrouting => "postrouting",
-        Hook::Egress => "egress",
-    }
-}
-
-/// The hook that is written so.
-pub(crate) fn hook_by_name(name: &str) -> Option<Hook> {
-    HOOKS.into_iter().find(|hook| hook_name(*hook) == name)
-}
 
 impl Printer<'_> {
     /// ` # handle N`, where handles are asked for.
@@ -97,7 +70,7 @@ impl Printer<'_> {
             ChainType::Nat => "nat",
             ChainType::Route => "route",
         };
-        self.write(format_args!("type {kind} hook {}", hook_name(base.hook)));
+        self.write(format_args!("type {kind} hook {}", hooks::name(base.hook)));
         match base.devices.as_slice() {
             [] => {}
             [one] => self.write(format_args!(" device \"{one}\"")),
@@ -130,7 +103,7 @@ impl Printer<'_> {
         // Only `filter` names a priority here, in every family.
         let _ = family;
         let priority = priority::text(flowtable.priority, Family::Netdev, flowtable.hook, numeric);
-        let hook = if flowtable.early { "early_ingress" } else { hook_name(flowtable.hook) };
+        let hook = if flowtable.early { "early_ingress" } else { hooks::name(flowtable.hook) };
         self.write(format_args!("\n\t\thook {hook} priority {priority}\n"));
         if !flowtable.devices.is_empty() {
             let devices: Vec<&str> = flowtable.devices.iter().map(|d| &**d).collect();

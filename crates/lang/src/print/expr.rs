@@ -5,9 +5,8 @@
 use penstock_program::expr::{CtDir, CtKey, ExthdrOp, FIB_PRESENT, NumgenMode, PayloadBase};
 
 use super::Printer;
-use crate::ast::expr::{
-    BinOp, Expr, ExprKind, Exthdr, Payload, RelOp, SetElem, SymbolKind, UnaryOp, VerdictExpr,
-};
+use crate::ast::expr::{BinOp, Exthdr, Payload, RelOp, SetElem, SymbolKind, UnaryOp, VerdictExpr};
+use crate::ast::{Expr, ExprKind};
 use crate::datatype::{self, DataType, Format, Type};
 use crate::exthdr;
 use crate::keys;

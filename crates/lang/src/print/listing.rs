@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! What the `list` commands print.
-
-use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::{Chain, Family, Flowtable, Generation, Object, Rule, Set, Table};
 
 use super::Printer;
-use crate::ast::cmd::{ObjKind, RuleBlock, Target};
-use crate::cache::object_type;
+use crate::ast::RuleBlock;
+use crate::ast::cmd::{ObjKind, Target};
 use crate::datatype::Format;
 use crate::delinearize::Delinearizer;
 use crate::names::Names;
@@ -146,8 +144,7 @@ impl<'a> Listing<'a> {
                     only,
                     &|table| !table.objects.is_empty(),
                     &|listing, table, printer| {
-                        for object in table.objects.iter().filter(|o| object_type(&o.value) == kind)
-                        {
+                        for object in table.objects.iter().filter(|o| o.value.kind() == kind) {
                             printer.object(table.family, object, listing.now);
                         }
                     },
@@ -157,7 +154,7 @@ impl<'a> Listing<'a> {
                 let Some(table) = table() else { return Some(Err(Missing::Table)) };
                 let name = name(&target.name);
                 let is_it = |o: &&std::sync::Arc<Object>| {
-                    Some(&o.name) == name.as_ref() && object_type(&o.value) == kind
+                    Some(&o.name) == name.as_ref() && o.value.kind() == kind
                 };
                 match table.objects.iter().find(is_it) {
                     Some(object) => Ok(self.object(table, object)),
@@ -324,21 +321,5 @@ impl<'a> Listing<'a> {
             self.print_chain(table, chain, true, printer);
         }
         printer.push("}\n");
-    }
-}
-
-/// The word for a type of object.
-pub fn object_name(kind: ObjectType) -> &'static str {
-    match kind {
-        ObjectType::Counter => "counter",
-        ObjectType::Quota => "quota",
-        ObjectType::CtHelper => "ct helper",
-        ObjectType::Limit => "limit",
-        ObjectType::Connlimit => "ct count",
-        ObjectType::Tunnel => "tunnel",
-        ObjectType::CtTimeout => "ct timeout",
-        ObjectType::SecMark => "secmark",
-        ObjectType::CtExpect => "ct expectation",
-        ObjectType::Synproxy => "synproxy",
     }
 }

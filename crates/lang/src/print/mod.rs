@@ -20,9 +20,8 @@ mod set;
 mod stmt;
 pub mod trace;
 
-pub(crate) use block::{HOOKS, hook_by_name, hook_name};
 pub use listing::Listing;
-pub(crate) use object::{geneve_data, timeout_state};
+pub(crate) use object::geneve_data;
 
 /// Collects text.
 pub struct Printer<'a> {

@@ -7,33 +7,11 @@ use penstock_ruleset::model::{Family, Object, ObjectValue};
 use penstock_ruleset::tunnel::{GeneveOption, Tunnel, TunnelOptions};
 
 use super::Printer;
-use super::listing::object_name;
 use super::stmt::synproxy_flags;
 use crate::ast::stmt::Limit;
-use crate::cache::object_type;
-use crate::lower::states_of;
+use crate::ct_timeout;
+use crate::objects;
 use crate::userdata;
-
-/// Seconds after which a flow in a state is forgotten where no policy says otherwise, as nft knows
-/// them.
-fn default_timeout(state: &str) -> u32 {
-    match state {
-        "established" => 432_000,
-        "syn_sent" | "fin_wait" | "time_wait" | "syn_sent2" => 120,
-        "syn_recv" | "close_wait" => 60,
-        "last_ack" | "unreplied" => 30,
-        "close" => 10,
-        "retrans" | "unack" => 300,
-        "replied" => 120,
-        _ => 0,
-    }
-}
-
-/// Name of a protocol's state by the kernel's number, and its default timeout in seconds.
-pub(crate) fn timeout_state(protocol: u8, number: u8) -> Option<(&'static str, u32)> {
-    let (name, _) = states_of(protocol).iter().find(|(_, n)| *n == number)?;
-    Some((name, default_timeout(name)))
-}
 
 /// The data of a Geneve option in digits.
 pub(crate) fn geneve_data(option: &GeneveOption) -> String {
@@ -47,11 +25,7 @@ pub(crate) fn geneve_data(option: &GeneveOption) -> String {
 impl Printer<'_> {
     /// Writes an object, one level deep, with its present state.
     pub(super) fn object(&mut self, family: Family, object: &Object, now: u64) {
-        self.write(format_args!(
-            "\t{} {} {{",
-            object_name(object_type(&object.value)),
-            object.name
-        ));
+        self.write(format_args!("\t{} {} {{", objects::name(object.value.kind()), object.name));
         self.handle_after(object.handle);
         if let Some(comment) = userdata::comment(&object.userdata) {
             self.write(format_args!("\n\t\tcomment \"{comment}\""));
@@ -200,11 +174,11 @@ impl Printer<'_> {
         self.push("\t\tpolicy = { ");
         let mut separator = "";
         for (number, seconds) in values {
-            let Some((name, default)) = timeout_state(protocol, *number) else { continue };
-            if *seconds == default {
+            let Some(state) = ct_timeout::by_number(protocol, *number) else { continue };
+            if *seconds == state.timeout {
                 continue;
             }
-            self.write(format_args!("{separator}{name} : "));
+            self.write(format_args!("{separator}{} : ", state.name));
             self.duration(u64::from(*seconds) * 1000);
             separator = ", ";
         }

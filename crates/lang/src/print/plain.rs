@@ -8,11 +8,10 @@ use penstock_ruleset::model::{ElementData, ElementValue};
 use penstock_sets::ElementRef;
 
 use super::Printer;
-use crate::ast::expr::ByteOrder;
-use crate::cache::{Field, KeyType};
-use crate::datatype;
+use crate::datatype::{self, ByteOrder};
 use crate::delinearize::{has_prefixes, prefix_length};
 use crate::intervals::number;
+use crate::key_type::{Field, KeyType};
 
 /// Types of a set whose values are numbers, one after the other, and are written as such.
 pub(super) struct PlainSet {

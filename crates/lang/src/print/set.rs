@@ -7,11 +7,11 @@ use penstock_ruleset::model::MapData;
 use penstock_sets::Policy;
 
 use super::Printer;
-use super::listing::object_name;
 use super::plain::PlainSet;
 use crate::ast::Expr;
 use crate::datatype::{DataType, Type};
 use crate::delinearize::Delinearizer;
+use crate::objects;
 use crate::userdata::SetUserData;
 
 /// Between elements on a line, and between lines: they are aligned below the first element.
@@ -194,7 +194,7 @@ impl Printer<'_> {
             (None, _) => {}
             (Some(MapData::Verdict), _) => self.push(" : verdict"),
             (Some(MapData::Object(kind)), _) => {
-                self.write(format_args!(" : {}", object_name(kind)))
+                self.write(format_args!(" : {}", objects::name(kind)))
             }
             (Some(MapData::Value { .. }), Some(text)) => {
                 self.write(format_args!(" : {interval}{text}"))

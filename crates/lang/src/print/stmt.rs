@@ -5,8 +5,8 @@
 use penstock_program::expr::{DynsetOp, LimitType, NatType, ObjectType, RejectType};
 
 use super::Printer;
-use crate::ast::expr::{Expr, ExprKind};
-use crate::ast::stmt::{Limit, Log, Nat, NatKind, Reject, Stmt, StmtKind};
+use crate::ast::stmt::{Limit, Log, Nat, NatKind, Reject};
+use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
 use crate::datatype::symbols::LOG_LEVEL;
 use crate::datatype::{DataType, Format};
 use crate::keys;

@@ -8,8 +8,9 @@ use penstock_program::expr::PayloadBase;
 use penstock_ruleset::model::Family;
 
 use super::Printer;
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, Payload, RelOp};
-use crate::datatype::{DataType, Format, Type};
+use crate::ast::expr::{Payload, RelOp};
+use crate::ast::{Expr, ExprKind};
+use crate::datatype::{ByteOrder, DataType, Format, Type};
 use crate::names::Names;
 use crate::proto::{self, Proto, Template, link, network, transport};
 use crate::source::Loc;

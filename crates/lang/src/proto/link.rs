@@ -6,8 +6,7 @@ use penstock_program::expr::{MetaKey, PayloadBase};
 
 use super::network::{ARP, IP, IP6};
 use super::{Proto, bits, field, meta};
-use crate::ast::expr::ByteOrder;
-use crate::datatype::DataType;
+use crate::datatype::{ByteOrder, DataType};
 
 /// Ethernet.
 pub static ETHER: Proto = Proto {

@@ -9,8 +9,7 @@
 use penstock_program::expr::{ChecksumType, MetaKey, PayloadBase};
 use penstock_ruleset::Family;
 
-use crate::ast::expr::ByteOrder;
-use crate::datatype::DataType;
+use crate::datatype::{ByteOrder, DataType};
 
 pub mod link;
 pub mod network;

@@ -7,8 +7,7 @@ use penstock_program::expr::{ChecksumType, MetaKey, PayloadBase};
 use super::transport::{AH, COMP, DCCP, ESP, ICMP, ICMPV6, IGMP, SCTP, TCP, UDP, UDPLITE};
 use super::tunnel::GRE;
 use super::{Proto, bits, field, meta};
-use crate::ast::expr::ByteOrder;
-use crate::datatype::DataType;
+use crate::datatype::{ByteOrder, DataType};
 
 /// ARP over Ethernet and IPv4.
 pub static ARP: Proto = Proto {

@@ -2,22 +2,20 @@
 
 //! Commands that ask: `list`, `get`, `reset`, `describe`.
 
-use penstock_ruleset::model::{Chain, ElementValue, Family, Generation, Set, Table};
-use penstock_ruleset::reset::{Reset, What};
-use penstock_sets::Element;
+use penstock_ruleset::model::{Chain, Family, Generation, Set, Table};
 
 use super::Session;
-use super::execute::Step;
+use super::reset::reset_of;
+use super::step::Step;
 use crate::ast::cmd::{ObjKind, Target};
-use crate::ast::expr::{Expr, ExprKind};
-use crate::ast::{Cmd, CmdKind};
+use crate::ast::{Cmd, CmdKind, Expr, ExprKind};
 use crate::datatype::DataType;
-use crate::datatype::describe::{describe_expr, describe_type};
 use crate::delinearize::Delinearizer;
+use crate::describe::{describe_expr, describe_type};
 use crate::diag::Diagnostic;
+use crate::hooks;
 use crate::json;
 use crate::print::listing::{Listing, Missing};
-use crate::print::{HOOKS, hook_name};
 use crate::source::Loc;
 use crate::userdata::SetUserData;
 
@@ -200,33 +198,6 @@ fn find_chain<'g>(generation: &'g Generation, target: &Target) -> Option<(&'g Ta
     Some((table, table.chains.iter().find(|c| c.name == chain.text)?))
 }
 
-/// What a `reset` command names.
-pub(super) fn reset_of(
-    object: ObjKind,
-    target: &Target,
-    elements: &[Element<ElementValue>],
-) -> Option<Reset> {
-    let name = target.name.as_ref().map(|name| name.text.clone());
-    let what = match object {
-        ObjKind::Objects(kind) => What::Objects(kind, None),
-        ObjKind::Object(kind) => What::Objects(kind, name),
-        ObjKind::Rules => What::Rules(target.chain.as_ref().map(|chain| chain.text.clone()), None),
-        ObjKind::Rule => {
-            let chain = target.chain.as_ref().map(|chain| chain.text.clone());
-            What::Rules(chain, target.handle.map(|handle| handle.value))
-        }
-        ObjKind::Set | ObjKind::Map => What::Elements(name?, None),
-        ObjKind::Elements => {
-            let keys = elements.iter().map(|e| (e.key.clone(), e.key_end.clone())).collect();
-            What::Elements(name?, Some(keys))
-        }
-        _ => return None,
-    };
-    let table = target.table.as_ref().map(|table| table.text.clone());
-    let family = target.family.or(table.is_some().then_some(Family::Ip));
-    Some(Reset { family, table, what })
-}
-
 /// `list hooks`: base chains by family, hook and device, lowest priority first; of equal ones the
 /// one that runs first.
 fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) -> String {
@@ -238,7 +209,7 @@ fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) 
             continue;
         }
         let mut body = String::new();
-        for hook in HOOKS {
+        for hook in hooks::ALL {
             let mut chains = Vec::new();
             for table in generation.tables.iter().filter(|t| !t.dormant) {
                 let inet =
@@ -267,7 +238,7 @@ fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) 
             if chains.is_empty() {
                 continue;
             }
-            body.push_str(&format!("\thook {} {{\n", hook_name(hook)));
+            body.push_str(&format!("\thook {} {{\n", hooks::name(hook)));
             for (priority, _, table, chain) in chains {
                 let sign = match priority {
                     0 => ' ',

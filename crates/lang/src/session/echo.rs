@@ -13,9 +13,10 @@ use penstock_sets::Element;
 use serde_json::Value;
 
 use super::Session;
-use super::execute::Done;
+use super::step::Done;
 use crate::delinearize::Delinearizer;
 use crate::json;
+use crate::objects;
 use crate::print::Printer;
 use crate::print::listing::Listing;
 
@@ -269,7 +270,7 @@ impl Session<'_> {
                     .objects
                     .iter()
                     .find(|o| o.name == *name && o.value.kind() == value.kind())?;
-                let kind = crate::print::listing::object_name(value.kind());
+                let kind = objects::name(value.kind());
                 // Those of connection tracking end each of their lines.
                 let ends = matches!(
                     value.kind(),

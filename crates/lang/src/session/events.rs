@@ -17,8 +17,9 @@ use crate::ast::Expr;
 use crate::delinearize::Delinearizer;
 use crate::json;
 use crate::names::Names;
+use crate::objects;
 use crate::print::Printer;
-use crate::print::listing::{Listing, object_name};
+use crate::print::listing::Listing;
 
 /// What is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,7 +267,7 @@ impl<'a> Teller<'a> {
         if self.watch.shows(Object::All) {
             for object in &table.objects {
                 if now.is_none_or(|t| t.objects.iter().all(|o| o.handle != object.handle)) {
-                    let kind = object_name(object.value.kind());
+                    let kind = objects::name(object.value.kind());
                     let text = |_: &Self| format!("{kind} {}", named(table, &object.name));
                     self.say("delete", text, || json.object(object));
                 }
@@ -332,7 +333,7 @@ impl<'a> Teller<'a> {
                     continue;
                 }
                 let text = |t: &Self| {
-                    let kind = object_name(object.value.kind());
+                    let kind = objects::name(object.value.kind());
                     let body = one_line(&listing.object(table, object), "; ", "");
                     format!(
                         "{kind} {} {{{} {body} }} ",

@@ -34,8 +34,10 @@ mod execute;
 mod refusals;
 pub mod remote;
 mod replay;
+mod reset;
 #[cfg(test)]
 mod skip_tests;
+mod step;
 #[cfg(test)]
 mod tests;
 

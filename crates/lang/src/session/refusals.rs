@@ -6,7 +6,7 @@ use penstock_ruleset::link::{CannotOffload, LinkError, OffloadPart, Place};
 use penstock_ruleset::model::{Family, Generation, Table};
 use penstock_ruleset::{Blame, Change, Errno, Error};
 
-use super::execute::Done;
+use super::step::Done;
 use crate::diag::{Diagnostic, Diagnostics, Severity, most_similar_of};
 use crate::lower::Places;
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use penstock_ruleset::model::{Generation, Table};
 use penstock_ruleset::{Change, reset};
 
-use super::answers::reset_of;
-use super::execute::Step;
+use super::reset::reset_of;
+use super::step::Step;
 use crate::ast::CmdKind;
 use crate::ast::cmd::{ObjKind, Target};
 

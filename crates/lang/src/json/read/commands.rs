@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::{Reader, maybe_text, type_name};
 use crate::ast::cmd::{Handle, Name, New, ObjKind, Target};
 use crate::ast::{Cmd, CmdKind};
+use crate::objects;
 use crate::source::Loc;
 
 /// Verbs that take what `add` takes.
@@ -32,16 +33,16 @@ fn cmd(kind: CmdKind, target: Target) -> Cmd {
 }
 
 /// Stateful objects by their name in commands.
-const OBJECTS: [(&str, ObjectType); 9] = [
-    ("counter", ObjectType::Counter),
-    ("ct helper", ObjectType::CtHelper),
-    ("ct timeout", ObjectType::CtTimeout),
-    ("ct expectation", ObjectType::CtExpect),
-    ("limit", ObjectType::Limit),
-    ("secmark", ObjectType::SecMark),
-    ("synproxy", ObjectType::Synproxy),
-    ("quota", ObjectType::Quota),
-    ("tunnel", ObjectType::Tunnel),
+const OBJECTS: [ObjectType; 9] = [
+    ObjectType::Counter,
+    ObjectType::CtHelper,
+    ObjectType::CtTimeout,
+    ObjectType::CtExpect,
+    ObjectType::Limit,
+    ObjectType::SecMark,
+    ObjectType::Synproxy,
+    ObjectType::Quota,
+    ObjectType::Tunnel,
 ];
 
 /// Kinds that `list` takes.
@@ -135,8 +136,8 @@ impl Reader<'_> {
                 _ => self.flowtable(body, verb),
             };
         }
-        for (kind, object_type) in OBJECTS {
-            if let Some(value) = object.get(kind) {
+        for object_type in OBJECTS {
+            if let Some(value) = object.get(objects::name(object_type)) {
                 let body = self.object(value)?;
                 return self.stateful_object(body, verb, object_type);
             }

@@ -4,12 +4,13 @@
 
 use serde_json::Value;
 
-use super::{Reader, expr, maybe_text, type_name};
-use crate::ast::expr::{
-    BinOp, ByteOrder, Expr, ExprKind, SetElem, SetExprFlags, SymbolKind, VerdictExpr,
-};
-use crate::ast::stmt::Stmt;
-use crate::datatype::{DataType, Type};
+use super::Reader;
+use super::expr;
+use super::maybe_text;
+use super::type_name;
+use crate::ast::expr::{BinOp, SetElem, SetExprFlags, SymbolKind, VerdictExpr};
+use crate::ast::{Expr, ExprKind, Stmt};
+use crate::datatype::{ByteOrder, DataType, Type};
 use crate::parse::{MAX_OPERATORS, TOO_DEEP};
 use crate::source::Loc;
 

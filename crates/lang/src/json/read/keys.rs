@@ -9,9 +9,14 @@ use penstock_program::expr::{
 };
 use serde_json::{Map, Value};
 
-use super::{Reader, expr, maybe_text, several, type_name};
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, Exthdr, Payload};
-use crate::datatype::{DataType, Type};
+use super::Reader;
+use super::expr;
+use super::maybe_text;
+use super::several;
+use super::type_name;
+use crate::ast::expr::{Exthdr, Payload};
+use crate::ast::{Expr, ExprKind};
+use crate::datatype::{ByteOrder, DataType, Type};
 use crate::exthdr::{self, ExthdrDesc};
 use crate::keys;
 use crate::proto::{self, Template};

@@ -8,16 +8,21 @@ use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::{ChainType, Family, Hook};
 use serde_json::{Map, Value};
 
+use super::Reader;
 use super::commands::{Verb, handle, name};
-use super::{Reader, expr, flag, maybe_text, several, type_name};
+use super::expr;
+use super::flag;
+use super::maybe_text;
+use super::several;
+use super::type_name;
 use crate::ast::cmd::{
     ChainBlock, FlowtableBlock, HookSpec, New, ObjKind, ObjectBlock, ObjectSpec, PrioritySpec,
-    RuleBlock, SetBlock, SetData, TableBlock, Target,
+    SetBlock, SetData, TableBlock, Target,
 };
-use crate::ast::expr::{ByteOrder, SetExprFlags, SymbolKind, VerdictExpr};
-use crate::ast::{Cmd, CmdKind, Expr, ExprKind};
-use crate::datatype::{DataType, Type};
-use crate::print::hook_by_name;
+use crate::ast::expr::{SetExprFlags, SymbolKind, VerdictExpr};
+use crate::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock};
+use crate::datatype::{ByteOrder, DataType, Type};
+use crate::hooks;
 use crate::source::Loc;
 
 /// Longest names of helpers (`NF_CT_HELPER_NAME_LEN`) and security contexts
@@ -136,7 +141,7 @@ impl Reader<'_> {
             "route" => ChainType::Route,
             _ => return self.error("unknown chain type"),
         };
-        let Some(hook) = hook_by_name(hook) else {
+        let Some(hook) = hooks::by_name(hook) else {
             return self.error(format!("Invalid chain hook '{hook}'."));
         };
         let devices = match object.get("dev") {
@@ -362,7 +367,7 @@ impl Reader<'_> {
         if !matches!(verb, Verb::Delete { .. }) {
             let hook = self.text(object, "hook", 0)?;
             block.early = hook == "early_ingress";
-            block.hook = if block.early { Some(Hook::Ingress) } else { hook_by_name(hook) };
+            block.hook = if block.early { Some(Hook::Ingress) } else { hooks::by_name(hook) };
             if block.hook.is_none() {
                 return self.error(format!("Invalid flowtable hook '{hook}'."));
             }

@@ -5,8 +5,12 @@
 use penstock_program::expr::{LimitType, ObjectType};
 use serde_json::{Map, Value};
 
-use super::{Reader, flag, maybe_text, several};
-use crate::ast::stmt::{Limit, Stmt, StmtKind};
+use super::Reader;
+use super::flag;
+use super::maybe_text;
+use super::several;
+use crate::ast::stmt::Limit;
+use crate::ast::{Stmt, StmtKind};
 use crate::source::Loc;
 use crate::units;
 

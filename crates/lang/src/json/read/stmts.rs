@@ -5,10 +5,15 @@
 use penstock_program::expr::{CtKey, DynsetOp, MetaKey, NatType, ObjectType, RejectType};
 use serde_json::{Map, Value};
 
+use super::Reader;
+use super::expr;
 use super::exprs::Place;
-use super::{Reader, expr, maybe_text, several, type_name};
-use crate::ast::expr::{Expr, ExprKind, RelOp, SymbolKind};
-use crate::ast::stmt::{Log, Nat, NatKind, Reject, Stmt, StmtKind};
+use super::maybe_text;
+use super::several;
+use super::type_name;
+use crate::ast::expr::{RelOp, SymbolKind};
+use crate::ast::stmt::{Log, Nat, NatKind, Reject};
+use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
 use crate::datatype::symbols;
 use crate::source::Loc;
 

@@ -7,9 +7,12 @@ use std::net::IpAddr;
 use penstock_ruleset::tunnel::GeneveOption;
 use serde_json::{Map, Value};
 
-use super::{Reader, maybe_text, several};
+use super::Reader;
+use super::maybe_text;
+use super::several;
 use crate::ast::cmd::{TunnelSpec, TunnelSpecOptions};
-use crate::ast::expr::{Expr, ExprKind, SymbolKind};
+use crate::ast::expr::SymbolKind;
+use crate::ast::{Expr, ExprKind};
 use crate::parse::tunnel::geneve_data;
 use crate::source::Loc;
 

@@ -6,9 +6,9 @@ use std::fmt::Write;
 
 use penstock_program::expr::{FIB_PRESENT, PayloadBase, RtKey};
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind};
+use crate::ast::{Expr, ExprKind};
 use crate::datatype::symbols::{self, Base};
-use crate::datatype::{DataType, Type};
+use crate::datatype::{ByteOrder, DataType, Type};
 use crate::keys::{self, KeyInfo};
 use crate::names::Names;
 
@@ -122,4 +122,29 @@ fn finish(
 /// nft shows base types by their descriptions.
 fn plain_name(dtype: DataType) -> &'static str {
     dtype.description()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::NoNames;
+
+    #[test]
+    fn describe_tells_type_base_length_and_symbols() {
+        let text = describe_type(DataType::ArpOp, &NoNames);
+        assert!(text.starts_with("datatype arp_op (ARP operation) (basetype integer), 16 bits\n\npre-defined symbolic constants (in hexadecimal):\n"));
+        assert!(text.contains("\tinrequest                     \t0x0800\n"), "{text}");
+        let text = describe_type(DataType::CtState, &NoNames);
+        assert!(text.starts_with(
+            "datatype ct_state (conntrack state) (basetype bitmask, integer), 32 bits\n"
+        ));
+        assert!(text.ends_with("\tuntracked                     \t0x00000040\n"), "{text}");
+        let text = describe_type(DataType::EtherAddr, &NoNames);
+        assert_eq!(
+            text,
+            "datatype ether_addr (Ethernet address) (basetype link layer address, integer), 48 bits\n"
+        );
+        let text = describe_type(DataType::CtDir, &NoNames);
+        assert!(text.ends_with("\toriginal                      \t                   0\n\treply                         \t                   1\n"));
+    }
 }

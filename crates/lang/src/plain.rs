@@ -11,9 +11,9 @@
 use penstock_program::{Data, Verdict};
 use penstock_ruleset::model::ElementData;
 
-use crate::ast::expr::ByteOrder;
-use crate::cache::{DataKind, Field, KeyType, SetInfo};
-use crate::datatype::DataType;
+use crate::cache::{DataKind, SetInfo};
+use crate::datatype::{ByteOrder, DataType};
+use crate::key_type::{Field, KeyType};
 
 /// Longest key or data.
 const LONGEST: usize = 64;
