@@ -11,10 +11,10 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::{Family, Generation, MapData};
+use penstock_syntax::source::Loc;
 
 use crate::intervals::Intervals;
 use crate::key_type::KeyType;
-use crate::source::Loc;
 use crate::userdata::SetUserData;
 
 /// What a map gives.
@@ -57,7 +57,7 @@ pub struct SetInfo {
     /// Adjacent and overlapping intervals are joined.
     pub auto_merge: bool,
     /// The statements that each element carries, by
-    /// [`stateful_name`](crate::ast::StmtKind::stateful_name).
+    /// [`stateful_name`](penstock_syntax::ast::StmtKind::stateful_name).
     pub stmts: Vec<&'static str>,
     /// Intervals that are in it already or were added in this run, ascending; for plain interval
     /// sets only.
@@ -215,7 +215,7 @@ pub fn set_info(set: &penstock_ruleset::model::Set) -> Option<SetInfo> {
     })
 }
 
-/// As [`StmtKind::stateful_name`](crate::ast::StmtKind::stateful_name), of what the statement
+/// As [`StmtKind::stateful_name`](penstock_syntax::ast::StmtKind::stateful_name), of what the statement
 /// became.
 fn stateful_name(expr: &penstock_program::Expr) -> Option<&'static str> {
     use penstock_program::Expr;

@@ -5,10 +5,9 @@
 use std::sync::Arc;
 
 use penstock_program::expr::MetaKey;
-
-use crate::ast::{Expr, ExprKind};
-use crate::datatype::{ByteOrder, DataType, Type};
-use crate::keys;
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::keys;
 
 /// One field of a key, or of data: what a concatenation's part is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,9 +10,9 @@
 
 use penstock_program::{Data, Verdict};
 use penstock_ruleset::model::ElementData;
+use penstock_syntax::datatype::{ByteOrder, DataType};
 
 use crate::cache::{DataKind, SetInfo};
-use crate::datatype::{ByteOrder, DataType};
 use crate::key_type::{Field, KeyType};
 
 /// Longest key or data.

@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use penstock_ruleset::model::ElementValue;
 use penstock_sets::ElementList;
+use penstock_syntax::ast::cmd::{New, Target};
+use penstock_syntax::ast::expr::SetExprFlags;
+use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind};
+use penstock_syntax::diag::{Diagnostic, Diagnostics};
+use penstock_syntax::parse::again;
+use penstock_syntax::source::Loc;
 
-use crate::ast::cmd::{New, Target};
-use crate::ast::expr::SetExprFlags;
-use crate::ast::{Cmd, CmdKind, Expr, ExprKind};
 use crate::cache::SetInfo;
-use crate::diag::{Diagnostic, Diagnostics};
 use crate::eval::{self, Context, Eval, Result, intervals};
 use crate::intervals::number;
 use crate::lower::lower_elements;
-use crate::parse::again;
 use crate::plain::Plain;
-use crate::source::Loc;
 
 /// Elements that are trees at the same time.
 const ELEMENTS_AT_ONCE: usize = 256;

@@ -6,14 +6,16 @@
 //! written. A [`Match`] has the selector without its places, so that selectors compare, and the
 //! values as numbers.
 
-use crate::ast::expr::{RelOp, SymbolKind};
-use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
-use crate::bits::bitmask;
-use crate::datatype::{Base, DataType, Type};
-use crate::eval::Eval;
-use crate::source::Loc;
-use penstock_program::expr::CtKey;
 use std::sync::Arc;
+
+use penstock_program::expr::CtKey;
+use penstock_syntax::ast::expr::{RelOp, SymbolKind};
+use penstock_syntax::ast::{Expr, ExprKind, Stmt, StmtKind};
+use penstock_syntax::bits::bitmask;
+use penstock_syntax::datatype::{Base, DataType, Type};
+use penstock_syntax::source::Loc;
+
+use crate::eval::Eval;
 
 /// First and last value of one field.
 pub(crate) type Range = (u128, u128);

@@ -9,8 +9,8 @@
 
 use penstock_ruleset::model::UserData;
 use penstock_sets::Description;
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
 
-use crate::datatype::{ByteOrder, DataType, Type};
 use crate::key_type::{Field, KeyType};
 
 /// `NFTNL_UDATA_*_COMMENT` of tables, chains, rules, objects and elements.

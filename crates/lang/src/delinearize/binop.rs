@@ -2,15 +2,14 @@
 
 //! Masks and shifts: fields that are parts of bytes, prefixes, tests of flags.
 
+use penstock_syntax::ast::expr::{BinOp, Payload, RelOp};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::exthdr;
+
 use super::constant;
 use super::context::Context;
-use super::fields;
-use super::raw;
-use super::set_type;
-use crate::ast::expr::{BinOp, Payload, RelOp};
-use crate::ast::{Expr, ExprKind};
-use crate::datatype::{ByteOrder, DataType, Type};
-use crate::exthdr;
+use super::{fields, raw, set_type};
 
 /// What a relation becomes.
 pub(super) enum Folded {

@@ -4,11 +4,11 @@
 
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase};
 use penstock_ruleset::Family;
+use penstock_syntax::ast::expr::Payload;
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::proto::{self, IcmpField, Proto, Template, link, network};
 
 use super::fields;
-use crate::ast::expr::Payload;
-use crate::ast::{Expr, ExprKind};
-use crate::proto::{self, IcmpField, Proto, Template, link, network};
 
 /// Headers known by base, and the ICMP message type.
 pub(super) struct Context {

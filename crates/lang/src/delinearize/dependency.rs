@@ -5,12 +5,12 @@
 
 use penstock_program::expr::{ExthdrOp, MetaKey, PayloadBase};
 use penstock_ruleset::Family;
+use penstock_syntax::ast::expr::{Exthdr, RelOp};
+use penstock_syntax::ast::{Expr, ExprKind, StmtKind};
+use penstock_syntax::proto::{link, network};
 
 use super::context::Context;
 use super::statements::Statements;
-use crate::ast::expr::{Exthdr, RelOp};
-use crate::ast::{Expr, ExprKind, StmtKind};
-use crate::proto::{link, network};
 
 /// The layer that a dependency is for: of link headers, network headers, transport headers, or what
 /// is inside them.
@@ -166,7 +166,7 @@ impl Dependencies {
         // The type of an ICMP message says more than that there is one.
         let icmp = matches!(
             self.get(layer, stmts),
-            Some((Expr { kind: ExprKind::Payload(payload), .. }, _)) if payload.proto.is_some_and(crate::proto::Proto::is_icmp)
+            Some((Expr { kind: ExprKind::Payload(payload), .. }, _)) if payload.proto.is_some_and(penstock_syntax::proto::Proto::is_icmp)
         );
         if self.exists(layer) && !icmp {
             self.release(layer, stmts);

@@ -3,17 +3,15 @@
 //! Raw payload and extension headers, and the header fields that they stand for.
 
 use penstock_program::expr::{ExthdrOp, MetaKey, PayloadBase};
+use penstock_syntax::ast::expr::{Exthdr, Payload};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::exthdr;
+use penstock_syntax::proto::{Proto, Template, link, network, transport};
+use penstock_syntax::source::Loc;
 
-use super::constant;
-use super::raw;
-use super::set_type;
-use crate::ast::expr::{Exthdr, Payload};
-use crate::ast::{Expr, ExprKind};
-use crate::datatype::{ByteOrder, DataType, Type};
-use crate::exthdr;
+use super::{constant, raw, set_type};
 use crate::key_type::KeyType;
-use crate::proto::{Proto, Template, link, network, transport};
-use crate::source::Loc;
 
 /// Bits of the packet. Ports are known as such even where the transport header is not.
 pub(super) fn raw_payload(base: PayloadBase, offset: u32, len: u32) -> Expr {

@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use penstock_program::State;
 use penstock_ruleset::model::{Chain, Rule, Set, Table};
+use penstock_syntax::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::bits::swap_bytes;
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::source::Loc;
 
 pub(crate) use fields::{has_prefixes, prefix_length};
 
-use crate::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
-use crate::bits::swap_bytes;
-use crate::datatype::{ByteOrder, DataType, Type};
-use crate::source::Loc;
 use crate::userdata;
 
 mod binop;

@@ -4,21 +4,18 @@
 
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};
 use penstock_ruleset::Family;
+use penstock_syntax::ast::expr::{BinOp, RelOp};
+use penstock_syntax::ast::stmt::Reject;
+use penstock_syntax::ast::{Expr, ExprKind, Stmt, StmtKind};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::proto::{Proto, network, tunnel};
 
-use super::Delinearizer;
-use super::binop;
 use super::context::Context;
 use super::dependency::{Dependencies, Layer, is_equality};
-use super::fields;
-use super::raw;
-use super::set_type;
 use super::statements::Statements;
 use super::stmt;
-use crate::ast::expr::{BinOp, RelOp};
-use crate::ast::stmt::Reject;
-use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
-use crate::datatype::{ByteOrder, DataType, Type};
-use crate::proto::{Proto, network, tunnel};
+use super::{Delinearizer, binop};
+use super::{fields, raw, set_type};
 
 /// What is known while the statements of a rule are walked.
 pub(super) struct Walk {
@@ -346,7 +343,8 @@ impl Walk {
                 .proto
                 .zip(payload.field)
                 .is_some_and(|(proto, field)| Context::is_protocol_field(proto, field));
-            let vlan_type = tells && payload.proto.is_some_and(|p| *p == crate::proto::link::VLAN);
+            let vlan_type =
+                tells && payload.proto.is_some_and(|p| *p == penstock_syntax::proto::link::VLAN);
             let base = payload.base;
             if op == RelOp::Eq {
                 self.context.learn(&part, learned);
@@ -699,8 +697,8 @@ const ICMPV6_PORT_UNREACHABLE: u8 = 4;
 const ICMPX_PORT_UNREACHABLE: u8 = 1;
 
 /// Ports whose transport header was not known when they were loaded.
-fn left_is_generic(payload: &crate::ast::expr::Payload) -> bool {
-    payload.proto.is_some_and(|p| *p == crate::proto::transport::TH)
+fn left_is_generic(payload: &penstock_syntax::ast::expr::Payload) -> bool {
+    payload.proto.is_some_and(|p| *p == penstock_syntax::proto::transport::TH)
 }
 
 fn low_bits(value: u128, bits: u32) -> u128 {

@@ -11,20 +11,15 @@ use penstock_program::expr::{
 use penstock_program::{Register, Verdict};
 use penstock_ruleset::Family;
 use penstock_ruleset::model::MapData;
+use penstock_syntax::ast::expr::{BinOp, Exthdr, RelOp, SetElem, UnaryOp, VerdictExpr};
+use penstock_syntax::ast::stmt::{Limit, Log, Nat, NatKind, Reject};
+use penstock_syntax::ast::{Expr, ExprKind, Stmt, StmtKind};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::keys::{self, KeyInfo};
+use penstock_syntax::proto::tunnel;
+use penstock_syntax::source::Loc;
 
-use super::Delinearizer;
-use super::constant;
-use super::fields;
-use super::raw;
-use super::set_type;
-use super::stmt;
-use crate::ast::expr::{BinOp, Exthdr, RelOp, SetElem, UnaryOp, VerdictExpr};
-use crate::ast::stmt::{Limit, Log, Nat, NatKind, Reject};
-use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
-use crate::datatype::{ByteOrder, DataType, Type};
-use crate::keys::{self, KeyInfo};
-use crate::proto::tunnel;
-use crate::source::Loc;
+use super::{Delinearizer, constant, fields, raw, set_type, stmt};
 
 const SLOTS: usize = 16;
 
@@ -356,7 +351,7 @@ impl Reader<'_, '_> {
         {
             let goto = matches!(verdict, Verdict::Goto(_));
             let rules = chain.rules.iter().map(|rule| self.delinearizer.rule(rule)).collect();
-            let block = crate::ast::RuleBlock { rules, ..Default::default() };
+            let block = penstock_syntax::ast::RuleBlock { rules, ..Default::default() };
             self.push(StmtKind::Chain { goto, block });
             return;
         }

@@ -7,20 +7,15 @@ use std::sync::Arc;
 use penstock_ruleset::Set;
 use penstock_ruleset::model::{ElementData, ElementValue, MapData};
 use penstock_sets::ElementRef;
+use penstock_syntax::ast::expr::{SetElem, SetExprFlags};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::datatype::{ByteOrder, Type};
+use penstock_syntax::source::Loc;
 
-use super::Delinearizer;
-use super::binop;
-use super::constant;
-use super::fields;
 use super::program::verdict_expr;
-use super::raw;
-use super::set_type;
-use super::with_state;
-use crate::ast::expr::{SetElem, SetExprFlags};
-use crate::ast::{Expr, ExprKind};
-use crate::datatype::{ByteOrder, Type};
+use super::{Delinearizer, binop, constant, fields};
+use super::{raw, set_type, with_state};
 use crate::key_type::{Field, KeyType};
-use crate::source::Loc;
 use crate::userdata::{self, SetUserData};
 
 impl<'a> Delinearizer<'a> {

@@ -2,7 +2,7 @@
 
 //! Statements of a rule in the making.
 
-use crate::ast::Stmt;
+use penstock_syntax::ast::Stmt;
 
 /// Statements of a rule in the making; places of removed ones stay empty.
 #[derive(Default)]

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use penstock_ruleset::model::{Family, Hook};
+use penstock_syntax::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec};
+use penstock_syntax::ast::expr::VerdictExpr;
+use penstock_syntax::ast::{Expr, ExprKind};
 
-use crate::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec};
-use crate::ast::expr::VerdictExpr;
-use crate::ast::{Expr, ExprKind};
 use crate::eval::{Eval, Result, error};
 
 /// The number of a named priority, where the family and hook know that name (nft's
@@ -56,7 +56,10 @@ pub(crate) fn priority(spec: &PrioritySpec, family: Family, hook: Hook) -> Optio
 }
 
 /// Names of devices in a list or a set.
-pub(crate) fn device_names(e: &Expr, out: &mut Vec<(Arc<str>, crate::source::Loc)>) -> Result {
+pub(crate) fn device_names(
+    e: &Expr,
+    out: &mut Vec<(Arc<str>, penstock_syntax::source::Loc)>,
+) -> Result {
     match &e.kind {
         ExprKind::Symbol { text, .. } | ExprKind::String(text) => {
             if text.len() > 15 {

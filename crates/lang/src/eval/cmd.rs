@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use crate::ast::cmd::{Markup, Name, New, ObjKind, ObjectBlock, ObjectSpec, Target};
-use crate::ast::{Cmd, CmdKind, ExprKind};
-use crate::ct_timeout;
+use penstock_syntax::ast::cmd::{Markup, Name, New, ObjKind, ObjectBlock, ObjectSpec, Target};
+use penstock_syntax::ast::{Cmd, CmdKind, ExprKind};
+use penstock_syntax::ct_timeout;
+
 use crate::eval::{Eval, Result, error, intervals};
 
 impl Eval<'_, '_> {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use penstock_program::expr::PayloadBase;
 use penstock_ruleset::Family;
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::proto::{self, Proto, tunnel};
+use penstock_syntax::source::Loc;
 
-use crate::ast::{Expr, ExprKind};
-use crate::datatype::{ByteOrder, DataType, Type};
 use crate::key_type::Field;
-use crate::proto::{self, Proto, tunnel};
-use crate::source::Loc;
 
 /// What a symbol or number at this place would be (nft's `struct expr_ctx`).
 #[derive(Clone, Debug, Default)]

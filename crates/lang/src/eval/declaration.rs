@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 
-use crate::ast::cmd::{SetBlock, SetData, Target};
-use crate::ast::{Expr, ExprKind};
+use penstock_syntax::ast::cmd::{SetBlock, SetData, Target};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
+use penstock_syntax::source::Loc;
+
 use crate::cache::{DataKind, SetInfo};
-use crate::datatype::{Base, ByteOrder, DataType, Type};
 use crate::eval::{Eval, Result, conflict, error};
 use crate::key_type::{Field, KeyType};
-use crate::source::Loc;
 
 impl Eval<'_, '_> {
     pub(super) fn define_set(&mut self, block: &mut SetBlock, target: &Target) -> Result {

@@ -5,15 +5,15 @@
 
 use penstock_program::expr::{MetaKey, PayloadBase};
 use penstock_ruleset::model::Family;
+use penstock_syntax::ast::expr::{Payload, RelOp, constant};
+use penstock_syntax::ast::{Expr, ExprKind, Stmt, StmtKind};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::proto::{IcmpField, Proto, Template, link, network, transport};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{Payload, RelOp, constant};
-use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
-use crate::datatype::{ByteOrder, DataType, Type};
 use crate::eval::context::{Expected, UNKNOWN, conflicting};
 use crate::eval::{Eval, Result, error};
 use crate::key_type::Field;
-use crate::proto::{IcmpField, Proto, Template, link, network, transport};
-use crate::source::Loc;
 
 /// `ARPHRD_*` of devices whose link header is known.
 const DEVICES: &[(u16, &Proto)] = &[(1, &link::ETHER)];
@@ -300,7 +300,7 @@ impl Eval<'_, '_> {
                     .map(|t| {
                         let key = value(*t);
                         let mut elem = Expr::typed(
-                            ExprKind::SetElem(Box::new(crate::ast::expr::SetElem {
+                            ExprKind::SetElem(Box::new(penstock_syntax::ast::expr::SetElem {
                                 key,
                                 timeout: None,
                                 expires: None,
@@ -436,7 +436,7 @@ impl Eval<'_, '_> {
                 let found = network::INET_SERVICE.upper_by_number(value);
                 self.protocols.set(PayloadBase::Transport, found.unwrap_or(&UNKNOWN), loc);
                 self.protocols.unknown_transport |=
-                    found.is_some_and(crate::proto::tunnel::is_tunnel);
+                    found.is_some_and(penstock_syntax::proto::tunnel::is_tunnel);
             }
             MetaKey::Protocol => {
                 if base != PayloadBase::Link

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use crate::ast::cmd::Target;
-use crate::ast::expr::key_of;
-use crate::ast::{Expr, ExprKind};
+use penstock_syntax::ast::cmd::Target;
+use penstock_syntax::ast::expr::key_of;
+use penstock_syntax::ast::{Expr, ExprKind};
+
 use crate::cache::SetInfo;
 use crate::eval::intervals::{self, bounds};
 use crate::eval::{Eval, Result, error};

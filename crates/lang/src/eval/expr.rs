@@ -5,14 +5,14 @@
 use std::sync::Arc;
 
 use penstock_program::expr::CtKey;
+use penstock_syntax::ast::expr::{SymbolKind, UnaryOp, VerdictExpr, constant};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::bits::{bitmask, prefixmask};
+use penstock_syntax::datatype::{self, Base, ByteOrder, DataType, Type};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{SymbolKind, UnaryOp, VerdictExpr, constant};
-use crate::ast::{Expr, ExprKind};
-use crate::bits::{bitmask, prefixmask};
-use crate::datatype::{self, Base, ByteOrder, DataType, Type};
 use crate::eval::context::{Expected, fields_of};
 use crate::eval::{Eval, Result, conflict, error};
-use crate::source::Loc;
 
 /// Protocols that the grammar knows, whatever `/etc/protocols` says.
 const PROTOCOLS: &[(&str, u128)] = &[
@@ -33,7 +33,7 @@ impl Eval<'_, '_> {
     /// Evaluates an expression in place.
     pub(crate) fn expr(&mut self, e: &mut Expr) -> Result {
         if self.ctx.budget.step() {
-            return error(e.loc, crate::budget::LATE);
+            return error(e.loc, penstock_syntax::budget::LATE);
         }
         // What is looked up, hashed or matched is as wide as it is.
         let apart = matches!(

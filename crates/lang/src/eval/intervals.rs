@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
-use crate::ast::expr::{constant, key_of};
-use crate::ast::{Expr, ExprKind};
-use crate::bits::bitmask;
+use penstock_syntax::ast::expr::{constant, key_of};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::bits::bitmask;
+use penstock_syntax::datatype::{Base, Type};
+use penstock_syntax::source::Loc;
+
 use crate::cache::SetInfo;
-use crate::datatype::{Base, Type};
 use crate::eval::{Result, conflict, error};
 use crate::intervals::Intervals;
-use crate::source::Loc;
 
 /// A change of what a set holds, found by evaluation: intervals to remove before the elements of
 /// the command are added (auto-merge) or after they are removed.

@@ -5,15 +5,15 @@
 
 use penstock_program::expr::{CtKey, FibResult, MetaKey, PayloadBase, RtKey};
 use penstock_ruleset::model::Family;
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::diag::Diagnostic;
+use penstock_syntax::keys;
+use penstock_syntax::proto::network;
 
-use crate::ast::{Expr, ExprKind};
-use crate::datatype::{ByteOrder, DataType, Type};
-use crate::diag::Diagnostic;
 use crate::eval::context::{Expected, conflicting};
 use crate::eval::{Eval, Result, error};
 use crate::key_type::Field;
-use crate::keys;
-use crate::proto::network;
 
 /// `NFTA_FIB_F_PRESENT`.
 const FIB_PRESENT: u32 = 32;
@@ -153,7 +153,12 @@ impl Eval<'_, '_> {
     }
 
     /// Addresses of a flow: the family is written, known, or the expression is ambiguous.
-    fn ct_dependency(&mut self, key: &mut CtKey, nfproto: u8, loc: crate::source::Loc) -> Result {
+    fn ct_dependency(
+        &mut self,
+        key: &mut CtKey,
+        nfproto: u8,
+        loc: penstock_syntax::source::Loc,
+    ) -> Result {
         let known = self.protocols.at(PayloadBase::Network);
         let wanted = match (*key, nfproto) {
             (CtKey::SrcIp | CtKey::DstIp, _) | (CtKey::Src | CtKey::Dst, 2) => &network::IP,

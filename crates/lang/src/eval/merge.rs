@@ -3,9 +3,9 @@
 //! Matches of adjacent header fields become one: `tcp sport 1 tcp dport 2` loads four bytes.
 
 use penstock_program::expr::PayloadBase;
+use penstock_syntax::ast::expr::{Payload, RelOp};
+use penstock_syntax::ast::{Expr, ExprKind, Stmt, StmtKind};
 
-use crate::ast::expr::{Payload, RelOp};
-use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
 use crate::eval::dependency::is_protocol_field;
 use crate::eval::tunnel::is_meta;
 
@@ -100,11 +100,11 @@ fn merged(first: &Stmt, second: &Stmt) -> Option<(Expr, bool)> {
         payload.field = b.field.filter(|_| keep_second);
         payload.raw = true;
     }
-    left.order = crate::datatype::ByteOrder::Big;
+    left.order = penstock_syntax::datatype::ByteOrder::Big;
     let mut right = a_right.clone();
     right.kind = ExprKind::Value(value);
     right.len = total;
-    right.order = crate::datatype::ByteOrder::Big;
+    right.order = penstock_syntax::datatype::ByteOrder::Big;
     let StmtKind::Match(whole) = &first.kind else { return None };
     let mut e = whole.clone();
     e.kind = ExprKind::Relational { op, left: Box::new(left), right: Box::new(right) };
@@ -115,7 +115,7 @@ fn merged(first: &Stmt, second: &Stmt) -> Option<(Expr, bool)> {
 fn number(e: &Expr) -> Option<u128> {
     let value = e.value()?;
     let bytes = e.len.div_ceil(8) as usize;
-    if e.order == crate::datatype::ByteOrder::Host && bytes > 1 {
+    if e.order == penstock_syntax::datatype::ByteOrder::Host && bytes > 1 {
         let le = value.to_le_bytes();
         return Some(le.get(..bytes)?.iter().fold(0, |n, b| n << 8 | u128::from(*b)));
     }

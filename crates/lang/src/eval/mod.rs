@@ -45,14 +45,14 @@ use std::sync::Arc;
 
 use penstock_ruleset::model::{ElementValue, Family, Generation};
 use penstock_sets::ElementList;
+use penstock_syntax::ast::cmd::{Name, New, ObjKind, Target};
+use penstock_syntax::ast::{Cmd, CmdKind, Expr, Stmt};
+use penstock_syntax::budget::Budget;
+use penstock_syntax::diag::{Diagnostic, Diagnostics};
+use penstock_syntax::names::Names;
+use penstock_syntax::source::{Inputs, Loc};
 
-use crate::ast::cmd::{Name, New, ObjKind, Target};
-use crate::ast::{Cmd, CmdKind, Expr, Stmt};
-use crate::budget::Budget;
 use crate::cache::{Cache, SetInfo};
-use crate::diag::{Diagnostic, Diagnostics};
-use crate::names::Names;
-use crate::source::{Inputs, Loc};
 
 pub use chain::priority_number;
 pub(crate) use chain::{device_names, priority};
@@ -81,7 +81,7 @@ pub struct AnonymousSet {
     pub info: Arc<SetInfo>,
     /// Tells it apart within the run.
     pub id: u32,
-    /// Its elements: an [`ExprKind::Set`](crate::ast::ExprKind::Set); `None` for the set of a
+    /// Its elements: an [`ExprKind::Set`](penstock_syntax::ast::ExprKind::Set); `None` for the set of a
     /// `meter`.
     pub elements: Option<Expr>,
     /// Content never changes (all but those of `meter`).

@@ -5,16 +5,16 @@
 
 use penstock_program::expr::PayloadBase;
 use penstock_ruleset::model::Family;
+use penstock_syntax::ast::stmt::Nat;
+use penstock_syntax::ast::{Expr, ExprKind, Stmt, StmtKind};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::proto::{network, tunnel};
+use penstock_syntax::source::Loc;
 
-use crate::ast::stmt::Nat;
-use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
 use crate::cache::DataKind;
-use crate::datatype::{ByteOrder, DataType, Type};
 use crate::eval::context::Expected;
 use crate::eval::{Eval, Result, conflict, error};
 use crate::key_type::{Field, KeyType};
-use crate::proto::{network, tunnel};
-use crate::source::Loc;
 
 /// `NF_NAT_RANGE_*`.
 pub(crate) const RANGE_PROTO_SPECIFIED: u32 = 2;
@@ -288,7 +288,7 @@ fn is_concat_map(addr: &Expr, eval: &Eval<'_, '_>) -> bool {
 fn to_range(e: &mut Expr) {
     let ExprKind::Prefix { base, len } = &e.kind else { return };
     let Some(from) = base.value() else { return };
-    let last = from | crate::bits::bitmask(base.len.saturating_sub(*len));
+    let last = from | penstock_syntax::bits::bitmask(base.len.saturating_sub(*len));
     let mut right = (**base).clone();
     right.kind = ExprKind::Value(last);
     e.kind = ExprKind::Range { left: base.clone(), right: Box::new(right) };

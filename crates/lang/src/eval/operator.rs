@@ -3,10 +3,11 @@
 //! Binary operators: constants are folded, invertible ones move from the field to the constants it
 //! is compared with.
 
-use crate::ast::expr::{BinOp, constant};
-use crate::ast::{Expr, ExprKind};
-use crate::bits::bitmask;
-use crate::datatype::{Base, ByteOrder, DataType, Type};
+use penstock_syntax::ast::expr::{BinOp, constant};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::bits::bitmask;
+use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
+
 use crate::eval::context::Expected;
 use crate::eval::{Eval, Result, conflict};
 

@@ -3,14 +3,14 @@
 //! `ip dscp set …`: writing header fields.
 
 use penstock_program::expr::PayloadBase;
+use penstock_syntax::ast::expr::{BinOp, constant};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::bits::bitmask;
+use penstock_syntax::datatype::{DataType, Type};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{BinOp, constant};
-use crate::ast::{Expr, ExprKind};
-use crate::bits::bitmask;
-use crate::datatype::{DataType, Type};
 use crate::eval::context::Expected;
 use crate::eval::{Eval, Result, conflict, error};
-use crate::source::Loc;
 
 /// Where a field lies in the bytes that are read and written back.
 struct Window {

@@ -3,14 +3,13 @@
 //! Matches: which comparison a relational expression is, and that both sides fit.
 
 use penstock_program::expr::{CtKey, MetaKey};
+use penstock_syntax::ast::expr::{RelOp, SymbolKind, UnaryOp};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{RelOp, SymbolKind, UnaryOp};
-use crate::ast::{Expr, ExprKind};
-use crate::datatype::{Base, ByteOrder, DataType, Type};
 use crate::eval::{Eval, Result, conflict, error};
 use crate::key_type::KeyType;
-
-use crate::source::Loc;
 
 /// Makes a set of one a plain value, where the left side is no concatenation.
 fn take_single(left: &Expr, right: &mut Expr) -> Result {
@@ -246,7 +245,7 @@ impl Eval<'_, '_> {
         let (dtype, order, len, left_loc) = (left.dtype.clone(), left.order, left.len, left.loc);
         let mut and = Expr::typed(
             ExprKind::Binop {
-                op: crate::ast::expr::BinOp::And,
+                op: penstock_syntax::ast::expr::BinOp::And,
                 left: Box::new(left),
                 right: Box::new(mask),
             },

@@ -5,15 +5,15 @@
 use std::sync::Arc;
 
 use penstock_program::expr::{CtKey, ObjectType};
+use penstock_syntax::ast::expr::{SetElem, SymbolKind, key_of};
+use penstock_syntax::ast::{Expr, ExprKind, Stmt, StmtKind};
+use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{SetElem, SymbolKind, key_of};
-use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
 use crate::cache::{DataKind, SetInfo};
-use crate::datatype::{Base, ByteOrder, DataType, Type};
 use crate::eval::context::Expected;
 use crate::eval::{AnonymousSet, Eval, Result, conflict, error, intervals};
 use crate::key_type::{Field, KeyType};
-use crate::source::Loc;
 
 impl KeyType {
     /// What a key of this type is expected to be.

@@ -4,18 +4,18 @@
 
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};
 use penstock_ruleset::model::Family;
+use penstock_syntax::ast::expr::RelOp;
+use penstock_syntax::ast::stmt::{LOG_PREFIX_LENGTH, Log, NatKind, Reject};
+use penstock_syntax::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
+use penstock_syntax::keys;
+use penstock_syntax::proto::{Proto, network, transport};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::RelOp;
-use crate::ast::stmt::{LOG_PREFIX_LENGTH, Log, NatKind, Reject};
-use crate::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
-use crate::datatype::{Base, ByteOrder, DataType, Type};
 use crate::eval::context::{Expected, Protocols, UNKNOWN};
 use crate::eval::set::object_data;
 use crate::eval::{Eval, Result, conflict, error};
 use crate::key_type::KeyType;
-use crate::keys;
-use crate::proto::{Proto, network, transport};
-use crate::source::Loc;
 
 /// nft's number for `log level audit`.
 const LOG_AUDIT: u32 = 8;
@@ -540,7 +540,7 @@ fn is_terminal(stmt: &Stmt) -> bool {
     match &stmt.kind {
         StmtKind::Verdict(e) => matches!(
             &e.kind,
-            ExprKind::Verdict(v) if !matches!(v, crate::ast::expr::VerdictExpr::Continue)
+            ExprKind::Verdict(v) if !matches!(v, penstock_syntax::ast::expr::VerdictExpr::Continue)
         ),
         StmtKind::Reject(_) | StmtKind::Nat(_) | StmtKind::Queue { .. } => true,
         _ => false,

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use penstock_program::expr::{MetaKey, ObjectType, PayloadBase, RejectType};
 use penstock_ruleset::model::Family;
+use penstock_syntax::ast::cmd::{New, ObjKind};
+use penstock_syntax::ast::expr::VerdictExpr;
+use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::diag::{Diagnostic, line_of};
+use penstock_syntax::source::{Inputs, Loc};
 
-use crate::ast::cmd::{New, ObjKind};
-use crate::ast::expr::VerdictExpr;
-use crate::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock, Stmt, StmtKind};
-use crate::diag::{Diagnostic, line_of};
 use crate::eval::{Context, Eval};
 use crate::selector::Match;
-use crate::source::{Inputs, Loc};
 
 type Key = (Family, Arc<str>, Arc<str>);
 

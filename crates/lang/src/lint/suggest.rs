@@ -3,10 +3,12 @@
 //! The word that a misspelt one is likely to mean, where nft only says that there is a syntax
 //! error.
 
-use crate::datatype::{DataType, symbols};
-use crate::diag::Diagnostic;
-use crate::source::Inputs;
-use crate::{exthdr, keys, proto};
+use penstock_syntax::datatype::{DataType, symbols};
+use penstock_syntax::diag::Diagnostic;
+use penstock_syntax::exthdr;
+use penstock_syntax::keys;
+use penstock_syntax::proto;
+use penstock_syntax::source::Inputs;
 
 /// Words that begin statements, expressions, commands and lines of blocks.
 const WORDS: &[&str] = &[

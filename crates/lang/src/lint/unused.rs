@@ -6,12 +6,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use penstock_ruleset::model::{Family, Generation};
-
-use crate::ast::cmd::{ChainBlock, Name, New, ObjKind, ObjectBlock, SetBlock};
-use crate::ast::expr::{SymbolKind, VerdictExpr};
-use crate::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock, Stmt, StmtKind, walk};
-use crate::diag::Diagnostic;
-use crate::objects;
+use penstock_syntax::ast::cmd::{ChainBlock, Name, New, ObjKind, ObjectBlock, SetBlock};
+use penstock_syntax::ast::expr::{SymbolKind, VerdictExpr};
+use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock, Stmt, StmtKind, walk};
+use penstock_syntax::diag::Diagnostic;
+use penstock_syntax::objects;
 
 type Key = (Family, Arc<str>);
 

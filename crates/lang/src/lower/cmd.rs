@@ -11,14 +11,15 @@ use penstock_ruleset::change::{
 };
 use penstock_ruleset::model::{ElementValue, Family, ObjectValue};
 use penstock_sets::{Element, Policy};
-
-use crate::ast::cmd::{
+use penstock_syntax::ast::cmd::{
     ChainBlock, FlowtableBlock, New, ObjKind, ObjectBlock, ObjectSpec, SetBlock, SetData, Target,
 };
-use crate::ast::expr::VerdictExpr;
-use crate::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock};
+use penstock_syntax::ast::expr::VerdictExpr;
+use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock};
+use penstock_syntax::ct_timeout;
+use penstock_syntax::source::Loc;
+
 use crate::cache::SetInfo;
-use crate::ct_timeout;
 use crate::eval::{Context, device_names, priority};
 use crate::lower::expr::bytes_of;
 use crate::lower::set::{
@@ -26,7 +27,6 @@ use crate::lower::set::{
     templates,
 };
 use crate::lower::{Lowered, Places, Program};
-use crate::source::Loc;
 use crate::userdata;
 
 /// A handle that no rule has: where `index N` is found when the rules before it are in place.
@@ -40,7 +40,7 @@ pub fn lower(cmd: &Cmd, ctx: &Context<'_>) -> Vec<Lowered> {
     let target = &cmd.target;
     let family = target.family.unwrap_or(Family::Ip);
     let table: Arc<str> = target.table.as_ref().map_or_else(|| "".into(), |t| t.text.clone());
-    let place = |name: &Option<crate::ast::cmd::Name>| name.as_ref().map(|n| n.loc);
+    let place = |name: &Option<penstock_syntax::ast::cmd::Name>| name.as_ref().map(|n| n.loc);
     let places = Places {
         whole: cmd.loc,
         table: place(&target.table),

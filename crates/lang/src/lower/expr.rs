@@ -8,16 +8,16 @@ use penstock_program::expr::{
     Tunnel, Xfrm,
 };
 use penstock_program::{Data, Register, Verdict};
+use penstock_syntax::ast::expr::{BinOp, RelOp, UnaryOp, VerdictExpr};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::bits::{bitmask, prefixmask};
+use penstock_syntax::datatype::{Base, ByteOrder};
+use penstock_syntax::proto::tunnel;
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{BinOp, RelOp, UnaryOp, VerdictExpr};
-use crate::ast::{Expr, ExprKind};
-use crate::bits::{bitmask, prefixmask};
 use crate::cache::DataKind;
-use crate::datatype::{Base, ByteOrder};
 use crate::key_type::Field;
 use crate::lower::{Program, register};
-use crate::proto::tunnel;
-use crate::source::Loc;
 
 /// Bytes of so many bits.
 pub(crate) fn bytes_of(bits: u32) -> u32 {

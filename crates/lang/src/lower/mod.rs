@@ -23,11 +23,11 @@ use penstock_program::Register;
 use penstock_program::expr::Expr as Op;
 use penstock_ruleset::model::Family;
 use penstock_ruleset::{Blame, Change};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::source::Loc;
 
-use crate::ast::{Expr, ExprKind};
 use crate::cache::SetInfo;
 use crate::eval::Context;
-use crate::source::Loc;
 
 pub(crate) use cmd::lower_elements;
 pub use cmd::{elements_of, lower};

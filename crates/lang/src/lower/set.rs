@@ -11,18 +11,18 @@ use penstock_ruleset::Change;
 use penstock_ruleset::change::{Mode, NewSet};
 use penstock_ruleset::model::{ElementData, ElementValue, Family, MapData};
 use penstock_sets::{Description, Element, ElementList, Policy};
+use penstock_syntax::ast::expr::{SetElem, key_of};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::bits::bitmask;
+use penstock_syntax::datatype::Base;
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{SetElem, key_of};
-use crate::ast::{Expr, ExprKind};
-use crate::bits::bitmask;
 use crate::cache::{DataKind, SetInfo};
-use crate::datatype::Base;
 use crate::eval::intervals::bounds;
 use crate::eval::{AnonymousSet, Context};
 use crate::key_type::{Field, KeyType};
 use crate::lower::expr::{bytes_of, export, field_bytes, verdict};
 use crate::lower::{Lowered, Places, Program};
-use crate::source::Loc;
 use crate::userdata::{self, SetUserData};
 
 /// Nanoseconds per millisecond.
@@ -350,6 +350,9 @@ fn lower_data(e: &Expr, info: &SetInfo) -> Option<ElementData> {
 }
 
 /// Stateful statements that each element gets a copy of.
-pub(crate) fn templates(stmts: &[crate::ast::Stmt], program: &mut Program<'_, '_>) -> Vec<Op> {
+pub(crate) fn templates(
+    stmts: &[penstock_syntax::ast::Stmt],
+    program: &mut Program<'_, '_>,
+) -> Vec<Op> {
     program.stateful(stmts)
 }

@@ -12,14 +12,14 @@ use penstock_program::expr::{
 use penstock_program::{Register, Verdict};
 use penstock_ruleset::Change;
 use penstock_ruleset::change::{NewChain, NewRule, Position};
+use penstock_syntax::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::datatype::{DataType, Type};
+use penstock_syntax::proto::{Proto, Template, transport};
+use penstock_syntax::source::Loc;
 
-use crate::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
-use crate::datatype::{DataType, Type};
 use crate::eval::stmt::keyword;
 use crate::lower::expr::{bytes_of, verdict};
 use crate::lower::{Lowered, Places, Program, register};
-use crate::proto::{Proto, Template, transport};
-use crate::source::Loc;
 use crate::userdata;
 
 /// Slots of four bytes in a register.
@@ -390,8 +390,8 @@ fn blamed(stmt: &Stmt) -> Loc {
         },
         StmtKind::Verdict(e) => match &e.kind {
             ExprKind::Verdict(
-                crate::ast::expr::VerdictExpr::Jump(chain)
-                | crate::ast::expr::VerdictExpr::Goto(chain),
+                penstock_syntax::ast::expr::VerdictExpr::Jump(chain)
+                | penstock_syntax::ast::expr::VerdictExpr::Goto(chain),
             ) => chain.loc,
             _ => keyword(stmt),
         },

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use crate::ast::expr::{RelOp, SetElem, SetExprFlags, SymbolKind};
-use crate::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
-use crate::datatype::{DataType, Format, Type};
-use crate::names::Names;
-use crate::print::{expr_text, stmts_text};
+use penstock_syntax::ast::expr::{RelOp, SetElem, SetExprFlags, SymbolKind};
+use penstock_syntax::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::datatype::{DataType, Format, Type};
+use penstock_syntax::names::Names;
+use penstock_syntax::print::{expr_text, stmts_text};
 
 use super::group::{Group, Into};
 use super::row::{Columns, End, Row};

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::{Family, Generation};
-
-use crate::ast::cmd::{New, ObjKind};
-use crate::ast::expr::VerdictExpr;
-use crate::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::ast::cmd::{New, ObjKind};
+use penstock_syntax::ast::expr::VerdictExpr;
+use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock, Stmt, StmtKind};
 
 type Key = (Family, Arc<str>, Arc<str>);
 

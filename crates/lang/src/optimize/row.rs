@@ -3,16 +3,16 @@
 //! A rule as a row of a table whose columns are the selectors of the chain.
 
 use penstock_ruleset::model::Family;
+use penstock_syntax::ast::expr::VerdictExpr;
+use penstock_syntax::ast::stmt::{Nat, NatKind};
+use penstock_syntax::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::datatype::Format;
+use penstock_syntax::names::Names;
+use penstock_syntax::print::stmts_text;
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::VerdictExpr;
-use crate::ast::stmt::{Nat, NatKind};
-use crate::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
-use crate::datatype::Format;
 use crate::eval::{Context, Eval};
-use crate::names::Names;
-use crate::print::stmts_text;
 use crate::selector::{Match, Says, without_places};
-use crate::source::Loc;
 
 /// The selectors of a chain, in the order in which its rules first name them: that of fields in
 /// concatenations.
@@ -147,7 +147,7 @@ fn written_in(e: &Expr, rule: Loc) -> bool {
 /// A plain value, range or prefix.
 fn is_plain(e: &Expr) -> bool {
     match &e.kind {
-        ExprKind::Symbol { kind, .. } => *kind == crate::ast::expr::SymbolKind::Value,
+        ExprKind::Symbol { kind, .. } => *kind == penstock_syntax::ast::expr::SymbolKind::Value,
         ExprKind::Value(_) | ExprKind::String(_) => true,
         ExprKind::Prefix { base, .. } => is_plain(base),
         ExprKind::Range { left, right } => is_plain(left) && is_plain(right),
@@ -160,14 +160,19 @@ fn is_plain(e: &Expr) -> bool {
 fn elements(stmt: &Stmt, rule: Loc, means: &Match) -> Vec<Expr> {
     let StmtKind::Match(e) = &stmt.kind else { return Vec::new() };
     let ExprKind::Relational { op, right, .. } = &e.kind else { return Vec::new() };
-    let equal = matches!(op, crate::ast::expr::RelOp::Implicit | crate::ast::expr::RelOp::Eq);
+    let equal = matches!(
+        op,
+        penstock_syntax::ast::expr::RelOp::Implicit | penstock_syntax::ast::expr::RelOp::Eq
+    );
     if !equal || means.boolean || !matches!(means.says, Says::Values(_)) {
         return Vec::new();
     }
     let found = match &right.kind {
         ExprKind::Set { elements, .. } => elements.clone(),
         // Flags that a set has one by one.
-        ExprKind::List(parts) if means.flags && *op == crate::ast::expr::RelOp::Implicit => {
+        ExprKind::List(parts)
+            if means.flags && *op == penstock_syntax::ast::expr::RelOp::Implicit =>
+        {
             parts.clone()
         }
         // A number can be several flags at once.
@@ -210,7 +215,7 @@ impl End {
                         ExprKind::Set { elements: keys, flags: Default::default() },
                         mappings.loc,
                     );
-                    let means = Match::of(crate::ast::expr::RelOp::Eq, key, &set, eval)?;
+                    let means = Match::of(penstock_syntax::ast::expr::RelOp::Eq, key, &set, eval)?;
                     Some(End::Map {
                         key: without_places(key)?,
                         mappings: elements.clone(),

@@ -3,20 +3,21 @@
 //! Commands that ask: `list`, `get`, `reset`, `describe`.
 
 use penstock_ruleset::model::{Chain, Family, Generation, Set, Table};
+use penstock_syntax::ast::cmd::{ObjKind, Target};
+use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind};
+use penstock_syntax::datatype::DataType;
+use penstock_syntax::describe::{describe_expr, describe_type};
+use penstock_syntax::diag::Diagnostic;
+use penstock_syntax::hooks;
+use penstock_syntax::json::to_text;
+use penstock_syntax::source::Loc;
 
 use super::Session;
 use super::reset::reset_of;
 use super::step::Step;
-use crate::ast::cmd::{ObjKind, Target};
-use crate::ast::{Cmd, CmdKind, Expr, ExprKind};
-use crate::datatype::DataType;
 use crate::delinearize::Delinearizer;
-use crate::describe::{describe_expr, describe_type};
-use crate::diag::Diagnostic;
-use crate::hooks;
-use crate::json;
-use crate::print::listing::{Listing, Missing};
-use crate::source::Loc;
+use crate::listing::json::{self, Tables};
+use crate::listing::{Listing, Missing};
 use crate::userdata::SetUserData;
 
 type Answer = Result<String, Box<Diagnostic>>;
@@ -86,11 +87,13 @@ impl Session<'_> {
     fn list(&self, listing: &Listing<'_>, object: ObjKind, cmd: &Cmd) -> Answer {
         let answer = if self.options.json {
             json::list(listing, object, &cmd.target)
-                .map(|answer| answer.map(|v| json::to_text(&v) + "\n"))
+                .map(|answer| answer.map(|v| to_text(&v) + "\n"))
         } else {
             listing.list(object, &cmd.target)
         };
-        let place = |name: &Option<crate::ast::cmd::Name>| name.as_ref().map_or(cmd.loc, |n| n.loc);
+        let place = |name: &Option<penstock_syntax::ast::cmd::Name>| {
+            name.as_ref().map_or(cmd.loc, |n| n.loc)
+        };
         match answer {
             Some(Ok(text)) => Ok(text),
             Some(Err(missing)) => {
@@ -129,9 +132,9 @@ impl Session<'_> {
         let mut only = chain.clone();
         only.rules = vec![rule.clone()];
         if self.options.json {
-            let tables = json::Tables { listing, table };
+            let tables = Tables { listing, table };
             let objects = [tables.chain(&only), tables.rule(&only, rule)];
-            return Ok(json::to_text(&json::document(objects)) + "\n");
+            return Ok(to_text(&json::document(objects)) + "\n");
         }
         Ok(listing.chain(table, &only))
     }
@@ -175,8 +178,8 @@ impl Session<'_> {
             }
         }
         if self.options.json {
-            let set = json::Tables { listing, table }.set(set, shown);
-            return Ok(json::to_text(&json::document([set])) + "\n");
+            let set = Tables { listing, table }.set(set, shown);
+            return Ok(to_text(&json::document([set])) + "\n");
         }
         // nft knows no more than the name of the type then, and no comment.
         let mut userdata = SetUserData::decode(&set.userdata);

@@ -8,18 +8,18 @@ use penstock_ruleset::change::{NewRule, Position};
 use penstock_ruleset::model::{Family, Generation};
 use penstock_ruleset::reset::Reset;
 use penstock_ruleset::{Blame, Change, Errno, Transaction};
+use penstock_syntax::ast::cmd::{Markup, New};
+use penstock_syntax::ast::{Cmd, CmdKind};
+use penstock_syntax::diag::{Diagnostic, Diagnostics};
+use penstock_syntax::parse::MAX_ERRORS;
+use penstock_syntax::source::Loc;
 
 use super::remote::{self, Again, Copy};
 use super::step::{Done, Step};
 use super::{Session, refusals};
-use crate::ast::cmd::{Markup, New};
-use crate::ast::{Cmd, CmdKind};
-use crate::diag::{Diagnostic, Diagnostics};
 use crate::eval::{Context, expand};
 use crate::lower::{self, Lowered};
-use crate::parse::MAX_ERRORS;
 use crate::reread::evaluate;
-use crate::source::Loc;
 
 /// Commands being carried out.
 pub(super) struct Execution {

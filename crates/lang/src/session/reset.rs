@@ -5,8 +5,7 @@
 use penstock_ruleset::model::{ElementValue, Family};
 use penstock_ruleset::reset::{Reset, What};
 use penstock_sets::Element;
-
-use crate::ast::cmd::{ObjKind, Target};
+use penstock_syntax::ast::cmd::{ObjKind, Target};
 
 /// What a `reset` command names.
 pub(super) fn reset_of(

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use penstock_ruleset::Change;
 use penstock_ruleset::model::ElementValue;
 use penstock_sets::Element;
+use penstock_syntax::ast::Cmd;
 
-use crate::ast::Cmd;
 use crate::lower::{Lowered, Places};
 
 /// A command, with what it asks of the ruleset.
