@@ -37,8 +37,8 @@ impl Field {
 
     /// What a `meta` key gives.
     pub fn of_meta(key: MetaKey) -> Self {
-        let info = keys::meta(key);
-        Field { dtype: info.dtype, order: info.order, len: info.len }
+        let value = keys::meta(key).value;
+        Field { dtype: value.dtype, order: value.order, len: value.len }
     }
 
     /// Bits that it takes in registers.

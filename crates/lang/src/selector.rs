@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use penstock_program::expr::CtKey;
 use penstock_syntax::ast::expr::{RelOp, SymbolKind};
-use penstock_syntax::ast::{Expr, ExprKind, Stmt, StmtKind};
+use penstock_syntax::ast::{Expr, ExprKind, Key, Stmt, StmtKind};
 use penstock_syntax::bits::bitmask;
 use penstock_syntax::datatype::{Base, DataType, Type};
 use penstock_syntax::source::Loc;
@@ -59,14 +59,7 @@ pub(crate) fn without_places(e: &Expr) -> Option<Expr> {
     let kind = match &e.kind {
         ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
-        | ExprKind::Meta { .. }
-        | ExprKind::Ct { .. }
-        | ExprKind::Rt { .. }
-        | ExprKind::Fib { .. }
-        | ExprKind::Socket { .. }
-        | ExprKind::Osf { .. }
-        | ExprKind::Xfrm { .. }
-        | ExprKind::Tunnel { .. }
+        | ExprKind::Key(_)
         | ExprKind::Value(_)
         | ExprKind::Symbol { kind: SymbolKind::Value, .. } => e.kind.clone(),
         ExprKind::Binop { op, left, right } => ExprKind::Binop {
@@ -94,7 +87,7 @@ pub(crate) fn without_places(e: &Expr) -> Option<Expr> {
 /// The connection's state has one bit set in every packet, so that a test of flags is one of
 /// values.
 fn one_bit(selector: &Expr) -> bool {
-    matches!(selector.kind, ExprKind::Ct { key: CtKey::State, .. })
+    matches!(selector.kind, ExprKind::Key(Key::Ct { key: CtKey::State, .. }))
 }
 
 impl Match {
@@ -110,7 +103,7 @@ impl Match {
         let mut selector = without_places(left)?;
         let (mut left, mut right) = (left.clone(), right.clone());
         let boolean = right.dtype == Type::Base(DataType::Boolean);
-        if boolean && let ExprKind::Fib { flags, .. } = &mut left.kind {
+        if boolean && let ExprKind::Key(Key::Fib { flags, .. }) = &mut left.kind {
             // NFTA_FIB_F_PRESENT: `fib … oif exists` asks for something else than `fib … oif`.
             *flags |= 32;
             selector = without_places(&left)?;

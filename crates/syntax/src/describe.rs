@@ -6,10 +6,9 @@ use std::fmt::Write;
 
 use penstock_program::expr::{FIB_PRESENT, PayloadBase, RtKey};
 
-use crate::ast::{Expr, ExprKind};
+use crate::ast::{Expr, ExprKind, Key};
 use crate::datatype::symbols::{self, Base};
 use crate::datatype::{ByteOrder, DataType, Type};
-use crate::keys::{self, KeyInfo};
 use crate::names::Names;
 
 /// The answer for a type name.
@@ -35,29 +34,26 @@ fn known(expr: &Expr) -> (&'static str, DataType, u32) {
             ("payload", payload.field.map_or((raw, expr.len), |f| (f.dtype, f.len)))
         }
         ExprKind::Exthdr(exthdr) => ("exthdr", exthdr.field.map_or(given, |f| (f.dtype, f.len))),
-        ExprKind::Meta { key } => ("meta", row(keys::meta(*key))),
-        ExprKind::Ct { key, .. } => ("ct", row(keys::ct(*key))),
         // Which IP it is of, another match says.
-        ExprKind::Rt { key: RtKey::Nexthop4 } if expr.dtype == Type::Base(DataType::Invalid) => {
+        ExprKind::Key(Key::Rt { key: RtKey::Nexthop4 })
+            if expr.dtype == Type::Base(DataType::Invalid) =>
+        {
             ("rt", (DataType::Invalid, 0))
         }
-        ExprKind::Rt { key } => ("rt", row(keys::rt(*key))),
-        ExprKind::Fib { flags, .. } if flags & FIB_PRESENT != 0 => ("fib", (DataType::Boolean, 8)),
-        ExprKind::Fib { result, .. } => ("fib", row(keys::fib(*result))),
-        ExprKind::Socket { key, .. } => ("socket", row(keys::socket(*key))),
-        ExprKind::Xfrm { key, .. } => ("xfrm", row(keys::xfrm(*key))),
-        ExprKind::Tunnel { key } => ("tunnel", row(keys::tunnel(*key))),
-        ExprKind::Osf { .. } => ("osf", (DataType::String, 128)),
+        ExprKind::Key(Key::Fib { flags, .. }) if flags & FIB_PRESENT != 0 => {
+            ("fib", (DataType::Boolean, 8))
+        }
+        ExprKind::Key(key) => {
+            let value = key.value_type();
+            let word = if let Key::Rt { .. } = key { "rt" } else { key.word() };
+            (word, (value.dtype, value.len))
+        }
         ExprKind::Numgen { .. } => ("numgen", (DataType::Integer, 32)),
         ExprKind::Hash { .. } => ("hash", (DataType::Integer, 32)),
         ExprKind::Value(_) => ("value", given),
         _ => ("expression", given),
     };
     (kind, dtype, len)
-}
-
-fn row<K>(info: &KeyInfo<K>) -> (DataType, u32) {
-    (info.dtype, info.len)
 }
 
 /// The answer for an expression, as it was parsed.

@@ -1,11 +1,112 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Keys of `meta`, `ct`, `rt`, `socket`, `fib`, `ipsec`, `tunnel` and `osf` expressions: names,
-//! types, lengths and byte orders (nft's `*_templates`).
+//! Selectors that a keyword begins: the keywords, and for each its keys with names, types, lengths
+//! and byte orders (nft's `*_templates`).
 
 use penstock_program::expr::{CtKey, FibResult, MetaKey, RtKey, SocketKey, TunnelKey, XfrmKey};
 
 use crate::datatype::{ByteOrder, DataType};
+
+/// A word that selectors begin with, in text and in JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct Keyword {
+    /// The word.
+    pub word: &'static str,
+    /// nft 1.0.6 reserves it everywhere, and statements may begin with it.
+    pub reserved: bool,
+    /// In JSON, data of maps may be such a selector (nft's `CTX_F_SET_RHS`).
+    pub in_data: bool,
+    /// There are statements that set it.
+    pub settable: bool,
+    /// Words that are keywords after it until the selector is complete, beyond the reserved ones
+    /// (the start conditions of nft's scanner).
+    pub behind: &'static [&'static str],
+}
+
+/// All of them.
+pub static KEYWORDS: [Keyword; 8] = [
+    Keyword {
+        word: "meta",
+        reserved: true,
+        in_data: true,
+        settable: true,
+        behind: &["length", "protocol"],
+    },
+    Keyword {
+        word: "ct",
+        reserved: true,
+        in_data: true,
+        settable: true,
+        behind: &[
+            "state",
+            "direction",
+            "status",
+            "expiration",
+            "helper",
+            "helpers",
+            "label",
+            "event",
+            "id",
+            "zone",
+            "l3proto",
+            "protocol",
+            "proto-src",
+            "proto-dst",
+            "original",
+            "reply",
+            "saddr",
+            "daddr",
+            "dport",
+            "avgpkt",
+            "bytes",
+            "packets",
+            "count",
+            "over",
+            "expectation",
+        ],
+    },
+    Keyword {
+        word: "rt",
+        reserved: true,
+        in_data: true,
+        settable: false,
+        behind: &["classid", "nexthop", "addr", "last-entry", "sid", "tag"],
+    },
+    Keyword {
+        word: "fib",
+        reserved: true,
+        in_data: true,
+        settable: false,
+        behind: &["saddr", "daddr", "type", "oif", "oifname"],
+    },
+    Keyword {
+        word: "socket",
+        reserved: true,
+        in_data: false,
+        settable: false,
+        behind: &["transparent", "wildcard", "cgroupv2", "level"],
+    },
+    Keyword {
+        word: "osf",
+        reserved: true,
+        in_data: false,
+        settable: false,
+        behind: &["ttl", "name", "version"],
+    },
+    Keyword {
+        word: "ipsec",
+        reserved: true,
+        in_data: false,
+        settable: false,
+        behind: &["in", "out", "spnum", "reqid", "spi", "saddr", "daddr"],
+    },
+    Keyword { word: "tunnel", reserved: false, in_data: false, settable: false, behind: &[] },
+];
+
+/// The keyword that is written so.
+pub fn keyword(word: &str) -> Option<&'static Keyword> {
+    KEYWORDS.iter().find(|keyword| keyword.word == word)
+}
 
 /// What is known of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +115,14 @@ pub struct KeyInfo<K> {
     pub key: K,
     /// As written.
     pub name: &'static str,
-    /// Type of its value; [`DataType::Invalid`] where only the context tells (`ct saddr`).
+    /// What it gives.
+    pub value: ValueType,
+}
+
+/// What a selector gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueType {
+    /// Type of the value; [`DataType::Invalid`] where only the context tells (`ct saddr`).
     pub dtype: DataType,
     /// Bits.
     pub len: u32,
@@ -29,7 +137,7 @@ const fn key<K>(
     len: u32,
     order: ByteOrder,
 ) -> KeyInfo<K> {
-    KeyInfo { key, name, dtype, len, order }
+    KeyInfo { key, name, value: ValueType { dtype, len, order } }
 }
 
 use ByteOrder::{Big, Host};
@@ -147,6 +255,11 @@ pub static TUNNEL: &[KeyInfo<TunnelKey>] = &[
 /// here.
 pub static FIB_FLAGS: &[(u32, &str)] =
     &[(1, "saddr"), (2, "daddr"), (4, "mark"), (8, "iif"), (16, "oif")];
+
+/// The words of these flags, in the order they are listed.
+pub fn fib_flags(flags: u32) -> impl Iterator<Item = &'static str> {
+    FIB_FLAGS.iter().filter(move |(bit, _)| flags & bit != 0).map(|(_, word)| *word)
+}
 
 /// Names by which keys of `meta` are known besides their own.
 const META_ALIASES: &[(&str, MetaKey)] = &[

@@ -3,7 +3,7 @@
 //! Masks and shifts: fields that are parts of bytes, prefixes, tests of flags.
 
 use penstock_syntax::ast::expr::{BinOp, Payload, RelOp};
-use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::ast::{Expr, ExprKind, Key};
 use penstock_syntax::datatype::{ByteOrder, DataType, Type};
 use penstock_syntax::exthdr;
 
@@ -202,7 +202,10 @@ pub(super) fn number_flags(op: RelOp, left: &Expr, right: &mut Expr) {
         number(right);
     }
     let numbered = [DataType::ArpHrd, DataType::FibAddr].map(Type::Base).contains(&left.dtype);
-    if ordering && numbered && matches!(left.kind, ExprKind::Meta { .. } | ExprKind::Fib { .. }) {
+    if ordering
+        && numbered
+        && matches!(left.kind, ExprKind::Key(Key::Meta { .. }) | ExprKind::Key(Key::Fib { .. }))
+    {
         right.dtype = Type::Base(DataType::Integer);
     }
     fn number(flags: &mut Expr) {

@@ -5,7 +5,7 @@
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase};
 use penstock_ruleset::Family;
 use penstock_syntax::ast::expr::Payload;
-use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::ast::{Expr, ExprKind, Key};
 use penstock_syntax::proto::{self, IcmpField, Proto, Template, link, network};
 
 use super::fields;
@@ -238,8 +238,8 @@ impl Context {
     pub fn learn(&mut self, left: &Expr, value: u128) {
         match &left.kind {
             ExprKind::Payload(payload) => self.learn_payload(payload, value),
-            ExprKind::Meta { key } => self.learn_meta(*key, value),
-            ExprKind::Ct { key, .. } => self.learn_ct(*key, value),
+            ExprKind::Key(Key::Meta { key }) => self.learn_meta(*key, value),
+            ExprKind::Key(Key::Ct { key, .. }) => self.learn_ct(*key, value),
             _ => {}
         }
     }

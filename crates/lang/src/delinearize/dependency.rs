@@ -6,7 +6,7 @@
 use penstock_program::expr::{ExthdrOp, MetaKey, PayloadBase};
 use penstock_ruleset::Family;
 use penstock_syntax::ast::expr::{Exthdr, RelOp};
-use penstock_syntax::ast::{Expr, ExprKind, StmtKind};
+use penstock_syntax::ast::{Expr, ExprKind, Key, StmtKind};
 use penstock_syntax::proto::{link, network};
 
 use super::context::Context;
@@ -196,11 +196,17 @@ impl Dependencies {
         let Some((dep, dep_value)) = self.get(Layer::Network, stmts) else { return true };
         let ExprKind::Value(dep_value) = dep_value.kind else { return true };
         let version = match (&dep.kind, dep_value) {
-            (ExprKind::Meta { key: MetaKey::NfProto }, 2) => 4,
-            (ExprKind::Meta { key: MetaKey::NfProto }, 10) => 6,
-            (ExprKind::Meta { key: MetaKey::Protocol } | ExprKind::Payload(_), 0x0800) => 4,
-            (ExprKind::Meta { key: MetaKey::Protocol } | ExprKind::Payload(_), 0x86dd) => 6,
-            (ExprKind::Meta { key: MetaKey::NfProto | MetaKey::Protocol }, _) => 0,
+            (ExprKind::Key(Key::Meta { key: MetaKey::NfProto }), 2) => 4,
+            (ExprKind::Key(Key::Meta { key: MetaKey::NfProto }), 10) => 6,
+            (
+                ExprKind::Key(Key::Meta { key: MetaKey::Protocol }) | ExprKind::Payload(_),
+                0x0800,
+            ) => 4,
+            (
+                ExprKind::Key(Key::Meta { key: MetaKey::Protocol }) | ExprKind::Payload(_),
+                0x86dd,
+            ) => 6,
+            (ExprKind::Key(Key::Meta { key: MetaKey::NfProto | MetaKey::Protocol }), _) => 0,
             (ExprKind::Payload(payload), _) if payload.base == PayloadBase::Link => 0,
             _ => return true,
         };

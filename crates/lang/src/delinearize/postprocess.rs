@@ -6,7 +6,7 @@ use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};
 use penstock_ruleset::Family;
 use penstock_syntax::ast::expr::{BinOp, RelOp};
 use penstock_syntax::ast::stmt::Reject;
-use penstock_syntax::ast::{Expr, ExprKind, Stmt, StmtKind};
+use penstock_syntax::ast::{Expr, ExprKind, Key, Stmt, StmtKind};
 use penstock_syntax::datatype::{ByteOrder, DataType, Type};
 use penstock_syntax::proto::{Proto, network, tunnel};
 
@@ -187,14 +187,14 @@ impl Walk {
         binop::widen(&left, &mut right);
         self.expr(&mut right);
         binop::number_flags(op, &left, &mut right);
-        if let ExprKind::Meta { key } = left.kind
+        if let ExprKind::Key(Key::Meta { key }) = left.kind
             && is_equality(op)
             && let ExprKind::Value(value) = right.kind
         {
             self.meta_match(key, value, &left, &right);
             return;
         }
-        if let (ExprKind::Ct { key, .. }, ExprKind::Value(value), true) =
+        if let (ExprKind::Key(Key::Ct { key, .. }), ExprKind::Value(value), true) =
             (&left.kind, &right.kind, is_equality(op))
         {
             self.context.learn(&left, *value);
@@ -494,7 +494,7 @@ impl Walk {
             ExprKind::Prefix { base, .. } => self.range_end(base),
             ExprKind::SetElem(elem) => self.value(&mut elem.key),
             ExprKind::Hash { expr: Some(arg), .. } => self.expr(arg),
-            ExprKind::Ct { key, .. } => {
+            ExprKind::Key(Key::Ct { key, .. }) => {
                 let key = *key;
                 self.ct(key, expr);
             }
@@ -507,13 +507,7 @@ impl Walk {
             | ExprKind::String(_)
             | ExprKind::Verdict(_)
             | ExprKind::CatchAll
-            | ExprKind::Meta { .. }
-            | ExprKind::Rt { .. }
-            | ExprKind::Fib { .. }
-            | ExprKind::Socket { .. }
-            | ExprKind::Osf { .. }
-            | ExprKind::Xfrm { .. }
-            | ExprKind::Tunnel { .. }
+            | ExprKind::Key(_)
             | ExprKind::Numgen { .. }
             | ExprKind::Hash { expr: None, .. }
             | ExprKind::Relational { .. }
@@ -590,7 +584,7 @@ impl Walk {
         match key {
             // The kernel does not keep a direction with these.
             CtKey::L3Protocol | CtKey::Protocol => {
-                if let ExprKind::Ct { dir, .. } = &mut expr.kind {
+                if let ExprKind::Key(Key::Ct { dir, .. }) = &mut expr.kind {
                     *dir = None;
                 }
             }
@@ -599,7 +593,7 @@ impl Walk {
                 let v6 = known.is_some_and(|p| *p == network::IP6);
                 let (dtype, len) =
                     if v6 { (DataType::Ip6Addr, 128) } else { (DataType::IpAddr, 32) };
-                if let ExprKind::Ct { nfproto, .. } = &mut expr.kind {
+                if let ExprKind::Key(Key::Ct { nfproto, .. }) = &mut expr.kind {
                     *nfproto = if v6 { 10 } else { 2 };
                 }
                 expr.dtype = Type::Base(dtype);

@@ -9,6 +9,7 @@ use penstock_program::expr::PayloadBase;
 use penstock_ruleset::Family;
 use penstock_syntax::ast::{Expr, ExprKind};
 use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::keys::ValueType;
 use penstock_syntax::proto::{self, Proto, tunnel};
 use penstock_syntax::source::Loc;
 
@@ -35,6 +36,11 @@ impl Expected {
     /// A value of this type and length.
     pub fn new(dtype: Type, order: ByteOrder, len: u32) -> Self {
         Expected { dtype: Some(dtype), order, len, max: 0, key: None, key_loc: None }
+    }
+
+    /// A value of the type of a selector.
+    pub fn of(value: ValueType) -> Self {
+        Expected::new(Type::Base(value.dtype), value.order, value.len)
     }
 
     /// A basic type at its own length and order.

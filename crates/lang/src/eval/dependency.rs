@@ -6,7 +6,7 @@
 use penstock_program::expr::{MetaKey, PayloadBase};
 use penstock_ruleset::model::Family;
 use penstock_syntax::ast::expr::{Payload, RelOp, constant};
-use penstock_syntax::ast::{Expr, ExprKind, Stmt, StmtKind};
+use penstock_syntax::ast::{Expr, ExprKind, Key, Stmt, StmtKind};
 use penstock_syntax::datatype::{ByteOrder, DataType, Type};
 use penstock_syntax::proto::{IcmpField, Proto, Template, link, network, transport};
 use penstock_syntax::source::Loc;
@@ -393,8 +393,8 @@ impl Eval<'_, '_> {
                 }
                 self.protocols.set(upper.base, upper, loc);
             }
-            ExprKind::Meta { key } => self.note_meta(*key, value, loc),
-            ExprKind::Ct { key, .. } => {
+            ExprKind::Key(Key::Meta { key }) => self.note_meta(*key, value, loc),
+            ExprKind::Key(Key::Ct { key, .. }) => {
                 use penstock_program::expr::CtKey;
                 // The number is read as the field of the header below would be, if that is known.
                 let below = match key {
@@ -458,7 +458,13 @@ impl Eval<'_, '_> {
     /// A meta expression with its type.
     pub(crate) fn meta_expr(&self, key: MetaKey, loc: Loc) -> Expr {
         let field = Field::of_meta(key);
-        Expr::typed(ExprKind::Meta { key }, loc, Type::Base(field.dtype), field.order, field.len)
+        Expr::typed(
+            ExprKind::Key(Key::Meta { key }),
+            loc,
+            Type::Base(field.dtype),
+            field.order,
+            field.len,
+        )
     }
 
     /// What stands beside a header field.

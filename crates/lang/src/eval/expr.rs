@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use penstock_program::expr::CtKey;
 use penstock_syntax::ast::expr::{SymbolKind, UnaryOp, VerdictExpr, constant};
-use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::ast::{Expr, ExprKind, Key};
 use penstock_syntax::bits::{bitmask, prefixmask};
 use penstock_syntax::datatype::{self, Base, ByteOrder, DataType, Type};
 use penstock_syntax::source::Loc;
@@ -60,16 +60,7 @@ impl Eval<'_, '_> {
             ExprKind::Value(_) => self.value(e),
             ExprKind::String(_) => self.string(e),
             ExprKind::Verdict(_) => self.verdict(e),
-            ExprKind::Meta { .. }
-            | ExprKind::Socket { .. }
-            | ExprKind::Osf { .. }
-            | ExprKind::Rt { .. }
-            | ExprKind::Fib { .. }
-            | ExprKind::Ct { .. }
-            | ExprKind::Xfrm { .. }
-            | ExprKind::Tunnel { .. }
-            | ExprKind::Numgen { .. }
-            | ExprKind::Hash { .. } => self.key(e),
+            ExprKind::Key(_) | ExprKind::Numgen { .. } | ExprKind::Hash { .. } => self.key(e),
             ExprKind::Payload(_) => self.payload(e),
             ExprKind::Exthdr(_) => self.exthdr(e),
             ExprKind::Prefix { .. } => self.prefix(e),
@@ -384,7 +375,7 @@ impl Eval<'_, '_> {
         let mut constant = true;
         let mut singleton = true;
         for (i, part) in parts.iter_mut().enumerate() {
-            if let ExprKind::Ct { key: CtKey::Src | CtKey::Dst, .. } = part.kind {
+            if let ExprKind::Key(Key::Ct { key: CtKey::Src | CtKey::Dst, .. }) = part.kind {
                 return error(part.loc, "specify either ip or ip6 for address matching");
             }
             self.expected = match (&outer.key, &expected) {
@@ -501,7 +492,7 @@ impl Eval<'_, '_> {
             );
         }
         // Whether there is a route is a word in a register.
-        if matches!(e.kind, ExprKind::Fib { .. }) && e.len == 1 {
+        if matches!(e.kind, ExprKind::Key(Key::Fib { .. })) && e.len == 1 {
             e.len = 32;
         }
         let bytes = if self.written > 0 { e.len.div_ceil(8) } else { e.len / 8 };

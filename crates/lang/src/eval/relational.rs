@@ -4,7 +4,7 @@
 
 use penstock_program::expr::{CtKey, MetaKey};
 use penstock_syntax::ast::expr::{RelOp, SymbolKind, UnaryOp};
-use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::ast::{Expr, ExprKind, Key};
 use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
 use penstock_syntax::source::Loc;
 
@@ -46,7 +46,7 @@ impl Eval<'_, '_> {
     pub(crate) fn relational(&mut self, e: &mut Expr) -> Result {
         let loc = e.loc;
         let ExprKind::Relational { op, left, right } = &mut e.kind else { return Ok(()) };
-        if let (ExprKind::Fib { flags, .. }, true) = (&mut left.kind, is_boolean(right)) {
+        if let (ExprKind::Key(Key::Fib { flags, .. }), true) = (&mut left.kind, is_boolean(right)) {
             *flags |= 32;
         }
         if let ExprKind::Symbol { kind: SymbolKind::Value, .. } = left.kind {
@@ -73,7 +73,8 @@ impl Eval<'_, '_> {
         same_type(left, right)?;
         let secmark = matches!(
             left.kind,
-            ExprKind::Meta { key: MetaKey::SecMark } | ExprKind::Ct { key: CtKey::SecMark, .. }
+            ExprKind::Key(Key::Meta { key: MetaKey::SecMark })
+                | ExprKind::Key(Key::Ct { key: CtKey::SecMark, .. })
         );
         if secmark && right.value().is_some() {
             return conflict(
@@ -110,7 +111,7 @@ impl Eval<'_, '_> {
                 }
                 self.convert(left, ByteOrder::Big)?;
                 if let ExprKind::Unary { expr, .. } = &left.kind
-                    && let ExprKind::Fib { .. } = expr.kind
+                    && let ExprKind::Key(Key::Fib { .. }) = expr.kind
                 {
                     right.len = left.len;
                 }
@@ -271,7 +272,7 @@ impl Eval<'_, '_> {
 /// Refuses an address of a connection that does not say of which kind it is, and is looked up.
 fn has_family(left: &Expr) -> Result {
     match left.kind {
-        ExprKind::Ct { key: CtKey::Src | CtKey::Dst, .. } => {
+        ExprKind::Key(Key::Ct { key: CtKey::Src | CtKey::Dst, .. }) => {
             error(left.loc, "specify either ip or ip6 for address matching")
         }
         _ => Ok(()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use penstock_program::expr::{CtKey, ObjectType};
 use penstock_syntax::ast::expr::{SetElem, SymbolKind, key_of};
-use penstock_syntax::ast::{Expr, ExprKind, Stmt, StmtKind};
+use penstock_syntax::ast::{Expr, ExprKind, Key, Stmt, StmtKind};
 use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
 use penstock_syntax::source::Loc;
 
@@ -492,7 +492,7 @@ pub(crate) fn object_data(kind: ObjectType) -> Option<DataKind> {
 }
 
 fn is_plain_ct_address(e: &Expr) -> bool {
-    matches!(e.kind, ExprKind::Ct { key: CtKey::Src | CtKey::Dst, nfproto: 0, .. })
+    matches!(e.kind, ExprKind::Key(Key::Ct { key: CtKey::Src | CtKey::Dst, nfproto: 0, .. }))
 }
 
 /// Sets that stood for elements (from variables) are replaced by their elements.

@@ -6,7 +6,7 @@ use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};
 use penstock_ruleset::model::Family;
 use penstock_syntax::ast::expr::RelOp;
 use penstock_syntax::ast::stmt::{LOG_PREFIX_LENGTH, Log, NatKind, Reject};
-use penstock_syntax::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::ast::{Expr, ExprKind, Key, RuleBlock, Stmt, StmtKind};
 use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
 use penstock_syntax::keys;
 use penstock_syntax::proto::{Proto, network, transport};
@@ -68,7 +68,8 @@ impl Eval<'_, '_> {
         let ExprKind::Relational { op: RelOp::Implicit | RelOp::Eq, left, right } = &e.kind else {
             return false;
         };
-        matches!(left.kind, ExprKind::Meta { key: MetaKey::Protocol }) && right.value() == Some(own)
+        matches!(left.kind, ExprKind::Key(Key::Meta { key: MetaKey::Protocol }))
+            && right.value() == Some(own)
     }
 
     /// Evaluates one statement.
@@ -149,14 +150,11 @@ impl Eval<'_, '_> {
             StmtKind::Dup { to, dev } => self.dup(to, dev, loc),
             StmtKind::Fwd { dev, addr, nfproto } => self.fwd(dev, addr, *nfproto, loc),
             StmtKind::MetaSet { key, expr } => {
-                let info = keys::meta(*key);
-                let _: MetaKey = info.key;
-                self.set_arg(expr, loc, Expected::new(Type::Base(info.dtype), info.order, info.len))
+                self.set_arg(expr, loc, Expected::of(keys::meta(*key).value))
             }
             StmtKind::CtSet { key, expr, .. } => {
-                let info = keys::ct(*key);
-                let expected = Expected::new(Type::Base(info.dtype), info.order, info.len);
-                if info.key == CtKey::Zone
+                let expected = Expected::of(keys::ct(*key).value);
+                if *key == CtKey::Zone
                     && let ExprKind::Value(v) = expr.kind
                     && v > 65535
                 {
@@ -331,7 +329,7 @@ impl Eval<'_, '_> {
             ExprKind::SetRef { .. } => {
                 conflict(e.loc, stmt, "you cannot reference a set here, unknown value to use")
             }
-            ExprKind::Rt { .. } => self.convert(e, expected.order),
+            ExprKind::Key(Key::Rt { .. }) => self.convert(e, expected.order),
             _ => Ok(()),
         }
     }

@@ -9,14 +9,14 @@ use penstock_program::expr::{MetaKey, ObjectType, PayloadBase, RejectType};
 use penstock_ruleset::model::Family;
 use penstock_syntax::ast::cmd::{New, ObjKind};
 use penstock_syntax::ast::expr::VerdictExpr;
-use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind, Key, RuleBlock, Stmt, StmtKind};
 use penstock_syntax::diag::{Diagnostic, line_of};
 use penstock_syntax::source::{Inputs, Loc};
 
 use crate::eval::{Context, Eval};
 use crate::selector::Match;
 
-type Key = (Family, Arc<str>, Arc<str>);
+type ChainKey = (Family, Arc<str>, Arc<str>);
 
 /// A rule that ends the chain for all packets that match.
 struct Ending {
@@ -64,7 +64,7 @@ pub(super) fn find(
     inputs: &Inputs,
     out: &mut Vec<Diagnostic>,
 ) {
-    let mut chains: HashMap<Key, Chain> = HashMap::new();
+    let mut chains: HashMap<ChainKey, Chain> = HashMap::new();
     for cmd in cmds {
         let family = cmd.target.family.unwrap_or(Family::Ip);
         let table = cmd.target.table.as_ref().map(|t| t.text.clone());
@@ -233,7 +233,7 @@ fn moves_headers(selector: &Expr, family: Family) -> bool {
     matches!(family, Family::Bridge | Family::Netdev)
         && match &selector.kind {
             ExprKind::Payload(payload) => payload.base == PayloadBase::Link,
-            ExprKind::Meta { key } => *key == MetaKey::Protocol,
+            ExprKind::Key(Key::Meta { key }) => *key == MetaKey::Protocol,
             ExprKind::Concat(parts) => parts.iter().any(|p| moves_headers(p, family)),
             ExprKind::Binop { left, .. } => moves_headers(left, family),
             _ => false,

@@ -9,7 +9,7 @@ use penstock_program::expr::{
 };
 use penstock_program::{Data, Register, Verdict};
 use penstock_syntax::ast::expr::{BinOp, RelOp, UnaryOp, VerdictExpr};
-use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::ast::{Expr, ExprKind, Key};
 use penstock_syntax::bits::{bitmask, prefixmask};
 use penstock_syntax::datatype::{Base, ByteOrder};
 use penstock_syntax::proto::tunnel;
@@ -80,6 +80,20 @@ fn cmp_op(op: RelOp) -> CmpOp {
     }
 }
 
+/// What loads a selector.
+fn ask(key: &Key, dreg: Register) -> Op {
+    match *key {
+        Key::Meta { key } => Op::Meta(Meta { key, dreg }),
+        Key::Ct { key, dir, nfproto: _ } => Op::Ct(Ct { key, dir, dreg }),
+        Key::Rt { key } => Op::Rt(Rt { key, dreg }),
+        Key::Fib { flags, result } => Op::Fib(Fib { result, flags, dreg }),
+        Key::Socket { key, level } => Op::Socket(Socket { key, level, dreg }),
+        Key::Osf { ttl, version } => Op::Osf(Osf { ttl, version, dreg }),
+        Key::Xfrm { key, out, spnum } => Op::Xfrm(Xfrm { key, out, spnum, dreg }),
+        Key::Tunnel { key } => Op::Tunnel(Tunnel { key, dreg }),
+    }
+}
+
 impl Program<'_, '_> {
     fn push(&mut self, op: Op) {
         self.ops.push(op);
@@ -134,22 +148,7 @@ impl Program<'_, '_> {
                     dreg,
                 }));
             }
-            ExprKind::Meta { key } => self.push(Op::Meta(Meta { key: *key, dreg })),
-            ExprKind::Ct { key, dir, .. } => self.push(Op::Ct(Ct { key: *key, dir: *dir, dreg })),
-            ExprKind::Rt { key } => self.push(Op::Rt(Rt { key: *key, dreg })),
-            ExprKind::Fib { flags, result } => {
-                self.push(Op::Fib(Fib { result: *result, flags: *flags, dreg }));
-            }
-            ExprKind::Socket { key, level } => {
-                self.push(Op::Socket(Socket { key: *key, level: *level, dreg }));
-            }
-            ExprKind::Osf { ttl, version } => {
-                self.push(Op::Osf(Osf { ttl: *ttl, version: *version, dreg }));
-            }
-            ExprKind::Xfrm { key, out, spnum } => {
-                self.push(Op::Xfrm(Xfrm { key: *key, out: *out, spnum: *spnum, dreg }));
-            }
-            ExprKind::Tunnel { key } => self.push(Op::Tunnel(Tunnel { key: *key, dreg })),
+            ExprKind::Key(key) => self.push(ask(key, dreg)),
             ExprKind::Numgen { mode, modulus, offset } => {
                 self.push(Op::Numgen(Numgen {
                     mode: *mode,

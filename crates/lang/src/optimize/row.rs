@@ -5,7 +5,7 @@
 use penstock_ruleset::model::Family;
 use penstock_syntax::ast::expr::VerdictExpr;
 use penstock_syntax::ast::stmt::{Nat, NatKind};
-use penstock_syntax::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::ast::{Expr, ExprKind, Key, RuleBlock, Stmt, StmtKind};
 use penstock_syntax::datatype::Format;
 use penstock_syntax::names::Names;
 use penstock_syntax::print::stmts_text;
@@ -116,8 +116,9 @@ impl Row {
         cells.sort_by_key(|c| c.column);
         let others_text = text(&others, names);
         let untracked = others.iter().any(|s| matches!(s.kind, StmtKind::Notrack));
-        let asks_connection =
-            cells.iter().any(|c| matches!(columns.selectors[c.column].kind, ExprKind::Ct { .. }));
+        let asks_connection = cells
+            .iter()
+            .any(|c| matches!(columns.selectors[c.column].kind, ExprKind::Key(Key::Ct { .. })));
         (usable && !(untracked && asks_connection)).then_some(Row {
             cells,
             others,

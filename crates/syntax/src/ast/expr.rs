@@ -4,11 +4,9 @@
 
 use std::sync::Arc;
 
-use penstock_program::expr::{
-    CtDir, CtKey, ExthdrOp, FibResult, MetaKey, NumgenMode, PayloadBase, RtKey, SocketKey,
-    TunnelKey, XfrmKey,
-};
+use penstock_program::expr::{ExthdrOp, NumgenMode, PayloadBase};
 
+use super::key::Key;
 use crate::ast::Expr;
 use crate::ast::Stmt;
 use crate::datatype::ByteOrder;
@@ -146,39 +144,8 @@ pub enum ExprKind {
     },
     Payload(Payload),
     Exthdr(Exthdr),
-    Meta {
-        key: MetaKey,
-    },
-    Ct {
-        key: CtKey,
-        dir: Option<CtDir>,
-        nfproto: u8,
-    },
-    /// Written with a family (`rt ip6 nexthop`) its type is that of an address; bare `rt nexthop`
-    /// is `Nexthop4` without a type until evaluation knows better.
-    Rt {
-        key: RtKey,
-    },
-    Fib {
-        flags: u32,
-        result: FibResult,
-    },
-    Socket {
-        key: SocketKey,
-        level: u32,
-    },
-    Osf {
-        ttl: u8,
-        version: bool,
-    },
-    Xfrm {
-        key: XfrmKey,
-        out: bool,
-        spnum: u32,
-    },
-    Tunnel {
-        key: TunnelKey,
-    },
+    /// `meta`, `ct` and the like.
+    Key(Key),
     Numgen {
         mode: NumgenMode,
         modulus: u32,

@@ -5,6 +5,7 @@
 
 pub mod cmd;
 pub mod expr;
+pub mod key;
 pub mod rule;
 pub mod stmt;
 pub mod walk;
@@ -14,6 +15,7 @@ use crate::source::Loc;
 
 pub use cmd::{Cmd, CmdKind};
 pub use expr::ExprKind;
+pub use key::Key;
 pub use rule::RuleBlock;
 pub use stmt::StmtKind;
 
@@ -97,14 +99,7 @@ impl Expr {
             ExprKind::SetRef { .. } => "set reference",
             ExprKind::Payload(_) => "payload",
             ExprKind::Exthdr(_) => "exthdr",
-            ExprKind::Meta { .. } => "meta",
-            ExprKind::Ct { .. } => "ct",
-            ExprKind::Rt { .. } => "routing",
-            ExprKind::Fib { .. } => "fib",
-            ExprKind::Socket { .. } => "socket",
-            ExprKind::Osf { .. } => "osf",
-            ExprKind::Xfrm { .. } => "xfrm",
-            ExprKind::Tunnel { .. } => "tunnel",
+            ExprKind::Key(key) => key.word(),
             ExprKind::Numgen { .. } => "numgen",
             ExprKind::Hash { .. } => "hash",
             ExprKind::Unary { .. } => "unary",

@@ -132,14 +132,7 @@ fn children(e: &Expr, visit: &mut dyn FnMut(&Expr)) {
         | ExprKind::SetRef { .. }
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
-        | ExprKind::Meta { .. }
-        | ExprKind::Ct { .. }
-        | ExprKind::Rt { .. }
-        | ExprKind::Fib { .. }
-        | ExprKind::Socket { .. }
-        | ExprKind::Osf { .. }
-        | ExprKind::Xfrm { .. }
-        | ExprKind::Tunnel { .. }
+        | ExprKind::Key(_)
         | ExprKind::Numgen { .. } => {}
     }
 }

@@ -2,18 +2,15 @@
 
 //! Expressions.
 
-use penstock_program::expr::{
-    CtDir, CtKey, ExthdrOp, FIB_PRESENT, MetaKey, NumgenMode, PayloadBase, RtKey, SocketKey,
-    XfrmKey,
-};
+use penstock_program::expr::{ExthdrOp, FIB_PRESENT, NumgenMode, PayloadBase};
 use serde_json::{Map, Value, json};
 
+use super::keys;
 use super::tagged;
 use crate::ast::expr::{BinOp, Exthdr, Payload, RelOp, SetElem, VerdictExpr};
-use crate::ast::{Expr, ExprKind};
+use crate::ast::{Expr, ExprKind, Key};
 use crate::bits::swap_bytes;
 use crate::datatype::{ByteOrder, DataType, Format, Type, print, symbols};
-use crate::keys;
 use crate::names::Names;
 
 /// What a listing in JSON depends on beside the tree.
@@ -60,64 +57,7 @@ impl Writer<'_> {
             ExprKind::SetRef { set } => json!(format!("@{set}")),
             ExprKind::Payload(p) => self.payload(p, e.len),
             ExprKind::Exthdr(x) => self.exthdr(x, e.len),
-            ExprKind::Meta { key } => self.meta(*key),
-            ExprKind::Ct { key, dir, .. } => self.ct(*key, *dir),
-            ExprKind::Rt { key } => {
-                let family = match key {
-                    RtKey::Nexthop4 => Some("ip"),
-                    RtKey::Nexthop6 => Some("ip6"),
-                    RtKey::Classid | RtKey::TcpMss | RtKey::Xfrm => None,
-                };
-                let mut m = Map::new();
-                let name = keys::rt(*key).name;
-                m.insert("key".into(), json!(name.split_once(' ').map_or(name, |(_, bare)| bare)));
-                if let Some(f) = family {
-                    m.insert("family".into(), json!(f));
-                }
-                tagged("rt", m)
-            }
-            ExprKind::Fib { flags, result } => {
-                let list: Vec<Value> = keys::FIB_FLAGS
-                    .iter()
-                    .filter(|(bit, _)| flags & bit != 0)
-                    .map(|(_, w)| json!(w))
-                    .collect();
-                let result =
-                    if flags & FIB_PRESENT != 0 { "check" } else { keys::fib(*result).name };
-                json!({"fib": {"result": result, "flags": list}})
-            }
-            // The level is lost in nft's JSON.
-            ExprKind::Socket { key: SocketKey::Cgroupv2, level } => {
-                json!({"socket": {"key": "cgroupv2", "level": level}})
-            }
-            ExprKind::Socket { key, .. } => json!({"socket": {"key": keys::socket(*key).name}}),
-            ExprKind::Osf { ttl, version } => {
-                let mut m = Map::new();
-                m.insert("key".into(), json!(if *version { "version" } else { "name" }));
-                match ttl {
-                    1 => _ = m.insert("ttl".into(), json!("loose")),
-                    2 => _ = m.insert("ttl".into(), json!("skip")),
-                    _ => {}
-                }
-                tagged("osf", m)
-            }
-            ExprKind::Xfrm { key, out, spnum } => {
-                let family = match key {
-                    XfrmKey::DaddrIp4 | XfrmKey::SaddrIp4 => Some("ip"),
-                    XfrmKey::DaddrIp6 | XfrmKey::SaddrIp6 => Some("ip6"),
-                    XfrmKey::Reqid | XfrmKey::Spi => None,
-                };
-                let mut m = Map::new();
-                let name = keys::xfrm(*key).name;
-                m.insert("key".into(), json!(name.split_once(' ').map_or(name, |(_, bare)| bare)));
-                if let Some(f) = family {
-                    m.insert("family".into(), json!(f));
-                }
-                m.insert("dir".into(), json!(if *out { "out" } else { "in" }));
-                m.insert("spnum".into(), json!(spnum));
-                tagged("ipsec", m)
-            }
-            ExprKind::Tunnel { key } => json!({"tunnel": {"key": keys::tunnel(*key).name}}),
+            ExprKind::Key(key) => keys::key(key),
             ExprKind::Numgen { mode, modulus, offset } => {
                 let mode = match mode {
                     NumgenMode::Inc => "inc",
@@ -194,8 +134,10 @@ impl Writer<'_> {
     /// Whether there is a route is asked by `oif exists`, in sets and maps by `check`.
     fn left_side(&self, left: &Expr, right: &Expr) -> Value {
         match (&left.kind, &right.kind) {
-            (ExprKind::Fib { flags, result }, ExprKind::Value(_)) if flags & FIB_PRESENT != 0 => {
-                let kind = ExprKind::Fib { flags: flags & !FIB_PRESENT, result: *result };
+            (ExprKind::Key(Key::Fib { flags, result }), ExprKind::Value(_))
+                if flags & FIB_PRESENT != 0 =>
+            {
+                let kind = ExprKind::Key(Key::Fib { flags: flags & !FIB_PRESENT, result: *result });
                 self.expr(&Expr { kind, ..left.clone() })
             }
             _ => self.expr(left),
@@ -314,19 +256,6 @@ impl Writer<'_> {
             }
         }
         if m.len() == 1 { self.expr(&elem.key) } else { tagged("elem", m) }
-    }
-
-    pub(super) fn meta(&self, key: MetaKey) -> Value {
-        json!({"meta": {"key": keys::meta(key).name}})
-    }
-
-    pub(super) fn ct(&self, key: CtKey, dir: Option<CtDir>) -> Value {
-        let mut m = Map::new();
-        m.insert("key".into(), json!(keys::ct(key).name));
-        if let Some(d) = dir {
-            m.insert("dir".into(), json!(if d == CtDir::Original { "original" } else { "reply" }));
-        }
-        tagged("ct", m)
     }
 
     fn payload(&self, p: &Payload, len: u32) -> Value {

@@ -6,6 +6,7 @@
 //! byte for byte.
 
 mod expr;
+mod keys;
 mod read;
 mod stmt;
 

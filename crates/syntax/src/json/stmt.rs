@@ -6,6 +6,7 @@ use penstock_program::expr::{CtKey, DynsetOp, LimitType, NatType, RejectType};
 use serde_json::{Map, Value, json};
 
 use super::expr::Writer;
+use super::keys;
 use super::{one_or_many, tagged};
 use crate::ast::expr::BinOp;
 use crate::ast::stmt::{Limit, Log, Nat, NatKind, Reject};
@@ -110,14 +111,14 @@ impl Writer<'_> {
                 }
                 tagged("fwd", m)
             }
-            StmtKind::MetaSet { key, expr } => self.mangle(self.meta(*key), expr),
+            StmtKind::MetaSet { key, expr } => self.mangle(keys::meta(*key), expr),
             StmtKind::CtSet { key: CtKey::EventMask, dir, expr } => {
                 let mut events = Vec::new();
                 self.alternatives(expr, &mut events);
-                let key = self.ct(CtKey::EventMask, *dir);
+                let key = keys::ct(CtKey::EventMask, *dir);
                 json!({"mangle": {"key": key, "value": one_or_many(events)}})
             }
-            StmtKind::CtSet { key, dir, expr } => self.mangle(self.ct(*key, *dir), expr),
+            StmtKind::CtSet { key, dir, expr } => self.mangle(keys::ct(*key, *dir), expr),
             StmtKind::PayloadSet { target, value } | StmtKind::ExthdrSet { target, value } => {
                 self.mangle(self.expr(target), value)
             }

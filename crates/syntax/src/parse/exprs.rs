@@ -11,7 +11,7 @@ use penstock_program::expr::MetaKey;
 use super::sets::Maps;
 use super::{Parsed, Parser, placed};
 use crate::ast::expr::{BinOp, RelOp, SetExprFlags, SymbolKind, VerdictExpr};
-use crate::ast::{Expr, ExprKind};
+use crate::ast::{Expr, ExprKind, Key};
 use crate::datatype::{ByteOrder, DataType, Type};
 use crate::lex::Tok;
 use crate::source::Loc;
@@ -120,7 +120,7 @@ impl Parser<'_> {
                 self.no_match_only_words()?;
                 if self.at("ipsec") {
                     let loc = self.take().loc;
-                    return Ok(Expr::new(ExprKind::Meta { key: MetaKey::SecPath }, loc));
+                    return Ok(Expr::new(ExprKind::Key(Key::Meta { key: MetaKey::SecPath }), loc));
                 }
                 match self.boolean() {
                     Some(expr) => Ok(expr),

@@ -8,7 +8,7 @@ use penstock_program::expr::{
 };
 
 use super::{Parsed, Parser};
-use crate::ast::{Expr, ExprKind};
+use crate::ast::{Expr, ExprKind, Key};
 use crate::datatype::{DataType, Type};
 use crate::keys;
 use crate::lex::Tok;
@@ -84,7 +84,7 @@ impl Parser<'_> {
             if ipsec {
                 self.close("ipsec")?;
             }
-            return Ok(Expr::new(ExprKind::Meta { key }, start));
+            return Ok(Expr::new(ExprKind::Key(Key::Meta { key }), start));
         }
         match self.header()? {
             Some(expr) => Ok(expr),
@@ -106,7 +106,7 @@ impl Parser<'_> {
         match keys::meta_by_name(self.word()).map(|k| k.key) {
             Some(key) => {
                 self.take();
-                Ok(Expr::new(ExprKind::Meta { key }, self.since(start)))
+                Ok(Expr::new(ExprKind::Key(Key::Meta { key }), self.since(start)))
             }
             None if super::words::is_reserved(self.word()) => self.unexpected(&[]),
             None => {
@@ -172,7 +172,8 @@ impl Parser<'_> {
             _ => return self.unexpected(&[]),
         };
         self.take();
-        let expr = Expr::new(ExprKind::Ct { key, dir, nfproto: family }, self.since(start));
+        let expr =
+            Expr::new(ExprKind::Key(Key::Ct { key, dir, nfproto: family }), self.since(start));
         // Of a direction nft knows these to be complete; behind all others a keyword of `ct` is
         // still one where the statement begins with it, since `set` could follow.
         let complete = dir.is_some()
@@ -203,7 +204,7 @@ impl Parser<'_> {
             _ => return self.unexpected(&["mtu", "classid", "nexthop", "ipsec"]),
         };
         self.take();
-        let mut expr = Expr::new(ExprKind::Rt { key }, self.since(start));
+        let mut expr = Expr::new(ExprKind::Key(Key::Rt { key }), self.since(start));
         expr.dtype = Type::Base(match family {
             IPV4 => DataType::IpAddr,
             IPV6 => DataType::Ip6Addr,
@@ -231,7 +232,7 @@ impl Parser<'_> {
             self.need("level")?;
             level = self.number_as()?;
         }
-        Ok(Expr::new(ExprKind::Socket { key, level }, self.since(start)))
+        Ok(Expr::new(ExprKind::Key(Key::Socket { key, level }), self.since(start)))
     }
 
     fn fib(&mut self, start: Loc) -> Parsed<Expr> {
@@ -277,7 +278,7 @@ impl Parser<'_> {
         if let Some(message) = refused {
             return self.error(tuple, message);
         }
-        Ok(Expr::new(ExprKind::Fib { flags, result }, self.since(start)))
+        Ok(Expr::new(ExprKind::Key(Key::Fib { flags, result }), self.since(start)))
     }
 
     fn osf(&mut self, start: Loc) -> Parsed<Expr> {
@@ -299,7 +300,7 @@ impl Parser<'_> {
             _ => return self.unexpected(&["version", "name"]),
         };
         self.take();
-        Ok(Expr::new(ExprKind::Osf { ttl, version }, self.since(start)))
+        Ok(Expr::new(ExprKind::Key(Key::Osf { ttl, version }), self.since(start)))
     }
 
     fn xfrm(&mut self, start: Loc) -> Parsed<Expr> {
@@ -334,7 +335,7 @@ impl Parser<'_> {
             _ => return self.unexpected(&["ip", "ip6", "spi", "reqid"]),
         };
         self.take();
-        Ok(Expr::new(ExprKind::Xfrm { key, out, spnum }, self.since(start)))
+        Ok(Expr::new(ExprKind::Key(Key::Xfrm { key, out, spnum }), self.since(start)))
     }
 
     fn numgen(&mut self, start: Loc) -> Parsed<Expr> {

@@ -9,7 +9,7 @@ use penstock_program::expr::{CtKey, ExthdrOp, MetaKey, NatType, ObjectType, Reje
 use super::sets::Maps;
 use super::{Parsed, Parser};
 use crate::ast::stmt::{NatKind, Reject};
-use crate::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use crate::ast::{Expr, ExprKind, Key, RuleBlock, Stmt, StmtKind};
 use crate::lex::Tok;
 use crate::source::Loc;
 impl Parser<'_> {
@@ -177,24 +177,24 @@ impl Parser<'_> {
             "set" if is_writable(&left) => {
                 self.take();
                 let expr = match left.kind {
-                    ExprKind::Meta { .. } if self.inputs.slice(start) == "meta" => {
+                    ExprKind::Key(Key::Meta { .. }) if self.inputs.slice(start) == "meta" => {
                         self.written("meta")?
                     }
-                    ExprKind::Ct { .. } => self.written("ct")?,
+                    ExprKind::Key(Key::Ct { .. }) => self.written("ct")?,
                     _ => self.argument()?,
                 };
                 Ok(match left.kind {
                     // Bytes of a packet's mark are written, objects are attached.
-                    ExprKind::Meta { key: MetaKey::SecMark }
-                        if !matches!(expr.kind, ExprKind::Ct { .. }) =>
+                    ExprKind::Key(Key::Meta { key: MetaKey::SecMark })
+                        if !matches!(expr.kind, ExprKind::Key(Key::Ct { .. })) =>
                     {
                         StmtKind::ObjRef { kind: ObjectType::SecMark, expr }
                     }
-                    ExprKind::Meta { key } => StmtKind::MetaSet { key, expr },
-                    ExprKind::Ct { key: CtKey::Helper, .. } => {
+                    ExprKind::Key(Key::Meta { key }) => StmtKind::MetaSet { key, expr },
+                    ExprKind::Key(Key::Ct { key: CtKey::Helper, .. }) => {
                         StmtKind::ObjRef { kind: ObjectType::CtHelper, expr }
                     }
-                    ExprKind::Ct { key, dir, .. } => StmtKind::CtSet { key, dir, expr },
+                    ExprKind::Key(Key::Ct { key, dir, .. }) => StmtKind::CtSet { key, dir, expr },
                     ExprKind::Exthdr(_) => StmtKind::ExthdrSet { target: left, value: expr },
                     _ => StmtKind::PayloadSet { target: left, value: expr },
                 })
@@ -298,7 +298,9 @@ impl Parser<'_> {
 
 fn is_writable(expr: &Expr) -> bool {
     match &expr.kind {
-        ExprKind::Meta { .. } | ExprKind::Ct { .. } | ExprKind::Payload(_) => true,
+        ExprKind::Key(Key::Meta { .. }) | ExprKind::Key(Key::Ct { .. }) | ExprKind::Payload(_) => {
+            true
+        }
         ExprKind::Exthdr(exthdr) => exthdr.op != ExthdrOp::Ipv6,
         _ => false,
     }

@@ -7,7 +7,7 @@ use penstock_ruleset::tunnel::GeneveOption;
 
 use super::{Parsed, Parser};
 use crate::ast::cmd::{ObjectSpec, TunnelSpec, TunnelSpecOptions};
-use crate::ast::{Expr, ExprKind, StmtKind};
+use crate::ast::{Expr, ExprKind, Key, StmtKind};
 use crate::lex::Tok;
 use crate::source::Loc;
 
@@ -36,7 +36,7 @@ impl Parser<'_> {
         self.take();
         let key = if self.at("id") { TunnelKey::Id } else { TunnelKey::Path };
         self.take();
-        Ok(Expr::new(ExprKind::Tunnel { key }, self.since(start)))
+        Ok(Expr::new(ExprKind::Key(Key::Tunnel { key }), self.since(start)))
     }
 
     /// `tunnel name "t"`

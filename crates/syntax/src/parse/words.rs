@@ -2,10 +2,13 @@
 
 //! Words that cannot be names, or not everywhere.
 
+use crate::keys;
+
 /// Whether nft 1.0.6 reserves a word everywhere. Words such as `saddr` or `packets` are keywords
 /// only behind the word that they belong to, and so can name chains and sets.
 pub(super) fn is_reserved(word: &str) -> bool {
-    matches!(
+    let ours = keys::keyword(word).is_some_and(|keyword| keyword.reserved);
+    ours || matches!(
         word,
         "accept"
             | "add"
@@ -23,7 +26,6 @@ pub(super) fn is_reserved(word: &str) -> bool {
             | "counter"
             | "cpu"
             | "create"
-            | "ct"
             | "day"
             | "dccp"
             | "define"
@@ -45,7 +47,6 @@ pub(super) fn is_reserved(word: &str) -> bool {
             | "expires"
             | "export"
             | "exthdr"
-            | "fib"
             | "flags"
             | "flow"
             | "flowtable"
@@ -76,7 +77,6 @@ pub(super) fn is_reserved(word: &str) -> bool {
             | "interval"
             | "ip"
             | "ip6"
-            | "ipsec"
             | "jhash"
             | "jump"
             | "limit"
@@ -85,7 +85,6 @@ pub(super) fn is_reserved(word: &str) -> bool {
             | "map"
             | "mark"
             | "masquerade"
-            | "meta"
             | "meter"
             | "mh"
             | "missing"
@@ -101,7 +100,6 @@ pub(super) fn is_reserved(word: &str) -> bool {
             | "oifgroup"
             | "oifname"
             | "oiftype"
-            | "osf"
             | "pkttype"
             | "policy"
             | "position"
@@ -116,7 +114,6 @@ pub(super) fn is_reserved(word: &str) -> bool {
             | "replace"
             | "reset"
             | "return"
-            | "rt"
             | "rt0"
             | "rt2"
             | "rtclassid"
@@ -129,7 +126,6 @@ pub(super) fn is_reserved(word: &str) -> bool {
             | "skgid"
             | "skuid"
             | "snat"
-            | "socket"
             | "srh"
             | "symhash"
             | "synproxy"
@@ -154,6 +150,9 @@ pub(super) fn is_reserved(word: &str) -> bool {
 /// Words that are keywords behind `first` until what it begins is complete, beyond the reserved
 /// ones (the start conditions of nft's scanner).
 pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
+    if let Some(keyword) = keys::keyword(first) {
+        return keyword.behind;
+    }
     match first {
         "arp" => &["saddr", "daddr", "htype", "ptype", "hlen", "plen", "operation"],
         "counter" => &["packets", "bytes", "name"],
@@ -161,34 +160,6 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
             &["rate", "burst", "over", "packets", "bytes", "name", "second", "minute", "week"]
         }
         "quota" => &["over", "until", "used", "bytes", "name"],
-        "ct" => &[
-            "state",
-            "direction",
-            "status",
-            "expiration",
-            "helper",
-            "helpers",
-            "label",
-            "event",
-            "id",
-            "zone",
-            "l3proto",
-            "protocol",
-            "proto-src",
-            "proto-dst",
-            "original",
-            "reply",
-            "saddr",
-            "daddr",
-            "dport",
-            "avgpkt",
-            "bytes",
-            "packets",
-            "count",
-            "over",
-            "expectation",
-        ],
-        "fib" => &["saddr", "daddr", "type", "oif", "oifname"],
         "icmp" | "icmpv6" => &[
             "checksum",
             "code",
@@ -253,7 +224,6 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
             "hooks",
         ],
         "log" => &["prefix", "group", "snaplen", "queue-threshold", "level"],
-        "meta" => &["length", "protocol"],
         "snat" | "dnat" | "masquerade" | "redirect" => {
             &["to", "fully-random", "persistent", "port", "addr", "prefix"]
         }
@@ -272,7 +242,6 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
         "udp" => &["sport", "dport", "length", "checksum"],
         "udplite" => &["sport", "dport", "csumcov", "checksum"],
         "dccp" | "th" => &["sport", "dport"],
-        "rt" => &["classid", "nexthop", "addr", "last-entry", "sid", "tag"],
         "synproxy" => &["mss", "wscale", "timestamp", "sack-perm", "sack-permitted", "name"],
         "sctp" => &["sport", "dport", "vtag", "checksum", "chunk", "length"],
         "chunk" => &[
@@ -349,9 +318,6 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
         "numgen" => &["inc", "mod", "offset"],
         "jhash" => &["mod", "seed", "offset"],
         "symhash" => &["mod", "seed", "offset"],
-        "ipsec" => &["in", "out", "spnum", "reqid", "spi", "saddr", "daddr"],
-        "socket" => &["transparent", "wildcard", "cgroupv2", "level"],
-        "osf" => &["ttl", "name", "version"],
         _ => &[],
     }
 }
@@ -415,7 +381,8 @@ pub(super) fn is_symbol_behind_ct(word: &str) -> bool {
 
 /// Whether a reserved word can begin a statement.
 pub(super) fn begins_stmt(word: &str) -> bool {
-    matches!(
+    let ours = keys::keyword(word).is_some_and(|keyword| keyword.reserved);
+    ours || matches!(
         word,
         "accept"
             | "add"
@@ -427,7 +394,6 @@ pub(super) fn begins_stmt(word: &str) -> bool {
             | "continue"
             | "counter"
             | "cpu"
-            | "ct"
             | "day"
             | "dccp"
             | "delete"
@@ -438,7 +404,6 @@ pub(super) fn begins_stmt(word: &str) -> bool {
             | "esp"
             | "ether"
             | "exthdr"
-            | "fib"
             | "flow"
             | "frag"
             | "fwd"
@@ -456,14 +421,12 @@ pub(super) fn begins_stmt(word: &str) -> bool {
             | "iiftype"
             | "ip"
             | "ip6"
-            | "ipsec"
             | "jhash"
             | "jump"
             | "limit"
             | "log"
             | "mark"
             | "masquerade"
-            | "meta"
             | "meter"
             | "mh"
             | "nftrace"
@@ -475,7 +438,6 @@ pub(super) fn begins_stmt(word: &str) -> bool {
             | "oifgroup"
             | "oifname"
             | "oiftype"
-            | "osf"
             | "pkttype"
             | "queue"
             | "quota"
@@ -483,7 +445,6 @@ pub(super) fn begins_stmt(word: &str) -> bool {
             | "reject"
             | "reset"
             | "return"
-            | "rt"
             | "rt0"
             | "rt2"
             | "rtclassid"
@@ -492,7 +453,6 @@ pub(super) fn begins_stmt(word: &str) -> bool {
             | "skgid"
             | "skuid"
             | "snat"
-            | "socket"
             | "srh"
             | "symhash"
             | "synproxy"

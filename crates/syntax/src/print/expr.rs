@@ -2,14 +2,13 @@
 
 //! Expressions to text.
 
-use penstock_program::expr::{CtDir, CtKey, ExthdrOp, FIB_PRESENT, NumgenMode, PayloadBase};
+use penstock_program::expr::{CtDir, ExthdrOp, FIB_PRESENT, NumgenMode, PayloadBase};
 
 use super::Printer;
 use crate::ast::expr::{BinOp, Exthdr, Payload, RelOp, SetElem, SymbolKind, UnaryOp, VerdictExpr};
-use crate::ast::{Expr, ExprKind};
+use crate::ast::{Expr, ExprKind, Key};
 use crate::datatype::{self, DataType, Format, Type};
 use crate::exthdr;
-use crate::keys;
 
 impl Printer<'_> {
     /// Writes an expression.
@@ -65,67 +64,7 @@ impl Printer<'_> {
             ExprKind::SetRef { set } => self.write(format_args!("@{set}")),
             ExprKind::Payload(payload) => self.payload(payload, expr.len),
             ExprKind::Exthdr(exthdr) => self.exthdr(exthdr, expr.len),
-            ExprKind::Meta { key } => {
-                if !keys::meta_is_listed_unqualified(*key) {
-                    self.push("meta ");
-                }
-                self.push(keys::meta(*key).name);
-            }
-            ExprKind::Ct { key, dir, nfproto } => {
-                self.push("ct ");
-                self.direction(*dir);
-                // The keys of addresses that have a family name it themselves.
-                match (key, nfproto) {
-                    (CtKey::Src | CtKey::Dst, 2) => self.push("ip "),
-                    (CtKey::Src | CtKey::Dst, 10) => self.push("ip6 "),
-                    _ => {}
-                }
-                self.push(keys::ct(*key).name);
-            }
-            ExprKind::Rt { key } => {
-                self.push("rt ");
-                self.push(keys::rt(*key).name);
-            }
-            ExprKind::Fib { flags, result } => {
-                self.push("fib ");
-                let mut separator = "";
-                for (bit, name) in keys::FIB_FLAGS {
-                    if flags & bit != 0 {
-                        self.push(separator);
-                        self.push(name);
-                        separator = " . ";
-                    }
-                }
-                self.push(" ");
-                self.push(if flags & FIB_PRESENT != 0 { "check" } else { keys::fib(*result).name });
-            }
-            ExprKind::Socket { key, level } => {
-                self.push("socket ");
-                self.push(keys::socket(*key).name);
-                if *key == penstock_program::expr::SocketKey::Cgroupv2 {
-                    self.write(format_args!(" level {level}"));
-                }
-            }
-            ExprKind::Osf { ttl, version } => {
-                self.push("osf ");
-                match ttl {
-                    1 => self.push("ttl loose "),
-                    2 => self.push("ttl skip "),
-                    _ => {}
-                }
-                self.push(if *version { "version" } else { "name" });
-            }
-            ExprKind::Xfrm { key, out, spnum } => {
-                self.push(if *out { "ipsec out " } else { "ipsec in " });
-                if *spnum != 0 {
-                    self.write(format_args!("spnum {spnum} "));
-                }
-                self.push(keys::xfrm(*key).name);
-            }
-            ExprKind::Tunnel { key } => {
-                self.push("tunnel ");
-                self.push(keys::tunnel(*key).name);
-            }
+            ExprKind::Key(key) => self.write(format_args!("{key}")),
             ExprKind::Numgen { mode, modulus, offset } => {
                 let mode = match mode {
                     NumgenMode::Inc => "inc",
@@ -181,7 +120,7 @@ impl Printer<'_> {
                     RelOp::Neg => " ! ",
                 });
                 // nft looks for the name of the answer with its bytes the wrong way round.
-                if matches!(left.kind, ExprKind::Fib { .. })
+                if matches!(left.kind, ExprKind::Key(Key::Fib { .. }))
                     && !matches!(op, RelOp::Eq | RelOp::Neq | RelOp::Implicit)
                     && right.value() != Some(0)
                 {
@@ -203,8 +142,10 @@ impl Printer<'_> {
     /// Whether there is a route is asked by `oif exists`, in sets and maps by `check`.
     fn left_side(&mut self, left: &Expr, right: &Expr) {
         match (&left.kind, &right.kind) {
-            (ExprKind::Fib { flags, result }, ExprKind::Value(_)) if flags & FIB_PRESENT != 0 => {
-                let kind = ExprKind::Fib { flags: flags & !FIB_PRESENT, result: *result };
+            (ExprKind::Key(Key::Fib { flags, result }), ExprKind::Value(_))
+                if flags & FIB_PRESENT != 0 =>
+            {
+                let kind = ExprKind::Key(Key::Fib { flags: flags & !FIB_PRESENT, result: *result });
                 self.expr(&Expr { kind, ..left.clone() });
             }
             _ => self.expr(left),

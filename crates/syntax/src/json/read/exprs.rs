@@ -8,6 +8,7 @@ use super::{Reader, expr, maybe_text, type_name};
 use crate::ast::expr::{BinOp, SetElem, SetExprFlags, SymbolKind, VerdictExpr};
 use crate::ast::{Expr, ExprKind, Stmt};
 use crate::datatype::{ByteOrder, DataType, Type};
+use crate::keys;
 use crate::parse::{MAX_OPERATORS, TOO_DEEP};
 use crate::source::Loc;
 
@@ -44,19 +45,22 @@ impl Place {
             "set" => P::RHS | P::STMT,
             "map" => P::STMT | P::SET_RHS | P::MAP,
             "prefix" | "range" => P::RHS | P::STMT | P::SET_RHS | P::CONCAT,
-            "payload" | "meta" | "ct" => operand | P::MANGLE,
+            "payload" => operand | P::MANGLE,
             "exthdr" => P::SET_RHS | P::SES | P::MAP | P::CONCAT | P::STMT,
             "tcp option" | "ip option" | "sctp chunk" => {
                 P::SET_RHS | P::MANGLE | P::SES | P::MAP | P::CONCAT | P::STMT
             }
-            "rt" | "numgen" | "jhash" | "symhash" | "fib" => operand,
-            "dccp option" | "osf" | "ipsec" | "socket" | "tunnel" => {
-                P::STMT | P::MAP | P::CONCAT | P::SES
-            }
+            "numgen" | "jhash" | "symhash" => operand,
+            "dccp option" => P::STMT | P::MAP | P::CONCAT | P::SES,
             "|" | "^" | "&" | ">>" | "<<" => operand | P::RHS,
             "accept" | "drop" | "continue" | "jump" | "goto" | "return" => P::RHS | P::SET_RHS,
             "elem" => P::RHS | P::STMT | P::SES,
-            _ => return None,
+            _ => {
+                let keyword = keys::keyword(name)?;
+                let data = if keyword.in_data { P::SET_RHS } else { 0 };
+                let target = if keyword.settable { P::MANGLE } else { 0 };
+                P::STMT | P::MAP | P::CONCAT | P::SES | data | target
+            }
         })
     }
 }

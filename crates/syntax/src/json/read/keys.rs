@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{Reader, expr, maybe_text, several, type_name};
 use crate::ast::expr::{Exthdr, Payload};
-use crate::ast::{Expr, ExprKind};
+use crate::ast::{Expr, ExprKind, Key};
 use crate::datatype::{ByteOrder, DataType, Type};
 use crate::exthdr::{self, ExthdrDesc};
 use crate::keys;
@@ -190,7 +190,7 @@ impl Reader<'_> {
         let name = self.text(object, "key", 0)?;
         let key: Option<MetaKey> = keys::meta_by_name(name).map(|k| k.key);
         match key {
-            Some(key) => Some(expr(ExprKind::Meta { key })),
+            Some(key) => Some(expr(ExprKind::Key(Key::Meta { key }))),
             None => {
                 let known = keys::meta_names();
                 self.error(format!("syntax error, unexpected {name}, known keys are {known}"))
@@ -234,7 +234,7 @@ impl Reader<'_> {
         if dir.is_some() && !keys::ct_has_direction(key) {
             return self.error(format!("Direction not supported by CT key '{name}'."));
         }
-        Some(expr(ExprKind::Ct { key, dir, nfproto }))
+        Some(expr(ExprKind::Key(Key::Ct { key, dir, nfproto })))
     }
 
     fn rt(&mut self, object: &Object) -> Option<Expr> {
@@ -248,7 +248,7 @@ impl Reader<'_> {
             ("ipsec", _) => RtKey::Xfrm,
             (other, _) => return self.error(format!("Unknown rt key '{other}'.")),
         };
-        let mut rt = expr(ExprKind::Rt { key });
+        let mut rt = expr(ExprKind::Key(Key::Rt { key }));
         // As in text: with a family its type is that of an address.
         rt.dtype = Type::Base(match family {
             2 => DataType::IpAddr,
@@ -270,7 +270,7 @@ impl Reader<'_> {
             "version" => true,
             _ => return self.error("Invalid osf key value."),
         };
-        Some(expr(ExprKind::Osf { ttl, version }))
+        Some(expr(ExprKind::Key(Key::Osf { ttl, version })))
     }
 
     fn xfrm(&mut self, object: &Object) -> Option<Expr> {
@@ -297,7 +297,7 @@ impl Reader<'_> {
         };
         let spnum: i64 = self.maybe_number(object, "spnum")?.unwrap_or(0);
         match u8::try_from(spnum) {
-            Ok(spnum) => Some(expr(ExprKind::Xfrm { key, out, spnum: spnum.into() })),
+            Ok(spnum) => Some(expr(ExprKind::Key(Key::Xfrm { key, out, spnum: spnum.into() }))),
             Err(_) => self.error(format!("Invalid spnum'{spnum}'.")),
         }
     }
@@ -311,13 +311,13 @@ impl Reader<'_> {
             _ => return self.error("Invalid socket key value."),
         };
         let level = self.maybe_number(object, "level")?.unwrap_or(0);
-        Some(expr(ExprKind::Socket { key, level }))
+        Some(expr(ExprKind::Key(Key::Socket { key, level })))
     }
 
     fn tunnel_key(&mut self, object: &Object) -> Option<Expr> {
         let name = self.text(object, "key", 0)?;
         match keys::TUNNEL.iter().find(|k| k.name == name) {
-            Some(info) => Some(expr(ExprKind::Tunnel { key: info.key })),
+            Some(info) => Some(expr(ExprKind::Key(Key::Tunnel { key: info.key }))),
             None => self.error("Invalid tunnel key value."),
         }
     }
@@ -379,6 +379,6 @@ impl Reader<'_> {
         if both(FIB_IIF | FIB_OIF) {
             return self.error("fib: iif and oif are mutually exclusive");
         }
-        Some(expr(ExprKind::Fib { flags, result }))
+        Some(expr(ExprKind::Key(Key::Fib { flags, result })))
     }
 }

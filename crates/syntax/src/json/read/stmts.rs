@@ -10,7 +10,7 @@ use super::{Reader, expr};
 use super::{maybe_text, several, type_name};
 use crate::ast::expr::{RelOp, SymbolKind};
 use crate::ast::stmt::{Log, Nat, NatKind, Reject};
-use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
+use crate::ast::{Expr, ExprKind, Key, Stmt, StmtKind};
 use crate::datatype::symbols;
 use crate::source::Loc;
 
@@ -137,16 +137,16 @@ impl Reader<'_> {
             return self.error("Invalid mangle statement value");
         };
         Some(match target.kind {
-            ExprKind::Meta { key: MetaKey::SecMark }
-                if !matches!(value.kind, ExprKind::Ct { .. }) =>
+            ExprKind::Key(Key::Meta { key: MetaKey::SecMark })
+                if !matches!(value.kind, ExprKind::Key(Key::Ct { .. })) =>
             {
                 StmtKind::ObjRef { kind: ObjectType::SecMark, expr: value }
             }
-            ExprKind::Meta { key } => StmtKind::MetaSet { key, expr: value },
-            ExprKind::Ct { key: CtKey::Helper, .. } => {
+            ExprKind::Key(Key::Meta { key }) => StmtKind::MetaSet { key, expr: value },
+            ExprKind::Key(Key::Ct { key: CtKey::Helper, .. }) => {
                 StmtKind::ObjRef { kind: ObjectType::CtHelper, expr: value }
             }
-            ExprKind::Ct { key, dir, .. } => StmtKind::CtSet { key, dir, expr: value },
+            ExprKind::Key(Key::Ct { key, dir, .. }) => StmtKind::CtSet { key, dir, expr: value },
             ExprKind::Payload(_) => StmtKind::PayloadSet { target, value },
             ExprKind::Exthdr(_) => StmtKind::ExthdrSet { target, value },
             _ => return self.error("Invalid mangle statement key expression type."),
