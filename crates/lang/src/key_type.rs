@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use penstock_program::expr::MetaKey;
-use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::ast::Expr;
 use penstock_syntax::datatype::{ByteOrder, DataType, Type};
 use penstock_syntax::keys;
 
@@ -59,10 +59,7 @@ pub struct KeyType {
 impl KeyType {
     /// Of an evaluated expression.
     pub fn of(expr: &Expr) -> Self {
-        let fields = match &expr.kind {
-            ExprKind::Concat(parts) => parts.iter().map(Field::of).collect(),
-            _ => Arc::from([Field::of(expr)]),
-        };
+        let fields = expr.parts().iter().map(Field::of).collect();
         KeyType { dtype: expr.dtype.clone(), fields }
     }
 

@@ -79,7 +79,24 @@ pub(crate) fn without_places(e: &Expr) -> Option<Expr> {
             seed: Some(*seed),
             offset: *offset,
         },
-        _ => return None,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => return None,
     };
     Some(Expr { kind, loc: Loc::default(), ..e.clone() })
 }
@@ -259,7 +276,26 @@ fn collect(e: &Expr, out: &mut Vec<Ranges>) -> Option<bool> {
             out.push(ranges);
             Some(wildcard)
         }
-        _ => {
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::List(_)
+        | ExprKind::CatchAll
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => {
             let (found, wildcard) = range(e)?;
             out.push(vec![found]);
             Some(wildcard)
@@ -286,6 +322,27 @@ fn range(e: &Expr) -> Option<(Range, bool)> {
             let (first, last) = (left.value()?, right.value()?);
             (first <= last).then_some(((first, last), false))
         }
-        _ => None,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => None,
     }
 }

@@ -51,7 +51,23 @@ fn known(expr: &Expr) -> (&'static str, DataType, u32) {
         ExprKind::Numgen { .. } => ("numgen", (DataType::Integer, 32)),
         ExprKind::Hash { .. } => ("hash", (DataType::Integer, 32)),
         ExprKind::Value(_) => ("value", given),
-        _ => ("expression", given),
+        ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => ("expression", given),
     };
     (kind, dtype, len)
 }

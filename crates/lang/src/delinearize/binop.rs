@@ -95,7 +95,29 @@ pub(super) fn is_masked_bits(expr: &Expr) -> bool {
             matches!(left.kind, ExprKind::Payload(_) | ExprKind::Exthdr(_))
                 && matches!(right.kind, ExprKind::Value(_))
         }
-        _ => false,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => false,
     }
 }
 
@@ -150,7 +172,24 @@ pub(super) fn shift_down(expr: &mut Expr, shift: u32, len: u32) {
         ExprKind::Set { elements, .. } => {
             elements.iter_mut().for_each(|e| shift_down(e, shift, len))
         }
-        _ => {}
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::CatchAll
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => {}
     }
 }
 
@@ -166,7 +205,24 @@ fn retype(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
         ExprKind::SetElem(elem) => retype(&mut elem.key, dtype, order),
         ExprKind::Mapping { left, .. } => retype(left, dtype, order),
         ExprKind::Set { elements, .. } => elements.iter_mut().for_each(|e| retype(e, dtype, order)),
-        _ => return,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::CatchAll
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => return,
     }
     expr.dtype = dtype.clone();
     expr.order = order;
@@ -227,7 +283,27 @@ fn retype_part(element: &mut Expr, index: usize, part: &Expr) {
                 retype(field, &part.dtype, part.order);
             }
         }
-        _ => {}
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::CatchAll
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => {}
     }
 }
 
@@ -275,12 +351,11 @@ fn mask_length(mask: u128, bits: u32) -> Option<u32> {
 /// Flags joined by `|` as a list, in order.
 pub(super) fn or_to_list(expr: &Expr) -> Expr {
     fn collect(expr: &Expr, list: &mut Vec<Expr>) {
-        match &expr.kind {
-            ExprKind::Binop { op: BinOp::Or, left, right } => {
-                collect(left, list);
-                collect(right, list);
-            }
-            _ => list.push(expr.clone()),
+        if let ExprKind::Binop { op: BinOp::Or, left, right } = &expr.kind {
+            collect(left, list);
+            collect(right, list);
+        } else {
+            list.push(expr.clone());
         }
     }
     let mut list = Vec::new();
@@ -340,7 +415,7 @@ pub(super) fn written_field(
     value: &Expr,
 ) -> Option<(Expr, Expr)> {
     let (masked, set) = match &value.kind {
-        ExprKind::Binop { op: BinOp::Or, left, right } => (&**left, number(right)?),
+        ExprKind::Binop { op: BinOp::Or, left, right } => (&**left, right.value()?),
         _ => (value, 0),
     };
     let all = if target.len >= 128 { u128::MAX } else { (1 << target.len) - 1 };
@@ -348,7 +423,7 @@ pub(super) fn written_field(
         ExprKind::Binop { op: BinOp::And, left, right }
             if matches!(left.kind, ExprKind::Payload(_)) =>
         {
-            all & !number(right)?
+            all & !right.value()?
         }
         // Nothing is cleared where all bits of the field are set.
         ExprKind::Payload(_) => 0,
@@ -386,7 +461,7 @@ pub(super) fn changed_field(
     while let ExprKind::Binop { op: op @ (BinOp::And | BinOp::Or | BinOp::Xor), left, right } =
         &source.kind
     {
-        operators.push((*op, number(right)?));
+        operators.push((*op, right.value()?));
         source = left;
     }
     let ExprKind::Payload(read) = &source.kind else { return None };
@@ -423,12 +498,4 @@ fn raw_field(payload: &Payload, len: u32, mask: u128) -> Option<(Expr, u32)> {
     }
     let offset = payload.offset + len.checked_sub(shift + width)?;
     Some((fields::raw_payload(payload.base, offset, width), shift))
-}
-
-/// A raw constant as a number in network order.
-fn number(expr: &Expr) -> Option<u128> {
-    match expr.kind {
-        ExprKind::Value(value) => Some(value),
-        _ => None,
-    }
 }

@@ -100,13 +100,8 @@ impl Dependencies {
     /// Left and right side of the match for a layer.
     fn get<'s>(&self, layer: Layer, stmts: &'s Statements) -> Option<(&'s Expr, &'s Expr)> {
         let place = self.stmts[self.layer_in_use(layer)? as usize]?;
-        match &stmts.get(place)?.kind {
-            StmtKind::Match(expr) => match &expr.kind {
-                ExprKind::Relational { left, right, .. } => Some((left, right)),
-                _ => None,
-            },
-            _ => None,
-        }
+        let StmtKind::Match(expr) = &stmts.get(place)?.kind else { return None };
+        expr.relational().map(|(_, left, right)| (left, right))
     }
 
     /// A header field is read: the match that says the header is there goes, unless it says more

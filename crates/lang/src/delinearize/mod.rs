@@ -137,6 +137,21 @@ fn set_type(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
             expr.dtype = dtype.clone();
             expr.order = order;
         }
-        _ => {}
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::List(_)
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => {}
     }
 }

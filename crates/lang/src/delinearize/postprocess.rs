@@ -53,7 +53,32 @@ fn has_effect(stmt: &Stmt) -> bool {
     match &stmt.kind {
         StmtKind::Match(_) => false,
         StmtKind::Verdict(expr) => !matches!(expr.kind, ExprKind::Map { .. }),
-        _ => true,
+        StmtKind::Counter { .. }
+        | StmtKind::Limit(_)
+        | StmtKind::Quota { .. }
+        | StmtKind::Last { .. }
+        | StmtKind::CtCount { .. }
+        | StmtKind::ObjRef { .. }
+        | StmtKind::Log(_)
+        | StmtKind::Reject(_)
+        | StmtKind::Nat(_)
+        | StmtKind::Tproxy { .. }
+        | StmtKind::Synproxy { .. }
+        | StmtKind::Queue { .. }
+        | StmtKind::Notrack
+        | StmtKind::Dup { .. }
+        | StmtKind::Fwd { .. }
+        | StmtKind::MetaSet { .. }
+        | StmtKind::CtSet { .. }
+        | StmtKind::PayloadSet { .. }
+        | StmtKind::ExthdrSet { .. }
+        | StmtKind::ExthdrReset { .. }
+        | StmtKind::SetUpdate { .. }
+        | StmtKind::MapUpdate { .. }
+        | StmtKind::Meter { .. }
+        | StmtKind::FlowOffload { .. }
+        | StmtKind::Chain { .. }
+        | StmtKind::Xt { .. } => true,
     }
 }
 
@@ -275,11 +300,9 @@ impl Walk {
         let ExprKind::Payload(payload) = &left.kind else { return };
         if let Some(key) = payload.field.and_then(|f| f.meta) {
             set_type(&mut right, &left.dtype, left.order);
-            match right.kind {
-                ExprKind::Value(value) if op == RelOp::Eq => {
-                    self.meta_match(key, value, &left, &right)
-                }
-                _ => _ = self.relational(op, left, right),
+            match right.value() {
+                Some(value) if op == RelOp::Eq => self.meta_match(key, value, &left, &right),
+                Some(_) | None => _ = self.relational(op, left, right),
             }
             return;
         }
@@ -415,7 +438,28 @@ impl Walk {
                 }
             }
             ExprKind::Binop { .. } => self.operands(expr),
-            _ => self.expr(expr),
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => self.expr(expr),
         }
     }
 
@@ -682,7 +726,27 @@ fn tunnel_of(expr: &Expr) -> Option<&'static Proto> {
         ExprKind::Payload(payload) => payload.inner,
         ExprKind::Binop { left, .. } => tunnel_of(left),
         ExprKind::Unary { expr, .. } => tunnel_of(expr),
-        _ => None,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => None,
     }
 }
 

@@ -146,9 +146,10 @@ impl Reader<'_, '_> {
                 let bytes = e.data.bytes();
                 let bits = bytes.len() as u32 * 8;
                 let left = self.registers.get_long(e.sreg, bits)?;
-                let right = match &left.kind {
-                    ExprKind::Concat(parts) => fields::split_concat(parts, bytes),
-                    _ => constant(bytes),
+                let right = if let ExprKind::Concat(parts) = &left.kind {
+                    fields::split_concat(parts, bytes)
+                } else {
+                    constant(bytes)
                 };
                 self.matching(relation(e.op), left, right);
             }

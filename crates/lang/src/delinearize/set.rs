@@ -228,10 +228,7 @@ fn listing_key(key: &KeyType, bytes: &[u8]) -> ListingKey {
 fn number(field: &Field, bytes: &[u8]) -> u128 {
     let mut expr = constant(bytes);
     set_type(&mut expr, &Type::Base(field.dtype), field.order);
-    match expr.kind {
-        ExprKind::Value(value) => value,
-        _ => 0,
-    }
+    expr.value().unwrap_or(0)
 }
 
 /// A value of one field.

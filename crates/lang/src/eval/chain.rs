@@ -75,7 +75,25 @@ pub(crate) fn device_names(
             elements.iter().try_for_each(|e| device_names(e, out))
         }
         ExprKind::SetElem(elem) => device_names(&elem.key, out),
-        _ => error(e.loc, "invalid device name"),
+        ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => error(e.loc, "invalid device name"),
     }
 }
 
@@ -152,8 +170,5 @@ impl Eval<'_, '_> {
 }
 
 fn priority_word(spec: &PrioritySpec) -> &'static str {
-    match spec.expr.kind {
-        ExprKind::Symbol { .. } | ExprKind::String(_) => "value",
-        _ => spec.expr.word(),
-    }
+    if spec.expr.text().is_some() { "value" } else { spec.expr.word() }
 }

@@ -60,10 +60,8 @@ impl Expected {
 
 /// The fields of a concatenation; `None` for other expressions.
 pub(crate) fn fields_of(expr: &Expr) -> Option<Arc<[Field]>> {
-    match &expr.kind {
-        ExprKind::Concat(parts) => Some(parts.iter().map(Field::of).collect()),
-        _ => None,
-    }
+    let ExprKind::Concat(parts) = &expr.kind else { return None };
+    Some(parts.iter().map(Field::of).collect())
 }
 
 /// Index of a base in [`Protocols`].

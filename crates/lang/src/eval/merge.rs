@@ -39,13 +39,10 @@ pub(crate) fn merge_payloads(stmts: &mut Vec<Stmt>) {
     let mut candidates: Vec<usize> = Vec::new();
     let mut dead = vec![false; stmts.len()];
     for i in 0..stmts.len() {
-        match &stmts[i].kind {
-            StmtKind::Match(_) => {
-                if parts(&stmts[i]).is_some() {
-                    candidates.push(i);
-                }
-            }
-            _ => merge_run(stmts, &mut candidates, &mut dead),
+        if !matches!(stmts[i].kind, StmtKind::Match(_)) {
+            merge_run(stmts, &mut candidates, &mut dead);
+        } else if parts(&stmts[i]).is_some() {
+            candidates.push(i);
         }
     }
     merge_run(stmts, &mut candidates, &mut dead);

@@ -178,7 +178,25 @@ fn can_transfer(op: BinOp, by: u128, left: &Expr, e: &Expr) -> Result<bool> {
         ExprKind::SetElem(elem) => can_transfer(op, by, left, &elem.key)?,
         ExprKind::Mapping { left: key, .. } => can_transfer(op, by, left, key)?,
         ExprKind::CatchAll => true,
-        _ => false,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => false,
     })
 }
 
@@ -225,6 +243,25 @@ fn apply_inverse(op: BinOp, by: u128, e: &mut Expr) {
             apply_inverse(op, by, left);
             e.len = left.len;
         }
-        _ => {}
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::CatchAll
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => {}
     }
 }

@@ -161,9 +161,10 @@ impl Eval<'_, '_> {
                 has_family(left)?;
                 let key = KeyType::of(left);
                 // nft keeps with a set what it is compared with, unless that is an operation.
-                let key = match left.kind {
-                    ExprKind::Payload(_) | ExprKind::Concat(_) => key,
-                    _ => key.without_expression(),
+                let key = if matches!(left.kind, ExprKind::Payload(_) | ExprKind::Concat(_)) {
+                    key
+                } else {
+                    key.without_expression()
                 };
                 let interval = self.declare_set(key, None, right)?;
                 if interval {
@@ -184,7 +185,26 @@ impl Eval<'_, '_> {
                     "Use concatenations with sets and maps, not singleton values",
                 );
             }
-            _ => return error(right.loc, format!("invalid expression type {}", right.word())),
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::List(_)
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => {
+                return error(right.loc, format!("invalid expression type {}", right.word()));
+            }
         }
         Ok(())
     }
@@ -271,10 +291,8 @@ impl Eval<'_, '_> {
 
 /// Refuses an address of a connection that does not say of which kind it is, and is looked up.
 fn has_family(left: &Expr) -> Result {
-    match left.kind {
-        ExprKind::Key(Key::Ct { key: CtKey::Src | CtKey::Dst, .. }) => {
-            error(left.loc, "specify either ip or ip6 for address matching")
-        }
-        _ => Ok(()),
+    if let ExprKind::Key(Key::Ct { key: CtKey::Src | CtKey::Dst, .. }) = left.kind {
+        return error(left.loc, "specify either ip or ip6 for address matching");
     }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use penstock_program::expr::{CtKey, ObjectType};
 use penstock_syntax::ast::expr::{SetElem, SymbolKind, key_of};
-use penstock_syntax::ast::{Expr, ExprKind, Key, Stmt, StmtKind};
+use penstock_syntax::ast::{Expr, ExprKind, Key, Stmt};
 use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
 use penstock_syntax::source::Loc;
 
@@ -59,7 +59,27 @@ pub(crate) fn interval_part(key: &Expr) -> Option<&Expr> {
         ExprKind::Concat(parts) => parts
             .iter()
             .find(|p| matches!(p.kind, ExprKind::Prefix { .. } | ExprKind::Range { .. })),
-        _ => None,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => None,
     }
 }
 
@@ -253,11 +273,7 @@ impl Eval<'_, '_> {
         let outer = self.expected.clone();
         let loc = e.loc;
         let ExprKind::Map { key, mappings } = &mut e.kind else { return Ok(()) };
-        let addresses = match &key.kind {
-            ExprKind::Concat(parts) => parts.iter().find(|p| is_plain_ct_address(p)),
-            _ => Some(&**key).filter(|k| is_plain_ct_address(k)),
-        };
-        if let Some(part) = addresses {
+        if let Some(part) = key.parts().iter().find(|part| is_plain_ct_address(part)) {
             return error(part.loc, "specify either ip or ip6 for address matching");
         }
         if let ExprKind::Symbol { kind: SymbolKind::Value, .. } = key.kind {
@@ -443,14 +459,10 @@ impl Eval<'_, '_> {
 
     /// Evaluates a stateful statement of an element or a set.
     pub(crate) fn stateful(&mut self, stmt: &mut Stmt) -> Result {
-        match &stmt.kind {
-            StmtKind::Counter { .. }
-            | StmtKind::Limit(_)
-            | StmtKind::Quota { .. }
-            | StmtKind::Last { .. }
-            | StmtKind::CtCount { .. } => self.statement(stmt),
-            _ => error(stmt.loc, "statement must be stateful"),
+        if stmt.kind.stateful_name().is_none() {
+            return error(stmt.loc, "statement must be stateful");
         }
+        self.statement(stmt)
     }
 }
 

@@ -47,16 +47,32 @@ pub(crate) fn constant_bytes(e: &Expr) -> Vec<u8> {
             out
         }
         ExprKind::Prefix { base, .. } => constant_bytes(base),
-        _ => Vec::new(),
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Verdict(_)
+        | ExprKind::Range { .. }
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => Vec::new(),
     }
 }
 
 /// A verdict as the VM has it.
 pub(crate) fn verdict(v: &VerdictExpr) -> Verdict {
-    let chain = |e: &Expr| match &e.kind {
-        ExprKind::String(text) | ExprKind::Symbol { text, .. } => text.clone(),
-        _ => "".into(),
-    };
+    let chain = |e: &Expr| e.text().cloned().unwrap_or_default();
     match v {
         VerdictExpr::Accept => Verdict::Accept,
         VerdictExpr::Drop => Verdict::Drop,
@@ -188,12 +204,13 @@ impl Program<'_, '_> {
                 };
                 self.push(Op::Byteorder(Byteorder { op, sreg: dreg, dreg, len, size }));
             }
-            ExprKind::Binop { op: BinOp::Lshift | BinOp::Rshift, left, right } => {
+            ExprKind::Binop { op: op @ (BinOp::Lshift | BinOp::Rshift), left, right } => {
                 self.load(left, slot);
                 let by = right.value().unwrap_or(0) as u32;
-                let shift = match &e.kind {
-                    ExprKind::Binop { op: BinOp::Lshift, .. } => BitwiseOp::Lshift(by),
-                    _ => BitwiseOp::Rshift(by),
+                let shift = if *op == BinOp::Lshift {
+                    BitwiseOp::Lshift(by)
+                } else {
+                    BitwiseOp::Rshift(by)
                 };
                 self.push(Op::Bitwise(Bitwise {
                     sreg: dreg,
@@ -359,13 +376,12 @@ impl Program<'_, '_> {
             self.mask(slot, prefixmask(right.len, prefix), 0, right.order, bytes_of(right.len));
         } else {
             data.truncate(bytes_of(prefix) as usize);
-            match &left.kind {
-                ExprKind::Payload(_) => {
-                    let mut shorter = left.clone();
-                    shorter.len = prefix;
-                    self.load(&shorter, slot);
-                }
-                _ => self.load(left, slot),
+            if let ExprKind::Payload(_) = left.kind {
+                let mut shorter = left.clone();
+                shorter.len = prefix;
+                self.load(&shorter, slot);
+            } else {
+                self.load(left, slot);
             }
         }
         self.push(Op::Cmp(Cmp { op: cmp_op(op), sreg: register(slot), data: data.into() }));

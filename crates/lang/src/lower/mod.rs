@@ -131,9 +131,10 @@ impl<'c, 'a> Program<'c, 'a> {
     /// The next free register: 16 bytes, or what a concatenation needs.
     fn take(&mut self, e: &Expr) -> usize {
         let slot = self.next;
-        self.next += match e.kind {
-            ExprKind::Concat(_) => e.len.div_ceil(32).max(1) as usize,
-            _ => REGISTER_SLOTS,
+        self.next += if let ExprKind::Concat(_) = e.kind {
+            e.len.div_ceil(32).max(1) as usize
+        } else {
+            REGISTER_SLOTS
         };
         slot
     }

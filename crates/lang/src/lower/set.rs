@@ -218,11 +218,7 @@ pub(crate) fn key_after(key: &[u8]) -> Option<Vec<u8>> {
 
 /// Where an element's key was written.
 pub(crate) fn element_loc(element: &Expr) -> Loc {
-    match &element.kind {
-        ExprKind::SetElem(elem) => elem.key.loc,
-        ExprKind::Mapping { left, .. } => element_loc(left),
-        _ => element.loc,
-    }
+    key_of(element).loc
 }
 
 /// An element: its key or interval of keys, data, and what stands beside them.
@@ -232,14 +228,12 @@ pub(crate) fn lower_element(
     ctx: &Context<'_>,
     program: &mut Program<'_, '_>,
 ) -> Element<ElementValue> {
-    let (left, right) = match &element.kind {
-        ExprKind::Mapping { left, right } => (&**left, Some(&**right)),
-        _ => (element, None),
+    let (left, right) = match element.mapping() {
+        Some((left, right)) => (left, Some(right)),
+        None => (element, None),
     };
-    let (key, elem): (&Expr, Option<&SetElem>) = match &left.kind {
-        ExprKind::SetElem(elem) => (&elem.key, Some(elem)),
-        _ => (left, None),
-    };
+    let elem = left.elem();
+    let key = elem.map_or(left, |elem| &elem.key);
     let (key, key_end) = key_bytes(key, &info.key);
     let mut value =
         right.and_then(|r| lower_data(r, info)).map(ElementValue::from).unwrap_or_default();
@@ -274,7 +268,27 @@ fn ends(e: &Expr) -> (u128, Option<u128>) {
             };
             (from, Some(rest))
         }
-        _ => (0, None),
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => (0, None),
     }
 }
 
@@ -315,37 +329,29 @@ fn concat_bytes(parts: &[Expr], fields: &[Field]) -> (Vec<u8>, Vec<u8>, bool) {
 }
 
 fn lower_data(e: &Expr, info: &SetInfo) -> Option<ElementData> {
-    match &e.kind {
-        ExprKind::Verdict(v) => Some(ElementData::Verdict(verdict(v))),
-        _ => match info.data.as_ref()? {
-            DataKind::Object(_) => match &e.kind {
-                ExprKind::String(name) | ExprKind::Symbol { text: name, .. } => {
-                    Some(ElementData::Object(name.clone()))
-                }
-                _ => None,
-            },
-            DataKind::Verdict => None,
-            DataKind::Value { ty, interval } => {
-                let (mut from, mut to) = match &e.kind {
-                    ExprKind::Concat(parts) => {
-                        let (from, to, _) = concat_bytes(parts, &ty.fields);
-                        (from, to)
-                    }
-                    _ => {
-                        let fallback = Field::of(e);
-                        let field = ty.fields.first().unwrap_or(&fallback);
-                        let (from, to) = ends(e);
-                        (field_bytes(from, field), field_bytes(to.unwrap_or(from), field))
-                    }
-                };
-                if *interval {
-                    from.resize(from.len().next_multiple_of(4), 0);
-                    to.resize(to.len().next_multiple_of(4), 0);
-                    from.append(&mut to);
-                }
-                Some(ElementData::Value(Data::from(from)))
+    if let ExprKind::Verdict(v) = &e.kind {
+        return Some(ElementData::Verdict(verdict(v)));
+    }
+    match info.data.as_ref()? {
+        DataKind::Object(_) => e.text().cloned().map(ElementData::Object),
+        DataKind::Verdict => None,
+        DataKind::Value { ty, interval } => {
+            let (mut from, mut to) = if let ExprKind::Concat(parts) = &e.kind {
+                let (from, to, _) = concat_bytes(parts, &ty.fields);
+                (from, to)
+            } else {
+                let fallback = Field::of(e);
+                let field = ty.fields.first().unwrap_or(&fallback);
+                let (from, to) = ends(e);
+                (field_bytes(from, field), field_bytes(to.unwrap_or(from), field))
+            };
+            if *interval {
+                from.resize(from.len().next_multiple_of(4), 0);
+                to.resize(to.len().next_multiple_of(4), 0);
+                from.append(&mut to);
             }
-        },
+            Some(ElementData::Value(Data::from(from)))
+        }
     }
 }
 

@@ -56,7 +56,28 @@ impl Program<'_, '_> {
             StmtKind::Verdict(e) => match &e.kind {
                 ExprKind::Verdict(v) => self.verdict(verdict(v)),
                 ExprKind::Map { key, mappings } => self.load_map(key, mappings, None),
-                _ => {}
+                ExprKind::Symbol { .. }
+                | ExprKind::Variable { .. }
+                | ExprKind::Value(_)
+                | ExprKind::String(_)
+                | ExprKind::Prefix { .. }
+                | ExprKind::Range { .. }
+                | ExprKind::Concat(_)
+                | ExprKind::List(_)
+                | ExprKind::Set { .. }
+                | ExprKind::SetElem(_)
+                | ExprKind::CatchAll
+                | ExprKind::Mapping { .. }
+                | ExprKind::SetRef { .. }
+                | ExprKind::Payload(_)
+                | ExprKind::Exthdr(_)
+                | ExprKind::Key(_)
+                | ExprKind::Numgen { .. }
+                | ExprKind::Hash { .. }
+                | ExprKind::Unary { .. }
+                | ExprKind::Binop { .. }
+                | ExprKind::Relational { .. }
+                | ExprKind::FlagCmp { .. } => {}
             },
             StmtKind::Counter { packets, bytes } => {
                 self.ops.push(Op::Counter(Counter { packets: *packets, bytes: *bytes }));
@@ -218,12 +239,8 @@ impl Program<'_, '_> {
                 self.update(*op, map, key, Some(data), stmts)
             }
             StmtKind::Meter { name, key, stmt, .. } => {
-                let op = match &key.kind {
-                    ExprKind::SetElem(elem) if elem.timeout.is_some_and(|t| t > 0) => {
-                        DynsetOp::Update
-                    }
-                    _ => DynsetOp::Add,
-                };
+                let expires = key.elem().and_then(|elem| elem.timeout).is_some_and(|t| t > 0);
+                let op = if expires { DynsetOp::Update } else { DynsetOp::Add };
                 self.dynset(op, name.clone(), key, None, std::slice::from_ref(stmt));
             }
             StmtKind::FlowOffload { table } => {
@@ -302,19 +319,15 @@ impl Program<'_, '_> {
         stmts: &[Stmt],
     ) {
         let base = self.next;
-        let (inner, timeout) = match &key.kind {
-            ExprKind::SetElem(elem) => (&elem.key, elem.timeout.unwrap_or(0)),
-            _ => (key, 0),
-        };
+        let elem = key.elem();
+        let inner = elem.map_or(key, |elem| &elem.key);
+        let timeout = elem.and_then(|elem| elem.timeout).unwrap_or(0);
         let sreg_key = self.argument(inner);
         // nft keeps no less than a whole register for the key.
         self.next = self.next.max(base + WHOLE_REGISTER);
         let sreg_data = data.map(|d| self.argument(d));
         self.release(base);
-        let mut exprs = match &key.kind {
-            ExprKind::SetElem(elem) => self.stateful(&elem.stmts),
-            _ => Vec::new(),
-        };
+        let mut exprs = elem.map_or_else(Vec::new, |elem| self.stateful(&elem.stmts));
         exprs.extend(self.stateful(stmts));
         self.ops.push(Op::Dynset(Dynset { set, op, sreg_key, sreg_data, timeout, exprs }));
     }
@@ -384,17 +397,32 @@ fn pseudo_header(proto: &Proto, field: &Template) -> u32 {
 fn blamed(stmt: &Stmt) -> Loc {
     match &stmt.kind {
         StmtKind::PayloadSet { target, .. } | StmtKind::ExthdrSet { target, .. } => target.loc,
-        StmtKind::ObjRef { expr, .. } => match &expr.kind {
-            ExprKind::String(_) => expr.loc,
-            _ => keyword(stmt),
-        },
-        StmtKind::Verdict(e) => match &e.kind {
-            ExprKind::Verdict(
-                penstock_syntax::ast::expr::VerdictExpr::Jump(chain)
-                | penstock_syntax::ast::expr::VerdictExpr::Goto(chain),
-            ) => chain.loc,
-            _ => keyword(stmt),
-        },
-        _ => keyword(stmt),
+        StmtKind::ObjRef { expr, .. } if matches!(expr.kind, ExprKind::String(_)) => expr.loc,
+        StmtKind::Verdict(e) => e.chain().map_or_else(|| keyword(stmt), |chain| chain.loc),
+        StmtKind::Match(_)
+        | StmtKind::Counter { .. }
+        | StmtKind::Limit(_)
+        | StmtKind::Quota { .. }
+        | StmtKind::Last { .. }
+        | StmtKind::CtCount { .. }
+        | StmtKind::ObjRef { .. }
+        | StmtKind::Log(_)
+        | StmtKind::Reject(_)
+        | StmtKind::Nat(_)
+        | StmtKind::Tproxy { .. }
+        | StmtKind::Synproxy { .. }
+        | StmtKind::Queue { .. }
+        | StmtKind::Notrack
+        | StmtKind::Dup { .. }
+        | StmtKind::Fwd { .. }
+        | StmtKind::MetaSet { .. }
+        | StmtKind::CtSet { .. }
+        | StmtKind::ExthdrReset { .. }
+        | StmtKind::SetUpdate { .. }
+        | StmtKind::MapUpdate { .. }
+        | StmtKind::Meter { .. }
+        | StmtKind::FlowOffload { .. }
+        | StmtKind::Chain { .. }
+        | StmtKind::Xt { .. } => keyword(stmt),
     }
 }

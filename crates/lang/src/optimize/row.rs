@@ -3,7 +3,7 @@
 //! A rule as a row of a table whose columns are the selectors of the chain.
 
 use penstock_ruleset::model::Family;
-use penstock_syntax::ast::expr::VerdictExpr;
+use penstock_syntax::ast::expr::{RelOp, SymbolKind, VerdictExpr, key_of};
 use penstock_syntax::ast::stmt::{Nat, NatKind};
 use penstock_syntax::ast::{Expr, ExprKind, Key, RuleBlock, Stmt, StmtKind};
 use penstock_syntax::datatype::Format;
@@ -106,11 +106,36 @@ impl Row {
                 StmtKind::Counter { .. } | StmtKind::Log(_) | StmtKind::Notrack => {
                     others.push(stmt.clone())
                 }
-                _ if number + 1 < rule.stmts.len() => usable = false,
-                _ => match End::read(stmt, rule.loc, &mut eval, names) {
-                    Some(found) => end = found,
-                    None => usable = false,
-                },
+                StmtKind::Verdict(_)
+                | StmtKind::Limit(_)
+                | StmtKind::Quota { .. }
+                | StmtKind::Last { .. }
+                | StmtKind::CtCount { .. }
+                | StmtKind::ObjRef { .. }
+                | StmtKind::Reject(_)
+                | StmtKind::Nat(_)
+                | StmtKind::Tproxy { .. }
+                | StmtKind::Synproxy { .. }
+                | StmtKind::Queue { .. }
+                | StmtKind::Dup { .. }
+                | StmtKind::Fwd { .. }
+                | StmtKind::MetaSet { .. }
+                | StmtKind::CtSet { .. }
+                | StmtKind::PayloadSet { .. }
+                | StmtKind::ExthdrSet { .. }
+                | StmtKind::ExthdrReset { .. }
+                | StmtKind::SetUpdate { .. }
+                | StmtKind::MapUpdate { .. }
+                | StmtKind::Meter { .. }
+                | StmtKind::FlowOffload { .. }
+                | StmtKind::Chain { .. }
+                | StmtKind::Xt { .. } => {
+                    let is_last = number + 1 == rule.stmts.len();
+                    let found =
+                        if is_last { End::read(stmt, rule.loc, &mut eval, names) } else { None };
+                    usable &= found.is_some();
+                    end = found.unwrap_or(end);
+                }
             }
         }
         cells.sort_by_key(|c| c.column);
@@ -148,12 +173,29 @@ fn written_in(e: &Expr, rule: Loc) -> bool {
 /// A plain value, range or prefix.
 fn is_plain(e: &Expr) -> bool {
     match &e.kind {
-        ExprKind::Symbol { kind, .. } => *kind == penstock_syntax::ast::expr::SymbolKind::Value,
+        ExprKind::Symbol { kind, .. } => *kind == SymbolKind::Value,
         ExprKind::Value(_) | ExprKind::String(_) => true,
         ExprKind::Prefix { base, .. } => is_plain(base),
         ExprKind::Range { left, right } => is_plain(left) && is_plain(right),
         ExprKind::Concat(parts) => parts.iter().all(is_plain),
-        _ => false,
+        ExprKind::Variable { .. }
+        | ExprKind::Verdict(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => false,
     }
 }
 
@@ -161,21 +203,14 @@ fn is_plain(e: &Expr) -> bool {
 fn elements(stmt: &Stmt, rule: Loc, means: &Match) -> Vec<Expr> {
     let StmtKind::Match(e) = &stmt.kind else { return Vec::new() };
     let ExprKind::Relational { op, right, .. } = &e.kind else { return Vec::new() };
-    let equal = matches!(
-        op,
-        penstock_syntax::ast::expr::RelOp::Implicit | penstock_syntax::ast::expr::RelOp::Eq
-    );
+    let equal = matches!(op, RelOp::Implicit | RelOp::Eq);
     if !equal || means.boolean || !matches!(means.says, Says::Values(_)) {
         return Vec::new();
     }
     let found = match &right.kind {
         ExprKind::Set { elements, .. } => elements.clone(),
         // Flags that a set has one by one.
-        ExprKind::List(parts)
-            if means.flags && *op == penstock_syntax::ast::expr::RelOp::Implicit =>
-        {
-            parts.clone()
-        }
+        ExprKind::List(parts) if means.flags && *op == RelOp::Implicit => parts.clone(),
         // A number can be several flags at once.
         _ if means.flags && means.values().is_some_and(|v| v.len() != 1) => return Vec::new(),
         _ => vec![(**right).clone()],
@@ -198,25 +233,21 @@ impl End {
                 }
                 ExprKind::Map { key, mappings } => {
                     let ExprKind::Set { elements, .. } = &mappings.kind else { return None };
-                    let plain = |e: &Expr| match &e.kind {
-                        ExprKind::Mapping { left, .. } => {
-                            let key = match &left.kind {
-                                ExprKind::SetElem(elem) => &elem.key,
-                                _ => left,
-                            };
+                    let plain = |e: &Expr| {
+                        e.mapping().is_some_and(|(left, _)| {
+                            let key = left.elem().map_or(left, |elem| &elem.key);
                             is_plain(key) && written_in(key, rule)
-                        }
-                        _ => false,
+                        })
                     };
                     if !elements.iter().all(plain) {
                         return None;
                     }
-                    let keys = elements.iter().map(key_of).collect();
+                    let keys = elements.iter().map(|e| key_of(e).clone()).collect();
                     let set = Expr::new(
                         ExprKind::Set { elements: keys, flags: Default::default() },
                         mappings.loc,
                     );
-                    let means = Match::of(penstock_syntax::ast::expr::RelOp::Eq, key, &set, eval)?;
+                    let means = Match::of(RelOp::Eq, key, &set, eval)?;
                     Some(End::Map {
                         key: without_places(key)?,
                         mappings: elements.clone(),
@@ -241,7 +272,30 @@ impl End {
                     && nat.port.as_ref().is_none_or(one);
                 plain.then(|| End::Nat(Box::new(nat.clone())))
             }
-            _ => None,
+            StmtKind::Match(_)
+            | StmtKind::Counter { .. }
+            | StmtKind::Limit(_)
+            | StmtKind::Quota { .. }
+            | StmtKind::Last { .. }
+            | StmtKind::CtCount { .. }
+            | StmtKind::ObjRef { .. }
+            | StmtKind::Log(_)
+            | StmtKind::Tproxy { .. }
+            | StmtKind::Synproxy { .. }
+            | StmtKind::Notrack
+            | StmtKind::Dup { .. }
+            | StmtKind::Fwd { .. }
+            | StmtKind::MetaSet { .. }
+            | StmtKind::CtSet { .. }
+            | StmtKind::PayloadSet { .. }
+            | StmtKind::ExthdrSet { .. }
+            | StmtKind::ExthdrReset { .. }
+            | StmtKind::SetUpdate { .. }
+            | StmtKind::MapUpdate { .. }
+            | StmtKind::Meter { .. }
+            | StmtKind::FlowOffload { .. }
+            | StmtKind::Chain { .. }
+            | StmtKind::Xt { .. } => None,
         }
     }
 
@@ -263,13 +317,9 @@ impl End {
     pub fn jumps(&self) -> Vec<&str> {
         match self {
             End::Verdict { verdict, .. } => jump_target(verdict).into_iter().collect(),
-            End::Map { mappings, .. } => mappings
-                .iter()
-                .filter_map(|m| match &m.kind {
-                    ExprKind::Mapping { right, .. } => jump_target(right),
-                    _ => None,
-                })
-                .collect(),
+            End::Map { mappings, .. } => {
+                mappings.iter().filter_map(|m| jump_target(m.mapping()?.1)).collect()
+            }
             End::None | End::Stmt(_) | End::Nat(_) => Vec::new(),
         }
     }
@@ -277,17 +327,5 @@ impl End {
 
 fn jump_target(verdict: &Expr) -> Option<&str> {
     let ExprKind::Verdict(VerdictExpr::Jump(to)) = &verdict.kind else { return None };
-    match &to.kind {
-        ExprKind::Symbol { text, .. } | ExprKind::String(text) => Some(text),
-        _ => None,
-    }
-}
-
-/// The key of an element.
-pub(super) fn key_of(element: &Expr) -> Expr {
-    match &element.kind {
-        ExprKind::Mapping { left, .. } => key_of(left),
-        ExprKind::SetElem(elem) => elem.key.clone(),
-        _ => element.clone(),
-    }
+    to.text().map(|text| &**text)
 }

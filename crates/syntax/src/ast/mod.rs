@@ -10,8 +10,12 @@ pub mod rule;
 pub mod stmt;
 pub mod walk;
 
+use std::sync::Arc;
+
 use crate::datatype::{Base, ByteOrder, Type};
 use crate::source::Loc;
+
+use expr::{RelOp, SetElem, VerdictExpr};
 
 pub use cmd::{Cmd, CmdKind};
 pub use expr::ExprKind;
@@ -74,10 +78,8 @@ impl Expr {
 
     /// The number of a constant.
     pub fn value(&self) -> Option<u128> {
-        match self.kind {
-            ExprKind::Value(v) => Some(v),
-            _ => None,
-        }
+        let ExprKind::Value(value) = self.kind else { return None };
+        Some(value)
     }
 
     /// nft's word for the kind of expression.
@@ -112,5 +114,51 @@ impl Expr {
     /// Basic type of its data type.
     pub fn base(&self) -> Base {
         self.dtype.kind()
+    }
+
+    /// The text of a word or a string.
+    pub fn text(&self) -> Option<&Arc<str>> {
+        let (ExprKind::Symbol { text, .. } | ExprKind::String(text)) = &self.kind else {
+            return None;
+        };
+        Some(text)
+    }
+
+    /// The parts of a concatenation, or the one expression.
+    pub fn parts(&self) -> &[Expr] {
+        let ExprKind::Concat(parts) = &self.kind else { return std::slice::from_ref(self) };
+        parts
+    }
+
+    /// Operator and sides of a comparison.
+    pub fn relational(&self) -> Option<(RelOp, &Expr, &Expr)> {
+        let ExprKind::Relational { op, left, right } = &self.kind else { return None };
+        Some((*op, left, right))
+    }
+
+    /// Key and data of a mapping.
+    pub fn mapping(&self) -> Option<(&Expr, &Expr)> {
+        let ExprKind::Mapping { left, right } = &self.kind else { return None };
+        Some((left, right))
+    }
+
+    /// The chain that a verdict jumps or goes to.
+    pub fn chain(&self) -> Option<&Expr> {
+        let ExprKind::Verdict(VerdictExpr::Jump(to) | VerdictExpr::Goto(to)) = &self.kind else {
+            return None;
+        };
+        Some(to)
+    }
+
+    /// The element of a set, with what stands next to its key.
+    pub fn elem(&self) -> Option<&SetElem> {
+        let ExprKind::SetElem(elem) = &self.kind else { return None };
+        Some(elem)
+    }
+
+    /// The elements in braces.
+    pub fn elements(&self) -> Option<&[Expr]> {
+        let ExprKind::Set { elements, .. } = &self.kind else { return None };
+        Some(elements)
     }
 }

@@ -8,6 +8,8 @@ use penstock_program::expr::{
     CtDir, CtKey, DynsetOp, LimitType, MetaKey, NatType, ObjectType, RejectType,
 };
 
+use super::expr::ExprKind;
+use super::key::Key;
 use crate::ast::{Expr, RuleBlock, Stmt};
 
 /// The kinds of statement.
@@ -201,6 +203,54 @@ pub struct Nat {
 }
 
 impl StmtKind {
+    /// The statement that sets `target`; `None` if nothing can.
+    pub fn assign(target: Expr, value: Expr) -> Option<StmtKind> {
+        Some(match target.kind {
+            // Bytes of a packet's mark are written, objects are attached.
+            ExprKind::Key(Key::Meta { key: MetaKey::SecMark })
+                if !matches!(value.kind, ExprKind::Key(Key::Ct { .. })) =>
+            {
+                StmtKind::ObjRef { kind: ObjectType::SecMark, expr: value }
+            }
+            ExprKind::Key(Key::Meta { key }) => StmtKind::MetaSet { key, expr: value },
+            ExprKind::Key(Key::Ct { key: CtKey::Helper, .. }) => {
+                StmtKind::ObjRef { kind: ObjectType::CtHelper, expr: value }
+            }
+            ExprKind::Key(Key::Ct { key, dir, .. }) => StmtKind::CtSet { key, dir, expr: value },
+            ExprKind::Payload(_) => StmtKind::PayloadSet { target, value },
+            ExprKind::Exthdr(_) => StmtKind::ExthdrSet { target, value },
+            ExprKind::Key(
+                Key::Rt { .. }
+                | Key::Fib { .. }
+                | Key::Socket { .. }
+                | Key::Osf { .. }
+                | Key::Xfrm { .. }
+                | Key::Tunnel { .. },
+            )
+            | ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => return None,
+        })
+    }
+
     /// nft's word for a statement that elements of sets can carry.
     pub fn stateful_name(&self) -> Option<&'static str> {
         match self {
@@ -209,7 +259,29 @@ impl StmtKind {
             StmtKind::Quota { .. } => Some("quota"),
             StmtKind::Last { .. } => Some("last"),
             StmtKind::CtCount { .. } => Some("connlimit"),
-            _ => None,
+            StmtKind::Match(_)
+            | StmtKind::Verdict(_)
+            | StmtKind::ObjRef { .. }
+            | StmtKind::Log(_)
+            | StmtKind::Reject(_)
+            | StmtKind::Nat(_)
+            | StmtKind::Tproxy { .. }
+            | StmtKind::Synproxy { .. }
+            | StmtKind::Queue { .. }
+            | StmtKind::Notrack
+            | StmtKind::Dup { .. }
+            | StmtKind::Fwd { .. }
+            | StmtKind::MetaSet { .. }
+            | StmtKind::CtSet { .. }
+            | StmtKind::PayloadSet { .. }
+            | StmtKind::ExthdrSet { .. }
+            | StmtKind::ExthdrReset { .. }
+            | StmtKind::SetUpdate { .. }
+            | StmtKind::MapUpdate { .. }
+            | StmtKind::Meter { .. }
+            | StmtKind::FlowOffload { .. }
+            | StmtKind::Chain { .. }
+            | StmtKind::Xt { .. } => None,
         }
     }
 }

@@ -47,9 +47,9 @@ impl Writer<'_> {
             ExprKind::CatchAll => json!("*"),
             ExprKind::Mapping { left, right } => json!([self.expr(left), self.expr(right)]),
             ExprKind::Map { key, mappings } => {
-                let verdicts = match &mappings.kind {
-                    ExprKind::Set { elements, .. } => elements.iter().any(maps_to_verdict),
-                    _ => is_verdict(e),
+                let verdicts = match mappings.elements() {
+                    Some(elements) => elements.iter().any(maps_to_verdict),
+                    None => is_verdict(e),
                 };
                 let word = if verdicts { "vmap" } else { "map" };
                 json!({word: {"key": self.expr(key), "data": self.expr(mappings)}})
@@ -318,7 +318,29 @@ fn implicit_word(right: &Expr) -> &'static str {
     match &right.kind {
         ExprKind::List(_) => "in",
         ExprKind::Value(_) | ExprKind::Symbol { .. } if right.dtype.base().is_bitmask() => "in",
-        _ => "==",
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => "==",
     }
 }
 
@@ -330,7 +352,28 @@ fn maps_to_verdict(e: &Expr) -> bool {
     match &e.kind {
         ExprKind::Mapping { right, .. } => matches!(right.kind, ExprKind::Verdict(_)),
         ExprKind::SetElem(elem) => maps_to_verdict(&elem.key),
-        _ => false,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::CatchAll
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => false,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use penstock_program::expr::{CtKey, ExthdrOp, MetaKey, NatType, ObjectType, RejectType};
+use penstock_program::expr::{ExthdrOp, NatType, ObjectType, RejectType};
 
 use super::sets::Maps;
 use super::{Parsed, Parser};
@@ -176,28 +176,18 @@ impl Parser<'_> {
             }
             "set" if is_writable(&left) => {
                 self.take();
-                let expr = match left.kind {
-                    ExprKind::Key(Key::Meta { .. }) if self.inputs.slice(start) == "meta" => {
-                        self.written("meta")?
-                    }
-                    ExprKind::Key(Key::Ct { .. }) => self.written("ct")?,
-                    _ => self.argument()?,
+                let is_meta = matches!(left.kind, ExprKind::Key(Key::Meta { .. }));
+                let expr = if is_meta && self.inputs.slice(start) == "meta" {
+                    self.written("meta")?
+                } else if let ExprKind::Key(Key::Ct { .. }) = left.kind {
+                    self.written("ct")?
+                } else {
+                    self.argument()?
                 };
-                Ok(match left.kind {
-                    // Bytes of a packet's mark are written, objects are attached.
-                    ExprKind::Key(Key::Meta { key: MetaKey::SecMark })
-                        if !matches!(expr.kind, ExprKind::Key(Key::Ct { .. })) =>
-                    {
-                        StmtKind::ObjRef { kind: ObjectType::SecMark, expr }
-                    }
-                    ExprKind::Key(Key::Meta { key }) => StmtKind::MetaSet { key, expr },
-                    ExprKind::Key(Key::Ct { key: CtKey::Helper, .. }) => {
-                        StmtKind::ObjRef { kind: ObjectType::CtHelper, expr }
-                    }
-                    ExprKind::Key(Key::Ct { key, dir, .. }) => StmtKind::CtSet { key, dir, expr },
-                    ExprKind::Exthdr(_) => StmtKind::ExthdrSet { target: left, value: expr },
-                    _ => StmtKind::PayloadSet { target: left, value: expr },
-                })
+                match StmtKind::assign(left, expr) {
+                    Some(assignment) => Ok(assignment),
+                    None => self.unexpected(&[]),
+                }
             }
             _ => Ok(StmtKind::Match(self.relational(left, start)?)),
         }
@@ -302,6 +292,27 @@ fn is_writable(expr: &Expr) -> bool {
             true
         }
         ExprKind::Exthdr(exthdr) => exthdr.op != ExthdrOp::Ipv6,
-        _ => false,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => false,
     }
 }

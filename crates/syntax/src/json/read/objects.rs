@@ -379,11 +379,10 @@ impl Reader<'_> {
         if let Some(devices) = object.get("dev") {
             let devices = self.devices(devices, "flowtable")?;
             // One device is a list, too.
-            block.devices = Some(match devices.kind {
-                ExprKind::Set { .. } => devices,
-                _ => {
-                    expr(ExprKind::Set { elements: vec![devices], flags: SetExprFlags::default() })
-                }
+            block.devices = Some(if devices.elements().is_some() {
+                devices
+            } else {
+                expr(ExprKind::Set { elements: vec![devices], flags: SetExprFlags::default() })
             });
         }
         let devices = block.devices.clone();

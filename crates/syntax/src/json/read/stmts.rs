@@ -2,7 +2,7 @@
 
 //! Statements of rules.
 
-use penstock_program::expr::{CtKey, DynsetOp, MetaKey, NatType, ObjectType, RejectType};
+use penstock_program::expr::{DynsetOp, NatType, ObjectType, RejectType};
 use serde_json::{Map, Value};
 
 use super::exprs::Place;
@@ -10,7 +10,7 @@ use super::{Reader, expr};
 use super::{maybe_text, several, type_name};
 use crate::ast::expr::{RelOp, SymbolKind};
 use crate::ast::stmt::{Log, Nat, NatKind, Reject};
-use crate::ast::{Expr, ExprKind, Key, Stmt, StmtKind};
+use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
 use crate::datatype::symbols;
 use crate::source::Loc;
 
@@ -136,21 +136,10 @@ impl Reader<'_> {
         let Some(value) = self.stmt_expr(value) else {
             return self.error("Invalid mangle statement value");
         };
-        Some(match target.kind {
-            ExprKind::Key(Key::Meta { key: MetaKey::SecMark })
-                if !matches!(value.kind, ExprKind::Key(Key::Ct { .. })) =>
-            {
-                StmtKind::ObjRef { kind: ObjectType::SecMark, expr: value }
-            }
-            ExprKind::Key(Key::Meta { key }) => StmtKind::MetaSet { key, expr: value },
-            ExprKind::Key(Key::Ct { key: CtKey::Helper, .. }) => {
-                StmtKind::ObjRef { kind: ObjectType::CtHelper, expr: value }
-            }
-            ExprKind::Key(Key::Ct { key, dir, .. }) => StmtKind::CtSet { key, dir, expr: value },
-            ExprKind::Payload(_) => StmtKind::PayloadSet { target, value },
-            ExprKind::Exthdr(_) => StmtKind::ExthdrSet { target, value },
-            _ => return self.error("Invalid mangle statement key expression type."),
-        })
+        match StmtKind::assign(target, value) {
+            Some(assignment) => Some(assignment),
+            None => self.error("Invalid mangle statement key expression type."),
+        }
     }
 
     fn flow(&mut self, body: &Value) -> Option<StmtKind> {
