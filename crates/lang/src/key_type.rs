@@ -68,7 +68,7 @@ impl KeyType {
         KeyType { dtype: Type::Base(field.dtype), fields: Arc::from([field]) }
     }
 
-    /// The same without what only the expression tells: raw bits are plain numbers, which are
+    /// Without what only the expression tells: raw bits are plain numbers, which are
     /// listed as decimal ones.
     pub fn without_expression(mut self) -> Self {
         if let (Type::Base(dtype @ DataType::RawInteger), [field]) =

@@ -196,10 +196,10 @@ impl Plain {
         let mut key = Ends { first: [0; LONGEST], last: [0; LONGEST], len: 0, interval: false };
         let mut value = Ends { first: [0; LONGEST], last: [0; LONGEST], len: 0, interval: false };
         loop {
-            at = behind_blanks(text, at);
+            at = after_blanks(text, at);
             let Some((end, data)) = self.element(text, at, &mut key, &mut value) else { return at };
-            let end = behind_blanks(text, end);
-            // The comma behind the last one may be there.
+            let end = after_blanks(text, end);
+            // There may be a comma after the last one.
             let next = match text.get(end) {
                 Some(b',') => end + 1,
                 Some(b'}') => end,
@@ -249,7 +249,7 @@ impl Plain {
 }
 
 #[inline]
-fn behind_blanks(text: &[u8], mut at: usize) -> usize {
+fn after_blanks(text: &[u8], mut at: usize) -> usize {
     while matches!(text.get(at), Some(b' ' | b'\t' | b'\n')) {
         at += 1;
     }

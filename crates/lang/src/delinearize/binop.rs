@@ -124,9 +124,10 @@ pub(super) fn is_masked_bits(expr: &Expr) -> bool {
 /// If this is `bits & mask` where the mask picks out a field: the field, and by how many bits
 /// constants that it is compared with must be shifted down.
 pub(super) fn fold_field(context: &Context, expr: &mut Expr) -> Option<u32> {
-    let (shifted, masked) = match &expr.kind {
-        ExprKind::Binop { op: BinOp::Rshift, left, .. } => (true, &**left),
-        _ => (false, &*expr),
+    let (shifted, masked) = if let ExprKind::Binop { op: BinOp::Rshift, left, .. } = &expr.kind {
+        (true, &**left)
+    } else {
+        (false, &*expr)
     };
     let ExprKind::Binop { op: BinOp::And, left, right } = &masked.kind else { return None };
     let ExprKind::Value(mask) = right.kind else { return None };
@@ -148,7 +149,29 @@ pub(super) fn fold_field(context: &Context, expr: &mut Expr) -> Option<u32> {
             found.len = width;
             (found, shift)
         }
-        _ => return None,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => return None,
     };
     *expr = field;
     Some(if shifted { 0 } else { shift })
@@ -414,9 +437,10 @@ pub(super) fn written_field(
     target: &Expr,
     value: &Expr,
 ) -> Option<(Expr, Expr)> {
-    let (masked, set) = match &value.kind {
-        ExprKind::Binop { op: BinOp::Or, left, right } => (&**left, right.value()?),
-        _ => (value, 0),
+    let (masked, set) = if let ExprKind::Binop { op: BinOp::Or, left, right } = &value.kind {
+        (&**left, right.value()?)
+    } else {
+        (value, 0)
     };
     let all = if target.len >= 128 { u128::MAX } else { (1 << target.len) - 1 };
     let cleared = match &masked.kind {
@@ -427,7 +451,29 @@ pub(super) fn written_field(
         }
         // Nothing is cleared where all bits of the field are set.
         ExprKind::Payload(_) => 0,
-        _ => return None,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => return None,
     };
     let ExprKind::Payload(payload) = &target.kind else { return None };
     // Bits that one operator changes are some of a field that is computed from itself.

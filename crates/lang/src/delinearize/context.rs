@@ -240,7 +240,29 @@ impl Context {
             ExprKind::Payload(payload) => self.learn_payload(payload, value),
             ExprKind::Key(Key::Meta { key }) => self.learn_meta(*key, value),
             ExprKind::Key(Key::Ct { key, .. }) => self.learn_ct(*key, value),
-            _ => {}
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => {}
         }
     }
 

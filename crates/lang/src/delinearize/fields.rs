@@ -120,16 +120,13 @@ pub(super) fn split_concat(parts: &[Expr], bytes: &[u8]) -> Expr {
 
 /// Gives an expression, or each part of a concatenation, the type of a set's key or data.
 pub(super) fn set_types(expr: &mut Expr, types: &KeyType) {
-    match &mut expr.kind {
-        ExprKind::Concat(parts) => {
-            for (part, field) in parts.iter_mut().zip(types.fields.iter()) {
-                set_type(part, &Type::Base(field.dtype), field.order);
-            }
+    if let ExprKind::Concat(parts) = &mut expr.kind {
+        for (part, field) in parts.iter_mut().zip(types.fields.iter()) {
+            set_type(part, &Type::Base(field.dtype), field.order);
         }
-        _ => {
-            if let Some(field) = types.fields.first() {
-                set_type(expr, &Type::Base(field.dtype), field.order);
-            }
+    } else {
+        if let Some(field) = types.fields.first() {
+            set_type(expr, &Type::Base(field.dtype), field.order);
         }
     }
 }

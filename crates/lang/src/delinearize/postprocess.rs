@@ -396,12 +396,10 @@ impl Walk {
 
     /// A header field or option is read: what only said that it is there goes.
     fn kill_for(&mut self, expr: &Expr) {
-        match &expr.kind {
-            ExprKind::Payload(_) => {
-                self.dependencies.kill_for_payload(expr, &self.context, &mut self.stmts)
-            }
-            ExprKind::Exthdr(exthdr) => self.dependencies.kill_for_exthdr(exthdr, &mut self.stmts),
-            _ => {}
+        if let ExprKind::Exthdr(exthdr) = &expr.kind {
+            self.dependencies.kill_for_exthdr(exthdr, &mut self.stmts);
+        } else {
+            self.dependencies.kill_for_payload(expr, &self.context, &mut self.stmts);
         }
     }
 

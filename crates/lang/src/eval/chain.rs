@@ -50,7 +50,27 @@ pub(crate) fn priority(spec: &PrioritySpec, family: Family, hook: Hook) -> Optio
             Ok(number) => number,
             Err(_) => priority_number(text, family, hook)?,
         },
-        _ => return None,
+        ExprKind::Variable { .. }
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => return None,
     };
     Some(base.wrapping_add(spec.offset))
 }

@@ -365,7 +365,28 @@ impl Eval<'_, '_> {
                 }
             }
             ExprKind::Value(value) => self.note_value(left, *value as u32, loc),
-            _ => {}
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => {}
         }
     }
 
@@ -408,7 +429,29 @@ impl Eval<'_, '_> {
                     self.protocols.set(upper.base, upper, loc);
                 }
             }
-            _ => {}
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => {}
         }
     }
 

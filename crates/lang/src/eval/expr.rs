@@ -260,14 +260,57 @@ impl Eval<'_, '_> {
                     return error(chain.loc, format!("unknown identifier '{name}'"));
                 }
                 ExprKind::Symbol { text, .. } => chain.kind = ExprKind::String(text.clone()),
-                _ => {}
+                ExprKind::Value(_)
+                | ExprKind::String(_)
+                | ExprKind::Verdict(_)
+                | ExprKind::Prefix { .. }
+                | ExprKind::Range { .. }
+                | ExprKind::Concat(_)
+                | ExprKind::List(_)
+                | ExprKind::Set { .. }
+                | ExprKind::SetElem(_)
+                | ExprKind::CatchAll
+                | ExprKind::Mapping { .. }
+                | ExprKind::Map { .. }
+                | ExprKind::SetRef { .. }
+                | ExprKind::Payload(_)
+                | ExprKind::Exthdr(_)
+                | ExprKind::Key(_)
+                | ExprKind::Numgen { .. }
+                | ExprKind::Hash { .. }
+                | ExprKind::Unary { .. }
+                | ExprKind::Binop { .. }
+                | ExprKind::Relational { .. }
+                | ExprKind::FlagCmp { .. } => {}
             }
             match &chain.kind {
                 ExprKind::String(name) if name.len() > 255 => {
                     return error(chain.loc, "chain name is too long (255 characters at most)");
                 }
                 ExprKind::String(_) => {}
-                _ => {
+                ExprKind::Symbol { .. }
+                | ExprKind::Variable { .. }
+                | ExprKind::Value(_)
+                | ExprKind::Verdict(_)
+                | ExprKind::Prefix { .. }
+                | ExprKind::Range { .. }
+                | ExprKind::Concat(_)
+                | ExprKind::List(_)
+                | ExprKind::Set { .. }
+                | ExprKind::SetElem(_)
+                | ExprKind::CatchAll
+                | ExprKind::Mapping { .. }
+                | ExprKind::Map { .. }
+                | ExprKind::SetRef { .. }
+                | ExprKind::Payload(_)
+                | ExprKind::Exthdr(_)
+                | ExprKind::Key(_)
+                | ExprKind::Numgen { .. }
+                | ExprKind::Hash { .. }
+                | ExprKind::Unary { .. }
+                | ExprKind::Binop { .. }
+                | ExprKind::Relational { .. }
+                | ExprKind::FlagCmp { .. } => {
                     return error(
                         chain.loc,
                         "invalid chain value expression, only string is allowed",
@@ -404,7 +447,28 @@ impl Eval<'_, '_> {
                 ExprKind::SetRef { .. } => {
                     return error(part.loc, "cannot use a set reference in a concatenation");
                 }
-                _ => {}
+                ExprKind::Symbol { .. }
+                | ExprKind::Variable { .. }
+                | ExprKind::Value(_)
+                | ExprKind::String(_)
+                | ExprKind::Verdict(_)
+                | ExprKind::Prefix { .. }
+                | ExprKind::Range { .. }
+                | ExprKind::Concat(_)
+                | ExprKind::List(_)
+                | ExprKind::SetElem(_)
+                | ExprKind::CatchAll
+                | ExprKind::Mapping { .. }
+                | ExprKind::Map { .. }
+                | ExprKind::Payload(_)
+                | ExprKind::Exthdr(_)
+                | ExprKind::Key(_)
+                | ExprKind::Numgen { .. }
+                | ExprKind::Hash { .. }
+                | ExprKind::Unary { .. }
+                | ExprKind::Binop { .. }
+                | ExprKind::Relational { .. }
+                | ExprKind::FlagCmp { .. } => {}
             }
             let dtype = match &part.dtype {
                 Type::Base(dtype) => *dtype,

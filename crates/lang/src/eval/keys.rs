@@ -39,7 +39,27 @@ impl Eval<'_, '_> {
                 max = generated_max(*modulus, *offset);
                 set_type(e, DataType::Integer, ByteOrder::Host, 32);
             }
-            _ => {}
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => {}
         }
         e.constant = false;
         e.singleton = true;

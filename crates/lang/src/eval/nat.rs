@@ -170,34 +170,31 @@ impl Eval<'_, '_> {
             dtype: Type::Concat([address, DataType::InetService].into()),
             fields: [Field::base(address), Field::base(DataType::InetService)].into(),
         };
-        match &mut addr.kind {
-            ExprKind::Map { .. } => {
-                self.expected = ty.expected();
-                self.map(addr)?;
-                self.ports_need_transport(addr, loc)?;
-                if addr.dtype != ty.dtype {
-                    return conflict(
-                        addr.loc,
-                        loc,
-                        format!(
-                            "datatype mismatch: expected {}, expression has type {}",
-                            ty.dtype.desc(),
-                            addr.dtype.desc()
-                        ),
-                    );
-                }
-                if let ExprKind::Map { mappings, .. } = &addr.kind
-                    && let ExprKind::SetRef { set } = &mappings.kind
-                    && let Some(set) = self.known_set(set)
-                    && matches!(set.data, Some(DataKind::Value { interval: true, .. }))
-                {
-                    nat.interval = true;
-                }
+        if let ExprKind::Map { .. } = &mut addr.kind {
+            self.expected = ty.expected();
+            self.map(addr)?;
+            self.ports_need_transport(addr, loc)?;
+            if addr.dtype != ty.dtype {
+                return conflict(
+                    addr.loc,
+                    loc,
+                    format!(
+                        "datatype mismatch: expected {}, expression has type {}",
+                        ty.dtype.desc(),
+                        addr.dtype.desc()
+                    ),
+                );
             }
-            _ => {
-                self.arg(addr, loc, ty.expected())?;
-                self.ports_need_transport(addr, loc)?;
+            if let ExprKind::Map { mappings, .. } = &addr.kind
+                && let ExprKind::SetRef { set } = &mappings.kind
+                && let Some(set) = self.known_set(set)
+                && matches!(set.data, Some(DataKind::Value { interval: true, .. }))
+            {
+                nat.interval = true;
             }
+        } else {
+            self.arg(addr, loc, ty.expected())?;
+            self.ports_need_transport(addr, loc)?;
         }
         Ok(())
     }

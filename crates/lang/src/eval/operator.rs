@@ -126,18 +126,16 @@ impl Eval<'_, '_> {
             if !matches!(op, BinOp::Lshift | BinOp::Rshift | BinOp::Xor) {
                 return Ok(());
             }
-            let done = match &right.kind {
-                ExprKind::SetRef { set } => {
-                    match self.ctx.anonymous_id(set).and_then(|id| self.ctx.anonymous.get_mut(&id))
-                    {
-                        Some(set) => match &mut set.elements {
-                            Some(elements) => transfer_one(op, by, elements)?,
-                            None => false,
-                        },
+            let done = if let ExprKind::SetRef { set } = &right.kind {
+                match self.ctx.anonymous_id(set).and_then(|id| self.ctx.anonymous.get_mut(&id)) {
+                    Some(set) => match &mut set.elements {
+                        Some(elements) => transfer_one(op, by, elements)?,
                         None => false,
-                    }
+                    },
+                    None => false,
                 }
-                _ => transfer_one(op, by, right)?,
+            } else {
+                transfer_one(op, by, right)?
             };
             if !done {
                 return Ok(());

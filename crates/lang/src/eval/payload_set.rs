@@ -101,7 +101,28 @@ impl Eval<'_, '_> {
                         ),
                     );
                 }
-                _ => {
+                ExprKind::Symbol { .. }
+                | ExprKind::Variable { .. }
+                | ExprKind::String(_)
+                | ExprKind::Verdict(_)
+                | ExprKind::Prefix { .. }
+                | ExprKind::Range { .. }
+                | ExprKind::Concat(_)
+                | ExprKind::List(_)
+                | ExprKind::Set { .. }
+                | ExprKind::SetElem(_)
+                | ExprKind::CatchAll
+                | ExprKind::Mapping { .. }
+                | ExprKind::SetRef { .. }
+                | ExprKind::Payload(_)
+                | ExprKind::Exthdr(_)
+                | ExprKind::Key(_)
+                | ExprKind::Numgen { .. }
+                | ExprKind::Hash { .. }
+                | ExprKind::Unary { .. }
+                | ExprKind::Binop { .. }
+                | ExprKind::Relational { .. }
+                | ExprKind::FlagCmp { .. } => {
                     return error(
                         target_loc,
                         "Right hand side of binary operation (^) must be constant",

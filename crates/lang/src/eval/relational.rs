@@ -222,7 +222,29 @@ impl Eval<'_, '_> {
                 Ok(())
             }
             _ if string => Ok(()),
-            _ => self.convert(left, ByteOrder::Big),
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => self.convert(left, ByteOrder::Big),
         }
     }
 

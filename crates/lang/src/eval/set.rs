@@ -305,7 +305,27 @@ impl Eval<'_, '_> {
                     _ => return error(mappings.loc, "Expression is not a map"),
                 }
             }
-            _ => return error(mappings.loc, "Expression is not a map"),
+            ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => return error(mappings.loc, "Expression is not a map"),
         };
         let mapped = match &kind.data {
             Some(DataKind::Object(_)) if !outer.is_object() => {
@@ -517,8 +537,10 @@ fn flatten(elements: &mut Vec<Expr>) {
                     flat.append(inner);
                 }
             }
-            ExprKind::Mapping { left, right } => match &mut left.kind {
-                ExprKind::SetElem(elem) if matches!(elem.key.kind, ExprKind::Set { .. }) => {
+            ExprKind::Mapping { left, right } => {
+                if let ExprKind::SetElem(elem) = &mut left.kind
+                    && matches!(elem.key.kind, ExprKind::Set { .. })
+                {
                     if let ExprKind::Set { elements: inner, .. } = &mut elem.key.kind {
                         for key in inner.drain(..) {
                             let mut mapping = Expr {
@@ -534,10 +556,33 @@ fn flatten(elements: &mut Vec<Expr>) {
                             flat.push(mapping);
                         }
                     }
+                } else {
+                    flat.push(element)
                 }
-                _ => flat.push(element),
-            },
-            _ => flat.push(element),
+            }
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => flat.push(element),
         }
     }
     *elements = flat;

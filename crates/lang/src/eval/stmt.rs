@@ -234,15 +234,14 @@ impl Eval<'_, '_> {
     /// Key of an update from the packet path: not constant, with an optional timeout.
     fn update_key(&mut self, key: &mut Expr, expected: Expected, loc: Loc) -> Result {
         let mut comment = None;
-        let inner = match &mut key.kind {
-            ExprKind::SetElem(elem) => {
-                comment = elem.comment.as_ref().map(|_| elem.key.loc);
-                for stmt in &mut elem.stmts {
-                    self.stateful(stmt)?;
-                }
-                &mut elem.key
+        let inner = if let ExprKind::SetElem(elem) = &mut key.kind {
+            comment = elem.comment.as_ref().map(|_| elem.key.loc);
+            for stmt in &mut elem.stmts {
+                self.stateful(stmt)?;
             }
-            _ => key,
+            &mut elem.key
+        } else {
+            key
         };
         if expected.dtype.is_some() {
             self.arg(inner, loc, expected)?;

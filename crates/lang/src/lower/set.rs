@@ -302,7 +302,27 @@ fn key_bytes(key: &Expr, ty: &KeyType) -> (Key, Option<Key>) {
             (from.into(), interval.then(|| to.into()))
         }
         ExprKind::String(text) => (text.as_bytes().into(), None),
-        _ => {
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => {
             let fallback = Field::of(key);
             let field = ty.fields.first().unwrap_or(&fallback);
             let (from, to) = ends(key);

@@ -118,13 +118,32 @@ impl Program<'_, '_> {
                         }));
                     }
                 }
-                _ => {}
+                ExprKind::Symbol { .. }
+                | ExprKind::Variable { .. }
+                | ExprKind::Value(_)
+                | ExprKind::Verdict(_)
+                | ExprKind::Prefix { .. }
+                | ExprKind::Range { .. }
+                | ExprKind::Concat(_)
+                | ExprKind::List(_)
+                | ExprKind::Set { .. }
+                | ExprKind::SetElem(_)
+                | ExprKind::CatchAll
+                | ExprKind::Mapping { .. }
+                | ExprKind::SetRef { .. }
+                | ExprKind::Payload(_)
+                | ExprKind::Exthdr(_)
+                | ExprKind::Key(_)
+                | ExprKind::Numgen { .. }
+                | ExprKind::Hash { .. }
+                | ExprKind::Unary { .. }
+                | ExprKind::Binop { .. }
+                | ExprKind::Relational { .. }
+                | ExprKind::FlagCmp { .. } => {}
             },
             StmtKind::Log(l) => {
-                let prefix = match l.prefix.as_ref().map(|e| &e.kind) {
-                    Some(ExprKind::String(text)) => Some(text.clone()),
-                    _ => None,
-                };
+                // Evaluation made it a string.
+                let prefix = l.prefix.as_ref().and_then(Expr::text).cloned();
                 self.ops.push(Op::Log(Log {
                     prefix,
                     group: l.group,

@@ -254,7 +254,28 @@ impl End {
                         values: means.values()?.to_vec(),
                     })
                 }
-                _ => None,
+                ExprKind::Symbol { .. }
+                | ExprKind::Variable { .. }
+                | ExprKind::Value(_)
+                | ExprKind::String(_)
+                | ExprKind::Prefix { .. }
+                | ExprKind::Range { .. }
+                | ExprKind::Concat(_)
+                | ExprKind::List(_)
+                | ExprKind::Set { .. }
+                | ExprKind::SetElem(_)
+                | ExprKind::CatchAll
+                | ExprKind::Mapping { .. }
+                | ExprKind::SetRef { .. }
+                | ExprKind::Payload(_)
+                | ExprKind::Exthdr(_)
+                | ExprKind::Key(_)
+                | ExprKind::Numgen { .. }
+                | ExprKind::Hash { .. }
+                | ExprKind::Unary { .. }
+                | ExprKind::Binop { .. }
+                | ExprKind::Relational { .. }
+                | ExprKind::FlagCmp { .. } => None,
             },
             StmtKind::Reject(_) | StmtKind::Queue { .. } => {
                 Some(End::Stmt(text(std::slice::from_ref(stmt), names)))

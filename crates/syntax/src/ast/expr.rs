@@ -182,7 +182,7 @@ pub enum ExprKind {
     },
 }
 
-/// One element of a set, with what may stand beside its key.
+/// One element of a set, with what may stand next to its key.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub struct SetElem {
@@ -205,7 +205,7 @@ impl SetElem {
     /// `timeout never`
     pub const NEVER: u64 = u64::MAX;
 
-    /// Whether anything stands beside the key that stays with the element.
+    /// Whether anything stands next to the key that stays with the element.
     pub fn has_options(&self) -> bool {
         self.timeout.is_some() || self.comment.is_some() || !self.stmts.is_empty()
     }

@@ -219,14 +219,7 @@ impl StmtKind {
             ExprKind::Key(Key::Ct { key, dir, .. }) => StmtKind::CtSet { key, dir, expr: value },
             ExprKind::Payload(_) => StmtKind::PayloadSet { target, value },
             ExprKind::Exthdr(_) => StmtKind::ExthdrSet { target, value },
-            ExprKind::Key(
-                Key::Rt { .. }
-                | Key::Fib { .. }
-                | Key::Socket { .. }
-                | Key::Osf { .. }
-                | Key::Xfrm { .. }
-                | Key::Tunnel { .. },
-            )
+            ExprKind::Key(_)
             | ExprKind::Symbol { .. }
             | ExprKind::Variable { .. }
             | ExprKind::Value(_)

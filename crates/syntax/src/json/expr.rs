@@ -109,14 +109,15 @@ impl Writer<'_> {
                     RelOp::Neg => "!",
                 };
                 let left = self.left_side(left, right);
-                let right = match &right.kind {
-                    ExprKind::Range { left: low, right: high } if *op == RelOp::Neq => {
-                        let format =
-                            Format { numeric_protocol: true, service_names: false, ..*self.format };
-                        let ends = Writer { format: &format, ..*self };
-                        json!({"range": [ends.swapped(low), ends.swapped(high)]})
-                    }
-                    _ => self.expr(right),
+                let right = if let ExprKind::Range { left: low, right: high } = &right.kind
+                    && *op == RelOp::Neq
+                {
+                    let format =
+                        Format { numeric_protocol: true, service_names: false, ..*self.format };
+                    let ends = Writer { format: &format, ..*self };
+                    json!({"range": [ends.swapped(low), ends.swapped(high)]})
+                } else {
+                    self.expr(right)
                 };
                 json!({"match": {"op": word, "left": left, "right": right}})
             }
@@ -150,16 +151,17 @@ impl Writer<'_> {
         let dtype = e.dtype.base();
         let named =
             symbols::of(dtype).is_some() || matches!(dtype, DataType::Mark | DataType::DevGroup);
-        match e.kind {
-            ExprKind::Value(value)
-                if named && dtype.order() == ByteOrder::Host && dtype != DataType::Boolean =>
-            {
-                match self.constant(e, swap_bytes(value, e.len)) {
-                    Value::Number(_) => number(value),
-                    name => name,
-                }
+        if let ExprKind::Value(value) = e.kind
+            && named
+            && dtype.order() == ByteOrder::Host
+            && dtype != DataType::Boolean
+        {
+            match self.constant(e, swap_bytes(value, e.len)) {
+                Value::Number(_) => number(value),
+                name => name,
             }
-            _ => self.expr(e),
+        } else {
+            self.expr(e)
         }
     }
 

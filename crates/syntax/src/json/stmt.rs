@@ -122,16 +122,17 @@ impl Writer<'_> {
             StmtKind::PayloadSet { target, value } | StmtKind::ExthdrSet { target, value } => {
                 self.mangle(self.expr(target), value)
             }
-            StmtKind::ExthdrReset { target } => match &target.kind {
-                ExprKind::Exthdr(x) => {
+            StmtKind::ExthdrReset { target } => {
+                if let ExprKind::Exthdr(x) = &target.kind {
                     let name = match x.desc.or_else(|| exthdr::find_kind(x.op, x.raw_type)) {
                         Some(desc) => json!(desc.name),
                         None => json!(x.raw_type),
                     };
                     json!({"reset": {"tcp option": {"name": name}}})
+                } else {
+                    tagged("reset", self.expr(target))
                 }
-                _ => tagged("reset", self.expr(target)),
-            },
+            }
             StmtKind::SetUpdate { op, set, key, stmts } => {
                 let mut m = Map::new();
                 m.insert("op".into(), json!(update_word(*op)));

@@ -225,11 +225,12 @@ impl Parser<'_> {
             _ => {
                 let expr = self.lhs()?;
                 // Only these give a number by themselves.
-                match expr.kind {
-                    ExprKind::Map { .. } | ExprKind::Numgen { .. } | ExprKind::Hash { .. } => {
-                        Ok(expr)
-                    }
-                    _ => self.unexpected(&[".", "map"]),
+                if let ExprKind::Map { .. } | ExprKind::Numgen { .. } | ExprKind::Hash { .. } =
+                    expr.kind
+                {
+                    Ok(expr)
+                } else {
+                    self.unexpected(&[".", "map"])
                 }
             }
         }

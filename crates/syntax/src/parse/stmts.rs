@@ -204,7 +204,27 @@ impl Parser<'_> {
                 ExprKind::Hash { .. } | ExprKind::Numgen { .. } => {
                     parser.inputs.slice(parser.last_but_one) == "offset"
                 }
-                _ => true,
+                ExprKind::Symbol { .. }
+                | ExprKind::Variable { .. }
+                | ExprKind::Value(_)
+                | ExprKind::String(_)
+                | ExprKind::Verdict(_)
+                | ExprKind::Prefix { .. }
+                | ExprKind::Range { .. }
+                | ExprKind::Concat(_)
+                | ExprKind::List(_)
+                | ExprKind::Set { .. }
+                | ExprKind::SetElem(_)
+                | ExprKind::CatchAll
+                | ExprKind::Mapping { .. }
+                | ExprKind::SetRef { .. }
+                | ExprKind::Payload(_)
+                | ExprKind::Exthdr(_)
+                | ExprKind::Key(_)
+                | ExprKind::Unary { .. }
+                | ExprKind::Binop { .. }
+                | ExprKind::Relational { .. }
+                | ExprKind::FlagCmp { .. } => true,
             };
             if looks {
                 parser.no_keyword_behind()?;

@@ -193,13 +193,14 @@ impl Printer<'_> {
 
     /// An operand, in parentheses if it binds weaker than the operator around it.
     fn operand(&mut self, outer: u8, operand: &Expr) {
-        match &operand.kind {
-            ExprKind::Binop { op, .. } if outer < precedence(*op) => {
-                self.push("(");
-                self.expr(operand);
-                self.push(")");
-            }
-            _ => self.expr(operand),
+        if let ExprKind::Binop { op, .. } = &operand.kind
+            && outer < precedence(*op)
+        {
+            self.push("(");
+            self.expr(operand);
+            self.push(")");
+        } else {
+            self.expr(operand)
         }
     }
 
@@ -225,10 +226,7 @@ impl Printer<'_> {
 
     /// Chains are written without quotes.
     fn chain_name(&mut self, chain: &Expr) {
-        match &chain.kind {
-            ExprKind::String(name) => self.push(name),
-            _ => self.expr(chain),
-        }
+        if let ExprKind::String(name) = &chain.kind { self.push(name) } else { self.expr(chain) }
     }
 
     /// An element of a set: key, statements, times, comment.
@@ -339,6 +337,28 @@ fn must_write_equals(left: &Expr, right: &Expr) -> bool {
             ExprKind::Binop { left, .. } if matches!(&left.kind, ExprKind::Payload(p) if p.field.is_none())
         ),
         ExprKind::Value(_) if right.dtype.base().is_bitmask() => true,
-        _ => matches!(left.kind, ExprKind::Binop { .. }),
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => matches!(left.kind, ExprKind::Binop { .. }),
     }
 }

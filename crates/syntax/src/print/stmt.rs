@@ -158,9 +158,10 @@ impl Printer<'_> {
             }
             StmtKind::ExthdrReset { target } => {
                 self.push("reset tcp option ");
-                match &target.kind {
-                    ExprKind::Exthdr(exthdr) => self.exthdr_name(exthdr),
-                    _ => self.expr(target),
+                if let ExprKind::Exthdr(exthdr) = &target.kind {
+                    self.exthdr_name(exthdr)
+                } else {
+                    self.expr(target)
                 }
             }
             StmtKind::SetUpdate { op, set, key, stmts } => {
@@ -264,9 +265,10 @@ impl Printer<'_> {
         self.push("log");
         if let Some(prefix) = &log.prefix {
             self.push(" prefix ");
-            match &prefix.kind {
-                ExprKind::String(text) => self.write(format_args!("\"{text}\"")),
-                _ => self.expr(prefix),
+            if let ExprKind::String(text) = &prefix.kind {
+                self.write(format_args!("\"{text}\""))
+            } else {
+                self.expr(prefix)
             }
         }
         if let Some(group) = log.group {
@@ -351,7 +353,30 @@ impl Printer<'_> {
                 self.expr(right);
                 self.push("]");
             }
-            _ => self.expr(addr),
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => self.expr(addr),
         }
     }
 
