@@ -440,35 +440,11 @@ impl Eval<'_, '_> {
                 (None, None) => Expected::new(Type::default(), ByteOrder::Invalid, 0),
             };
             self.expr(part)?;
-            match &part.kind {
-                ExprKind::Set { .. } => {
-                    return error(part.loc, "cannot use an anonymous set in a concatenation");
-                }
-                ExprKind::SetRef { .. } => {
-                    return error(part.loc, "cannot use a set reference in a concatenation");
-                }
-                ExprKind::Symbol { .. }
-                | ExprKind::Variable { .. }
-                | ExprKind::Value(_)
-                | ExprKind::String(_)
-                | ExprKind::Verdict(_)
-                | ExprKind::Prefix { .. }
-                | ExprKind::Range { .. }
-                | ExprKind::Concat(_)
-                | ExprKind::List(_)
-                | ExprKind::SetElem(_)
-                | ExprKind::CatchAll
-                | ExprKind::Mapping { .. }
-                | ExprKind::Map { .. }
-                | ExprKind::Payload(_)
-                | ExprKind::Exthdr(_)
-                | ExprKind::Key(_)
-                | ExprKind::Numgen { .. }
-                | ExprKind::Hash { .. }
-                | ExprKind::Unary { .. }
-                | ExprKind::Binop { .. }
-                | ExprKind::Relational { .. }
-                | ExprKind::FlagCmp { .. } => {}
+            if part.elements().is_some() {
+                return error(part.loc, "cannot use an anonymous set in a concatenation");
+            }
+            if let ExprKind::SetRef { .. } = part.kind {
+                return error(part.loc, "cannot use a set reference in a concatenation");
             }
             let dtype = match &part.dtype {
                 Type::Base(dtype) => *dtype,

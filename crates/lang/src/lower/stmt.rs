@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use penstock_program::expr::{
     Connlimit, Counter, CtSet, Dup, Dynset, DynsetOp, Expr as Op, ExthdrReset, ExthdrSet,
-    FlowOffload, Fwd, Immediate, ImmediateData, Last, Limit, Log, MetaSet, Objref, PayloadSet,
-    Queue, Quota, Reject, RejectType, Synproxy, Tproxy, Xt,
+    FlowOffload, Fwd, Immediate, ImmediateData, Last, Limit, Log, MetaSet, ObjectType, Objref,
+    PayloadSet, Queue, Quota, Reject, RejectType, Synproxy, Tproxy, Xt,
 };
 use penstock_program::{Register, Verdict};
 use penstock_ruleset::Change;
@@ -46,6 +46,20 @@ impl Program<'_, '_> {
         std::mem::replace(&mut self.ops, before)
     }
 
+    /// An object by its name, or by a map from what a packet has.
+    fn object_reference(&mut self, kind: ObjectType, expr: &Expr) {
+        if let ExprKind::String(name) = &expr.kind {
+            self.ops.push(Op::Objref(Objref::Named { kind, name: name.clone() }));
+        } else if let ExprKind::Map { key, mappings } = &expr.kind
+            && let ExprKind::SetRef { set } = &mappings.kind
+        {
+            let slot = self.take(key);
+            self.load(key, slot);
+            self.release(slot);
+            self.ops.push(Op::Objref(Objref::Map { sreg: register(slot), set: set.clone() }));
+        }
+    }
+
     fn statement(&mut self, stmt: &Stmt) {
         match &stmt.kind {
             StmtKind::Match(e) => {
@@ -53,32 +67,13 @@ impl Program<'_, '_> {
                     self.relational(*op, left, right);
                 }
             }
-            StmtKind::Verdict(e) => match &e.kind {
-                ExprKind::Verdict(v) => self.verdict(verdict(v)),
-                ExprKind::Map { key, mappings } => self.load_map(key, mappings, None),
-                ExprKind::Symbol { .. }
-                | ExprKind::Variable { .. }
-                | ExprKind::Value(_)
-                | ExprKind::String(_)
-                | ExprKind::Prefix { .. }
-                | ExprKind::Range { .. }
-                | ExprKind::Concat(_)
-                | ExprKind::List(_)
-                | ExprKind::Set { .. }
-                | ExprKind::SetElem(_)
-                | ExprKind::CatchAll
-                | ExprKind::Mapping { .. }
-                | ExprKind::SetRef { .. }
-                | ExprKind::Payload(_)
-                | ExprKind::Exthdr(_)
-                | ExprKind::Key(_)
-                | ExprKind::Numgen { .. }
-                | ExprKind::Hash { .. }
-                | ExprKind::Unary { .. }
-                | ExprKind::Binop { .. }
-                | ExprKind::Relational { .. }
-                | ExprKind::FlagCmp { .. } => {}
-            },
+            StmtKind::Verdict(e) => {
+                if let ExprKind::Verdict(v) = &e.kind {
+                    self.verdict(verdict(v));
+                } else if let ExprKind::Map { key, mappings } = &e.kind {
+                    self.load_map(key, mappings, None);
+                }
+            }
             StmtKind::Counter { packets, bytes } => {
                 self.ops.push(Op::Counter(Counter { packets: *packets, bytes: *bytes }));
             }
@@ -103,44 +98,7 @@ impl Program<'_, '_> {
             StmtKind::CtCount { count, over } => {
                 self.ops.push(Op::Connlimit(Connlimit { count: *count, over: *over }));
             }
-            StmtKind::ObjRef { kind, expr } => match &expr.kind {
-                ExprKind::String(name) => {
-                    self.ops.push(Op::Objref(Objref::Named { kind: *kind, name: name.clone() }));
-                }
-                ExprKind::Map { key, mappings } => {
-                    if let ExprKind::SetRef { set } = &mappings.kind {
-                        let slot = self.take(key);
-                        self.load(key, slot);
-                        self.release(slot);
-                        self.ops.push(Op::Objref(Objref::Map {
-                            sreg: register(slot),
-                            set: set.clone(),
-                        }));
-                    }
-                }
-                ExprKind::Symbol { .. }
-                | ExprKind::Variable { .. }
-                | ExprKind::Value(_)
-                | ExprKind::Verdict(_)
-                | ExprKind::Prefix { .. }
-                | ExprKind::Range { .. }
-                | ExprKind::Concat(_)
-                | ExprKind::List(_)
-                | ExprKind::Set { .. }
-                | ExprKind::SetElem(_)
-                | ExprKind::CatchAll
-                | ExprKind::Mapping { .. }
-                | ExprKind::SetRef { .. }
-                | ExprKind::Payload(_)
-                | ExprKind::Exthdr(_)
-                | ExprKind::Key(_)
-                | ExprKind::Numgen { .. }
-                | ExprKind::Hash { .. }
-                | ExprKind::Unary { .. }
-                | ExprKind::Binop { .. }
-                | ExprKind::Relational { .. }
-                | ExprKind::FlagCmp { .. } => {}
-            },
+            StmtKind::ObjRef { kind, expr } => self.object_reference(*kind, expr),
             StmtKind::Log(l) => {
                 // Evaluation made it a string.
                 let prefix = l.prefix.as_ref().and_then(Expr::text).cloned();
