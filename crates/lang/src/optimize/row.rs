@@ -207,13 +207,19 @@ fn elements(stmt: &Stmt, rule: Loc, means: &Match) -> Vec<Expr> {
     if !equal || means.boolean || !matches!(means.says, Says::Values(_)) {
         return Vec::new();
     }
-    let found = match &right.kind {
-        ExprKind::Set { elements, .. } => elements.clone(),
+    let found = if let Some(elements) = right.elements() {
+        elements.to_vec()
+    } else if let ExprKind::List(parts) = &right.kind
+        && means.flags
+        && *op == RelOp::Implicit
+    {
         // Flags that a set has one by one.
-        ExprKind::List(parts) if means.flags && *op == RelOp::Implicit => parts.clone(),
+        parts.clone()
+    } else if means.flags && means.values().is_some_and(|v| v.len() != 1) {
         // A number can be several flags at once.
-        _ if means.flags && means.values().is_some_and(|v| v.len() != 1) => return Vec::new(),
-        _ => vec![(**right).clone()],
+        return Vec::new();
+    } else {
+        vec![(**right).clone()]
     };
     if found.iter().all(|e| is_plain(e) && written_in(e, rule)) { found } else { Vec::new() }
 }

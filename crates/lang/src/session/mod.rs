@@ -25,7 +25,8 @@
 //! | [`remote`] | rulesets that are somewhere else |
 //! | `echo` | what was added, as `nft -e` prints it |
 //! | [`events`] | what came and went from one generation to another, as `nft monitor` prints it |
-//! | [`state`] | a ruleset as a text that brings it back with its handles |
+//! | `step` | commands on their way, and what became of them |
+//! | `reset` | what `reset` commands name |
 
 mod answers;
 mod echo;

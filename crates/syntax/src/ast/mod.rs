@@ -12,6 +12,8 @@ pub mod walk;
 
 use std::sync::Arc;
 
+use penstock_program::expr::FIB_PRESENT;
+
 use crate::datatype::{Base, ByteOrder, Type};
 use crate::source::Loc;
 
@@ -160,5 +162,12 @@ impl Expr {
     pub fn elements(&self) -> Option<&[Expr]> {
         let ExprKind::Set { elements, .. } = &self.kind else { return None };
         Some(elements)
+    }
+
+    /// Of a `fib` expression that asks whether there is an answer, the one that asks for it.
+    pub fn without_presence(&self) -> Option<Expr> {
+        let ExprKind::Key(Key::Fib { flags, result }) = self.kind else { return None };
+        let kind = ExprKind::Key(Key::Fib { flags: flags & !FIB_PRESENT, result });
+        (flags & FIB_PRESENT != 0).then(|| Expr { kind, ..self.clone() })
     }
 }

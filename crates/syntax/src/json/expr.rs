@@ -2,13 +2,12 @@
 
 //! Expressions.
 
-use penstock_program::expr::{ExthdrOp, FIB_PRESENT, NumgenMode, PayloadBase};
+use penstock_program::expr::{ExthdrOp, NumgenMode, PayloadBase};
 use serde_json::{Map, Value, json};
 
-use super::keys;
-use super::tagged;
+use super::{keys, tagged};
 use crate::ast::expr::{BinOp, Exthdr, Payload, RelOp, SetElem, VerdictExpr};
-use crate::ast::{Expr, ExprKind, Key};
+use crate::ast::{Expr, ExprKind};
 use crate::bits::swap_bytes;
 use crate::datatype::{ByteOrder, DataType, Format, Type, print, symbols};
 use crate::names::Names;
@@ -134,14 +133,9 @@ impl Writer<'_> {
 
     /// Whether there is a route is asked by `oif exists`, in sets and maps by `check`.
     fn left_side(&self, left: &Expr, right: &Expr) -> Value {
-        match (&left.kind, &right.kind) {
-            (ExprKind::Key(Key::Fib { flags, result }), ExprKind::Value(_))
-                if flags & FIB_PRESENT != 0 =>
-            {
-                let kind = ExprKind::Key(Key::Fib { flags: flags & !FIB_PRESENT, result: *result });
-                self.expr(&Expr { kind, ..left.clone() })
-            }
-            _ => self.expr(left),
+        match left.without_presence().filter(|_| right.value().is_some()) {
+            Some(asked) => self.expr(&asked),
+            None => self.expr(left),
         }
     }
 

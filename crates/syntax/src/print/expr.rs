@@ -2,7 +2,7 @@
 
 //! Expressions to text.
 
-use penstock_program::expr::{CtDir, ExthdrOp, FIB_PRESENT, NumgenMode, PayloadBase};
+use penstock_program::expr::{CtDir, ExthdrOp, NumgenMode, PayloadBase};
 
 use super::Printer;
 use crate::ast::expr::{BinOp, Exthdr, Payload, RelOp, SetElem, SymbolKind, UnaryOp, VerdictExpr};
@@ -141,14 +141,9 @@ impl Printer<'_> {
 
     /// Whether there is a route is asked by `oif exists`, in sets and maps by `check`.
     fn left_side(&mut self, left: &Expr, right: &Expr) {
-        match (&left.kind, &right.kind) {
-            (ExprKind::Key(Key::Fib { flags, result }), ExprKind::Value(_))
-                if flags & FIB_PRESENT != 0 =>
-            {
-                let kind = ExprKind::Key(Key::Fib { flags: flags & !FIB_PRESENT, result: *result });
-                self.expr(&Expr { kind, ..left.clone() });
-            }
-            _ => self.expr(left),
+        match left.without_presence().filter(|_| right.value().is_some()) {
+            Some(asked) => self.expr(&asked),
+            None => self.expr(left),
         }
     }
 

@@ -2,9 +2,8 @@
 
 //! The tree to canonical text: what `nft list` prints, to the byte.
 //!
-//! [`Printer`] writes expressions ([`expr`]) and statements ([`stmt`]); [`listing`] writes tables
-//! and what is in them for the commands that list; [`trace`] writes the lines of
-//! `nft monitor trace`.
+//! [`Printer`] writes expressions and statements; [`trace`] writes the lines of `nft monitor trace`.
+//! Tables and what is in them the crate `penstock-lang` lists.
 
 use crate::ast::{Expr, Stmt};
 use crate::datatype::Format;

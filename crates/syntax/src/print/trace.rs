@@ -62,7 +62,7 @@ fn start(place: &Place<'_>) -> String {
 }
 
 /// A rule that was reached to its end, or that decided. `rule` is its text
-/// ([`Listing::rule`](super::Listing::rule)); the verdict is as nft writes it: `accept`,
+/// (`Listing::rule` of the crate `penstock-lang`); the verdict is as nft writes it: `accept`,
 /// `jump sub`, `stolen`.
 pub fn rule_line(place: &Place<'_>, rule: &str, verdict: impl Display) -> String {
     format!("{}rule {rule} (verdict {verdict})", start(place))
