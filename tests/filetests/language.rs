@@ -3,8 +3,8 @@
 //! From text to rulesets and back, by the language crate.
 
 use penstock_lang::datatype::Format;
+use penstock_lang::listing::Listing;
 use penstock_lang::names::Names;
-use penstock_lang::print::listing::Listing;
 use penstock_lang::session::{Debug, Options, Session};
 use penstock_lang::source::{Files, Origin};
 use penstock_net::Network;

@@ -11,107 +11,11 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::{Family, Generation, MapData};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{ByteOrder, Expr};
-use crate::datatype::{DataType, Type};
 use crate::intervals::Intervals;
-use crate::source::Loc;
+use crate::key_type::KeyType;
 use crate::userdata::SetUserData;
-
-/// One field of a key, or of data: what a concatenation's part is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Its type.
-    pub dtype: DataType,
-    /// Its byte order.
-    pub order: ByteOrder,
-    /// Its length in bits.
-    pub len: u32,
-}
-
-impl Field {
-    /// What an expression is; a concatenation inside a concatenation does not occur.
-    pub fn of(expr: &Expr) -> Self {
-        let dtype = match &expr.dtype {
-            Type::Base(dtype) => *dtype,
-            Type::Concat(_) => DataType::Invalid,
-        };
-        Field { dtype, order: expr.order, len: expr.len }
-    }
-
-    /// A basic type at its own length.
-    pub fn base(dtype: DataType) -> Self {
-        Field { dtype, order: dtype.order(), len: dtype.size() }
-    }
-
-    /// Bits that it takes in registers.
-    pub fn padded(&self) -> u32 {
-        self.len.div_ceil(32) * 32
-    }
-}
-
-/// Type of a set's key, or of a map's data.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyType {
-    /// The type.
-    pub dtype: Type,
-    /// One field, or those of the concatenation.
-    pub fields: Arc<[Field]>,
-}
-
-impl KeyType {
-    /// Of an evaluated expression.
-    pub fn of(expr: &Expr) -> Self {
-        let fields = match &expr.kind {
-            crate::ast::ExprKind::Concat(parts) => parts.iter().map(Field::of).collect(),
-            _ => Arc::from([Field::of(expr)]),
-        };
-        KeyType { dtype: expr.dtype.clone(), fields }
-    }
-
-    /// A basic type.
-    pub fn base(field: Field) -> Self {
-        KeyType { dtype: Type::Base(field.dtype), fields: Arc::from([field]) }
-    }
-
-    /// The same without what only the expression tells: raw bits are plain numbers, which are
-    /// listed as decimal ones.
-    pub fn without_expression(mut self) -> Self {
-        if let (Type::Base(dtype @ DataType::RawInteger), [field]) =
-            (&mut self.dtype, &*self.fields)
-        {
-            *dtype = DataType::Integer;
-            self.fields = Arc::from([Field { dtype: DataType::Integer, ..field.clone() }]);
-        }
-        self
-    }
-
-    /// Bits: of the field, or of all fields padded.
-    pub fn len(&self) -> u32 {
-        match &self.dtype {
-            Type::Base(_) => self.fields.first().map_or(0, |f| f.len),
-            Type::Concat(_) => self.fields.iter().map(Field::padded).sum(),
-        }
-    }
-
-    /// Whether it has no length.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether it is a concatenation.
-    pub fn is_concat(&self) -> bool {
-        matches!(self.dtype, Type::Concat(_))
-    }
-
-    /// Byte order of a plain key.
-    pub fn order(&self) -> ByteOrder {
-        match &self.dtype {
-            Type::Base(_) => self.fields.first().map_or(ByteOrder::Invalid, |f| f.order),
-            Type::Concat(_) => ByteOrder::Invalid,
-        }
-    }
-}
 
 /// What a map gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,7 +57,7 @@ pub struct SetInfo {
     /// Adjacent and overlapping intervals are joined.
     pub auto_merge: bool,
     /// The statements that each element carries, by
-    /// [`stateful_name`](crate::ast::StmtKind::stateful_name).
+    /// [`stateful_name`](penstock_syntax::ast::StmtKind::stateful_name).
     pub stmts: Vec<&'static str>,
     /// Intervals that are in it already or were added in this run, ascending; for plain interval
     /// sets only.
@@ -230,7 +134,7 @@ impl Cache {
                 }
             }
             for object in &table.objects {
-                info.objects.insert((object_type(&object.value), object.name.clone()), ());
+                info.objects.insert((object.value.kind(), object.name.clone()), ());
             }
             for flowtable in &table.flowtables {
                 info.flowtables.insert(flowtable.name.clone(), ());
@@ -280,22 +184,6 @@ impl Cache {
     }
 }
 
-/// Kind of an object's configuration.
-pub fn object_type(value: &penstock_ruleset::model::ObjectValue) -> ObjectType {
-    use penstock_ruleset::model::ObjectValue as V;
-    match value {
-        V::Counter(_) => ObjectType::Counter,
-        V::Quota(_) => ObjectType::Quota,
-        V::Limit(_) => ObjectType::Limit,
-        V::CtHelper { .. } => ObjectType::CtHelper,
-        V::CtTimeout { .. } => ObjectType::CtTimeout,
-        V::CtExpect { .. } => ObjectType::CtExpect,
-        V::Synproxy(_) => ObjectType::Synproxy,
-        V::SecMark(_) => ObjectType::SecMark,
-        V::Tunnel(_) => ObjectType::Tunnel,
-    }
-}
-
 /// What a set of the ruleset is, from what the kernel keeps of it and the language's userdata.
 pub fn set_info(set: &penstock_ruleset::model::Set) -> Option<SetInfo> {
     let user = SetUserData::decode(&set.userdata);
@@ -327,7 +215,7 @@ pub fn set_info(set: &penstock_ruleset::model::Set) -> Option<SetInfo> {
     })
 }
 
-/// As [`StmtKind::stateful_name`](crate::ast::StmtKind::stateful_name), of what the statement
+/// As [`StmtKind::stateful_name`](penstock_syntax::ast::StmtKind::stateful_name), of what the statement
 /// became.
 fn stateful_name(expr: &penstock_program::Expr) -> Option<&'static str> {
     use penstock_program::Expr;

@@ -1,39 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The nft language: text to changes of a ruleset, and a ruleset back to text.
+//! What text of the nft language means for a ruleset: text to changes of a ruleset, and a ruleset
+//! back to text. What text is, the crate `penstock-syntax` knows.
 //!
 //! ```text
-//! text -> lex -> parse -> ast -> eval -> linearize -> ruleset::Change
-//! ruleset::Generation -> delinearize -> ast -> print -> text
+//! text -> syntax::lex -> parse -> ast -> eval -> lower -> ruleset::Change
+//! ruleset::Generation -> delinearize -> syntax::ast -> listing, syntax::print -> text
 //! ```
 //!
 //! The stages are nft's own, since what is accepted, how it is compiled and how it is listed follow
-//! from them: one [`ast::Expr`] type serves all of them; [`eval`](crate) annotates it with data
-//! type, byte order and length. This crate knows no files (a [`source::Files`] gives it those that
-//! `include` names), no kernel and no packet.
+//! from them: one [`Expr`](penstock_syntax::ast::Expr) type serves all of them; [`eval`] annotates
+//! it with data type, byte order and length. This crate knows no files (a [`source::Files`] gives
+//! it those that `include` names), no kernel and no packet.
 
-pub mod ast;
-pub mod budget;
 pub mod cache;
-pub mod datatype;
 pub mod delinearize;
-pub mod diag;
 pub mod eval;
-pub mod exthdr;
 pub mod intervals;
-pub mod json;
-pub mod keys;
-pub mod lex;
+pub mod key_type;
 pub mod lint;
+pub mod listing;
 pub mod lower;
-pub mod names;
 pub mod optimize;
-pub mod parse;
-pub mod print;
-pub mod proto;
-pub mod scope;
+mod plain;
+pub mod reread;
 mod selector;
 pub mod session;
-pub mod source;
-mod units;
 pub mod userdata;
+
+/// What users of a [`session`] need of the language.
+pub use penstock_syntax::{budget, datatype, json, names, print, source};

@@ -6,14 +6,16 @@
 //! written. A [`Match`] has the selector without its places, so that selectors compare, and the
 //! values as numbers.
 
-use crate::ast::expr::{Expr, ExprKind, RelOp, SymbolKind};
-use crate::ast::{Stmt, StmtKind};
-use crate::datatype::{DataType, Type};
-use crate::eval::context::Base;
-use crate::eval::{Eval, bitmask};
-use crate::source::Loc;
-use penstock_program::expr::CtKey;
 use std::sync::Arc;
+
+use penstock_program::expr::CtKey;
+use penstock_syntax::ast::expr::{RelOp, SymbolKind};
+use penstock_syntax::ast::{Expr, ExprKind, Key, Stmt, StmtKind};
+use penstock_syntax::bits::bitmask;
+use penstock_syntax::datatype::{Base, DataType, Type};
+use penstock_syntax::source::Loc;
+
+use crate::eval::Eval;
 
 /// First and last value of one field.
 pub(crate) type Range = (u128, u128);
@@ -57,14 +59,7 @@ pub(crate) fn without_places(e: &Expr) -> Option<Expr> {
     let kind = match &e.kind {
         ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
-        | ExprKind::Meta { .. }
-        | ExprKind::Ct { .. }
-        | ExprKind::Rt { .. }
-        | ExprKind::Fib { .. }
-        | ExprKind::Socket { .. }
-        | ExprKind::Osf { .. }
-        | ExprKind::Xfrm { .. }
-        | ExprKind::Tunnel { .. }
+        | ExprKind::Key(_)
         | ExprKind::Value(_)
         | ExprKind::Symbol { kind: SymbolKind::Value, .. } => e.kind.clone(),
         ExprKind::Binop { op, left, right } => ExprKind::Binop {
@@ -84,7 +79,24 @@ pub(crate) fn without_places(e: &Expr) -> Option<Expr> {
             seed: Some(*seed),
             offset: *offset,
         },
-        _ => return None,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => return None,
     };
     Some(Expr { kind, loc: Loc::default(), ..e.clone() })
 }
@@ -92,7 +104,7 @@ pub(crate) fn without_places(e: &Expr) -> Option<Expr> {
 /// The connection's state has one bit set in every packet, so that a test of flags is one of
 /// values.
 fn one_bit(selector: &Expr) -> bool {
-    matches!(selector.kind, ExprKind::Ct { key: CtKey::State, .. })
+    matches!(selector.kind, ExprKind::Key(Key::Ct { key: CtKey::State, .. }))
 }
 
 impl Match {
@@ -108,7 +120,7 @@ impl Match {
         let mut selector = without_places(left)?;
         let (mut left, mut right) = (left.clone(), right.clone());
         let boolean = right.dtype == Type::Base(DataType::Boolean);
-        if boolean && let ExprKind::Fib { flags, .. } = &mut left.kind {
+        if boolean && let ExprKind::Key(Key::Fib { flags, .. }) = &mut left.kind {
             // NFTA_FIB_F_PRESENT: `fib … oif exists` asks for something else than `fib … oif`.
             *flags |= 32;
             selector = without_places(&left)?;
@@ -264,7 +276,26 @@ fn collect(e: &Expr, out: &mut Vec<Ranges>) -> Option<bool> {
             out.push(ranges);
             Some(wildcard)
         }
-        _ => {
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::List(_)
+        | ExprKind::CatchAll
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => {
             let (found, wildcard) = range(e)?;
             out.push(vec![found]);
             Some(wildcard)
@@ -291,6 +322,27 @@ fn range(e: &Expr) -> Option<(Range, bool)> {
             let (first, last) = (left.value()?, right.value()?);
             (first <= last).then_some(((first, last), false))
         }
-        _ => None,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => None,
     }
 }

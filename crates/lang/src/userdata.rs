@@ -9,10 +9,9 @@
 
 use penstock_ruleset::model::UserData;
 use penstock_sets::Description;
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
 
-use crate::ast::expr::ByteOrder;
-use crate::cache::{Field, KeyType};
-use crate::datatype::{DataType, Type};
+use crate::key_type::{Field, KeyType};
 
 /// `NFTNL_UDATA_*_COMMENT` of tables, chains, rules, objects and elements.
 const COMMENT: u8 = 0;

@@ -3,16 +3,17 @@
 //! JSON in the form of libnftables-json(5), held against what nft 1.0.6 printed.
 
 use penstock_lang::datatype::Format;
-use penstock_lang::diag::Diagnostics;
 use penstock_lang::eval::{Context, evaluate, expand};
-use penstock_lang::json;
+use penstock_lang::listing::Listing;
+use penstock_lang::listing::json;
 use penstock_lang::lower::lower;
 use penstock_lang::names::Names;
-use penstock_lang::parse::parse;
-use penstock_lang::print::listing::Listing;
-use penstock_lang::scope::Scope;
 use penstock_lang::source::{Files, Inputs, Origin};
 use penstock_ruleset::Ruleset;
+use penstock_syntax::diag::Diagnostics;
+use penstock_syntax::json::{read, to_text};
+use penstock_syntax::parse::parse;
+use penstock_syntax::scope::Scope;
 use serde_json::Value;
 
 /// Names of a small system, at UTC.
@@ -87,7 +88,7 @@ fn run(ruleset: &mut Ruleset, text: &str) -> Result<(), String> {
     let mut inputs = Inputs::default();
     let mut diags = Diagnostics::default();
     let input = inputs.add(Origin::File { name: "test".into(), from: None }, text.to_string());
-    let commands = match json::read(text, input, &mut diags) {
+    let commands = match read(text, input, &mut diags) {
         Some(commands) => commands,
         None => parse(&mut inputs, input, &NoFiles, &[], &mut Scope::default(), &mut diags),
     };
@@ -174,7 +175,7 @@ fn statements(ruleset: &Ruleset) -> String {
     let value = json_of(ruleset);
     let objects = value["nftables"].as_array().cloned().unwrap_or_default();
     let rule = objects.iter().find_map(|o| o.get("rule"));
-    rule.map(|r| json::to_text(&r["expr"])).unwrap_or_default()
+    rule.map(|r| to_text(&r["expr"])).unwrap_or_default()
 }
 
 #[test]
@@ -201,7 +202,7 @@ fn text_to_json_to_text_is_the_identity() {
             continue;
         }
         let Ok(before) = load(&text) else { continue };
-        let json = json::to_text(&json_of(&before));
+        let json = to_text(&json_of(&before));
         match load(&json) {
             Ok(after) if text_of(&after) == text_of(&before) => {}
             Ok(after) => {
@@ -229,7 +230,7 @@ fn repository(path: &str) -> String {
 
 /// What is lost on the way to JSON and back, if anything.
 fn lost(before: &Ruleset) -> Option<String> {
-    match load(&json::to_text(&json_of(before))) {
+    match load(&to_text(&json_of(before))) {
         Ok(after) if text_of(&after) == text_of(before) => None,
         Ok(after) => Some(difference(&text_of(before), &text_of(&after))),
         Err(message) => Some(message),
@@ -316,7 +317,7 @@ fn objects_are_listed_as_nft_lists_them() {
     let ruleset = load(include_str!("json/objects.nft")).unwrap_or_else(|e| panic!("{e}"));
     let value = json_of(&ruleset);
     let objects = value["nftables"].as_array().cloned().unwrap_or_default();
-    let lines: String = objects.iter().map(|o| json::to_text(o) + "\n").collect();
+    let lines: String = objects.iter().map(|o| to_text(o) + "\n").collect();
     let expected = include_str!("json/objects.txt");
     assert!(lines == expected, "{}\nall:\n{lines}", difference(expected, &lines));
 }
@@ -382,7 +383,7 @@ fn tunnel_objects_survive_json() {
         [&tunnel["src-ipv4"], &tunnel["dst-ipv4"], &tunnel["type"], &tunnel["tunnel"][0]["data"]];
     assert_eq!(ends, ["198.18.2.10", "198.18.2.11", "geneve", "0x12345678"]);
     // As nft 1.1.4 had them.
-    let older = json::to_text(&value).replace("-ipv4\"", "\"").replace("-ipv6\"", "\"");
+    let older = to_text(&value).replace("-ipv4\"", "\"").replace("-ipv6\"", "\"");
     assert_eq!(load(&older).map(|r| text_of(&r)), Ok(text_of(&before)));
 }
 
@@ -474,7 +475,7 @@ fn no_document_panics() {
         for _ in 0..random.usize(1..4) {
             change(&mut document, &parts, &mut random);
         }
-        let _ = load(&json::to_text(&document));
+        let _ = load(&to_text(&document));
     }
 }
 

@@ -4,15 +4,16 @@
 
 use std::net::IpAddr;
 
-use penstock_lang::ast::CmdKind;
 use penstock_lang::datatype::Format;
-use penstock_lang::diag::Diagnostics;
+use penstock_lang::listing::Listing;
 use penstock_lang::names::Names;
-use penstock_lang::print::Listing;
-use penstock_lang::scope::Scope;
 use penstock_lang::source::{Files, Inputs, Origin};
-use penstock_lang::{eval, lower, parse};
+use penstock_lang::{eval, lower};
 use penstock_ruleset::{Generation, Ruleset};
+use penstock_syntax::ast::CmdKind;
+use penstock_syntax::diag::Diagnostics;
+use penstock_syntax::parse;
+use penstock_syntax::scope::Scope;
 
 /// Rules that nft 1.0.6 was given in a fresh chain, and how it listed them:
 /// `family | rule | listed`.

@@ -7,12 +7,13 @@
 //! for it; `programs/FAMILY.refusals` a rule, the marks under it, and the message. The rules stand
 //! in chain `c` of table `t`, beside the sets and objects of [`SURROUNDINGS`].
 
-use penstock_lang::diag::Diagnostics;
 use penstock_lang::names::Names;
-use penstock_lang::scope::Scope;
 use penstock_lang::source::{Files, Inputs, Loc, Origin};
-use penstock_lang::{eval, lower, parse};
+use penstock_lang::{eval, lower};
 use penstock_ruleset::Generation;
+use penstock_syntax::diag::Diagnostics;
+use penstock_syntax::parse;
+use penstock_syntax::scope::Scope;
 
 const SURROUNDINGS: &str = "
     counter cc { }

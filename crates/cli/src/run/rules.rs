@@ -6,9 +6,10 @@ use std::path::Path;
 
 use penstock_daemon::{err, out};
 use penstock_lang::datatype::Format;
-use penstock_lang::json;
+use penstock_lang::json::to_text;
+use penstock_lang::listing::Listing;
+use penstock_lang::listing::json;
 use penstock_lang::names::Names;
-use penstock_lang::print::listing::Listing;
 use penstock_lang::session::{Options, Refusal, Session};
 use penstock_lang::source::{Files, Origin, cannot_read};
 use penstock_net::Network;
@@ -59,7 +60,7 @@ pub fn load(
 pub fn list(generation: &Generation, names: &dyn Names, now: u64, json: bool) -> String {
     let listing = Listing { generation, format: Format::default(), names, now };
     if json {
-        return format!("{}\n", json::to_text(&json::ruleset(&listing, None)));
+        return format!("{}\n", to_text(&json::ruleset(&listing, None)));
     }
     listing.ruleset(None)
 }

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::fmt::{self, Write};
 
 use penstock_lang::datatype::Format;
+use penstock_lang::listing::Listing;
 use penstock_lang::names::Names;
-use penstock_lang::print::Listing;
 use penstock_lang::print::trace::{
     LINK_SHOWN, NETWORK_SHOWN, Place, TRANSPORT_SHOWN, TracedPacket, headers, packet_line,
     policy_line, rule_line,

@@ -5,7 +5,7 @@
 use penstock_conntrack::Tuple;
 use penstock_daemon::View;
 use penstock_lang::datatype::Format;
-use penstock_lang::print::listing::Listing;
+use penstock_lang::listing::Listing;
 use penstock_program::expr::Expr;
 use penstock_ruleset::model::ObjectValue;
 use serde_json::{Value, json};

@@ -2,11 +2,14 @@
 
 //! Masks and shifts: fields that are parts of bytes, prefixes, tests of flags.
 
+use penstock_syntax::ast::expr::{BinOp, Payload, RelOp};
+use penstock_syntax::ast::{Expr, ExprKind, Key};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::exthdr;
+
+use super::constant;
 use super::context::Context;
-use super::{constant, fields, raw, set_type};
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, Payload, RelOp};
-use crate::datatype::{DataType, Type};
-use crate::exthdr;
+use super::{fields, raw, set_type};
 
 /// What a relation becomes.
 pub(super) enum Folded {
@@ -92,16 +95,39 @@ pub(super) fn is_masked_bits(expr: &Expr) -> bool {
             matches!(left.kind, ExprKind::Payload(_) | ExprKind::Exthdr(_))
                 && matches!(right.kind, ExprKind::Value(_))
         }
-        _ => false,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => false,
     }
 }
 
 /// If this is `bits & mask` where the mask picks out a field: the field, and by how many bits
 /// constants that it is compared with must be shifted down.
 pub(super) fn fold_field(context: &Context, expr: &mut Expr) -> Option<u32> {
-    let (shifted, masked) = match &expr.kind {
-        ExprKind::Binop { op: BinOp::Rshift, left, .. } => (true, &**left),
-        _ => (false, &*expr),
+    let (shifted, masked) = if let ExprKind::Binop { op: BinOp::Rshift, left, .. } = &expr.kind {
+        (true, &**left)
+    } else {
+        (false, &*expr)
     };
     let ExprKind::Binop { op: BinOp::And, left, right } = &masked.kind else { return None };
     let ExprKind::Value(mask) = right.kind else { return None };
@@ -123,7 +149,29 @@ pub(super) fn fold_field(context: &Context, expr: &mut Expr) -> Option<u32> {
             found.len = width;
             (found, shift)
         }
-        _ => return None,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => return None,
     };
     *expr = field;
     Some(if shifted { 0 } else { shift })
@@ -147,7 +195,24 @@ pub(super) fn shift_down(expr: &mut Expr, shift: u32, len: u32) {
         ExprKind::Set { elements, .. } => {
             elements.iter_mut().for_each(|e| shift_down(e, shift, len))
         }
-        _ => {}
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::CatchAll
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => {}
     }
 }
 
@@ -163,7 +228,24 @@ fn retype(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
         ExprKind::SetElem(elem) => retype(&mut elem.key, dtype, order),
         ExprKind::Mapping { left, .. } => retype(left, dtype, order),
         ExprKind::Set { elements, .. } => elements.iter_mut().for_each(|e| retype(e, dtype, order)),
-        _ => return,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::CatchAll
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => return,
     }
     expr.dtype = dtype.clone();
     expr.order = order;
@@ -199,7 +281,10 @@ pub(super) fn number_flags(op: RelOp, left: &Expr, right: &mut Expr) {
         number(right);
     }
     let numbered = [DataType::ArpHrd, DataType::FibAddr].map(Type::Base).contains(&left.dtype);
-    if ordering && numbered && matches!(left.kind, ExprKind::Meta { .. } | ExprKind::Fib { .. }) {
+    if ordering
+        && numbered
+        && matches!(left.kind, ExprKind::Key(Key::Meta { .. }) | ExprKind::Key(Key::Fib { .. }))
+    {
         right.dtype = Type::Base(DataType::Integer);
     }
     fn number(flags: &mut Expr) {
@@ -221,7 +306,27 @@ fn retype_part(element: &mut Expr, index: usize, part: &Expr) {
                 retype(field, &part.dtype, part.order);
             }
         }
-        _ => {}
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::CatchAll
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => {}
     }
 }
 
@@ -269,12 +374,11 @@ fn mask_length(mask: u128, bits: u32) -> Option<u32> {
 /// Flags joined by `|` as a list, in order.
 pub(super) fn or_to_list(expr: &Expr) -> Expr {
     fn collect(expr: &Expr, list: &mut Vec<Expr>) {
-        match &expr.kind {
-            ExprKind::Binop { op: BinOp::Or, left, right } => {
-                collect(left, list);
-                collect(right, list);
-            }
-            _ => list.push(expr.clone()),
+        if let ExprKind::Binop { op: BinOp::Or, left, right } = &expr.kind {
+            collect(left, list);
+            collect(right, list);
+        } else {
+            list.push(expr.clone());
         }
     }
     let mut list = Vec::new();
@@ -333,20 +437,43 @@ pub(super) fn written_field(
     target: &Expr,
     value: &Expr,
 ) -> Option<(Expr, Expr)> {
-    let (masked, set) = match &value.kind {
-        ExprKind::Binop { op: BinOp::Or, left, right } => (&**left, number(right)?),
-        _ => (value, 0),
+    let (masked, set) = if let ExprKind::Binop { op: BinOp::Or, left, right } = &value.kind {
+        (&**left, right.value()?)
+    } else {
+        (value, 0)
     };
     let all = if target.len >= 128 { u128::MAX } else { (1 << target.len) - 1 };
     let cleared = match &masked.kind {
         ExprKind::Binop { op: BinOp::And, left, right }
             if matches!(left.kind, ExprKind::Payload(_)) =>
         {
-            all & !number(right)?
+            all & !right.value()?
         }
         // Nothing is cleared where all bits of the field are set.
         ExprKind::Payload(_) => 0,
-        _ => return None,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => return None,
     };
     let ExprKind::Payload(payload) = &target.kind else { return None };
     // Bits that one operator changes are some of a field that is computed from itself.
@@ -380,7 +507,7 @@ pub(super) fn changed_field(
     while let ExprKind::Binop { op: op @ (BinOp::And | BinOp::Or | BinOp::Xor), left, right } =
         &source.kind
     {
-        operators.push((*op, number(right)?));
+        operators.push((*op, right.value()?));
         source = left;
     }
     let ExprKind::Payload(read) = &source.kind else { return None };
@@ -417,12 +544,4 @@ fn raw_field(payload: &Payload, len: u32, mask: u128) -> Option<(Expr, u32)> {
     }
     let offset = payload.offset + len.checked_sub(shift + width)?;
     Some((fields::raw_payload(payload.base, offset, width), shift))
-}
-
-/// A raw constant as a number in network order.
-fn number(expr: &Expr) -> Option<u128> {
-    match expr.kind {
-        ExprKind::Value(value) => Some(value),
-        _ => None,
-    }
 }

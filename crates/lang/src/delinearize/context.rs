@@ -4,10 +4,11 @@
 
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase};
 use penstock_ruleset::Family;
+use penstock_syntax::ast::expr::Payload;
+use penstock_syntax::ast::{Expr, ExprKind, Key};
+use penstock_syntax::proto::{self, IcmpField, Proto, Template, link, network};
 
 use super::fields;
-use crate::ast::expr::{Expr, ExprKind, Payload};
-use crate::proto::{self, IcmpField, Proto, Template, link, network};
 
 /// Headers known by base, and the ICMP message type.
 pub(super) struct Context {
@@ -237,9 +238,31 @@ impl Context {
     pub fn learn(&mut self, left: &Expr, value: u128) {
         match &left.kind {
             ExprKind::Payload(payload) => self.learn_payload(payload, value),
-            ExprKind::Meta { key } => self.learn_meta(*key, value),
-            ExprKind::Ct { key, .. } => self.learn_ct(*key, value),
-            _ => {}
+            ExprKind::Key(Key::Meta { key }) => self.learn_meta(*key, value),
+            ExprKind::Key(Key::Ct { key, .. }) => self.learn_ct(*key, value),
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => {}
         }
     }
 

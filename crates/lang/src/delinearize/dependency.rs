@@ -5,12 +5,12 @@
 
 use penstock_program::expr::{ExthdrOp, MetaKey, PayloadBase};
 use penstock_ruleset::Family;
+use penstock_syntax::ast::expr::{Exthdr, RelOp};
+use penstock_syntax::ast::{Expr, ExprKind, Key, StmtKind};
+use penstock_syntax::proto::{link, network};
 
 use super::context::Context;
-use super::postprocess::Statements;
-use crate::ast::StmtKind;
-use crate::ast::expr::{Expr, ExprKind, Exthdr, RelOp};
-use crate::proto::{link, network};
+use super::statements::Statements;
 
 /// The layer that a dependency is for: of link headers, network headers, transport headers, or what
 /// is inside them.
@@ -100,13 +100,8 @@ impl Dependencies {
     /// Left and right side of the match for a layer.
     fn get<'s>(&self, layer: Layer, stmts: &'s Statements) -> Option<(&'s Expr, &'s Expr)> {
         let place = self.stmts[self.layer_in_use(layer)? as usize]?;
-        match &stmts.get(place)?.kind {
-            StmtKind::Match(expr) => match &expr.kind {
-                ExprKind::Relational { left, right, .. } => Some((left, right)),
-                _ => None,
-            },
-            _ => None,
-        }
+        let StmtKind::Match(expr) = &stmts.get(place)?.kind else { return None };
+        expr.relational().map(|(_, left, right)| (left, right))
     }
 
     /// A header field is read: the match that says the header is there goes, unless it says more
@@ -166,7 +161,7 @@ impl Dependencies {
         // The type of an ICMP message says more than that there is one.
         let icmp = matches!(
             self.get(layer, stmts),
-            Some((Expr { kind: ExprKind::Payload(payload), .. }, _)) if payload.proto.is_some_and(crate::proto::Proto::is_icmp)
+            Some((Expr { kind: ExprKind::Payload(payload), .. }, _)) if payload.proto.is_some_and(penstock_syntax::proto::Proto::is_icmp)
         );
         if self.exists(layer) && !icmp {
             self.release(layer, stmts);
@@ -196,11 +191,17 @@ impl Dependencies {
         let Some((dep, dep_value)) = self.get(Layer::Network, stmts) else { return true };
         let ExprKind::Value(dep_value) = dep_value.kind else { return true };
         let version = match (&dep.kind, dep_value) {
-            (ExprKind::Meta { key: MetaKey::NfProto }, 2) => 4,
-            (ExprKind::Meta { key: MetaKey::NfProto }, 10) => 6,
-            (ExprKind::Meta { key: MetaKey::Protocol } | ExprKind::Payload(_), 0x0800) => 4,
-            (ExprKind::Meta { key: MetaKey::Protocol } | ExprKind::Payload(_), 0x86dd) => 6,
-            (ExprKind::Meta { key: MetaKey::NfProto | MetaKey::Protocol }, _) => 0,
+            (ExprKind::Key(Key::Meta { key: MetaKey::NfProto }), 2) => 4,
+            (ExprKind::Key(Key::Meta { key: MetaKey::NfProto }), 10) => 6,
+            (
+                ExprKind::Key(Key::Meta { key: MetaKey::Protocol }) | ExprKind::Payload(_),
+                0x0800,
+            ) => 4,
+            (
+                ExprKind::Key(Key::Meta { key: MetaKey::Protocol }) | ExprKind::Payload(_),
+                0x86dd,
+            ) => 6,
+            (ExprKind::Key(Key::Meta { key: MetaKey::NfProto | MetaKey::Protocol }), _) => 0,
             (ExprKind::Payload(payload), _) if payload.base == PayloadBase::Link => 0,
             _ => return true,
         };

@@ -3,14 +3,15 @@
 //! Raw payload and extension headers, and the header fields that they stand for.
 
 use penstock_program::expr::{ExthdrOp, MetaKey, PayloadBase};
+use penstock_syntax::ast::expr::{Exthdr, Payload};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::exthdr;
+use penstock_syntax::proto::{Proto, Template, link, network, transport};
+use penstock_syntax::source::Loc;
 
 use super::{constant, raw, set_type};
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, Exthdr, Payload};
-use crate::cache::KeyType;
-use crate::datatype::{DataType, Type};
-use crate::exthdr;
-use crate::proto::{Proto, Template, link, network, transport};
-use crate::source::Loc;
+use crate::key_type::KeyType;
 
 /// Bits of the packet. Ports are known as such even where the transport header is not.
 pub(super) fn raw_payload(base: PayloadBase, offset: u32, len: u32) -> Expr {
@@ -119,16 +120,13 @@ pub(super) fn split_concat(parts: &[Expr], bytes: &[u8]) -> Expr {
 
 /// Gives an expression, or each part of a concatenation, the type of a set's key or data.
 pub(super) fn set_types(expr: &mut Expr, types: &KeyType) {
-    match &mut expr.kind {
-        ExprKind::Concat(parts) => {
-            for (part, field) in parts.iter_mut().zip(types.fields.iter()) {
-                set_type(part, &Type::Base(field.dtype), field.order);
-            }
+    if let ExprKind::Concat(parts) = &mut expr.kind {
+        for (part, field) in parts.iter_mut().zip(types.fields.iter()) {
+            set_type(part, &Type::Base(field.dtype), field.order);
         }
-        _ => {
-            if let Some(field) = types.fields.first() {
-                set_type(expr, &Type::Base(field.dtype), field.order);
-            }
+    } else {
+        if let Some(field) = types.fields.first() {
+            set_type(expr, &Type::Base(field.dtype), field.order);
         }
     }
 }

@@ -12,14 +12,13 @@ use std::sync::Arc;
 
 use penstock_program::State;
 use penstock_ruleset::model::{Chain, Rule, Set, Table};
+use penstock_syntax::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::bits::swap_bytes;
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::source::Loc;
 
 pub(crate) use fields::{has_prefixes, prefix_length};
 
-use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::{ByteOrder, Expr, ExprKind};
-use crate::ast::{Stmt, StmtKind};
-use crate::datatype::{DataType, Type};
-use crate::source::Loc;
 use crate::userdata;
 
 mod binop;
@@ -29,6 +28,7 @@ mod fields;
 mod postprocess;
 mod program;
 pub mod set;
+mod statements;
 
 /// Turns what a table holds back into the tree.
 #[derive(Clone, Copy)]
@@ -98,14 +98,6 @@ fn constant(bytes: &[u8]) -> Expr {
     raw(ExprKind::Value(value), bytes.len().min(16) as u32 * 8)
 }
 
-/// Reverses the bytes of a number of so many bits.
-pub(crate) fn swap_bytes(value: u128, len: u32) -> u128 {
-    match len.div_ceil(8).min(16) {
-        0 => value,
-        bytes => value.swap_bytes() >> (128 - 8 * bytes),
-    }
-}
-
 /// Gives an expression its type and byte order; constants change from bytes to numbers with it.
 fn set_type(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
     match &mut expr.kind {
@@ -145,6 +137,21 @@ fn set_type(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
             expr.dtype = dtype.clone();
             expr.order = order;
         }
-        _ => {}
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::List(_)
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => {}
     }
 }

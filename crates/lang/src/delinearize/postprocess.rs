@@ -4,44 +4,18 @@
 
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};
 use penstock_ruleset::Family;
+use penstock_syntax::ast::expr::{BinOp, RelOp};
+use penstock_syntax::ast::stmt::Reject;
+use penstock_syntax::ast::{Expr, ExprKind, Key, Stmt, StmtKind};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::proto::{Proto, network, tunnel};
 
 use super::context::Context;
 use super::dependency::{Dependencies, Layer, is_equality};
-use super::{Delinearizer, binop, fields, raw, set_type, stmt};
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp};
-use crate::ast::stmt::{Reject, Stmt, StmtKind};
-use crate::datatype::{DataType, Type};
-use crate::proto::{Proto, network, tunnel};
-
-/// Statements of a rule in the making; places of removed ones stay empty.
-#[derive(Default)]
-pub(super) struct Statements {
-    list: Vec<Option<Stmt>>,
-}
-
-impl Statements {
-    /// Appends one and tells its place.
-    pub fn push(&mut self, stmt: Stmt) -> usize {
-        self.list.push(Some(stmt));
-        self.list.len() - 1
-    }
-
-    /// The statement at a place.
-    pub fn get(&self, place: usize) -> Option<&Stmt> {
-        self.list.get(place)?.as_ref()
-    }
-
-    /// Empties a place.
-    pub fn remove(&mut self, place: usize) {
-        if let Some(slot) = self.list.get_mut(place) {
-            *slot = None;
-        }
-    }
-
-    fn last_place(&self) -> Option<usize> {
-        self.list.iter().rposition(Option::is_some)
-    }
-}
+use super::statements::Statements;
+use super::stmt;
+use super::{Delinearizer, binop};
+use super::{fields, raw, set_type};
 
 /// What is known while the statements of a rule are walked.
 pub(super) struct Walk {
@@ -79,7 +53,32 @@ fn has_effect(stmt: &Stmt) -> bool {
     match &stmt.kind {
         StmtKind::Match(_) => false,
         StmtKind::Verdict(expr) => !matches!(expr.kind, ExprKind::Map { .. }),
-        _ => true,
+        StmtKind::Counter { .. }
+        | StmtKind::Limit(_)
+        | StmtKind::Quota { .. }
+        | StmtKind::Last { .. }
+        | StmtKind::CtCount { .. }
+        | StmtKind::ObjRef { .. }
+        | StmtKind::Log(_)
+        | StmtKind::Reject(_)
+        | StmtKind::Nat(_)
+        | StmtKind::Tproxy { .. }
+        | StmtKind::Synproxy { .. }
+        | StmtKind::Queue { .. }
+        | StmtKind::Notrack
+        | StmtKind::Dup { .. }
+        | StmtKind::Fwd { .. }
+        | StmtKind::MetaSet { .. }
+        | StmtKind::CtSet { .. }
+        | StmtKind::PayloadSet { .. }
+        | StmtKind::ExthdrSet { .. }
+        | StmtKind::ExthdrReset { .. }
+        | StmtKind::SetUpdate { .. }
+        | StmtKind::MapUpdate { .. }
+        | StmtKind::Meter { .. }
+        | StmtKind::FlowOffload { .. }
+        | StmtKind::Chain { .. }
+        | StmtKind::Xt { .. } => true,
     }
 }
 
@@ -213,14 +212,14 @@ impl Walk {
         binop::widen(&left, &mut right);
         self.expr(&mut right);
         binop::number_flags(op, &left, &mut right);
-        if let ExprKind::Meta { key } = left.kind
+        if let ExprKind::Key(Key::Meta { key }) = left.kind
             && is_equality(op)
             && let ExprKind::Value(value) = right.kind
         {
             self.meta_match(key, value, &left, &right);
             return;
         }
-        if let (ExprKind::Ct { key, .. }, ExprKind::Value(value), true) =
+        if let (ExprKind::Key(Key::Ct { key, .. }), ExprKind::Value(value), true) =
             (&left.kind, &right.kind, is_equality(op))
         {
             self.context.learn(&left, *value);
@@ -301,11 +300,9 @@ impl Walk {
         let ExprKind::Payload(payload) = &left.kind else { return };
         if let Some(key) = payload.field.and_then(|f| f.meta) {
             set_type(&mut right, &left.dtype, left.order);
-            match right.kind {
-                ExprKind::Value(value) if op == RelOp::Eq => {
-                    self.meta_match(key, value, &left, &right)
-                }
-                _ => _ = self.relational(op, left, right),
+            match right.value() {
+                Some(value) if op == RelOp::Eq => self.meta_match(key, value, &left, &right),
+                Some(_) | None => _ = self.relational(op, left, right),
             }
             return;
         }
@@ -353,7 +350,7 @@ impl Walk {
             constant.dtype = part.dtype.clone();
             constant.order = part.order;
             rest -= width;
-            let learned = constant.value_or_zero();
+            let learned = constant.value().unwrap_or(0);
             // Fewer bytes than the field has are the start of it.
             if let Some(field) = payload.field
                 && width < field.len
@@ -369,7 +366,8 @@ impl Walk {
                 .proto
                 .zip(payload.field)
                 .is_some_and(|(proto, field)| Context::is_protocol_field(proto, field));
-            let vlan_type = tells && payload.proto.is_some_and(|p| *p == crate::proto::link::VLAN);
+            let vlan_type =
+                tells && payload.proto.is_some_and(|p| *p == penstock_syntax::proto::link::VLAN);
             let base = payload.base;
             if op == RelOp::Eq {
                 self.context.learn(&part, learned);
@@ -398,12 +396,10 @@ impl Walk {
 
     /// A header field or option is read: what only said that it is there goes.
     fn kill_for(&mut self, expr: &Expr) {
-        match &expr.kind {
-            ExprKind::Payload(_) => {
-                self.dependencies.kill_for_payload(expr, &self.context, &mut self.stmts)
-            }
-            ExprKind::Exthdr(exthdr) => self.dependencies.kill_for_exthdr(exthdr, &mut self.stmts),
-            _ => {}
+        if let ExprKind::Exthdr(exthdr) = &expr.kind {
+            self.dependencies.kill_for_exthdr(exthdr, &mut self.stmts);
+        } else {
+            self.dependencies.kill_for_payload(expr, &self.context, &mut self.stmts);
         }
     }
 
@@ -430,7 +426,8 @@ impl Walk {
                 *expr = turned(arg);
             }
             ExprKind::Binop { op: BinOp::And, left, right }
-                if matches!(left.kind, ExprKind::Payload(_)) && right.value_or_zero() % 2 == 1 =>
+                if matches!(left.kind, ExprKind::Payload(_))
+                    && right.value().unwrap_or(0) % 2 == 1 =>
             {
                 if binop::fold_field(&self.context, expr).is_some() {
                     self.kill_for(expr);
@@ -439,7 +436,28 @@ impl Walk {
                 }
             }
             ExprKind::Binop { .. } => self.operands(expr),
-            _ => self.expr(expr),
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => self.expr(expr),
         }
     }
 
@@ -518,7 +536,7 @@ impl Walk {
             ExprKind::Prefix { base, .. } => self.range_end(base),
             ExprKind::SetElem(elem) => self.value(&mut elem.key),
             ExprKind::Hash { expr: Some(arg), .. } => self.expr(arg),
-            ExprKind::Ct { key, .. } => {
+            ExprKind::Key(Key::Ct { key, .. }) => {
                 let key = *key;
                 self.ct(key, expr);
             }
@@ -531,13 +549,7 @@ impl Walk {
             | ExprKind::String(_)
             | ExprKind::Verdict(_)
             | ExprKind::CatchAll
-            | ExprKind::Meta { .. }
-            | ExprKind::Rt { .. }
-            | ExprKind::Fib { .. }
-            | ExprKind::Socket { .. }
-            | ExprKind::Osf { .. }
-            | ExprKind::Xfrm { .. }
-            | ExprKind::Tunnel { .. }
+            | ExprKind::Key(_)
             | ExprKind::Numgen { .. }
             | ExprKind::Hash { expr: None, .. }
             | ExprKind::Relational { .. }
@@ -614,7 +626,7 @@ impl Walk {
         match key {
             // The kernel does not keep a direction with these.
             CtKey::L3Protocol | CtKey::Protocol => {
-                if let ExprKind::Ct { dir, .. } = &mut expr.kind {
+                if let ExprKind::Key(Key::Ct { dir, .. }) = &mut expr.kind {
                     *dir = None;
                 }
             }
@@ -623,7 +635,7 @@ impl Walk {
                 let v6 = known.is_some_and(|p| *p == network::IP6);
                 let (dtype, len) =
                     if v6 { (DataType::Ip6Addr, 128) } else { (DataType::IpAddr, 32) };
-                if let ExprKind::Ct { nfproto, .. } = &mut expr.kind {
+                if let ExprKind::Key(Key::Ct { nfproto, .. }) = &mut expr.kind {
                     *nfproto = if v6 { 10 } else { 2 };
                 }
                 expr.dtype = Type::Base(dtype);
@@ -712,7 +724,27 @@ fn tunnel_of(expr: &Expr) -> Option<&'static Proto> {
         ExprKind::Payload(payload) => payload.inner,
         ExprKind::Binop { left, .. } => tunnel_of(left),
         ExprKind::Unary { expr, .. } => tunnel_of(expr),
-        _ => None,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => None,
     }
 }
 
@@ -721,8 +753,8 @@ const ICMPV6_PORT_UNREACHABLE: u8 = 4;
 const ICMPX_PORT_UNREACHABLE: u8 = 1;
 
 /// Ports whose transport header was not known when they were loaded.
-fn left_is_generic(payload: &crate::ast::expr::Payload) -> bool {
-    payload.proto.is_some_and(|p| *p == crate::proto::transport::TH)
+fn left_is_generic(payload: &penstock_syntax::ast::expr::Payload) -> bool {
+    payload.proto.is_some_and(|p| *p == penstock_syntax::proto::transport::TH)
 }
 
 fn low_bits(value: u128, bits: u32) -> u128 {
@@ -742,15 +774,5 @@ fn turned(mut expr: Expr) -> Expr {
 fn strip_unary(expr: &mut Expr) {
     if let ExprKind::Unary { expr: arg, .. } = &mut expr.kind {
         *expr = std::mem::replace(&mut **arg, raw(ExprKind::CatchAll, 0));
-    }
-}
-
-impl Expr {
-    /// The number of a constant, 0 for anything else.
-    fn value_or_zero(&self) -> u128 {
-        match self.kind {
-            ExprKind::Value(value) => value,
-            _ => 0,
-        }
     }
 }

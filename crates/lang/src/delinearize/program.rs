@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use penstock_program::expr::{
     self as vm, BitwiseOp, BoolOp, ByteorderOp, CmpOp, FibResult, Hash, ImmediateData, Objref,
-    RejectType, RtKey,
+    RejectType,
 };
 use penstock_program::{Register, Verdict};
 use penstock_ruleset::Family;
 use penstock_ruleset::model::MapData;
+use penstock_syntax::ast::expr::{BinOp, Exthdr, RelOp, SetElem, UnaryOp, VerdictExpr};
+use penstock_syntax::ast::stmt::{Limit, Log, Nat, NatKind, Reject};
+use penstock_syntax::ast::{Expr, ExprKind, Key, Stmt, StmtKind};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::keys;
+use penstock_syntax::proto::tunnel;
+use penstock_syntax::source::Loc;
 
 use super::{Delinearizer, constant, fields, raw, set_type, stmt};
-use crate::ast::expr::{
-    BinOp, ByteOrder, Expr, ExprKind, Exthdr, RelOp, SetElem, UnaryOp, VerdictExpr,
-};
-use crate::ast::stmt::{Limit, Log, Nat, NatKind, Reject, Stmt, StmtKind};
-use crate::datatype::{DataType, Type};
-use crate::keys::{self, KeyInfo};
-use crate::proto::tunnel;
-use crate::source::Loc;
+use penstock_syntax::keys::ValueType;
 
 const SLOTS: usize = 16;
 
@@ -80,8 +80,13 @@ fn concat(parts: Vec<Expr>) -> Expr {
     Expr::typed(ExprKind::Concat(parts), Loc::default(), dtype, ByteOrder::Invalid, len)
 }
 
-fn keyed<K: Copy>(kind: ExprKind, info: &KeyInfo<K>) -> Expr {
-    Expr::typed(kind, Loc::default(), Type::Base(info.dtype), info.order, info.len)
+fn keyed(key: Key, value: ValueType) -> Expr {
+    Expr::typed(ExprKind::Key(key), Loc::default(), Type::Base(value.dtype), value.order, value.len)
+}
+
+/// A selector that tells what it gives.
+fn selector(key: Key) -> Expr {
+    keyed(key, key.value_type())
 }
 
 struct Reader<'a, 'd> {
@@ -130,22 +135,21 @@ impl Reader<'_, '_> {
                 let target = fields::raw_payload(e.base, e.offset * 8, e.len * 8);
                 self.push(StmtKind::PayloadSet { target, value });
             }
-            vm::Expr::Meta(e) => {
-                self.registers.set(e.dreg, keyed(ExprKind::Meta { key: e.key }, keys::meta(e.key)));
-            }
+            vm::Expr::Meta(e) => self.registers.set(e.dreg, selector(Key::Meta { key: e.key })),
             vm::Expr::MetaSet(e) => {
                 let mut expr = self.registers.get(e.sreg)?;
-                let info = keys::meta(e.key);
-                set_type(&mut expr, &Type::Base(info.dtype), info.order);
+                let value = keys::meta(e.key).value;
+                set_type(&mut expr, &Type::Base(value.dtype), value.order);
                 self.push(StmtKind::MetaSet { key: e.key, expr });
             }
             vm::Expr::Cmp(e) => {
                 let bytes = e.data.bytes();
                 let bits = bytes.len() as u32 * 8;
                 let left = self.registers.get_long(e.sreg, bits)?;
-                let right = match &left.kind {
-                    ExprKind::Concat(parts) => fields::split_concat(parts, bytes),
-                    _ => constant(bytes),
+                let right = if let ExprKind::Concat(parts) = &left.kind {
+                    fields::split_concat(parts, bytes)
+                } else {
+                    constant(bytes)
                 };
                 self.matching(relation(e.op), left, right);
             }
@@ -239,24 +243,24 @@ impl Reader<'_, '_> {
                 self.registers.set(*dreg, integer(kind, ByteOrder::Host));
             }
             vm::Expr::Fib(e) => {
-                let mut expr =
-                    keyed(ExprKind::Fib { flags: e.flags, result: e.result }, keys::fib(e.result));
+                let mut value = keys::fib(e.result).value;
                 if e.flags & FIB_PRESENT != 0 && e.result == FibResult::Oif {
-                    expr.dtype = Type::Base(DataType::Boolean);
+                    value.dtype = DataType::Boolean;
                 }
-                self.registers.set(e.dreg, expr);
+                let key = Key::Fib { flags: e.flags, result: e.result };
+                self.registers.set(e.dreg, keyed(key, value));
             }
             vm::Expr::Rt(e) => {
-                self.registers.set(e.dreg, keyed(ExprKind::Rt { key: e.key }, rt_info(e.key)))
+                self.registers.set(e.dreg, selector(Key::Rt { key: e.key }));
             }
             vm::Expr::Ct(e) => {
-                let kind = ExprKind::Ct { key: e.key, dir: e.dir, nfproto: 0 };
-                self.registers.set(e.dreg, keyed(kind, keys::ct(e.key)));
+                let key = Key::Ct { key: e.key, dir: e.dir, nfproto: 0 };
+                self.registers.set(e.dreg, selector(key));
             }
             vm::Expr::CtSet(e) => {
-                let info = keys::ct(e.key);
+                let value = keys::ct(e.key).value;
                 let mut expr = self.registers.get(e.sreg)?;
-                set_type(&mut expr, &Type::Base(info.dtype), info.order);
+                set_type(&mut expr, &Type::Base(value.dtype), value.order);
                 self.push(StmtKind::CtSet { key: e.key, dir: e.dir, expr });
             }
             vm::Expr::Notrack(_) => self.push(StmtKind::Notrack),
@@ -302,22 +306,19 @@ impl Reader<'_, '_> {
                 self.push(StmtKind::Synproxy { mss: e.mss, wscale: e.wscale, flags: e.flags });
             }
             vm::Expr::Socket(e) => {
-                let kind = ExprKind::Socket { key: e.key, level: e.level };
-                self.registers.set(e.dreg, keyed(kind, keys::socket(e.key)));
+                let key = Key::Socket { key: e.key, level: e.level };
+                self.registers.set(e.dreg, selector(key));
             }
             vm::Expr::Osf(e) => {
-                let kind = ExprKind::Osf { ttl: e.ttl, version: e.version };
-                let dtype = Type::Base(DataType::String);
-                self.registers
-                    .set(e.dreg, Expr::typed(kind, Loc::default(), dtype, ByteOrder::Host, 128));
+                let key = Key::Osf { ttl: e.ttl, version: e.version };
+                self.registers.set(e.dreg, selector(key));
             }
             vm::Expr::Xfrm(e) => {
-                let kind = ExprKind::Xfrm { key: e.key, out: e.out, spnum: e.spnum };
-                self.registers.set(e.dreg, keyed(kind, keys::xfrm(e.key)));
+                let key = Key::Xfrm { key: e.key, out: e.out, spnum: e.spnum };
+                self.registers.set(e.dreg, selector(key));
             }
             vm::Expr::Tunnel(e) => {
-                self.registers
-                    .set(e.dreg, keyed(ExprKind::Tunnel { key: e.key }, keys::tunnel(e.key)));
+                self.registers.set(e.dreg, selector(Key::Tunnel { key: e.key }));
             }
             vm::Expr::Inner(e) => {
                 let tunnel = tunnel::of_kind(e.kind)?;
@@ -352,7 +353,7 @@ impl Reader<'_, '_> {
         {
             let goto = matches!(verdict, Verdict::Goto(_));
             let rules = chain.rules.iter().map(|rule| self.delinearizer.rule(rule)).collect();
-            let block = crate::ast::cmd::RuleBlock { rules, ..Default::default() };
+            let block = penstock_syntax::ast::RuleBlock { rules, ..Default::default() };
             self.push(StmtKind::Chain { goto, block });
             return;
         }
@@ -573,10 +574,6 @@ impl Reader<'_, '_> {
 const FIB_PRESENT: u32 = 32;
 /// `NF_NAT_RANGE_NETMAP`.
 const NETMAP: u32 = 1 << 6;
-
-fn rt_info(key: RtKey) -> &'static KeyInfo<RtKey> {
-    keys::rt(key)
-}
 
 fn translation(kind: NatKind, port: Option<Expr>, flags: u32) -> Nat {
     Nat { kind, family: 0, addr: None, port, flags, interval: false, concat: false, prefix: false }

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use penstock_ruleset::Set;
 use penstock_ruleset::model::{ElementData, ElementValue, MapData};
 use penstock_sets::ElementRef;
+use penstock_syntax::ast::expr::{SetElem, SetExprFlags};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::datatype::{ByteOrder, Type};
+use penstock_syntax::source::Loc;
 
 use super::program::verdict_expr;
-use super::{Delinearizer, binop, constant, fields, raw, set_type, with_state};
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetElem, SetExprFlags};
-use crate::cache::{Field, KeyType};
-use crate::datatype::Type;
-use crate::source::Loc;
+use super::{Delinearizer, binop, constant, fields};
+use super::{raw, set_type, with_state};
+use crate::key_type::{Field, KeyType};
 use crate::userdata::{self, SetUserData};
 
 impl<'a> Delinearizer<'a> {
@@ -226,10 +228,7 @@ fn listing_key(key: &KeyType, bytes: &[u8]) -> ListingKey {
 fn number(field: &Field, bytes: &[u8]) -> u128 {
     let mut expr = constant(bytes);
     set_type(&mut expr, &Type::Base(field.dtype), field.order);
-    match expr.kind {
-        ExprKind::Value(value) => value,
-        _ => 0,
-    }
+    expr.value().unwrap_or(0)
 }
 
 /// A value of one field.

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use penstock_ruleset::model::{Family, Hook};
+use penstock_syntax::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec};
+use penstock_syntax::ast::expr::VerdictExpr;
+use penstock_syntax::ast::{Expr, ExprKind};
 
-use crate::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec};
-use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
 use crate::eval::{Eval, Result, error};
 
 /// The number of a named priority, where the family and hook know that name (nft's
@@ -49,13 +50,36 @@ pub(crate) fn priority(spec: &PrioritySpec, family: Family, hook: Hook) -> Optio
             Ok(number) => number,
             Err(_) => priority_number(text, family, hook)?,
         },
-        _ => return None,
+        ExprKind::Variable { .. }
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => return None,
     };
     Some(base.wrapping_add(spec.offset))
 }
 
 /// Names of devices in a list or a set.
-pub(crate) fn device_names(e: &Expr, out: &mut Vec<(Arc<str>, crate::source::Loc)>) -> Result {
+pub(crate) fn device_names(
+    e: &Expr,
+    out: &mut Vec<(Arc<str>, penstock_syntax::source::Loc)>,
+) -> Result {
     match &e.kind {
         ExprKind::Symbol { text, .. } | ExprKind::String(text) => {
             if text.len() > 15 {
@@ -71,7 +95,25 @@ pub(crate) fn device_names(e: &Expr, out: &mut Vec<(Arc<str>, crate::source::Loc
             elements.iter().try_for_each(|e| device_names(e, out))
         }
         ExprKind::SetElem(elem) => device_names(&elem.key, out),
-        _ => error(e.loc, "invalid device name"),
+        ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => error(e.loc, "invalid device name"),
     }
 }
 
@@ -148,8 +190,5 @@ impl Eval<'_, '_> {
 }
 
 fn priority_word(spec: &PrioritySpec) -> &'static str {
-    match spec.expr.kind {
-        ExprKind::Symbol { .. } | ExprKind::String(_) => "value",
-        _ => spec.expr.word(),
-    }
+    if spec.expr.text().is_some() { "value" } else { spec.expr.word() }
 }

@@ -4,13 +4,11 @@
 
 use std::sync::Arc;
 
-use crate::ast::cmd::{Markup, Name, New, ObjKind, ObjectBlock, ObjectSpec, Target};
-use crate::ast::expr::{ExprKind, SetExprFlags};
-use crate::ast::{Cmd, CmdKind};
-use crate::eval::elements::misread;
+use penstock_syntax::ast::cmd::{Markup, Name, New, ObjKind, ObjectBlock, ObjectSpec, Target};
+use penstock_syntax::ast::{Cmd, CmdKind, ExprKind};
+use penstock_syntax::ct_timeout;
+
 use crate::eval::{Eval, Result, error, intervals};
-use crate::lower::states_of;
-use crate::parse::again;
 
 impl Eval<'_, '_> {
     /// Evaluates a command.
@@ -108,10 +106,6 @@ impl Eval<'_, '_> {
                 Ok(())
             }
             New::Rule(rule) => {
-                if rule.unread {
-                    *rule = again::rule(&mut self.ctx.inputs, &self.ctx.budget, rule.loc)
-                        .ok_or_else(|| misread(rule.loc))?;
-                }
                 self.rule(rule)?;
                 self.check_position(target)
             }
@@ -120,21 +114,6 @@ impl Eval<'_, '_> {
                 self.define_set(block, target)
             }
             New::Elements(elements) => {
-                if let ExprKind::Set { flags: SetExprFlags { unread: true, .. }, .. } =
-                    elements.kind
-                {
-                    let info = self.set_of_elements(elements, target)?;
-                    if !(info.auto_merge && info.interval) {
-                        return self.unread_elements(elements.loc, &info);
-                    }
-                    if self.ctx.skipped && self.joined_elements(elements.loc, &info) {
-                        return Ok(());
-                    }
-                    // Those that are joined are needed all at once.
-                    let read =
-                        again::elements(&mut self.ctx.inputs, &self.ctx.budget, elements.loc);
-                    *elements = read.ok_or_else(|| misread(elements.loc))?;
-                }
                 let info = self.elements(elements, target)?;
                 let ExprKind::Set { elements, .. } = &mut elements.kind else { return Ok(()) };
                 if info.interval && !info.key.is_concat() {
@@ -244,11 +223,8 @@ impl Eval<'_, '_> {
 fn check_object(object: &ObjectBlock, target: &Target) -> Result {
     match &object.value {
         ObjectSpec::CtTimeout { l4proto, policy, .. } => {
-            let states = if *l4proto == 0 { &[] } else { states_of(*l4proto) };
-            match policy
-                .iter()
-                .find(|(name, _)| !states.iter().any(|(state, _)| **state == *name.text))
-            {
+            let known = |name: &str| *l4proto != 0 && ct_timeout::by_name(*l4proto, name).is_some();
+            match policy.iter().find(|(name, _)| !known(&name.text)) {
                 Some((name, _)) => error(name.loc, "invalid state for this protocol"),
                 None => Ok(()),
             }

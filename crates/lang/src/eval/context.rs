@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use penstock_program::expr::PayloadBase;
 use penstock_ruleset::Family;
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::keys::ValueType;
+use penstock_syntax::proto::{self, Proto, tunnel};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind};
-use crate::cache::Field;
-use crate::datatype::{DataType, Type};
-use crate::proto::{self, Proto, tunnel};
-use crate::source::Loc;
+use crate::key_type::Field;
 
 /// What a symbol or number at this place would be (nft's `struct expr_ctx`).
 #[derive(Clone, Debug, Default)]
@@ -37,6 +38,11 @@ impl Expected {
         Expected { dtype: Some(dtype), order, len, max: 0, key: None, key_loc: None }
     }
 
+    /// A value of the type of a selector.
+    pub fn of(value: ValueType) -> Self {
+        Expected::new(Type::Base(value.dtype), value.order, value.len)
+    }
+
     /// A basic type at its own length and order.
     pub fn base(dtype: DataType) -> Self {
         Expected::new(Type::Base(dtype), dtype.order(), dtype.size())
@@ -52,56 +58,10 @@ impl Expected {
     }
 }
 
-/// What operators, ranges and lengths go by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Base {
-    Invalid,
-    Verdict,
-    Integer,
-    /// An integer whose bits are flags.
-    Bitmask,
-    String,
-    Concat,
-}
-
-impl Type {
-    /// Of a plain type; concatenations are of their own.
-    pub(crate) fn kind(&self) -> Base {
-        match self {
-            Type::Concat(_) => Base::Concat,
-            Type::Base(dtype) if dtype.base() == Some(DataType::Bitmask) => Base::Bitmask,
-            Type::Base(dtype) => match dtype.basetype() {
-                DataType::Integer => Base::Integer,
-                DataType::String => Base::String,
-                DataType::Verdict => Base::Verdict,
-                _ => Base::Invalid,
-            },
-        }
-    }
-
-    /// Whether values are flags.
-    pub(crate) fn is_bitmask(&self) -> bool {
-        self.kind() == Base::Bitmask
-    }
-
-    /// In words, as messages have it.
-    pub(crate) fn desc(&self) -> String {
-        match self {
-            Type::Base(dtype) => dtype.description().to_owned(),
-            Type::Concat(parts) => {
-                let parts: Vec<&str> = parts.iter().map(|p| p.description()).collect();
-                format!("concatenation of ({})", parts.join(", "))
-            }
-        }
-    }
-}
-
 /// The fields of a concatenation; `None` for other expressions.
 pub(crate) fn fields_of(expr: &Expr) -> Option<Arc<[Field]>> {
-    match &expr.kind {
-        ExprKind::Concat(parts) => Some(parts.iter().map(Field::of).collect()),
-        _ => None,
-    }
+    let ExprKind::Concat(parts) = &expr.kind else { return None };
+    Some(parts.iter().map(Field::of).collect())
 }
 
 /// Index of a base in [`Protocols`].
@@ -219,4 +179,9 @@ impl Protocols {
 /// Whether a header stands for where a family starts rather than for bytes of the packet.
 pub(crate) fn is_dummy(proto: &Proto) -> bool {
     *proto == proto::link::INET || *proto == proto::link::NETDEV
+}
+
+/// nft's message for two headers that cannot both be there.
+pub(crate) fn conflicting(known: &Proto, other: &Proto) -> String {
+    format!("conflicting protocols specified: {} vs. {}", known.name, other.name)
 }

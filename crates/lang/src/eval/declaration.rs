@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 
-use crate::ast::cmd::{SetBlock, SetData, Target};
-use crate::ast::expr::{ByteOrder, Expr, ExprKind};
-use crate::cache::{DataKind, Field, KeyType, SetInfo};
-use crate::datatype::{DataType, Type};
-use crate::eval::context::Base;
+use penstock_syntax::ast::cmd::{SetBlock, SetData, Target};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
+use penstock_syntax::source::Loc;
+
+use crate::cache::{DataKind, SetInfo};
 use crate::eval::{Eval, Result, conflict, error};
-use crate::source::Loc;
+use crate::key_type::{Field, KeyType};
 
 impl Eval<'_, '_> {
     pub(super) fn define_set(&mut self, block: &mut SetBlock, target: &Target) -> Result {
@@ -43,13 +44,16 @@ impl Eval<'_, '_> {
             }
             None => None,
             Some(SetData::Object(kind)) => Some(DataKind::Object(*kind)),
-            Some(SetData::Expr { expr, interval }) => match &expr.kind {
-                ExprKind::Symbol { text, .. } if &**text == "verdict" => Some(DataKind::Verdict),
-                _ => {
+            Some(SetData::Expr { expr, interval }) => {
+                if let ExprKind::Symbol { text, .. } = &expr.kind
+                    && &**text == "verdict"
+                {
+                    Some(DataKind::Verdict)
+                } else {
                     let ty = self.type_of(expr, block.key_typeof, place, word)?;
                     Some(DataKind::Value { ty, interval: *interval })
                 }
-            },
+            }
         };
         for stmt in &mut block.stmts {
             self.stateful(stmt)?;
@@ -103,9 +107,10 @@ impl Eval<'_, '_> {
         word: &str,
     ) -> Result<KeyType> {
         let loc = e.loc;
-        let parts: Vec<&mut Expr> = match &mut e.kind {
-            ExprKind::Concat(parts) => parts.iter_mut().collect(),
-            _ => vec![e],
+        let parts: Vec<&mut Expr> = if let ExprKind::Concat(parts) = &mut e.kind {
+            parts.iter_mut().collect()
+        } else {
+            vec![e]
         };
         let mut fields = Vec::with_capacity(parts.len());
         let concat = parts.len() > 1;

@@ -5,15 +5,15 @@
 
 use penstock_program::expr::{MetaKey, PayloadBase};
 use penstock_ruleset::model::Family;
+use penstock_syntax::ast::expr::{Payload, RelOp, constant};
+use penstock_syntax::ast::{Expr, ExprKind, Key, Stmt, StmtKind};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::proto::{IcmpField, Proto, Template, link, network, transport};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, Payload, RelOp};
-use crate::ast::{Stmt, StmtKind};
-use crate::datatype::{DataType, Type};
-use crate::eval::context::{Expected, UNKNOWN};
-use crate::eval::expr::constant;
+use crate::eval::context::{Expected, UNKNOWN, conflicting};
 use crate::eval::{Eval, Result, error};
-use crate::proto::{IcmpField, Proto, Template, link, network, transport};
-use crate::source::Loc;
+use crate::key_type::Field;
 
 /// `ARPHRD_*` of devices whose link header is known.
 const DEVICES: &[(u16, &Proto)] = &[(1, &link::ETHER)];
@@ -300,7 +300,7 @@ impl Eval<'_, '_> {
                     .map(|t| {
                         let key = value(*t);
                         let mut elem = Expr::typed(
-                            ExprKind::SetElem(Box::new(crate::ast::expr::SetElem {
+                            ExprKind::SetElem(Box::new(penstock_syntax::ast::expr::SetElem {
                                 key,
                                 timeout: None,
                                 expires: None,
@@ -365,7 +365,28 @@ impl Eval<'_, '_> {
                 }
             }
             ExprKind::Value(value) => self.note_value(left, *value as u32, loc),
-            _ => {}
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => {}
         }
     }
 
@@ -393,8 +414,8 @@ impl Eval<'_, '_> {
                 }
                 self.protocols.set(upper.base, upper, loc);
             }
-            ExprKind::Meta { key } => self.note_meta(*key, value, loc),
-            ExprKind::Ct { key, .. } => {
+            ExprKind::Key(Key::Meta { key }) => self.note_meta(*key, value, loc),
+            ExprKind::Key(Key::Ct { key, .. }) => {
                 use penstock_program::expr::CtKey;
                 // The number is read as the field of the header below would be, if that is known.
                 let below = match key {
@@ -408,7 +429,29 @@ impl Eval<'_, '_> {
                     self.protocols.set(upper.base, upper, loc);
                 }
             }
-            _ => {}
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => {}
         }
     }
 
@@ -436,7 +479,7 @@ impl Eval<'_, '_> {
                 let found = network::INET_SERVICE.upper_by_number(value);
                 self.protocols.set(PayloadBase::Transport, found.unwrap_or(&UNKNOWN), loc);
                 self.protocols.unknown_transport |=
-                    found.is_some_and(crate::proto::tunnel::is_tunnel);
+                    found.is_some_and(penstock_syntax::proto::tunnel::is_tunnel);
             }
             MetaKey::Protocol => {
                 if base != PayloadBase::Link
@@ -457,8 +500,14 @@ impl Eval<'_, '_> {
 
     /// A meta expression with its type.
     pub(crate) fn meta_expr(&self, key: MetaKey, loc: Loc) -> Expr {
-        let field = crate::eval::keys::meta_field(key);
-        Expr::typed(ExprKind::Meta { key }, loc, Type::Base(field.dtype), field.order, field.len)
+        let field = Field::of_meta(key);
+        Expr::typed(
+            ExprKind::Key(Key::Meta { key }),
+            loc,
+            Type::Base(field.dtype),
+            field.order,
+            field.len,
+        )
     }
 
     /// What stands beside a header field.
@@ -473,9 +522,4 @@ const NEIGHBOUR_SOLICITATION: u8 = 135;
 fn is_icmp_type(e: &Expr) -> bool {
     matches!(&e.kind, ExprKind::Payload(p) if p.field.is_some_and(|f| f.name == "type")
         && p.proto.is_some_and(Proto::is_icmp))
-}
-
-/// nft's message.
-pub(crate) fn conflicting(known: &Proto, other: &Proto) -> String {
-    format!("conflicting protocols specified: {} vs. {}", known.name, other.name)
 }

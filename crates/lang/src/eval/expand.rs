@@ -2,9 +2,9 @@
 
 //! Commands taken apart: blocks into what they define.
 
-use crate::ast::cmd::{Name, New, RuleBlock, SetBlock, TableBlock, Target};
-use crate::ast::{Cmd, CmdKind};
-use crate::source::Loc;
+use penstock_syntax::ast::cmd::{Name, New, SetBlock, TableBlock, Target};
+use penstock_syntax::ast::{Cmd, CmdKind, RuleBlock};
+use penstock_syntax::source::Loc;
 
 /// Takes commands apart so that each asks for one thing: a table with chains, sets and rules
 /// becomes a command for the table and one for each of what is in it, chains first so that maps and

@@ -5,12 +5,14 @@
 use std::sync::Arc;
 
 use penstock_program::expr::CtKey;
+use penstock_syntax::ast::expr::{SymbolKind, UnaryOp, VerdictExpr, constant};
+use penstock_syntax::ast::{Expr, ExprKind, Key};
+use penstock_syntax::bits::{bitmask, prefixmask};
+use penstock_syntax::datatype::{self, Base, ByteOrder, DataType, Type};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, SymbolKind, UnaryOp, VerdictExpr};
-use crate::datatype::{self, DataType, Type};
-use crate::eval::context::{Base, Expected, fields_of};
+use crate::eval::context::{Expected, fields_of};
 use crate::eval::{Eval, Result, conflict, error};
-use crate::source::Loc;
 
 /// Protocols that the grammar knows, whatever `/etc/protocols` says.
 const PROTOCOLS: &[(&str, u128)] = &[
@@ -27,83 +29,11 @@ const PROTOCOLS: &[(&str, u128)] = &[
     ("sctp", 132),
 ];
 
-/// Lowest `bits` bits set.
-pub(crate) fn bitmask(bits: u32) -> u128 {
-    if bits >= 128 { u128::MAX } else { (1 << bits) - 1 }
-}
-
-/// Highest `prefix` of `bits` bits set.
-pub(crate) fn prefixmask(bits: u32, prefix: u32) -> u128 {
-    bitmask(bits) & !bitmask(bits.saturating_sub(prefix))
-}
-
-/// A constant.
-pub(crate) fn constant(value: u128, loc: Loc, dtype: Type, order: ByteOrder, len: u32) -> Expr {
-    Expr { kind: ExprKind::Value(value), loc, dtype, order, len, constant: true, singleton: true }
-}
-
-impl Expr {
-    /// Takes the expression out, leaving an empty value in its place.
-    pub(crate) fn take(&mut self) -> Expr {
-        let loc = self.loc;
-        std::mem::replace(self, Expr::new(ExprKind::Value(0), loc))
-    }
-
-    /// The number of a constant.
-    pub(crate) fn value(&self) -> Option<u128> {
-        match self.kind {
-            ExprKind::Value(v) => Some(v),
-            _ => None,
-        }
-    }
-
-    /// nft's word for the kind of expression.
-    pub(crate) fn word(&self) -> &'static str {
-        match &self.kind {
-            ExprKind::Symbol { .. } => "symbol",
-            ExprKind::Variable { .. } => "variable",
-            ExprKind::Value(_) | ExprKind::String(_) => "value",
-            ExprKind::Verdict(_) => "verdict",
-            ExprKind::Prefix { .. } => "prefix",
-            ExprKind::Range { .. } => "range",
-            ExprKind::Concat(_) => "concat",
-            ExprKind::List(_) => "list",
-            ExprKind::Set { .. } => "set",
-            ExprKind::SetElem(_) => "element",
-            ExprKind::CatchAll => "catchall set element",
-            ExprKind::Mapping { .. } => "mapping",
-            ExprKind::Map { .. } => "map",
-            ExprKind::SetRef { .. } => "set reference",
-            ExprKind::Payload(_) => "payload",
-            ExprKind::Exthdr(_) => "exthdr",
-            ExprKind::Meta { .. } => "meta",
-            ExprKind::Ct { .. } => "ct",
-            ExprKind::Rt { .. } => "routing",
-            ExprKind::Fib { .. } => "fib",
-            ExprKind::Socket { .. } => "socket",
-            ExprKind::Osf { .. } => "osf",
-            ExprKind::Xfrm { .. } => "xfrm",
-            ExprKind::Tunnel { .. } => "tunnel",
-            ExprKind::Numgen { .. } => "numgen",
-            ExprKind::Hash { .. } => "hash",
-            ExprKind::Unary { .. } => "unary",
-            ExprKind::Binop { .. } => "binop",
-            ExprKind::Relational { .. } => "relational",
-            ExprKind::FlagCmp { .. } => "flagcmp",
-        }
-    }
-
-    /// Basic type of its data type.
-    pub(crate) fn base(&self) -> Base {
-        self.dtype.kind()
-    }
-}
-
 impl Eval<'_, '_> {
     /// Evaluates an expression in place.
     pub(crate) fn expr(&mut self, e: &mut Expr) -> Result {
         if self.ctx.budget.step() {
-            return error(e.loc, crate::budget::LATE);
+            return error(e.loc, penstock_syntax::budget::LATE);
         }
         // What is looked up, hashed or matched is as wide as it is.
         let apart = matches!(
@@ -130,16 +60,7 @@ impl Eval<'_, '_> {
             ExprKind::Value(_) => self.value(e),
             ExprKind::String(_) => self.string(e),
             ExprKind::Verdict(_) => self.verdict(e),
-            ExprKind::Meta { .. }
-            | ExprKind::Socket { .. }
-            | ExprKind::Osf { .. }
-            | ExprKind::Rt { .. }
-            | ExprKind::Fib { .. }
-            | ExprKind::Ct { .. }
-            | ExprKind::Xfrm { .. }
-            | ExprKind::Tunnel { .. }
-            | ExprKind::Numgen { .. }
-            | ExprKind::Hash { .. } => self.key(e),
+            ExprKind::Key(_) | ExprKind::Numgen { .. } | ExprKind::Hash { .. } => self.key(e),
             ExprKind::Payload(_) => self.payload(e),
             ExprKind::Exthdr(_) => self.exthdr(e),
             ExprKind::Prefix { .. } => self.prefix(e),
@@ -339,14 +260,57 @@ impl Eval<'_, '_> {
                     return error(chain.loc, format!("unknown identifier '{name}'"));
                 }
                 ExprKind::Symbol { text, .. } => chain.kind = ExprKind::String(text.clone()),
-                _ => {}
+                ExprKind::Value(_)
+                | ExprKind::String(_)
+                | ExprKind::Verdict(_)
+                | ExprKind::Prefix { .. }
+                | ExprKind::Range { .. }
+                | ExprKind::Concat(_)
+                | ExprKind::List(_)
+                | ExprKind::Set { .. }
+                | ExprKind::SetElem(_)
+                | ExprKind::CatchAll
+                | ExprKind::Mapping { .. }
+                | ExprKind::Map { .. }
+                | ExprKind::SetRef { .. }
+                | ExprKind::Payload(_)
+                | ExprKind::Exthdr(_)
+                | ExprKind::Key(_)
+                | ExprKind::Numgen { .. }
+                | ExprKind::Hash { .. }
+                | ExprKind::Unary { .. }
+                | ExprKind::Binop { .. }
+                | ExprKind::Relational { .. }
+                | ExprKind::FlagCmp { .. } => {}
             }
             match &chain.kind {
                 ExprKind::String(name) if name.len() > 255 => {
                     return error(chain.loc, "chain name is too long (255 characters at most)");
                 }
                 ExprKind::String(_) => {}
-                _ => {
+                ExprKind::Symbol { .. }
+                | ExprKind::Variable { .. }
+                | ExprKind::Value(_)
+                | ExprKind::Verdict(_)
+                | ExprKind::Prefix { .. }
+                | ExprKind::Range { .. }
+                | ExprKind::Concat(_)
+                | ExprKind::List(_)
+                | ExprKind::Set { .. }
+                | ExprKind::SetElem(_)
+                | ExprKind::CatchAll
+                | ExprKind::Mapping { .. }
+                | ExprKind::Map { .. }
+                | ExprKind::SetRef { .. }
+                | ExprKind::Payload(_)
+                | ExprKind::Exthdr(_)
+                | ExprKind::Key(_)
+                | ExprKind::Numgen { .. }
+                | ExprKind::Hash { .. }
+                | ExprKind::Unary { .. }
+                | ExprKind::Binop { .. }
+                | ExprKind::Relational { .. }
+                | ExprKind::FlagCmp { .. } => {
                     return error(
                         chain.loc,
                         "invalid chain value expression, only string is allowed",
@@ -454,7 +418,7 @@ impl Eval<'_, '_> {
         let mut constant = true;
         let mut singleton = true;
         for (i, part) in parts.iter_mut().enumerate() {
-            if let ExprKind::Ct { key: CtKey::Src | CtKey::Dst, .. } = part.kind {
+            if let ExprKind::Key(Key::Ct { key: CtKey::Src | CtKey::Dst, .. }) = part.kind {
                 return error(part.loc, "specify either ip or ip6 for address matching");
             }
             self.expected = match (&outer.key, &expected) {
@@ -476,14 +440,11 @@ impl Eval<'_, '_> {
                 (None, None) => Expected::new(Type::default(), ByteOrder::Invalid, 0),
             };
             self.expr(part)?;
-            match &part.kind {
-                ExprKind::Set { .. } => {
-                    return error(part.loc, "cannot use an anonymous set in a concatenation");
-                }
-                ExprKind::SetRef { .. } => {
-                    return error(part.loc, "cannot use a set reference in a concatenation");
-                }
-                _ => {}
+            if part.elements().is_some() {
+                return error(part.loc, "cannot use an anonymous set in a concatenation");
+            }
+            if let ExprKind::SetRef { .. } = part.kind {
+                return error(part.loc, "cannot use a set reference in a concatenation");
             }
             let dtype = match &part.dtype {
                 Type::Base(dtype) => *dtype,
@@ -571,7 +532,7 @@ impl Eval<'_, '_> {
             );
         }
         // Whether there is a route is a word in a register.
-        if matches!(e.kind, ExprKind::Fib { .. }) && e.len == 1 {
+        if matches!(e.kind, ExprKind::Key(Key::Fib { .. })) && e.len == 1 {
             e.len = 32;
         }
         let bytes = if self.written > 0 { e.len.div_ceil(8) } else { e.len / 8 };
@@ -599,6 +560,27 @@ pub(crate) fn set_order(e: &mut Expr, order: ByteOrder) {
             right.order = order;
         }
         ExprKind::Prefix { base, .. } => base.order = order,
-        _ => {}
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => {}
     }
 }

@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
-use crate::ast::expr::{Expr, ExprKind};
+use penstock_syntax::ast::expr::{constant, key_of};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::bits::bitmask;
+use penstock_syntax::datatype::{Base, Type};
+use penstock_syntax::source::Loc;
+
 use crate::cache::SetInfo;
-use crate::datatype::Type;
-use crate::eval::context::Base;
-use crate::eval::expr::constant;
-use crate::eval::set::{bounds, key_of};
 use crate::eval::{Result, conflict, error};
 use crate::intervals::Intervals;
-use crate::source::Loc;
 
 /// A change of what a set holds, found by evaluation: intervals to remove before the elements of
 /// the command are added (auto-merge) or after they are removed.
@@ -194,7 +194,28 @@ fn set_bounds(element: &mut Expr, from: u128, to: u128) {
             elem.key = range;
         }
         ExprKind::Mapping { left, .. } => set_bounds(left, from, to),
-        _ => *element = range_of(element, from, to),
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::CatchAll
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => *element = range_of(element, from, to),
     }
 }
 
@@ -216,5 +237,42 @@ pub(crate) fn range_of(like: &Expr, from: u128, to: u128) -> Expr {
             like.order,
             like.len,
         )
+    }
+}
+
+/// Lowest and highest key of an element of a plain key, in the byte order in which intervals are
+/// compared: numbers as they are, strings by their bytes.
+pub(crate) fn bounds(key: &Expr) -> Option<(u128, u128)> {
+    let string = key.base() == Base::String;
+    let flip = |v: u128| if string { u128::from_be_bytes(v.to_le_bytes()) } else { v };
+    match &key.kind {
+        ExprKind::Value(value) => Some((flip(*value), flip(*value))),
+        ExprKind::Range { left, right } => Some((flip(left.value()?), flip(right.value()?))),
+        ExprKind::Prefix { base, len } => {
+            let from = flip(base.value()?);
+            let bits = if string { 128 } else { base.len };
+            Some((from, from | bitmask(bits.saturating_sub(*len))))
+        }
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => None,
     }
 }

@@ -1,141 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `meta`, `ct`, `rt`, `socket`, `fib`, `ipsec`, `tunnel`, `osf`, `numgen`, `hash`: types, and what
-//! each insists on.
+//! Selectors that a keyword begins, and generators: types, and what each insists on.
 
-use penstock_program::expr::{CtKey, FibResult, MetaKey, PayloadBase, RtKey};
+use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RtKey};
 use penstock_ruleset::model::Family;
+use penstock_syntax::ast::{Expr, ExprKind, Key};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::diag::Diagnostic;
+use penstock_syntax::keys::{self, ValueType};
+use penstock_syntax::proto::network;
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind};
-use crate::cache::Field;
-use crate::datatype::{DataType, Type};
-use crate::diag::Diagnostic;
-use crate::eval::context::Expected;
-use crate::eval::dependency::conflicting;
+use crate::eval::context::{Expected, conflicting};
 use crate::eval::{Eval, Result, error};
-use crate::keys;
-use crate::proto::network;
-
-/// Type of a `meta` key.
-pub(crate) fn meta_field(key: MetaKey) -> Field {
-    let info = keys::meta(key);
-    Field { dtype: info.dtype, order: info.order, len: info.len }
-}
-
-/// `NFTA_FIB_F_PRESENT`.
-const FIB_PRESENT: u32 = 32;
 
 impl Eval<'_, '_> {
     /// Evaluates an expression that loads something other than packet bytes.
     pub(crate) fn key(&mut self, e: &mut Expr) -> Result {
         let loc = e.loc;
-        let network = self.protocols.at(PayloadBase::Network);
         let mut max = 0;
         match &mut e.kind {
-            ExprKind::Meta { key } => {
-                let key = *key;
-                if key == MetaKey::NfProto && self.family != Family::Inet {
-                    return error(loc, "meta nfproto is only useful in the inet family");
-                }
-                if key == MetaKey::TimeDay {
-                    max = 6;
-                }
-                let field = meta_field(key);
-                set_type(e, field.dtype, field.order, field.len);
-            }
-            ExprKind::Ct { key, dir, nfproto } => {
-                self.ct_dependency(key, *nfproto, loc)?;
-                let key = *key;
-                let _ = dir;
-                let info = keys::ct(key);
-                let (mut dtype, mut len) = (info.dtype, info.len);
-                match key {
-                    CtKey::Src | CtKey::Dst => match network {
-                        Some(known) if *known == network::IP => {
-                            (dtype, len) = (DataType::IpAddr, 32)
-                        }
-                        Some(known) if *known == network::IP6 => {
-                            (dtype, len) = (DataType::Ip6Addr, 128)
-                        }
-                        // nft says so and goes on without a type.
-                        None => {
-                            let word = if key == CtKey::Src { "saddr" } else { "daddr" };
-                            self.ctx.queued.push(Diagnostic::error(
-                                loc,
-                                format!("cannot determine ip protocol version, use \"ip {word}\" or \"ip6 {word}\" instead"),
-                            ));
-                            (dtype, len) = (DataType::Invalid, 0);
-                        }
-                        Some(_) => (dtype, len) = (DataType::Invalid, 0),
-                    },
-                    CtKey::ProtoSrc | CtKey::ProtoDst
-                        if self.protocols.at(PayloadBase::Transport).is_some() =>
-                    {
-                        dtype = DataType::InetService;
-                    }
-                    _ => {}
-                }
-                set_type(e, dtype, info.order, len);
-            }
-            ExprKind::Rt { key } => {
-                // What is written counts for IPv6 only; else it is that of the table or of the
-                // rule.
+            ExprKind::Key(key) => {
                 let written = e.dtype != Type::default();
-                if written && *key == RtKey::Nexthop6 && self.family == Family::Ip {
-                    return error(loc, "ip6 nexthop will not match");
-                }
-                if *key == RtKey::Nexthop4 || *key == RtKey::Nexthop6 && !written {
-                    *key = match network {
-                        Some(known) if *known == network::IP => RtKey::Nexthop4,
-                        Some(known) if *known == network::IP6 => RtKey::Nexthop6,
-                        _ if !written => {
-                            return error(
-                                loc,
-                                "cannot determine ip protocol version, use \"ip nexthop\" or \"ip6 nexthop\" instead",
-                            );
-                        }
-                        _ => *key,
-                    };
-                }
-                let info = keys::rt(*key);
-                set_type(e, info.dtype, info.order, info.len);
-            }
-            ExprKind::Socket { key, .. } => {
-                let key = *key;
-                let info = keys::socket(key);
-                set_type(e, info.dtype, info.order, info.len);
-                if matches!(
-                    key,
-                    penstock_program::expr::SocketKey::Transparent
-                        | penstock_program::expr::SocketKey::Wildcard
-                ) {
-                    max = 1;
-                }
-            }
-            ExprKind::Osf { .. } => {
-                set_type(e, DataType::String, ByteOrder::Host, 128);
-            }
-            ExprKind::Fib { flags, result } => {
-                if *flags & FIB_PRESENT != 0 {
-                    // To nft the answer is as long as what it stands for.
-                    let len = if matches!(result, FibResult::OifName) { 128 } else { 1 };
-                    set_type(e, DataType::Boolean, ByteOrder::Host, len);
-                } else {
-                    let info = keys::fib(*result);
-                    set_type(e, info.dtype, info.order, info.len);
-                }
-            }
-            ExprKind::Xfrm { key, .. } => {
-                if !matches!(self.family, Family::Ip | Family::Ip6 | Family::Inet) {
-                    return error(loc, "ipsec expression is only valid in ip/ip6/inet tables");
-                }
-                let key = *key;
-                let info = keys::xfrm(key);
-                set_type(e, info.dtype, info.order, info.len);
-            }
-            ExprKind::Tunnel { key } => {
-                let info = keys::tunnel(*key);
-                set_type(e, info.dtype, info.order, info.len);
+                let value = self.key_value(key, written, loc)?;
+                max = key.max();
+                set_type(e, value.dtype, value.order, value.len);
             }
             ExprKind::Numgen { modulus, offset, .. } => {
                 let (modulus, offset) = (*modulus, *offset);
@@ -150,7 +39,27 @@ impl Eval<'_, '_> {
                 max = generated_max(*modulus, *offset);
                 set_type(e, DataType::Integer, ByteOrder::Host, 32);
             }
-            _ => {}
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => {}
         }
         e.constant = false;
         e.singleton = true;
@@ -159,8 +68,86 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
+    /// What a selector gives, if it can be asked here. It becomes that of the family that the rule
+    /// or the table tells of, unless its type was `written`.
+    fn key_value(&mut self, key: &mut Key, written: bool, loc: Loc) -> Result<ValueType> {
+        match key {
+            Key::Meta { key: MetaKey::NfProto } if self.family != Family::Inet => {
+                return error(loc, "meta nfproto is only useful in the inet family");
+            }
+            Key::Ct { key, nfproto, .. } => {
+                self.ct_dependency(key, *nfproto, loc)?;
+                return Ok(self.ct_value(*key, loc));
+            }
+            Key::Rt { key } => self.rt_dependency(key, written, loc)?,
+            Key::Xfrm { .. } if !matches!(self.family, Family::Ip | Family::Ip6 | Family::Inet) => {
+                return error(loc, "ipsec expression is only valid in ip/ip6/inet tables");
+            }
+            Key::Meta { .. }
+            | Key::Fib { .. }
+            | Key::Socket { .. }
+            | Key::Osf { .. }
+            | Key::Xfrm { .. }
+            | Key::Tunnel { .. } => {}
+        }
+        Ok(key.value_type())
+    }
+
+    /// What a `ct` key gives: addresses and ports depend on the headers that are known.
+    fn ct_value(&mut self, key: CtKey, loc: Loc) -> ValueType {
+        let mut value = keys::ct(key).value;
+        match key {
+            CtKey::Src | CtKey::Dst => match self.protocols.at(PayloadBase::Network) {
+                Some(known) if *known == network::IP => {
+                    (value.dtype, value.len) = (DataType::IpAddr, 32)
+                }
+                Some(known) if *known == network::IP6 => {
+                    (value.dtype, value.len) = (DataType::Ip6Addr, 128)
+                }
+                // nft says so and goes on without a type.
+                None => {
+                    let word = if key == CtKey::Src { "saddr" } else { "daddr" };
+                    self.ctx.queued.push(Diagnostic::error(
+                        loc,
+                        format!("cannot determine ip protocol version, use \"ip {word}\" or \"ip6 {word}\" instead"),
+                    ));
+                    (value.dtype, value.len) = (DataType::Invalid, 0);
+                }
+                Some(_) => (value.dtype, value.len) = (DataType::Invalid, 0),
+            },
+            CtKey::ProtoSrc | CtKey::ProtoDst
+                if self.protocols.at(PayloadBase::Transport).is_some() =>
+            {
+                value.dtype = DataType::InetService;
+            }
+            _ => {}
+        }
+        value
+    }
+
+    /// What is written counts for IPv6 only; else it is that of the table or of the rule.
+    fn rt_dependency(&mut self, key: &mut RtKey, written: bool, loc: Loc) -> Result {
+        if written && *key == RtKey::Nexthop6 && self.family == Family::Ip {
+            return error(loc, "ip6 nexthop will not match");
+        }
+        if *key == RtKey::Nexthop4 || *key == RtKey::Nexthop6 && !written {
+            *key = match self.protocols.at(PayloadBase::Network) {
+                Some(known) if *known == network::IP => RtKey::Nexthop4,
+                Some(known) if *known == network::IP6 => RtKey::Nexthop6,
+                _ if !written => {
+                    return error(
+                        loc,
+                        "cannot determine ip protocol version, use \"ip nexthop\" or \"ip6 nexthop\" instead",
+                    );
+                }
+                _ => *key,
+            };
+        }
+        Ok(())
+    }
+
     /// Addresses of a flow: the family is written, known, or the expression is ambiguous.
-    fn ct_dependency(&mut self, key: &mut CtKey, nfproto: u8, loc: crate::source::Loc) -> Result {
+    fn ct_dependency(&mut self, key: &mut CtKey, nfproto: u8, loc: Loc) -> Result {
         let known = self.protocols.at(PayloadBase::Network);
         let wanted = match (*key, nfproto) {
             (CtKey::SrcIp | CtKey::DstIp, _) | (CtKey::Src | CtKey::Dst, 2) => &network::IP,

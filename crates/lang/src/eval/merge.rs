@@ -3,9 +3,9 @@
 //! Matches of adjacent header fields become one: `tcp sport 1 tcp dport 2` loads four bytes.
 
 use penstock_program::expr::PayloadBase;
+use penstock_syntax::ast::expr::{Payload, RelOp};
+use penstock_syntax::ast::{Expr, ExprKind, Stmt, StmtKind};
 
-use crate::ast::expr::{Expr, ExprKind, Payload, RelOp};
-use crate::ast::{Stmt, StmtKind};
 use crate::eval::dependency::is_protocol_field;
 use crate::eval::tunnel::is_meta;
 
@@ -39,13 +39,10 @@ pub(crate) fn merge_payloads(stmts: &mut Vec<Stmt>) {
     let mut candidates: Vec<usize> = Vec::new();
     let mut dead = vec![false; stmts.len()];
     for i in 0..stmts.len() {
-        match &stmts[i].kind {
-            StmtKind::Match(_) => {
-                if parts(&stmts[i]).is_some() {
-                    candidates.push(i);
-                }
-            }
-            _ => merge_run(stmts, &mut candidates, &mut dead),
+        if !matches!(stmts[i].kind, StmtKind::Match(_)) {
+            merge_run(stmts, &mut candidates, &mut dead);
+        } else if parts(&stmts[i]).is_some() {
+            candidates.push(i);
         }
     }
     merge_run(stmts, &mut candidates, &mut dead);
@@ -100,11 +97,11 @@ fn merged(first: &Stmt, second: &Stmt) -> Option<(Expr, bool)> {
         payload.field = b.field.filter(|_| keep_second);
         payload.raw = true;
     }
-    left.order = crate::ast::expr::ByteOrder::Big;
+    left.order = penstock_syntax::datatype::ByteOrder::Big;
     let mut right = a_right.clone();
     right.kind = ExprKind::Value(value);
     right.len = total;
-    right.order = crate::ast::expr::ByteOrder::Big;
+    right.order = penstock_syntax::datatype::ByteOrder::Big;
     let StmtKind::Match(whole) = &first.kind else { return None };
     let mut e = whole.clone();
     e.kind = ExprKind::Relational { op, left: Box::new(left), right: Box::new(right) };
@@ -115,7 +112,7 @@ fn merged(first: &Stmt, second: &Stmt) -> Option<(Expr, bool)> {
 fn number(e: &Expr) -> Option<u128> {
     let value = e.value()?;
     let bytes = e.len.div_ceil(8) as usize;
-    if e.order == crate::ast::expr::ByteOrder::Host && bytes > 1 {
+    if e.order == penstock_syntax::datatype::ByteOrder::Host && bytes > 1 {
         let le = value.to_le_bytes();
         return Some(le.get(..bytes)?.iter().fold(0, |n, b| n << 8 | u128::from(*b)));
     }

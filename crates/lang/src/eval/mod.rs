@@ -24,7 +24,7 @@ mod dependency;
 mod elements;
 mod expand;
 mod expr;
-mod intervals;
+pub(crate) mod intervals;
 mod keys;
 mod merge;
 mod nat;
@@ -45,22 +45,19 @@ use std::sync::Arc;
 
 use penstock_ruleset::model::{ElementValue, Family, Generation};
 use penstock_sets::ElementList;
+use penstock_syntax::ast::cmd::{Name, New, ObjKind, Target};
+use penstock_syntax::ast::{Cmd, CmdKind, Expr, Stmt};
+use penstock_syntax::budget::Budget;
+use penstock_syntax::diag::{Diagnostic, Diagnostics};
+use penstock_syntax::names::Names;
+use penstock_syntax::source::{Inputs, Loc};
 
-use crate::ast::cmd::{Name, New, ObjKind, Target};
-use crate::ast::expr::Expr;
-use crate::ast::{Cmd, CmdKind, Stmt};
-use crate::budget::Budget;
 use crate::cache::{Cache, SetInfo};
-use crate::diag::{Diagnostic, Diagnostics};
-use crate::names::Names;
-use crate::source::{Inputs, Loc};
 
 pub use chain::priority_number;
 pub(crate) use chain::{device_names, priority};
 pub use expand::expand;
-pub(crate) use expr::{bitmask, prefixmask};
 pub(crate) use nat::RANGE_PROTO_SPECIFIED;
-pub(crate) use stmt::LOG_PREFIX_LENGTH;
 
 use context::{Expected, Protocols};
 
@@ -84,7 +81,7 @@ pub struct AnonymousSet {
     pub info: Arc<SetInfo>,
     /// Tells it apart within the run.
     pub id: u32,
-    /// Its elements: an [`ExprKind::Set`](crate::ast::ExprKind::Set); `None` for the set of a
+    /// Its elements: an [`ExprKind::Set`](penstock_syntax::ast::ExprKind::Set); `None` for the set of a
     /// `meter`.
     pub elements: Option<Expr>,
     /// Content never changes (all but those of `meter`).
@@ -200,9 +197,20 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Evaluates a command (one that [`expand`] gave). `false` if there was an error; it is in `diags`
-/// then, and the command must not be lowered.
+/// Evaluates a command (one that [`expand`] gave) that has no skipped parts. `false` if there was
+/// an error; it is in `diags` then, and the command must not be lowered.
 pub fn evaluate(cmd: &mut Cmd, ctx: &mut Context<'_>, diags: &mut Diagnostics) -> bool {
+    run(cmd, ctx, diags, |eval, cmd| eval.command(cmd))
+}
+
+/// Has a command evaluated by `evaluate`, in a context that knows nothing of the command before it.
+/// `false` if there was an error.
+pub(crate) fn run(
+    cmd: &mut Cmd,
+    ctx: &mut Context<'_>,
+    diags: &mut Diagnostics,
+    evaluate: impl FnOnce(&mut Eval<'_, '_>, &mut Cmd) -> Result,
+) -> bool {
     ctx.anonymous.clear();
     ctx.purge.clear();
     ctx.rest.clear();
@@ -213,7 +221,7 @@ pub fn evaluate(cmd: &mut Cmd, ctx: &mut Context<'_>, diags: &mut Diagnostics) -
     let table = cmd.target.table.as_ref().map(|t| t.text.clone());
     let mut eval = Eval::new(ctx, family, table);
     eval.table_name = cmd.target.table.clone();
-    let result = eval.command(cmd);
+    let result = evaluate(&mut eval, cmd);
     let mut errors = std::mem::take(&mut ctx.queued);
     errors.extend(result.err().map(|diagnostic| *diagnostic));
     let good = errors.is_empty();

@@ -5,16 +5,16 @@
 
 use penstock_program::expr::PayloadBase;
 use penstock_ruleset::model::Family;
+use penstock_syntax::ast::stmt::Nat;
+use penstock_syntax::ast::{Expr, ExprKind, Stmt, StmtKind};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::proto::{network, tunnel};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind};
-use crate::ast::stmt::Nat;
-use crate::ast::{Stmt, StmtKind};
-use crate::cache::{DataKind, Field, KeyType};
-use crate::datatype::{DataType, Type};
+use crate::cache::DataKind;
 use crate::eval::context::Expected;
 use crate::eval::{Eval, Result, conflict, error};
-use crate::proto::{network, tunnel};
-use crate::source::Loc;
+use crate::key_type::{Field, KeyType};
 
 /// `NF_NAT_RANGE_*`.
 pub(crate) const RANGE_PROTO_SPECIFIED: u32 = 2;
@@ -170,34 +170,31 @@ impl Eval<'_, '_> {
             dtype: Type::Concat([address, DataType::InetService].into()),
             fields: [Field::base(address), Field::base(DataType::InetService)].into(),
         };
-        match &mut addr.kind {
-            ExprKind::Map { .. } => {
-                self.expected = ty.expected();
-                self.map(addr)?;
-                self.ports_need_transport(addr, loc)?;
-                if addr.dtype != ty.dtype {
-                    return conflict(
-                        addr.loc,
-                        loc,
-                        format!(
-                            "datatype mismatch: expected {}, expression has type {}",
-                            ty.dtype.desc(),
-                            addr.dtype.desc()
-                        ),
-                    );
-                }
-                if let ExprKind::Map { mappings, .. } = &addr.kind
-                    && let ExprKind::SetRef { set } = &mappings.kind
-                    && let Some(set) = self.known_set(set)
-                    && matches!(set.data, Some(DataKind::Value { interval: true, .. }))
-                {
-                    nat.interval = true;
-                }
+        if let ExprKind::Map { .. } = &mut addr.kind {
+            self.expected = ty.expected();
+            self.map(addr)?;
+            self.ports_need_transport(addr, loc)?;
+            if addr.dtype != ty.dtype {
+                return conflict(
+                    addr.loc,
+                    loc,
+                    format!(
+                        "datatype mismatch: expected {}, expression has type {}",
+                        ty.dtype.desc(),
+                        addr.dtype.desc()
+                    ),
+                );
             }
-            _ => {
-                self.arg(addr, loc, ty.expected())?;
-                self.ports_need_transport(addr, loc)?;
+            if let ExprKind::Map { mappings, .. } = &addr.kind
+                && let ExprKind::SetRef { set } = &mappings.kind
+                && let Some(set) = self.known_set(set)
+                && matches!(set.data, Some(DataKind::Value { interval: true, .. }))
+            {
+                nat.interval = true;
             }
+        } else {
+            self.arg(addr, loc, ty.expected())?;
+            self.ports_need_transport(addr, loc)?;
         }
         Ok(())
     }
@@ -288,7 +285,7 @@ fn is_concat_map(addr: &Expr, eval: &Eval<'_, '_>) -> bool {
 fn to_range(e: &mut Expr) {
     let ExprKind::Prefix { base, len } = &e.kind else { return };
     let Some(from) = base.value() else { return };
-    let last = from | crate::eval::expr::bitmask(base.len.saturating_sub(*len));
+    let last = from | penstock_syntax::bits::bitmask(base.len.saturating_sub(*len));
     let mut right = (**base).clone();
     right.kind = ExprKind::Value(last);
     e.kind = ExprKind::Range { left: base.clone(), right: Box::new(right) };

@@ -3,28 +3,13 @@
 //! Binary operators: constants are folded, invertible ones move from the field to the constants it
 //! is compared with.
 
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind};
-use crate::datatype::{DataType, Type};
-use crate::eval::context::{Base, Expected};
-use crate::eval::expr::{bitmask, constant};
+use penstock_syntax::ast::expr::{BinOp, constant};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::bits::bitmask;
+use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
+
+use crate::eval::context::Expected;
 use crate::eval::{Eval, Result, conflict};
-
-impl BinOp {
-    /// As nft writes it.
-    pub(crate) fn symbol(self) -> &'static str {
-        match self {
-            BinOp::And => "&",
-            BinOp::Or => "|",
-            BinOp::Xor => "^",
-            BinOp::Lshift => "<<",
-            BinOp::Rshift => ">>",
-        }
-    }
-
-    fn is_shift(self) -> bool {
-        matches!(self, BinOp::Lshift | BinOp::Rshift)
-    }
-}
 
 impl Eval<'_, '_> {
     pub(crate) fn binop(&mut self, e: &mut Expr) -> Result {
@@ -141,18 +126,16 @@ impl Eval<'_, '_> {
             if !matches!(op, BinOp::Lshift | BinOp::Rshift | BinOp::Xor) {
                 return Ok(());
             }
-            let done = match &right.kind {
-                ExprKind::SetRef { set } => {
-                    match self.ctx.anonymous_id(set).and_then(|id| self.ctx.anonymous.get_mut(&id))
-                    {
-                        Some(set) => match &mut set.elements {
-                            Some(elements) => transfer_one(op, by, elements)?,
-                            None => false,
-                        },
+            let done = if let ExprKind::SetRef { set } = &right.kind {
+                match self.ctx.anonymous_id(set).and_then(|id| self.ctx.anonymous.get_mut(&id)) {
+                    Some(set) => match &mut set.elements {
+                        Some(elements) => transfer_one(op, by, elements)?,
                         None => false,
-                    }
+                    },
+                    None => false,
                 }
-                _ => transfer_one(op, by, right)?,
+            } else {
+                transfer_one(op, by, right)?
             };
             if !done {
                 return Ok(());
@@ -193,7 +176,25 @@ fn can_transfer(op: BinOp, by: u128, left: &Expr, e: &Expr) -> Result<bool> {
         ExprKind::SetElem(elem) => can_transfer(op, by, left, &elem.key)?,
         ExprKind::Mapping { left: key, .. } => can_transfer(op, by, left, key)?,
         ExprKind::CatchAll => true,
-        _ => false,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => false,
     })
 }
 
@@ -240,6 +241,25 @@ fn apply_inverse(op: BinOp, by: u128, e: &mut Expr) {
             apply_inverse(op, by, left);
             e.len = left.len;
         }
-        _ => {}
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::CatchAll
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => {}
     }
 }

@@ -3,16 +3,17 @@
 //! Header fields, raw payload, extension headers and options.
 
 use penstock_program::expr::{ExthdrOp, PayloadBase};
+use penstock_syntax::ast::expr::{BinOp, Payload, constant};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::bits::bitmask;
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::proto::tunnel::is_tunnel;
+use penstock_syntax::proto::{network, transport};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, Payload};
-use crate::datatype::{DataType, Type};
-use crate::eval::dependency::conflicting;
-use crate::eval::expr::{bitmask, constant};
+use crate::eval::context::conflicting;
 use crate::eval::tunnel::is_meta;
 use crate::eval::{Eval, Result, error};
-use crate::proto::tunnel::is_tunnel;
-use crate::proto::{network, transport};
-use crate::source::Loc;
 
 impl Eval<'_, '_> {
     pub(crate) fn payload(&mut self, e: &mut Expr) -> Result {
@@ -98,12 +99,13 @@ impl Eval<'_, '_> {
         }
         let known = match known {
             None => {
-                let depended =
-                    if proto.base == PayloadBase::Link && *proto == crate::proto::link::VLAN {
-                        &crate::proto::link::ETHER
-                    } else {
-                        proto
-                    };
+                let depended = if proto.base == PayloadBase::Link
+                    && *proto == penstock_syntax::proto::link::VLAN
+                {
+                    &penstock_syntax::proto::link::ETHER
+                } else {
+                    proto
+                };
                 self.payload_dependency(depended, base, loc)?;
                 match self.protocols.at(base) {
                     Some(known) if known != proto && base == PayloadBase::Link => {

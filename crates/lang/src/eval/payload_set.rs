@@ -3,13 +3,14 @@
 //! `ip dscp set …`: writing header fields.
 
 use penstock_program::expr::PayloadBase;
+use penstock_syntax::ast::expr::{BinOp, constant};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::bits::bitmask;
+use penstock_syntax::datatype::{DataType, Type};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{BinOp, Expr, ExprKind};
-use crate::datatype::{DataType, Type};
 use crate::eval::context::Expected;
-use crate::eval::expr::{bitmask, constant};
 use crate::eval::{Eval, Result, conflict, error};
-use crate::source::Loc;
 
 /// Where a field lies in the bytes that are read and written back.
 struct Window {
@@ -100,7 +101,28 @@ impl Eval<'_, '_> {
                         ),
                     );
                 }
-                _ => {
+                ExprKind::Symbol { .. }
+                | ExprKind::Variable { .. }
+                | ExprKind::String(_)
+                | ExprKind::Verdict(_)
+                | ExprKind::Prefix { .. }
+                | ExprKind::Range { .. }
+                | ExprKind::Concat(_)
+                | ExprKind::List(_)
+                | ExprKind::Set { .. }
+                | ExprKind::SetElem(_)
+                | ExprKind::CatchAll
+                | ExprKind::Mapping { .. }
+                | ExprKind::SetRef { .. }
+                | ExprKind::Payload(_)
+                | ExprKind::Exthdr(_)
+                | ExprKind::Key(_)
+                | ExprKind::Numgen { .. }
+                | ExprKind::Hash { .. }
+                | ExprKind::Unary { .. }
+                | ExprKind::Binop { .. }
+                | ExprKind::Relational { .. }
+                | ExprKind::FlagCmp { .. } => {
                     return error(
                         target_loc,
                         "Right hand side of binary operation (^) must be constant",

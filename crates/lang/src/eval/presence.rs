@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
-use crate::ast::cmd::{Name, ObjKind, Target};
+use penstock_syntax::ast::cmd::{Name, ObjKind, Target};
+use penstock_syntax::diag::{Diagnostic, most_similar, most_similar_of};
+use penstock_syntax::source::Loc;
+
 use crate::cache::TableInfo;
-use crate::diag::{Diagnostic, most_similar, most_similar_of};
 use crate::eval::{Eval, Result, error};
-use crate::source::Loc;
 
 impl Eval<'_, '_> {
     /// A rule can be put beside those that were there when the run began.

@@ -3,30 +3,13 @@
 //! Matches: which comparison a relational expression is, and that both sides fit.
 
 use penstock_program::expr::{CtKey, MetaKey};
+use penstock_syntax::ast::expr::{RelOp, SymbolKind, UnaryOp};
+use penstock_syntax::ast::{Expr, ExprKind, Key};
+use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, RelOp, SymbolKind, UnaryOp};
-use crate::cache::KeyType;
-use crate::datatype::{DataType, Type};
-use crate::eval::context::Base;
 use crate::eval::{Eval, Result, conflict, error};
-
-use crate::source::Loc;
-
-impl RelOp {
-    /// As nft writes it; the unwritten operator says so.
-    pub(crate) fn symbol(self) -> &'static str {
-        match self {
-            RelOp::Implicit => "implicit",
-            RelOp::Eq => "==",
-            RelOp::Neq => "!=",
-            RelOp::Lt => "<",
-            RelOp::Lte => "<=",
-            RelOp::Gt => ">",
-            RelOp::Gte => ">=",
-            RelOp::Neg => "!",
-        }
-    }
-}
+use crate::key_type::KeyType;
 
 /// Makes a set of one a plain value, where the left side is no concatenation.
 fn take_single(left: &Expr, right: &mut Expr) -> Result {
@@ -63,7 +46,7 @@ impl Eval<'_, '_> {
     pub(crate) fn relational(&mut self, e: &mut Expr) -> Result {
         let loc = e.loc;
         let ExprKind::Relational { op, left, right } = &mut e.kind else { return Ok(()) };
-        if let (ExprKind::Fib { flags, .. }, true) = (&mut left.kind, is_boolean(right)) {
+        if let (ExprKind::Key(Key::Fib { flags, .. }), true) = (&mut left.kind, is_boolean(right)) {
             *flags |= 32;
         }
         if let ExprKind::Symbol { kind: SymbolKind::Value, .. } = left.kind {
@@ -90,7 +73,8 @@ impl Eval<'_, '_> {
         same_type(left, right)?;
         let secmark = matches!(
             left.kind,
-            ExprKind::Meta { key: MetaKey::SecMark } | ExprKind::Ct { key: CtKey::SecMark, .. }
+            ExprKind::Key(Key::Meta { key: MetaKey::SecMark })
+                | ExprKind::Key(Key::Ct { key: CtKey::SecMark, .. })
         );
         if secmark && right.value().is_some() {
             return conflict(
@@ -127,7 +111,7 @@ impl Eval<'_, '_> {
                 }
                 self.convert(left, ByteOrder::Big)?;
                 if let ExprKind::Unary { expr, .. } = &left.kind
-                    && let ExprKind::Fib { .. } = expr.kind
+                    && let ExprKind::Key(Key::Fib { .. }) = expr.kind
                 {
                     right.len = left.len;
                 }
@@ -177,9 +161,10 @@ impl Eval<'_, '_> {
                 has_family(left)?;
                 let key = KeyType::of(left);
                 // nft keeps with a set what it is compared with, unless that is an operation.
-                let key = match left.kind {
-                    ExprKind::Payload(_) | ExprKind::Concat(_) => key,
-                    _ => key.without_expression(),
+                let key = if matches!(left.kind, ExprKind::Payload(_) | ExprKind::Concat(_)) {
+                    key
+                } else {
+                    key.without_expression()
                 };
                 let interval = self.declare_set(key, None, right)?;
                 if interval {
@@ -200,7 +185,26 @@ impl Eval<'_, '_> {
                     "Use concatenations with sets and maps, not singleton values",
                 );
             }
-            _ => return error(right.loc, format!("invalid expression type {}", right.word())),
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::List(_)
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => {
+                return error(right.loc, format!("invalid expression type {}", right.word()));
+            }
         }
         Ok(())
     }
@@ -218,7 +222,29 @@ impl Eval<'_, '_> {
                 Ok(())
             }
             _ if string => Ok(()),
-            _ => self.convert(left, ByteOrder::Big),
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => self.convert(left, ByteOrder::Big),
         }
     }
 
@@ -262,7 +288,7 @@ impl Eval<'_, '_> {
         let (dtype, order, len, left_loc) = (left.dtype.clone(), left.order, left.len, left.loc);
         let mut and = Expr::typed(
             ExprKind::Binop {
-                op: crate::ast::expr::BinOp::And,
+                op: penstock_syntax::ast::expr::BinOp::And,
                 left: Box::new(left),
                 right: Box::new(mask),
             },
@@ -287,10 +313,8 @@ impl Eval<'_, '_> {
 
 /// Refuses an address of a connection that does not say of which kind it is, and is looked up.
 fn has_family(left: &Expr) -> Result {
-    match left.kind {
-        ExprKind::Ct { key: CtKey::Src | CtKey::Dst, .. } => {
-            error(left.loc, "specify either ip or ip6 for address matching")
-        }
-        _ => Ok(()),
+    if let ExprKind::Key(Key::Ct { key: CtKey::Src | CtKey::Dst, .. }) = left.kind {
+        return error(left.loc, "specify either ip or ip6 for address matching");
     }
+    Ok(())
 }

@@ -5,15 +5,15 @@
 use std::sync::Arc;
 
 use penstock_program::expr::{CtKey, ObjectType};
+use penstock_syntax::ast::expr::{SetElem, SymbolKind, key_of};
+use penstock_syntax::ast::{Expr, ExprKind, Key, Stmt};
+use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetElem, SymbolKind};
-use crate::ast::{Stmt, StmtKind};
-use crate::cache::{DataKind, Field, KeyType, SetInfo};
-use crate::datatype::{DataType, Type};
-use crate::eval::context::{Base, Expected};
-use crate::eval::expr::bitmask;
+use crate::cache::{DataKind, SetInfo};
+use crate::eval::context::Expected;
 use crate::eval::{AnonymousSet, Eval, Result, conflict, error, intervals};
-use crate::source::Loc;
+use crate::key_type::{Field, KeyType};
 
 impl KeyType {
     /// What a key of this type is expected to be.
@@ -52,13 +52,6 @@ impl KeyType {
     }
 }
 
-impl SetElem {
-    /// A key alone.
-    pub(crate) fn of(key: Expr) -> Self {
-        SetElem { key, timeout: None, expires: None, comment: None, stmts: Vec::new() }
-    }
-}
-
 /// Whether a key has an interval in it.
 pub(crate) fn interval_part(key: &Expr) -> Option<&Expr> {
     match &key.kind {
@@ -66,7 +59,27 @@ pub(crate) fn interval_part(key: &Expr) -> Option<&Expr> {
         ExprKind::Concat(parts) => parts
             .iter()
             .find(|p| matches!(p.kind, ExprKind::Prefix { .. } | ExprKind::Range { .. })),
-        _ => None,
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => None,
     }
 }
 
@@ -260,11 +273,7 @@ impl Eval<'_, '_> {
         let outer = self.expected.clone();
         let loc = e.loc;
         let ExprKind::Map { key, mappings } = &mut e.kind else { return Ok(()) };
-        let addresses = match &key.kind {
-            ExprKind::Concat(parts) => parts.iter().find(|p| is_plain_ct_address(p)),
-            _ => Some(&**key).filter(|k| is_plain_ct_address(k)),
-        };
-        if let Some(part) = addresses {
+        if let Some(part) = key.parts().iter().find(|part| is_plain_ct_address(part)) {
             return error(part.loc, "specify either ip or ip6 for address matching");
         }
         if let ExprKind::Symbol { kind: SymbolKind::Value, .. } = key.kind {
@@ -296,7 +305,27 @@ impl Eval<'_, '_> {
                     _ => return error(mappings.loc, "Expression is not a map"),
                 }
             }
-            _ => return error(mappings.loc, "Expression is not a map"),
+            ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => return error(mappings.loc, "Expression is not a map"),
         };
         let mapped = match &kind.data {
             Some(DataKind::Object(_)) if !outer.is_object() => {
@@ -450,14 +479,10 @@ impl Eval<'_, '_> {
 
     /// Evaluates a stateful statement of an element or a set.
     pub(crate) fn stateful(&mut self, stmt: &mut Stmt) -> Result {
-        match &stmt.kind {
-            StmtKind::Counter { .. }
-            | StmtKind::Limit(_)
-            | StmtKind::Quota { .. }
-            | StmtKind::Last { .. }
-            | StmtKind::CtCount { .. } => self.statement(stmt),
-            _ => error(stmt.loc, "statement must be stateful"),
+        if stmt.kind.stateful_name().is_none() {
+            return error(stmt.loc, "statement must be stateful");
         }
+        self.statement(stmt)
     }
 }
 
@@ -499,16 +524,7 @@ pub(crate) fn object_data(kind: ObjectType) -> Option<DataKind> {
 }
 
 fn is_plain_ct_address(e: &Expr) -> bool {
-    matches!(e.kind, ExprKind::Ct { key: CtKey::Src | CtKey::Dst, nfproto: 0, .. })
-}
-
-/// Key of an element or mapping.
-pub(crate) fn key_of(element: &Expr) -> &Expr {
-    match &element.kind {
-        ExprKind::SetElem(elem) => &elem.key,
-        ExprKind::Mapping { left, .. } => key_of(left),
-        _ => element,
-    }
+    matches!(e.kind, ExprKind::Key(Key::Ct { key: CtKey::Src | CtKey::Dst, nfproto: 0, .. }))
 }
 
 /// Sets that stood for elements (from variables) are replaced by their elements.
@@ -521,8 +537,10 @@ fn flatten(elements: &mut Vec<Expr>) {
                     flat.append(inner);
                 }
             }
-            ExprKind::Mapping { left, right } => match &mut left.kind {
-                ExprKind::SetElem(elem) if matches!(elem.key.kind, ExprKind::Set { .. }) => {
+            ExprKind::Mapping { left, right } => {
+                if let ExprKind::SetElem(elem) = &mut left.kind
+                    && matches!(elem.key.kind, ExprKind::Set { .. })
+                {
                     if let ExprKind::Set { elements: inner, .. } = &mut elem.key.kind {
                         for key in inner.drain(..) {
                             let mut mapping = Expr {
@@ -538,10 +556,33 @@ fn flatten(elements: &mut Vec<Expr>) {
                             flat.push(mapping);
                         }
                     }
+                } else {
+                    flat.push(element)
                 }
-                _ => flat.push(element),
-            },
-            _ => flat.push(element),
+            }
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => flat.push(element),
         }
     }
     *elements = flat;
@@ -584,21 +625,4 @@ fn check_statements(set: &SetInfo, elem: &SetElem) -> Result {
         }
     }
     Ok(())
-}
-
-/// Lowest and highest key of an element of a plain key, in the byte order in which intervals are
-/// compared: numbers as they are, strings by their bytes.
-pub(crate) fn bounds(key: &Expr) -> Option<(u128, u128)> {
-    let string = key.base() == Base::String;
-    let flip = |v: u128| if string { u128::from_be_bytes(v.to_le_bytes()) } else { v };
-    match &key.kind {
-        ExprKind::Value(value) => Some((flip(*value), flip(*value))),
-        ExprKind::Range { left, right } => Some((flip(left.value()?), flip(right.value()?))),
-        ExprKind::Prefix { base, len } => {
-            let from = flip(base.value()?);
-            let bits = if string { 128 } else { base.len };
-            Some((from, from | bitmask(bits.saturating_sub(*len))))
-        }
-        _ => None,
-    }
 }

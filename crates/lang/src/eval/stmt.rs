@@ -4,22 +4,19 @@
 
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};
 use penstock_ruleset::model::Family;
+use penstock_syntax::ast::expr::{RelOp, VerdictExpr, key_of};
+use penstock_syntax::ast::stmt::{LOG_PREFIX_LENGTH, Log, NatKind, Reject};
+use penstock_syntax::ast::{Expr, ExprKind, Key, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
+use penstock_syntax::keys;
+use penstock_syntax::proto::{Proto, network, transport};
+use penstock_syntax::source::Loc;
 
-use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, RelOp};
-use crate::ast::stmt::{Log, NatKind, Reject};
-use crate::ast::{Stmt, StmtKind};
-use crate::cache::KeyType;
-use crate::datatype::{DataType, Type};
-use crate::eval::context::{Base, Expected, Protocols, UNKNOWN};
+use crate::eval::context::{Expected, Protocols, UNKNOWN};
 use crate::eval::set::object_data;
 use crate::eval::{Eval, Result, conflict, error};
-use crate::keys;
-use crate::proto::{Proto, network, transport};
-use crate::source::Loc;
+use crate::key_type::KeyType;
 
-/// `NF_LOG_PREFIXLEN` with its terminating zero.
-pub(crate) const LOG_PREFIX_LENGTH: usize = 128;
 /// nft's number for `log level audit`.
 const LOG_AUDIT: u32 = 8;
 
@@ -71,27 +68,30 @@ impl Eval<'_, '_> {
         let ExprKind::Relational { op: RelOp::Implicit | RelOp::Eq, left, right } = &e.kind else {
             return false;
         };
-        matches!(left.kind, ExprKind::Meta { key: MetaKey::Protocol }) && right.value() == Some(own)
+        matches!(left.kind, ExprKind::Key(Key::Meta { key: MetaKey::Protocol }))
+            && right.value() == Some(own)
     }
 
     /// Evaluates one statement.
     pub(crate) fn statement(&mut self, stmt: &mut Stmt) -> Result {
         let loc = keyword(stmt);
         match &mut stmt.kind {
-            StmtKind::Match(e) => match e.kind {
-                ExprKind::Relational { .. } | ExprKind::FlagCmp { .. } => self.expr(e),
-                _ => error(e.loc, "expression has no effect"),
-            },
+            StmtKind::Match(e) => {
+                if !matches!(e.kind, ExprKind::Relational { .. } | ExprKind::FlagCmp { .. }) {
+                    return error(e.loc, "expression has no effect");
+                }
+                self.expr(e)
+            }
             StmtKind::Verdict(e) => {
                 self.arg(
                     e,
                     loc,
                     Expected::new(Type::Base(DataType::Verdict), ByteOrder::Invalid, 0),
                 )?;
-                match e.kind {
-                    ExprKind::Verdict(_) | ExprKind::Map { .. } => Ok(()),
-                    _ => error(e.loc, "invalid verdict"),
+                if !matches!(e.kind, ExprKind::Verdict(_) | ExprKind::Map { .. }) {
+                    return error(e.loc, "invalid verdict");
                 }
+                Ok(())
             }
             StmtKind::Counter { .. }
             | StmtKind::Limit(_)
@@ -107,8 +107,8 @@ impl Eval<'_, '_> {
                     self.expected = Expected::object();
                     return self.map_to(expr, object_data(kind));
                 }
-                match &expr.kind {
-                    ExprKind::Symbol { text, .. } | ExprKind::String(text) => {
+                match expr.text() {
+                    Some(text) => {
                         expr.kind = ExprKind::String(text.clone());
                         expr.constant = true;
                         expr.singleton = true;
@@ -152,14 +152,11 @@ impl Eval<'_, '_> {
             StmtKind::Dup { to, dev } => self.dup(to, dev, loc),
             StmtKind::Fwd { dev, addr, nfproto } => self.fwd(dev, addr, *nfproto, loc),
             StmtKind::MetaSet { key, expr } => {
-                let info = keys::meta(*key);
-                let _: MetaKey = info.key;
-                self.set_arg(expr, loc, Expected::new(Type::Base(info.dtype), info.order, info.len))
+                self.set_arg(expr, loc, Expected::of(keys::meta(*key).value))
             }
             StmtKind::CtSet { key, expr, .. } => {
-                let info = keys::ct(*key);
-                let expected = Expected::new(Type::Base(info.dtype), info.order, info.len);
-                if info.key == CtKey::Zone
+                let expected = Expected::of(keys::ct(*key).value);
+                if *key == CtKey::Zone
                     && let ExprKind::Value(v) = expr.kind
                     && v > 65535
                 {
@@ -218,11 +215,7 @@ impl Eval<'_, '_> {
                 let (name, size) = (name.clone(), *size);
                 let timeout = matches!(&key.kind, ExprKind::SetElem(elem) if elem.timeout.is_some_and(|t| t > 0));
                 self.update_key(key, Expected::default(), loc)?;
-                let inner_key = match &key.kind {
-                    ExprKind::SetElem(elem) => &elem.key,
-                    _ => &*key,
-                };
-                let key_type = KeyType::of(inner_key);
+                let key_type = KeyType::of(key_of(key));
                 self.stateful(inner)?;
                 let key_loc = key.loc;
                 self.declare_meter(&name, key_type, timeout, size, key_loc);
@@ -241,15 +234,14 @@ impl Eval<'_, '_> {
     /// Key of an update from the packet path: not constant, with an optional timeout.
     fn update_key(&mut self, key: &mut Expr, expected: Expected, loc: Loc) -> Result {
         let mut comment = None;
-        let inner = match &mut key.kind {
-            ExprKind::SetElem(elem) => {
-                comment = elem.comment.as_ref().map(|_| elem.key.loc);
-                for stmt in &mut elem.stmts {
-                    self.stateful(stmt)?;
-                }
-                &mut elem.key
+        let inner = if let ExprKind::SetElem(elem) = &mut key.kind {
+            comment = elem.comment.as_ref().map(|_| elem.key.loc);
+            for stmt in &mut elem.stmts {
+                self.stateful(stmt)?;
             }
-            _ => key,
+            &mut elem.key
+        } else {
+            key
         };
         if expected.dtype.is_some() {
             self.arg(inner, loc, expected)?;
@@ -334,8 +326,29 @@ impl Eval<'_, '_> {
             ExprKind::SetRef { .. } => {
                 conflict(e.loc, stmt, "you cannot reference a set here, unknown value to use")
             }
-            ExprKind::Rt { .. } => self.convert(e, expected.order),
-            _ => Ok(()),
+            ExprKind::Key(Key::Rt { .. }) => self.convert(e, expected.order),
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => Ok(()),
         }
     }
 
@@ -533,7 +546,30 @@ pub(crate) fn keyword(stmt: &Stmt) -> Loc {
             NatKind::Masquerade => 10,
             NatKind::Redirect => 8,
         },
-        _ => return stmt.loc,
+        StmtKind::Match(_)
+        | StmtKind::Verdict(_)
+        | StmtKind::Counter { .. }
+        | StmtKind::Limit(_)
+        | StmtKind::Quota { .. }
+        | StmtKind::Last { .. }
+        | StmtKind::CtCount { .. }
+        | StmtKind::ObjRef { .. }
+        | StmtKind::Tproxy { .. }
+        | StmtKind::Queue { .. }
+        | StmtKind::Notrack
+        | StmtKind::Dup { .. }
+        | StmtKind::Fwd { .. }
+        | StmtKind::MetaSet { .. }
+        | StmtKind::CtSet { .. }
+        | StmtKind::PayloadSet { .. }
+        | StmtKind::ExthdrSet { .. }
+        | StmtKind::ExthdrReset { .. }
+        | StmtKind::SetUpdate { .. }
+        | StmtKind::MapUpdate { .. }
+        | StmtKind::Meter { .. }
+        | StmtKind::FlowOffload { .. }
+        | StmtKind::Chain { .. }
+        | StmtKind::Xt { .. } => return stmt.loc,
     };
     Loc { end: stmt.loc.end.min(stmt.loc.start + len), ..stmt.loc }
 }
@@ -543,10 +579,33 @@ fn is_terminal(stmt: &Stmt) -> bool {
     match &stmt.kind {
         StmtKind::Verdict(e) => matches!(
             &e.kind,
-            ExprKind::Verdict(v) if !matches!(v, crate::ast::expr::VerdictExpr::Continue)
+            ExprKind::Verdict(v) if !matches!(v, VerdictExpr::Continue)
         ),
         StmtKind::Reject(_) | StmtKind::Nat(_) | StmtKind::Queue { .. } => true,
-        _ => false,
+        StmtKind::Match(_)
+        | StmtKind::Counter { .. }
+        | StmtKind::Limit(_)
+        | StmtKind::Quota { .. }
+        | StmtKind::Last { .. }
+        | StmtKind::CtCount { .. }
+        | StmtKind::ObjRef { .. }
+        | StmtKind::Log(_)
+        | StmtKind::Tproxy { .. }
+        | StmtKind::Synproxy { .. }
+        | StmtKind::Notrack
+        | StmtKind::Dup { .. }
+        | StmtKind::Fwd { .. }
+        | StmtKind::MetaSet { .. }
+        | StmtKind::CtSet { .. }
+        | StmtKind::PayloadSet { .. }
+        | StmtKind::ExthdrSet { .. }
+        | StmtKind::ExthdrReset { .. }
+        | StmtKind::SetUpdate { .. }
+        | StmtKind::MapUpdate { .. }
+        | StmtKind::Meter { .. }
+        | StmtKind::FlowOffload { .. }
+        | StmtKind::Chain { .. }
+        | StmtKind::Xt { .. } => false,
     }
 }
 
@@ -587,6 +646,25 @@ fn prefix_text(e: &Expr) -> Result<String> {
             let used = bytes.iter().position(|b| *b == 0).unwrap_or(16);
             Ok(String::from_utf8_lossy(&bytes[..used]).into_owned())
         }
-        _ => error(e.loc, "log prefix must be a string"),
+        ExprKind::Variable { .. }
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::Concat(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => error(e.loc, "log prefix must be a string"),
     }
 }

@@ -4,13 +4,12 @@
 
 use penstock_program::expr::PayloadBase;
 use penstock_ruleset::Family;
+use penstock_syntax::ast::expr::Payload;
+use penstock_syntax::proto::{Proto, Template, transport, tunnel};
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::Payload;
-use crate::eval::context::Protocols;
-use crate::eval::dependency::conflicting;
+use crate::eval::context::{Protocols, conflicting};
 use crate::eval::{Eval, Result, error};
-use crate::proto::{Proto, Template, transport, tunnel};
-use crate::source::Loc;
 
 /// Which tunnel is looked into, and what is known of the other side of its wall: inside while the
 /// outside is at hand, outside while the inside is.

@@ -2,10 +2,10 @@
 
 //! Tunnel objects.
 
-use crate::ast::cmd::{TunnelSpec, TunnelSpecOptions};
-use crate::ast::expr::{ByteOrder, ExprKind};
-use crate::datatype::{DataType, Type};
-use crate::source::Loc;
+use penstock_syntax::ast::ExprKind;
+use penstock_syntax::ast::cmd::{TunnelSpec, TunnelSpecOptions};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::source::Loc;
 
 use super::context::Expected;
 use super::{Eval, Result, error};

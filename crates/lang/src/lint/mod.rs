@@ -12,7 +12,7 @@
 //! | [`unused`] | chains never jumped to; sets, maps and objects that no rule uses |
 //! | [`suggest`] | (errors) a misspelt word, with the nearest known one |
 //!
-//! Unused definitions come from the [`Scope`](crate::scope::Scope).
+//! Unused definitions come from the [`Scope`](penstock_syntax::scope::Scope).
 
 mod shadow;
 pub(crate) mod suggest;
@@ -21,12 +21,12 @@ mod tests;
 mod unused;
 
 use penstock_ruleset::model::Generation;
+use penstock_syntax::ast::Cmd;
+use penstock_syntax::ast::cmd::Name;
+use penstock_syntax::diag::Diagnostic;
+use penstock_syntax::source::Inputs;
 
-use crate::ast::Cmd;
-use crate::ast::cmd::Name;
-use crate::diag::Diagnostic;
 use crate::eval::Context;
-use crate::source::Inputs;
 
 /// Warnings about commands that are right, in the order of the text. `ctx` has seen all of them;
 /// `definitions` are those that nothing refers to.

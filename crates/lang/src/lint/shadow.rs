@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use penstock_program::expr::{MetaKey, ObjectType, PayloadBase, RejectType};
 use penstock_ruleset::model::Family;
+use penstock_syntax::ast::cmd::{New, ObjKind};
+use penstock_syntax::ast::expr::VerdictExpr;
+use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind, Key, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::diag::{Diagnostic, line_of};
+use penstock_syntax::source::{Inputs, Loc};
 
-use crate::ast::cmd::{New, ObjKind, RuleBlock};
-use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
-use crate::ast::{Cmd, CmdKind, Stmt, StmtKind};
-use crate::diag::{Diagnostic, line_of};
 use crate::eval::{Context, Eval};
 use crate::selector::Match;
-use crate::source::{Inputs, Loc};
 
-type Key = (Family, Arc<str>, Arc<str>);
+type ChainKey = (Family, Arc<str>, Arc<str>);
 
 /// A rule that ends the chain for all packets that match.
 struct Ending {
@@ -64,7 +64,7 @@ pub(super) fn find(
     inputs: &Inputs,
     out: &mut Vec<Diagnostic>,
 ) {
-    let mut chains: HashMap<Key, Chain> = HashMap::new();
+    let mut chains: HashMap<ChainKey, Chain> = HashMap::new();
     for cmd in cmds {
         let family = cmd.target.family.unwrap_or(Family::Ip);
         let table = cmd.target.table.as_ref().map(|t| t.text.clone());
@@ -233,10 +233,30 @@ fn moves_headers(selector: &Expr, family: Family) -> bool {
     matches!(family, Family::Bridge | Family::Netdev)
         && match &selector.kind {
             ExprKind::Payload(payload) => payload.base == PayloadBase::Link,
-            ExprKind::Meta { key } => *key == MetaKey::Protocol,
+            ExprKind::Key(Key::Meta { key }) => *key == MetaKey::Protocol,
             ExprKind::Concat(parts) => parts.iter().any(|p| moves_headers(p, family)),
             ExprKind::Binop { left, .. } => moves_headers(left, family),
-            _ => false,
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Exthdr(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. }
+            | ExprKind::Key(_) => false,
         }
 }
 
@@ -244,15 +264,14 @@ impl Rule {
     fn read(rule: &RuleBlock, family: Family, table: &Arc<str>, ctx: &mut Context<'_>) -> Rule {
         let mut out = Rule { conditional: !rule.rules.is_empty(), ..Rule::default() };
         for stmt in &rule.stmts {
-            match &stmt.kind {
-                StmtKind::Match(_) => {
-                    let mut eval = Eval::new(ctx, family, Some(table.clone()));
-                    match Match::read(stmt, &mut eval) {
-                        Some(found) if !out.changes => out.matches.push(found),
-                        _ => out.conditional = true,
-                    }
-                }
-                _ => out.note(stmt),
+            if !matches!(stmt.kind, StmtKind::Match(_)) {
+                out.note(stmt);
+                continue;
+            }
+            let mut eval = Eval::new(ctx, family, Some(table.clone()));
+            match Match::read(stmt, &mut eval) {
+                Some(found) if !out.changes => out.matches.push(found),
+                Some(_) | None => out.conditional = true,
             }
         }
         out
@@ -270,29 +289,46 @@ impl Rule {
             StmtKind::Limit(_) | StmtKind::Quota { .. } | StmtKind::CtCount { .. } => {
                 self.conditional = true
             }
-            StmtKind::Verdict(e) => match &e.kind {
-                ExprKind::Verdict(verdict) => match verdict {
-                    VerdictExpr::Accept
-                    | VerdictExpr::Drop
-                    | VerdictExpr::Return
-                    | VerdictExpr::Goto(_)
-                    | VerdictExpr::Queue => self.ends = true,
-                    VerdictExpr::Continue | VerdictExpr::Break => {}
-                    VerdictExpr::Jump(_) => self.changes = true,
-                },
-                _ => {
-                    self.conditional = true;
-                    self.changes = true;
-                }
+            StmtKind::Verdict(Expr { kind: ExprKind::Verdict(verdict), .. }) => match verdict {
+                VerdictExpr::Accept
+                | VerdictExpr::Drop
+                | VerdictExpr::Return
+                | VerdictExpr::Goto(_)
+                | VerdictExpr::Queue => self.ends = true,
+                VerdictExpr::Continue | VerdictExpr::Break => {}
+                VerdictExpr::Jump(_) => self.changes = true,
             },
+            StmtKind::Verdict(_) => {
+                self.conditional = true;
+                self.changes = true;
+            }
             StmtKind::Queue { expr: None, .. } => self.ends = true,
             StmtKind::Reject(reject) => match reject.kind {
                 // Others ask for the protocol that they answer in.
                 None | Some(RejectType::IcmpxUnreach) => self.ends = true,
                 Some(RejectType::IcmpUnreach | RejectType::TcpRst) => self.conditional = true,
             },
-            // All others change the packet or its connection, or go on only with some.
-            _ => {
+            // These change the packet or its connection, or go on only with some.
+            StmtKind::Match(_)
+            | StmtKind::ObjRef { .. }
+            | StmtKind::Nat(_)
+            | StmtKind::Tproxy { .. }
+            | StmtKind::Synproxy { .. }
+            | StmtKind::Queue { .. }
+            | StmtKind::Notrack
+            | StmtKind::Dup { .. }
+            | StmtKind::Fwd { .. }
+            | StmtKind::MetaSet { .. }
+            | StmtKind::CtSet { .. }
+            | StmtKind::PayloadSet { .. }
+            | StmtKind::ExthdrSet { .. }
+            | StmtKind::ExthdrReset { .. }
+            | StmtKind::SetUpdate { .. }
+            | StmtKind::MapUpdate { .. }
+            | StmtKind::Meter { .. }
+            | StmtKind::FlowOffload { .. }
+            | StmtKind::Chain { .. }
+            | StmtKind::Xt { .. } => {
                 self.conditional = true;
                 self.changes = true;
             }

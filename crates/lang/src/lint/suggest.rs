@@ -3,12 +3,14 @@
 //! The word that a misspelt one is likely to mean, where nft only says that there is a syntax
 //! error.
 
-use crate::datatype::{DataType, symbols};
-use crate::diag::Diagnostic;
-use crate::source::Inputs;
-use crate::{exthdr, keys, proto};
+use penstock_syntax::datatype::{DataType, symbols};
+use penstock_syntax::diag::Diagnostic;
+use penstock_syntax::exthdr;
+use penstock_syntax::keys;
+use penstock_syntax::proto;
+use penstock_syntax::source::Inputs;
 
-/// Words that begin statements, expressions, commands and lines of blocks.
+/// Words that begin statements, commands and lines of blocks.
 const WORDS: &[&str] = &[
     "accept",
     "drop",
@@ -72,25 +74,12 @@ const WORDS: &[&str] = &[
     "redefine",
     "undefine",
     "include",
-    "meta",
-    "ct",
-    "rt",
-    "fib",
-    "socket",
-    "osf",
-    "ipsec",
-    "numgen",
-    "jhash",
-    "symhash",
-    "vmap",
-    "packets",
-    "bytes",
-    "prefix",
-    "group",
-    "rate",
-    "burst",
-    "exists",
-    "missing",
+];
+
+/// Words that begin other expressions than [`keys::KEYWORDS`], or stand within them.
+const OPERANDS: &[&str] = &[
+    "numgen", "jhash", "symhash", "vmap", "packets", "bytes", "prefix", "group", "rate", "burst",
+    "exists", "missing",
 ];
 
 /// `did you mean …`, for a diagnostic about a word that is not known at its place.
@@ -192,9 +181,12 @@ fn candidates(header: &str) -> Vec<&'static str> {
         _ => {
             let protos = proto::ALL.iter().map(|p| p.name);
             let meta = keys::META.iter().map(|k| k.name);
+            let keywords = keys::KEYWORDS.iter().filter(|k| k.reserved).map(|k| k.word);
             WORDS
                 .iter()
                 .copied()
+                .chain(keywords)
+                .chain(OPERANDS.iter().copied())
                 .chain(protos)
                 .chain(exthdr::IPV6.iter().map(|d| d.name))
                 .chain(meta)

@@ -3,10 +3,10 @@
 //! What is warned of, and what is not.
 
 use penstock_ruleset::Ruleset;
+use penstock_syntax::names::NoNames;
+use penstock_syntax::source::{NoFiles, Origin};
 
-use crate::names::NoNames;
 use crate::session::{Options, Session};
-use crate::source::{NoFiles, Origin};
 
 /// First lines of what is said about a text: line of the place, and message.
 fn said(text: &str) -> Vec<String> {

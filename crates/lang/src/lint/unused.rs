@@ -6,13 +6,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use penstock_ruleset::model::{Family, Generation};
-
-use crate::ast::cmd::{ChainBlock, Name, New, ObjKind, ObjectBlock, RuleBlock, SetBlock};
-use crate::ast::expr::{Expr, ExprKind, SymbolKind, VerdictExpr};
-use crate::ast::stmt::{Stmt, StmtKind};
-use crate::ast::{Cmd, CmdKind, walk};
-use crate::diag::Diagnostic;
-use crate::print::listing::object_name;
+use penstock_syntax::ast::cmd::{ChainBlock, Name, New, ObjKind, ObjectBlock, SetBlock};
+use penstock_syntax::ast::expr::SymbolKind;
+use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock, Stmt, StmtKind, walk};
+use penstock_syntax::diag::Diagnostic;
+use penstock_syntax::objects;
 
 type Key = (Family, Arc<str>);
 
@@ -119,7 +117,7 @@ impl Names {
     }
 
     fn object(&mut self, key: &Key, name: &Name, block: &ObjectBlock) {
-        self.made.push((key.clone(), Kind::Object(object_name(block.kind)), name.clone()));
+        self.made.push((key.clone(), Kind::Object(objects::name(block.kind)), name.clone()));
     }
 
     fn rule(&mut self, key: &Key, rule: &RuleBlock) {
@@ -135,7 +133,32 @@ impl Names {
             StmtKind::Chain { block, .. } => {
                 block.rules.iter().for_each(|rule| self.rule(key, rule))
             }
-            _ => {}
+            StmtKind::Match(_)
+            | StmtKind::Verdict(_)
+            | StmtKind::Counter { .. }
+            | StmtKind::Limit(_)
+            | StmtKind::Quota { .. }
+            | StmtKind::Last { .. }
+            | StmtKind::CtCount { .. }
+            | StmtKind::Log(_)
+            | StmtKind::Reject(_)
+            | StmtKind::Nat(_)
+            | StmtKind::Tproxy { .. }
+            | StmtKind::Synproxy { .. }
+            | StmtKind::Queue { .. }
+            | StmtKind::Notrack
+            | StmtKind::Dup { .. }
+            | StmtKind::Fwd { .. }
+            | StmtKind::MetaSet { .. }
+            | StmtKind::CtSet { .. }
+            | StmtKind::PayloadSet { .. }
+            | StmtKind::ExthdrSet { .. }
+            | StmtKind::ExthdrReset { .. }
+            | StmtKind::SetUpdate { .. }
+            | StmtKind::MapUpdate { .. }
+            | StmtKind::Meter { .. }
+            | StmtKind::FlowOffload { .. }
+            | StmtKind::Xt { .. } => {}
         }
     }
 
@@ -144,23 +167,42 @@ impl Names {
     }
 
     fn word(&mut self, key: &Key, e: &Expr) {
-        if let ExprKind::Symbol { text, .. } | ExprKind::String(text) = &e.kind {
+        if let Some(text) = e.text() {
             self.objects.insert((key.clone(), text.clone()));
         }
     }
 
     fn note(&mut self, key: &Key, e: &Expr) {
+        if let Some(text) = e.chain().and_then(Expr::text) {
+            self.chains.insert((key.clone(), text.clone()));
+        }
         match &e.kind {
-            ExprKind::Verdict(VerdictExpr::Jump(to) | VerdictExpr::Goto(to)) => {
-                if let ExprKind::Symbol { text, .. } | ExprKind::String(text) = &to.kind {
-                    self.chains.insert((key.clone(), text.clone()));
-                }
-            }
             ExprKind::Symbol { kind: SymbolKind::Set, text } | ExprKind::SetRef { set: text } => {
                 self.sets.insert((key.clone(), text.clone()));
             }
             ExprKind::Mapping { right, .. } => self.word(key, right),
-            _ => {}
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Map { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => {}
         }
     }
 }

@@ -11,13 +11,14 @@ use penstock_ruleset::change::{
 };
 use penstock_ruleset::model::{ElementValue, Family, ObjectValue};
 use penstock_sets::{Element, Policy};
-
-use crate::ast::cmd::{
-    ChainBlock, FlowtableBlock, New, ObjKind, ObjectBlock, ObjectSpec, RuleBlock, SetBlock,
-    SetData, Target,
+use penstock_syntax::ast::cmd::{
+    ChainBlock, FlowtableBlock, New, ObjKind, ObjectBlock, ObjectSpec, SetBlock, SetData, Target,
 };
-use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
-use crate::ast::{Cmd, CmdKind};
+use penstock_syntax::ast::expr::VerdictExpr;
+use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock};
+use penstock_syntax::ct_timeout;
+use penstock_syntax::source::Loc;
+
 use crate::cache::SetInfo;
 use crate::eval::{Context, device_names, priority};
 use crate::lower::expr::bytes_of;
@@ -26,7 +27,6 @@ use crate::lower::set::{
     templates,
 };
 use crate::lower::{Lowered, Places, Program};
-use crate::source::Loc;
 use crate::userdata;
 
 /// A handle that no rule has: where `index N` is found when the rules before it are in place.
@@ -40,7 +40,7 @@ pub fn lower(cmd: &Cmd, ctx: &Context<'_>) -> Vec<Lowered> {
     let target = &cmd.target;
     let family = target.family.unwrap_or(Family::Ip);
     let table: Arc<str> = target.table.as_ref().map_or_else(|| "".into(), |t| t.text.clone());
-    let place = |name: &Option<crate::ast::cmd::Name>| name.as_ref().map(|n| n.loc);
+    let place = |name: &Option<penstock_syntax::ast::cmd::Name>| name.as_ref().map(|n| n.loc);
     let places = Places {
         whole: cmd.loc,
         table: place(&target.table),
@@ -519,31 +519,6 @@ fn span_elements(info: &SetInfo, spans: &[(u128, u128)]) -> Vec<Element<ElementV
         .collect()
 }
 
-/// Protocol states that a `ct timeout` policy names, with the kernel's numbers.
-pub const TCP_STATES: &[(&str, u8)] = &[
-    ("syn_sent", 1),
-    ("syn_recv", 2),
-    ("established", 3),
-    ("fin_wait", 4),
-    ("close_wait", 5),
-    ("last_ack", 6),
-    ("time_wait", 7),
-    ("close", 8),
-    ("syn_sent2", 9),
-    ("retrans", 10),
-    ("unack", 11),
-];
-/// The same for UDP.
-pub const UDP_STATES: &[(&str, u8)] = &[("unreplied", 0), ("replied", 1)];
-
-/// `IPPROTO_UDP`.
-const UDP: u8 = 17;
-
-/// The states of a protocol.
-pub fn states_of(l4proto: u8) -> &'static [(&'static str, u8)] {
-    if l4proto == UDP { UDP_STATES } else { TCP_STATES }
-}
-
 fn l3_number(written: Option<Family>, family: Family) -> u16 {
     match written.unwrap_or(family) {
         Family::Ip => 2,
@@ -587,8 +562,7 @@ fn object_value(block: &ObjectBlock, family: Family) -> ObjectValue {
             values: policy
                 .iter()
                 .filter_map(|(name, seconds)| {
-                    let state = states_of(*l4proto).iter().find(|(n, _)| **n == *name.text)?;
-                    Some((state.1, *seconds))
+                    Some((ct_timeout::by_name(*l4proto, &name.text)?.number, *seconds))
                 })
                 .collect(),
         },

@@ -9,10 +9,10 @@ use penstock_ruleset::Change;
 use penstock_ruleset::change::{NewSet, Position};
 use penstock_ruleset::model::{ElementData, ElementValue, Family};
 use penstock_sets::Element;
+use penstock_syntax::bits::bitmask;
+use penstock_syntax::datatype::{DataType, Type};
 
-use crate::datatype::{DataType, Type};
 use crate::eval::Context;
-use crate::eval::bitmask;
 use crate::lower::Lowered;
 use crate::lower::set::key_after;
 use crate::userdata;

@@ -8,14 +8,16 @@ use penstock_program::expr::{
     Tunnel, Xfrm,
 };
 use penstock_program::{Data, Register, Verdict};
+use penstock_syntax::ast::expr::{BinOp, RelOp, UnaryOp, VerdictExpr};
+use penstock_syntax::ast::{Expr, ExprKind, Key};
+use penstock_syntax::bits::{bitmask, prefixmask};
+use penstock_syntax::datatype::{Base, ByteOrder};
+use penstock_syntax::proto::tunnel;
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp, UnaryOp, VerdictExpr};
-use crate::cache::{DataKind, Field};
-use crate::eval::context::Base;
-use crate::eval::{bitmask, prefixmask};
+use crate::cache::DataKind;
+use crate::key_type::Field;
 use crate::lower::{Program, register};
-use crate::proto::tunnel;
-use crate::source::Loc;
 
 /// Bytes of so many bits.
 pub(crate) fn bytes_of(bits: u32) -> u32 {
@@ -45,16 +47,32 @@ pub(crate) fn constant_bytes(e: &Expr) -> Vec<u8> {
             out
         }
         ExprKind::Prefix { base, .. } => constant_bytes(base),
-        _ => Vec::new(),
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Verdict(_)
+        | ExprKind::Range { .. }
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => Vec::new(),
     }
 }
 
 /// A verdict as the VM has it.
 pub(crate) fn verdict(v: &VerdictExpr) -> Verdict {
-    let chain = |e: &Expr| match &e.kind {
-        ExprKind::String(text) | ExprKind::Symbol { text, .. } => text.clone(),
-        _ => "".into(),
-    };
+    let chain = |e: &Expr| e.text().cloned().unwrap_or_default();
     match v {
         VerdictExpr::Accept => Verdict::Accept,
         VerdictExpr::Drop => Verdict::Drop,
@@ -75,6 +93,20 @@ fn cmp_op(op: RelOp) -> CmpOp {
         RelOp::Lte => CmpOp::Lte,
         RelOp::Gt => CmpOp::Gt,
         RelOp::Gte => CmpOp::Gte,
+    }
+}
+
+/// What loads a selector.
+fn ask(key: &Key, dreg: Register) -> Op {
+    match *key {
+        Key::Meta { key } => Op::Meta(Meta { key, dreg }),
+        Key::Ct { key, dir, nfproto: _ } => Op::Ct(Ct { key, dir, dreg }),
+        Key::Rt { key } => Op::Rt(Rt { key, dreg }),
+        Key::Fib { flags, result } => Op::Fib(Fib { result, flags, dreg }),
+        Key::Socket { key, level } => Op::Socket(Socket { key, level, dreg }),
+        Key::Osf { ttl, version } => Op::Osf(Osf { ttl, version, dreg }),
+        Key::Xfrm { key, out, spnum } => Op::Xfrm(Xfrm { key, out, spnum, dreg }),
+        Key::Tunnel { key } => Op::Tunnel(Tunnel { key, dreg }),
     }
 }
 
@@ -132,22 +164,7 @@ impl Program<'_, '_> {
                     dreg,
                 }));
             }
-            ExprKind::Meta { key } => self.push(Op::Meta(Meta { key: *key, dreg })),
-            ExprKind::Ct { key, dir, .. } => self.push(Op::Ct(Ct { key: *key, dir: *dir, dreg })),
-            ExprKind::Rt { key } => self.push(Op::Rt(Rt { key: *key, dreg })),
-            ExprKind::Fib { flags, result } => {
-                self.push(Op::Fib(Fib { result: *result, flags: *flags, dreg }));
-            }
-            ExprKind::Socket { key, level } => {
-                self.push(Op::Socket(Socket { key: *key, level: *level, dreg }));
-            }
-            ExprKind::Osf { ttl, version } => {
-                self.push(Op::Osf(Osf { ttl: *ttl, version: *version, dreg }));
-            }
-            ExprKind::Xfrm { key, out, spnum } => {
-                self.push(Op::Xfrm(Xfrm { key: *key, out: *out, spnum: *spnum, dreg }));
-            }
-            ExprKind::Tunnel { key } => self.push(Op::Tunnel(Tunnel { key: *key, dreg })),
+            ExprKind::Key(key) => self.push(ask(key, dreg)),
             ExprKind::Numgen { mode, modulus, offset } => {
                 self.push(Op::Numgen(Numgen {
                     mode: *mode,
@@ -187,12 +204,13 @@ impl Program<'_, '_> {
                 };
                 self.push(Op::Byteorder(Byteorder { op, sreg: dreg, dreg, len, size }));
             }
-            ExprKind::Binop { op: BinOp::Lshift | BinOp::Rshift, left, right } => {
+            ExprKind::Binop { op: op @ (BinOp::Lshift | BinOp::Rshift), left, right } => {
                 self.load(left, slot);
                 let by = right.value().unwrap_or(0) as u32;
-                let shift = match &e.kind {
-                    ExprKind::Binop { op: BinOp::Lshift, .. } => BitwiseOp::Lshift(by),
-                    _ => BitwiseOp::Rshift(by),
+                let shift = if *op == BinOp::Lshift {
+                    BitwiseOp::Lshift(by)
+                } else {
+                    BitwiseOp::Rshift(by)
                 };
                 self.push(Op::Bitwise(Bitwise {
                     sreg: dreg,
@@ -358,13 +376,12 @@ impl Program<'_, '_> {
             self.mask(slot, prefixmask(right.len, prefix), 0, right.order, bytes_of(right.len));
         } else {
             data.truncate(bytes_of(prefix) as usize);
-            match &left.kind {
-                ExprKind::Payload(_) => {
-                    let mut shorter = left.clone();
-                    shorter.len = prefix;
-                    self.load(&shorter, slot);
-                }
-                _ => self.load(left, slot),
+            if let ExprKind::Payload(_) = left.kind {
+                let mut shorter = left.clone();
+                shorter.len = prefix;
+                self.load(&shorter, slot);
+            } else {
+                self.load(left, slot);
             }
         }
         self.push(Op::Cmp(Cmp { op: cmp_op(op), sreg: register(slot), data: data.into() }));

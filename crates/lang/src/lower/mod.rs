@@ -23,14 +23,14 @@ use penstock_program::Register;
 use penstock_program::expr::Expr as Op;
 use penstock_ruleset::model::Family;
 use penstock_ruleset::{Blame, Change};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::source::Loc;
 
-use crate::ast::{Expr, ExprKind};
 use crate::cache::SetInfo;
 use crate::eval::Context;
-use crate::source::Loc;
 
 pub(crate) use cmd::lower_elements;
-pub use cmd::{elements_of, lower, states_of};
+pub use cmd::{elements_of, lower};
 
 /// Where what a change consists of was written, so that a refusal points at the right word.
 #[derive(Clone, Debug, Default)]
@@ -131,9 +131,10 @@ impl<'c, 'a> Program<'c, 'a> {
     /// The next free register: 16 bytes, or what a concatenation needs.
     fn take(&mut self, e: &Expr) -> usize {
         let slot = self.next;
-        self.next += match e.kind {
-            ExprKind::Concat(_) => e.len.div_ceil(32).max(1) as usize,
-            _ => REGISTER_SLOTS,
+        self.next += if let ExprKind::Concat(_) = e.kind {
+            e.len.div_ceil(32).max(1) as usize
+        } else {
+            REGISTER_SLOTS
         };
         slot
     }

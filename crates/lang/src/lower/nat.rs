@@ -3,9 +3,9 @@
 //! NAT statements to VM expressions.
 
 use penstock_program::expr::{Expr as Op, Masq, Nat as NatOp, Redir};
+use penstock_syntax::ast::ExprKind;
+use penstock_syntax::ast::stmt::{Nat, NatKind};
 
-use crate::ast::expr::ExprKind;
-use crate::ast::stmt::{Nat, NatKind};
 use crate::eval::RANGE_PROTO_SPECIFIED;
 use crate::lower::{Program, register};
 

@@ -11,16 +11,18 @@ use penstock_ruleset::Change;
 use penstock_ruleset::change::{Mode, NewSet};
 use penstock_ruleset::model::{ElementData, ElementValue, Family, MapData};
 use penstock_sets::{Description, Element, ElementList, Policy};
+use penstock_syntax::ast::expr::{SetElem, key_of};
+use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::bits::bitmask;
+use penstock_syntax::datatype::Base;
+use penstock_syntax::source::Loc;
 
-use crate::ast::expr::{Expr, ExprKind, SetElem};
-use crate::cache::{DataKind, Field, KeyType, SetInfo};
-use crate::eval::bitmask;
-use crate::eval::context::Base;
-use crate::eval::set::{bounds, key_of};
+use crate::cache::{DataKind, SetInfo};
+use crate::eval::intervals::bounds;
 use crate::eval::{AnonymousSet, Context};
+use crate::key_type::{Field, KeyType};
 use crate::lower::expr::{bytes_of, export, field_bytes, verdict};
 use crate::lower::{Lowered, Places, Program};
-use crate::source::Loc;
 use crate::userdata::{self, SetUserData};
 
 /// Nanoseconds per millisecond.
@@ -216,11 +218,7 @@ pub(crate) fn key_after(key: &[u8]) -> Option<Vec<u8>> {
 
 /// Where an element's key was written.
 pub(crate) fn element_loc(element: &Expr) -> Loc {
-    match &element.kind {
-        ExprKind::SetElem(elem) => elem.key.loc,
-        ExprKind::Mapping { left, .. } => element_loc(left),
-        _ => element.loc,
-    }
+    key_of(element).loc
 }
 
 /// An element: its key or interval of keys, data, and what stands beside them.
@@ -230,14 +228,12 @@ pub(crate) fn lower_element(
     ctx: &Context<'_>,
     program: &mut Program<'_, '_>,
 ) -> Element<ElementValue> {
-    let (left, right) = match &element.kind {
-        ExprKind::Mapping { left, right } => (&**left, Some(&**right)),
-        _ => (element, None),
+    let (left, right) = match element.mapping() {
+        Some((left, right)) => (left, Some(right)),
+        None => (element, None),
     };
-    let (key, elem): (&Expr, Option<&SetElem>) = match &left.kind {
-        ExprKind::SetElem(elem) => (&elem.key, Some(elem)),
-        _ => (left, None),
-    };
+    let elem = left.elem();
+    let key = elem.map_or(left, |elem| &elem.key);
     let (key, key_end) = key_bytes(key, &info.key);
     let mut value =
         right.and_then(|r| lower_data(r, info)).map(ElementValue::from).unwrap_or_default();
@@ -272,7 +268,27 @@ fn ends(e: &Expr) -> (u128, Option<u128>) {
             };
             (from, Some(rest))
         }
-        _ => (0, None),
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::String(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Concat(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => (0, None),
     }
 }
 
@@ -286,7 +302,27 @@ fn key_bytes(key: &Expr, ty: &KeyType) -> (Key, Option<Key>) {
             (from.into(), interval.then(|| to.into()))
         }
         ExprKind::String(text) => (text.as_bytes().into(), None),
-        _ => {
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => {
             let fallback = Field::of(key);
             let field = ty.fields.first().unwrap_or(&fallback);
             let (from, to) = ends(key);
@@ -313,41 +349,36 @@ fn concat_bytes(parts: &[Expr], fields: &[Field]) -> (Vec<u8>, Vec<u8>, bool) {
 }
 
 fn lower_data(e: &Expr, info: &SetInfo) -> Option<ElementData> {
-    match &e.kind {
-        ExprKind::Verdict(v) => Some(ElementData::Verdict(verdict(v))),
-        _ => match info.data.as_ref()? {
-            DataKind::Object(_) => match &e.kind {
-                ExprKind::String(name) | ExprKind::Symbol { text: name, .. } => {
-                    Some(ElementData::Object(name.clone()))
-                }
-                _ => None,
-            },
-            DataKind::Verdict => None,
-            DataKind::Value { ty, interval } => {
-                let (mut from, mut to) = match &e.kind {
-                    ExprKind::Concat(parts) => {
-                        let (from, to, _) = concat_bytes(parts, &ty.fields);
-                        (from, to)
-                    }
-                    _ => {
-                        let fallback = Field::of(e);
-                        let field = ty.fields.first().unwrap_or(&fallback);
-                        let (from, to) = ends(e);
-                        (field_bytes(from, field), field_bytes(to.unwrap_or(from), field))
-                    }
-                };
-                if *interval {
-                    from.resize(from.len().next_multiple_of(4), 0);
-                    to.resize(to.len().next_multiple_of(4), 0);
-                    from.append(&mut to);
-                }
-                Some(ElementData::Value(Data::from(from)))
+    if let ExprKind::Verdict(v) = &e.kind {
+        return Some(ElementData::Verdict(verdict(v)));
+    }
+    match info.data.as_ref()? {
+        DataKind::Object(_) => e.text().cloned().map(ElementData::Object),
+        DataKind::Verdict => None,
+        DataKind::Value { ty, interval } => {
+            let (mut from, mut to) = if let ExprKind::Concat(parts) = &e.kind {
+                let (from, to, _) = concat_bytes(parts, &ty.fields);
+                (from, to)
+            } else {
+                let fallback = Field::of(e);
+                let field = ty.fields.first().unwrap_or(&fallback);
+                let (from, to) = ends(e);
+                (field_bytes(from, field), field_bytes(to.unwrap_or(from), field))
+            };
+            if *interval {
+                from.resize(from.len().next_multiple_of(4), 0);
+                to.resize(to.len().next_multiple_of(4), 0);
+                from.append(&mut to);
             }
-        },
+            Some(ElementData::Value(Data::from(from)))
+        }
     }
 }
 
 /// Stateful statements that each element gets a copy of.
-pub(crate) fn templates(stmts: &[crate::ast::Stmt], program: &mut Program<'_, '_>) -> Vec<Op> {
+pub(crate) fn templates(
+    stmts: &[penstock_syntax::ast::Stmt],
+    program: &mut Program<'_, '_>,
+) -> Vec<Op> {
     program.stateful(stmts)
 }

@@ -6,22 +6,20 @@ use std::sync::Arc;
 
 use penstock_program::expr::{
     Connlimit, Counter, CtSet, Dup, Dynset, DynsetOp, Expr as Op, ExthdrReset, ExthdrSet,
-    FlowOffload, Fwd, Immediate, ImmediateData, Last, Limit, Log, MetaSet, Notrack, Objref,
-    PayloadSet, Queue, Quota, Reject, RejectType, Synproxy, Tproxy, Xt,
+    FlowOffload, Fwd, Immediate, ImmediateData, Last, Limit, Log, MetaSet, Notrack, ObjectType,
+    Objref, PayloadSet, Queue, Quota, Reject, RejectType, Synproxy, Tproxy, Xt,
 };
 use penstock_program::{Register, Verdict};
 use penstock_ruleset::Change;
 use penstock_ruleset::change::{NewChain, NewRule, Position};
+use penstock_syntax::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::datatype::{DataType, Type};
+use penstock_syntax::proto::{Proto, Template, transport};
+use penstock_syntax::source::Loc;
 
-use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::{Expr, ExprKind};
-use crate::ast::{Stmt, StmtKind};
-use crate::datatype::{DataType, Type};
 use crate::eval::stmt::keyword;
 use crate::lower::expr::{bytes_of, verdict};
 use crate::lower::{Lowered, Places, Program, register};
-use crate::proto::{Proto, Template, transport};
-use crate::source::Loc;
 use crate::userdata;
 
 /// Slots of four bytes in a register.
@@ -48,6 +46,20 @@ impl Program<'_, '_> {
         std::mem::replace(&mut self.ops, before)
     }
 
+    /// An object by its name, or by a map from what a packet has.
+    fn object_reference(&mut self, kind: ObjectType, expr: &Expr) {
+        if let ExprKind::String(name) = &expr.kind {
+            self.ops.push(Op::Objref(Objref::Named { kind, name: name.clone() }));
+        } else if let ExprKind::Map { key, mappings } = &expr.kind
+            && let ExprKind::SetRef { set } = &mappings.kind
+        {
+            let slot = self.take(key);
+            self.load(key, slot);
+            self.release(slot);
+            self.ops.push(Op::Objref(Objref::Map { sreg: register(slot), set: set.clone() }));
+        }
+    }
+
     fn statement(&mut self, stmt: &Stmt) {
         match &stmt.kind {
             StmtKind::Match(e) => {
@@ -55,11 +67,13 @@ impl Program<'_, '_> {
                     self.relational(*op, left, right);
                 }
             }
-            StmtKind::Verdict(e) => match &e.kind {
-                ExprKind::Verdict(v) => self.verdict(verdict(v)),
-                ExprKind::Map { key, mappings } => self.load_map(key, mappings, None),
-                _ => {}
-            },
+            StmtKind::Verdict(e) => {
+                if let ExprKind::Verdict(v) = &e.kind {
+                    self.verdict(verdict(v));
+                } else if let ExprKind::Map { key, mappings } = &e.kind {
+                    self.load_map(key, mappings, None);
+                }
+            }
             StmtKind::Counter { packets, bytes } => {
                 self.ops.push(Op::Counter(Counter { packets: *packets, bytes: *bytes }));
             }
@@ -84,28 +98,10 @@ impl Program<'_, '_> {
             StmtKind::CtCount { count, over } => {
                 self.ops.push(Op::Connlimit(Connlimit { count: *count, over: *over }));
             }
-            StmtKind::ObjRef { kind, expr } => match &expr.kind {
-                ExprKind::String(name) => {
-                    self.ops.push(Op::Objref(Objref::Named { kind: *kind, name: name.clone() }));
-                }
-                ExprKind::Map { key, mappings } => {
-                    if let ExprKind::SetRef { set } = &mappings.kind {
-                        let slot = self.take(key);
-                        self.load(key, slot);
-                        self.release(slot);
-                        self.ops.push(Op::Objref(Objref::Map {
-                            sreg: register(slot),
-                            set: set.clone(),
-                        }));
-                    }
-                }
-                _ => {}
-            },
+            StmtKind::ObjRef { kind, expr } => self.object_reference(*kind, expr),
             StmtKind::Log(l) => {
-                let prefix = match l.prefix.as_ref().map(|e| &e.kind) {
-                    Some(ExprKind::String(text)) => Some(text.clone()),
-                    _ => None,
-                };
+                // Evaluation made it a string.
+                let prefix = l.prefix.as_ref().and_then(Expr::text).cloned();
                 self.ops.push(Op::Log(Log {
                     prefix,
                     group: l.group,
@@ -220,12 +216,8 @@ impl Program<'_, '_> {
                 self.update(*op, map, key, Some(data), stmts)
             }
             StmtKind::Meter { name, key, stmt, .. } => {
-                let op = match &key.kind {
-                    ExprKind::SetElem(elem) if elem.timeout.is_some_and(|t| t > 0) => {
-                        DynsetOp::Update
-                    }
-                    _ => DynsetOp::Add,
-                };
+                let expires = key.elem().and_then(|elem| elem.timeout).is_some_and(|t| t > 0);
+                let op = if expires { DynsetOp::Update } else { DynsetOp::Add };
                 self.dynset(op, name.clone(), key, None, std::slice::from_ref(stmt));
             }
             StmtKind::FlowOffload { table } => {
@@ -304,19 +296,15 @@ impl Program<'_, '_> {
         stmts: &[Stmt],
     ) {
         let base = self.next;
-        let (inner, timeout) = match &key.kind {
-            ExprKind::SetElem(elem) => (&elem.key, elem.timeout.unwrap_or(0)),
-            _ => (key, 0),
-        };
+        let elem = key.elem();
+        let inner = elem.map_or(key, |elem| &elem.key);
+        let timeout = elem.and_then(|elem| elem.timeout).unwrap_or(0);
         let sreg_key = self.argument(inner);
         // nft keeps no less than a whole register for the key.
         self.next = self.next.max(base + WHOLE_REGISTER);
         let sreg_data = data.map(|d| self.argument(d));
         self.release(base);
-        let mut exprs = match &key.kind {
-            ExprKind::SetElem(elem) => self.stateful(&elem.stmts),
-            _ => Vec::new(),
-        };
+        let mut exprs = elem.map_or_else(Vec::new, |elem| self.stateful(&elem.stmts));
         exprs.extend(self.stateful(stmts));
         self.ops.push(Op::Dynset(Dynset { set, op, sreg_key, sreg_data, timeout, exprs }));
     }
@@ -386,17 +374,32 @@ fn pseudo_header(proto: &Proto, field: &Template) -> u32 {
 fn blamed(stmt: &Stmt) -> Loc {
     match &stmt.kind {
         StmtKind::PayloadSet { target, .. } | StmtKind::ExthdrSet { target, .. } => target.loc,
-        StmtKind::ObjRef { expr, .. } => match &expr.kind {
-            ExprKind::String(_) => expr.loc,
-            _ => keyword(stmt),
-        },
-        StmtKind::Verdict(e) => match &e.kind {
-            ExprKind::Verdict(
-                crate::ast::expr::VerdictExpr::Jump(chain)
-                | crate::ast::expr::VerdictExpr::Goto(chain),
-            ) => chain.loc,
-            _ => keyword(stmt),
-        },
-        _ => keyword(stmt),
+        StmtKind::ObjRef { expr, .. } if matches!(expr.kind, ExprKind::String(_)) => expr.loc,
+        StmtKind::Verdict(e) => e.chain().map_or_else(|| keyword(stmt), |chain| chain.loc),
+        StmtKind::Match(_)
+        | StmtKind::Counter { .. }
+        | StmtKind::Limit(_)
+        | StmtKind::Quota { .. }
+        | StmtKind::Last { .. }
+        | StmtKind::CtCount { .. }
+        | StmtKind::ObjRef { .. }
+        | StmtKind::Log(_)
+        | StmtKind::Reject(_)
+        | StmtKind::Nat(_)
+        | StmtKind::Tproxy { .. }
+        | StmtKind::Synproxy { .. }
+        | StmtKind::Queue { .. }
+        | StmtKind::Notrack
+        | StmtKind::Dup { .. }
+        | StmtKind::Fwd { .. }
+        | StmtKind::MetaSet { .. }
+        | StmtKind::CtSet { .. }
+        | StmtKind::ExthdrReset { .. }
+        | StmtKind::SetUpdate { .. }
+        | StmtKind::MapUpdate { .. }
+        | StmtKind::Meter { .. }
+        | StmtKind::FlowOffload { .. }
+        | StmtKind::Chain { .. }
+        | StmtKind::Xt { .. } => keyword(stmt),
     }
 }

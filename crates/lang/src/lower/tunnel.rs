@@ -5,9 +5,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use penstock_ruleset::tunnel::{Tunnel, TunnelOptions};
-
-use crate::ast::cmd::{TunnelSpec, TunnelSpecOptions};
-use crate::ast::expr::Expr;
+use penstock_syntax::ast::Expr;
+use penstock_syntax::ast::cmd::{TunnelSpec, TunnelSpecOptions};
 
 /// Bits of the number of ERSPAN hardware.
 const HWID: u8 = 0x3f;

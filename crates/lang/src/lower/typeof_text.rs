@@ -2,10 +2,10 @@
 
 //! What `typeof` was given, as sets list it.
 
-use crate::ast::expr::Expr;
-use crate::datatype::Format;
-use crate::names::NoNames;
-use crate::print;
+use penstock_syntax::ast::Expr;
+use penstock_syntax::datatype::Format;
+use penstock_syntax::names::NoNames;
+use penstock_syntax::print;
 
 /// The text.
 pub(crate) fn typeof_text(e: &Expr) -> String {

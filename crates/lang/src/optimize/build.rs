@@ -4,12 +4,11 @@
 
 use std::sync::Arc;
 
-use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::{Expr, ExprKind, RelOp, SetElem, SetExprFlags, SymbolKind};
-use crate::ast::{Stmt, StmtKind};
-use crate::datatype::{DataType, Format, Type};
-use crate::names::Names;
-use crate::print::{expr_text, stmts_text};
+use penstock_syntax::ast::expr::{RelOp, SetElem, SetExprFlags, SymbolKind};
+use penstock_syntax::ast::{Expr, ExprKind, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::datatype::{DataType, Format, Type};
+use penstock_syntax::names::Names;
+use penstock_syntax::print::{expr_text, stmts_text};
 
 use super::group::{Group, Into};
 use super::row::{Columns, End, Row};
@@ -48,7 +47,31 @@ pub(super) fn merged(first: &RuleBlock, group: &Group<'_>, columns: &Columns) ->
                 nat.port = None;
                 stmts.push(Stmt { kind: StmtKind::Nat(nat), loc: stmt.loc });
             }
-            _ => stmts.push(stmt.clone()),
+            StmtKind::Limit(_)
+            | StmtKind::Quota { .. }
+            | StmtKind::Last { .. }
+            | StmtKind::CtCount { .. }
+            | StmtKind::ObjRef { .. }
+            | StmtKind::Log(_)
+            | StmtKind::Reject(_)
+            | StmtKind::Nat(_)
+            | StmtKind::Tproxy { .. }
+            | StmtKind::Synproxy { .. }
+            | StmtKind::Queue { .. }
+            | StmtKind::Notrack
+            | StmtKind::Dup { .. }
+            | StmtKind::Fwd { .. }
+            | StmtKind::MetaSet { .. }
+            | StmtKind::CtSet { .. }
+            | StmtKind::PayloadSet { .. }
+            | StmtKind::ExthdrSet { .. }
+            | StmtKind::ExthdrReset { .. }
+            | StmtKind::SetUpdate { .. }
+            | StmtKind::MapUpdate { .. }
+            | StmtKind::Meter { .. }
+            | StmtKind::FlowOffload { .. }
+            | StmtKind::Chain { .. }
+            | StmtKind::Xt { .. } => stmts.push(stmt.clone()),
         }
     }
     RuleBlock { stmts, loc: first.loc, ..RuleBlock::default() }
@@ -96,10 +119,8 @@ fn set(elements: Vec<Expr>, anonymous: bool, like: &Expr) -> Expr {
 /// `KEY { … }`
 fn set_match(e: &Expr, group: &Group<'_>, columns: &Columns) -> Stmt {
     let elements = group.rows.iter().flat_map(|row| elements(row, &group.key)).collect();
-    let op = match &e.kind {
-        ExprKind::Relational { op, .. } if group.key.len() == 1 => *op,
-        _ => RelOp::Implicit,
-    };
+    let written = e.relational().map(|(op, _, _)| op).filter(|_| group.key.len() == 1);
+    let op = written.unwrap_or(RelOp::Implicit);
     let mut left = selector(group, columns);
     left.loc = e.loc;
     let right = Box::new(set(elements, true, e));
@@ -227,7 +248,31 @@ fn unquote(stmt: &mut Stmt) {
         }
         StmtKind::Verdict(e) => unquote_expr(e),
         StmtKind::Nat(nat) => nat.addr.iter_mut().for_each(unquote_expr),
-        _ => {}
+        StmtKind::Counter { .. }
+        | StmtKind::Limit(_)
+        | StmtKind::Quota { .. }
+        | StmtKind::Last { .. }
+        | StmtKind::CtCount { .. }
+        | StmtKind::ObjRef { .. }
+        | StmtKind::Log(_)
+        | StmtKind::Reject(_)
+        | StmtKind::Tproxy { .. }
+        | StmtKind::Synproxy { .. }
+        | StmtKind::Queue { .. }
+        | StmtKind::Notrack
+        | StmtKind::Dup { .. }
+        | StmtKind::Fwd { .. }
+        | StmtKind::MetaSet { .. }
+        | StmtKind::CtSet { .. }
+        | StmtKind::PayloadSet { .. }
+        | StmtKind::ExthdrSet { .. }
+        | StmtKind::ExthdrReset { .. }
+        | StmtKind::SetUpdate { .. }
+        | StmtKind::MapUpdate { .. }
+        | StmtKind::Meter { .. }
+        | StmtKind::FlowOffload { .. }
+        | StmtKind::Chain { .. }
+        | StmtKind::Xt { .. } => {}
     }
 }
 
@@ -243,6 +288,23 @@ fn unquote_expr(e: &mut Expr) {
         ExprKind::SetElem(elem) => unquote_expr(&mut elem.key),
         ExprKind::Mapping { left, .. } => unquote_expr(left),
         ExprKind::Map { mappings, .. } => unquote_expr(mappings),
-        _ => {}
+        ExprKind::Symbol { .. }
+        | ExprKind::Variable { .. }
+        | ExprKind::Value(_)
+        | ExprKind::Verdict(_)
+        | ExprKind::Prefix { .. }
+        | ExprKind::Range { .. }
+        | ExprKind::List(_)
+        | ExprKind::CatchAll
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => {}
     }
 }

@@ -4,10 +4,11 @@
 
 use std::collections::HashSet;
 
+use penstock_syntax::ast::stmt::Nat;
+use penstock_syntax::budget::Budget;
+
 use super::quiet::QuietChains;
 use super::row::{Cell, End, Row};
-use crate::ast::stmt::Nat;
-use crate::budget::Budget;
 use crate::selector::{Ranges, overlap};
 
 /// What rules become.

@@ -29,14 +29,13 @@ mod tests;
 use std::sync::Arc;
 
 use penstock_ruleset::model::{Family, Generation};
+use penstock_syntax::ast::cmd::New;
+use penstock_syntax::ast::{Cmd, CmdKind, RuleBlock};
+use penstock_syntax::datatype::Format;
+use penstock_syntax::diag::{Diagnostics, place_of};
+use penstock_syntax::source::{Inputs, Loc};
 
-use crate::ast::cmd::{New, RuleBlock};
-use crate::ast::{Cmd, CmdKind};
-use crate::datatype::Format;
-use crate::diag::{Diagnostics, place_of};
 use crate::eval::{Context, evaluate};
-use crate::source::{Inputs, Loc};
-
 use group::Group;
 use quiet::Quiet;
 use row::{Columns, Row};
@@ -86,7 +85,7 @@ pub fn optimize(
 struct Place {
     family: Family,
     table: Arc<str>,
-    cmd: crate::ast::cmd::Target,
+    cmd: penstock_syntax::ast::cmd::Target,
     loc: Loc,
 }
 
@@ -144,8 +143,8 @@ fn merge_chain(
 
 /// Whether a merged rule can be loaded, as its parts can.
 fn is_right(rule: &RuleBlock, place: &Place, ctx: &mut Context<'_>) -> bool {
-    let name = crate::ast::cmd::Name { text: Arc::from(""), loc: place.loc };
-    let target = crate::ast::cmd::Target { chain: Some(name), ..place.cmd.clone() };
+    let name = penstock_syntax::ast::cmd::Name { text: Arc::from(""), loc: place.loc };
+    let target = penstock_syntax::ast::cmd::Target { chain: Some(name), ..place.cmd.clone() };
     let mut cmd = Cmd { kind: CmdKind::Add(New::Rule(rule.clone())), target, loc: rule.loc };
     evaluate(&mut cmd, ctx, &mut Diagnostics::default())
 }

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::{Family, Generation};
-
-use crate::ast::cmd::{New, ObjKind, RuleBlock};
-use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
-use crate::ast::{Cmd, CmdKind, Stmt, StmtKind};
+use penstock_syntax::ast::cmd::{New, ObjKind};
+use penstock_syntax::ast::expr::VerdictExpr;
+use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock, Stmt, StmtKind};
 
 type Key = (Family, Arc<str>, Arc<str>);
 
@@ -125,27 +124,58 @@ impl Chain {
                 ..
             } => {}
             StmtKind::Verdict(e) => self.note_verdict(e),
-            _ => self.changes = true,
+            StmtKind::ObjRef { .. }
+            | StmtKind::Nat(_)
+            | StmtKind::Tproxy { .. }
+            | StmtKind::Synproxy { .. }
+            | StmtKind::Notrack
+            | StmtKind::Dup { .. }
+            | StmtKind::Fwd { .. }
+            | StmtKind::MetaSet { .. }
+            | StmtKind::CtSet { .. }
+            | StmtKind::PayloadSet { .. }
+            | StmtKind::ExthdrSet { .. }
+            | StmtKind::ExthdrReset { .. }
+            | StmtKind::MapUpdate { .. }
+            | StmtKind::FlowOffload { .. }
+            | StmtKind::Chain { .. }
+            | StmtKind::Xt { .. } => self.changes = true,
         }
     }
 
     fn note_verdict(&mut self, e: &Expr) {
         match &e.kind {
-            ExprKind::Verdict(VerdictExpr::Jump(to) | VerdictExpr::Goto(to)) => match &to.kind {
-                ExprKind::Symbol { text, .. } | ExprKind::String(text) => {
-                    self.next.push(text.clone())
-                }
-                _ => self.changes = true,
+            ExprKind::Verdict(VerdictExpr::Jump(to) | VerdictExpr::Goto(to)) => match to.text() {
+                Some(text) => self.next.push(text.clone()),
+                None => self.changes = true,
             },
             ExprKind::Verdict(_) => {}
-            ExprKind::Map { mappings, .. } => match &mappings.kind {
-                ExprKind::Set { elements, .. } => {
-                    elements.iter().for_each(|e| self.note_verdict(e))
-                }
-                _ => self.changes = true,
+            ExprKind::Map { mappings, .. } => match mappings.elements() {
+                Some(elements) => elements.iter().for_each(|e| self.note_verdict(e)),
+                None => self.changes = true,
             },
             ExprKind::Mapping { right, .. } => self.note_verdict(right),
-            _ => self.changes = true,
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::SetRef { .. }
+            | ExprKind::Payload(_)
+            | ExprKind::Exthdr(_)
+            | ExprKind::Key(_)
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => self.changes = true,
         }
     }
 }

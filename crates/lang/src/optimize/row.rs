@@ -3,17 +3,16 @@
 //! A rule as a row of a table whose columns are the selectors of the chain.
 
 use penstock_ruleset::model::Family;
+use penstock_syntax::ast::expr::{RelOp, SymbolKind, VerdictExpr, key_of};
+use penstock_syntax::ast::stmt::{Nat, NatKind};
+use penstock_syntax::ast::{Expr, ExprKind, Key, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::datatype::Format;
+use penstock_syntax::names::Names;
+use penstock_syntax::print::stmts_text;
+use penstock_syntax::source::Loc;
 
-use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
-use crate::ast::stmt::{Nat, NatKind};
-use crate::ast::{Stmt, StmtKind};
-use crate::datatype::Format;
 use crate::eval::{Context, Eval};
-use crate::names::Names;
-use crate::print::stmts_text;
 use crate::selector::{Match, Says, without_places};
-use crate::source::Loc;
 
 /// The selectors of a chain, in the order in which its rules first name them: that of fields in
 /// concatenations.
@@ -107,18 +106,44 @@ impl Row {
                 StmtKind::Counter { .. } | StmtKind::Log(_) | StmtKind::Notrack => {
                     others.push(stmt.clone())
                 }
-                _ if number + 1 < rule.stmts.len() => usable = false,
-                _ => match End::read(stmt, rule.loc, &mut eval, names) {
-                    Some(found) => end = found,
-                    None => usable = false,
-                },
+                StmtKind::Verdict(_)
+                | StmtKind::Limit(_)
+                | StmtKind::Quota { .. }
+                | StmtKind::Last { .. }
+                | StmtKind::CtCount { .. }
+                | StmtKind::ObjRef { .. }
+                | StmtKind::Reject(_)
+                | StmtKind::Nat(_)
+                | StmtKind::Tproxy { .. }
+                | StmtKind::Synproxy { .. }
+                | StmtKind::Queue { .. }
+                | StmtKind::Dup { .. }
+                | StmtKind::Fwd { .. }
+                | StmtKind::MetaSet { .. }
+                | StmtKind::CtSet { .. }
+                | StmtKind::PayloadSet { .. }
+                | StmtKind::ExthdrSet { .. }
+                | StmtKind::ExthdrReset { .. }
+                | StmtKind::SetUpdate { .. }
+                | StmtKind::MapUpdate { .. }
+                | StmtKind::Meter { .. }
+                | StmtKind::FlowOffload { .. }
+                | StmtKind::Chain { .. }
+                | StmtKind::Xt { .. } => {
+                    let is_last = number + 1 == rule.stmts.len();
+                    let found =
+                        if is_last { End::read(stmt, rule.loc, &mut eval, names) } else { None };
+                    usable &= found.is_some();
+                    end = found.unwrap_or(end);
+                }
             }
         }
         cells.sort_by_key(|c| c.column);
         let others_text = text(&others, names);
         let untracked = others.iter().any(|s| matches!(s.kind, StmtKind::Notrack));
-        let asks_connection =
-            cells.iter().any(|c| matches!(columns.selectors[c.column].kind, ExprKind::Ct { .. }));
+        let asks_connection = cells
+            .iter()
+            .any(|c| matches!(columns.selectors[c.column].kind, ExprKind::Key(Key::Ct { .. })));
         (usable && !(untracked && asks_connection)).then_some(Row {
             cells,
             others,
@@ -148,12 +173,29 @@ fn written_in(e: &Expr, rule: Loc) -> bool {
 /// A plain value, range or prefix.
 fn is_plain(e: &Expr) -> bool {
     match &e.kind {
-        ExprKind::Symbol { kind, .. } => *kind == crate::ast::expr::SymbolKind::Value,
+        ExprKind::Symbol { kind, .. } => *kind == SymbolKind::Value,
         ExprKind::Value(_) | ExprKind::String(_) => true,
         ExprKind::Prefix { base, .. } => is_plain(base),
         ExprKind::Range { left, right } => is_plain(left) && is_plain(right),
         ExprKind::Concat(parts) => parts.iter().all(is_plain),
-        _ => false,
+        ExprKind::Variable { .. }
+        | ExprKind::Verdict(_)
+        | ExprKind::List(_)
+        | ExprKind::Set { .. }
+        | ExprKind::SetElem(_)
+        | ExprKind::CatchAll
+        | ExprKind::Mapping { .. }
+        | ExprKind::Map { .. }
+        | ExprKind::SetRef { .. }
+        | ExprKind::Payload(_)
+        | ExprKind::Exthdr(_)
+        | ExprKind::Key(_)
+        | ExprKind::Numgen { .. }
+        | ExprKind::Hash { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binop { .. }
+        | ExprKind::Relational { .. }
+        | ExprKind::FlagCmp { .. } => false,
     }
 }
 
@@ -161,19 +203,23 @@ fn is_plain(e: &Expr) -> bool {
 fn elements(stmt: &Stmt, rule: Loc, means: &Match) -> Vec<Expr> {
     let StmtKind::Match(e) = &stmt.kind else { return Vec::new() };
     let ExprKind::Relational { op, right, .. } = &e.kind else { return Vec::new() };
-    let equal = matches!(op, crate::ast::expr::RelOp::Implicit | crate::ast::expr::RelOp::Eq);
+    let equal = matches!(op, RelOp::Implicit | RelOp::Eq);
     if !equal || means.boolean || !matches!(means.says, Says::Values(_)) {
         return Vec::new();
     }
-    let found = match &right.kind {
-        ExprKind::Set { elements, .. } => elements.clone(),
+    let found = if let Some(elements) = right.elements() {
+        elements.to_vec()
+    } else if let ExprKind::List(parts) = &right.kind
+        && means.flags
+        && *op == RelOp::Implicit
+    {
         // Flags that a set has one by one.
-        ExprKind::List(parts) if means.flags && *op == crate::ast::expr::RelOp::Implicit => {
-            parts.clone()
-        }
+        parts.clone()
+    } else if means.flags && means.values().is_some_and(|v| v.len() != 1) {
         // A number can be several flags at once.
-        _ if means.flags && means.values().is_some_and(|v| v.len() != 1) => return Vec::new(),
-        _ => vec![(**right).clone()],
+        return Vec::new();
+    } else {
+        vec![(**right).clone()]
     };
     if found.iter().all(|e| is_plain(e) && written_in(e, rule)) { found } else { Vec::new() }
 }
@@ -193,32 +239,49 @@ impl End {
                 }
                 ExprKind::Map { key, mappings } => {
                     let ExprKind::Set { elements, .. } = &mappings.kind else { return None };
-                    let plain = |e: &Expr| match &e.kind {
-                        ExprKind::Mapping { left, .. } => {
-                            let key = match &left.kind {
-                                ExprKind::SetElem(elem) => &elem.key,
-                                _ => left,
-                            };
+                    let plain = |e: &Expr| {
+                        e.mapping().is_some_and(|(left, _)| {
+                            let key = left.elem().map_or(left, |elem| &elem.key);
                             is_plain(key) && written_in(key, rule)
-                        }
-                        _ => false,
+                        })
                     };
                     if !elements.iter().all(plain) {
                         return None;
                     }
-                    let keys = elements.iter().map(key_of).collect();
+                    let keys = elements.iter().map(|e| key_of(e).clone()).collect();
                     let set = Expr::new(
                         ExprKind::Set { elements: keys, flags: Default::default() },
                         mappings.loc,
                     );
-                    let means = Match::of(crate::ast::expr::RelOp::Eq, key, &set, eval)?;
+                    let means = Match::of(RelOp::Eq, key, &set, eval)?;
                     Some(End::Map {
                         key: without_places(key)?,
                         mappings: elements.clone(),
                         values: means.values()?.to_vec(),
                     })
                 }
-                _ => None,
+                ExprKind::Symbol { .. }
+                | ExprKind::Variable { .. }
+                | ExprKind::Value(_)
+                | ExprKind::String(_)
+                | ExprKind::Prefix { .. }
+                | ExprKind::Range { .. }
+                | ExprKind::Concat(_)
+                | ExprKind::List(_)
+                | ExprKind::Set { .. }
+                | ExprKind::SetElem(_)
+                | ExprKind::CatchAll
+                | ExprKind::Mapping { .. }
+                | ExprKind::SetRef { .. }
+                | ExprKind::Payload(_)
+                | ExprKind::Exthdr(_)
+                | ExprKind::Key(_)
+                | ExprKind::Numgen { .. }
+                | ExprKind::Hash { .. }
+                | ExprKind::Unary { .. }
+                | ExprKind::Binop { .. }
+                | ExprKind::Relational { .. }
+                | ExprKind::FlagCmp { .. } => None,
             },
             StmtKind::Reject(_) | StmtKind::Queue { .. } => {
                 Some(End::Stmt(text(std::slice::from_ref(stmt), names)))
@@ -236,7 +299,30 @@ impl End {
                     && nat.port.as_ref().is_none_or(one);
                 plain.then(|| End::Nat(Box::new(nat.clone())))
             }
-            _ => None,
+            StmtKind::Match(_)
+            | StmtKind::Counter { .. }
+            | StmtKind::Limit(_)
+            | StmtKind::Quota { .. }
+            | StmtKind::Last { .. }
+            | StmtKind::CtCount { .. }
+            | StmtKind::ObjRef { .. }
+            | StmtKind::Log(_)
+            | StmtKind::Tproxy { .. }
+            | StmtKind::Synproxy { .. }
+            | StmtKind::Notrack
+            | StmtKind::Dup { .. }
+            | StmtKind::Fwd { .. }
+            | StmtKind::MetaSet { .. }
+            | StmtKind::CtSet { .. }
+            | StmtKind::PayloadSet { .. }
+            | StmtKind::ExthdrSet { .. }
+            | StmtKind::ExthdrReset { .. }
+            | StmtKind::SetUpdate { .. }
+            | StmtKind::MapUpdate { .. }
+            | StmtKind::Meter { .. }
+            | StmtKind::FlowOffload { .. }
+            | StmtKind::Chain { .. }
+            | StmtKind::Xt { .. } => None,
         }
     }
 
@@ -258,13 +344,9 @@ impl End {
     pub fn jumps(&self) -> Vec<&str> {
         match self {
             End::Verdict { verdict, .. } => jump_target(verdict).into_iter().collect(),
-            End::Map { mappings, .. } => mappings
-                .iter()
-                .filter_map(|m| match &m.kind {
-                    ExprKind::Mapping { right, .. } => jump_target(right),
-                    _ => None,
-                })
-                .collect(),
+            End::Map { mappings, .. } => {
+                mappings.iter().filter_map(|m| jump_target(m.mapping()?.1)).collect()
+            }
             End::None | End::Stmt(_) | End::Nat(_) => Vec::new(),
         }
     }
@@ -272,17 +354,5 @@ impl End {
 
 fn jump_target(verdict: &Expr) -> Option<&str> {
     let ExprKind::Verdict(VerdictExpr::Jump(to)) = &verdict.kind else { return None };
-    match &to.kind {
-        ExprKind::Symbol { text, .. } | ExprKind::String(text) => Some(text),
-        _ => None,
-    }
-}
-
-/// The key of an element.
-pub(super) fn key_of(element: &Expr) -> Expr {
-    match &element.kind {
-        ExprKind::Mapping { left, .. } => key_of(left),
-        ExprKind::SetElem(elem) => elem.key.clone(),
-        _ => element.clone(),
-    }
+    to.text().map(|text| &**text)
 }

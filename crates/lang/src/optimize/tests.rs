@@ -4,10 +4,10 @@
 //! 1.0.6, which says the same.
 
 use penstock_ruleset::Ruleset;
+use penstock_syntax::names::NoNames;
+use penstock_syntax::source::{NoFiles, Origin};
 
-use crate::names::NoNames;
 use crate::session::{Options, Session};
-use crate::source::{NoFiles, Origin};
 
 /// Merges that rules of a chain lead to, one line each.
 fn merges(rules: &str) -> Vec<String> {

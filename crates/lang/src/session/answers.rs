@@ -2,23 +2,22 @@
 
 //! Commands that ask: `list`, `get`, `reset`, `describe`.
 
-use penstock_ruleset::model::{Chain, ElementValue, Family, Generation, Set, Table};
-use penstock_ruleset::reset::{Reset, What};
-use penstock_sets::Element;
+use penstock_ruleset::model::{Chain, Family, Generation, Set, Table};
+use penstock_syntax::ast::cmd::{ObjKind, Target};
+use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind};
+use penstock_syntax::datatype::DataType;
+use penstock_syntax::describe::{describe_expr, describe_type};
+use penstock_syntax::diag::Diagnostic;
+use penstock_syntax::hooks;
+use penstock_syntax::json::to_text;
+use penstock_syntax::source::Loc;
 
 use super::Session;
-use super::execute::Step;
-use crate::ast::cmd::{ObjKind, Target};
-use crate::ast::expr::{Expr, ExprKind};
-use crate::ast::{Cmd, CmdKind};
-use crate::datatype::DataType;
-use crate::datatype::describe::{describe_expr, describe_type};
+use super::reset::reset_of;
+use super::step::Step;
 use crate::delinearize::Delinearizer;
-use crate::diag::Diagnostic;
-use crate::json;
-use crate::print::listing::{Listing, Missing};
-use crate::print::{HOOKS, hook_name};
-use crate::source::Loc;
+use crate::listing::json::{self, Tables};
+use crate::listing::{Listing, Missing};
 use crate::userdata::SetUserData;
 
 type Answer = Result<String, Box<Diagnostic>>;
@@ -88,11 +87,13 @@ impl Session<'_> {
     fn list(&self, listing: &Listing<'_>, object: ObjKind, cmd: &Cmd) -> Answer {
         let answer = if self.options.json {
             json::list(listing, object, &cmd.target)
-                .map(|answer| answer.map(|v| json::to_text(&v) + "\n"))
+                .map(|answer| answer.map(|v| to_text(&v) + "\n"))
         } else {
             listing.list(object, &cmd.target)
         };
-        let place = |name: &Option<crate::ast::cmd::Name>| name.as_ref().map_or(cmd.loc, |n| n.loc);
+        let place = |name: &Option<penstock_syntax::ast::cmd::Name>| {
+            name.as_ref().map_or(cmd.loc, |n| n.loc)
+        };
         match answer {
             Some(Ok(text)) => Ok(text),
             Some(Err(missing)) => {
@@ -131,9 +132,9 @@ impl Session<'_> {
         let mut only = chain.clone();
         only.rules = vec![rule.clone()];
         if self.options.json {
-            let tables = json::Tables { listing, table };
+            let tables = Tables { listing, table };
             let objects = [tables.chain(&only), tables.rule(&only, rule)];
-            return Ok(json::to_text(&json::document(objects)) + "\n");
+            return Ok(to_text(&json::document(objects)) + "\n");
         }
         Ok(listing.chain(table, &only))
     }
@@ -177,8 +178,8 @@ impl Session<'_> {
             }
         }
         if self.options.json {
-            let set = json::Tables { listing, table }.set(set, shown);
-            return Ok(json::to_text(&json::document([set])) + "\n");
+            let set = Tables { listing, table }.set(set, shown);
+            return Ok(to_text(&json::document([set])) + "\n");
         }
         // nft knows no more than the name of the type then, and no comment.
         let mut userdata = SetUserData::decode(&set.userdata);
@@ -200,33 +201,6 @@ fn find_chain<'g>(generation: &'g Generation, target: &Target) -> Option<(&'g Ta
     Some((table, table.chains.iter().find(|c| c.name == chain.text)?))
 }
 
-/// What a `reset` command names.
-pub(super) fn reset_of(
-    object: ObjKind,
-    target: &Target,
-    elements: &[Element<ElementValue>],
-) -> Option<Reset> {
-    let name = target.name.as_ref().map(|name| name.text.clone());
-    let what = match object {
-        ObjKind::Objects(kind) => What::Objects(kind, None),
-        ObjKind::Object(kind) => What::Objects(kind, name),
-        ObjKind::Rules => What::Rules(target.chain.as_ref().map(|chain| chain.text.clone()), None),
-        ObjKind::Rule => {
-            let chain = target.chain.as_ref().map(|chain| chain.text.clone());
-            What::Rules(chain, target.handle.map(|handle| handle.value))
-        }
-        ObjKind::Set | ObjKind::Map => What::Elements(name?, None),
-        ObjKind::Elements => {
-            let keys = elements.iter().map(|e| (e.key.clone(), e.key_end.clone())).collect();
-            What::Elements(name?, Some(keys))
-        }
-        _ => return None,
-    };
-    let table = target.table.as_ref().map(|table| table.text.clone());
-    let family = target.family.or(table.is_some().then_some(Family::Ip));
-    Some(Reset { family, table, what })
-}
-
 /// `list hooks`: base chains by family, hook and device, lowest priority first; of equal ones the
 /// one that runs first.
 fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) -> String {
@@ -238,7 +212,7 @@ fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) 
             continue;
         }
         let mut body = String::new();
-        for hook in HOOKS {
+        for hook in hooks::ALL {
             let mut chains = Vec::new();
             for table in generation.tables.iter().filter(|t| !t.dormant) {
                 let inet =
@@ -267,7 +241,7 @@ fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) 
             if chains.is_empty() {
                 continue;
             }
-            body.push_str(&format!("\thook {} {{\n", hook_name(hook)));
+            body.push_str(&format!("\thook {} {{\n", hooks::name(hook)));
             for (priority, _, table, chain) in chains {
                 let sign = match priority {
                     0 => ' ',

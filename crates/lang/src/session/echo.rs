@@ -9,15 +9,16 @@ use penstock_ruleset::change::{Mode, Position};
 use penstock_ruleset::model::{Chain, ElementValue, Family, Generation, Object, Table};
 use penstock_ruleset::{Change, Transaction};
 use penstock_sets::Element;
-
+use penstock_syntax::json::{event, to_text, with_handles};
+use penstock_syntax::objects;
+use penstock_syntax::print::Printer;
 use serde_json::Value;
 
 use super::Session;
-use super::execute::Done;
+use super::step::Done;
 use crate::delinearize::Delinearizer;
-use crate::json;
-use crate::print::Printer;
-use crate::print::listing::Listing;
+use crate::listing::Listing;
+use crate::listing::json::Tables;
 
 /// The generation with chains in braces as chains like any other: nft echoes them and their rules
 /// by name.
@@ -81,7 +82,7 @@ impl Session<'_> {
         let generation = transaction.working();
         if let Some(document) = document {
             let handles = done.iter().filter_map(|d| Some((d.places.whole, d.handle?)));
-            return json::to_text(&json::with_handles(document, handles));
+            return to_text(&with_handles(document, handles));
         }
         let mut format = self.options.format;
         format.handles = false;
@@ -92,7 +93,7 @@ impl Session<'_> {
             for item in done {
                 events.extend(self.events(&listing, item));
             }
-            return json::to_text(&serde_json::json!({ "nftables": events })) + "\n";
+            return to_text(&serde_json::json!({ "nftables": events })) + "\n";
         }
         let generation = &with_chains_named(generation);
         let listing = Listing { generation, ..listing };
@@ -111,17 +112,17 @@ impl Session<'_> {
         let verb = |mode: &Mode| if *mode == Mode::Create { "create" } else { "add" };
         let find = |family, name: &str| {
             let table = listing.table_named(family, name)?;
-            Some((table, json::Tables { listing, table }))
+            Some((table, Tables { listing, table }))
         };
         let event = match &item.change {
             Change::AddTable { family, name, mode, .. } => {
-                find(*family, name).map(|(_, t)| json::event(verb(mode), t.header()))
+                find(*family, name).map(|(_, t)| event(verb(mode), t.header()))
             }
             Change::AddChain { family, table, mode, chain } => {
                 find(*family, table).and_then(|(table, t)| {
                     let chain =
                         table.chains.iter().find(|c| c.name == chain.name && !c.anonymous)?;
-                    Some(json::event(verb(mode), t.chain(chain)))
+                    Some(event(verb(mode), t.chain(chain)))
                 })
             }
             Change::AddRule { family, table, chain, position, .. } => find(*family, table)
@@ -133,13 +134,13 @@ impl Session<'_> {
                         Position::Before(_) => "insert",
                         Position::Replace(_) => "replace",
                     };
-                    Some(json::event(verb, t.rule(chain, rule)))
+                    Some(event(verb, t.rule(chain, rule)))
                 }),
             Change::AddSet { family, table, mode, set } => {
                 find(*family, table).and_then(|(table, t)| {
                     let name = item.name.as_ref().unwrap_or(&set.name);
                     let set = table.sets.iter().find(|s| s.name == *name && !s.anonymous)?;
-                    Some(json::event(verb(mode), t.set(set, Vec::new())))
+                    Some(event(verb(mode), t.set(set, Vec::new())))
                 })
             }
             Change::AddElements { family, table, set, elements, mode } => {
@@ -152,7 +153,7 @@ impl Session<'_> {
                 let element = |asked: penstock_sets::Element<_>| {
                     let there = all.find(&asked.key, asked.key_end.as_deref(), listing.now)?;
                     let element = delinearizer.element(set, there)?;
-                    Some(json::event(verb(mode), t.some_elements(set, &[element])))
+                    Some(event(verb(mode), t.some_elements(set, &[element])))
                 };
                 return elements.iter().filter_map(element).collect();
             }
@@ -161,12 +162,12 @@ impl Session<'_> {
                     let is_it =
                         |o: &&Arc<Object>| o.name == *name && o.value.kind() == value.kind();
                     let object = table.objects.iter().find(is_it)?;
-                    Some(json::event(verb(mode), t.object(object)))
+                    Some(event(verb(mode), t.object(object)))
                 }),
             Change::AddFlowtable { family, table, flowtable, mode } => find(*family, table)
                 .and_then(|(table, t)| {
                     let flowtable = table.flowtables.iter().find(|f| f.name == flowtable.name)?;
-                    Some(json::event(verb(mode), t.flowtable(flowtable)))
+                    Some(event(verb(mode), t.flowtable(flowtable)))
                 }),
             // Only what comes is echoed.
             Change::RenameChain { .. }
@@ -269,7 +270,7 @@ impl Session<'_> {
                     .objects
                     .iter()
                     .find(|o| o.name == *name && o.value.kind() == value.kind())?;
-                let kind = crate::print::listing::object_name(value.kind());
+                let kind = objects::name(value.kind());
                 // Those of connection tracking end each of their lines.
                 let ends = matches!(
                     value.kind(),

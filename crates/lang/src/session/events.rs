@@ -9,16 +9,18 @@
 use std::sync::Arc;
 
 use penstock_ruleset::model::{Chain, Generation, Set, Table};
+use penstock_syntax::ast::Expr;
+use penstock_syntax::json::{event, to_text};
+use penstock_syntax::names::Names;
+use penstock_syntax::objects;
+use penstock_syntax::print::Printer;
 use serde_json::Value;
 
 use super::Options;
 use super::echo::one_line;
-use crate::ast::Expr;
 use crate::delinearize::Delinearizer;
-use crate::json;
-use crate::names::Names;
-use crate::print::Printer;
-use crate::print::listing::{Listing, object_name};
+use crate::listing::Listing;
+use crate::listing::json::Tables;
 
 /// What is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +145,7 @@ impl<'a> Teller<'a> {
         object: impl FnOnce() -> Value,
     ) {
         if self.options.json {
-            self.out.push_str(&json::to_text(&json::event(verb, object())));
+            self.out.push_str(&to_text(&event(verb, object())));
         } else {
             let text = text(self);
             self.out.push_str(&format!("{verb} {text}"));
@@ -223,7 +225,7 @@ impl<'a> Teller<'a> {
     ) {
         for (text, expr) in all {
             let object =
-                || json::Tables { listing, table }.some_elements(set, std::slice::from_ref(&expr));
+                || Tables { listing, table }.some_elements(set, std::slice::from_ref(&expr));
             self.say(verb, |_| format!("element {} {{ {text} }}", named(table, &set.name)), object);
         }
     }
@@ -231,7 +233,7 @@ impl<'a> Teller<'a> {
     /// What a table has lost, or all of it: as the kernel tells it, rules first, the table last.
     fn gone(&mut self, generation: &Generation, table: &Table, now: Option<&Table>) {
         let listing = &self.listing(generation);
-        let json = json::Tables { listing, table };
+        let json = Tables { listing, table };
         let chain_now =
             |c: &Chain| now.and_then(|t| t.chains.iter().find(|o| o.handle == c.handle));
         if self.watch.shows(Object::Rules) {
@@ -266,7 +268,7 @@ impl<'a> Teller<'a> {
         if self.watch.shows(Object::All) {
             for object in &table.objects {
                 if now.is_none_or(|t| t.objects.iter().all(|o| o.handle != object.handle)) {
-                    let kind = object_name(object.value.kind());
+                    let kind = objects::name(object.value.kind());
                     let text = |_: &Self| format!("{kind} {}", named(table, &object.name));
                     self.say("delete", text, || json.object(object));
                 }
@@ -296,7 +298,7 @@ impl<'a> Teller<'a> {
     /// What a table has got, or all of it: the table first, rules last.
     fn come(&mut self, generation: &Generation, before: Option<&Table>, table: &Table) {
         let listing = &self.listing(generation);
-        let json = json::Tables { listing, table };
+        let json = Tables { listing, table };
         if before.is_none() && self.watch.shows(Object::Tables) {
             let text = |t: &Self| {
                 format!("table {} {}{}", table.family.name(), table.name, t.handle(table.handle))
@@ -332,7 +334,7 @@ impl<'a> Teller<'a> {
                     continue;
                 }
                 let text = |t: &Self| {
-                    let kind = object_name(object.value.kind());
+                    let kind = objects::name(object.value.kind());
                     let body = one_line(&listing.object(table, object), "; ", "");
                     format!(
                         "{kind} {} {{{} {body} }} ",
@@ -409,9 +411,9 @@ mod tests {
     use penstock_ruleset::Ruleset;
 
     use super::*;
-    use crate::names::NoNames;
     use crate::session::Session;
-    use crate::source::{NoFiles, Origin};
+    use penstock_syntax::names::NoNames;
+    use penstock_syntax::source::{NoFiles, Origin};
 
     /// What `nft monitor` would say of some commands, one batch each.
     fn told(watch: &str, batches: &[&str]) -> String {

@@ -5,40 +5,21 @@
 use std::sync::Arc;
 
 use penstock_ruleset::change::{NewRule, Position};
-use penstock_ruleset::model::{ElementValue, Family, Generation};
+use penstock_ruleset::model::{Family, Generation};
 use penstock_ruleset::reset::Reset;
 use penstock_ruleset::{Blame, Change, Errno, Transaction};
-use penstock_sets::Element;
+use penstock_syntax::ast::cmd::{Markup, New};
+use penstock_syntax::ast::{Cmd, CmdKind};
+use penstock_syntax::diag::{Diagnostic, Diagnostics};
+use penstock_syntax::parse::MAX_ERRORS;
+use penstock_syntax::source::Loc;
 
 use super::remote::{self, Again, Copy};
+use super::step::{Done, Step};
 use super::{Session, refusals};
-use crate::ast::cmd::{Markup, New};
-use crate::ast::{Cmd, CmdKind};
-use crate::diag::{Diagnostic, Diagnostics};
-use crate::eval::{Context, evaluate, expand};
-use crate::lower::{self, Lowered, Places};
-use crate::parse::MAX_ERRORS;
-use crate::source::Loc;
-
-/// A command, with what it asks of the ruleset.
-pub(super) struct Step {
-    pub(super) cmd: Cmd,
-    pub(super) lowered: Vec<Lowered>,
-    /// What `get element` asks for.
-    pub(super) elements: Vec<Element<ElementValue>>,
-    /// What `--debug=netlink` shows of it.
-    pub(super) debug: String,
-}
-
-/// What was applied, for echo and for refusals that come later.
-pub(super) struct Done {
-    pub(super) change: Change,
-    /// Handle that it got.
-    pub(super) handle: Option<u64>,
-    /// Final name, where the ruleset chose it.
-    pub(super) name: Option<Arc<str>>,
-    pub(super) places: Places,
-}
+use crate::eval::{Context, expand};
+use crate::lower::{self, Lowered};
+use crate::reread::evaluate;
 
 /// Commands being carried out.
 pub(super) struct Execution {

@@ -25,7 +25,8 @@
 //! | [`remote`] | rulesets that are somewhere else |
 //! | `echo` | what was added, as `nft -e` prints it |
 //! | [`events`] | what came and went from one generation to another, as `nft monitor` prints it |
-//! | [`state`] | a ruleset as a text that brings it back with its handles |
+//! | `step` | commands on their way, and what became of them |
+//! | `reset` | what `reset` commands name |
 
 mod answers;
 mod echo;
@@ -34,8 +35,10 @@ mod execute;
 mod refusals;
 pub mod remote;
 mod replay;
+mod reset;
 #[cfg(test)]
 mod skip_tests;
+mod step;
 #[cfg(test)]
 mod tests;
 
@@ -47,19 +50,19 @@ use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::{CannotOffload, LinkError, Linked};
 use penstock_ruleset::model::Generation;
 use penstock_ruleset::reset::Reset;
+use penstock_syntax::ast::{Cmd, CmdKind};
+use penstock_syntax::budget::{Budget, LATE, Limits};
+use penstock_syntax::datatype::Format;
+use penstock_syntax::diag::{Diagnostic, Diagnostics};
+use penstock_syntax::json;
+use penstock_syntax::names::Names;
+use penstock_syntax::parse::{self, Mode};
+use penstock_syntax::scope::Scope;
+use penstock_syntax::source::{Files, Inputs, Origin, cannot_read};
 
-use crate::ast::{Cmd, CmdKind};
-use crate::budget::{Budget, LATE, Limits};
-use crate::datatype::Format;
-use crate::diag::{Diagnostic, Diagnostics};
 use crate::eval::Context;
-use crate::json;
 use crate::lint;
-use crate::names::Names;
 use crate::optimize::{Merge, optimize};
-use crate::parse::{self, Mode};
-use crate::scope::Scope;
-use crate::source::{Files, Inputs, Origin, cannot_read};
 use execute::Execution;
 use refusals::{blame, refused_change, refused_offload};
 use remote::{Again, Changes, Copy};

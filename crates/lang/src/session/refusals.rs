@@ -5,9 +5,9 @@
 use penstock_ruleset::link::{CannotOffload, LinkError, OffloadPart, Place};
 use penstock_ruleset::model::{Family, Generation, Table};
 use penstock_ruleset::{Blame, Change, Errno, Error};
+use penstock_syntax::diag::{Diagnostic, Diagnostics, Severity, most_similar_of};
 
-use super::execute::Done;
-use crate::diag::{Diagnostic, Diagnostics, Severity, most_similar_of};
+use super::step::Done;
 use crate::lower::Places;
 
 /// What a command is about, as far as something like it is looked for.

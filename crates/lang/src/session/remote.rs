@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use penstock_ruleset::model::{Generation, Table};
 use penstock_ruleset::{Change, reset};
+use penstock_syntax::ast::CmdKind;
+use penstock_syntax::ast::cmd::{ObjKind, Target};
 
-use super::answers::reset_of;
-use super::execute::Step;
-use crate::ast::CmdKind;
-use crate::ast::cmd::{ObjKind, Target};
+use super::reset::reset_of;
+use super::step::Step;
 
 /// How much of a ruleset a session has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

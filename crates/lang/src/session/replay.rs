@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use crate::source::{Files, Inputs, Origin};
+use penstock_syntax::source::{Files, Inputs, Origin};
 
 /// What a command said, or why it did not.
 type Said = Result<String, String>;

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use penstock_ruleset::Ruleset;
+use penstock_syntax::names::NoNames;
+use penstock_syntax::parse::Mode;
+use penstock_syntax::source::{NoFiles, Origin};
 
 use super::{Options, Session};
-use crate::names::NoNames;
-use crate::parse::Mode;
-use crate::source::{NoFiles, Origin};
 
 /// What a text says, and what the ruleset is then.
 fn outcome(text: &str, mode: Option<Mode>) -> (String, String, Vec<u8>) {

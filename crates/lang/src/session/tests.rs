@@ -2,8 +2,9 @@
 
 //! What runs of texts print and leave behind.
 
+use penstock_syntax::source::NoFiles;
+
 use super::*;
-use crate::source::NoFiles;
 
 /// A machine with a loopback device, and TCP by name.
 struct Machine;
@@ -412,7 +413,7 @@ fn bytes_of_a_ruleset_that_are_broken_say_where() {
 }
 
 /// Rules that show every statement and expression.
-const RULES: &str = include_str!("../parse/tests/rules.txt");
+const RULES: &str = include_str!("../../../syntax/src/parse/tests/rules.txt");
 
 /// A table in which most of [`RULES`] can stand.
 const AROUND: &str = "table inet t {
@@ -458,7 +459,7 @@ fn what_is_listed_is_read_as_the_same() {
 /// Good texts with words cut out, doubled and swapped, in a table that knows what they name.
 #[test]
 fn no_text_does_harm() {
-    const COMMANDS: &str = include_str!("../parse/tests/commands.txt");
+    const COMMANDS: &str = include_str!("../../../syntax/src/parse/tests/commands.txt");
     let seed = penstock_seed::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut texts: Vec<String> = RULES.lines().map(|l| format!("add rule inet t c {l}")).collect();

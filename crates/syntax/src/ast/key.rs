@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Selectors that a keyword begins: what can be asked, how it is written, and what it gives.
+
+use std::fmt;
+
+use penstock_program::expr::{
+    CtDir, CtKey, FIB_PRESENT, FibResult, MetaKey, RtKey, SocketKey, TunnelKey, XfrmKey,
+};
+
+use crate::datatype::{ByteOrder, DataType};
+use crate::keys::{self, ValueType};
+
+/// What is asked, other than bytes of the packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Key {
+    Meta {
+        key: MetaKey,
+    },
+    Ct {
+        key: CtKey,
+        dir: Option<CtDir>,
+        nfproto: u8,
+    },
+    /// Written with a family (`rt ip6 nexthop`) its type is that of an address; bare `rt nexthop`
+    /// is `Nexthop4` without a type until evaluation knows better.
+    Rt {
+        key: RtKey,
+    },
+    Fib {
+        flags: u32,
+        result: FibResult,
+    },
+    Socket {
+        key: SocketKey,
+        level: u32,
+    },
+    Osf {
+        ttl: u8,
+        version: bool,
+    },
+    Xfrm {
+        key: XfrmKey,
+        out: bool,
+        spnum: u32,
+    },
+    Tunnel {
+        key: TunnelKey,
+    },
+}
+
+impl Key {
+    /// nft's word for the kind of expression.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Key::Meta { .. } => "meta",
+            Key::Ct { .. } => "ct",
+            Key::Rt { .. } => "routing",
+            Key::Fib { .. } => "fib",
+            Key::Socket { .. } => "socket",
+            Key::Osf { .. } => "osf",
+            Key::Xfrm { .. } => "xfrm",
+            Key::Tunnel { .. } => "tunnel",
+        }
+    }
+
+    /// What it gives, as far as it tells itself: addresses of `ct` without a family have no type.
+    pub fn value_type(&self) -> ValueType {
+        match self {
+            Key::Meta { key } => keys::meta(*key).value,
+            Key::Ct { key, .. } => keys::ct(*key).value,
+            Key::Rt { key } => keys::rt(*key).value,
+            Key::Fib { flags, result } if flags & FIB_PRESENT != 0 => {
+                // To nft the answer is as long as what it stands for.
+                let len = if *result == FibResult::OifName { 128 } else { 1 };
+                ValueType { dtype: DataType::Boolean, len, order: ByteOrder::Host }
+            }
+            Key::Fib { result, .. } => keys::fib(*result).value,
+            Key::Socket { key, .. } => keys::socket(*key).value,
+            Key::Osf { .. } => {
+                ValueType { dtype: DataType::String, len: 128, order: ByteOrder::Host }
+            }
+            Key::Xfrm { key, .. } => keys::xfrm(*key).value,
+            Key::Tunnel { key } => keys::tunnel(*key).value,
+        }
+    }
+
+    /// The largest value, where it is less than the length allows; 0 otherwise.
+    pub fn max(&self) -> u32 {
+        match self {
+            Key::Meta { key: MetaKey::TimeDay } => 6,
+            Key::Socket { key: SocketKey::Transparent | SocketKey::Wildcard, .. } => 1,
+            Key::Meta { .. }
+            | Key::Ct { .. }
+            | Key::Rt { .. }
+            | Key::Fib { .. }
+            | Key::Socket { .. }
+            | Key::Osf { .. }
+            | Key::Xfrm { .. }
+            | Key::Tunnel { .. } => 0,
+        }
+    }
+}
+
+/// As it is listed.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Meta { key } => {
+                let word = if keys::meta_is_listed_unqualified(*key) { "" } else { "meta " };
+                write!(f, "{word}{}", keys::meta(*key).name)
+            }
+            Key::Ct { key, dir, nfproto } => {
+                let dir = match dir {
+                    Some(CtDir::Original) => "original ",
+                    Some(CtDir::Reply) => "reply ",
+                    None => "",
+                };
+                // The keys of addresses that have a family name it themselves.
+                let family = match (key, nfproto) {
+                    (CtKey::Src | CtKey::Dst, 2) => "ip ",
+                    (CtKey::Src | CtKey::Dst, 10) => "ip6 ",
+                    _ => "",
+                };
+                write!(f, "ct {dir}{family}{}", keys::ct(*key).name)
+            }
+            Key::Rt { key } => write!(f, "rt {}", keys::rt(*key).name),
+            Key::Fib { flags, result } => {
+                let words: Vec<_> = keys::fib_flags(*flags).collect();
+                let result =
+                    if flags & FIB_PRESENT != 0 { "check" } else { keys::fib(*result).name };
+                write!(f, "fib {} {result}", words.join(" . "))
+            }
+            Key::Socket { key, level } => {
+                write!(f, "socket {}", keys::socket(*key).name)?;
+                match key {
+                    SocketKey::Cgroupv2 => write!(f, " level {level}"),
+                    SocketKey::Transparent | SocketKey::Mark | SocketKey::Wildcard => Ok(()),
+                }
+            }
+            Key::Osf { ttl, version } => {
+                let ttl = match ttl {
+                    1 => "ttl loose ",
+                    2 => "ttl skip ",
+                    _ => "",
+                };
+                write!(f, "osf {ttl}{}", if *version { "version" } else { "name" })
+            }
+            Key::Xfrm { key, out, spnum } => {
+                write!(f, "ipsec {} ", if *out { "out" } else { "in" })?;
+                if *spnum != 0 {
+                    write!(f, "spnum {spnum} ")?;
+                }
+                f.write_str(keys::xfrm(*key).name)
+            }
+            Key::Tunnel { key } => write!(f, "tunnel {}", keys::tunnel(*key).name),
+        }
+    }
+}

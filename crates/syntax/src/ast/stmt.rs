@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Statements (nft's `struct stmt`).
+
+use std::sync::Arc;
+
+use penstock_program::expr::{
+    CtDir, CtKey, DynsetOp, LimitType, MetaKey, NatType, ObjectType, RejectType,
+};
+
+use super::expr::ExprKind;
+use super::key::Key;
+use crate::ast::{Expr, RuleBlock, Stmt};
+
+/// The kinds of statement.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum StmtKind {
+    /// A match: a relational expression.
+    Match(Expr),
+    /// A verdict, or a verdict map lookup.
+    Verdict(Expr),
+    Counter {
+        packets: u64,
+        bytes: u64,
+    },
+    Limit(Limit),
+    Quota {
+        bytes: u64,
+        used: u64,
+        over: bool,
+    },
+    Last {
+        set: bool,
+        msecs: u64,
+    },
+    CtCount {
+        count: u32,
+        over: bool,
+    },
+    /// `counter name …`, `quota name …`, `limit name …`, `ct helper set …`, `synproxy name …`,
+    /// `meta secmark set …`.
+    ObjRef {
+        kind: ObjectType,
+        expr: Expr,
+    },
+    Log(Log),
+    Reject(Reject),
+    Nat(Nat),
+    Tproxy {
+        family: Option<u8>,
+        addr: Option<Expr>,
+        port: Option<Expr>,
+    },
+    Synproxy {
+        mss: u16,
+        wscale: u8,
+        flags: u32,
+    },
+    /// Legacy and new syntax; `expr` is a number, range, or computed.
+    Queue {
+        expr: Option<Expr>,
+        bypass: bool,
+        fanout: bool,
+    },
+    Notrack,
+    Dup {
+        to: Option<Expr>,
+        dev: Option<Expr>,
+    },
+    /// `nfproto` 0, 2, 10.
+    Fwd {
+        dev: Expr,
+        addr: Option<Expr>,
+        nfproto: u8,
+    },
+    MetaSet {
+        key: MetaKey,
+        expr: Expr,
+    },
+    CtSet {
+        key: CtKey,
+        dir: Option<CtDir>,
+        expr: Expr,
+    },
+    /// Target, value.
+    PayloadSet {
+        target: Expr,
+        value: Expr,
+    },
+    ExthdrSet {
+        target: Expr,
+        value: Expr,
+    },
+    /// `reset tcp option`.
+    ExthdrReset {
+        target: Expr,
+    },
+    /// `add @s { key … }` and kin.
+    SetUpdate {
+        op: DynsetOp,
+        set: Expr,
+        key: Expr,
+        stmts: Vec<Stmt>,
+    },
+    MapUpdate {
+        op: DynsetOp,
+        map: Expr,
+        key: Expr,
+        data: Expr,
+        stmts: Vec<Stmt>,
+    },
+    Meter {
+        name: Arc<str>,
+        size: u32,
+        key: Expr,
+        stmt: Box<Stmt>,
+    },
+    FlowOffload {
+        table: Arc<str>,
+    },
+    /// `jump { … }`, `goto { … }`: an implicit chain.
+    Chain {
+        goto: bool,
+        block: RuleBlock,
+    },
+    Xt {
+        target: bool,
+        name: Arc<str>,
+        rev: u32,
+        info: Arc<[u8]>,
+    },
+}
+
+/// A rate limit.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Limit {
+    pub rate: u64,
+    /// Seconds.
+    pub unit: u64,
+    pub kind: LimitType,
+    pub burst: u32,
+    pub over: bool,
+}
+
+/// Bytes of a log prefix with its terminating zero (`NF_LOG_PREFIXLEN`).
+pub const LOG_PREFIX_LENGTH: usize = 128;
+
+/// A log statement; what was not written is `None`.
+#[derive(Clone, Debug, PartialEq, Default)]
+#[allow(missing_docs)]
+pub struct Log {
+    /// String, variable or list of them.
+    pub prefix: Option<Expr>,
+    pub group: Option<u16>,
+    pub snaplen: Option<u32>,
+    pub queue_threshold: Option<u16>,
+    /// Syslog level; 8 is audit.
+    pub level: Option<u32>,
+    /// `NF_LOG_*` bits.
+    pub flags: u32,
+}
+
+/// Which kind of reject.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Reject {
+    /// `None` until evaluation chose the default for the family.
+    pub kind: Option<RejectType>,
+    /// 2 or 10, as written with `icmp` or `icmpv6`; 0 otherwise.
+    pub family: u8,
+    /// The code as written.
+    pub expr: Option<Expr>,
+    pub code: u8,
+}
+
+/// Which NAT statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum NatKind {
+    Nat(NatType),
+    Masquerade,
+    Redirect,
+}
+
+/// A NAT statement.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Nat {
+    pub kind: NatKind,
+    /// 2 or 10, as written (`snat ip to …`) or found; 0 unknown.
+    pub family: u8,
+    pub addr: Option<Expr>,
+    pub port: Option<Expr>,
+    /// `NF_NAT_RANGE_*`.
+    pub flags: u32,
+    /// `interval` (deprecated) and concatenated map forms.
+    pub interval: bool,
+    pub concat: bool,
+    /// `prefix to …` (netmap).
+    pub prefix: bool,
+}
+
+impl StmtKind {
+    /// The statement that sets `target`; `None` if nothing can.
+    pub fn assign(target: Expr, value: Expr) -> Option<StmtKind> {
+        Some(match target.kind {
+            // Bytes of a packet's mark are written, objects are attached.
+            ExprKind::Key(Key::Meta { key: MetaKey::SecMark })
+                if !matches!(value.kind, ExprKind::Key(Key::Ct { .. })) =>
+            {
+                StmtKind::ObjRef { kind: ObjectType::SecMark, expr: value }
+            }
+            ExprKind::Key(Key::Meta { key }) => StmtKind::MetaSet { key, expr: value },
+            ExprKind::Key(Key::Ct { key: CtKey::Helper, .. }) => {
+                StmtKind::ObjRef { kind: ObjectType::CtHelper, expr: value }
+            }
+            ExprKind::Key(Key::Ct { key, dir, .. }) => StmtKind::CtSet { key, dir, expr: value },
+            ExprKind::Payload(_) => StmtKind::PayloadSet { target, value },
+            ExprKind::Exthdr(_) => StmtKind::ExthdrSet { target, value },
+            ExprKind::Key(_)
+            | ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Value(_)
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::Concat(_)
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::Map { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binop { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => return None,
+        })
+    }
+
+    /// nft's word for a statement that elements of sets can carry.
+    pub fn stateful_name(&self) -> Option<&'static str> {
+        match self {
+            StmtKind::Counter { .. } => Some("counter"),
+            StmtKind::Limit(_) => Some("limit"),
+            StmtKind::Quota { .. } => Some("quota"),
+            StmtKind::Last { .. } => Some("last"),
+            StmtKind::CtCount { .. } => Some("connlimit"),
+            StmtKind::Match(_)
+            | StmtKind::Verdict(_)
+            | StmtKind::ObjRef { .. }
+            | StmtKind::Log(_)
+            | StmtKind::Reject(_)
+            | StmtKind::Nat(_)
+            | StmtKind::Tproxy { .. }
+            | StmtKind::Synproxy { .. }
+            | StmtKind::Queue { .. }
+            | StmtKind::Notrack
+            | StmtKind::Dup { .. }
+            | StmtKind::Fwd { .. }
+            | StmtKind::MetaSet { .. }
+            | StmtKind::CtSet { .. }
+            | StmtKind::PayloadSet { .. }
+            | StmtKind::ExthdrSet { .. }
+            | StmtKind::ExthdrReset { .. }
+            | StmtKind::SetUpdate { .. }
+            | StmtKind::MapUpdate { .. }
+            | StmtKind::Meter { .. }
+            | StmtKind::FlowOffload { .. }
+            | StmtKind::Chain { .. }
+            | StmtKind::Xt { .. } => None,
+        }
+    }
+}

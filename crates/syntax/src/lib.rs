@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What text of the nft language is: its tree, and the tree from text and JSON and back.
+//!
+//! ```text
+//! text -> lex -> parse -> ast -> print -> text
+//! JSON -> json -> ast -> json -> JSON
+//! ```
+//!
+//! Tables tell what the language knows by name: [`datatype`], headers ([`proto`], [`exthdr`]),
+//! [`keys`] of the other selectors, [`hooks`], [`objects`]. What the text means for a ruleset, the
+//! crate `penstock-lang` knows.
+
+pub mod ast;
+pub mod bits;
+pub mod budget;
+pub mod ct_timeout;
+pub mod datatype;
+pub mod describe;
+pub mod diag;
+pub mod exthdr;
+pub mod hooks;
+pub mod json;
+pub mod keys;
+pub mod lex;
+pub mod names;
+pub mod objects;
+pub mod parse;
+pub mod print;
+pub mod proto;
+pub mod scope;
+pub mod source;
+pub mod units;

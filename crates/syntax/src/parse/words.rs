@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Words that cannot be names, or not everywhere.
+
+use crate::keys;
+
+/// Whether nft 1.0.6 reserves a word everywhere. Words such as `saddr` or `packets` are keywords
+/// only behind the word that they belong to, and so can name chains and sets.
+pub(super) fn is_reserved(word: &str) -> bool {
+    let ours = keys::keyword(word).is_some_and(|keyword| keyword.reserved);
+    ours || matches!(
+        word,
+        "accept"
+            | "add"
+            | "ah"
+            | "all"
+            | "arp"
+            | "auto-merge"
+            | "bridge"
+            | "cgroup"
+            | "chain"
+            | "comment"
+            | "comp"
+            | "constant"
+            | "continue"
+            | "counter"
+            | "cpu"
+            | "create"
+            | "day"
+            | "dccp"
+            | "define"
+            | "delete"
+            | "describe"
+            | "device"
+            | "devices"
+            | "dnat"
+            | "drop"
+            | "dst"
+            | "dup"
+            | "dynamic"
+            | "ecn"
+            | "element"
+            | "elements"
+            | "esp"
+            | "ether"
+            | "exists"
+            | "expires"
+            | "export"
+            | "exthdr"
+            | "flags"
+            | "flow"
+            | "flowtable"
+            | "flush"
+            | "frag"
+            | "fwd"
+            | "gc-interval"
+            | "get"
+            | "goto"
+            | "handle"
+            | "hbh"
+            | "hook"
+            | "hour"
+            | "ibriport"
+            | "ibrname"
+            | "icmp"
+            | "icmpv6"
+            | "igmp"
+            | "iif"
+            | "iifgroup"
+            | "iifname"
+            | "iiftype"
+            | "import"
+            | "include"
+            | "index"
+            | "inet"
+            | "insert"
+            | "interval"
+            | "ip"
+            | "ip6"
+            | "jhash"
+            | "jump"
+            | "limit"
+            | "list"
+            | "log"
+            | "map"
+            | "mark"
+            | "masquerade"
+            | "meter"
+            | "mh"
+            | "missing"
+            | "monitor"
+            | "netdev"
+            | "nftrace"
+            | "notrack"
+            | "numgen"
+            | "obriport"
+            | "obrname"
+            | "offload"
+            | "oif"
+            | "oifgroup"
+            | "oifname"
+            | "oiftype"
+            | "pkttype"
+            | "policy"
+            | "position"
+            | "priority"
+            | "queue"
+            | "quota"
+            | "random"
+            | "redefine"
+            | "redirect"
+            | "reject"
+            | "rename"
+            | "replace"
+            | "reset"
+            | "return"
+            | "rt0"
+            | "rt2"
+            | "rtclassid"
+            | "rule"
+            | "ruleset"
+            | "sctp"
+            | "secmark"
+            | "set"
+            | "size"
+            | "skgid"
+            | "skuid"
+            | "snat"
+            | "srh"
+            | "symhash"
+            | "synproxy"
+            | "table"
+            | "tcp"
+            | "th"
+            | "time"
+            | "timeout"
+            | "tproxy"
+            | "type"
+            | "typeof"
+            | "udp"
+            | "udplite"
+            | "undefine"
+            | "update"
+            | "vlan"
+            | "vmap"
+            | "xt"
+    )
+}
+
+/// Words that are keywords behind `first` until what it begins is complete, beyond the reserved
+/// ones (the start conditions of nft's scanner).
+pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
+    if let Some(keyword) = keys::keyword(first) {
+        return keyword.behind;
+    }
+    match first {
+        "arp" => &["saddr", "daddr", "htype", "ptype", "hlen", "plen", "operation"],
+        "counter" => &["packets", "bytes", "name"],
+        "limit" => {
+            &["rate", "burst", "over", "packets", "bytes", "name", "second", "minute", "week"]
+        }
+        "quota" => &["over", "until", "used", "bytes", "name"],
+        "icmp" | "icmpv6" => &[
+            "checksum",
+            "code",
+            "gateway",
+            "id",
+            "max-delay",
+            "mtu",
+            "param-problem",
+            "sequence",
+            "taddr",
+        ],
+        "ip" => &[
+            "saddr",
+            "daddr",
+            "version",
+            "hdrlength",
+            "dscp",
+            "length",
+            "id",
+            "frag-off",
+            "ttl",
+            "protocol",
+            "checksum",
+            "lsrr",
+            "rr",
+            "ssrr",
+            "ra",
+            "ptr",
+            "value",
+            "option",
+            "options",
+            "addr",
+            "prefix",
+            "to",
+        ],
+        "igmp" => &["mrt", "group"],
+        "ip6" => &[
+            "saddr",
+            "daddr",
+            "version",
+            "dscp",
+            "length",
+            "flowlabel",
+            "nexthdr",
+            "hoplimit",
+            "addr",
+            "prefix",
+            "to",
+        ],
+        "list" => &[
+            "tables",
+            "chains",
+            "sets",
+            "maps",
+            "meters",
+            "flowtables",
+            "counters",
+            "quotas",
+            "limits",
+            "secmarks",
+            "synproxys",
+            "hooks",
+        ],
+        "log" => &["prefix", "group", "snaplen", "queue-threshold", "level"],
+        "snat" | "dnat" | "masquerade" | "redirect" => {
+            &["to", "fully-random", "persistent", "port", "addr", "prefix"]
+        }
+        "tproxy" | "dup" | "fwd" => &["to"],
+        "queue" => &["num", "bypass", "fanout", "to"],
+        "reject" => &["with", "icmpx"],
+        "reset" => &["counters", "quotas"],
+        "ether" => &["saddr", "daddr"],
+        "vlan" => &["id", "cfi", "dei", "pcp"],
+        "ah" => &["reserved", "hdrlength", "spi", "sequence"],
+        "esp" => &["spi", "sequence"],
+        "comp" => &["nexthdr", "cpi"],
+        "hbh" | "dst" => &["nexthdr", "hdrlength"],
+        "frag" => &["nexthdr", "reserved", "reserved2", "frag-off", "more-fragments", "id"],
+        "mh" => &["nexthdr", "hdrlength", "reserved", "checksum"],
+        "udp" => &["sport", "dport", "length", "checksum"],
+        "udplite" => &["sport", "dport", "csumcov", "checksum"],
+        "dccp" | "th" => &["sport", "dport"],
+        "synproxy" => &["mss", "wscale", "timestamp", "sack-perm", "sack-permitted", "name"],
+        "sctp" => &["sport", "dport", "vtag", "checksum", "chunk", "length"],
+        "chunk" => &[
+            "a-rwnd",
+            "abort",
+            "asconf",
+            "asconf-ack",
+            "cookie-ack",
+            "cookie-echo",
+            "cum-tsn-ack",
+            "cwr",
+            "data",
+            "ecne",
+            "error",
+            "forward-tsn",
+            "heartbeat",
+            "heartbeat-ack",
+            "init",
+            "init-ack",
+            "init-tag",
+            "initial-tsn",
+            "length",
+            "lowest-tsn",
+            "new-cum-tsn",
+            "num-dup-tsns",
+            "num-gap-ack-blocks",
+            "num-inbound-streams",
+            "num-outbound-streams",
+            "ppid",
+            "sack",
+            "seqno",
+            "shutdown",
+            "shutdown-ack",
+            "shutdown-complete",
+            "ssn",
+            "stream",
+            "tsn",
+        ],
+        "tcp" => &[
+            "ackseq",
+            "checksum",
+            "count",
+            "left",
+            "right",
+            "doff",
+            "dport",
+            "echo",
+            "fastopen",
+            "length",
+            "maxseg",
+            "md5sig",
+            "mptcp",
+            "mss",
+            "nop",
+            "option",
+            "options",
+            "reserved",
+            "sack",
+            "sack-perm",
+            "sack-permitted",
+            "sack0",
+            "sack1",
+            "sack2",
+            "sack3",
+            "sequence",
+            "sport",
+            "subtype",
+            "timestamp",
+            "tsecr",
+            "tsval",
+            "urgptr",
+            "window",
+        ],
+        "numgen" => &["inc", "mod", "offset"],
+        "jhash" => &["mod", "seed", "offset"],
+        "symhash" => &["mod", "seed", "offset"],
+        _ => &[],
+    }
+}
+
+/// Whether nft's scanner is among the keywords of a word behind it, be there any that matter here.
+pub(super) fn opens_scope(word: &str) -> bool {
+    let without_keywords = [
+        "ah", "at", "comp", "dccp", "dst", "esp", "ether", "exthdr", "flags", "frag", "hbh", "mh",
+        "policy",
+    ];
+    let more = ["secmark", "th", "type", "udp", "udplite", "vlan"];
+    !keywords_behind(word).is_empty() || without_keywords.contains(&word) || more.contains(&word)
+}
+
+/// Reserved words that are values nevertheless.
+pub(super) fn is_symbol(word: &str) -> bool {
+    matches!(
+        word,
+        "ether"
+            | "ip"
+            | "ip6"
+            | "vlan"
+            | "arp"
+            | "dnat"
+            | "snat"
+            | "ecn"
+            | "reset"
+            | "original"
+            | "reply"
+            | "label"
+            | "last"
+    )
+}
+
+/// Whether a word begins a statement that has keywords of its own and is no expression.
+pub(super) fn begins_effect(word: &str) -> bool {
+    matches!(
+        word,
+        "counter"
+            | "dnat"
+            | "dup"
+            | "fwd"
+            | "limit"
+            | "log"
+            | "masquerade"
+            | "queue"
+            | "quota"
+            | "redirect"
+            | "reject"
+            | "reset"
+            | "snat"
+            | "synproxy"
+            | "tproxy"
+    )
+}
+
+/// Keywords of `ct` that are symbols nevertheless.
+pub(super) fn is_symbol_behind_ct(word: &str) -> bool {
+    matches!(word, "label" | "original" | "reply")
+}
+
+/// Whether a reserved word can begin a statement.
+pub(super) fn begins_stmt(word: &str) -> bool {
+    let ours = keys::keyword(word).is_some_and(|keyword| keyword.reserved);
+    ours || matches!(
+        word,
+        "accept"
+            | "add"
+            | "ah"
+            | "arp"
+            | "cgroup"
+            | "comment"
+            | "comp"
+            | "continue"
+            | "counter"
+            | "cpu"
+            | "day"
+            | "dccp"
+            | "delete"
+            | "dnat"
+            | "drop"
+            | "dst"
+            | "dup"
+            | "esp"
+            | "ether"
+            | "exthdr"
+            | "flow"
+            | "frag"
+            | "fwd"
+            | "goto"
+            | "hbh"
+            | "hour"
+            | "ibriport"
+            | "ibrname"
+            | "icmp"
+            | "icmpv6"
+            | "igmp"
+            | "iif"
+            | "iifgroup"
+            | "iifname"
+            | "iiftype"
+            | "ip"
+            | "ip6"
+            | "jhash"
+            | "jump"
+            | "limit"
+            | "log"
+            | "mark"
+            | "masquerade"
+            | "meter"
+            | "mh"
+            | "nftrace"
+            | "notrack"
+            | "numgen"
+            | "obriport"
+            | "obrname"
+            | "oif"
+            | "oifgroup"
+            | "oifname"
+            | "oiftype"
+            | "pkttype"
+            | "queue"
+            | "quota"
+            | "redirect"
+            | "reject"
+            | "reset"
+            | "return"
+            | "rt0"
+            | "rt2"
+            | "rtclassid"
+            | "sctp"
+            | "set"
+            | "skgid"
+            | "skuid"
+            | "snat"
+            | "srh"
+            | "symhash"
+            | "synproxy"
+            | "tcp"
+            | "th"
+            | "time"
+            | "tproxy"
+            | "udp"
+            | "udplite"
+            | "update"
+            | "vlan"
+            | "xt"
+    )
+}
+
+/// What may follow the name of a header, where it is little enough for nft to say so, in its order.
+pub(super) fn fields_of(header: &str) -> &'static [&'static str] {
+    match header {
+        "ether" => &["saddr", "daddr", "type"],
+        "igmp" => &["type", "checksum", "mrt", "group"],
+        "udp" => &["length", "checksum", "sport", "dport"],
+        "udplite" => &["checksum", "sport", "dport", "csumcov"],
+        "dccp" => &["type", "sport", "dport"],
+        "esp" => &["seq", "spi"],
+        "comp" => &["nexthdr", "flags", "cpi"],
+        "th" => &["sport", "dport"],
+        "hbh" | "dst" => &["hdrlength", "nexthdr"],
+        "rt0" | "rt2" => &["addr"],
+        "srh" => &["flags", "last-entry", "tag", "sid"],
+        _ => &[],
+    }
+}
