@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::process::Stdio;
 use std::time::Duration;
 
+use crate::inject::within;
 use crate::net::Net;
 
 const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/peers.py");
@@ -81,8 +82,9 @@ fn many_flows_of_several_workers_are_translated_and_counted_each_once() {
         // All of them had something to do, and nothing was lost between them.
         let busy = "sum(w[\"connections\"] > 20 for w in s[\"workers\"])";
         assert_eq!(shown(&net, busy), workers, "{}", net.ok(&net.r, "$PENSTOCK show"));
-        let given = shown(&net, "sum(w[\"handed_over\"] for w in s[\"workers\"])");
-        assert_eq!(shown(&net, "sum(w[\"taken_over\"] for w in s[\"workers\"])"), given);
+        // In one answer, since the hosts' own frames go on; a frame may be on its way.
+        let on_its_way = "abs(sum(w[\"handed_over\"] - w[\"taken_over\"] for w in s[\"workers\"]))";
+        assert!(within(Duration::from_secs(5), || shown(&net, on_its_way) == 0));
         assert_eq!(shown(&net, "s[\"conntrack\"][\"insert_failed\"]"), 0);
         assert_eq!(shown(&net, "s[\"drops\"].get(\"worker busy\", 0)"), 0);
         net.down();

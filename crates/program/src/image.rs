@@ -13,8 +13,8 @@ use crate::State;
 use crate::classify::ChainLookup;
 use crate::dynamic::DynamicSet;
 use crate::env::CtObject;
-use crate::expr::Synproxy;
 use crate::op::Op;
+use crate::operand::Synproxy;
 use crate::state::Bucket;
 
 /// Number of a chain in [`Image::chains`].

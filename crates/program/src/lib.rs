@@ -29,6 +29,7 @@ pub mod interp;
 pub mod link;
 pub mod needs;
 pub mod op;
+mod operand;
 pub mod osf;
 pub mod parse;
 pub mod reference;

@@ -9,9 +9,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::expr::{Expr, ObjectType};
+use crate::expr::Expr;
 use crate::image::{ChainIndex, FlowtableIndex, LinkedSet, LinkedVerdict, Stateful};
 use crate::op::Op;
+use crate::operand::ObjectType;
 use crate::{Data, Family, Register, State, Verdict};
 
 /// An expression that the path cannot run.

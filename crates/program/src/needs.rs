@@ -9,7 +9,7 @@
 //! 6.18).
 
 use crate::Family;
-use crate::expr::CtKey;
+use crate::operand::CtKey;
 
 /// Something for IPv4 and IPv6 each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::expr::{Dynset, Lookup, ObjectType};
-use crate::{Register, Verdict};
+use crate::Verdict;
+use crate::operand::ObjectType;
 
 /// A name in an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,22 +18,6 @@ pub enum Reference<'a> {
     Object(ObjectType, &'a Arc<str>),
     /// Flowtable.
     Flowtable(&'a Arc<str>),
-}
-
-/// How an expression uses a set.
-#[derive(Clone, Copy, Debug)]
-pub enum SetAccess<'a> {
-    /// Looks a key up.
-    Lookup(&'a Lookup),
-    /// Changes an element.
-    Update(&'a Dynset),
-    /// Runs the object that a map has for a key.
-    Objects {
-        /// The key.
-        sreg: Register,
-        /// The map.
-        set: &'a Arc<str>,
-    },
 }
 
 /// Gives the chain of a verdict the new name that `renamed` has for it.

@@ -13,9 +13,9 @@ use crate::env::{
     BridgePort, ConnCount, Context, CtObject, Decision, Env, FibQuery, Interface, IpsecState,
     LocalSocket, NatRequest, Rejection, Route, SocketQuery, Trace,
 };
-use crate::expr::{CtDir, CtKey, Log, ObjectType, Synproxy};
 use crate::image::*;
 use crate::link::{LinkError, LinkReason, Names, link_rule};
+use crate::operand::{CtDir, CtKey, Log, ObjectType, Synproxy};
 use crate::osf::Fingerprints;
 use crate::{Expr, Family, Hook, State, WorkerNumber};
 

@@ -27,11 +27,12 @@ use penstock_packet::Packet;
 use penstock_wire::ethernet;
 
 use crate::Env;
-use crate::expr::{MetaKey, NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
 use crate::image::LinkedRule;
 use crate::interp::engine::Registers;
 use crate::interp::{load_ct_mark, load_ct_state, load_meta};
 use crate::op::Op;
+use crate::operand::MetaKey;
 use fields::Fields;
 use recognise::{Beside, Conditions, Source, Span, Version, conditions};
 

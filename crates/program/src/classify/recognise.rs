@@ -9,9 +9,10 @@
 
 use penstock_sets::Set;
 
-use crate::expr::{CmpOp, CtKey, MetaKey, NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
 use crate::image::LinkedValue;
 use crate::op::{Effect, Info, Load, Op};
+use crate::operand::{CmpOp, CtKey, MetaKey};
 
 /// IP versions that a rule has asked for before it loads from the network header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

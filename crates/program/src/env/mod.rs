@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use penstock_packet::Packet;
 
-use crate::expr::{CtDir, CtKey, Log, Synproxy};
+use crate::operand::{CtDir, CtKey, Log, Synproxy};
 
 use crate::image::{ChainIndex, FlowtableIndex, LinkedVerdict, RuleIndex};
 use crate::osf::Fingerprints;

@@ -8,19 +8,9 @@ use std::fmt;
 use super::{Expression, Use, Width};
 use crate::link::{self, LinkReason, Linking};
 use crate::op::Op;
+use crate::operand::BoolOp;
 use crate::verify::{self, BYTE, Reason};
 use crate::{Data, Family, Register};
-
-/// `enum nft_bitwise_ops`: what two registers are combined by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum BoolOp {
-    /// `&`
-    And,
-    /// `|`
-    Or,
-    /// `^`
-    Xor,
-}
 
 /// `NFTA_BITWISE_OP` and its operands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -8,38 +8,9 @@ use std::fmt;
 use super::{Expression, Use, Width};
 use crate::link::{self, LinkReason, Linking};
 use crate::op::Op;
+use crate::operand::CmpOp;
 use crate::verify::{self, Reason};
 use crate::{Data, Family, Register};
-
-/// `enum nft_cmp_ops`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum CmpOp {
-    /// Equal.
-    Eq,
-    /// Not equal.
-    Neq,
-    /// Less.
-    Lt,
-    /// Less or equal.
-    Lte,
-    /// Greater.
-    Gt,
-    /// Greater or equal.
-    Gte,
-}
-
-impl fmt::Display for CmpOp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            CmpOp::Eq => "eq",
-            CmpOp::Neq => "neq",
-            CmpOp::Lt => "lt",
-            CmpOp::Lte => "lte",
-            CmpOp::Gt => "gt",
-            CmpOp::Gte => "gte",
-        })
-    }
-}
 
 /// Breaks unless the first `data.len()` bytes of the register compare so, byte by byte as `memcmp`
 /// does.

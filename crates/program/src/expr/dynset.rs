@@ -6,25 +6,15 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Expr, Expression, Use, Width};
+use super::{Expr, Expression, SetAccess, Use, Width};
 use crate::image::{LinkedElements, LinkedSet};
 use crate::link::{self, LinkReason, Linking, Unsupported};
 use crate::needs::Needs;
 use crate::op::{Op, SetUpdate};
-use crate::reference::{Reference, SetAccess, replace};
+use crate::operand::DynsetOp;
+use crate::reference::{Reference, replace};
 use crate::verify::{self, Reason};
 use crate::{Family, Register};
-
-/// `enum nft_dynset_ops`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum DynsetOp {
-    /// Add unless it is there.
-    Add,
-    /// Add, or renew the timeout.
-    Update,
-    /// Remove.
-    Delete,
-}
 
 /// Adds, renews or removes the element with the register's key, then runs the element's statements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -8,35 +8,9 @@ use std::fmt;
 use super::{Expression, Use, Width};
 use crate::link::{self, LinkReason, Linking};
 use crate::op::Op;
+use crate::operand::ExthdrOp;
 use crate::verify::{self, BYTE, Reason};
 use crate::{Family, Register};
-
-/// `NFT_EXTHDR_OP_*`: what is searched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum ExthdrOp {
-    /// IPv6 extension headers, by protocol number.
-    Ipv6,
-    /// TCP options.
-    TcpOpt,
-    /// IPv4 options.
-    Ipv4Opt,
-    /// SCTP chunks.
-    Sctp,
-    /// DCCP options.
-    Dccp,
-}
-
-/// libnftnl 1.2.4 has no word for SCTP and DCCP.
-impl fmt::Display for ExthdrOp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ExthdrOp::Ipv6 => " ipv6",
-            ExthdrOp::TcpOpt => " tcpopt",
-            ExthdrOp::Ipv4Opt => " ipv4",
-            ExthdrOp::Sctp | ExthdrOp::Dccp => "",
-        })
-    }
-}
 
 /// Loads bytes of a header, option or chunk, as they stand in the packet, or whether it is there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,32 +9,9 @@ use super::{Expression, Use, Width};
 use crate::hook::{Hook, Hooks};
 use crate::link::{self, LinkReason, Linking};
 use crate::op::Op;
+use crate::operand::{FIB_DADDR, FIB_IIF, FIB_MARK, FIB_OIF, FIB_PRESENT, FIB_SADDR, FibResult};
 use crate::verify::{self, Reason};
 use crate::{Errno, Family, Register};
-
-/// `enum nft_fib_result`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum FibResult {
-    /// Interface index in host order, 4 bytes; 0 without a route.
-    Oif,
-    /// Interface name, 16 bytes; zeros without a route.
-    OifName,
-    /// `RTN_*` in host order, 4 bytes.
-    AddrType,
-}
-
-/// `NFTA_FIB_F_SADDR`.
-pub const FIB_SADDR: u32 = 1;
-/// `NFTA_FIB_F_DADDR`.
-pub const FIB_DADDR: u32 = 2;
-/// `NFTA_FIB_F_MARK`.
-pub const FIB_MARK: u32 = 4;
-/// `NFTA_FIB_F_IIF`.
-pub const FIB_IIF: u32 = 8;
-/// `NFTA_FIB_F_OIF`.
-pub const FIB_OIF: u32 = 16;
-/// `NFTA_FIB_F_PRESENT`: load 1 or 0 for a route or none, 1 byte.
-pub const FIB_PRESENT: u32 = 32;
 
 /// Loads the result of a lookup.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

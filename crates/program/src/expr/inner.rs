@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Expr, Expression, Meta, MetaKey, Payload, PayloadBase, Use};
+use super::{Expr, Expression, Meta, Payload, Use};
 use crate::link::{self, LinkReason, Linking};
 use crate::op::{InnerLoad, LinkedInner, Op};
+use crate::operand::{MetaKey, PayloadBase};
 use crate::reference::Reference;
 use crate::verify::{self, BYTE, Reason};
 use crate::{Errno, Family, Register};

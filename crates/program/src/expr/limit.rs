@@ -2,7 +2,6 @@
 
 //! `limit`: a token bucket (`NFTA_LIMIT_*`, `net/netfilter/nft_limit.c`).
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,34 +10,11 @@ use crate::dynamic::SetStatement;
 use crate::image::Stateful;
 use crate::link::{LinkReason, Linking};
 use crate::op::Op;
+use crate::operand::{Limit, LimitType};
 use crate::state::limit;
 use crate::state::{BadLimit, Bucket, LimitState, Statement, Words};
 use crate::verify::Reason;
 use crate::{Family, State};
-
-/// `enum nft_limit_type`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum LimitType {
-    /// `NFT_LIMIT_PKTS`.
-    Packets,
-    /// `NFT_LIMIT_PKT_BYTES`.
-    Bytes,
-}
-
-/// Breaks when the rate is exceeded, or while it is not (`over`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Limit {
-    /// `NFTA_LIMIT_RATE`: packets or bytes per unit.
-    pub rate: u64,
-    /// `NFTA_LIMIT_UNIT`: seconds of the unit: 1, 60, 3600, 86400, 604800.
-    pub unit: u64,
-    /// `NFTA_LIMIT_BURST`: packets or bytes.
-    pub burst: u32,
-    /// `NFTA_LIMIT_TYPE`.
-    pub kind: LimitType,
-    /// `NFT_LIMIT_F_INV`: `over`.
-    pub over: bool,
-}
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

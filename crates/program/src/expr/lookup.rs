@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Expression, Use, Width};
+use super::{Expression, SetAccess, Use, Width};
 use crate::image::LinkedElements;
 use crate::link::{self, LinkReason, Linking};
 use crate::op::{Load, Op};
-use crate::reference::{Reference, SetAccess, replace};
+use crate::reference::{Reference, replace};
 use crate::verify::{self, Reason};
 use crate::{Family, Register};
 

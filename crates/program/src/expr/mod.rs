@@ -61,7 +61,6 @@ pub use hash::*;
 pub use immediate::*;
 pub use inner::*;
 pub use last::*;
-pub use limit::*;
 pub use log::*;
 pub use lookup::*;
 pub use meta::*;
@@ -74,10 +73,8 @@ pub use payload::*;
 pub use queue::*;
 pub use quota::*;
 pub use range::*;
-pub use reject::*;
 pub use rt::*;
 pub use socket::*;
-pub use synproxy::*;
 pub use tproxy::*;
 pub use tunnel::*;
 pub use xfrm::*;
@@ -92,12 +89,13 @@ use crate::hook::Hooks;
 use crate::link::{LinkReason, Linking};
 use crate::needs::Needs;
 use crate::op::Op;
-use crate::reference::{Reference, SetAccess};
+use crate::reference::Reference;
 use crate::state::{State, Statement};
 use crate::verify::Reason;
 use crate::{Errno, Family, Register};
 
 pub use crate::family::{NFPROTO_IPV4, NFPROTO_IPV6};
+pub use crate::operand::*;
 
 /// How wide a register access is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +117,22 @@ pub enum Use<'a> {
     Write(Register, Width<'a>),
     /// Puts a verdict into it, of a map where one is named.
     Verdict(Register, Option<&'a str>),
+}
+
+/// How an expression uses a set.
+#[derive(Clone, Copy, Debug)]
+pub enum SetAccess<'a> {
+    /// Looks a key up.
+    Lookup(&'a Lookup),
+    /// Changes an element.
+    Update(&'a Dynset),
+    /// Runs the object that a map has for a key.
+    Objects {
+        /// The key.
+        sreg: Register,
+        /// The map.
+        set: &'a Arc<str>,
+    },
 }
 
 /// What there is to say about an expression, apart from what it does with a packet

@@ -6,30 +6,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Expression, Use, Width};
+use super::{Expression, SetAccess, Use, Width};
 use crate::hook::{Hook, Hooks};
 use crate::image::{LinkedElements, LinkedSet, Stateful};
 use crate::link::{self, LinkReason, Linking, NO_TUNNEL};
 use crate::op::Op;
-use crate::reference::{Reference, SetAccess, replace};
+use crate::operand::ObjectType;
+use crate::reference::{Reference, replace};
 use crate::{Family, Register};
-
-/// `NFT_OBJECT_*`, numbers as in the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[repr(u32)]
-#[allow(missing_docs)]
-pub enum ObjectType {
-    Counter = 1,
-    Quota = 2,
-    CtHelper = 3,
-    Limit = 4,
-    Connlimit = 5,
-    Tunnel = 6,
-    CtTimeout = 7,
-    SecMark = 8,
-    CtExpect = 9,
-    Synproxy = 10,
-}
 
 /// Runs an object as the expression of its kind in this place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

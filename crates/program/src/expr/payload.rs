@@ -9,35 +9,9 @@ use std::fmt;
 use super::{Expression, Use, Width};
 use crate::link::{self, LinkReason, Linking};
 use crate::op::Op;
+use crate::operand::{ChecksumType, PayloadBase};
 use crate::verify::{self, BYTE, Reason};
 use crate::{Family, Register};
-
-/// `enum nft_payload_bases`: which header offsets count from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum PayloadBase {
-    /// Link header, with a VLAN tag held beside the frame put back in.
-    Link,
-    /// Network header.
-    Network,
-    /// Transport header; breaks without one and on later fragments.
-    Transport,
-    /// What the transport header carries.
-    Inner,
-    /// Header of a tunnel, inside `inner` only.
-    Tunnel,
-}
-
-impl fmt::Display for PayloadBase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PayloadBase::Link => "link",
-            PayloadBase::Network => "network",
-            PayloadBase::Transport => "transport",
-            PayloadBase::Inner => "inner",
-            PayloadBase::Tunnel => "tunnel",
-        })
-    }
-}
 
 /// Loads bytes as they stand in the packet; the last word of the register is padded with zeros.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -103,17 +77,6 @@ impl Expression for Payload {
             }
         })
     }
-}
-
-/// `NFT_PAYLOAD_CSUM_*`: which checksum the header that is written to has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum ChecksumType {
-    /// None.
-    None = 0,
-    /// Internet checksum, updated incrementally.
-    Inet = 1,
-    /// CRC32c, computed anew.
-    Sctp = 2,
 }
 
 /// `NFT_PAYLOAD_L4CSUM_PSEUDOHDR` of [`PayloadSet::csum_flags`]: what is written is part of the

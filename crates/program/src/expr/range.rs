@@ -5,9 +5,10 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{CmpOp, Expression, Use, Width};
+use super::{Expression, Use, Width};
 use crate::link::{self, LinkReason, Linking};
 use crate::op::Op;
+use crate::operand::CmpOp;
 use crate::verify::{self, Reason};
 use crate::{Data, Family, Register};
 

@@ -2,36 +2,15 @@
 
 //! `reject`: answer with an error (`NFTA_REJECT_*`, `net/netfilter/nft_reject.c`).
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expression, Use};
 use crate::hook::{Hook, Hooks};
 use crate::link::{LinkReason, Linking};
 use crate::op::Op;
+use crate::operand::{Reject, RejectType};
 use crate::verify::{self, Reason};
 use crate::{Errno, Family};
-
-/// `NFT_REJECT_*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[repr(u8)]
-pub enum RejectType {
-    /// ICMP or ICMPv6 destination unreachable, code of that protocol.
-    IcmpUnreach = 0,
-    /// TCP reset.
-    TcpRst = 1,
-    /// Destination unreachable of the packet's own family, code `NFT_REJECT_ICMPX_*`.
-    IcmpxUnreach = 2,
-}
-
-/// Answers, and drops the packet.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Reject {
-    /// `NFTA_REJECT_TYPE`.
-    pub kind: RejectType,
-    /// `NFTA_REJECT_ICMP_CODE`.
-    pub code: u8,
-}
 
 impl fmt::Display for Reject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

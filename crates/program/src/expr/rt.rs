@@ -9,34 +9,8 @@ use super::{Expression, Use, Width};
 use crate::hook::{Hook, Hooks};
 use crate::link::{self, LinkReason, Linking};
 use crate::op::Op;
+use crate::operand::RtKey;
 use crate::{Family, Register};
-
-/// `enum nft_rt_keys`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum RtKey {
-    /// Realm in host order, 4 bytes.
-    Classid,
-    /// Next hop, 4 bytes in network order.
-    Nexthop4,
-    /// Next hop, 16 bytes in network order.
-    Nexthop6,
-    /// Maximum segment size in host order, 2 bytes.
-    TcpMss,
-    /// Whether the route is through IPsec, 1 byte.
-    Xfrm,
-}
-
-impl RtKey {
-    /// Bytes in the register.
-    pub fn width(self) -> u32 {
-        match self {
-            RtKey::Classid | RtKey::Nexthop4 => 4,
-            RtKey::Nexthop6 => 16,
-            RtKey::TcpMss => 2,
-            RtKey::Xfrm => 1,
-        }
-    }
-}
 
 /// Loads a property of the route; breaks without one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

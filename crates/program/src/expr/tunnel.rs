@@ -8,26 +8,8 @@ use std::fmt;
 use super::{Expression, Use, Width};
 use crate::link::{self, LinkReason, Linking};
 use crate::op::Op;
+use crate::operand::TunnelKey;
 use crate::{Family, Register};
-
-/// `enum nft_tunnel_keys`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum TunnelKey {
-    /// Whether there is any, 1 byte.
-    Path,
-    /// Tunnel id in host order, 4 bytes.
-    Id,
-}
-
-impl TunnelKey {
-    /// Bytes in the register.
-    pub fn width(self) -> u32 {
-        match self {
-            TunnelKey::Path => 1,
-            TunnelKey::Id => 4,
-        }
-    }
-}
 
 /// Loads a key; `id` breaks without metadata.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,34 +9,8 @@ use super::{Expression, Use, Width};
 use crate::hook::{Hook, Hooks};
 use crate::link::{self, LinkReason, Linking};
 use crate::op::Op;
+use crate::operand::XfrmKey;
 use crate::{Errno, Family, Register};
-
-/// `enum nft_xfrm_keys`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum XfrmKey {
-    /// Destination, 4 bytes in network order.
-    DaddrIp4,
-    /// Destination, 16 bytes in network order.
-    DaddrIp6,
-    /// Source, 4 bytes in network order.
-    SaddrIp4,
-    /// Source, 16 bytes in network order.
-    SaddrIp6,
-    /// Request id, 4 bytes in host order.
-    Reqid,
-    /// Security parameter index, 4 bytes in network order.
-    Spi,
-}
-
-impl XfrmKey {
-    /// Bytes in the register.
-    pub fn width(self) -> u32 {
-        match self {
-            XfrmKey::DaddrIp6 | XfrmKey::SaddrIp6 => 16,
-            XfrmKey::DaddrIp4 | XfrmKey::SaddrIp4 | XfrmKey::Reqid | XfrmKey::Spi => 4,
-        }
-    }
-}
 
 /// Loads a property of a transformation; breaks without one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

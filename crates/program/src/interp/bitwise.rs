@@ -7,7 +7,7 @@
 
 use super::Step;
 use super::registers::Registers;
-use crate::expr::BoolOp;
+use crate::operand::BoolOp;
 
 #[inline(never)]
 pub(super) fn mask_xor(

@@ -3,7 +3,7 @@
 //! Comparisons with constants (`net/netfilter/nft_cmp.c`, `net/netfilter/nft_range.c`).
 
 use super::Step;
-use crate::expr::CmpOp;
+use crate::operand::CmpOp;
 
 /// Orders bytes as `memcmp`.
 #[inline(always)]

@@ -7,7 +7,7 @@ use penstock_packet::{Ct, CtInfo, Packet};
 use super::Step;
 use super::registers::Registers;
 use crate::Env;
-use crate::expr::{CtDir, CtKey};
+use crate::operand::{CtDir, CtKey};
 
 #[inline(always)]
 pub(super) fn state(dst: u8, registers: &mut Registers, packet: &Packet) -> Step {

@@ -12,8 +12,8 @@ use super::{Step, stateful};
 use crate::Env;
 use crate::dynamic::{DynamicSet, Found, SetStatement};
 use crate::env::ConnCount;
-use crate::expr::DynsetOp;
 use crate::op::{Load, SetUpdate};
+use crate::operand::DynsetOp;
 use crate::state;
 
 #[inline(never)]

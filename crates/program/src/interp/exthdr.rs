@@ -9,7 +9,7 @@ use penstock_wire::{checksum, dccp, ipv4_options, protocol, sctp, tcp};
 
 use super::Step;
 use super::registers::Registers;
-use crate::expr::ExthdrOp;
+use crate::operand::ExthdrOp;
 
 /// `len` bytes at `offset` of the header, option or chunk `kind`.
 #[derive(Clone, Copy, Debug)]

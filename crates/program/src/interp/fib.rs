@@ -14,9 +14,8 @@ use super::registers::Registers;
 use crate::Env;
 use crate::Hook;
 use crate::env::FibQuery;
-use crate::expr::{
-    FIB_DADDR, FIB_IIF, FIB_MARK, FIB_OIF, FIB_PRESENT, FibResult, NFPROTO_IPV4, NFPROTO_IPV6,
-};
+use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::operand::{FIB_DADDR, FIB_IIF, FIB_MARK, FIB_OIF, FIB_PRESENT, FibResult};
 
 /// `LOOPBACK_IFINDEX`.
 const LOOPBACK: u32 = 1;

@@ -10,7 +10,8 @@ use super::registers::Registers;
 use crate::Env;
 use crate::Hook;
 use crate::env::Interface;
-use crate::expr::{MetaKey, NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::operand::MetaKey;
 
 const NFPROTO_NETDEV: u8 = 5;
 

@@ -37,9 +37,9 @@ use penstock_packet::Packet;
 use crate::Env;
 use crate::classify::Finder;
 use crate::env::{Decision, Trace};
-use crate::expr::{CtKey, MetaKey};
 use crate::image::{ChainIndex, Image, LinkedRule, LinkedVerdict, RuleIndex};
 use crate::op::Op;
+use crate::operand::{CtKey, MetaKey};
 use registers::Registers;
 
 pub use hash::{jhash, reciprocal_scale};

@@ -10,8 +10,8 @@ use penstock_wire::protocol;
 use super::Step;
 use super::payload::meets_tag;
 use super::registers::Registers;
-use crate::expr::{ChecksumType, PayloadBase};
 use crate::op::Op;
+use crate::operand::{ChecksumType, PayloadBase};
 
 /// Bytes of a tag.
 const VLAN_LEN: usize = 4;

@@ -9,7 +9,8 @@ use penstock_wire::ethernet;
 use super::Step;
 use crate::Env;
 use crate::env::Rejection;
-use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6, Reject, RejectType};
+use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::operand::{Reject, RejectType};
 
 #[inline(never)]
 pub(super) fn eval<E: Env>(reject: &Reject, packet: &Packet, env: &mut E) -> Step {

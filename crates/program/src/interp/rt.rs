@@ -9,7 +9,8 @@ use penstock_packet::Packet;
 use super::Step;
 use super::registers::Registers;
 use crate::Env;
-use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6, RtKey};
+use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::operand::RtKey;
 
 /// `TCP_MSS_DEFAULT`: where the MTU leaves no room for headers.
 const TCP_MSS_DEFAULT: u16 = 536;

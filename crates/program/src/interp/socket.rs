@@ -13,7 +13,8 @@ use super::registers::Registers;
 use crate::Env;
 use crate::Hook;
 use crate::env::{LocalSocket, SocketKind, SocketQuery};
-use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6, SocketKey};
+use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::operand::SocketKey;
 
 #[inline(never)]
 pub(super) fn load<E: Env>(

@@ -10,8 +10,8 @@ use penstock_wire::{ethernet, protocol};
 
 use super::Step;
 use crate::env::ConnCount;
-use crate::expr::Synproxy;
 use crate::image::{LinkedVerdict, Stateful};
+use crate::operand::Synproxy;
 use crate::{Env, State};
 
 #[inline(always)]

@@ -9,7 +9,7 @@ use penstock_packet::Packet;
 use super::Step;
 use super::registers::Registers;
 use crate::Env;
-use crate::expr::{TunnelKey, XfrmKey};
+use crate::operand::{TunnelKey, XfrmKey};
 
 #[inline(never)]
 pub(super) fn get<E: Env>(

@@ -4,8 +4,9 @@
 //! classifier and BPF programs.
 
 use super::{InnerLoad, Load, Op};
-use crate::expr::{CtKey, FIB_PRESENT, FibResult, MetaKey, NFPROTO_IPV4};
+use crate::expr::NFPROTO_IPV4;
 use crate::image::{LinkedVerdict, Stateful};
+use crate::operand::{CtKey, FIB_PRESENT, FibResult, MetaKey};
 use penstock_wire::ipv4;
 
 /// What an operation may do besides writing registers.

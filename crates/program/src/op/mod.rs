@@ -13,8 +13,8 @@ use penstock_sets::Set;
 use crate::State;
 use crate::dynamic::{DynamicSet, Statements};
 use crate::env::NatKind;
-use crate::expr::*;
 use crate::image::{ChainIndex, FlowtableIndex, LinkedValue, LinkedVerdict, Stateful};
+use crate::operand::*;
 
 /// Changes an element of a set.
 #[derive(Clone, Debug)]

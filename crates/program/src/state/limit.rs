@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::expr::{Limit, LimitType};
+use crate::operand::{Limit, LimitType};
 use crate::sync::AtomicU64;
 
 /// Parameters of a token bucket, counted in nanoseconds (`net/netfilter/nft_limit.c`).

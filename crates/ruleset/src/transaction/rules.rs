@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use penstock_program::Hooks;
 use penstock_program::Register;
+use penstock_program::expr::SetAccess;
 use penstock_program::expr::{Dynset, DynsetOp, Expr, Lookup};
-use penstock_program::reference::{Reference, SetAccess};
+use penstock_program::reference::Reference;
 use penstock_program::verify::{Sets, verify};
 
 use super::gone::Gone;

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Operands of `log`: report the packet (`NFTA_LOG_*`, `net/netfilter/nft_log.c`).
+
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What is absent is `None`; `level` and `group` exclude each other.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct Log {
+    /// `NFTA_LOG_PREFIX`: at most 127 bytes.
+    pub prefix: Option<Arc<str>>,
+    /// `NFTA_LOG_GROUP`: to the listeners of this nfnetlink_log group.
+    pub group: Option<u16>,
+    /// `NFTA_LOG_SNAPLEN`: bytes of the packet for them.
+    pub snaplen: Option<u32>,
+    /// `NFTA_LOG_QTHRESHOLD`: packets per message for them.
+    pub queue_threshold: Option<u16>,
+    /// `NFTA_LOG_LEVEL`: 0 (emerg) to 7 (debug) as syslog(3), 8 audit; 4 (warn) if absent.
+    pub level: Option<u32>,
+    /// `NFTA_LOG_FLAGS`: [`LOG_TCPSEQ`] and its like.
+    pub flags: Option<u32>,
+}
