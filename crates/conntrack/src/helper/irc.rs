@@ -3,10 +3,10 @@
 //! IRC (`nf_conntrack_irc.c`, `nf_nat_irc.c`): a client offers a direct connection (DCC) in a
 //! private message.
 
+use super::action::PortEdit;
 use super::number::{decimal, find};
-use super::{Edit, Message, Said};
+use super::{Action, Announcement, Message};
 use crate::Direction;
-use crate::conntrack::Conntrack;
 use penstock_wire::protocol;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -39,7 +39,7 @@ fn offer(data: &[u8], start: usize) -> Option<Offer> {
     })
 }
 
-/// Finds the offers of a message, beginning behind `PRIVMSG `.
+/// Finds the offers of a message, beginning after `PRIVMSG `.
 fn search(data: &[u8]) -> Option<Offer> {
     // " :\1DCC SEND t AAAAAAAA P\1\n" is the shortest.
     const SHORTEST: usize = 26;
@@ -61,25 +61,32 @@ fn search(data: &[u8]) -> Option<Offer> {
     offer(data, at + kind.len())
 }
 
-impl Conntrack {
-    pub(super) fn help_irc(&mut self, m: &Message<'_>) -> Said {
-        if m.direction == Direction::Reply || !m.established || m.data.is_empty() {
-            return Said::PASS;
-        }
-        let Some(offer) = search(m.data) else { return Said::PASS };
-        let own = IpAddr::V4(offer.address);
-        if (m.tuple().source() != own && m.back().destination() != own) || offer.port == 0 {
-            return Said::PASS;
-        }
-        let expectation = m.expect(protocol::TCP, None, m.back().dst, offer.port);
-        let Some(port) = self.announce(m, expectation) else { return Said::Drop };
-        match Conntrack::seen_address(m) {
-            IpAddr::V4(address) if m.translated => {
-                let text = format!("{} {port}", u32::from(address)).into();
-                Said::Pass(vec![Edit { at: offer.at, len: offer.len, text }])
-            }
-            _ => Said::PASS,
-        }
+pub(super) fn read(m: &Message<'_>) -> Vec<Action> {
+    if m.direction == Direction::Reply || !m.established || m.data.is_empty() {
+        return Vec::new();
+    }
+    let Some(offer) = search(m.data) else { return Vec::new() };
+    let own = IpAddr::V4(offer.address);
+    if (m.tuple().source() != own && m.back().destination() != own) || offer.port == 0 {
+        return Vec::new();
+    }
+    let expectation = m.expect(protocol::TCP, None, m.back().dst, offer.port);
+    let address = m.seen_address();
+    let edit = (m.translated && address.is_ipv4()).then_some(PortEdit {
+        at: offer.at,
+        len: offer.len,
+        address,
+        write,
+        unless: None,
+    });
+    vec![Action::Expect(Announcement { edit, ..m.announce_translated(expectation) })]
+}
+
+/// Address and port as offers have them.
+fn write(address: IpAddr, port: u16) -> String {
+    match address {
+        IpAddr::V4(a) => format!("{} {port}", u32::from(a)),
+        IpAddr::V6(a) => format!("{a} {port}"),
     }
 }
 

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Source identifiers that packets do not carry: a packet of a PPTP call names only the call id of
+//! its receiver; the sender's was told when the call was made (`nf_ct_gre_keymap_add()`).
+
+use super::Conntrack;
+use crate::{Direction, Tuple};
+use std::collections::HashMap;
+
+/// Source identifiers by tuples without them.
+#[derive(Debug, Default)]
+pub(crate) struct SourceKeys {
+    keys: HashMap<Tuple, u16>,
+}
+
+/// Tuples at most: two for each connection that enters some.
+const MOST: usize = 131_072;
+
+impl SourceKeys {
+    /// The source identifier of a tuple that has none; 0 if nobody entered one.
+    #[inline]
+    pub fn find(&self, tuple: &Tuple) -> u16 {
+        if self.keys.is_empty() {
+            return 0;
+        }
+        self.keys.get(&Tuple { src_id: 0, zone: 0, ..*tuple }).copied().unwrap_or(0)
+    }
+
+    /// Enters a tuple with its source identifier, if there is room.
+    fn add(&mut self, tuple: &Tuple) {
+        let key = Tuple { src_id: 0, zone: 0, ..*tuple };
+        if self.keys.len() >= MOST && !self.keys.contains_key(&key) {
+            return;
+        }
+        self.keys.insert(key, tuple.src_id);
+    }
+
+    /// Removes a tuple.
+    fn remove(&mut self, tuple: &Tuple) {
+        self.keys.remove(&Tuple { src_id: 0, zone: 0, ..*tuple });
+    }
+}
+
+impl Conntrack {
+    /// Lets packets of a tuple find their source identifier as long as connection `n` lives.
+    pub(crate) fn enter_keys(&mut self, n: u32, direction: Direction, tuple: Tuple) {
+        self.keys.add(&tuple);
+        self.extra_mut(n).keyed.get_or_insert_default()[direction as usize] = Some(tuple);
+    }
+
+    /// Takes back the tuples that connection `n` entered; gives them.
+    pub(crate) fn forget_keys(&mut self, n: u32) -> [Option<Tuple>; 2] {
+        if self.extra(n).is_none_or(|x| x.keyed.is_none()) {
+            return [None; 2];
+        }
+        let tuples = self.extra_mut(n).keyed.take().map_or([None; 2], |keyed| *keyed);
+        tuples.iter().flatten().for_each(|tuple| self.keys.remove(tuple));
+        tuples
+    }
+}
