@@ -18,7 +18,7 @@ pub(crate) const REDIRECT_LEN: usize = icmpv6::LEN + 32;
 pub(crate) struct Layers {
     /// `NFPROTO_IPV4` or `NFPROTO_IPV6`.
     pub l3: u8,
-    /// Protocol behind all extension headers.
+    /// Protocol after all extension headers.
     pub protocol: u8,
     /// Offset of its header from the network header.
     pub offset: usize,

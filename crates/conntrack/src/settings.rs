@@ -145,7 +145,7 @@ pub struct Timeout {
     pub index: usize,
     /// Name in `ct timeout` objects.
     pub policy: &'static str,
-    /// Name behind `nf_conntrack_`.
+    /// Name after `nf_conntrack_`.
     pub sysctl: &'static str,
     /// Seconds.
     pub default: u32,

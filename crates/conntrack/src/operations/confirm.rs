@@ -38,7 +38,7 @@ impl Conntrack {
             return self.refuse(packet, n);
         }
         let (original, reply) = (e.original, e.reply);
-        let hashes = [self.hasher.tuple(&original), self.hasher.tuple(&reply)];
+        let hashes = [self.hash(&original), self.hash(&reply)];
         for (hash, tuple) in [(hashes[0], &original), (hashes[1], &reply)] {
             while let Some((other, _)) = self.find_hashed(hash, tuple) {
                 if self.store[other].expires <= self.now {

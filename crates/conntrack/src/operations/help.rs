@@ -78,7 +78,7 @@ impl Conntrack {
     #[inline]
     pub fn is_settled(&self, ct: &Ct) -> bool {
         let settled = |n| self.store[n].has(status::CONFIRMED) && !self.is_helped(n);
-        self.observer.is_none() && self.resolve(ct).is_none_or(settled)
+        !self.is_observed() && self.resolve(ct).is_none_or(settled)
     }
 
     fn help_and_adjust(

@@ -17,7 +17,7 @@ const ICMP_TYPES: u8 = 18;
 impl Conntrack {
     /// What an ICMP message is if it is no request or reply (`nf_conntrack_handle_icmp()`): related
     /// to a connection, untracked, or invalid. `None` if it is looked up like other packets.
-    pub(crate) fn icmp_error(&mut self, p: &PacketView<'_>, template: u16) -> Option<Ct> {
+    pub(super) fn icmp_error(&mut self, p: &PacketView<'_>, template: u16) -> Option<Ct> {
         match (p.at.l3, p.at.protocol) {
             (IPV4, protocol::ICMP) => self.icmpv4_error(p, template),
             (IPV6, protocol::ICMPV6) => self.icmpv6_error(p, template),
@@ -94,7 +94,7 @@ impl Conntrack {
         to: &[u8; 16],
         template: u16,
     ) -> Option<Ct> {
-        let zones = if template == 0 { [0; 2] } else { self.templates.zones(template) };
+        let zones = self.template_zones(template);
         let found = p
             .network
             .get(inner..)

@@ -2,10 +2,10 @@
 
 //! What is found out about packets before their turn, so that memory is fetched in time.
 
+use crate::Tuple;
 use crate::dissect::{self, Layers};
 use crate::table::Conntrack;
 use crate::tuple::{IPV4, IPV6};
-use crate::{Direction, Tuple};
 
 /// The tuple by which a packet will be looked up, and its hash, found out before its turn.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,8 +19,8 @@ pub struct TupleLookup {
 impl Conntrack {
     /// The tuple of a packet in a zone.
     #[inline(always)]
-    pub(crate) fn tuple_at(&self, network: &[u8], at: &Layers, zone: u16) -> Option<Tuple> {
-        dissect::tuple(network, at, zone, |t| self.keys.find(t))
+    pub(super) fn tuple_at(&self, network: &[u8], at: &Layers, zone: u16) -> Option<Tuple> {
+        dissect::tuple(network, at, zone, |t| self.source_key(t))
     }
 
     /// Where to look up a packet in zone 0, by its bytes from the network header on; `None` where
@@ -74,8 +74,8 @@ impl Conntrack {
 
     #[inline(always)]
     fn lookup_of(&self, tuple: Tuple, offset: usize) -> TupleLookup {
-        let hash = self.hasher.tuple(&tuple);
-        self.index.prefetch(hash);
+        let hash = self.hash(&tuple);
+        self.prefetch_bucket(hash);
         TupleLookup { tuple, hash, offset }
     }
 
@@ -83,10 +83,6 @@ impl Conntrack {
     /// come.
     #[inline]
     pub fn prefetch_sought(&self, lookup: &TupleLookup) {
-        if let Some((n, direction)) = self.index.candidate(lookup.hash) {
-            // What is translated leaves as the other direction says.
-            let both = direction == Direction::Reply || !self.sources.is_empty();
-            self.store.prefetch(n, both);
-        }
+        self.prefetch_candidate(lookup.hash);
     }
 }

@@ -189,7 +189,7 @@ impl Conntrack {
     #[inline(always)]
     fn look_up(&mut self, p: &mut PacketView<'_>, template: u16) -> Result<Option<u32>, Full> {
         let Some(mut tuple) = self.tuple_at(p.network, &p.at, 0) else { return Ok(None) };
-        let zones = if template == 0 { [0; 2] } else { self.templates.zones(template) };
+        let zones = self.template_zones(template);
         let (found, hash) = self.find_in_zones(&mut tuple, zones);
         let Some((n, direction)) = found else {
             p.info = CtInfo::New;
@@ -223,10 +223,8 @@ impl Conntrack {
         let Some(mut reply) = tuple.invert() else { return Ok(None) };
         reply.zone = zones[1];
         // It is looked up when the packet leaves.
-        self.index.prefetch(self.hasher.tuple(&reply));
-        if let Some(member) = &self.member {
-            member.prefetch([tuple, &reply]);
-        }
+        self.prefetch_bucket(self.hash(&reply));
+        self.prefetch_directory([tuple, &reply]);
         let n = self.allocate(tuple, &reply, hash).ok_or(Full)?;
         if self.meet_expectation(n) {
             p.info = CtInfo::Related;

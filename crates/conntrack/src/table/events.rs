@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What happens to connections, told to whoever listens (`nf_conntrack_ecache.c`, `conntrack -E`).
+//! What happens to connections, told to an observer (`nf_conntrack_ecache.c`, `conntrack -E`).
 //! Costs nothing while nobody does.
 
 use super::Conntrack;
@@ -35,6 +35,12 @@ impl Conntrack {
         observer: Option<Box<dyn Observer>>,
     ) -> Option<Box<dyn Observer>> {
         std::mem::replace(&mut self.observer, observer)
+    }
+
+    /// Whether anybody listens.
+    #[inline]
+    pub(crate) fn is_observed(&self) -> bool {
+        self.observer.is_some()
     }
 
     /// Keeps an event until the packet leaves (`nf_conntrack_event_cache()`).

@@ -163,7 +163,7 @@ impl Index {
         false
     }
 
-    /// The tuples in the bucket `nth` places behind the one where a search for `hash` begins.
+    /// The tuples in the bucket `nth` places after the one where a search for `hash` begins.
     pub fn neighbours(&self, hash: u64, nth: usize) -> [Option<(u32, Direction)>; PLACES] {
         let n = (self.home(hash) + nth) % self.buckets as usize;
         let bucket = self.bucket(n);

@@ -42,6 +42,12 @@ impl SourceKeys {
 }
 
 impl Conntrack {
+    /// The source identifier of a tuple that has none; 0 if nobody entered one.
+    #[inline(always)]
+    pub(crate) fn source_key(&self, tuple: &Tuple) -> u16 {
+        self.keys.find(tuple)
+    }
+
     /// Lets packets of a tuple find their source identifier as long as connection `n` lives.
     pub(crate) fn enter_keys(&mut self, n: u32, direction: Direction, tuple: Tuple) {
         self.keys.add(&tuple);

@@ -241,9 +241,7 @@ impl Conntrack {
                 let e = &self.store[n];
                 self.index.prefetch(self.hasher.tuple(&e.original));
                 self.index.prefetch(self.hasher.tuple(&e.reply));
-                if let Some(member) = &self.member {
-                    member.prefetch([&e.original, &e.reply]);
-                }
+                self.prefetch_directory([&e.original, &e.reply]);
                 *slot = n;
             }
             for n in batch.into_iter().take_while(|n| *n != NONE) {

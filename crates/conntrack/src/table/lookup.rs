@@ -8,6 +8,37 @@ use crate::{Direction, Tuple};
 use penstock_packet::Ct;
 
 impl Conntrack {
+    /// The keyed hash of a tuple.
+    #[inline(always)]
+    pub(crate) fn hash(&self, tuple: &Tuple) -> u64 {
+        self.hasher.tuple(tuple)
+    }
+
+    /// Fetches what a search for this hash looks at first.
+    #[inline(always)]
+    pub(crate) fn prefetch_bucket(&self, hash: u64) {
+        self.index.prefetch(hash);
+    }
+
+    /// Fetches the entry that a search for this hash is likely to find, when what it looks at first
+    /// has come.
+    #[inline]
+    pub(crate) fn prefetch_candidate(&self, hash: u64) {
+        if let Some((n, direction)) = self.index.candidate(hash) {
+            // What is translated leaves as the other direction says.
+            let both = direction == Direction::Reply || !self.sources.is_empty();
+            self.store.prefetch(n, both);
+        }
+    }
+
+    /// Fetches what entering these tuples into the directory of all workers looks at.
+    #[inline]
+    pub(crate) fn prefetch_directory(&self, tuples: [&Tuple; 2]) {
+        if let Some(member) = &self.member {
+            member.prefetch(tuples);
+        }
+    }
+
     /// Finds a confirmed connection that has not ended by one of its tuples.
     #[inline]
     pub fn find(&self, tuple: &Tuple) -> Option<(Ref, Direction)> {
@@ -93,7 +124,7 @@ impl Conntrack {
         self.store.get(ct.entry, ct.serial).map(|_| ct.entry)
     }
 
-    /// The same by reference.
+    /// The number of the connection that a reference names, if it is still that one.
     #[inline]
     pub fn resolve_ref(&self, r: Ref) -> Option<u32> {
         self.store.get(r.entry, r.serial).map(|_| r.entry)

@@ -67,35 +67,35 @@ pub struct Conntrack {
     pub(crate) settings: Settings,
     pub(crate) now: u64,
     pub(crate) store: Store,
-    pub(crate) index: Index,
-    pub(crate) hasher: Hasher,
+    index: Index,
+    hasher: Hasher,
     pub(crate) extras: Vec<Extra>,
     extras_free: Vec<u32>,
     accounting: Vec<[Counter; 2]>,
     stamps: Vec<[u64; 2]>,
     /// Devices through which sources are masqueraded, by number of the entry as far as there are
     /// any; 0 for none.
-    pub(crate) masqueraded: Vec<u32>,
+    masqueraded: Vec<u32>,
     count: u32,
     zones: Vec<u32>,
     labels_wanted: bool,
-    pub(crate) templates: Templates,
+    templates: Templates,
     pub(crate) policies: Policies,
-    pub(crate) sources: Sources,
-    pub(crate) expects: Expectations,
-    pub(crate) keys: SourceKeys,
-    pub(crate) pressure: Pressure,
-    pub(crate) observer: Option<Box<dyn Observer>>,
+    sources: Sources,
+    expects: Expectations,
+    keys: SourceKeys,
+    pressure: Pressure,
+    observer: Option<Box<dyn Observer>>,
     /// What helpers may do.
     pub(crate) helper_options: helper::Options,
     /// What stands for the flows of connections whose packets are not tracked, by number of the
     /// entry.
-    pub(crate) offloads: Vec<u64>,
-    /// Those of connections that ended.
-    pub(crate) offloads_ended: Vec<u64>,
+    offloads: Vec<u64>,
+    /// What stood for the flows of such connections that ended.
+    offloads_ended: Vec<u64>,
     pub(crate) statistics: Statistics,
     /// Its place among several workers.
-    pub(crate) member: Option<Member>,
+    member: Option<Member>,
 }
 
 impl std::fmt::Debug for Conntrack {
@@ -210,6 +210,11 @@ impl Conntrack {
     #[inline]
     pub(crate) fn count_of_all(&self) -> u32 {
         self.member.as_ref().map_or(self.count, Member::connections)
+    }
+
+    /// Its number among several workers.
+    pub(crate) fn worker(&self) -> usize {
+        self.member.as_ref().map_or(0, |member| member.worker)
     }
 
     /// Connections that wait for their confirmation: while there are any, a packet of the same flow

@@ -4,7 +4,7 @@
 //! expectations others have, and how many connections there are in all.
 //!
 //! A connection is one worker's, who enters both its tuples, and what it announces, into a
-//! directory when it begins, and takes them back when it ends. Whoever receives a packet looks
+//! directory when it begins, and takes them back when it ends. The receiver of a packet looks
 //! there:
 //!
 //! ```text

@@ -104,6 +104,12 @@ impl Conntrack {
         n
     }
 
+    /// The zones of both directions that a template asks for.
+    #[inline(always)]
+    pub(crate) fn template_zones(&self, n: u16) -> [u16; 2] {
+        if n == 0 { [0; 2] } else { self.templates.zones(n) }
+    }
+
     /// What a template's number stands for; nothing for 0.
     pub fn template_of(&self, n: u16) -> Template {
         self.templates.get(n).copied().unwrap_or_default()

@@ -191,6 +191,6 @@ impl Conntrack {
     /// The `id` of a connection in a dump, which tells those of several workers apart.
     fn name_in_dump(&self, n: u32) -> u32 {
         const _: () = assert!(Settings::LARGEST == 1 << 26);
-        n | self.member.as_ref().map_or(0, |member| (member.worker as u32) << 26)
+        n | (self.worker() as u32) << 26
     }
 }

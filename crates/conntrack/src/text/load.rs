@@ -104,7 +104,7 @@ impl Conntrack {
         let left: u64 = f.number("left")?.unwrap_or(0);
         let (masquerade, start) = (f.number("masq")?, f.number("start")?);
         // From here on nothing is read, so nothing is left half done.
-        let hashes = [self.hasher.tuple(&original), self.hasher.tuple(&reply)];
+        let hashes = [self.hash(&original), self.hash(&reply)];
         for (hash, t) in [(hashes[0], &original), (hashes[1], &reply)] {
             while let Some((n, _)) = self.find_hashed(hash, t) {
                 if self.store[n].expires > self.now {
