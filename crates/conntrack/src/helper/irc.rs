@@ -93,6 +93,42 @@ fn write(address: IpAddr, port: u16) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Tuple;
+    use crate::helper::{HELPERS, Options, Otherwise, Ports, Surroundings};
+    use crate::reference::Ref;
+    use crate::tuple::{IPV4, address};
+
+    #[test]
+    fn an_offer_of_a_translated_client_names_the_port_that_is_found() {
+        let [client, server, outside] =
+            ["198.18.0.1", "198.18.0.2", "198.18.0.254"].map(|a| a.parse().unwrap());
+        let tuple = |from, to| Tuple {
+            src: address(from),
+            dst: address(to),
+            l3: IPV4,
+            protocol: protocol::TCP,
+            ..Tuple::ZERO
+        };
+        let mut message = Message {
+            master: Ref { entry: 1, serial: 1 },
+            direction: Direction::Original,
+            established: true,
+            seq: 0,
+            data: b"PRIVMSG bob :\x01DCC SEND file 3323068417 4000 99\x01\r\n",
+            tuples: [tuple(client, server), tuple(server, outside)],
+            translated: true,
+            surroundings: Surroundings::default(),
+            options: Options::default(),
+            helper: HELPERS.iter().find(|h| h.name == "irc").unwrap(),
+        };
+        let [Action::Expect(announced)] = &read(&message)[..] else { panic!("one announcement") };
+        assert_eq!((announced.ports, announced.otherwise), (Ports::FirstFree, Otherwise::Drop));
+        assert_eq!(announced.expectation.tuple.destination(), outside);
+        let edit = announced.edit.as_ref().unwrap().with(4001).unwrap();
+        assert_eq!((edit.at, &edit.text[..], edit.growth()), (28, &b"3323068670 4001"[..], 0));
+        message.direction = Direction::Reply;
+        assert!(read(&message).is_empty(), "servers offer nothing");
+    }
 
     #[test]
     fn offers_are_found() {

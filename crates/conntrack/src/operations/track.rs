@@ -129,26 +129,28 @@ impl Conntrack {
     fn run_tracker(&mut self, n: u32, p: &PacketView<'_>) -> Outcome {
         let tracker = Tracker::of(p.at.protocol);
         let e = &mut self.store[n];
-        let (timeouts, seqadj, synproxy) = match e.extra {
-            NONE => (self.settings.timeouts(tracker), None, false),
-            extra => {
-                let x = &self.extras[extra as usize];
-                let policy = self.policies.timeouts(x.policy);
-                let timeouts = policy.unwrap_or_else(|| self.settings.timeouts(tracker));
-                (timeouts, x.seqadj.as_deref(), x.synproxy)
+        let context = || {
+            let (timeouts, seqadj, synproxy) = match e.extra {
+                NONE => (self.settings.timeouts(tracker), None, false),
+                extra => {
+                    let x = &self.extras[extra as usize];
+                    let policy = self.policies.timeouts(x.policy);
+                    let timeouts = policy.unwrap_or_else(|| self.settings.timeouts(tracker));
+                    (timeouts, x.seqadj.as_deref(), x.synproxy)
+                }
+            };
+            Context {
+                now: self.now,
+                status: e.status,
+                expires: e.expires,
+                original: &e.original,
+                settings: &self.settings,
+                timeouts,
+                seqadj,
+                synproxy,
             }
         };
-        let context = Context {
-            now: self.now,
-            status: e.status,
-            expires: e.expires,
-            original: &e.original,
-            settings: &self.settings,
-            timeouts,
-            seqadj,
-            synproxy,
-        };
-        let outcome = tracker::run(tracker, &mut e.proto, p, &context);
+        let outcome = tracker::run(tracker, &mut e.proto, p, context);
         // A status bit that is set is always told.
         if outcome.events != 0 {
             e.status |= outcome.status;

@@ -17,6 +17,7 @@ pub struct Counter {
 
 impl Conntrack {
     /// Makes room for what the settings want of a new entry; gives its flags.
+    #[inline]
     pub(super) fn begin_counting(&mut self, n: u32) -> u16 {
         let mut flags = 0;
         if self.settings.acct {
@@ -32,7 +33,7 @@ impl Conntrack {
         flags
     }
 
-    /// Takes away that an entry is counted and timed.
+    /// Neither counts nor times an entry from now on.
     pub(crate) fn stop_counting(&mut self, n: u32) {
         self.store[n].flags &= !(flag::ACCT | flag::STAMP);
     }
@@ -59,6 +60,7 @@ impl Conntrack {
     }
 
     /// Notes when a connection ended.
+    #[inline]
     pub(super) fn stamp_end(&mut self, n: u32) {
         if self.stamped(n) {
             self.stamps[n as usize][1] = self.now;

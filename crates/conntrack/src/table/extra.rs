@@ -44,8 +44,6 @@ pub(crate) struct Extra {
 const _: () = assert!(size_of::<Extra>() <= 128);
 
 impl Conntrack {
-    // ---- what few entries have ----
-
     pub(crate) fn extra(&self, n: u32) -> Option<&Extra> {
         match self.store[n].extra {
             NONE => None,
@@ -73,6 +71,7 @@ impl Conntrack {
     }
 
     /// Takes away what few connections have, when a connection ends.
+    #[inline]
     pub(super) fn free_extra(&mut self, n: u32) {
         let extra = std::mem::replace(&mut self.store[n].extra, NONE);
         if extra != NONE {

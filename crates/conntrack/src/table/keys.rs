@@ -4,6 +4,7 @@
 //! its receiver; the sender's was told when the call was made (`nf_ct_gre_keymap_add()`).
 
 use super::Conntrack;
+use super::entry::NONE;
 use crate::{Direction, Tuple};
 use std::collections::HashMap;
 
@@ -56,11 +57,22 @@ impl Conntrack {
 
     /// Takes back the tuples that connection `n` entered; gives them.
     pub(crate) fn forget_keys(&mut self, n: u32) -> [Option<Tuple>; 2] {
-        if self.extra(n).is_none_or(|x| x.keyed.is_none()) {
-            return [None; 2];
+        self.remove_keys(n);
+        match self.extra(n) {
+            Some(x) if x.keyed.is_some() => {
+                self.extra_mut(n).keyed.take().map_or([None; 2], |keyed| *keyed)
+            }
+            _ => [None; 2],
         }
-        let tuples = self.extra_mut(n).keyed.take().map_or([None; 2], |keyed| *keyed);
-        tuples.iter().flatten().for_each(|tuple| self.keys.remove(tuple));
-        tuples
+    }
+
+    /// Removes the tuples of a connection that ends: packets do not find them any more.
+    pub(super) fn remove_keys(&mut self, n: u32) {
+        let extra = self.store[n].extra;
+        if extra != NONE
+            && let Some(keyed) = &self.extras[extra as usize].keyed
+        {
+            keyed.iter().flatten().for_each(|tuple| self.keys.remove(tuple));
+        }
     }
 }

@@ -32,8 +32,6 @@ pub(crate) enum NotEntered {
 }
 
 impl Conntrack {
-    // ---- life ----
-
     /// A new entry that is not confirmed yet; `None` if the table is full
     /// (`__nf_conntrack_alloc()`).
     pub(crate) fn allocate(&mut self, original: &Tuple, reply: &Tuple, hash: u64) -> Option<u32> {
@@ -168,7 +166,7 @@ impl Conntrack {
             self.remove_expectations_of(n);
             self.detach_all(n);
             self.leave_master(n);
-            self.forget_keys(n);
+            self.remove_keys(n);
         }
         self.count -= 1;
         if let Some(member) = &self.member {

@@ -3,7 +3,7 @@
 //! Trackers: what packets do to the state of their connection (`nf_conntrack_proto_*.c`).
 //!
 //! One file per protocol, each with a function from the state, a packet and its [`Context`] to an
-//! [`Outcome`]. It changes nothing but that state; who calls it does to the table what the outcome
+//! [`Outcome`]. It changes nothing but that state; its caller does to the table what the outcome
 //! says.
 
 pub(crate) mod dccp;
@@ -149,22 +149,23 @@ impl Outcome {
     }
 }
 
-/// Runs the tracker of a packet's protocol.
+/// Runs the tracker of a packet's protocol. The context is made where it is used: of a tracker that
+/// is inlined only what it reads is looked up.
 #[inline(always)]
-pub(crate) fn run(
+pub(crate) fn run<'a>(
     tracker: Tracker,
     state: &mut ProtocolState,
     p: &PacketView<'_>,
-    c: &Context<'_>,
+    context: impl FnOnce() -> Context<'a>,
 ) -> Outcome {
     match tracker {
-        Tracker::Udp => udp::packet(state, p, c),
-        Tracker::Tcp => tcp::packet(state, p, c),
-        Tracker::Icmp => icmp::packet(p, c),
-        Tracker::Icmpv6 => icmpv6::packet(p, c),
-        Tracker::Sctp => sctp::packet(state, p, c),
-        Tracker::Dccp => dccp::packet(state, p, c),
-        Tracker::Gre => gre::packet(state, c),
-        Tracker::Generic => generic::packet(c),
+        Tracker::Udp => udp::packet(state, p, &context()),
+        Tracker::Tcp => tcp::packet(state, p, &context()),
+        Tracker::Icmp => icmp::packet(p, &context()),
+        Tracker::Icmpv6 => icmpv6::packet(p, &context()),
+        Tracker::Sctp => sctp::packet(state, p, &context()),
+        Tracker::Dccp => dccp::packet(state, p, &context()),
+        Tracker::Gre => gre::packet(state, &context()),
+        Tracker::Generic => generic::packet(&context()),
     }
 }

@@ -58,3 +58,57 @@ pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<
     let assure = stream && !c.has(status::ASSURED | status::NAT_CLASH);
     if assure { outcome.assured() } else { outcome }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Hook;
+    use crate::settings::{Settings, Tracker};
+    use crate::tracker::Verdict;
+    use crate::{Tuple, dissect, event};
+    use penstock_packet::{CtInfo, Packet};
+    use penstock_wire::build::*;
+
+    #[test]
+    fn a_flow_becomes_a_stream_two_seconds_after_it_began() {
+        let mut packet = Packet::new();
+        packet.load(&(Ipv4::new("198.18.0.1", "198.18.0.2") / Udp::new(1000, 53)).build(), 0);
+        let network = packet.network();
+        let view = PacketView {
+            network,
+            at: dissect::layers(network).unwrap(),
+            info: CtInfo::New,
+            hook: Hook::Prerouting,
+            len: network.len(),
+            unfinished: false,
+        };
+        let settings = Settings::default();
+        let mut state = ProtocolState::None;
+        let mut at = |now: u64, status: u32| {
+            let context = Context {
+                now,
+                status,
+                expires: 0,
+                original: &Tuple::ZERO,
+                settings: &settings,
+                timeouts: settings.timeouts(Tracker::Udp),
+                seqadj: None,
+                synproxy: false,
+            };
+            super::packet(&mut state, &view, &context)
+        };
+        let replied = status::CONFIRMED | status::SEEN_REPLY;
+        for (now, status, timeout, assured) in [
+            (0, 0, 30, false),
+            (3, status::CONFIRMED, 30, false),
+            (2, replied, 30, false),
+            (3, replied, 120, true),
+            (3, replied | status::NAT_CLASH, 120, false),
+        ] {
+            let outcome = at(now * SECOND, status);
+            assert_eq!((outcome.verdict, outcome.timeout), (Verdict::Accept, timeout * SECOND));
+            let bits = if assured { (status::ASSURED, event::ASSURED) } else { (0, 0) };
+            assert_eq!((outcome.status, outcome.events), bits, "at {now}");
+        }
+    }
+}

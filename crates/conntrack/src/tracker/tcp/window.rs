@@ -3,7 +3,7 @@
 //! Window tracking (`tcp_in_window()`), after Guido van Rooij, "Real stateful TCP packet filtering
 //! in IP Filter".
 //!
-//! We stand in the middle: a segment that we saw may be lost behind us, but nothing reaches a host
+//! We stand in the middle: a segment that we saw may be lost further on, but nothing reaches a host
 //! that we did not see. So a sender's data lies below what its receiver offered ([`Side::maxend`])
 //! and not before what the receiver can still take in its largest window; an acknowledgement lies
 //! below what the other side sent, and not too far back.
@@ -149,6 +149,50 @@ fn begin(sender: &mut Side, receiver: &mut Side, s: &Segment<'_>, direction: Dir
     }
 }
 
+/// Learns from a segment where a direction begins, or where it begins anew. `true` if the segment is
+/// right whatever the windows are: a SYN of either side at once.
+#[inline(always)]
+fn learn(
+    sender: &mut Side,
+    receiver: &mut Side,
+    state: State,
+    s: &Segment<'_>,
+    direction: Direction,
+    sack: u32,
+) -> bool {
+    if sender.maxwin == 0 {
+        if s.has(flag::SYN) {
+            begin(sender, receiver, s, direction);
+            if !s.has(flag::ACK) {
+                // Simultaneous open.
+                return true;
+            }
+        } else {
+            // The middle of a connection whose history is not known.
+            sender.end = s.end;
+            sender.maxwin = (u32::from(s.window) << sender.scale).max(1);
+            sender.maxend = s.end.wrapping_add(sender.maxwin);
+            if receiver.maxwin == 0 {
+                receiver.end = sack;
+                receiver.maxend = sack;
+            } else if sack == receiver.end.wrapping_add(1) {
+                // Likely the answer to a keep-alive.
+                receiver.end = sack;
+            }
+        }
+    } else if s.has(flag::SYN)
+        && after(s.end, sender.end)
+        && matches!(state, State::SynSent | State::SynRecv)
+    {
+        // Begun anew with numbers larger than before (RFC 9293, 3.10.7.1).
+        begin(sender, receiver, s, direction);
+        if direction == Direction::Reply && !s.has(flag::ACK) {
+            return true;
+        }
+    }
+    false
+}
+
 impl Tcp {
     /// Checks a segment against the windows and moves them. `offset` is by how much
     /// acknowledgements of this direction are shifted by rewritten text; `liberal` lets everything
@@ -176,35 +220,8 @@ impl Tcp {
         let mut ack = s.ack.wrapping_sub(offset);
         sack = sack.wrapping_sub(offset);
 
-        if sender.maxwin == 0 {
-            if s.has(flag::SYN) {
-                begin(sender, receiver, s, direction);
-                if !s.has(flag::ACK) {
-                    // Simultaneous open.
-                    return Fit::Inside;
-                }
-            } else {
-                // The middle of a connection whose history is not known.
-                sender.end = end;
-                sender.maxwin = (window << sender.scale).max(1);
-                sender.maxend = end.wrapping_add(sender.maxwin);
-                if receiver.maxwin == 0 {
-                    receiver.end = sack;
-                    receiver.maxend = sack;
-                } else if sack == receiver.end.wrapping_add(1) {
-                    // Likely the answer to a keep-alive.
-                    receiver.end = sack;
-                }
-            }
-        } else if s.has(flag::SYN)
-            && after(end, sender.end)
-            && matches!(state, State::SynSent | State::SynRecv)
-        {
-            // Begun anew with numbers larger than before (RFC 9293, 3.10.7.1).
-            begin(sender, receiver, s, direction);
-            if direction == Direction::Reply && !s.has(flag::ACK) {
-                return Fit::Inside;
-            }
+        if learn(sender, receiver, state, s, direction, sack) {
+            return Fit::Inside;
         }
 
         // Without an acknowledgement, or with the zero of some resets, any is right.
@@ -273,20 +290,26 @@ impl Tcp {
         }
 
         if kind == Kind::Ack {
-            let same = self.last_dir == direction
-                && (self.last_seq, self.last_ack, self.last_end, self.last_win)
-                    == (seq, ack, end, s.window);
-            if same {
-                self.retrans = self.retrans.wrapping_add(1);
-            } else {
-                self.last_dir = direction;
-                self.last_seq = seq;
-                self.last_ack = ack;
-                self.last_end = end;
-                self.last_win = s.window;
-                self.retrans = 0;
-            }
+            self.count_repeats(direction, seq, ack, end, s.window);
         }
         Fit::Inside
+    }
+
+    /// Counts segments that say what the last one said.
+    #[inline(always)]
+    fn count_repeats(&mut self, direction: Direction, seq: u32, ack: u32, end: u32, window: u16) {
+        let same = self.last_dir == direction
+            && (self.last_seq, self.last_ack, self.last_end, self.last_win)
+                == (seq, ack, end, window);
+        if same {
+            self.retrans = self.retrans.wrapping_add(1);
+        } else {
+            self.last_dir = direction;
+            self.last_seq = seq;
+            self.last_ack = ack;
+            self.last_end = end;
+            self.last_win = window;
+            self.retrans = 0;
+        }
     }
 }
