@@ -24,7 +24,7 @@ pub enum EventKind {
 /// Who listens.
 pub trait Observer: Send {
     /// Told when a packet that changed something leaves, and when a connection ends. `what` are
-    /// bits of [`event`](crate::event).
+    /// bits of [`event`].
     fn event(&mut self, kind: EventKind, what: u16, connection: Connection<'_>);
 }
 
