@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Whose tuples are (`crates/conntrack/src/directory.rs`).
+//! Whose tuples are (`crates/conntrack/src/table/directory.rs`).
 
-#[path = "../../crates/conntrack/src/directory.rs"]
+#[path = "../../crates/conntrack/src/table/directory.rs"]
 mod product;
 
 use product::Directory;

@@ -5,7 +5,7 @@
 //! stands next to that of an empty loop over the same packets.
 
 use penstock_conntrack::{
-    Conntrack, Direction, Hook, Settings, Shared, Sought, Tuple, Verdict, tuple,
+    Conntrack, Direction, Hook, Settings, Shared, Tuple, TupleLookup, Verdict, tuple,
 };
 use penstock_packet::{Ct, Packet, prefetch};
 use penstock_wire::build::*;
@@ -146,7 +146,7 @@ fn established(name: &str, flows: u32, tcp: bool, v6: bool) {
         }
     });
     let ahead = run(&mut |burst| {
-        let mut sought = [Sought::default(); BURST];
+        let mut sought = [TupleLookup::default(); BURST];
         for (p, s) in burst.iter().zip(&mut sought) {
             *s = table.seek(p.network()).unwrap_or_default();
         }

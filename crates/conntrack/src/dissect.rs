@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tuples of packets (`nf_ct_get_tuple()`).
+//! Where the headers of a packet are, its tuple (`nf_ct_get_tuple()`), and the packet that an ICMP
+//! message quotes.
 
 use crate::Tuple;
 use crate::tuple::{IPV4, IPV6};
-use penstock_wire::{gre, icmp, ipv4, ipv6, ipv6_ext, protocol};
+use penstock_wire::{gre, icmp, icmpv6, ipv4, ipv6, ipv6_ext, protocol};
+
+/// Option of a redirect that quotes the packet (RFC 4861, 4.6.3).
+const REDIRECTED_HEADER: u8 = 4;
+/// Bytes of a redirect before its options.
+pub(crate) const REDIRECT_LEN: usize = icmpv6::LEN + 32;
 
 /// Where the transport header of a packet is, as connection tracking finds it: no fragments but
 /// first ones.
@@ -12,7 +18,7 @@ use penstock_wire::{gre, icmp, ipv4, ipv6, ipv6_ext, protocol};
 pub(crate) struct Layers {
     /// `NFPROTO_IPV4` or `NFPROTO_IPV6`.
     pub l3: u8,
-    /// Protocol behind all extension headers.
+    /// Protocol after all extension headers.
     pub protocol: u8,
     /// Offset of its header from the network header.
     pub offset: usize,
@@ -98,4 +104,36 @@ pub(crate) fn tuple(
         _ => {}
     }
     Some(t)
+}
+
+/// Where the packet begins that a redirect quotes, if it does; `offset` is where the message
+/// begins.
+pub(crate) fn redirected(network: &[u8], offset: usize) -> Option<usize> {
+    let mut at = offset + REDIRECT_LEN;
+    while let Some(&[kind, units]) = network.get(at..at + 2).and_then(|b| b.first_chunk()) {
+        if kind == REDIRECTED_HEADER && units != 0 {
+            return Some(at + 8);
+        }
+        if units == 0 {
+            break;
+        }
+        at += usize::from(units) * 8;
+    }
+    None
+}
+
+/// The packet that an ICMP message quotes: errors and redirects do.
+pub(crate) fn quoted<'a>(network: &'a [u8], at: &Layers) -> Option<&'a [u8]> {
+    let transport = network.get(at.offset..)?;
+    match (at.l3, at.protocol) {
+        (IPV4, protocol::ICMP) if icmp::is_error(icmp::Header::new(transport)?.kind()) => {
+            transport.get(icmp::LEN..)
+        }
+        (IPV6, protocol::ICMPV6) => match icmpv6::Header::new(transport)?.kind() {
+            icmpv6::REDIRECT => network.get(redirected(network, at.offset)?..),
+            kind if icmpv6::is_error(kind) => transport.get(icmpv6::LEN..),
+            _ => None,
+        },
+        _ => None,
+    }
 }

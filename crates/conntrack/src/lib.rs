@@ -9,6 +9,23 @@
 //! Several workers have a table each, and know of each other's by [`Shared`]. This crate knows
 //! neither rules nor devices.
 //!
+//! # Layers
+//!
+//! Each uses those above it in this list, and none below it:
+//!
+//! - **Words**: tuples, status bits, settings, packets with their headers, expectations. Plain
+//!   values that all layers speak in.
+//! - **`tracker`**: one file per protocol. A function from the protocol's state and a packet to an
+//!   outcome: a verdict, a timeout, status bits, events. It touches no table.
+//! - **`helper`**: one file per protocol that announces further connections. A function from a
+//!   message to actions: what to expect, what to write into the text. It touches no table.
+//! - **`table`**: stores connections, finds them, ends them. It knows no protocol: what trackers
+//!   and helpers remember of a connection it keeps without looking into it.
+//! - **`operations`**: what packets pass through. [`Conntrack::track`], [`Conntrack::help`],
+//!   [`Conntrack::confirm`] and others find the connection in the table, ask tracker or helper, and
+//!   do to the table what they say.
+//! - **`text`**: lines of `conntrack -L`, filters, dumps. It only reads, except for loading a dump.
+//!
 //! ```
 //! use penstock_conntrack::{Conntrack, Hook, Settings, Verdict};
 //! use penstock_packet::Packet;
@@ -23,57 +40,35 @@
 //! assert_eq!(conntrack.count(), 1);
 //! ```
 
-pub mod status;
-pub mod tuple;
-
-mod attach;
-mod confirm;
-mod conntrack;
-mod date;
-mod dccp;
-mod directory;
+// Words.
 mod dissect;
-mod dump;
-mod entry;
-mod events;
-mod expect;
-mod filter;
-mod generic;
-mod gre;
-mod hash;
-mod helper;
-mod icmp;
-mod icmp_error;
-mod index;
-mod listing;
-mod offload;
-mod pressure;
-mod sctp;
+pub mod event;
+mod expectation;
+mod packet;
+mod reference;
 mod seqadj;
 mod settings;
-mod shared;
-mod source;
-mod store;
+pub mod status;
 mod sync;
-mod tcp;
-mod template;
-mod track;
-mod udp;
-mod view;
+pub mod tuple;
 
-pub use conntrack::{Conntrack, Hook, Statistics, Verdict};
-pub use dump::LoadError;
-pub use entry::{Counter, Ref};
-pub use events::{EventKind, EventLine, Observer, event};
-pub use expect::{CLASSES, ExpectError, Expectation, Follow, expect_flag};
-pub use filter::Filter;
-pub use helper::{Class, HELPERS, Helper, Replace, Surroundings, helper_number};
-pub use listing::{ExpectationLine, Line, Style};
-pub use offload::Return;
+// Layers.
+mod helper;
+mod operations;
+mod table;
+mod text;
+mod tracker;
+
+pub use expectation::{CLASSES, ExpectError, Expectation, Follow, expect_flag};
+pub use helper::{Class, HELPERS, Helper, Surroundings, helper_number};
+pub use operations::{Replace, TupleLookup};
+pub use packet::{Hook, Verdict};
+pub use reference::Ref;
 pub use seqadj::SeqAdjust;
 pub use settings::{Settings, SysctlError, Timeout, Timeouts, Tracker};
-pub use shared::{Datagram, Shared, SoughtOwner, Span, Whose};
-pub use template::{PolicyError, Template};
-pub use track::Sought;
+pub use table::{
+    Connection, Conntrack, Counter, Datagram, EventKind, Observer, OwnerLookup, PolicyError,
+    Return, Shared, Span, Statistics, Template, Whose,
+};
+pub use text::{EventLine, ExpectationLine, Filter, Line, LoadError, Style};
 pub use tuple::{Direction, Tuple};
-pub use view::Connection;

@@ -145,7 +145,7 @@ pub struct Timeout {
     pub index: usize,
     /// Name in `ct timeout` objects.
     pub policy: &'static str,
-    /// Name behind `nf_conntrack_`.
+    /// Name after `nf_conntrack_`.
     pub sysctl: &'static str,
     /// Seconds.
     pub default: u32,
@@ -218,28 +218,17 @@ impl Settings {
     /// Connections that a table can hold.
     pub const LARGEST: u32 = 1 << 26;
 
-    /// Whether there is memory for the tables of so many workers. It is as cheap as making them: no
-    /// memory is touched.
-    ///
-    /// # Errors
-    ///
-    /// A sentence that names the settings.
-    pub fn check_room(&self, workers: usize) -> Result<(), String> {
-        let buckets = self.buckets.unwrap_or_else(|| crate::index::buckets_for(self.max()));
-        let mut taken: Vec<Vec<u64>> = Vec::new();
-        for _ in 0..workers {
-            let mut table = Vec::new();
-            table.try_reserve_exact(crate::index::words_for(buckets)).map_err(|_| {
-                format!("nf_conntrack_max, nf_conntrack_buckets: {buckets} buckets: Cannot allocate memory")
-            })?;
-            taken.push(table);
-        }
-        Ok(())
-    }
-
     /// Connections at most, as they count.
     pub const fn max(&self) -> u32 {
         if self.max == 0 || self.max > Self::LARGEST { Self::LARGEST } else { self.max }
+    }
+
+    /// Buckets of the table, as they count: four of seven places are used when the table is full.
+    pub(crate) const fn bucket_count(&self) -> u32 {
+        match self.buckets {
+            Some(buckets) => buckets,
+            None => (self.max() as u64 / 2 + 8) as u32,
+        }
     }
 
     /// Timeouts of a tracker in nanoseconds by state.
@@ -296,7 +285,7 @@ impl Settings {
             name.strip_prefix("net.netfilter.").unwrap_or(name).strip_prefix("nf_conntrack_")?;
         Some(match short {
             "max" => self.max,
-            "buckets" => self.buckets.unwrap_or_else(|| crate::index::buckets_for(self.max())),
+            "buckets" => self.bucket_count(),
             "expect_max" => self.expect_max,
             "checksum" => self.checksum.into(),
             "acct" => self.acct.into(),

@@ -2,7 +2,7 @@
 
 //! What names one direction of a flow (`struct nf_conntrack_tuple`).
 
-use penstock_wire::protocol;
+use penstock_wire::{icmp, icmpv6, protocol};
 use std::net::IpAddr;
 
 /// Direction of a packet in its connection (`IP_CT_DIR_*`).
@@ -54,6 +54,43 @@ pub const IPV4: u8 = 2;
 /// `NFPROTO_IPV6`.
 pub const IPV6: u8 = 10;
 
+/// ICMPv6 node information query (RFC 4620).
+pub(crate) const NODE_QUERY: u8 = 139;
+/// ICMPv6 node information reply (RFC 4620).
+pub(crate) const NODE_REPLY: u8 = 140;
+
+/// Type and code of the answer to an ICMP message, type in the upper byte.
+fn answer(type_code: u16, answer_of: fn(u8) -> Option<u8>) -> Option<u16> {
+    let [kind, code] = type_code.to_be_bytes();
+    Some(u16::from_be_bytes([answer_of(kind)?, code]))
+}
+
+/// The ICMP type that answers a type, or that it answers.
+fn icmp_answer(kind: u8) -> Option<u8> {
+    Some(match kind {
+        icmp::ECHO_REQUEST => icmp::ECHO_REPLY,
+        icmp::ECHO_REPLY => icmp::ECHO_REQUEST,
+        icmp::TIMESTAMP_REQUEST => icmp::TIMESTAMP_REPLY,
+        icmp::TIMESTAMP_REPLY => icmp::TIMESTAMP_REQUEST,
+        icmp::INFO_REQUEST => icmp::INFO_REPLY,
+        icmp::INFO_REPLY => icmp::INFO_REQUEST,
+        icmp::ADDRESS_MASK_REQUEST => icmp::ADDRESS_MASK_REPLY,
+        icmp::ADDRESS_MASK_REPLY => icmp::ADDRESS_MASK_REQUEST,
+        _ => return None,
+    })
+}
+
+/// The ICMPv6 type that answers a type, or that it answers.
+fn icmpv6_answer(kind: u8) -> Option<u8> {
+    Some(match kind {
+        icmpv6::ECHO_REQUEST => icmpv6::ECHO_REPLY,
+        icmpv6::ECHO_REPLY => icmpv6::ECHO_REQUEST,
+        NODE_QUERY => NODE_REPLY,
+        NODE_REPLY => NODE_QUERY,
+        _ => return None,
+    })
+}
+
 /// An address as tuples hold it.
 pub fn address(address: IpAddr) -> [u8; 16] {
     match address {
@@ -76,11 +113,29 @@ impl Tuple {
     #[inline]
     pub fn invert(&self) -> Option<Tuple> {
         let (src_id, dst_id) = match self.protocol {
-            protocol::ICMP => (self.src_id, crate::icmp::inverse_v4(self.dst_id)?),
-            protocol::ICMPV6 => (self.src_id, crate::icmp::inverse_v6(self.dst_id)?),
+            protocol::ICMP => (self.src_id, answer(self.dst_id, icmp_answer)?),
+            protocol::ICMPV6 => (self.src_id, answer(self.dst_id, icmpv6_answer)?),
             _ => (self.dst_id, self.src_id),
         };
         Some(Tuple { src: self.dst, dst: self.src, src_id, dst_id, ..*self })
+    }
+
+    /// Whether packets of this protocol do not carry the identifier of their source: it is known
+    /// from elsewhere (GRE keys of PPTP).
+    pub(crate) fn has_hidden_source(&self) -> bool {
+        self.protocol == protocol::GRE
+    }
+
+    /// The tuple as far as a packet that just arrived tells it: without zone, and without an
+    /// identifier that packets do not carry.
+    pub(crate) fn on_arrival(&self) -> Tuple {
+        let src_id = if self.has_hidden_source() { 0 } else { self.src_id };
+        Tuple { zone: 0, src_id, ..*self }
+    }
+
+    /// The tuple without its source.
+    pub(crate) fn destination_only(&self) -> Tuple {
+        Tuple { src: [0; 16], src_id: 0, ..*self }
     }
 
     /// An address of this tuple's family.

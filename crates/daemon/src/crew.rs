@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use penstock_conntrack::{Shared, SoughtOwner, Whose};
+use penstock_conntrack::{OwnerLookup, Shared, Whose};
 use penstock_io::device::BURST;
 use penstock_net::Network;
 use penstock_packet::prefetch;
@@ -142,13 +142,13 @@ impl Crew {
 
     /// Reads the headers of a frame whose worker is asked for soon; `None` for what is not IP.
     #[inline]
-    fn seek<'f>(&self, frame: &'f [u8]) -> Option<(&'f [u8], SoughtOwner)> {
+    fn seek<'f>(&self, frame: &'f [u8]) -> Option<(&'f [u8], OwnerLookup)> {
         let packet = packet(frame, self.sessions)?;
         Some((packet, self.shared.seek_owner(packet)))
     }
 
     #[inline]
-    fn way(&self, sought: Option<&(&[u8], SoughtOwner)>, receiver: Option<usize>) -> Way {
+    fn way(&self, sought: Option<&(&[u8], OwnerLookup)>, receiver: Option<usize>) -> Way {
         let to = |worker: usize| if worker == self.number { Way::Mine } else { Way::To(worker) };
         match sought.map(|(packet, sought)| self.shared.whose_sought(sought, packet, receiver)) {
             None => to(0),
@@ -195,7 +195,7 @@ impl Crew {
         &mut self,
         handed: Handed,
         frame: &[u8],
-        sought: Option<&(&[u8], SoughtOwner)>,
+        sought: Option<&(&[u8], OwnerLookup)>,
         spread: bool,
         time: u64,
     ) -> bool {

@@ -3,7 +3,7 @@
 //! Looking ahead in a burst: while some frames are worked on, the headers of later ones are read,
 //! and the memory that their look-up will need is fetched.
 
-use penstock_conntrack::{Conntrack, Sought};
+use penstock_conntrack::{Conntrack, TupleLookup};
 use penstock_jit::Head;
 use penstock_packet::{Frame, prefetch};
 use penstock_wire::{ethernet, vlan};
@@ -14,7 +14,7 @@ use crate::straight::{Foresight, Road, Usual};
 /// What is known of the frames of a burst, as far as they were looked at; reused.
 #[derive(Debug)]
 pub(crate) struct Ahead {
-    sought: [Option<Sought>; BURST],
+    sought: [Option<TupleLookup>; BURST],
     usual: [Option<Usual>; BURST],
     /// Frames whose headers were read.
     read: usize,
@@ -115,7 +115,7 @@ impl Ahead {
 
     /// What is known of a frame that may go straight, and where its connection is to be looked up.
     #[inline]
-    pub(crate) fn usual(&self, at: usize) -> Option<(&Usual, Option<&Sought>)> {
+    pub(crate) fn usual(&self, at: usize) -> Option<(&Usual, Option<&TupleLookup>)> {
         let usual = self.usual.get(at)?.as_ref()?;
         Some((usual, self.sought.get(at)?.as_ref()))
     }

@@ -11,7 +11,7 @@
 
 use std::net::IpAddr;
 
-use penstock_conntrack::{Conntrack, Sought};
+use penstock_conntrack::{Conntrack, TupleLookup};
 use penstock_jit::{self as jit, Head};
 use penstock_net::{Link, LinkKind, Mac};
 use penstock_packet::{Frame, Packet, Transport};
@@ -182,7 +182,7 @@ impl Usual {
         frame: &Frame<'_>,
         road: &Road<'_>,
         conntrack: &Conntrack,
-    ) -> Option<Sought> {
+    ) -> Option<TupleLookup> {
         road.hooks(self.six)?.before.filter(|before| before.tracks)?;
         let network = frame.bytes.get(ethernet::LEN..)?;
         Some(match self.six {
@@ -241,7 +241,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         road: &Road<'_>,
         frame: &Frame<'_>,
         usual: &Usual,
-        sought: Option<&Sought>,
+        sought: Option<&TupleLookup>,
         passed: Option<&Together<'_>>,
         packet: &mut Packet,
     ) {
@@ -259,7 +259,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         road: &Road<'_>,
         frame: &Frame<'_>,
         usual: &Usual,
-        sought: Option<&Sought>,
+        sought: Option<&TupleLookup>,
         passed: Option<&Together<'_>>,
         packet: &mut Packet,
     ) {
@@ -273,7 +273,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         road: &Road<'_>,
         frame: &Frame<'_>,
         usual: &Usual,
-        sought: Option<&Sought>,
+        sought: Option<&TupleLookup>,
         passed: Option<&Together<'_>>,
         packet: &mut Packet,
     ) {

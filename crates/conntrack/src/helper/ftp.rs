@@ -2,17 +2,17 @@
 
 //! FTP (`nf_conntrack_ftp.c`, `nf_nat_ftp.c`; RFC 959, RFC 1123, RFC 2428).
 
+use super::action::PortEdit;
 use super::number::numbers;
-use super::{Edit, Memory, Message, Said, is_ipv6};
+use super::{Action, Announcement, Memory, Message, is_ipv6};
 use crate::Direction;
-use crate::conntrack::Conntrack;
 use crate::tuple;
 use penstock_wire::protocol;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Where lines begin: the sequence numbers behind the last line ends of each direction.
+/// Where lines begin: the sequence numbers after the last line ends of each direction.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     after: [[u32; 2]; 2],
     known: [u8; 2],
 }
@@ -50,9 +50,9 @@ enum Form {
     PortOnly,
 }
 
-/// An address that was found.
+/// An address and port in the text, and where they stand.
 #[derive(Debug, PartialEq, Eq)]
-struct Found {
+struct Endpoint {
     at: usize,
     len: usize,
     /// `None` where only the port is said.
@@ -66,7 +66,7 @@ enum Search {
     Nothing,
     /// The command is there, but cut or wrong.
     Partial,
-    Found(Found),
+    Found(Endpoint),
 }
 
 /// `a,b,c,d,p,q`.
@@ -130,8 +130,8 @@ fn search(data: &[u8], direction: Direction, ipv6: bool) -> Search {
             (b"PORT", Some(b' '), Form::Commas, |t, _| {
                 commas(t, Some(b'\r')).map(|(a, p, len)| (0, Some(a), p, len))
             }),
-            (b"EPRT", Some(b' '), Form::Extended, |t, six| {
-                extended(t, six).map(|(a, p, len)| (0, Some(a), p, len))
+            (b"EPRT", Some(b' '), Form::Extended, |t, ipv6| {
+                extended(t, ipv6).map(|(a, p, len)| (0, Some(a), p, len))
             }),
         ],
         Direction::Reply => [
@@ -164,7 +164,7 @@ fn search(data: &[u8], direction: Direction, ipv6: bool) -> Search {
         }
         return match read(&data[start..], ipv6) {
             Some((offset, address, port, len)) => {
-                Search::Found(Found { at: start + offset, len, address, port, form })
+                Search::Found(Endpoint { at: start + offset, len, address, port, form })
             }
             None => Search::Partial,
         };
@@ -172,77 +172,85 @@ fn search(data: &[u8], direction: Direction, ipv6: bool) -> Search {
     Search::Nothing
 }
 
-impl Found {
-    fn text(&self, address: IpAddr, port: u16) -> String {
-        match (self.form, address) {
-            (Form::Commas, IpAddr::V4(a)) => {
-                let [a, b, c, d] = a.octets();
-                format!("{a},{b},{c},{d},{},{}", port >> 8, port & 255)
-            }
-            (Form::PortOnly, _) => format!("|||{port}|"),
-            (_, IpAddr::V4(a)) => format!("|1|{a}|{port}|"),
-            // All eight groups in full (%pI6 in nf_nat_ftp.c).
-            (_, IpAddr::V6(a)) => {
-                let groups = a.segments().map(|g| format!("{g:04x}")).join(":");
-                format!("|2|{groups}|{port}|")
-            }
+impl Form {
+    /// How an address and port are written.
+    fn writer(self) -> fn(IpAddr, u16) -> String {
+        match self {
+            Form::Commas => write_commas,
+            Form::Extended => write_extended,
+            Form::PortOnly => |_, port| format!("|||{port}|"),
         }
     }
 }
 
-impl Conntrack {
-    pub(super) fn help_ftp(&mut self, m: &Message<'_>, memory: &mut Memory) -> Said {
-        if !m.established || m.data.is_empty() {
-            return Said::PASS;
+fn write_commas(address: IpAddr, port: u16) -> String {
+    match address {
+        IpAddr::V4(a) => {
+            let [a, b, c, d] = a.octets();
+            format!("{a},{b},{c},{d},{},{}", port >> 8, port & 255)
         }
-        if !matches!(memory, Memory::Ftp(_)) {
-            *memory = Memory::Ftp(Lines::default());
-        }
-        let Memory::Ftp(lines) = memory else { return Said::PASS };
-        let end = m.data.ends_with(b"\n").then(|| m.seq.wrapping_add(m.data.len() as u32));
-        let said = if lines.begins(m.direction, m.seq) {
-            match search(m.data, m.direction, is_ipv6(m.tuple())) {
-                Search::Nothing => Said::PASS,
-                Search::Partial => return Said::Drop,
-                Search::Found(found) => self.ftp_found(m, &found),
-            }
-        } else {
-            Said::PASS
-        };
-        if let Some(end) = end {
-            lines.note(m.direction, end);
-        }
-        said
+        IpAddr::V6(_) => write_extended(address, port),
     }
+}
 
-    fn ftp_found(&mut self, m: &Message<'_>, found: &Found) -> Said {
-        // Towards whom the sender said, seen from the other side.
-        let mut destination = m.back().dst;
-        let mut third_party = false;
-        if let Some(address) = found.address
-            && address != m.tuple().source()
-        {
-            if !self.helpers.ftp_loose {
-                return Said::PASS;
-            }
-            destination = tuple::address(address);
-            third_party = true;
+fn write_extended(address: IpAddr, port: u16) -> String {
+    match address {
+        IpAddr::V4(a) => format!("|1|{a}|{port}|"),
+        // All eight groups in full (%pI6 in nf_nat_ftp.c).
+        IpAddr::V6(a) => {
+            let groups = a.segments().map(|g| format!("{g:04x}")).join(":");
+            format!("|2|{groups}|{port}|")
         }
-        let expectation = m.expect(protocol::TCP, Some(m.back().src), destination, found.port);
-        let Some(port) = self.announce(m, expectation) else { return Said::Drop };
-        if !m.translated {
-            return Said::PASS;
-        }
-        let address = match found.address {
-            Some(address) if third_party => address,
-            _ => Conntrack::seen_address(m),
-        };
-        Said::Pass(vec![Edit {
-            at: found.at,
-            len: found.len,
-            text: found.text(address, port).into(),
-        }])
     }
+}
+
+pub(super) fn read(m: &Message<'_>, memory: &mut Memory) -> Vec<Action> {
+    if !m.established || m.data.is_empty() {
+        return Vec::new();
+    }
+    if !matches!(memory, Memory::Ftp(_)) {
+        *memory = Memory::Ftp(Lines::default());
+    }
+    let Memory::Ftp(lines) = memory else { return Vec::new() };
+    let end = m.data.ends_with(b"\n").then(|| m.seq.wrapping_add(m.data.len() as u32));
+    let actions = if lines.begins(m.direction, m.seq) {
+        match search(m.data, m.direction, is_ipv6(m.tuple())) {
+            Search::Nothing => Vec::new(),
+            Search::Partial => return vec![Action::Drop],
+            Search::Found(endpoint) => announce(m, &endpoint),
+        }
+    } else {
+        Vec::new()
+    };
+    if let Some(end) = end {
+        lines.note(m.direction, end);
+    }
+    actions
+}
+
+/// Announces the data connection to an endpoint.
+fn announce(m: &Message<'_>, endpoint: &Endpoint) -> Vec<Action> {
+    // Towards whom the sender said, seen from the other side.
+    let mut destination = m.back().dst;
+    let mut address = m.seen_address();
+    if let Some(third) = endpoint.address
+        && third != m.tuple().source()
+    {
+        if !m.options.ftp_loose {
+            return Vec::new();
+        }
+        destination = tuple::address(third);
+        address = third;
+    }
+    let expectation = m.expect(protocol::TCP, Some(m.back().src), destination, endpoint.port);
+    let edit = m.translated.then(|| PortEdit {
+        at: endpoint.at,
+        len: endpoint.len,
+        address,
+        write: endpoint.form.writer(),
+        unless: None,
+    });
+    vec![Action::Expect(Announcement { edit, ..m.announce_translated(expectation) })]
 }
 
 #[cfg(test)]
@@ -253,7 +261,7 @@ mod tests {
     fn commands_are_found_as_the_kernel_finds_them() {
         use Direction::{Original, Reply};
         let at = |at, len, address: &str, port, form| {
-            Search::Found(Found { at, len, address: address.parse().ok(), port, form })
+            Search::Found(Endpoint { at, len, address: address.parse().ok(), port, form })
         };
         for (text, direction, ipv6, want) in [
             (

@@ -3,10 +3,10 @@
 //! IRC (`nf_conntrack_irc.c`, `nf_nat_irc.c`): a client offers a direct connection (DCC) in a
 //! private message.
 
+use super::action::PortEdit;
 use super::number::{decimal, find};
-use super::{Edit, Message, Said};
+use super::{Action, Announcement, Message};
 use crate::Direction;
-use crate::conntrack::Conntrack;
 use penstock_wire::protocol;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -39,7 +39,7 @@ fn offer(data: &[u8], start: usize) -> Option<Offer> {
     })
 }
 
-/// Finds the offers of a message, beginning behind `PRIVMSG `.
+/// Finds the offers of a message, beginning after `PRIVMSG `.
 fn search(data: &[u8]) -> Option<Offer> {
     // " :\1DCC SEND t AAAAAAAA P\1\n" is the shortest.
     const SHORTEST: usize = 26;
@@ -61,31 +61,74 @@ fn search(data: &[u8]) -> Option<Offer> {
     offer(data, at + kind.len())
 }
 
-impl Conntrack {
-    pub(super) fn help_irc(&mut self, m: &Message<'_>) -> Said {
-        if m.direction == Direction::Reply || !m.established || m.data.is_empty() {
-            return Said::PASS;
-        }
-        let Some(offer) = search(m.data) else { return Said::PASS };
-        let own = IpAddr::V4(offer.address);
-        if (m.tuple().source() != own && m.back().destination() != own) || offer.port == 0 {
-            return Said::PASS;
-        }
-        let expectation = m.expect(protocol::TCP, None, m.back().dst, offer.port);
-        let Some(port) = self.announce(m, expectation) else { return Said::Drop };
-        match Conntrack::seen_address(m) {
-            IpAddr::V4(address) if m.translated => {
-                let text = format!("{} {port}", u32::from(address)).into();
-                Said::Pass(vec![Edit { at: offer.at, len: offer.len, text }])
-            }
-            _ => Said::PASS,
-        }
+pub(super) fn read(m: &Message<'_>) -> Vec<Action> {
+    if m.direction == Direction::Reply || !m.established || m.data.is_empty() {
+        return Vec::new();
+    }
+    let Some(offer) = search(m.data) else { return Vec::new() };
+    let own = IpAddr::V4(offer.address);
+    if (m.tuple().source() != own && m.back().destination() != own) || offer.port == 0 {
+        return Vec::new();
+    }
+    let expectation = m.expect(protocol::TCP, None, m.back().dst, offer.port);
+    let address = m.seen_address();
+    let edit = (m.translated && address.is_ipv4()).then_some(PortEdit {
+        at: offer.at,
+        len: offer.len,
+        address,
+        write,
+        unless: None,
+    });
+    vec![Action::Expect(Announcement { edit, ..m.announce_translated(expectation) })]
+}
+
+/// Address and port as offers have them.
+fn write(address: IpAddr, port: u16) -> String {
+    match address {
+        IpAddr::V4(a) => format!("{} {port}", u32::from(a)),
+        IpAddr::V6(a) => format!("{a} {port}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Tuple;
+    use crate::helper::{HELPERS, Options, Otherwise, Ports, Surroundings};
+    use crate::reference::Ref;
+    use crate::tuple::{IPV4, address};
+
+    #[test]
+    fn an_offer_of_a_translated_client_names_the_port_that_is_found() {
+        let [client, server, outside] =
+            ["198.18.0.1", "198.18.0.2", "198.18.0.254"].map(|a| a.parse().unwrap());
+        let tuple = |from, to| Tuple {
+            src: address(from),
+            dst: address(to),
+            l3: IPV4,
+            protocol: protocol::TCP,
+            ..Tuple::ZERO
+        };
+        let mut message = Message {
+            master: Ref { entry: 1, serial: 1 },
+            direction: Direction::Original,
+            established: true,
+            seq: 0,
+            data: b"PRIVMSG bob :\x01DCC SEND file 3323068417 4000 99\x01\r\n",
+            tuples: [tuple(client, server), tuple(server, outside)],
+            translated: true,
+            surroundings: Surroundings::default(),
+            options: Options::default(),
+            helper: HELPERS.iter().find(|h| h.name == "irc").unwrap(),
+        };
+        let [Action::Expect(announced)] = &read(&message)[..] else { panic!("one announcement") };
+        assert_eq!((announced.ports, announced.otherwise), (Ports::FirstFree, Otherwise::Drop));
+        assert_eq!(announced.expectation.tuple.destination(), outside);
+        let edit = announced.edit.as_ref().unwrap().with(4001).unwrap();
+        assert_eq!((edit.at, &edit.text[..], edit.growth()), (28, &b"3323068670 4001"[..], 0));
+        message.direction = Direction::Reply;
+        assert!(read(&message).is_empty(), "servers offer nothing");
+    }
 
     #[test]
     fn offers_are_found() {

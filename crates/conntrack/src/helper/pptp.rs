@@ -3,9 +3,8 @@
 //! PPTP (`nf_conntrack_pptp.c`, `nf_nat_pptp.c`; RFC 2637): calls are made over TCP, their data
 //! goes in GRE with the call id of the receiver as key. The client is the PNS, the server the PAC.
 
-use super::{Edit, Memory, Message, Said};
-use crate::conntrack::Conntrack;
-use crate::expect::{Expectation, Follow};
+use super::{Action, Announcement, Edit, Memory, Message, Otherwise};
+use crate::expectation::{Expectation, Follow};
 use crate::{Direction, Tuple};
 use penstock_wire::protocol;
 
@@ -76,7 +75,7 @@ enum State {
 
 /// The session and its call.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Call {
+pub(crate) struct Call {
     session: Session,
     state: State,
     /// Call ids as the other side sees them.
@@ -84,150 +83,114 @@ pub(super) struct Call {
     pac: u16,
     /// The client's call id as it chose it; another than `pns` if the connection is translated.
     pns_own: u16,
-    /// What was entered for the call's data.
-    tuples: [Option<Tuple>; 2],
-}
-
-impl Call {
-    /// The tuples of the call's data in both directions.
-    pub(super) fn take_tuples(&mut self) -> impl Iterator<Item = Tuple> + use<> {
-        std::mem::take(&mut self.tuples).into_iter().flatten()
-    }
 }
 
 fn be16(data: &[u8], at: usize) -> u16 {
     data.get(at..at + 2).and_then(|b| b.first_chunk()).map_or(0, |b| u16::from_be_bytes(*b))
 }
 
-/// Puts a call id at an offset in the message's own part.
-fn write(offset: usize, id: u16) -> Said {
-    Said::Pass(vec![Edit { at: BODY + offset, len: 2, text: id.to_be_bytes().to_vec() }])
+/// Puts a call id at an offset in the message's own part, if the connection is translated.
+fn write(m: &Message<'_>, offset: usize, id: u16) -> Option<Action> {
+    let text = id.to_be_bytes().to_vec();
+    m.translated.then_some(Action::Edit(Edit { at: BODY + offset, len: 2, text }))
 }
 
-impl Conntrack {
-    pub(super) fn help_pptp(&mut self, m: &Message<'_>, memory: &mut Memory) -> Said {
-        if !m.established || m.data.len() < BODY {
-            return Said::PASS;
+pub(super) fn read(m: &Message<'_>, memory: &mut Memory) -> Vec<Action> {
+    if !m.established || m.data.len() < BODY {
+        return Vec::new();
+    }
+    let cookie = u32::from(be16(m.data, 4)) << 16 | u32::from(be16(m.data, 6));
+    let kind = be16(m.data, 8);
+    if be16(m.data, 2) != CONTROL
+        || cookie != COOKIE
+        || m.data.len() - BODY < message::body_len(kind)
+    {
+        return Vec::new();
+    }
+    if !matches!(memory, Memory::Pptp(_)) {
+        *memory = Memory::Pptp(Call::default());
+    }
+    let Memory::Pptp(call) = memory else { return Vec::new() };
+    match m.direction {
+        Direction::Original => from_client(m, call, kind).into_iter().collect(),
+        Direction::Reply => from_server(m, call, kind),
+    }
+}
+
+fn from_server(m: &Message<'_>, call: &mut Call, kind: u16) -> Vec<Action> {
+    let body = &m.data[BODY..];
+    let confirmed = call.session == Session::Confirmed;
+    let (first, second) = (be16(body, 0), be16(body, 2));
+    let mut actions = Vec::new();
+    match kind {
+        message::START_REPLY if call.session >= Session::Requested => {
+            call.session = if body[2] == OK { Session::Confirmed } else { Session::Error };
         }
-        let cookie = u32::from(be16(m.data, 4)) << 16 | u32::from(be16(m.data, 6));
-        let kind = be16(m.data, 8);
-        if be16(m.data, 2) != CONTROL
-            || cookie != COOKIE
-            || m.data.len() - BODY < message::body_len(kind)
+        message::STOP_REPLY if call.session <= Session::StopRequested => {
+            call.session = if body[0] == OK { Session::None } else { Session::Error };
+        }
+        message::OUT_CALL_REPLY
+            if confirmed
+                && matches!(call.state, State::OutRequested | State::OutConfirmed)
+                && call.pns == second =>
         {
-            return Said::PASS;
-        }
-        if !matches!(memory, Memory::Pptp(_)) {
-            *memory = Memory::Pptp(Call::default());
-        }
-        let Memory::Pptp(call) = memory else { return Said::PASS };
-        match m.direction {
-            Direction::Original => pptp_from_client(m, call, kind),
-            Direction::Reply => self.pptp_from_server(m, call, kind),
-        }
-    }
-
-    fn pptp_from_server(&mut self, m: &Message<'_>, call: &mut Call, kind: u16) -> Said {
-        let body = &m.data[BODY..];
-        let confirmed = call.session == Session::Confirmed;
-        let (first, second) = (be16(body, 0), be16(body, 2));
-        match kind {
-            message::START_REPLY if call.session >= Session::Requested => {
-                call.session = if body[2] == OK { Session::Confirmed } else { Session::Error };
-            }
-            message::STOP_REPLY if call.session <= Session::StopRequested => {
-                call.session = if body[0] == OK { Session::None } else { Session::Error };
-            }
-            message::OUT_CALL_REPLY
-                if confirmed
-                    && matches!(call.state, State::OutRequested | State::OutConfirmed)
-                    && call.pns == second =>
-            {
-                if body[4] == OK {
-                    call.state = State::OutConfirmed;
-                    call.pac = first;
-                    self.expect_call(m, call);
-                } else {
-                    call.state = State::None;
-                }
-                if m.translated {
-                    return write(2, call.pns_own);
-                }
-            }
-            message::IN_CALL_REQUEST if confirmed => {
-                call.state = State::InRequested;
+            if body[4] == OK {
+                call.state = State::OutConfirmed;
                 call.pac = first;
-            }
-            message::IN_CALL_CONNECT
-                if confirmed
-                    && matches!(call.state, State::InReplied | State::InConfirmed)
-                    && call.pns == first =>
-            {
-                call.state = State::InConfirmed;
-                self.expect_call(m, call);
-                if m.translated {
-                    return write(0, call.pns_own);
-                }
-            }
-            message::CALL_DISCONNECT => {
+                expect_data(m, call, &mut actions);
+            } else {
                 call.state = State::None;
-                self.end_call(m, call);
             }
-            message::WAN_ERROR if m.translated => return write(0, call.pns_own),
-            _ => {}
+            actions.extend(write(m, 2, call.pns_own));
         }
-        Said::PASS
+        message::IN_CALL_REQUEST if confirmed => {
+            call.state = State::InRequested;
+            call.pac = first;
+        }
+        message::IN_CALL_CONNECT
+            if confirmed
+                && matches!(call.state, State::InReplied | State::InConfirmed)
+                && call.pns == first =>
+        {
+            call.state = State::InConfirmed;
+            expect_data(m, call, &mut actions);
+            actions.extend(write(m, 0, call.pns_own));
+        }
+        message::CALL_DISCONNECT => {
+            call.state = State::None;
+            // The call's data connections end, and what is expected of it
+            // (`pptp_destroy_siblings()`).
+            actions.extend([Action::Unexpect(|_| true), Action::EndKeyed]);
+        }
+        message::WAN_ERROR => actions.extend(write(m, 0, call.pns_own)),
+        _ => {}
     }
+    actions
+}
 
-    /// Expects the data of a call in both directions, and lets GRE packets find their source keys
-    /// (`exp_gre()`).
-    fn expect_call(&mut self, m: &Message<'_>, call: &mut Call) {
-        self.forget_call(call);
-        let max = m.helper.classes[0].max;
-        for direction in [Direction::Original, Direction::Reply] {
-            let tuple = &m.tuples[direction as usize];
-            let (from, to, port) = match direction {
-                Direction::Original => (call.pns_own, call.pac, call.pns),
-                Direction::Reply => (call.pac, call.pns, call.pns_own),
-            };
-            let basis = m.expect(protocol::GRE, Some(tuple.src), tuple.dst, to);
-            let expectation = Expectation {
-                tuple: Tuple { src_id: from, ..basis.tuple },
-                source_port: true,
-                follow: m.translated.then_some(Follow { direction, address: None, port }),
-                ..basis
-            };
-            let tuple = expectation.tuple;
-            if self.expect(expectation, max).is_ok() {
-                self.keymap.add(&tuple);
-                call.tuples[direction as usize] = Some(tuple);
-            }
-        }
-    }
-
-    /// Lets GRE packets of a call find no keys any more.
-    pub(super) fn forget_call(&mut self, call: &mut Call) {
-        for tuple in call.take_tuples() {
-            self.keymap.remove(&tuple);
-        }
-    }
-
-    /// Ends the data connections of a call, and what is expected of it (`pptp_destroy_siblings()`).
-    fn end_call(&mut self, m: &Message<'_>, call: &mut Call) {
-        self.remove_expectations_of(m.n);
-        let tuples = call.tuples;
-        self.forget_call(call);
-        for tuple in tuples.into_iter().flatten() {
-            if let Some((data, _)) = self.find(&Tuple { zone: m.tuples[0].zone, ..tuple })
-                && self.extra(data.entry).is_some_and(|x| x.master == Some(m.master))
-            {
-                self.kill(data.entry);
-            }
-        }
+/// Expects the data of a call in both directions, and lets GRE packets find their source keys
+/// (`exp_gre()`).
+fn expect_data(m: &Message<'_>, call: &Call, actions: &mut Vec<Action>) {
+    actions.push(Action::ForgetKeys);
+    for direction in [Direction::Original, Direction::Reply] {
+        let tuple = &m.tuples[direction as usize];
+        let (from, to, port) = match direction {
+            Direction::Original => (call.pns_own, call.pac, call.pns),
+            Direction::Reply => (call.pac, call.pns, call.pns_own),
+        };
+        let basis = m.expect(protocol::GRE, Some(tuple.src), tuple.dst, to);
+        let expectation = Expectation {
+            tuple: Tuple { src_id: from, ..basis.tuple },
+            source_port: true,
+            follow: m.translated.then_some(Follow { direction, address: None, port }),
+            ..basis
+        };
+        let announcement = m.announce(expectation, Otherwise::Pass);
+        actions.push(Action::Expect(Announcement { keyed: Some(direction), ..announcement }));
     }
 }
 
-fn pptp_from_client(m: &Message<'_>, call: &mut Call, kind: u16) -> Said {
+fn from_client(m: &Message<'_>, call: &mut Call, kind: u16) -> Option<Action> {
     let body = &m.data[BODY..];
     let confirmed = call.session == Session::Confirmed;
     let id = be16(body, 0);
@@ -235,16 +198,18 @@ fn pptp_from_client(m: &Message<'_>, call: &mut Call, kind: u16) -> Said {
     let outside = if m.translated { m.tuples[Direction::Reply as usize].dst_id } else { id };
     match kind {
         message::START_REQUEST if call.session <= Session::Requested => {
-            call.session = Session::Requested
+            call.session = Session::Requested;
+            None
         }
-        message::STOP_REQUEST => call.session = Session::StopRequested,
+        message::STOP_REQUEST => {
+            call.session = Session::StopRequested;
+            None
+        }
         message::OUT_CALL_REQUEST if confirmed => {
             call.state = State::OutRequested;
             call.pns_own = id;
             call.pns = outside;
-            if m.translated {
-                return write(0, outside);
-            }
+            write(m, 0, outside)
         }
         message::IN_CALL_REPLY
             if matches!(call.state, State::InRequested | State::InReplied)
@@ -252,22 +217,17 @@ fn pptp_from_client(m: &Message<'_>, call: &mut Call, kind: u16) -> Said {
         {
             if body[4] != OK {
                 call.state = State::None;
-                return Said::PASS;
+                return None;
             }
             call.state = State::InReplied;
             call.pns_own = id;
             call.pns = outside;
-            if m.translated {
-                return write(0, outside);
-            }
+            write(m, 0, outside)
         }
         message::CALL_CLEAR if confirmed => {
             call.state = State::ClearRequested;
-            if m.translated {
-                return write(0, call.pns);
-            }
+            write(m, 0, call.pns)
         }
-        _ => {}
+        _ => None,
     }
-    Said::PASS
 }

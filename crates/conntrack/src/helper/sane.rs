@@ -2,42 +2,36 @@
 
 //! SANE (`nf_conntrack_sane.c`): the answer to a start of scanning names the port for the image.
 
-use super::{Memory, Message, Said};
+use super::{Action, Memory, Message, Otherwise};
 use crate::Direction;
-use crate::conntrack::Conntrack;
 use penstock_wire::protocol;
 
 const NET_START: u32 = 7;
 
 /// Whether the last request was a start.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked(bool);
+pub(crate) struct Asked(bool);
 
-impl Conntrack {
-    pub(super) fn help_sane(&mut self, m: &Message<'_>, memory: &mut Memory) -> Said {
-        if !m.established || m.data.is_empty() {
-            return Said::PASS;
-        }
-        if m.direction == Direction::Original {
-            if let Ok([a, b, c, d, ..]) = <[u8; 8]>::try_from(m.data) {
-                *memory = Memory::Sane(Asked(u32::from_be_bytes([a, b, c, d]) == NET_START));
-            }
-            return Said::PASS;
-        }
-        if !matches!(memory, Memory::Sane(Asked(true))) {
-            return Said::PASS;
-        }
-        *memory = Memory::Sane(Asked(false));
-        // Status (zero for success), a zero, the port.
-        let Some(&[0, 0, 0, 0, 0, 0, high, low]) = m.data.first_chunk::<8>() else {
-            return Said::PASS;
-        };
-        let original = m.tuples[Direction::Original as usize];
-        let port = u16::from_be_bytes([high, low]);
-        let expectation = m.expect(protocol::TCP, Some(original.src), original.dst, port);
-        match self.expect(expectation, m.helper.classes[0].max) {
-            Ok(()) => Said::PASS,
-            Err(_) => Said::Drop,
-        }
+pub(super) fn read(m: &Message<'_>, memory: &mut Memory) -> Vec<Action> {
+    if !m.established || m.data.is_empty() {
+        return Vec::new();
     }
+    if m.direction == Direction::Original {
+        if let Ok([a, b, c, d, ..]) = <[u8; 8]>::try_from(m.data) {
+            *memory = Memory::Sane(Asked(u32::from_be_bytes([a, b, c, d]) == NET_START));
+        }
+        return Vec::new();
+    }
+    if !matches!(memory, Memory::Sane(Asked(true))) {
+        return Vec::new();
+    }
+    *memory = Memory::Sane(Asked(false));
+    // Status (zero for success), a zero, the port.
+    let Some(&[0, 0, 0, 0, 0, 0, high, low]) = m.data.first_chunk::<8>() else {
+        return Vec::new();
+    };
+    let original = m.tuples[Direction::Original as usize];
+    let port = u16::from_be_bytes([high, low]);
+    let expectation = m.expect(protocol::TCP, Some(original.src), original.dst, port);
+    vec![Action::Expect(m.announce(expectation, Otherwise::Drop))]
 }

@@ -86,7 +86,7 @@ impl<'a> Part<'a> {
         self.slice(at, self.text.len()).host_here()
     }
 
-    /// A number behind a name.
+    /// The number after a name.
     pub fn parameter(&self, name: &str) -> Option<u32> {
         let rest = &self.text[self.text.find(name)? + name.len()..];
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -202,6 +202,11 @@ impl<'a> Message<'a> {
     /// How long a registration holds.
     pub fn expires(&self) -> Option<u32> {
         self.header("Expires", None)?.text.trim().parse().ok()
+    }
+
+    /// Where the body begins in the data.
+    pub fn body_start(&self) -> usize {
+        self.body.at
     }
 
     /// The lines of the body.

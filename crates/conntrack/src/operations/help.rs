@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Running the helper of a packet's connection, and doing what it asks for.
+
+use crate::dissect::{self, Layers};
+use crate::expectation::{ExpectError, Expectation, expect_flag};
+use crate::helper::{self, Action, Announcement, Edit, Message, Otherwise, Ports, Surroundings};
+use crate::packet::Verdict;
+use crate::reference::Ref;
+use crate::seqadj;
+use crate::table::{Conntrack, NONE};
+use crate::tuple::IPV4;
+use crate::{Direction, Tuple, status};
+use penstock_packet::{Ct, CtInfo, Packet};
+use penstock_wire::{protocol, tcp, udp};
+
+/// Ports, or pairs of ports, that are tried for a connection of a translated master.
+const TRIES: usize = 128;
+
+/// Replaces bytes in the data of a packet: packet, offset of the transport header from the network
+/// header, its protocol, offset in the data, length, new bytes. Lengths and checksums follow.
+/// `false` if it cannot.
+pub type Replace = fn(&mut Packet, usize, u8, usize, usize, &[u8]) -> bool;
+
+/// What a message announces cannot be tracked.
+struct Refused;
+
+impl Conntrack {
+    /// Gives a new connection a helper, as rules do it (`ct helper set`). `false`, and nothing
+    /// changes, if it is confirmed or has one already, or protocol or family are not the helper's.
+    pub fn set_helper(&mut self, n: u32, number: u16) -> bool {
+        let e = &self.store[n];
+        let (protocol, l3) = (e.original.protocol, e.original.l3);
+        let fits = helper::helper_of(number)
+            .is_some_and(|h| h.protocol == protocol && (l3 == IPV4 || h.ipv6));
+        if !fits || e.has(status::CONFIRMED) || self.extra(n).is_some_and(|x| x.helper.is_some()) {
+            return false;
+        }
+        self.give_helper(n, number);
+        self.store[n].status |= status::HELPER;
+        true
+    }
+
+    /// Sets whether FTP may send its data from or to a third party. The kernel's default is no.
+    pub fn set_ftp_loose(&mut self, loose: bool) {
+        self.helper_options.ftp_loose = loose;
+    }
+
+    /// Runs the helper of the packet's connection, at the end of input and postrouting just before
+    /// [`Conntrack::confirm`] (`nf_confirm()`): it may make expectations, and rewrite the text of a
+    /// translated connection with `replace`. Then sequence numbers are adjusted where text was
+    /// rewritten before.
+    #[inline]
+    pub fn help(
+        &mut self,
+        packet: &mut Packet,
+        surroundings: Surroundings,
+        replace: Replace,
+    ) -> Verdict {
+        let ct = packet.meta.ct;
+        let Some(n) = self.resolve(&ct) else { return Verdict::Accept };
+        if ct.info == CtInfo::RelatedReply || !self.is_helped(n) {
+            return Verdict::Accept;
+        }
+        self.help_and_adjust(packet, n, surroundings, replace)
+    }
+
+    /// Whether a connection has a helper, or its sequence numbers are shifted.
+    #[inline]
+    fn is_helped(&self, n: u32) -> bool {
+        let e = &self.store[n];
+        e.extra != NONE
+            && (e.has(status::SEQ_ADJUST) || self.extra(n).is_some_and(|x| x.helper.is_some()))
+    }
+
+    /// Whether nothing is left to be done at the end of its way for a packet with this connection:
+    /// [`Conntrack::help`] and [`Conntrack::confirm`] would only let it pass.
+    #[inline]
+    pub fn is_settled(&self, ct: &Ct) -> bool {
+        let settled = |n| self.store[n].has(status::CONFIRMED) && !self.is_helped(n);
+        !self.is_observed() && self.resolve(ct).is_none_or(settled)
+    }
+
+    fn help_and_adjust(
+        &mut self,
+        packet: &mut Packet,
+        n: u32,
+        surroundings: Surroundings,
+        replace: Replace,
+    ) -> Verdict {
+        let Some(at) = dissect::layers(packet.network()) else { return Verdict::Accept };
+        let adjust = self.store[n].has(status::SEQ_ADJUST) && at.protocol == protocol::TCP;
+        let helped = self.run_helper(packet, n, &at, surroundings, replace);
+        if helped.is_err() || adjust && !self.adjust_sequence(packet, n, at.offset) {
+            self.statistics.drop += 1;
+            return Verdict::Drop;
+        }
+        Verdict::Accept
+    }
+
+    /// Shifts the numbers of a segment; `false` if it is cut.
+    fn adjust_sequence(&self, packet: &mut Packet, n: u32, transport: usize) -> bool {
+        let direction = direction_of(packet);
+        self.sequence_adjustments(n)
+            .is_none_or(|pairs| seqadj::adjust_packet(packet, pairs, direction, transport))
+    }
+
+    /// Lets the helper read a packet, and does what it asks for.
+    fn run_helper(
+        &mut self,
+        packet: &mut Packet,
+        n: u32,
+        at: &Layers,
+        surroundings: Surroundings,
+        replace: Replace,
+    ) -> Result<(), Refused> {
+        let (info, direction) = (packet.meta.ct.info, direction_of(packet));
+        let e = &self.store[n];
+        if e.extra == NONE {
+            return Ok(());
+        }
+        let Some(helping) = &mut self.extras[e.extra as usize].helper else { return Ok(()) };
+        let transport = packet.network().get(at.offset..).unwrap_or(&[]);
+        let (header, seq) = match at.protocol {
+            protocol::TCP => match tcp::Header::new(transport) {
+                Some(h) => (h.header_len(), h.seq()),
+                None => return Ok(()),
+            },
+            protocol::UDP => (udp::LEN, 0),
+            _ => return Ok(()),
+        };
+        let actions = helping.read(&Message {
+            master: Ref { entry: n, serial: e.serial },
+            direction,
+            established: matches!(info, CtInfo::Established | CtInfo::EstablishedReply),
+            seq,
+            data: transport.get(header..).unwrap_or(&[]),
+            tuples: [e.original, e.reply],
+            translated: e.has(status::NAT_MASK),
+            surroundings,
+            options: self.helper_options,
+            helper: helping.helper(),
+        });
+        let mut edits = Vec::new();
+        for action in actions {
+            self.act(n, action, &mut edits)?;
+        }
+        edits.sort_by_key(|e| e.at);
+        // From the back, so that offsets stay right.
+        for edit in edits.iter().rev() {
+            if !replace(packet, at.offset, at.protocol, edit.at, edit.len, &edit.text) {
+                return Err(Refused);
+            }
+            if at.protocol == protocol::TCP {
+                self.shift_sequence(n, direction, seq, edit.growth() as i32);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does one thing that the helper of connection `n` asks for; new text is added to `edits`.
+    fn act(&mut self, n: u32, action: Action, edits: &mut Vec<Edit>) -> Result<(), Refused> {
+        match action {
+            Action::Live(timeout) => self.set_timeout(n, timeout),
+            Action::Expect(announcement) => self.announce(n, announcement, edits)?,
+            Action::Unexpect(which) => self.unexpect_of(n, which),
+            Action::Activate { class, timeout, max } => self.activate(n, class, timeout, max),
+            Action::ForgetKeys => {
+                self.forget_keys(n);
+            }
+            Action::EndKeyed => self.end_keyed(n),
+            Action::Edit(edit) => edits.push(edit),
+            Action::EditLength { at, len, old, since } => {
+                let growth: i64 = edits.iter().filter(|e| e.at >= since).map(Edit::growth).sum();
+                if growth != 0 {
+                    edits.push(Edit { at, len, text: (old + growth).to_string().into() });
+                }
+            }
+            Action::Remember(memory) => {
+                if let Some(helping) = &mut self.extra_mut(n).helper {
+                    helping.remember(memory);
+                }
+            }
+            Action::Drop => return Err(Refused),
+        }
+        Ok(())
+    }
+
+    /// Expects a connection that connection `n` announces, and names its port in the text.
+    fn announce(
+        &mut self,
+        n: u32,
+        announcement: Announcement,
+        edits: &mut Vec<Edit>,
+    ) -> Result<(), Refused> {
+        let Announcement { expectation, max, ports, otherwise, keyed, edit } = announcement;
+        let tuple = expectation.tuple;
+        let port = match ports {
+            Ports::AsItIs => self.expect(expectation, max).ok().map(|()| tuple.dst_id),
+            Ports::FirstFree => self.expect_first_free(&expectation, max),
+            Ports::Pair { asked, search } => {
+                let tries = if search { TRIES } else { 1 };
+                self.expect_pair(n, &expectation, max, asked, tries)
+            }
+        };
+        match (port, otherwise) {
+            (Some(port), _) => {
+                if let Some(direction) = keyed {
+                    self.enter_keys(n, direction, tuple);
+                }
+                edits.extend(edit.and_then(|edit| edit.with(port)));
+                Ok(())
+            }
+            (None, Otherwise::Pass) => Ok(()),
+            (None, Otherwise::Drop) => Err(Refused),
+        }
+    }
+
+    /// Expects a connection at the first port, from the expectation's on, that nobody else expects;
+    /// gives the port.
+    fn expect_first_free(&mut self, expectation: &Expectation, max: u32) -> Option<u16> {
+        let first = expectation.tuple.dst_id;
+        // Some hundred tries, as the kernel's limit for UDP and TCP ports in helpers.
+        for (tries, port) in (first..=u16::MAX).chain(1024..first.max(1024)).enumerate() {
+            match self.expect(at_port(expectation, port), max) {
+                Ok(()) => return Some(port),
+                Err(ExpectError::Busy) if tries < TRIES => {}
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    /// Expects data and control of a stream at two ports, see [`Ports::Pair`]; gives the port that
+    /// the text is to name.
+    fn expect_pair(
+        &mut self,
+        n: u32,
+        data: &Expectation,
+        max: u32,
+        asked: u16,
+        tries: usize,
+    ) -> Option<u16> {
+        // The same media may be described again.
+        if self.expects_same(n, data) {
+            return Some(asked);
+        }
+        let base = data.tuple.dst_id;
+        let mut control = data.clone();
+        if let Some(follow) = &mut control.follow {
+            follow.port |= 1;
+        }
+        let mut candidate = base;
+        for _ in 0..tries {
+            match self.expect(at_port(data, candidate), max) {
+                Ok(()) => match self.expect(at_port(&control, candidate | 1), max) {
+                    Ok(()) => return Some(if candidate == base { asked } else { candidate }),
+                    Err(e) => {
+                        let class = data.class;
+                        self.unexpect_of(n, |x| x.tuple.dst_id == candidate && x.class == class);
+                        if e != ExpectError::Busy {
+                            return None;
+                        }
+                    }
+                },
+                Err(ExpectError::Busy) => {}
+                Err(_) => return None,
+            }
+            candidate = candidate.checked_add(2).unwrap_or(1024);
+        }
+        None
+    }
+
+    /// Lets inactive expectations of a class be met from now on.
+    fn activate(&mut self, n: u32, class: u8, timeout: u64, max: u32) {
+        let master = self.reference(n);
+        let pending: Vec<Expectation> = self
+            .expectations()
+            .filter(|(e, _)| e.master == master && e.class == class)
+            .map(|(e, _)| e.clone())
+            .collect();
+        self.unexpect_of(n, |e| e.class == class);
+        for e in pending {
+            let active = Expectation { flags: e.flags & !expect_flag::INACTIVE, timeout, ..e };
+            let _ = self.expect(active, max);
+        }
+    }
+
+    /// Ends the connections that connection `n` is the master of and whose source identifiers it
+    /// entered.
+    fn end_keyed(&mut self, n: u32) {
+        let (master, zone) = (self.reference(n), self.store[n].original.zone);
+        for tuple in self.forget_keys(n).into_iter().flatten() {
+            if let Some((data, _)) = self.find(&Tuple { zone, ..tuple })
+                && self.extra(data.entry).is_some_and(|x| x.master == Some(master))
+            {
+                self.kill(data.entry);
+            }
+        }
+    }
+}
+
+/// The direction of a packet in its connection.
+fn direction_of(packet: &Packet) -> Direction {
+    if packet.meta.ct.info.is_reply() { Direction::Reply } else { Direction::Original }
+}
+
+/// An expectation at another port.
+fn at_port(expectation: &Expectation, port: u16) -> Expectation {
+    let tuple = Tuple { dst_id: port, ..expectation.tuple };
+    Expectation { tuple, ..expectation.clone() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What packets pass through: each operation looks at the packet, asks tracker or helper, and does
+//! to the table what they say.
+
+mod close;
+mod confirm;
+mod help;
+mod icmp_error;
+mod seek;
+mod track;
+
+pub use help::Replace;
+pub use seek::TupleLookup;

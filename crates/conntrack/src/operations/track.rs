@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Giving a packet its connection (`nf_conntrack_in()`).
+
+use super::seek::TupleLookup;
+use crate::dissect::{self, Layers};
+use crate::packet::{Hook, PacketView, Verdict};
+use crate::settings::Tracker;
+use crate::table::{Conntrack, NONE};
+use crate::tracker::{self, Context, Outcome};
+use crate::{Direction, Tuple, event, status};
+use penstock_packet::{Ct, CtInfo, Packet};
+use penstock_wire::protocol;
+
+impl Conntrack {
+    /// Looks a packet up and gives it its connection in [`penstock_packet::Meta::ct`], a new and
+    /// unconfirmed one if there is none. A packet that already has one, or is untracked, goes on as
+    /// it is; what rules asked for before ([`Ct::template`]) is followed. An invalid packet has no
+    /// connection afterwards.
+    ///
+    /// The time is that of the packet. `Drop` if the table is full.
+    #[inline]
+    pub fn track(&mut self, packet: &mut Packet, hook: Hook) -> Verdict {
+        self.advance(packet.meta.time);
+        let before = packet.meta.ct;
+        if before.has_entry() || before.info == CtInfo::Untracked {
+            return Verdict::Accept;
+        }
+        packet.meta.ct = Ct::default();
+        let Some(at) = dissect::layers(packet.network()) else {
+            self.statistics.invalid += 1;
+            return Verdict::Accept;
+        };
+        let (ct, verdict) = {
+            let (network, unfinished) = (packet.network(), packet.meta.gso.is_some());
+            let p =
+                PacketView { network, at, info: CtInfo::New, hook, len: packet.len(), unfinished };
+            self.track_view(p, before.template, None)
+        };
+        packet.meta.ct = ct;
+        verdict
+    }
+
+    /// [`Conntrack::track`] of a received packet that nothing has changed since it was sought, if
+    /// it belongs to a connection in the table; else `None`, and nothing has happened but that time
+    /// has passed. `network` are its bytes from the network header on, without padding.
+    #[inline]
+    pub fn track_sought(
+        &mut self,
+        network: &[u8],
+        lookup: &TupleLookup,
+        time: u64,
+    ) -> Option<(Ct, Verdict)> {
+        self.advance(time);
+        let (n, direction) = self.find_hashed(lookup.hash, &lookup.tuple)?;
+        if self.store[n].expires <= self.now {
+            return None;
+        }
+        let at =
+            Layers { l3: lookup.tuple.l3, protocol: lookup.tuple.protocol, offset: lookup.offset };
+        let (info, hook) = (CtInfo::New, Hook::Prerouting);
+        let p = PacketView { network, at, info, hook, len: network.len(), unfinished: false };
+        Some(self.track_view(p, 0, Some((n, direction))))
+    }
+
+    /// `found` is what the look-up has found already.
+    #[inline]
+    fn track_view(
+        &mut self,
+        mut p: PacketView<'_>,
+        template: u16,
+        mut found: Option<(u32, Direction)>,
+    ) -> (Ct, Verdict) {
+        if matches!(p.at.protocol, protocol::ICMP | protocol::ICMPV6)
+            && let Some(ct) = self.icmp_error(&p, template)
+        {
+            return (ct, Verdict::Accept);
+        }
+        loop {
+            let looked_up = match found.take() {
+                Some((n, direction)) => {
+                    p.info = self.info_of(n, direction);
+                    Ok(Some(n))
+                }
+                None => self.look_up(&mut p, template),
+            };
+            let n = match looked_up {
+                Ok(Some(n)) => n,
+                Ok(None) => return self.invalid(),
+                Err(Full) => {
+                    self.statistics.drop += 1;
+                    return (Ct::default(), Verdict::Drop);
+                }
+            };
+            let outcome = self.run_tracker(n, &p);
+            match outcome.verdict {
+                tracker::Verdict::Accept => {
+                    self.refresh(n, p.direction(), p.len, outcome.timeout);
+                    return (self.joined(n, p.info), Verdict::Accept);
+                }
+                tracker::Verdict::Ignore => return (self.joined(n, p.info), Verdict::Accept),
+                tracker::Verdict::End => {
+                    self.account(n, p.direction(), p.len);
+                    self.kill(n);
+                    return (self.joined(n, p.info), Verdict::Accept);
+                }
+                tracker::Verdict::Repeat => self.kill(n),
+                tracker::Verdict::Drop => {
+                    self.leave(n);
+                    self.statistics.drop += 1;
+                    self.statistics.invalid += 1;
+                    return (Ct::default(), Verdict::Drop);
+                }
+                tracker::Verdict::OutOfStep => {
+                    self.set_timeout(n, outcome.timeout);
+                    self.leave(n);
+                    return self.invalid();
+                }
+                tracker::Verdict::Invalid => {
+                    self.leave(n);
+                    return self.invalid();
+                }
+            }
+        }
+    }
+
+    /// Runs the tracker of an entry's protocol, and notes what it says except its verdict.
+    #[inline(always)]
+    fn run_tracker(&mut self, n: u32, p: &PacketView<'_>) -> Outcome {
+        let tracker = Tracker::of(p.at.protocol);
+        let e = &mut self.store[n];
+        let context = || {
+            let (timeouts, seqadj, synproxy) = match e.extra {
+                NONE => (self.settings.timeouts(tracker), None, false),
+                extra => {
+                    let x = &self.extras[extra as usize];
+                    let policy = self.policies.timeouts(x.policy);
+                    let timeouts = policy.unwrap_or_else(|| self.settings.timeouts(tracker));
+                    (timeouts, x.seqadj.as_deref(), x.synproxy)
+                }
+            };
+            Context {
+                now: self.now,
+                status: e.status,
+                expires: e.expires,
+                original: &e.original,
+                settings: &self.settings,
+                timeouts,
+                seqadj,
+                synproxy,
+            }
+        };
+        let outcome = tracker::run(tracker, &mut e.proto, p, context);
+        // A status bit that is set is always told.
+        if outcome.events != 0 {
+            e.status |= outcome.status;
+            self.note(n, outcome.events);
+        }
+        if outcome.closed {
+            self.detach_all(n);
+        }
+        outcome
+    }
+
+    /// What a packet holds that is part of a connection.
+    #[inline(always)]
+    fn joined(&mut self, n: u32, info: CtInfo) -> Ct {
+        let e = &mut self.store[n];
+        let ct = Ct { entry: n, serial: e.serial, info, template: 0 };
+        if info == CtInfo::EstablishedReply && !e.has(status::SEEN_REPLY) {
+            e.status |= status::SEEN_REPLY;
+            self.note(n, event::REPLY);
+        }
+        ct
+    }
+
+    /// Ends an entry if the packet that is no part of it was its first.
+    fn leave(&mut self, n: u32) {
+        if !self.store[n].has(status::CONFIRMED | status::DYING) {
+            self.destroy(n);
+        }
+    }
+
+    #[cold]
+    fn invalid(&mut self) -> (Ct, Verdict) {
+        self.statistics.invalid += 1;
+        (Ct::default(), Verdict::Accept)
+    }
+
+    /// Finds or makes the packet's entry and says what the packet is to it (`resolve_normal_ct()`).
+    #[inline(always)]
+    fn look_up(&mut self, p: &mut PacketView<'_>, template: u16) -> Result<Option<u32>, Full> {
+        let Some(mut tuple) = self.tuple_at(p.network, &p.at, 0) else { return Ok(None) };
+        let zones = self.template_zones(template);
+        let (found, hash) = self.find_in_zones(&mut tuple, zones);
+        let Some((n, direction)) = found else {
+            p.info = CtInfo::New;
+            return self.begin(p, &tuple, zones, hash, template);
+        };
+        p.info = self.info_of(n, direction);
+        Ok(Some(n))
+    }
+
+    /// What a packet in a direction of a connection is to it.
+    #[inline(always)]
+    fn info_of(&self, n: u32, direction: Direction) -> CtInfo {
+        let e = &self.store[n];
+        match direction {
+            Direction::Reply => CtInfo::EstablishedReply,
+            Direction::Original if e.has(status::SEEN_REPLY) => CtInfo::Established,
+            Direction::Original if e.has(status::EXPECTED) => CtInfo::Related,
+            Direction::Original => CtInfo::New,
+        }
+    }
+
+    /// Makes an entry (`init_conntrack()`).
+    fn begin(
+        &mut self,
+        p: &mut PacketView<'_>,
+        tuple: &Tuple,
+        zones: [u16; 2],
+        hash: u64,
+        template: u16,
+    ) -> Result<Option<u32>, Full> {
+        let Some(mut reply) = tuple.invert() else { return Ok(None) };
+        reply.zone = zones[1];
+        // It is looked up when the packet leaves.
+        self.prefetch_bucket(self.hash(&reply));
+        self.prefetch_directory([tuple, &reply]);
+        let n = self.allocate(tuple, &reply, hash).ok_or(Full)?;
+        if self.meet_expectation(n) {
+            p.info = CtInfo::Related;
+        }
+        if template != 0 {
+            self.apply_template(n, template);
+        }
+        Ok(Some(n))
+    }
+
+    /// Gives a new connection what rules asked for before it was there.
+    fn apply_template(&mut self, n: u32, template: u16) {
+        let t = self.template_of(template);
+        if t.policy != 0 {
+            self.set_policy(n, t.policy);
+        }
+        if t.helper != 0 {
+            self.set_helper(n, t.helper);
+        }
+    }
+}
+
+/// The table is full.
+struct Full;

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A packet as connection tracking looks at it.
+
+use crate::dissect::Layers;
+use crate::tuple::{Direction, IPV4};
+use penstock_packet::CtInfo;
+use penstock_wire::checksum;
+
+/// Where a packet is tracked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// Received: checksums are verified.
+    Prerouting,
+    /// Sent by this host.
+    Output,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on.
+    Accept,
+    /// It is to be dropped: [`crate::Statistics`] says why.
+    Drop,
+}
+
+/// What trackers read of a packet: its bytes, where its headers are, and what it is to its
+/// connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PacketView<'a> {
+    /// Bytes from the network header on.
+    pub network: &'a [u8],
+    pub at: Layers,
+    pub info: CtInfo,
+    pub hook: Hook,
+    /// Length that counts (`skb->len`).
+    pub len: usize,
+    /// The checksum is made when the packet leaves, so it is not there to be verified.
+    pub unfinished: bool,
+}
+
+impl<'a> PacketView<'a> {
+    /// From the transport header on.
+    #[inline]
+    pub fn transport(&self) -> &'a [u8] {
+        self.network.get(self.at.offset..).unwrap_or(&[])
+    }
+
+    #[inline]
+    pub fn direction(&self) -> Direction {
+        if self.info.is_reply() { Direction::Reply } else { Direction::Original }
+    }
+
+    /// Whether the sum over pseudo header and the first `coverage` bytes is right
+    /// (`nf_checksum()`).
+    #[inline(always)]
+    pub fn checksum_ok(&self, coverage: usize) -> bool {
+        let data = self.transport();
+        let Some(covered) = data.get(..coverage) else { return false };
+        self.pseudo(data.len()).bytes(covered).is_valid()
+    }
+
+    /// Sum over the pseudo header.
+    #[inline]
+    pub fn pseudo(&self, len: usize) -> checksum::Sum {
+        let n = self.network;
+        let addresses = if self.at.l3 == IPV4 { n.get(12..20) } else { n.get(8..40) };
+        checksum::Sum::new()
+            .bytes(addresses.unwrap_or(&[]))
+            .u16(u16::from(self.at.protocol))
+            .u32(len as u32)
+    }
+}

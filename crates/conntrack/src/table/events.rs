@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What happens to connections, told to an observer (`nf_conntrack_ecache.c`, `conntrack -E`).
+//! Costs nothing while nobody does.
+
+use super::Conntrack;
+use super::connection::Connection;
+use crate::event;
+
+/// Where the pending events stand among the flags of an entry.
+const SHIFT: u32 = 5;
+
+/// What kind of message an event makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// A connection was entered into the table.
+    New,
+    /// Something changed.
+    Update,
+    /// It ended.
+    Destroy,
+}
+
+/// Who listens.
+pub trait Observer: Send {
+    /// Told when a packet that changed something leaves, and when a connection ends. `what` are
+    /// bits of [`event`].
+    fn event(&mut self, kind: EventKind, what: u16, connection: Connection<'_>);
+}
+
+impl Conntrack {
+    /// Sets who listens; gives who did.
+    pub fn set_observer(
+        &mut self,
+        observer: Option<Box<dyn Observer>>,
+    ) -> Option<Box<dyn Observer>> {
+        std::mem::replace(&mut self.observer, observer)
+    }
+
+    /// Whether anybody listens.
+    #[inline]
+    pub(crate) fn is_observed(&self) -> bool {
+        self.observer.is_some()
+    }
+
+    /// Keeps an event until the packet leaves (`nf_conntrack_event_cache()`).
+    #[inline]
+    pub fn note(&mut self, n: u32, what: u16) {
+        if self.observer.is_some() {
+            self.store[n].flags |= what << SHIFT;
+        }
+    }
+
+    /// Says which events of a connection are told (`ct event set`); all if nobody says.
+    pub fn set_event_mask(&mut self, n: u32, mask: u16) {
+        self.extra_mut(n).event_mask = Some(mask);
+    }
+
+    /// Tells what was kept (`nf_ct_deliver_cached_events()`).
+    #[inline]
+    pub(crate) fn tell(&mut self, n: u32) {
+        if self.observer.is_some() && self.store[n].flags >> SHIFT != 0 {
+            self.tell_now(n);
+        }
+    }
+
+    #[cold]
+    fn tell_now(&mut self, n: u32) {
+        let what = self.store[n].flags >> SHIFT;
+        self.store[n].flags &= (1 << SHIFT) - 1;
+        let kind = if what & (event::NEW | event::RELATED) != 0 {
+            EventKind::New
+        } else {
+            EventKind::Update
+        };
+        self.send(n, kind, what);
+    }
+
+    /// Tells that a connection ended.
+    pub(crate) fn tell_end(&mut self, n: u32) {
+        if self.observer.is_some() {
+            self.send(n, EventKind::Destroy, event::DESTROY);
+        }
+    }
+
+    fn send(&mut self, n: u32, kind: EventKind, what: u16) {
+        let what = what & self.extra(n).and_then(|x| x.event_mask).unwrap_or(u16::MAX);
+        // It is not here while it is told: what it hears cannot change meanwhile.
+        let Some(mut observer) = self.observer.take() else { return };
+        if what != 0
+            && let Some(connection) = self.connection_at(n)
+        {
+            observer.event(kind, what, connection);
+        }
+        self.observer = Some(observer);
+    }
+}

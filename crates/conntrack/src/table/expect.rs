@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The expectations of a table (`nf_conntrack_expect.c`).
+//!
+//! They are found by their destination with one look into a hash table, are bounded in number
+//! altogether, per connection and class, and per destination, and end by a queue of deadlines.
+
+use super::Conntrack;
+use crate::expectation::{CLASSES, ExpectError, Expectation, expect_flag};
+use crate::reference::Ref;
+use crate::settings::LONGEST;
+use crate::{Tuple, status};
+use std::collections::{BTreeSet, HashMap};
+
+/// Expectations that may differ in their source only: every look-up passes them all.
+const SAME_DESTINATION: usize = 64;
+
+/// The expectations of one connection, the oldest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ExpectList(Vec<u32>);
+
+#[derive(Debug)]
+struct Stored {
+    expectation: Expectation,
+    expires: u64,
+}
+
+/// All expectations.
+#[derive(Debug, Default)]
+pub(crate) struct Expectations {
+    slots: Vec<Option<Stored>>,
+    free: Vec<u32>,
+    by_destination: HashMap<Tuple, Vec<u32>>,
+    deadlines: BTreeSet<(u64, u32)>,
+}
+
+impl Expectations {
+    pub fn len(&self) -> usize {
+        self.deadlines.len()
+    }
+
+    fn get(&self, id: u32) -> Option<&Stored> {
+        self.slots.get(id as usize)?.as_ref()
+    }
+}
+
+/// The zone in which a connection's expectations are: they do not tell directions apart.
+fn zone_of(original: &Tuple, reply: &Tuple) -> u16 {
+    if original.zone != 0 { original.zone } else { reply.zone }
+}
+
+impl Conntrack {
+    /// Expects a connection (`nf_ct_expect_related()`). One that the same connection expects
+    /// already begins anew. `max` is how many of the class the master may expect at a time, 0 for
+    /// any number; the oldest makes room.
+    ///
+    /// # Errors
+    /// See [`ExpectError`].
+    pub fn expect(&mut self, mut expectation: Expectation, max: u32) -> Result<(), ExpectError> {
+        let master = self.resolve_ref(expectation.master).ok_or(ExpectError::NoMaster)?;
+        let e = &self.store[master];
+        if e.has(status::DYING) || usize::from(expectation.class) >= CLASSES {
+            return Err(ExpectError::NoMaster);
+        }
+        expectation.tuple.zone = zone_of(&e.original, &e.reply);
+        for (byte, mask) in expectation.tuple.src.iter_mut().zip(&expectation.source_mask) {
+            *byte &= mask;
+        }
+        let destination = expectation.destination();
+        let same = self.expects.by_destination.get(&destination).cloned().unwrap_or_default();
+        for &id in &same {
+            let Some(other) = self.expects.get(id).map(|s| &s.expectation) else { continue };
+            let equal = (other.tuple, other.source_mask, other.source_port)
+                == (expectation.tuple, expectation.source_mask, expectation.source_port);
+            if equal && other.class == expectation.class {
+                if other.master != expectation.master {
+                    return Err(ExpectError::Busy);
+                }
+                self.unexpect(id);
+                break;
+            }
+            if expectation.clashes(other) {
+                return Err(ExpectError::Busy);
+            }
+        }
+        if max != 0 && self.expecting(master, expectation.class) >= max {
+            let oldest = self.extra(master).and_then(|x| {
+                let of_class = |id: &&u32| {
+                    self.expects.get(**id).is_some_and(|s| s.expectation.class == expectation.class)
+                };
+                x.expects.0.iter().find(of_class).copied()
+            });
+            match oldest {
+                Some(id) => self.unexpect(id),
+                None => return Err(ExpectError::TooMany),
+            }
+        }
+        if self.expects.len() >= self.settings.expect_max as usize || same.len() >= SAME_DESTINATION
+        {
+            return Err(ExpectError::TableFull);
+        }
+        if let Some(member) = &self.member {
+            member.expect(&expectation, self.settings.expect_max)?;
+        }
+        let expires = self.now.saturating_add(expectation.timeout.min(LONGEST));
+        let x = &mut self.expects;
+        let stored = Some(Stored { expectation, expires });
+        let id = match x.free.pop() {
+            Some(id) => {
+                x.slots[id as usize] = stored;
+                id
+            }
+            None => {
+                x.slots.push(stored);
+                x.slots.len() as u32 - 1
+            }
+        };
+        x.by_destination.entry(destination).or_default().push(id);
+        x.deadlines.insert((expires, id));
+        self.extra_mut(master).expects.0.push(id);
+        self.statistics.expect_create += 1;
+        Ok(())
+    }
+
+    fn unexpect(&mut self, id: u32) {
+        let x = &mut self.expects;
+        let Some(stored) = x.slots.get_mut(id as usize).and_then(Option::take) else { return };
+        if let Some(member) = &self.member {
+            member.unexpect(&stored.expectation);
+        }
+        x.free.push(id);
+        x.deadlines.remove(&(stored.expires, id));
+        let destination = stored.expectation.destination();
+        if let Some(same) = x.by_destination.get_mut(&destination) {
+            same.retain(|i| *i != id);
+            if same.is_empty() {
+                x.by_destination.remove(&destination);
+            }
+        }
+        if let Some(master) = self.resolve_ref(stored.expectation.master)
+            && self.extra(master).is_some()
+        {
+            self.extra_mut(master).expects.0.retain(|i| *i != id);
+        }
+        self.statistics.expect_delete += 1;
+    }
+
+    /// How many connections of a class a connection expects.
+    pub fn expecting(&self, master: u32, class: u8) -> u32 {
+        let Some(extra) = self.extra(master) else { return 0 };
+        let of_class =
+            |id: &&u32| self.expects.get(**id).is_some_and(|s| s.expectation.class == class);
+        extra.expects.0.iter().filter(of_class).count() as u32
+    }
+
+    /// All expectations that did not end yet, with the nanoseconds that they have left.
+    pub fn expectations(&self) -> impl Iterator<Item = (&Expectation, u64)> {
+        let stored = self.expects.deadlines.iter().filter_map(|(_, id)| self.expects.get(*id));
+        stored.filter(|s| s.expires > self.now).map(|s| (&s.expectation, s.expires - self.now))
+    }
+
+    /// Takes expectations back for which `which` says so; gives how many.
+    pub fn unexpect_if(&mut self, mut which: impl FnMut(&Expectation) -> bool) -> usize {
+        let ids: Vec<u32> = self
+            .expects
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.as_ref().is_some_and(|s| which(&s.expectation)))
+            .map(|(id, _)| id as u32)
+            .collect();
+        ids.iter().for_each(|id| self.unexpect(*id));
+        ids.len()
+    }
+
+    /// Takes expectations of one connection back for which `which` says so.
+    pub(crate) fn unexpect_of(&mut self, master: u32, which: impl Fn(&Expectation) -> bool) {
+        let Some(extra) = self.extra(master) else { return };
+        let of = |id: &&u32| self.expects.get(**id).is_some_and(|s| which(&s.expectation));
+        let ids: Vec<u32> = extra.expects.0.iter().filter(of).copied().collect();
+        ids.into_iter().for_each(|id| self.unexpect(id));
+    }
+
+    /// Whether a connection expects the same as this already.
+    pub(crate) fn expects_same(&self, master: u32, like: &Expectation) -> bool {
+        let same = |e: &Expectation| {
+            e.class == like.class
+                && e.tuple.dst == like.tuple.dst
+                && e.follow.map_or(e.tuple.dst_id, |f| f.port) == like.tuple.dst_id
+                && e.tuple.protocol == like.tuple.protocol
+        };
+        self.extra(master).is_some_and(|x| {
+            x.expects.0.iter().any(|id| self.expects.get(*id).is_some_and(|s| same(&s.expectation)))
+        })
+    }
+
+    /// Whether a connection was expected that would have this original tuple
+    /// (`__nf_ct_expect_find()`).
+    pub fn find_expectation(&self, tuple: &Tuple) -> Option<&Expectation> {
+        let id = self.find_expected(tuple)?;
+        self.expects.get(id).map(|s| &s.expectation)
+    }
+
+    fn find_expected(&self, tuple: &Tuple) -> Option<u32> {
+        self.expects.by_destination.get(&tuple.destination_only())?.iter().rev().copied().find(
+            |id| {
+                self.expects
+                    .get(*id)
+                    .is_some_and(|s| s.expires > self.now && s.expectation.meets(tuple))
+            },
+        )
+    }
+
+    /// Makes a new entry the one that was expected (`nf_ct_find_expectation()`,
+    /// `init_conntrack()`): it gets master, mark, secmark and helper. Gives whether it was.
+    #[inline]
+    pub(crate) fn meet_expectation(&mut self, n: u32) -> bool {
+        self.expects.len() != 0 && self.meet(n)
+    }
+
+    #[cold]
+    fn meet(&mut self, n: u32) -> bool {
+        let e = &self.store[n];
+        let tuple = Tuple { zone: zone_of(&e.original, &e.reply), ..e.original };
+        let Some(id) = self.find_expected(&tuple) else { return false };
+        let Some(expectation) = self.expects.get(id).map(|s| s.expectation.clone()) else {
+            return false;
+        };
+        if expectation.flags & expect_flag::INACTIVE != 0 {
+            return false;
+        }
+        let Some(master) = self.resolve_ref(expectation.master) else { return false };
+        // Of a connection whose first packet has not left nobody can know.
+        if !self.store[master].has(status::CONFIRMED) || self.store[master].has(status::DYING) {
+            return false;
+        }
+        if expectation.flags & expect_flag::PERMANENT == 0 {
+            self.unexpect(id);
+        }
+        if expectation.is_for_either_direction() {
+            // Answers find this connection.
+            self.unexpect_of(master, Expectation::is_for_either_direction);
+        }
+        let (mark, secmark) =
+            (self.store[master].mark, self.extra(master).map_or(0, |x| x.secmark));
+        self.set_master(n, expectation.master);
+        let extra = self.extra_mut(n);
+        extra.secmark = secmark;
+        extra.follow = expectation.follow.map(Box::new);
+        let e = &mut self.store[n];
+        e.mark = mark;
+        e.status |= status::EXPECTED;
+        self.give_helper(n, expectation.helper);
+        self.statistics.expect_new += 1;
+        true
+    }
+
+    /// Makes a connection the child of another.
+    pub(crate) fn set_master(&mut self, n: u32, master: Ref) {
+        self.extra_mut(n).master = Some(master);
+        if let Some(master) = self.resolve_ref(master) {
+            self.extra_mut(master).children += 1;
+        }
+    }
+
+    /// Takes a connection that ends from its master.
+    pub(crate) fn leave_master(&mut self, n: u32) {
+        if let Some(master) = self.extra(n).and_then(|x| x.master)
+            && let Some(master) = self.resolve_ref(master)
+        {
+            self.extra_mut(master).children -= 1;
+        }
+    }
+
+    pub(crate) fn remove_expectations_of(&mut self, n: u32) {
+        let ids = match self.extra(n) {
+            Some(x) if !x.expects.0.is_empty() => std::mem::take(&mut self.extra_mut(n).expects.0),
+            _ => return,
+        };
+        for id in ids {
+            self.unexpect(id);
+        }
+    }
+
+    /// Ends expectations whose time is over.
+    pub(crate) fn expire_expectations(&mut self, budget: &mut u32) {
+        while let Some(&(expires, id)) = self.expects.deadlines.first()
+            && expires <= self.now
+            && *budget > 0
+        {
+            *budget -= 1;
+            self.unexpect(id);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Finding connections by tuple, and by the number that a packet holds.
+
+use super::Conntrack;
+use crate::reference::Ref;
+use crate::{Direction, Tuple};
+use penstock_packet::Ct;
+
+impl Conntrack {
+    /// The keyed hash of a tuple.
+    #[inline(always)]
+    pub(crate) fn hash(&self, tuple: &Tuple) -> u64 {
+        self.hasher.tuple(tuple)
+    }
+
+    /// Fetches what a search for this hash looks at first.
+    #[inline(always)]
+    pub(crate) fn prefetch_bucket(&self, hash: u64) {
+        self.index.prefetch(hash);
+    }
+
+    /// Fetches the entry that a search for this hash is likely to find, when what it looks at first
+    /// has come.
+    #[inline]
+    pub(crate) fn prefetch_candidate(&self, hash: u64) {
+        if let Some((n, direction)) = self.index.candidate(hash) {
+            // What is translated leaves as the other direction says.
+            let both = direction == Direction::Reply || !self.sources.is_empty();
+            self.store.prefetch(n, both);
+        }
+    }
+
+    /// Fetches what entering these tuples into the directory of all workers looks at.
+    #[inline]
+    pub(crate) fn prefetch_directory(&self, tuples: [&Tuple; 2]) {
+        if let Some(member) = &self.member {
+            member.prefetch(tuples);
+        }
+    }
+
+    /// Finds a confirmed connection that has not ended by one of its tuples.
+    #[inline]
+    pub fn find(&self, tuple: &Tuple) -> Option<(Ref, Direction)> {
+        let (n, dir) = self.find_hashed(self.hasher.tuple(tuple), tuple)?;
+        let e = &self.store[n];
+        (e.expires > self.now).then_some((Ref { entry: n, serial: e.serial }, dir))
+    }
+
+    #[inline(always)]
+    pub(crate) fn find_hashed(&self, hash: u64, tuple: &Tuple) -> Option<(u32, Direction)> {
+        let store = &self.store;
+        let (n, dir) = self.index.find(hash, |n, dir| store[n].tuple(dir) == tuple)?;
+        // A host that talks to itself may have a flow whose directions look alike: the kernel finds
+        // the one that was entered last, which is that of replies.
+        let alike = tuple.src == tuple.dst && store[n].reply == *tuple;
+        Some((n, if alike { Direction::Reply } else { dir }))
+    }
+
+    /// Whether some other connection than `except` has this tuple in either direction
+    /// (`nf_conntrack_tuple_taken()`). One with the same original tuple as `except` does not count:
+    /// it is the same flow, and the clash of the two is resolved when `except` is confirmed.
+    pub fn is_taken(&self, tuple: &Tuple, except: u32) -> bool {
+        let hash = self.hasher.tuple(tuple);
+        let store = &self.store;
+        let me = store.get_live(except);
+        if self.member.as_ref().is_some_and(|member| member.is_anothers(tuple)) {
+            return true;
+        }
+        self.index
+            .find(hash, |n, dir| {
+                let e = &store[n];
+                if n == except || e.tuple(dir) != tuple || e.expires <= self.now {
+                    return false;
+                }
+                !me.is_some_and(|me| e.original == me.original)
+            })
+            .is_some()
+    }
+
+    /// Finds the entry for a tuple whose zone may differ by direction, ending entries that have
+    /// lived out on the way.
+    #[inline(always)]
+    pub(crate) fn find_in_zones(
+        &mut self,
+        tuple: &mut Tuple,
+        zones: [u16; 2],
+    ) -> (Option<(u32, Direction)>, u64) {
+        tuple.zone = zones[0];
+        let hash = self.hasher.tuple(tuple);
+        if zones[0] == zones[1] {
+            return (self.find_alive(hash, tuple), hash);
+        }
+        let found = self.find_alive(hash, tuple).filter(|(_, dir)| *dir == Direction::Original);
+        if found.is_some() {
+            return (found, hash);
+        }
+        tuple.zone = zones[1];
+        let found = self
+            .find_alive(self.hasher.tuple(tuple), tuple)
+            .filter(|(_, dir)| *dir == Direction::Reply);
+        tuple.zone = zones[0];
+        (found, hash)
+    }
+
+    #[inline(always)]
+    fn find_alive(&mut self, hash: u64, tuple: &Tuple) -> Option<(u32, Direction)> {
+        let (n, dir) = self.find_hashed(hash, tuple)?;
+        if self.store[n].expires <= self.now {
+            return self.find_after_expiry(n, hash, tuple);
+        }
+        Some((n, dir))
+    }
+
+    #[cold]
+    fn find_after_expiry(&mut self, n: u32, hash: u64, tuple: &Tuple) -> Option<(u32, Direction)> {
+        self.destroy(n);
+        self.find_alive(hash, tuple)
+    }
+
+    /// The number of the connection that a packet holds, if it is still that one.
+    #[inline(always)]
+    pub fn resolve(&self, ct: &Ct) -> Option<u32> {
+        self.store.get(ct.entry, ct.serial).map(|_| ct.entry)
+    }
+
+    /// The number of the connection that a reference names, if it is still that one.
+    #[inline]
+    pub fn resolve_ref(&self, r: Ref) -> Option<u32> {
+        self.store.get(r.entry, r.serial).map(|_| r.entry)
+    }
+
+    /// The reference to an entry.
+    pub fn reference(&self, n: u32) -> Ref {
+        Ref { entry: n, serial: self.store[n].serial }
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! UDP and UDP-Lite (`nf_conntrack_proto_udp.c`).
+
+use super::{Context, Outcome, ProtocolState};
+use crate::dissect::Layers;
+use crate::packet::PacketView;
+use crate::settings::SECOND;
+use crate::status;
+use penstock_wire::{protocol, udp, udplite};
+
+const UNREPLIED: usize = 0;
+const REPLIED: usize = 1;
+
+/// Whether length and checksum are right (`udp_error()`, `udplite_error()`).
+#[inline]
+fn is_right(p: &PacketView<'_>, c: &Context<'_>) -> bool {
+    let data = p.transport();
+    if p.at.protocol == protocol::UDPLITE {
+        let Some(h) = udplite::Header::new(data) else { return false };
+        let coverage = match usize::from(h.coverage()) {
+            0 => data.len(),
+            n if n < udplite::LEN || n > data.len() => return false,
+            n => n,
+        };
+        // The kernel sums UDP-Lite with the pseudo header of UDP, so to it right checksums are
+        // wrong (observed on 6.18).
+        let as_udp = PacketView { at: Layers { protocol: protocol::UDP, ..p.at }, ..*p };
+        return h.checksum() != 0 && (!c.verifies(p) || as_udp.checksum_ok(coverage));
+    }
+    let Some(h) = udp::Header::new(data) else { return false };
+    let len = usize::from(h.length());
+    if len > data.len() || len < udp::LEN {
+        return false;
+    }
+    h.checksum() == 0 || !c.verifies(p) || p.checksum_ok(data.len())
+}
+
+/// A packet of a connection (`nf_conntrack_udp_packet()`).
+#[inline]
+pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<'_>) -> Outcome {
+    if !is_right(p, c) {
+        return Outcome::INVALID;
+    }
+    if !c.has(status::CONFIRMED) {
+        *state = ProtocolState::Udp { stream_after: c.now + 2 * SECOND };
+    }
+    if !c.has(status::SEEN_REPLY) {
+        return Outcome::accept(c.timeouts[UNREPLIED]);
+    }
+    // What is assured was a stream before, and stays one.
+    let stream = c.has(status::ASSURED)
+        || match *state {
+            ProtocolState::Udp { stream_after } => c.now > stream_after,
+            _ => true,
+        };
+    let outcome = Outcome::accept(c.timeouts[if stream { REPLIED } else { UNREPLIED }]);
+    let assure = stream && !c.has(status::ASSURED | status::NAT_CLASH);
+    if assure { outcome.assured() } else { outcome }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Hook;
+    use crate::settings::{Settings, Tracker};
+    use crate::tracker::Verdict;
+    use crate::{Tuple, dissect, event};
+    use penstock_packet::{CtInfo, Packet};
+    use penstock_wire::build::*;
+
+    #[test]
+    fn a_flow_becomes_a_stream_two_seconds_after_it_began() {
+        let mut packet = Packet::new();
+        packet.load(&(Ipv4::new("198.18.0.1", "198.18.0.2") / Udp::new(1000, 53)).build(), 0);
+        let network = packet.network();
+        let view = PacketView {
+            network,
+            at: dissect::layers(network).unwrap(),
+            info: CtInfo::New,
+            hook: Hook::Prerouting,
+            len: network.len(),
+            unfinished: false,
+        };
+        let settings = Settings::default();
+        let mut state = ProtocolState::None;
+        let mut at = |now: u64, status: u32| {
+            let context = Context {
+                now,
+                status,
+                expires: 0,
+                original: &Tuple::ZERO,
+                settings: &settings,
+                timeouts: settings.timeouts(Tracker::Udp),
+                seqadj: None,
+                synproxy: false,
+            };
+            super::packet(&mut state, &view, &context)
+        };
+        let replied = status::CONFIRMED | status::SEEN_REPLY;
+        for (now, status, timeout, assured) in [
+            (0, 0, 30, false),
+            (3, status::CONFIRMED, 30, false),
+            (2, replied, 30, false),
+            (3, replied, 120, true),
+            (3, replied | status::NAT_CLASH, 120, false),
+        ] {
+            let outcome = at(now * SECOND, status);
+            assert_eq!((outcome.verdict, outcome.timeout), (Verdict::Accept, timeout * SECOND));
+            let bits = if assured { (status::ASSURED, event::ASSURED) } else { (0, 0) };
+            assert_eq!((outcome.status, outcome.events), bits, "at {now}");
+        }
+    }
+}
