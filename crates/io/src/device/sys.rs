@@ -23,8 +23,8 @@ pub(crate) fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedF
 /// Sets an option of a socket to a value that has no padding and no pointers the kernel would keep.
 pub(crate) fn set<T: Copy>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is `len` bytes long and lives through the call.
     check(
+        // SAFETY: `value` is `len` bytes long and lives through the call.
         unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const *value).cast(), len) }
             .into(),
     )?;

@@ -134,8 +134,8 @@ impl Tap {
     }
 
     fn set_header_len(&self, len: i32) -> io::Result<()> {
-        // SAFETY: a pointer to a number that lives through the call.
         check(
+            // SAFETY: a pointer to a number that lives through the call.
             unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETVNETHDRSZ, &raw const len) }.into(),
         )?;
         Ok(())
@@ -171,8 +171,8 @@ impl Tap {
             .custom_flags(libc::O_NONBLOCK)
             .open("/dev/net/tun")?;
         if let Some(index) = index {
-            // SAFETY: a pointer to a number that lives through the call.
             check(
+                // SAFETY: a pointer to a number that lives through the call.
                 unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFINDEX, &raw const index) }.into(),
             )?;
         }
@@ -216,8 +216,8 @@ impl Tap {
 
     /// Whether the device stays when it is closed.
     pub fn set_persistent(&self, on: bool) -> io::Result<()> {
-        // SAFETY: the argument is a number.
         check(
+            // SAFETY: the argument is a number.
             unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETPERSIST, libc::c_ulong::from(on)) }
                 .into(),
         )?;
