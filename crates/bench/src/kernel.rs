@@ -236,7 +236,7 @@ const AT_ONCE: u32 = 1000;
 fn bare_drop() -> Result<Program> {
     let mut asm = penstock_bpf::asm::Asm::new();
     asm.exit_with(xdp::DROP);
-    generator::load("bench_drop", asm)
+    lab::load("bench_drop", asm)
 }
 
 fn with_program(mut lab: Lab, device: &'static str, program: &Program) -> Result<Lab> {

@@ -2,6 +2,7 @@
 
 //! Instructions of the kernel's BPF machine, and labels (RFC 9669, `<linux/bpf.h>`).
 
+use crate::insn::Insn;
 use crate::map::Map;
 use std::fmt;
 use std::sync::Arc;
@@ -123,17 +124,6 @@ pub enum Helper {
     XdpBuffLen = 188,
     XdpLoadBytes = 189,
     XdpStoreBytes = 190,
-}
-
-/// One instruction (`struct bpf_insn`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[repr(C)]
-pub struct Insn {
-    pub(crate) code: u8,
-    /// Destination in the low half, source in the high one.
-    pub(crate) regs: u8,
-    pub(crate) off: i16,
-    pub(crate) imm: i32,
 }
 
 /// A place in the program.

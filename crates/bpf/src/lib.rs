@@ -26,6 +26,7 @@
 
 pub mod asm;
 mod btf;
+mod insn;
 mod map;
 mod next;
 mod program;

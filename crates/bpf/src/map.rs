@@ -305,7 +305,7 @@ impl Map {
     /// # Errors
     /// Those of bpf(2); `EEXIST` if there is such a name.
     pub fn pin(&self, path: &std::path::Path) -> io::Result<()> {
-        sys::pin(self.create()?, &crate::program::path_name(path)?)
+        sys::pin(self.create()?, &sys::path_name(path)?)
     }
 
     /// Opens one that has a name.
@@ -313,7 +313,7 @@ impl Map {
     /// # Errors
     /// Those of bpf(2); it is not the map that `spec` says.
     pub fn pinned(spec: MapSpec, path: &std::path::Path) -> io::Result<Self> {
-        Map::from_fd(spec, sys::get(&crate::program::path_name(path)?)?)
+        Map::from_fd(spec, sys::get(&sys::path_name(path)?)?)
     }
 }
 

@@ -2,11 +2,9 @@
 
 //! Programs in the kernel: loading them, running them by hand, attaching them to devices.
 
-use std::ffi::CString;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -404,7 +402,7 @@ impl Link {
     /// # Errors
     /// Those of bpf(2); `EEXIST` if there is such a name.
     pub fn pin(&self, path: &Path) -> io::Result<()> {
-        sys::pin(self.fd.as_fd(), &path_name(path)?)
+        sys::pin(self.fd.as_fd(), &sys::path_name(path)?)
     }
 
     /// Takes the program off the device at once, whoever else holds the link or has a name for it.
@@ -420,10 +418,6 @@ impl Link {
     /// # Errors
     /// Those of bpf(2).
     pub fn pinned(path: &Path) -> io::Result<Self> {
-        Ok(Link { fd: sys::get(&path_name(path)?)? })
+        Ok(Link { fd: sys::get(&sys::path_name(path)?)? })
     }
-}
-
-pub(crate) fn path_name(path: &Path) -> io::Result<CString> {
-    CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)
 }

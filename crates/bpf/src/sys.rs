@@ -9,10 +9,13 @@
 //! command has a field for it, and by the sizes of a map's keys and values, which
 //! [`Map`](crate::Map) checks, where it has none.
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-use crate::asm::Insn;
+use crate::insn::Insn;
 
 /// Commands of bpf(2).
 #[derive(Clone, Copy)]
@@ -390,4 +393,9 @@ pub fn monotonic() -> u64 {
     // SAFETY: the call fills in the timespec.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
+}
+
+/// A path as system calls take it.
+pub(crate) fn path_name(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)
 }

@@ -6,29 +6,10 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use crate::command::Command;
+use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{bench, capture, completion, confirm, down, monitor, nft, run, show, top, trace, up};
-
-/// A command.
-pub struct Command {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// What it does, in a line.
-    pub about: &'static str,
-    /// Its options, grouped under titles.
-    pub sections: &'static [(&'static str, &'static [Opt])],
-    /// The operands after the options.
-    pub operands: Values,
-    /// Runs it with the arguments after its name.
-    pub main: fn(&mut dyn Iterator<Item = OsString>) -> ExitCode,
-}
-
-impl Command {
-    /// All its options.
-    pub fn options(&self) -> impl Iterator<Item = &'static Opt> {
-        self.sections.iter().flat_map(|(_, options)| options.iter())
-    }
-}
 
 /// All commands.
 pub const COMMANDS: [Command; 12] = [
@@ -96,7 +77,7 @@ pub const COMMANDS: [Command; 12] = [
         about: "print a script that completes commands and options in a shell",
         sections: &completion::SECTIONS,
         operands: Values::OneOf(&completion::SHELLS),
-        main: |args| completion::main(args),
+        main: complete,
     },
     Command {
         name: "capture",
@@ -120,6 +101,10 @@ pub const COMMANDS: [Command; 12] = [
         main: |args| monitor::main(args),
     },
 ];
+
+fn complete(args: &mut dyn Iterator<Item = OsString>) -> ExitCode {
+    completion::main(args, Table { commands: &COMMANDS, options: &OPTIONS })
+}
 
 /// Options that may be given instead of a command.
 pub const OPTIONS: [Opt; 2] =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! `penstock completion`: scripts that complete commands and options in bash, zsh and fish, made of
-//! the tables of [`crate::commands`].
+//! the tables of all commands.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -9,8 +9,17 @@ use std::process::ExitCode;
 
 use penstock_daemon::err;
 
-use crate::commands::{COMMANDS, OPTIONS};
+use crate::command::Command;
 use crate::options::{Opt, Values, flag};
+
+/// What is completed.
+#[derive(Clone, Copy)]
+pub struct Table<'a> {
+    /// All commands.
+    pub commands: &'a [Command],
+    /// Options in place of a command.
+    pub options: &'a [Opt],
+}
 
 /// The shells, as they are named on the command line.
 pub const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
@@ -29,13 +38,13 @@ Prints a script that completes commands and options, to be read by the shell:
 ";
 
 /// Runs the command with the arguments after its name.
-pub fn main(args: &mut dyn Iterator<Item = OsString>) -> ExitCode {
+pub fn main(args: &mut dyn Iterator<Item = OsString>, all: Table<'_>) -> ExitCode {
     let args: Vec<String> = args.map(|a| a.to_string_lossy().into_owned()).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let script = match words[..] {
-        ["bash"] => bash(),
-        ["zsh"] => zsh(),
-        ["fish"] => fish(),
+        ["bash"] => bash(all),
+        ["zsh"] => zsh(all),
+        ["fish"] => fish(all),
         ["-h" | "--help"] => USAGE.into(),
         _ => {
             err!(
@@ -62,10 +71,10 @@ fn one_line(help: &str) -> String {
     help.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn bash() -> String {
-    let commands: Vec<&str> = COMMANDS.iter().map(|c| c.name).collect();
+fn bash(all: Table<'_>) -> String {
+    let commands: Vec<&str> = all.commands.iter().map(|c| c.name).collect();
     let (mut arguments, mut words) = (String::new(), String::new());
-    for command in &COMMANDS {
+    for command in all.commands {
         for option in command.options() {
             let Some(argument) = option.argument else { continue };
             let patterns: Vec<String> =
@@ -127,14 +136,14 @@ _penstock() {{
 
 complete -F _penstock penstock
 ",
-        commands = quoted(&format!("{} {}", commands.join(" "), names(&OPTIONS))),
+        commands = quoted(&format!("{} {}", commands.join(" "), names(all.options))),
     )
 }
 
-fn zsh() -> String {
+fn zsh(all: Table<'_>) -> String {
     let mut commands = String::new();
     let mut cases = String::new();
-    for command in &COMMANDS {
+    for command in all.commands {
         let _ = writeln!(
             commands,
             "            {}",
@@ -202,11 +211,11 @@ else
     compdef _penstock penstock
 fi
 ",
-        options = names(&OPTIONS),
+        options = names(all.options),
     )
 }
 
-fn fish() -> String {
+fn fish(all: Table<'_>) -> String {
     /// A text between single quotes of fish.
     fn quoted(text: &str) -> String {
         format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
@@ -233,10 +242,10 @@ fn fish() -> String {
     let mut out = String::from(
         "# fish completion of penstock: penstock completion fish | source\ncomplete -c penstock -f\n",
     );
-    for option in &OPTIONS {
+    for option in all.options {
         line(&mut out, "__fish_use_subcommand", option);
     }
-    for command in &COMMANDS {
+    for command in all.commands {
         let (name, about) = (command.name, quoted(command.about));
         let _ = writeln!(out, "complete -c penstock -n __fish_use_subcommand -a {name} -d {about}");
         let condition = format!("__fish_seen_subcommand_from {name}");
@@ -256,6 +265,9 @@ fn fish() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::{COMMANDS, OPTIONS};
+
+    const ALL: Table<'_> = Table { commands: &COMMANDS, options: &OPTIONS };
 
     #[test]
     fn bash_completes_commands_options_and_their_arguments() {
@@ -282,7 +294,7 @@ mod tests {
         ] {
             let script = format!(
                 "{}\nCOMP_WORDS=({words})\nCOMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))\n_penstock\necho \"${{COMPREPLY[*]}}\"\n",
-                bash()
+                bash(ALL)
             );
             let run = std::process::Command::new("bash")
                 .arg("-c")
@@ -305,7 +317,7 @@ mod tests {
 
     #[test]
     fn every_command_and_option_is_in_every_script() {
-        let (bash, zsh, fish) = (bash(), zsh(), fish());
+        let (bash, zsh, fish) = (bash(ALL), zsh(ALL), fish(ALL));
         for command in &COMMANDS {
             for script in [&bash, &zsh, &fish] {
                 assert!(script.contains(command.name), "{}", command.name);
@@ -361,12 +373,12 @@ mod tests {
 
     #[test]
     fn fish_completes_what_is_typed() {
-        if shell("fish", &fish(), &["--no-execute", "script"]).is_none() {
+        if shell("fish", &fish(ALL), &["--no-execute", "script"]).is_none() {
             return;
         }
         for (typed, word) in TYPED {
             let ask = format!("source script; complete -C {}", quoted(typed));
-            let told = shell("fish", &fish(), &["--no-config", "-c", &ask]).unwrap_or_default();
+            let told = shell("fish", &fish(ALL), &["--no-config", "-c", &ask]).unwrap_or_default();
             let words: Vec<&str> = told.lines().filter_map(|l| l.split('\t').next()).collect();
             assert_eq!(words, [word], "{typed}");
         }
@@ -388,20 +400,20 @@ zpty -d z
 
     #[test]
     fn zsh_completes_what_is_typed() {
-        if shell("zsh", &zsh(), &["-f", "-n", "script"]).is_none() {
+        if shell("zsh", &zsh(ALL), &["-f", "-n", "script"]).is_none() {
             return;
         }
         for (typed, word) in TYPED {
             let line =
                 format!("{} {word}", typed.rsplit_once(' ').map_or("", |(before, _)| before));
-            let told =
-                shell("zsh", &zsh(), &["-f", "-c", ZSH, "zsh", typed, &line]).unwrap_or_default();
+            let told = shell("zsh", &zsh(ALL), &["-f", "-c", ZSH, "zsh", typed, &line])
+                .unwrap_or_default();
             assert!(told.contains(&line), "{typed}: {told:?}");
         }
     }
 
     #[test]
     fn bash_reads_its_script() {
-        shell("bash", &bash(), &["-n", "script"]);
+        shell("bash", &bash(ALL), &["-n", "script"]);
     }
 }

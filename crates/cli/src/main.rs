@@ -6,6 +6,7 @@
 
 mod bench;
 mod capture;
+mod command;
 mod commands;
 mod completion;
 mod confirm;
@@ -19,9 +20,11 @@ mod monitor;
 mod names;
 mod nft;
 mod options;
+mod rules;
 mod run;
 mod setup;
 mod show;
+mod sockets;
 mod top;
 mod trace;
 mod up;

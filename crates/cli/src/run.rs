@@ -7,8 +7,7 @@ pub mod options;
 pub mod output;
 pub mod profile;
 mod queue;
-pub mod rules;
-pub mod sockets;
+mod settle;
 mod summary;
 pub mod trace;
 
@@ -30,12 +29,12 @@ use penstock_ruleset::Generation;
 use penstock_ruleset::link::Linked;
 
 use crate::log::{LogFile, Nflog};
+use crate::rules::{self, NetNames};
 use crate::setup::Way;
 use burst::Burst;
 use options::{Options, Wanted};
 use output::Output;
 use profile::Profile;
-use rules::NetNames;
 use summary::{Input, Summary};
 use trace::Tracer;
 
@@ -239,14 +238,14 @@ fn pump(
                 ways[which]
                     .send(&frame, path, output)
                     .map_err(|e| format!("Error: --read {}: {e}", inputs[which].name()))?;
-                queue::settle(path, output, now);
+                settle::settle(path, output, now);
                 output.failed()?;
             }
         }
     }
     burst.send(path, output);
     output.queues.end();
-    queue::settle(path, output, now);
+    settle::settle(path, output, now);
     path.flush(output);
     output.failed()?;
     Ok((whole, now))

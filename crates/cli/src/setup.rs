@@ -19,8 +19,8 @@ use penstock_ruleset::link::Linked;
 
 use crate::files::SystemFiles;
 use crate::options::{Opt, Values, long};
-use crate::run::rules::{self, NetNames};
-use crate::run::sockets;
+use crate::rules::{self, NetNames};
+use crate::sockets;
 
 /// The title that [`OPTIONS`] stand under.
 pub const TITLE: &str = "The host";

@@ -17,7 +17,7 @@ use penstock_daemon::{err, errln, out};
 use penstock_io::{Capture, LinkType, Merge};
 use penstock_path::Engine;
 
-use crate::run::rules::NetNames;
+use crate::rules::NetNames;
 use crate::run::trace::Tracer;
 use crate::setup::{Setup, Source, Way};
 use fields::Fields;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use penstock_bpf::asm::{Alu, Asm, Cond, Helper, Reg::*, Width};
-use penstock_bpf::{Live, Map, MapKind, MapSpec, Mode, Place, Program, xdp};
+use penstock_bpf::{Live, Map, MapKind, MapSpec, Mode, Program, xdp};
 use penstock_wire::build::{Ethernet, Ipv4, Udp, payload};
 use penstock_wire::ethernet::Mac;
 
@@ -27,12 +27,6 @@ const HEADERS: i32 = 42;
 pub(super) struct Generator {
     program: Program,
     frame: Vec<u8>,
-}
-
-/// Loads a program.
-pub(super) fn load(name: &str, asm: Asm) -> Result<Program> {
-    let code = asm.finish().map_err(|e| e.to_string())?;
-    Program::load(Place::Xdp, name, &code).map_err(|e| e.to_string())
 }
 
 /// A device as the only one of a map.
@@ -130,7 +124,7 @@ impl Generator {
             asm.store(Width::H, R2, at, R4);
         }
         redirect(&mut asm, &devices);
-        Ok(Generator { program: load("bench_frames", asm)?, frame })
+        Ok(Generator { program: lab::load("bench_frames", asm)?, frame })
     }
 
     /// Sends so many.
@@ -157,6 +151,6 @@ pub(super) fn redirecting(mut lab: Lab) -> Result<Lab> {
         asm.store(Width::W, R2, at, i32::from_ne_bytes(word));
     }
     redirect(&mut asm, &devices);
-    lab.attach("r0", &load("bench_redirect", asm)?, Mode::Native)?;
+    lab.attach("r0", &lab::load("bench_redirect", asm)?, Mode::Native)?;
     Ok(lab)
 }

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use penstock_bpf::{Link, Mode, Program, xdp};
+use penstock_bpf::asm::Asm;
+use penstock_bpf::{Link, Mode, Place, Program, xdp};
 
 use super::Result;
 
@@ -59,7 +60,7 @@ impl Bounds {
     pub(super) fn new() -> Result<Self> {
         let mut asm = penstock_bpf::asm::Asm::new();
         asm.exit_with(xdp::PASS);
-        super::generator::load("bench_probe", asm)
+        load("bench_probe", asm)
             .map_err(|e| format!("BPF programs cannot be loaded: {e} (run it as root)"))?;
         for tool in ["ip", "nft", "ethtool"] {
             let found = Command::new(tool)
@@ -369,4 +370,10 @@ fn within<T: Send>(name: &str, what: impl FnOnce() -> Result<T> + Send) -> Resul
         });
         inside.join().unwrap_or_else(|_| Err("a thread ended early".into()))
     })
+}
+
+/// Loads a program.
+pub(super) fn load(name: &str, asm: Asm) -> Result<Program> {
+    let code = asm.finish().map_err(|e| e.to_string())?;
+    Program::load(Place::Xdp, name, &code).map_err(|e| e.to_string())
 }

@@ -6,13 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use penstock_daemon::{queue_answer, queue_packet};
+use penstock_daemon::{errln, queue_packet};
 use penstock_io::queue::{self, Answer, Message, Open, read, write};
 use penstock_packet::Packet;
-use penstock_path::{Dataplane, QueueRecord, Queued};
-
-use super::output::Output;
-use penstock_daemon::errln;
+use penstock_path::{QueueRecord, Queued};
 
 /// How long a program may take for its first message.
 const OPENING: Duration = Duration::from_secs(10);
@@ -97,7 +94,7 @@ impl Queues {
 
     /// Waits for a message of a program that has as many packets as it asked for: its answer, or
     /// `None` in place of it if the program has gone.
-    fn next(&mut self) -> Option<(u16, Option<Answer>)> {
+    pub(super) fn next(&mut self) -> Option<(u16, Option<Answer>)> {
         let full = |l: &&mut Listener| {
             l.waiting.len() >= (l.open.window.max(1).min(l.open.length)) as usize
         };
@@ -127,7 +124,7 @@ impl Queues {
     }
 
     /// The packets that an answer is for.
-    fn answered(&mut self, num: u16, answer: &Answer) -> Vec<u64> {
+    pub(super) fn answered(&mut self, num: u16, answer: &Answer) -> Vec<u64> {
         let Some(listener) = self.listeners.iter_mut().find(|l| l.num == num) else {
             return Vec::new();
         };
@@ -135,21 +132,5 @@ impl Queues {
         let ids = listener.waiting.iter().copied().filter(is_meant).collect();
         listener.waiting.retain(|id| !is_meant(id));
         ids
-    }
-}
-
-/// Waits for answers until every program has fewer packets than it wants to have at once, and lets
-/// packets go on.
-pub fn settle(path: &mut Dataplane, output: &mut Output, now: u64) {
-    while let Some((num, answer)) = output.queues.next() {
-        let Some(answer) = answer else {
-            path.close_queue(num, now, output);
-            continue;
-        };
-        let said = queue_answer(&answer);
-        for id in output.queues.answered(num, &answer) {
-            // One that was dropped meanwhile needs no answer any more.
-            let _ = path.verdict(id, &said, now, output);
-        }
     }
 }

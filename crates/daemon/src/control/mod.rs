@@ -24,6 +24,7 @@ mod address;
 mod admission;
 mod budget;
 mod capture;
+mod capture_call;
 pub mod client;
 mod connection;
 mod nft;
@@ -39,7 +40,8 @@ use penstock_lang::session::Options;
 
 pub(crate) use address::{Listeners, RUNS_ALREADY, is_served, listen, remove as remove_sockets};
 pub(crate) use admission::Rights;
-pub use capture::{CaptureCall, Captured};
+pub use capture::Captured;
+pub use capture_call::CaptureCall;
 pub(crate) use connection::{Client, ClientFiles, PATIENCE};
 pub use rules::Took;
 pub(crate) use rules::{Alone, Committed, Process, Rules, Submission};

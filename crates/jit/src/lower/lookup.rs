@@ -8,6 +8,7 @@ use penstock_program::image::{LinkedData, LinkedValue, LinkedVerdict};
 use penstock_program::op::{Load, Op};
 use penstock_sets::{ElementRef, Set};
 
+use super::key::Key;
 use super::search::place;
 use super::{Flow, call, compare};
 use crate::asm::{Block, Is, Value, Width};
@@ -84,13 +85,6 @@ pub(super) fn lookup(
 /// Whether keys of the set are as long as those that are looked up.
 fn is_of(set: &Set<LinkedValue>, key_len: u8) -> bool {
     set.description().key_len == usize::from(key_len)
-}
-
-/// Where a key is: its first register, and its bytes.
-#[derive(Clone, Copy)]
-pub(super) struct Key {
-    pub src: u8,
-    pub len: u8,
 }
 
 /// Whether being in the set is all that there is to its elements: none expires, counts or stands

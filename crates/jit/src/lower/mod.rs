@@ -6,6 +6,7 @@
 mod bitwise;
 mod call;
 mod compare;
+mod key;
 mod load;
 mod lookup;
 mod meta;

@@ -6,7 +6,7 @@
 use penstock_program::op::Op;
 use penstock_sets::{ClassTables, FieldClasses, NOWHERE, Root, Search, Searcher, Spans, WordCells};
 
-use super::lookup::Key;
+use super::key::Key;
 use crate::asm::{Block, Is, Value, Width};
 use crate::frame::{Frame, Registers};
 use crate::host::Address;
