@@ -15,7 +15,7 @@ use limit::{Bucket, LimitState};
 
 use crate::Model;
 use crate::cells::WorkerNumber;
-use crate::expr::{Limit, LimitType};
+use crate::operand::{Limit, LimitType};
 use crate::sync::{Arc, thread};
 
 pub const MODELS: &[Model] = &[

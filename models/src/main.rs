@@ -22,7 +22,7 @@ mod directory;
 mod dynamic;
 mod rings;
 
-use stand_ins::{cells, event, expr, hash};
+use stand_ins::{cells, event, hash, operand};
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;

@@ -56,8 +56,8 @@ pub mod cells {
     }
 }
 
-/// What `penstock_program::expr` has of limits.
-pub mod expr {
+/// What `penstock_program::operand` has of limits.
+pub mod operand {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum LimitType {
         Packets,

@@ -21,11 +21,11 @@ use crate::CompileError;
 use crate::analysis::{Analysis, ops, rules};
 use crate::asm::{Block, Function, Is, Value, Width};
 use crate::filter;
-use crate::foresight::can_precheck;
 use crate::frame::{Frame, Registers};
 use crate::host::ResumeAt;
 use crate::lower::{Flow, lower};
 use crate::outcome::{self, ENDED, drop_by, step};
+use crate::precheck::can_precheck;
 use crate::profile::Profile;
 use crate::tables::Tables;
 

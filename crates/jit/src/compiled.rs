@@ -12,9 +12,9 @@ use penstock_program::WorkerNumber;
 use penstock_program::image::RuleIndex;
 
 use crate::asm::Code;
-use crate::foresight::Head;
 use crate::host::{Helpers, Host};
 use crate::outcome::{self, Decision};
+use crate::precheck::Head;
 use crate::profile::{Profile, ProfileLine};
 use crate::tables::Tables;
 

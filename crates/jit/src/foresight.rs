@@ -8,9 +8,6 @@
 //! metadata. Wherever a rule asks for anything else, or does anything, it gives up: such packets
 //! pass the list when it is their turn.
 
-use penstock_program::image::LinkedValue;
-use penstock_program::op::{Op, TRANSPORT_PRECHECKED};
-use penstock_sets::Set;
 use penstock_wire::{ethernet, ipv4};
 
 use crate::CompileError;
@@ -18,24 +15,10 @@ use crate::asm::{Function, Is, Session, Width};
 use crate::compile::{Entry, List, Making};
 use crate::frame::{Facts, Finish, Frame, Header, Known, Window, Windows};
 use crate::outcome::ACCEPTED;
-
-/// Bytes of a transport header that are there in every packet that is prechecked.
-const TRANSPORT: usize = TRANSPORT_PRECHECKED;
-
-/// The first bytes of a packet, from its network header on.
-pub type Head = [u8; ipv4::LEN + TRANSPORT];
+use crate::precheck::{Head, TRANSPORT};
 
 /// Where the protocol of a packet is in its IPv4 header.
 const PROTOCOL: usize = 9;
-
-/// Whether the headers of a packet as it arrived say what an operation will come to.
-pub(crate) fn can_precheck(op: &Op) -> bool {
-    let silent = |set: &Set<LinkedValue>| {
-        let mut elements = set.iter_unordered().chain(set.catch_all(0));
-        elements.all(|e| e.value.statements.is_empty()) && !set.may_expire()
-    };
-    op.info().precheck && op.fixed_set().is_none_or(silent)
-}
 
 impl Making<'_> {
     /// A function of the addresses of [`Head`]s, and their number, that gives a bit for each packet

@@ -59,6 +59,7 @@ mod host;
 mod lower;
 mod outcome;
 mod perf;
+mod precheck;
 mod profile;
 mod tables;
 
@@ -67,10 +68,10 @@ use std::fmt;
 pub use background::{Background, Pending};
 pub use compile::{Bursts, Entry, List, Options, compile, supported};
 pub use compiled::{Bound, Compiled, PackedDecision};
-pub use foresight::Head;
 pub use host::{Helpers, Host};
 pub use outcome::Decision;
 pub use perf::rule_name;
+pub use precheck::Head;
 pub use profile::{ProfileLine, Profiled, clock_ticks};
 
 /// Why there is no machine code.

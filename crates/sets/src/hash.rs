@@ -9,7 +9,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
-use crate::search::{NOWHERE, WordCells};
+pub(crate) use crate::cells::SPREAD;
+use crate::cells::{NOWHERE, WordCells};
 
 const EMPTY: u64 = NOWHERE;
 const FIRST_CELLS: usize = 8;
@@ -25,9 +26,6 @@ pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let wide = u128::from(a) * u128::from(b);
     (wide as u64) ^ (wide >> 64) as u64
 }
-
-/// An odd constant with well spread bits (the golden ratio).
-pub(crate) const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[inline]
 fn cell(upper: u32, slot: u32) -> u64 {

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use penstock_classify::{Key, Ranks, Root};
 
+use crate::error::InsertError;
 use crate::select::Structure;
-use crate::set::InsertError;
 
 /// A key as a number that orders like its bytes.
 pub(crate) trait Word: Key {

@@ -42,10 +42,12 @@
 //! ```
 
 mod bitmap;
+mod cells;
 mod crossed;
 mod description;
 mod dynamic;
 mod element;
+mod error;
 mod hash;
 mod intervals;
 mod list;
@@ -57,13 +59,13 @@ mod set;
 mod slots;
 mod sync;
 
+pub use cells::{NOWHERE, WordCells};
 pub use description::{Description, Policy};
 pub use dynamic::{Dynamic, DynamicElement, NEVER};
 pub use element::{Element, ElementRef};
+pub use error::InsertError;
 pub use list::ElementList;
 pub use penstock_classify::Root;
-pub use search::{
-    ClassField, ClassTables, FieldClasses, NOWHERE, Search, Searcher, Spans, WordCells,
-};
+pub use search::{ClassField, ClassTables, FieldClasses, Search, Searcher, Spans};
 pub use select::{Backend, LookupClass, SpaceClass, Structure};
-pub use set::{InsertError, Set};
+pub use set::Set;

@@ -27,9 +27,9 @@ use std::sync::Arc;
 use penstock_classify::{Builder, Classifier, Interval, Location, MAX_DIMENSIONS};
 
 use crate::crossed::Crossed;
+use crate::error::InsertError;
 use crate::hash::HashBytes;
 use crate::select::Structure;
-use crate::set::InsertError;
 
 /// Longest key in bytes.
 const KEY_MAX: usize = 64;

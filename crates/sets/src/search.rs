@@ -6,15 +6,13 @@
 use penstock_classify::Root;
 
 use crate::bitmap::Bitmap;
+use crate::cells::{NOWHERE, WordCells};
 use crate::crossed::{Classes, Crossed, Field};
-use crate::hash::{HashBytes, SPREAD};
+use crate::hash::HashBytes;
 use crate::intervals::{Intervals, Ranked, Sorted, Width};
 use crate::ranges::Ranges;
 use crate::set::Index;
 use crate::{ElementRef, Set};
-
-/// What a search gives where the key is not in the set: no number of a place.
-pub const NOWHERE: u64 = u64::MAX;
 
 /// How a set is searched, as it is now. Addresses are good as long as the set, or a clone of it, is
 /// unchanged.
@@ -90,23 +88,6 @@ pub enum FieldClasses<'a> {
     Number(Searcher<u64>),
     /// The same for longer fields.
     Address(Searcher<*const u8>),
-}
-
-/// Open addressing on keys of four bytes: a cell has the key above the place, or is [`NOWHERE`]. A
-/// key is in the first cell from its home on, around the end, that has it, and in none if one that
-/// is [`NOWHERE`] comes before.
-#[derive(Clone, Copy, Debug)]
-pub struct WordCells<'a> {
-    /// A power of two of them, at least one of which is [`NOWHERE`].
-    pub cells: &'a [u64],
-    /// See [`WordCells::FACTOR`].
-    pub seed: u64,
-}
-
-impl WordCells<'_> {
-    /// A key's home, modulo the number of cells: key xor seed, multiplied by this to 128 bits, both
-    /// halves xored.
-    pub const FACTOR: u64 = SPREAD;
 }
 
 /// A function and the address of what it searches.

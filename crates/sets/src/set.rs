@@ -6,26 +6,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::bitmap::Bitmap;
+use crate::error::InsertError;
 use crate::hash::{HashBytes, HashWords};
 use crate::intervals::Intervals;
 use crate::ranges::Ranges;
 use crate::select::Structure;
 use crate::slots::Slots;
 use crate::{Backend, Description, Element, ElementRef, Policy};
-
-/// Why an element was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InsertError {
-    /// The same key (or the very same interval) is there.
-    Exists,
-    /// It overlaps another interval.
-    Overlap,
-    /// The set has as many elements as its size allows.
-    Full,
-    /// The key has not the length of the set's keys, its end comes before its start, or it is an
-    /// interval and the set has none.
-    Invalid,
-}
 
 /// Keys that are looked up at the same time.
 const BATCH: usize = 16;

@@ -6,8 +6,10 @@
 use std::net::IpAddr;
 
 use crate::replay::MAX_WINDOW;
-use crate::secpath::DEPTH;
 use crate::{Algorithms, Flow, Limits};
+
+/// Transformations that a packet may have, one in the other (`XFRM_MAX_DEPTH`).
+pub const DEPTH: usize = 6;
 
 /// `XFRM_MODE_*`, those that there are here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use penstock_wire::{ipv4, ipv6, ipv6_ext, protocol};
 
 use crate::crypto::{ESP, Seq};
 use crate::state::{State, UDP, Wrong};
-use crate::tunnel::{self, Inner};
+use crate::tunnel::{self, Inner, Outer};
 use crate::{Mode, Stat};
 
 /// Room that a transformation needs, in bytes.
@@ -19,15 +19,6 @@ pub struct Room {
     /// Bytes of IP headers that stay in front in transport mode, and where among them the type of
     /// what follows is.
     kept: (usize, usize),
-}
-
-/// What the outer header of a tunnel gets from the outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outer {
-    /// TTL or hop limit.
-    pub hop_limit: u8,
-    /// Identification, for packets that may be cut.
-    pub id: u16,
 }
 
 /// A packet that came out of ESP.

@@ -37,15 +37,17 @@ mod xfrm;
 
 pub use algorithm::{Aead, AlgorithmError, Algorithms, Authentication, Encryption};
 pub use config::{
-    Action, Config, Direction, Encapsulation, Level, Mark, Mode, Policy, Selector, StateConfig,
-    StateFlags, Template,
+    Action, Config, DEPTH, Direction, Encapsulation, Level, Mark, Mode, Policy, Selector,
+    StateConfig, StateFlags, Template,
 };
-pub use esp::{Opened, Outer, Room};
+pub use esp::{Opened, Room};
 pub use flow::Flow;
 pub use lifetime::{Limits, Usage};
 pub use salt::random_salt;
-pub use secpath::{DEPTH, SecPath};
+pub use secpath::SecPath;
 pub use stat::Stat;
 pub use state::{State, StateStats};
+pub use states::StateId;
+pub use tunnel::Outer;
 pub use udp::{Encapsulated, classify};
-pub use xfrm::{Bundle, StateId, Xfrm};
+pub use xfrm::{Bundle, Xfrm};

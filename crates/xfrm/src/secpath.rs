@@ -3,12 +3,10 @@
 //! What a packet came through, and whether that is what policy wants (`struct sec_path`,
 //! `xfrm_policy_ok()`).
 
+use crate::config::DEPTH;
+use crate::states::StateId;
 use crate::states::States;
-use crate::xfrm::StateId;
 use crate::{Level, Mode, Template};
-
-/// Transformations that a packet may have, one in the other (`XFRM_MAX_DEPTH`).
-pub const DEPTH: usize = 6;
 
 /// The states that a packet came through, the outermost first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

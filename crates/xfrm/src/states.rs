@@ -8,8 +8,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::state::State;
-use crate::xfrm::StateId;
 use crate::{Flow, Template};
+
+/// Number of a state, valid for the [`Xfrm`](crate::Xfrm) that gave it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StateId(pub(crate) u32);
 
 /// For keys that the configuration chooses: nobody else can put anything into the tables.
 #[derive(Default)]

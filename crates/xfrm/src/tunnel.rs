@@ -8,7 +8,15 @@ use std::net::IpAddr;
 use penstock_wire::{ipv4, ipv6, protocol};
 
 use crate::StateConfig;
-use crate::esp::Outer;
+
+/// What the outer header of a tunnel gets from the outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outer {
+    /// TTL or hop limit.
+    pub hop_limit: u8,
+    /// Identification, for packets that may be cut.
+    pub id: u16,
+}
 
 const ECN: u8 = 3;
 const CE: u8 = 3;

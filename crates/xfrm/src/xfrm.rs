@@ -4,17 +4,14 @@
 
 use std::net::IpAddr;
 
-use crate::config::{Action, Config, Direction, Level, Mode};
-use crate::esp::{Opened, Outer, Room};
+use crate::config::{Action, Config, DEPTH, Direction, Level, Mode};
+use crate::esp::{Opened, Room};
 use crate::policy::Policies;
-use crate::secpath::{DEPTH, SecPath};
+use crate::secpath::SecPath;
 use crate::state::State;
-use crate::states::{States, address};
+use crate::states::{StateId, States, address};
+use crate::tunnel::Outer;
 use crate::{Flow, Stat, Template};
-
-/// Number of a state, valid for the [`Xfrm`] that gave it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct StateId(pub(crate) u32);
 
 /// The states that a packet is to go through, the innermost first; none for one that passes as it
 /// is.
