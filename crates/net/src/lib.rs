@@ -44,6 +44,7 @@ mod rule_lines;
 mod source;
 mod tunnel;
 mod tunnel_lines;
+mod tunnels;
 mod xfrm_lines;
 
 pub use bridge::{Bridge, BridgePort, FdbEntry, Vlans};

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use crate::lpm::{Key, Lpm};
 use crate::neighbour::{Neighbours, Quick};
 use crate::rule::{Action, Rule};
-use crate::tunnel::{TunnelKind, Tunnels};
+use crate::tunnel::TunnelKind;
+use crate::tunnels::Tunnels;
 use crate::{
     BridgePort, FdbEntry, LOOPBACK, Link, Mac, Nexthop, Route, RouteType, TABLE_DEFAULT,
     TABLE_LOCAL, TABLE_MAIN,
