@@ -2,7 +2,8 @@
 
 //! The frame's bytes and the offsets into them.
 
-use crate::meta::{Meta, Transport};
+use crate::meta::Meta;
+use crate::transport::Transport;
 
 /// Bytes kept free in front of a received frame, so headers can be put before it without a copy.
 pub const HEADROOM: usize = 128;

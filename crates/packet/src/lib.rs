@@ -23,13 +23,14 @@ pub mod gso;
 pub mod layout;
 mod meta;
 mod prefetch;
+mod transport;
 
 pub use buffer::{HEADROOM, Packet};
-pub use dissect::{
-    TruncatedTag, ipv4_transport, ipv4_transport_checked, ipv6_transport, ipv6_transport_checked,
-    packet_type,
-};
+pub use dissect::{TruncatedTag, packet_type};
 pub use frame::Frame;
 pub use gso::{Gso, GsoKind};
-pub use meta::{Ct, CtInfo, Meta, PacketType, Transport, VlanTag};
+pub use meta::{Ct, CtInfo, Meta, PacketType, VlanTag};
 pub use prefetch::prefetch;
+pub use transport::{
+    Transport, ipv4_transport, ipv4_transport_checked, ipv6_transport, ipv6_transport_checked,
+};

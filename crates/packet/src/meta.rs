@@ -31,17 +31,6 @@ pub struct VlanTag {
     pub tci: u16,
 }
 
-/// Where the transport header is (`struct nft_pktinfo`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Transport {
-    /// Protocol number after all IPv6 extension headers (`meta l4proto`).
-    pub protocol: u8,
-    /// Offset of the transport header from the start of the network header.
-    pub offset: u16,
-    /// Fragment offset in 8-byte units; transport matches break unless it is zero.
-    pub fragment_offset: u16,
-}
-
 /// What a packet is to its connection (`enum ip_conntrack_info`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]

@@ -16,9 +16,9 @@ use penstock_wire::ethernet::Mac;
 use penstock_wire::{ethernet, protocol, tcp};
 
 use super::Flows;
-use super::buffer::*;
 use super::code::*;
 use super::layout::*;
+use super::skb::*;
 
 /// A socket has the packet.
 const TAKEN: i32 = 1;

@@ -5,8 +5,8 @@
 use penstock_wire::ethernet::Mac;
 use penstock_wire::{ecn, ethernet, ipv4, pppoe, protocol};
 
-use super::buffer::{SKB_DEVICE, SKB_GSO_SIZE, SKB_LEN};
 use super::layout::*;
+use super::skb::{SKB_DEVICE, SKB_GSO_SIZE, SKB_LEN};
 use super::{Flows, Site};
 use penstock_bpf::asm::{Alu, Asm, AsmError, Code, Cond, Helper, Label, Reg, Reg::*, Width};
 use penstock_bpf::{Place, tcx, xdp};

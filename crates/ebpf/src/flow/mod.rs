@@ -19,6 +19,7 @@ mod code;
 mod found;
 mod hardware;
 mod layout;
+mod skb;
 
 use std::io;
 use std::sync::{Arc, Mutex};
