@@ -19,6 +19,7 @@ mod reach;
 mod rules;
 pub(crate) mod sets;
 mod tables;
+mod walk;
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
