@@ -25,6 +25,7 @@ mod show;
 mod sockets;
 mod top;
 mod trace;
+mod tracer;
 mod up;
 
 use std::process::ExitCode;
