@@ -31,6 +31,8 @@ run:
 test:
 	@scripts/setup test
 	cargo test --workspace --locked --quiet
+	cargo test -p penstock --all-features --locked --quiet
+	cargo check -p penstock --no-default-features --locked --quiet
 
 lint:
 	cargo fmt --all --check
