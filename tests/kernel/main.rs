@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         return one(Path::new(directory));
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let random = number("PENSTOCK_RANDOM").unwrap_or(100);
     println!(
         "kernel: {random} random scenarios of each kind (filtering, headers, what rules remember, tracking, NAT, flowtables), a \

@@ -127,7 +127,7 @@ fn main() -> ExitCode {
 
 /// All scenarios that have these words in their names.
 fn chosen(words: &[String]) -> Vec<Scenario> {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let random =
         std::env::var("PENSTOCK_RANDOM").ok().and_then(|v| v.parse::<u64>().ok()).unwrap_or(3);
     println!("oracle: {random} random scenarios of each kind, PENSTOCK_SEED={seed}");

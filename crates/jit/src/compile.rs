@@ -32,14 +32,7 @@ pub(crate) const ETH_P_IPV6: u16 = 0x86dd;
 /// # Errors
 /// Why not.
 pub fn supported() -> Result<(), CompileError> {
-    buffer()?;
     Session::new(false).map(drop)
-}
-
-fn buffer() -> Result<usize, CompileError> {
-    layout::buffer().ok_or_else(|| {
-        CompileError::Machine("buffers of packets are laid out in an unknown way".into())
-    })
 }
 
 /// Makes code for hook lists. List and entry numbers are those of `lists`.
@@ -55,14 +48,12 @@ pub fn compile<I>(
 where
     I: AsRef<Image> + Any + Send + Sync,
 {
-    let buffer = buffer()?;
     // Which chains are better asked is known only then.
     (*image).as_ref().build_lookups();
     let mut session = Session::new(options.verify)?;
     let mut making = Making {
         program: Program::new((*image).as_ref()),
         helpers,
-        buffer,
         interpreted: 0,
         calls: 0,
         indirect: options.indirect,
@@ -131,8 +122,6 @@ where
 pub(crate) struct Making<'a> {
     pub(crate) program: Program<'a>,
     pub(crate) helpers: &'static Helpers,
-    /// Where the address of a packet's buffer is.
-    buffer: usize,
     /// Base chains that are left to the interpreter.
     interpreted: usize,
     pub(crate) profile: Option<Box<Profile>>,
@@ -252,7 +241,7 @@ impl Making<'_> {
                     }
                     if new_packet {
                         let needs = self.needs(&list.entries[n..]);
-                        frame.windows = Windows::new(frame.asm, packet, self.buffer, needs);
+                        frame.windows = Windows::new(frame.asm, packet, needs);
                         frame.facts = Facts::default();
                     }
                     new_packet = false;
@@ -376,7 +365,7 @@ impl Making<'_> {
             session.define(function, SHARED_PARAMETERS, |asm, values| {
                 let memory = asm.stack(64);
                 let needs = self.program.analysis.summary(chain).needs;
-                let windows = Windows::new(asm, values[0], self.buffer, needs);
+                let windows = Windows::new(asm, values[0], needs);
                 let mut frame = Frame {
                     image: self.program.image,
                     helpers: self.helpers,

@@ -1,39 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Where chance begins in tests, and how much of it there is: the same each time, so that a test
-//! that passed passes again, unless the environment asks for other cases or for more of them.
+//! Test RNG seeding. Random tests run the same cases each time, unless the environment asks for
+//! others (`PENSTOCK_SEED`) or for more (`PENSTOCK_ROUNDS`).
 
 use fastrand::Rng;
 
-/// Where random numbers begin: `PENSTOCK_SEED`, otherwise 1. It is printed, for a test that fails
-/// to be run again.
+/// Seed of a test: `PENSTOCK_SEED`, otherwise 1. Prints it, so that a failed test can be run again.
 pub fn seed() -> u64 {
     let seed = number("PENSTOCK_SEED", 1);
     println!("PENSTOCK_SEED={seed}");
     seed
 }
 
-/// How many random cases a test makes: `PENSTOCK_ROUNDS`, otherwise what it thinks is enough.
+/// Number of random cases of a test: `PENSTOCK_ROUNDS`, otherwise `enough`.
 pub fn rounds(enough: usize) -> usize {
     number("PENSTOCK_ROUNDS", enough as u64) as usize
 }
 
-/// A number that the environment may set, otherwise `default`; what is no number counts as not set.
+/// A number from the environment variable `name`; `default` if it is not set or not a number.
 pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// Draws from tables of parts, for what makes cases by chance.
+/// Random choices, for generators of test cases.
 pub trait Chance {
-    /// Where the draws come from.
+    /// Source of the random numbers.
     fn rng(&mut self) -> &mut Rng;
 
-    /// One of these.
+    /// One of the items of `of`, which is not empty.
     fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.rng().usize(..of.len())]
     }
 
-    /// Whether what happens once in `n` times happens.
+    /// True with a probability of 1 in `n`.
     fn one_in(&mut self, n: u32) -> bool {
         self.rng().u32(..n) == 0
     }

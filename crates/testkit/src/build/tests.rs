@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use crate::{ethernet, ipv4, ipv6, ipv6_ext, sctp, tcp, udp};
+use penstock_wire::{ethernet, ipv4, ipv6, ipv6_ext, sctp, tcp, udp};
 
 const A4: &str = "198.18.0.1";
 const B4: &str = "198.18.0.2";
@@ -126,13 +126,13 @@ fn fragments_of_a_frame_keep_its_link_header() {
 
 #[test]
 fn views_never_panic_on_random_bytes() {
-    let seed = penstock_seed::seed();
+    let seed = crate::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     for _ in 0..5000 {
         let b: Vec<u8> = (0..rng.usize(..90)).map(|_| rng.u8(..)).collect();
         macro_rules! show {
             ($($m:ident),*) => {$(
-                if let Some(h) = crate::$m::Header::new(&b) {
+                if let Some(h) = penstock_wire::$m::Header::new(&b) {
                     let _ = h.to_string();
                 }
             )*};
@@ -143,7 +143,7 @@ fn views_never_panic_on_random_bytes() {
         );
         macro_rules! payloads {
             ($($m:ident),*) => {$(
-                if let Some(h) = crate::$m::Header::new(&b) {
+                if let Some(h) = penstock_wire::$m::Header::new(&b) {
                     assert!(h.payload().len() < b.len());
                 }
             )*};
@@ -169,18 +169,18 @@ fn views_never_panic_on_random_bytes() {
         if let Some(h) = udp::Header::new(&b) {
             assert_eq!(udp::Repr::parse(&h).bytes(), b[..8]);
         }
-        if let Some(h) = crate::gre::Header::new(&b) {
+        if let Some(h) = penstock_wire::gre::Header::new(&b) {
             h.key();
         }
-        if let Some(h) = crate::geneve::Header::new(&b) {
+        if let Some(h) = penstock_wire::geneve::Header::new(&b) {
             h.options().count();
         }
-        if let Some(h) = crate::dccp::Header::new(&b) {
+        if let Some(h) = penstock_wire::dccp::Header::new(&b) {
             h.has_option(b[0]);
         }
         if let Some(h) = ethernet::Header::new(&b) {
             h.protocol();
         }
-        crate::icmpv6::nd_options(&b).count();
+        penstock_wire::icmpv6::nd_options(&b).count();
     }
 }

@@ -4,7 +4,7 @@
 
 use super::link::ip_numbers;
 use super::{Address, Addresses, Around, Layer};
-use crate::{ah, ipv4, ipv6, ipv6_ext, protocol};
+use penstock_wire::{ah, ipv4, ipv6, ipv6_ext, protocol};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// An IPv4 header.
@@ -144,7 +144,7 @@ impl Layer for Ipv4 {
         claimed[10..12].fill(0);
         claimed.extend(around.body);
         claimed.truncate(header_len);
-        let checksum = self.checksum.unwrap_or_else(|| crate::checksum::of(&claimed));
+        let checksum = self.checksum.unwrap_or_else(|| penstock_wire::checksum::of(&claimed));
         b[10..12].copy_from_slice(&checksum.to_be_bytes());
         b
     }
@@ -163,7 +163,7 @@ impl Layer for Ipv4 {
 }
 
 const fn ipv4_end() -> u8 {
-    crate::ipv4_options::END
+    penstock_wire::ipv4_options::END
 }
 
 /// An IPv6 header.

@@ -7,6 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use penstock_wire::ethernet::Mac;
 use penstock_wire::{ipv4, ipv6, protocol};
 
+use super::{ForwardPath, Kind, Output, eui64};
+
 /// Which driver a tunnel is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TunnelKind {
@@ -133,9 +135,47 @@ impl Tunnel {
         };
         lower.min(65535).saturating_sub(self.overhead() as u32).max(least as u32)
     }
+}
 
-    /// Least and greatest MTU that the device can be given.
-    pub(crate) fn mtu_range(&self) -> std::ops::RangeInclusive<u32> {
+impl Kind for Tunnel {
+    fn name(&self) -> &str {
+        self.kind.name()
+    }
+
+    fn hardware_type(&self) -> u16 {
+        self.kind.hardware_type()
+    }
+
+    #[inline]
+    fn has_link_header(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn output(&self) -> Output<'_> {
+        Output::Tunnel(self)
+    }
+
+    /// Flows enter a tunnel at the top only, from the device of their route.
+    #[inline]
+    fn forward_path(&self) -> ForwardPath<'_> {
+        ForwardPath::None
+    }
+
+    /// `sit_add_v4_addrs()` takes the local end's address, `addrconf_ifid_ip6tnl()` a link address
+    /// that is not universal.
+    fn interface_identifier(&self, mac: Mac) -> Option<u64> {
+        match self.kind {
+            TunnelKind::Ipip => None,
+            TunnelKind::Sit => {
+                let (local, remote) = self.addresses();
+                (local != 0 && remote != 0).then_some(local as u64)
+            }
+            TunnelKind::Ip6tnl => Some(eui64(mac, mac.0[0] & !2)),
+        }
+    }
+
+    fn mtu_range(&self) -> std::ops::RangeInclusive<u32> {
         let outer = if self.kind.outer6() { ipv6::LEN } else { ipv4::LEN } as u32;
         match self.kind {
             TunnelKind::Ipip => 68..=0xfff8 - outer,
@@ -152,18 +192,3 @@ fn number(address: IpAddr) -> u128 {
         IpAddr::V6(a) => a.into(),
     }
 }
-
-/// A PPPoE session (RFC 2516) as a device, as pppd leaves it behind: what negotiates is not part of
-/// it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pppoe {
-    /// Index of the Ethernet device below.
-    pub lower: u32,
-    /// Session id.
-    pub session: u16,
-    /// Address of the other end.
-    pub peer: Mac,
-}
-
-/// Bytes that PPPoE puts before a packet: its header, and the protocol of PPP.
-pub const PPPOE_OVERHEAD: usize = 8;

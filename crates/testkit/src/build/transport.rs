@@ -3,8 +3,8 @@
 //! Transport protocols, ICMP and IGMP, ESP.
 
 use super::{Address, Around, Layer};
-use crate::tcp::{flag, option};
-use crate::{dccp, esp, icmp, icmpv6, igmp, protocol, sctp, tcp, udp, udplite};
+use penstock_wire::tcp::{flag, option};
+use penstock_wire::{dccp, esp, icmp, icmpv6, igmp, protocol, sctp, tcp, udp, udplite};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A TCP header.
@@ -23,7 +23,7 @@ impl Tcp {
         Self { repr, options: Vec::new(), header_len: None, checksum: None }
     }
 
-    /// Sets the flags, see [`crate::tcp::flag`].
+    /// Sets the flags, see [`penstock_wire::tcp::flag`].
     pub fn flags(mut self, flags: u8) -> Self {
         self.repr.flags = flags;
         self
@@ -409,7 +409,7 @@ impl Sctp {
         self
     }
 
-    /// Sets the CRC as read by [`crate::sctp::Header::checksum`].
+    /// Sets the CRC as read by [`penstock_wire::sctp::Header::checksum`].
     pub fn checksum(mut self, crc: u32) -> Self {
         self.checksum = Some(crc);
         self
@@ -436,7 +436,7 @@ impl Layer for Sctp {
 pub struct Dccp(dccp::Repr);
 
 impl Dccp {
-    /// A packet of type `kind`, see [`crate::dccp::packet`].
+    /// A packet of type `kind`, see [`penstock_wire::dccp::packet`].
     pub fn new(sport: u16, dport: u16, kind: u8) -> Self {
         Self(dccp::Repr { sport, dport, kind, ..dccp::Repr::default() })
     }

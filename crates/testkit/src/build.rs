@@ -4,7 +4,7 @@
 //! checksums filled in unless a layer is told a value, right or wrong.
 //!
 //! ```
-//! use penstock_wire::build::*;
+//! use penstock_testkit::build::*;
 //!
 //! let frame = (Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02")
 //!     / Vlan::new(5).priority(3)
@@ -36,8 +36,8 @@ pub use internet::{Ah, DestOptions, Extension, Fragment, HopByHop, Ipv4, Ipv6, M
 pub use link::{Arp, Ethernet, Geneve, Gre, Vlan, Vxlan};
 pub use transport::{Dccp, Esp, Icmp, Icmpv6, Igmp, Sctp, Tcp, Udp, UdpLite};
 
-use crate::checksum::{self, Sum};
-use crate::ethernet::Mac;
+use penstock_wire::checksum::{self, Sum};
+use penstock_wire::ethernet::Mac;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Div;
 use std::sync::Arc;
@@ -265,7 +265,7 @@ impl Layer for Payload {
 /// front. The frame may have VLAN tags. IPv6 fragments get identification `id`, IPv4 ones keep that
 /// of the packet. Empty if it is not an IP packet or cannot be cut.
 pub fn fragments(frame: &[u8], mtu: usize, id: u32) -> Vec<Vec<u8>> {
-    use crate::{ethernet, ipv4, ipv6_ext, vlan};
+    use penstock_wire::{ethernet, ipv4, ipv6_ext, vlan};
     let mut out = Vec::new();
     let Some(link) = ethernet::Header::new(frame) else { return out };
     let (mut ethertype, mut rest) = (link.ethertype(), link.payload());

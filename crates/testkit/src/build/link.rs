@@ -3,8 +3,8 @@
 //! Link layers and what carries frames in packets.
 
 use super::{Address, Addresses, Around, Layer};
-use crate::ethernet::{ARP, IPV4, IPV6, Mac, TEB, VLAN};
-use crate::{arp, ethernet, geneve, gre, protocol, vlan, vxlan};
+use penstock_wire::ethernet::{ARP, IPV4, IPV6, Mac, TEB, VLAN};
+use penstock_wire::{arp, ethernet, geneve, gre, protocol, vlan, vxlan};
 use std::net::Ipv4Addr;
 
 /// An Ethernet header.
