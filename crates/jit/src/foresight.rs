@@ -8,6 +8,7 @@
 //! metadata. Wherever a rule asks for anything else, or does anything, it gives up: such packets
 //! pass the list when it is their turn.
 
+use penstock_program::op::TRANSPORT_PRECHECKED;
 use penstock_wire::{ethernet, ipv4};
 
 use crate::CompileError;
@@ -15,7 +16,7 @@ use crate::asm::{Function, Is, Session, Width};
 use crate::compile::{Entry, List, Making};
 use crate::frame::{Facts, Finish, Frame, Header, Known, Window, Windows};
 use crate::outcome::ACCEPTED;
-use crate::precheck::{Head, TRANSPORT};
+use crate::precheck::Head;
 
 /// Where the protocol of a packet is in its IPv4 header.
 const PROTOCOL: usize = 9;
@@ -60,8 +61,10 @@ impl Making<'_> {
             let network = asm.load(Width::Long, place, 0);
             let protocol = asm.load(Width::Byte, network, PROTOCOL);
             let header = asm.long(ipv4::LEN as u64);
-            let transport =
-                Window { base: asm.add(network, header), len: asm.long(TRANSPORT as u64) };
+            let transport = Window {
+                base: asm.add(network, header),
+                len: asm.long(TRANSPORT_PRECHECKED as u64),
+            };
             let len = asm.long(size_of::<Head>() as u64);
             let windows = Windows {
                 link: None,
@@ -93,8 +96,8 @@ impl Making<'_> {
             };
             for (known, value) in [
                 (Known::There(Header::Network, size_of::<Head>() as u32), None),
-                (Known::There(Header::Transport, TRANSPORT as u32), None),
-                (Known::There(Header::WholeTransport, TRANSPORT as u32), None),
+                (Known::There(Header::Transport, TRANSPORT_PRECHECKED as u32), None),
+                (Known::There(Header::WholeTransport, TRANSPORT_PRECHECKED as u32), None),
                 (Known::Protocol, None),
                 (Known::Meta(penstock_packet::layout::PROTOCOL), Some(ethertype)),
             ] {

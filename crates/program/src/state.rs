@@ -213,17 +213,6 @@ pub(crate) fn reset_words(words: &[AtomicU64; 2], expr: &Expr, now: u64) -> Expr
 }
 
 impl State {
-    /// Initial state of an expression on a clock that starts; `None` if it has none.
-    pub fn for_expr(expr: &Expr) -> Option<State> {
-        State::for_expr_at(expr, 0)
-    }
-
-    /// Initial state of an expression at time `now` (ns), from which `last` counts back; `None` if
-    /// it has none.
-    pub fn for_expr_at(expr: &Expr, now: u64) -> Option<State> {
-        expr.new_state(now)
-    }
-
     /// The expression with its present values, at time `now` (ns).
     pub fn snapshot(&self, expr: &Expr, now: u64) -> Expr {
         let words = match self {

@@ -283,7 +283,7 @@ impl Table {
             let first = image.rules.len() as u32;
             for exprs in rules {
                 let states: Vec<_> =
-                    exprs.iter().filter_map(State::for_expr).map(Arc::new).collect();
+                    exprs.iter().filter_map(|expr| expr.new_state(0)).map(Arc::new).collect();
                 let first = image.ops.len() as u32;
                 link_rule(exprs, &states, family, self, &mut image.ops)?;
                 image.rules.push(LinkedRule { first, end: image.ops.len() as u32 });

@@ -235,7 +235,7 @@ fn set_match(rng: &mut Rng, rule: &mut Vec<Expr>, table: &mut Table) {
             }
         }
         let counter = Expr::Counter(Counter { packets: 0, bytes: 0 });
-        let state = State::for_expr(&counter).map(Arc::new).unwrap();
+        let state = counter.new_state(0).map(Arc::new).unwrap();
         let counter = penstock_program::image::Stateful::Counter(state);
         let statements = if counted { vec![counter].into() } else { Box::default() };
         let value = LinkedValue { data: LinkedData::None, statements };

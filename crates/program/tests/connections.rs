@@ -322,7 +322,7 @@ fn a_secmark_object_marks_the_packet() {
 #[test]
 fn a_quota_object_says_once_that_it_is_used_up() {
     let quota = Expr::Quota(Quota { bytes: 50, consumed: 0, over: true, depleted: false });
-    let state = Arc::new(penstock_program::State::for_expr(&quota).unwrap());
+    let state = Arc::new(quota.new_state(0).unwrap());
     let object = Stateful::NamedQuota { bytes: 50, over: true, state: state.clone() };
     let reference = Expr::Objref(Objref::Named { kind: ObjectType::Quota, name: "q".into() });
     let mut table = Table::of(vec![

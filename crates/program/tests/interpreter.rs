@@ -806,12 +806,10 @@ fn value(data: LinkedData) -> LinkedValue {
 
 #[test]
 fn lookups_match_load_decide_and_run_the_statements_of_elements() {
-    let counter = Arc::new(
-        State::for_expr(&parse::program("[ counter pkts 0 bytes 0 ]").unwrap()[0]).unwrap(),
-    );
-    let object = Arc::new(
-        State::for_expr(&parse::program("[ counter pkts 0 bytes 0 ]").unwrap()[0]).unwrap(),
-    );
+    let counter =
+        Arc::new(parse::program("[ counter pkts 0 bytes 0 ]").unwrap()[0].new_state(0).unwrap());
+    let object =
+        Arc::new(parse::program("[ counter pkts 0 bytes 0 ]").unwrap()[0].new_state(0).unwrap());
     let counted = LinkedValue {
         data: LinkedData::None,
         statements: [Stateful::Counter(counter.clone())].into(),

@@ -14,7 +14,7 @@ use crate::model::{ElementValue, Object, ObjectValue, Rule};
 
 /// New state of an expression that has some, at time `now` (ns).
 pub(crate) fn state_of(expr: &Expr, now: u64) -> Option<Arc<State>> {
-    State::for_expr_at(expr, now).map(Arc::new)
+    expr.new_state(now).map(Arc::new)
 }
 
 /// New states of the stateful ones among the expressions, in their order, at time `now` (ns).

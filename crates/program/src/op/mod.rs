@@ -220,8 +220,7 @@ impl Op {
         let mut all: Vec<_> = if let Op::Verdict(verdict) = self {
             verdict.target().into_iter().collect()
         } else if let Op::Lookup { set, load: Load::Verdict, .. } = self {
-            let elements = set.iter_unordered().chain(set.catch_all(0));
-            elements.filter_map(|e| e.value.data.verdict()?.target()).collect()
+            set.iter_unordered().filter_map(|e| e.value.data.verdict()?.target()).collect()
         } else {
             Vec::new()
         };
