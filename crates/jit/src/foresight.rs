@@ -8,6 +8,7 @@
 //! metadata. Wherever a rule asks for anything else, or does anything, it gives up: such packets
 //! pass the list when it is their turn.
 
+use penstock_program::Family;
 use penstock_program::op::TRANSPORT_PRECHECKED;
 use penstock_wire::{ethernet, ipv4};
 
@@ -31,7 +32,7 @@ impl Making<'_> {
     ) -> Result<Option<Function>, CompileError> {
         const PARAMETERS: usize = 2;
         let chains = list.entries.iter().map(|entry| match *entry {
-            Entry::Chain { chain, nfproto } => Some((chain, nfproto)),
+            Entry::Chain { chain, family } => Some((chain, family)),
             Entry::InetIngress { .. } | Entry::Stage => None,
         });
         let Some(chains) = chains.collect::<Option<Vec<_>>>().filter(|_| self.profile.is_none())
@@ -85,7 +86,7 @@ impl Making<'_> {
                 memory,
                 entry: zero,
                 known_entry: None,
-                nfproto: 0,
+                family: Family::Netdev,
                 windows,
                 facts: Facts::default(),
                 way_out: None,
@@ -104,9 +105,9 @@ impl Making<'_> {
                 frame.facts.learn(known, value);
             }
             let mut errors = None;
-            for &(chain, nfproto) in &chains {
+            for &(chain, family) in &chains {
                 let next = frame.asm.block();
-                self.chain(&mut frame, chain, nfproto, next, &mut errors);
+                self.chain(&mut frame, chain, family, next, &mut errors);
                 frame.asm.at(next);
             }
             let pass = frame.asm.long(ACCEPTED);

@@ -102,27 +102,10 @@ pub(crate) fn ended<S: Sink>(
 }
 
 #[inline]
-fn family(nfproto: u8) -> Family {
-    match nfproto {
-        1 => Family::Inet,
-        2 => Family::Ip,
-        3 => Family::Arp,
-        7 => Family::Bridge,
-        10 => Family::Ip6,
-        _ => Family::Netdev,
-    }
-}
-
-#[inline]
 pub(crate) fn chain_place(image: &Image, chain: ChainIndex) -> Option<Place<'_>> {
     let linked = image.chain(chain)?;
     let table = image.table_of(chain)?;
-    Some(Place {
-        family: family(table.nfproto),
-        table: &table.name,
-        chain: &linked.name,
-        rule: None,
-    })
+    Some(Place { family: table.family, table: &table.name, chain: &linked.name, rule: None })
 }
 
 #[inline]
@@ -294,8 +277,9 @@ impl<'a, S: Sink> Worker<'a, S> {
                 (entry, ended(self, chain.chain, outcome, rejected, packet))
             }
             jit::Decision::BadHeader { .. } => {
-                let nfproto = if packet.meta.protocol == ethernet::IPV6 { 10 } else { 2 };
-                return self.drop_bad_header(Context { nfproto, ..context }, packet);
+                let v6 = packet.meta.protocol == ethernet::IPV6;
+                let family = if v6 { Family::Ip6 } else { Family::Ip };
+                return self.drop_bad_header(Context { family, ..context }, packet);
             }
             jit::Decision::Stage { entry, .. } => (entry, stage_end),
         };

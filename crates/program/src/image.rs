@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use penstock_sets::Set;
 
-use crate::State;
 use crate::classify::ChainLookup;
 use crate::dynamic::DynamicSet;
 use crate::env::CtObject;
 use crate::op::Op;
 use crate::operand::Synproxy;
 use crate::state::Bucket;
+use crate::{Family, State};
 
 /// Number of a chain in [`Image::chains`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -92,12 +92,12 @@ impl Image {
         self.tables.get(self.chain(chain)?.table.0 as usize)
     }
 
-    /// Family (`NFPROTO_*`), table, chain and handle of a rule, as traces name it.
-    pub fn place(&self, rule: RuleIndex) -> Option<(u8, &Arc<str>, &Arc<str>, u64)> {
+    /// Family, table, chain and handle of a rule, as traces name it.
+    pub fn place(&self, rule: RuleIndex) -> Option<(Family, &Arc<str>, &Arc<str>, u64)> {
         let name = self.rule_name(rule)?;
         let chain = self.chain(name.chain)?;
         let table = self.table_of(name.chain)?;
-        Some((table.nfproto, &table.name, &chain.name, name.handle))
+        Some((table.family, &table.name, &chain.name, name.handle))
     }
 }
 
@@ -110,8 +110,8 @@ impl AsRef<Image> for Image {
 /// A table.
 #[derive(Clone, Debug)]
 pub struct LinkedTable {
-    /// `NFPROTO_*`.
-    pub nfproto: u8,
+    /// Family.
+    pub family: Family,
     /// Name.
     pub name: Arc<str>,
     /// Handle.

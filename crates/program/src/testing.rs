@@ -84,10 +84,10 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// An outside at a hook of a family (`NFPROTO_*`).
-    pub fn at(nfproto: u8, hook: Hook) -> Self {
+    /// An outside at a hook of a family.
+    pub fn at(family: Family, hook: Hook) -> Self {
         Outside {
-            context: Context { nfproto, hook },
+            context: Context { family, hook },
             interfaces: HashMap::new(),
             random: 0,
             fib_interface: None,
@@ -277,8 +277,7 @@ impl Table {
     pub fn link(&self, family: Family) -> Result<(Image, Vec<Arc<State>>), LinkError> {
         let mut image = Image::default();
         let mut all = Vec::new();
-        let nfproto = family as u8;
-        image.tables.push(LinkedTable { nfproto, name: "t".into(), handle: 1 });
+        image.tables.push(LinkedTable { family, name: "t".into(), handle: 1 });
         for (i, (name, rules)) in self.chains.iter().enumerate() {
             let first = image.rules.len() as u32;
             for exprs in rules {

@@ -53,7 +53,8 @@ fn matches(image: &Image, mark: u32, now: u64) -> bool {
     let mut packet = Packet::new();
     packet.meta.mark = mark;
     packet.meta.time = now;
-    run(image, ChainIndex(0), &mut packet, &mut Outside::at(2, Hook::Input)) == Outcome::Accept
+    run(image, ChainIndex(0), &mut packet, &mut Outside::at(Family::Ip, Hook::Input))
+        == Outcome::Accept
 }
 
 /// The statements of an element with their values.

@@ -57,12 +57,12 @@ fn syn6() -> Packet {
     )
 }
 
-fn nfproto(packet: &Packet) -> u8 {
-    if packet.meta.protocol == 0x86dd { 10 } else { 2 }
+fn family(packet: &Packet) -> Family {
+    if packet.meta.protocol == 0x86dd { Family::Ip6 } else { Family::Ip }
 }
 
 fn outside(packet: &Packet) -> Outside {
-    let mut outside = Outside::at(nfproto(packet), Hook::Prerouting);
+    let mut outside = Outside::at(family(packet), Hook::Prerouting);
     let padded = |text: &str| {
         let mut name = [0; 16];
         name[..text.len()].copy_from_slice(text.as_bytes());
@@ -83,7 +83,7 @@ fn matches(program: &str, packet: &mut Packet) -> bool {
 fn matches_in(program: &str, packet: &mut Packet, outside: &mut Outside) -> bool {
     let text = format!("{program}\n[ immediate reg 0 accept ]");
     let table = Table::of(vec![parse::program(&text).unwrap()]);
-    let (image, _) = table.link(Family::from_number(outside.context.nfproto).unwrap()).unwrap();
+    let (image, _) = table.link(outside.context.family).unwrap();
     match run(&image, ChainIndex(0), packet, outside) {
         Outcome::Accept => true,
         Outcome::Policy => false,
@@ -944,19 +944,17 @@ fn rejects_answer_by_family_and_drop() {
         )
     };
     for (program, p, family, expected) in [
-        ("[ reject type 0 code 3 ]", udp(), 2, Some(Rejection::Icmp(3))),
-        ("[ reject type 2 code 3 ]", udp(), 2, Some(Rejection::Icmp(13))),
-        ("[ reject type 2 code 2 ]", syn6(), 10, Some(Rejection::Icmpv6(3))),
-        ("[ reject type 2 code 1 ]", syn6(), 5, Some(Rejection::Icmpv6(4))),
-        ("[ reject type 1 code 0 ]", syn(), 5, Some(Rejection::TcpReset)),
-        ("[ reject type 2 code 1 ]", multicast(), 5, None),
+        ("[ reject type 0 code 3 ]", udp(), Family::Ip, Some(Rejection::Icmp(3))),
+        ("[ reject type 2 code 3 ]", udp(), Family::Ip, Some(Rejection::Icmp(13))),
+        ("[ reject type 2 code 2 ]", syn6(), Family::Ip6, Some(Rejection::Icmpv6(3))),
+        ("[ reject type 2 code 1 ]", syn6(), Family::Netdev, Some(Rejection::Icmpv6(4))),
+        ("[ reject type 1 code 0 ]", syn(), Family::Netdev, Some(Rejection::TcpReset)),
+        ("[ reject type 2 code 1 ]", multicast(), Family::Netdev, None),
     ] {
-        let (image, _) = Table::of(vec![parse::program(program).unwrap()])
-            .link(Family::from_number(family).unwrap())
-            .unwrap();
+        let (image, _) = Table::of(vec![parse::program(program).unwrap()]).link(family).unwrap();
         let mut p = p;
         let mut outside = outside(&p);
-        outside.context.nfproto = family;
+        outside.context.family = family;
         assert_eq!(run(&image, ChainIndex(0), &mut p, &mut outside), Outcome::Drop(RuleIndex(0)));
         assert_eq!(
             outside.events,
@@ -969,9 +967,7 @@ fn rejects_answer_by_family_and_drop() {
 #[test]
 fn copies_and_forwards_go_to_the_outside() {
     let run_one = |program: &str, p: &mut Packet| {
-        let (image, _) = Table::of(vec![parse::program(program).unwrap()])
-            .link(Family::from_number(nfproto(p)).unwrap())
-            .unwrap();
+        let (image, _) = Table::of(vec![parse::program(program).unwrap()]).link(family(p)).unwrap();
         let mut outside = outside(p);
         let outcome = run(&image, ChainIndex(0), p, &mut outside);
         (outcome, outside.events)

@@ -185,7 +185,7 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
     let Linked { image, ct_objects, flowtables, .. } = linked;
     let index = TableIndex(image.tables.len() as u32);
     image.tables.push(LinkedTable {
-        nfproto: table.family as u8,
+        family: table.family,
         name: table.name.clone(),
         handle: table.handle,
     });
