@@ -10,11 +10,11 @@ use std::sync::Arc;
 use penstock_sets::Set;
 
 use crate::classify::ChainLookup;
-use crate::dynamic::DynamicSet;
 use crate::env::CtObject;
 use crate::op::Op;
 use crate::operand::Synproxy;
 use crate::state::Bucket;
+use crate::state::dynamic::DynamicSet;
 use crate::{Family, State};
 
 /// Number of a chain in [`Image::chains`].

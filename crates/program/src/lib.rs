@@ -18,7 +18,6 @@
 pub mod cells;
 pub mod classify;
 mod data;
-pub mod dynamic;
 pub mod env;
 mod errno;
 pub mod expr;
@@ -42,7 +41,6 @@ pub mod verify;
 
 pub use cells::WorkerNumber;
 pub use data::Data;
-pub use dynamic::DynamicSet;
 pub use env::{Context, Env};
 pub use errno::Errno;
 pub use expr::{Expr, Expression};
@@ -52,4 +50,5 @@ pub use image::Image;
 pub use interp::{Outcome, run};
 pub use register::Register;
 pub use state::State;
+pub use state::dynamic::{self, DynamicSet};
 pub use verdict::Verdict;

@@ -338,7 +338,7 @@ fn a_quota_object_says_once_that_it_is_used_up() {
         [Outcome::Policy, Outcome::Accept, Outcome::Accept]
     );
     assert_eq!(out.events, [Event::QuotaDepleted]);
-    state.reset(&quota, 0);
+    quota.reset(&state, 0);
     assert_eq!([(); 2].map(|()| step(&mut out)), [Outcome::Policy, Outcome::Accept]);
     assert_eq!(out.events.len(), 2);
 }

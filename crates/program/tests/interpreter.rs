@@ -749,23 +749,23 @@ fn quotas_count_every_packet_and_match_until_or_over() {
             run(&image, ChainIndex(0), &mut p, &mut outside);
         }
         assert_eq!(
-            states[1].snapshot(&exprs[1], 0).to_string(),
+            exprs[1].snapshot(&states[1], 0).to_string(),
             format!("[ counter pkts {matching} bytes {} ]", matching * 33)
         );
         assert_eq!(
-            states[0].reset(&exprs[0], 0).to_string(),
+            exprs[0].reset(&states[0], 0).to_string(),
             format!("[ quota bytes 132 consumed 132 flags {} ]", flags | 2)
         );
         assert_eq!(
-            states[0].snapshot(&exprs[0], 0).to_string(),
+            exprs[0].snapshot(&states[0], 0).to_string(),
             format!("[ quota bytes 132 consumed 0 flags {flags} ]")
         );
-        let counted = states[1].reset(&exprs[1], 0);
+        let counted = exprs[1].reset(&states[1], 0);
         assert_eq!(
             counted.to_string(),
             format!("[ counter pkts {matching} bytes {} ]", matching * 33)
         );
-        assert_eq!(states[1].snapshot(&exprs[1], 0).to_string(), "[ counter pkts 0 bytes 0 ]");
+        assert_eq!(exprs[1].snapshot(&states[1], 0).to_string(), "[ counter pkts 0 bytes 0 ]");
     }
 }
 
@@ -773,14 +773,14 @@ fn quotas_count_every_packet_and_match_until_or_over() {
 fn the_time_of_the_last_match_is_told_in_milliseconds() {
     let exprs = parse::program("[ last never ]").unwrap();
     let (image, states) = Table::of(vec![exprs.clone()]).link(Family::Ip).unwrap();
-    assert_eq!(states[0].snapshot(&exprs[0], SECOND).to_string(), "[ last never ]");
+    assert_eq!(exprs[0].snapshot(&states[0], SECOND).to_string(), "[ last never ]");
     let mut p = udp();
     p.meta.time = 5 * SECOND;
     let mut outside = outside(&p);
     run(&image, ChainIndex(0), &mut p, &mut outside);
-    assert_eq!(states[0].snapshot(&exprs[0], 7 * SECOND).to_string(), "[ last 2000 ]");
-    assert_eq!(states[0].reset(&exprs[0], 7 * SECOND).to_string(), "[ last 2000 ]");
-    assert_eq!(states[0].snapshot(&exprs[0], 8 * SECOND).to_string(), "[ last never ]");
+    assert_eq!(exprs[0].snapshot(&states[0], 7 * SECOND).to_string(), "[ last 2000 ]");
+    assert_eq!(exprs[0].reset(&states[0], 7 * SECOND).to_string(), "[ last 2000 ]");
+    assert_eq!(exprs[0].snapshot(&states[0], 8 * SECOND).to_string(), "[ last never ]");
 }
 
 /// A set of ports, with the values given.

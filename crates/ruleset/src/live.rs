@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use penstock_program::State;
-use penstock_program::expr::{Expr, ObjectType};
-use penstock_program::state::Statement;
+use penstock_program::expr::{Expr, ObjectType, Statement};
 
 use crate::Errno;
 use crate::model::{ElementValue, Object, ObjectValue, Rule};
@@ -42,11 +41,11 @@ fn with_states(
 }
 
 fn snapshot(exprs: &[Expr], states: &[Arc<State>], now: u64) -> Vec<Expr> {
-    with_states(exprs, states, |state, expr| state.snapshot(expr, now))
+    with_states(exprs, states, |state, expr| expr.snapshot(state, now))
 }
 
 fn reset(exprs: &[Expr], states: &[Arc<State>], now: u64) -> Vec<Expr> {
-    with_states(exprs, states, |state, expr| state.reset(expr, now))
+    with_states(exprs, states, |state, expr| expr.reset(state, now))
 }
 
 impl Rule {
@@ -123,7 +122,7 @@ impl Object {
     /// The object with its values at time `now` (ns).
     pub fn snapshot(&self, now: u64) -> ObjectValue {
         match (&self.state, self.value.as_expr()) {
-            (Some(state), Some(expr)) => self.value.with_expr(state.snapshot(&expr, now)),
+            (Some(state), Some(expr)) => self.value.with_expr(expr.snapshot(state, now)),
             _ => self.value.clone(),
         }
     }
@@ -131,7 +130,7 @@ impl Object {
     /// As [`Object::snapshot`], and sets them to zero.
     pub fn reset(&self, now: u64) -> ObjectValue {
         match (&self.state, self.value.as_expr()) {
-            (Some(state), Some(expr)) => self.value.with_expr(state.reset(&expr, now)),
+            (Some(state), Some(expr)) => self.value.with_expr(expr.reset(state, now)),
             _ => self.value.clone(),
         }
     }

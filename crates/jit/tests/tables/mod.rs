@@ -476,7 +476,7 @@ impl Made {
         let stateful = all.filter(|e| e.new_state(0).is_some());
         stateful
             .zip(states)
-            .map(|(expr, state)| state.snapshot(expr, 1 << 40).to_string())
+            .map(|(expr, state)| expr.snapshot(state, 1 << 40).to_string())
             .collect()
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use crate::dynamic::DynamicSet;
+use crate::state::dynamic::DynamicSet;
 use crate::state::{self, State};
 
 /// What the outside makes of a packet.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Expr, Expression, SetAccess, Use, Width};
+use super::{Expr, Expression, SetAccess, Use, Width, set_statements};
 use crate::image::{LinkedElements, LinkedSet};
 use crate::link::{self, LinkReason, Linking, Unsupported};
 use crate::needs::Needs;
@@ -117,7 +117,7 @@ impl Expression for Dynset {
         let statements = if self.exprs.is_empty() {
             set.default_statements()
         } else {
-            set.statements(&self.exprs)
+            set.statements(&set_statements(&self.exprs))
         };
         Ok(Op::SetUpdate(Arc::new(SetUpdate {
             op: self.op,

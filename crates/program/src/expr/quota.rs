@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Expr, Expression, Use};
-use crate::dynamic::SetStatement;
+use super::{Expr, Expression, Statement, Use};
 use crate::image::Stateful;
 use crate::link::{LinkReason, Linking};
 use crate::op::Op;
-use crate::state::{QuotaState, Statement, Words};
+use crate::state::dynamic::SetStatement;
+use crate::state::{QuotaState, Words};
 use crate::verify::{self, Reason};
 use crate::{Errno, Family, State};
 
@@ -81,10 +81,6 @@ impl Statement for Quota {
 
     fn in_set(&self) -> SetStatement {
         SetStatement::Quota { bytes: self.bytes, over: self.over }
-    }
-
-    fn blank(&self) -> Expr {
-        Expr::Quota(Quota { consumed: 0, depleted: false, ..self.clone() })
     }
 
     fn initial_words(&self) -> Words {

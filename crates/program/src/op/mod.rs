@@ -11,10 +11,10 @@ use std::sync::Arc;
 use penstock_sets::Set;
 
 use crate::State;
-use crate::dynamic::{DynamicSet, Statements};
 use crate::env::NatKind;
 use crate::image::{ChainIndex, FlowtableIndex, LinkedValue, LinkedVerdict, Stateful};
 use crate::operand::*;
+use crate::state::dynamic::{DynamicSet, Statements};
 
 /// Changes an element of a set.
 #[derive(Clone, Debug)]
