@@ -16,6 +16,7 @@
 //! crate does not know where sets live, and knows no devices and no text but the debug form.
 
 pub mod cells;
+mod check;
 pub mod classify;
 mod data;
 pub mod env;
@@ -26,6 +27,8 @@ mod hook;
 pub mod image;
 pub mod interp;
 pub mod link;
+mod linked;
+mod linking;
 pub mod needs;
 pub mod op;
 mod operand;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use penstock_packet::Packet;
 
 use crate::env::{
-    BridgePort, ConnCount, Context, CtObject, Decision, Env, FibQuery, Interface, IpsecState,
-    LocalSocket, NatRequest, Rejection, Route, SocketQuery, Trace,
+    BridgePort, ConnCount, Context, Decision, Env, FibQuery, Interface, IpsecState, LocalSocket,
+    NatRequest, Rejection, Route, SocketQuery, Trace,
 };
 use crate::image::*;
 use crate::link::{LinkError, LinkReason, Names, link_rule};

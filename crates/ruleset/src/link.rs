@@ -15,7 +15,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use penstock_program::classify::{ChainLookup, WORTHWHILE};
-use penstock_program::env::CtObject;
 use penstock_program::expr::{Expr, ObjectType};
 use penstock_program::image::*;
 use penstock_program::link::{LinkReason, Names, Unsupported, link_rule, link_verdict};

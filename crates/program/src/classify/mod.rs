@@ -26,9 +26,9 @@ use penstock_classify::{Builder, Classifier, Location, Size};
 use penstock_packet::Packet;
 use penstock_wire::ethernet;
 
-use crate::image::LinkedRule;
 use crate::interp::engine::Registers;
 use crate::interp::{load_ct_mark, load_ct_state, load_meta};
+use crate::linked::LinkedRule;
 use crate::op::Op;
 use crate::operand::MetaKey;
 use crate::{Env, Family};

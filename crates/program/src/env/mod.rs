@@ -12,12 +12,13 @@ use penstock_packet::Packet;
 
 use crate::operand::{CtDir, CtKey, Log, Synproxy};
 
-use crate::image::{ChainIndex, FlowtableIndex, LinkedVerdict, RuleIndex};
+use crate::linked::{ChainIndex, CtObject, FlowtableIndex, LinkedVerdict, RuleIndex};
 use crate::osf::Fingerprints;
 use crate::{Family, Hook, State, WorkerNumber};
 
+pub use crate::operand::NatKind;
 pub use socket::{LocalSocket, SocketKind, SocketQuery};
-pub use track::{ConnCount, CountedConnection, CtObject, Decision, NatKind, NatRequest};
+pub use track::{ConnCount, CountedConnection, Decision, NatRequest};
 
 /// Where a chain runs (`struct nf_hook_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Expr, Expression, Statement, Use, tracks_connections};
-use crate::image::Stateful;
-use crate::link::{LinkReason, Linking};
+use crate::linked::Stateful;
+use crate::linking::{LinkReason, Linking};
 use crate::needs::Needs;
 use crate::op::Op;
 use crate::state::dynamic::SetStatement;

@@ -6,14 +6,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Expr, Expression, Statement, Use};
-use crate::image::Stateful;
-use crate::link::{LinkReason, Linking};
+use crate::check::Reason;
+use crate::linked::Stateful;
+use crate::linking::{LinkReason, Linking};
 use crate::op::Op;
 use crate::operand::{Limit, LimitType};
 use crate::state::dynamic::SetStatement;
 use crate::state::limit;
 use crate::state::{BadLimit, Bucket, LimitState, Words};
-use crate::verify::Reason;
 use crate::{Family, State};
 
 impl fmt::Display for Limit {

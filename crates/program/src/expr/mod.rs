@@ -87,13 +87,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
+use crate::check::Reason;
 use crate::hook::Hooks;
-use crate::link::{LinkReason, Linking};
+use crate::linking::{LinkReason, Linking};
 use crate::needs::Needs;
 use crate::op::Op;
 use crate::reference::Reference;
 use crate::state::State;
-use crate::verify::Reason;
 use crate::{Errno, Family, Register};
 
 pub use crate::family::{NFPROTO_IPV4, NFPROTO_IPV6};

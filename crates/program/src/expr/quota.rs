@@ -7,12 +7,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Expr, Expression, Statement, Use};
-use crate::image::Stateful;
-use crate::link::{LinkReason, Linking};
+use crate::check::{self, Reason};
+use crate::linked::Stateful;
+use crate::linking::{LinkReason, Linking};
 use crate::op::Op;
 use crate::state::dynamic::SetStatement;
 use crate::state::{QuotaState, Words};
-use crate::verify::{self, Reason};
 use crate::{Errno, Family, State};
 
 /// Breaks once the amount is used up, or until it is (`over`).
@@ -43,7 +43,7 @@ impl Expression for Quota {
     fn uses<'a>(&'a self, _: Family, _: &mut dyn FnMut(Use<'a>)) {}
 
     fn verify(&self) -> Result<(), Reason> {
-        verify::refuse(self.bytes > i64::MAX as u64, Reason::Overflow)
+        check::refuse(self.bytes > i64::MAX as u64, Reason::Overflow)
     }
 
     fn only_matches(&self) -> bool {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::{Connlimit, Counter, Expr, Last, Quota};
 use crate::Errno;
-use crate::image::Stateful;
-use crate::link::LinkReason;
+use crate::linked::Stateful;
+use crate::linking::LinkReason;
 use crate::state::dynamic::{NewStatement, SetStatement};
 use crate::state::{State, Words};
 

@@ -9,7 +9,8 @@ use penstock_packet::Packet;
 use super::{Frame, enter, lookup, policy, run_from, run_op};
 use crate::Env;
 use crate::classify::Candidate;
-use crate::image::{ChainIndex, Image, RuleIndex};
+use crate::image::Image;
+use crate::linked::{ChainIndex, RuleIndex};
 use crate::op::Op;
 
 pub use super::registers::Registers;

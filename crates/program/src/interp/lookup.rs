@@ -9,7 +9,7 @@ use penstock_sets::{ElementRef, Set};
 use super::registers::Registers;
 use super::{Step, stateful};
 use crate::Env;
-use crate::image::{LinkedData, LinkedValue};
+use crate::linked::{LinkedData, LinkedValue};
 use crate::op::Load;
 
 #[inline(never)]

@@ -6,9 +6,10 @@ use penstock_packet::Packet;
 
 use super::Step;
 use super::registers::Registers;
-use crate::env::{NatKind, NatRequest};
-use crate::expr::NFPROTO_IPV4;
+use crate::env::NatRequest;
+use crate::family::NFPROTO_IPV4;
 use crate::op::LinkedNat;
+use crate::operand::NatKind;
 use crate::{Env, Family};
 
 /// `NF_NAT_RANGE_NETMAP`.

@@ -7,7 +7,7 @@ use penstock_wire::ethernet;
 
 use super::hash::{jhash, reciprocal_scale};
 use super::registers::Registers;
-use crate::image::LinkedVerdict;
+use crate::linked::LinkedVerdict;
 use crate::op::LinkedQueue;
 use crate::{Env, Family};
 

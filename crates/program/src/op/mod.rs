@@ -11,8 +11,7 @@ use std::sync::Arc;
 use penstock_sets::Set;
 
 use crate::State;
-use crate::env::NatKind;
-use crate::image::{ChainIndex, FlowtableIndex, LinkedValue, LinkedVerdict, Stateful};
+use crate::linked::{ChainIndex, FlowtableIndex, LinkedValue, LinkedVerdict, Stateful};
 use crate::operand::*;
 use crate::state::dynamic::{DynamicSet, Statements};
 
