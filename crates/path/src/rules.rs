@@ -11,11 +11,11 @@ use penstock_net::{Flow4, Flow6, LOOPBACK, NoRoute, RouteType};
 use penstock_packet::{CtInfo, Frame, Packet};
 use penstock_program::classify::{Candidate, PACKETS};
 use penstock_program::env::{
-    BridgePort, ConnCount, CtObject, Decision, FibQuery, Interface, IpsecState, LocalSocket,
-    NatRequest, Rejection, Route, SocketQuery, Trace,
+    BridgePort, ConnCount, Decision, FibQuery, Interface, IpsecState, LocalSocket, NatRequest,
+    Rejection, Route, SocketQuery, Trace,
 };
 use penstock_program::expr::{CtDir, CtKey, Log, Synproxy};
-use penstock_program::image::{ChainIndex, FlowtableIndex, LinkedVerdict, RuleIndex};
+use penstock_program::image::{ChainIndex, CtObject, FlowtableIndex, LinkedVerdict, RuleIndex};
 use penstock_program::interp::engine::find;
 use penstock_program::osf::Fingerprints;
 use penstock_program::{Context, Env, Hook, Image, Outcome, WorkerNumber};

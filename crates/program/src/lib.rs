@@ -21,6 +21,7 @@ pub mod classify;
 mod data;
 pub mod env;
 mod errno;
+mod eval;
 pub mod expr;
 mod family;
 mod hook;

@@ -11,7 +11,7 @@ use penstock_program::dynamic::DynamicSet;
 use penstock_program::env::*;
 use penstock_program::expr::*;
 use penstock_program::image::{
-    ChainIndex, Image, LinkedElements, LinkedSet, LinkedVerdict, RuleIndex, Stateful,
+    ChainIndex, CtObject, Image, LinkedElements, LinkedSet, LinkedVerdict, RuleIndex, Stateful,
 };
 use penstock_program::op::Op;
 use penstock_program::osf::Fingerprints;

@@ -26,8 +26,7 @@ use penstock_classify::{Builder, Classifier, Location, Size};
 use penstock_packet::Packet;
 use penstock_wire::ethernet;
 
-use crate::interp::engine::Registers;
-use crate::interp::{load_ct_mark, load_ct_state, load_meta};
+use crate::eval::{Registers, load_ct_mark, load_ct_state, load_meta};
 use crate::linked::LinkedRule;
 use crate::op::Op;
 use crate::operand::MetaKey;
