@@ -76,7 +76,7 @@ pub(crate) fn with_state(
     exprs
         .iter()
         .map(|expr| match expr.is_stateful().then(|| states.next()).flatten() {
-            Some(state) => state.snapshot(expr, now),
+            Some(state) => expr.snapshot(state, now),
             None => expr.clone(),
         })
         .collect()

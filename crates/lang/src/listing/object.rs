@@ -31,7 +31,7 @@ pub(super) fn object(p: &mut Printer<'_>, family: Family, object: &Object, now: 
     }
     p.push("\n");
     let present = |expr: VmExpr| match &object.state {
-        Some(state) => state.snapshot(&expr, now),
+        Some(state) => expr.snapshot(state, now),
         None => expr,
     };
     match &object.value {

@@ -322,7 +322,7 @@ impl Tables<'_> {
         comment(&mut m, userdata::comment(&object.userdata).as_deref());
         let stateless = self.listing.format.stateless;
         let present = |expr: VmExpr| match &object.state {
-            Some(state) => state.snapshot(&expr, self.listing.now),
+            Some(state) => expr.snapshot(state, self.listing.now),
             None => expr,
         };
         match &object.value {

@@ -7,16 +7,15 @@ use penstock_packet::Packet;
 use penstock_wire::ethernet;
 
 use super::Step;
-use crate::Env;
 use crate::env::Rejection;
-use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
 use crate::operand::{Reject, RejectType};
+use crate::{Env, Family};
 
 #[inline(never)]
 pub(super) fn eval<E: Env>(reject: &Reject, packet: &Packet, env: &mut E) -> Step {
-    let v6 = match (env.context().nfproto, packet.meta.protocol) {
-        (NFPROTO_IPV4, _) => Some(false),
-        (NFPROTO_IPV6, _) => Some(true),
+    let v6 = match (env.context().family, packet.meta.protocol) {
+        (Family::Ip, _) => Some(false),
+        (Family::Ip6, _) => Some(true),
         // netdev and bridge: by ethertype, and group addresses are not answered.
         _ if packet.link().first().is_some_and(|octet| octet & 1 != 0) => None,
         (_, ethernet::IPV4) => Some(false),

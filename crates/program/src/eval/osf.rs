@@ -7,8 +7,7 @@ use penstock_wire::protocol;
 
 use super::Step;
 use super::registers::Registers;
-use crate::Env;
-use crate::expr::NFPROTO_IPV4;
+use crate::{Env, Family};
 
 /// `NFT_OSF_MAXGENRELEN`, the zero at the end included.
 const NAME_LEN: usize = 16;
@@ -24,7 +23,7 @@ pub(super) fn eval<E: Env>(
     env: &mut E,
 ) -> Step {
     let tcp = packet.transport().is_some_and(|t| t.protocol == protocol::TCP);
-    if env.context().nfproto != NFPROTO_IPV4 || !tcp {
+    if env.context().family != Family::Ip || !tcp {
         return Step::Break;
     }
     match packet.transport_bytes().and_then(|tcp| tcp.first_chunk::<20>()) {

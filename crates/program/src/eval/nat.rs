@@ -6,10 +6,11 @@ use penstock_packet::Packet;
 
 use super::Step;
 use super::registers::Registers;
-use crate::Env;
-use crate::env::{NatKind, NatRequest};
-use crate::expr::NFPROTO_IPV4;
+use crate::env::NatRequest;
+use crate::family::NFPROTO_IPV4;
 use crate::op::LinkedNat;
+use crate::operand::NatKind;
+use crate::{Env, Family};
 
 /// `NF_NAT_RANGE_NETMAP`.
 const NETMAP: u32 = 1 << 6;
@@ -23,8 +24,8 @@ pub(super) fn eval<E: Env>(
     packet: &Packet,
     env: &mut E,
 ) -> Step {
-    let nfproto = env.context().nfproto;
-    if nat.family != INET && nat.family != nfproto {
+    let family = env.context().family;
+    if nat.family != INET && nat.family != family as u8 {
         return Step::Next;
     }
     let mut request = NatRequest {
@@ -42,7 +43,7 @@ pub(super) fn eval<E: Env>(
                 *to = *from;
             }
         }
-        if nat.flags & NETMAP != 0 && netmap(&mut request, nfproto, packet).is_none() {
+        if nat.flags & NETMAP != 0 && netmap(&mut request, family, packet).is_none() {
             return Step::Drop;
         }
     }
@@ -58,9 +59,9 @@ fn port(slot: u8, registers: &Registers) -> u16 {
 }
 
 /// The packet's own address behind the prefix (`nft_nat_setup_netmap()`).
-fn netmap(request: &mut NatRequest, nfproto: u8, packet: &Packet) -> Option<()> {
+fn netmap(request: &mut NatRequest, family: Family, packet: &Packet) -> Option<()> {
     let source = matches!(request.kind, NatKind::Source | NatKind::Masquerade);
-    let at = match (nfproto == NFPROTO_IPV4, source) {
+    let at = match (family == Family::Ip, source) {
         (true, true) => 12..16,
         (true, false) => 16..20,
         (false, true) => 8..24,

@@ -10,7 +10,7 @@ use penstock_wire::{ethernet, protocol};
 
 use super::Step;
 use crate::env::ConnCount;
-use crate::image::{LinkedVerdict, Stateful};
+use crate::linked::{LinkedVerdict, Stateful};
 use crate::operand::Synproxy;
 use crate::{Env, State};
 

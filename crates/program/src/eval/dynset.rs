@@ -10,11 +10,11 @@ use penstock_packet::Packet;
 use super::registers::Registers;
 use super::{Step, stateful};
 use crate::Env;
-use crate::dynamic::{DynamicSet, Found, SetStatement};
 use crate::env::ConnCount;
 use crate::op::{Load, SetUpdate};
 use crate::operand::DynsetOp;
 use crate::state;
+use crate::state::dynamic::{DynamicSet, Found, SetStatement};
 
 #[inline(never)]
 pub(super) fn update<E: Env>(
@@ -100,7 +100,7 @@ fn statements<E: Env>(set: &Arc<DynamicSet>, found: Found, packet: &Packet, env:
                     ends => return ends,
                 }
             }
-            SetStatement::Kept => false,
+            SetStatement::BadLimit(_) => false,
         };
         if breaks {
             return Step::Break;

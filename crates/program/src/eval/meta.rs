@@ -7,13 +7,9 @@ use penstock_wire::ethernet;
 
 use super::Step;
 use super::registers::Registers;
-use crate::Env;
-use crate::Hook;
 use crate::env::Interface;
-use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
 use crate::operand::MetaKey;
-
-const NFPROTO_NETDEV: u8 = 5;
+use crate::{Env, Family, Hook};
 
 #[inline(always)]
 pub(super) fn get<E: Env>(
@@ -29,7 +25,7 @@ pub(super) fn get<E: Env>(
             Some(t) => registers.set_u8(dst, t.protocol),
             None => return Step::Break,
         },
-        MetaKey::NfProto => registers.set_u8(dst, env.context().nfproto),
+        MetaKey::NfProto => registers.set_u8(dst, env.context().family as u8),
         MetaKey::Protocol => registers.set_half(dst, meta.protocol.to_be_bytes()),
         MetaKey::Mark => registers.set_word(dst, meta.mark),
         MetaKey::Len => registers.set_word(dst, packet.len() as u32),
@@ -85,7 +81,7 @@ fn get_rare<E: Env>(
             None => return Step::Break,
         },
         MetaKey::SecMark => registers.set_word(dst, meta.secmark),
-        MetaKey::PktType => match packet_type(packet, env.context().nfproto) {
+        MetaKey::PktType => match packet_type(packet, env.context().family) {
             Some(kind) => registers.set_u8(dst, kind as u8),
             None => return Step::Break,
         },
@@ -100,7 +96,7 @@ fn get_rare<E: Env>(
             registers.set_word(dst, (seconds(env.wall_time(meta.time)) % 86_400) as u32)
         }
         MetaKey::Sdif | MetaKey::SdifName => {
-            if !matches!(env.context().nfproto, NFPROTO_IPV4 | NFPROTO_IPV6) {
+            if !matches!(env.context().family, Family::Ip | Family::Ip6) {
                 return Step::Break;
             }
             let sdif = env.sdif(packet);
@@ -162,18 +158,18 @@ fn kind<E: Env>(env: &E, index: u32, dst: u8, registers: &mut Registers) -> Step
 }
 
 /// What was looped back counts as what it was sent as (`nft_meta_get_eval_pkttype_lo()`).
-fn packet_type(packet: &Packet, nfproto: u8) -> Option<PacketType> {
+fn packet_type(packet: &Packet, family: Family) -> Option<PacketType> {
     let kind = packet.meta.packet_type;
     if kind != PacketType::Loopback {
         return Some(kind);
     }
-    match (nfproto, packet.meta.protocol) {
-        (NFPROTO_IPV4, _) | (NFPROTO_NETDEV, ethernet::IPV4) => {
+    match (family, packet.meta.protocol) {
+        (Family::Ip, _) | (Family::Netdev, ethernet::IPV4) => {
             // 224.0.0.0/4
             let multicast = packet.network().get(16..20)?[0] & 0xf0 == 0xe0;
             Some(if multicast { PacketType::Multicast } else { PacketType::Broadcast })
         }
-        (NFPROTO_IPV6, _) | (NFPROTO_NETDEV, ethernet::IPV6) => Some(PacketType::Multicast),
+        (Family::Ip6, _) | (Family::Netdev, ethernet::IPV6) => Some(PacketType::Multicast),
         _ => None,
     }
 }

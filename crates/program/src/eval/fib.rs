@@ -11,11 +11,9 @@ use penstock_wire::{ipv4, ipv6, protocol};
 
 use super::Step;
 use super::registers::Registers;
-use crate::Env;
-use crate::Hook;
 use crate::env::FibQuery;
-use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
 use crate::operand::{FIB_DADDR, FIB_IIF, FIB_MARK, FIB_OIF, FIB_PRESENT, FibResult};
+use crate::{Env, Family, Hook};
 
 /// `LOOPBACK_IFINDEX`.
 const LOOPBACK: u32 = 1;
@@ -31,11 +29,11 @@ pub(super) fn eval<E: Env>(
     env: &mut E,
 ) -> Step {
     let has = |flag: u32| u32::from(flags) & flag != 0;
-    let v6 = match (env.context().nfproto, packet.meta.protocol) {
-        (NFPROTO_IPV4, _) => false,
-        (NFPROTO_IPV6, _) => true,
-        (5, ethernet::IPV4) => false,
-        (5, ethernet::IPV6) => true,
+    let v6 = match (env.context().family, packet.meta.protocol) {
+        (Family::Ip, _) => false,
+        (Family::Ip6, _) => true,
+        (Family::Netdev, ethernet::IPV4) => false,
+        (Family::Netdev, ethernet::IPV6) => true,
         _ => return Step::Break,
     };
     let hook = env.context().hook;

@@ -9,8 +9,8 @@ use penstock_sets::{ElementRef, Set};
 use super::registers::Registers;
 use super::{Step, stateful};
 use crate::Env;
-use crate::image::{LinkedData, LinkedValue};
-use crate::op::Load;
+use crate::linked::{LinkedData, LinkedValue};
+use crate::op::{Load, Op};
 
 #[inline(never)]
 #[allow(clippy::too_many_arguments)]
@@ -34,7 +34,7 @@ pub(super) fn lookup<E: Env>(
 }
 
 /// What follows from what was found.
-pub(super) fn answer<E: Env>(
+fn answer<E: Env>(
     found: Option<ElementRef<'_, LinkedValue>>,
     inverse: bool,
     load: Load,
@@ -67,6 +67,21 @@ pub(super) fn answer<E: Env>(
         }
     }
     step
+}
+
+/// Runs a lookup of which is known where its key is: in a place that
+/// [`Set::search`](penstock_sets::Set::search) has told of. Other operations break.
+#[inline(always)]
+pub fn found_at<E: Env>(
+    op: &Op,
+    place: u64,
+    registers: &mut Registers,
+    packet: &mut Packet,
+    env: &mut E,
+) -> Step {
+    let Op::Lookup { inverse, load, set, .. } = op else { return Step::Break };
+    let found = set.element_at(place, packet.meta.time);
+    answer(found, *inverse, *load, registers, packet, env)
 }
 
 pub(super) fn object<E: Env>(

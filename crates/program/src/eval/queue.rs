@@ -7,12 +7,9 @@ use penstock_wire::ethernet;
 
 use super::hash::{jhash, reciprocal_scale};
 use super::registers::Registers;
-use crate::Env;
-use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
-use crate::image::LinkedVerdict;
+use crate::linked::LinkedVerdict;
 use crate::op::LinkedQueue;
-
-const NFPROTO_BRIDGE: u8 = 7;
+use crate::{Env, Family};
 
 #[inline(never)]
 pub(super) fn eval<E: Env>(
@@ -29,7 +26,7 @@ pub(super) fn eval<E: Env>(
         }
         None if total > 1 => {
             u32::from(queue.num)
-                + reciprocal_scale(hash(packet, env.context().nfproto, env.queue_seed()), total)
+                + reciprocal_scale(hash(packet, env.context().family, env.queue_seed()), total)
         }
         None => queue.num.into(),
     };
@@ -38,11 +35,11 @@ pub(super) fn eval<E: Env>(
 }
 
 /// The same for both directions (`nfqueue_hash()`); 0 for what is not IP.
-fn hash(packet: &Packet, nfproto: u8, seed: u32) -> u32 {
+fn hash(packet: &Packet, family: Family, seed: u32) -> u32 {
     let network = packet.network();
-    let hash = match (nfproto, packet.meta.protocol) {
-        (NFPROTO_IPV4, _) | (NFPROTO_BRIDGE, ethernet::IPV4) => hash4(network, seed),
-        (NFPROTO_IPV6, _) | (NFPROTO_BRIDGE, ethernet::IPV6) => hash6(network, seed),
+    let hash = match (family, packet.meta.protocol) {
+        (Family::Ip, _) | (Family::Bridge, ethernet::IPV4) => hash4(network, seed),
+        (Family::Ip6, _) | (Family::Bridge, ethernet::IPV6) => hash6(network, seed),
         _ => None,
     };
     hash.unwrap_or(0)

@@ -8,9 +8,10 @@ use penstock_wire::{ethernet, geneve, ipv4, ipv6, protocol, vlan};
 use super::Step;
 use super::payload;
 use super::registers::Registers;
-use crate::expr::{INNER_GENEVE, INNER_HDRSIZE, INNER_LINK, INNER_NETWORK, INNER_TRANSPORT};
 use crate::op::{InnerLoad, LinkedInner};
-use crate::operand::PayloadBase;
+use crate::operand::{
+    INNER_GENEVE, INNER_HDRSIZE, INNER_LINK, INNER_NETWORK, INNER_TRANSPORT, PayloadBase,
+};
 
 /// The one tag that is looked behind.
 const ETH_P_8021Q: u16 = 0x8100;

@@ -10,11 +10,10 @@ use penstock_wire::{ipv4, ipv6, protocol};
 
 use super::Step;
 use super::registers::Registers;
-use crate::Env;
 use crate::Hook;
 use crate::env::{LocalSocket, SocketKind, SocketQuery};
-use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
 use crate::operand::SocketKey;
+use crate::{Env, Family};
 
 #[inline(never)]
 pub(super) fn load<E: Env>(
@@ -58,29 +57,29 @@ fn lookup<E: Env>(packet: &Packet, env: &mut E) -> Option<LocalSocket> {
     let device = packet.meta.iif;
     let transport = packet.transport()?;
     let kind = SocketKind::Any;
-    let query = match (context.nfproto, transport.protocol) {
+    let query = match (context.family, transport.protocol) {
         (_, protocol::TCP | protocol::UDP) => {
-            let mut ends = ends(packet, context.nfproto)?;
+            let mut ends = ends(packet, context.family)?;
             if let Some(source) = env.untranslated_source(packet) {
                 ends.destination = source;
             }
             SocketQuery { kind, protocol: transport.protocol, device, ..ends }
         }
-        (NFPROTO_IPV4, protocol::ICMP) => SocketQuery { device, ..quoted4(packet)? },
-        (NFPROTO_IPV6, protocol::ICMPV6) => SocketQuery { device, ..quoted6(packet)? },
+        (Family::Ip, protocol::ICMP) => SocketQuery { device, ..quoted4(packet)? },
+        (Family::Ip6, protocol::ICMPV6) => SocketQuery { device, ..quoted6(packet)? },
         _ => return None,
     };
     env.socket(&query)
 }
 
-fn ends(packet: &Packet, nfproto: u8) -> Option<SocketQuery> {
+fn ends(packet: &Packet, family: Family) -> Option<SocketQuery> {
     let network = packet.network();
-    let (source, destination) = match nfproto {
-        NFPROTO_IPV4 => {
+    let (source, destination) = match family {
+        Family::Ip => {
             let header = ipv4::Header::new(network)?;
             (IpAddr::V4(header.src()), IpAddr::V4(header.dst()))
         }
-        NFPROTO_IPV6 => {
+        Family::Ip6 => {
             let header = ipv6::Header::new(network)?;
             (IpAddr::V6(header.src()), IpAddr::V6(header.dst()))
         }
@@ -152,14 +151,14 @@ pub(super) fn tproxy<E: Env>(
     packet: &mut Packet,
     env: &mut E,
 ) -> Step {
-    let nfproto = env.context().nfproto;
-    if family != 0 && family != nfproto {
+    let hook_family = env.context().family;
+    if family != 0 && family != hook_family as u8 {
         return Step::Break;
     }
     let socket = packet
         .transport()
         .filter(|t| matches!(t.protocol, protocol::TCP | protocol::UDP))
-        .and_then(|_| proxy(addr, port, nfproto, registers, packet, env));
+        .and_then(|_| proxy(addr, port, hook_family, registers, packet, env));
     match socket {
         Some(socket) if socket.transparent => {
             packet.meta.socket = socket.id;
@@ -172,13 +171,13 @@ pub(super) fn tproxy<E: Env>(
 fn proxy<E: Env>(
     addr: Option<u8>,
     port: Option<u8>,
-    nfproto: u8,
+    family: Family,
     registers: &Registers,
     packet: &Packet,
     env: &mut E,
 ) -> Option<LocalSocket> {
-    let v6 = nfproto == NFPROTO_IPV6;
-    let ends = ends(packet, nfproto)?;
+    let v6 = family == Family::Ip6;
+    let ends = ends(packet, family)?;
     let established = env.socket(&SocketQuery { kind: SocketKind::Established, ..ends });
     let asked = addr.map(|slot| -> IpAddr {
         if v6 { registers.sixteen(slot).into() } else { registers.word(slot).to_ne_bytes().into() }

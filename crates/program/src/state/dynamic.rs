@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use penstock_sets::{Dynamic, NEVER};
 
-use crate::Expr;
-use crate::state::{Bucket, Words, initial_words, reset_words, snapshot_words};
+use super::{Bucket, Words};
+use crate::operand::Limit;
 
 /// Most statements of an element (`NFT_SET_EXPR_MAX`).
 const STATEMENTS_MAX: usize = 2;
@@ -30,7 +30,7 @@ const DATA: usize = 2;
 const CATCH_ALL: u32 = 1 << 31;
 
 /// What a statement of an element does. Its state is in words of the set.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum SetStatement {
     /// Counts packets and bytes.
     Counter,
@@ -53,16 +53,18 @@ pub enum SetStatement {
         /// `over`.
         over: bool,
     },
-    /// Only listed: the linker refuses sets with such a statement.
-    Kept,
+    /// A limit that is no bucket ([`BadLimit`](super::BadLimit)). Only listed: the linker refuses
+    /// sets with it.
+    BadLimit(Limit),
 }
 
-/// The statements of an element, without their state.
-#[derive(Debug)]
-struct Template {
-    /// With initial values of zero.
-    exprs: Vec<Expr>,
-    statements: Box<[SetStatement]>,
+/// A statement for an element, with its state to begin with.
+#[derive(Clone, Debug)]
+pub struct NewStatement {
+    /// What it does.
+    pub statement: SetStatement,
+    /// Its state.
+    pub state: Words,
 }
 
 /// Statements that elements are given, by a number that an element carries.
@@ -77,7 +79,7 @@ pub struct Statements {
 #[derive(Debug, Default)]
 struct Templates {
     /// Chunk `n` holds `FIRST << n` of them.
-    chunks: [OnceLock<Box<[OnceLock<Template>]>>; 24],
+    chunks: [OnceLock<Box<[OnceLock<Vec<SetStatement>>]>>; 24],
     known: Mutex<u32>,
 }
 
@@ -91,15 +93,17 @@ impl Templates {
     }
 
     #[inline]
-    fn get(&self, number: u32) -> Option<&Template> {
+    fn get(&self, number: u32) -> Option<&[SetStatement]> {
         let (chunk, at) = self.place(number)?;
-        self.chunks.get(chunk)?.get()?.get(at)?.get()
+        self.chunks.get(chunk)?.get()?.get(at)?.get().map(Vec::as_slice)
     }
 
-    /// The number of these statements, which have initial values of zero.
-    fn number(&self, exprs: Vec<Expr>) -> Option<u32> {
+    /// The number of these statements.
+    fn number(&self, statements: Vec<SetStatement>) -> Option<u32> {
         let mut known = held(&self.known);
-        if let Some(number) = (0..*known).find(|&n| self.get(n).is_some_and(|t| t.exprs == exprs)) {
+        if let Some(number) =
+            (0..*known).find(|&n| self.get(n).is_some_and(|known| known == statements))
+        {
             return Some(number);
         }
         let (chunk, at) = self.place(*known)?;
@@ -108,8 +112,7 @@ impl Templates {
             .chunks
             .get(chunk)?
             .get_or_init(|| (0..chunk_len).map(|_| OnceLock::new()).collect());
-        let statements = exprs.iter().map(statement).collect();
-        chunk.get(at)?.set(Template { exprs, statements }).ok()?;
+        chunk.get(at)?.set(statements).ok()?;
         *known += 1;
         Some(*known - 1)
     }
@@ -118,15 +121,6 @@ impl Templates {
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing that is done under it leaves it half done.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn statement(expr: &Expr) -> SetStatement {
-    expr.as_statement().map_or(SetStatement::Kept, |statement| statement.in_set())
-}
-
-/// The statement with initial values of zero.
-fn blank(expr: &Expr) -> Expr {
-    expr.as_statement().map_or_else(|| expr.clone(), |statement| statement.blank())
 }
 
 /// A set or map that packets change.
@@ -154,8 +148,8 @@ pub struct NewElement<'a> {
     pub timeout: u64,
     /// When it expires (ns); `None` for never.
     pub expires_at: Option<u64>,
-    /// Statements with initial values.
-    pub exprs: &'a [Expr],
+    /// Statements with their state.
+    pub statements: &'a [NewStatement],
     /// The language's.
     pub userdata: Option<&'a Arc<[u8]>>,
 }
@@ -171,9 +165,9 @@ pub struct CurrentElement {
     pub timeout: u64,
     /// When it expires (ns); `None` for never.
     pub expires_at: Option<u64>,
-    /// Statements with initial values of zero.
-    pub exprs: Vec<Expr>,
-    /// Where they count: for [`State::InSet`](crate::State::InSet).
+    /// Statements, without their state.
+    pub statements: Vec<SetStatement>,
+    /// Where they count: for [`State::InSet`](super::State::InSet).
     pub slot: u32,
     /// The language's.
     pub userdata: Option<Arc<[u8]>>,
@@ -192,9 +186,14 @@ fn value_words(value_len: Option<u32>) -> usize {
 }
 
 impl DynamicSet {
-    /// An empty set for keys of so many bytes, maps with the length of their data. `exprs` are the
-    /// statements of which each element gets its own copy.
-    pub fn new(key_len: usize, value_len: Option<u32>, size: u32, exprs: &[Expr]) -> Self {
+    /// An empty set for keys of so many bytes, maps with the length of their data. Each element
+    /// gets its own copy of the statements.
+    pub fn new(
+        key_len: usize,
+        value_len: Option<u32>,
+        size: u32,
+        statements: &[NewStatement],
+    ) -> Self {
         let words = value_words(value_len);
         let value_len = value_len.unwrap_or(0).min(64) as usize;
         let mut set = DynamicSet {
@@ -205,7 +204,7 @@ impl DynamicSet {
             default: Statements { number: 0, initial: [[0; 2]; STATEMENTS_MAX] },
             userdata: Mutex::default(),
         };
-        set.default = set.statements(exprs);
+        set.default = set.statements(statements);
         set
     }
 
@@ -215,12 +214,13 @@ impl DynamicSet {
     }
 
     /// Statements that elements can be given.
-    pub fn statements(&self, exprs: &[Expr]) -> Statements {
+    pub fn statements(&self, new: &[NewStatement]) -> Statements {
         let mut initial = [[0; 2]; STATEMENTS_MAX];
-        for (words, expr) in initial.iter_mut().zip(exprs) {
-            *words = initial_words(expr);
+        for (words, new) in initial.iter_mut().zip(new) {
+            *words = new.state;
         }
-        let number = self.templates.number(exprs.iter().take(STATEMENTS_MAX).map(blank).collect());
+        let statements = new.iter().take(STATEMENTS_MAX).map(|new| new.statement.clone());
+        let number = self.templates.number(statements.collect());
         Statements { number: number.unwrap_or(u32::MAX), initial }
     }
 
@@ -232,8 +232,8 @@ impl DynamicSet {
     /// Whether all statements of all elements can run.
     pub fn is_runnable(&self) -> bool {
         let kept = |number: u32| {
-            let template = self.templates.get(number);
-            template.is_some_and(|t| t.statements.iter().any(|s| matches!(s, SetStatement::Kept)))
+            let statements = self.templates.get(number).unwrap_or_default();
+            statements.iter().any(|s| matches!(s, SetStatement::BadLimit(_)))
         };
         let known = *held(&self.templates.known);
         (0..known).all(|number| !kept(number))
@@ -374,25 +374,21 @@ impl DynamicSet {
         &self,
         found: Found,
     ) -> impl Iterator<Item = (&SetStatement, &[AtomicU64; 2])> {
-        let statements = self.templates.get(found.statements).map_or(&[][..], |t| &t.statements);
+        let statements = self.templates.get(found.statements).unwrap_or_default();
         let value = self.value(found.slot);
         statements.iter().enumerate().filter_map(move |(i, s)| Some((s, self.state(value, i)?)))
     }
 
-    /// The expression with the values of a statement's state, at time `now` (ns).
-    pub(crate) fn snapshot(&self, slot: u32, statement: usize, expr: &Expr, now: u64) -> Expr {
-        match self.state(self.value(slot), statement) {
-            Some(words) => snapshot_words(words, expr, now),
-            None => expr.clone(),
-        }
+    /// The state of a statement.
+    pub(super) fn words(&self, slot: u32, statement: usize) -> Option<Words> {
+        let words = self.state(self.value(slot), statement)?;
+        Some(words.each_ref().map(|word| word.load(Relaxed)))
     }
 
-    /// As [`DynamicSet::snapshot`], and starts again.
-    pub(crate) fn reset(&self, slot: u32, statement: usize, expr: &Expr, now: u64) -> Expr {
-        match self.state(self.value(slot), statement) {
-            Some(words) => reset_words(words, expr, now),
-            None => expr.clone(),
-        }
+    /// Gives a statement another state; the one before.
+    pub(super) fn replace_words(&self, slot: u32, statement: usize, new: Words) -> Option<Words> {
+        let words = self.state(self.value(slot), statement)?;
+        Some([words[0].swap(new[0], Relaxed), words[1].swap(new[1], Relaxed)])
     }
 
     /// Reserves a place for [`DynamicSet::insert_reserved`]; `beyond` so many more elements than
@@ -414,8 +410,8 @@ impl DynamicSet {
         set.catch_all = Dynamic::new(1, value_words, 1);
         set.templates = Templates::default();
         for number in 0..*held(&self.templates.known) {
-            if let Some(template) = self.templates.get(number) {
-                set.templates.number(template.exprs.clone());
+            if let Some(statements) = self.templates.get(number) {
+                set.templates.number(statements.to_vec());
             }
         }
         set.default = self.default;
@@ -440,7 +436,7 @@ impl DynamicSet {
     /// Adds an element for which a place is reserved. One with the same key that packets have added
     /// meanwhile stays.
     pub fn insert_reserved(&self, new: &NewElement<'_>, now: u64) {
-        let statements = self.statements(new.exprs);
+        let statements = self.statements(new.statements);
         let note = new.userdata.map_or(0, |userdata| self.note(userdata));
         let (table, key) = self.table(new.key);
         if new.key.is_empty() && !table.reserve(0) {
@@ -518,11 +514,7 @@ impl DynamicSet {
                     data: data.get(..self.value_len).unwrap_or_default().to_vec(),
                     timeout,
                     expires_at: e.expires_at,
-                    exprs: self
-                        .templates
-                        .get(statements)
-                        .map(|t| t.exprs.clone())
-                        .unwrap_or_default(),
+                    statements: self.templates.get(statements).unwrap_or_default().to_vec(),
                     slot: e.slot | flag,
                     userdata: kept.get(&note).cloned(),
                 }

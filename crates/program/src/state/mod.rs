@@ -10,17 +10,15 @@
 
 mod connlimit;
 mod counter;
+pub mod dynamic;
 pub(crate) mod limit;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
-use crate::dynamic::SetStatement;
-use crate::expr::Expr;
-use crate::image::Stateful;
-use crate::link::LinkReason;
-use crate::{DynamicSet, Errno};
+use dynamic::DynamicSet;
+
 pub use connlimit::ConnCountState;
 pub(crate) use connlimit::{join, leave};
 pub use counter::CounterState;
@@ -153,113 +151,29 @@ pub enum State {
 /// quota; when a limit was empty; when `last` was last reached.
 pub type Words = [u64; 2];
 
-/// An expression that elements of sets can have as a statement (`NFT_EXPR_STATEFUL`).
-pub trait Statement {
-    /// Checks the state to begin with.
-    ///
-    /// # Errors
-    /// The kernel's error (`ops->init`).
-    fn check(&self) -> Result<(), Errno> {
-        Ok(())
-    }
-
-    /// As engines run it.
-    ///
-    /// # Errors
-    /// An operand is malformed.
-    fn link_statement(&self, state: &Arc<State>) -> Result<Stateful, LinkReason>;
-
-    /// As packets run it at elements that they add.
-    fn in_set(&self) -> SetStatement;
-
-    /// The expression with values of zero to begin with.
-    fn blank(&self) -> Expr;
-
-    /// Words that it starts with.
-    fn initial_words(&self) -> Words;
-
-    /// Words that it has after a reset; `None` if a reset changes nothing.
-    fn reset_words(&self) -> Option<Words>;
-
-    /// The expression with the values that words of its state stand for, at time `now` (ns).
-    fn shown(&self, words: Words, now: u64) -> Expr;
-
-    /// Whether it frees what has ended while the set is searched for that (`NFT_EXPR_GC`): sets
-    /// with timeouts do not take it.
-    fn collects(&self) -> bool {
-        false
-    }
-}
-
-/// Words that a statement starts with.
-pub(crate) fn initial_words(expr: &Expr) -> Words {
-    expr.as_statement().map_or([0, 0], Statement::initial_words)
-}
-
-/// [`State::snapshot`] for words.
-pub(crate) fn snapshot_words(words: &[AtomicU64; 2], expr: &Expr, now: u64) -> Expr {
-    shown(expr, words.each_ref().map(|word| word.load(Relaxed)), now)
-}
-
-/// [`State::reset`] for words.
-pub(crate) fn reset_words(words: &[AtomicU64; 2], expr: &Expr, now: u64) -> Expr {
-    let Some((statement, [first, second])) =
-        expr.as_statement().and_then(|statement| Some((statement, statement.reset_words()?)))
-    else {
-        return snapshot_words(words, expr, now);
-    };
-    let before = [words[0].swap(first, Relaxed), words[1].swap(second, Relaxed)];
-    statement.shown(before, now)
-}
-
 impl State {
-    /// Initial state of an expression on a clock that starts; `None` if it has none.
-    pub fn for_expr(expr: &Expr) -> Option<State> {
-        State::for_expr_at(expr, 0)
+    /// The words of its present values; `None` if it has none that are shown.
+    pub(crate) fn words(&self) -> Option<Words> {
+        match self {
+            State::Counter(state) => Some(state.read().into()),
+            State::Quota(state) => Some([state.consumed(), 0]),
+            State::Last(state) => Some([state.at.load(Relaxed), 0]),
+            State::InSet { set, slot, statement } => set.words(*slot, *statement),
+            State::Limit(_) | State::Numgen(_) | State::HashSeed(_) | State::Connlimit(_) => None,
+        }
     }
 
-    /// Initial state of an expression at time `now` (ns), from which `last` counts back; `None` if
-    /// it has none.
-    pub fn for_expr_at(expr: &Expr, now: u64) -> Option<State> {
-        expr.new_state(now)
+    /// As [`State::words`], and starts again: counters at zero, quotas unused, `last` never, and
+    /// statements of elements with `fresh` words. Nothing that is counted meanwhile is lost.
+    pub(crate) fn reset(&self, fresh: Words) -> Option<Words> {
+        match self {
+            State::Counter(state) => Some(state.reset().into()),
+            State::Quota(state) => Some([state.reset(), 0]),
+            State::Last(state) => Some([state.at.swap(LastState::NEVER, Relaxed), 0]),
+            State::InSet { set, slot, statement } => set.replace_words(*slot, *statement, fresh),
+            State::Limit(_) | State::Numgen(_) | State::HashSeed(_) | State::Connlimit(_) => None,
+        }
     }
-
-    /// The expression with its present values, at time `now` (ns).
-    pub fn snapshot(&self, expr: &Expr, now: u64) -> Expr {
-        let words = match self {
-            State::Counter(state) => <[u64; 2]>::from(state.read()),
-            State::Quota(state) => [state.consumed(), 0],
-            State::Last(state) => [state.at.load(Relaxed), 0],
-            State::InSet { set, slot, statement } => {
-                return set.snapshot(*slot, *statement, expr, now);
-            }
-            State::Limit(_) | State::Numgen(_) | State::HashSeed(_) | State::Connlimit(_) => {
-                return expr.clone();
-            }
-        };
-        shown(expr, words, now)
-    }
-
-    /// As [`State::snapshot`], and starts again: counters at zero, quotas unused, `last` never.
-    /// Nothing that is counted meanwhile is lost.
-    pub fn reset(&self, expr: &Expr, now: u64) -> Expr {
-        let words = match self {
-            State::Counter(state) => <[u64; 2]>::from(state.reset()),
-            State::Quota(state) => [state.reset(), 0],
-            State::Last(state) => [state.at.swap(LastState::NEVER, Relaxed), 0],
-            State::InSet { set, slot, statement } => {
-                return set.reset(*slot, *statement, expr, now);
-            }
-            State::Limit(_) | State::Numgen(_) | State::HashSeed(_) | State::Connlimit(_) => {
-                return expr.clone();
-            }
-        };
-        shown(expr, words, now)
-    }
-}
-
-fn shown(expr: &Expr, words: Words, now: u64) -> Expr {
-    expr.as_statement().map_or_else(|| expr.clone(), |statement| statement.shown(words, now))
 }
 
 /// Two states are equal if they are one.
