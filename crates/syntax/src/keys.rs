@@ -24,7 +24,7 @@ pub struct Keyword {
 }
 
 /// All of them.
-pub static KEYWORDS: [Keyword; 8] = [
+pub static KEYWORDS: [Keyword; 11] = [
     Keyword {
         word: "meta",
         reserved: true,
@@ -101,6 +101,27 @@ pub static KEYWORDS: [Keyword; 8] = [
         behind: &["in", "out", "spnum", "reqid", "spi", "saddr", "daddr"],
     },
     Keyword { word: "tunnel", reserved: false, in_data: false, settable: false, behind: &[] },
+    Keyword {
+        word: "numgen",
+        reserved: true,
+        in_data: true,
+        settable: false,
+        behind: &["inc", "mod", "offset"],
+    },
+    Keyword {
+        word: "jhash",
+        reserved: true,
+        in_data: true,
+        settable: false,
+        behind: &["mod", "seed", "offset"],
+    },
+    Keyword {
+        word: "symhash",
+        reserved: true,
+        in_data: true,
+        settable: false,
+        behind: &["mod", "seed", "offset"],
+    },
 ];
 
 /// The keyword that is written so.

@@ -148,7 +148,6 @@ fn set_type(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Relational { .. }

@@ -454,7 +454,6 @@ impl Walk {
             | ExprKind::Payload(_)
             | ExprKind::Exthdr(_)
             | ExprKind::Key(_)
-            | ExprKind::Numgen { .. }
             | ExprKind::Hash { .. }
             | ExprKind::Relational { .. }
             | ExprKind::FlagCmp { .. } => self.expr(expr),
@@ -535,7 +534,7 @@ impl Walk {
             }
             ExprKind::Prefix { base, .. } => self.range_end(base),
             ExprKind::SetElem(elem) => self.value(&mut elem.key),
-            ExprKind::Hash { expr: Some(arg), .. } => self.expr(arg),
+            ExprKind::Hash { expr: arg, .. } => self.expr(arg),
             ExprKind::Key(Key::Ct { key, .. }) => {
                 let key = *key;
                 self.ct(key, expr);
@@ -550,8 +549,6 @@ impl Walk {
             | ExprKind::Verdict(_)
             | ExprKind::CatchAll
             | ExprKind::Key(_)
-            | ExprKind::Numgen { .. }
-            | ExprKind::Hash { expr: None, .. }
             | ExprKind::Relational { .. }
             | ExprKind::FlagCmp { .. } => {}
         }
@@ -741,7 +738,6 @@ fn tunnel_of(expr: &Expr) -> Option<&'static Proto> {
         | ExprKind::SetRef { .. }
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Relational { .. }
         | ExprKind::FlagCmp { .. } => None,

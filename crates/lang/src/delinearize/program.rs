@@ -224,13 +224,13 @@ impl Reader<'_, '_> {
                 self.push(StmtKind::ExthdrReset { target: raw(ExprKind::Exthdr(exthdr), 8) });
             }
             vm::Expr::Numgen(e) => {
-                let kind = ExprKind::Numgen { mode: e.mode, modulus: e.modulus, offset: e.offset };
-                self.registers.set(e.dreg, integer(kind, ByteOrder::Host));
+                let key = Key::Numgen { mode: e.mode, modulus: e.modulus, offset: e.offset };
+                self.registers.set(e.dreg, selector(key));
             }
             vm::Expr::Hash(Hash::Jenkins { sreg, len, seed, modulus, offset, dreg }) => {
                 let arg = self.registers.get_long(*sreg, len * 8)?;
                 let kind = ExprKind::Hash {
-                    expr: Some(Box::new(arg)),
+                    expr: Box::new(arg),
                     modulus: *modulus,
                     seed: *seed,
                     offset: *offset,
@@ -238,9 +238,8 @@ impl Reader<'_, '_> {
                 self.registers.set(*dreg, integer(kind, ByteOrder::Host));
             }
             vm::Expr::Hash(Hash::Sym { modulus, offset, dreg }) => {
-                let kind =
-                    ExprKind::Hash { expr: None, modulus: *modulus, seed: None, offset: *offset };
-                self.registers.set(*dreg, integer(kind, ByteOrder::Host));
+                let key = Key::Symhash { modulus: *modulus, offset: *offset };
+                self.registers.set(*dreg, selector(key));
             }
             vm::Expr::Fib(e) => {
                 let mut value = keys::fib(e.result).value;

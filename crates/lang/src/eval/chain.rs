@@ -65,7 +65,6 @@ pub(crate) fn priority(spec: &PrioritySpec, family: Family, hook: Hook) -> Optio
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }
@@ -108,7 +107,6 @@ pub(crate) fn device_names(
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }

@@ -4,6 +4,7 @@
 
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RtKey};
 use penstock_ruleset::model::Family;
+use penstock_syntax::ast::key::generated_max;
 use penstock_syntax::ast::{Expr, ExprKind, Key};
 use penstock_syntax::datatype::{ByteOrder, DataType, Type};
 use penstock_syntax::diag::Diagnostic;
@@ -19,47 +20,16 @@ impl Eval<'_, '_> {
     pub(crate) fn key(&mut self, e: &mut Expr) -> Result {
         let loc = e.loc;
         let mut max = 0;
-        match &mut e.kind {
-            ExprKind::Key(key) => {
-                let written = e.dtype != Type::default();
-                let value = self.key_value(key, written, loc)?;
-                max = key.max();
-                set_type(e, value.dtype, value.order, value.len);
-            }
-            ExprKind::Numgen { modulus, offset, .. } => {
-                let (modulus, offset) = (*modulus, *offset);
-                set_type(e, DataType::Integer, ByteOrder::Host, 32);
-                max = generated_max(modulus, offset);
-            }
-            ExprKind::Hash { expr, modulus, offset, .. } => {
-                if let Some(expr) = expr {
-                    self.expected = Expected::default();
-                    self.expr(expr)?;
-                }
-                max = generated_max(*modulus, *offset);
-                set_type(e, DataType::Integer, ByteOrder::Host, 32);
-            }
-            ExprKind::Symbol { .. }
-            | ExprKind::Variable { .. }
-            | ExprKind::Value(_)
-            | ExprKind::String(_)
-            | ExprKind::Verdict(_)
-            | ExprKind::Prefix { .. }
-            | ExprKind::Range { .. }
-            | ExprKind::Concat(_)
-            | ExprKind::List(_)
-            | ExprKind::Set { .. }
-            | ExprKind::SetElem(_)
-            | ExprKind::CatchAll
-            | ExprKind::Mapping { .. }
-            | ExprKind::Map { .. }
-            | ExprKind::SetRef { .. }
-            | ExprKind::Payload(_)
-            | ExprKind::Exthdr(_)
-            | ExprKind::Unary { .. }
-            | ExprKind::Binop { .. }
-            | ExprKind::Relational { .. }
-            | ExprKind::FlagCmp { .. } => {}
+        if let ExprKind::Hash { expr, modulus, offset, .. } = &mut e.kind {
+            self.expected = Expected::default();
+            self.expr(expr)?;
+            max = generated_max(*modulus, *offset);
+            set_type(e, DataType::Integer, ByteOrder::Host, 32);
+        } else if let ExprKind::Key(key) = &mut e.kind {
+            let written = e.dtype != Type::default();
+            let value = self.key_value(key, written, loc)?;
+            max = key.max();
+            set_type(e, value.dtype, value.order, value.len);
         }
         e.constant = false;
         e.singleton = true;
@@ -88,7 +58,9 @@ impl Eval<'_, '_> {
             | Key::Socket { .. }
             | Key::Osf { .. }
             | Key::Xfrm { .. }
-            | Key::Tunnel { .. } => {}
+            | Key::Tunnel { .. }
+            | Key::Numgen { .. }
+            | Key::Symhash { .. } => {}
         }
         Ok(key.value_type())
     }
@@ -176,9 +148,4 @@ fn set_type(e: &mut Expr, dtype: DataType, order: ByteOrder, len: u32) {
     e.dtype = Type::Base(dtype);
     e.order = order;
     e.len = len;
-}
-
-/// The largest value of a generator; 0 says nothing of it.
-fn generated_max(modulus: u32, offset: u32) -> u32 {
-    modulus.saturating_add(offset).saturating_sub(1)
 }

@@ -251,7 +251,6 @@ fn moves_headers(selector: &Expr, family: Family) -> bool {
             | ExprKind::Map { .. }
             | ExprKind::SetRef { .. }
             | ExprKind::Exthdr(_)
-            | ExprKind::Numgen { .. }
             | ExprKind::Hash { .. }
             | ExprKind::Unary { .. }
             | ExprKind::Relational { .. }

@@ -77,10 +77,8 @@ const WORDS: &[&str] = &[
 ];
 
 /// Words that begin other expressions than [`keys::KEYWORDS`], or stand within them.
-const OPERANDS: &[&str] = &[
-    "numgen", "jhash", "symhash", "vmap", "packets", "bytes", "prefix", "group", "rate", "burst",
-    "exists", "missing",
-];
+const OPERANDS: &[&str] =
+    &["vmap", "packets", "bytes", "prefix", "group", "rate", "burst", "exists", "missing"];
 
 /// `did you mean …`, for a diagnostic about a word that is not known at its place.
 pub(crate) fn note(diagnostic: &Diagnostic, inputs: &Inputs) -> Option<String> {

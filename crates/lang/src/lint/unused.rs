@@ -197,7 +197,6 @@ impl Names {
             | ExprKind::Payload(_)
             | ExprKind::Exthdr(_)
             | ExprKind::Key(_)
-            | ExprKind::Numgen { .. }
             | ExprKind::Hash { .. }
             | ExprKind::Unary { .. }
             | ExprKind::Binop { .. }

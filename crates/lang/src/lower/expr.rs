@@ -61,7 +61,6 @@ pub(crate) fn constant_bytes(e: &Expr) -> Vec<u8> {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }
@@ -107,6 +106,8 @@ fn ask(key: &Key, dreg: Register) -> Op {
         Key::Osf { ttl, version } => Op::Osf(Osf { ttl, version, dreg }),
         Key::Xfrm { key, out, spnum } => Op::Xfrm(Xfrm { key, out, spnum, dreg }),
         Key::Tunnel { key } => Op::Tunnel(Tunnel { key, dreg }),
+        Key::Numgen { mode, modulus, offset } => Op::Numgen(Numgen { mode, modulus, offset, dreg }),
+        Key::Symhash { modulus, offset } => Op::Hash(Hash::Sym { modulus, offset, dreg }),
     }
 }
 
@@ -165,18 +166,7 @@ impl Program<'_, '_> {
                 }));
             }
             ExprKind::Key(key) => self.push(ask(key, dreg)),
-            ExprKind::Numgen { mode, modulus, offset } => {
-                self.push(Op::Numgen(Numgen {
-                    mode: *mode,
-                    modulus: *modulus,
-                    offset: *offset,
-                    dreg,
-                }));
-            }
-            ExprKind::Hash { expr: None, modulus, offset, .. } => {
-                self.push(Op::Hash(Hash::Sym { modulus: *modulus, offset: *offset, dreg }));
-            }
-            ExprKind::Hash { expr: Some(expr), modulus, seed, offset } => {
+            ExprKind::Hash { expr, modulus, seed, offset } => {
                 let source = self.take(expr);
                 self.load(expr, source);
                 self.release(source);

@@ -300,7 +300,6 @@ fn unquote_expr(e: &mut Expr) {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }

@@ -170,7 +170,6 @@ impl Chain {
             | ExprKind::Payload(_)
             | ExprKind::Exthdr(_)
             | ExprKind::Key(_)
-            | ExprKind::Numgen { .. }
             | ExprKind::Hash { .. }
             | ExprKind::Unary { .. }
             | ExprKind::Binop { .. }

@@ -190,7 +190,6 @@ fn is_plain(e: &Expr) -> bool {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }
@@ -276,7 +275,6 @@ impl End {
                 | ExprKind::Payload(_)
                 | ExprKind::Exthdr(_)
                 | ExprKind::Key(_)
-                | ExprKind::Numgen { .. }
                 | ExprKind::Hash { .. }
                 | ExprKind::Unary { .. }
                 | ExprKind::Binop { .. }

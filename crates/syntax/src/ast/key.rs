@@ -5,7 +5,7 @@
 use std::fmt;
 
 use penstock_program::expr::{
-    CtDir, CtKey, FIB_PRESENT, FibResult, MetaKey, RtKey, SocketKey, TunnelKey, XfrmKey,
+    CtDir, CtKey, FIB_PRESENT, FibResult, MetaKey, NumgenMode, RtKey, SocketKey, TunnelKey, XfrmKey,
 };
 
 use crate::datatype::{ByteOrder, DataType};
@@ -48,6 +48,16 @@ pub enum Key {
     Tunnel {
         key: TunnelKey,
     },
+    Numgen {
+        mode: NumgenMode,
+        modulus: u32,
+        offset: u32,
+    },
+    /// A hash that the kernel has of the packet's flow.
+    Symhash {
+        modulus: u32,
+        offset: u32,
+    },
 }
 
 impl Key {
@@ -62,6 +72,8 @@ impl Key {
             Key::Osf { .. } => "osf",
             Key::Xfrm { .. } => "xfrm",
             Key::Tunnel { .. } => "tunnel",
+            Key::Numgen { .. } => "numgen",
+            Key::Symhash { .. } => "hash",
         }
     }
 
@@ -83,6 +95,9 @@ impl Key {
             }
             Key::Xfrm { key, .. } => keys::xfrm(*key).value,
             Key::Tunnel { key } => keys::tunnel(*key).value,
+            Key::Numgen { .. } | Key::Symhash { .. } => {
+                ValueType { dtype: DataType::Integer, len: 32, order: ByteOrder::Host }
+            }
         }
     }
 
@@ -91,6 +106,9 @@ impl Key {
         match self {
             Key::Meta { key: MetaKey::TimeDay } => 6,
             Key::Socket { key: SocketKey::Transparent | SocketKey::Wildcard, .. } => 1,
+            Key::Numgen { modulus, offset, .. } | Key::Symhash { modulus, offset } => {
+                generated_max(*modulus, *offset)
+            }
             Key::Meta { .. }
             | Key::Ct { .. }
             | Key::Rt { .. }
@@ -101,6 +119,26 @@ impl Key {
             | Key::Tunnel { .. } => 0,
         }
     }
+
+    /// Whether it makes a number up rather than asking for one: `mod` bounds it.
+    pub fn is_generator(&self) -> bool {
+        match self {
+            Key::Numgen { .. } | Key::Symhash { .. } => true,
+            Key::Meta { .. }
+            | Key::Ct { .. }
+            | Key::Rt { .. }
+            | Key::Fib { .. }
+            | Key::Socket { .. }
+            | Key::Osf { .. }
+            | Key::Xfrm { .. }
+            | Key::Tunnel { .. } => false,
+        }
+    }
+}
+
+/// The largest value of `… mod modulus offset offset`; 0 if any is possible.
+pub fn generated_max(modulus: u32, offset: u32) -> u32 {
+    modulus.saturating_add(offset).saturating_sub(1)
 }
 
 /// As it is listed.
@@ -155,6 +193,22 @@ impl fmt::Display for Key {
                 f.write_str(keys::xfrm(*key).name)
             }
             Key::Tunnel { key } => write!(f, "tunnel {}", keys::tunnel(*key).name),
+            Key::Numgen { mode, modulus, offset } => {
+                let mode = match mode {
+                    NumgenMode::Inc => "inc",
+                    NumgenMode::Random => "random",
+                };
+                write!(f, "numgen {mode} mod {modulus}")?;
+                write_offset(f, *offset)
+            }
+            Key::Symhash { modulus, offset } => {
+                write!(f, "symhash mod {modulus}")?;
+                write_offset(f, *offset)
+            }
         }
     }
+}
+
+fn write_offset(f: &mut fmt::Formatter<'_>, offset: u32) -> fmt::Result {
+    if offset == 0 { Ok(()) } else { write!(f, " offset {offset}") }
 }

@@ -235,7 +235,6 @@ impl StmtKind {
             | ExprKind::Mapping { .. }
             | ExprKind::Map { .. }
             | ExprKind::SetRef { .. }
-            | ExprKind::Numgen { .. }
             | ExprKind::Hash { .. }
             | ExprKind::Unary { .. }
             | ExprKind::Binop { .. }

@@ -103,7 +103,9 @@ pub fn measure(e: &Expr) -> (u64, u32) {
 /// The expressions that an expression is directly made of, but for those of statements.
 fn children(e: &Expr, visit: &mut dyn FnMut(&Expr)) {
     match &e.kind {
-        ExprKind::Prefix { base: inner, .. } | ExprKind::Unary { expr: inner, .. } => visit(inner),
+        ExprKind::Prefix { base: inner, .. }
+        | ExprKind::Unary { expr: inner, .. }
+        | ExprKind::Hash { expr: inner, .. } => visit(inner),
         ExprKind::Range { left, right }
         | ExprKind::Mapping { left, right }
         | ExprKind::Binop { left, right, .. }
@@ -116,7 +118,6 @@ fn children(e: &Expr, visit: &mut dyn FnMut(&Expr)) {
             parts.iter().for_each(visit);
         }
         ExprKind::SetElem(elem) => visit(&elem.key),
-        ExprKind::Hash { expr: inner, .. } => inner.iter().for_each(|e| visit(e)),
         ExprKind::FlagCmp { expr: inner, value, mask, .. } => {
             visit(inner);
             visit(value);
@@ -132,7 +133,6 @@ fn children(e: &Expr, visit: &mut dyn FnMut(&Expr)) {
         | ExprKind::SetRef { .. }
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Numgen { .. } => {}
+        | ExprKind::Key(_) => {}
     }
 }

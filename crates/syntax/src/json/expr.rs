@@ -2,7 +2,7 @@
 
 //! Expressions.
 
-use penstock_program::expr::{ExthdrOp, NumgenMode, PayloadBase};
+use penstock_program::expr::{ExthdrOp, PayloadBase};
 use serde_json::{Map, Value, json};
 
 use super::{keys, tagged};
@@ -57,17 +57,6 @@ impl Writer<'_> {
             ExprKind::Payload(p) => self.payload(p, e.len),
             ExprKind::Exthdr(x) => self.exthdr(x, e.len),
             ExprKind::Key(key) => keys::key(key),
-            ExprKind::Numgen { mode, modulus, offset } => {
-                let mode = match mode {
-                    NumgenMode::Inc => "inc",
-                    NumgenMode::Random => "random",
-                };
-                let mut m = Map::new();
-                m.insert("mode".into(), json!(mode));
-                m.insert("mod".into(), json!(modulus));
-                m.insert("offset".into(), json!(offset));
-                tagged("numgen", m)
-            }
             ExprKind::Hash { expr, modulus, seed, offset } => {
                 let mut m = Map::new();
                 m.insert("mod".into(), json!(modulus));
@@ -77,13 +66,8 @@ impl Writer<'_> {
                 if *offset != 0 {
                     m.insert("offset".into(), json!(offset));
                 }
-                match expr {
-                    Some(e) => {
-                        m.insert("expr".into(), self.expr(e));
-                        tagged("jhash", m)
-                    }
-                    None => tagged("symhash", m),
-                }
+                m.insert("expr".into(), self.expr(expr));
+                tagged("jhash", m)
             }
             ExprKind::Unary { expr, .. } => self.expr(expr),
             ExprKind::Binop { op, left, right } => {
@@ -331,7 +315,6 @@ fn implicit_word(right: &Expr) -> &'static str {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }
@@ -364,7 +347,6 @@ fn maps_to_verdict(e: &Expr) -> bool {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }

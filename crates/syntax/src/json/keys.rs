@@ -2,7 +2,9 @@
 
 //! Selectors that a keyword begins.
 
-use penstock_program::expr::{CtDir, CtKey, FIB_PRESENT, MetaKey, RtKey, SocketKey, XfrmKey};
+use penstock_program::expr::{
+    CtDir, CtKey, FIB_PRESENT, MetaKey, NumgenMode, RtKey, SocketKey, XfrmKey,
+};
 use serde_json::{Map, Value, json};
 
 use super::tagged;
@@ -69,6 +71,25 @@ pub(super) fn key(key: &Key) -> Value {
             tagged("ipsec", m)
         }
         Key::Tunnel { key } => json!({"tunnel": {"key": keys::tunnel(*key).name}}),
+        Key::Numgen { mode, modulus, offset } => {
+            let mode = match mode {
+                NumgenMode::Inc => "inc",
+                NumgenMode::Random => "random",
+            };
+            let mut m = Map::new();
+            m.insert("mode".into(), json!(mode));
+            m.insert("mod".into(), json!(modulus));
+            m.insert("offset".into(), json!(offset));
+            tagged("numgen", m)
+        }
+        Key::Symhash { modulus, offset } => {
+            let mut m = Map::new();
+            m.insert("mod".into(), json!(modulus));
+            if *offset != 0 {
+                m.insert("offset".into(), json!(offset));
+            }
+            tagged("symhash", m)
+        }
     }
 }
 

@@ -208,7 +208,6 @@ impl Writer<'_> {
             | ExprKind::Payload(_)
             | ExprKind::Exthdr(_)
             | ExprKind::Key(_)
-            | ExprKind::Numgen { .. }
             | ExprKind::Hash { .. }
             | ExprKind::Unary { .. }
             | ExprKind::Binop { .. }

@@ -225,9 +225,8 @@ impl Parser<'_> {
             _ => {
                 let expr = self.lhs()?;
                 // Only these give a number by themselves.
-                if let ExprKind::Map { .. } | ExprKind::Numgen { .. } | ExprKind::Hash { .. } =
-                    expr.kind
-                {
+                let number = matches!(expr.kind, ExprKind::Map { .. } | ExprKind::Hash { .. });
+                if number || expr.is_generator() {
                     Ok(expr)
                 } else {
                     self.unexpected(&[".", "map"])

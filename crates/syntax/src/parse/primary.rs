@@ -348,14 +348,14 @@ impl Parser<'_> {
         self.take();
         let (modulus, _, offset) = self.hash_arguments(false)?;
         self.close("numgen")?;
-        Ok(Expr::new(ExprKind::Numgen { mode, modulus, offset }, self.since(start)))
+        Ok(Expr::new(ExprKind::Key(Key::Numgen { mode, modulus, offset }), self.since(start)))
     }
 
     fn symhash(&mut self, start: Loc) -> Parsed<Expr> {
         self.take();
         let (modulus, _, offset) = self.hash_arguments(false)?;
         self.close("symhash")?;
-        let kind = ExprKind::Hash { expr: None, modulus, seed: None, offset };
+        let kind = ExprKind::Key(Key::Symhash { modulus, offset });
         Ok(Expr::new(kind, self.since(start)))
     }
 
@@ -365,7 +365,7 @@ impl Parser<'_> {
         let expr = self.lhs()?;
         let (modulus, seed, offset) = self.hash_arguments(true)?;
         self.close("jhash")?;
-        let kind = ExprKind::Hash { expr: Some(Box::new(expr)), modulus, seed, offset };
+        let kind = ExprKind::Hash { expr: Box::new(expr), modulus, seed, offset };
         Ok(Expr::new(kind, self.since(start)))
     }
 

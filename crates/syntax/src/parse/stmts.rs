@@ -201,7 +201,8 @@ impl Parser<'_> {
             // `offset`, in their own scope.
             let looks = match expr.kind {
                 ExprKind::Map { .. } => false,
-                ExprKind::Hash { .. } | ExprKind::Numgen { .. } => {
+                ExprKind::Hash { .. } => parser.inputs.slice(parser.last_but_one) == "offset",
+                ExprKind::Key(key) if key.is_generator() => {
                     parser.inputs.slice(parser.last_but_one) == "offset"
                 }
                 ExprKind::Symbol { .. }
@@ -328,7 +329,6 @@ fn is_writable(expr: &Expr) -> bool {
         | ExprKind::Map { .. }
         | ExprKind::SetRef { .. }
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }

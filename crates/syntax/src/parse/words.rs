@@ -77,7 +77,6 @@ pub(super) fn is_reserved(word: &str) -> bool {
             | "interval"
             | "ip"
             | "ip6"
-            | "jhash"
             | "jump"
             | "limit"
             | "list"
@@ -92,7 +91,6 @@ pub(super) fn is_reserved(word: &str) -> bool {
             | "netdev"
             | "nftrace"
             | "notrack"
-            | "numgen"
             | "obriport"
             | "obrname"
             | "offload"
@@ -127,7 +125,6 @@ pub(super) fn is_reserved(word: &str) -> bool {
             | "skuid"
             | "snat"
             | "srh"
-            | "symhash"
             | "synproxy"
             | "table"
             | "tcp"
@@ -315,9 +312,6 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
             "urgptr",
             "window",
         ],
-        "numgen" => &["inc", "mod", "offset"],
-        "jhash" => &["mod", "seed", "offset"],
-        "symhash" => &["mod", "seed", "offset"],
         _ => &[],
     }
 }
@@ -421,7 +415,6 @@ pub(super) fn begins_stmt(word: &str) -> bool {
             | "iiftype"
             | "ip"
             | "ip6"
-            | "jhash"
             | "jump"
             | "limit"
             | "log"
@@ -431,7 +424,6 @@ pub(super) fn begins_stmt(word: &str) -> bool {
             | "mh"
             | "nftrace"
             | "notrack"
-            | "numgen"
             | "obriport"
             | "obrname"
             | "oif"
@@ -454,7 +446,6 @@ pub(super) fn begins_stmt(word: &str) -> bool {
             | "skuid"
             | "snat"
             | "srh"
-            | "symhash"
             | "synproxy"
             | "tcp"
             | "th"

@@ -371,7 +371,6 @@ impl Printer<'_> {
             | ExprKind::Payload(_)
             | ExprKind::Exthdr(_)
             | ExprKind::Key(_)
-            | ExprKind::Numgen { .. }
             | ExprKind::Hash { .. }
             | ExprKind::Unary { .. }
             | ExprKind::Binop { .. }

@@ -50,7 +50,6 @@ impl Place {
             "tcp option" | "ip option" | "sctp chunk" => {
                 P::SET_RHS | P::MANGLE | P::SES | P::MAP | P::CONCAT | P::STMT
             }
-            "numgen" | "jhash" | "symhash" => operand,
             "dccp option" => P::STMT | P::MAP | P::CONCAT | P::SES,
             "|" | "^" | "&" | ">>" | "<<" => operand | P::RHS,
             "accept" | "drop" | "continue" | "jump" | "goto" | "return" => P::RHS | P::SET_RHS,

@@ -331,21 +331,21 @@ impl Reader<'_> {
             "random" => NumgenMode::Random,
             other => return self.error(format!("Unknown numgen mode '{other}'.")),
         };
-        Some(expr(ExprKind::Numgen { mode, modulus, offset }))
+        Some(expr(ExprKind::Key(Key::Numgen { mode, modulus, offset })))
     }
 
     fn hash(&mut self, object: &Object, of_expr: bool) -> Option<Expr> {
         let modulus = self.number(object, "mod", 0)?;
         let offset = self.maybe_number(object, "offset")?.unwrap_or(0);
         if !of_expr {
-            return Some(expr(ExprKind::Hash { expr: None, modulus, seed: None, offset }));
+            return Some(expr(ExprKind::Key(Key::Symhash { modulus, offset })));
         }
         let hashed = self.member(object, "expr", 1)?;
         let Some(hashed) = self.expr(hashed) else {
             return self.error("Invalid jhash expression.");
         };
         let seed = self.maybe_number(object, "seed")?;
-        Some(expr(ExprKind::Hash { expr: Some(Box::new(hashed)), modulus, seed, offset }))
+        Some(expr(ExprKind::Hash { expr: Box::new(hashed), modulus, seed, offset }))
     }
 
     fn fib(&mut self, object: &Object) -> Option<Expr> {
