@@ -30,4 +30,5 @@ pub mod print;
 pub mod proto;
 pub mod scope;
 pub mod source;
+pub mod stmt;
 pub mod units;

@@ -132,6 +132,55 @@ pub enum StmtKind {
     },
 }
 
+/// A word that statements begin with.
+#[derive(Clone, Copy, Debug)]
+pub struct Keyword {
+    /// The word.
+    pub word: &'static str,
+    /// nft 1.0.6 reserves it everywhere; others can be names too.
+    pub reserved: bool,
+    /// Words that are keywords after it until the statement is complete, beyond the reserved ones
+    /// (the start conditions of nft's scanner).
+    pub behind: &'static [&'static str],
+}
+
+const fn word(word: &'static str, behind: &'static [&'static str]) -> Keyword {
+    Keyword { word, reserved: true, behind }
+}
+
+const OF_NAT: &[&str] = &["to", "fully-random", "persistent", "port", "addr", "prefix"];
+
+/// All of them.
+pub static KEYWORDS: [Keyword; 19] = [
+    word("queue", &["num", "bypass", "fanout", "to"]),
+    word("reject", &["with", "icmpx"]),
+    word("counter", &["packets", "bytes", "name"]),
+    word(
+        "limit",
+        &["rate", "burst", "over", "packets", "bytes", "name", "second", "minute", "week"],
+    ),
+    word("quota", &["over", "until", "used", "bytes", "name"]),
+    word("log", &["prefix", "group", "snaplen", "queue-threshold", "level"]),
+    Keyword { reserved: false, ..word("last", &[]) },
+    word("masquerade", OF_NAT),
+    word("redirect", OF_NAT),
+    word("snat", OF_NAT),
+    word("dnat", OF_NAT),
+    word("tproxy", &["to"]),
+    word("synproxy", &["mss", "wscale", "timestamp", "sack-perm", "sack-permitted", "name"]),
+    word("notrack", &[]),
+    word("dup", &["to"]),
+    word("fwd", &["to"]),
+    word("flow", &[]),
+    word("meter", &[]),
+    word("xt", &[]),
+];
+
+/// The keyword that is written so.
+pub fn keyword(word: &str) -> Option<&'static Keyword> {
+    KEYWORDS.iter().find(|keyword| keyword.word == word)
+}
+
 /// A rate limit.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]

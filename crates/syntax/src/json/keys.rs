@@ -12,7 +12,7 @@ use crate::ast::Key;
 use crate::keys;
 
 /// One of them.
-pub(super) fn key(key: &Key) -> Value {
+pub(crate) fn key(key: &Key) -> Value {
     match key {
         Key::Meta { key } => meta(*key),
         Key::Ct { key, dir, .. } => ct(*key, *dir),
@@ -93,11 +93,11 @@ pub(super) fn key(key: &Key) -> Value {
     }
 }
 
-pub(super) fn meta(key: MetaKey) -> Value {
+pub(crate) fn meta(key: MetaKey) -> Value {
     json!({"meta": {"key": keys::meta(key).name}})
 }
 
-pub(super) fn ct(key: CtKey, dir: Option<CtDir>) -> Value {
+pub(crate) fn ct(key: CtKey, dir: Option<CtDir>) -> Value {
     let mut m = Map::new();
     m.insert("key".into(), json!(keys::ct(key).name));
     if let Some(d) = dir {

@@ -221,7 +221,7 @@ impl Parser<'_> {
         matches!(self.tok(), Tok::Asterisk | Tok::LeftBrace) || self.at_constant()
     }
 
-    pub(super) fn symbol_or_number(&mut self) -> Parsed<Expr> {
+    pub(crate) fn symbol_or_number(&mut self) -> Parsed<Expr> {
         let token = self.peek();
         match token.tok {
             Tok::Num(n) => {
@@ -277,7 +277,7 @@ impl Parser<'_> {
     }
 
     /// Left side of a match: a concatenation, a map of one, or a set.
-    pub(super) fn lhs(&mut self) -> Parsed<Expr> {
+    pub(crate) fn lhs(&mut self) -> Parsed<Expr> {
         let start = self.here();
         if self.tok() == Tok::LeftBrace {
             return self.set_expr(Maps::Any);
@@ -351,7 +351,7 @@ impl Parser<'_> {
     }
 
     /// `@name` or a variable that stands for a set.
-    pub(super) fn set_ref(&mut self) -> Parsed<Expr> {
+    pub(crate) fn set_ref(&mut self) -> Parsed<Expr> {
         match self.tok() {
             Tok::At => self.set_name(),
             Tok::Dollar => self.variable(),
@@ -524,7 +524,7 @@ impl Parser<'_> {
     // Verdicts.
 
     /// A verdict, if one is ahead.
-    pub(super) fn verdict(&mut self) -> Parsed<Option<Expr>> {
+    pub(crate) fn verdict(&mut self) -> Parsed<Option<Expr>> {
         let start = self.here();
         let verdict = match self.word() {
             "accept" => VerdictExpr::Accept,

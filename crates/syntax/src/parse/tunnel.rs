@@ -40,7 +40,7 @@ impl Parser<'_> {
     }
 
     /// `tunnel name "t"`
-    pub(super) fn tunnel_stmt(&mut self) -> Parsed<StmtKind> {
+    pub(crate) fn tunnel_stmt(&mut self) -> Parsed<StmtKind> {
         self.take();
         self.object_ref(ObjectType::Tunnel)
     }

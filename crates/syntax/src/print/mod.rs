@@ -14,8 +14,6 @@ pub mod priority;
 mod stmt;
 pub mod trace;
 
-pub use stmt::synproxy_flags;
-
 /// Collects text.
 pub struct Printer<'a> {
     /// What the options change.

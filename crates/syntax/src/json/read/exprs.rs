@@ -14,17 +14,17 @@ use crate::source::Loc;
 
 /// Kinds of place in which only some expressions may stand, as bits: one within another counts as
 /// both.
-pub(super) struct Place;
+pub(crate) struct Place;
 
 impl Place {
-    pub(super) const RHS: u32 = 1;
-    pub(super) const STMT: u32 = 1 << 1;
-    pub(super) const SET_RHS: u32 = 1 << 4;
-    pub(super) const MANGLE: u32 = 1 << 5;
+    pub(crate) const RHS: u32 = 1;
+    pub(crate) const STMT: u32 = 1 << 1;
+    pub(crate) const SET_RHS: u32 = 1 << 4;
+    pub(crate) const MANGLE: u32 = 1 << 5;
     /// Element of a `set` statement.
-    pub(super) const SES: u32 = 1 << 6;
-    pub(super) const MAP: u32 = 1 << 7;
-    pub(super) const CONCAT: u32 = 1 << 8;
+    pub(crate) const SES: u32 = 1 << 6;
+    pub(crate) const MAP: u32 = 1 << 7;
+    pub(crate) const CONCAT: u32 = 1 << 8;
 
     const NAMES: [(u32, &str); 7] = [
         (Place::RHS, "RHS"),
@@ -66,7 +66,7 @@ impl Place {
 
 impl Reader<'_> {
     /// An expression in a kind of place, within those that it stands in already.
-    pub(super) fn expr_in(&mut self, place: u32, value: &Value) -> Option<Expr> {
+    pub(crate) fn expr_in(&mut self, place: u32, value: &Value) -> Option<Expr> {
         let before = self.context;
         self.context |= place;
         let expr = self.expr(value);
@@ -74,7 +74,7 @@ impl Reader<'_> {
         expr
     }
 
-    pub(super) fn expr(&mut self, value: &Value) -> Option<Expr> {
+    pub(crate) fn expr(&mut self, value: &Value) -> Option<Expr> {
         match value {
             Value::String(_) | Value::Number(_) | Value::Bool(_) => return self.immediate(value),
             Value::Array(list) => return self.items(list),
@@ -119,7 +119,7 @@ impl Reader<'_> {
     }
 
     /// Text, number or truth value. `@name` is a set, `*` the element that catches all.
-    pub(super) fn immediate(&mut self, value: &Value) -> Option<Expr> {
+    pub(crate) fn immediate(&mut self, value: &Value) -> Option<Expr> {
         let symbol =
             |text: &str| expr(ExprKind::Symbol { kind: SymbolKind::Value, text: text.into() });
         match value {
@@ -187,7 +187,7 @@ impl Reader<'_> {
 
     /// The elements of a set or, as pairs, of a map. A name stands for itself, other single values
     /// for a set of one.
-    pub(super) fn set_elements(&mut self, body: &Value) -> Option<Expr> {
+    pub(crate) fn set_elements(&mut self, body: &Value) -> Option<Expr> {
         let single;
         let list = match body {
             Value::Array(list) => list,

@@ -7,18 +7,17 @@ use penstock_program::expr::{
     CtDir, CtKey, ExthdrOp, FIB_PRESENT, FibResult, MetaKey, NumgenMode, PayloadBase, RtKey,
     SocketKey, XfrmKey,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Reader, expr, maybe_text, several, type_name};
 use crate::ast::expr::{Exthdr, Payload};
 use crate::ast::{Expr, ExprKind, Key};
 use crate::datatype::{ByteOrder, DataType, Type};
 use crate::exthdr::{self, ExthdrDesc};
+use crate::json::Object;
 use crate::keys;
 use crate::proto::{self, Template};
 use crate::source::Loc;
-
-type Object = Map<String, Value>;
 
 /// `NFTA_FIB_F_*`.
 const FIB_SADDR: u32 = 1;
@@ -46,7 +45,7 @@ fn exthdr_field(desc: &'static ExthdrDesc, field: &'static Template) -> Expr {
 
 impl Reader<'_> {
     /// An expression by its name, one that [`super::exprs::Place`] knows.
-    pub(super) fn key(&mut self, name: &str, body: &Value) -> Option<Expr> {
+    pub(crate) fn key(&mut self, name: &str, body: &Value) -> Option<Expr> {
         let object = self.object(body)?;
         match name {
             "payload" => self.payload(object),
