@@ -29,6 +29,7 @@ pub mod parse;
 pub mod print;
 pub mod proto;
 pub mod scope;
+mod selector;
 pub mod source;
 pub mod stmt;
 pub mod units;

@@ -3,7 +3,7 @@
 //! The word that a misspelt one is likely to mean, where nft only says that there is a syntax
 //! error.
 
-use penstock_syntax::ast::stmt;
+use penstock_syntax::ast::{key, stmt};
 use penstock_syntax::datatype::{DataType, symbols};
 use penstock_syntax::diag::Diagnostic;
 use penstock_syntax::exthdr;
@@ -57,7 +57,7 @@ const WORDS: &[&str] = &[
     "include",
 ];
 
-/// Words that begin other expressions than [`keys::KEYWORDS`], or stand within them.
+/// Words that begin other expressions than [`key::KEYWORDS`], or stand within them.
 const OPERANDS: &[&str] =
     &["vmap", "packets", "bytes", "prefix", "group", "rate", "burst", "exists", "missing"];
 
@@ -160,7 +160,7 @@ fn candidates(header: &str) -> Vec<&'static str> {
         _ => {
             let protos = proto::ALL.iter().map(|p| p.name);
             let meta = keys::META.iter().map(|k| k.name);
-            let keywords = keys::KEYWORDS.iter().filter(|k| k.reserved).map(|k| k.word);
+            let keywords = key::KEYWORDS.iter().filter(|k| k.reserved).map(|k| k.word);
             // nft lists `xt`, but does not take it.
             let stmts = stmt::KEYWORDS.iter().map(|k| k.word).filter(|word| *word != "xt");
             VERDICTS

@@ -5,7 +5,7 @@
 use penstock_program::expr::{ExthdrOp, PayloadBase};
 use serde_json::{Map, Value, json};
 
-use super::{keys, tagged};
+use super::tagged;
 use crate::ast::expr::{BinOp, Exthdr, Payload, RelOp, SetElem, VerdictExpr};
 use crate::ast::{Expr, ExprKind};
 use crate::bits::swap_bytes;
@@ -56,7 +56,7 @@ impl Writer<'_> {
             ExprKind::SetRef { set } => json!(format!("@{set}")),
             ExprKind::Payload(p) => self.payload(p, e.len),
             ExprKind::Exthdr(x) => self.exthdr(x, e.len),
-            ExprKind::Key(key) => keys::key(key),
+            ExprKind::Key(key) => self.selector(key),
             ExprKind::Hash { expr, modulus, seed, offset } => {
                 let mut m = Map::new();
                 m.insert("mod".into(), json!(modulus));

@@ -6,7 +6,6 @@
 //! byte for byte.
 
 mod expr;
-pub(crate) mod keys;
 pub(crate) mod read;
 mod stmt;
 

@@ -153,7 +153,7 @@ impl Parser<'_> {
                 self.unexpected(&[])
             }
             "rt" => {
-                if super::primary::is_route_key(self.second_word()) {
+                if super::words::is_route_key(self.second_word()) {
                     return Ok(());
                 }
                 self.take();
@@ -496,7 +496,7 @@ impl Parser<'_> {
     // Arguments of statements.
 
     /// `concat [map …]`, prefix, range or list.
-    pub(super) fn argument(&mut self) -> Parsed<Expr> {
+    pub(crate) fn argument(&mut self) -> Parsed<Expr> {
         let start = self.here();
         let number = matches!(self.tok(), Tok::Num(_));
         let first = self.basic(Side::Argument)?;

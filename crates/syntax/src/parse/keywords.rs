@@ -39,7 +39,7 @@ impl Parser<'_> {
 
     /// The word behind what `first` began is still read as if it belonged to it: it is no symbol if
     /// it is a keyword there.
-    pub(super) fn close(&mut self, first: &str) -> Parsed<()> {
+    pub(crate) fn close(&mut self, first: &str) -> Parsed<()> {
         let keywords = words::keywords_behind(first);
         if !keywords.contains(&self.word()) {
             return Ok(());

@@ -11,7 +11,8 @@
 //! | `objects` | counters, quotas, limits, helpers and other named objects |
 //! | `stmts` | rules, and what statements have in common; each statement is in [`crate::stmt`] |
 //! | `exprs` | operators, left and right sides of matches, arguments of statements |
-//! | `primary`, `headers` | what expressions are made of: `meta`, `ct`, header fields, options, … |
+//! | `primary`, `headers` | what expressions are made of: header fields, options; each other
+//! selector is in [`crate::selector`] |
 //! | `names` | names, numbers, times |
 //! | `definitions` | `define`, `include` and their like |
 //! | `keywords` | which words are keywords where |
@@ -202,7 +203,7 @@ pub(crate) struct Parser<'a> {
     /// of what was passed over.
     leftover: Option<&'static [&'static str]>,
     /// Where the statement being read begins.
-    stmt: Loc,
+    pub(crate) stmt: Loc,
     /// Where a statement sends packets is being read: its keywords are no symbols there.
     in_target: bool,
     /// The next block stands in a table's, so that a separator follows it.
@@ -285,7 +286,7 @@ impl Parser<'_> {
     }
 
     /// Text of a token, without quotes and brackets.
-    fn text(&self, token: Token) -> &str {
+    pub(crate) fn text(&self, token: Token) -> &str {
         let text = self.inputs.slice(token.loc);
         match token.tok {
             // To nft a string ends where one of C does.

@@ -2,13 +2,12 @@
 
 //! Words that cannot be names, or not everywhere.
 
-use crate::ast::stmt;
-use crate::keys;
+use crate::ast::{key, stmt};
 
 /// Whether nft 1.0.6 reserves a word everywhere. Words such as `saddr` or `packets` are keywords
 /// only behind the word that they belong to, and so can name chains and sets.
 pub(crate) fn is_reserved(word: &str) -> bool {
-    keys::keyword(word).is_some_and(|keyword| keyword.reserved)
+    key::keyword(word).is_some_and(|keyword| keyword.reserved)
         || stmt::keyword(word).is_some_and(|keyword| keyword.reserved)
         || matches!(
             word,
@@ -131,7 +130,7 @@ pub(crate) fn is_reserved(word: &str) -> bool {
 /// Words that are keywords behind `first` until what it begins is complete, beyond the reserved
 /// ones (the start conditions of nft's scanner).
 pub(crate) fn keywords_behind(first: &str) -> &'static [&'static str] {
-    if let Some(keyword) = keys::keyword(first) {
+    if let Some(keyword) = key::keyword(first) {
         return keyword.behind;
     }
     if let Some(keyword) = stmt::keyword(first) {
@@ -325,14 +324,19 @@ pub(super) fn begins_effect(word: &str) -> bool {
     word == "reset" || stmt::keyword(word).is_some_and(|keyword| !keyword.behind.is_empty())
 }
 
+/// What `rt` asks of the route rather than of a routing header.
+pub(crate) fn is_route_key(word: &str) -> bool {
+    matches!(word, "classid" | "nexthop" | "mtu" | "ipsec" | "ip" | "ip6")
+}
+
 /// Keywords of `ct` that are symbols nevertheless.
-pub(super) fn is_symbol_behind_ct(word: &str) -> bool {
+pub(crate) fn is_symbol_behind_ct(word: &str) -> bool {
     matches!(word, "label" | "original" | "reply")
 }
 
 /// Whether a reserved word can begin a statement.
 pub(super) fn begins_stmt(word: &str) -> bool {
-    keys::keyword(word).is_some_and(|keyword| keyword.reserved)
+    key::keyword(word).is_some_and(|keyword| keyword.reserved)
         || stmt::keyword(word).is_some_and(|keyword| keyword.reserved)
         || matches!(
             word,

@@ -10,7 +10,7 @@ use crate::ast::{Expr, ExprKind, StmtKind};
 use crate::exthdr;
 use crate::json::read::Reader;
 use crate::json::read::exprs::Place;
-use crate::json::{Writer, keys as selectors, one_or_many, tagged};
+use crate::json::{Writer, one_or_many, tagged};
 use crate::keys;
 use crate::parse::{Parsed, Parser, words};
 use crate::print::Printer;
@@ -68,7 +68,7 @@ impl Printer<'_> {
 
 impl Writer<'_> {
     pub(super) fn ct_set(&self, key: CtKey, dir: Option<CtDir>, expr: &Expr) -> Value {
-        let target = selectors::ct(key, dir);
+        let target = self.ct(key, dir);
         if key != CtKey::EventMask {
             return self.mangle(target, expr);
         }

@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 use crate::ast::stmt::NatKind;
 use crate::ast::{Stmt, StmtKind};
 use crate::json::read::Reader;
-use crate::json::{Writer, keys, tagged};
+use crate::json::{Writer, tagged};
 use crate::lex::Tok;
 use crate::objects;
 use crate::parse::{Parsed, Parser};
@@ -225,7 +225,7 @@ impl Writer<'_> {
             StmtKind::Notrack => tagged("notrack", Value::Null),
             StmtKind::Dup { to, dev } => self.dup(to.as_ref(), dev.as_ref()),
             StmtKind::Fwd { dev, addr, nfproto } => self.fwd(dev, addr.as_ref(), *nfproto),
-            StmtKind::MetaSet { key, expr } => self.mangle(keys::meta(*key), expr),
+            StmtKind::MetaSet { key, expr } => self.mangle(self.meta(*key), expr),
             StmtKind::CtSet { key, dir, expr } => self.ct_set(*key, *dir, expr),
             StmtKind::PayloadSet { target, value } | StmtKind::ExthdrSet { target, value } => {
                 self.mangle(self.expr(target), value)

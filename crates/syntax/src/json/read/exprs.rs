@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{Reader, expr, maybe_text, type_name};
 use crate::ast::expr::{BinOp, SetElem, SetExprFlags, SymbolKind, VerdictExpr};
+use crate::ast::key;
 use crate::ast::{Expr, ExprKind, Stmt};
 use crate::datatype::{ByteOrder, DataType, Type};
-use crate::keys;
 use crate::parse::{MAX_OPERATORS, TOO_DEEP};
 use crate::source::Loc;
 
@@ -55,7 +55,7 @@ impl Place {
             "accept" | "drop" | "continue" | "jump" | "goto" | "return" => P::RHS | P::SET_RHS,
             "elem" => P::RHS | P::STMT | P::SES,
             _ => {
-                let keyword = keys::keyword(name)?;
+                let keyword = key::keyword(name)?;
                 let data = if keyword.in_data { P::SET_RHS } else { 0 };
                 let target = if keyword.settable { P::MANGLE } else { 0 };
                 P::STMT | P::MAP | P::CONCAT | P::SES | data | target

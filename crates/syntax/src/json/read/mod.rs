@@ -8,7 +8,7 @@
 //! | `objects` | tables, chains, rules, sets, counters and the like |
 //! | `stmts` | statements of rules, each by its file in [`crate::stmt`] |
 //! | `exprs` | operators, sets, maps, immediate values |
-//! | `keys` | what expressions are made of: header fields, `meta`, `ct`, … |
+//! | `headers` | header fields and options; each other selector is in [`crate::selector`] |
 //!
 //! The tree is the one that [`crate::parse`] makes of text, so that evaluation knows no difference.
 //! Places in JSON mean little: messages come from `internal:0:0-0`, as nft's do, and one error ends
@@ -16,7 +16,7 @@
 
 mod commands;
 pub(crate) mod exprs;
-mod keys;
+mod headers;
 mod objects;
 mod stmts;
 mod tunnel;
