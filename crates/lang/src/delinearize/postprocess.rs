@@ -5,6 +5,7 @@
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};
 use penstock_ruleset::Family;
 use penstock_syntax::ast::expr::{BinOp, RelOp};
+use penstock_syntax::ast::stmt::Effect;
 use penstock_syntax::ast::stmt::Reject;
 use penstock_syntax::ast::{Expr, ExprKind, Key, Stmt, StmtKind};
 use penstock_syntax::datatype::{ByteOrder, DataType, Type};
@@ -51,34 +52,8 @@ pub(super) fn rule(delinearizer: &Delinearizer<'_>, stmts: Vec<Stmt>) -> Vec<Stm
 /// Whether a statement is more than a match. Verdict maps count as matches, as they do to nft.
 fn has_effect(stmt: &Stmt) -> bool {
     match &stmt.kind {
-        StmtKind::Match(_) => false,
         StmtKind::Verdict(expr) => !matches!(expr.kind, ExprKind::Map { .. }),
-        StmtKind::Counter { .. }
-        | StmtKind::Limit(_)
-        | StmtKind::Quota { .. }
-        | StmtKind::Last { .. }
-        | StmtKind::CtCount { .. }
-        | StmtKind::ObjRef { .. }
-        | StmtKind::Log(_)
-        | StmtKind::Reject(_)
-        | StmtKind::Nat(_)
-        | StmtKind::Tproxy { .. }
-        | StmtKind::Synproxy { .. }
-        | StmtKind::Queue { .. }
-        | StmtKind::Notrack
-        | StmtKind::Dup { .. }
-        | StmtKind::Fwd { .. }
-        | StmtKind::MetaSet { .. }
-        | StmtKind::CtSet { .. }
-        | StmtKind::PayloadSet { .. }
-        | StmtKind::ExthdrSet { .. }
-        | StmtKind::ExthdrReset { .. }
-        | StmtKind::SetUpdate { .. }
-        | StmtKind::MapUpdate { .. }
-        | StmtKind::Meter { .. }
-        | StmtKind::FlowOffload { .. }
-        | StmtKind::Chain { .. }
-        | StmtKind::Xt { .. } => true,
+        kind => kind.effect() != Effect::Match,
     }
 }
 

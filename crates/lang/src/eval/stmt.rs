@@ -5,7 +5,7 @@
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};
 use penstock_ruleset::model::Family;
 use penstock_syntax::ast::expr::{RelOp, VerdictExpr, key_of};
-use penstock_syntax::ast::stmt::{LOG_PREFIX_LENGTH, Log, NatKind, Reject};
+use penstock_syntax::ast::stmt::{Effect, LOG_PREFIX_LENGTH, Log, NatKind, Reject};
 use penstock_syntax::ast::{Expr, ExprKind, Key, RuleBlock, Stmt, StmtKind};
 use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
 use penstock_syntax::keys;
@@ -534,43 +534,25 @@ impl Eval<'_, '_> {
     }
 }
 
-/// The word that messages about a whole statement point at.
+/// The word that messages about a whole statement point at; all of a statement that nft has no
+/// place of its own for.
 pub(crate) fn keyword(stmt: &Stmt) -> Loc {
-    let len = match &stmt.kind {
-        StmtKind::Log(_) => 3,
-        StmtKind::Synproxy { .. } => 8,
-        StmtKind::Reject(_) => 6,
-        StmtKind::Nat(nat) => match nat.kind {
-            NatKind::Nat(_) => 4,
-            NatKind::Masquerade => 10,
-            NatKind::Redirect => 8,
-        },
-        StmtKind::Match(_)
-        | StmtKind::Verdict(_)
-        | StmtKind::Counter { .. }
-        | StmtKind::Limit(_)
-        | StmtKind::Quota { .. }
-        | StmtKind::Last { .. }
-        | StmtKind::CtCount { .. }
-        | StmtKind::ObjRef { .. }
-        | StmtKind::Tproxy { .. }
-        | StmtKind::Queue { .. }
-        | StmtKind::Notrack
-        | StmtKind::Dup { .. }
-        | StmtKind::Fwd { .. }
-        | StmtKind::MetaSet { .. }
-        | StmtKind::CtSet { .. }
-        | StmtKind::PayloadSet { .. }
-        | StmtKind::ExthdrSet { .. }
-        | StmtKind::ExthdrReset { .. }
-        | StmtKind::SetUpdate { .. }
-        | StmtKind::MapUpdate { .. }
-        | StmtKind::Meter { .. }
-        | StmtKind::FlowOffload { .. }
-        | StmtKind::Chain { .. }
-        | StmtKind::Xt { .. } => return stmt.loc,
+    let word = if let StmtKind::Log(_) = stmt.kind {
+        "log"
+    } else if let StmtKind::Synproxy { .. } = stmt.kind {
+        "synproxy"
+    } else if let StmtKind::Reject(_) = stmt.kind {
+        "reject"
+    } else if let StmtKind::Nat(nat) = &stmt.kind {
+        match nat.kind {
+            NatKind::Nat(_) => "snat",
+            NatKind::Masquerade => "masquerade",
+            NatKind::Redirect => "redirect",
+        }
+    } else {
+        return stmt.loc;
     };
-    Loc { end: stmt.loc.end.min(stmt.loc.start + len), ..stmt.loc }
+    Loc { end: stmt.loc.end.min(stmt.loc.start + word.len() as u32), ..stmt.loc }
 }
 
 /// Whether nothing of a rule after it is ever reached.
@@ -580,31 +562,7 @@ fn is_terminal(stmt: &Stmt) -> bool {
             &e.kind,
             ExprKind::Verdict(v) if !matches!(v, VerdictExpr::Continue)
         ),
-        StmtKind::Reject(_) | StmtKind::Nat(_) | StmtKind::Queue { .. } => true,
-        StmtKind::Match(_)
-        | StmtKind::Counter { .. }
-        | StmtKind::Limit(_)
-        | StmtKind::Quota { .. }
-        | StmtKind::Last { .. }
-        | StmtKind::CtCount { .. }
-        | StmtKind::ObjRef { .. }
-        | StmtKind::Log(_)
-        | StmtKind::Tproxy { .. }
-        | StmtKind::Synproxy { .. }
-        | StmtKind::Notrack
-        | StmtKind::Dup { .. }
-        | StmtKind::Fwd { .. }
-        | StmtKind::MetaSet { .. }
-        | StmtKind::CtSet { .. }
-        | StmtKind::PayloadSet { .. }
-        | StmtKind::ExthdrSet { .. }
-        | StmtKind::ExthdrReset { .. }
-        | StmtKind::SetUpdate { .. }
-        | StmtKind::MapUpdate { .. }
-        | StmtKind::Meter { .. }
-        | StmtKind::FlowOffload { .. }
-        | StmtKind::Chain { .. }
-        | StmtKind::Xt { .. } => false,
+        kind => kind.effect() == Effect::Ends,
     }
 }
 

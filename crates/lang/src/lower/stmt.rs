@@ -376,30 +376,7 @@ fn blamed(stmt: &Stmt) -> Loc {
         StmtKind::PayloadSet { target, .. } | StmtKind::ExthdrSet { target, .. } => target.loc,
         StmtKind::ObjRef { expr, .. } if matches!(expr.kind, ExprKind::String(_)) => expr.loc,
         StmtKind::Verdict(e) => e.chain().map_or_else(|| keyword(stmt), |chain| chain.loc),
-        StmtKind::Match(_)
-        | StmtKind::Counter { .. }
-        | StmtKind::Limit(_)
-        | StmtKind::Quota { .. }
-        | StmtKind::Last { .. }
-        | StmtKind::CtCount { .. }
-        | StmtKind::ObjRef { .. }
-        | StmtKind::Log(_)
-        | StmtKind::Reject(_)
-        | StmtKind::Nat(_)
-        | StmtKind::Tproxy { .. }
-        | StmtKind::Synproxy { .. }
-        | StmtKind::Queue { .. }
-        | StmtKind::Notrack
-        | StmtKind::Dup { .. }
-        | StmtKind::Fwd { .. }
-        | StmtKind::MetaSet { .. }
-        | StmtKind::CtSet { .. }
-        | StmtKind::ExthdrReset { .. }
-        | StmtKind::SetUpdate { .. }
-        | StmtKind::MapUpdate { .. }
-        | StmtKind::Meter { .. }
-        | StmtKind::FlowOffload { .. }
-        | StmtKind::Chain { .. }
-        | StmtKind::Xt { .. } => keyword(stmt),
+        // Others are blamed as messages about them are.
+        _ => keyword(stmt),
     }
 }
