@@ -99,7 +99,6 @@ impl Walk {
                 self.matching(expr);
                 return;
             }
-            StmtKind::Verdict(expr) | StmtKind::ObjRef { expr, .. } => self.expr(expr),
             StmtKind::MetaSet { expr, .. } => self.number(expr),
             StmtKind::CtSet { key, expr, .. } => {
                 self.number(expr);
@@ -112,50 +111,10 @@ impl Walk {
                 set_type(value, &target.dtype, target.order);
                 self.expr(value);
             }
+            StmtKind::ExthdrReset { .. } => {}
             StmtKind::Reject(reject) => self.reject(reject),
-            StmtKind::Nat(nat) => {
-                for part in [&mut nat.addr, &mut nat.port].into_iter().flatten() {
-                    self.expr(part);
-                }
-            }
-            StmtKind::Tproxy { addr, port, .. } => {
-                for part in [addr, port].into_iter().flatten() {
-                    self.expr(part);
-                }
-            }
-            StmtKind::Dup { to, dev } => {
-                for part in [to, dev].into_iter().flatten() {
-                    self.expr(part);
-                }
-            }
-            StmtKind::Fwd { dev, addr, .. } => {
-                self.expr(dev);
-                if let Some(addr) = addr {
-                    self.expr(addr);
-                }
-            }
-            StmtKind::Queue { expr, .. } => {
-                if let Some(expr) = expr {
-                    self.expr(expr);
-                }
-            }
-            StmtKind::SetUpdate { key, .. } | StmtKind::Meter { key, .. } => self.expr(key),
-            StmtKind::MapUpdate { key, data, .. } => {
-                self.expr(key);
-                self.expr(data);
-            }
-            StmtKind::Counter { .. }
-            | StmtKind::Limit(_)
-            | StmtKind::Quota { .. }
-            | StmtKind::Last { .. }
-            | StmtKind::CtCount { .. }
-            | StmtKind::Log(_)
-            | StmtKind::Synproxy { .. }
-            | StmtKind::Notrack
-            | StmtKind::FlowOffload { .. }
-            | StmtKind::Chain { .. }
-            | StmtKind::ExthdrReset { .. }
-            | StmtKind::Xt { .. } => {}
+            // Others have nothing but operands.
+            kind => kind.operands_mut().into_iter().for_each(|e| self.expr(e)),
         }
         self.stmts.push(one);
     }

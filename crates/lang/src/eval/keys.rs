@@ -2,10 +2,10 @@
 
 //! Selectors that a keyword begins, and generators: types, and what each insists on.
 
-use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RtKey};
+use penstock_program::expr::{CtKey, PayloadBase, RtKey};
 use penstock_ruleset::model::Family;
 use penstock_syntax::ast::key::generated_max;
-use penstock_syntax::ast::{Expr, ExprKind, Key};
+use penstock_syntax::ast::{Expr, ExprKind};
 use penstock_syntax::datatype::{ByteOrder, DataType, Type};
 use penstock_syntax::diag::Diagnostic;
 use penstock_syntax::keys::{self, ValueType};
@@ -27,7 +27,7 @@ impl Eval<'_, '_> {
             set_type(e, DataType::Integer, ByteOrder::Host, 32);
         } else if let ExprKind::Key(key) = &mut e.kind {
             let written = e.dtype != Type::default();
-            let value = self.key_value(key, written, loc)?;
+            let value = self.selector_value(key, written, loc)?;
             max = key.max();
             set_type(e, value.dtype, value.order, value.len);
         }
@@ -38,35 +38,8 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    /// What a selector gives, if it can be asked here. It becomes that of the family that the rule
-    /// or the table tells of, unless its type was `written`.
-    fn key_value(&mut self, key: &mut Key, written: bool, loc: Loc) -> Result<ValueType> {
-        match key {
-            Key::Meta { key: MetaKey::NfProto } if self.family != Family::Inet => {
-                return error(loc, "meta nfproto is only useful in the inet family");
-            }
-            Key::Ct { key, nfproto, .. } => {
-                self.ct_dependency(key, *nfproto, loc)?;
-                return Ok(self.ct_value(*key, loc));
-            }
-            Key::Rt { key } => self.rt_dependency(key, written, loc)?,
-            Key::Xfrm { .. } if !matches!(self.family, Family::Ip | Family::Ip6 | Family::Inet) => {
-                return error(loc, "ipsec expression is only valid in ip/ip6/inet tables");
-            }
-            Key::Meta { .. }
-            | Key::Fib { .. }
-            | Key::Socket { .. }
-            | Key::Osf { .. }
-            | Key::Xfrm { .. }
-            | Key::Tunnel { .. }
-            | Key::Numgen { .. }
-            | Key::Symhash { .. } => {}
-        }
-        Ok(key.value_type())
-    }
-
     /// What a `ct` key gives: addresses and ports depend on the headers that are known.
-    fn ct_value(&mut self, key: CtKey, loc: Loc) -> ValueType {
+    pub(crate) fn ct_value(&mut self, key: CtKey, loc: Loc) -> ValueType {
         let mut value = keys::ct(key).value;
         match key {
             CtKey::Src | CtKey::Dst => match self.protocols.at(PayloadBase::Network) {
@@ -98,7 +71,7 @@ impl Eval<'_, '_> {
     }
 
     /// What is written counts for IPv6 only; else it is that of the table or of the rule.
-    fn rt_dependency(&mut self, key: &mut RtKey, written: bool, loc: Loc) -> Result {
+    pub(crate) fn rt_dependency(&mut self, key: &mut RtKey, written: bool, loc: Loc) -> Result {
         if written && *key == RtKey::Nexthop6 && self.family == Family::Ip {
             return error(loc, "ip6 nexthop will not match");
         }
@@ -119,7 +92,7 @@ impl Eval<'_, '_> {
     }
 
     /// Addresses of a flow: the family is written, known, or the expression is ambiguous.
-    fn ct_dependency(&mut self, key: &mut CtKey, nfproto: u8, loc: Loc) -> Result {
+    pub(crate) fn ct_dependency(&mut self, key: &mut CtKey, nfproto: u8, loc: Loc) -> Result {
         let known = self.protocols.at(PayloadBase::Network);
         let wanted = match (*key, nfproto) {
             (CtKey::SrcIp | CtKey::DstIp, _) | (CtKey::Src | CtKey::Dst, 2) => &network::IP,

@@ -3,13 +3,12 @@
 //! Expressions to VM expressions.
 
 use penstock_program::expr::{
-    Bitwise, BitwiseOp, BoolOp, Byteorder, ByteorderOp, Cmp, CmpOp, Ct, Expr as Op, Exthdr, Fib,
-    Hash, Immediate, ImmediateData, Inner, Lookup, Meta, Numgen, Osf, Payload, Range, Rt, Socket,
-    Tunnel, Xfrm,
+    Bitwise, BitwiseOp, BoolOp, Byteorder, ByteorderOp, Cmp, CmpOp, Expr as Op, Exthdr, Hash,
+    Immediate, ImmediateData, Inner, Lookup, Meta, Payload, Range,
 };
 use penstock_program::{Data, Register, Verdict};
 use penstock_syntax::ast::expr::{BinOp, RelOp, UnaryOp, VerdictExpr};
-use penstock_syntax::ast::{Expr, ExprKind, Key};
+use penstock_syntax::ast::{Expr, ExprKind};
 use penstock_syntax::bits::{bitmask, prefixmask};
 use penstock_syntax::datatype::{Base, ByteOrder};
 use penstock_syntax::proto::tunnel;
@@ -95,22 +94,6 @@ fn cmp_op(op: RelOp) -> CmpOp {
     }
 }
 
-/// What loads a selector.
-fn ask(key: &Key, dreg: Register) -> Op {
-    match *key {
-        Key::Meta { key } => Op::Meta(Meta { key, dreg }),
-        Key::Ct { key, dir, nfproto: _ } => Op::Ct(Ct { key, dir, dreg }),
-        Key::Rt { key } => Op::Rt(Rt { key, dreg }),
-        Key::Fib { flags, result } => Op::Fib(Fib { result, flags, dreg }),
-        Key::Socket { key, level } => Op::Socket(Socket { key, level, dreg }),
-        Key::Osf { ttl, version } => Op::Osf(Osf { ttl, version, dreg }),
-        Key::Xfrm { key, out, spnum } => Op::Xfrm(Xfrm { key, out, spnum, dreg }),
-        Key::Tunnel { key } => Op::Tunnel(Tunnel { key, dreg }),
-        Key::Numgen { mode, modulus, offset } => Op::Numgen(Numgen { mode, modulus, offset, dreg }),
-        Key::Symhash { modulus, offset } => Op::Hash(Hash::Sym { modulus, offset, dreg }),
-    }
-}
-
 impl Program<'_, '_> {
     fn push(&mut self, op: Op) {
         self.ops.push(op);
@@ -165,7 +148,7 @@ impl Program<'_, '_> {
                     dreg,
                 }));
             }
-            ExprKind::Key(key) => self.push(ask(key, dreg)),
+            ExprKind::Key(key) => self.load_selector(key, dreg),
             ExprKind::Hash { expr, modulus, seed, offset } => {
                 let source = self.take(expr);
                 self.load(expr, source);

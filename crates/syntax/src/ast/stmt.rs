@@ -416,6 +416,40 @@ impl StmtKind {
         }
     }
 
+    /// [`Self::operands`], to change them.
+    pub fn operands_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            StmtKind::Match(expr)
+            | StmtKind::Verdict(expr)
+            | StmtKind::ObjRef { expr, .. }
+            | StmtKind::MetaSet { expr, .. }
+            | StmtKind::CtSet { expr, .. }
+            | StmtKind::ExthdrReset { target: expr }
+            | StmtKind::Meter { key: expr, .. } => vec![expr],
+            StmtKind::PayloadSet { target: first, value: second }
+            | StmtKind::ExthdrSet { target: first, value: second }
+            | StmtKind::SetUpdate { set: first, key: second, .. } => vec![first, second],
+            StmtKind::MapUpdate { map, key, data, .. } => vec![map, key, data],
+            StmtKind::Log(log) => log.prefix.iter_mut().collect(),
+            StmtKind::Reject(reject) => reject.expr.iter_mut().collect(),
+            StmtKind::Queue { expr, .. } => expr.iter_mut().collect(),
+            StmtKind::Nat(Nat { addr: first, port: second, .. })
+            | StmtKind::Tproxy { addr: first, port: second, .. }
+            | StmtKind::Dup { to: first, dev: second } => first.iter_mut().chain(second).collect(),
+            StmtKind::Fwd { dev, addr, .. } => addr.iter_mut().chain([dev]).collect(),
+            StmtKind::Counter { .. }
+            | StmtKind::Limit(_)
+            | StmtKind::Quota { .. }
+            | StmtKind::Last { .. }
+            | StmtKind::CtCount { .. }
+            | StmtKind::Synproxy { .. }
+            | StmtKind::Notrack
+            | StmtKind::FlowOffload { .. }
+            | StmtKind::Chain { .. }
+            | StmtKind::Xt { .. } => Vec::new(),
+        }
+    }
+
     /// The statements in it, but for those of rules.
     pub fn inner(&self) -> &[Stmt] {
         if let StmtKind::SetUpdate { stmts, .. } | StmtKind::MapUpdate { stmts, .. } = self {
