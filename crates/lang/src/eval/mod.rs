@@ -54,7 +54,6 @@ use penstock_syntax::source::{Inputs, Loc};
 
 use crate::cache::{Cache, SetInfo};
 
-pub use chain::priority_number;
 pub(crate) use chain::{device_names, priority};
 pub use expand::expand;
 

@@ -120,15 +120,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn family(&mut self) -> Option<Family> {
-        let family = match self.word() {
-            "ip" => Family::Ip,
-            "ip6" => Family::Ip6,
-            "inet" => Family::Inet,
-            "arp" => Family::Arp,
-            "bridge" => Family::Bridge,
-            "netdev" => Family::Netdev,
-            _ => return None,
-        };
+        let family = Family::from_name(self.word())?;
         self.take();
         Some(family)
     }

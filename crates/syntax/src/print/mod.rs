@@ -10,7 +10,6 @@ use crate::datatype::Format;
 use crate::names::Names;
 
 mod expr;
-pub mod priority;
 mod stmt;
 pub mod trace;
 

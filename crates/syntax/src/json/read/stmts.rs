@@ -2,6 +2,7 @@
 
 //! Statements of rules.
 
+use penstock_program::Family;
 use serde_json::Value;
 
 use super::Reader;
@@ -58,12 +59,10 @@ impl Reader<'_> {
             None => Some(0),
             Some("ip") => Some(2),
             Some("ip6") => Some(10),
-            Some(other) => match other {
-                "inet" | "arp" | "bridge" | "netdev" => {
-                    self.error(format!("Invalid family '{other}'."))
-                }
-                _ => self.error(format!("Unknown family '{other}'.")),
-            },
+            Some(other) if Family::from_name(other).is_some() => {
+                self.error(format!("Invalid family '{other}'."))
+            }
+            Some(other) => self.error(format!("Unknown family '{other}'.")),
         }
     }
 }
