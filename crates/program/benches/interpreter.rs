@@ -13,7 +13,7 @@ use penstock_program::Family;
 use penstock_program::image::ChainIndex;
 use penstock_program::testing::{Outside, Table};
 use penstock_program::{Hook, Outcome, parse, run};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 const NETDEV: u8 = 5;
 
