@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! NAT statements and `tproxy`: addresses and ports, alone, as ranges, from maps, or both from one
-//! map.
+//! NAT statements: addresses and ports, alone, as ranges, from maps, or both from one map
 
-use penstock_program::expr::PayloadBase;
+use penstock_program::expr::{self as vm, Expr as Op, PayloadBase};
 use penstock_ruleset::model::Family;
-use penstock_syntax::ast::stmt::Nat;
-use penstock_syntax::ast::{Expr, ExprKind, Stmt, StmtKind};
+use penstock_syntax::ast::stmt::{Nat, NatKind};
+use penstock_syntax::ast::{Expr, ExprKind, StmtKind};
 use penstock_syntax::datatype::{ByteOrder, DataType, Type};
 use penstock_syntax::proto::{network, tunnel};
 use penstock_syntax::source::Loc;
 
 use crate::cache::DataKind;
+use crate::delinearize::fields;
+use crate::delinearize::program::Reader;
 use crate::eval::context::Expected;
 use crate::eval::{Eval, Result, conflict, error};
 use crate::key_type::{Field, KeyType};
+use crate::lower::{Program, register};
 
 /// `NF_NAT_RANGE_*`.
-pub(crate) const RANGE_PROTO_SPECIFIED: u32 = 2;
-pub(crate) const RANGE_NETMAP: u32 = 64;
+const RANGE_PROTO_SPECIFIED: u32 = 1 << 1;
+const RANGE_NETMAP: u32 = 1 << 6;
 
-fn address_type(family: u8) -> DataType {
+pub(super) fn address_type(family: u8) -> DataType {
     if family == 10 { DataType::Ip6Addr } else { DataType::IpAddr }
 }
 
 impl Eval<'_, '_> {
-    pub(crate) fn nat(&mut self, nat: &mut Nat, loc: Loc) -> Result {
+    pub(super) fn nat(&mut self, nat: &mut Nat, loc: Loc) -> Result {
         self.nat_family(nat, loc)?;
         if let Some(addr) = &mut nat.addr {
             if nat.concat || is_concat_map(addr, self) {
@@ -210,60 +212,6 @@ impl Eval<'_, '_> {
             "transport protocol mapping is only valid after transport protocol match",
         )
     }
-
-    pub(crate) fn tproxy(&mut self, stmt: &mut Stmt) -> Result {
-        let loc = stmt.loc;
-        let StmtKind::Tproxy { family, addr, port } = &mut stmt.kind else { return Ok(()) };
-        match self.family {
-            Family::Ip | Family::Ip6 => {
-                if family.unwrap_or(0) == 0 {
-                    *family = Some(self.family as u8);
-                }
-            }
-            Family::Inet => {}
-            Family::Arp | Family::Bridge | Family::Netdev => {
-                return error(loc, "tproxy is only supported for IPv4/IPv6/INET");
-            }
-        }
-        if self.protocols.at(PayloadBase::Transport).is_none() {
-            return error(loc, "Transparent proxy support requires transport protocol match");
-        }
-        let written = family.unwrap_or(0);
-        *family = Some(written);
-        if let Some(known) = self.protocols.at(PayloadBase::Network)
-            && (*known == network::IP && written != 2 || *known == network::IP6 && written != 10)
-        {
-            let name = match written {
-                2 => "ip",
-                10 => "ip6",
-                _ => "unknown",
-            };
-            let message = format!(
-                "conflicting protocols specified: {} vs. {name}. You must specify ip or ip6 family in tproxy statement",
-                known.name
-            );
-            return self.against(loc, PayloadBase::Network, message);
-        }
-        if let Some(addr) = addr {
-            if written == 0 {
-                return error(loc, "ip or ip6 must be specified with address for inet tables.");
-            }
-            if matches!(addr.kind, ExprKind::Range { .. }) {
-                return error(loc, "Address ranges are not supported for tproxy.");
-            }
-            self.arg(addr, loc, Expected::base(address_type(written)))?;
-            if let ExprKind::Range { .. } = addr.kind {
-                return error(loc, "Address ranges are not supported for tproxy.");
-            }
-        }
-        if let Some(port) = port {
-            if matches!(port.kind, ExprKind::Range { .. }) {
-                return error(loc, "Port ranges are not supported for tproxy.");
-            }
-            self.arg(port, loc, Expected::base(DataType::InetService))?;
-        }
-        Ok(())
-    }
 }
 
 /// Whether an anonymous mapping gives addresses with ports.
@@ -290,4 +238,123 @@ fn to_range(e: &mut Expr) {
     right.kind = ExprKind::Value(last);
     e.kind = ExprKind::Range { left: base.clone(), right: Box::new(right) };
     e.order = ByteOrder::Big;
+}
+
+impl Program<'_, '_> {
+    pub(super) fn nat(&mut self, nat: &Nat) {
+        let base = self.next;
+        let (mut addr_min, mut addr_max, mut proto_min, mut proto_max) = (None, None, None, None);
+        let mut flags = nat.flags;
+        if let Some(addr) = &nat.addr {
+            let slot = self.take_wide();
+            let words = if nat.family == 10 { 4 } else { 1 };
+            if let ExprKind::Range { left, right } = &addr.kind {
+                let second = self.take_wide();
+                self.load(left, slot);
+                self.load(right, second);
+                addr_min = Some(register(slot));
+                addr_max = Some(register(second));
+            } else {
+                self.load(addr, slot);
+                addr_min = Some(register(slot));
+                let mut next = slot + words;
+                if nat.concat {
+                    proto_min = Some(register(next));
+                    next += 1;
+                }
+                if nat.interval {
+                    addr_max = Some(register(next));
+                    next += words;
+                    if nat.concat {
+                        proto_max = Some(register(next));
+                    }
+                }
+            }
+        }
+        if let Some(port) = &nat.port {
+            flags |= RANGE_PROTO_SPECIFIED;
+            let slot = self.take_wide();
+            if let ExprKind::Range { left, right } = &port.kind {
+                let second = self.take_wide();
+                self.load(left, slot);
+                self.load(right, second);
+                proto_max = Some(register(second));
+            } else {
+                self.load(port, slot);
+            }
+            proto_min = Some(register(slot));
+        }
+        self.release(base);
+        // Ports alone are for whatever the table is for.
+        let family = if nat.family == 0 { self.family as u8 } else { nat.family };
+        self.ops.push(match nat.kind {
+            NatKind::Nat(kind) => {
+                Op::Nat(vm::Nat { kind, family, addr_min, addr_max, proto_min, proto_max, flags })
+            }
+            NatKind::Masquerade => Op::Masq(vm::Masq { proto_min, proto_max, flags }),
+            NatKind::Redirect => Op::Redir(vm::Redir { proto_min, proto_max, flags }),
+        });
+    }
+}
+
+impl Reader<'_, '_> {
+    pub(super) fn nat(&mut self, e: &vm::Nat) -> Option<()> {
+        let kind = NatKind::Nat(e.kind);
+        let mut nat = translation(kind, None, e.flags & !RANGE_NETMAP);
+        nat.prefix = e.flags & RANGE_NETMAP != 0;
+        // Where the table has one family, it goes without saying.
+        nat.family = if self.family() == Family::Inet { e.family } else { 0 };
+        if let Some(min) = e.addr_min {
+            let mut addr = self.address(min, e.family)?;
+            if matches!(addr.kind, ExprKind::Map { .. }) {
+                // The map gives all that is needed, ports and ends of ranges included.
+                nat.family = e.family;
+                nat.concat = e.proto_min.is_some();
+                nat.interval = e.addr_max.is_some_and(|max| max != min);
+                nat.addr = Some(addr);
+                if nat.concat && self.port_is_apart(e) {
+                    nat.concat = false;
+                    nat.port = self.ports(e.proto_min, e.proto_max)?;
+                }
+                if self.family() != Family::Inet && !nat.prefix && !nat.interval && !nat.concat {
+                    nat.family = 0;
+                }
+                self.push(StmtKind::Nat(nat));
+                return Some(());
+            }
+            if let Some(max) = e.addr_max.filter(|max| *max != min) {
+                let last = self.address(max, e.family)?;
+                let (dtype, len) = (addr.dtype.clone(), addr.len);
+                let range = ExprKind::Range { left: Box::new(addr), right: Box::new(last) };
+                addr = Expr::typed(range, Loc::default(), dtype, ByteOrder::Big, len);
+                fields::range_to_prefix(&mut addr);
+            }
+            nat.addr = Some(addr);
+        }
+        nat.port = self.ports(e.proto_min, e.proto_max)?;
+        self.push(StmtKind::Nat(nat));
+        Some(())
+    }
+
+    /// Whether the port comes from a register of its own rather than from the map that gives the
+    /// address.
+    fn port_is_apart(&self, e: &vm::Nat) -> bool {
+        e.proto_min.is_some_and(|reg| self.registers.get(reg).is_some())
+    }
+
+    pub(super) fn masquerade(&mut self, e: &vm::Masq) -> Option<()> {
+        let port = self.ports(e.proto_min, e.proto_max)?;
+        self.push(StmtKind::Nat(translation(NatKind::Masquerade, port, e.flags)));
+        Some(())
+    }
+
+    pub(super) fn redirect(&mut self, e: &vm::Redir) -> Option<()> {
+        let port = self.ports(e.proto_min, e.proto_max)?;
+        self.push(StmtKind::Nat(translation(NatKind::Redirect, port, e.flags)));
+        Some(())
+    }
+}
+
+fn translation(kind: NatKind, port: Option<Expr>, flags: u32) -> Nat {
+    Nat { kind, family: 0, addr: None, port, flags, interval: false, concat: false, prefix: false }
 }
