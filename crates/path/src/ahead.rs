@@ -8,7 +8,7 @@ use penstock_jit::Head;
 use penstock_packet::{Frame, prefetch};
 use penstock_wire::{ethernet, vlan};
 
-use crate::burst::BURST;
+use crate::pending_frames::BURST;
 use crate::straight::{Foresight, Road, Usual};
 
 /// What is known of the frames of a burst, as far as they were looked at; reused.

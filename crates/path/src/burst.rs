@@ -19,95 +19,19 @@ use penstock_program::{Context, Hook};
 use penstock_wire::ethernet::Mac;
 
 use crate::ahead::Ahead;
+use crate::hook_result::End;
 use crate::hooks::{HookList, NFPROTO_NETDEV};
+use crate::pending_frames::{BURST, Left};
+use crate::place::rule_place;
 use crate::reason::{Drop, DropReason};
-use crate::rules::{BurstCode, End, rule_place};
+use crate::rules::BurstCode;
 use crate::sink::Sink;
 use crate::straight::Road;
 use crate::worker::Worker;
 
-/// Frames of a burst at most: a bit of a word for each.
-pub(crate) const BURST: usize = u64::BITS as usize;
-
 /// Time between the first and the last frame of a burst at most, in nanoseconds: what is far apart
 /// in a capture was no burst.
 const SPAN: u64 = 100_000;
-
-/// The frames of a burst that are still to be received, by their numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Left(u64);
-
-impl Left {
-    /// The first `count`, at most [`BURST`].
-    fn all_of(count: usize) -> Self {
-        Left(u64::MAX.checked_shr((BURST - count.min(BURST)) as u32).unwrap_or(0))
-    }
-
-    /// None.
-    pub(crate) const NONE: Left = Left(0);
-
-    /// The first of them.
-    #[inline(always)]
-    pub(crate) fn first(self) -> Option<usize> {
-        (self.0 != 0).then_some(self.0.trailing_zeros() as usize)
-    }
-
-    /// How many of them follow the first without a gap, that one counted.
-    #[inline(always)]
-    pub(crate) const fn in_a_row(self) -> usize {
-        match self.0.checked_shr(self.0.trailing_zeros()) {
-            Some(from_first) => from_first.trailing_ones() as usize,
-            None => 0,
-        }
-    }
-
-    /// Without the first `count` of them.
-    #[inline(always)]
-    pub(crate) fn without_next(self, count: usize) -> Left {
-        (0..count).fold(self, |left, _| Left(left.0 & left.0.wrapping_sub(1)))
-    }
-
-    /// Those of them for which `is` says so.
-    #[inline(always)]
-    pub(crate) fn and(self, is: impl Fn(usize) -> bool) -> Left {
-        Left(self.fold(0, |all, at| all | u64::from(is(at)) << at))
-    }
-
-    /// Whether one of them is there.
-    #[inline(always)]
-    pub(crate) const fn has(self, at: usize) -> bool {
-        self.0 >> (at % BURST) & 1 != 0
-    }
-
-    /// Without some others.
-    #[inline(always)]
-    pub(crate) const fn without(self, others: Left) -> Left {
-        Left(self.0 & !others.0)
-    }
-
-    /// With others.
-    #[inline(always)]
-    pub(crate) const fn and_also(self, others: Left) -> Left {
-        Left(self.0 | others.0)
-    }
-
-    /// With another one, which is less than [`BURST`].
-    #[inline(always)]
-    pub(crate) const fn with(self, at: usize) -> Left {
-        Left(self.0 | 1 << (at % BURST))
-    }
-}
-
-impl Iterator for Left {
-    type Item = usize;
-
-    #[inline]
-    fn next(&mut self) -> Option<usize> {
-        let next = self.0.trailing_zeros();
-        self.0 &= self.0.wrapping_sub(1);
-        (next < u64::BITS).then_some(next as usize)
-    }
-}
 
 /// Whether a frame of this time is one more of a burst of `count` frames, the first of which came
 /// at `first`: there are at most 64, within a tenth of a millisecond. Times in nanoseconds.
@@ -324,22 +248,6 @@ impl<'a, S: Sink> Worker<'a, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_left_is_received_in_order() {
-        for count in [0, 1, 5, 63, 64] {
-            assert!(Left::all_of(count).eq(0..count), "{count}");
-        }
-        assert!(Left(0b1010_0001).eq([0, 5, 7]));
-        assert!(Left(1 << 63 | 1).eq([0, 63]));
-        for (left, in_a_row) in
-            [(0, 0), (1, 1), (0b1011_0110, 2), (u64::MAX, 64), (u64::MAX << 60, 4)]
-        {
-            assert_eq!(Left(left).in_a_row(), in_a_row, "{left:#b}");
-        }
-        assert!(Left(0b1011_0110).without_next(3).eq([5, 7]));
-        assert_eq!(Left(u64::MAX).without_next(64), Left::NONE);
-    }
 
     #[test]
     fn frames_are_gathered_into_bursts() {

@@ -10,8 +10,9 @@ use penstock_wire::{ethernet, ipv4, ipv6};
 
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker};
+use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
     /// Sends a copy of a packet: as the frame is on a device, or routed as if to a gateway.
@@ -93,7 +94,7 @@ impl<S: Sink> Worker<'_, S> {
             IpAddr::V4(g) if !six => self.way_by(g.into(), oif),
             IpAddr::V6(g) if six => {
                 let to = self.ip6_route_output(g.into(), None, 0, oif);
-                to.map(|to| Destination { gateway: Some(gateway), ..to })
+                to.map(|to| Route { gateway: Some(gateway), ..to })
             }
             _ => None,
         };
@@ -123,7 +124,7 @@ impl<S: Sink> Worker<'_, S> {
         });
     }
 
-    fn way_by(&self, gateway: u32, oif: u32) -> Option<Destination> {
+    fn way_by(&self, gateway: u32, oif: u32) -> Option<Route> {
         let flow = penstock_net::Flow4 {
             daddr: gateway,
             iif: penstock_net::LOOPBACK,
@@ -131,7 +132,7 @@ impl<S: Sink> Worker<'_, S> {
             ..Default::default()
         };
         let hit = self.net.route4(&flow).ok()?;
-        let mut to = Destination::of(&hit, 0);
+        let mut to = Route::of(&hit, 0);
         if to.local {
             to.oif = penstock_net::LOOPBACK;
         } else if to.gateway.is_none() {

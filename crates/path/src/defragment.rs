@@ -8,11 +8,11 @@ use penstock_packet::{CtInfo, Packet};
 use penstock_program::{Context, Hook};
 use penstock_wire::{icmp, icmpv6, ipv4, ipv6, ipv6_ext, protocol};
 
-use crate::ip4::Routed;
-use crate::ip6;
+use crate::addresses;
+use crate::hook_result::End;
 use crate::reason::DropReason;
 use crate::reassembly::{Bounds, Fragments, Key, Key4, Key6, Part, Took, User, Waiting};
-use crate::rules::End;
+use crate::route::Routed;
 use crate::sink::Sink;
 use crate::worker::{State, Worker};
 
@@ -272,7 +272,7 @@ impl<S: Sink> Worker<'_, S> {
             return false;
         }
         let (saddr, daddr) = (u128::from(h.src()), u128::from(h.dst()));
-        let link = ip6::needs_device(saddr) || ip6::needs_device(daddr);
+        let link = addresses::needs_device(saddr) || addresses::needs_device(daddr);
         let device = if link { packet.meta.iif } else { 0 };
         let key = Key6 { saddr, daddr, id: f.id, device, user: User::Host };
         let ecn = h.traffic_class() & 3;

@@ -10,10 +10,12 @@ use penstock_jit::{Decision, PackedDecision};
 use penstock_packet::{Frame, Packet};
 use penstock_program::{Context, Hook, Outcome};
 
-use crate::burst::{BURST, Left, Packets, Together};
+use crate::burst::{Packets, Together};
+use crate::hook_result::End;
 use crate::hooks::{HookList, NFPROTO_NETDEV, Stage};
+use crate::pending_frames::{BURST, Left};
+use crate::place::{chain_place, rule_place};
 use crate::reason::{Drop, DropReason};
-use crate::rules::{End, chain_place, rule_place};
 use crate::sink::Sink;
 use crate::straight::Road;
 use crate::worker::Worker;

@@ -10,8 +10,9 @@ use std::cmp::Reverse;
 
 use penstock_jit::{self as jit, Bursts, List};
 use penstock_net::Network;
-use penstock_program::Hook;
+use penstock_packet::Packet;
 use penstock_program::image::{ChainIndex, FlowtableIndex};
+use penstock_program::{Context, Hook};
 use penstock_ruleset::Family;
 use penstock_ruleset::link::{Linked, LinkedBase, LinkedFlowtable};
 use penstock_ruleset::model::{BaseChain, ChainType};
@@ -33,6 +34,30 @@ pub(crate) struct Entry {
     pub(crate) chain: ChainIndex,
     pub(crate) family: Family,
     pub(crate) kind: ChainType,
+}
+
+/// The devices that a hook knows: none of arrival at output, none of departure before routing.
+pub(crate) fn devices(hook: Hook, packet: &Packet) -> (u32, u32) {
+    let (iif, oif) = (packet.meta.iif, packet.meta.oif);
+    match hook {
+        Hook::Ingress | Hook::Prerouting | Hook::Input => (iif, 0),
+        Hook::Forward | Hook::Postrouting => (iif, oif),
+        Hook::Output | Hook::Egress => (0, oif),
+    }
+}
+
+impl Entry {
+    /// The context that the chain runs in, in a list of the hook `context`; `None` if it does not
+    /// see packets of that ethertype.
+    pub(crate) fn context(&self, context: Context, protocol: u16) -> Option<Context> {
+        match (self.family, context.hook, protocol) {
+            // An inet chain at ingress sees IP only, as its IP family (nft_do_chain_inet_ingress()).
+            (Family::Inet, Hook::Ingress, 0x0800) => Some(Context { nfproto: 2, ..context }),
+            (Family::Inet, Hook::Ingress, 0x86dd) => Some(Context { nfproto: 10, ..context }),
+            (Family::Inet, Hook::Ingress, _) => None,
+            _ => Some(context),
+        }
+    }
 }
 
 /// What a packet passes in a list.

@@ -8,12 +8,13 @@ use penstock_packet::{Frame, Gso, Packet, PacketType};
 use penstock_program::Hook;
 use penstock_wire::{ethernet, ipv4, ipv6, protocol, vlan};
 
+use crate::addresses;
 use crate::hooks::Protocol;
-use crate::ip6;
+use crate::link_header::put_ethernet;
 use crate::reason::DropReason;
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::transmit::put_ethernet;
-use crate::worker::{Destination, Worker};
+use crate::worker::Worker;
 
 fn ethertype(frame: &[u8], at: usize) -> u16 {
     frame.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]))
@@ -119,12 +120,12 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// The way that the host's stack has found, with what we know of it.
-    fn host_way(&self, protocol: Protocol, packet: &Packet, device: u32) -> Destination {
+    fn host_way(&self, protocol: Protocol, packet: &Packet, device: u32) -> Route {
         let kind;
         let hit = match protocol {
             Protocol::Ip => {
                 let Some(h) = ipv4::Header::new(packet.network()) else {
-                    return Destination::special(RouteType::Unicast, false, device, 0);
+                    return Route::special(RouteType::Unicast, false, device, 0);
                 };
                 let (saddr, daddr) = (h.src().into(), u32::from(h.dst()));
                 kind = self.net.kind4(daddr, Some(device));
@@ -139,7 +140,7 @@ impl<S: Sink> Worker<'_, S> {
                 })
             }
             _ => {
-                let (saddr, daddr) = ip6::addresses(packet).unwrap_or_default();
+                let (saddr, daddr) = addresses::of6(packet).unwrap_or_default();
                 kind = if daddr >> 120 == 0xff { RouteType::Multicast } else { RouteType::Unicast };
                 let saddr = (saddr != 0).then_some(saddr);
                 let flow = Flow6 {
@@ -155,12 +156,12 @@ impl<S: Sink> Worker<'_, S> {
         };
         match (kind, hit) {
             (RouteType::Broadcast | RouteType::Multicast, _) => {
-                Destination::special(kind, false, device, 0)
+                Route::special(kind, false, device, 0)
             }
             (_, Ok(hit)) if hit.nexthop.oif == device => {
-                Destination { local: false, ..Destination::of(&hit, 0) }
+                Route { local: false, ..Route::of(&hit, 0) }
             }
-            _ => Destination::special(RouteType::Unicast, false, device, 0),
+            _ => Route::special(RouteType::Unicast, false, device, 0),
         }
     }
 

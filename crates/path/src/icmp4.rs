@@ -7,11 +7,13 @@ use penstock_packet::{Packet, PacketType};
 use penstock_wire::ipv4_options::BadOption;
 use penstock_wire::{icmp, ipv4, ipv4_options, protocol};
 
+use crate::addresses::ip4;
+use crate::connections::answer_ct;
 use crate::hooks::Protocol;
+use crate::route::Route;
 use crate::settings::SECOND;
 use crate::sink::Sink;
-use crate::track::answer_ct;
-use crate::worker::{Destination, Worker, ip4};
+use crate::worker::Worker;
 
 /// Source where the host has no address at all (RFC 7600).
 const DUMMY: u32 = 0xc000_0008;
@@ -24,7 +26,7 @@ impl<S: Sink> Worker<'_, S> {
     pub(crate) fn icmp4_error(
         &mut self,
         packet: &Packet,
-        to: Option<&Destination>,
+        to: Option<&Route>,
         kind: u8,
         code: u8,
         info: u32,

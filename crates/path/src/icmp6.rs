@@ -10,12 +10,14 @@ use penstock_packet::{Ct, Packet, PacketType};
 use penstock_wire::checksum::{self, Sum};
 use penstock_wire::{icmpv6, ipv6, ipv6_ext, protocol};
 
+use crate::addresses;
+use crate::addresses::ip6;
+use crate::connections::answer_ct;
 use crate::hooks::Protocol;
-use crate::ip6;
+use crate::route::Route;
 use crate::settings::SECOND;
 use crate::sink::Sink;
-use crate::track::answer_ct;
-use crate::worker::{Destination, Worker, ip6};
+use crate::worker::Worker;
 
 /// Pseudo header of an ICMPv6 message with so many bytes behind its header.
 pub(crate) fn pseudo(from: u128, to: u128, payload: usize) -> Sum {
@@ -52,13 +54,13 @@ impl<S: Sink> Worker<'_, S> {
         forced: Option<u128>,
     ) {
         let network = packet.network();
-        let Some((source, destination)) = ip6::addresses(packet) else { return };
+        let Some((source, destination)) = addresses::of6(packet) else { return };
         let (iif, time) = (packet.meta.iif, packet.meta.time);
         let group = destination >> 120 == 0xff;
         let mut saddr = None;
         // Addresses that are not bound to a link are the host's whichever device has them
         // (ipv6_chk_addr()).
-        let bound = ip6::is_link_local(destination) || destination == 1;
+        let bound = addresses::is_link_local(destination) || destination == 1;
         if self.net.own6(destination, bound.then_some(iif))
             || self.net.anycast6(destination, Some(iif))
         {
@@ -85,7 +87,7 @@ impl<S: Sink> Worker<'_, S> {
             return;
         }
         let mark = self.answer_mark(packet);
-        let oif = if ip6::needs_device(source) { iif } else { 0 };
+        let oif = if addresses::needs_device(source) { iif } else { 0 };
         let Some(way) = self.ip6_route_output(source, saddr, mark, oif) else { return };
         if way.kind == penstock_net::RouteType::Anycast {
             return;
@@ -125,7 +127,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// The route's preferred source, else one of the device on which the packet came in.
-    fn source_for_error(&self, way: &Destination, iif: u32, to: u128) -> Option<u128> {
+    fn source_for_error(&self, way: &Route, iif: u32, to: u128) -> Option<u128> {
         let flow = penstock_net::Flow6 { daddr: to, iif: LOOPBACK, ..Default::default() };
         if let Some(IpAddr::V6(s)) = self.net.route6(&flow).ok().and_then(|h| h.route.source) {
             return Some(s.into());
@@ -142,7 +144,7 @@ impl<S: Sink> Worker<'_, S> {
         time: u64,
         mark: u32,
         ct: Ct,
-        way: Destination,
+        way: Route,
     ) {
         self.nested(time, |worker, answer| {
             answer.load_network(bytes);
@@ -157,23 +159,23 @@ impl<S: Sink> Worker<'_, S> {
     /// Tells the sender of a packet that goes back out where it came in of the better way
     /// (`ndisc_send_redirect()`): only a device with a link-local address can, and only to
     /// neighbours.
-    pub(crate) fn ip6_redirect(&mut self, packet: &Packet, to: &Destination) {
-        let Some((source, destination)) = ip6::addresses(packet) else { return };
+    pub(crate) fn ip6_redirect(&mut self, packet: &Packet, to: &Route) {
+        let Some((source, destination)) = addresses::of6(packet) else { return };
         let time = packet.meta.time;
         let target = match to.gateway {
             Some(IpAddr::V6(g)) => g.into(),
             _ => destination,
         };
         let Some(link) = self.net.link(to.oif) else { return };
-        let own = link.addresses6.iter().map(|a| a.local).find(|a| ip6::is_link_local(*a));
+        let own = link.addresses6.iter().map(|a| a.local).find(|a| addresses::is_link_local(*a));
         let Some(own) = own else { return };
         if !self.state.limits6.lock().peer_allows(destination, time, SECOND) {
             return;
         }
-        if target != destination && !ip6::is_link_local(target) {
+        if target != destination && !addresses::is_link_local(target) {
             return;
         }
-        let oif = if ip6::needs_device(source) { link.index } else { 0 };
+        let oif = if addresses::needs_device(source) { link.index } else { 0 };
         let Some(way) = self.ip6_route_output(source, Some(own), 0, oif) else { return };
         if way.gateway.is_some() || !self.state.limits6.lock().peer_allows(source, time, SECOND) {
             return;

@@ -13,75 +13,22 @@ use penstock_wire::ipv4_options::Compiled;
 use penstock_wire::{icmp, ipv4_options, protocol};
 use penstock_xfrm::Direction;
 
+use crate::addresses;
+use crate::addresses::ip4;
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::reassembly::User;
+use crate::route::{Route, Routed, priority_of_tos};
 use crate::settings::SECOND;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker, ip4};
-
-/// Source and destination of a packet, if its header is there.
-#[inline]
-pub(crate) fn addresses(packet: &Packet) -> Option<(u32, u32)> {
-    let h = ipv4::Header::new(packet.network())?;
-    Some((h.src().into(), h.dst().into()))
-}
-
-/// What routing says about a packet that came in.
-pub(crate) enum Routed {
-    To(Destination),
-    /// There is no way; the sender may be told.
-    No(NoRoute),
-    MartianSource,
-    MartianDestination,
-    NotMember,
-}
-
-impl Destination {
-    /// From a route that was found.
-    pub(crate) fn of(hit: &Hit<'_>, iif: u32) -> Destination {
-        let kind = hit.route.kind;
-        Destination {
-            kind,
-            local: matches!(kind, RouteType::Local | RouteType::Broadcast | RouteType::Anycast),
-            oif: hit.nexthop.oif,
-            gateway: hit.nexthop.gateway,
-            mtu: hit.route.mtu,
-            mtu_locked: hit.route.mtu_locked,
-            hop_limit: hit.route.hop_limit.min(255) as u8,
-            prefix_len: hit.route.len,
-            realm: hit.realm,
-            redirect: false,
-            iif,
-            bundle: 0,
-        }
-    }
-
-    /// Without a route: to this host, or to all on a link.
-    pub(crate) fn special(kind: RouteType, local: bool, oif: u32, iif: u32) -> Destination {
-        Destination {
-            kind,
-            local,
-            oif,
-            gateway: None,
-            mtu: 0,
-            mtu_locked: false,
-            hop_limit: 0,
-            prefix_len: 0,
-            realm: 0,
-            redirect: false,
-            iif,
-            bundle: 0,
-        }
-    }
-}
+use crate::worker::Worker;
 
 const fn is_multicast(address: u32) -> bool {
     address >> 28 == 0xe
 }
 
 impl<S: Sink> Worker<'_, S> {
-    pub(crate) fn ip4_receive(&mut self, packet: &mut Packet, known: Option<&Destination>) {
+    pub(crate) fn ip4_receive(&mut self, packet: &mut Packet, known: Option<&Route>) {
         if packet.meta.packet_type == PacketType::OtherHost {
             return self.drop(DropReason::OtherHost, packet);
         }
@@ -99,11 +46,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip_rcv_finish()`.
-    pub(crate) fn ip4_behind_prerouting(
-        &mut self,
-        packet: &mut Packet,
-        known: Option<Destination>,
-    ) {
+    pub(crate) fn ip4_behind_prerouting(&mut self, packet: &mut Packet, known: Option<Route>) {
         match known {
             Some(to) => self.ip4_take_way(packet, &to, true),
             None => match self.ip4_known_way(packet) {
@@ -114,7 +57,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// With a way that was found, or that the packet had before.
-    pub(crate) fn ip4_take_way(&mut self, packet: &mut Packet, to: &Destination, before: bool) {
+    pub(crate) fn ip4_take_way(&mut self, packet: &mut Packet, to: &Route, before: bool) {
         packet.meta.realm = to.realm;
         packet.meta.route = Some(to.oif);
         let Some(options) = self.ip4_options(packet, Some(to)) else { return };
@@ -130,8 +73,8 @@ impl<S: Sink> Worker<'_, S> {
 
     /// The routing decision for a packet that came in, where it was made before for another one.
     #[inline]
-    fn ip4_known_way(&self, packet: &Packet) -> Option<Destination> {
-        let (saddr, daddr) = addresses(packet)?;
+    fn ip4_known_way(&self, packet: &Packet) -> Option<Route> {
+        let (saddr, daddr) = addresses::of4(packet)?;
         let to = &self.state.routes.v4.way(packet.meta.iif, daddr)?.to;
         self.ip4_usual_source(saddr).then_some(*to)
     }
@@ -151,7 +94,7 @@ impl<S: Sink> Worker<'_, S> {
             Routed::MartianDestination => return self.drop(DropReason::MartianDestination, packet),
             Routed::NotMember => return self.drop(DropReason::NotMember, packet),
         };
-        if let Some((_, daddr)) = addresses(packet)
+        if let Some((_, daddr)) = addresses::of4(packet)
             // On the same device it depends on the source whether the sender is told of a better
             // way.
             && to.kind == RouteType::Unicast && !to.local && to.oif != to.iif
@@ -164,13 +107,13 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Checks and fills in options (`ip_rcv_options()`). `None` if the packet was dropped.
-    fn ip4_options(&mut self, packet: &mut Packet, to: Option<&Destination>) -> Option<Compiled> {
+    fn ip4_options(&mut self, packet: &mut Packet, to: Option<&Route>) -> Option<Compiled> {
         if packet.network().first().is_none_or(|b| b & 0xf <= 5) {
             return Some(Compiled::default());
         }
         let net = self.net;
         let iif = packet.meta.iif;
-        let (source, destination) = addresses(packet)?;
+        let (source, destination) = addresses::of4(packet)?;
         // fib_compute_spec_dst(): the address that the packet was sent to, or one that suits an
         // answer.
         let own = match to {
@@ -284,7 +227,7 @@ impl<S: Sink> Worker<'_, S> {
                 if self.ip4_check_source(saddr, daddr, flow.tos, 0, iif).is_none() {
                     return Routed::MartianSource;
                 }
-                let mut to = Destination::of(&hit, iif);
+                let mut to = Route::of(&hit, iif);
                 to.oif = LOOPBACK;
                 Routed::To(to)
             }
@@ -294,7 +237,7 @@ impl<S: Sink> Worker<'_, S> {
                 else {
                     return Routed::MartianSource;
                 };
-                let mut to = Destination::of(&hit, iif);
+                let mut to = Route::of(&hit, iif);
                 to.redirect = to.oif == iif && near && self.settings.send_redirects;
                 Routed::To(to)
             }
@@ -306,7 +249,7 @@ impl<S: Sink> Worker<'_, S> {
         if saddr != 0 && self.ip4_check_source(saddr, 0, 0, 0, iif).is_none() {
             return Routed::MartianSource;
         }
-        Routed::To(Destination::special(RouteType::Broadcast, true, LOOPBACK, iif))
+        Routed::To(Route::special(RouteType::Broadcast, true, LOOPBACK, iif))
     }
 
     /// `ip_route_input_mc()`: the host has joined 224.0.0.1 on every device, and nothing routes
@@ -326,7 +269,7 @@ impl<S: Sink> Worker<'_, S> {
         } else if self.ip4_check_source(saddr, 0, 0, 0, iif).is_none() {
             return Routed::MartianSource;
         }
-        Routed::To(Destination::special(RouteType::Multicast, true, LOOPBACK, iif))
+        Routed::To(Route::special(RouteType::Multicast, true, LOOPBACK, iif))
     }
 
     /// `fib_validate_source()` without reverse path filter: `None` for a source that cannot be,
@@ -378,11 +321,11 @@ impl<S: Sink> Worker<'_, S> {
             NoRoute::Unreachable => (icmp::unreachable::HOST, DropReason::Unreachable),
             NoRoute::Prohibit => (icmp::unreachable::ADMIN_PROHIBITED, DropReason::Prohibit),
         };
-        if let Some((source, _)) = addresses(packet) {
+        if let Some((source, _)) = addresses::of4(packet) {
             let peer = u128::from(ip4(source).to_ipv6_mapped());
             if self.state.limits.lock().route_error_allows(peer, packet.meta.time, self.settings) {
                 let iif = packet.meta.iif;
-                let nowhere = Destination::special(RouteType::Unreachable, false, iif, iif);
+                let nowhere = Route::special(RouteType::Unreachable, false, iif, iif);
                 self.icmp4_error(packet, Some(&nowhere), icmp::DEST_UNREACHABLE, code, 0, true);
             }
         }
@@ -390,7 +333,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// To this host (`ip_local_deliver()`): whole again, then `input`.
-    fn ip4_deliver(&mut self, packet: &mut Packet, to: &Destination) {
+    fn ip4_deliver(&mut self, packet: &mut Packet, to: &Route) {
         let fragment = ipv4::Header::new(packet.network()).is_some_and(|h| h.is_fragment());
         if fragment && !self.ip4_reassemble(packet, User::Host) {
             return;
@@ -401,7 +344,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip_forward()`.
-    fn ip4_forward(&mut self, packet: &mut Packet, to: &Destination, options: &Compiled) {
+    fn ip4_forward(&mut self, packet: &mut Packet, to: &Route, options: &Compiled) {
         if packet.meta.packet_type != PacketType::Host {
             return self.drop(DropReason::NotForHost, packet);
         }
@@ -457,7 +400,7 @@ impl<S: Sink> Worker<'_, S> {
     pub(crate) fn ip4_behind_forward(
         &mut self,
         packet: &mut Packet,
-        to: &Destination,
+        to: &Route,
         options: &Compiled,
     ) {
         self.ip4_forward_options(packet, options);
@@ -469,7 +412,7 @@ impl<S: Sink> Worker<'_, S> {
         if !options.rr_need_address && !options.ts_need_address && !options.changed {
             return;
         }
-        let Some((saddr, daddr)) = addresses(packet) else { return };
+        let Some((saddr, daddr)) = addresses::of4(packet) else { return };
         let net = self.net;
         let oif = packet.meta.oif;
         let flow = Flow4 {
@@ -490,8 +433,8 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Tells the sender of a shorter way, less and less often (`ip_rt_send_redirect()`).
-    fn ip4_redirect(&mut self, packet: &Packet, to: &Destination) {
-        let Some((source, destination)) = addresses(packet) else { return };
+    fn ip4_redirect(&mut self, packet: &Packet, to: &Route) {
+        let Some((source, destination)) = addresses::of4(packet) else { return };
         let peer = u128::from(ip4(source).to_ipv6_mapped());
         if self.state.limits.lock().redirect_allows(peer, packet.meta.time) {
             let gateway = match to.gateway {
@@ -500,20 +443,5 @@ impl<S: Sink> Worker<'_, S> {
             };
             self.icmp4_error(packet, Some(to), icmp::REDIRECT, icmp::redirect::HOST, gateway, true);
         }
-    }
-}
-
-/// Packet priority that a type of service gives a forwarded packet (`rt_tos2priority()`).
-#[inline]
-pub(crate) fn priority_of_tos(tos: u8) -> u32 {
-    const BEST_EFFORT: u32 = 0;
-    const BULK: u32 = 2;
-    const INTERACTIVE_BULK: u32 = 4;
-    const INTERACTIVE: u32 = 6;
-    match tos >> 1 & 0xf {
-        0..=3 => BEST_EFFORT,
-        4..=7 => BULK,
-        8..=11 => INTERACTIVE,
-        _ => INTERACTIVE_BULK,
     }
 }

@@ -11,46 +11,18 @@ use penstock_wire::ipv6_ext::{self, OptionError};
 use penstock_wire::{icmpv6, protocol};
 use penstock_xfrm::Direction;
 
+use crate::addresses;
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker};
+use crate::worker::Worker;
 
 /// Extension headers that a packet for this host may have.
 const EXTENSIONS: usize = 32;
 
-/// Source and destination of a packet, if its header is there.
-#[inline]
-pub(crate) fn addresses(packet: &Packet) -> Option<(u128, u128)> {
-    let h = ipv6::Header::new(packet.network())?;
-    Some((h.src().into(), h.dst().into()))
-}
-
-/// Whether an address means something on one link only (`rt6_need_strict()`): groups, link-local,
-/// loopback.
-pub(crate) fn needs_device(address: u128) -> bool {
-    address >> 120 == 0xff || address >> 118 == 0x3fa || address == 1
-}
-
-/// Whether nothing may come from an address: it is unspecified, loopback, or a group.
-#[inline]
-fn is_no_source(source: u128) -> bool {
-    matches!(source, 0 | 1) || source >> 120 == 0xff
-}
-
-/// Whether nothing speaks against forwarding what comes from there (`ip6_forward()`).
-#[inline]
-pub(crate) fn is_usual_source(source: u128) -> bool {
-    !is_no_source(source) && !is_link_local(source)
-}
-
-/// Whether a unicast address is link-local.
-pub(crate) fn is_link_local(address: u128) -> bool {
-    address >> 118 == 0x3fa
-}
-
 impl<S: Sink> Worker<'_, S> {
-    pub(crate) fn ip6_receive(&mut self, packet: &mut Packet, known: Option<&Destination>) {
+    pub(crate) fn ip6_receive(&mut self, packet: &mut Packet, known: Option<&Route>) {
         if packet.meta.packet_type == PacketType::OtherHost {
             return self.drop(DropReason::OtherHost, packet);
         }
@@ -87,11 +59,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip6_rcv_finish()`.
-    pub(crate) fn ip6_behind_prerouting(
-        &mut self,
-        packet: &mut Packet,
-        known: Option<Destination>,
-    ) {
+    pub(crate) fn ip6_behind_prerouting(&mut self, packet: &mut Packet, known: Option<Route>) {
         let Some(link) = self.net.link(packet.meta.iif) else {
             return self.drop(DropReason::LinkDown, packet);
         };
@@ -110,7 +78,7 @@ impl<S: Sink> Worker<'_, S> {
         match to.kind {
             RouteType::Multicast => {
                 let joined = self.settings.host_stack
-                    || addresses(packet).is_some_and(|(_, group)| link.joined6(group));
+                    || addresses::of6(packet).is_some_and(|(_, group)| link.joined6(group));
                 if !joined {
                     return self.drop(DropReason::NotMember, packet);
                 }
@@ -123,19 +91,19 @@ impl<S: Sink> Worker<'_, S> {
 
     /// The routing decision for a packet that came in, where it was made before for another one.
     #[inline]
-    fn ip6_known_way(&self, packet: &Packet) -> Option<Destination> {
-        let (_, daddr) = addresses(packet)?;
+    fn ip6_known_way(&self, packet: &Packet) -> Option<Route> {
+        let (_, daddr) = addresses::of6(packet)?;
         self.state.routes.v6.way(packet.meta.iif, daddr).map(|way| way.to)
     }
 
     /// Decides, and remembers the way if it is the same for other packets.
     #[inline(never)]
-    fn ip6_new_way(&mut self, packet: &Packet) -> Result<Destination, NoRoute> {
+    fn ip6_new_way(&mut self, packet: &Packet) -> Result<Route, NoRoute> {
         let to = self.ip6_route_input(packet)?;
-        if let Some((_, daddr)) = addresses(packet)
+        if let Some((_, daddr)) = addresses::of6(packet)
             && to.kind == RouteType::Unicast
             && !to.local
-            && !needs_device(daddr)
+            && !addresses::needs_device(daddr)
             && self.net.depends_on_destination6(daddr, to.iif)
         {
             let mtu = self.mtu6(&to);
@@ -145,7 +113,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// The routing decision for a packet that came in.
-    pub(crate) fn ip6_route_input(&self, packet: &Packet) -> Result<Destination, NoRoute> {
+    pub(crate) fn ip6_route_input(&self, packet: &Packet) -> Result<Route, NoRoute> {
         let h = ipv6::Header::new(packet.network()).ok_or(NoRoute::None)?;
         let daddr = u128::from(h.dst());
         let iif = packet.meta.iif;
@@ -162,10 +130,10 @@ impl<S: Sink> Worker<'_, S> {
             oif: iif,
             protocol: h.next_header(),
             ports,
-            strict: needs_device(daddr),
+            strict: addresses::needs_device(daddr),
         };
         let hit = self.net.route6(&flow)?;
-        Ok(Destination::of(&hit, iif))
+        Ok(Route::of(&hit, iif))
     }
 
     /// `ip6_pkt_discard()`, `ip6_pkt_prohibit()`.
@@ -182,7 +150,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// To this host: `input` first, then the extension headers, as in the kernel (`ip6_input()`):
     /// rules see fragments.
-    fn ip6_deliver(&mut self, packet: &mut Packet, to: &Destination) {
+    fn ip6_deliver(&mut self, packet: &mut Packet, to: &Route) {
         if self.hook(Protocol::Ip6, Hook::Input, packet, Some(to)) {
             self.ip6_behind_input(packet);
         }
@@ -259,7 +227,7 @@ impl<S: Sink> Worker<'_, S> {
                 return Err(());
             }
             if kind != ipv6_ext::OPTION_PADN {
-                let group = addresses(packet).is_some_and(|(_, d)| d >> 120 == 0xff);
+                let group = addresses::of6(packet).is_some_and(|(_, d)| d >> 120 == 0xff);
                 match kind >> 6 {
                     0 => {}
                     1 => return Err(()),
@@ -277,7 +245,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip6_forward()`.
-    fn ip6_forward(&mut self, packet: &mut Packet, to: &Destination) {
+    fn ip6_forward(&mut self, packet: &mut Packet, to: &Route) {
         if packet.meta.packet_type != PacketType::Host {
             return self.drop(DropReason::NotForHost, packet);
         }
@@ -302,10 +270,10 @@ impl<S: Sink> Worker<'_, S> {
         if to.oif == to.iif && packet.meta.secpath == 0 {
             self.ip6_redirect(packet, to);
         } else {
-            if is_no_source(source) {
+            if addresses::is_no_source(source) {
                 return self.drop(DropReason::Scope, packet);
             }
-            if is_link_local(source) {
+            if addresses::is_link_local(source) {
                 let code = icmpv6::unreachable::BEYOND_SCOPE;
                 self.icmp6_error(packet, icmpv6::DEST_UNREACHABLE, code, 0);
                 return self.drop(DropReason::Scope, packet);

@@ -66,6 +66,7 @@
 //!
 //! What differs from the kernel on purpose is in `docs/differences.md`.
 
+mod addresses;
 mod ahead;
 mod bridge;
 mod burst;
@@ -78,6 +79,7 @@ mod dataplane;
 mod defragment;
 mod flow;
 mod frames;
+mod hook_result;
 mod hooks;
 mod host;
 mod icmp4;
@@ -86,15 +88,19 @@ mod ip4;
 mod ip6;
 mod ip_ids;
 mod limit;
+mod link_header;
 mod nat;
 mod output;
+mod pending_frames;
 mod pipeline;
+mod place;
 mod queue;
 mod reason;
 mod reassembly;
 mod receive;
 mod refragment;
 mod reject;
+mod route;
 mod route_cache;
 mod rules;
 mod settings;

@@ -13,12 +13,15 @@ use penstock_packet::{CtInfo, Packet};
 use penstock_program::env::{Decision, NatKind, NatRequest};
 use penstock_program::{Context, Hook};
 
+use crate::addresses;
+use crate::addresses::v4;
+use crate::hook_result::End;
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
-use crate::rules::{self, End, Site};
+use crate::route::Route;
+use crate::rules::{self, Site};
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker, v4};
-use crate::{ip4, ip6};
+use crate::worker::Worker;
 
 /// What a hook translates (`HOOK2MANIP()`).
 const fn manip_of(hook: Hook) -> Manip {
@@ -42,7 +45,7 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Destination>,
+        destination: &mut Option<Route>,
     ) -> End {
         let ct = packet.meta.ct;
         let Some(connection) = self.state.conntrack.connection(&ct) else { return End::Accept };
@@ -119,7 +122,7 @@ impl<S: Sink> Worker<'_, S> {
         context: Context,
         manip: Manip,
         packet: &mut Packet,
-        destination: Option<&Destination>,
+        destination: Option<&Route>,
     ) -> End {
         let ct = packet.meta.ct;
         let bound = |worker: &Self| {
@@ -177,7 +180,7 @@ impl<S: Sink> Worker<'_, S> {
         context: Context,
         direction: Direction,
         packet: &mut Packet,
-        destination: &mut Option<Destination>,
+        destination: &mut Option<Route>,
     ) -> End {
         if self.state.ipsec.is_some() && !self.xfrm_translated(context.hook, packet, destination) {
             return End::Dropped;
@@ -227,7 +230,7 @@ impl<S: Sink> Worker<'_, S> {
     pub(crate) fn nat_request(
         &mut self,
         context: Context,
-        destination: Option<&Destination>,
+        destination: Option<&Route>,
         packet: &Packet,
         request: &NatRequest,
     ) -> Decision {
@@ -276,19 +279,19 @@ impl<S: Sink> Worker<'_, S> {
     fn masquerade_address(
         &self,
         context: Context,
-        destination: Option<&Destination>,
+        destination: Option<&Route>,
         packet: &Packet,
     ) -> Option<IpAddr> {
         let device = packet.meta.oif;
         if context.nfproto == 2 {
             let next = match destination.and_then(|d| v4(d.gateway)) {
                 Some(gateway) => gateway,
-                None => ip4::addresses(packet)?.1,
+                None => addresses::of4(packet)?.1,
             };
             let source = self.net.source4(device, next, penstock_net::Scope::UNIVERSE);
             (source != 0).then(|| IpAddr::V4(source.into()))
         } else {
-            let (_, to) = ip6::addresses(packet)?;
+            let (_, to) = addresses::of6(packet)?;
             self.net.source6(device, to).map(|source| IpAddr::V6(source.into()))
         }
     }
@@ -307,7 +310,7 @@ impl<S: Sink> Worker<'_, S> {
         if context.hook == Hook::Output {
             return Some(std::net::Ipv6Addr::LOCALHOST.into());
         }
-        let (_, to) = ip6::addresses(packet)?;
+        let (_, to) = addresses::of6(packet)?;
         let mut best = None;
         for address in &link?.addresses6 {
             let local = address.local;

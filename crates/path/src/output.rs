@@ -8,44 +8,12 @@ use penstock_packet::{Packet, PacketType};
 use penstock_program::Hook;
 use penstock_wire::{ethernet, ipv4, ipv6};
 
+use crate::addresses;
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker};
-use crate::{ip4, ip6};
-
-/// What a `type route` chain looks at: if it changes, the packet is routed again
-/// (`nft_chain_route.c`).
-#[derive(PartialEq)]
-pub(crate) struct RouteKey {
-    saddr: u128,
-    daddr: u128,
-    /// TOS; hop limit and flow label for IPv6.
-    rest: (u8, u8, u32),
-    mark: u32,
-}
-
-pub(crate) fn route_key(protocol: Protocol, packet: &Packet) -> Option<RouteKey> {
-    let mark = packet.meta.mark;
-    match protocol {
-        Protocol::Ip => {
-            let h = ipv4::Header::new(packet.network())?;
-            let (saddr, daddr) = (u32::from(h.src()).into(), u32::from(h.dst()).into());
-            Some(RouteKey { saddr, daddr, rest: (h.tos(), 0, 0), mark })
-        }
-        Protocol::Ip6 => {
-            let h = ipv6::Header::new(packet.network())?;
-            let label = u32::from(h.traffic_class()) << 20 | h.flow_label();
-            Some(RouteKey {
-                saddr: h.src().into(),
-                daddr: h.dst().into(),
-                rest: (0, h.hop_limit(), label),
-                mark,
-            })
-        }
-        Protocol::Arp | Protocol::Bridge => None,
-    }
-}
+use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
     /// Routes a packet of the host's own (`ip_route_output_key()`): way and source address, the
@@ -58,7 +26,7 @@ impl<S: Sink> Worker<'_, S> {
         tos: u8,
         mark: u32,
         any_source: bool,
-    ) -> Option<(Destination, u32)> {
+    ) -> Option<(Route, u32)> {
         self.ip4_route_output_by(daddr, saddr, tos, mark, any_source, 0)
     }
 
@@ -72,7 +40,7 @@ impl<S: Sink> Worker<'_, S> {
         mark: u32,
         any_source: bool,
         oif: u32,
-    ) -> Option<(Destination, u32)> {
+    ) -> Option<(Route, u32)> {
         let zero = |a: u32| a == 0;
         if saddr != 0 {
             if saddr >> 28 == 0xe || saddr == u32::MAX || zero(saddr) {
@@ -90,7 +58,7 @@ impl<S: Sink> Worker<'_, S> {
             if let Some(oif) = self.net.owner4(saddr) {
                 let kind =
                     if daddr == u32::MAX { RouteType::Broadcast } else { RouteType::Multicast };
-                return Some((Destination::special(kind, false, oif, 0), saddr));
+                return Some((Route::special(kind, false, oif, 0), saddr));
             }
         }
         let flow = Flow4 { daddr, saddr, tos, mark, iif: LOOPBACK, oif, ..Flow4::default() };
@@ -99,11 +67,11 @@ impl<S: Sink> Worker<'_, S> {
             Err(_) if oif != 0 && self.net.link(oif).is_some_and(|l| l.up) => {
                 let near = penstock_net::Scope::LINK;
                 let saddr = if saddr != 0 { saddr } else { self.net.source4(oif, daddr, near) };
-                return Some((Destination::special(RouteType::Unicast, false, oif, 0), saddr));
+                return Some((Route::special(RouteType::Unicast, false, oif, 0), saddr));
             }
             Err(_) => return None,
         };
-        let mut to = Destination::of(&hit, 0);
+        let mut to = Route::of(&hit, 0);
         if hit.route.kind == RouteType::Local {
             to.oif = LOOPBACK;
             let source = match hit.route.source {
@@ -132,11 +100,11 @@ impl<S: Sink> Worker<'_, S> {
         saddr: Option<u128>,
         mark: u32,
         oif: u32,
-    ) -> Option<Destination> {
-        let strict = oif != 0 || ip6::needs_device(daddr);
+    ) -> Option<Route> {
+        let strict = oif != 0 || addresses::needs_device(daddr);
         let flow = Flow6 { daddr, saddr, mark, iif: LOOPBACK, oif, strict, ..Flow6::default() };
         let hit = self.net.route6(&flow).ok()?;
-        let mut to = Destination::of(&hit, 0);
+        let mut to = Route::of(&hit, 0);
         if to.local {
             to.oif = LOOPBACK;
         }
@@ -148,12 +116,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// A packet of the host's own: `output`, perhaps another route, then out.
-    pub(crate) fn local_out(
-        &mut self,
-        protocol: Protocol,
-        packet: &mut Packet,
-        mut to: Destination,
-    ) {
+    pub(crate) fn local_out(&mut self, protocol: Protocol, packet: &mut Packet, mut to: Route) {
         packet.meta.protocol =
             if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
         if self.state.ipsec.is_some() {
@@ -177,12 +140,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `dst_output()`.
-    pub(crate) fn behind_output(
-        &mut self,
-        protocol: Protocol,
-        packet: &mut Packet,
-        to: &Destination,
-    ) {
+    pub(crate) fn behind_output(&mut self, protocol: Protocol, packet: &mut Packet, to: &Route) {
         packet.meta.oif = to.oif;
         packet.meta.realm = to.realm;
         packet.meta.route = Some(to.oif);
@@ -194,16 +152,12 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip_route_me_harder()`, `ip6_route_me_harder()`.
-    pub(crate) fn route_again(
-        &mut self,
-        protocol: Protocol,
-        packet: &mut Packet,
-    ) -> Option<Destination> {
+    pub(crate) fn route_again(&mut self, protocol: Protocol, packet: &mut Packet) -> Option<Route> {
         let to = self.route_anew(protocol, packet)?;
         self.xfrm_lookup(packet, to).ok()
     }
 
-    fn route_anew(&self, protocol: Protocol, packet: &Packet) -> Option<Destination> {
+    fn route_anew(&self, protocol: Protocol, packet: &Packet) -> Option<Route> {
         let mark = packet.meta.mark;
         match protocol {
             Protocol::Ip => {
@@ -220,7 +174,7 @@ impl<S: Sink> Worker<'_, S> {
                 let h = ipv6::Header::new(packet.network())?;
                 let daddr = u128::from(h.dst());
                 // The loopback address needs no device here (ip6_route_me_harder()).
-                let bound = daddr >> 120 == 0xff || ip6::is_link_local(daddr);
+                let bound = daddr >> 120 == 0xff || addresses::is_link_local(daddr);
                 let oif = if bound { packet.meta.oif } else { 0 };
                 self.ip6_route_output(daddr, Some(h.src().into()), mark, oif)
             }
@@ -229,7 +183,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip_output()`: postrouting, then out.
-    pub(crate) fn ip4_output(&mut self, packet: &mut Packet, to: &Destination) {
+    pub(crate) fn ip4_output(&mut self, packet: &mut Packet, to: &Route) {
         if to.is_by_host() {
             return self.leave_to_host(packet);
         }
@@ -250,14 +204,14 @@ impl<S: Sink> Worker<'_, S> {
 
     /// The host's own broadcasts and groups come back to it on the device that they leave by
     /// (`ip_mc_output()`, `ip6_finish_output2()`): a copy passes `postrouting` and is received.
-    fn hear_oneself(&mut self, protocol: Protocol, packet: &Packet, to: &Destination) {
+    fn hear_oneself(&mut self, protocol: Protocol, packet: &Packet, to: &Route) {
         const ALL_HOSTS: u32 = 0xe000_0001;
         let joined = match protocol {
-            Protocol::Ip => ip4::addresses(packet).is_some_and(|(_, d)| d == ALL_HOSTS),
+            Protocol::Ip => addresses::of4(packet).is_some_and(|(_, d)| d == ALL_HOSTS),
             _ => true,
         };
         let local = to.kind == RouteType::Broadcast || joined;
-        let heard = Destination { local, gateway: None, ..*to };
+        let heard = Route { local, gateway: None, ..*to };
         self.nested(packet.meta.time, |worker, copy| {
             worker.state.counters.originated += 1;
             copy.clone_from(packet);
@@ -272,7 +226,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// A copy of what the host sent is received on the device that it left by
     /// (`dev_loopback_xmit()`).
-    pub(crate) fn come_back(&mut self, copy: &Packet, heard: &Destination) {
+    pub(crate) fn come_back(&mut self, copy: &Packet, heard: &Route) {
         let mut back = self.state.spare.pop().unwrap_or_default();
         back.load_network(copy.network());
         back.meta = copy.meta.clone();
@@ -283,7 +237,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip6_output()`: the same for IPv6. Only the host's own packets are cut.
-    pub(crate) fn ip6_output(&mut self, packet: &mut Packet, to: &Destination, forwarded: bool) {
+    pub(crate) fn ip6_output(&mut self, packet: &mut Packet, to: &Route, forwarded: bool) {
         if to.is_by_host() {
             return self.leave_to_host(packet);
         }
@@ -297,11 +251,11 @@ impl<S: Sink> Worker<'_, S> {
     pub(crate) fn ip6_behind_postrouting(
         &mut self,
         packet: &mut Packet,
-        to: &Destination,
+        to: &Route,
         forwarded: bool,
     ) {
         if to.kind == RouteType::Multicast && !forwarded && to.oif != LOOPBACK {
-            let group = ip6::addresses(packet).map_or(0, |(_, d)| d);
+            let group = addresses::of6(packet).map_or(0, |(_, d)| d);
             if self.net.link(to.oif).is_some_and(|l| l.joined6(group)) {
                 self.hear_oneself(Protocol::Ip6, packet, to);
                 if ipv6::Header::new(packet.network()).is_some_and(|h| h.hop_limit() == 0) {
@@ -316,7 +270,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// The MTU towards an IPv6 destination; never below what IPv6 asks for.
-    pub(crate) fn mtu6(&self, to: &Destination) -> usize {
+    pub(crate) fn mtu6(&self, to: &Route) -> usize {
         self.mtu(to).max(ipv6::MIN_MTU)
     }
 
@@ -365,12 +319,12 @@ impl<S: Sink> Worker<'_, S> {
 
     fn host_packet6(&mut self, packet: &mut Packet) {
         packet.meta.protocol = ethernet::IPV6;
-        let Some((saddr, daddr)) = ip6::addresses(packet) else {
+        let Some((saddr, daddr)) = addresses::of6(packet) else {
             return self.drop(DropReason::HostPacket, packet);
         };
         let source = (saddr != 0).then_some(saddr);
         // A destination on some link goes by the link that has the source address.
-        let oif = if ip6::needs_device(daddr) {
+        let oif = if addresses::needs_device(daddr) {
             self.net
                 .links()
                 .iter()

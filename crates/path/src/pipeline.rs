@@ -4,27 +4,15 @@
 
 use penstock_packet::Packet;
 use penstock_program::{Context, Hook};
-use penstock_ruleset::Family;
 use penstock_ruleset::model::ChainType;
 
+use crate::hook_result::End;
 use crate::hooks::{Entry, HookList, Protocol, Stage};
-use crate::output::route_key;
 use crate::reason::DropReason;
-use crate::rules::{self, End, Site};
+use crate::route::{Route, route_key};
+use crate::rules::{self, Site};
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker};
-
-/// Where a chain runs, in a list of the hook `context`; `None` if it does not see packets of that
-/// ethertype.
-pub(crate) fn context_of(entry: &Entry, context: Context, protocol: u16) -> Option<Context> {
-    match (entry.family, context.hook, protocol) {
-        // An inet chain at ingress sees IP only, as its IP family (nft_do_chain_inet_ingress()).
-        (Family::Inet, Hook::Ingress, 0x0800) => Some(Context { nfproto: 2, ..context }),
-        (Family::Inet, Hook::Ingress, 0x86dd) => Some(Context { nfproto: 10, ..context }),
-        (Family::Inet, Hook::Ingress, _) => None,
-        _ => Some(context),
-    }
-}
+use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
     /// Runs an IP or ARP hook behind the routing decision, or one where there is no route yet.
@@ -35,7 +23,7 @@ impl<S: Sink> Worker<'_, S> {
         protocol: Protocol,
         hook: Hook,
         packet: &mut Packet,
-        destination: Option<&Destination>,
+        destination: Option<&Route>,
     ) -> bool {
         if self.hooks.list(protocol, hook).is_empty() {
             return true;
@@ -51,7 +39,7 @@ impl<S: Sink> Worker<'_, S> {
         protocol: Protocol,
         hook: Hook,
         packet: &mut Packet,
-        destination: &mut Option<Destination>,
+        destination: &mut Option<Route>,
     ) -> bool {
         let hooks = self.hooks;
         let list = hooks.list(protocol, hook);
@@ -81,7 +69,7 @@ impl<S: Sink> Worker<'_, S> {
         list: &HookList,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Destination>,
+        destination: &mut Option<Route>,
     ) -> End {
         if list.has_chains && packet.meta.trace_id == 0 {
             packet.meta.trace_id = self.next_trace_id();
@@ -117,7 +105,7 @@ impl<S: Sink> Worker<'_, S> {
         first: usize,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Destination>,
+        destination: &mut Option<Route>,
     ) -> End {
         for (at, stage) in list.stages.iter().enumerate().skip(first) {
             let mut end = self.stage(stage, context, packet, destination);
@@ -138,7 +126,7 @@ impl<S: Sink> Worker<'_, S> {
         stage: &Stage,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Destination>,
+        destination: &mut Option<Route>,
     ) -> End {
         match stage {
             Stage::Chain(entry) => self.chain(entry, context, packet, destination),
@@ -160,9 +148,9 @@ impl<S: Sink> Worker<'_, S> {
         entry: &Entry,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Destination>,
+        destination: &mut Option<Route>,
     ) -> End {
-        let Some(context) = context_of(entry, context, packet.meta.protocol) else {
+        let Some(context) = entry.context(context, packet.meta.protocol) else {
             return End::Accept;
         };
         if context.hook == Hook::Ingress && context.nfproto != 5 && packet.transport().is_none() {
@@ -188,7 +176,7 @@ impl<S: Sink> Worker<'_, S> {
         entry: &Entry,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Destination>,
+        destination: &mut Option<Route>,
     ) -> End {
         let protocol = if context.nfproto == 2 { Protocol::Ip } else { Protocol::Ip6 };
         let before = route_key(protocol, packet);

@@ -13,12 +13,13 @@ use penstock_program::image::RuleIndex;
 use penstock_program::{Context, Hook};
 use penstock_wire::ipv4_options::Compiled;
 
+use crate::hook_result::End;
 use crate::hooks::Protocol;
-use crate::output::route_key;
+use crate::place::rule_place;
 use crate::reason::DropReason;
-use crate::rules::{End, rule_place};
+use crate::route::{Route, route_key};
 use crate::sink::{QueueRecord, Queued, Sink};
-use crate::worker::{Destination, Worker};
+use crate::worker::Worker;
 
 /// Held packets beyond which those that were put together from fragments are cut anew on their way
 /// out.
@@ -69,11 +70,11 @@ struct Held {
     context: Context,
     /// The stage that queued it.
     at: usize,
-    destination: Option<Destination>,
+    destination: Option<Route>,
     /// Of a packet that is being forwarded.
     options: Compiled,
     /// Of a copy for the host itself of what it sent: where it comes back.
-    heard: Option<Destination>,
+    heard: Option<Route>,
 }
 
 /// All packets in queues, by number.
@@ -84,7 +85,7 @@ pub(crate) struct Queues {
     /// What the packet in `forward` has of options.
     pub(crate) options: Compiled,
     /// The packet in `postrouting` is a copy for the host itself, which comes back here.
-    pub(crate) heard: Option<Destination>,
+    pub(crate) heard: Option<Route>,
 }
 
 impl Queues {
@@ -139,11 +140,11 @@ impl<S: Sink> Worker<'_, S> {
         context: Context,
         at: usize,
         packet: &mut Packet,
-        destination: &Option<Destination>,
+        destination: &Option<Route>,
     ) -> End {
         let id = self.state.queues.last.wrapping_add(1);
         let place = rule_place(self.image, rule);
-        let (iif, oif) = crate::rules::devices(context.hook, packet);
+        let (iif, oif) = crate::hooks::devices(context.hook, packet);
         let connection = self.state.conntrack.connection(&packet.meta.ct);
         let (input, output) = (self.net.link(iif), self.net.link(oif));
         let record = QueueRecord { id, queue: num, place, context, input, output, connection };
@@ -263,9 +264,9 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         context: Context,
         packet: &mut Packet,
-        destination: Option<Destination>,
+        destination: Option<Route>,
         options: &Compiled,
-        heard: Option<Destination>,
+        heard: Option<Route>,
     ) {
         let protocol = protocol_of(context);
         if protocol == Protocol::Bridge {

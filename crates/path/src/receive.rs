@@ -6,11 +6,12 @@ use penstock_packet::{Frame, Gso, Packet, PacketType, VlanTag};
 use penstock_program::{Context, Hook};
 use penstock_wire::{arp, ethernet, vlan};
 
+use crate::hook_result::End;
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
-use crate::rules::End;
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker};
+use crate::worker::Worker;
 
 /// VLAN devices on VLAN devices that a frame climbs at most.
 const ROUNDS: usize = 8;
@@ -51,7 +52,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// A packet that has an Ethernet header and [`penstock_packet::Meta::iif`]. `known` is the
     /// destination that packets on the loopback device keep.
-    pub(crate) fn pass_up(&mut self, packet: &mut Packet, known: Option<&Destination>) {
+    pub(crate) fn pass_up(&mut self, packet: &mut Packet, known: Option<&Route>) {
         packet.meta.nftrace |= self.state.trace_all;
         self.climb_from(0, packet, known);
     }
@@ -65,7 +66,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Up from device to device, of which so many are done with.
-    fn climb_from(&mut self, done: usize, packet: &mut Packet, known: Option<&Destination>) {
+    fn climb_from(&mut self, done: usize, packet: &mut Packet, known: Option<&Route>) {
         for _ in done..ROUNDS {
             if !self.ingress(packet) || !self.behind_ingress(packet, known) {
                 return;
@@ -99,7 +100,7 @@ impl<S: Sink> Worker<'_, S> {
     /// VLAN devices, bridges, and if the packet is for none of them, its protocol. Whether it has
     /// climbed up to another device.
     #[inline]
-    fn behind_ingress(&mut self, packet: &mut Packet, known: Option<&Destination>) -> bool {
+    fn behind_ingress(&mut self, packet: &mut Packet, known: Option<&Route>) -> bool {
         let net = self.net;
         let upper = |packet: &Packet, tag: VlanTag| {
             net.vlan(packet.meta.iif, tag.protocol, tag.tci & vlan::VID_MASK)
@@ -165,7 +166,7 @@ impl<S: Sink> Worker<'_, S> {
         true
     }
 
-    fn hand_over(&mut self, packet: &mut Packet, known: Option<&Destination>) {
+    fn hand_over(&mut self, packet: &mut Packet, known: Option<&Route>) {
         match packet.meta.protocol {
             ethernet::IPV4 => self.ip4_receive(packet, known),
             ethernet::IPV6 => self.ip6_receive(packet, known),

@@ -9,8 +9,9 @@ use penstock_wire::{icmp, icmpv6, ipv4, ipv6_ext, protocol, tcp};
 
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker};
+use crate::worker::Worker;
 
 /// How a packet was cut that was put together before routing.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +106,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip_finish_output()`.
-    pub(crate) fn ip4_finish_output(&mut self, packet: &mut Packet, to: &Destination) {
+    pub(crate) fn ip4_finish_output(&mut self, packet: &mut Packet, to: &Route) {
         if self.state.ipsec.is_some() && self.xfrm_output(Protocol::Ip, packet, to) {
             return;
         }
@@ -160,12 +161,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// `ip6_finish_output()`. Only the host's own packets are cut, and what was put together before
     /// routing.
-    pub(crate) fn ip6_finish_output(
-        &mut self,
-        packet: &mut Packet,
-        to: &Destination,
-        forwarded: bool,
-    ) {
+    pub(crate) fn ip6_finish_output(&mut self, packet: &mut Packet, to: &Route, forwarded: bool) {
         if self.state.ipsec.is_some() && self.xfrm_output(Protocol::Ip6, packet, to) {
             return;
         }

@@ -10,13 +10,13 @@ use penstock_program::env::Rejection;
 use penstock_wire::checksum;
 use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, ipv6_ext, protocol, tcp};
 
+use crate::addresses;
+use crate::connections::answer_ct;
 use crate::hooks::Protocol;
 use crate::icmp6::pseudo;
-use crate::ip6 as six;
+use crate::link_header::put_ethernet;
 use crate::rules::Site;
 use crate::sink::Sink;
-use crate::track::answer_ct;
-use crate::transmit::put_ethernet;
 use crate::worker::Worker;
 
 /// Whether the transport checksum is right, or is none that could be checked
@@ -208,7 +208,7 @@ impl<S: Sink> Worker<'_, S> {
                 }
                 let Some(segment) = reset6(network) else { return };
                 let mark = self.answer_mark(packet);
-                let oif = if six::needs_device(saddr) { packet.meta.iif } else { 0 };
+                let oif = if addresses::needs_device(saddr) { packet.meta.iif } else { 0 };
                 let Some(way) = self.ip6_route_output(saddr, Some(daddr), mark, oif) else {
                     return;
                 };

@@ -8,7 +8,7 @@
 
 use penstock_net::Mac;
 
-use crate::worker::Destination;
+use crate::route::Route;
 
 /// Places, of each kind.
 const PLACES: usize = 1024;
@@ -38,7 +38,7 @@ impl Address for u128 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way<A> {
     daddr: A,
-    pub(crate) to: Destination,
+    pub(crate) to: Route,
     /// The MTU towards there ([`Worker::mtu`](crate::worker::Worker::mtu)).
     pub(crate) mtu: usize,
 }
@@ -100,7 +100,7 @@ impl<A: Address> Found<A> {
         }
     }
 
-    pub(crate) fn remember_way(&mut self, daddr: A, to: &Destination, mtu: usize) {
+    pub(crate) fn remember_way(&mut self, daddr: A, to: &Route, mtu: usize) {
         if let Some(at) = self.ways.get_mut(place(to.iif, daddr.folded())) {
             *at = Some(Way { daddr, to: *to, mtu });
         }

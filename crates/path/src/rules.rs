@@ -12,44 +12,30 @@ use penstock_packet::{CtInfo, Frame, Packet};
 use penstock_program::classify::{Candidate, PACKETS};
 use penstock_program::env::{
     BridgePort, ConnCount, CtObject, Decision, FibQuery, Interface, IpsecState, LocalSocket,
-    NatRequest, Rejection, Route, SocketQuery, Trace,
+    NatRequest, Rejection, Route as RouteAnswer, SocketQuery, Trace,
 };
 use penstock_program::expr::{CtDir, CtKey, Log, Synproxy};
-use penstock_program::image::{ChainIndex, FlowtableIndex, LinkedVerdict, RuleIndex};
+use penstock_program::image::{ChainIndex, FlowtableIndex, LinkedVerdict};
 use penstock_program::interp::engine::find;
 use penstock_program::osf::Fingerprints;
-use penstock_program::{Context, Env, Hook, Image, Outcome, WorkerNumber};
-use penstock_ruleset::Family;
+use penstock_program::{Context, Env, Image, Outcome, WorkerNumber};
 use penstock_wire::{ethernet, protocol};
 
-use crate::connections;
+use crate::hook_result::End;
 use crate::hooks::{Entry, HookList, Stage};
-use crate::ip6;
-use crate::pipeline::context_of;
+use crate::place::{chain_place, rule_place};
 use crate::reason::{DropReason, Place};
+use crate::route::Route;
 use crate::sink::{LogRecord, Sink, TraceEvent, TraceRecord, TraceVerdict};
-use crate::worker::{Destination, Worker};
+use crate::worker::Worker;
+use crate::{addresses, connections};
 
 /// A base chain at its hook.
 pub(crate) struct Site<'a> {
     pub(crate) entry: &'a Entry,
     pub(crate) context: Context,
     /// The packet's route, where it has one.
-    pub(crate) destination: Option<&'a Destination>,
-}
-
-/// What a base chain made of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Accept,
-    Dropped,
-    Taken,
-    /// To a listener; who runs the list knows where the packet goes on.
-    Queue {
-        num: u16,
-        bypass: bool,
-        rule: RuleIndex,
-    },
+    pub(crate) destination: Option<&'a Route>,
 }
 
 /// Runs a base chain; a packet that it drops is counted.
@@ -101,36 +87,6 @@ pub(crate) fn ended<S: Sink>(
     }
 }
 
-#[inline]
-fn family(nfproto: u8) -> Family {
-    match nfproto {
-        1 => Family::Inet,
-        2 => Family::Ip,
-        3 => Family::Arp,
-        7 => Family::Bridge,
-        10 => Family::Ip6,
-        _ => Family::Netdev,
-    }
-}
-
-#[inline]
-pub(crate) fn chain_place(image: &Image, chain: ChainIndex) -> Option<Place<'_>> {
-    let linked = image.chain(chain)?;
-    let table = image.table_of(chain)?;
-    Some(Place {
-        family: family(table.nfproto),
-        table: &table.name,
-        chain: &linked.name,
-        rule: None,
-    })
-}
-
-#[inline]
-pub(crate) fn rule_place(image: &Image, rule: RuleIndex) -> Option<Place<'_>> {
-    let name = image.rule_name(rule)?;
-    Some(Place { rule: Some(name.handle), ..chain_place(image, name.chain)? })
-}
-
 fn verdict_of<'i>(image: &'i Image, verdict: &LinkedVerdict) -> TraceVerdict<'i> {
     let name = |c: &ChainIndex| image.chain(*c).map_or("", |c| &*c.name);
     match verdict {
@@ -141,16 +97,6 @@ fn verdict_of<'i>(image: &'i Image, verdict: &LinkedVerdict) -> TraceVerdict<'i>
         LinkedVerdict::Goto(c) => TraceVerdict::Goto(name(c)),
         LinkedVerdict::Return => TraceVerdict::Return,
         LinkedVerdict::Queue { .. } => TraceVerdict::Queue,
-    }
-}
-
-/// The devices that a hook knows: none of arrival at output, none of departure before routing.
-pub(crate) fn devices(hook: Hook, packet: &Packet) -> (u32, u32) {
-    let (iif, oif) = (packet.meta.iif, packet.meta.oif);
-    match hook {
-        Hook::Ingress | Hook::Prerouting | Hook::Input => (iif, 0),
-        Hook::Forward | Hook::Postrouting => (iif, oif),
-        Hook::Output | Hook::Egress => (0, oif),
     }
 }
 
@@ -184,9 +130,9 @@ struct FoundFirst<'s> {
 
 /// The packet's route.
 enum Destined<'s> {
-    Fixed(Option<&'s Destination>),
+    Fixed(Option<&'s Route>),
     /// Stages of the list may change it.
-    Changing(&'s mut Option<Destination>),
+    Changing(&'s mut Option<Route>),
 }
 
 /// Code of a list for bursts.
@@ -222,7 +168,7 @@ impl<S: Sink> Host for Asker<'_, '_, '_, S> {
             list.entry = entry;
             self.header_shown = false;
             self.entry = chain;
-            self.context = context_of(chain, list.context, list.protocol).unwrap_or(list.context);
+            self.context = chain.context(list.context, list.protocol).unwrap_or(list.context);
         }
     }
 
@@ -252,7 +198,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         list: &HookList,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Destination>,
+        destination: &mut Option<Route>,
     ) -> End {
         let stages = &*list.stages;
         let first = stages.iter().find(|stage| matches!(stage, Stage::Chain(_)));
@@ -284,7 +230,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         list: &HookList,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Destination>,
+        destination: &mut Option<Route>,
     ) -> End {
         let (rejected, stage_end) = told;
         let (at, mut end) = match decision {
@@ -375,7 +321,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         list: &HookList,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Destination>,
+        destination: &mut Option<Route>,
     ) -> End {
         if decision.is_pass() {
             return End::Accept;
@@ -406,7 +352,7 @@ impl<'w, 'a, 's, S: Sink> Asker<'w, 'a, 's, S> {
         }
     }
 
-    fn destination(&self) -> Option<&Destination> {
+    fn destination(&self) -> Option<&Route> {
         match &self.destination {
             Destined::Fixed(destination) => *destination,
             Destined::Changing(destination) => destination.as_ref(),
@@ -414,7 +360,7 @@ impl<'w, 'a, 's, S: Sink> Asker<'w, 'a, 's, S> {
     }
 
     fn devices(&self, packet: &Packet) -> (u32, u32) {
-        devices(self.context.hook, packet)
+        crate::hooks::devices(self.context.hook, packet)
     }
 
     fn fib4(&self, query: &FibQuery, daddr: u32) -> Flow4 {
@@ -469,7 +415,7 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
                 };
                 // The device limits the lookup of link-local addresses only; others are compared
                 // with the result.
-                let link = ip6::is_link_local(daddr);
+                let link = addresses::is_link_local(daddr);
                 let oif = if link { query.device.unwrap_or(self.device) } else { 0 };
                 let (mark, iif) = (query.mark, query.iif);
                 let flow = Flow6 { daddr, saddr, mark, iif, oif, strict: link, ..Flow6::default() };
@@ -492,9 +438,12 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
             IpAddr::V6(daddr) => {
                 let daddr = u128::from(daddr);
                 let own = query.device.is_some_and(|d| net.own6(daddr, Some(d)));
-                let strict = ip6::needs_device(daddr);
-                let oif =
-                    if ip6::is_link_local(daddr) { query.device.unwrap_or(self.device) } else { 0 };
+                let strict = addresses::needs_device(daddr);
+                let oif = if addresses::is_link_local(daddr) {
+                    query.device.unwrap_or(self.device)
+                } else {
+                    0
+                };
                 let flow = Flow6 {
                     daddr,
                     mark: query.mark,
@@ -520,12 +469,18 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
         }
     }
 
-    fn route(&mut self, packet: &Packet) -> Option<Route> {
+    fn route(&mut self, packet: &Packet) -> Option<RouteAnswer> {
         let to = &self.destination().copied()?;
         let six = packet.meta.protocol == 0x86dd;
         let mtu = if six { self.worker.mtu6(to) } else { self.worker.mtu(to) } as u32;
         let reverse_mtu = self.worker.reverse_mtu(packet, six);
-        Some(Route { gateway: to.gateway, mtu, reverse_mtu, realm: to.realm, xfrm: to.bundle != 0 })
+        Some(RouteAnswer {
+            gateway: to.gateway,
+            mtu,
+            reverse_mtu,
+            realm: to.realm,
+            xfrm: to.bundle != 0,
+        })
     }
 
     fn ipsec(&mut self, packet: &Packet, out: bool, spnum: u32) -> Option<IpsecState> {
@@ -699,10 +654,10 @@ impl<S: Sink> Worker<'_, S> {
     /// directions).
     fn reverse_mtu(&self, packet: &Packet, six: bool) -> Option<u32> {
         let to = if six {
-            let (saddr, _) = ip6::addresses(packet)?;
+            let (saddr, _) = addresses::of6(packet)?;
             self.ip6_route_output(saddr, None, 0, 0)?
         } else {
-            let (saddr, _) = crate::ip4::addresses(packet)?;
+            let (saddr, _) = addresses::of4(packet)?;
             self.ip4_route_output(saddr, 0, 0, 0, true)?.0
         };
         let mtu = if six { self.mtu6(&to) } else { self.mtu(&to) };

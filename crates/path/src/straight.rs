@@ -21,14 +21,15 @@ use penstock_wire::checksum::Sum;
 use penstock_wire::ipv4_options::Compiled;
 use penstock_wire::{ethernet, ipv4, ipv6, protocol};
 
+use crate::addresses;
 use crate::burst::Together;
+use crate::hook_result::End;
 use crate::hooks::{BuiltIn, HookList, Hooks, NFPROTO_NETDEV, Protocol};
+use crate::link_header::put_ethernet;
+use crate::route::{Route, priority_of_tos};
 use crate::route_cache::Way;
-use crate::rules::End;
 use crate::sink::Sink;
-use crate::transmit::put_ethernet;
-use crate::worker::{Destination, Worker};
-use crate::{ip4, ip6};
+use crate::worker::Worker;
 
 /// What frames of a device pass that go straight.
 #[derive(Clone, Copy, Debug)]
@@ -318,7 +319,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             (Step::On, false) => {
                 self.straight_forward4(road, hooks, usual, (usual.src, usual.dst), packet)
             }
-            (Step::Translated, false) => match ip4::addresses(packet) {
+            (Step::Translated, false) => match addresses::of4(packet) {
                 Some(addresses) => self.straight_forward4(road, hooks, usual, addresses, packet),
                 None => self.ip4_behind_prerouting(packet, None),
             },
@@ -384,7 +385,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         if let Some(mut h) = ipv4::HeaderMut::new(packet.network_mut()) {
             h.decrement_ttl();
         }
-        packet.meta.priority = ip4::priority_of_tos(usual.tos);
+        packet.meta.priority = priority_of_tos(usual.tos);
         packet.meta.oif = to.oif;
         self.straight_behind_route::<false>(road, hooks, usual, packet, &to, mtu);
     }
@@ -398,12 +399,12 @@ impl<'a, S: Sink> Worker<'a, S> {
         usual: &Usual,
         packet: &mut Packet,
     ) {
-        let addresses = ip6::addresses(packet);
+        let addresses = addresses::of6(packet);
         let known = addresses.and_then(|(_, dst)| self.state.routes.v6.way(road.device, dst));
         let Some(&Way { to, mtu, .. }) = known else {
             return self.ip6_behind_prerouting(packet, None);
         };
-        let unusual = addresses.is_none_or(|(src, _)| !ip6::is_usual_source(src));
+        let unusual = addresses.is_none_or(|(src, _)| !addresses::is_usual_source(src));
         if to.oif == to.iif || unusual || usize::from(usual.len) > mtu {
             return self.ip6_behind_prerouting(packet, Some(to));
         }
@@ -425,7 +426,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         hooks: &Passage<'_>,
         usual: &Usual,
         packet: &mut Packet,
-        to: &Destination,
+        to: &Route,
         mtu: usize,
     ) {
         if !self.straight_hook::<SIX>(hooks.forward, packet, to) {
@@ -453,7 +454,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         &mut self,
         list: &HookList,
         packet: &mut Packet,
-        to: &Destination,
+        to: &Route,
     ) -> bool {
         if list.is_empty() {
             return true;
@@ -487,16 +488,16 @@ impl<'a, S: Sink> Worker<'a, S> {
         hooks: &Passage<'_>,
         usual: &Usual,
         packet: &mut Packet,
-        to: &Destination,
+        to: &Route,
         mtu: usize,
     ) {
         let routes = &self.state.routes;
         let neighbour = match (to.gateway, SIX) {
             (None, false) => {
-                ip4::addresses(packet).and_then(|(_, dst)| routes.v4.neighbour(to.oif, dst))
+                addresses::of4(packet).and_then(|(_, dst)| routes.v4.neighbour(to.oif, dst))
             }
             (None, true) => {
-                ip6::addresses(packet).and_then(|(_, dst)| routes.v6.neighbour(to.oif, dst))
+                addresses::of6(packet).and_then(|(_, dst)| routes.v6.neighbour(to.oif, dst))
             }
             (Some(IpAddr::V4(gateway)), _) => routes.v4.neighbour(to.oif, gateway.into()),
             (Some(IpAddr::V6(gateway)), _) => routes.v6.neighbour(to.oif, gateway.into()),

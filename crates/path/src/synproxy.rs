@@ -20,9 +20,10 @@ use penstock_program::{Context, Hook};
 use penstock_wire::{checksum, ethernet, ipv4, ipv6, protocol, tcp};
 use siphasher::sip::SipHasher24;
 
+use crate::connections::answer_ct;
+use crate::hook_result::End;
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
-use crate::rules::End;
 use crate::settings::SECOND;
 use crate::sink::Sink;
 use crate::worker::Worker;
@@ -290,7 +291,7 @@ impl<S: Sink> Worker<'_, S> {
             window: 0,
             options,
         };
-        self.send_segment(packet, seen.ends.reversed(), &answer, crate::track::answer_ct(packet));
+        self.send_segment(packet, seen.ends.reversed(), &answer, answer_ct(packet));
     }
 
     /// The client's ACK: if its cookie is valid the connection to the server is opened

@@ -8,12 +8,13 @@
 //! goes when no packet of the burst is on its way any more.
 
 use penstock_conntrack::{Hook as TrackHook, Surroundings, Verdict};
-use penstock_packet::{Ct, CtInfo, Packet};
+use penstock_packet::Packet;
 use penstock_program::{Context, Hook};
 use penstock_wire::ethernet;
 
+use crate::addresses;
+use crate::hook_result::End;
 use crate::reason::DropReason;
-use crate::rules::End;
 use crate::settings::SECOND;
 use crate::sink::Sink;
 use crate::worker::Worker;
@@ -21,17 +22,6 @@ use crate::worker::Worker;
 /// Time between two looks for connections that have lived out. A packet never finds one of these,
 /// so only the number of entries depends on it.
 const EXPIRY: u64 = SECOND / 100;
-
-/// What an answer to a packet is to the packet's connection (`nf_conntrack_attach()`): the host's
-/// own errors and resets belong to it even where it is not in the table yet.
-pub(crate) fn answer_ct(packet: &Packet) -> Ct {
-    let ct = packet.meta.ct;
-    if !ct.has_entry() {
-        return Ct::default();
-    }
-    let info = if ct.info.is_reply() { CtInfo::Related } else { CtInfo::RelatedReply };
-    Ct { info, ..ct }
-}
 
 impl<S: Sink> Worker<'_, S> {
     /// The stage at -200 (`nf_conntrack_in()`).
@@ -86,7 +76,7 @@ impl<S: Sink> Worker<'_, S> {
         if packet.meta.iif != 0 || packet.meta.protocol != ethernet::IPV4 {
             return None;
         }
-        let (_, to) = crate::ip4::addresses(packet)?;
+        let (_, to) = addresses::of4(packet)?;
         let link = self.net.link(packet.meta.oif)?;
         let address = link.addresses4.iter().find(|a| a.broadcast == Some(to))?;
         Some(u32::MAX.checked_shl(32 - u32::from(address.len)).unwrap_or(0).to_be_bytes())

@@ -10,11 +10,15 @@ use penstock_packet::{Packet, PacketType, VlanTag};
 use penstock_program::{Context, Hook};
 use penstock_wire::{ethernet, vlan};
 
+use crate::addresses;
+use crate::addresses::{ip4, ip6};
+use crate::hook_result::End;
 use crate::hooks::Protocol;
+use crate::link_header::put_ethernet;
 use crate::reason::DropReason;
-use crate::rules::End;
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker, ip4, ip6};
+use crate::worker::Worker;
 
 /// Devices below devices that a frame goes down through at most, and `fwd` in a row
 /// (`NF_RECURSION_LIMIT`).
@@ -43,16 +47,6 @@ fn to_lower(packet: &mut Packet, v: &Vlan) {
     let tci = v.id | u16::from(code) << vlan::PRIORITY_SHIFT;
     packet.push_tag(VlanTag { protocol: v.protocol, tci });
     packet.meta.oif = v.lower;
-}
-
-/// Puts an Ethernet header before a packet, in place of the one that it has.
-#[inline(always)]
-pub(crate) fn put_ethernet(packet: &mut Packet, to: Mac, from: Mac) {
-    let protocol = packet.meta.protocol;
-    let header = packet.put_link(ethernet::LEN);
-    header[..6].copy_from_slice(&to.0);
-    header[6..12].copy_from_slice(&from.0);
-    header[12..].copy_from_slice(&protocol.to_be_bytes());
 }
 
 impl<S: Sink> Worker<'_, S> {
@@ -109,7 +103,7 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         protocol: Protocol,
         packet: &mut Packet,
-        to: &Destination,
+        to: &Route,
     ) -> bool {
         let Some(link) = self.net.link(to.oif) else {
             self.drop(DropReason::LinkDown, packet);
@@ -117,12 +111,8 @@ impl<S: Sink> Worker<'_, S> {
         };
         let next = match protocol {
             // The gateway may be one of IPv6 (RFC 8950).
-            Protocol::Ip => {
-                to.gateway.or_else(|| crate::ip4::addresses(packet).map(|a| ip4(a.1).into()))
-            }
-            Protocol::Ip6 => {
-                to.gateway.or_else(|| crate::ip6::addresses(packet).map(|a| ip6(a.1).into()))
-            }
+            Protocol::Ip => to.gateway.or_else(|| addresses::of4(packet).map(|a| ip4(a.1).into())),
+            Protocol::Ip6 => to.gateway.or_else(|| addresses::of6(packet).map(|a| ip6(a.1).into())),
             Protocol::Arp | Protocol::Bridge => None,
         };
         let address = match protocol {
@@ -155,7 +145,7 @@ impl<S: Sink> Worker<'_, S> {
         link: &Link,
         to: Mac,
         from: Mac,
-        route: Option<&Destination>,
+        route: Option<&Route>,
     ) -> bool {
         if link.has_link_header() {
             put_ethernet(packet, to, from);
@@ -172,7 +162,7 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         packet: &mut Packet,
         device: u32,
-        route: Option<&Destination>,
+        route: Option<&Route>,
     ) -> bool {
         packet.meta.oif = device;
         packet.meta.iif = 0;
@@ -217,7 +207,7 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         packet: &mut Packet,
         link: &Link,
-        route: Option<&Destination>,
+        route: Option<&Route>,
     ) {
         self.tap(packet, link, true);
         match link.vlan() {
@@ -231,7 +221,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// To the wire, around, to the ports of a bridge, or into another packet.
     #[inline]
-    fn hand_over_to(&mut self, packet: &mut Packet, link: &Link, route: Option<&Destination>) {
+    fn hand_over_to(&mut self, packet: &mut Packet, link: &Link, route: Option<&Route>) {
         match &link.kind {
             LinkKind::Wire { .. } => {
                 packet.put_tag_into_frame();
@@ -262,7 +252,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// The loopback device gives back what it is to send; the packet keeps its route.
-    pub(crate) fn loop_back(&mut self, packet: &mut Packet, to: Option<Destination>) {
+    pub(crate) fn loop_back(&mut self, packet: &mut Packet, to: Option<Route>) {
         let mut copy = self.state.spare.pop().unwrap_or_default();
         copy.clone_from(packet);
         copy.data_at_network();

@@ -15,9 +15,10 @@ use penstock_wire::{icmp, icmpv6};
 
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
+use crate::route::Route;
 use crate::settings::SECOND;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker};
+use crate::worker::Worker;
 
 /// Packets that wait for one neighbour.
 const PER_NEIGHBOUR: usize = 101;
@@ -32,7 +33,7 @@ const PATIENCE: u64 = 3 * SECOND;
 #[derive(Debug)]
 struct Waiting {
     protocol: Protocol,
-    packets: VecDeque<(Packet, Destination)>,
+    packets: VecDeque<(Packet, Route)>,
     since: u64,
     asked: u64,
 }
@@ -57,7 +58,7 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         protocol: Protocol,
         packet: &Packet,
-        to: &Destination,
+        to: &Route,
         link: &Link,
         next: IpAddr,
     ) {
@@ -133,7 +134,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `arp_error_report()`, `ndisc_error_report()`.
-    fn neighbour_failed(&mut self, protocol: Protocol, packet: &Packet, to: &Destination) {
+    fn neighbour_failed(&mut self, protocol: Protocol, packet: &Packet, to: &Route) {
         let forwarded = packet.meta.iif != 0;
         match protocol {
             Protocol::Ip => {

@@ -3,12 +3,11 @@
 //! One worker at one packet: what it holds on to, and ending packets.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use penstock_conntrack::Conntrack;
 use penstock_jit::Compiled;
-use penstock_net::{Link, Network, RouteType};
+use penstock_net::{Link, Network};
 use penstock_packet::Packet;
 use penstock_program::env::Interface;
 use penstock_program::osf::Fingerprints;
@@ -26,6 +25,7 @@ use crate::queue::Queues;
 use crate::reason::{Counters, Drop, DropReason, Place};
 use crate::reassembly::{Fragments, Key4, Key6};
 use crate::refragment::ReassembledTable;
+use crate::route::Route;
 use crate::route_cache::RouteCache;
 use crate::settings::Settings;
 use crate::shared::{Member, SharedLimits};
@@ -45,36 +45,6 @@ const DEPTH: u32 = 16;
 /// Identification of the first IPv4 packet that the host makes: none of the small numbers that
 /// captures and rules are made with.
 const FIRST_ID: u16 = 0x5053;
-
-/// Where a packet goes (`struct rtable`, `struct rt6_info`): addresses are IPv4 or IPv6 as the
-/// packet is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Destination {
-    /// `Local`, `Unicast`, `Broadcast`, `Multicast` or `Anycast`.
-    pub(crate) kind: RouteType,
-    /// Delivered to this host.
-    pub(crate) local: bool,
-    /// Device to leave by.
-    pub(crate) oif: u32,
-    /// Next hop, unless the destination is on the link.
-    pub(crate) gateway: Option<IpAddr>,
-    /// MTU of the route, 0 for the device's.
-    pub(crate) mtu: u32,
-    /// The route's MTU is fixed.
-    pub(crate) mtu_locked: bool,
-    /// Hop limit of the route, 0 for the default.
-    pub(crate) hop_limit: u8,
-    /// Prefix length of the route.
-    pub(crate) prefix_len: u8,
-    /// Realms.
-    pub(crate) realm: u32,
-    /// The sender should be told of a better way (`IPSKB_DOREDIRECT`).
-    pub(crate) redirect: bool,
-    /// The packet came in by this device; 0 for the host's own.
-    pub(crate) iif: u32,
-    /// Number of the IPsec states that it goes through first, 0 for none.
-    pub(crate) bundle: u32,
-}
 
 /// What lives on from burst to burst.
 #[derive(Debug)]
@@ -123,7 +93,7 @@ pub(crate) struct State {
     /// Traffic control, where there is any.
     pub(crate) tc: Option<Box<Tc>>,
     /// Packets on the loopback device, which are received after what is being done now.
-    pub(crate) backlog: VecDeque<(Packet, Option<Destination>)>,
+    pub(crate) backlog: VecDeque<(Packet, Option<Route>)>,
     /// Buffers not in use.
     pub(crate) spare: Spare,
     /// Bytes in the making.
@@ -338,7 +308,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     }
 
     /// The MTU towards a destination.
-    pub(crate) fn mtu(&self, to: &Destination) -> usize {
+    pub(crate) fn mtu(&self, to: &Route) -> usize {
         let device = self.net.link(to.oif).map_or(1500, |l| l.mtu);
         let mtu = if to.mtu != 0 { to.mtu } else { device };
         let mtu =
@@ -350,30 +320,4 @@ impl<'a, S: Sink> Worker<'a, S> {
     pub(crate) fn answer_mark(&self, packet: &Packet) -> u32 {
         if self.settings.fwmark_reflect { packet.meta.mark } else { 0 }
     }
-}
-
-/// An IPv4 address of a destination as a number.
-pub(crate) fn v4(address: Option<IpAddr>) -> Option<u32> {
-    match address {
-        Some(IpAddr::V4(a)) => Some(a.into()),
-        _ => None,
-    }
-}
-
-/// An IPv6 address of a destination as a number.
-pub(crate) fn v6(address: Option<IpAddr>) -> Option<u128> {
-    match address {
-        Some(IpAddr::V6(a)) => Some(a.into()),
-        _ => None,
-    }
-}
-
-/// From a number.
-pub(crate) fn ip4(address: u32) -> Ipv4Addr {
-    Ipv4Addr::from(address)
-}
-
-/// From a number.
-pub(crate) fn ip6(address: u128) -> Ipv6Addr {
-    Ipv6Addr::from(address)
 }

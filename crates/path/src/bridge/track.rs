@@ -9,8 +9,8 @@ use penstock_program::Context;
 use penstock_wire::{ethernet, ipv4, ipv6};
 
 use crate::defragment::Gathered;
+use crate::hook_result::End;
 use crate::reassembly::User;
-use crate::rules::End;
 use crate::sink::Sink;
 use crate::worker::Worker;
 

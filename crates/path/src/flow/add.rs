@@ -13,8 +13,9 @@ use penstock_program::image::FlowtableIndex;
 use penstock_wire::{ethernet, ipv4, ipv6, protocol};
 
 use super::{NotOffloaded, token};
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker};
+use crate::worker::Worker;
 
 /// How a direction leaves, and where its answers arrive.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +101,7 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         packet: &Packet,
         flowtable: FlowtableIndex,
-        to: Option<&Destination>,
+        to: Option<&Route>,
     ) -> Decision {
         match self.flow_add(packet, flowtable, to) {
             Ok(()) => Decision::Continue,
@@ -119,7 +120,7 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         packet: &Packet,
         flowtable: FlowtableIndex,
-        to: Option<&Destination>,
+        to: Option<&Route>,
     ) -> Result<(), NotOffloaded> {
         if packet.meta.secpath != 0 {
             return Err(NotOffloaded::Ipsec);
@@ -186,7 +187,7 @@ impl<S: Sink> Worker<'_, S> {
     fn path_of(
         &self,
         flowtable: FlowtableIndex,
-        to: &Destination,
+        to: &Route,
         next: IpAddr,
         protected: bool,
     ) -> Result<Path, NotOffloaded> {
@@ -252,7 +253,7 @@ impl<S: Sink> Worker<'_, S> {
         index: FlowtableIndex,
         flow: u32,
         direction: Direction,
-    ) -> Option<Destination> {
+    ) -> Option<Route> {
         let table = self.state.flows.table(index)?;
         let lookup = table.flows.life(flow).lookup;
         let (mark, tos) = ((lookup >> 8) as u32, lookup as u8);
@@ -265,7 +266,7 @@ impl<S: Sink> Worker<'_, S> {
                 let (daddr, saddr, tos) = (daddr.into(), saddr.into(), tos & 0x1c);
                 let flow =
                     Flow4 { daddr, saddr, tos, mark, iif, protocol, ports, ..Flow4::default() };
-                Destination::of(&self.net.route4(&flow).ok()?, iif)
+                Route::of(&self.net.route4(&flow).ok()?, iif)
             }
             (IpAddr::V6(daddr), IpAddr::V6(saddr)) => {
                 let (daddr, saddr) = (daddr.into(), Some(saddr.into()));
@@ -280,7 +281,7 @@ impl<S: Sink> Worker<'_, S> {
                     ports,
                     ..Flow6::default()
                 };
-                Destination::of(&self.net.route6(&flow).ok()?, iif)
+                Route::of(&self.net.route6(&flow).ok()?, iif)
             }
             _ => return None,
         })
@@ -288,7 +289,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// The route that answers take: looked up with their addresses, and the TOS and mark of the
     /// packet, out of the device where it came in (`nft_flow_route()`).
-    fn route_back(&self, packet: &Packet, daddr: IpAddr, saddr: IpAddr) -> Option<Destination> {
+    fn route_back(&self, packet: &Packet, daddr: IpAddr, saddr: IpAddr) -> Option<Route> {
         let (oif, mark, tos) = (packet.meta.iif, packet.meta.mark, tos(packet));
         match (daddr, saddr) {
             (IpAddr::V4(daddr), IpAddr::V4(saddr)) => {
@@ -302,7 +303,7 @@ impl<S: Sink> Worker<'_, S> {
                     oif,
                     ..Flow4::default()
                 };
-                Some(Destination::of(&self.net.route4(&flow).ok()?, 0))
+                Some(Route::of(&self.net.route4(&flow).ok()?, 0))
             }
             (IpAddr::V6(daddr), IpAddr::V6(saddr)) => {
                 let (daddr, saddr) = (daddr.into(), Some(saddr.into()));
@@ -316,7 +317,7 @@ impl<S: Sink> Worker<'_, S> {
                     strict: true,
                     ..Flow6::default()
                 };
-                Some(Destination::of(&self.net.route6(&flow).ok()?, 0))
+                Some(Route::of(&self.net.route6(&flow).ok()?, 0))
             }
             _ => None,
         }

@@ -14,8 +14,8 @@ use penstock_wire::{ethernet, ipv4, pppoe, protocol, vlan};
 
 use super::seen::{self, Not, Seen};
 use super::ways::Resolved;
+use crate::link_header::put_ethernet;
 use crate::sink::Sink;
-use crate::transmit::put_ethernet;
 use crate::worker::Worker;
 
 /// What was found in a frame.

@@ -25,8 +25,10 @@ use penstock_wire::{ethernet, ipv4, ipv6, protocol};
 
 use super::NotOffloaded;
 use super::add::Path;
+use crate::addresses::ip4;
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker, ip4};
+use crate::worker::Worker;
 
 /// Devices on devices that are looked through at most (`NET_DEVICE_PATH_STACK_MAX`).
 const DEVICES: usize = 5;
@@ -47,7 +49,7 @@ struct Below {
 /// A route of outer packets.
 struct Over {
     outer: Outer,
-    to: Destination,
+    to: Route,
     /// Largest packet that fits inside.
     mtu: usize,
 }
@@ -58,7 +60,7 @@ impl<S: Sink> Worker<'_, S> {
     pub(super) fn discover(
         &self,
         index: FlowtableIndex,
-        to: &Destination,
+        to: &Route,
         address: IpAddr,
     ) -> Result<Path, NotOffloaded> {
         let link =

@@ -21,7 +21,8 @@ use super::ingress::{Fate, fate};
 use super::seen::{self, Like, Not, Seen, Start};
 use super::table::{Cause, Table};
 use super::ways::{Kind, Resolved};
-use crate::burst::{BURST, Left};
+use crate::hook_result::End;
+use crate::pending_frames::{BURST, Left};
 use crate::sink::Sink;
 use crate::worker::Worker;
 
@@ -639,7 +640,7 @@ impl<S: Sink> Worker<'_, S> {
         hooks
             .early(packet.meta.iif)
             .iter()
-            .any(|index| self.flowtable(*index, packet) != crate::rules::End::Accept)
+            .any(|index| self.flowtable(*index, packet) != End::Accept)
     }
 }
 

@@ -15,7 +15,7 @@ use super::seen::{Seen, tcp_flag};
 use super::table::{Cause, Table};
 use super::token;
 use super::ways::{Kind, Resolved};
-use crate::rules::End;
+use crate::hook_result::End;
 use crate::sink::Sink;
 use crate::worker::{State, Worker};
 

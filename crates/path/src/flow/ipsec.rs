@@ -27,12 +27,14 @@ use super::ingress::{Fate, fate};
 use super::seen::{self, Seen};
 use super::table::Cause;
 use super::ways::{Kind, Resolved};
-use crate::burst::Left;
+use crate::addresses::{v4, v6};
+use crate::hook_result::End;
 use crate::hooks::Protocol;
+use crate::pending_frames::Left;
 use crate::reason::DropReason;
-use crate::rules::End;
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker, v4, v6};
+use crate::worker::Worker;
 use crate::xfrm::reason;
 
 /// SPIs of a burst that are kept in order after one of their packets took the normal way.
@@ -99,13 +101,13 @@ impl<S: Sink> Worker<'_, S> {
         (mark, class, now): (u32, u8, u64),
         tuples: &[Tuple; 2],
         direction: Direction,
-        ways: [Destination; 2],
-    ) -> Result<([Destination; 2], [bool; 2]), NotOffloaded> {
+        ways: [Route; 2],
+    ) -> Result<([Route; 2], [bool; 2]), NotOffloaded> {
         let mut through = [false; 2];
         let mut found = ways;
         for (way, direction) in found.iter_mut().zip([direction, direction.opposite()]) {
             // Where it comes in is no part of how it leaves.
-            let plain = Destination { iif: 0, redirect: false, ..self.xfrm_before(way) };
+            let plain = Route { iif: 0, redirect: false, ..self.xfrm_before(way) };
             let flow = policy_flow(tuples, direction, true, mark, plain.oif);
             *way =
                 self.xfrm_lookup_flow(&flow, class, now, plain).map_err(|_| NotOffloaded::Ipsec)?;
@@ -124,7 +126,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// A way through states, and where answers arrive.
-    pub(super) fn ipsec_path(&self, to: &Destination) -> Option<Path> {
+    pub(super) fn ipsec_path(&self, to: &Route) -> Option<Path> {
         if to.bundle == 0 {
             return None;
         }
@@ -537,7 +539,7 @@ fn aligned(buffer: &mut [u8], start: usize) -> Option<&mut [u8]> {
 struct Arriving {
     spi: u32,
     to: IpAddr,
-    /// Destination port, within UDP.
+    /// Route port, within UDP.
     udp: Option<u16>,
     /// Where ESP begins behind the link header.
     at: usize,

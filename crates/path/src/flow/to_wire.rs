@@ -13,7 +13,7 @@ use super::around;
 use super::early::{END, Scratch, copy};
 use super::seen;
 use super::ways::Kind;
-use crate::burst::Left;
+use crate::pending_frames::Left;
 use crate::sink::Sink;
 use crate::worker::{State, Worker};
 

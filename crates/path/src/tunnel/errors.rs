@@ -6,9 +6,10 @@ use penstock_net::TunnelKind;
 use penstock_packet::Packet;
 use penstock_wire::{icmp, icmpv6, ipv4, ipv6, protocol};
 
-use crate::ip4;
+use crate::addresses;
+use crate::addresses::ip4 as address;
 use crate::sink::Sink;
-use crate::worker::{Worker, ip4 as address};
+use crate::worker::Worker;
 
 /// `net.ipv4.route.min_pmtu`.
 const LEAST: u32 = 552;
@@ -96,7 +97,7 @@ impl<S: Sink> Worker<'_, S> {
         let Some(inner) = quoted.get(len..).filter(|inner| inner.len() >= ipv6::LEN + 8) else {
             return false;
         };
-        let Some((sender, _)) = ip4::addresses(packet) else { return false };
+        let Some((sender, _)) = addresses::of4(packet) else { return false };
         let from = address(sender).to_ipv6_mapped().into();
         let (kind, code) = if kind == icmp::TIME_EXCEEDED {
             (icmpv6::TIME_EXCEEDED, icmpv6::time_exceeded::HOP_LIMIT)

@@ -7,10 +7,10 @@ use penstock_packet::Packet;
 use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, ipv6_ext, protocol};
 
 use super::encap_limit;
-use crate::ip4::Routed;
+use crate::addresses;
+use crate::route::Routed;
 use crate::sink::Sink;
 use crate::worker::Worker;
-use crate::{ip4, ip6};
 
 /// What is told to the sender of the inner packet.
 enum Relayed {
@@ -100,7 +100,7 @@ impl<S: Sink> Worker<'_, S> {
             about.meta.time = packet.meta.time;
             about.meta.protocol = ethernet::IPV6;
             about.meta.iif = iif;
-            if let Some((source, _)) = ip6::addresses(about) {
+            if let Some((source, _)) = addresses::of6(about) {
                 let flow = Flow6 { daddr: source, iif: LOOPBACK, ..Flow6::default() };
                 if let Ok(hit) = worker.net.route6(&flow) {
                     about.meta.iif = hit.nexthop.oif;
@@ -119,7 +119,7 @@ impl<S: Sink> Worker<'_, S> {
             about.load_network(inner);
             about.meta.time = packet.meta.time;
             about.meta.protocol = ethernet::IPV4;
-            let Some((source, destination)) = ip4::addresses(about) else { return };
+            let Some((source, destination)) = addresses::of4(about) else { return };
             let Some((back, _)) = worker.ip4_route_output(source, 0, 0, 0, true) else { return };
             about.meta.iif = back.oif;
             let to = if back.local {

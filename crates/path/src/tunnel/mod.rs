@@ -30,9 +30,10 @@ use penstock_packet::{Ct, Packet, PacketType};
 use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, protocol};
 
 use crate::reason::DropReason;
+use crate::route::Route;
 use crate::settings::SECOND;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker};
+use crate::worker::Worker;
 
 use path_mtu::PathMtus;
 
@@ -124,7 +125,7 @@ impl<S: Sink> Worker<'_, S> {
         packet: &mut Packet,
         link: &Link,
         tunnel: &Tunnel,
-        route: Option<Destination>,
+        route: Option<Route>,
     ) {
         packet.data_at_network();
         let Some(inner) = Inner::of(packet).filter(|inner| tunnel.carries(inner.payload)) else {
@@ -169,13 +170,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Tells the sender of an inner packet that it does not fit.
-    fn inner_too_big(
-        &mut self,
-        packet: &Packet,
-        link: &Link,
-        route: Option<Destination>,
-        mtu: usize,
-    ) {
+    fn inner_too_big(&mut self, packet: &Packet, link: &Link, route: Option<Route>, mtu: usize) {
         let six = packet.meta.protocol == ethernet::IPV6;
         self.about_inner(packet, link, |worker, about| {
             if six {
@@ -196,7 +191,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// Tells the sender of an inner packet that the other end is out of reach
     /// (`dst_link_failure()`).
-    fn link_failure(&mut self, packet: &Packet, link: &Link, route: Option<Destination>) {
+    fn link_failure(&mut self, packet: &Packet, link: &Link, route: Option<Route>) {
         if route.is_none() {
             return;
         }
@@ -215,7 +210,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// An ICMP error about an outer packet is told on, once for each that came.
-    fn tell_error_on(&mut self, packet: &Packet, link: &Link, route: Option<Destination>) {
+    fn tell_error_on(&mut self, packet: &Packet, link: &Link, route: Option<Route>) {
         let now = packet.meta.time;
         let Some((count, last)) = self.state.tunnels.errors.get_mut(&link.index) else { return };
         if now < last.saturating_add(ERROR_TIME) && *count > 0 {

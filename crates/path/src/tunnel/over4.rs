@@ -7,10 +7,12 @@ use penstock_packet::Packet;
 use penstock_wire::{ecn, ipv4, ipv6, protocol};
 
 use super::{Inner, addresses, scrub};
+use crate::addresses::{ip4, v4, v6};
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker, ip4, v4, v6};
+use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
     pub(super) fn tunnel_over4(
@@ -19,7 +21,7 @@ impl<S: Sink> Worker<'_, S> {
         link: &Link,
         tunnel: &Tunnel,
         inner: &Inner,
-        route: Option<Destination>,
+        route: Option<Route>,
     ) {
         let six = tunnel.kind == TunnelKind::Sit && inner.payload == protocol::IPV6;
         let inherits = if six { tunnel.tos == 1 } else { tunnel.tos & 1 != 0 };
@@ -67,7 +69,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// The route's MTU, where less was learned of the path.
-    pub(crate) fn limit_path_mtu4(&self, to: &mut Destination, remote: u32, now: u64) {
+    pub(crate) fn limit_path_mtu4(&self, to: &mut Route, remote: u32, now: u64) {
         let key = u128::from(ip4(remote).to_ipv6_mapped());
         if let Some(mtu) = self.state.tunnels.path_mtus.get(key, now)
             && (mtu as usize) < self.mtu(to)
@@ -85,8 +87,8 @@ impl<S: Sink> Worker<'_, S> {
         link: &Link,
         tunnel: &Tunnel,
         inner: &Inner,
-        to: &Destination,
-        route: Option<Destination>,
+        to: &Route,
+        route: Option<Route>,
     ) -> Option<bool> {
         let mtu = if tunnel.pmtudisc {
             self.mtu(to).saturating_sub(ipv4::LEN)
@@ -106,8 +108,8 @@ impl<S: Sink> Worker<'_, S> {
         packet: &Packet,
         link: &Link,
         tunnel: &Tunnel,
-        to: &Destination,
-        route: Option<Destination>,
+        to: &Route,
+        route: Option<Route>,
     ) -> Option<bool> {
         if !tunnel.pmtudisc {
             return Some(false);
@@ -128,7 +130,7 @@ impl<S: Sink> Worker<'_, S> {
 }
 
 /// The other end: the tunnel's, or without one what the route of the inner packet says.
-fn remote(tunnel: &Tunnel, inner: &Inner, route: Option<Destination>) -> Option<u32> {
+fn remote(tunnel: &Tunnel, inner: &Inner, route: Option<Route>) -> Option<u32> {
     let (_, remote) = tunnel.addresses();
     if remote != 0 {
         return Some(remote as u32);

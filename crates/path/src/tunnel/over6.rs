@@ -7,11 +7,13 @@ use penstock_packet::Packet;
 use penstock_wire::{ecn, icmpv6, ipv4, ipv6, protocol};
 
 use super::{Inner, encap_limit, scrub};
+use crate::addresses;
+use crate::addresses::{ip6 as address, v6};
 use crate::hooks::Protocol;
-use crate::ip6;
 use crate::reason::DropReason;
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker, ip6 as address, v6};
+use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
     pub(super) fn tunnel_over6(
@@ -20,7 +22,7 @@ impl<S: Sink> Worker<'_, S> {
         link: &Link,
         tunnel: &Tunnel,
         inner: &Inner,
-        route: Option<Destination>,
+        route: Option<Route>,
     ) {
         let six = inner.payload == protocol::IPV6;
         let (local, mut remote) = tunnel.addresses();
@@ -86,7 +88,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// The route's MTU, where less was learned of the path.
-    pub(crate) fn limit_path_mtu6(&self, to: &mut Destination, remote: u128, now: u64) {
+    pub(crate) fn limit_path_mtu6(&self, to: &mut Route, remote: u128, now: u64) {
         if let Some(mtu) = self.state.tunnels.path_mtus.get(remote, now)
             && (mtu as usize) < self.mtu6(to)
         {
@@ -112,6 +114,6 @@ impl<S: Sink> Worker<'_, S> {
 /// Whether two addresses can be ends of a tunnel at all (`ip6_tnl_get_cap()`).
 fn usable6(tunnel: &Tunnel, local: u128, remote: u128) -> bool {
     let unicast = |a: u128| a != 0 && a != 1 && a >> 120 != 0xff;
-    let bound = |a: u128| ip6::is_link_local(a);
+    let bound = |a: u128| addresses::is_link_local(a);
     unicast(local) && unicast(remote) && (tunnel.link != 0 || !bound(local) && !bound(remote))
 }

@@ -8,9 +8,9 @@ use penstock_packet::{Packet, PacketType};
 use penstock_wire::{ethernet, pppoe};
 
 use super::scrub;
+use crate::link_header::put_ethernet;
 use crate::reason::DropReason;
 use crate::sink::Sink;
-use crate::transmit::put_ethernet;
 use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {

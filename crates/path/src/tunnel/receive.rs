@@ -9,10 +9,11 @@ use penstock_wire::checksum;
 use penstock_wire::{ecn, ethernet, icmp, icmpv6, ipv4, ipv6, protocol};
 
 use super::{addresses, scrub};
+use crate::addresses::{of4, of6};
 use crate::reason::DropReason;
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker};
-use crate::{ip4, ip6};
+use crate::worker::Worker;
 
 /// What an outer header says, before it is gone.
 struct Outer {
@@ -40,7 +41,7 @@ impl<S: Sink> Worker<'_, S> {
 
     fn out_of_ip4(&mut self, packet: &mut Packet, outer: &Outer) {
         let net = self.net;
-        let Some((source, destination)) = ip4::addresses(packet) else {
+        let Some((source, destination)) = of4(packet) else {
             return self.drop(DropReason::Ip4Header, packet);
         };
         let find = |kind| net.tunnel(kind, source.into(), destination.into(), packet.meta.iif);
@@ -51,12 +52,8 @@ impl<S: Sink> Worker<'_, S> {
         let ipip = if six { None } else { find(TunnelKind::Ipip) };
         let Some((link, tunnel)) = ipip.or_else(|| find(TunnelKind::Sit)).and_then(with_tunnel)
         else {
-            let to = Destination::special(
-                penstock_net::RouteType::Local,
-                true,
-                penstock_net::LOOPBACK,
-                0,
-            );
+            let to =
+                Route::special(penstock_net::RouteType::Local, true, penstock_net::LOOPBACK, 0);
             let code = icmp::unreachable::PORT;
             self.icmp4_error(packet, Some(&to), icmp::DEST_UNREACHABLE, code, 0, false);
             return self.drop(DropReason::NoTunnel, packet);
@@ -93,7 +90,7 @@ impl<S: Sink> Worker<'_, S> {
 
     fn out_of_ip6(&mut self, packet: &mut Packet, outer: &Outer) {
         let net = self.net;
-        let Some((source, destination)) = ip6::addresses(packet) else {
+        let Some((source, destination)) = of6(packet) else {
             return self.drop(DropReason::Ip6Header, packet);
         };
         if inner_addresses(packet, outer).is_none() {

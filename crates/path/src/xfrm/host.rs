@@ -9,19 +9,9 @@ use penstock_packet::Packet;
 use penstock_xfrm::Stat;
 
 use crate::reason::DropReason;
+use crate::route::{BY_HOST, Route};
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker};
-
-/// Stands for the host in the way of a packet. No way through states has this number.
-const BY_HOST: u32 = u32::MAX;
-
-impl Destination {
-    /// Whether the host is to carry a packet on.
-    #[inline]
-    pub(crate) fn is_by_host(&self) -> bool {
-        self.bundle == BY_HOST
-    }
-}
+use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
     /// Whether the host's stack has the states.
@@ -31,9 +21,9 @@ impl<S: Sink> Worker<'_, S> {
 
     /// A packet for which policy asks for states that are not there: where the host has them, it
     /// leaves by the host.
-    pub(super) fn without_state(&self, to: Destination) -> Result<Destination, Stat> {
+    pub(super) fn without_state(&self, to: Route) -> Result<Route, Stat> {
         if self.xfrm_is_by_host() {
-            Ok(Destination { bundle: BY_HOST, ..to })
+            Ok(Route { bundle: BY_HOST, ..to })
         } else {
             Err(Stat::OutNoStates)
         }

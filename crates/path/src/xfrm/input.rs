@@ -13,8 +13,9 @@ use penstock_xfrm::{Direction, Encapsulated, Mode, SecPath, Stat, classify};
 
 use super::reason;
 use crate::hooks::Protocol;
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker};
+use crate::worker::Worker;
 
 /// Where ESP is in a packet.
 #[derive(Clone, Copy)]
@@ -146,7 +147,7 @@ impl<S: Sink> Worker<'_, S> {
     /// What came out of transport mode passes `prerouting` and `input` again
     /// (`xfrm4_transport_finish()`).
     fn receive_transport(&mut self, packet: &mut Packet) {
-        let mut to = Destination::special(RouteType::Local, true, LOOPBACK, packet.meta.iif);
+        let mut to = Route::special(RouteType::Local, true, LOOPBACK, packet.meta.iif);
         to.realm = packet.meta.realm;
         let mut known = Some(to);
         let six = packet.meta.protocol == ethernet::IPV6;

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! What a packet came through is its [`SecPath`], by number in its metadata; what it is to go
-//! through is a [`Bundled`] way, by number in its [`Destination`]. Without any line about IPsec in
+//! through is a [`Bundled`] way, by number in its [`Route`](crate::route::Route). Without any line about IPsec in
 //! the network there is no [`Ipsec`], and nothing is asked.
 
 mod flow;
@@ -26,8 +26,9 @@ use penstock_program::env::IpsecState;
 use penstock_xfrm::{Bundle, Direction, Mode, SecPath, Stat, StateId, Xfrm};
 
 use crate::reason::DropReason;
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker};
+use crate::worker::Worker;
 
 pub(crate) use flow::flow_of;
 
@@ -36,9 +37,9 @@ pub(crate) use flow::flow_of;
 pub(crate) struct Bundled {
     pub(crate) states: Bundle,
     /// The way of the packet as it is.
-    pub(crate) before: Destination,
+    pub(crate) before: Route,
     /// The way of what comes out of the last state.
-    pub(crate) behind: Destination,
+    pub(crate) behind: Route,
 }
 
 /// Numbers that go on when a table is emptied, so that nobody takes one thing for another.
@@ -150,7 +151,7 @@ impl Ipsec {
         self.secpaths.clear();
     }
 
-    fn way(&self, to: &Destination) -> Option<Bundled> {
+    fn way(&self, to: &Route) -> Option<Bundled> {
         if to.bundle == 0 { None } else { self.ways.get(to.bundle).flatten() }
     }
 
@@ -248,7 +249,7 @@ impl<S: Sink> Worker<'_, S> {
     pub(crate) fn ipsec_state(
         &self,
         packet: &Packet,
-        to: Option<&Destination>,
+        to: Option<&Route>,
         out: bool,
         number: u32,
     ) -> Option<IpsecState> {

@@ -14,17 +14,14 @@ use penstock_xfrm::{Bundle, Direction, Flow, Mode, Outer, Stat, StateId};
 
 use super::{Bundled, flow_of, reason};
 use crate::hooks::Protocol;
+use crate::route::Route;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker};
+use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
     /// What a packet with this way has to go through: the way, with the states in it where there
     /// are any (`xfrm_lookup()`). `None` if it must not leave; it was dropped then.
-    pub(crate) fn xfrm_route(
-        &mut self,
-        packet: &mut Packet,
-        to: Destination,
-    ) -> Option<Destination> {
+    pub(crate) fn xfrm_route(&mut self, packet: &mut Packet, to: Route) -> Option<Route> {
         match self.xfrm_lookup(packet, to) {
             Ok(to) => Some(to),
             Err(stat) => {
@@ -34,11 +31,7 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    pub(crate) fn xfrm_lookup(
-        &mut self,
-        packet: &mut Packet,
-        to: Destination,
-    ) -> Result<Destination, Stat> {
+    pub(crate) fn xfrm_lookup(&mut self, packet: &mut Packet, to: Route) -> Result<Route, Stat> {
         let Some(ipsec) = self.state.ipsec.as_deref() else { return Ok(to) };
         // The loopback device has no transformations (`net.ipv4.conf.lo.disable_xfrm`).
         if !ipsec.xfrm.asks(Direction::Out)
@@ -58,8 +51,8 @@ impl<S: Sink> Worker<'_, S> {
         flow: &Flow,
         class: u8,
         now: u64,
-        to: Destination,
-    ) -> Result<Destination, Stat> {
+        to: Route,
+    ) -> Result<Route, Stat> {
         let asks = self.state.ipsec.as_deref().is_some_and(|ipsec| ipsec.xfrm.asks(Direction::Out));
         if !asks || to.oif == LOOPBACK {
             return Ok(to);
@@ -84,12 +77,12 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// The way of a packet without the states that it goes through.
-    pub(crate) fn xfrm_before(&self, to: &Destination) -> Destination {
+    pub(crate) fn xfrm_before(&self, to: &Route) -> Route {
         self.state.ipsec.as_deref().and_then(|ipsec| ipsec.way(to)).map_or(*to, |way| way.before)
     }
 
     /// A way through states as a destination.
-    pub(crate) fn xfrm_destination(&mut self, number: u32) -> Option<Destination> {
+    pub(crate) fn xfrm_destination(&mut self, number: u32) -> Option<Route> {
         let way = self.xfrm_way(number)?;
         Some(self.number_way(way))
     }
@@ -113,10 +106,10 @@ impl<S: Sink> Worker<'_, S> {
     fn bundled(
         &mut self,
         states: Bundle,
-        before: Destination,
+        before: Route,
         flow: &Flow,
         class: u8,
-    ) -> Result<Destination, Stat> {
+    ) -> Result<Route, Stat> {
         let Some(ipsec) = self.state.ipsec.as_deref() else { return Ok(before) };
         let mut behind = before;
         for &id in states.states() {
@@ -142,14 +135,14 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// The way that stands for this one in a destination.
-    fn number_way(&mut self, way: Bundled) -> Destination {
+    fn number_way(&mut self, way: Bundled) -> Route {
         let mut mtu = self.mtu(&way.behind);
         let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return way.before };
         for &id in way.states.states().iter().rev() {
             mtu = ipsec.xfrm.mtu(id, mtu);
         }
         let bundle = ipsec.number(way);
-        Destination {
+        Route {
             oif: way.behind.oif,
             mtu: mtu as u32,
             mtu_locked: false,
@@ -165,7 +158,7 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         protocol: Protocol,
         packet: &mut Packet,
-        to: &Destination,
+        to: &Route,
     ) -> bool {
         let mut to = *to;
         if !packet.meta.transformed && self.source_was_translated(packet) {
@@ -208,7 +201,7 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         hook: Hook,
         packet: &mut Packet,
-        destination: &mut Option<Destination>,
+        destination: &mut Option<Route>,
     ) -> bool {
         let changed = match hook {
             Hook::Postrouting => self.source_was_translated(packet),
@@ -247,7 +240,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// States one after the other up to the next tunnel; then what came of it is a packet of the
     /// host's own.
-    fn xfrm_transform(&mut self, protocol: Protocol, packet: &mut Packet, to: &Destination) {
+    fn xfrm_transform(&mut self, protocol: Protocol, packet: &mut Packet, to: &Route) {
         let Some(way) = self.state.ipsec.as_deref().and_then(|ipsec| ipsec.way(to)) else {
             return self.drop(reason(Stat::OutBundleGen), packet);
         };
@@ -290,7 +283,7 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         packet: &mut Packet,
         id: StateId,
-        behind: &Destination,
+        behind: &Route,
     ) -> Result<(), Stat> {
         let hop_limit = if behind.hop_limit != 0 { behind.hop_limit } else { self.settings.ttl };
         self.state.ip_id = self.state.ip_id.wrapping_add(1);
@@ -311,7 +304,7 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         protocol: Protocol,
         packet: &Packet,
-        to: &Destination,
+        to: &Route,
         way: &Bundled,
     ) -> bool {
         let tunnel = way.states.states().first().is_some_and(|&id| self.is_tunnel(id));
