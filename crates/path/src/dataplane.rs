@@ -14,21 +14,22 @@ use penstock_program::osf::Fingerprints;
 use penstock_random::Random;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 
-use crate::burst::{Packets, gather};
 use crate::code::{Codes, Engine};
 use crate::flow::{FlowCounts, FlowEntry, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow};
 use crate::hooks::Hooks;
-use crate::queue::{NotQueued, QueueAnswer, QueueVerdict};
+use crate::interface::interfaces;
+use crate::ipsec::Ipsec;
+use crate::queues::{NotQueued, QueueAnswer, QueueVerdict};
 use crate::reason::{Counters, DropReason};
-use crate::rules::Asker;
 use crate::settings::Settings;
 use crate::shared::{Member, Shared};
 use crate::sink::Sink;
 use crate::sockets::Sockets;
+use crate::stages::burst::{Packets, gather};
+use crate::stages::rules::HookEnv;
 use crate::taps::Taps;
 use crate::tc::Tc;
-use crate::worker::{State, Worker, interfaces};
-use crate::xfrm::Ipsec;
+use crate::worker::{State, Worker};
 
 /// The packet path of one network namespace. One worker uses it at a time.
 ///
@@ -96,8 +97,8 @@ impl Dataplane {
     /// Says by how much the wall clock is ahead of the clock that frames have their times from, in
     /// nanoseconds: `meta time`, `day` and `hour` are those of the wall clock. Nothing else asks
     /// it.
-    pub fn set_wall_ahead(&mut self, ahead: i64) {
-        self.state.wall_ahead = ahead;
+    pub fn set_wall_ahead(&mut self, prefetcher: i64) {
+        self.state.wall_ahead = prefetcher;
     }
 
     /// Puts a generation in force for all that comes after.
@@ -227,7 +228,7 @@ impl Dataplane {
         }
         self.net = net;
         self.burst(sink, |worker, packet| {
-            worker.settle_unresolved(time, packet);
+            worker.settle_neigh_queue(time, packet);
             worker.drain();
         });
     }
@@ -276,11 +277,11 @@ impl Dataplane {
     /// Packets that wait: for a listener, a neighbour's link address, the rest of their fragments,
     /// or in the queue of a device.
     pub fn waiting(&self) -> u64 {
-        let State { fragments4, fragments6, conntrack6, queues, unresolved, tc, .. } = &self.state;
+        let State { fragments4, fragments6, conntrack6, queues, neigh_queue, tc, .. } = &self.state;
         let parts = [fragments4.account(), fragments6.account(), conntrack6.account()]
             .map(|(parts, _)| parts);
         let in_queues = tc.as_ref().map_or(0, |tc| tc.waiting());
-        (parts.iter().sum::<usize>() + queues.len() + unresolved.count() + in_queues) as u64
+        (parts.iter().sum::<usize>() + queues.len() + neigh_queue.count() + in_queues) as u64
     }
 
     /// Counts packets that came for this dataplane and ended before it had them.
@@ -442,7 +443,7 @@ impl Dataplane {
     pub fn advance<S: Sink>(&mut self, time: u64, sink: &mut S) {
         self.burst(sink, |worker, packet| {
             worker.pass_time(time);
-            worker.settle_unresolved(time, packet);
+            worker.settle_neigh_queue(time, packet);
             worker.drain();
         });
     }
@@ -454,11 +455,11 @@ impl Dataplane {
     fn work<S: Sink>(&mut self, sink: &mut S, work: impl FnOnce(&mut Worker<'_, S>, &mut Packets)) {
         let Dataplane { net, linked, offloaded: _, hooks, codes, settings, state, packets } = self;
         let engine = codes.engine;
-        let code = codes.get(Helpers::of::<Asker<'_, '_, '_, S>>(), linked, hooks);
+        let code = codes.get(Helpers::of::<HookEnv<'_, '_, '_, S>>(), linked, hooks);
         // The interpreter is what all else is compared with.
-        let straight = engine != Engine::Interpreter;
+        let fast_path = engine != Engine::Interpreter;
         let mut worker =
-            Worker { net, image: &linked.image, hooks, code, straight, settings, state, sink };
+            Worker { net, image: &linked.image, hooks, code, fast_path, settings, state, sink };
         work(&mut worker, packets);
         debug_assert_eq!(
             self.counters().unaccounted(),

@@ -7,16 +7,16 @@ pub(crate) const BURST: usize = u64::BITS as usize;
 
 /// The frames of a burst that are still to be received, by their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Left(u64);
+pub(crate) struct PendingFrames(u64);
 
-impl Left {
+impl PendingFrames {
     /// The first `count`, at most [`BURST`].
     pub(crate) fn all_of(count: usize) -> Self {
-        Left(u64::MAX.checked_shr((BURST - count.min(BURST)) as u32).unwrap_or(0))
+        PendingFrames(u64::MAX.checked_shr((BURST - count.min(BURST)) as u32).unwrap_or(0))
     }
 
     /// None.
-    pub(crate) const NONE: Left = Left(0);
+    pub(crate) const NONE: PendingFrames = PendingFrames(0);
 
     /// The first of them.
     #[inline(always)]
@@ -35,14 +35,14 @@ impl Left {
 
     /// Without the first `count` of them.
     #[inline(always)]
-    pub(crate) fn without_next(self, count: usize) -> Left {
-        (0..count).fold(self, |left, _| Left(left.0 & left.0.wrapping_sub(1)))
+    pub(crate) fn without_next(self, count: usize) -> PendingFrames {
+        (0..count).fold(self, |left, _| PendingFrames(left.0 & left.0.wrapping_sub(1)))
     }
 
     /// Those of them for which `is` says so.
     #[inline(always)]
-    pub(crate) fn and(self, is: impl Fn(usize) -> bool) -> Left {
-        Left(self.fold(0, |all, at| all | u64::from(is(at)) << at))
+    pub(crate) fn and(self, is: impl Fn(usize) -> bool) -> PendingFrames {
+        PendingFrames(self.fold(0, |all, at| all | u64::from(is(at)) << at))
     }
 
     /// Whether one of them is there.
@@ -53,24 +53,24 @@ impl Left {
 
     /// Without some others.
     #[inline(always)]
-    pub(crate) const fn without(self, others: Left) -> Left {
-        Left(self.0 & !others.0)
+    pub(crate) const fn without(self, others: PendingFrames) -> PendingFrames {
+        PendingFrames(self.0 & !others.0)
     }
 
     /// With others.
     #[inline(always)]
-    pub(crate) const fn and_also(self, others: Left) -> Left {
-        Left(self.0 | others.0)
+    pub(crate) const fn and_also(self, others: PendingFrames) -> PendingFrames {
+        PendingFrames(self.0 | others.0)
     }
 
     /// With another one, which is less than [`BURST`].
     #[inline(always)]
-    pub(crate) const fn with(self, at: usize) -> Left {
-        Left(self.0 | 1 << (at % BURST))
+    pub(crate) const fn with(self, at: usize) -> PendingFrames {
+        PendingFrames(self.0 | 1 << (at % BURST))
     }
 }
 
-impl Iterator for Left {
+impl Iterator for PendingFrames {
     type Item = usize;
 
     #[inline]
@@ -88,16 +88,16 @@ mod tests {
     #[test]
     fn what_is_left_is_received_in_order() {
         for count in [0, 1, 5, 63, 64] {
-            assert!(Left::all_of(count).eq(0..count), "{count}");
+            assert!(PendingFrames::all_of(count).eq(0..count), "{count}");
         }
-        assert!(Left(0b1010_0001).eq([0, 5, 7]));
-        assert!(Left(1 << 63 | 1).eq([0, 63]));
+        assert!(PendingFrames(0b1010_0001).eq([0, 5, 7]));
+        assert!(PendingFrames(1 << 63 | 1).eq([0, 63]));
         for (left, in_a_row) in
             [(0, 0), (1, 1), (0b1011_0110, 2), (u64::MAX, 64), (u64::MAX << 60, 4)]
         {
-            assert_eq!(Left(left).in_a_row(), in_a_row, "{left:#b}");
+            assert_eq!(PendingFrames(left).in_a_row(), in_a_row, "{left:#b}");
         }
-        assert!(Left(0b1011_0110).without_next(3).eq([5, 7]));
-        assert_eq!(Left(u64::MAX).without_next(64), Left::NONE);
+        assert!(PendingFrames(0b1011_0110).without_next(3).eq([5, 7]));
+        assert_eq!(PendingFrames(u64::MAX).without_next(64), PendingFrames::NONE);
     }
 }

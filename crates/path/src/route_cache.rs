@@ -36,7 +36,7 @@ impl Address for u128 {
 
 /// A way to a destination for packets that came in by a device.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Way<A> {
+pub(crate) struct CachedRoute<A> {
     daddr: A,
     pub(crate) to: Route,
     /// The MTU towards there ([`Worker::mtu`](crate::worker::Worker::mtu)).
@@ -54,7 +54,7 @@ struct Neighbour<A> {
 /// What was found before in one family.
 #[derive(Debug)]
 pub(crate) struct Found<A> {
-    ways: Box<[Option<Way<A>>]>,
+    ways: Box<[Option<CachedRoute<A>>]>,
     neighbours: Box<[Option<Neighbour<A>>]>,
 }
 
@@ -93,7 +93,7 @@ impl<A: Address> Found<A> {
 
     /// The way to an address for what came in by a device.
     #[inline]
-    pub(crate) fn way(&self, iif: u32, daddr: A) -> Option<&Way<A>> {
+    pub(crate) fn way(&self, iif: u32, daddr: A) -> Option<&CachedRoute<A>> {
         match self.ways.get(place(iif, daddr.folded())) {
             Some(Some(way)) if way.daddr == daddr && way.to.iif == iif => Some(way),
             _ => None,
@@ -102,7 +102,7 @@ impl<A: Address> Found<A> {
 
     pub(crate) fn remember_way(&mut self, daddr: A, to: &Route, mtu: usize) {
         if let Some(at) = self.ways.get_mut(place(to.iif, daddr.folded())) {
-            *at = Some(Way { daddr, to: *to, mtu });
+            *at = Some(CachedRoute { daddr, to: *to, mtu });
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use penstock_conntrack::Conntrack;
 use penstock_jit::Compiled;
-use penstock_net::{Link, Network};
+use penstock_net::Network;
 use penstock_packet::Packet;
 use penstock_program::env::Interface;
 use penstock_program::osf::Fingerprints;
@@ -17,14 +17,17 @@ use penstock_wire::ethernet;
 
 use crate::bridge::{Bridges, SharedBridges};
 use crate::connections::Policies;
-use crate::counted::Counted;
+use crate::connlimit::Connlimit;
 use crate::flow::Flows;
 use crate::hooks::Hooks;
+use crate::interface::interfaces;
 use crate::ip_ids::IpIds;
-use crate::queue::Queues;
+use crate::ipsec::Ipsec;
+use crate::neigh_queue::NeighQueue;
+use crate::queues::Queues;
 use crate::reason::{Counters, Drop, DropReason, Place};
+use crate::reassembled::ReassembledTable;
 use crate::reassembly::{Fragments, Key4, Key6};
-use crate::refragment::ReassembledTable;
 use crate::route::Route;
 use crate::route_cache::RouteCache;
 use crate::settings::Settings;
@@ -35,9 +38,7 @@ use crate::spare::Spare;
 use crate::synproxy::Proxies;
 use crate::taps::Taps;
 use crate::tc::Tc;
-use crate::tunnel::Tunnels;
-use crate::unresolved::Unresolved;
-use crate::xfrm::Ipsec;
+use crate::tunnels::Tunnels;
 
 /// Packets that one packet may bring about in a row: answers to answers, copies of copies.
 const DEPTH: u32 = 16;
@@ -69,7 +70,7 @@ pub(crate) struct State {
     /// Timeouts that `ct timeout` objects give to connections.
     pub(crate) policies: Policies,
     /// Connections that `ct count` counts.
-    pub(crate) counted: Counted,
+    pub(crate) connlimit: Connlimit,
     /// Devices that are listened to.
     pub(crate) taps: Taps,
     /// Flows that left the rules.
@@ -87,7 +88,7 @@ pub(crate) struct State {
     /// Packets that wait for a listener.
     pub(crate) queues: Queues,
     /// Packets that wait for a neighbour's link address.
-    pub(crate) unresolved: Unresolved,
+    pub(crate) neigh_queue: NeighQueue,
     /// IPsec, where the network has any.
     pub(crate) ipsec: Option<Box<Ipsec>>,
     /// Traffic control, where there is any.
@@ -141,7 +142,7 @@ impl State {
             routes: RouteCache::default(),
             conntrack: member.conntrack(settings),
             policies: Policies::default(),
-            counted: Counted::default(),
+            connlimit: Connlimit::default(),
             taps: Taps::default(),
             flows: Flows::new(settings, seed, member.first_of(32) as u32),
             next_expiry: 0,
@@ -150,7 +151,7 @@ impl State {
             queue_seed: member.secrets.queues,
             proxies: Proxies::new(member.secrets.cookies),
             queues: Queues::default(),
-            unresolved: Unresolved::default(),
+            neigh_queue: NeighQueue::default(),
             ipsec: Ipsec::new(net, None),
             tc: None,
             backlog: VecDeque::new(),
@@ -179,34 +180,6 @@ impl State {
     }
 }
 
-pub(crate) fn padded(text: &str) -> [u8; 16] {
-    let mut out = [0; 16];
-    let len = text.len().min(15);
-    out[..len].copy_from_slice(&text.as_bytes()[..len]);
-    out
-}
-
-/// What rules ask about the devices, by index.
-pub(crate) fn interfaces(net: &Network) -> Vec<Option<Interface>> {
-    let mut interfaces = vec![None; net.last_index() as usize + 1];
-    for link in net.links() {
-        if let Some(place) = interfaces.get_mut(link.index as usize) {
-            *place = Some(interface(link));
-        }
-    }
-    interfaces
-}
-
-/// What rules ask about a device.
-pub fn interface(link: &Link) -> Interface {
-    Interface {
-        name: padded(&link.name),
-        kind: padded(link.kind_name()),
-        arphrd: link.hardware_type(),
-        group: link.group,
-    }
-}
-
 /// A worker with everything that it needs for the length of a burst.
 pub(crate) struct Worker<'a, S> {
     pub(crate) net: &'a Network,
@@ -215,7 +188,7 @@ pub(crate) struct Worker<'a, S> {
     /// Machine code of the hook lists, where there is some.
     pub(crate) code: Option<&'a Compiled>,
     /// Whether packets may take the straight way; else they pass stage by stage.
-    pub(crate) straight: bool,
+    pub(crate) fast_path: bool,
     pub(crate) settings: &'a Settings,
     pub(crate) state: &'a mut State,
     pub(crate) sink: &'a mut S,

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use penstock_net::{Bridge, FdbEntry, Mac};
 
-use super::ROOM;
-use super::learned::{Key, Learned, Terms};
+use crate::bridge::ROOM;
+use crate::bridge::learned::{Key, Learned, Terms};
 
 /// Where an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) struct Fdb {
 impl Fdb {
     /// A table with the entries of the configuration. It goes on with what was learned, and with
     /// what `before`, the table of the configuration before, has made of that one's entries.
-    pub(super) fn new<'e>(
+    pub(crate) fn new<'e>(
         bridge: &Bridge,
         entries: impl Iterator<Item = &'e FdbEntry>,
         learned: Arc<Learned>,
@@ -80,7 +80,7 @@ impl Fdb {
     }
 
     /// What has been learned, for the table of another configuration.
-    pub(super) fn learned(&self) -> &Arc<Learned> {
+    pub(crate) fn learned(&self) -> &Arc<Learned> {
         &self.learned
     }
 
@@ -121,7 +121,7 @@ impl Fdb {
     }
 
     /// Forgets what was learned at ports that were the bridge's before and are so no longer.
-    pub(super) fn leave(&self, before: &Fdb) {
+    pub(crate) fn leave(&self, before: &Fdb) {
         if before.ports.iter().any(|port| !self.ports.contains(port)) {
             self.learned.forget(|port| self.ports.contains(&port));
         }
