@@ -97,8 +97,8 @@ impl Dataplane {
     /// Says by how much the wall clock is ahead of the clock that frames have their times from, in
     /// nanoseconds: `meta time`, `day` and `hour` are those of the wall clock. Nothing else asks
     /// it.
-    pub fn set_wall_ahead(&mut self, prefetcher: i64) {
-        self.state.wall_ahead = prefetcher;
+    pub fn set_wall_ahead(&mut self, ahead: i64) {
+        self.state.wall_ahead = ahead;
     }
 
     /// Puts a generation in force for all that comes after.
@@ -486,7 +486,7 @@ impl<S: Sink> Worker<'_, S> {
         const ROUNDS: usize = 1024;
         for _ in 0..ROUNDS {
             let Some((mut packet, to)) = self.state.backlog.pop_front() else { return };
-            self.pass_up(&mut packet, to.as_ref());
+            self.pass_up(&mut packet, to);
             self.state.spare.push(packet);
         }
         while let Some((packet, _)) = self.state.backlog.pop_front() {

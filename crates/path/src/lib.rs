@@ -72,6 +72,7 @@ mod chain_offload;
 mod code;
 mod connections;
 mod connlimit;
+mod course;
 mod dataplane;
 mod flow;
 mod hook_result;

@@ -11,9 +11,8 @@ use std::collections::BTreeMap;
 use penstock_packet::Packet;
 use penstock_program::Context;
 use penstock_program::image::RuleIndex;
-use penstock_wire::ipv4_options::Compiled;
 
-use crate::route::Route;
+use crate::course::Course;
 
 /// Held packets beyond which those that were put together from fragments are cut anew on their way
 /// out.
@@ -64,11 +63,8 @@ pub(crate) struct Held {
     pub(crate) context: Context,
     /// The stage that queued it.
     pub(crate) at: usize,
-    pub(crate) destination: Option<Route>,
-    /// Of a packet that is being forwarded.
-    pub(crate) options: Compiled,
-    /// Of a copy for the host itself of what it sent: where it comes back.
-    pub(crate) heard: Option<Route>,
+    /// Where it continues after its hook.
+    pub(crate) course: Course,
 }
 
 /// All packets in queues, by number.
@@ -76,10 +72,6 @@ pub(crate) struct Held {
 pub(crate) struct Queues {
     pub(crate) held: BTreeMap<u64, Held>,
     pub(crate) last: u64,
-    /// What the packet in `forward` has of options.
-    pub(crate) options: Compiled,
-    /// The packet in `postrouting` is a copy for the host itself, which comes back here.
-    pub(crate) heard: Option<Route>,
 }
 
 impl Queues {

@@ -13,7 +13,6 @@ use penstock_program::env::Interface;
 use penstock_program::osf::Fingerprints;
 use penstock_program::{Image, WorkerNumber};
 use penstock_random::Random;
-use penstock_wire::ethernet;
 
 use crate::bridge::{Bridges, SharedBridges};
 use crate::connections::Policies;
@@ -217,38 +216,6 @@ impl<'a, S: Sink> Worker<'a, S> {
     pub(crate) fn drop_by(&mut self, drop: &Drop<'_>, packet: &Packet) {
         self.state.counters.count(drop.reason);
         self.sink.drop(drop, packet);
-    }
-
-    /// A packet goes to the host, unless it is ESP, or policy says no, or it belongs to a tunnel of
-    /// IPv4.
-    pub(crate) fn deliver(&mut self, packet: &mut Packet) {
-        if self.state.ipsec.is_some() && !self.xfrm_deliver(packet) {
-            return;
-        }
-        let tunnels = packet.meta.protocol == ethernet::IPV4 && self.net.has_tunnels(false);
-        if tunnels && self.tunnel_receive4(packet) {
-            return;
-        }
-        self.give_to_host(packet);
-    }
-
-    /// The same for an IPv6 packet whose extension headers were gone through: `payload` is the
-    /// protocol behind them, `at` its offset.
-    pub(crate) fn deliver6(&mut self, packet: &mut Packet, payload: u8, at: usize) {
-        if self.state.ipsec.is_some() && !self.xfrm_deliver(packet) {
-            return;
-        }
-        if !self.tunnel_receive6(packet, payload, at) {
-            self.give_to_host(packet);
-        }
-    }
-
-    fn give_to_host(&mut self, packet: &Packet) {
-        let Some(link) = self.net.link(packet.meta.iif) else {
-            return self.drop(DropReason::LinkDown, packet);
-        };
-        self.state.counters.delivered += 1;
-        self.sink.deliver(link, packet);
     }
 
     /// Runs `f` with a buffer for another packet, unless packets already bring about packets too

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use penstock_net::{Bridge, FdbEntry, Mac};
 
-use crate::bridge::ROOM;
-use crate::bridge::learned::{Key, Learned, Terms};
+use super::ROOM;
+use super::learned::{Key, Learned, Terms};
 
 /// Where an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

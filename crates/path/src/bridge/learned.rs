@@ -16,7 +16,7 @@ use std::hash::BuildHasher;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
-use crate::bridge::{Mac, ROOM};
+use super::{Mac, ROOM};
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize};
 
 /// Places of a bucket.

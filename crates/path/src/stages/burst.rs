@@ -17,6 +17,7 @@ use penstock_jit::PackedDecision;
 use penstock_packet::{Frame, Packet, prefetch};
 use penstock_program::{Context, Hook};
 
+use crate::course::Course;
 use crate::hook_result::HookResult;
 use crate::hooks::NFPROTO_NETDEV;
 use crate::pending_frames::{BURST, PendingFrames};
@@ -227,12 +228,12 @@ impl<'a, S: Sink> Worker<'a, S> {
                 self.pass_time(packet.meta.time);
             }
             packet.meta.trace_id = self.next_trace_id();
-            match self.carry_out(decision, list, context, packet, &mut None) {
+            match self.carry_out(decision, list, context, packet, &mut Course::default()) {
                 HookResult::Dropped if quiet => continue,
                 HookResult::Dropped | HookResult::Stolen | HookResult::Queue { .. } => {}
                 HookResult::Accept => {
                     self.prefetch_ahead(number, frames, None, prefetcher);
-                    self.pass_up_behind_ingress(packet);
+                    self.pass_up_after_ingress(packet);
                 }
             }
             quiet = false;

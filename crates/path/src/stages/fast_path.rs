@@ -18,10 +18,10 @@ use penstock_packet::{Frame, Packet, Transport};
 use penstock_program::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
 use penstock_program::{Context, Hook};
 use penstock_wire::checksum::Sum;
-use penstock_wire::ipv4_options::Compiled;
 use penstock_wire::{ethernet, ipv4, ipv6, protocol};
 
 use crate::addresses;
+use crate::course::{Course, Next};
 use crate::hook_result::HookResult;
 use crate::hooks::{BuiltIn, HookList, Hooks, NFPROTO_NETDEV, Protocol};
 use crate::link_header::put_ethernet;
@@ -336,9 +336,23 @@ impl<'a, S: Sink> Worker<'a, S> {
             }
             (Step::Translated, false) => match addresses::of4(packet) {
                 Some(addresses) => self.fast_forward4(fast_path, hooks, headers, addresses, packet),
-                None => self.ip4_behind_prerouting(packet, None),
+                None => self.continue_at(Next::Ip4Route, packet, None),
             },
         }
+    }
+
+    /// A packet that needs more continues stage by stage.
+    #[cold]
+    fn continue_at(&mut self, next: Next, packet: &mut Packet, route: Option<Route>) {
+        self.run(next, packet, &mut Course { route, ..Course::default() });
+    }
+
+    /// A packet of IPv4 that needs more continues after its routing decision.
+    #[cold]
+    fn continue_routed4(&mut self, packet: &mut Packet, to: Route) {
+        let mut course = Course::to(to);
+        let next = self.ip4_routed(packet, &mut course, false);
+        self.run(next, packet, &mut course);
     }
 
     /// `prerouting`; tracking is done, where it comes first.
@@ -352,12 +366,11 @@ impl<'a, S: Sink> Worker<'a, S> {
             Some(before) if before.translates => self.fast_nat::<SIX>(Hook::Prerouting, packet),
             Some(_) => Step::On,
             None => {
-                if self.hook_before_route(protocol_of(SIX), Hook::Prerouting, packet, &mut None) {
-                    match SIX {
-                        true => self.ip6_behind_prerouting(packet, None),
-                        false => self.ip4_behind_prerouting(packet, None),
-                    }
-                }
+                let (protocol, mut course) = (protocol_of(SIX), Course::default());
+                let next = Next::route(protocol);
+                let next =
+                    self.hook_before_route(protocol, Hook::Prerouting, packet, &mut course, next);
+                self.run(next, packet, &mut course);
                 Step::Ended
             }
         }
@@ -389,11 +402,11 @@ impl<'a, S: Sink> Worker<'a, S> {
         let known = self.state.routes.v4.way(fast_path.device, dst);
         let Some(&CachedRoute { to, mtu, .. }) = known.filter(|_| self.ip4_usual_source(src))
         else {
-            return self.ip4_new_way(packet);
+            return self.continue_at(Next::Ip4Route, packet, None);
         };
         let too_long = usize::from(headers.len) > mtu;
         if to.local || to.redirect || too_long {
-            return self.ip4_take_way(packet, &to, false);
+            return self.continue_routed4(packet, to);
         }
         packet.meta.realm = to.realm;
         packet.meta.route = Some(to.oif);
@@ -418,11 +431,11 @@ impl<'a, S: Sink> Worker<'a, S> {
         let addresses = addresses::of6(packet);
         let known = addresses.and_then(|(_, dst)| self.state.routes.v6.way(fast_path.device, dst));
         let Some(&CachedRoute { to, mtu, .. }) = known else {
-            return self.ip6_behind_prerouting(packet, None);
+            return self.continue_at(Next::Ip6Route, packet, None);
         };
         let unusual = addresses.is_none_or(|(src, _)| !addresses::is_usual_source(src));
         if to.oif == to.iif || unusual || usize::from(headers.len) > mtu {
-            return self.ip6_behind_prerouting(packet, Some(to));
+            return self.continue_at(Next::Ip6Route, packet, Some(to));
         }
         packet.meta.realm = to.realm;
         packet.meta.route = Some(to.oif);
@@ -449,10 +462,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             return;
         }
         let Some(behind) = hooks.behind else {
-            return match SIX {
-                true => self.ip6_output(packet, to, true),
-                false => self.ip4_output(packet, to),
-            };
+            return self.continue_at(Next::postrouting(protocol_of(SIX)), packet, Some(*to));
         };
         if behind.translates && self.fast_nat::<SIX>(Hook::Postrouting, packet) == Step::Ended {
             return;
@@ -485,14 +495,13 @@ impl<'a, S: Sink> Worker<'a, S> {
         match decision {
             Some(decision) if decision.is_pass() => true,
             Some(decision) => {
-                self.state.queues.options = Compiled::default();
                 let context = Context { nfproto: nfproto_of(SIX), hook: Hook::Forward };
-                self.carry_out(decision, list, context, packet, &mut Some(*to))
-                    == HookResult::Accept
+                let mut course = Course::at_hook(Some(*to), after_forward(SIX));
+                self.carry_out(decision, list, context, packet, &mut course) == HookResult::Accept
             }
             None => {
-                self.state.queues.options = Compiled::default();
-                self.hook(protocol_of(SIX), Hook::Forward, packet, Some(to))
+                let (mut course, next) = (Course::to(*to), after_forward(SIX));
+                self.hook(protocol_of(SIX), Hook::Forward, packet, &mut course, next) == next
             }
         }
     }
@@ -523,10 +532,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         let link =
             link.filter(|link| !self.state.taps.has(link.index) && packet.network().len() <= mtu);
         let (Some(neighbour), Some(link)) = (neighbour, link) else {
-            return match SIX {
-                true => self.ip6_finish_output(packet, to, true),
-                false => self.ip4_finish_output(packet, to),
-            };
+            let next = if SIX { Next::Ip6Finish } else { Next::Ip4Finish };
+            return self.continue_at(next, packet, Some(*to));
         };
         packet.meta.protocol = if SIX { ethernet::IPV6 } else { ethernet::IPV4 };
         packet.meta.vlan = None;
@@ -584,11 +591,12 @@ impl<'a, S: Sink> Worker<'a, S> {
         if decision.is_some_and(|decision| decision.is_pass()) {
             return true;
         }
-        self.state.queues.options = Compiled::default();
         let context = Context { nfproto: NFPROTO_NETDEV, hook: Hook::Egress };
         let end = match decision {
-            Some(decision) => self.carry_out(decision, list, context, packet, &mut None),
-            None => self.run_list(list, context, packet, &mut None),
+            Some(decision) => {
+                self.carry_out(decision, list, context, packet, &mut Course::default())
+            }
+            None => self.run_list(list, context, packet, &mut Course::default()),
         };
         end == HookResult::Accept
     }
@@ -597,6 +605,12 @@ impl<'a, S: Sink> Worker<'a, S> {
 #[inline(always)]
 const fn protocol_of(six: bool) -> Protocol {
     if six { Protocol::Ip6 } else { Protocol::Ip }
+}
+
+/// Where packets continue after `forward`.
+#[inline(always)]
+const fn after_forward(six: bool) -> Next {
+    if six { Next::Ip6Postrouting } else { Next::Ip4AfterForward }
 }
 
 #[inline(always)]

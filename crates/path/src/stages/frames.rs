@@ -10,6 +10,7 @@ use penstock_jit::{Decision, PackedDecision};
 use penstock_packet::{Frame, Packet};
 use penstock_program::{Context, Hook, Outcome};
 
+use crate::course::Course;
 use crate::hook_result::HookResult;
 use crate::hooks::{HookList, NFPROTO_NETDEV, Stage};
 use crate::pending_frames::{BURST, PendingFrames};
@@ -83,10 +84,10 @@ impl<'a, S: Sink> Worker<'a, S> {
                     self.take_in(frame, batch, one);
                     self.state.counters.received += 1;
                     let context = Context { nfproto: NFPROTO_NETDEV, hook: Hook::Ingress };
-                    if self.carry_out(decision, batch.list, context, one, &mut None)
+                    if self.carry_out(decision, batch.list, context, one, &mut Course::default())
                         == HookResult::Accept
                     {
-                        self.pass_up_behind_ingress(one);
+                        self.pass_up_after_ingress(one);
                     }
                 }
                 self.drain();
@@ -105,7 +106,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     ) {
         self.state.counters.received += 1;
         self.take_in(frame, batch, packet);
-        self.pass_up_behind_ingress(packet);
+        self.pass_up_after_ingress(packet);
     }
 
     /// Makes a packet of a frame, as ingress has seen it.

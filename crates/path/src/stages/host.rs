@@ -9,6 +9,7 @@ use penstock_program::Hook;
 use penstock_wire::{ethernet, ipv4, ipv6, protocol, vlan};
 
 use crate::addresses;
+use crate::course::{Course, Next};
 use crate::hooks::Protocol;
 use crate::link_header::put_ethernet;
 use crate::reason::DropReason;
@@ -83,7 +84,9 @@ impl<S: Sink> Worker<'_, S> {
         packet.meta.oif = device;
         packet.meta.protocol = ethertype(frame.bytes, link_len - 2);
         if protocol == Protocol::Arp {
-            if self.hook(Protocol::Arp, Hook::Output, packet, None) {
+            let mut course = Course::default();
+            let next = self.hook(Protocol::Arp, Hook::Output, packet, &mut course, Next::Egress);
+            if next == Next::Egress {
                 put_ethernet(packet, to, from);
                 self.transmit(packet, device, None);
             }
@@ -104,16 +107,19 @@ impl<S: Sink> Worker<'_, S> {
         let way = self.host_way(protocol, packet, link.index);
         packet.meta.realm = way.realm;
         packet.meta.route = Some(way.oif);
-        let mut found = Some(way);
-        if !self.hook_before_route(protocol, Hook::Output, packet, &mut found) {
+        let mut course = Course::to(way);
+        let after = Next::AfterOutput(protocol);
+        if self.hook_before_route(protocol, Hook::Output, packet, &mut course, after) != after {
             return;
         }
-        let Some(found) = found else { return self.drop(DropReason::NoRoute, packet) };
-        // Fragments that were put together for a rule are cut again where the path does that.
+        let Some(found) = course.route else { return self.drop(DropReason::NoRoute, packet) };
+        // Fragments that were reassembled for a rule are fragmented again where the path does that.
         if found != way || packet.meta.reassembled != 0 {
-            return self.behind_output(protocol, packet, &found);
+            self.run(after, packet, &mut course);
+            return;
         }
-        if self.hook(protocol, Hook::Postrouting, packet, Some(&found)) {
+        let after = Next::after_postrouting(protocol);
+        if self.hook(protocol, Hook::Postrouting, packet, &mut course, after) == after {
             put_ethernet(packet, to, from);
             self.transmit(packet, link.index, Some(&found));
         }

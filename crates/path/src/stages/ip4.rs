@@ -15,6 +15,7 @@ use penstock_xfrm::Direction;
 
 use crate::addresses;
 use crate::addresses::ip4;
+use crate::course::{Course, Next};
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::reassembly::User;
@@ -28,71 +29,79 @@ const fn is_multicast(address: u32) -> bool {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    pub(crate) fn ip4_receive(&mut self, packet: &mut Packet, known: Option<&Route>) {
+    /// The checks of IPv4, and `prerouting` (`ip_rcv()`).
+    pub(super) fn ip4_prerouting(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
         if packet.meta.packet_type == PacketType::OtherHost {
-            return self.drop(DropReason::OtherHost, packet);
+            return self.end(DropReason::OtherHost, packet);
         }
         match ipv4::check_input(packet.network()) {
             Ok(total) => packet.trim_network(total),
-            Err(InputError::Header) => return self.drop(DropReason::Ip4Header, packet),
-            Err(InputError::Checksum) => return self.drop(DropReason::Ip4Checksum, packet),
-            Err(InputError::Truncated) => return self.drop(DropReason::Ip4Truncated, packet),
+            Err(InputError::Header) => return self.end(DropReason::Ip4Header, packet),
+            Err(InputError::Checksum) => return self.end(DropReason::Ip4Checksum, packet),
+            Err(InputError::Truncated) => return self.end(DropReason::Ip4Truncated, packet),
         }
-        let mut known = known.copied();
-        if !self.hook_before_route(Protocol::Ip, Hook::Prerouting, packet, &mut known) {
-            return;
-        }
-        self.ip4_behind_prerouting(packet, known);
+        self.hook_before_route(Protocol::Ip, Hook::Prerouting, packet, course, Next::Ip4Route)
     }
 
-    /// `ip_rcv_finish()`.
-    pub(crate) fn ip4_behind_prerouting(&mut self, packet: &mut Packet, known: Option<Route>) {
-        match known {
-            Some(to) => self.ip4_take_way(packet, &to, true),
-            None => match self.ip4_known_way(packet) {
-                Some(to) => self.ip4_take_way(packet, &to, false),
-                None => self.ip4_new_way(packet),
-            },
+    /// The routing decision (`ip_rcv_finish()`).
+    pub(super) fn ip4_route(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        if course.route.is_some() {
+            return self.ip4_routed(packet, course, true);
+        }
+        course.route = self.ip4_cached_route(packet);
+        match course.route {
+            Some(_) => self.ip4_routed(packet, course, false),
+            None => self.ip4_new_route(packet, course),
         }
     }
 
-    /// With a way that was found, or that the packet had before.
-    pub(crate) fn ip4_take_way(&mut self, packet: &mut Packet, to: &Route, before: bool) {
+    /// With a route that was found, or that the packet had before.
+    #[inline]
+    pub(super) fn ip4_routed(
+        &mut self,
+        packet: &mut Packet,
+        course: &mut Course,
+        before: bool,
+    ) -> Next {
+        let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
         packet.meta.realm = to.realm;
         packet.meta.route = Some(to.oif);
-        let Some(options) = self.ip4_options(packet, Some(to)) else { return };
-        if to.local {
-            self.ip4_deliver(packet, to);
+        let local = to.local;
+        let Some(options) = self.ip4_options(packet, Some(to)) else { return Next::Done };
+        course.options = options;
+        if local {
+            Next::Ip4Input
         } else if before {
             // What the host sent itself to a group it is no member of.
-            self.drop(DropReason::NotMember, packet);
+            self.end(DropReason::NotMember, packet)
         } else {
-            self.ip4_forward(packet, to, &options);
+            Next::Ip4Forward
         }
     }
 
     /// The routing decision for a packet that came in, where it was made before for another one.
     #[inline]
-    fn ip4_known_way(&self, packet: &Packet) -> Option<Route> {
+    fn ip4_cached_route(&self, packet: &Packet) -> Option<Route> {
         let (saddr, daddr) = addresses::of4(packet)?;
         let to = &self.state.routes.v4.way(packet.meta.iif, daddr)?.to;
         self.ip4_usual_source(saddr).then_some(*to)
     }
 
-    /// Decides, and remembers the way if it is the same for other packets.
+    /// Decides, and remembers the route if it is the same for other packets.
     #[inline(never)]
-    pub(crate) fn ip4_new_way(&mut self, packet: &mut Packet) {
+    pub(super) fn ip4_new_route(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
         let to = match self.ip4_route_input(packet) {
             Routed::To(to) => to,
             Routed::No(why) => {
                 if self.ip4_options(packet, None).is_none() {
-                    return;
+                    return Next::Done;
                 }
-                return self.ip4_unroutable(packet, why);
+                self.ip4_unroutable(packet, why);
+                return Next::Done;
             }
-            Routed::MartianSource => return self.drop(DropReason::MartianSource, packet),
-            Routed::MartianDestination => return self.drop(DropReason::MartianDestination, packet),
-            Routed::NotMember => return self.drop(DropReason::NotMember, packet),
+            Routed::MartianSource => return self.end(DropReason::MartianSource, packet),
+            Routed::MartianDestination => return self.end(DropReason::MartianDestination, packet),
+            Routed::NotMember => return self.end(DropReason::NotMember, packet),
         };
         if let Some((_, daddr)) = addresses::of4(packet)
             // On the same device it depends on the source whether the sender is told of a better
@@ -103,7 +112,8 @@ impl<S: Sink> Worker<'_, S> {
             let mtu = self.mtu(&to);
             self.state.routes.v4.remember_way(daddr, &to, mtu);
         }
-        self.ip4_take_way(packet, &to, false);
+        course.route = Some(to);
+        self.ip4_routed(packet, course, false)
     }
 
     /// Checks and fills in options (`ip_rcv_options()`). `None` if the packet was dropped.
@@ -333,52 +343,49 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// To this host (`ip_local_deliver()`): whole again, then `input`.
-    fn ip4_deliver(&mut self, packet: &mut Packet, to: &Route) {
+    pub(super) fn ip4_input(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
         let fragment = ipv4::Header::new(packet.network()).is_some_and(|h| h.is_fragment());
         if fragment && !self.ip4_reassemble(packet, User::Host) {
-            return;
+            return Next::Done;
         }
-        if self.hook(Protocol::Ip, Hook::Input, packet, Some(to)) {
-            self.deliver(packet);
-        }
+        self.hook(Protocol::Ip, Hook::Input, packet, course, Next::Deliver)
     }
 
     /// `ip_forward()`.
-    fn ip4_forward(&mut self, packet: &mut Packet, to: &Route, options: &Compiled) {
+    pub(super) fn ip4_forward(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
         if packet.meta.packet_type != PacketType::Host {
-            return self.drop(DropReason::NotForHost, packet);
+            return self.end(DropReason::NotForHost, packet);
         }
         if self.state.ipsec.is_some() && !self.xfrm_check(Direction::Forward, packet) {
-            return;
+            return Next::Done;
         }
+        let Some(mut to) = course.route else { return self.end(DropReason::NoRoute, packet) };
         let Some(h) = ipv4::Header::new(packet.network()) else {
-            return self.drop(DropReason::Ip4Header, packet);
+            return self.end(DropReason::Ip4Header, packet);
         };
         let (ttl, df, tos) = (h.ttl(), h.df(), h.tos());
         if ttl <= 1 {
             self.icmp4_error(
                 packet,
-                Some(to),
+                Some(&to),
                 icmp::TIME_EXCEEDED,
                 icmp::time_exceeded::TTL,
                 0,
                 true,
             );
-            return self.drop(DropReason::Ttl, packet);
+            return self.end(DropReason::Ttl, packet);
         }
-        let transformed;
-        let mut to = to;
         if self.state.ipsec.is_some() {
-            let Some(found) = self.xfrm_route(packet, *to) else { return };
-            transformed = found;
-            to = &transformed;
+            let Some(found) = self.xfrm_route(packet, to) else { return Next::Done };
+            to = found;
+            course.route = Some(to);
         }
         self.state.counters.forwarded += 1;
-        let mtu = self.mtu(to);
+        let mtu = self.mtu(&to);
         if df && self.ip4_too_big(packet, mtu) {
             let code = icmp::unreachable::FRAG_NEEDED;
-            self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, mtu as u32, true);
-            return self.drop(DropReason::TooBig, packet);
+            self.icmp4_error(packet, Some(&to), icmp::DEST_UNREACHABLE, code, mtu as u32, true);
+            return self.end(DropReason::TooBig, packet);
         }
         if !to.is_by_host()
             && let Some(mut h) = ipv4::HeaderMut::new(packet.network_mut())
@@ -386,25 +393,18 @@ impl<S: Sink> Worker<'_, S> {
             h.decrement_ttl();
         }
         if to.redirect && packet.meta.secpath == 0 {
-            self.ip4_redirect(packet, to);
+            self.ip4_redirect(packet, &to);
         }
         packet.meta.priority = priority_of_tos(tos);
         packet.meta.oif = to.oif;
-        self.state.queues.options = *options;
-        if self.hook(Protocol::Ip, Hook::Forward, packet, Some(to)) {
-            self.ip4_behind_forward(packet, to, options);
-        }
+        self.hook(Protocol::Ip, Hook::Forward, packet, course, Next::Ip4AfterForward)
     }
 
     /// `ip_forward_finish()`.
-    pub(crate) fn ip4_behind_forward(
-        &mut self,
-        packet: &mut Packet,
-        to: &Route,
-        options: &Compiled,
-    ) {
-        self.ip4_forward_options(packet, options);
-        self.ip4_output(packet, to);
+    #[inline]
+    pub(super) fn ip4_after_forward(&mut self, packet: &mut Packet, course: &Course) -> Next {
+        self.ip4_forward_options(packet, &course.options);
+        Next::Ip4Postrouting
     }
 
     /// Record route and timestamp options get the address of the way out (`ip_forward_options()`).

@@ -12,6 +12,7 @@ use penstock_wire::{icmpv6, protocol};
 use penstock_xfrm::Direction;
 
 use crate::addresses;
+use crate::course::{Course, Next};
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::route::Route;
@@ -22,21 +23,22 @@ use crate::worker::Worker;
 const EXTENSIONS: usize = 32;
 
 impl<S: Sink> Worker<'_, S> {
-    pub(crate) fn ip6_receive(&mut self, packet: &mut Packet, known: Option<&Route>) {
+    /// The checks of IPv6, and `prerouting` (`ip6_rcv_core()`).
+    pub(super) fn ip6_prerouting(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
         if packet.meta.packet_type == PacketType::OtherHost {
-            return self.drop(DropReason::OtherHost, packet);
+            return self.end(DropReason::OtherHost, packet);
         }
         let Some(link) = self.net.link(packet.meta.iif) else {
-            return self.drop(DropReason::LinkDown, packet);
+            return self.end(DropReason::LinkDown, packet);
         };
         // Below IPv6's least MTU the protocol is off.
         if link.mtu < ipv6::MIN_MTU as u32 {
-            return self.drop(DropReason::Ip6Disabled, packet);
+            return self.end(DropReason::Ip6Disabled, packet);
         }
         match ipv6::check_input(packet.network(), link.is_loopback()) {
             Ok(total) => packet.trim_network(total),
-            Err(InputError::Header) => return self.drop(DropReason::Ip6Header, packet),
-            Err(InputError::Truncated) => return self.drop(DropReason::Ip6Truncated, packet),
+            Err(InputError::Header) => return self.end(DropReason::Ip6Header, packet),
+            Err(InputError::Truncated) => return self.end(DropReason::Ip6Truncated, packet),
         }
         if packet.network().get(6) == Some(&protocol::HOP_BY_HOP) {
             match ipv6_ext::check_hop_by_hop(packet.network()) {
@@ -45,34 +47,35 @@ impl<S: Sink> Worker<'_, S> {
                         packet.trim_network(ipv6::LEN.saturating_add(len as usize));
                     }
                 }
-                Err(OptionError::Drop) => return self.drop(DropReason::Ip6Options, packet),
+                Err(OptionError::Drop) => return self.end(DropReason::Ip6Options, packet),
                 Err(OptionError::Problem { code, pointer }) => {
                     self.icmp6_error(packet, icmpv6::PARAMETER_PROBLEM, code, pointer as u32);
-                    return self.drop(DropReason::Ip6Options, packet);
+                    return self.end(DropReason::Ip6Options, packet);
                 }
             }
         }
-        let mut known = known.copied();
-        if self.hook_before_route(Protocol::Ip6, Hook::Prerouting, packet, &mut known) {
-            self.ip6_behind_prerouting(packet, known);
-        }
+        self.hook_before_route(Protocol::Ip6, Hook::Prerouting, packet, course, Next::Ip6Route)
     }
 
-    /// `ip6_rcv_finish()`.
-    pub(crate) fn ip6_behind_prerouting(&mut self, packet: &mut Packet, known: Option<Route>) {
+    /// The routing decision (`ip6_rcv_finish()`).
+    pub(super) fn ip6_route(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
         let Some(link) = self.net.link(packet.meta.iif) else {
-            return self.drop(DropReason::LinkDown, packet);
+            return self.end(DropReason::LinkDown, packet);
         };
-        let to = match known {
+        let to = match course.route {
             Some(to) => to,
-            None => match self.ip6_known_way(packet) {
+            None => match self.ip6_cached_route(packet) {
                 Some(to) => to,
-                None => match self.ip6_new_way(packet) {
+                None => match self.ip6_new_route(packet) {
                     Ok(to) => to,
-                    Err(why) => return self.ip6_unroutable(packet, why),
+                    Err(why) => {
+                        self.ip6_unroutable(packet, why);
+                        return Next::Done;
+                    }
                 },
             },
         };
+        course.route = Some(to);
         packet.meta.realm = to.realm;
         packet.meta.route = Some(to.oif);
         match to.kind {
@@ -80,25 +83,25 @@ impl<S: Sink> Worker<'_, S> {
                 let joined = self.settings.host_stack
                     || addresses::of6(packet).is_some_and(|(_, group)| link.joined6(group));
                 if !joined {
-                    return self.drop(DropReason::NotMember, packet);
+                    return self.end(DropReason::NotMember, packet);
                 }
-                self.ip6_deliver(packet, &to);
+                Next::Ip6Input
             }
-            _ if to.local => self.ip6_deliver(packet, &to),
-            _ => self.ip6_forward(packet, &to),
+            _ if to.local => Next::Ip6Input,
+            _ => Next::Ip6Forward,
         }
     }
 
     /// The routing decision for a packet that came in, where it was made before for another one.
     #[inline]
-    fn ip6_known_way(&self, packet: &Packet) -> Option<Route> {
+    fn ip6_cached_route(&self, packet: &Packet) -> Option<Route> {
         let (_, daddr) = addresses::of6(packet)?;
         self.state.routes.v6.way(packet.meta.iif, daddr).map(|way| way.to)
     }
 
-    /// Decides, and remembers the way if it is the same for other packets.
+    /// Decides, and remembers the route if it is the same for other packets.
     #[inline(never)]
-    fn ip6_new_way(&mut self, packet: &Packet) -> Result<Route, NoRoute> {
+    fn ip6_new_route(&mut self, packet: &Packet) -> Result<Route, NoRoute> {
         let to = self.ip6_route_input(packet)?;
         if let Some((_, daddr)) = addresses::of6(packet)
             && to.kind == RouteType::Unicast
@@ -150,17 +153,16 @@ impl<S: Sink> Worker<'_, S> {
 
     /// To this host: `input` first, then the extension headers, as in the kernel (`ip6_input()`):
     /// rules see fragments.
-    fn ip6_deliver(&mut self, packet: &mut Packet, to: &Route) {
-        if self.hook(Protocol::Ip6, Hook::Input, packet, Some(to)) {
-            self.ip6_behind_input(packet);
-        }
+    #[inline]
+    pub(super) fn ip6_input(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        self.hook(Protocol::Ip6, Hook::Input, packet, course, Next::Ip6AfterInput)
     }
 
     /// `ip6_input_finish()`.
-    pub(crate) fn ip6_behind_input(&mut self, packet: &mut Packet) {
+    pub(super) fn ip6_after_input(&mut self, packet: &mut Packet) -> Next {
         let tunnels = self.net.has_tunnels(true);
         if !self.settings.host_extensions && !tunnels && self.state.ipsec.is_none() {
-            return self.deliver(packet);
+            return Next::Deliver;
         }
         let mut at = ipv6::LEN;
         let mut next = packet.network().get(6).copied().unwrap_or(protocol::NO_NEXT);
@@ -169,7 +171,7 @@ impl<S: Sink> Worker<'_, S> {
                 protocol::HOP_BY_HOP | protocol::DEST_OPTIONS | protocol::ROUTING => {
                     let header = packet.network().get(at..).and_then(ipv6_ext::OptionsHeader::new);
                     let Some(header) = header else {
-                        return self.drop(DropReason::Ip6Extension, packet);
+                        return self.end(DropReason::Ip6Extension, packet);
                     };
                     let len = header.header_len();
                     let following = header.next_header();
@@ -180,12 +182,12 @@ impl<S: Sink> Worker<'_, S> {
                         let pointer = (at + 2) as u32;
                         let code = icmpv6::parameter_problem::HEADER_FIELD;
                         self.icmp6_error(packet, icmpv6::PARAMETER_PROBLEM, code, pointer);
-                        return self.drop(DropReason::Ip6Extension, packet);
+                        return self.end(DropReason::Ip6Extension, packet);
                     }
                     if next == protocol::DEST_OPTIONS {
                         match self.destination_options(packet, at, len) {
                             Ok(()) => {}
-                            Err(()) => return self.drop(DropReason::Ip6Extension, packet),
+                            Err(()) => return self.end(DropReason::Ip6Extension, packet),
                         }
                     }
                     next = following;
@@ -193,20 +195,20 @@ impl<S: Sink> Worker<'_, S> {
                 }
                 protocol::FRAGMENT => {
                     if !self.ip6_reassemble(packet, at) {
-                        return;
+                        return Next::Done;
                     }
                     let (offset, found) =
                         match ipv6_ext::find(packet.network(), None, ipv6_ext::Walk::default()) {
                             Ok(f) => (f.offset, f.protocol),
-                            Err(_) => return self.drop(DropReason::Ip6Extension, packet),
+                            Err(_) => return self.end(DropReason::Ip6Extension, packet),
                         };
                     (at, next) = (offset, found);
                 }
                 _ if tunnels => return self.deliver6(packet, next, at),
-                _ => return self.deliver(packet),
+                _ => return Next::Deliver,
             }
         }
-        self.drop(DropReason::Ip6Extension, packet);
+        self.end(DropReason::Ip6Extension, packet)
     }
 
     /// Options that the host does not know say themselves what to do about them (RFC 8200, 4.2).
@@ -245,45 +247,45 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip6_forward()`.
-    fn ip6_forward(&mut self, packet: &mut Packet, to: &Route) {
+    pub(super) fn ip6_forward(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
         if packet.meta.packet_type != PacketType::Host {
-            return self.drop(DropReason::NotForHost, packet);
+            return self.end(DropReason::NotForHost, packet);
         }
         if self.state.ipsec.is_some() && !self.xfrm_check(Direction::Forward, packet) {
-            return;
+            return Next::Done;
         }
+        let Some(mut to) = course.route else { return self.end(DropReason::NoRoute, packet) };
         let Some(h) = ipv6::Header::new(packet.network()) else {
-            return self.drop(DropReason::Ip6Header, packet);
+            return self.end(DropReason::Ip6Header, packet);
         };
         let (hop_limit, source) = (h.hop_limit(), u128::from(h.src()));
         if hop_limit <= 1 {
             let code = icmpv6::time_exceeded::HOP_LIMIT;
             self.icmp6_error(packet, icmpv6::TIME_EXCEEDED, code, 0);
-            return self.drop(DropReason::Ttl, packet);
+            return self.end(DropReason::Ttl, packet);
         }
-        let mut way = *to;
         if self.state.ipsec.is_some() {
-            let Some(found) = self.xfrm_route(packet, way) else { return };
-            way = found;
+            let Some(found) = self.xfrm_route(packet, to) else { return Next::Done };
+            to = found;
+            course.route = Some(to);
         }
-        let to = &way;
         if to.oif == to.iif && packet.meta.secpath == 0 {
-            self.ip6_redirect(packet, to);
+            self.ip6_redirect(packet, &to);
         } else {
             if addresses::is_no_source(source) {
-                return self.drop(DropReason::Scope, packet);
+                return self.end(DropReason::Scope, packet);
             }
             if addresses::is_link_local(source) {
                 let code = icmpv6::unreachable::BEYOND_SCOPE;
                 self.icmp6_error(packet, icmpv6::DEST_UNREACHABLE, code, 0);
-                return self.drop(DropReason::Scope, packet);
+                return self.end(DropReason::Scope, packet);
             }
         }
         self.state.counters.forwarded += 1;
-        let mtu = self.mtu6(to);
+        let mtu = self.mtu6(&to);
         if self.ip6_too_big(packet, mtu) {
             self.icmp6_error(packet, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);
-            return self.drop(DropReason::TooBig, packet);
+            return self.end(DropReason::TooBig, packet);
         }
         if !to.is_by_host()
             && let Some(mut h) = ipv6::HeaderMut::new(packet.network_mut())
@@ -291,8 +293,6 @@ impl<S: Sink> Worker<'_, S> {
             h.decrement_hop_limit();
         }
         packet.meta.oif = to.oif;
-        if self.hook(Protocol::Ip6, Hook::Forward, packet, Some(to)) {
-            self.ip6_output(packet, to, true);
-        }
+        self.hook(Protocol::Ip6, Hook::Forward, packet, course, Next::Ip6Postrouting)
     }
 }

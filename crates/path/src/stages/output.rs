@@ -9,6 +9,7 @@ use penstock_program::Hook;
 use penstock_wire::{ethernet, ipv4, ipv6};
 
 use crate::addresses;
+use crate::course::{Course, Next};
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::route::Route;
@@ -129,26 +130,24 @@ impl<S: Sink> Worker<'_, S> {
         packet.meta.packet_type = PacketType::Host;
         packet.meta.route = Some(to.oif);
         packet.meta.nftrace |= self.state.trace_all;
-        let mut found = Some(to);
-        if !self.hook_before_route(protocol, Hook::Output, packet, &mut found) {
-            return;
-        }
-        match found {
-            Some(to) => self.behind_output(protocol, packet, &to),
-            None => self.drop(DropReason::NoRoute, packet),
-        }
+        let mut course = Course::to(to);
+        let next = Next::AfterOutput(protocol);
+        let next = self.hook_before_route(protocol, Hook::Output, packet, &mut course, next);
+        self.run(next, packet, &mut course);
     }
 
     /// `dst_output()`.
-    pub(crate) fn behind_output(&mut self, protocol: Protocol, packet: &mut Packet, to: &Route) {
+    pub(super) fn after_output(
+        &mut self,
+        protocol: Protocol,
+        packet: &mut Packet,
+        course: &mut Course,
+    ) -> Next {
+        let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
         packet.meta.oif = to.oif;
         packet.meta.realm = to.realm;
         packet.meta.route = Some(to.oif);
-        match protocol {
-            Protocol::Ip => self.ip4_output(packet, to),
-            Protocol::Ip6 => self.ip6_output(packet, to, false),
-            Protocol::Arp | Protocol::Bridge => {}
-        }
+        Next::postrouting(protocol)
     }
 
     /// `ip_route_me_harder()`, `ip6_route_me_harder()`.
@@ -182,10 +181,12 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// `ip_output()`: postrouting, then out.
-    pub(crate) fn ip4_output(&mut self, packet: &mut Packet, to: &Route) {
+    /// `ip_output()`.
+    pub(super) fn ip4_postrouting(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
         if to.is_by_host() {
-            return self.leave_to_host(packet);
+            self.leave_to_host(packet);
+            return Next::Done;
         }
         packet.meta.oif = to.oif;
         let many = matches!(to.kind, RouteType::Broadcast | RouteType::Multicast);
@@ -193,13 +194,10 @@ impl<S: Sink> Worker<'_, S> {
             self.hear_oneself(Protocol::Ip, packet, to);
             let ttl = ipv4::Header::new(packet.network()).map(|h| h.ttl());
             if to.kind == RouteType::Multicast && ttl == Some(0) {
-                return self.drop(DropReason::Ttl, packet);
+                return self.end(DropReason::Ttl, packet);
             }
         }
-        if !self.hook(Protocol::Ip, Hook::Postrouting, packet, Some(to)) {
-            return;
-        }
-        self.ip4_finish_output(packet, to);
+        self.hook(Protocol::Ip, Hook::Postrouting, packet, course, Next::Ip4Finish)
     }
 
     /// The host's own broadcasts and groups come back to it on the device that they leave by
@@ -211,62 +209,58 @@ impl<S: Sink> Worker<'_, S> {
             _ => true,
         };
         let local = to.kind == RouteType::Broadcast || joined;
-        let heard = Route { local, gateway: None, ..*to };
+        let back = Some(Route { local, gateway: None, ..*to });
         self.nested(packet.meta.time, |worker, copy| {
             worker.state.counters.originated += 1;
             copy.clone_from(packet);
-            worker.state.queues.heard = Some(heard);
-            let accepted = worker.hook(protocol, Hook::Postrouting, copy, Some(to));
-            worker.state.queues.heard = None;
-            if accepted {
-                worker.come_back(copy, &heard);
-            }
+            let mut course = Course { back, ..Course::to(*to) };
+            let next = worker.hook(protocol, Hook::Postrouting, copy, &mut course, Next::ComeBack);
+            worker.run(next, copy, &mut course);
         });
     }
 
     /// A copy of what the host sent is received on the device that it left by
     /// (`dev_loopback_xmit()`).
-    pub(crate) fn come_back(&mut self, copy: &Packet, heard: &Route) {
+    pub(super) fn come_back(&mut self, copy: &Packet, course: &Course) -> Next {
+        let Some(route) = course.back else { return self.end(DropReason::NoRoute, copy) };
         let mut back = self.state.spare.pop().unwrap_or_default();
         back.load_network(copy.network());
         back.meta = copy.meta.clone();
-        back.meta.iif = heard.oif;
+        back.meta.iif = route.oif;
         back.meta.oif = 0;
         back.meta.packet_type = PacketType::Loopback;
-        self.state.backlog.push_back((back, Some(*heard)));
+        self.state.backlog.push_back((back, Some(route)));
+        Next::Done
     }
 
-    /// `ip6_output()`: the same for IPv6. Only the host's own packets are cut.
-    pub(crate) fn ip6_output(&mut self, packet: &mut Packet, to: &Route, forwarded: bool) {
+    /// `ip6_output()`.
+    pub(super) fn ip6_postrouting(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
         if to.is_by_host() {
-            return self.leave_to_host(packet);
+            self.leave_to_host(packet);
+            return Next::Done;
         }
         packet.meta.oif = to.oif;
-        if self.hook(Protocol::Ip6, Hook::Postrouting, packet, Some(to)) {
-            self.ip6_behind_postrouting(packet, to, forwarded);
-        }
+        self.hook(Protocol::Ip6, Hook::Postrouting, packet, course, Next::Ip6AfterPostrouting)
     }
 
     /// `__ip6_finish_output()`.
-    pub(crate) fn ip6_behind_postrouting(
-        &mut self,
-        packet: &mut Packet,
-        to: &Route,
-        forwarded: bool,
-    ) {
+    pub(super) fn ip6_after_postrouting(&mut self, packet: &mut Packet, course: &Course) -> Next {
+        let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
+        let forwarded = packet.meta.iif != 0;
         if to.kind == RouteType::Multicast && !forwarded && to.oif != LOOPBACK {
             let group = addresses::of6(packet).map_or(0, |(_, d)| d);
             if self.net.link(to.oif).is_some_and(|l| l.joined6(group)) {
                 self.hear_oneself(Protocol::Ip6, packet, to);
                 if ipv6::Header::new(packet.network()).is_some_and(|h| h.hop_limit() == 0) {
-                    return self.drop(DropReason::Ttl, packet);
+                    return self.end(DropReason::Ttl, packet);
                 }
             }
             if (group >> 112) & 0xf <= 1 {
-                return self.drop(DropReason::Scope, packet);
+                return self.end(DropReason::Scope, packet);
             }
         }
-        self.ip6_finish_output(packet, to, forwarded);
+        Next::Ip6Finish
     }
 
     /// The MTU towards an IPv6 destination; never below what IPv6 asks for.

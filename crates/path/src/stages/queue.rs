@@ -9,14 +9,14 @@
 use penstock_packet::Packet;
 use penstock_program::image::RuleIndex;
 use penstock_program::{Context, Hook};
-use penstock_wire::ipv4_options::Compiled;
 
+use crate::course::Course;
 use crate::hook_result::HookResult;
 use crate::hooks::Protocol;
 use crate::place::rule_place;
 use crate::queues::{Held, NotQueued, QueueAnswer, QueueVerdict};
 use crate::reason::DropReason;
-use crate::route::{Route, route_key};
+use crate::route::route_key;
 use crate::sink::{QueueRecord, Queued, Sink};
 use crate::worker::Worker;
 
@@ -36,7 +36,7 @@ impl<S: Sink> Worker<'_, S> {
         context: Context,
         at: usize,
         packet: &mut Packet,
-        destination: &Option<Route>,
+        course: &Course,
     ) -> HookResult {
         let id = self.state.queues.last.wrapping_add(1);
         let place = rule_place(self.image, rule);
@@ -63,23 +63,12 @@ impl<S: Sink> Worker<'_, S> {
             Queued::Held => {
                 let mut kept = self.state.spare.pop().unwrap_or_default();
                 std::mem::swap(&mut kept, packet);
-                // Whoever had the packet still looks at what it was.
+                // The caller still reads its metadata.
                 packet.load(&[], 0);
                 packet.meta.time = kept.meta.time;
                 let queues = &mut self.state.queues;
                 queues.last = id;
-                let (options, heard) = (queues.options, queues.heard);
-                let destination = *destination;
-                let held = Held {
-                    packet: kept,
-                    queue: num,
-                    rule,
-                    context,
-                    at,
-                    destination,
-                    options,
-                    heard,
-                };
+                let held = Held { packet: kept, queue: num, rule, context, at, course: *course };
                 queues.held.insert(id, held);
                 self.state.counters.taken += 1;
                 HookResult::Stolen
@@ -96,8 +85,7 @@ impl<S: Sink> Worker<'_, S> {
         packet: &mut Packet,
     ) -> Result<(), NotQueued> {
         let Some(held) = self.state.queues.held.remove(&id) else { return Err(NotQueued) };
-        let Held { packet: mut kept, rule, context, at, mut destination, options, heard, .. } =
-            held;
+        let Held { packet: mut kept, rule, context, at, mut course, .. } = held;
         std::mem::swap(&mut kept, packet);
         self.state.spare.push(kept);
         let protocol = protocol_of(context);
@@ -130,8 +118,8 @@ impl<S: Sink> Worker<'_, S> {
                     && protocol != Protocol::Bridge
                     && before != route_key(protocol, packet)
                 {
-                    destination = self.route_again(protocol, packet);
-                    if destination.is_none() {
+                    course.route = self.route_again(protocol, packet);
+                    if course.route.is_none() {
                         self.drop(DropReason::NoRoute, packet);
                         return Ok(());
                     }
@@ -139,57 +127,16 @@ impl<S: Sink> Worker<'_, S> {
                 at + 1
             }
             QueueVerdict::Queue { num, bypass } => {
-                match self.queue((num, bypass, rule), context, at, packet, &destination) {
+                match self.queue((num, bypass, rule), context, at, packet, &course) {
                     HookResult::Accept => at + 1,
                     _ => return Ok(()),
                 }
             }
         };
-        self.state.queues.heard = heard;
-        self.state.queues.options = options;
-        let end = self.run_list_from(list, next, context, packet, &mut destination);
-        self.state.queues.heard = None;
+        let end = self.run_list_from(list, next, context, packet, &mut course);
         if end == HookResult::Accept {
-            self.go_on(context, packet, destination, &options, heard);
+            self.run(course.next, packet, &mut course);
         }
         Ok(())
-    }
-
-    /// What follows a hook (`okfn`).
-    fn go_on(
-        &mut self,
-        context: Context,
-        packet: &mut Packet,
-        destination: Option<Route>,
-        options: &Compiled,
-        heard: Option<Route>,
-    ) {
-        let protocol = protocol_of(context);
-        if protocol == Protocol::Bridge {
-            return self.bridge_go_on(context.hook, packet);
-        }
-        if context.hook == Hook::Prerouting {
-            return match protocol {
-                Protocol::Ip => self.ip4_behind_prerouting(packet, destination),
-                _ => self.ip6_behind_prerouting(packet, destination),
-            };
-        }
-        let Some(to) = destination else { return self.drop(DropReason::NoRoute, packet) };
-        if let Some(heard) = heard {
-            return self.come_back(packet, &heard);
-        }
-        match (context.hook, protocol) {
-            (Hook::Input, Protocol::Ip) => self.deliver(packet),
-            (Hook::Input, _) => self.ip6_behind_input(packet),
-            (Hook::Forward, Protocol::Ip) => self.ip4_behind_forward(packet, &to, options),
-            (Hook::Forward, _) => self.ip6_output(packet, &to, true),
-            (Hook::Output, _) => self.behind_output(protocol, packet, &to),
-            (Hook::Postrouting, Protocol::Ip) => self.ip4_finish_output(packet, &to),
-            (Hook::Postrouting, _) => {
-                self.ip6_behind_postrouting(packet, &to, packet.meta.iif != 0)
-            }
-            // Rules there cannot queue.
-            (Hook::Prerouting | Hook::Ingress | Hook::Egress, _) => {}
-        }
     }
 }

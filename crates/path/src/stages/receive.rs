@@ -6,6 +6,7 @@ use penstock_packet::{Frame, Gso, Packet, PacketType, VlanTag};
 use penstock_program::{Context, Hook};
 use penstock_wire::{arp, ethernet, vlan};
 
+use crate::course::{Course, Next};
 use crate::hook_result::HookResult;
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
@@ -14,7 +15,7 @@ use crate::sink::Sink;
 use crate::worker::Worker;
 
 /// VLAN devices on VLAN devices that a frame climbs at most.
-const ROUNDS: usize = 8;
+const LEVELS: u8 = 8;
 
 impl<S: Sink> Worker<'_, S> {
     /// A frame from a device.
@@ -50,108 +51,99 @@ impl<S: Sink> Worker<'_, S> {
         self.pass_up(packet, None);
     }
 
-    /// A packet that has an Ethernet header and [`penstock_packet::Meta::iif`]. `known` is the
-    /// destination that packets on the loopback device keep.
-    pub(crate) fn pass_up(&mut self, packet: &mut Packet, known: Option<&Route>) {
+    /// Receives a packet that has an Ethernet header and [`penstock_packet::Meta::iif`]. `known` is
+    /// the route that packets on the loopback device keep.
+    pub(crate) fn pass_up(&mut self, packet: &mut Packet, known: Option<Route>) {
         packet.meta.nftrace |= self.state.trace_all;
-        self.climb_from(0, packet, known);
+        self.run(Next::Ingress, packet, &mut Course { route: known, ..Course::default() });
     }
 
-    /// The same for one that ingress of its device has let pass.
+    /// Receives a packet that ingress of its device has let pass.
     #[inline]
-    pub(crate) fn pass_up_behind_ingress(&mut self, packet: &mut Packet) {
-        if self.behind_ingress(packet, None) {
-            self.climb_from(1, packet, None);
-        }
+    pub(crate) fn pass_up_after_ingress(&mut self, packet: &mut Packet) {
+        self.run(Next::AfterIngress, packet, &mut Course { levels: 1, ..Course::default() });
     }
 
-    /// Up from device to device, of which so many are done with.
-    fn climb_from(&mut self, done: usize, packet: &mut Packet, known: Option<&Route>) {
-        for _ in done..ROUNDS {
-            if !self.ingress(packet) || !self.behind_ingress(packet, known) {
-                return;
-            }
-        }
-        self.drop(DropReason::Recursion, packet);
-    }
-
-    /// Untagging and the hooks of the device. Whether the packet goes on.
+    /// Untagging and the hooks of the device.
     #[inline]
-    fn ingress(&mut self, packet: &mut Packet) -> bool {
+    pub(super) fn ingress(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        if course.levels >= LEVELS {
+            return self.end(DropReason::Recursion, packet);
+        }
+        course.levels += 1;
         if packet.untag().is_err() {
-            self.drop(DropReason::VlanTag, packet);
-            return false;
+            return self.end(DropReason::VlanTag, packet);
         }
         if let Some(link) = self.net.link(packet.meta.iif) {
             self.tap(packet, link, false);
         }
         if self.tc(penstock_tc::Hook::Ingress, packet.meta.iif, packet).is_some() {
-            return false;
+            return Next::Done;
         }
         let list = self.hooks.ingress(packet.meta.iif);
         if list.is_empty() {
-            return true;
+            return Next::AfterIngress;
         }
         packet.find_transport_checked();
         let context = Context { nfproto: 5, hook: Hook::Ingress };
-        self.run_list(list, context, packet, &mut None) == HookResult::Accept
+        match self.run_list(list, context, packet, &mut Course::default()) {
+            HookResult::Accept => Next::AfterIngress,
+            HookResult::Dropped | HookResult::Stolen | HookResult::Queue { .. } => Next::Done,
+        }
     }
 
-    /// VLAN devices, bridges, and if the packet is for none of them, its protocol. Whether it has
-    /// climbed up to another device.
+    /// VLAN devices and bridges, and if the packet is for none of them, its protocol.
     #[inline]
-    fn behind_ingress(&mut self, packet: &mut Packet, known: Option<&Route>) -> bool {
-        let net = self.net;
-        let upper = |packet: &Packet, tag: VlanTag| {
-            net.vlan(packet.meta.iif, tag.protocol, tag.tci & vlan::VID_MASK)
-        };
+    pub(super) fn after_ingress(&mut self, packet: &mut Packet) -> Next {
         if let Some(tag) = packet.meta.vlan
-            && let Some(upper) = upper(packet, tag)
+            && let Some(upper) = self.vlan_device(packet, tag)
         {
             return self.climb(packet, upper, tag.tci);
         }
-        if net.bridge_port(packet.meta.iif).is_some() && !self.bridge_receive(packet) {
-            return false;
+        if self.net.bridge_port(packet.meta.iif).is_some() {
+            return Next::BridgePrerouting;
         }
-        let Some(tag) = packet.meta.vlan else {
-            self.hand_over(packet, known);
-            return false;
-        };
+        self.to_protocol(packet)
+    }
+
+    /// The packet is for no device above: its protocol, unless a tag is left.
+    #[inline]
+    pub(super) fn to_protocol(&mut self, packet: &mut Packet) -> Next {
+        let Some(tag) = packet.meta.vlan else { return self.hand_over(packet) };
         let id = tag.tci & vlan::VID_MASK;
         if id != 0 {
             // The kernel marks it as another host's and lets the protocols drop it.
             packet.meta.packet_type = PacketType::OtherHost;
             packet.meta.vlan = None;
-            self.drop(DropReason::UnknownVlan, packet);
-            return false;
+            return self.end(DropReason::UnknownVlan, packet);
         }
         // A tag that is only about priority. A tag inside it may name a VLAN device, without
         // another ingress for this device.
         packet.meta.vlan = None;
         if vlan::is_tag(packet.meta.protocol) {
             if packet.untag().is_err() {
-                self.drop(DropReason::VlanTag, packet);
-                return false;
+                return self.end(DropReason::VlanTag, packet);
             }
             if let Some(inner) = packet.meta.vlan {
-                match upper(packet, inner) {
-                    Some(upper) => return self.climb(packet, upper, inner.tci),
-                    None => {
-                        self.drop(DropReason::UnknownVlan, packet);
-                        return false;
-                    }
-                }
+                return match self.vlan_device(packet, inner) {
+                    Some(upper) => self.climb(packet, upper, inner.tci),
+                    None => self.end(DropReason::UnknownVlan, packet),
+                };
             }
         }
-        self.hand_over(packet, known);
-        false
+        self.hand_over(packet)
+    }
+
+    /// The VLAN device of a tag.
+    #[inline]
+    fn vlan_device(&self, packet: &Packet, tag: VlanTag) -> Option<u32> {
+        self.net.vlan(packet.meta.iif, tag.protocol, tag.tci & vlan::VID_MASK)
     }
 
     /// The packet goes up to a VLAN device (`vlan_do_receive()`).
-    fn climb(&mut self, packet: &mut Packet, upper: u32, tci: u16) -> bool {
+    fn climb(&mut self, packet: &mut Packet, upper: u32, tci: u16) -> Next {
         let Some(link) = self.net.link(upper).filter(|l| l.up) else {
-            self.drop(DropReason::LinkDown, packet);
-            return false;
+            return self.end(DropReason::LinkDown, packet);
         };
         packet.meta.iif = upper;
         packet.meta.vlan = None;
@@ -163,35 +155,37 @@ impl<S: Sink> Worker<'_, S> {
         let code = (tci >> vlan::PRIORITY_SHIFT) as u8;
         let map = link.vlan().map_or(&[][..], |v| &v.ingress_qos);
         packet.meta.priority = map.iter().find(|(from, _)| *from == code).map_or(0, |(_, to)| *to);
-        true
+        Next::Ingress
     }
 
-    fn hand_over(&mut self, packet: &mut Packet, known: Option<&Route>) {
+    #[inline]
+    fn hand_over(&mut self, packet: &mut Packet) -> Next {
         match packet.meta.protocol {
-            ethernet::IPV4 => self.ip4_receive(packet, known),
-            ethernet::IPV6 => self.ip6_receive(packet, known),
-            ethernet::ARP => self.arp_receive(packet),
-            ethernet::PPPOE_SESSION if self.net.has_sessions() => self.pppoe_receive(packet),
-            _ => self.drop(DropReason::Ethertype, packet),
+            ethernet::IPV4 => Next::Ip4Prerouting,
+            ethernet::IPV6 => Next::Ip6Prerouting,
+            ethernet::ARP => Next::Arp,
+            ethernet::PPPOE_SESSION if self.net.has_sessions() => {
+                self.pppoe_receive(packet);
+                Next::Done
+            }
+            _ => self.end(DropReason::Ethertype, packet),
         }
     }
 
     /// `arp_rcv()`. Neighbours are static, so messages have no effect: after `input` they go to the
     /// host.
-    fn arp_receive(&mut self, packet: &mut Packet) {
+    pub(super) fn arp_receive(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
         if !self.net.link(packet.meta.iif).is_some_and(|l| l.arp) {
-            return self.drop(DropReason::ArpOff, packet);
+            return self.end(DropReason::ArpOff, packet);
         }
         if matches!(packet.meta.packet_type, PacketType::OtherHost | PacketType::Loopback) {
-            return self.drop(DropReason::OtherHost, packet);
+            return self.end(DropReason::OtherHost, packet);
         }
         let fits = packet.network().len() >= arp::LEN
             && arp::Header::new(packet.network()).is_some_and(|h| h.hlen() == 6 && h.plen() == 4);
         if !fits {
-            return self.drop(DropReason::Arp, packet);
+            return self.end(DropReason::Arp, packet);
         }
-        if self.hook(Protocol::Arp, Hook::Input, packet, None) {
-            self.deliver(packet);
-        }
+        self.hook(Protocol::Arp, Hook::Input, packet, course, Next::Deliver)
     }
 }

@@ -7,9 +7,9 @@
 use penstock_packet::{Packet, gso};
 use penstock_wire::{icmp, icmpv6, ipv4, ipv6_ext, protocol, tcp};
 
+use crate::course::{Course, Next};
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
-use crate::route::Route;
 use crate::sink::Sink;
 use crate::worker::Worker;
 
@@ -33,29 +33,40 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip_finish_output()`.
-    pub(crate) fn ip4_finish_output(&mut self, packet: &mut Packet, to: &Route) {
-        if self.state.ipsec.is_some() && self.xfrm_output(Protocol::Ip, packet, to) {
-            return;
+    pub(super) fn ip4_finish(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        let Some(to) = course.route else { return self.end(DropReason::NoRoute, packet) };
+        if self.state.ipsec.is_some()
+            && let Some(next) = self.xfrm_output(Protocol::Ip, packet, course)
+        {
+            return next;
         }
-        let mtu = self.mtu(to);
+        let mtu = self.mtu(&to);
         if packet.sent_len() <= mtu && packet.meta.reassembled == 0 {
-            self.send_to_neighbour(Protocol::Ip, packet, to);
-            return;
+            return Next::Neighbour(Protocol::Ip);
         }
         if packet.meta.gso.is_some() && !ipv4::Header::new(packet.network()).is_some_and(|h| h.df())
         {
-            return self
-                .send_segments(packet, |worker, segment| worker.ip4_finish_output(segment, to));
+            self.send_segments(packet, |worker, segment| {
+                worker.run(Next::Ip4Finish, segment, &mut Course::to(to));
+            });
+            return Next::Done;
         }
         let came = self.state.reassembled.get(packet);
         let Some(h) = ipv4::Header::new(packet.network()) else {
-            return self.drop(DropReason::Ip4Header, packet);
+            return self.end(DropReason::Ip4Header, packet);
         };
         if h.df() && came.is_none_or(|r| r.max_size > mtu) {
             let code = icmp::unreachable::FRAG_NEEDED;
             let forwarded = packet.meta.iif != 0;
-            self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, mtu as u32, forwarded);
-            return self.drop(DropReason::TooBig, packet);
+            self.icmp4_error(
+                packet,
+                Some(&to),
+                icmp::DEST_UNREACHABLE,
+                code,
+                mtu as u32,
+                forwarded,
+            );
+            return self.end(DropReason::TooBig, packet);
         }
         let mtu = came.map_or(mtu, |r| r.max_size.min(mtu));
         let head = h.header_len();
@@ -82,31 +93,35 @@ impl<S: Sink> Worker<'_, S> {
         };
         self.give_back(scratch);
         self.send_pieces(packet, pieces, done, |w, piece| {
-            w.send_to_neighbour(Protocol::Ip, piece, to)
+            w.send_to_neighbour(Protocol::Ip, piece, &to)
         });
+        Next::Done
     }
 
     /// `ip6_finish_output()`. Only the host's own packets are cut, and what was put together before
     /// routing.
-    pub(crate) fn ip6_finish_output(&mut self, packet: &mut Packet, to: &Route, forwarded: bool) {
-        if self.state.ipsec.is_some() && self.xfrm_output(Protocol::Ip6, packet, to) {
-            return;
+    pub(super) fn ip6_finish(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        let Some(to) = course.route else { return self.end(DropReason::NoRoute, packet) };
+        if self.state.ipsec.is_some()
+            && let Some(next) = self.xfrm_output(Protocol::Ip6, packet, course)
+        {
+            return next;
         }
-        let mtu = self.mtu6(to);
+        let mtu = self.mtu6(&to);
         let len = packet.sent_len();
         let came = self.state.reassembled.get(packet);
         if len <= mtu && came.is_none_or(|r| len <= r.max_size) {
-            self.send_to_neighbour(Protocol::Ip6, packet, to);
-            return;
+            return Next::Neighbour(Protocol::Ip6);
         }
-        if came.map_or(forwarded, |r| r.max_size > mtu) {
+        if came.map_or(packet.meta.iif != 0, |r| r.max_size > mtu) {
             self.icmp6_error(packet, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);
-            return self.drop(DropReason::TooBig, packet);
+            return self.end(DropReason::TooBig, packet);
         }
         if packet.meta.gso.is_some() {
-            return self.send_segments(packet, |worker, segment| {
-                worker.ip6_finish_output(segment, to, forwarded)
+            self.send_segments(packet, |worker, segment| {
+                worker.run(Next::Ip6Finish, segment, &mut Course::to(to));
             });
+            return Next::Done;
         }
         // No larger than they came, but IPv6's least MTU is never too large.
         let mtu = came.map_or(mtu, |r| r.max_size.max(penstock_wire::ipv6::MIN_MTU));
@@ -127,8 +142,9 @@ impl<S: Sink> Worker<'_, S> {
         };
         self.give_back(scratch);
         self.send_pieces(packet, pieces, done, |w, piece| {
-            w.send_to_neighbour(Protocol::Ip6, piece, to)
+            w.send_to_neighbour(Protocol::Ip6, piece, &to)
         });
+        Next::Done
     }
 
     /// What a bridge sends on that was put together before leaves it as fragments, no larger than
@@ -169,7 +185,7 @@ impl<S: Sink> Worker<'_, S> {
         self.send_pieces(packet, pieces, done, |w, piece| {
             let link = packet.link();
             piece.put_link(link.len()).copy_from_slice(link);
-            w.bridge_push(piece)
+            w.run(Next::BridgePush, piece, &mut Course::default())
         });
     }
 

@@ -12,6 +12,7 @@ use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, ipv6_ext, protocol, tcp}
 
 use crate::addresses;
 use crate::connections::answer_ct;
+use crate::course::Course;
 use crate::hooks::Protocol;
 use crate::link_header::put_ethernet;
 use crate::sink::Sink;
@@ -335,7 +336,9 @@ impl<S: Sink> Worker<'_, S> {
                 answer.meta.vlan = tag;
                 put_ethernet(answer, to, from);
                 answer.data_at_network();
-                worker.bridge_through(answer, link.index, true);
+                let mut course = Course::default();
+                let next = worker.bridge_through(answer, &mut course, link.index, true);
+                worker.run(next, answer, &mut course);
             } else {
                 worker.send_on(answer, link, to, from, None);
             }

@@ -21,6 +21,7 @@ use penstock_program::osf::Fingerprints;
 use penstock_program::{Context, Env, Image, Outcome, WorkerNumber};
 use penstock_wire::{ethernet, protocol};
 
+use crate::course::Course;
 use crate::hook_result::HookResult;
 use crate::hooks::{Entry, HookList, Stage};
 use crate::place::{chain_place, rule_place};
@@ -133,7 +134,7 @@ struct FoundFirst<'s> {
 enum Destined<'s> {
     Fixed(Option<&'s Route>),
     /// Stages of the list may change it.
-    Changing(&'s mut Option<Route>),
+    Changing(&'s mut Course),
 }
 
 /// A list whose chains ask in turn.
@@ -165,12 +166,11 @@ impl<S: Sink> Host for HookEnv<'_, '_, '_, S> {
     }
 
     fn stage(&mut self, entry: usize, packet: &mut Packet) -> u32 {
-        let (Some(list), Destined::Changing(destination)) = (&self.list, &mut self.destination)
-        else {
+        let (Some(list), Destined::Changing(course)) = (&self.list, &mut self.destination) else {
             return 0;
         };
         let Some(stage) = list.stages.get(entry) else { return 0 };
-        self.stage_end = self.worker.stage(stage, list.context, packet, destination);
+        self.stage_end = self.worker.stage(stage, list.context, packet, course);
         u32::from(self.stage_end != HookResult::Accept)
     }
 }
@@ -184,16 +184,16 @@ impl<'a, S: Sink> Worker<'a, S> {
         list: &HookList,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Route>,
+        course: &mut Course,
     ) -> HookResult {
         let stages = &*list.stages;
         let first = stages.iter().find(|stage| matches!(stage, Stage::Chain(_)));
         let (Some(Stage::Chain(first)), Some(code)) = (first, code.bind()) else {
-            return self.run_list_from(list, 0, context, packet, destination);
+            return self.run_list_from(list, 0, context, packet, course);
         };
         let site = ChainCall { entry: first, context, destination: None };
         let mut env = HookEnv::new(self, &site, packet);
-        env.destination = Destined::Changing(destination);
+        env.destination = Destined::Changing(course);
         let protocol = packet.meta.protocol;
         env.list = Some(Listed { stages, context, entry: usize::MAX, protocol });
         let decision = code.run(number, packet, &mut env);
@@ -201,9 +201,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         match decision {
             Some(jit::Decision::Pass) => HookResult::Accept,
             Some(decision) => {
-                self.decided(decision, (rejected, stage_end), list, context, packet, destination)
+                self.decided(decision, (rejected, stage_end), list, context, packet, course)
             }
-            None => self.run_list_from(list, 0, context, packet, destination),
+            None => self.run_list_from(list, 0, context, packet, course),
         }
     }
 
@@ -216,7 +216,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         list: &HookList,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Route>,
+        course: &mut Course,
     ) -> HookResult {
         let (rejected, stage_end) = told;
         let (at, mut end) = match decision {
@@ -234,11 +234,11 @@ impl<'a, S: Sink> Worker<'a, S> {
             jit::Decision::Stage { entry, .. } => (entry, stage_end),
         };
         if let HookResult::Queue { num, bypass, rule } = end {
-            end = self.queue((num, bypass, rule), context, at, packet, destination);
+            end = self.queue((num, bypass, rule), context, at, packet, course);
         }
         match end {
             // Without a listener the packet goes on behind.
-            HookResult::Accept => self.run_list_from(list, at + 1, context, packet, destination),
+            HookResult::Accept => self.run_list_from(list, at + 1, context, packet, course),
             end => end,
         }
     }
@@ -309,7 +309,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         list: &HookList,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Route>,
+        course: &mut Course,
     ) -> HookResult {
         if decision.is_pass() {
             return HookResult::Accept;
@@ -319,14 +319,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             return HookResult::Dropped;
         }
         // No list of this kind answers packets.
-        self.decided(
-            decision.unpack(),
-            (false, HookResult::Accept),
-            list,
-            context,
-            packet,
-            destination,
-        )
+        self.decided(decision.unpack(), (false, HookResult::Accept), list, context, packet, course)
     }
 }
 
@@ -350,7 +343,7 @@ impl<'w, 'a, 's, S: Sink> HookEnv<'w, 'a, 's, S> {
     fn destination(&self) -> Option<&Route> {
         match &self.destination {
             Destined::Fixed(destination) => *destination,
-            Destined::Changing(destination) => destination.as_ref(),
+            Destined::Changing(course) => course.route.as_ref(),
         }
     }
 

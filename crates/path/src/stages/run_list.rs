@@ -6,46 +6,54 @@ use penstock_packet::Packet;
 use penstock_program::{Context, Hook};
 use penstock_ruleset::model::ChainType;
 
+use crate::course::{Course, Next};
 use crate::hook_result::HookResult;
 use crate::hooks::{Entry, HookList, Protocol, Stage};
 use crate::reason::DropReason;
-use crate::route::{Route, route_key};
+use crate::route::route_key;
 use crate::sink::Sink;
 use crate::stages::rules;
 use crate::stages::rules::ChainCall;
 use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
-    /// Runs an IP or ARP hook behind the routing decision, or one where there is no route yet.
-    /// `false` if the packet is no more: it was dropped, or something took it.
+    /// Runs a hook after the routing decision, or one where there is no route. Gives `next`, where
+    /// the packet continues, unless it was dropped or taken. What stages of the list make of the
+    /// route is for each other only.
     #[inline]
     pub(crate) fn hook(
         &mut self,
         protocol: Protocol,
         hook: Hook,
         packet: &mut Packet,
-        destination: Option<&Route>,
-    ) -> bool {
+        course: &mut Course,
+        next: Next,
+    ) -> Next {
         if self.hooks.list(protocol, hook).is_empty() {
-            return true;
+            return next;
         }
-        self.hook_before_route(protocol, hook, packet, &mut destination.copied())
+        let route = course.route;
+        let next = self.hook_before_route(protocol, hook, packet, course, next);
+        course.route = route;
+        next
     }
 
-    /// The same where the list may change the packet's route: `prerouting` takes away the one that
-    /// a packet on the loopback device kept, `output` finds another.
+    /// Runs a hook whose list may change the packet's route: `prerouting` takes away the one that a
+    /// packet on the loopback device kept, `output` finds another. Gives `next`, where the packet
+    /// continues, unless it was dropped or taken.
     #[inline]
     pub(crate) fn hook_before_route(
         &mut self,
         protocol: Protocol,
         hook: Hook,
         packet: &mut Packet,
-        destination: &mut Option<Route>,
-    ) -> bool {
+        course: &mut Course,
+        next: Next,
+    ) -> Next {
         let hooks = self.hooks;
         let list = hooks.list(protocol, hook);
         if list.is_empty() {
-            return true;
+            return next;
         }
         match protocol {
             // Nobody has checked what is in the frame.
@@ -60,7 +68,11 @@ impl<S: Sink> Worker<'_, S> {
             Protocol::Arp => 3,
             Protocol::Bridge => 7,
         };
-        self.run_list(list, Context { nfproto, hook }, packet, destination) == HookResult::Accept
+        course.next = next;
+        match self.run_list(list, Context { nfproto, hook }, packet, course) {
+            HookResult::Accept => next,
+            HookResult::Dropped | HookResult::Stolen | HookResult::Queue { .. } => Next::Done,
+        }
     }
 
     /// Runs a list: its chains and stages in order, until one does not accept. The packet's
@@ -70,17 +82,17 @@ impl<S: Sink> Worker<'_, S> {
         list: &HookList,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Route>,
+        course: &mut Course,
     ) -> HookResult {
         if list.has_chains && packet.meta.trace_id == 0 {
             packet.meta.trace_id = self.next_trace_id();
         }
         match (self.code, list.code) {
             (Some(code), Some(number)) => match code.run_alone(number, packet, self.state.worker) {
-                Some(decision) => self.carry_out(decision, list, context, packet, destination),
-                None => self.run_code(code, number, list, context, packet, destination),
+                Some(decision) => self.carry_out(decision, list, context, packet, course),
+                None => self.run_code(code, number, list, context, packet, course),
             },
-            _ => self.run_list_from(list, 0, context, packet, destination),
+            _ => self.run_list_from(list, 0, context, packet, course),
         }
     }
 
@@ -106,12 +118,12 @@ impl<S: Sink> Worker<'_, S> {
         first: usize,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Route>,
+        course: &mut Course,
     ) -> HookResult {
         for (at, stage) in list.stages.iter().enumerate().skip(first) {
-            let mut end = self.stage(stage, context, packet, destination);
+            let mut end = self.stage(stage, context, packet, course);
             if let HookResult::Queue { num, bypass, rule } = end {
-                end = self.queue((num, bypass, rule), context, at, packet, destination);
+                end = self.queue((num, bypass, rule), context, at, packet, course);
             }
             // A frame to be routed leaves the bridge at once (nf_hook_bridge_pre()).
             if end != HookResult::Accept || packet.meta.broute {
@@ -127,13 +139,13 @@ impl<S: Sink> Worker<'_, S> {
         stage: &Stage,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Route>,
+        course: &mut Course,
     ) -> HookResult {
         match stage {
-            Stage::Chain(entry) => self.chain(entry, context, packet, destination),
+            Stage::Chain(entry) => self.chain(entry, context, packet, course),
             Stage::Defrag => self.defragment(context, packet),
             Stage::Conntrack => self.track(context, packet),
-            Stage::Nat => self.nat(context, packet, destination),
+            Stage::Nat => self.nat(context, packet, &mut course.route),
             Stage::Synproxy => self.synproxy_stage(context, packet),
             Stage::Confirm => self.confirm(packet),
             Stage::Flowtable(index) => self.flowtable(*index, packet),
@@ -149,7 +161,7 @@ impl<S: Sink> Worker<'_, S> {
         entry: &Entry,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Route>,
+        course: &mut Course,
     ) -> HookResult {
         let Some(context) = entry.context(context, packet.meta.protocol) else {
             return HookResult::Accept;
@@ -158,9 +170,9 @@ impl<S: Sink> Worker<'_, S> {
             return self.drop_bad_header(context, packet);
         }
         if entry.kind == ChainType::Route {
-            return self.route_chain(entry, context, packet, destination);
+            return self.route_chain(entry, context, packet, course);
         }
-        rules::run(self, &ChainCall { entry, context, destination: destination.as_ref() }, packet)
+        rules::run(self, &ChainCall { entry, context, destination: course.route.as_ref() }, packet)
     }
 
     /// An IP packet at ingress whose headers are not valid, where an inet chain was to see it.
@@ -177,20 +189,20 @@ impl<S: Sink> Worker<'_, S> {
         entry: &Entry,
         context: Context,
         packet: &mut Packet,
-        destination: &mut Option<Route>,
+        course: &mut Course,
     ) -> HookResult {
         let protocol = if context.nfproto == 2 { Protocol::Ip } else { Protocol::Ip6 };
         let before = route_key(protocol, packet);
         let end = rules::run(
             self,
-            &ChainCall { entry, context, destination: destination.as_ref() },
+            &ChainCall { entry, context, destination: course.route.as_ref() },
             packet,
         );
         if end != HookResult::Accept || before.is_none() || before == route_key(protocol, packet) {
             return end;
         }
-        *destination = self.route_again(protocol, packet);
-        if destination.is_none() {
+        course.route = self.route_again(protocol, packet);
+        if course.route.is_none() {
             self.drop(DropReason::NoRoute, packet);
             return HookResult::Dropped;
         }

@@ -12,6 +12,7 @@ use penstock_wire::{ethernet, vlan};
 
 use crate::addresses;
 use crate::addresses::{ip4, ip6};
+use crate::course::{Course, Next};
 use crate::hook_result::HookResult;
 use crate::hooks::Protocol;
 use crate::link_header::put_ethernet;
@@ -47,6 +48,16 @@ fn to_lower(packet: &mut Packet, v: &Vlan) {
     let tci = v.id | u16::from(code) << vlan::PRIORITY_SHIFT;
     packet.push_tag(VlanTag { protocol: v.protocol, tci });
     packet.meta.oif = v.lower;
+}
+
+/// Puts the link header of a device before a packet, if the device has any.
+#[inline]
+fn put_link(packet: &mut Packet, link: &Link, to: Mac, from: Mac) {
+    if link.has_link_header() {
+        put_ethernet(packet, to, from);
+    } else {
+        packet.put_link(0);
+    }
 }
 
 impl<S: Sink> Worker<'_, S> {
@@ -97,17 +108,17 @@ impl<S: Sink> Worker<'_, S> {
         (!link.arp || link.is_loopback()).then_some(link.mac)
     }
 
-    /// An IP packet goes to its next hop: the link header is made from the neighbour's address.
-    /// `false` as for [`Worker::transmit`].
-    pub(crate) fn send_to_neighbour(
+    /// An IP packet gets the link header for its next hop, from the neighbour's address.
+    pub(super) fn neighbour(
         &mut self,
         protocol: Protocol,
         packet: &mut Packet,
-        to: &Route,
-    ) -> bool {
+        course: &Course,
+    ) -> Next {
+        let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
         let Some(link) = self.net.link(to.oif) else {
             self.drop(DropReason::LinkDown, packet);
-            return false;
+            return Next::Refused;
         };
         let next = match protocol {
             // The gateway may be one of IPv6 (RFC 8950).
@@ -130,12 +141,24 @@ impl<S: Sink> Worker<'_, S> {
                 Some(next) => self.wait_for_neighbour(protocol, packet, to, link, next),
                 None => self.drop(DropReason::NoNeighbour, packet),
             }
-            return true;
+            return Next::Done;
         };
         packet.meta.protocol =
             if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
         packet.meta.vlan = None;
-        self.send_on(packet, link, mac, link.mac, Some(to))
+        put_link(packet, link, mac, link.mac);
+        packet.meta.oif = link.index;
+        Next::Egress
+    }
+
+    /// Sends an IP packet to its next hop. `false` if the sender learns that it was dropped.
+    pub(crate) fn send_to_neighbour(
+        &mut self,
+        protocol: Protocol,
+        packet: &mut Packet,
+        to: &Route,
+    ) -> bool {
+        self.run(Next::Neighbour(protocol), packet, &mut Course::to(*to))
     }
 
     /// Puts an Ethernet header before the packet and sends it.
@@ -147,11 +170,7 @@ impl<S: Sink> Worker<'_, S> {
         from: Mac,
         route: Option<&Route>,
     ) -> bool {
-        if link.has_link_header() {
-            put_ethernet(packet, to, from);
-        } else {
-            packet.put_link(0);
-        }
+        put_link(packet, link, to, from);
         self.transmit(packet, link.index, route)
     }
 
@@ -177,7 +196,7 @@ impl<S: Sink> Worker<'_, S> {
             if !list.is_empty() && sees {
                 packet.find_transport_checked();
                 let context = Context { nfproto: 5, hook: Hook::Egress };
-                match self.run_list(list, context, packet, &mut None) {
+                match self.run_list(list, context, packet, &mut Course::default()) {
                     HookResult::Accept => {}
                     HookResult::Stolen => return true,
                     HookResult::Dropped | HookResult::Queue { .. } => return false,

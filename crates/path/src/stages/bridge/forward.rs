@@ -10,6 +10,8 @@ use penstock_wire::{ethernet, vlan as tag};
 
 use super::ethernet_addresses;
 use crate::bridge::vlan;
+use crate::course::{Course, Next};
+use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::sink::Sink;
 use crate::worker::Worker;
@@ -72,10 +74,11 @@ impl<S: Sink> Worker<'_, S> {
     pub(crate) fn bridge_send_to(
         &mut self,
         packet: &mut Packet,
+        course: &mut Course,
         sender: &Sender<'_>,
         index: u32,
         keep: bool,
-    ) {
+    ) -> Next {
         let net = self.net;
         // Somebody who knows of another state of the network may have learned that it is at
         // another's port.
@@ -83,10 +86,10 @@ impl<S: Sink> Worker<'_, S> {
             net.bridge_port(index).filter(|port| port.bridge == sender.device).zip(net.link(index));
         match port {
             Some((port, link)) if sender.may_leave_by(index, link, port) => {
-                self.bridge_give(packet, sender, index, keep);
+                self.bridge_give(packet, course, sender, index, keep)
             }
-            _ if keep => {}
-            _ => self.drop(DropReason::BridgeTarget, packet),
+            _ if keep => Next::Done,
+            _ => self.end(DropReason::BridgeTarget, packet),
         }
     }
 
@@ -94,10 +97,11 @@ impl<S: Sink> Worker<'_, S> {
     pub(crate) fn bridge_flood(
         &mut self,
         packet: &mut Packet,
+        course: &mut Course,
         sender: &Sender<'_>,
         reach: Reach,
         keep: bool,
-    ) {
+    ) -> Next {
         let net = self.net;
         let mut last = None;
         for &index in &sender.bridge.ports {
@@ -106,71 +110,88 @@ impl<S: Sink> Worker<'_, S> {
                 continue;
             }
             if let Some(before) = last.replace(index) {
-                self.bridge_give(packet, sender, before, true);
+                self.bridge_give(packet, course, sender, before, true);
             }
         }
         match last {
-            Some(index) => self.bridge_give(packet, sender, index, keep),
-            None if keep => {}
-            None => self.drop(DropReason::BridgeTarget, packet),
+            Some(index) => self.bridge_give(packet, course, sender, index, keep),
+            None if keep => Next::Done,
+            None => self.end(DropReason::BridgeTarget, packet),
         }
     }
 
     /// The frame, or with `keep` a copy, goes to a port (`deliver_clone()`, `__br_forward()`).
-    fn bridge_give(&mut self, packet: &mut Packet, sender: &Sender<'_>, index: u32, keep: bool) {
+    fn bridge_give(
+        &mut self,
+        packet: &mut Packet,
+        course: &mut Course,
+        sender: &Sender<'_>,
+        index: u32,
+        keep: bool,
+    ) -> Next {
         let own = sender.port.is_none();
-        if keep {
-            self.nested(packet.meta.time, |worker, copy| {
-                worker.state.counters.originated += 1;
-                copy.clone_from(packet);
-                worker.bridge_forward(copy, index, own);
-            });
-        } else {
-            self.bridge_forward(packet, index, own);
+        if !keep {
+            return self.bridge_forward(packet, course, index, own);
         }
+        self.nested(packet.meta.time, |worker, copy| {
+            worker.state.counters.originated += 1;
+            copy.clone_from(packet);
+            let mut course = Course::default();
+            let next = worker.bridge_forward(copy, &mut course, index, own);
+            worker.run(next, copy, &mut course);
+        });
+        Next::Done
     }
 
-    /// Through `forward`, or `output` for the host's own, and on.
-    fn bridge_forward(&mut self, packet: &mut Packet, index: u32, own: bool) {
+    /// `forward`, or `output` for the host's own.
+    fn bridge_forward(
+        &mut self,
+        packet: &mut Packet,
+        course: &mut Course,
+        index: u32,
+        own: bool,
+    ) -> Next {
         let net = self.net;
         let Some((bridge, port)) =
             net.bridge_port(index).and_then(|port| Some((net.link(port.bridge)?.bridge()?, port)))
         else {
-            return self.drop(DropReason::BridgeTarget, packet);
+            return self.end(DropReason::BridgeTarget, packet);
         };
         vlan::leave(bridge, &port.vlans, packet);
-        self.bridge_through(packet, index, own);
+        self.bridge_through(packet, course, index, own)
     }
 
-    /// The same without a look at VLANs, for answers that did not come in.
-    pub(crate) fn bridge_through(&mut self, packet: &mut Packet, index: u32, own: bool) {
+    /// `forward` or `output` without a look at VLANs, for answers that did not come in.
+    pub(crate) fn bridge_through(
+        &mut self,
+        packet: &mut Packet,
+        course: &mut Course,
+        index: u32,
+        own: bool,
+    ) -> Next {
         packet.meta.oif = index;
         let hook = if own { Hook::Output } else { Hook::Forward };
         if own {
             packet.meta.iif = 0;
         }
-        if self.bridge_hook(hook, packet) {
-            self.bridge_behind_forward(packet);
-        }
+        self.hook(Protocol::Bridge, hook, packet, course, Next::BridgePostrouting)
     }
 
     /// `br_forward_finish()`: from here on nobody knows where the frame came in.
-    pub(crate) fn bridge_behind_forward(&mut self, packet: &mut Packet) {
+    pub(crate) fn bridge_postrouting(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
         packet.meta.iif = 0;
-        if self.bridge_hook(Hook::Postrouting, packet) {
-            self.bridge_push(packet);
-        }
+        self.hook(Protocol::Bridge, Hook::Postrouting, packet, course, Next::BridgePush)
     }
 
     /// `br_dev_queue_push_xmit()`. A super-packet is not asked how long it is
-    /// (`__is_skb_forwardable()`). `false` as for [`Worker::transmit`].
-    pub(crate) fn bridge_push(&mut self, packet: &mut Packet) -> bool {
+    /// (`__is_skb_forwardable()`).
+    pub(crate) fn bridge_push(&mut self, packet: &Packet) -> Next {
         let mtu = self.net.link(packet.meta.oif).map_or(0, |link| link.mtu as usize);
         if packet.meta.gso.is_none() && packet.frame().len() > mtu + ethernet::LEN + tag::LEN {
             self.drop(DropReason::TooBig, packet);
-            return false;
+            return Next::Refused;
         }
-        self.transmit(packet, packet.meta.oif, None)
+        Next::Egress
     }
 
     /// The host sends a frame on a bridge device (`br_dev_xmit()`).
@@ -189,9 +210,11 @@ impl<S: Sink> Worker<'_, S> {
             _ => None,
         };
         let sender = Sender { device: link.index, bridge, port: None, vid };
-        match station {
-            Some(station) => self.bridge_send_to(packet, &sender, station.port, false),
-            None => self.bridge_flood(packet, &sender, reach, false),
-        }
+        let mut course = Course::default();
+        let next = match station {
+            Some(station) => self.bridge_send_to(packet, &mut course, &sender, station.port, false),
+            None => self.bridge_flood(packet, &mut course, &sender, reach, false),
+        };
+        self.run(next, packet, &mut course);
     }
 }

@@ -22,6 +22,7 @@ use penstock_packet::{Packet, PacketType};
 use penstock_program::Hook;
 
 use crate::bridge::vlan;
+use crate::course::{Course, Next};
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::sink::Sink;
@@ -51,26 +52,25 @@ fn link_local(mac: Mac) -> Option<u8> {
 }
 
 impl<'a, S: Sink> Worker<'a, S> {
-    pub(crate) fn bridge_hook(&mut self, hook: Hook, packet: &mut Packet) -> bool {
-        self.hook(Protocol::Bridge, hook, packet, None)
-    }
-
-    /// A frame that came by a port (`br_handle_frame()`), behind ingress. `true` if it goes on as
-    /// if the port were none.
-    pub(crate) fn bridge_receive(&mut self, packet: &mut Packet) -> bool {
+    /// A frame that came by a port, after ingress (`br_handle_frame()`): to the bridge, or to its
+    /// protocol as if the port were none.
+    pub(crate) fn bridge_prerouting(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
         /// Pause frames (IEEE 802.3, annex 31B).
         const CONTROL: u8 = 1;
         /// LLDP (IEEE 802.1AB).
         const NEAREST_BRIDGE: u8 = 0xe;
-        let Some(at) = self.port_of(packet.meta.iif) else { return true };
+        let Some(at) = self.port_of(packet.meta.iif) else {
+            return Next::Protocol;
+        };
         if packet.meta.packet_type == PacketType::Loopback {
-            return true;
+            return Next::Protocol;
         }
-        let Some((to, from)) = ethernet_addresses(packet) else { return true };
+        let Some((to, from)) = ethernet_addresses(packet) else {
+            return Next::Protocol;
+        };
         packet.meta.broute = false;
         if from.is_group() || from == Mac::default() {
-            self.drop(DropReason::LinkSource, packet);
-            return false;
+            return self.end(DropReason::LinkSource, packet);
         }
         if let Some(last) = link_local(to) {
             let forwarded = (at.bridge.group_forward | at.port.group_forward) & 1 << last != 0;
@@ -78,38 +78,34 @@ impl<'a, S: Sink> Worker<'a, S> {
                 // Without a spanning tree its messages go through, so that others find loops.
                 0 => {}
                 CONTROL => {
-                    self.drop(DropReason::LinkControl, packet);
-                    return false;
+                    return self.end(DropReason::LinkControl, packet);
                 }
                 _ if forwarded => {}
                 NEAREST_BRIDGE => {
                     self.learn_local(packet, at);
-                    return true;
+                    return Next::Protocol;
                 }
                 _ => {
-                    let accepted = self.bridge_hook(Hook::Input, packet);
-                    if accepted {
-                        self.learn_local(packet, at);
+                    let (bridge, after) = (Protocol::Bridge, Next::BridgeReceived);
+                    if self.hook(bridge, Hook::Input, packet, course, after) != after {
+                        return Next::Done;
                     }
-                    return accepted;
+                    self.learn_local(packet, at);
+                    return Next::Protocol;
                 }
             }
         }
         if !at.link.up {
-            self.drop(DropReason::BridgePort, packet);
-            return false;
+            return self.end(DropReason::BridgePort, packet);
         }
         if to == at.link.mac {
             packet.meta.packet_type = PacketType::Host;
         }
-        if !self.bridge_hook(Hook::Prerouting, packet) {
-            return false;
+        let next = self.hook(Protocol::Bridge, Hook::Prerouting, packet, course, Next::BridgeRoute);
+        if next == Next::BridgeRoute && std::mem::take(&mut packet.meta.broute) {
+            return Next::Protocol;
         }
-        if std::mem::take(&mut packet.meta.broute) {
-            return true;
-        }
-        self.bridge_behind_prerouting(packet);
-        false
+        next
     }
 
     /// A link-local frame is for the port itself (`__br_handle_local_finish()`).
@@ -134,25 +130,27 @@ impl<'a, S: Sink> Worker<'a, S> {
     }
 
     /// `br_handle_frame_finish()`: where the frame goes.
-    pub(crate) fn bridge_behind_prerouting(&mut self, packet: &mut Packet) {
+    pub(crate) fn bridge_route(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        // For a frame that was queued it comes too late to be routed instead.
+        packet.meta.broute = false;
         let Some(at) = self.port_of(packet.meta.iif) else {
-            return self.drop(DropReason::BridgePort, packet);
+            return self.end(DropReason::BridgePort, packet);
         };
         let At { port, link, bridge } = at;
         let Some(vid) = vlan::enter(bridge, &port.vlans, packet) else {
-            return self.drop(DropReason::BridgeVlan, packet);
+            return self.end(DropReason::BridgeVlan, packet);
         };
         let Some((to, from)) = ethernet_addresses(packet) else {
-            return self.drop(DropReason::LinkHeader, packet);
+            return self.end(DropReason::LinkHeader, packet);
         };
         let now = packet.meta.time;
         let Some(table) = self.state.bridges.table(port.bridge) else {
-            return self.drop(DropReason::BridgePort, packet);
+            return self.end(DropReason::BridgePort, packet);
         };
         if port.locked {
             let known = table.find(from, vid, now);
             if known.is_none_or(|s| s.local || s.port != packet.meta.iif) {
-                return self.drop(DropReason::BridgePort, packet);
+                return self.end(DropReason::BridgePort, packet);
             }
         }
         if port.learning {
@@ -161,57 +159,38 @@ impl<'a, S: Sink> Worker<'a, S> {
         let reach = Reach::of(to);
         let station = if reach == Reach::One { table.find(to, vid, now) } else { None };
         if station.is_some_and(|s| s.local) {
-            return self.bridge_pass_up(packet);
+            return Next::BridgeInput;
         }
         let up = link.promiscuous || reach != Reach::One;
         let sender =
             Sender { device: port.bridge, bridge, port: Some((packet.meta.iif, port)), vid };
-        match station {
-            Some(station) => self.bridge_send_to(packet, &sender, station.port, up),
-            None => self.bridge_flood(packet, &sender, reach, up),
-        }
-        if up {
-            self.bridge_pass_up(packet);
-        }
+        let next = match station {
+            Some(station) => self.bridge_send_to(packet, course, &sender, station.port, up),
+            None => self.bridge_flood(packet, course, &sender, reach, up),
+        };
+        if up { Next::BridgeInput } else { next }
     }
 
     /// To the bridge device (`br_pass_frame_up()`).
-    fn bridge_pass_up(&mut self, packet: &mut Packet) {
+    pub(crate) fn bridge_input(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
         let Some(At { link, bridge, .. }) = self.port_of(packet.meta.iif) else {
-            return self.drop(DropReason::BridgePort, packet);
+            return self.end(DropReason::BridgePort, packet);
         };
         if !link.promiscuous && !vlan::may_leave(bridge, &bridge.vlans, vlan::tagged(packet)) {
-            return self.drop(DropReason::BridgeVlan, packet);
+            return self.end(DropReason::BridgeVlan, packet);
         }
         vlan::leave(bridge, &bridge.vlans, packet);
-        if self.bridge_hook(Hook::Input, packet) {
-            self.bridge_behind_input(packet);
-        }
-    }
-
-    /// What follows a hook (`okfn`).
-    pub(crate) fn bridge_go_on(&mut self, hook: Hook, packet: &mut Packet) {
-        match hook {
-            Hook::Prerouting => {
-                // It comes too late to be routed instead.
-                packet.meta.broute = false;
-                self.bridge_behind_prerouting(packet);
-            }
-            Hook::Input => self.bridge_behind_input(packet),
-            Hook::Forward | Hook::Output => self.bridge_behind_forward(packet),
-            Hook::Postrouting => {
-                self.bridge_push(packet);
-            }
-            Hook::Ingress | Hook::Egress => {}
-        }
+        self.hook(Protocol::Bridge, Hook::Input, packet, course, Next::BridgeReceived)
     }
 
     /// The frame is received on the bridge device (`br_netif_receive_skb()`).
-    pub(crate) fn bridge_behind_input(&mut self, packet: &mut Packet) {
+    pub(crate) fn bridge_received(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
         let Some(port) = self.net.bridge_port(packet.meta.iif) else {
-            return self.drop(DropReason::BridgePort, packet);
+            return self.end(DropReason::BridgePort, packet);
         };
         packet.meta.iif = port.bridge;
-        self.pass_up(packet, None);
+        packet.meta.nftrace |= self.state.trace_all;
+        *course = Course::default();
+        Next::Ingress
     }
 }

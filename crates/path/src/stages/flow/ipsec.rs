@@ -21,6 +21,7 @@ use penstock_xfrm::{
 };
 
 use crate::addresses::{v4, v6};
+use crate::course::Course;
 use crate::flow::NotOffloaded;
 use crate::flow::fate::{Fate, fate};
 use crate::flow::resolved::{Kind, Resolved};
@@ -339,8 +340,12 @@ impl<S: Sink> Worker<'_, S> {
         self.state.counters.fast += 1;
         match self.xfrm_destination(number) {
             Some(to) => {
-                if !self.xfrm_output(protocol, packet, &to) {
-                    self.drop(DropReason::XfrmOutBundleGenError, packet);
+                let mut course = Course::to(to);
+                match self.xfrm_output(protocol, packet, &mut course) {
+                    Some(next) => {
+                        self.run(next, packet, &mut course);
+                    }
+                    None => self.drop(DropReason::XfrmOutBundleGenError, packet),
                 }
             }
             None => self.drop(DropReason::XfrmOutBundleGenError, packet),

@@ -11,6 +11,7 @@ use penstock_program::Hook;
 use penstock_wire::{esp, ethernet, ipv6, protocol, udp};
 use penstock_xfrm::{Direction, Encapsulated, Mode, SecPath, Stat, classify};
 
+use crate::course::{Course, Next};
 use crate::hooks::Protocol;
 use crate::ipsec::reason;
 use crate::route::Route;
@@ -138,7 +139,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         let mut inner = self.state.spare.pop().unwrap_or_default();
         std::mem::swap(&mut inner, packet);
-        // Whoever had the packet still looks at what it was.
+        // The caller still reads its metadata.
         packet.load(&[], 0);
         packet.meta.time = inner.meta.time;
         self.state.backlog.push_back((inner, None));
@@ -149,17 +150,11 @@ impl<S: Sink> Worker<'_, S> {
     fn receive_transport(&mut self, packet: &mut Packet) {
         let mut to = Route::special(RouteType::Local, true, LOOPBACK, packet.meta.iif);
         to.realm = packet.meta.realm;
-        let mut known = Some(to);
         let six = packet.meta.protocol == ethernet::IPV6;
         let protocol = if six { Protocol::Ip6 } else { Protocol::Ip };
-        if !self.hook_before_route(protocol, Hook::Prerouting, packet, &mut known) {
-            return;
-        }
-        if six {
-            self.ip6_behind_prerouting(packet, known);
-        } else {
-            self.ip4_behind_prerouting(packet, known);
-        }
+        let (mut course, next) = (Course::to(to), Next::route(protocol));
+        let next = self.hook_before_route(protocol, Hook::Prerouting, packet, &mut course, next);
+        self.run(next, packet, &mut course);
     }
 }
 

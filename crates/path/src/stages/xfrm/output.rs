@@ -12,6 +12,7 @@ use penstock_program::Hook;
 use penstock_wire::{icmp, icmpv6, ipv4, ipv6};
 use penstock_xfrm::{Bundle, Direction, Flow, Mode, Outer, Stat, StateId};
 
+use crate::course::{Course, Next};
 use crate::hooks::Protocol;
 use crate::ipsec::{Bundled, reason};
 use crate::route::Route;
@@ -159,9 +160,9 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         protocol: Protocol,
         packet: &mut Packet,
-        to: &Route,
-    ) -> bool {
-        let mut to = *to;
+        course: &mut Course,
+    ) -> Option<Next> {
+        let mut to = course.route?;
         if !packet.meta.transformed && self.source_was_translated(packet) {
             let before = self
                 .state
@@ -169,22 +170,24 @@ impl<S: Sink> Worker<'_, S> {
                 .as_deref()
                 .and_then(|ipsec| ipsec.way(&to))
                 .map_or(to, |way| way.before);
-            let Some(found) = self.xfrm_route(packet, before) else { return true };
+            let Some(found) = self.xfrm_route(packet, before) else {
+                return Some(Next::Done);
+            };
             let passes_now = to.bundle != 0 && found.bundle == 0;
             to = found;
             if passes_now {
                 packet.meta.transformed = true;
                 packet.meta.oif = to.oif;
-                match protocol {
-                    Protocol::Ip => self.ip4_finish_output(packet, &to),
-                    Protocol::Ip6 => self.ip6_finish_output(packet, &to, packet.meta.iif != 0),
-                    Protocol::Arp | Protocol::Bridge => {}
-                }
-                return true;
+                course.route = Some(to);
+                return Some(match protocol {
+                    Protocol::Ip => Next::Ip4Finish,
+                    Protocol::Ip6 => Next::Ip6Finish,
+                    Protocol::Arp | Protocol::Bridge => Next::Done,
+                });
             }
         }
         if to.bundle == 0 {
-            return false;
+            return None;
         }
         if packet.meta.gso.is_some() {
             self.send_segments(packet, |worker, segment| {
@@ -193,7 +196,7 @@ impl<S: Sink> Worker<'_, S> {
         } else {
             self.xfrm_transform(protocol, packet, &to);
         }
-        true
+        Some(Next::Done)
     }
 
     /// A packet was translated: whether policy still lets it leave (`nf_xfrm_me_harder()`). Where
