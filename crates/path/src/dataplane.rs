@@ -27,9 +27,10 @@ use crate::sink::Sink;
 use crate::sockets::Sockets;
 use crate::stages::burst::{Packets, gather};
 use crate::stages::rules::HookEnv;
+use crate::state::State;
 use crate::taps::Taps;
 use crate::tc::Tc;
-use crate::worker::{State, Worker};
+use crate::worker::Worker;
 
 /// The packet path of one network namespace. One worker uses it at a time.
 ///
@@ -90,7 +91,7 @@ impl Dataplane {
     /// Starts random numbers (`meta random`, `numgen random`, fragment identifications) anew, for
     /// runs that repeat.
     pub fn seed(&mut self, seed: u64) {
-        self.state.random = Random::seeded(seed);
+        self.state.numbers.random = Random::seeded(seed);
         self.state.ipsec = Ipsec::new(&self.net, Some(seed));
     }
 
@@ -98,7 +99,7 @@ impl Dataplane {
     /// nanoseconds: `meta time`, `day` and `hour` are those of the wall clock. Nothing else asks
     /// it.
     pub fn set_wall_ahead(&mut self, ahead: i64) {
-        self.state.wall_ahead = ahead;
+        self.state.host.wall_ahead = ahead;
     }
 
     /// Puts a generation in force for all that comes after.
@@ -118,7 +119,7 @@ impl Dataplane {
                 penstock_conntrack::Settings { acct: true, ..conntrack.settings().clone() };
             conntrack.set_settings(settings);
         }
-        self.state.policies.set(conntrack, &linked.ct_objects);
+        self.state.tracking.policies.set(conntrack, &linked.ct_objects);
         let hooks = Hooks::new(&self.net, &linked, &self.offloaded);
         if hooks != *self.hooks {
             // Where a held packet would go on is not where it was (nf_queue_nf_hook_drop()).
@@ -182,12 +183,12 @@ impl Dataplane {
 
     /// Who answers for the host's sockets (`socket`, `tproxy`); by default there are none.
     pub fn set_sockets(&mut self, sockets: Box<dyn Sockets>) {
-        self.state.sockets = sockets;
+        self.state.host.sockets = sockets;
     }
 
     /// What `osf` knows operating systems by; by default nothing, so that all are `unknown`.
     pub fn set_fingerprints(&mut self, fingerprints: Arc<Fingerprints>) {
-        self.state.fingerprints = fingerprints;
+        self.state.host.fingerprints = fingerprints;
     }
 
     /// Puts traffic control in force; what waited in queues is gone.
@@ -216,7 +217,7 @@ impl Dataplane {
             self.hooks = Arc::new(hooks);
             self.codes.forget();
         }
-        self.state.interfaces = interfaces(&net);
+        self.state.host.interfaces = interfaces(&net);
         self.state.follow_bridges(&net);
         self.state.routes.clear();
         self.state.flows.set_network(&mut self.state.conntrack);
@@ -266,22 +267,19 @@ impl Dataplane {
 
     /// What happened so far.
     pub fn counters(&self) -> Counters {
-        let State { fragments4, fragments6, conntrack6, counters, .. } = &self.state;
-        let ended = [fragments4.account(), fragments6.account(), conntrack6.account()]
-            .map(|(_, ended)| ended);
-        let mut counters = counters.clone();
-        counters.absorbed += ended.iter().sum::<u64>();
+        let (_, ended) = self.state.fragments.account();
+        let mut counters = self.state.counters.clone();
+        counters.absorbed += ended;
         counters
     }
 
     /// Packets that wait: for a listener, a neighbour's link address, the rest of their fragments,
     /// or in the queue of a device.
     pub fn waiting(&self) -> u64 {
-        let State { fragments4, fragments6, conntrack6, queues, neigh_queue, tc, .. } = &self.state;
-        let parts = [fragments4.account(), fragments6.account(), conntrack6.account()]
-            .map(|(parts, _)| parts);
+        let State { fragments, queues, neigh_queue, tc, .. } = &self.state;
+        let (parts, _) = fragments.account();
         let in_queues = tc.as_ref().map_or(0, |tc| tc.waiting());
-        (parts.iter().sum::<usize>() + queues.len() + neigh_queue.count() + in_queues) as u64
+        (parts + queues.len() + neigh_queue.count() + in_queues) as u64
     }
 
     /// Counts packets that came for this dataplane and ended before it had them.
@@ -474,7 +472,7 @@ impl<S: Sink> Worker<'_, S> {
     /// Receives what the loopback device gave back meanwhile.
     #[inline]
     pub(crate) fn drain(&mut self) {
-        if !self.state.backlog.is_empty() {
+        if !self.state.buffers.backlog.is_empty() {
             self.drain_backlog();
         }
         self.frame_done();
@@ -485,11 +483,11 @@ impl<S: Sink> Worker<'_, S> {
         /// Packets of a host that answer each other end here.
         const ROUNDS: usize = 1024;
         for _ in 0..ROUNDS {
-            let Some((mut packet, to)) = self.state.backlog.pop_front() else { return };
+            let Some((mut packet, to)) = self.state.buffers.backlog.pop_front() else { return };
             self.pass_up(&mut packet, to);
-            self.state.spare.push(packet);
+            self.state.buffers.spare.push(packet);
         }
-        while let Some((packet, _)) = self.state.backlog.pop_front() {
+        while let Some((packet, _)) = self.state.buffers.backlog.pop_front() {
             self.drop(DropReason::Recursion, &packet);
         }
     }
@@ -498,13 +496,13 @@ impl<S: Sink> Worker<'_, S> {
     #[inline]
     fn frame_done(&mut self) {
         let secpaths = self.state.ipsec.as_deref().map_or(0, Ipsec::secpath_count);
-        if self.state.queues.needs_parts(self.state.reassembled.len().max(secpaths)) {
+        if self.state.queues.needs_parts(self.state.fragments.reassembled.len().max(secpaths)) {
             return;
         }
         if let Some(ipsec) = &mut self.state.ipsec {
             ipsec.clear_secpaths();
         }
-        self.state.reassembled.clear();
+        self.state.fragments.reassembled.clear();
         // Packets that wait for a listener may have connections that are not confirmed yet.
         if self.state.queues.is_empty() {
             self.state.conntrack.release_unconfirmed();

@@ -97,6 +97,7 @@ mod sink;
 mod sockets;
 mod spare;
 mod stages;
+mod state;
 mod sync;
 mod synproxy;
 mod sysctl;

@@ -63,6 +63,8 @@ pub(crate) struct Found<A> {
 pub(crate) struct RouteCache {
     pub(crate) v4: Found<u32>,
     pub(crate) v6: Found<u128>,
+    /// The device with rules at egress by which the last packet of the fast path left.
+    pub(crate) last_out: u32,
 }
 
 impl RouteCache {

@@ -14,7 +14,8 @@ use crate::reason::DropReason;
 use crate::reassembly::{Bounds, Fragments, Key, Key4, Key6, Part, Took, User, Waiting};
 use crate::route::Routed;
 use crate::sink::Sink;
-use crate::worker::{State, Worker};
+use crate::state::State;
+use crate::worker::Worker;
 
 /// What a fragment header says, and where it is.
 struct Fragment6 {
@@ -108,16 +109,17 @@ impl<S: Sink> Worker<'_, S> {
             memory: settings.fragment_memory,
             distance: settings.fragment_distance,
         };
-        let spare = &mut self.state.spare;
+        let spare = &mut self.state.buffers.spare;
         let took = self
             .state
-            .fragments4
+            .fragments
+            .v4
             .take(key, &part, packet, bounds, || spare.pop().unwrap_or_default());
         self.host_reassembled(
             took,
             packet,
             &key,
-            |state| &mut state.fragments4,
+            |state| &mut state.fragments.v4,
             |worker, packet, whole| worker.ip4_whole(packet, whole, user),
         )
     }
@@ -182,7 +184,7 @@ impl<S: Sink> Worker<'_, S> {
             return Gathered::Gone;
         }
         if f.more && !data.len().is_multiple_of(8) {
-            self.state.conntrack6.give_up(&key);
+            self.state.fragments.conntrack6.give_up(&key);
             return Gathered::NotOurs;
         }
         let ecn = h.traffic_class() & 3;
@@ -200,9 +202,10 @@ impl<S: Sink> Worker<'_, S> {
             memory: settings.conntrack_fragment6_memory,
             distance: 0,
         };
-        let spare = &mut self.state.spare;
+        let spare = &mut self.state.buffers.spare;
         let took = self
             .state
+            .fragments
             .conntrack6
             .take(key, &part, packet, bounds, || spare.pop().unwrap_or_default());
         let mut whole = match took {
@@ -234,9 +237,9 @@ impl<S: Sink> Worker<'_, S> {
             self.drop(DropReason::Fragment, packet);
         }
         if let Some(first) = whole.take_first() {
-            self.state.spare.push(first);
+            self.state.buffers.spare.push(first);
         }
-        self.state.conntrack6.recycle(whole);
+        self.state.fragments.conntrack6.recycle(whole);
         if made { Gathered::Whole } else { Gathered::Gone }
     }
 
@@ -280,12 +283,13 @@ impl<S: Sink> Worker<'_, S> {
             Part { offset: f.offset, data, more: f.more, size: network.len(), df: false, ecn };
         let (time, memory) = (self.settings.fragment6_time, self.settings.fragment6_memory);
         let bounds = Bounds { time, memory, distance: 0 };
-        let spare = &mut self.state.spare;
+        let spare = &mut self.state.buffers.spare;
         let took = self
             .state
-            .fragments6
+            .fragments
+            .v6
             .take(key, &part, packet, bounds, || spare.pop().unwrap_or_default());
-        self.host_reassembled(took, packet, &key, |state| &mut state.fragments6, Self::ip6_whole)
+        self.host_reassembled(took, packet, &key, |state| &mut state.fragments.v6, Self::ip6_whole)
     }
 
     /// What became of a fragment for the host. With the last one of a packet, that is made in its
@@ -320,7 +324,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         let made = make(self, packet, &mut whole);
         if let Some(first) = whole.take_first() {
-            self.state.spare.push(first);
+            self.state.buffers.spare.push(first);
         }
         fragments(self.state).recycle(whole);
         if !made {
@@ -378,7 +382,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// Notes how a packet was cut, for cutting it again on its way out.
     fn note_parts(&mut self, packet: &mut Packet, whole: &mut Waiting, max_size: usize, df: bool) {
-        let table = &mut self.state.reassembled;
+        let table = &mut self.state.fragments.reassembled;
         packet.meta.reassembled =
             table.add(max_size, df, packet.network().len(), whole.parts().map(<[u8]>::len));
     }
@@ -421,21 +425,23 @@ impl<S: Sink> Worker<'_, S> {
     #[inline]
     pub(crate) fn has_fragments(&self) -> bool {
         let state = &self.state;
-        !(state.fragments4.is_empty() && state.fragments6.is_empty() && state.conntrack6.is_empty())
+        !(state.fragments.v4.is_empty()
+            && state.fragments.v6.is_empty()
+            && state.fragments.conntrack6.is_empty())
     }
 
     fn expire_fragments_slowly(&mut self, now: u64) {
-        while let Some((key, mut gone)) = self.state.fragments4.expired(now) {
+        while let Some((key, mut gone)) = self.state.fragments.v4.expired(now) {
             self.ip4_expired(&mut gone, key.user, now);
-            self.state.fragments4.recycle(gone);
+            self.state.fragments.v4.recycle(gone);
         }
-        while let Some((_, mut gone)) = self.state.fragments6.expired(now) {
+        while let Some((_, mut gone)) = self.state.fragments.v6.expired(now) {
             self.ip6_expired(&mut gone, now);
-            self.state.fragments6.recycle(gone);
+            self.state.fragments.v6.recycle(gone);
         }
-        while let Some((_, mut gone)) = self.state.conntrack6.expired(now) {
+        while let Some((_, mut gone)) = self.state.fragments.conntrack6.expired(now) {
             self.ip6_expired(&mut gone, now);
-            self.state.conntrack6.recycle(gone);
+            self.state.fragments.conntrack6.recycle(gone);
         }
     }
 
@@ -457,7 +463,7 @@ impl<S: Sink> Worker<'_, S> {
             self.icmp4_error(&first, Some(&to), icmp::TIME_EXCEEDED, code, 0, true);
         }
         self.drop(DropReason::ReassemblyTimeout, &first);
-        self.state.spare.push(first);
+        self.state.buffers.spare.push(first);
     }
 
     /// `ip6frag_expire_frag_queue()`.
@@ -473,7 +479,7 @@ impl<S: Sink> Worker<'_, S> {
             self.icmp6_error(&first, icmpv6::TIME_EXCEEDED, icmpv6::time_exceeded::REASSEMBLY, 0);
         }
         self.drop(DropReason::ReassemblyTimeout, &first);
-        self.state.spare.push(first);
+        self.state.buffers.spare.push(first);
     }
 }
 

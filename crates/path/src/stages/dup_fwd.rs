@@ -60,17 +60,17 @@ impl<S: Sink> Worker<'_, S> {
     fn between_devices(&mut self, frame: &Packet, send: impl FnOnce(&mut Self, &mut Packet)) {
         /// `NF_RECURSION_LIMIT`.
         const LIMIT: u32 = 2;
-        if self.state.between_devices > LIMIT {
+        if self.state.nesting.between_devices > LIMIT {
             self.state.counters.originated += 1;
             return self.drop(DropReason::Recursion, frame);
         }
-        self.state.between_devices += 1;
+        self.state.nesting.between_devices += 1;
         self.nested(frame.meta.time, |worker, copy| {
             worker.state.counters.originated += 1;
             copy.clone_from(frame);
             send(worker, copy);
         });
-        self.state.between_devices -= 1;
+        self.state.nesting.between_devices -= 1;
     }
 
     /// A frame with its link header goes out of a device; a tag that it holds stays with it.
@@ -84,7 +84,7 @@ impl<S: Sink> Worker<'_, S> {
     /// `nf_dup_ipv4()`, `nf_dup_ipv6()`: the copy is routed to the gateway, loses DF and, before
     /// forwarding, a hop.
     fn duplicate_to(&mut self, packet: &Packet, gateway: IpAddr, device: Option<u32>, hook: Hook) {
-        if self.state.duplicating {
+        if self.state.nesting.duplicating {
             return;
         }
         let oif = device.unwrap_or(0);
@@ -117,10 +117,10 @@ impl<S: Sink> Worker<'_, S> {
                 }
                 h.fill_checksum();
             }
-            worker.state.duplicating = true;
+            worker.state.nesting.duplicating = true;
             let protocol = if six { Protocol::Ip6 } else { Protocol::Ip };
             worker.local_out(protocol, copy, way);
-            worker.state.duplicating = false;
+            worker.state.nesting.duplicating = false;
         });
     }
 

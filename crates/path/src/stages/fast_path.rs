@@ -236,7 +236,7 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// Code that says what passes egress of the device by which the last packet left.
     fn egress_precheck(&self) -> Option<EgressPrecheck<'a>> {
-        let device = self.state.last_out;
+        let device = self.state.routes.last_out;
         let list = self.hooks.egress(device).code?;
         let code = self.code.filter(|code| code.foresees(list))?;
         Some(EgressPrecheck { code, list, device })
@@ -485,14 +485,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         if list.is_empty() {
             return true;
         }
-        if list.has_chains && packet.meta.trace_id == 0 {
-            packet.meta.trace_id = self.next_trace_id();
-        }
-        let decision = match (self.code, list.code) {
-            (Some(code), Some(number)) => code.run_alone(number, packet, self.state.worker),
-            _ => None,
-        };
-        match decision {
+        match self.run_alone(list, packet) {
             Some(decision) if decision.is_pass() => true,
             Some(decision) => {
                 let context = Context { nfproto: nfproto_of(SIX), hook: Hook::Forward };
@@ -553,7 +546,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         } else if sees {
             let egress = self.hooks.egress(link.index);
             if !egress.is_empty() {
-                self.state.last_out = link.index;
+                self.state.routes.last_out = link.index;
                 if !self.fast_egress(hooks, egress, packet) {
                     return;
                 }
@@ -581,13 +574,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         if !hooks.untouched {
             packet.find_transport_checked();
         }
-        if list.has_chains && packet.meta.trace_id == 0 {
-            packet.meta.trace_id = self.next_trace_id();
-        }
-        let decision = match (self.code, list.code) {
-            (Some(code), Some(number)) => code.run_alone(number, packet, self.state.worker),
-            _ => None,
-        };
+        let decision = self.run_alone(list, packet);
         if decision.is_some_and(|decision| decision.is_pass()) {
             return true;
         }
@@ -596,7 +583,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             Some(decision) => {
                 self.carry_out(decision, list, context, packet, &mut Course::default())
             }
-            None => self.run_list(list, context, packet, &mut Course::default()),
+            None => self.run_with_host(list, context, packet, &mut Course::default()),
         };
         end == HookResult::Accept
     }

@@ -54,7 +54,9 @@ impl<S: Sink> Worker<'_, S> {
         let limited = self.settings.icmp_ratemask >> kind & 1 != 0
             && !(kind == icmp::DEST_UNREACHABLE && code == icmp::unreachable::FRAG_NEEDED);
         let from_loopback = packet.meta.iif == penstock_net::LOOPBACK;
-        if limited && !from_loopback && !self.state.limits.lock().global_allows(time, self.settings)
+        if limited
+            && !from_loopback
+            && !self.state.icmp_limits.v4.lock().global_allows(time, self.settings)
         {
             return;
         }
@@ -69,7 +71,11 @@ impl<S: Sink> Worker<'_, S> {
         let free = way.oif == penstock_net::LOOPBACK;
         if limited
             && !free
-            && !self.state.limits.lock().peer_allows(peer, time, self.settings.icmp_ratelimit)
+            && !self.state.icmp_limits.v4.lock().peer_allows(
+                peer,
+                time,
+                self.settings.icmp_ratelimit,
+            )
         {
             return;
         }
@@ -89,7 +95,7 @@ impl<S: Sink> Worker<'_, S> {
         let head = ipv4::Repr {
             tos,
             payload_len: (options_len + icmp::LEN + quote.len()) as u16,
-            id: self.state.ip_ids.next(saddr, daddr, protocol::ICMP),
+            id: self.state.numbers.ip_ids.next(saddr, daddr, protocol::ICMP),
             frag: 0,
             ttl,
             protocol: protocol::ICMP,

@@ -82,7 +82,9 @@ impl<S: Sink> Worker<'_, S> {
         saddr = forced.or(saddr);
         let limited = kind != icmpv6::PACKET_TOO_BIG && self.settings.icmp6_ratelimit != 0;
         let from_loopback = iif == LOOPBACK;
-        if limited && !from_loopback && !self.state.limits.lock().global_allows(time, self.settings)
+        if limited
+            && !from_loopback
+            && !self.state.icmp_limits.v4.lock().global_allows(time, self.settings)
         {
             return;
         }
@@ -95,7 +97,7 @@ impl<S: Sink> Worker<'_, S> {
         if limited && way.oif != LOOPBACK {
             let wider = u32::from(128 - way.prefix_len.min(128)) >> 5;
             let cost = self.settings.icmp6_ratelimit >> wider;
-            if !self.state.limits6.lock().peer_allows(source, time, cost) {
+            if !self.state.icmp_limits.v6.lock().peer_allows(source, time, cost) {
                 return;
             }
         }
@@ -169,7 +171,7 @@ impl<S: Sink> Worker<'_, S> {
         let Some(link) = self.net.link(to.oif) else { return };
         let own = link.addresses6.iter().map(|a| a.local).find(|a| addresses::is_link_local(*a));
         let Some(own) = own else { return };
-        if !self.state.limits6.lock().peer_allows(destination, time, SECOND) {
+        if !self.state.icmp_limits.v6.lock().peer_allows(destination, time, SECOND) {
             return;
         }
         if target != destination && !addresses::is_link_local(target) {
@@ -177,7 +179,9 @@ impl<S: Sink> Worker<'_, S> {
         }
         let oif = if addresses::needs_device(source) { link.index } else { 0 };
         let Some(way) = self.ip6_route_output(source, Some(own), 0, oif) else { return };
-        if way.gateway.is_some() || !self.state.limits6.lock().peer_allows(source, time, SECOND) {
+        if way.gateway.is_some()
+            || !self.state.icmp_limits.v6.lock().peer_allows(source, time, SECOND)
+        {
             return;
         }
         // Target and destination, the target's link address if it is known, and as much of the

@@ -333,7 +333,11 @@ impl<S: Sink> Worker<'_, S> {
         };
         if let Some((source, _)) = addresses::of4(packet) {
             let peer = u128::from(ip4(source).to_ipv6_mapped());
-            if self.state.limits.lock().route_error_allows(peer, packet.meta.time, self.settings) {
+            if self.state.icmp_limits.v4.lock().route_error_allows(
+                peer,
+                packet.meta.time,
+                self.settings,
+            ) {
                 let iif = packet.meta.iif;
                 let nowhere = Route::special(RouteType::Unreachable, false, iif, iif);
                 self.icmp4_error(packet, Some(&nowhere), icmp::DEST_UNREACHABLE, code, 0, true);
@@ -436,7 +440,7 @@ impl<S: Sink> Worker<'_, S> {
     fn ip4_redirect(&mut self, packet: &Packet, to: &Route) {
         let Some((source, destination)) = addresses::of4(packet) else { return };
         let peer = u128::from(ip4(source).to_ipv6_mapped());
-        if self.state.limits.lock().redirect_allows(peer, packet.meta.time) {
+        if self.state.icmp_limits.v4.lock().redirect_allows(peer, packet.meta.time) {
             let gateway = match to.gateway {
                 Some(IpAddr::V4(g)) => g.into(),
                 _ => destination,

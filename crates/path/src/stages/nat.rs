@@ -145,7 +145,7 @@ impl<S: Sink> Worker<'_, S> {
             }
             return HookResult::Accept;
         }
-        let (conntrack, random) = (&mut self.state.conntrack, &mut self.state.random);
+        let (conntrack, random) = (&mut self.state.conntrack, &mut self.state.numbers.random);
         if let Some(n) = conntrack.resolve(&ct)
             && !bind::bind_as_announced(conntrack, n, random)
         {
@@ -166,7 +166,7 @@ impl<S: Sink> Worker<'_, S> {
             }
         }
         let conntrack = &mut self.state.conntrack;
-        let random = &mut self.state.random;
+        let random = &mut self.state.numbers.random;
         if let Some(n) = conntrack.resolve(&ct)
             && bind::bind_to_itself(conntrack, n, manip, random)
         {
@@ -271,7 +271,7 @@ impl<S: Sink> Worker<'_, S> {
                 (range.on_address(tuple::address(address)), Manip::Destination)
             }
         };
-        if bind::bind(&mut self.state.conntrack, n, &range, manip, &mut self.state.random) {
+        if bind::bind(&mut self.state.conntrack, n, &range, manip, &mut self.state.numbers.random) {
             Decision::Accept
         } else {
             Decision::Drop

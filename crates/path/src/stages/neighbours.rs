@@ -56,7 +56,7 @@ impl<S: Sink> Worker<'_, S> {
         if full(&self.state.neigh_queue) || (ask && !self.sink.resolve(link, next)) {
             return self.drop(DropReason::NoNeighbour, packet);
         }
-        let mut kept = self.state.spare.pop().unwrap_or_default();
+        let mut kept = self.state.buffers.spare.pop().unwrap_or_default();
         kept.clone_from(packet);
         let queue = &mut self.state.neigh_queue;
         let waiting = queue.neighbours.entry(key).or_insert_with(|| Waiting {
@@ -75,7 +75,7 @@ impl<S: Sink> Worker<'_, S> {
         {
             queue.bytes -= oldest.network().len();
             self.drop(DropReason::NoNeighbour, &oldest);
-            self.state.spare.push(oldest);
+            self.state.buffers.spare.push(oldest);
         }
     }
 
@@ -105,7 +105,7 @@ impl<S: Sink> Worker<'_, S> {
                 self.state.neigh_queue.bytes -= kept.network().len();
                 packet.clone_from(&kept);
                 packet.meta.time = now.max(packet.meta.time);
-                self.state.spare.push(kept);
+                self.state.buffers.spare.push(kept);
                 if known {
                     self.send_to_neighbour(waiting.protocol, packet, &to);
                 } else {

@@ -223,13 +223,13 @@ impl<S: Sink> Worker<'_, S> {
     /// (`dev_loopback_xmit()`).
     pub(super) fn come_back(&mut self, copy: &Packet, course: &Course) -> Next {
         let Some(route) = course.back else { return self.end(DropReason::NoRoute, copy) };
-        let mut back = self.state.spare.pop().unwrap_or_default();
+        let mut back = self.state.buffers.spare.pop().unwrap_or_default();
         back.load_network(copy.network());
         back.meta = copy.meta.clone();
         back.meta.iif = route.oif;
         back.meta.oif = 0;
         back.meta.packet_type = PacketType::Loopback;
-        self.state.backlog.push_back((back, Some(route)));
+        self.state.buffers.backlog.push_back((back, Some(route)));
         Next::Done
     }
 
@@ -296,7 +296,7 @@ impl<S: Sink> Worker<'_, S> {
         let Some((to, source)) = self.ip4_route_output(daddr, saddr, tos & 0x1c, 0, true) else {
             return self.drop(DropReason::NoRoute, packet);
         };
-        let ids = &mut self.state.ip_ids;
+        let ids = &mut self.state.numbers.ip_ids;
         if let Some(mut h) = ipv4::HeaderMut::new(packet.network_mut()) {
             if saddr == 0 {
                 h.set_src(source.into());

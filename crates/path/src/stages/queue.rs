@@ -61,7 +61,7 @@ impl<S: Sink> Worker<'_, S> {
             }
             Queued::PassedBy => HookResult::Accept,
             Queued::Held => {
-                let mut kept = self.state.spare.pop().unwrap_or_default();
+                let mut kept = self.state.buffers.spare.pop().unwrap_or_default();
                 std::mem::swap(&mut kept, packet);
                 // The caller still reads its metadata.
                 packet.load(&[], 0);
@@ -87,7 +87,7 @@ impl<S: Sink> Worker<'_, S> {
         let Some(held) = self.state.queues.held.remove(&id) else { return Err(NotQueued) };
         let Held { packet: mut kept, rule, context, at, mut course, .. } = held;
         std::mem::swap(&mut kept, packet);
-        self.state.spare.push(kept);
+        self.state.buffers.spare.push(kept);
         let protocol = protocol_of(context);
         let before = route_key(protocol, packet);
         packet.meta.time = packet.meta.time.max(time);

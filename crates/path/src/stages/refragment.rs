@@ -24,7 +24,7 @@ impl<S: Sink> Worker<'_, S> {
     /// Whether a packet with DF is too long for a way with this MTU (`ip_exceeds_mtu()`).
     pub(crate) fn ip4_too_big(&self, packet: &Packet, mtu: usize) -> bool {
         packet.sent_len() > mtu
-            && self.state.reassembled.get(packet).is_none_or(|r| r.max_size > mtu)
+            && self.state.fragments.reassembled.get(packet).is_none_or(|r| r.max_size > mtu)
     }
 
     /// The same for any IPv6 packet that is forwarded (`ip6_pkt_too_big()`).
@@ -51,7 +51,7 @@ impl<S: Sink> Worker<'_, S> {
             });
             return Next::Done;
         }
-        let came = self.state.reassembled.get(packet);
+        let came = self.state.fragments.reassembled.get(packet);
         let Some(h) = ipv4::Header::new(packet.network()) else {
             return self.end(DropReason::Ip4Header, packet);
         };
@@ -78,7 +78,9 @@ impl<S: Sink> Worker<'_, S> {
         let mut scratch = self.bytes();
         let emit = |piece: &[u8]| pieces.push(piece);
         let sizes = came
-            .and_then(|r| r.sizes(&self.state.reassembled, packet, head, mtu.saturating_sub(head)))
+            .and_then(|r| {
+                r.sizes(&self.state.fragments.reassembled, packet, head, mtu.saturating_sub(head))
+            })
             .filter(|sizes| sizes[0] >= least);
         let done = match sizes {
             Some(sizes) => {
@@ -109,7 +111,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         let mtu = self.mtu6(&to);
         let len = packet.sent_len();
-        let came = self.state.reassembled.get(packet);
+        let came = self.state.fragments.reassembled.get(packet);
         if len <= mtu && came.is_none_or(|r| len <= r.max_size) {
             return Next::Neighbour(Protocol::Ip6);
         }
@@ -127,11 +129,12 @@ impl<S: Sink> Worker<'_, S> {
         let mtu = came.map_or(mtu, |r| r.max_size.max(penstock_wire::ipv6::MIN_MTU));
         let head = ipv6_ext::unfragmentable_len(packet.network()).unwrap_or(0);
         let room = mtu.saturating_sub(head + ipv6_ext::FRAGMENT_LEN);
-        let id = self.state.random.nonzero_u32();
+        let id = self.state.numbers.random.nonzero_u32();
         let mut pieces = self.pieces();
         let mut scratch = self.bytes();
         let emit = |piece: &[u8]| pieces.push(piece);
-        let sizes = came.and_then(|r| r.sizes(&self.state.reassembled, packet, head, room));
+        let sizes =
+            came.and_then(|r| r.sizes(&self.state.fragments.reassembled, packet, head, room));
         let done = match sizes {
             Some(sizes) => {
                 let mut sizes = sizes.iter();
@@ -150,7 +153,7 @@ impl<S: Sink> Worker<'_, S> {
     /// What a bridge sends on that was put together before leaves it as fragments, no larger than
     /// they came (`nf_br_ip_fragment()`, `br_ip6_fragment()`).
     pub(crate) fn bridge_refragment(&mut self, packet: &mut Packet) {
-        let Some(came) = self.state.reassembled.get(packet) else {
+        let Some(came) = self.state.fragments.reassembled.get(packet) else {
             return self.drop(DropReason::TooBig, packet);
         };
         let mtu = self.net.link(packet.meta.oif).map_or(0, |link| link.mtu as usize);
@@ -166,12 +169,12 @@ impl<S: Sink> Worker<'_, S> {
                 ipv6_ext::FRAGMENT_LEN,
             ),
         };
-        let id = self.state.random.nonzero_u32();
+        let id = self.state.numbers.random.nonzero_u32();
         let mut pieces = self.pieces();
         let mut scratch = self.bytes();
         let emit = |piece: &[u8]| pieces.push(piece);
         let room = came.max_size.saturating_sub(head + more);
-        let sizes = came.sizes(&self.state.reassembled, packet, head, room);
+        let sizes = came.sizes(&self.state.fragments.reassembled, packet, head, room);
         let mut left = sizes.unwrap_or_default().iter();
         let next = |_| left.next().copied().unwrap_or(0);
         let (network, whole) = (packet.network(), sizes.is_some());

@@ -367,7 +367,7 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
     }
 
     fn interface(&self, index: u32) -> Option<&Interface> {
-        self.worker.state.interfaces.get(index as usize)?.as_ref()
+        self.worker.state.host.interfaces.get(index as usize)?.as_ref()
     }
 
     fn worker(&self) -> WorkerNumber {
@@ -375,11 +375,11 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
     }
 
     fn wall_time(&self, time: u64) -> u64 {
-        time.saturating_add_signed(self.worker.state.wall_ahead)
+        time.saturating_add_signed(self.worker.state.host.wall_ahead)
     }
 
     fn random(&mut self) -> u32 {
-        self.worker.state.random.u32()
+        self.worker.state.numbers.random.u32()
     }
 
     fn fib_interface(&mut self, query: &FibQuery) -> Option<u32> {
@@ -500,11 +500,11 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
             return;
         }
         // Only what has a right checksum is answered.
-        let mut whole = self.worker.state.spare.pop().unwrap_or_default();
+        let mut whole = self.worker.state.buffers.spare.pop().unwrap_or_default();
         whole.clone_from(packet);
         whole.finish_checksum();
         self.worker.reject(&whole, rejection, &site);
-        self.worker.state.spare.push(whole);
+        self.worker.state.buffers.spare.push(whole);
     }
 
     fn dup(&mut self, packet: &Packet, gateway: Option<IpAddr>, device: Option<u32>) {
@@ -535,12 +535,12 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
 
     fn ct_object(&mut self, packet: &Packet, object: &CtObject) -> Decision {
         let state = &mut *self.worker.state;
-        state.policies.apply(&mut state.conntrack, packet, object)
+        state.tracking.policies.apply(&mut state.conntrack, packet, object)
     }
 
     fn connlimit(&mut self, packet: &Packet, count: ConnCount<'_>) -> Option<u32> {
         let state = &mut *self.worker.state;
-        state.connlimit.count(&state.conntrack, packet, count)
+        state.tracking.connlimit.count(&state.conntrack, packet, count)
     }
 
     fn synproxy(&mut self, packet: &mut Packet, offer: &Synproxy) -> Decision {
@@ -554,23 +554,23 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
     }
 
     fn queue_seed(&self) -> u32 {
-        self.worker.state.queue_seed
+        self.worker.state.numbers.queue_seed
     }
 
     fn fingerprints(&self) -> Option<&Fingerprints> {
-        Some(&self.worker.state.fingerprints)
+        Some(&self.worker.state.host.fingerprints)
     }
 
     fn socket(&mut self, query: &SocketQuery) -> Option<LocalSocket> {
-        self.worker.state.sockets.find(query)
+        self.worker.state.host.sockets.find(query)
     }
 
     fn socket_by_id(&mut self, id: u32) -> Option<LocalSocket> {
-        self.worker.state.sockets.by_id(id)
+        self.worker.state.host.sockets.by_id(id)
     }
 
     fn socket_cgroup(&mut self, socket: &LocalSocket, level: u32) -> Option<u64> {
-        self.worker.state.sockets.cgroup(socket.id, level)
+        self.worker.state.host.sockets.cgroup(socket.id, level)
     }
 
     fn bridge_port(&self, index: u32) -> Option<&BridgePort> {

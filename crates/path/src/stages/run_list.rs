@@ -2,6 +2,7 @@
 
 //! Running a hook list: chains and stages one after the other until one of them keeps the packet.
 
+use penstock_jit::PackedDecision;
 use penstock_packet::Packet;
 use penstock_program::{Context, Hook};
 use penstock_ruleset::model::ChainType;
@@ -84,14 +85,41 @@ impl<S: Sink> Worker<'_, S> {
         packet: &mut Packet,
         course: &mut Course,
     ) -> HookResult {
+        match self.run_alone(list, packet) {
+            Some(decision) => self.carry_out(decision, list, context, packet, course),
+            None => self.run_with_host(list, context, packet, course),
+        }
+    }
+
+    /// What a list decides that needs nothing from its host; [`Worker::carry_out`] does that, unless
+    /// the packet just passes. `None` for other lists, which [`Worker::run_with_host`] runs then.
+    #[inline(always)]
+    pub(super) fn run_alone(
+        &mut self,
+        list: &HookList,
+        packet: &mut Packet,
+    ) -> Option<PackedDecision> {
         if list.has_chains && packet.meta.trace_id == 0 {
             packet.meta.trace_id = self.next_trace_id();
         }
         match (self.code, list.code) {
-            (Some(code), Some(number)) => match code.run_alone(number, packet, self.state.worker) {
-                Some(decision) => self.carry_out(decision, list, context, packet, course),
-                None => self.run_code(code, number, list, context, packet, course),
-            },
+            (Some(code), Some(number)) => code.run_alone(number, packet, self.state.worker),
+            _ => None,
+        }
+    }
+
+    /// Runs a list for which [`Worker::run_alone`] decided nothing.
+    pub(super) fn run_with_host(
+        &mut self,
+        list: &HookList,
+        context: Context,
+        packet: &mut Packet,
+        course: &mut Course,
+    ) -> HookResult {
+        match (self.code, list.code) {
+            (Some(code), Some(number)) => {
+                self.run_code(code, number, list, context, packet, course)
+            }
             _ => self.run_list_from(list, 0, context, packet, course),
         }
     }
@@ -99,19 +127,19 @@ impl<S: Sink> Worker<'_, S> {
     /// Numbers packets that see chains.
     #[inline]
     pub(crate) fn next_trace_id(&mut self) -> u32 {
-        self.state.trace_id = self.state.trace_id.wrapping_add(1).max(1);
-        self.state.trace_id
+        self.state.numbers.trace_id = self.state.numbers.trace_id.wrapping_add(1).max(1);
+        self.state.numbers.trace_id
     }
 
     /// Numbers several packets that nobody will ask for their numbers.
     #[inline]
     pub(crate) fn skip_trace_ids(&mut self, packets: u32) {
-        let (last, wrapped) = self.state.trace_id.overflowing_add(packets);
+        let (last, wrapped) = self.state.numbers.trace_id.overflowing_add(packets);
         // Nobody has the number 0.
-        self.state.trace_id = last + u32::from(wrapped);
+        self.state.numbers.trace_id = last + u32::from(wrapped);
     }
 
-    /// The same from a stage on, by its number in the list, by the interpreter.
+    /// Runs a list from a stage on, by its number in the list, by the interpreter.
     pub(crate) fn run_list_from(
         &mut self,
         list: &HookList,
@@ -133,7 +161,7 @@ impl<S: Sink> Worker<'_, S> {
         HookResult::Accept
     }
 
-    /// Runs one of them.
+    /// Runs one stage of a list.
     pub(crate) fn stage(
         &mut self,
         stage: &Stage,

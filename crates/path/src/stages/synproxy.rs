@@ -205,8 +205,12 @@ impl<S: Sink> Worker<'_, S> {
         } else {
             options.flags &= !(WSCALE | SACK_PERM | ECN);
         }
-        let cookie =
-            self.state.proxies.cookie(&seen.ends, seen.seq, seen.options.mss, packet.meta.time);
+        let cookie = self.state.tracking.proxies.cookie(
+            &seen.ends,
+            seen.seq,
+            seen.options.mss,
+            packet.meta.time,
+        );
         let ecn = if options.flags & ECN != 0 { ECE } else { 0 };
         let answer = Segment {
             seq: cookie,
@@ -223,7 +227,8 @@ impl<S: Sink> Worker<'_, S> {
     fn open(&mut self, packet: &Packet, seen: &Seen, seq: u32) -> bool {
         let isn = seen.ack.wrapping_sub(1);
         let time = packet.meta.time;
-        let Some(mss) = self.state.proxies.check(&seen.ends, seen.seq.wrapping_sub(1), isn, time)
+        let Some(mss) =
+            self.state.tracking.proxies.check(&seen.ends, seen.seq.wrapping_sub(1), isn, time)
         else {
             return false;
         };
@@ -241,9 +246,9 @@ impl<S: Sink> Worker<'_, S> {
         // The acknowledgement number tells the stage what the client was told.
         let seq = seq.wrapping_sub(1);
         let syn = Segment { seq, ack: isn, flags: SYN | ecn, window: seen.window, options };
-        self.state.proxies.opening = true;
+        self.state.tracking.proxies.opening = true;
         self.send_segment(packet, seen.ends, &syn, Ct::default());
-        self.state.proxies.opening = false;
+        self.state.tracking.proxies.opening = false;
         true
     }
 
@@ -255,20 +260,21 @@ impl<S: Sink> Worker<'_, S> {
         };
         let (n, key, state) = (connection.number(), connection.reference(), connection.state());
         if !self.state.conntrack.is_synproxied(n) {
-            if !self.state.proxies.opening
+            if !self.state.tracking.proxies.opening
                 || ct.info != CtInfo::New
                 || context.hook != Hook::Postrouting
             {
                 return HookResult::Accept;
             }
-            self.state.proxies.opening = false;
+            self.state.tracking.proxies.opening = false;
             self.state.conntrack.set_synproxied(n);
             self.keep(key);
         }
         let tcp = packet.transport().is_some_and(|t| t.protocol == protocol::TCP);
         let Some(seen) = Seen::read(packet).filter(|_| tcp) else { return HookResult::Accept };
         let direction = if ct.info.is_reply() { Direction::Reply } else { Direction::Original };
-        let mut proxied = self.state.proxies.connections.get(&key).copied().unwrap_or_default();
+        let mut proxied =
+            self.state.tracking.proxies.connections.get(&key).copied().unwrap_or_default();
         match state {
             Some("CLOSE") if seen.flags & RST != 0 && direction == Direction::Reply => {
                 let shift = proxied.isn.wrapping_sub(seen.seq).wrapping_add(1);
@@ -296,11 +302,11 @@ impl<S: Sink> Worker<'_, S> {
                 if seen.options.flags & TIMESTAMP != 0 {
                     proxied.its = seen.options.tsecr;
                 }
-                self.state.proxies.connections.insert(key, proxied);
+                self.state.tracking.proxies.connections.insert(key, proxied);
             }
             Some("SYN_RECV") if seen.flags & (SYN | ACK) == SYN | ACK => {
                 self.opened(packet, &seen, n, &mut proxied);
-                self.state.proxies.connections.insert(key, proxied);
+                self.state.tracking.proxies.connections.insert(key, proxied);
                 return self.taken();
             }
             _ => {}
@@ -346,7 +352,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     fn keep(&mut self, key: Ref) {
-        let proxies = &mut self.state.proxies;
+        let proxies = &mut self.state.tracking.proxies;
         if proxies.connections.len() >= proxies.tidy_at {
             let conntrack = &self.state.conntrack;
             proxies.connections.retain(|key, _| conntrack.connection_ref(*key).is_some());

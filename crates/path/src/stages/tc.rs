@@ -74,16 +74,16 @@ impl<S: Sink> Worker<'_, S> {
         }
         tc.nested += 1;
         if ingress {
-            let mut copy = self.state.spare.pop().unwrap_or_default();
+            let mut copy = self.state.buffers.spare.pop().unwrap_or_default();
             copy.clone_from(packet);
             copy.data_at_network();
             (copy.meta.iif, copy.meta.oif) = (device, 0);
             if from == Hook::Ingress {
                 self.pass_up(&mut copy, None);
-                self.state.spare.push(copy);
+                self.state.buffers.spare.push(copy);
             } else {
                 // netif_rx(): received when what is being done is done.
-                self.state.backlog.push_back((copy, None));
+                self.state.buffers.backlog.push_back((copy, None));
             }
         } else {
             self.nested(packet.meta.time, |worker, copy| {

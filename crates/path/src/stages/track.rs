@@ -87,7 +87,10 @@ impl<S: Sink> Worker<'_, S> {
     pub(crate) fn is_due(&self, time: u64) -> bool {
         let state = &self.state;
         let queues = state.tc.as_ref().is_some_and(|tc| tc.is_due(time));
-        queues || self.has_fragments() || state.flows.is_due(time) || time >= state.next_expiry
+        queues
+            || self.has_fragments()
+            || state.flows.is_due(time)
+            || time >= state.tracking.next_expiry
     }
 
     /// The clock goes on: fragments and connections whose time is over go.
@@ -98,11 +101,11 @@ impl<S: Sink> Worker<'_, S> {
         // Before connections end for want of packets that went by them.
         self.state.flows.pass_time(&mut self.state.conntrack, now);
         self.recheck_hardware(now);
-        if now >= self.state.next_expiry {
+        if now >= self.state.tracking.next_expiry {
             // Where much ends at once, the rest follows with the next packets.
             let done = self.state.conntrack.expire(now);
-            self.state.connlimit.tidy(&self.state.conntrack);
-            self.state.next_expiry = if done { now.saturating_add(EXPIRY) } else { now };
+            self.state.tracking.connlimit.tidy(&self.state.conntrack);
+            self.state.tracking.next_expiry = if done { now.saturating_add(EXPIRY) } else { now };
         }
     }
 }

@@ -272,12 +272,12 @@ impl<S: Sink> Worker<'_, S> {
 
     /// The loopback device gives back what it is to send; the packet keeps its route.
     pub(crate) fn loop_back(&mut self, packet: &mut Packet, to: Option<Route>) {
-        let mut copy = self.state.spare.pop().unwrap_or_default();
+        let mut copy = self.state.buffers.spare.pop().unwrap_or_default();
         copy.clone_from(packet);
         copy.data_at_network();
         copy.meta.iif = copy.meta.oif;
         copy.meta.oif = 0;
         copy.meta.packet_type = PacketType::Host;
-        self.state.backlog.push_back((copy, to));
+        self.state.buffers.backlog.push_back((copy, to));
     }
 }

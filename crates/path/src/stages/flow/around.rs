@@ -109,6 +109,6 @@ impl<S: Sink> Worker<'_, S> {
     /// Identification of a packet that the host makes.
     #[inline]
     pub(crate) fn next_ip_id(&mut self) -> u16 {
-        next_id(&mut self.state.ip_id)
+        next_id(&mut self.state.numbers.ip_id)
     }
 }

@@ -291,8 +291,8 @@ impl<S: Sink> Worker<'_, S> {
         let len = seen.len as usize;
         let begin = ethernet::LEN + usize::from(seen.at);
         let Some(from) = frame.bytes.get(begin..begin + len) else { return false };
-        self.state.ip_id = self.state.ip_id.wrapping_add(1);
-        let outer = Outer { hop_limit: straight.hop_limit, id: self.state.ip_id };
+        self.state.numbers.ip_id = self.state.numbers.ip_id.wrapping_add(1);
+        let outer = Outer { hop_limit: straight.hop_limit, id: self.state.numbers.ip_id };
         let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return false };
         let Ok(room) = ipsec.xfrm.room(straight.id, from) else { return false };
         let start = ethernet::LEN + room.head;

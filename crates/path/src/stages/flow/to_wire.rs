@@ -14,7 +14,8 @@ use crate::flow::scratch::{END, Scratch, copy};
 use crate::flow::{around, seen};
 use crate::pending_frames::PendingFrames;
 use crate::sink::Sink;
-use crate::worker::{State, Worker};
+use crate::state::State;
+use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
     /// Sends the frames of a chain from `first` on, as long as nothing speaks against it. Gives the
@@ -30,7 +31,7 @@ impl<S: Sink> Worker<'_, S> {
         gone: &mut PendingFrames,
     ) -> Option<usize> {
         let Worker { net, state, sink, .. } = self;
-        let State { flows, counters, ip_id, .. } = &mut **state;
+        let State { flows, counters, numbers, .. } = &mut **state;
         let network = flows.network;
         let Some((table, epoch)) = flows.at(index) else { return Some(first) };
         let half = table.flows.half(at);
@@ -74,7 +75,7 @@ impl<S: Sink> Worker<'_, S> {
             copy(from, to);
             rewrite::ipv4(half, to);
             if let Some(head) = head {
-                let id = if head.wants_id() { around::next_id(ip_id) } else { 0 };
+                let id = if head.wants_id() { around::next_id(&mut numbers.ip_id) } else { 0 };
                 head.write(whole, id);
             }
             meta.time = frame.time;

@@ -52,14 +52,14 @@ impl<S: Sink> Worker<'_, S> {
         };
         let Some(df) = df else { return self.drop(DropReason::TooBig, packet) };
         self.tell_error_on(packet, link, route);
-        self.state.ip_id = self.state.ip_id.wrapping_add(1);
+        self.state.numbers.ip_id = self.state.numbers.ip_id.wrapping_add(1);
         let header = ipv4::Repr {
             src: ip4(source),
             dst: ip4(remote),
             protocol: inner.payload,
             tos: ecn::encapsulate(tos, inner.tos),
             ttl: if tunnel.ttl != 0 { tunnel.ttl } else { inner.ttl },
-            id: self.state.ip_id,
+            id: self.state.numbers.ip_id,
             frag: if df { ipv4::DF } else { 0 },
             payload_len: packet.network().len() as u16,
         };

@@ -130,12 +130,12 @@ impl<S: Sink> Worker<'_, S> {
     pub(super) fn receive_later(&mut self, packet: &mut Packet, device: u32) {
         packet.meta.iif = device;
         packet.meta.oif = 0;
-        let mut kept = self.state.spare.pop().unwrap_or_default();
+        let mut kept = self.state.buffers.spare.pop().unwrap_or_default();
         std::mem::swap(&mut kept, packet);
         // Whoever had the packet still looks at what it was.
         packet.load(&[], 0);
         packet.meta.time = kept.meta.time;
-        self.state.backlog.push_back((kept, None));
+        self.state.buffers.backlog.push_back((kept, None));
     }
 }
 

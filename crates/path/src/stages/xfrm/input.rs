@@ -137,12 +137,12 @@ impl<S: Sink> Worker<'_, S> {
         if let Some(field) = packet.link_mut().last_chunk_mut::<2>() {
             *field = ethertype.to_be_bytes();
         }
-        let mut inner = self.state.spare.pop().unwrap_or_default();
+        let mut inner = self.state.buffers.spare.pop().unwrap_or_default();
         std::mem::swap(&mut inner, packet);
         // The caller still reads its metadata.
         packet.load(&[], 0);
         packet.meta.time = inner.meta.time;
-        self.state.backlog.push_back((inner, None));
+        self.state.buffers.backlog.push_back((inner, None));
     }
 
     /// What came out of transport mode passes `prerouting` and `input` again

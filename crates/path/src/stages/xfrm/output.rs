@@ -290,8 +290,8 @@ impl<S: Sink> Worker<'_, S> {
         behind: &Route,
     ) -> Result<(), Stat> {
         let hop_limit = if behind.hop_limit != 0 { behind.hop_limit } else { self.settings.ttl };
-        self.state.ip_id = self.state.ip_id.wrapping_add(1);
-        let outer = Outer { hop_limit, id: self.state.ip_id };
+        self.state.numbers.ip_id = self.state.numbers.ip_id.wrapping_add(1);
+        let outer = Outer { hop_limit, id: self.state.numbers.ip_id };
         let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return Ok(()) };
         let room = ipsec.xfrm.room(id, packet.network())?;
         packet.push_network(room.head);
