@@ -121,7 +121,7 @@ pub use penstock_packet::Frame;
 pub use penstock_program::env::{LocalSocket, SocketKind, SocketQuery};
 pub use penstock_program::osf::{BadFingerprint, Fingerprints};
 pub use queues::{NotQueued, QueueAnswer, QueueVerdict};
-pub use reason::{Counters, Drop, DropReason, Place};
+pub use reason::{Counters, DropEvent, DropReason, Place};
 pub use settings::{FlowSettings, Settings};
 pub use shared::Shared;
 pub use sink::{LogRecord, QueueRecord, Queued, Sink, TraceEvent, TraceRecord, TraceVerdict};

@@ -8,7 +8,7 @@ use penstock_packet::Packet;
 use penstock_program::Image;
 
 use crate::hooks::Hooks;
-use crate::reason::{Drop, DropReason, Place};
+use crate::reason::{DropEvent, DropReason, Place};
 use crate::route::Route;
 use crate::settings::Settings;
 use crate::sink::Sink;
@@ -35,7 +35,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     /// Ends a packet.
     pub(crate) fn drop(&mut self, reason: DropReason, packet: &Packet) {
         self.state.counters.count(reason);
-        self.sink.drop(&Drop { reason, place: None }, packet);
+        self.sink.drop(&DropEvent { reason, place: None }, packet);
     }
 
     /// Ends a packet where a rule or chain said so.
@@ -46,12 +46,12 @@ impl<'a, S: Sink> Worker<'a, S> {
         place: Option<Place<'_>>,
         packet: &Packet,
     ) {
-        self.drop_by(&Drop { reason, place }, packet);
+        self.drop_by(&DropEvent { reason, place }, packet);
     }
 
     /// Ends a packet, and tells the sink this.
     #[inline]
-    pub(crate) fn drop_by(&mut self, drop: &Drop<'_>, packet: &Packet) {
+    pub(crate) fn drop_by(&mut self, drop: &DropEvent<'_>, packet: &Packet) {
         self.state.counters.count(drop.reason);
         self.sink.drop(drop, packet);
     }

@@ -22,7 +22,7 @@ use crate::hook_result::HookResult;
 use crate::hooks::NFPROTO_NETDEV;
 use crate::pending_frames::{BURST, PendingFrames};
 use crate::place::rule_place;
-use crate::reason::{Drop, DropReason};
+use crate::reason::{DropEvent, DropReason};
 use crate::sink::Sink;
 use crate::stages::fast_path::FastPath;
 use crate::stages::ingress_batch::IngressBatch;
@@ -213,7 +213,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.state.counters.received += taken as u64;
         let mut quiet = !self.is_due(latest);
         // Mostly it is the same rule that drops them.
-        let (mut by, mut drop) = (None, Drop { reason: DropReason::Rule, place: None });
+        let (mut by, mut drop) = (None, DropEvent { reason: DropReason::Rule, place: None });
         for ((packet, &decision), &number) in packets.iter_mut().zip(&decisions).zip(&numbers) {
             if quiet && let Some(rule) = decision.dropped_by() {
                 packet.meta.trace_id = self.next_trace_id();

@@ -4,7 +4,7 @@
 //!
 //! Where the rules at ingress of a device ask for nothing but what stands in a frame, and change
 //! nothing but counters, machine code decides on the frames of a burst as they are. Those that it
-//! drops never become packets; the others go on behind ingress, in order.
+//! drops never become packets; the others continue after ingress, in order.
 
 use penstock_jit::{Decision, PackedDecision};
 use penstock_packet::{Frame, Packet};
@@ -15,7 +15,7 @@ use crate::hook_result::HookResult;
 use crate::hooks::{HookList, NFPROTO_NETDEV, Stage};
 use crate::pending_frames::{BURST, PendingFrames};
 use crate::place::{chain_place, rule_place};
-use crate::reason::{Drop, DropReason};
+use crate::reason::{DropEvent, DropReason};
 use crate::sink::Sink;
 use crate::stages::burst::Packets;
 use crate::stages::fast_path::FastPath;
@@ -119,9 +119,12 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// What is told of a frame if a rule or a policy drops it.
     #[inline]
-    fn drop_of(&self, decision: PackedDecision, list: &HookList) -> Option<Drop<'a>> {
+    fn drop_of(&self, decision: PackedDecision, list: &HookList) -> Option<DropEvent<'a>> {
         if let Some(rule) = decision.dropped_by() {
-            return Some(Drop { reason: DropReason::Rule, place: rule_place(self.image, rule) });
+            return Some(DropEvent {
+                reason: DropReason::Rule,
+                place: rule_place(self.image, rule),
+            });
         }
         if decision.is_pass() || decision.is_unusual() {
             return None;
@@ -130,14 +133,14 @@ impl<'a, S: Sink> Worker<'a, S> {
             return None;
         };
         let Some(Stage::Chain(chain)) = list.stages.get(entry) else { return None };
-        Some(Drop { reason: DropReason::Policy, place: chain_place(self.image, chain.chain) })
+        Some(DropEvent { reason: DropReason::Policy, place: chain_place(self.image, chain.chain) })
     }
 
     /// Ends frames.
     #[inline]
     fn drop_frames(
         &mut self,
-        drop: &Drop<'_>,
+        drop: &DropEvent<'_>,
         batch: &IngressBatch<'_>,
         frames: &[Frame<'_>],
         packet: &mut Packet,
