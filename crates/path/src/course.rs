@@ -100,7 +100,7 @@ impl Course {
         Course { route: Some(route), ..Course::default() }
     }
 
-    /// The same for one at a hook, after which it continues at `next`.
+    /// Of a packet at a hook, after which it continues at `next`.
     #[inline(always)]
     pub(crate) fn at_hook(route: Option<Route>, next: Next) -> Self {
         Course { route, next, ..Course::default() }

@@ -56,13 +56,13 @@ impl Dataplane {
         Self::of_member(net, settings, &Member::alone(0))
     }
 
-    /// The same for packets of strangers, who cannot know which of them fall together in a hash
-    /// table.
+    /// A dataplane without rules for packets of strangers, who cannot know which of them fall
+    /// together in a hash table.
     pub fn live(net: Arc<Network>, settings: Settings) -> Self {
         Self::of_member(net, settings, &Member::live())
     }
 
-    /// The same for one of several workers, by its number from 0 on. Each is to be given the
+    /// The dataplane of one of several workers, by its number from 0 on. Each is to be given the
     /// packets that are its own by [`Shared::tracking`], and all of them the same network and
     /// rules. What bridges have learned is the same for all of those with one `Arc<Network>`, and
     /// machine code for those with one `Arc<Linked>`. The states of IPsec are not: a network that
@@ -107,8 +107,8 @@ impl Dataplane {
         self.set_rules_offloaded(linked, Vec::new());
     }
 
-    /// The same, when devices (by index) run some of its chains at ingress themselves: those are
-    /// not run for what they receive.
+    /// Puts a generation in force when devices (by index) run some of its chains at ingress
+    /// themselves: those are not run for what they receive.
     pub fn set_rules_offloaded(&mut self, linked: Arc<Linked>, offloaded: Vec<(ChainIndex, u32)>) {
         self.offloaded = offloaded;
         let conntrack = &mut self.state.conntrack;
@@ -156,7 +156,7 @@ impl Dataplane {
         self.set_engine_with(engine, CompileOptions::default());
     }
 
-    /// The same, and how machine code is made.
+    /// Chooses what runs the chains, and how machine code is made.
     pub fn set_engine_with(&mut self, engine: Engine, options: CompileOptions) {
         self.codes.set_engine(engine, options);
     }
@@ -351,7 +351,8 @@ impl Dataplane {
         self.state.flows.counts()
     }
 
-    /// The same for changes between bursts: entries that are loaded, deleted, or marked.
+    /// The connections that are tracked, for changes between bursts: entries that are loaded,
+    /// deleted, or marked.
     pub fn conntrack_mut(&mut self) -> &mut Conntrack {
         &mut self.state.conntrack
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! IPsec as a worker remembers it: states and policies, what packets came through, and ways through states.
+//! IPsec as a worker remembers it: states and policies, what packets came through, and ways through
+//! states.
 
 use std::collections::HashMap;
 
@@ -19,7 +20,7 @@ pub(crate) struct Bundled {
     /// The way of the packet as it is.
     pub(crate) before: Route,
     /// The way of what comes out of the last state.
-    pub(crate) behind: Route,
+    pub(crate) after: Route,
 }
 
 /// Numbers that go on when a table is emptied, so that nobody takes one thing for another.

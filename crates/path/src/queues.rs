@@ -3,8 +3,8 @@
 //! Packets that rules give to a listener, and what comes back of them (`net/netfilter/nf_queue.c`).
 //!
 //! A held packet stays where it is in its hook list.
-//! [`Dataplane::verdict`](crate::Dataplane::verdict) lets it go on at the stage behind, or ends it.
-//! Packets whose hook lists change meanwhile are dropped, as in the kernel when a hook goes.
+//! [`Dataplane::verdict`](crate::Dataplane::verdict) lets it continue at the next stage, or ends
+//! it. Packets whose hook lists change meanwhile are dropped, as in the kernel when a hook goes.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub enum QueueVerdict {
     Accept,
     /// It passes the chain that queued it again.
     Repeat,
-    /// It goes on behind its hook, without the chains that are left (`NF_STOP`).
+    /// It continues after its hook, without the chains that are left (`NF_STOP`).
     Stop,
     /// It goes to another queue.
     Queue {

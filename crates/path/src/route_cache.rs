@@ -108,7 +108,7 @@ impl<A: Address> Found<A> {
         }
     }
 
-    /// The link address of a next hop behind a device.
+    /// The link address of a next hop of a device.
     #[inline]
     pub(crate) fn neighbour(&self, device: u32, address: A) -> Option<Mac> {
         match self.neighbours.get(place(device, address.folded())) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Taps: who listens to all frames of a device (`ptype_all`, `dev_queue_xmit_nit()`). Received
-//! frames pass them before traffic control and rules, and behind early ingress; frames that leave
+//! frames pass them before traffic control and rules, and after early ingress; frames that leave
 //! pass them last.
 
 /// Which devices are listened to, by index.

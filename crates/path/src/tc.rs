@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The tc stage: filters before ingress chains and behind egress chains, and the queue of a device
+//! The tc stage: filters before ingress chains and after egress chains, and the queue of a device
 //! (`sch_handle_ingress()`, `sch_handle_egress()`, `act_mirred.c`).
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use crate::settings::SECOND;
 
-/// What tunnels have beside their configuration.
+/// What tunnels remember next to their configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Tunnels {
     /// Tunnels that the packet at hand has entered.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The forwarding table of a bridge: behind which port an address was seen (`net/bridge/br_fdb.c`).
+//! The forwarding table of a bridge: at which port an address was seen (`net/bridge/br_fdb.c`).
 //!
 //! All workers have the same. What is learned lives for the bridge's ageing time, by the packet
 //! clock. The table has room for a number of addresses; when it is full, others are not learned
@@ -103,7 +103,7 @@ impl Fdb {
         self.learned.find(key, now, self.terms.ageing).map(|port| Station { port, local: false })
     }
 
-    /// An address was seen behind a port (`br_fdb_update()`).
+    /// An address was seen at a port (`br_fdb_update()`).
     pub(crate) fn learn(&self, mac: Mac, vid: u16, port: u32, now: u64) {
         if self.terms.ageing == 0 {
             return;

@@ -93,7 +93,7 @@ impl Place<'_> {
         self.seen.load(Acquire).saturating_add(ageing) <= now
     }
 
-    /// The address is behind a port.
+    /// The address is at a port.
     fn note(&self, hashed: Hashed, port: u32, now: u64, ageing: u64) {
         let word = hashed.port(port);
         if self.port.load(Relaxed) != word {
@@ -182,7 +182,7 @@ impl Learned {
         self.count.load(SeqCst)
     }
 
-    /// The port behind which an address was seen.
+    /// The port at which an address was seen.
     pub(crate) fn find(&self, key: Key, now: u64, ageing: u64) -> Option<u32> {
         let hashed = self.hashed(key);
         let place = self.place(hashed, key)?;
@@ -190,7 +190,7 @@ impl Learned {
         (!place.is_over(now, ageing)).then_some(port)
     }
 
-    /// An address was seen behind a port.
+    /// An address was seen at a port.
     pub(crate) fn learn(&self, key: Key, port: u32, now: u64, terms: Terms) {
         let hashed = self.hashed(key);
         match self.place(hashed, key) {
@@ -242,7 +242,7 @@ impl Learned {
         self.count.fetch_sub(1, SeqCst);
     }
 
-    /// Takes an address back wherever it is behind its first place: of two that have entered it at
+    /// Takes an address back wherever it is after its first place: of two that have entered it at
     /// once, each sees the other, or one of them does.
     fn leave_one(&self, key: Key, hashed: Hashed) {
         let same = self.places(hashed).filter(|place| place.key.load(SeqCst) == key.0);

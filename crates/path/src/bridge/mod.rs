@@ -31,8 +31,8 @@ use crate::interface::padded;
 /// Addresses that a bridge learns at most.
 const ROOM: usize = 1 << 16;
 
-/// What bridges have beside their configuration, and what rules ask about ports, in one state of
-/// the network; both by index of the device.
+/// What bridges remember next to their configuration, and what rules ask about ports, in one state
+/// of the network; both by index of the device.
 #[derive(Debug, Default)]
 pub(crate) struct Bridges {
     tables: Vec<Option<Fdb>>,
@@ -72,7 +72,7 @@ impl Bridges {
         self.ports.get(index as usize)?.as_ref()
     }
 
-    /// The port of a bridge behind which an address is; none for this host's own, and for unknown
+    /// The port of a bridge where an address is; none for this host's own, and for unknown
     /// ones.
     pub(crate) fn station(&self, bridge: u32, mac: Mac, vid: u16, now: u64) -> Option<u32> {
         let station = self.table(bridge)?.find(mac, vid, now)?;
@@ -106,7 +106,7 @@ impl SharedBridges {
     /// the bridge and the port do.
     pub(crate) fn follow(&self, net: &Arc<Network>, before: &Bridges) -> Arc<Bridges> {
         let bridges = self.made(net, before);
-        // Each does that: whoever had the state of before may have learned there up to now.
+        // Each does that: a worker with the state of before may have learned there up to now.
         for (table, before) in bridges.tables.iter().zip(&before.tables) {
             if let (Some(table), Some(before)) = (table, before) {
                 table.leave(before);

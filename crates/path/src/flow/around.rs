@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Packets of flows with something around them: finding them in frames, and the headers to put around
-//! those that leave.
+//! Packets of flows with something around them: finding them in frames, and the headers to put
+//! around those that leave.
 
 use penstock_flowtable::encap::{self, Lately, NotInside};
 use penstock_flowtable::tunnel::Head;
@@ -20,7 +20,8 @@ pub(crate) enum Found {
     Hidden,
 }
 
-/// Looks for a packet of a flow in what came in by a device, given from behind the link header on.
+/// Looks for a packet of a flow in what came in by a device, given from the end of the link header
+/// on.
 #[inline(always)]
 pub(crate) fn find(
     flows: &Flowtable,
@@ -41,7 +42,7 @@ pub(crate) fn find(
     find_anew(flows, lately, device, tag, ethertype, bytes)
 }
 
-/// The same where the latest packet came another way.
+/// Looks for a packet of a flow where the latest packet came another way.
 #[inline(never)]
 fn find_anew(
     flows: &Flowtable,
@@ -65,7 +66,7 @@ fn find_anew(
     found(inside.protocol, packet, arrival, inside.at)
 }
 
-/// What a packet is that begins `at` bytes behind the link header.
+/// What a packet is that begins `at` bytes after the link header.
 #[inline(always)]
 fn found(protocol: u16, packet: &[u8], arrival: ArrivalId, at: usize) -> Found {
     let seen = match protocol {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What early ingress knows of the frames of a burst: their flows, and chains of frames of one flow.
+//! What early ingress knows of the frames of a burst: their flows, and chains of frames of one
+//! flow.
 
 use penstock_flowtable::At;
 use penstock_packet::Meta;
@@ -37,7 +38,7 @@ pub(crate) struct Scratch {
     pub(crate) syns: PendingFrames,
     /// The frame that leaves.
     pub(crate) out: Vec<u8>,
-    /// What is beside it.
+    /// Its metadata.
     pub(crate) meta: Meta,
 }
 
@@ -67,7 +68,7 @@ impl Scratch {
         &self.seen[at]
     }
 
-    /// The frame behind another one in its chain.
+    /// The frame after another one in its chain.
     pub(crate) fn following(&self, at: usize) -> Option<usize> {
         let next = self.next[at];
         (next != END).then_some(usize::from(next))
@@ -100,7 +101,7 @@ impl Scratch {
 
     /// What follows a frame that falls back takes the normal way, too.
     #[cold]
-    pub(crate) fn keep_behind(&mut self, at: usize) {
+    pub(crate) fn keep_after(&mut self, at: usize) {
         let key = self.seen[at].key;
         self.keep_apart(key.src, key.dst);
     }

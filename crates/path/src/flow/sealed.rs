@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Flows that go by one IPsec state straight to a wire.
+//! Flows that go by one IPsec state to a neighbour on a wire.
 
 use penstock_xfrm::StateId;
 
-/// A state by which all of a way goes, straight to a neighbour on a wire.
+/// A state by which all of a way goes, to a neighbour on a wire where nothing looks at frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirectState {
     pub(crate) id: StateId,

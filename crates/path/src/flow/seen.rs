@@ -30,7 +30,7 @@ pub(crate) struct Seen {
     pub(crate) len: u32,
     /// Flags of TCP, else 0.
     pub(crate) flags: u8,
-    /// Where it begins behind the link header: after what is around it.
+    /// Where it begins after the link header: after what is around it.
     pub(crate) at: u16,
 }
 
@@ -182,7 +182,7 @@ impl Start {
         self.like.receiver == receiver
     }
 
-    /// The same as [`ipv4`] reads.
+    /// Reads what [`ipv4`] reads.
     #[inline(always)]
     pub(crate) fn seen(&self, arrival: ArrivalId) -> Seen {
         let Like { protocol, addresses, ports, .. } = self.like;

@@ -64,7 +64,7 @@ pub struct FlowCounts {
     pub ended: u64,
     /// Packets that were forwarded.
     pub packets: u64,
-    /// Of those, packets that left in a chain behind another one.
+    /// Of those, packets that left in a chain after another one.
     pub chained: u64,
     /// Packets of flows that went the normal way.
     pub fell_back: u64,

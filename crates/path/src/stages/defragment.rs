@@ -35,7 +35,7 @@ impl Fragment6 {
     }
 
     /// Where the fragment's data begins.
-    fn behind(&self) -> usize {
+    fn end(&self) -> usize {
         self.at + ipv6_ext::FRAGMENT_LEN
     }
 }
@@ -167,7 +167,7 @@ impl<S: Sink> Worker<'_, S> {
             self.drop(DropReason::Ip6Extension, packet);
             return Gathered::Gone;
         };
-        if f.offset == 0 && !upper_header_there(network, f.behind(), f.next) {
+        if f.offset == 0 && !upper_header_there(network, f.end(), f.next) {
             return Gathered::NotOurs;
         }
         let key = Key6 {
@@ -178,7 +178,7 @@ impl<S: Sink> Worker<'_, S> {
             user,
         };
         let payload = usize::from(h.payload_len());
-        let data = network.get(f.behind()..ipv6::LEN + payload).unwrap_or(&[]);
+        let data = network.get(f.end()..ipv6::LEN + payload).unwrap_or(&[]);
         if f.offset + data.len() > 65535 {
             self.drop(DropReason::Fragment, packet);
             return Gathered::Gone;
@@ -256,13 +256,13 @@ impl<S: Sink> Worker<'_, S> {
             return self.without_fragment_header(packet, at, f.next);
         }
         let problem = icmpv6::PARAMETER_PROBLEM;
-        if f.offset == 0 && !upper_header_there(network, f.behind(), f.next) {
+        if f.offset == 0 && !upper_header_there(network, f.end(), f.next) {
             const INCOMPLETE_CHAIN: u8 = 3;
             self.icmp6_error(packet, problem, INCOMPLETE_CHAIN, 0);
             self.drop(DropReason::Fragment, packet);
             return false;
         }
-        let data = network.get(f.behind()..).unwrap_or(&[]);
+        let data = network.get(f.end()..).unwrap_or(&[]);
         let field = icmpv6::parameter_problem::HEADER_FIELD;
         if f.offset + data.len() > 65535 {
             self.icmp6_error(packet, problem, field, (at + 2) as u32);
@@ -356,7 +356,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Makes `packet` of the first fragment's link header, what `head` makes of its network header,
-    /// and all parts. What travels beside it is the first fragment's, device of arrival and time
+    /// and all parts. Its metadata is the first fragment's, device of arrival and time
     /// are the last one's.
     fn rebuild(
         &mut self,

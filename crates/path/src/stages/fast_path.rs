@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The straight way: what the packets of most flows meet, in one function.
+//! The fast path: what the packets of most flows meet, in one function.
 //!
 //! Packets of TCP and UDP, of IPv4 without options and IPv6 without extension headers, that arrive
 //! at a plain device go from reception over the hooks to the next plain device with what was read
@@ -31,7 +31,7 @@ use crate::sink::Sink;
 use crate::stages::ingress_batch::IngressBatch;
 use crate::worker::Worker;
 
-/// What frames of a device pass that go straight.
+/// What frames of a device pass that take the fast path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FastPath<'a> {
     device: u32,
@@ -51,7 +51,7 @@ pub(crate) struct FastPath<'a> {
 struct FamilyHooks<'a> {
     /// `prerouting` and `postrouting`; `None` where there are chains and the like.
     before: Option<BuiltIn>,
-    behind: Option<BuiltIn>,
+    after: Option<BuiltIn>,
     forward: &'a HookList,
     /// Nothing on the way can change a header that says where the next one is.
     untouched: bool,
@@ -59,12 +59,12 @@ struct FamilyHooks<'a> {
 
 impl<'a> FamilyHooks<'a> {
     fn of(hooks: &'a Hooks, protocol: Protocol) -> Self {
-        let behind = hooks.list(protocol, Hook::Postrouting).built_in;
+        let after = hooks.list(protocol, Hook::Postrouting).built_in;
         let before = hooks.list(protocol, Hook::Prerouting).built_in;
         let forward = hooks.list(protocol, Hook::Forward);
         let keeps = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !stages.translates);
-        let untouched = forward.is_empty() && keeps(before) && keeps(behind);
-        FamilyHooks { before, behind, forward, untouched }
+        let untouched = forward.is_empty() && keeps(before) && keeps(after);
+        FamilyHooks { before, after, forward, untouched }
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct EgressPrecheck<'a> {
     device: u32,
 }
 
-/// What was read of a frame that may go straight.
+/// The headers of a frame that may take the fast path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ParsedHeaders {
     /// It is of IPv6.
@@ -97,14 +97,14 @@ pub(crate) struct ParsedHeaders {
     len: u16,
     protocol: u8,
     tos: u8,
-    /// It is known that it passes what the road foresees.
+    /// It is known that it passes egress ([`FastPath::egress_precheck`]).
     pub(crate) egress_prechecked: bool,
 }
 
 impl ParsedHeaders {
-    /// Reads a frame. `None` if it is not for such a road: addressed to another host, tagged, no IP
-    /// or not a valid one, with options, a fragment, at its last hop, or of another protocol than
-    /// TCP and UDP. Otherwise `head` is its headers, if it is of IPv4.
+    /// Reads a frame. `None` if it is not for the fast path: addressed to another host, tagged, no
+    /// IP or not a valid one, with options, a fragment, at its last hop, or of another protocol
+    /// than TCP and UDP. Otherwise `head` is its headers, if it is of IPv4.
     #[inline(always)]
     pub(crate) fn read<'f>(
         frame: &Frame<'f>,
@@ -115,7 +115,7 @@ impl ParsedHeaders {
         const PLAIN: u8 = 0x45;
         /// Bits of fragments: more follow, or this is not the first.
         const FRAGMENT: u16 = 0x3fff;
-        /// Ports and what both protocols have behind them.
+        /// Ports, and what both protocols have after them.
         const TRANSPORT: usize = 8;
         let (link, network) = frame.bytes.split_first_chunk::<{ ethernet::LEN }>()?;
         let h: &Head = network.first_chunk()?;
@@ -150,10 +150,10 @@ impl ParsedHeaders {
         })
     }
 
-    /// The same for IPv6: no extension headers, and addresses that need no second look.
+    /// Reads a frame of IPv6: no extension headers, and addresses that need no second look.
     #[inline(never)]
     fn read6(frame: &Frame<'_>, fast_path: &FastPath<'_>) -> Option<ParsedHeaders> {
-        /// Ports and what both protocols have behind them.
+        /// Ports, and what both protocols have after them.
         const TRANSPORT: usize = 8;
         let (link, network) = frame.bytes.split_first_chunk::<{ ethernet::LEN }>()?;
         let h: &[u8; ipv6::LEN] = network.first_chunk()?;
@@ -213,8 +213,8 @@ enum Step {
 }
 
 impl<'a, S: Sink> Worker<'a, S> {
-    /// The fast path from a device; `None` if something else sees its frames on their way in, or they
-    /// may become anything other than IP packets.
+    /// The fast path from a device; `None` if something else sees its frames on their way in, or
+    /// they may become anything other than IP packets.
     pub(crate) fn fast_path_of(&self, device: u32) -> Option<FastPath<'a>> {
         let state = &*self.state;
         let watched = self.filtered(device) || state.ipsec.is_some() || state.trace_all;
@@ -242,8 +242,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         Some(EgressPrecheck { code, list, device })
     }
 
-    /// Forwards a frame by the fast path; `ingress_batch` is the ingress that it has passed, if there
-    /// is any.
+    /// Forwards a frame by the fast path; `ingress_batch` is the ingress that it has passed, if
+    /// there is any.
     #[inline]
     pub(crate) fn take_fast_path(
         &mut self,
@@ -282,7 +282,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.take_fast_path_of::<true>(fast_path, frame, headers, lookup, ingress_batch, packet);
     }
 
-    /// The same for a family that is known.
+    /// Forwards a frame of a family that is known by the fast path.
     #[inline(always)]
     fn take_fast_path_of<const SIX: bool>(
         &mut self,
@@ -461,13 +461,13 @@ impl<'a, S: Sink> Worker<'a, S> {
         if !self.fast_forward_hook::<SIX>(hooks.forward, packet, to) {
             return;
         }
-        let Some(behind) = hooks.behind else {
+        let Some(after) = hooks.after else {
             return self.continue_at(Next::postrouting(protocol_of(SIX)), packet, Some(*to));
         };
-        if behind.translates && self.fast_nat::<SIX>(Hook::Postrouting, packet) == Step::Ended {
+        if after.translates && self.fast_nat::<SIX>(Hook::Postrouting, packet) == Step::Ended {
             return;
         }
-        let settled = !behind.confirms || self.state.conntrack.is_settled(&packet.meta.ct);
+        let settled = !after.confirms || self.state.conntrack.is_settled(&packet.meta.ct);
         if !settled && self.confirm(packet) != HookResult::Accept {
             return;
         }

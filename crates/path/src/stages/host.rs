@@ -24,7 +24,7 @@ fn ethertype(frame: &[u8], at: usize) -> u16 {
 impl<S: Sink> Worker<'_, S> {
     /// A frame of a packet socket: only egress of the device sees it.
     pub(crate) fn raw_frame(&mut self, frame: &Frame<'_>, gso: Option<Gso>, packet: &mut Packet) {
-        // The network header is behind all tags, but the protocol is that of the outermost
+        // The network header is after all tags, but the protocol is that of the outermost
         // (packet_parse_headers()).
         let mut link_len = ethernet::LEN;
         while vlan::is_tag(ethertype(frame.bytes, link_len - 2)) && link_len < frame.bytes.len() {

@@ -19,7 +19,7 @@ use crate::settings::SECOND;
 use crate::sink::Sink;
 use crate::worker::Worker;
 
-/// Pseudo header of an ICMPv6 message with so many bytes behind its header.
+/// Pseudo header of an ICMPv6 message with so many bytes after its header.
 pub(crate) fn pseudo(from: u128, to: u128, payload: usize) -> Sum {
     checksum::pseudo_v6(ip6(from), ip6(to), protocol::ICMPV6, (icmpv6::LEN + payload) as u32)
 }
@@ -44,7 +44,7 @@ impl<S: Sink> Worker<'_, S> {
         self.icmp6_error_from(packet, kind, code, info, None);
     }
 
-    /// The same from this source address, where one is given.
+    /// Sends an ICMPv6 error from this source address, where one is given.
     pub(crate) fn icmp6_error_from(
         &mut self,
         packet: &Packet,

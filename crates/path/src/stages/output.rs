@@ -31,8 +31,8 @@ impl<S: Sink> Worker<'_, S> {
         self.ip4_route_output_by(daddr, saddr, tos, mark, any_source, 0)
     }
 
-    /// The same for a packet that must leave by a device; 0 for any. Where no route leads there,
-    /// the destination is taken to be on the link.
+    /// Routes a packet of the host's own that must leave by a device; 0 for any. Where no route
+    /// leads there, the destination is taken to be on the link.
     pub(crate) fn ip4_route_output_by(
         &self,
         daddr: u32,
@@ -94,7 +94,7 @@ impl<S: Sink> Worker<'_, S> {
         Some((to, saddr))
     }
 
-    /// The same for IPv6 (`ip6_route_output()`); `oif` 0 for any device.
+    /// Routes an IPv6 packet of the host's own (`ip6_route_output()`); `oif` 0 for any device.
     pub(crate) fn ip6_route_output(
         &self,
         daddr: u128,

@@ -3,8 +3,8 @@
 //! Packets that rules give to a listener, and what comes back of them (`net/netfilter/nf_queue.c`).
 //!
 //! A held packet stays where it is in its hook list.
-//! [`Dataplane::verdict`](crate::Dataplane::verdict) lets it go on at the stage behind, or ends it.
-//! Packets whose hook lists change meanwhile are dropped, as in the kernel when a hook goes.
+//! [`Dataplane::verdict`](crate::Dataplane::verdict) lets it continue at the next stage, or ends
+//! it. Packets whose hook lists change meanwhile are dropped, as in the kernel when a hook goes.
 
 use penstock_packet::Packet;
 use penstock_program::image::RuleIndex;

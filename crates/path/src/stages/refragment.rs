@@ -27,7 +27,8 @@ impl<S: Sink> Worker<'_, S> {
             && self.state.fragments.reassembled.get(packet).is_none_or(|r| r.max_size > mtu)
     }
 
-    /// The same for any IPv6 packet that is forwarded (`ip6_pkt_too_big()`).
+    /// Whether any IPv6 packet that is forwarded is too long for a way with this MTU
+    /// (`ip6_pkt_too_big()`).
     pub(crate) fn ip6_too_big(&self, packet: &Packet, mtu: usize) -> bool {
         self.ip4_too_big(packet, mtu)
     }

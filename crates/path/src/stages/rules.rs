@@ -122,7 +122,7 @@ pub(crate) struct HookEnv<'w, 'a, 's, S> {
     found: Option<FoundFirst<'s>>,
 }
 
-/// What the lookup of a chain has found for packets that stand one behind the other.
+/// What the lookup of a chain has found for packets that stand one after the other.
 struct FoundFirst<'s> {
     chain: ChainIndex,
     /// Address of the first packet.
@@ -237,7 +237,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             end = self.queue((num, bypass, rule), context, at, packet, course);
         }
         match end {
-            // Without a listener the packet goes on behind.
+            // Without a listener the packet continues after the chain.
             HookResult::Accept => self.run_list_from(list, at + 1, context, packet, course),
             end => end,
         }

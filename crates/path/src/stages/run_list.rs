@@ -91,8 +91,9 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// What a list decides that needs nothing from its host; [`Worker::carry_out`] does that, unless
-    /// the packet just passes. `None` for other lists, which [`Worker::run_with_host`] runs then.
+    /// What a list decides that needs nothing from its host; [`Worker::carry_out`] does that,
+    /// unless the packet just passes. `None` for other lists, which [`Worker::run_with_host`] runs
+    /// then.
     #[inline(always)]
     pub(super) fn run_alone(
         &mut self,

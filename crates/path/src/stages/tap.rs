@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Taps: who listens to all frames of a device (`ptype_all`, `dev_queue_xmit_nit()`). Received
-//! frames pass them before traffic control and rules, and behind early ingress; frames that leave
+//! frames pass them before traffic control and rules, and after early ingress; frames that leave
 //! pass them last.
 
 use penstock_net::Link;
@@ -11,7 +11,7 @@ use crate::sink::Sink;
 use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
-    /// Shows a packet to who listens to a device, a tag beside it back in its place.
+    /// Shows a packet to the listeners of a device, with its tag back in its place.
     #[inline]
     pub(crate) fn tap(&mut self, packet: &Packet, link: &Link, outgoing: bool) {
         if self.state.taps.has(link.index) {

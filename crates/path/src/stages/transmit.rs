@@ -37,7 +37,7 @@ fn group6(address: u128) -> Mac {
     Mac([0x33, 0x33, a, b, c, d])
 }
 
-/// Gives a frame the tag of a VLAN device; it stays beside the frame until the wire
+/// Gives a frame the tag of a VLAN device; it stays in the metadata until the wire
 /// (`vlan_dev_hard_start_xmit()`).
 fn to_lower(packet: &mut Packet, v: &Vlan) {
     let code = v
@@ -97,7 +97,7 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// The same for IPv6 (`ndisc_constructor()`).
+    /// Link address of an IPv6 next hop (`ndisc_constructor()`).
     pub(crate) fn link_address6(&self, link: &Link, address: u128) -> Option<Mac> {
         if let Some(mac) = self.net.neighbour6(link.index, address) {
             return Some(mac);

@@ -25,7 +25,7 @@ fn sound4(network: &[u8]) -> Option<usize> {
         .then_some(len)
 }
 
-/// The same for IPv6 (`nf_ct_br_ipv6_check()`).
+/// Length of an IPv6 packet that is sound enough to be looked at (`nf_ct_br_ipv6_check()`).
 fn sound6(network: &[u8]) -> Option<usize> {
     let h = ipv6::Header::new(network)?;
     let len = ipv6::LEN + usize::from(h.payload_len());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Packets of flows with something around them: which ones they are, and putting it around what leaves.
+//! Packets of flows with something around them: which ones they are, and putting it around what
+//! leaves.
 
 use penstock_flowtable::Way;
 use penstock_flowtable::arrival::Encap;

@@ -164,7 +164,7 @@ impl<S: Sink> Worker<'_, S> {
         None
     }
 
-    /// The port behind which an address is, and what happens to the tag of what the host sends
+    /// The port where an address is, and what happens to the tag of what the host sends
     /// there (`br_fill_forward_path()`). `encaps` has the innermost first.
     fn bridge_port_towards(
         &self,

@@ -6,7 +6,7 @@
 //! Packets of one flow within a burst are a chain: found once, rewritten alike, sent one after the
 //! other. They are not merged, so nothing has to be cut again. What falls back is received in its
 //! place among what is left of the burst; a packet that may be overtaken (a fragment, an ICMP
-//! message) keeps what follows between the same hosts behind it. A SYN of a flow may end it: what
+//! message) keeps what follows between the same hosts after it. A SYN of a flow may end it: what
 //! comes before in both directions is sent before, and what follows is looked up after.
 
 use penstock_flowtable::tunnel::Head;
@@ -81,7 +81,7 @@ impl<S: Sink> Worker<'_, S> {
         left
     }
 
-    /// The same for one flowtable and frames of its devices; gives those that left.
+    /// Early ingress of one flowtable and frames of its devices; gives those that left.
     fn early_table(
         &mut self,
         index: FlowtableIndex,
@@ -100,7 +100,7 @@ impl<S: Sink> Worker<'_, S> {
         self.send_chains(index, frames, scratch, packet)
     }
 
-    /// The same around SYNs of flows: what comes before, the SYN, what follows, one after the
+    /// Early ingress around SYNs of flows: what comes before, the SYN, what follows, one after the
     /// other.
     #[cold]
     fn early_parts(
@@ -439,7 +439,7 @@ impl<S: Sink> Worker<'_, S> {
             }
         }
         if member != END {
-            scratch.keep_behind(usize::from(member));
+            scratch.keep_after(usize::from(member));
             if let Some(table) = self.state.flows.table_mut(index) {
                 table.counts.fell_back += 1;
             }

@@ -149,17 +149,17 @@ impl<S: Sink> Worker<'_, S> {
         }
         let next = match config.destination {
             std::net::IpAddr::V4(a) => {
-                self.link_address4(link, v4(way.behind.gateway).unwrap_or(a.into()))
+                self.link_address4(link, v4(way.after.gateway).unwrap_or(a.into()))
             }
             std::net::IpAddr::V6(a) => {
-                self.link_address6(link, v6(way.behind.gateway).unwrap_or(a.into()))
+                self.link_address6(link, v6(way.after.gateway).unwrap_or(a.into()))
             }
         };
         let Some(Mac(mac)) = next else { return };
         resolved.link[..6].copy_from_slice(&mac);
         resolved.link[6..].copy_from_slice(&link.mac.0);
         let hop_limit =
-            if way.behind.hop_limit != 0 { way.behind.hop_limit } else { self.settings.ttl };
+            if way.after.hop_limit != 0 { way.after.hop_limit } else { self.settings.ttl };
         resolved.kind = Kind::Ipsec(number, Some(DirectState { id, hop_limit, six }));
     }
 
@@ -219,7 +219,7 @@ impl<S: Sink> Worker<'_, S> {
                 fate(table, at, &seen, seen.len, way, frame.time)
             };
             if fate != Fate::Goes {
-                scratch.keep_behind(now);
+                scratch.keep_after(now);
                 self.count_chain(index, at, &mut sent);
                 if let Some(table) = self.state.flows.table_mut(index) {
                     table.counts.fell_back += 1;
@@ -569,7 +569,7 @@ fn aligned(buffer: &mut [u8], start: usize) -> Option<&mut [u8]> {
     buffer.get_mut(skip..)
 }
 
-/// An ESP packet as it arrives: whole, right behind an IP header without options or extension
+/// An ESP packet as it arrives: whole, directly after an IP header without options or extension
 /// headers, or within UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Arriving {
@@ -577,7 +577,7 @@ struct Arriving {
     to: IpAddr,
     /// Route port, within UDP.
     udp: Option<u16>,
-    /// Where ESP begins behind the link header.
+    /// Where ESP begins after the link header.
     at: usize,
     /// Bytes of the IP header, and where in it the type is of what follows.
     kept: (usize, usize),

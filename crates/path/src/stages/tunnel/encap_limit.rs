@@ -63,7 +63,7 @@ mod tests {
     use penstock_wire::build::*;
 
     #[test]
-    fn the_limit_is_found_behind_other_headers() {
+    fn the_limit_is_found_after_other_headers() {
         let ip = || Ipv6::new("2001:db8::1", "2001:db8::2");
         let limit = |n: u8| DestOptions::new().option(4, &[n]);
         for (packet, want) in [

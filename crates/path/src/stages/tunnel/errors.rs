@@ -26,7 +26,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         let (kind, code, rest) = (message.kind(), message.code(), message.rest_of_header());
         let Some(quoted) = ipv4::Header::new(message.payload()) else { return };
-        // Eight bytes behind the quoted header must be there (icmp_socket_deliver()).
+        // Eight bytes after the quoted header must be there (icmp_socket_deliver()).
         let len = quoted.header_len();
         let telling = matches!(quoted.protocol(), protocol::IPIP | protocol::IPV6)
             && len >= ipv4::LEN

@@ -102,7 +102,7 @@ fn scrub(packet: &mut Packet) {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// A packet leaves by a tunnel device, behind its egress (`ipip_tunnel_xmit()`,
+    /// A packet leaves by a tunnel device, after its egress (`ipip_tunnel_xmit()`,
     /// `sit_tunnel_xmit()`, `ip6_tnl_start_xmit()`). `route` is the one by which it came here.
     pub(crate) fn tunnel_transmit(
         &mut self,

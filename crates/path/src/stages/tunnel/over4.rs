@@ -102,7 +102,8 @@ impl<S: Sink> Worker<'_, S> {
         Some(tunnel.pmtudisc || inner.df)
     }
 
-    /// The same for an IPv6 packet on `sit`.
+    /// Whether an IPv6 packet on `sit` fits, and whether the outer one may not be fragmented.
+    /// `None` if it does not fit; the sender is told.
     fn room_for6(
         &mut self,
         packet: &Packet,

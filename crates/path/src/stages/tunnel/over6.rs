@@ -106,7 +106,7 @@ impl<S: Sink> Worker<'_, S> {
             && (tunnel.allow_localremote || !self.net.own6(remote, on))
     }
 
-    /// The same for packets that come out (`ip6_tnl_rcv_ctl()`).
+    /// Whether packets may come out of a tunnel (`ip6_tnl_rcv_ctl()`).
     pub(super) fn may_receive6(&self, tunnel: &Tunnel, local: u128, remote: u128) -> bool {
         self.may_tunnel6(tunnel, local, remote)
     }

@@ -14,7 +14,7 @@ use crate::sink::Sink;
 use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
-    /// A packet leaves by a session, behind egress of its device (`ppp_start_xmit()`,
+    /// A packet leaves by a session, after egress of its device (`ppp_start_xmit()`,
     /// `__pppoe_xmit()`).
     pub(crate) fn pppoe_transmit(&mut self, packet: &mut Packet, session: &Pppoe) {
         let protocol = match packet.meta.protocol {

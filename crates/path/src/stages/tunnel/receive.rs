@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Out of tunnels: what came to this host in an outer packet, behind `input` (`ipip_rcv()`,
+//! Out of tunnels: what came to this host in an outer packet, after `input` (`ipip_rcv()`,
 //! `ipip6_rcv()`, `ipxip6_rcv()`).
 
 use penstock_net::{Link, Tunnel, TunnelKind};
@@ -73,7 +73,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// An IPv6 packet for this host whose extension headers were gone through: `true` if it
-    /// belonged to a tunnel. `payload` is the protocol behind them, `at` its offset.
+    /// belonged to a tunnel. `payload` is the protocol after them, `at` its offset.
     pub(crate) fn tunnel_receive6(&mut self, packet: &mut Packet, payload: u8, at: usize) -> bool {
         let Some(h) = ipv6::Header::new(packet.network()) else { return false };
         let outer = Outer { len: at, tos: h.traffic_class(), payload };
@@ -132,7 +132,7 @@ impl<S: Sink> Worker<'_, S> {
         packet.meta.oif = 0;
         let mut kept = self.state.buffers.spare.pop().unwrap_or_default();
         std::mem::swap(&mut kept, packet);
-        // Whoever had the packet still looks at what it was.
+        // The caller still reads its metadata.
         packet.load(&[], 0);
         packet.meta.time = kept.meta.time;
         self.state.buffers.backlog.push_back((kept, None));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Policies of a host whose stack has the states, as under `penstock up`: what policy wants to go
-//! through states goes to the host as it is, behind `forward` and `output`, and comes back from it
+//! through states goes to the host as it is, after `forward` and `output`, and comes back from it
 //! as ESP of the host's own.
 
 use penstock_net::LOOPBACK;

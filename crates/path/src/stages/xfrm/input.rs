@@ -32,7 +32,7 @@ struct Place {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// A packet for the host behind `input`: `true` if the host is to have it. ESP is taken off and
+    /// A packet for the host after `input`: `true` if the host is to have it. ESP is taken off and
     /// goes its way again; policy must allow everything else.
     pub(crate) fn xfrm_deliver(&mut self, packet: &mut Packet) -> bool {
         if self.xfrm_is_by_host() {
@@ -59,7 +59,7 @@ impl<S: Sink> Worker<'_, S> {
             }
             protocol::UDP => match self.encapsulated(packet) {
                 None => self.xfrm_check(Direction::In, packet),
-                // Whoever exchanges keys there has a policy of its own on its socket.
+                // The program that exchanges keys there has a policy of its own on its socket.
                 Some(Encapsulated::Other) => true,
                 Some(Encapsulated::KeepAlive) => {
                     self.state.counters.taken += 1;

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! What a packet came through is its [`SecPath`], by number in its metadata; what it is to go
-//! through is a [`Bundled`] way, by number in its [`Route`](crate::route::Route). Without any line about IPsec in
-//! the network there is no [`Ipsec`], and nothing is asked.
+//! through is a [`Bundled`] way, by number in its [`Route`](crate::route::Route). Without any line
+//! about IPsec in the network there is no [`Ipsec`], and nothing is asked.
 
 mod flow;
 mod host;

@@ -47,7 +47,7 @@ impl<S: Sink> Worker<'_, S> {
         self.xfrm_lookup_flow(&flow, class_of(packet), packet.meta.time, to)
     }
 
-    /// The same for a flow whose packets have this TOS or traffic class.
+    /// What a flow has to go through whose packets have this TOS or traffic class.
     pub(crate) fn xfrm_lookup_flow(
         &mut self,
         flow: &Flow,
@@ -113,14 +113,14 @@ impl<S: Sink> Worker<'_, S> {
         class: u8,
     ) -> Result<Route, Stat> {
         let Some(ipsec) = self.state.ipsec.as_deref() else { return Ok(before) };
-        let mut behind = before;
+        let mut after = before;
         for &id in states.states() {
             let config = &ipsec.xfrm.state(id).config;
             if config.mode == Mode::Transport {
                 continue;
             }
             let mark = ipsec.xfrm.mark(id, flow.mark);
-            behind = match (config.source, config.destination) {
+            after = match (config.source, config.destination) {
                 (IpAddr::V4(near), IpAddr::V4(far)) => {
                     let tos = class & 0x1c;
                     self.ip4_route_output(far.into(), near.into(), tos, mark, false)
@@ -133,19 +133,19 @@ impl<S: Sink> Worker<'_, S> {
             }
             .ok_or(Stat::OutBundleGen)?;
         }
-        Ok(self.number_way(Bundled { states, before, behind }))
+        Ok(self.number_way(Bundled { states, before, after }))
     }
 
     /// The way that stands for this one in a destination.
     fn number_way(&mut self, way: Bundled) -> Route {
-        let mut mtu = self.mtu(&way.behind);
+        let mut mtu = self.mtu(&way.after);
         let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return way.before };
         for &id in way.states.states().iter().rev() {
             mtu = ipsec.xfrm.mtu(id, mtu);
         }
         let bundle = ipsec.number(way);
         Route {
-            oif: way.behind.oif,
+            oif: way.after.oif,
             mtu: mtu as u32,
             mtu_locked: false,
             local: false,
@@ -154,8 +154,9 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// A packet behind `postrouting`: `true` if it has gone through states, or ended there. Where
-    /// translation has changed its source, policy is asked again (`nf_xfrm_me_harder()`).
+    /// A packet after `postrouting`: where it continues if it has gone through states, or ended
+    /// there. `None` if it goes through none. Where translation has changed its source, policy is
+    /// asked again (`nf_xfrm_me_harder()`).
     pub(crate) fn xfrm_output(
         &mut self,
         protocol: Protocol,
@@ -259,7 +260,7 @@ impl<S: Sink> Worker<'_, S> {
             if done > 0 && self.is_tunnel(id) {
                 break;
             }
-            if let Err(stat) = self.xfrm_seal(packet, id, &way.behind) {
+            if let Err(stat) = self.xfrm_seal(packet, id, &way.after) {
                 return self.drop(reason(stat), packet);
             }
             done += 1;
@@ -270,9 +271,9 @@ impl<S: Sink> Worker<'_, S> {
         let outer = if six { Protocol::Ip6 } else { Protocol::Ip };
         let rest = way.states.rest(done);
         let next = if rest.states().is_empty() {
-            way.behind
+            way.after
         } else {
-            self.number_way(Bundled { states: rest, before: way.behind, behind: way.behind })
+            self.number_way(Bundled { states: rest, before: way.after, after: way.after })
         };
         self.local_out(outer, packet, next);
     }
@@ -287,9 +288,9 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         packet: &mut Packet,
         id: StateId,
-        behind: &Route,
+        after: &Route,
     ) -> Result<(), Stat> {
-        let hop_limit = if behind.hop_limit != 0 { behind.hop_limit } else { self.settings.ttl };
+        let hop_limit = if after.hop_limit != 0 { after.hop_limit } else { self.settings.ttl };
         self.state.numbers.ip_id = self.state.numbers.ip_id.wrapping_add(1);
         let outer = Outer { hop_limit, id: self.state.numbers.ip_id };
         let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return Ok(()) };
