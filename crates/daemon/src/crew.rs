@@ -336,7 +336,7 @@ impl Meeting {
 mod tests {
     use super::*;
     use penstock_conntrack::Settings;
-    use penstock_wire::build::*;
+    use penstock_testkit::build::*;
 
     const HANDED: Handed = Handed { port: 0, from_host: false, whose: false, gso: None };
 

@@ -149,8 +149,8 @@ fn rounds(place: Place, rounds: usize) {
     if !rights::may_load() {
         return;
     }
-    let seed = penstock_seed::seed();
-    let rounds = penstock_seed::rounds(rounds);
+    let seed = penstock_testkit::seed();
+    let rounds = penstock_testkit::rounds(rounds);
     let mut rng = Rng::with_seed(seed);
     let mut offloaded = 0;
     for round in 0..rounds {

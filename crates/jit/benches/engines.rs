@@ -20,7 +20,7 @@ use penstock_program::image::{
 use penstock_program::testing::{Outside, Table};
 use penstock_program::{Expr, Hook, Outcome, parse, run};
 use penstock_sets::{Description, Element, Set};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 const UDP_DPORT: &str = "[ meta load l4proto => reg 1 ]
     [ cmp eq reg 1 0x00000011 ]

@@ -54,7 +54,7 @@ impl Windows {
 
     /// Computes what is needed. The packet's offsets stay what they are until a stage that is no
     /// chain runs.
-    pub(crate) fn new(asm: &mut Asm<'_>, packet: Value, buffer: usize, needs: Parts) -> Self {
+    pub(crate) fn new(asm: &mut Asm<'_>, packet: Value, needs: Parts) -> Self {
         let mut windows = Windows::default();
         if needs == Parts::default() {
             return windows;
@@ -67,7 +67,7 @@ impl Windows {
         if !(needs.link || needs.network || needs.transport) {
             return windows;
         }
-        let buffer = asm.load(Width::Long, packet, buffer);
+        let buffer = asm.load(Width::Long, packet, layout::BUFFER);
         let nothing = asm.long(u64::MAX);
         if needs.link {
             let link = asm.load(Width::Long, packet, layout::LINK);

@@ -12,16 +12,7 @@ use penstock_program::Image;
 use penstock_program::image::RuleIndex;
 
 use crate::asm::Code;
-
-/// The words that name a rule: family, table, chain and handle.
-pub fn rule_name(image: &Image, rule: RuleIndex) -> String {
-    match image.place(rule) {
-        Some((family, table, chain, handle)) => {
-            format!("{} {table} {chain} handle {handle}", family.name())
-        }
-        None => format!("rule {}", rule.0),
-    }
-}
+use crate::rule_name::rule_name;
 
 /// The map, once something is in it.
 static MAP: Mutex<Option<File>> = Mutex::new(None);

@@ -13,7 +13,7 @@ use penstock_program::Hook;
 use penstock_program::image::ChainIndex;
 use penstock_program::testing::{Outside, Table};
 use penstock_program::{Expr, State, WorkerNumber, parse};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::ethernet::Mac;
 
 const DEVICE: u32 = 3;
@@ -48,7 +48,7 @@ fn program(text: &str) -> Vec<Expr> {
 
 /// A frame, mostly a plain one.
 fn frame(rng: &mut Rng) -> Vec<u8> {
-    let mut link = penstock_wire::build::Frame::from(Ethernet::new(
+    let mut link = penstock_testkit::build::Frame::from(Ethernet::new(
         ["02:00:00:00:00:a7", "02:00:00:00:00:b7"][rng.usize(..2)],
         ["02:00:00:00:00:01", "ff:ff:ff:ff:ff:ff"][rng.usize(..2)],
     ));
@@ -118,9 +118,9 @@ fn counts(states: &[Arc<State>]) -> Vec<(u64, u64)> {
 
 #[test]
 fn frames_are_decided_on_as_packets_are() {
-    let mut rng = Rng::with_seed(penstock_seed::seed());
+    let mut rng = Rng::with_seed(penstock_testkit::seed());
     let (mut decided, mut left, mut dropped) = (0, 0, 0);
-    for round in 0..penstock_seed::rounds(60) {
+    for round in 0..penstock_testkit::rounds(60) {
         // Counters on both sides of what a rule asks, so that it is known which rules each packet
         // met.
         let rules = |rng: &mut Rng| -> Vec<Vec<Expr>> {
@@ -186,9 +186,9 @@ fn frames_are_decided_on_as_packets_are() {
 
 #[test]
 fn packets_of_which_it_is_foreseen_pass_unnoticed() {
-    let mut rng = Rng::with_seed(penstock_seed::seed());
+    let mut rng = Rng::with_seed(penstock_testkit::seed());
     let (mut foreseen, mut others) = (0, 0);
-    for round in 0..penstock_seed::rounds(60) {
+    for round in 0..penstock_testkit::rounds(60) {
         let rule = |rng: &mut Rng| match RULES[rng.usize(..RULES.len())]
             .rsplit_once("\n[ immediate")
         {

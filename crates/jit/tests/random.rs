@@ -147,8 +147,8 @@ fn jit(
 
 #[test]
 fn compiled_code_does_what_the_interpreter_does() {
-    let seed = penstock_seed::seed();
-    let rounds = penstock_seed::rounds(60);
+    let seed = penstock_testkit::seed();
+    let rounds = penstock_testkit::rounds(60);
     let mut rng = Rng::with_seed(seed);
     let (mut native, mut left) = (0, 0);
     for round in 0..rounds {
@@ -163,7 +163,7 @@ fn compiled_code_does_what_the_interpreter_does() {
 
 #[test]
 fn long_chains_do_what_the_interpreter_does() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = Rng::with_seed(seed);
     for round in 0..12 {
         let made = Made::long(&mut rng, [30, 200, 400][round % 3]);

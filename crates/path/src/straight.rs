@@ -13,7 +13,7 @@ use std::net::IpAddr;
 
 use penstock_conntrack::{Conntrack, TupleLookup};
 use penstock_jit::{self as jit, Head};
-use penstock_net::{Link, LinkKind, Mac};
+use penstock_net::Mac;
 use penstock_packet::{Frame, Packet, Transport};
 use penstock_program::{Context, Family, Hook};
 use penstock_wire::checksum::Sum;
@@ -213,7 +213,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         if !self.straight || watched {
             return None;
         }
-        let link = self.net.link(device).filter(|link| link.up && is_plain(link))?;
+        let link = self.net.link(device).filter(|link| link.up && link.is_wire())?;
         if self.net.bridge_port(device).is_some() {
             return None;
         }
@@ -500,7 +500,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             (Some(IpAddr::V4(gateway)), _) => routes.v4.neighbour(to.oif, gateway.into()),
             (Some(IpAddr::V6(gateway)), _) => routes.v6.neighbour(to.oif, gateway.into()),
         };
-        let link = self.net.link(to.oif).filter(|link| link.up && is_plain(link));
+        let link = self.net.link(to.oif).filter(|link| link.up && link.is_wire());
         let link =
             link.filter(|link| !self.state.taps.has(link.index) && packet.network().len() <= mtu);
         let (Some(neighbour), Some(link)) = (neighbour, link) else {
@@ -581,10 +581,4 @@ const fn protocol_of(six: bool) -> Protocol {
 #[inline(always)]
 const fn family_of(six: bool) -> Family {
     if six { Family::Ip6 } else { Family::Ip }
-}
-
-/// Whether frames leave a device as they are given to it.
-#[inline]
-fn is_plain(link: &Link) -> bool {
-    matches!(link.kind, LinkKind::Wire { .. })
 }

@@ -13,7 +13,7 @@ use penstock_program::Family;
 use penstock_program::image::ChainIndex;
 use penstock_program::testing::{Outside, Table};
 use penstock_program::{Hook, Outcome, parse, run};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 const DROP_PORT_9: &str = "[ meta load l4proto => reg 1 ]
     [ cmp eq reg 1 0x00000011 ]

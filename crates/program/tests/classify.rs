@@ -17,7 +17,7 @@ use penstock_program::image::{
 use penstock_program::testing::{Outside, Table};
 use penstock_program::{Data, Register, State, Verdict, expr, run};
 use penstock_sets::{Description, Element, Set};
-use penstock_wire::build::{
+use penstock_testkit::build::{
     Arp, Ethernet, Fragment, Frame, HopByHop, Ipv4, Ipv6, Tcp, Udp, payload,
 };
 
@@ -429,7 +429,7 @@ fn elements(image: &Image) -> String {
 
 #[test]
 fn every_packet_fares_as_in_a_walk() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let (mut looked_up, mut skipped) = (0, 0);
     for round in 0..60 {
         let seed = seed.wrapping_add(round);
@@ -466,7 +466,7 @@ fn every_packet_fares_as_in_a_walk() {
 
 #[test]
 fn a_changed_chain_is_found_in_by_the_lookup_that_it_had() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut served = 0;
     for round in 0..25 {
         let seed = seed.wrapping_add(round);

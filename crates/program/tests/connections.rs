@@ -17,7 +17,7 @@ use penstock_program::op::Op;
 use penstock_program::osf::Fingerprints;
 use penstock_program::testing::{Event, Outside, Table};
 use penstock_program::{Family, Hook, Outcome, Register, WorkerNumber, parse, run};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 const A: &str = "198.18.0.1";
 const B: &str = "198.18.0.2";

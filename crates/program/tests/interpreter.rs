@@ -13,7 +13,7 @@ use penstock_program::image::{
 use penstock_program::testing::{Event, Outside, Table};
 use penstock_program::{Outcome, Register, State, parse, run};
 use penstock_sets::{Description, Element, Set};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::{ipv4, tcp};
 use std::sync::Arc;
 

@@ -291,7 +291,7 @@ impl Model {
 
 #[test]
 fn packets_and_transactions_at_random_do_what_a_plain_map_does() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = Rng::with_seed(seed);
     for round in 0..30 {
         let size = rng.usize(1..12);

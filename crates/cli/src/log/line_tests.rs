@@ -5,7 +5,7 @@ use penstock_path::{LogRecord, Place};
 use penstock_program::expr::Log;
 use penstock_program::{Context, Hook};
 use penstock_ruleset::Family;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::ethernet::Mac;
 
 use super::*;
@@ -116,7 +116,7 @@ fn flags_add_words() {
 
 #[test]
 fn cut_packets_are_shown_as_far_as_they_go() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let frames = [
         (v4() / Tcp::new(1, 2).option(8, &[1; 10])).build(),

@@ -19,7 +19,7 @@ use penstock_program::image::*;
 use penstock_program::testing::Table;
 use penstock_program::{Data, Register, State, Verdict};
 use penstock_sets::{Description, Element, Set};
-use penstock_wire::build::{self, Ethernet, HopByHop, Ipv4, Ipv6, Tcp, Udp};
+use penstock_testkit::build::{self, Ethernet, HopByHop, Ipv4, Ipv6, Tcp, Udp};
 
 /// Chains that are base chains; the others are called.
 pub const BASES: usize = 3;
