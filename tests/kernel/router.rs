@@ -42,6 +42,8 @@ pub struct Router {
     spent: bool,
     /// Whether this kernel has flowtables.
     has_flowtables: bool,
+    /// Tables may be in force besides the harness's own.
+    may_have_tables: bool,
     pub router: Namespace,
     /// Held, not used: the far ends are gone with it.
     _beyond: Namespace,
@@ -239,6 +241,7 @@ impl Router {
             net: net.into(),
             spent: false,
             has_flowtables,
+            may_have_tables: false,
             router,
             _beyond: beyond,
             wires,
@@ -255,6 +258,7 @@ impl Router {
         let e = |e: io::Error| e.to_string();
         self.router.enter().map_err(e)?;
         self.clear()?;
+        self.may_have_tables = true;
         let said = run("nft", &[options, &["-f", "-"]].concat(), rules)?;
         self.log.forget_connections().map_err(e)?;
         self.collect(&mut Outcome::default()).map_err(e)?;
@@ -382,7 +386,6 @@ impl Router {
         }
         outcome.listing = self.listing()?;
         self.collect(&mut outcome).map_err(e)?;
-        self.clear()?;
         if !scenario.tc.is_empty() {
             for (device, _) in &self.wires {
                 for parent in ["clsact", "ingress", "root"] {
@@ -395,13 +398,11 @@ impl Router {
     }
 
     /// Takes all tables away but the harness's own.
-    fn clear(&self) -> Result<(), String> {
-        let tables = run("nft", &["list", "tables"], "")?;
-        let others = tables.lines().filter(|l| !l.ends_with(" penstock-delivery"));
-        let batch: String = others.map(|l| format!("delete {l}\n")).collect();
-        if !batch.is_empty() {
-            run("nft", &["-f", "-"], &batch)?;
+    fn clear(&mut self) -> Result<(), String> {
+        if self.may_have_tables {
+            run("nft", &["-f", "-"], &format!("flush ruleset\n{DELIVERY}"))?;
         }
+        self.may_have_tables = false;
         Ok(())
     }
 

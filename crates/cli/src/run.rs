@@ -9,7 +9,6 @@ pub mod profile;
 mod queue;
 mod settle;
 mod summary;
-pub mod trace;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -23,6 +22,7 @@ use penstock_daemon::probe;
 use penstock_daemon::{err, errln, out};
 use penstock_files::Access;
 use penstock_io::Merge;
+use penstock_lang::datatype::Format;
 use penstock_net::Network;
 use penstock_path::{Dataplane, Engine};
 use penstock_ruleset::Generation;
@@ -31,12 +31,12 @@ use penstock_ruleset::link::Linked;
 use crate::log::{LogFile, Nflog};
 use crate::rules::{self, NetNames};
 use crate::setup::Way;
+use crate::tracer::Tracer;
 use burst::Burst;
 use options::{Options, Wanted};
 use output::Output;
 use profile::Profile;
 use summary::{Input, Summary};
-use trace::Tracer;
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -99,7 +99,7 @@ fn run(options: &Options) -> Result<bool, String> {
     output.log_to(log, nflog);
     let names = NetNames::new(&net);
     let ruleset = setup.ruleset(&names, start, options.json)?;
-    output.trace_by(Tracer::new(&ruleset.generation(), &names, start));
+    output.trace_by(Tracer::new(&ruleset.generation(), &names, Format::default(), start));
     let mut path = setup.dataplane(&net, &ruleset, start)?;
     path.set_engine_with(options.engine, options.code);
     path.trace_all(options.trace);

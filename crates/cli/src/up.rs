@@ -16,16 +16,16 @@ use penstock_daemon::{
     Config, Driver, KeepState, OnDeath, PortConfig, Printer, QueueConfig, TracePrinter, Violation,
     run,
 };
+use penstock_lang::datatype::Format;
 use penstock_packet::Packet;
 use penstock_path::{Engine, LogRecord, Settings};
 use penstock_program::cells::WORKERS;
 use penstock_ruleset::Generation;
+use penstock_system::{SystemFiles, SystemNames};
 
-use crate::files::SystemFiles;
-use crate::names::SystemNames;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use crate::run::profile::Profile;
-use crate::run::trace::Tracer;
+use crate::tracer::Tracer;
 use crate::{log, nft, show};
 
 /// All options.
@@ -370,7 +370,8 @@ impl Printer for LogLines {
 /// threads that print.
 fn tracer(generation: &Generation, now: u64) -> TracePrinter {
     static NAMES: OnceLock<SystemNames> = OnceLock::new();
-    let tracer = Tracer::new(generation, NAMES.get_or_init(SystemNames::loaded), now);
+    let tracer =
+        Tracer::new(generation, NAMES.get_or_init(SystemNames::loaded), Format::default(), now);
     Arc::new(move |record, packet, out| tracer.line(record, packet, out))
 }
 

@@ -15,9 +15,9 @@ use penstock_packet::{Meta, Packet};
 use penstock_path::{Drop, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
 
 use super::queue::Queues;
-use super::trace::Tracer;
 use crate::capture::CaptureFile;
 use crate::log::{LogFile, Nflog};
+use crate::tracer::Tracer;
 
 /// A device that frames leave by.
 pub struct Device {

@@ -10,7 +10,7 @@ use penstock_packet::{Meta, Packet};
 use penstock_path::{Drop, QueueRecord, Queued, Sink, TraceRecord};
 
 use crate::run::output::words;
-use crate::run::trace::Tracer;
+use crate::tracer::Tracer;
 
 /// Takes what the path gives out, from when it is to listen.
 pub struct Told<'n> {
