@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use penstock_packet::{Packet, layout};
 use penstock_program::image::ChainIndex;
-use penstock_program::{Image, Outcome};
+use penstock_program::{Family, Image, Outcome};
 
 use crate::CompileError;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
@@ -22,8 +22,6 @@ use crate::perf;
 use crate::profile::Profile;
 use penstock_program::op::Parts;
 
-pub(crate) const NFPROTO_IPV4: u8 = 2;
-pub(crate) const NFPROTO_IPV6: u8 = 10;
 pub(crate) const ETH_P_IP: u16 = 0x0800;
 pub(crate) const ETH_P_IPV6: u16 = 0x86dd;
 
@@ -206,7 +204,7 @@ impl Making<'_> {
             memory,
             entry: nothing,
             known_entry: None,
-            nfproto: 0,
+            family: Family::Netdev,
             windows: Windows::default(),
             facts: Facts::default(),
             way_out: None,
@@ -247,17 +245,17 @@ impl Making<'_> {
                     new_packet = false;
                     may_be_traced = self.program.analysis.summary(chain).traces;
                     match *entry {
-                        Entry::Chain { nfproto, .. } => {
-                            self.chain(&mut frame, chain, nfproto, next, &mut errors)
+                        Entry::Chain { family, .. } => {
+                            self.chain(&mut frame, chain, family, next, &mut errors)
                         }
                         Entry::InetIngress { .. } => {
-                            for (ethertype, nfproto) in
-                                [(ETH_P_IP, NFPROTO_IPV4), (ETH_P_IPV6, NFPROTO_IPV6)]
+                            for (ethertype, family) in
+                                [(ETH_P_IP, Family::Ip), (ETH_P_IPV6, Family::Ip6)]
                             {
                                 let (other, mine) = (frame.asm.block(), ethertype);
                                 ip_with_headers(&mut frame, mine, number, other);
                                 let mark = frame.facts.mark();
-                                self.chain(&mut frame, chain, nfproto, next, &mut errors);
+                                self.chain(&mut frame, chain, family, next, &mut errors);
                                 frame.facts.back_to(mark);
                                 frame.asm.at(other);
                             }
@@ -335,7 +333,7 @@ impl Making<'_> {
         &mut self,
         frame: &mut Frame<'_, '_>,
         chain: ChainIndex,
-        nfproto: u8,
+        family: Family,
         next: Block,
         errors: &mut Option<CompileError>,
     ) {
@@ -343,7 +341,7 @@ impl Making<'_> {
             self.interpreted += 1;
             return interpret(frame, chain, next);
         }
-        frame.nfproto = nfproto;
+        frame.family = family;
         let end = frame.asm.block();
         let by_address = self.indirect && !self.program.analysis.summary(chain).traces;
         let mut chains = Chains::new(&mut self.program, frame, errors);
@@ -361,7 +359,7 @@ impl Making<'_> {
     fn shared(&mut self, session: &mut Session) -> Result<(), CompileError> {
         while let Some(shared) = self.program.missing.pop() {
             let Some(&function) = self.program.shared.get(&shared) else { continue };
-            let (chain, nfproto) = shared;
+            let (chain, family) = shared;
             session.define(function, SHARED_PARAMETERS, |asm, values| {
                 let memory = asm.stack(64);
                 let needs = self.program.analysis.summary(chain).needs;
@@ -375,7 +373,7 @@ impl Making<'_> {
                     memory,
                     entry: values[3],
                     known_entry: None,
-                    nfproto,
+                    family,
                     windows,
                     facts: Facts::default(),
                     way_out: None,

@@ -4,7 +4,7 @@
 //! registers.
 
 use penstock_packet::layout;
-use penstock_program::Image;
+use penstock_program::{Family, Image};
 
 use crate::asm::{Asm, Block, Is, Value, Width};
 use crate::host::{Address, Helpers};
@@ -251,8 +251,9 @@ pub(crate) struct Frame<'f, 'a> {
     pub(crate) entry: Value,
     /// The same where it is known, to be told with decisions.
     pub(crate) known_entry: Option<u16>,
-    /// Family of the hook, as [`Context::nfproto`](penstock_program::Context::nfproto).
-    pub(crate) nfproto: u8,
+    /// Family of the hook, as [`Context::family`](penstock_program::Context::family). Set before
+    /// code of a chain is made.
+    pub(crate) family: Family,
     pub(crate) windows: Windows,
     pub(crate) facts: Facts,
     /// What was known where the rule, or what several rules share, could first be left.

@@ -25,6 +25,7 @@ pub mod optimize;
 mod plain;
 pub mod reread;
 mod selector;
+mod semantics;
 pub mod session;
 pub mod userdata;
 

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use penstock_net::{Kind, Link, Mac, Output, RouteType, Vlan};
 use penstock_packet::{Packet, PacketType, VlanTag};
-use penstock_program::{Context, Hook};
+use penstock_program::{Context, Family, Hook};
 use penstock_wire::{ethernet, vlan};
 
 use crate::hooks::Protocol;
@@ -186,7 +186,7 @@ impl<S: Sink> Worker<'_, S> {
             let sees = self.state.tc.as_mut().is_none_or(|tc| tc.egress_sees());
             if !list.is_empty() && sees {
                 packet.find_transport_checked();
-                let context = Context { nfproto: 5, hook: Hook::Egress };
+                let context = Context { family: Family::Netdev, hook: Hook::Egress };
                 match self.run_list(list, context, packet, &mut None) {
                     End::Accept => {}
                     End::Taken => return true,

@@ -19,8 +19,6 @@ use penstock_ruleset::{Family, Generation};
 
 use crate::names::NetworkNames;
 
-/// Family of netdev chains (`NFPROTO_NETDEV`).
-const NFPROTO_NETDEV: u8 = 5;
 /// Hardware type of Ethernet devices.
 const ARPHRD_ETHER: u16 = 1;
 
@@ -93,7 +91,7 @@ impl<N: HasNames> Tracer<N> {
 
     fn packet(&self, place: &Place<'_>, record: &TraceRecord<'_>, packet: &Packet) -> String {
         let link = link_header(packet);
-        let mut shown = shown(record.context.nfproto, &link, packet);
+        let mut shown = shown(record.context.family, &link, packet);
         shown.iif = record.input.map(|l| l.index);
         shown.oif = record.output.map(|l| l.index);
         shown.devices = [record.input, record.output].map(|link| link.map(|l| &*l.name));
@@ -104,7 +102,7 @@ impl<N: HasNames> Tracer<N> {
     /// The headers of a packet that has come in, as a netdev chain sees them.
     pub fn headers(&self, packet: &Packet) -> String {
         let link = link_header(packet);
-        let mut shown = shown(NFPROTO_NETDEV, &link, packet);
+        let mut shown = shown(Family::Netdev, &link, packet);
         shown.iif_type = packet.has_link().then_some(ARPHRD_ETHER);
         headers(Family::Netdev, &shown, Format::default(), self.names.names()).trim_end().to_owned()
     }
@@ -125,7 +123,7 @@ fn link_header(packet: &Packet) -> Vec<u8> {
     link
 }
 
-fn shown<'p>(nfproto: u8, link: &'p [u8], packet: &'p Packet) -> TracedPacket<'p> {
+fn shown<'p>(family: Family, link: &'p [u8], packet: &'p Packet) -> TracedPacket<'p> {
     let network = packet.network();
     let (network, transport) = match packet.transport() {
         Some(t) => network.split_at(usize::from(t.offset).min(network.len())),
@@ -136,7 +134,7 @@ fn shown<'p>(nfproto: u8, link: &'p [u8], packet: &'p Packet) -> TracedPacket<'p
         oif: None,
         devices: [None; 2],
         iif_type: None,
-        nfproto,
+        nfproto: family as u8,
         link,
         network: &network[..network.len().min(NETWORK_SHOWN)],
         transport: &transport[..transport.len().min(TRANSPORT_SHOWN)],

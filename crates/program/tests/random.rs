@@ -221,7 +221,10 @@ fn verified_programs_link_and_linked_programs_run() {
         };
         linked += 1;
         for _ in 0..4 {
-            let mut outside = Outside::at(*rng.choice(&[2, 10, 5]).unwrap(), Hook::Forward);
+            let mut outside = Outside::at(
+                *rng.choice(&[Family::Ip, Family::Ip6, Family::Netdev]).unwrap(),
+                Hook::Forward,
+            );
             run(&image, ChainIndex(0), &mut packet(&mut rng), &mut outside);
         }
     }

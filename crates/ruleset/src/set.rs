@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use penstock_program::dynamic::{DynamicSet, NewElement};
-use penstock_program::expr::Expr;
+use penstock_program::expr::{Expr, set_statements};
 use penstock_program::{Data, State};
 use penstock_sets::{Backend, Description, Element, ElementList, InsertError, Structure};
 
@@ -127,8 +127,8 @@ impl Set {
                 Arc::new(State::InSet { set: set.clone(), slot: element.slot, statement })
             };
             let extras = ElementExtras {
-                states: (0..element.exprs.len()).map(state).collect(),
-                exprs: element.exprs,
+                states: (0..element.statements.len()).map(state).collect(),
+                exprs: element.statements.iter().map(Expr::from).collect(),
                 timeout: (element.timeout != self.timeout).then_some(element.timeout),
                 userdata: element.userdata,
             };
@@ -170,8 +170,12 @@ impl Set {
         };
         let Content::Fixed(elements) = &mut self.content else { return };
         let capacity = size.max(u32::try_from(elements.len()).unwrap_or(u32::MAX));
-        let set =
-            Arc::new(DynamicSet::new(self.description.key_len, value_len, capacity, &self.exprs));
+        let set = Arc::new(DynamicSet::new(
+            self.description.key_len,
+            value_len,
+            capacity,
+            &set_statements(&self.exprs),
+        ));
         elements.set_size(Some(size));
         let edits = elements
             .iter_unordered()
@@ -385,13 +389,13 @@ impl Set {
                         _ => &[],
                     };
                     // Elements that were there before the set was dynamic may have counted.
-                    let exprs = value.snapshot(now);
+                    let statements = set_statements(&value.snapshot(now));
                     let new = NewElement {
                         key: &element.key,
                         data,
                         timeout: value.timeout().unwrap_or(self.timeout),
                         expires_at: element.expires_at,
-                        exprs: &exprs,
+                        statements: &statements,
                         userdata: value.userdata(),
                     };
                     set.insert_reserved(&new, now);
