@@ -6,7 +6,7 @@
 //! What the words mean is the business of who reads them.
 //!
 //! ```
-//! use penstock_batch::{Error, Words, lines, unknown};
+//! use penstock_iproute2::{Error, Words, lines, unknown};
 //!
 //! let text = "# a device\nset mtu 0x5dc \\\n up on\n";
 //! let (line, words) = &lines(text)[0];
