@@ -2,6 +2,8 @@
 
 //! `penstock show`: what the dataplane does.
 
+#[cfg(test)]
+mod bytes;
 mod listing;
 mod most;
 
