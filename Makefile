@@ -75,12 +75,12 @@ soak:
 	@scripts/setup test
 	cargo build --release --quiet
 	PENSTOCK_PROGRAM=$(CURDIR)/target/release/penstock PENSTOCK_SOAK_HOURS=$(HOURS) PENSTOCK_SEED=$(SEED) \
-	    cargo test -p penstock --test soak
+	    cargo test -p penstock-cli --test soak
 
 # Runs the live tests of failing system calls.
 inject:
 	@scripts/setup test
-	PENSTOCK_INJECT=all PENSTOCK_INJECT_JOBS=4 cargo test -p penstock --test live inject -- --nocapture
+	PENSTOCK_INJECT=all PENSTOCK_INJECT_JOBS=4 cargo test -p penstock-cli --test live inject -- --nocapture
 
 fuzz:
 	@scripts/setup run

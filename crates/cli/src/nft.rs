@@ -21,10 +21,9 @@ use penstock_files::Access;
 use penstock_lang::session::{Outcome, Session};
 use penstock_lang::source::{Files, Origin, cannot_read};
 use penstock_state as state;
+use penstock_system::{CalledFiles, SystemFiles, SystemNames, words};
 
 use crate::dataplane::NO_DATAPLANE;
-use crate::files::{CalledFiles, SystemFiles, words};
-use crate::names::SystemNames;
 use options::{Call, Parsed, Source, State};
 
 /// Runs with the arguments behind the program's name.

@@ -15,9 +15,7 @@ use penstock_lang::source::{Files, Origin, cannot_read};
 use penstock_net::Network;
 use penstock_ruleset::link::{CannotOffload, Linked};
 use penstock_ruleset::{Generation, Ruleset};
-
-use crate::files::SystemFiles;
-use crate::names::SystemNames;
+use penstock_system::{SystemFiles, SystemNames};
 
 /// Loads a file as `nft -f` does on an empty ruleset; `now` is the time at which it is loaded, in
 /// nanoseconds since the epoch. What the file lists is printed. The error is what nft prints, also

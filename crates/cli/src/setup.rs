@@ -16,8 +16,8 @@ use penstock_path::{
 };
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
+use penstock_system::SystemFiles;
 
-use crate::files::SystemFiles;
 use crate::options::{Opt, Values, long};
 use crate::rules::{self, NetNames};
 use crate::sockets;

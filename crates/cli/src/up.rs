@@ -20,9 +20,8 @@ use penstock_packet::Packet;
 use penstock_path::{Engine, LogRecord, Settings};
 use penstock_program::cells::WORKERS;
 use penstock_ruleset::Generation;
+use penstock_system::{SystemFiles, SystemNames};
 
-use crate::files::SystemFiles;
-use crate::names::SystemNames;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use crate::run::profile::Profile;
 use crate::run::trace::Tracer;

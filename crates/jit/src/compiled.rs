@@ -11,12 +11,12 @@ use penstock_packet::{Frame, Packet};
 use penstock_program::WorkerNumber;
 use penstock_program::image::RuleIndex;
 
-use crate::asm::Code;
+use crate::Code;
+use crate::Tables;
 use crate::host::{Helpers, Host};
 use crate::outcome::{self, Decision};
 use crate::precheck::Head;
 use crate::profile::{Profile, ProfileLine};
-use crate::tables::Tables;
 
 pub(crate) type OnePacket = unsafe extern "C" fn(*mut Packet, *mut c_void, u64) -> u64;
 pub(crate) type Burst = unsafe extern "C" fn(*mut Packet, u64, *mut c_void, u64, *mut u64) -> u64;

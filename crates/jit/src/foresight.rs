@@ -12,8 +12,9 @@ use penstock_wire::{ethernet, ipv4};
 
 use crate::CompileError;
 use crate::asm::{Function, Is, Session, Width};
-use crate::compile::{Entry, List, Making};
+use crate::compile::Making;
 use crate::frame::{Facts, Finish, Frame, Header, Known, Window, Windows};
+use crate::list::{Entry, List};
 use crate::outcome::ACCEPTED;
 use crate::precheck::{Head, TRANSPORT};
 

@@ -13,9 +13,10 @@ use penstock_wire::{ethernet, ipv4, ipv6, protocol, vlan};
 
 use crate::CompileError;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
-use crate::compile::{ETH_P_IP, ETH_P_IPV6, Entry, List, Making, NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::compile::{ETH_P_IP, ETH_P_IPV6, Making, NFPROTO_IPV4, NFPROTO_IPV6};
 use crate::each::Each;
 use crate::frame::{Facts, Finish, Frame, Header, Known, Window, Windows};
+use crate::list::{Entry, List};
 use crate::outcome::{ACCEPTED, UNUSUAL};
 
 /// Bytes that there are behind the network header of a plain frame.

@@ -19,10 +19,14 @@
 //! | `frame` | the function in the making: headers, facts, registers |
 //! | `lower` | operations |
 //! | `chain` | rules and chains |
-//! | `compile`, `compiled` | lists of hooks, and calling them |
+//! | `list`, `compile`, `compiled` | lists of hooks, their functions, and calling them |
 //! | `frames` | lists of hooks over frames that are no packets yet |
 //! | `foresight` | which packets will pass a list |
 //! | `background` | compiling while the interpreter serves |
+//! | `without` | what stands in for the compiler without the feature `cranelift` |
+//!
+//! The feature `cranelift`, on by default, is the code generator. Without it [`supported`] and
+//! [`compile`] return an error that says so, and the interpreter runs everything.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -44,35 +48,66 @@
 //! assert!(matches!(code.run(0, &mut packet, &mut outside), Some(Decision::Chain { entry: 0, .. })));
 //! ```
 
-mod analysis;
-mod asm;
+// Without a code generator nothing makes what these modules describe.
+#![cfg_attr(not(feature = "cranelift"), allow(dead_code))]
+
 mod background;
-mod chain;
-mod compile;
 mod compiled;
-mod each;
-mod filter;
-mod foresight;
-mod frame;
-mod frames;
 mod host;
-mod lower;
+mod list;
 mod outcome;
-mod perf;
 mod precheck;
 mod profile;
+mod rule_name;
+
+#[cfg(feature = "cranelift")]
+mod analysis;
+#[cfg(feature = "cranelift")]
+mod asm;
+#[cfg(feature = "cranelift")]
+mod chain;
+#[cfg(feature = "cranelift")]
+mod compile;
+#[cfg(feature = "cranelift")]
+mod each;
+#[cfg(feature = "cranelift")]
+mod filter;
+#[cfg(feature = "cranelift")]
+mod foresight;
+#[cfg(feature = "cranelift")]
+mod frame;
+#[cfg(feature = "cranelift")]
+mod frames;
+#[cfg(feature = "cranelift")]
+mod lower;
+#[cfg(feature = "cranelift")]
+mod perf;
+#[cfg(feature = "cranelift")]
 mod tables;
+#[cfg(not(feature = "cranelift"))]
+mod without;
 
 use std::fmt;
 
 pub use background::{Background, Pending};
-pub use compile::{Bursts, Entry, List, Options, compile, supported};
+#[cfg(feature = "cranelift")]
+pub use compile::{compile, supported};
 pub use compiled::{Bound, Compiled, PackedDecision};
 pub use host::{Helpers, Host};
+pub use list::{Bursts, Entry, List, Options};
 pub use outcome::Decision;
-pub use perf::rule_name;
 pub use precheck::Head;
 pub use profile::{ProfileLine, Profiled, clock_ticks};
+pub use rule_name::rule_name;
+#[cfg(not(feature = "cranelift"))]
+pub use without::{compile, supported};
+
+#[cfg(feature = "cranelift")]
+use asm::Code;
+#[cfg(feature = "cranelift")]
+use tables::Tables;
+#[cfg(not(feature = "cranelift"))]
+use without::{Code, Tables};
 
 /// Why there is no machine code.
 #[derive(Clone, Debug, PartialEq, Eq)]

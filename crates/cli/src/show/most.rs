@@ -8,9 +8,8 @@ use penstock_lang::datatype::Format;
 use penstock_lang::listing::Listing;
 use penstock_program::expr::Expr;
 use penstock_ruleset::model::ObjectValue;
+use penstock_system::SystemNames;
 use serde_json::{Value, json};
-
-use crate::names::SystemNames;
 
 /// Gives rules with a counter, as `nft list` has them but for the counter's numbers, one after the
 /// other until it is told `false`.

@@ -20,9 +20,9 @@ use lexopt::Arg::{Long, Short};
 use penstock_daemon::control::ShowAs;
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::errln;
+use penstock_system::words;
 
 use crate::dataplane::connect;
-use crate::files::words;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use snapshot::{Row, Snapshot, View};
 use terminal::Terminal;

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use penstock_lang::names::Names;
+use penstock_syntax::names::Names;
 
 /// Where iproute2 keeps its tables: the administrator's files first, then the package's.
 const IPROUTE2: [&str; 2] = ["/etc/iproute2", "/usr/share/iproute2"];

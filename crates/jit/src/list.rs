@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What code is asked for: hook lists, and how it is made.
+
+use penstock_program::image::ChainIndex;
+
+/// What a hook runs, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct List {
+    /// Up to 4096 entries.
+    pub entries: Vec<Entry>,
+    /// Whether code for bursts is made too ([`Bound::run_burst`](crate::Bound::run_burst)).
+    pub bursts: Bursts,
+    /// Whether code is made, where that can be, for frames of which no packet was made yet
+    /// ([`Compiled::run_frames`](crate::Compiled::run_frames)): then there is none for bursts,
+    /// unless they are [`Bursts::Always`].
+    pub frames: bool,
+    /// Whether code is made, where that can be, that says of packets beforehand that they will pass
+    /// ([`Compiled::foresee`](crate::Compiled::foresee)).
+    pub foreseen: bool,
+}
+
+/// Whether a list is run for several packets at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Bursts {
+    /// It is not.
+    #[default]
+    Never,
+    /// If nobody can tell that packets have passed the list before others were done with: the list
+    /// asks nothing that packets change, and changes nothing but packets and counters.
+    Apart,
+    /// Also where somebody can.
+    Always,
+}
+
+impl List {
+    /// A list for single packets.
+    pub fn of(entries: impl Into<Vec<Entry>>) -> Self {
+        List { entries: entries.into(), bursts: Bursts::Never, frames: false, foreseen: false }
+    }
+}
+
+/// An entry of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Entry {
+    /// A base chain.
+    Chain {
+        /// Which.
+        chain: ChainIndex,
+        /// Family of the hook ([`Context::nfproto`](penstock_program::Context::nfproto)).
+        nfproto: u8,
+    },
+    /// A base chain of an inet table at ingress: it sees IPv4 and IPv6 packets as their families,
+    /// and no others. One whose headers are not valid ends with
+    /// [`Decision::BadHeader`](crate::Decision::BadHeader).
+    InetIngress {
+        /// Which.
+        chain: ChainIndex,
+    },
+    /// Something else, which [`Host::stage`](crate::Host::stage) runs. It may change the packet in
+    /// every way.
+    Stage,
+}
+
+/// How code is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Checks what is handed to the code generator, for tests: a mistake is an error then.
+    pub verify: bool,
+    /// Tells perf(1) the names of the code, in `/tmp/perf-PID.map`.
+    pub perf_map: bool,
+    /// Counts ticks of rules and stages ([`Compiled::profile`](crate::Compiled::profile)). Such
+    /// code is slower.
+    pub profile: bool,
+    /// Calls base chains, but for those that begin traces, one by one by their addresses, as the
+    /// kernel calls its hooks, to see what that costs. Such code is slower.
+    pub indirect: bool,
+}
