@@ -13,9 +13,10 @@ use penstock_io::{CaptureWriter, LinkType};
 use penstock_net::{Link, LinkKind, Network};
 use penstock_packet::{Meta, Packet};
 use penstock_path::{Drop, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
+use penstock_print::drops::words;
+use penstock_print::trace::Tracer;
 
 use super::queue::Queues;
-use super::trace::Tracer;
 use crate::capture::CaptureFile;
 use crate::log::{LogFile, Nflog};
 
@@ -277,16 +278,5 @@ impl Sink for Output<'_> {
         if self.lines.len() > TOGETHER {
             self.print_lines();
         }
-    }
-}
-
-/// `rule: inet filter forward handle 12`, `policy: inet filter forward`, `no route`.
-pub fn words(drop: &Drop<'_>) -> String {
-    let reason = drop.reason.text();
-    let Some(place) = &drop.place else { return reason.to_owned() };
-    let at = format!("{reason}: {} {} {}", place.family.name(), place.table, place.chain);
-    match place.rule {
-        Some(handle) => format!("{at} handle {handle}"),
-        None => at,
     }
 }

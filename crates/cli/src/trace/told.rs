@@ -8,9 +8,8 @@ use std::fmt::Write;
 use penstock_net::Link;
 use penstock_packet::{Meta, Packet};
 use penstock_path::{Drop, QueueRecord, Queued, Sink, TraceRecord};
-
-use crate::run::output::words;
-use crate::run::trace::Tracer;
+use penstock_print::drops::words;
+use penstock_print::trace::Tracer;
 
 /// Takes what the path gives out, from when it is to listen.
 pub struct Told<'n> {

@@ -20,10 +20,10 @@ mod early;
 mod hardware;
 mod ingress;
 mod ipsec;
-mod line;
 mod list;
 mod reason;
 mod seen;
+mod summary;
 mod table;
 mod to_wire;
 mod token;
@@ -34,9 +34,9 @@ use penstock_program::image::FlowtableIndex;
 use penstock_ruleset::link::Linked;
 
 pub use hardware::can_offload;
-pub use line::{FlowLines, FlowSummary};
 pub use list::{FlowEntry, ListedFlow, RefusedFlow};
 pub use reason::NotOffloaded;
+pub use summary::FlowSummary;
 pub use table::FlowCounts;
 
 use crate::settings::{FlowSettings, Settings};
