@@ -9,6 +9,7 @@
 # make loom           models of what workers share, in all orders that matter (loom and shuttle)
 # make miri           unsafe code and what workers share, in Miri (needs nightly)
 # make sanitize       worker tests with ThreadSanitizer and AddressSanitizer (needs nightly)
+# make oracle         scenarios in a whole kernel, in QEMU: those whose names have the words of ONLY
 # make bench          measure the packet path in memory, and write docs/performance.md
 # make soak           run the dataplane under all kinds of load and faults for HOURS (1) with SEED (1)
 # make fuzz           all fuzz targets for SECONDS (600) together, or TARGET alone (docs/testing.md)
@@ -20,7 +21,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 EXAMPLE = examples/router
 
-.PHONY: run test lint deny release release-check sbom bench soak inject fuzz record clean loom miri sanitize
+.PHONY: run test lint deny release release-check sbom bench soak inject fuzz oracle record clean loom miri sanitize
 
 run:
 	@scripts/setup run
@@ -31,6 +32,8 @@ run:
 test:
 	@scripts/setup test
 	cargo test --workspace --locked --quiet
+	cargo test -p penstock --all-features --locked --quiet
+	cargo check -p penstock --no-default-features --locked --quiet
 
 lint:
 	cargo fmt --all --check
@@ -67,6 +70,10 @@ bench:
 	@scripts/setup run
 	cargo build --release --quiet
 	scripts/performance target/release/penstock > docs/performance.md
+
+oracle:
+	@scripts/setup oracle
+	PENSTOCK_ORACLE=1 cargo test --locked --quiet -p penstock-cli --test oracle -- $(ONLY)
 
 HOURS ?= 1
 SEED ?= 1

@@ -165,8 +165,8 @@ impl Maker {
 /// Runs them if the kernel is there; gives how many rules were computed, and how many tests differ.
 pub fn compare(engines: &mut Engines) -> (usize, usize) {
     let (mut rules, mut wrong) = (0, 0);
-    let first = penstock_seed::seed();
-    for seed in first..first + penstock_seed::rounds(6) as u64 {
+    let first = penstock_testkit::seed();
+    for seed in first..first + penstock_testkit::rounds(6) as u64 {
         let Ok(net) = Network::from_batch("net.ip", crate::NET) else { continue };
         let text = Maker { rng: fastrand::Rng::with_seed(seed), net }.test();
         match differ(engines, &text) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Packets in one line: layers with their fields, joined by `/`, as [`penstock_wire::build`]
+//! Packets in one line: layers with their fields, joined by `/`, as [`penstock_testkit::build`]
 //! composes them.
 //!
 //! ```text
@@ -17,7 +17,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::time::Duration;
 
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::ethernet::Mac;
 
 /// What comes to the dataplane.

@@ -84,7 +84,7 @@ fn fuzz(target: &'static Target) {
         current.store(i as u64, Relaxed);
         one(0, seed);
     }
-    let first = penstock_seed::seed();
+    let first = penstock_testkit::seed();
     let seconds = Duration::from_secs(number("PENSTOCK_FUZZ_SECONDS").unwrap_or(1));
     let start = Instant::now();
     let mut seed = first;

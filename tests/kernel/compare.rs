@@ -22,7 +22,7 @@ pub fn differences(
         Some(ports) => (&named(kernel, ports), &named(ours, ports)),
         None => (kernel, ours),
     };
-    let (kernel, ours) = match scenario.has_flowtable() {
+    let (kernel, ours) = match kernel.without_flowtables {
         true => (&by_flow(kernel), &by_flow(ours)),
         false => (kernel, ours),
     };

@@ -36,18 +36,16 @@ mod random_nat;
 mod router;
 mod scenario;
 mod shrink;
+mod sides;
 mod sift;
 mod sockets;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use router::{Router, Unavailable};
-use scenario::Scenario;
+use scenario::{Outcome, Scenario};
+use sides::{Kernel, Verdict, mode};
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
@@ -64,7 +62,7 @@ fn main() -> ExitCode {
         return one(Path::new(directory));
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let random = number("PENSTOCK_RANDOM").unwrap_or(100);
     println!(
         "kernel: {random} random scenarios of each kind (filtering, headers, what rules remember, tracking, NAT, flowtables), a \
@@ -84,30 +82,27 @@ fn main() -> ExitCode {
         .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))
         .collect();
     let sample = live_sample(&scenarios, number("PENSTOCK_LIVE").unwrap_or(20) as usize);
-    let mut results = compare_all(scenarios);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+    let mut kernels: Vec<_> = (0..threads).map(|_| Box::<Here>::default() as _).collect();
+    let mut results = sides::compare_all(scenarios, &mut kernels);
     results.extend(sample.into_iter().map(|s| (format!("{} (live)", s.name), compare_live(&s))));
-    let (mut failed, mut skipped) = (0, 0);
-    for (name, result) in &results {
-        match result {
-            Verdict::Agree => {}
-            Verdict::Skipped(reason) => {
-                skipped += 1;
-                println!("SKIPPED {name}: {reason}");
-            }
-            Verdict::Differ(text) => {
-                failed += 1;
-                println!(
-                    "DIFFERENT {name}\n{}",
-                    text.lines().take(70).collect::<Vec<_>>().join("\n")
-                );
-            }
-        }
+    if sides::report("kernel", &results) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The kernel of this machine.
+#[derive(Default)]
+struct Here(Option<Router>);
+
+impl Kernel for Here {
+    fn set_up(&mut self, net: &str) -> Result<(), Unavailable> {
+        self.0 = None;
+        self.0 = Some(Router::new(net)?);
+        Ok(())
     }
-    println!(
-        "kernel: {} scenarios agree, {failed} differ, {skipped} skipped",
-        results.len() - failed - skipped
-    );
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+
+    fn run(&mut self, scenario: &Scenario, expected: Option<&Outcome>) -> Result<Outcome, String> {
+        self.0.as_mut().ok_or("no router is set up")?.run(scenario, expected)
+    }
 }
 
 /// So many of the scenarios that are fit for live devices, from all kinds.
@@ -119,7 +114,7 @@ fn live_sample(scenarios: &[Scenario], count: usize) -> Vec<Scenario> {
 
 /// Live devices against `penstock run`.
 fn compare_live(scenario: &Scenario) -> Verdict {
-    let directory = directory(scenario).with_extension("live");
+    let directory = sides::directory(scenario).with_extension("live");
     let offline = match penstock::run(scenario, &directory) {
         Ok(offline) => offline,
         // That side is compared with the kernel elsewhere.
@@ -144,7 +139,7 @@ fn one(directory: &Path) -> ExitCode {
         let mut router = Router::new(&scenario.net).map_err(|e| format!("{e:?}"))?;
         let kernel = router.run(&scenario, None)?;
         println!("--- kernel\n{}", kernel.listing);
-        let ours = penstock::run(&scenario, &self::directory(&scenario).with_extension("again"))?;
+        let ours = penstock::run(&scenario, &sides::directory(&scenario).with_extension("again"))?;
         println!("--- penstock\n{}", ours.listing);
         Ok(compare::differences(&scenario, &kernel, &ours, mode("listing")))
     });
@@ -154,123 +149,5 @@ fn one(directory: &Path) -> ExitCode {
             println!("{text}");
             ExitCode::FAILURE
         }
-    }
-}
-
-/// Whether `PENSTOCK_KERNEL` asks for this.
-fn mode(name: &str) -> bool {
-    std::env::var("PENSTOCK_KERNEL").is_ok_and(|v| v == name)
-}
-
-enum Verdict {
-    Agree,
-    Differ(String),
-    Skipped(String),
-}
-
-/// Compares scenarios, those with the same `net.ip` one after the other on the same router.
-fn compare_all(scenarios: Vec<Scenario>) -> BTreeMap<String, Verdict> {
-    let mut by_net: BTreeMap<String, Vec<Scenario>> = BTreeMap::new();
-    for scenario in scenarios {
-        by_net.entry(scenario.net.clone()).or_default().push(scenario);
-    }
-    // Large groups are split: each thread then has a router of its own.
-    let work: Vec<(String, Vec<Scenario>)> = by_net
-        .iter()
-        .flat_map(|(net, group)| group.chunks(100).map(|c| (net.clone(), c.to_vec())))
-        .collect();
-    let work = Mutex::new(work);
-    let results = Mutex::new(BTreeMap::new());
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from).min(4) {
-            scope.spawn(|| {
-                loop {
-                    let Some((net, scenarios)) = work.lock().expect("no panics").pop() else {
-                        break;
-                    };
-                    let mut router = Router::new(&net);
-                    for scenario in scenarios {
-                        let verdict = match &mut router {
-                            Ok(router) => compare(router, &scenario),
-                            Err(Unavailable::Skip(reason)) => Verdict::Skipped(reason.clone()),
-                            Err(Unavailable::Failed(text)) => {
-                                Verdict::Differ(format!("the kernel's router: {text}"))
-                            }
-                        };
-                        results.lock().expect("no panics").insert(scenario.name, verdict);
-                    }
-                }
-            });
-        }
-    });
-    results.into_inner().expect("no panics")
-}
-
-/// Where a scenario's files stay.
-fn directory(scenario: &Scenario) -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kernel").join(&scenario.name)
-}
-
-fn compare(router: &mut Router, scenario: &Scenario) -> Verdict {
-    let (refused, text) = match difference(router, scenario) {
-        // What chance made need not be a ruleset.
-        Some((true, text))
-            if scenario.name.starts_with("random") && text.starts_with("both refuse") =>
-        {
-            return Verdict::Skipped("both refuse the rules".into());
-        }
-        Some((true, text)) if text.contains("cannot run:") => {
-            let reason = text.lines().find(|l| l.contains("cannot run:")).unwrap_or_default();
-            return Verdict::Skipped(format!("penstock refuses the rules: {}", reason.trim()));
-        }
-        None => return Verdict::Agree,
-        Some(d) => d,
-    };
-    // What the kernel draws for NAT may by chance be a port or identifier that another packet has.
-    if scenario.name.starts_with("random_nat") && difference(router, scenario).is_none() {
-        println!("AGREED when repeated: {}", scenario.name);
-        return Verdict::Agree;
-    }
-    let see = format!("  see {}\n", directory(scenario).display());
-    if refused || SHRUNK.fetch_add(1, Ordering::Relaxed) >= 8 {
-        return Verdict::Differ(format!("{text}{see}"));
-    }
-    let mut small = shrink::shrink(scenario, Duration::from_secs(15), |s| {
-        let mut s = s.clone();
-        s.name += "_small";
-        matches!(difference(router, &s), Some((false, _)))
-    });
-    small.name += "_small";
-    match difference(router, &small) {
-        Some((false, text)) => {
-            let frames: String = small
-                .frames
-                .iter()
-                .map(|(s, b)| format!("    {s}: {}\n", compare::hex(b)))
-                .collect();
-            let see = format!("  see {}\n", directory(&small).display());
-            Verdict::Differ(format!("{text}  made smaller:\n{}{frames}{see}", small.rules))
-        }
-        _ => Verdict::Differ(format!("{text}  (not always)\n{see}")),
-    }
-}
-
-/// Scenarios that were made smaller in this run: with many differences, the first say enough.
-static SHRUNK: AtomicU32 = AtomicU32::new(0);
-
-/// What differs, and whether it is that a side refuses the scenario as a whole.
-fn difference(router: &mut Router, scenario: &Scenario) -> Option<(bool, String)> {
-    let ours = if mode("twice") {
-        router.run(scenario, None)
-    } else {
-        penstock::run(scenario, &directory(scenario))
-    };
-    let kernel = router.run(scenario, ours.as_ref().ok());
-    match (kernel, ours) {
-        (Err(e), Ok(_)) => Some((true, format!("the kernel refuses: {e}"))),
-        (Err(e), Err(o)) => Some((true, format!("both refuse.\nkernel: {e}penstock: {o}"))),
-        (Ok(_), Err(e)) => Some((true, e)),
-        (Ok(kernel), Ok(ours)) => compare::differences(scenario, &kernel, &ours, mode("listing"))
-            .map(|text| (false, text)),
     }
 }

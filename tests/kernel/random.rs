@@ -3,7 +3,7 @@
 //! Scenarios by chance: rulesets and frames that are made for each other, so that rules hit.
 
 use fastrand::Rng;
-use penstock_seed::Chance;
+use penstock_testkit::Chance;
 
 use crate::frame::{Frame, bare, ethernet};
 use crate::net::{CLIENT, DMZ, GATEWAY, LAN, NET, SERVER, SYN_OPTIONS, WAN, net_with_rules};

@@ -6,7 +6,7 @@
 //! No packet leaves the host where it came in, since the kernel would then tell its sender.
 
 use fastrand::Rng;
-use penstock_seed::Chance;
+use penstock_testkit::Chance;
 
 use crate::frame::{Frame, Mac, bare, ethernet};
 use crate::hand_made::bridge::{BRIDGE, FAR, NET, OUT};

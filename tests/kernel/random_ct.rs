@@ -8,7 +8,7 @@
 //! came in.
 
 use fastrand::Rng;
-use penstock_seed::Chance;
+use penstock_testkit::Chance;
 
 use crate::frame::{Frame, bare, ethernet};
 use crate::random_nat::{Side, net};

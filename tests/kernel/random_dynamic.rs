@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use penstock_seed::Chance;
+use penstock_testkit::Chance;
 
 use crate::frame::ethernet;
 use crate::random_nat::{Side, net};

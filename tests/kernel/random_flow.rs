@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use penstock_seed::Chance;
+use penstock_testkit::Chance;
 
 use crate::frame::{Frame, ethernet};
 use crate::random_nat::{Side, net};

@@ -6,7 +6,7 @@
 //! tracking puts them together, and the way out cuts them again.
 
 use fastrand::Rng;
-use penstock_seed::Chance;
+use penstock_testkit::Chance;
 
 use crate::frame::{Frame, bare, ethernet};
 use crate::random_nat::{Side, net};

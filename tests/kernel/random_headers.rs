@@ -5,7 +5,7 @@
 //! it, by name and by raw bytes.
 
 use fastrand::Rng;
-use penstock_seed::Chance;
+use penstock_testkit::Chance;
 
 use crate::frame::{Frame, Mac, ethernet};
 use crate::net::{CLIENT, DMZ, GATEWAY, LAN, NET, SERVER, WAN};

@@ -8,7 +8,7 @@
 //! kernel would then ask or tell on its own.
 
 use fastrand::Rng;
-use penstock_seed::Chance;
+use penstock_testkit::Chance;
 
 use crate::frame::{Frame, Mac, bare, ethernet};
 use crate::net::{CLIENT, DMZ, GATEWAY, LAN, NET, SERVER, WAN};

@@ -31,11 +31,19 @@ table arp penstock-delivery {
 }
 ";
 
+/// Shows whether the kernel has flowtables.
+const FLOWTABLE: &str =
+    "table inet t { flowtable f { hook ingress priority 0; devices = { lo }; }; }";
+
 /// A kernel router and the far ends of its wires.
 pub struct Router {
     net: String,
     /// Fragments may wait in it for others: a later scenario must not meet them.
     spent: bool,
+    /// Whether this kernel has flowtables.
+    has_flowtables: bool,
+    /// Tables may be in force besides the harness's own.
+    may_have_tables: bool,
     pub router: Namespace,
     /// Held, not used: the far ends are gone with it.
     _beyond: Namespace,
@@ -226,9 +234,21 @@ impl Router {
             })
             .collect();
         run("nft", &["-f", "-"], DELIVERY).map_err(Unavailable::Failed)?;
+        let has_flowtables = run("nft", &["-c", "-f", "-"], FLOWTABLE).is_ok();
         // The host announces its multicast memberships when the wires come up; then it is silent.
         std::thread::sleep(Duration::from_millis(150));
-        Ok(Router { net: net.into(), spent: false, router, _beyond: beyond, wires, raw, host, log })
+        Ok(Router {
+            net: net.into(),
+            spent: false,
+            has_flowtables,
+            may_have_tables: false,
+            router,
+            _beyond: beyond,
+            wires,
+            raw,
+            host,
+            log,
+        })
     }
 
     /// Puts rules in force instead of those before, forgets all connections, and gives what nft
@@ -238,6 +258,7 @@ impl Router {
         let e = |e: io::Error| e.to_string();
         self.router.enter().map_err(e)?;
         self.clear()?;
+        self.may_have_tables = true;
         let said = run("nft", &[options, &["-f", "-"]].concat(), rules)?;
         self.log.forget_connections().map_err(e)?;
         self.collect(&mut Outcome::default()).map_err(e)?;
@@ -325,7 +346,12 @@ impl Router {
         self.spent = scenario.has_fragments() || !bridges(&self.net).is_empty();
         // Rules that ask for it switch it on, and it stays on.
         sysctl("netfilter/nf_conntrack_acct", "0");
-        self.load(&scenario.kernel_rules(), &[])?;
+        let without_flowtables = scenario.has_flowtable() && !self.has_flowtables;
+        let rules = match without_flowtables {
+            true => scenario.rules_without_flowtables(),
+            false => scenario.all_rules(),
+        };
+        self.load(&rules, &[])?;
         let before = scenario.sysctls.iter().map(|(name, value)| swap_sysctl(name, *value));
         let before: Vec<_> = before.collect::<io::Result<_>>().map_err(e)?;
         if !scenario.tc.is_empty() {
@@ -337,7 +363,7 @@ impl Router {
                 None => self.send(source, bytes)?,
             }
         }
-        let mut outcome = Outcome::default();
+        let mut outcome = Outcome { without_flowtables, ..Outcome::default() };
         let deadline = Instant::now() + Duration::from_millis(300);
         loop {
             self.collect(&mut outcome).map_err(e)?;
@@ -360,7 +386,6 @@ impl Router {
         }
         outcome.listing = self.listing()?;
         self.collect(&mut outcome).map_err(e)?;
-        self.clear()?;
         if !scenario.tc.is_empty() {
             for (device, _) in &self.wires {
                 for parent in ["clsact", "ingress", "root"] {
@@ -373,13 +398,11 @@ impl Router {
     }
 
     /// Takes all tables away but the harness's own.
-    fn clear(&self) -> Result<(), String> {
-        let tables = run("nft", &["list", "tables"], "")?;
-        let others = tables.lines().filter(|l| !l.ends_with(" penstock-delivery"));
-        let batch: String = others.map(|l| format!("delete {l}\n")).collect();
-        if !batch.is_empty() {
-            run("nft", &["-f", "-"], &batch)?;
+    fn clear(&mut self) -> Result<(), String> {
+        if self.may_have_tables {
+            run("nft", &["-f", "-"], &format!("flush ruleset\n{DELIVERY}"))?;
         }
+        self.may_have_tables = false;
         Ok(())
     }
 

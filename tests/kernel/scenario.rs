@@ -8,11 +8,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use penstock_io::{Capture, CaptureWriter, LinkType, Merge};
+use serde::{Deserialize, Serialize};
 
 use crate::frame::Frame;
 
 /// What both sides get.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Scenario {
     /// Says what it shows.
     pub name: String,
@@ -106,14 +107,13 @@ impl Scenario {
         format!("{}\n{SIEVE}", self.rules)
     }
 
-    /// Whether rules put flows into a flowtable. The kernels that this runs on need not have any:
-    /// it gets the rules without.
+    /// Whether rules put flows into a flowtable.
     pub fn has_flowtable(&self) -> bool {
         self.rules.contains("flow add")
     }
 
-    /// The rules that the kernel loads.
-    pub fn kernel_rules(&self) -> String {
+    /// The rules without flowtables, for a kernel that has none.
+    pub fn rules_without_flowtables(&self) -> String {
         let of_flows = |line: &&str| line.contains("flowtable ") || line.contains("flow add");
         let rules: String =
             self.rules.lines().filter(|l| !of_flows(l)).map(|l| format!("{l}\n")).collect();
@@ -221,7 +221,7 @@ pub fn pause(source: &str, bytes: &[u8]) -> Option<Duration> {
 }
 
 /// What came out.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// What each device transmitted, in order.
     pub sent: BTreeMap<String, Vec<Vec<u8>>>,
@@ -231,6 +231,8 @@ pub struct Outcome {
     pub listing: String,
     /// `conntrack -L`, where connections are tracked and can be listed.
     pub connections: Option<Vec<String>>,
+    /// The rules ran without their flowtables: packets of flows went the normal way.
+    pub without_flowtables: bool,
 }
 
 /// The devices of `net.ip` lines that stand for a wire: those of type veth.

@@ -260,7 +260,7 @@ fn each_system_call_may_fail_once() {
         }
     }
     all.dedup();
-    let mut rng = fastrand::Rng::with_seed(penstock_seed::seed());
+    let mut rng = fastrand::Rng::with_seed(penstock_testkit::seed());
     let wanted = std::env::var("PENSTOCK_INJECT").unwrap_or_default();
     if wanted == "all" || wanted.starts_with(|c: char| c.is_ascii_lowercase()) {
         all.retain(|(_, call, ..)| wanted == "all" || wanted.split(',').any(|one| one == call));

@@ -203,7 +203,7 @@ fn a_namespace_that_loses_its_name_is_still_served() {
 fn devices_that_go_while_they_are_taken_or_given_back_take_nothing_along() {
     let Some(net) = Net::new() else { return };
     let (r, b) = (&net.r, &net.b);
-    let mut rng = fastrand::Rng::with_seed(penstock_seed::seed());
+    let mut rng = fastrand::Rng::with_seed(penstock_testkit::seed());
     let remake = format!(
         "ip link del b0; for d in r1 r1.port x1; do ip -n {r} link del $d; done
          ip link add b0 type veth peer name r1 netns {r} address 02:00:00:00:00:0b
@@ -296,7 +296,7 @@ fn storms_of_devices_that_go_down_and_up_pass() {
 fn a_kill_at_any_moment_of_start_or_stop_loses_no_device() {
     let Some(net) = Net::new() else { return };
     let before = devices(&net);
-    let mut rng = fastrand::Rng::with_seed(penstock_seed::seed());
+    let mut rng = fastrand::Rng::with_seed(penstock_testkit::seed());
     for kill in 0..setting("PENSTOCK_LIVE_KILLS", 4) {
         let ending = kill % 2 == 1;
         let mut child = begin(&net, "", "r0 r1 --workers 2 --driver r1=xdp-generic");

@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
     let count = number("PENSTOCK_NFT_RANDOM").unwrap_or(COUNT);
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let lacking = Lacking::probe();
     println!(
         "nft: {count} random rulesets, PENSTOCK_SEED={seed}; the kernel lacks: {}",

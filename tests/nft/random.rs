@@ -3,7 +3,7 @@
 //! Rulesets and commands by chance, in the whole language: what is right, and what is nearly right.
 
 use fastrand::Rng;
-use penstock_seed::Chance;
+use penstock_testkit::Chance;
 
 /// What a field is compared with.
 #[derive(Clone, Copy, PartialEq)]

@@ -19,8 +19,8 @@ use penstock_packet::{Meta, Packet};
 use penstock_path::{Dataplane, Frame, Settings, Sink};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
-use penstock_seed::Chance;
-use penstock_wire::build::{Ethernet, Icmp, Ipv4, Tcp, Udp, payload};
+use penstock_testkit::Chance;
+use penstock_testkit::build::{Ethernet, Icmp, Ipv4, Tcp, Udp, payload};
 
 const NOW: u64 = 1_700_000_000_000_000_000;
 
@@ -212,7 +212,7 @@ fn run(
 
 #[test]
 fn no_packet_can_tell_whether_rules_were_merged() {
-    let first = penstock_seed::seed();
+    let first = penstock_testkit::seed();
     let net = Arc::new(Network::from_batch("net.ip", NET).expect("the network"));
     let mut merged = 0;
     for seed in first..first + 300 {
@@ -237,7 +237,7 @@ fn no_packet_can_tell_whether_rules_were_merged() {
 
 #[test]
 fn rules_that_lint_calls_dead_match_no_packet() {
-    let first = penstock_seed::seed();
+    let first = penstock_testkit::seed();
     let net = Arc::new(Network::from_batch("net.ip", NET).expect("the network"));
     let mut dead = 0;
     for seed in first..first + 300 {

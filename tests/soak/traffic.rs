@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fastrand::Rng;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 use crate::lab::{Lab, enter};
 

@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use penstock_path::Settings;
-use penstock_wire::build::{Ethernet, Ipv4, payload};
+use penstock_testkit::build::{Ethernet, Ipv4, payload};
 
 use crate::Variant;
 use crate::frames::{Frames, flow};

@@ -4,7 +4,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 /// Bytes from one frame to the next where frames are cold: not a power of two, which would put all
 /// of them into few sets of the cache.

@@ -5,8 +5,8 @@
 use std::fmt::Write;
 use std::rc::Rc;
 
-use penstock_classbench::{Header, Kind};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
+use penstock_testkit::classbench::{Header, Kind};
 
 use crate::Variant;
 use crate::frames::{Frames, flow};
@@ -42,10 +42,12 @@ fn frame(header: &Header) -> Vec<u8> {
 
 /// A list after ClassBench, all kinds of it in turn, that drops what it meets and then everything.
 fn classbench(name: &str, kinds: &[Kind], count: usize) -> Variant {
-    let lists: Vec<_> =
-        kinds.iter().map(|k| penstock_classbench::rules(*k, count / kinds.len(), 1)).collect();
+    let lists: Vec<_> = kinds
+        .iter()
+        .map(|k| penstock_testkit::classbench::rules(*k, count / kinds.len(), 1))
+        .collect();
     let rules = lists.concat();
-    let headers = penstock_classbench::traffic(&rules, 16_384, 2);
+    let headers = penstock_testkit::classbench::traffic(&rules, 16_384, 2);
     let frames = Rc::new(Frames::hot(headers.iter().map(frame)));
     let mut text = String::new();
     for rule in &rules {

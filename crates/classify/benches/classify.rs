@@ -8,8 +8,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use fastrand::Rng;
-use penstock_classbench::{Header, Kind, Prefix, Rule};
 use penstock_classify::{Builder, Classifier, Interval, Location};
+use penstock_testkit::classbench::{Header, Kind, Prefix, Rule};
 
 fn builder(rules: &[Rule]) -> Builder {
     let mut builder = Builder::new(&[4, 4, 2, 2, 1]);
@@ -91,9 +91,10 @@ fn main() {
     for name in &names {
         let kinds: Vec<Kind> =
             Kind::ALL.into_iter().filter(|k| name == "all" || name == k.name()).collect();
-        let lists = kinds.iter().map(|k| penstock_classbench::rules(*k, 100_000 / kinds.len(), 1));
+        let lists =
+            kinds.iter().map(|k| penstock_testkit::classbench::rules(*k, 100_000 / kinds.len(), 1));
         let rules = lists.collect::<Vec<_>>().concat();
-        measure(name, &rules, &penstock_classbench::traffic(&rules, PACKETS, 2));
+        measure(name, &rules, &penstock_testkit::classbench::traffic(&rules, PACKETS, 2));
     }
     if !names.is_empty() {
         return;
@@ -113,7 +114,7 @@ fn main() {
         measure(
             &format!("addresses-{count}"),
             &lines,
-            &penstock_classbench::traffic(&lines, PACKETS, 1),
+            &penstock_testkit::classbench::traffic(&lines, PACKETS, 1),
         );
         let random = |_| Header {
             source: rng.u32(..),
@@ -125,11 +126,11 @@ fn main() {
         let random: Vec<Header> = (0..PACKETS).map(random).collect();
         measure(&format!("addresses-{count}, no match"), &lines, &random);
         for kind in Kind::ALL {
-            let rules = penstock_classbench::rules(kind, count, 1);
+            let rules = penstock_testkit::classbench::rules(kind, count, 1);
             measure(
                 &format!("{}-{count}", kind.name()),
                 &rules,
-                &penstock_classbench::traffic(&rules, PACKETS, 2),
+                &penstock_testkit::classbench::traffic(&rules, PACKETS, 2),
             );
         }
     }

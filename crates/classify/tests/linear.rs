@@ -3,8 +3,8 @@
 //! The classifier answers as a walk over all rules does.
 
 use fastrand::Rng;
-use penstock_classbench::{Kind, Prefix, Rule, rules, traffic};
 use penstock_classify::{Builder, Interval};
+use penstock_testkit::classbench::{Kind, Prefix, Rule, rules, traffic};
 
 /// Widths of dimensions, and how values are chosen: clustered, so that rules overlap and values hit
 /// bounds.

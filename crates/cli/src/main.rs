@@ -24,6 +24,7 @@ mod show;
 mod sockets;
 mod top;
 mod trace;
+mod tracer;
 mod up;
 
 use std::process::ExitCode;

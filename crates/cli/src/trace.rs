@@ -15,11 +15,12 @@ use std::time::SystemTime;
 
 use penstock_daemon::{err, errln, out};
 use penstock_io::{Capture, LinkType, Merge};
+use penstock_lang::datatype::Format;
 use penstock_path::Engine;
-use penstock_print::trace::Tracer;
 
 use crate::rules::NetNames;
 use crate::setup::{InputPort, Setup, Source};
+use crate::tracer::Tracer;
 use fields::Fields;
 use options::Wanted;
 use told::Told;
@@ -73,7 +74,7 @@ fn trace(setup: &Setup, wanted: &Wanted) -> Result<String, String> {
     let ruleset = setup.ruleset(&names, start, false)?;
     let mut path = setup.dataplane(&net, &ruleset, start)?;
     path.set_engine(Engine::Interpreter);
-    let mut told = Told::new(Tracer::new(&ruleset.generation(), &names, start));
+    let mut told = Told::new(Tracer::new(&ruleset.generation(), &names, Format::default(), start));
     if let Wanted::Match { source, text } = wanted {
         let port = InputPort::of(source, &net, setup.net())?;
         let link = match source {

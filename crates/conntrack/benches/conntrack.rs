@@ -8,7 +8,7 @@ use penstock_conntrack::{
     Conntrack, Direction, Hook, Settings, Shared, Tuple, TupleLookup, Verdict, tuple,
 };
 use penstock_packet::{Ct, Packet, prefetch};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

@@ -29,7 +29,7 @@
 //! ```
 //! use penstock_conntrack::{Conntrack, Hook, Settings, Verdict};
 //! use penstock_packet::Packet;
-//! use penstock_wire::build::*;
+//! use penstock_testkit::build::*;
 //!
 //! let mut conntrack = Conntrack::new(Settings::default());
 //! let mut packet = Packet::new();

@@ -4,7 +4,7 @@
 
 use penstock_conntrack::{Conntrack, Direction, Hook, Settings, Template, Verdict, status};
 use penstock_packet::{Ct, CtInfo, Packet};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 const A: &str = "198.18.0.1";
 const B: &str = "198.18.0.2";

@@ -6,7 +6,7 @@ use penstock_conntrack::{
     Conntrack, Direction, ExpectError, Expectation, Hook, Settings, Verdict, status, tuple,
 };
 use penstock_packet::Packet;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -7,7 +7,7 @@ use penstock_conntrack::{
     Settings, Style, Template, Verdict, helper_number, status,
 };
 use penstock_packet::Packet;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use std::sync::{Arc, Mutex};
 
 const SECOND: u64 = 1_000_000_000;
@@ -91,7 +91,7 @@ fn replace(
 
 #[test]
 fn no_packets_break_the_table() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     for round in 0..6 {
         let mut settings =
@@ -311,7 +311,7 @@ fn what_is_no_dump_is_refused_with_its_line() {
         assert_eq!(error.line, line, "{text:?}");
         assert!(error.reason.starts_with(reason), "{error}");
     }
-    let mut rng = fastrand::Rng::with_seed(penstock_seed::seed());
+    let mut rng = fastrand::Rng::with_seed(penstock_testkit::seed());
     let (table, now) = full();
     let dump = table.dump().into_bytes();
     for _ in 0..200 {

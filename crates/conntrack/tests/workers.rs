@@ -7,7 +7,7 @@ use penstock_conntrack::{
     tuple,
 };
 use penstock_packet::Packet;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use std::sync::Arc;
 
 const START: u64 = 1_700_000_000_000_000_000;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_io::device::{Launcher, Tap, wait};
-use penstock_net::{LARGEST_INDEX, Link, LinkKind, Mac, Network};
+use penstock_net::{LARGEST_INDEX, Link, Mac, Network};
 use penstock_netlink::links::{Change, change, set_port};
 use penstock_netlink::{Changed, Device, Monitor, Policies, Socket, State, XdpMonitor};
 
@@ -127,7 +127,7 @@ impl KernelSync {
                 return;
             };
             if port.taken.tap == link.index {
-                link.kind = LinkKind::Wire { peer: None, kind: port.kind.clone() };
+                link.kind = penstock_net::Wire::new(port.kind.clone()).into();
             }
             if let Some(on_bridge) = &mut link.port {
                 on_bridge.isolated = port.taken.isolated.iter().any(|name| **name == *link.name);

@@ -165,7 +165,7 @@ pub fn queue_packet(record: &QueueRecord<'_>, packet: &Packet, copy: u32) -> que
             Hook::Output | Hook::Egress => 3,
             Hook::Postrouting => 4,
         },
-        family: record.context.nfproto,
+        family: record.context.family as u8,
         mark: meta.mark,
         priority: meta.priority,
         input: device(record.input),

@@ -15,7 +15,7 @@ use penstock_flowtable::offload::{
 };
 use penstock_flowtable::tunnel::Outer;
 use penstock_flowtable::{Arrival, Encap, Key, Tunnel, Way};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 /// The loopback device stands for all: nothing is sent.
 const DEVICE: u32 = 1;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use penstock_bpf::asm::Asm;
 use penstock_bpf::{Map, MapKind, MapSpec, Next, Place, Program, xdp};
 use penstock_ebpf::flow::{Flows, Site};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 fn map(kind: MapKind) -> Arc<Map> {
     Arc::new(Map::new(MapSpec { name: "next", kind, key: 4, value: 4, entries: 4 }))

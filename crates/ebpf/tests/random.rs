@@ -34,7 +34,7 @@ fn device() -> Device {
 /// What the path does with a frame at ingress; whether it goes on.
 fn interpreted(image: &Image, entries: &[Entry], frame: &[u8], mac: Mac) -> bool {
     let mut packet = Packet::new();
-    let mut outside = Outside::at(5, Hook::Ingress);
+    let mut outside = Outside::at(Family::Netdev, Hook::Ingress);
     outside.interfaces.insert(1, device().interface);
     if !packet.receive_ethernet(frame, mac) {
         return true;
@@ -48,9 +48,9 @@ fn interpreted(image: &Image, entries: &[Entry], frame: &[u8], mac: Mac) -> bool
         let chain = match entry {
             Entry::Netdev(chain) => chain,
             Entry::Inet(chain) => {
-                outside.context.nfproto = match packet.meta.protocol {
-                    0x0800 => 2,
-                    0x86dd => 10,
+                outside.context.family = match packet.meta.protocol {
+                    0x0800 => Family::Ip,
+                    0x86dd => Family::Ip6,
                     _ => continue,
                 };
                 if packet.transport().is_none() {
@@ -60,7 +60,7 @@ fn interpreted(image: &Image, entries: &[Entry], frame: &[u8], mac: Mac) -> bool
             }
         };
         if matches!(entry, Entry::Netdev(_)) {
-            outside.context.nfproto = 5;
+            outside.context.family = Family::Netdev;
         }
         match run(image, *chain, &mut packet, &mut outside) {
             Outcome::Accept => {}
@@ -149,8 +149,8 @@ fn rounds(place: Place, rounds: usize) {
     if !rights::may_load() {
         return;
     }
-    let seed = penstock_seed::seed();
-    let rounds = penstock_seed::rounds(rounds);
+    let seed = penstock_testkit::seed();
+    let rounds = penstock_testkit::rounds(rounds);
     let mut rng = Rng::with_seed(seed);
     let mut offloaded = 0;
     for round in 0..rounds {

@@ -16,7 +16,7 @@ use penstock_program::Hook;
 use penstock_program::env::Interface;
 use penstock_ruleset::link::Linked;
 use penstock_ruleset::{Family, Ruleset};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::ethernet::Mac;
 
 /// Rules and commands, given one after the other; what is printed.

@@ -318,7 +318,7 @@ impl Around {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use penstock_wire::build::*;
+    use penstock_testkit::build::*;
 
     fn look(frame: &[u8]) -> Result<(Arrival, u16, Vec<u8>), NotInside> {
         let h = ethernet::Header::new(frame).unwrap();

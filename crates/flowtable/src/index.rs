@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn it_holds_what_a_map_holds() {
-        let seed = penstock_seed::seed();
+        let seed = penstock_testkit::seed();
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut index = Index::new();
         let mut map: HashMap<u32, (u64, At)> = HashMap::new();

@@ -296,7 +296,7 @@ impl OuterAt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use penstock_wire::build::*;
+    use penstock_testkit::build::*;
 
     const LINK: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 

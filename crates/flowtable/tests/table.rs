@@ -9,7 +9,7 @@ use penstock_flowtable::{
     AddError, Arrival, At, Direction, Encap, Flowtable, Key, Limits, NewFlow, NewHalf, Tunnel, Way,
     rewrite, state,
 };
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 fn random_address(rng: &mut fastrand::Rng, v6: bool) -> IpAddr {
     if v6 { format!("2001:db8::{:x}", rng.u16(..40)) } else { format!("198.18.0.{}", rng.u8(..40)) }
@@ -50,7 +50,7 @@ fn random_flow(rng: &mut fastrand::Rng) -> NewFlow {
 
 #[test]
 fn it_holds_what_a_map_holds() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut table = Flowtable::new(Limits { flows: 600 }, seed);
     let mut map: HashMap<(Key, Arrival), At> = HashMap::new();
@@ -144,14 +144,14 @@ fn packet(key: &Key, ttl: u8, checksum: bool, data: &[u8]) -> Vec<u8> {
     let mut bytes = if key.l3 == 4 {
         let ip = Ipv4::new(&*src, &*dst).ttl(ttl);
         match key.l4 {
-            6 => (ip / Tcp::new(sport, dport) / penstock_wire::build::payload(data)).build(),
-            _ => (ip / Udp::new(sport, dport) / penstock_wire::build::payload(data)).build(),
+            6 => (ip / Tcp::new(sport, dport) / penstock_testkit::build::payload(data)).build(),
+            _ => (ip / Udp::new(sport, dport) / penstock_testkit::build::payload(data)).build(),
         }
     } else {
         let ip = Ipv6::new(&*src, &*dst).hop_limit(ttl);
         match key.l4 {
-            6 => (ip / Tcp::new(sport, dport) / penstock_wire::build::payload(data)).build(),
-            _ => (ip / Udp::new(sport, dport) / penstock_wire::build::payload(data)).build(),
+            6 => (ip / Tcp::new(sport, dport) / penstock_testkit::build::payload(data)).build(),
+            _ => (ip / Udp::new(sport, dport) / penstock_testkit::build::payload(data)).build(),
         }
     };
     if !checksum && key.l4 == 17 {
@@ -163,7 +163,7 @@ fn packet(key: &Key, ttl: u8, checksum: bool, data: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_rewritten_packet_is_the_packet_that_its_new_headers_make() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     for _ in 0..3000 {
         let mut table = Flowtable::new(Limits::default(), seed);

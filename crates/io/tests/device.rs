@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use penstock_io::device::*;
 use penstock_packet::gso::Headers;
 use penstock_packet::{Gso, GsoKind};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 /// Gives this thread a network namespace of its own with `wa` and `wb`, two ends of a wire. `false`
 /// without the rights.

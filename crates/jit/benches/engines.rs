@@ -20,9 +20,7 @@ use penstock_program::image::{
 use penstock_program::testing::{Outside, Table};
 use penstock_program::{Expr, Hook, Outcome, parse, run};
 use penstock_sets::{Description, Element, Set};
-use penstock_wire::build::*;
-
-const NETDEV: u8 = 5;
+use penstock_testkit::build::*;
 
 const UDP_DPORT: &str = "[ meta load l4proto => reg 1 ]
     [ cmp eq reg 1 0x00000011 ]
@@ -96,7 +94,7 @@ fn ports(count: u16) -> LinkedSet {
 
 /// A table and how many of its chains are in the list.
 fn linked(table: &Table, lookups: bool) -> Arc<Image> {
-    let (mut image, _) = table.link(Family::from_number(NETDEV).unwrap()).expect("a linked table");
+    let (mut image, _) = table.link(Family::Netdev).expect("a linked table");
     if lookups {
         image.force_lookups(8);
     }
@@ -122,10 +120,10 @@ fn compiled(image: &Arc<Image>, lists: &[List]) -> Compiled {
 
 fn measure(name: &str, table: &Table, bases: u32, dport: u16, rounds: usize) {
     let mut packets = packets(256, dport);
-    let mut outside = Outside::at(NETDEV, Hook::Ingress);
+    let mut outside = Outside::at(Family::Netdev, Hook::Ingress);
     let (plain, looking) = (linked(table, false), linked(table, true));
     let entries: Vec<_> =
-        (0..bases).map(|i| Entry::Chain { chain: ChainIndex(i), nfproto: NETDEV }).collect();
+        (0..bases).map(|i| Entry::Chain { chain: ChainIndex(i), family: Family::Netdev }).collect();
     let mut interpret = |image: &Image| {
         best(rounds, packets.len(), || {
             for packet in &mut packets {

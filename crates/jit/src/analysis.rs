@@ -15,7 +15,7 @@ fn burst_safe(op: &Op, info: &Info) -> bool {
     let counts = |e: ElementRef<'_, LinkedValue>| {
         e.value.statements.iter().all(|s| matches!(s, Stateful::Counter(_)))
     };
-    let silent = |set: &Set<LinkedValue>| set.iter_unordered().chain(set.catch_all(0)).all(counts);
+    let silent = |set: &Set<LinkedValue>| set.iter_unordered().all(counts);
     info.burst_safe && op.fixed_set().is_none_or(silent)
 }
 

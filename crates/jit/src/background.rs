@@ -148,7 +148,13 @@ mod tests {
     }
 
     fn lists(times: usize) -> Vec<List> {
-        vec![List::of(vec![Entry::Chain { chain: ChainIndex(0), nfproto: 2 }; times])]
+        vec![List::of(vec![
+            Entry::Chain {
+                chain: ChainIndex(0),
+                family: penstock_program::Family::Ip
+            };
+            times
+        ])]
     }
 
     fn wait(pending: &Pending) -> Arc<Compiled> {

@@ -12,10 +12,10 @@
 use std::collections::BTreeMap;
 
 use penstock_packet::layout;
-use penstock_program::Outcome;
 use penstock_program::expr::MetaKey;
 use penstock_program::image::{ChainIndex, Image, LinkedVerdict, RuleIndex};
 use penstock_program::op::{Effect, Load, Op};
+use penstock_program::{Family, Outcome};
 
 use crate::CompileError;
 use crate::analysis::{Analysis, ops, rules};
@@ -51,7 +51,7 @@ const NESTED: u32 = 6;
 pub(crate) const SHARED_PARAMETERS: usize = 4;
 
 /// A chain that has a function of its own: for a family of hooks.
-pub(crate) type Shared = (ChainIndex, u8);
+pub(crate) type Shared = (ChainIndex, Family);
 
 /// What the functions of a compilation have in common.
 pub(crate) struct Program<'a> {
@@ -185,7 +185,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
 
     /// The function of a chain that is called, which is made later.
     fn function_of(&mut self, chain: ChainIndex) -> Option<Function> {
-        let shared = (chain, self.frame.nfproto);
+        let shared = (chain, self.frame.family);
         if let Some(function) = self.program.shared.get(&shared) {
             return Some(*function);
         }

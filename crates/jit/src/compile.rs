@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use penstock_packet::{Packet, layout};
 use penstock_program::image::ChainIndex;
-use penstock_program::{Image, Outcome};
+use penstock_program::{Family, Image, Outcome};
 
 use crate::CompileError;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
@@ -22,8 +22,6 @@ use crate::perf;
 use crate::profile::Profile;
 use penstock_program::op::Parts;
 
-pub(crate) const NFPROTO_IPV4: u8 = 2;
-pub(crate) const NFPROTO_IPV6: u8 = 10;
 pub(crate) const ETH_P_IP: u16 = 0x0800;
 pub(crate) const ETH_P_IPV6: u16 = 0x86dd;
 
@@ -32,14 +30,7 @@ pub(crate) const ETH_P_IPV6: u16 = 0x86dd;
 /// # Errors
 /// Why not.
 pub fn supported() -> Result<(), CompileError> {
-    buffer()?;
     Session::new(false).map(drop)
-}
-
-fn buffer() -> Result<usize, CompileError> {
-    layout::buffer().ok_or_else(|| {
-        CompileError::Machine("buffers of packets are laid out in an unknown way".into())
-    })
 }
 
 /// Makes code for hook lists. List and entry numbers are those of `lists`.
@@ -55,14 +46,12 @@ pub fn compile<I>(
 where
     I: AsRef<Image> + Any + Send + Sync,
 {
-    let buffer = buffer()?;
     // Which chains are better asked is known only then.
     (*image).as_ref().build_lookups();
     let mut session = Session::new(options.verify)?;
     let mut making = Making {
         program: Program::new((*image).as_ref()),
         helpers,
-        buffer,
         interpreted: 0,
         calls: 0,
         indirect: options.indirect,
@@ -131,8 +120,6 @@ where
 pub(crate) struct Making<'a> {
     pub(crate) program: Program<'a>,
     pub(crate) helpers: &'static Helpers,
-    /// Where the address of a packet's buffer is.
-    buffer: usize,
     /// Base chains that are left to the interpreter.
     interpreted: usize,
     pub(crate) profile: Option<Box<Profile>>,
@@ -217,7 +204,7 @@ impl Making<'_> {
             memory,
             entry: nothing,
             known_entry: None,
-            nfproto: 0,
+            family: Family::Netdev,
             windows: Windows::default(),
             facts: Facts::default(),
             way_out: None,
@@ -252,23 +239,23 @@ impl Making<'_> {
                     }
                     if new_packet {
                         let needs = self.needs(&list.entries[n..]);
-                        frame.windows = Windows::new(frame.asm, packet, self.buffer, needs);
+                        frame.windows = Windows::new(frame.asm, packet, needs);
                         frame.facts = Facts::default();
                     }
                     new_packet = false;
                     may_be_traced = self.program.analysis.summary(chain).traces;
                     match *entry {
-                        Entry::Chain { nfproto, .. } => {
-                            self.chain(&mut frame, chain, nfproto, next, &mut errors)
+                        Entry::Chain { family, .. } => {
+                            self.chain(&mut frame, chain, family, next, &mut errors)
                         }
                         Entry::InetIngress { .. } => {
-                            for (ethertype, nfproto) in
-                                [(ETH_P_IP, NFPROTO_IPV4), (ETH_P_IPV6, NFPROTO_IPV6)]
+                            for (ethertype, family) in
+                                [(ETH_P_IP, Family::Ip), (ETH_P_IPV6, Family::Ip6)]
                             {
                                 let (other, mine) = (frame.asm.block(), ethertype);
                                 ip_with_headers(&mut frame, mine, number, other);
                                 let mark = frame.facts.mark();
-                                self.chain(&mut frame, chain, nfproto, next, &mut errors);
+                                self.chain(&mut frame, chain, family, next, &mut errors);
                                 frame.facts.back_to(mark);
                                 frame.asm.at(other);
                             }
@@ -346,7 +333,7 @@ impl Making<'_> {
         &mut self,
         frame: &mut Frame<'_, '_>,
         chain: ChainIndex,
-        nfproto: u8,
+        family: Family,
         next: Block,
         errors: &mut Option<CompileError>,
     ) {
@@ -354,7 +341,7 @@ impl Making<'_> {
             self.interpreted += 1;
             return interpret(frame, chain, next);
         }
-        frame.nfproto = nfproto;
+        frame.family = family;
         let end = frame.asm.block();
         let by_address = self.indirect && !self.program.analysis.summary(chain).traces;
         let mut chains = Chains::new(&mut self.program, frame, errors);
@@ -372,11 +359,11 @@ impl Making<'_> {
     fn shared(&mut self, session: &mut Session) -> Result<(), CompileError> {
         while let Some(shared) = self.program.missing.pop() {
             let Some(&function) = self.program.shared.get(&shared) else { continue };
-            let (chain, nfproto) = shared;
+            let (chain, family) = shared;
             session.define(function, SHARED_PARAMETERS, |asm, values| {
                 let memory = asm.stack(64);
                 let needs = self.program.analysis.summary(chain).needs;
-                let windows = Windows::new(asm, values[0], self.buffer, needs);
+                let windows = Windows::new(asm, values[0], needs);
                 let mut frame = Frame {
                     image: self.program.image,
                     helpers: self.helpers,
@@ -386,7 +373,7 @@ impl Making<'_> {
                     memory,
                     entry: values[3],
                     known_entry: None,
-                    nfproto,
+                    family,
                     windows,
                     facts: Facts::default(),
                     way_out: None,

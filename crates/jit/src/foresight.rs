@@ -8,6 +8,8 @@
 //! metadata. Wherever a rule asks for anything else, or does anything, it gives up: such packets
 //! pass the list when it is their turn.
 
+use penstock_program::Family;
+use penstock_program::op::TRANSPORT_PRECHECKED;
 use penstock_wire::{ethernet, ipv4};
 
 use crate::CompileError;
@@ -16,7 +18,7 @@ use crate::compile::Making;
 use crate::frame::{Facts, Finish, Frame, Header, Known, Window, Windows};
 use crate::list::{Entry, List};
 use crate::outcome::ACCEPTED;
-use crate::precheck::{Head, TRANSPORT};
+use crate::precheck::Head;
 
 /// Where the protocol of a packet is in its IPv4 header.
 const PROTOCOL: usize = 9;
@@ -31,7 +33,7 @@ impl Making<'_> {
     ) -> Result<Option<Function>, CompileError> {
         const PARAMETERS: usize = 2;
         let chains = list.entries.iter().map(|entry| match *entry {
-            Entry::Chain { chain, nfproto } => Some((chain, nfproto)),
+            Entry::Chain { chain, family } => Some((chain, family)),
             Entry::InetIngress { .. } | Entry::Stage => None,
         });
         let Some(chains) = chains.collect::<Option<Vec<_>>>().filter(|_| self.profile.is_none())
@@ -61,8 +63,10 @@ impl Making<'_> {
             let network = asm.load(Width::Long, place, 0);
             let protocol = asm.load(Width::Byte, network, PROTOCOL);
             let header = asm.long(ipv4::LEN as u64);
-            let transport =
-                Window { base: asm.add(network, header), len: asm.long(TRANSPORT as u64) };
+            let transport = Window {
+                base: asm.add(network, header),
+                len: asm.long(TRANSPORT_PRECHECKED as u64),
+            };
             let len = asm.long(size_of::<Head>() as u64);
             let windows = Windows {
                 link: None,
@@ -83,7 +87,7 @@ impl Making<'_> {
                 memory,
                 entry: zero,
                 known_entry: None,
-                nfproto: 0,
+                family: Family::Netdev,
                 windows,
                 facts: Facts::default(),
                 way_out: None,
@@ -94,17 +98,17 @@ impl Making<'_> {
             };
             for (known, value) in [
                 (Known::There(Header::Network, size_of::<Head>() as u32), None),
-                (Known::There(Header::Transport, TRANSPORT as u32), None),
-                (Known::There(Header::WholeTransport, TRANSPORT as u32), None),
+                (Known::There(Header::Transport, TRANSPORT_PRECHECKED as u32), None),
+                (Known::There(Header::WholeTransport, TRANSPORT_PRECHECKED as u32), None),
                 (Known::Protocol, None),
                 (Known::Meta(penstock_packet::layout::PROTOCOL), Some(ethertype)),
             ] {
                 frame.facts.learn(known, value);
             }
             let mut errors = None;
-            for &(chain, nfproto) in &chains {
+            for &(chain, family) in &chains {
                 let next = frame.asm.block();
-                self.chain(&mut frame, chain, nfproto, next, &mut errors);
+                self.chain(&mut frame, chain, family, next, &mut errors);
                 frame.asm.at(next);
             }
             let pass = frame.asm.long(ACCEPTED);

@@ -4,7 +4,7 @@
 //! registers.
 
 use penstock_packet::layout;
-use penstock_program::Image;
+use penstock_program::{Family, Image};
 
 use crate::asm::{Asm, Block, Is, Value, Width};
 use crate::host::{Address, Helpers};
@@ -54,7 +54,7 @@ impl Windows {
 
     /// Computes what is needed. The packet's offsets stay what they are until a stage that is no
     /// chain runs.
-    pub(crate) fn new(asm: &mut Asm<'_>, packet: Value, buffer: usize, needs: Parts) -> Self {
+    pub(crate) fn new(asm: &mut Asm<'_>, packet: Value, needs: Parts) -> Self {
         let mut windows = Windows::default();
         if needs == Parts::default() {
             return windows;
@@ -67,7 +67,7 @@ impl Windows {
         if !(needs.link || needs.network || needs.transport) {
             return windows;
         }
-        let buffer = asm.load(Width::Long, packet, buffer);
+        let buffer = asm.load(Width::Long, packet, layout::BUFFER);
         let nothing = asm.long(u64::MAX);
         if needs.link {
             let link = asm.load(Width::Long, packet, layout::LINK);
@@ -251,8 +251,9 @@ pub(crate) struct Frame<'f, 'a> {
     pub(crate) entry: Value,
     /// The same where it is known, to be told with decisions.
     pub(crate) known_entry: Option<u16>,
-    /// Family of the hook, as [`Context::nfproto`](penstock_program::Context::nfproto).
-    pub(crate) nfproto: u8,
+    /// Family of the hook, as [`Context::family`](penstock_program::Context::family). Set before
+    /// code of a chain is made.
+    pub(crate) family: Family,
     pub(crate) windows: Windows,
     pub(crate) facts: Facts,
     /// What was known where the rule, or what several rules share, could first be left.

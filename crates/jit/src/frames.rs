@@ -9,11 +9,12 @@
 //! ([`UNUSUAL`]).
 
 use penstock_packet::{Frame as Received, layout};
+use penstock_program::Family;
 use penstock_wire::{ethernet, ipv4, ipv6, protocol, vlan};
 
 use crate::CompileError;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
-use crate::compile::{ETH_P_IP, ETH_P_IPV6, Making, NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::compile::{ETH_P_IP, ETH_P_IPV6, Making};
 use crate::each::Each;
 use crate::frame::{Facts, Finish, Frame, Header, Known, Window, Windows};
 use crate::list::{Entry, List};
@@ -59,7 +60,6 @@ impl Making<'_> {
         list: &List,
     ) -> Result<Option<Function>, CompileError> {
         const PARAMETERS: usize = 5;
-        let Some(bytes) = layout::frame_bytes() else { return Ok(None) };
         let function = session.declare(PARAMETERS)?;
         let calls = session.define(function, PARAMETERS, |asm, values| {
             let [frames, count, packet, cells, decisions] = *values else {
@@ -69,7 +69,7 @@ impl Making<'_> {
             let zero = asm.long(0);
             let unusual = asm.cold_block();
             let each = Each::begin(asm, frames, count, size_of::<Received<'_>>());
-            let found = find(asm, each.item, bytes, unusual);
+            let found = find(asm, each.item, unusual);
             let mut frame = Frame {
                 image: self.program.image,
                 helpers: self.helpers,
@@ -80,7 +80,7 @@ impl Making<'_> {
                 memory,
                 entry: zero,
                 known_entry: None,
-                nfproto: 0,
+                family: Family::Netdev,
                 windows: found.windows,
                 facts: Facts::default(),
                 way_out: None,
@@ -124,16 +124,16 @@ impl Making<'_> {
             frame.known_entry = Some(number);
             frame.entry = frame.asm.long(number.into());
             match *entry {
-                Entry::Chain { chain, nfproto } => {
-                    self.chain(frame, chain, nfproto, next, &mut errors)
+                Entry::Chain { chain, family } => {
+                    self.chain(frame, chain, family, next, &mut errors)
                 }
                 Entry::InetIngress { chain } => {
-                    for (mine, nfproto) in [(ETH_P_IP, NFPROTO_IPV4), (ETH_P_IPV6, NFPROTO_IPV6)] {
+                    for (mine, family) in [(ETH_P_IP, Family::Ip), (ETH_P_IPV6, Family::Ip6)] {
                         let other = frame.asm.block();
                         let is = frame.asm.is_number(ethertype, Is::Equal, on_wire(mine));
                         frame.asm.leave_unless(is, other);
                         let mark = frame.facts.mark();
-                        self.chain(frame, chain, nfproto, next, &mut errors);
+                        self.chain(frame, chain, family, next, &mut errors);
                         frame.facts.back_to(mark);
                         frame.asm.at(other);
                     }
@@ -153,9 +153,9 @@ impl Making<'_> {
 /// Finds the headers of a frame as
 /// [`receive_dissected`](penstock_packet::Packet::receive_dissected) does; goes to `unusual` if
 /// they are not plain.
-fn find(asm: &mut Asm<'_>, received: Value, [address, len]: [usize; 2], unusual: Block) -> Found {
-    let start = asm.load(Width::Long, received, address);
-    let len = asm.load(Width::Long, received, len);
+fn find(asm: &mut Asm<'_>, received: Value, unusual: Block) -> Found {
+    let start = asm.load(Width::Long, received, layout::FRAME_START);
+    let len = asm.load(Width::Long, received, layout::FRAME_LEN);
     let (tagged, untagged) = (asm.block(), asm.block());
     // Where the network header is, but for the link header's length; how many bytes are from there
     // on; what they are.

@@ -38,9 +38,9 @@
 //!
 //! let rule = parse::program("[ meta load mark => reg 1 ]\n[ cmp eq reg 1 0x00000007 ]\n[ immediate reg 0 drop ]");
 //! let (image, _) = Table::of(vec![rule.unwrap()]).link(Family::Ip).unwrap();
-//! let list = List::of([Entry::Chain { chain: ChainIndex(0), nfproto: 2 }]);
+//! let list = List::of([Entry::Chain { chain: ChainIndex(0), family: Family::Ip }]);
 //! let compiled = compile(Arc::new(image), &[list], Helpers::of::<Outside>(), Options::default()).unwrap();
-//! let mut outside = Outside::at(2, Hook::Forward);
+//! let mut outside = Outside::at(Family::Ip, Hook::Forward);
 //! let mut packet = Packet::new();
 //! let code = compiled.bind::<Outside>().unwrap();
 //! assert_eq!(code.run(0, &mut packet, &mut outside), Some(Decision::Pass));

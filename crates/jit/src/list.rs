@@ -2,6 +2,7 @@
 
 //! What code is asked for: hook lists, and how it is made.
 
+use penstock_program::Family;
 use penstock_program::image::ChainIndex;
 
 /// What a hook runs, in order.
@@ -47,8 +48,8 @@ pub enum Entry {
     Chain {
         /// Which.
         chain: ChainIndex,
-        /// Family of the hook ([`Context::nfproto`](penstock_program::Context::nfproto)).
-        nfproto: u8,
+        /// Family of the hook ([`Context::family`](penstock_program::Context::family)).
+        family: Family,
     },
     /// A base chain of an inet table at ingress: it sees IPv4 and IPv6 packets as their families,
     /// and no others. One whose headers are not valid ends with

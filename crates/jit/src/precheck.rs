@@ -7,17 +7,13 @@ use penstock_program::op::{Op, TRANSPORT_PRECHECKED};
 use penstock_sets::Set;
 use penstock_wire::ipv4;
 
-/// Bytes of a transport header that are there in every packet that is prechecked.
-pub(crate) const TRANSPORT: usize = TRANSPORT_PRECHECKED;
-
 /// The first bytes of a packet, from its network header on.
-pub type Head = [u8; ipv4::LEN + TRANSPORT];
+pub type Head = [u8; ipv4::LEN + TRANSPORT_PRECHECKED];
 
 /// Whether the headers of a packet as it arrived say what an operation will come to.
 pub(crate) fn can_precheck(op: &Op) -> bool {
     let silent = |set: &Set<LinkedValue>| {
-        let mut elements = set.iter_unordered().chain(set.catch_all(0));
-        elements.all(|e| e.value.statements.is_empty()) && !set.may_expire()
+        set.iter_unordered().all(|e| e.value.statements.is_empty()) && !set.may_expire()
     };
     op.info().precheck && op.fixed_set().is_none_or(silent)
 }

@@ -13,10 +13,9 @@ use penstock_program::Hook;
 use penstock_program::image::ChainIndex;
 use penstock_program::testing::{Outside, Table};
 use penstock_program::{Expr, State, WorkerNumber, parse};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::ethernet::Mac;
 
-const NETDEV: u8 = 5;
 const DEVICE: u32 = 3;
 const ADDRESS: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const COUNTER: &str = "[ counter pkts 0 bytes 0 ]";
@@ -49,7 +48,7 @@ fn program(text: &str) -> Vec<Expr> {
 
 /// A frame, mostly a plain one.
 fn frame(rng: &mut Rng) -> Vec<u8> {
-    let mut link = penstock_wire::build::Frame::from(Ethernet::new(
+    let mut link = penstock_testkit::build::Frame::from(Ethernet::new(
         ["02:00:00:00:00:a7", "02:00:00:00:00:b7"][rng.usize(..2)],
         ["02:00:00:00:00:01", "ff:ff:ff:ff:ff:ff"][rng.usize(..2)],
     ));
@@ -119,9 +118,9 @@ fn counts(states: &[Arc<State>]) -> Vec<(u64, u64)> {
 
 #[test]
 fn frames_are_decided_on_as_packets_are() {
-    let mut rng = Rng::with_seed(penstock_seed::seed());
+    let mut rng = Rng::with_seed(penstock_testkit::seed());
     let (mut decided, mut left, mut dropped) = (0, 0, 0);
-    for round in 0..penstock_seed::rounds(60) {
+    for round in 0..penstock_testkit::rounds(60) {
         // Counters on both sides of what a rule asks, so that it is known which rules each packet
         // met.
         let rules = |rng: &mut Rng| -> Vec<Vec<Expr>> {
@@ -140,13 +139,13 @@ fn frames_are_decided_on_as_packets_are() {
         let entries: Vec<_> = (0..3)
             .map(|chain| match ChainIndex(chain) {
                 chain if inet && chain.0 == 1 => Entry::InetIngress { chain },
-                chain => Entry::Chain { chain, nfproto: NETDEV },
+                chain => Entry::Chain { chain, family: Family::Netdev },
             })
             .collect();
         let list = List { frames: true, ..List::of(entries) };
         let policies = [0; 3].map(|_| rng.u8(..3) > 0);
         let made = || {
-            let (mut image, states) = table.link(Family::from_number(NETDEV).unwrap()).unwrap();
+            let (mut image, states) = table.link(Family::Netdev).unwrap();
             for (chain, accepts) in image.chains.iter_mut().zip(policies) {
                 chain.policy_accept = Some(accepts);
             }
@@ -172,7 +171,7 @@ fn frames_are_decided_on_as_packets_are() {
             let mut packet = Packet::new();
             assert!(packet.receive_dissected(frame.bytes, ADDRESS));
             packet.meta.iif = DEVICE;
-            let mut outside = Outside::at(NETDEV, Hook::Ingress);
+            let mut outside = Outside::at(Family::Netdev, Hook::Ingress);
             let wanted =
                 other.bind::<Outside>().unwrap().run(0, &mut packet, &mut outside).unwrap();
             assert_eq!(decision.unpack(), wanted, "round {round}: {:02x?}\n{table:?}", frame.bytes);
@@ -187,9 +186,9 @@ fn frames_are_decided_on_as_packets_are() {
 
 #[test]
 fn packets_of_which_it_is_foreseen_pass_unnoticed() {
-    let mut rng = Rng::with_seed(penstock_seed::seed());
+    let mut rng = Rng::with_seed(penstock_testkit::seed());
     let (mut foreseen, mut others) = (0, 0);
-    for round in 0..penstock_seed::rounds(60) {
+    for round in 0..penstock_testkit::rounds(60) {
         let rule = |rng: &mut Rng| match RULES[rng.usize(..RULES.len())]
             .rsplit_once("\n[ immediate")
         {
@@ -204,10 +203,9 @@ fn packets_of_which_it_is_foreseen_pass_unnoticed() {
             }
         };
         let rules = (0..1 + rng.usize(..3)).map(|_| program(&rule(&mut rng))).collect();
-        let (mut image, states) =
-            Table::of(rules).link(Family::from_number(NETDEV).unwrap()).unwrap();
+        let (mut image, states) = Table::of(rules).link(Family::Netdev).unwrap();
         image.chains[0].policy_accept = Some(rng.u32(..4) > 0);
-        let list = List::of([Entry::Chain { chain: ChainIndex(0), nfproto: NETDEV }]);
+        let list = List::of([Entry::Chain { chain: ChainIndex(0), family: Family::Netdev }]);
         let list = List { foreseen: true, ..list };
         let options = Options { verify: true, ..Options::default() };
         let code = compile(Arc::new(image), &[list], Helpers::of::<Outside>(), options).unwrap();
@@ -231,7 +229,7 @@ fn packets_of_which_it_is_foreseen_pass_unnoticed() {
             packet.network_mut()[8] = rng.u8(..);
             packet.meta.oif = DEVICE;
             let before = counts(&states);
-            let mut outside = Outside::at(NETDEV, Hook::Egress);
+            let mut outside = Outside::at(Family::Netdev, Hook::Egress);
             let decision =
                 code.bind::<Outside>().unwrap().run(0, &mut packet, &mut outside).unwrap();
             if passes >> n & 1 == 0 {
@@ -259,11 +257,10 @@ fn what_asks_or_changes_more_than_frames_is_left_to_packets() {
         ("[ meta load iifname => reg 1 ]\n[ cmp eq reg 1 0x00000001 ]", false),
         ("[ payload load 2b @ link header + 12 => reg 1 ]\n[ cmp eq reg 1 0x00000008 ]", false),
     ] {
-        let (image, _) =
-            Table::of(vec![program(text)]).link(Family::from_number(NETDEV).unwrap()).unwrap();
+        let (image, _) = Table::of(vec![program(text)]).link(Family::Netdev).unwrap();
         let list = List {
             frames: true,
-            ..List::of([Entry::Chain { chain: ChainIndex(0), nfproto: NETDEV }])
+            ..List::of([Entry::Chain { chain: ChainIndex(0), family: Family::Netdev }])
         };
         let code = compile(Arc::new(image), &[list], Helpers::of::<Outside>(), Options::default())
             .unwrap();

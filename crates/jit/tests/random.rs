@@ -12,9 +12,9 @@ use penstock_jit::{
     Bursts, Compiled, Decision, Entry, Helpers, Host, List, Options, PackedDecision, compile,
 };
 use penstock_packet::Packet;
-use penstock_program::Hook;
 use penstock_program::image::{ChainIndex, Image};
 use penstock_program::testing::Outside;
+use penstock_program::{Family, Hook};
 use penstock_program::{Outcome, run};
 use tables::host::Listed;
 use tables::{BASES, Made, packet};
@@ -58,11 +58,11 @@ fn seen(packet: &Packet) -> String {
 }
 
 fn lists(rng: &mut Rng, image: &Image) -> Vec<List> {
-    let family = *rng.choice(&[2, 10, 5]).unwrap();
+    let family = *rng.choice(&[Family::Ip, Family::Ip6, Family::Netdev]).unwrap();
     let bases: Vec<_> = (0..image.chains.len()).take(BASES).map(|i| ChainIndex(i as u32)).collect();
     let entry = |rng: &mut Rng, chain| match rng.u8(..6) {
-        0 if family == 5 => Entry::InetIngress { chain },
-        _ => Entry::Chain { chain, nfproto: family },
+        0 if family == Family::Netdev => Entry::InetIngress { chain },
+        _ => Entry::Chain { chain, family },
     };
     let mut all = List {
         entries: bases.iter().map(|c| entry(rng, *c)).collect(),
@@ -73,10 +73,7 @@ fn lists(rng: &mut Rng, image: &Image) -> Vec<List> {
         all.entries.insert(rng.usize(..=all.entries.len()), Entry::Stage);
     }
     vec![
-        List {
-            bursts: Bursts::Always,
-            ..List::of([Entry::Chain { chain: bases[0], nfproto: family }])
-        },
+        List { bursts: Bursts::Always, ..List::of([Entry::Chain { chain: bases[0], family }]) },
         all,
     ]
 }
@@ -109,7 +106,8 @@ fn check(made: &Made, rng: &mut Rng, packets: usize, lookups: bool, context: &st
         let list = rng.usize(..lists.len());
         let original = packet(rng);
         let (mut a, mut b) = (original.clone(), original.clone());
-        let mut outside = Outside::at(2, *rng.choice(&[Hook::Forward, Hook::Ingress]).unwrap());
+        let mut outside =
+            Outside::at(Family::Ip, *rng.choice(&[Hook::Forward, Hook::Ingress]).unwrap());
         outside.random = rng.u32(..);
         outside.fib_interface = Some(3);
         let entries = lists[list].entries.clone();
@@ -149,8 +147,8 @@ fn jit(
 
 #[test]
 fn compiled_code_does_what_the_interpreter_does() {
-    let seed = penstock_seed::seed();
-    let rounds = penstock_seed::rounds(60);
+    let seed = penstock_testkit::seed();
+    let rounds = penstock_testkit::rounds(60);
     let mut rng = Rng::with_seed(seed);
     let (mut native, mut left) = (0, 0);
     for round in 0..rounds {
@@ -165,7 +163,7 @@ fn compiled_code_does_what_the_interpreter_does() {
 
 #[test]
 fn long_chains_do_what_the_interpreter_does() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = Rng::with_seed(seed);
     for round in 0..12 {
         let made = Made::long(&mut rng, [30, 200, 400][round % 3]);

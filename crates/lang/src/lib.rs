@@ -25,8 +25,9 @@ pub mod optimize;
 mod plain;
 pub mod reread;
 mod selector;
+mod semantics;
 pub mod session;
 pub mod userdata;
 
 /// What users of a [`session`] need of the language.
-pub use penstock_syntax::{budget, datatype, json, names, print, source};
+pub use penstock_syntax::{budget, datatype, diag, json, names, print, scope, source};

@@ -59,9 +59,9 @@ pub(crate) fn without_places(e: &Expr) -> Option<Expr> {
     let kind = match &e.kind {
         ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
         | ExprKind::Value(_)
         | ExprKind::Symbol { kind: SymbolKind::Value, .. } => e.kind.clone(),
+        ExprKind::Key(key) if !key.is_generator() => e.kind.clone(),
         ExprKind::Binop { op, left, right } => ExprKind::Binop {
             op: *op,
             left: Box::new(without_places(left)?),
@@ -71,10 +71,7 @@ pub(crate) fn without_places(e: &Expr) -> Option<Expr> {
             ExprKind::Concat(parts.iter().map(without_places).collect::<Option<_>>()?)
         }
         ExprKind::Hash { expr, modulus, seed: Some(seed), offset } => ExprKind::Hash {
-            expr: match expr {
-                Some(expr) => Some(Box::new(without_places(expr)?)),
-                None => None,
-            },
+            expr: Box::new(without_places(expr)?),
             modulus: *modulus,
             seed: Some(*seed),
             offset: *offset,
@@ -92,7 +89,7 @@ pub(crate) fn without_places(e: &Expr) -> Option<Expr> {
         | ExprKind::Mapping { .. }
         | ExprKind::Map { .. }
         | ExprKind::SetRef { .. }
-        | ExprKind::Numgen { .. }
+        | ExprKind::Key(_)
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Relational { .. }
@@ -290,7 +287,6 @@ fn collect(e: &Expr, out: &mut Vec<Ranges>) -> Option<bool> {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }
@@ -338,7 +334,6 @@ fn range(e: &Expr) -> Option<(Range, bool)> {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }

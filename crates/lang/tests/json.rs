@@ -463,7 +463,7 @@ fn errors_are_those_of_nft() {
 /// answer.
 #[test]
 fn no_document_panics() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut documents: Vec<Value> =
         vec![json_of(&load(include_str!("json/objects.nft")).unwrap_or_default())];

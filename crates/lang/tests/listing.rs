@@ -344,7 +344,7 @@ const ANYWHERE: &[&str] = &[
 
 #[test]
 fn rules_among_other_statements_are_listed_as_they_are_read_back() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let rows: Vec<_> = rows()
         .filter(|(_, rule, _)| !rule.contains("comment") && !LISTED_OTHERWISE.contains(rule))

@@ -77,7 +77,7 @@ pub fn replace(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use penstock_wire::build::*;
+    use penstock_testkit::build::*;
 
     fn loaded(bytes: &[u8]) -> Packet {
         let mut packet = Packet::new();

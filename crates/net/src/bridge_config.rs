@@ -5,7 +5,8 @@
 
 use crate::bridge::{Bridge, BridgePort, FdbEntry};
 use crate::config::Config;
-use crate::{Link, LinkKind, Mac};
+use crate::kind::Kind;
+use crate::{Link, Mac};
 
 /// VLANs that a command names: from the first to the last.
 pub(crate) type Range = std::ops::RangeInclusive<u16>;
@@ -13,15 +14,7 @@ pub(crate) type Range = std::ops::RangeInclusive<u16>;
 impl Config {
     /// The bridge with this index, for changes.
     pub(crate) fn bridge_mut(&mut self, index: u32) -> Option<&mut Bridge> {
-        match &mut self.link_mut(index)?.kind {
-            LinkKind::Bridge(bridge) => Some(bridge),
-            LinkKind::Loopback
-            | LinkKind::Wire { .. }
-            | LinkKind::Vlan(_)
-            | LinkKind::Tunnel(_)
-            | LinkKind::Pppoe(_)
-            | LinkKind::Bare { .. } => None,
-        }
+        self.link_mut(index)?.bridge_mut()
     }
 
     /// The port that this device is, for changes.
@@ -42,7 +35,7 @@ impl Config {
             }
             seen.push(index);
             let Some(link) = self.by_index(index) else { continue };
-            todo.extend(link.vlan().map(|v| v.lower));
+            todo.extend(link.kind.lower());
             todo.extend(link.bridge().into_iter().flat_map(|b| b.ports.iter().copied()));
         }
         false

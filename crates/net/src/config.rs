@@ -9,12 +9,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use crate::bridge::FdbEntry;
+use crate::kind::{Kind, Loopback, Pppoe, Tunnel, Vlan, Wire};
 use crate::neighbour::Neighbours;
 use crate::network::Parts;
-use crate::tunnel::{Pppoe, Tunnel};
 use crate::{
-    Action, Address4, Address6, LOOPBACK, Link, LinkKind, Mac, Network, Route, RouteType, Rule,
-    Scope, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN, Vlan,
+    Action, Address4, Address6, LOOPBACK, Link, Mac, Network, Route, RouteType, Rule, Scope,
+    TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN,
 };
 
 /// Bits of a prefix that count.
@@ -79,7 +79,7 @@ impl Config {
         let lo = Link {
             index: LOOPBACK,
             name: "lo".into(),
-            kind: LinkKind::Loopback,
+            kind: Loopback.into(),
             port: None,
             mac: Mac::default(),
             mac_inherited: false,
@@ -181,7 +181,7 @@ impl Config {
             let [a, b] = (link.index as u16).to_be_bytes();
             link.mac = Mac([0x02, 0x70, 0x73, 0x00, a, b]);
         }
-        if let LinkKind::Wire { peer: Some(peer), .. } = &link.kind {
+        if let Some(Wire { peer: Some(peer), .. }) = link.kind.wire() {
             if *peer == link.name
                 || self.links.iter().any(|l| l.name == *peer)
                 || self.is_far_end(peer)
@@ -242,19 +242,14 @@ impl Config {
         if lower.is_loopback() || !lower.has_link_header() {
             return Err("PPPoE is not possible on this device".into());
         }
-        let same = |l: &Link| matches!(&l.kind, LinkKind::Pppoe(other) if other == pppoe);
-        if self.links.iter().any(same) {
+        if self.links.iter().filter_map(Link::pppoe).any(|other| other == pppoe) {
             return Err(EXISTS.into());
         }
         Ok(lower.mtu)
     }
 
     pub(crate) fn uppers(&self, index: u32) -> Vec<u32> {
-        self.links
-            .iter()
-            .filter(|l| l.vlan().is_some_and(|v| v.lower == index))
-            .map(|l| l.index)
-            .collect()
+        self.links.iter().filter(|l| l.kind.lower() == Some(index)).map(|l| l.index).collect()
     }
 
     pub(crate) fn set_mac(&mut self, index: u32, mac: Mac) -> Result<(), String> {
@@ -278,13 +273,12 @@ impl Config {
     }
 
     pub(crate) fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<(), String> {
-        let range =
-            self.by_index(index).and_then(Link::tunnel).map_or(68..=65536, Tunnel::mtu_range);
-        if !range.contains(&mtu) {
+        let Some(link) = self.by_index(index) else { return Ok(()) };
+        if !link.kind.mtu_range().contains(&mtu) {
             return Err("mtu less than device minimum or greater than device maximum".into());
         }
-        if let Some(v) = self.by_index(index).and_then(Link::vlan) {
-            let lower = self.by_index(v.lower).map_or(0, |l| l.mtu);
+        if let Some(lower) = link.kind.lower() {
+            let lower = self.by_index(lower).map_or(0, |l| l.mtu);
             if mtu > lower {
                 return Err(
                     "Numerical result out of range: the device below has a smaller MTU".into()
@@ -327,8 +321,8 @@ impl Config {
         if link.up {
             return Ok(());
         }
-        if let Some(v) = link.vlan()
-            && !self.by_index(v.lower).is_some_and(|l| l.up)
+        if let Some(lower) = link.kind.lower()
+            && !self.by_index(lower).is_some_and(|l| l.up)
         {
             return Err("Network is down".into());
         }
@@ -380,7 +374,7 @@ impl Config {
         let link = self.by_index(index)?;
         let generate = link.addrgenmode;
         // Devices of other kinds get neither (addrconf_dev_config()).
-        let id = link.interface_identifier()?;
+        let id = link.kind.interface_identifier(link.mac)?;
         let mut group = Self::route(TABLE_LOCAL, 0xff << 120, 8, RouteType::Multicast, index);
         group.metric = 256;
         if self

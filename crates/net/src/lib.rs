@@ -30,9 +30,12 @@ mod bridge_config;
 mod bridge_lines;
 mod config;
 mod kernel;
+mod kind;
 mod lines;
 mod link;
 mod link_lines;
+mod link_types;
+mod link_words;
 mod lpm;
 mod neighbour;
 mod neighbour_lines;
@@ -42,20 +45,22 @@ mod route_lines;
 mod rule;
 mod rule_lines;
 mod source;
-mod tunnel;
 mod tunnel_lines;
 mod tunnels;
 mod xfrm_lines;
 
 pub use bridge::{Bridge, BridgePort, FdbEntry, Vlans};
 pub use kernel::KernelState;
-pub use link::{Address4, Address6, LARGEST_INDEX, Link, LinkKind, Scope, Vlan};
+pub use kind::{
+    Bare, ForwardPath, Kind, LinkKind, Loopback, Output, PPPOE_OVERHEAD, Pppoe, Tunnel, TunnelKind,
+    Vlan, Wire,
+};
+pub use link::{Address4, Address6, LARGEST_INDEX, Link, Scope};
 pub use network::{Flow4, Flow6, Hit, Network, NoRoute};
 pub use penstock_batch::Error;
 pub use penstock_wire::ethernet::Mac;
 pub use route::{Nexthop, Route, RouteType};
 pub use rule::{Action, Rule};
-pub use tunnel::{PPPOE_OVERHEAD, Pppoe, Tunnel, TunnelKind};
 
 /// Index of the loopback link, as in every namespace.
 pub const LOOPBACK: u32 = 1;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use penstock_wire::ethernet::Mac;
 
 use crate::bridge::{Bridge, BridgePort};
-use crate::tunnel::{Pppoe, Tunnel, TunnelKind};
+use crate::kind::{Kind, LinkKind, Output, Pppoe, Tunnel, Vlan};
 
 /// Scope of an address or route (`RT_SCOPE_*`); greater is narrower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,52 +29,6 @@ impl Scope {
 /// The greatest index that a link of a [`Network`](crate::Network) may have: tables are as long as
 /// the greatest one. Linux counts up from 1, and takes any positive number that a user names.
 pub const LARGEST_INDEX: u32 = 1 << 20;
-
-/// What a link is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LinkKind {
-    /// `lo`.
-    Loopback,
-    /// An Ethernet wire: veth, dummy and the like are alike here.
-    Wire {
-        /// Name of the wire's far end, where `peer name` gave one. It is not part of this
-        /// namespace.
-        peer: Option<Arc<str>>,
-        /// The type as written (`meta iifkind`).
-        kind: Arc<str>,
-    },
-    /// 802.1Q or 802.1ad on another link.
-    Vlan(Vlan),
-    /// A bridge.
-    Bridge(Bridge),
-    /// IP in IP.
-    Tunnel(Tunnel),
-    /// A PPPoE session.
-    Pppoe(Pppoe),
-    /// A device of the host's that takes packets without link header: `tun`, WireGuard, PPP,
-    /// tunnels of the kernel.
-    Bare {
-        /// The type (`meta iifkind`).
-        kind: Arc<str>,
-        /// `ARPHRD_*`
-        hardware: u16,
-    },
-}
-
-/// A VLAN device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Vlan {
-    /// Index of the link below.
-    pub lower: u32,
-    /// 0x8100 or 0x88a8.
-    pub protocol: u16,
-    /// 0 to 4095.
-    pub id: u16,
-    /// Priority code point of a received tag to packet priority; absent ones give 0.
-    pub ingress_qos: Vec<(u8, u32)>,
-    /// Packet priority to priority code point of the tag; absent ones give 0.
-    pub egress_qos: Vec<(u32, u8)>,
-}
 
 /// An IPv4 address of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,107 +116,58 @@ impl Link {
     /// Whether it is `lo`.
     #[inline]
     pub fn is_loopback(&self) -> bool {
-        matches!(self.kind, LinkKind::Loopback)
+        self.kind.loopback().is_some()
+    }
+
+    /// Whether frames leave the host by it as they are given to it.
+    #[inline]
+    pub fn is_wire(&self) -> bool {
+        self.kind.output() == Output::Wire
     }
 
     /// The VLAN it is, if it is one.
     #[inline]
     pub fn vlan(&self) -> Option<&Vlan> {
-        match &self.kind {
-            LinkKind::Vlan(v) => Some(v),
-            LinkKind::Loopback
-            | LinkKind::Wire { .. }
-            | LinkKind::Bridge(_)
-            | LinkKind::Tunnel(_)
-            | LinkKind::Pppoe(_)
-            | LinkKind::Bare { .. } => None,
-        }
-    }
-
-    /// The tunnel it is, if it is one.
-    #[inline]
-    pub fn tunnel(&self) -> Option<&Tunnel> {
-        match &self.kind {
-            LinkKind::Tunnel(t) => Some(t),
-            LinkKind::Loopback
-            | LinkKind::Wire { .. }
-            | LinkKind::Vlan(_)
-            | LinkKind::Bridge(_)
-            | LinkKind::Pppoe(_)
-            | LinkKind::Bare { .. } => None,
-        }
-    }
-
-    /// Whether its frames have an Ethernet header. The others' are bare packets, which need no
-    /// neighbours.
-    #[inline]
-    pub fn has_link_header(&self) -> bool {
-        match self.kind {
-            LinkKind::Loopback
-            | LinkKind::Wire { .. }
-            | LinkKind::Vlan(_)
-            | LinkKind::Bridge(_) => true,
-            LinkKind::Tunnel(_) | LinkKind::Pppoe(_) | LinkKind::Bare { .. } => false,
-        }
+        self.kind.vlan()
     }
 
     /// The bridge it is, if it is one.
     #[inline]
     pub fn bridge(&self) -> Option<&Bridge> {
-        match &self.kind {
-            LinkKind::Bridge(b) => Some(b),
-            LinkKind::Loopback
-            | LinkKind::Wire { .. }
-            | LinkKind::Vlan(_)
-            | LinkKind::Tunnel(_)
-            | LinkKind::Pppoe(_)
-            | LinkKind::Bare { .. } => None,
-        }
+        self.kind.bridge()
     }
 
-    /// `rtnl_link_ops.kind` as `meta iifkind` shows it; empty for `lo`.
+    /// The bridge it is, for changes.
+    pub fn bridge_mut(&mut self) -> Option<&mut Bridge> {
+        self.kind.bridge_mut()
+    }
+
+    /// The tunnel it is, if it is one.
+    #[inline]
+    pub fn tunnel(&self) -> Option<&Tunnel> {
+        self.kind.tunnel()
+    }
+
+    /// The PPPoE session it is, if it is one.
+    #[inline]
+    pub fn pppoe(&self) -> Option<&Pppoe> {
+        self.kind.pppoe()
+    }
+
+    /// [`Kind::has_link_header`].
+    #[inline]
+    pub fn has_link_header(&self) -> bool {
+        self.kind.has_link_header()
+    }
+
+    /// [`Kind::name`].
     pub fn kind_name(&self) -> &str {
-        match &self.kind {
-            LinkKind::Loopback => "",
-            LinkKind::Wire { kind, .. } | LinkKind::Bare { kind, .. } => kind,
-            LinkKind::Vlan(_) => "vlan",
-            LinkKind::Bridge(_) => "bridge",
-            LinkKind::Tunnel(t) => t.kind.name(),
-            LinkKind::Pppoe(_) => "ppp",
-        }
+        self.kind.name()
     }
 
-    /// `ARPHRD_*`: 772 for loopback, 1 for Ethernet, 512 for PPP, and what tunnels have.
+    /// [`Kind::hardware_type`].
     pub fn hardware_type(&self) -> u16 {
-        match &self.kind {
-            LinkKind::Loopback => 772,
-            LinkKind::Wire { .. } | LinkKind::Vlan(_) | LinkKind::Bridge(_) => 1,
-            LinkKind::Tunnel(t) => t.kind.hardware_type(),
-            LinkKind::Pppoe(_) => 512,
-            LinkKind::Bare { hardware, .. } => *hardware,
-        }
-    }
-
-    /// The interface identifier of the link-local address that the kernel makes
-    /// (`ipv6_generate_eui64()`, `sit_add_v4_addrs()`); none where it makes no address.
-    pub(crate) fn interface_identifier(&self) -> Option<u64> {
-        let m = self.mac.0;
-        match &self.kind {
-            LinkKind::Loopback | LinkKind::Pppoe(_) | LinkKind::Bare { .. } => None,
-            LinkKind::Wire { .. } | LinkKind::Vlan(_) | LinkKind::Bridge(_) => {
-                Some(u64::from_be_bytes([m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]]))
-            }
-            LinkKind::Tunnel(t) => match t.kind {
-                TunnelKind::Ipip => None,
-                TunnelKind::Sit => {
-                    let (local, remote) = t.addresses();
-                    (local != 0 && remote != 0).then_some(local as u64)
-                }
-                TunnelKind::Ip6tnl => {
-                    Some(u64::from_be_bytes([m[0] & !2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]]))
-                }
-            },
-        }
+        self.kind.hardware_type()
     }
 
     /// Whether the link is a member of the IPv6 group: the ones the kernel joins on a forwarding

@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn every_lookup_walks_all_covering_prefixes_from_the_longest() {
-        let seed = penstock_seed::seed();
+        let seed = penstock_testkit::seed();
         let mut rng = fastrand::Rng::with_seed(seed);
         for count in [0, 1, 2, 10, 100, 3000] {
             let mut prefixes: Vec<(u32, u8)> = (0..count)

@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::kind::TunnelKind;
 use crate::lpm::{Key, Lpm};
 use crate::neighbour::{Neighbours, Quick};
 use crate::rule::{Action, Rule};
-use crate::tunnel::TunnelKind;
 use crate::tunnels::Tunnels;
 use crate::{
     BridgePort, FdbEntry, LOOPBACK, Link, Mac, Nexthop, Route, RouteType, TABLE_DEFAULT,

@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use penstock_wire::protocol;
 
 use crate::config::Config;
+use crate::kind::{Pppoe, Tunnel, TunnelKind};
 use crate::lines::{Words, number, unknown};
-use crate::tunnel::{Pppoe, Tunnel, TunnelKind};
 
 type Done = Result<(), String>;
 

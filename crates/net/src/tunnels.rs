@@ -6,9 +6,9 @@ use std::collections::HashMap;
 
 use penstock_wire::ethernet::Mac;
 
+use crate::Link;
+use crate::kind::TunnelKind;
 use crate::neighbour::Quick;
-use crate::tunnel::TunnelKind;
-use crate::{Link, LinkKind};
 
 /// Tunnels by their ends, and sessions.
 #[derive(Clone, Debug, Default)]
@@ -36,27 +36,20 @@ impl Tunnels {
     pub(crate) fn new(links: &[Link]) -> Self {
         let mut all = Tunnels::default();
         for link in links.iter().rev() {
-            match &link.kind {
-                LinkKind::Tunnel(t) => {
-                    if t.kind.outer6() {
-                        all.over6 = true;
-                    } else {
-                        all.over4 = true;
-                    }
-                    if link.up {
-                        let (local, remote) = t.addresses();
-                        let candidate = Candidate { index: link.index, link: t.link };
-                        all.ends.entry((t.kind, local, remote)).or_default().push(candidate);
-                    }
+            if let Some(t) = link.tunnel() {
+                if t.kind.outer6() {
+                    all.over6 = true;
+                } else {
+                    all.over4 = true;
                 }
-                LinkKind::Pppoe(p) => {
-                    all.sessions.insert((p.lower, p.session, packed(p.peer)), link.index);
+                if link.up {
+                    let (local, remote) = t.addresses();
+                    let candidate = Candidate { index: link.index, link: t.link };
+                    all.ends.entry((t.kind, local, remote)).or_default().push(candidate);
                 }
-                LinkKind::Loopback
-                | LinkKind::Wire { .. }
-                | LinkKind::Vlan(_)
-                | LinkKind::Bridge(_)
-                | LinkKind::Bare { .. } => {}
+            }
+            if let Some(p) = link.pppoe() {
+                all.sessions.insert((p.lower, p.session, packed(p.peer)), link.index);
             }
         }
         all

@@ -261,7 +261,7 @@ fn what_cannot_be_taken_is_refused_with_its_line() {
 
 #[test]
 fn no_text_panics() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let words: Vec<&str> = ROUTER
         .split_whitespace()

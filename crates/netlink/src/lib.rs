@@ -24,6 +24,7 @@
 mod address;
 pub mod closed;
 mod kept;
+mod kind;
 mod link;
 pub mod links;
 mod message;

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
-use penstock_net::{Bridge, BridgePort, Link, LinkKind, Mac, Vlan};
+use penstock_net::{BridgePort, Link, Mac};
 
+use crate::kind;
 use crate::message::{Attributes, Message};
 
 /// Bytes of `struct ifinfomsg`.
@@ -15,7 +16,6 @@ const IFLA_ADDRESS: u16 = 1;
 const IFLA_BROADCAST: u16 = 2;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
-const IFLA_LINK: u16 = 5;
 const IFLA_MASTER: u16 = 10;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_LINKINFO: u16 = 18;
@@ -23,7 +23,6 @@ const IFLA_IFALIAS: u16 = 20;
 const IFLA_GROUP: u16 = 27;
 const IFLA_NUM_RX_QUEUES: u16 = 32;
 const IFLA_CARRIER: u16 = 33;
-const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_AF_SPEC: u16 = 26;
 
 const INFO_KIND: u16 = 1;
@@ -32,7 +31,6 @@ const INFO_SLAVE_KIND: u16 = 4;
 const INFO_SLAVE_DATA: u16 = 5;
 
 const IFF_UP: u32 = 1;
-const IFF_LOOPBACK: u32 = 8;
 const IFF_NOARP: u32 = 0x80;
 const IFF_PROMISC: u32 = 0x100;
 const IFF_MULTICAST: u32 = 0x1000;
@@ -104,14 +102,7 @@ pub(crate) fn read(message: &Message) -> Option<Device> {
     let info = all.inside(IFLA_LINKINFO);
     let kind_name = info.and_then(|i| i.text(INFO_KIND)).unwrap_or_default();
     let data = info.and_then(|i| i.inside(INFO_DATA));
-    let kind = match kind_name {
-        _ if flags & IFF_LOOPBACK != 0 => LinkKind::Loopback,
-        // The device below may be in another namespace, where its index is another's.
-        "vlan" if all.get(IFLA_LINK_NETNSID).is_none() => vlan(all.u32(IFLA_LINK)?, data?),
-        "bridge" => LinkKind::Bridge(data.map(bridge).unwrap_or_default()),
-        kind if hardware == ARPHRD_ETHER => LinkKind::Wire { peer: None, kind: kind.into() },
-        kind => LinkKind::Bare { kind: kind.into(), hardware },
-    };
+    let kind = kind::read(kind_name, data, &all, flags, hardware)?;
     let slave = info.and_then(|i| i.text(INFO_SLAVE_KIND)).unwrap_or_default();
     let master = all
         .u32(IFLA_MASTER)
@@ -180,46 +171,6 @@ fn tap(data: Attributes<'_>) -> Option<TapLink> {
         several: on(SEVERAL),
         open: data.u32(QUEUES).unwrap_or(0) + data.u32(DISABLED).unwrap_or(0),
     })
-}
-
-fn vlan(lower: u32, data: Attributes<'_>) -> LinkKind {
-    const ID: u16 = 1;
-    const EGRESS: u16 = 3;
-    const INGRESS: u16 = 4;
-    const PROTOCOL: u16 = 5;
-    let mappings = |kind: u16| {
-        let pairs = data.inside(kind).into_iter().flatten().filter_map(|(_, value)| {
-            let (from, to) = value.split_first_chunk::<4>()?;
-            Some((u32::from_ne_bytes(*from), u32::from_ne_bytes(*to.first_chunk()?)))
-        });
-        pairs.collect::<Vec<_>>()
-    };
-    LinkKind::Vlan(Vlan {
-        lower,
-        protocol: data.u16(PROTOCOL).map_or(0x8100, u16::from_be),
-        id: data.u16(ID).unwrap_or(0),
-        ingress_qos: mappings(INGRESS).into_iter().map(|(from, to)| (from as u8, to)).collect(),
-        egress_qos: mappings(EGRESS).into_iter().map(|(from, to)| (from, to as u8)).collect(),
-    })
-}
-
-fn bridge(data: Attributes<'_>) -> Bridge {
-    const AGEING: u16 = 4;
-    const FILTERING: u16 = 7;
-    const PROTOCOL: u16 = 8;
-    const GROUP_FORWARD: u16 = 9;
-    const DEFAULT_PVID: u16 = 39;
-    /// Nanoseconds of a hundredth of a second.
-    const CENTISECOND: u64 = 10_000_000;
-    let mut bridge = Bridge::default();
-    if let Some(ageing) = data.u32(AGEING) {
-        bridge.ageing = u64::from(ageing) * CENTISECOND;
-    }
-    bridge.vlan_filtering = data.u8(FILTERING).is_some_and(|on| on != 0);
-    bridge.vlan_protocol = data.u16(PROTOCOL).map_or(0x8100, u16::from_be);
-    bridge.group_forward = data.u16(GROUP_FORWARD).unwrap_or(0);
-    bridge.default_pvid = data.u16(DEFAULT_PVID).unwrap_or(1);
-    bridge
 }
 
 /// The settings of a bridge port that can be given to another (`IFLA_BRPORT_*`): hairpin, guard,

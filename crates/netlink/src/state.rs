@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 
-use penstock_net::{KernelState, Link, LinkKind, Mac, Network, Rule};
+use penstock_net::{KernelState, Link, Mac, Network, Rule};
 
 use crate::address::{self, Address};
 use crate::link::{self, Device};
@@ -141,8 +141,9 @@ impl State {
         let ports: Vec<_> =
             links.iter().filter_map(|l| Some((l.port.as_ref()?.bridge, l.index))).collect();
         for link in &mut links {
-            if let LinkKind::Bridge(bridge) = &mut link.kind {
-                let own = ports.iter().rev().filter(|(index, _)| *index == link.index);
+            let index = link.index;
+            if let Some(bridge) = link.bridge_mut() {
+                let own = ports.iter().rev().filter(|(of, _)| *of == index);
                 bridge.ports = own.map(|(_, port)| *port).collect();
             }
         }
@@ -190,10 +191,10 @@ fn take_vlans(socket: &mut impl Answers, devices: &mut [Device]) -> io::Result<(
         let Some(head) = message.head::<{ link::HEAD }>() else { continue };
         let index = u32::from_ne_bytes([head[4], head[5], head[6], head[7]]);
         let Some(device) = devices.iter_mut().find(|d| d.link.index == index) else { continue };
-        let vlans = match (&mut device.link.port, &mut device.link.kind) {
+        let vlans = match (&mut device.link.port, device.link.kind.bridge_mut()) {
             (Some(port), _) => &mut port.vlans,
-            (None, LinkKind::Bridge(bridge)) => &mut bridge.vlans,
-            (None, _) => continue,
+            (None, Some(bridge)) => &mut bridge.vlans,
+            (None, None) => continue,
         };
         *vlans = Default::default();
         let Some(inside) = message.attributes(link::HEAD).get(IFLA_AF_SPEC).map(Attributes::nested)

@@ -322,8 +322,6 @@ mod tests {
     use std::collections::HashMap;
     use std::process::Command;
 
-    use penstock_net::LinkKind;
-
     use super::*;
 
     /// What
@@ -355,7 +353,7 @@ mod tests {
         let mac = [2, 0, 0, 0, 0, 1];
         let message = listed(mac);
         let device = link::read(&message).expect("a link");
-        let LinkKind::Vlan(vlan) = &device.link.kind else { panic!("{:?}", device.link.kind) };
+        let vlan = device.link.vlan().expect("a VLAN device");
         assert_eq!((vlan.lower, vlan.protocol, vlan.id), (3, 0x88a8, 10));
         assert_eq!(
             (&vlan.ingress_qos[..], &vlan.egress_qos[..]),
@@ -390,7 +388,7 @@ mod tests {
         let mut message = listed([2, 0, 0, 0, 0, 1]);
         put(&mut message.body, IFLA_LINK_NETNSID, &1u32.to_ne_bytes());
         assert!(read(&message, 3).is_none());
-        assert!(!matches!(link::read(&message).expect("a link").link.kind, LinkKind::Vlan(_)));
+        assert_eq!(link::read(&message).expect("a link").link.vlan(), None);
     }
 
     #[test]

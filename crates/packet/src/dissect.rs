@@ -180,7 +180,7 @@ pub fn packet_type(dst: Mac, device: Mac) -> PacketType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use penstock_wire::build::*;
+    use penstock_testkit::build::*;
     use std::time::Instant;
 
     const A4: &str = "198.18.0.1";
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn no_frame_makes_reception_panic() {
-        let seed = penstock_seed::seed();
+        let seed = penstock_testkit::seed();
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut p = Packet::new();
         let types = [0x0800u16, 0x86dd, 0x8100, 0x88a8, 0x0806, 3];

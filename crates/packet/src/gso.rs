@@ -275,7 +275,7 @@ fn put16(bytes: &mut [u8], at: usize, value: u16) {
 
 #[cfg(test)]
 mod tests {
-    use penstock_wire::build::{Ethernet, Frame, Ipv4, Ipv6, Tcp, Udp, Vlan, payload};
+    use penstock_testkit::build::{Ethernet, Frame, Ipv4, Ipv6, Tcp, Udp, Vlan, payload};
 
     use super::*;
 

@@ -2,11 +2,14 @@
 
 //! Where the parts of a [`Packet`] are in memory, for code that is generated at run time.
 //!
-//! All are offsets in bytes from the start of a `Packet`; what is there has the type that its
-//! constant names. Generated code reads them only, but for [`MARK`] and [`PRIORITY`].
+//! All are offsets in bytes from the start of a `Packet`, except [`FRAME_START`] and [`FRAME_LEN`].
+//! What is there has the type that its constant names. Generated code only reads them, except
+//! [`MARK`] and [`PRIORITY`].
 
-use std::mem::offset_of;
+use std::mem::{self, offset_of};
+use std::ptr;
 
+use crate::buffer::Buffer;
 use crate::{Ct, Frame, Meta, Packet, Transport};
 
 /// Start of the link header in the buffer: `usize`.
@@ -55,39 +58,27 @@ pub const CT_INFO: usize = CT + offset_of!(Ct, info);
 /// [`Ct::template`]: `u16`.
 pub const CT_TEMPLATE: usize = CT + offset_of!(Ct, template);
 
-/// Where the address of the buffer's first byte is: `*const u8`.
-///
-/// The standard library does not say at which of a `Vec`'s words its pointer is, so this looks for
-/// it. `None` if it is at none: then no code can be generated.
-pub fn buffer() -> Option<usize> {
-    const WORD: usize = size_of::<usize>();
-    const WORDS: usize = size_of::<Vec<u8>>() / WORD;
-    let packet = Packet { buffer: Vec::with_capacity(1), ..Packet::default() };
-    let vec: *const usize = (&raw const packet.buffer).cast();
-    (0..WORDS)
-        // SAFETY: `vec` points to a `Vec<u8>` that lives, a multiple of words long; its words (a
-        // capacity, a length and a pointer) are all initialized, and any bytes are a `usize`.
-        .find(|i| unsafe { vec.add(*i).read() } == packet.buffer.as_ptr().addr())
-        .map(|i| offset_of!(Packet, buffer) + i * WORD)
-}
+/// Address of the first byte of the buffer: `*const u8`.
+pub const BUFFER: usize = offset_of!(Packet, buffer) + offset_of!(Buffer, start);
 
-/// Where the address and the length of [`Frame::bytes`] are in a [`Frame`]: `*const u8` and
-/// `usize`.
-///
-/// The language does not say which of a slice's words is which, so this looks. `None` if they are
-/// none: then no code can be generated for frames.
-pub fn frame_bytes() -> Option<[usize; 2]> {
-    const WORD: usize = size_of::<usize>();
-    const WORDS: usize = size_of::<&[u8]>() / WORD;
-    let bytes = [0_u8; 3];
-    let frame = Frame { device: 0, bytes: &bytes, time: 0 };
-    let slice: *const usize = (&raw const frame.bytes).cast();
-    // SAFETY: `slice` points to a slice that lives, two words long; both are initialized, and any
-    // bytes are a `usize`.
-    let word = |i: usize| unsafe { slice.add(i).read() };
-    let find = |value: usize| (0..WORDS).find(|i| word(*i) == value);
-    let (address, len) = (find(bytes.as_ptr().addr())?, find(bytes.len())?);
-    Some([address, len].map(|i| offset_of!(Frame<'_>, bytes) + i * WORD))
+/// Address of the first of [`Frame::bytes`], from the start of a [`Frame`]: `*const u8`.
+pub const FRAME_START: usize = offset_of!(Frame<'_>, bytes) + place_in_slice(ADDRESS);
+/// Number of [`Frame::bytes`], from the start of a [`Frame`]: `usize`.
+pub const FRAME_LEN: usize = offset_of!(Frame<'_>, bytes) + place_in_slice(LEN);
+
+/// Address and length of the slice that shows where both are in slices.
+const ADDRESS: usize = 1;
+const LEN: usize = 2;
+
+/// Where one of the two is in a pointer to a slice, in bytes. The language does not say which word
+/// is which, but the compiler knows: any other layout does not compile.
+const fn place_in_slice(part: usize) -> usize {
+    let slice: *const [u8] = ptr::slice_from_raw_parts(ptr::without_provenance(ADDRESS), LEN);
+    // SAFETY: the pointer is as long as two words (otherwise this does not compile), all of its
+    // bytes are initialized, and any bytes are a `usize`.
+    let words: [usize; 2] = unsafe { mem::transmute(slice) };
+    assert!(words[0] + words[1] == ADDRESS + LEN);
+    if words[0] == part { 0 } else { size_of::<usize>() }
 }
 
 #[cfg(test)]
@@ -104,7 +95,6 @@ mod tests {
 
     #[test]
     fn bytes_of_frames_are_where_the_layout_says() {
-        let [address, len] = frame_bytes().unwrap();
         let bytes = [1, 2, 3, 4, 5];
         let frames = [3, 5].map(|n| Frame { device: 7, bytes: &bytes[..n], time: 9 });
         for frame in &frames {
@@ -114,7 +104,10 @@ mod tests {
                 // says.
                 unsafe { std::ptr::from_ref(frame).byte_add(offset).cast::<usize>().read() }
             };
-            assert_eq!((at(address), at(len)), (frame.bytes.as_ptr().addr(), frame.bytes.len()));
+            assert_eq!(
+                (at(FRAME_START), at(FRAME_LEN)),
+                (frame.bytes.as_ptr().addr(), frame.bytes.len())
+            );
         }
     }
 
@@ -137,7 +130,7 @@ mod tests {
             ct: Ct { entry: 7, serial: 8, info: CtInfo::RelatedReply, template: 9 },
             ..Meta::default()
         };
-        let buffer: *const u8 = at(&p, buffer().unwrap());
+        let buffer: *const u8 = at(&p, BUFFER);
         let (link, network, end): (usize, usize, usize) =
             (at(&p, LINK), at(&p, NETWORK), at(&p, END));
         assert_eq!(buffer.wrapping_add(link), p.frame().as_ptr());

@@ -22,14 +22,15 @@ mod frame;
 pub mod gso;
 pub mod layout;
 mod meta;
+mod packet;
 mod prefetch;
 mod transport;
 
-pub use buffer::{HEADROOM, Packet};
 pub use dissect::{TruncatedTag, packet_type};
 pub use frame::Frame;
 pub use gso::{Gso, GsoKind};
 pub use meta::{Ct, CtInfo, Meta, PacketType, VlanTag};
+pub use packet::{HEADROOM, Packet};
 pub use prefetch::prefetch;
 pub use transport::{
     Transport, ipv4_transport, ipv4_transport_checked, ipv6_transport, ipv6_transport_checked,

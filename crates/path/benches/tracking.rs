@@ -18,7 +18,7 @@ use penstock_ruleset::change::{Mode, NewBase, NewChain, NewRule, Position};
 use penstock_ruleset::link::Linked;
 use penstock_ruleset::model::ChainType;
 use penstock_ruleset::{Change, Family, Ruleset};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 const NET: &str = "
 link add wan address 02:00:00:00:00:01 type veth

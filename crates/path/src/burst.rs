@@ -15,11 +15,11 @@
 
 use penstock_jit::PackedDecision;
 use penstock_packet::{Frame, Packet, prefetch};
-use penstock_program::{Context, Hook};
+use penstock_program::{Context, Family, Hook};
 use penstock_wire::ethernet::Mac;
 
 use crate::ahead::Ahead;
-use crate::hooks::{HookList, NFPROTO_NETDEV};
+use crate::hooks::HookList;
 use crate::reason::{Drop, DropReason};
 use crate::rules::{BurstCode, End, rule_place};
 use crate::sink::Sink;
@@ -277,7 +277,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             taken += 1;
             *left = rest;
         }
-        let context = Context { nfproto: NFPROTO_NETDEV, hook: Hook::Ingress };
+        let context = Context { family: Family::Netdev, hook: Hook::Ingress };
         let mut decisions = [PackedDecision::default(); TOGETHER];
         let Together { list, code, .. } = *together;
         let packets = &mut several[..taken];

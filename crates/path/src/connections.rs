@@ -10,8 +10,9 @@ use penstock_conntrack::status::CONFIRMED;
 use penstock_conntrack::tuple::{IPV4, IPV6};
 use penstock_conntrack::{Conntrack, Direction, Expectation, Template, Tracker, Tuple};
 use penstock_packet::{CtInfo, Packet};
-use penstock_program::env::{CtObject, Decision};
+use penstock_program::env::Decision;
 use penstock_program::expr::{CtDir, CtKey};
+use penstock_program::image::CtObject;
 
 const MILLISECOND: u64 = 1_000_000;
 /// `NFPROTO_INET`.

@@ -5,7 +5,7 @@
 
 use penstock_net::RouteType;
 use penstock_packet::{CtInfo, Packet};
-use penstock_program::{Context, Hook};
+use penstock_program::{Context, Family, Hook};
 use penstock_wire::{icmp, icmpv6, ipv4, ipv6, ipv6_ext, protocol};
 
 use crate::ip4::Routed;
@@ -51,7 +51,7 @@ impl<S: Sink> Worker<'_, S> {
             Hook::Output => User::Out(zone),
             _ => User::In(zone),
         };
-        if context.nfproto == 2 {
+        if context.family == Family::Ip {
             let fragment = ipv4::Header::new(packet.network()).is_some_and(|h| h.is_fragment());
             if !fragment {
                 return End::Accept;

@@ -8,10 +8,10 @@
 
 use penstock_jit::{Decision, PackedDecision};
 use penstock_packet::{Frame, Packet};
-use penstock_program::{Context, Hook, Outcome};
+use penstock_program::{Context, Family, Hook, Outcome};
 
 use crate::burst::{BURST, Left, Packets, Together};
-use crate::hooks::{HookList, NFPROTO_NETDEV, Stage};
+use crate::hooks::{HookList, Stage};
 use crate::reason::{Drop, DropReason};
 use crate::rules::{End, chain_place, rule_place};
 use crate::sink::Sink;
@@ -72,7 +72,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                 } else {
                     self.take_in(frame, together, one);
                     self.state.counters.received += 1;
-                    let context = Context { nfproto: NFPROTO_NETDEV, hook: Hook::Ingress };
+                    let context = Context { family: Family::Netdev, hook: Hook::Ingress };
                     if self.carry_out(decision, together.list, context, one, &mut None)
                         == End::Accept
                     {

@@ -156,8 +156,6 @@ struct Registered {
 /// Number of lists that belong to no device: four families with the five hooks from prerouting to
 /// postrouting.
 const LISTS: usize = 20;
-pub(crate) const NFPROTO_NETDEV: u8 = 5;
-const NFPROTO_BRIDGE: u8 = 7;
 const INGRESS: u32 = 20;
 const EGRESS: u32 = 21;
 const EARLY: u32 = 22;
@@ -345,15 +343,15 @@ fn flowtables(list: Vec<Registered>) -> Vec<FlowtableIndex> {
     ordered(list).into_iter().filter_map(flowtable).collect()
 }
 
-/// An entry as compiled code knows it, in a list of this family (`NFPROTO_*`) at this hook.
-fn code_entry(stage: &Stage, nfproto: u8, ingress: bool) -> jit::Entry {
+/// An entry as compiled code knows it, in a list of this family at this hook.
+fn code_entry(stage: &Stage, family: Family, ingress: bool) -> jit::Entry {
     match stage {
         // Afterwards it may be routed again.
         Stage::Chain(Entry { kind: ChainType::Route, .. }) => jit::Entry::Stage,
         Stage::Chain(Entry { chain, family: Family::Inet, .. }) if ingress => {
             jit::Entry::InetIngress { chain: *chain }
         }
-        Stage::Chain(Entry { chain, .. }) => jit::Entry::Chain { chain: *chain, nfproto },
+        Stage::Chain(Entry { chain, .. }) => jit::Entry::Chain { chain: *chain, family },
         Stage::Defrag
         | Stage::Conntrack
         | Stage::Nat
@@ -367,16 +365,21 @@ fn code_entry(stage: &Stage, nfproto: u8, ingress: bool) -> jit::Entry {
 }
 
 /// A list in order; what code is made for is entered into `code`, each list once.
-fn hook_list(list: Vec<Registered>, nfproto: u8, ingress: bool, code: &mut Vec<List>) -> HookList {
+fn hook_list(
+    list: Vec<Registered>,
+    family: Family,
+    ingress: bool,
+    code: &mut Vec<List>,
+) -> HookList {
     let stages = ordered(list);
     let has_chains = stages.iter().any(|stage| matches!(stage, Stage::Chain(_)));
-    let entries: Vec<_> = stages.iter().map(|stage| code_entry(stage, nfproto, ingress)).collect();
+    let entries: Vec<_> = stages.iter().map(|stage| code_entry(stage, family, ingress)).collect();
     let worth = entries.iter().any(|entry| *entry != jit::Entry::Stage);
     let number = worth.then(|| {
         // Frames come in bursts at ingress.
         let bursts = if ingress { Bursts::Apart } else { Bursts::Never };
         // What leaves a device has mostly passed forwarding unchanged.
-        let foreseen = nfproto == NFPROTO_NETDEV && !ingress;
+        let foreseen = family == Family::Netdev && !ingress;
         let list = List { entries, bursts, frames: ingress, foreseen };
         code.iter().position(|other| *other == list).unwrap_or_else(|| {
             code.push(list);
@@ -439,16 +442,17 @@ impl Hooks {
         let mut code = Vec::new();
         let mut slots = 0..LISTS;
         let lists = registry.lists.map(|list| {
-            let nfproto = [2, 10, 3, 7][slots.next().unwrap_or(0) / 5 % 4];
-            let mut list = hook_list(list, nfproto, false, &mut code);
+            let families = [Family::Ip, Family::Ip6, Family::Arp, Family::Bridge];
+            let family = families[slots.next().unwrap_or(0) / 5 % 4];
+            let mut list = hook_list(list, family, false, &mut code);
             // Behind each chain somebody looks whether the frame is to be routed (`meta broute`).
-            list.code = list.code.filter(|_| nfproto != NFPROTO_BRIDGE || list.stages.len() == 1);
+            list.code = list.code.filter(|_| family != Family::Bridge || list.stages.len() == 1);
             list
         });
         let mut per_device = |lists: Vec<Vec<Registered>>, ingress| {
             lists
                 .into_iter()
-                .map(|list| hook_list(list, NFPROTO_NETDEV, ingress, &mut code))
+                .map(|list| hook_list(list, Family::Netdev, ingress, &mut code))
                 .collect()
         };
         let (ingress, egress) =

@@ -11,7 +11,7 @@ use penstock_conntrack::{Direction, status};
 use penstock_nat::{Manip, Range, bind, icmp};
 use penstock_packet::{CtInfo, Packet};
 use penstock_program::env::{Decision, NatKind, NatRequest};
-use penstock_program::{Context, Hook};
+use penstock_program::{Context, Family, Hook};
 
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
@@ -31,7 +31,7 @@ const fn manip_of(hook: Hook) -> Manip {
 }
 
 fn protocol_of(context: Context) -> Protocol {
-    if context.nfproto == 2 { Protocol::Ip } else { Protocol::Ip6 }
+    if context.family == Family::Ip { Protocol::Ip } else { Protocol::Ip6 }
 }
 
 impl<S: Sink> Worker<'_, S> {
@@ -67,7 +67,7 @@ impl<S: Sink> Worker<'_, S> {
                 return self.by_another_device(packet);
             }
         } else {
-            let l3 = if context.nfproto == 2 { IPV4 } else { IPV6 };
+            let l3 = if context.family == Family::Ip { IPV4 } else { IPV6 };
             if matches!(ct.info, CtInfo::Related | CtInfo::RelatedReply)
                 && let Some(at) = icmp::offset(packet.network(), l3)
             {
@@ -280,7 +280,7 @@ impl<S: Sink> Worker<'_, S> {
         packet: &Packet,
     ) -> Option<IpAddr> {
         let device = packet.meta.oif;
-        if context.nfproto == 2 {
+        if context.family == Family::Ip {
             let next = match destination.and_then(|d| v4(d.gateway)) {
                 Some(gateway) => gateway,
                 None => ip4::addresses(packet)?.1,
@@ -297,7 +297,7 @@ impl<S: Sink> Worker<'_, S> {
     /// device of arrival.
     fn redirect_address(&self, context: Context, packet: &Packet) -> Option<IpAddr> {
         let link = self.net.link(packet.meta.iif);
-        if context.nfproto == 2 {
+        if context.family == Family::Ip {
             if context.hook == Hook::Output {
                 return Some(std::net::Ipv4Addr::LOCALHOST.into());
             }

@@ -19,8 +19,8 @@ use crate::worker::{Destination, Worker};
 pub(crate) fn context_of(entry: &Entry, context: Context, protocol: u16) -> Option<Context> {
     match (entry.family, context.hook, protocol) {
         // An inet chain at ingress sees IP only, as its IP family (nft_do_chain_inet_ingress()).
-        (Family::Inet, Hook::Ingress, 0x0800) => Some(Context { nfproto: 2, ..context }),
-        (Family::Inet, Hook::Ingress, 0x86dd) => Some(Context { nfproto: 10, ..context }),
+        (Family::Inet, Hook::Ingress, 0x0800) => Some(Context { family: Family::Ip, ..context }),
+        (Family::Inet, Hook::Ingress, 0x86dd) => Some(Context { family: Family::Ip6, ..context }),
         (Family::Inet, Hook::Ingress, _) => None,
         _ => Some(context),
     }
@@ -65,13 +65,13 @@ impl<S: Sink> Worker<'_, S> {
             }
             Protocol::Ip | Protocol::Ip6 | Protocol::Arp => packet.find_transport(),
         }
-        let nfproto = match protocol {
-            Protocol::Ip => 2,
-            Protocol::Ip6 => 10,
-            Protocol::Arp => 3,
-            Protocol::Bridge => 7,
+        let family = match protocol {
+            Protocol::Ip => Family::Ip,
+            Protocol::Ip6 => Family::Ip6,
+            Protocol::Arp => Family::Arp,
+            Protocol::Bridge => Family::Bridge,
         };
-        self.run_list(list, Context { nfproto, hook }, packet, destination) == End::Accept
+        self.run_list(list, Context { family, hook }, packet, destination) == End::Accept
     }
 
     /// Runs a list: its chains and stages in order, until one does not accept. The packet's
@@ -165,7 +165,10 @@ impl<S: Sink> Worker<'_, S> {
         let Some(context) = context_of(entry, context, packet.meta.protocol) else {
             return End::Accept;
         };
-        if context.hook == Hook::Ingress && context.nfproto != 5 && packet.transport().is_none() {
+        if context.hook == Hook::Ingress
+            && context.family != Family::Netdev
+            && packet.transport().is_none()
+        {
             return self.drop_bad_header(context, packet);
         }
         if entry.kind == ChainType::Route {
@@ -176,7 +179,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// An IP packet at ingress whose headers are not valid, where an inet chain was to see it.
     pub(crate) fn drop_bad_header(&mut self, context: Context, packet: &Packet) -> End {
-        let four = context.nfproto == 2;
+        let four = context.family == Family::Ip;
         self.drop(if four { DropReason::Ip4Header } else { DropReason::Ip6Header }, packet);
         End::Dropped
     }
@@ -190,7 +193,7 @@ impl<S: Sink> Worker<'_, S> {
         packet: &mut Packet,
         destination: &mut Option<Destination>,
     ) -> End {
-        let protocol = if context.nfproto == 2 { Protocol::Ip } else { Protocol::Ip6 };
+        let protocol = if context.family == Family::Ip { Protocol::Ip } else { Protocol::Ip6 };
         let before = route_key(protocol, packet);
         let end =
             rules::run(self, &Site { entry, context, destination: destination.as_ref() }, packet);

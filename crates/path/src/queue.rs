@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use penstock_packet::Packet;
 use penstock_program::image::RuleIndex;
-use penstock_program::{Context, Hook};
+use penstock_program::{Context, Family, Hook};
 use penstock_wire::ipv4_options::Compiled;
 
 use crate::hooks::Protocol;
@@ -124,9 +124,9 @@ impl Queues {
 }
 
 fn protocol_of(context: Context) -> Protocol {
-    match context.nfproto {
-        2 => Protocol::Ip,
-        7 => Protocol::Bridge,
+    match context.family {
+        Family::Ip => Protocol::Ip,
+        Family::Bridge => Protocol::Bridge,
         _ => Protocol::Ip6,
     }
 }

@@ -3,7 +3,7 @@
 //! From the wire to the protocol: tags, ingress, VLAN devices, ARP (`__netif_receive_skb_core()`).
 
 use penstock_packet::{Frame, Gso, Packet, PacketType, VlanTag};
-use penstock_program::{Context, Hook};
+use penstock_program::{Context, Family, Hook};
 use penstock_wire::{arp, ethernet, vlan};
 
 use crate::hooks::Protocol;
@@ -92,7 +92,7 @@ impl<S: Sink> Worker<'_, S> {
             return true;
         }
         packet.find_transport_checked();
-        let context = Context { nfproto: 5, hook: Hook::Ingress };
+        let context = Context { family: Family::Netdev, hook: Hook::Ingress };
         self.run_list(list, context, packet, &mut None) == End::Accept
     }
 

@@ -5,8 +5,8 @@
 
 use penstock_net::{BridgePort, Mac, RouteType};
 use penstock_packet::Packet;
-use penstock_program::Hook;
 use penstock_program::env::Rejection;
+use penstock_program::{Family, Hook};
 use penstock_wire::checksum;
 use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, ipv6_ext, protocol, tcp};
 
@@ -115,13 +115,13 @@ impl<S: Sink> Worker<'_, S> {
     /// Answers a packet that a rule rejects, if an answer is due.
     pub(crate) fn reject(&mut self, packet: &Packet, how: Rejection, site: &Site<'_>) {
         let six = packet.meta.protocol == ethernet::IPV6;
-        if site.context.hook == Hook::Ingress && site.context.nfproto == 5 {
+        if site.context.hook == Hook::Ingress && site.context.family == Family::Netdev {
             return match six {
                 true => self.reject_on_link6(packet, how, None),
                 false => self.reject_on_link4(packet, how, None),
             };
         }
-        if site.context.nfproto == 7 {
+        if site.context.family == Family::Bridge {
             // Only what is for one station is answered (nft_reject_bridge_eval()).
             let one = packet.link().first().is_some_and(|first| first & 1 == 0);
             let port = self.net.bridge_port(packet.meta.iif).filter(|_| one);

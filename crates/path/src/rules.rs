@@ -11,11 +11,11 @@ use penstock_net::{Flow4, Flow6, LOOPBACK, NoRoute, RouteType};
 use penstock_packet::{CtInfo, Frame, Packet};
 use penstock_program::classify::{Candidate, PACKETS};
 use penstock_program::env::{
-    BridgePort, ConnCount, CtObject, Decision, FibQuery, Interface, IpsecState, LocalSocket,
-    NatRequest, Rejection, Route, SocketQuery, Trace,
+    BridgePort, ConnCount, Decision, FibQuery, Interface, IpsecState, LocalSocket, NatRequest,
+    Rejection, Route, SocketQuery, Trace,
 };
 use penstock_program::expr::{CtDir, CtKey, Log, Synproxy};
-use penstock_program::image::{ChainIndex, FlowtableIndex, LinkedVerdict, RuleIndex};
+use penstock_program::image::{ChainIndex, CtObject, FlowtableIndex, LinkedVerdict, RuleIndex};
 use penstock_program::interp::engine::find;
 use penstock_program::osf::Fingerprints;
 use penstock_program::{Context, Env, Hook, Image, Outcome, WorkerNumber};
@@ -102,27 +102,10 @@ pub(crate) fn ended<S: Sink>(
 }
 
 #[inline]
-fn family(nfproto: u8) -> Family {
-    match nfproto {
-        1 => Family::Inet,
-        2 => Family::Ip,
-        3 => Family::Arp,
-        7 => Family::Bridge,
-        10 => Family::Ip6,
-        _ => Family::Netdev,
-    }
-}
-
-#[inline]
 pub(crate) fn chain_place(image: &Image, chain: ChainIndex) -> Option<Place<'_>> {
     let linked = image.chain(chain)?;
     let table = image.table_of(chain)?;
-    Some(Place {
-        family: family(table.nfproto),
-        table: &table.name,
-        chain: &linked.name,
-        rule: None,
-    })
+    Some(Place { family: table.family, table: &table.name, chain: &linked.name, rule: None })
 }
 
 #[inline]
@@ -294,8 +277,9 @@ impl<'a, S: Sink> Worker<'a, S> {
                 (entry, ended(self, chain.chain, outcome, rejected, packet))
             }
             jit::Decision::BadHeader { .. } => {
-                let nfproto = if packet.meta.protocol == ethernet::IPV6 { 10 } else { 2 };
-                return self.drop_bad_header(Context { nfproto, ..context }, packet);
+                let v6 = packet.meta.protocol == ethernet::IPV6;
+                let family = if v6 { Family::Ip6 } else { Family::Ip };
+                return self.drop_bad_header(Context { family, ..context }, packet);
             }
             jit::Decision::Stage { entry, .. } => (entry, stage_end),
         };

@@ -13,16 +13,15 @@ use std::net::IpAddr;
 
 use penstock_conntrack::{Conntrack, TupleLookup};
 use penstock_jit::{self as jit, Head};
-use penstock_net::{Link, LinkKind, Mac};
+use penstock_net::Mac;
 use penstock_packet::{Frame, Packet, Transport};
-use penstock_program::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
-use penstock_program::{Context, Hook};
+use penstock_program::{Context, Family, Hook};
 use penstock_wire::checksum::Sum;
 use penstock_wire::ipv4_options::Compiled;
 use penstock_wire::{ethernet, ipv4, ipv6, protocol};
 
 use crate::burst::Together;
-use crate::hooks::{BuiltIn, HookList, Hooks, NFPROTO_NETDEV, Protocol};
+use crate::hooks::{BuiltIn, HookList, Hooks, Protocol};
 use crate::route_cache::Way;
 use crate::rules::End;
 use crate::sink::Sink;
@@ -214,7 +213,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         if !self.straight || watched {
             return None;
         }
-        let link = self.net.link(device).filter(|link| link.up && is_plain(link))?;
+        let link = self.net.link(device).filter(|link| link.up && link.is_wire())?;
         if self.net.bridge_port(device).is_some() {
             return None;
         }
@@ -354,7 +353,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             return Step::On;
         }
         packet.find_transport();
-        match self.nat(Context { nfproto: nfproto_of(SIX), hook }, packet, &mut None) {
+        match self.nat(Context { family: family_of(SIX), hook }, packet, &mut None) {
             End::Accept => Step::Translated,
             End::Dropped | End::Taken | End::Queue { .. } => Step::Ended,
         }
@@ -469,7 +468,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             Some(decision) if decision.is_pass() => true,
             Some(decision) => {
                 self.state.queues.options = Compiled::default();
-                let context = Context { nfproto: nfproto_of(SIX), hook: Hook::Forward };
+                let context = Context { family: family_of(SIX), hook: Hook::Forward };
                 self.carry_out(decision, list, context, packet, &mut Some(*to)) == End::Accept
             }
             None => {
@@ -501,7 +500,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             (Some(IpAddr::V4(gateway)), _) => routes.v4.neighbour(to.oif, gateway.into()),
             (Some(IpAddr::V6(gateway)), _) => routes.v6.neighbour(to.oif, gateway.into()),
         };
-        let link = self.net.link(to.oif).filter(|link| link.up && is_plain(link));
+        let link = self.net.link(to.oif).filter(|link| link.up && link.is_wire());
         let link =
             link.filter(|link| !self.state.taps.has(link.index) && packet.network().len() <= mtu);
         let (Some(neighbour), Some(link)) = (neighbour, link) else {
@@ -565,7 +564,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             return true;
         }
         self.state.queues.options = Compiled::default();
-        let context = Context { nfproto: NFPROTO_NETDEV, hook: Hook::Egress };
+        let context = Context { family: Family::Netdev, hook: Hook::Egress };
         let end = match decision {
             Some(decision) => self.carry_out(decision, list, context, packet, &mut None),
             None => self.run_list(list, context, packet, &mut None),
@@ -580,12 +579,6 @@ const fn protocol_of(six: bool) -> Protocol {
 }
 
 #[inline(always)]
-const fn nfproto_of(six: bool) -> u8 {
-    if six { NFPROTO_IPV6 } else { NFPROTO_IPV4 }
-}
-
-/// Whether frames leave a device as they are given to it.
-#[inline]
-fn is_plain(link: &Link) -> bool {
-    matches!(link.kind, LinkKind::Wire { .. })
+const fn family_of(six: bool) -> Family {
+    if six { Family::Ip6 } else { Family::Ip }
 }

@@ -5,9 +5,9 @@
 
 use std::net::IpAddr;
 
-use penstock_net::{Link, LinkKind, Mac, RouteType, Vlan};
+use penstock_net::{Kind, Link, Mac, Output, RouteType, Vlan};
 use penstock_packet::{Packet, PacketType, VlanTag};
-use penstock_program::{Context, Hook};
+use penstock_program::{Context, Family, Hook};
 use penstock_wire::{ethernet, vlan};
 
 use crate::hooks::Protocol;
@@ -186,7 +186,7 @@ impl<S: Sink> Worker<'_, S> {
             let sees = self.state.tc.as_mut().is_none_or(|tc| tc.egress_sees());
             if !list.is_empty() && sees {
                 packet.find_transport_checked();
-                let context = Context { nfproto: 5, hook: Hook::Egress };
+                let context = Context { family: Family::Netdev, hook: Hook::Egress };
                 match self.run_list(list, context, packet, &mut None) {
                     End::Accept => {}
                     End::Taken => return true,
@@ -232,17 +232,17 @@ impl<S: Sink> Worker<'_, S> {
     /// To the wire, around, to the ports of a bridge, or into another packet.
     #[inline]
     fn hand_over_to(&mut self, packet: &mut Packet, link: &Link, route: Option<&Destination>) {
-        match &link.kind {
-            LinkKind::Wire { .. } => {
+        match link.kind.output() {
+            Output::Wire => {
                 packet.put_tag_into_frame();
                 self.state.counters.transmitted += 1;
                 self.sink.transmit(link, packet.frame(), &packet.meta);
             }
-            LinkKind::Loopback => self.loop_back(packet, route.copied()),
-            LinkKind::Bridge(bridge) => self.bridge_transmit(packet, link, bridge),
-            LinkKind::Tunnel(tunnel) => self.tunnel_transmit(packet, link, tunnel, route.copied()),
-            LinkKind::Pppoe(session) => self.pppoe_transmit(packet, session),
-            LinkKind::Bare { .. } => {
+            Output::Loopback => self.loop_back(packet, route.copied()),
+            Output::Bridge(bridge) => self.bridge_transmit(packet, link, bridge),
+            Output::Tunnel(tunnel) => self.tunnel_transmit(packet, link, tunnel, route.copied()),
+            Output::Pppoe(session) => self.pppoe_transmit(packet, session),
+            Output::Bare => {
                 if packet.meta.gso.is_some() {
                     return self.send_segments(packet, |worker, segment| {
                         worker.hand_over_bare(segment, link)
@@ -251,7 +251,7 @@ impl<S: Sink> Worker<'_, S> {
                 self.hand_over_bare(packet, link);
             }
             // Went down to its lower device before.
-            LinkKind::Vlan(_) => self.drop(DropReason::Recursion, packet),
+            Output::Vlan(_) => self.drop(DropReason::Recursion, packet),
         }
     }
 

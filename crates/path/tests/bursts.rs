@@ -17,7 +17,7 @@ use penstock_packet::{Meta, Packet};
 use penstock_path::{Dataplane, Drop, Engine, LogRecord, Settings, Sink, TraceRecord};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use router::{NET, SECOND, START, Seen};
 
 /// As [`Seen`], with what is known of frames and packets; of packets that are dropped only if it is
@@ -428,7 +428,7 @@ fn pause(rng: &mut Rng) -> u64 {
 
 #[test]
 fn a_burst_is_what_its_frames_are_one_by_one() {
-    let mut rng = Rng::with_seed(penstock_seed::seed());
+    let mut rng = Rng::with_seed(penstock_testkit::seed());
     for round in 0..4 {
         println!("round {round}");
         let mut time = START;
@@ -446,7 +446,7 @@ fn a_burst_is_what_its_frames_are_one_by_one() {
 
 #[test]
 fn connections_that_go_on_are_what_their_frames_are_one_by_one() {
-    let mut rng = Rng::with_seed(penstock_seed::seed());
+    let mut rng = Rng::with_seed(penstock_testkit::seed());
     for round in 0..4 {
         println!("round {round}");
         let mut time = START;
@@ -465,7 +465,7 @@ fn connections_that_go_on_are_what_their_frames_are_one_by_one() {
 
 #[test]
 fn traffic_control_meets_packets_of_bursts_one_by_one() {
-    let mut rng = Rng::with_seed(penstock_seed::seed());
+    let mut rng = Rng::with_seed(penstock_testkit::seed());
     let mut time = START;
     let frames: Vec<_> = (0..1500)
         .map(|_| {

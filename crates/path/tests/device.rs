@@ -14,7 +14,7 @@ use penstock_path::{Dataplane, Drop, DropReason, Frame, LogRecord, Settings, Sin
 use penstock_program::Hook;
 use penstock_program::expr::*;
 use penstock_ruleset::Family;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use router::*;
 
 /// A sink that finds neighbours out, and notes super-packets.

@@ -13,7 +13,7 @@ use penstock_lang::source::{NoFiles, Origin};
 use penstock_path::{Dataplane, Frame};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::tcp::flag;
 use router::*;
 
@@ -590,8 +590,8 @@ mod random {
 
     #[test]
     fn traffic_leaves_as_without_flowtables() {
-        let rounds = penstock_seed::rounds(150) as u64;
-        let first = penstock_seed::seed();
+        let rounds = penstock_testkit::rounds(150) as u64;
+        let first = penstock_testkit::seed();
         let (mut fast, mut chained, mut fell_back) = (0, 0, 0);
         for seed in first..first + rounds {
             let steps = traffic(&mut fastrand::Rng::with_seed(seed));
@@ -663,9 +663,9 @@ mod random {
     /// that would not be without flowtables, and no flow is left behind.
     #[test]
     fn traffic_leaves_as_without_flowtables_whatever_changes() {
-        let rounds = penstock_seed::rounds(150);
+        let rounds = penstock_testkit::rounds(150);
         let (mut fast, mut torn_down) = (0, 0);
-        for seed in (penstock_seed::seed()..).take(rounds) {
+        for seed in (penstock_testkit::seed()..).take(rounds) {
             for at in [At::Ingress, At::EarlyIngress] {
                 let mut rng = fastrand::Rng::with_seed(seed);
                 let steps = traffic(&mut rng);

@@ -4,7 +4,7 @@
 
 mod router;
 
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use router::*;
 
 /// Runs a table of cases, each with a frame from the first wire and the lines that must follow.
@@ -465,7 +465,7 @@ fn arp_goes_to_the_host_unless_it_is_off() {
 
 #[test]
 fn no_frame_panics() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut path = router(NET);
     let seeds = [

@@ -12,7 +12,7 @@ use penstock_path::{
 use penstock_program::expr::{Ct, CtKey, Expr, Queue};
 use penstock_program::{Hook, Register, Verdict};
 use penstock_ruleset::Family;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use router::*;
 
 /// A listener to some queues.

@@ -9,7 +9,7 @@ use penstock_program::expr::*;
 use penstock_program::{Data, Hook, Register, Verdict};
 use penstock_ruleset::Family;
 use penstock_ruleset::model::ChainType;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use router::*;
 
 fn forwarded() -> Vec<u8> {

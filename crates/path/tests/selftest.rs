@@ -20,7 +20,7 @@ use penstock_lang::source::{NoFiles, Origin};
 use penstock_path::{Dataplane, Frame};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
-use penstock_wire::build::{Frame as Layers, *};
+use penstock_testkit::build::{Frame as Layers, *};
 use penstock_wire::tcp::flag::{ACK, PSH, SYN};
 use penstock_wire::{ipv4, ipv6, tcp};
 use router::*;

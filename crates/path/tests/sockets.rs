@@ -12,7 +12,7 @@ use penstock_path::{Dataplane, Fingerprints, Frame, ListedSocket, Sink, SocketLi
 use penstock_program::expr::*;
 use penstock_program::{Data, Hook, Register};
 use penstock_ruleset::Family;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use router::*;
 
 /// Sockets of what is delivered.

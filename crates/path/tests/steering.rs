@@ -16,7 +16,7 @@ use penstock_net::Network;
 use penstock_path::{Dataplane, Frame, Settings, Shared};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::{ethernet, ipv4};
 use router::{NET, SECOND, START, Seen, from_lan, from_wan};
 
@@ -205,8 +205,8 @@ impl Crew {
 
 #[test]
 fn answers_find_their_way_whoever_receives_them() {
-    let seed = penstock_seed::seed();
-    for round in 0..penstock_seed::rounds(8) as u64 {
+    let seed = penstock_testkit::seed();
+    for round in 0..penstock_testkit::rounds(8) as u64 {
         let mut crew = Crew::new(seed + round);
         for _ in 0..1500 {
             let flow = Flow::random(&mut crew.rng);

@@ -10,7 +10,7 @@ use penstock_path::{Dataplane, Settings};
 use penstock_program::expr::{Expr, Synproxy};
 use penstock_program::{Hook, Verdict, parse};
 use penstock_ruleset::Family;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::{ipv4, tcp};
 use router::*;
 

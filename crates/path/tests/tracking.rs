@@ -11,7 +11,7 @@ use penstock_path::{Dataplane, DropReason, Settings};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 use penstock_ruleset::needs::PerFamily;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use router::*;
 
 /// The router as if a rule asked for connections.

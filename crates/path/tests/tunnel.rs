@@ -7,7 +7,7 @@ mod router;
 
 use penstock_program::Hook;
 use penstock_ruleset::Family;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use router::*;
 
 /// The router with tunnels over its first wire, to hosts behind 198.18.0.7 and 2001:db8::7.

@@ -16,7 +16,7 @@ use penstock_path::{Dataplane, Engine, Frame, Settings, Shared};
 use penstock_program::State;
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use router::{NET, START, Seen};
 
 /// Counters of rules, of chains that are called, of elements and of objects; `more` is long enough

@@ -18,7 +18,7 @@ use penstock_program::expr::{
 use penstock_program::{Data, Register};
 use penstock_ruleset::link::Linked;
 use penstock_ruleset::{Family, Ruleset};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::ipv4;
 use router::*;
 

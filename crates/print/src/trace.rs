@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
+use std::sync::Arc;
 
 use penstock_lang::datatype::Format;
 use penstock_lang::listing::Listing;
@@ -16,22 +17,40 @@ use penstock_packet::Packet;
 use penstock_path::{TraceEvent, TraceRecord, TraceVerdict};
 use penstock_ruleset::{Family, Generation};
 
-/// Family of netdev chains (`NFPROTO_NETDEV`).
-const NFPROTO_NETDEV: u8 = 5;
 /// Hardware type of Ethernet devices.
 const ARPHRD_ETHER: u16 = 1;
 
+/// What has names at hand.
+pub trait HasNames {
+    /// The names.
+    fn names(&self) -> &dyn Names;
+}
+
+impl HasNames for &(dyn Names + Sync) {
+    fn names(&self) -> &dyn Names {
+        *self
+    }
+}
+
+impl<T: Names> HasNames for Arc<T> {
+    fn names(&self) -> &dyn Names {
+        &**self
+    }
+}
+
 /// What traces need of a ruleset: its rules as they were loaded, as `nft monitor` knows them.
-pub struct Tracer<'n> {
-    names: &'n (dyn Names + Sync),
+#[derive(Debug)]
+pub struct Tracer<N> {
+    names: N,
     /// By family, table and handle.
     rules: HashMap<(Family, String), HashMap<u64, String>>,
 }
 
-impl<'n> Tracer<'n> {
-    /// For the rules of a generation at a time (nanoseconds since the epoch).
-    pub fn new(generation: &Generation, names: &'n (dyn Names + Sync), now: u64) -> Self {
-        let listing = Listing { generation, format: Format::default(), names, now };
+impl<N: HasNames> Tracer<N> {
+    /// For the rules of a generation at a time (nanoseconds since the epoch), as they are listed in
+    /// a format.
+    pub fn new(generation: &Generation, names: N, format: Format, now: u64) -> Self {
+        let listing = Listing { generation, format, names: names.names(), now };
         let mut rules = HashMap::new();
         for table in &generation.tables {
             let of_table: &mut HashMap<_, _> =
@@ -70,20 +89,20 @@ impl<'n> Tracer<'n> {
 
     fn packet(&self, place: &Place<'_>, record: &TraceRecord<'_>, packet: &Packet) -> String {
         let link = link_header(packet);
-        let mut shown = shown(record.context.nfproto, &link, packet);
+        let mut shown = shown(record.context.family, &link, packet);
         shown.iif = record.input.map(|l| l.index);
         shown.oif = record.output.map(|l| l.index);
         shown.devices = [record.input, record.output].map(|link| link.map(|l| &*l.name));
         shown.iif_type = record.input.map(|l| l.hardware_type());
-        packet_line(place, &shown, Format::default(), self.names)
+        packet_line(place, &shown, Format::default(), self.names.names())
     }
 
     /// The headers of a packet that has come in, as a netdev chain sees them.
     pub fn headers(&self, packet: &Packet) -> String {
         let link = link_header(packet);
-        let mut shown = shown(NFPROTO_NETDEV, &link, packet);
+        let mut shown = shown(Family::Netdev, &link, packet);
         shown.iif_type = packet.has_link().then_some(ARPHRD_ETHER);
-        headers(Family::Netdev, &shown, Format::default(), self.names).trim_end().to_owned()
+        headers(Family::Netdev, &shown, Format::default(), self.names.names()).trim_end().to_owned()
     }
 }
 
@@ -102,7 +121,7 @@ fn link_header(packet: &Packet) -> Vec<u8> {
     link
 }
 
-fn shown<'p>(nfproto: u8, link: &'p [u8], packet: &'p Packet) -> TracedPacket<'p> {
+fn shown<'p>(family: Family, link: &'p [u8], packet: &'p Packet) -> TracedPacket<'p> {
     let network = packet.network();
     let (network, transport) = match packet.transport() {
         Some(t) => network.split_at(usize::from(t.offset).min(network.len())),
@@ -113,7 +132,7 @@ fn shown<'p>(nfproto: u8, link: &'p [u8], packet: &'p Packet) -> TracedPacket<'p
         oif: None,
         devices: [None; 2],
         iif_type: None,
-        nfproto,
+        nfproto: family as u8,
         link,
         network: &network[..network.len().min(NETWORK_SHOWN)],
         transport: &transport[..transport.len().min(TRANSPORT_SHOWN)],

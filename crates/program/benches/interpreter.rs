@@ -13,9 +13,7 @@ use penstock_program::Family;
 use penstock_program::image::ChainIndex;
 use penstock_program::testing::{Outside, Table};
 use penstock_program::{Hook, Outcome, parse, run};
-use penstock_wire::build::*;
-
-const NETDEV: u8 = 5;
+use penstock_testkit::build::*;
 
 const DROP_PORT_9: &str = "[ meta load l4proto => reg 1 ]
     [ cmp eq reg 1 0x00000011 ]
@@ -39,10 +37,9 @@ fn packets(count: u16, dport: u16) -> Vec<Packet> {
 
 fn measure(name: &str, rules: Vec<&str>, dport: u16, rounds: usize) {
     let programs = rules.iter().map(|text| parse::program(text).expect("a program")).collect();
-    let (image, _) =
-        Table::of(programs).link(Family::from_number(NETDEV).unwrap()).expect("a linked table");
+    let (image, _) = Table::of(programs).link(Family::Netdev).expect("a linked table");
     let mut packets = packets(256, dport);
-    let mut outside = Outside::at(NETDEV, Hook::Ingress);
+    let mut outside = Outside::at(Family::Netdev, Hook::Ingress);
     let mut best = f64::MAX;
     let mut drops = 0u64;
     for _ in 0..7 {

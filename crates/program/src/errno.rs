@@ -51,35 +51,6 @@ pub enum Errno {
 }
 
 impl Errno {
-    /// All of them.
-    const ALL: [Errno; 20] = [
-        Errno::Eperm,
-        Errno::Enoent,
-        Errno::E2big,
-        Errno::Enomem,
-        Errno::Ebusy,
-        Errno::Eexist,
-        Errno::Einval,
-        Errno::Enfile,
-        Errno::Efbig,
-        Errno::Emlink,
-        Errno::Erange,
-        Errno::Enametoolong,
-        Errno::Enotempty,
-        Errno::Eloop,
-        Errno::Enodata,
-        Errno::Eproto,
-        Errno::Eoverflow,
-        Errno::Erestart,
-        Errno::Eopnotsupp,
-        Errno::Eafnosupport,
-    ];
-
-    /// The error of this number, if it is one that nf_tables gives.
-    pub fn from_number(number: i32) -> Option<Errno> {
-        Errno::ALL.into_iter().find(|e| *e as i32 == number)
-    }
-
     /// The C library's text.
     pub fn text(self) -> &'static str {
         match self {

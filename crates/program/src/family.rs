@@ -40,6 +40,13 @@ impl Family {
         }
     }
 
+    /// The family that nft writes so.
+    pub fn from_name(name: &str) -> Option<Family> {
+        let all =
+            [Family::Ip, Family::Ip6, Family::Inet, Family::Arp, Family::Bridge, Family::Netdev];
+        all.into_iter().find(|family| family.name() == name)
+    }
+
     /// The family with a number (`NFPROTO_*`), if there is one that tables can have.
     pub const fn from_number(number: u8) -> Option<Family> {
         Some(match number {

@@ -7,31 +7,14 @@
 
 use std::sync::Arc;
 
-use penstock_sets::Set;
-
-use crate::State;
+use crate::Family;
 use crate::classify::ChainLookup;
-use crate::dynamic::DynamicSet;
-use crate::env::CtObject;
 use crate::op::Op;
-use crate::operand::Synproxy;
-use crate::state::Bucket;
 
-/// Number of a chain in [`Image::chains`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ChainIndex(pub u32);
-
-/// Number of a flowtable: among those of the generation, of which programs know nothing else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FlowtableIndex(pub u32);
-
-/// Number of a rule in [`Image::rules`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RuleIndex(pub u32);
-
-/// Number of a table in [`Image::tables`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TableIndex(pub u32);
+pub use crate::linked::{
+    ChainIndex, CtObject, FlowtableIndex, LinkedData, LinkedElements, LinkedRule, LinkedSet,
+    LinkedValue, LinkedVerdict, RuleIndex, Stateful, TableIndex,
+};
 
 /// A generation, linked. Nothing in it changes but the states and sets it refers to.
 #[derive(Debug, Default)]
@@ -92,12 +75,12 @@ impl Image {
         self.tables.get(self.chain(chain)?.table.0 as usize)
     }
 
-    /// Family (`NFPROTO_*`), table, chain and handle of a rule, as traces name it.
-    pub fn place(&self, rule: RuleIndex) -> Option<(u8, &Arc<str>, &Arc<str>, u64)> {
+    /// Family, table, chain and handle of a rule, as traces name it.
+    pub fn place(&self, rule: RuleIndex) -> Option<(Family, &Arc<str>, &Arc<str>, u64)> {
         let name = self.rule_name(rule)?;
         let chain = self.chain(name.chain)?;
         let table = self.table_of(name.chain)?;
-        Some((table.nfproto, &table.name, &chain.name, name.handle))
+        Some((table.family, &table.name, &chain.name, name.handle))
     }
 }
 
@@ -110,8 +93,8 @@ impl AsRef<Image> for Image {
 /// A table.
 #[derive(Clone, Debug)]
 pub struct LinkedTable {
-    /// `NFPROTO_*`.
-    pub nfproto: u8,
+    /// Family.
+    pub family: Family,
     /// Name.
     pub name: Arc<str>,
     /// Handle.
@@ -137,15 +120,6 @@ pub struct LinkedChain {
     pub lookup: Option<Arc<ChainLookup>>,
 }
 
-/// Where a rule's operations are.
-#[derive(Clone, Copy, Debug)]
-pub struct LinkedRule {
-    /// First of its operations.
-    pub first: u32,
-    /// One past the last of its operations.
-    pub end: u32,
-}
-
 /// Which rule it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleName {
@@ -153,173 +127,4 @@ pub struct RuleName {
     pub chain: ChainIndex,
     /// Handle.
     pub handle: u64,
-}
-
-/// A verdict with its chain resolved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkedVerdict {
-    /// Final.
-    Drop,
-    /// Ends the base chain.
-    Accept,
-    /// Next rule.
-    Continue,
-    /// End of the rule.
-    Break,
-    /// Call.
-    Jump(ChainIndex),
-    /// Go.
-    Goto(ChainIndex),
-    /// Back to the caller.
-    Return,
-    /// Final: to a listener (`NF_QUEUE`).
-    Queue {
-        /// Number of the queue.
-        num: u16,
-        /// Without a listener the next base chain goes on; otherwise the packet is dropped.
-        bypass: bool,
-    },
-}
-
-impl LinkedVerdict {
-    /// The chain that it calls (`true`) or goes to.
-    pub fn target(&self) -> Option<(ChainIndex, bool)> {
-        match self {
-            LinkedVerdict::Jump(chain) => Some((*chain, true)),
-            LinkedVerdict::Goto(chain) => Some((*chain, false)),
-            LinkedVerdict::Drop
-            | LinkedVerdict::Accept
-            | LinkedVerdict::Continue
-            | LinkedVerdict::Break
-            | LinkedVerdict::Return
-            | LinkedVerdict::Queue { .. } => None,
-        }
-    }
-}
-
-/// Value of a set's or map's element.
-#[derive(Clone, Debug)]
-pub struct LinkedValue {
-    /// What lookups load.
-    pub data: LinkedData,
-    /// Statements that run when a lookup finds the element.
-    pub statements: Box<[Stateful]>,
-}
-
-/// What a map's element holds.
-#[derive(Clone, Debug)]
-pub enum LinkedData {
-    /// Nothing: a set's element.
-    None,
-    /// Up to 16 register bytes; the rest is zero.
-    Value([u8; 16]),
-    /// More than 16 register bytes, at most 64.
-    Long(Box<[u8]>),
-    /// A verdict.
-    Verdict(LinkedVerdict),
-    /// An object.
-    Object(Stateful),
-}
-
-impl LinkedData {
-    /// The verdict, if it is one.
-    pub fn verdict(&self) -> Option<&LinkedVerdict> {
-        match self {
-            LinkedData::Verdict(verdict) => Some(verdict),
-            LinkedData::None
-            | LinkedData::Value(_)
-            | LinkedData::Long(_)
-            | LinkedData::Object(_) => None,
-        }
-    }
-
-    /// From register bytes.
-    pub fn from_bytes(bytes: &[u8]) -> Self {
-        let mut short = [0; 16];
-        match short.get_mut(..bytes.len()) {
-            Some(start) => {
-                start.copy_from_slice(bytes);
-                LinkedData::Value(short)
-            }
-            None => LinkedData::Long(bytes.into()),
-        }
-    }
-}
-
-/// A stateful statement with its state: of an element, or an object.
-#[derive(Clone, Debug)]
-pub enum Stateful {
-    /// Counts.
-    Counter(Arc<State>),
-    /// Matches while (or once, if `over`) the quota is not used up.
-    Quota {
-        /// The amount.
-        bytes: u64,
-        /// `over`.
-        over: bool,
-        /// Consumption.
-        state: Arc<State>,
-    },
-    /// Matches within (or beyond) the rate.
-    Limit {
-        /// Parameters.
-        bucket: Bucket,
-        /// Tokens.
-        state: Arc<State>,
-    },
-    /// Notes the time.
-    Last(Arc<State>),
-    /// A quota that is an object: as [`Stateful::Quota`], and tells the outside once when it is
-    /// used up.
-    NamedQuota {
-        /// The amount.
-        bytes: u64,
-        /// `over`.
-        over: bool,
-        /// Consumption.
-        state: Arc<State>,
-    },
-    /// Matches while there are at most (or once there are more than, if `over`) so many
-    /// connections.
-    Connlimit {
-        /// `ct count`.
-        limit: u32,
-        /// `over`.
-        over: bool,
-        /// Connections.
-        state: Arc<State>,
-    },
-    /// Gives the connection a helper, timeouts or an expectation.
-    Ct(Arc<CtObject>),
-    /// Answers for a server.
-    Synproxy(Synproxy),
-    /// Sets the packet's security mark.
-    SecMark(u32),
-}
-
-/// A set that lookups can name.
-#[derive(Clone, Debug)]
-pub struct LinkedSet {
-    /// Elements.
-    pub elements: LinkedElements,
-    /// Bytes of a key.
-    pub key_len: u32,
-    /// Bytes of a map's values; `None` for sets, verdict and object maps.
-    pub value_len: Option<u32>,
-}
-
-/// Elements of a set that lookups can name.
-#[derive(Clone, Debug)]
-pub enum LinkedElements {
-    /// Those of a generation.
-    Fixed(Arc<Set<LinkedValue>>),
-    /// Packets change them.
-    Dynamic {
-        /// The set.
-        set: Arc<DynamicSet>,
-        /// Default life of elements in milliseconds, 0 for no end.
-        timeout: u64,
-        /// Milliseconds between sweeps.
-        gc_interval: u64,
-    },
 }

@@ -16,17 +16,20 @@
 //! crate does not know where sets live, and knows no devices and no text but the debug form.
 
 pub mod cells;
+mod check;
 pub mod classify;
 mod data;
-pub mod dynamic;
 pub mod env;
 mod errno;
+mod eval;
 pub mod expr;
 mod family;
 mod hook;
 pub mod image;
 pub mod interp;
 pub mod link;
+mod linked;
+mod linking;
 pub mod needs;
 pub mod op;
 mod operand;
@@ -42,7 +45,6 @@ pub mod verify;
 
 pub use cells::WorkerNumber;
 pub use data::Data;
-pub use dynamic::DynamicSet;
 pub use env::{Context, Env};
 pub use errno::Errno;
 pub use expr::{Expr, Expression};
@@ -52,4 +54,5 @@ pub use image::Image;
 pub use interp::{Outcome, run};
 pub use register::Register;
 pub use state::State;
+pub use state::dynamic::{self, DynamicSet};
 pub use verdict::Verdict;

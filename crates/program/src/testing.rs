@@ -10,8 +10,8 @@ use std::sync::Arc;
 use penstock_packet::Packet;
 
 use crate::env::{
-    BridgePort, ConnCount, Context, CtObject, Decision, Env, FibQuery, Interface, IpsecState,
-    LocalSocket, NatRequest, Rejection, Route, SocketQuery, Trace,
+    BridgePort, ConnCount, Context, Decision, Env, FibQuery, Interface, IpsecState, LocalSocket,
+    NatRequest, Rejection, Route, SocketQuery, Trace,
 };
 use crate::image::*;
 use crate::link::{LinkError, LinkReason, Names, link_rule};
@@ -84,10 +84,10 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// An outside at a hook of a family (`NFPROTO_*`).
-    pub fn at(nfproto: u8, hook: Hook) -> Self {
+    /// An outside at a hook of a family.
+    pub fn at(family: Family, hook: Hook) -> Self {
         Outside {
-            context: Context { nfproto, hook },
+            context: Context { family, hook },
             interfaces: HashMap::new(),
             random: 0,
             fib_interface: None,
@@ -277,13 +277,12 @@ impl Table {
     pub fn link(&self, family: Family) -> Result<(Image, Vec<Arc<State>>), LinkError> {
         let mut image = Image::default();
         let mut all = Vec::new();
-        let nfproto = family as u8;
-        image.tables.push(LinkedTable { nfproto, name: "t".into(), handle: 1 });
+        image.tables.push(LinkedTable { family, name: "t".into(), handle: 1 });
         for (i, (name, rules)) in self.chains.iter().enumerate() {
             let first = image.rules.len() as u32;
             for exprs in rules {
                 let states: Vec<_> =
-                    exprs.iter().filter_map(State::for_expr).map(Arc::new).collect();
+                    exprs.iter().filter_map(|expr| expr.new_state(0)).map(Arc::new).collect();
                 let first = image.ops.len() as u32;
                 link_rule(exprs, &states, family, self, &mut image.ops)?;
                 image.rules.push(LinkedRule { first, end: image.ops.len() as u32 });

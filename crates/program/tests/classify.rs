@@ -17,7 +17,7 @@ use penstock_program::image::{
 use penstock_program::testing::{Outside, Table};
 use penstock_program::{Data, Register, State, Verdict, expr, run};
 use penstock_sets::{Description, Element, Set};
-use penstock_wire::build::{
+use penstock_testkit::build::{
     Arp, Ethernet, Fragment, Frame, HopByHop, Ipv4, Ipv6, Tcp, Udp, payload,
 };
 
@@ -235,7 +235,7 @@ fn set_match(rng: &mut Rng, rule: &mut Vec<Expr>, table: &mut Table) {
             }
         }
         let counter = Expr::Counter(Counter { packets: 0, bytes: 0 });
-        let state = State::for_expr(&counter).map(Arc::new).unwrap();
+        let state = counter.new_state(0).map(Arc::new).unwrap();
         let counter = penstock_program::image::Stateful::Counter(state);
         let statements = if counted { vec![counter].into() } else { Box::default() };
         let value = LinkedValue { data: LinkedData::None, statements };
@@ -401,9 +401,9 @@ fn packet(rng: &mut Rng) -> Packet {
 
 fn outside(rng: &mut Rng, packet: &Packet) -> Outside {
     let family = match (rng.u8(..4), packet.meta.protocol) {
-        (0, _) => 5,
-        (_, 0x86dd) => 10,
-        _ => 2,
+        (0, _) => Family::Netdev,
+        (_, 0x86dd) => Family::Ip6,
+        _ => Family::Ip,
     };
     let mut outside = Outside::at(family, Hook::Prerouting);
     outside.connection.insert((CtKey::Mark, None), rng.u32(..3).to_ne_bytes().to_vec());
@@ -429,7 +429,7 @@ fn elements(image: &Image) -> String {
 
 #[test]
 fn every_packet_fares_as_in_a_walk() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let (mut looked_up, mut skipped) = (0, 0);
     for round in 0..60 {
         let seed = seed.wrapping_add(round);
@@ -466,7 +466,7 @@ fn every_packet_fares_as_in_a_walk() {
 
 #[test]
 fn a_changed_chain_is_found_in_by_the_lookup_that_it_had() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut served = 0;
     for round in 0..25 {
         let seed = seed.wrapping_add(round);
@@ -539,7 +539,9 @@ fn rules_that_do_nothing_are_not_met() {
         packet.load(&frame.build(), 14);
         packet.meta.protocol = 0x0800;
         packet.find_transport_checked();
-        lookup.next(from, &packet, &mut Outside::at(2, Hook::Input)).map(|c| (c.rule, c.skip))
+        lookup
+            .next(from, &packet, &mut Outside::at(Family::Ip, Hook::Input))
+            .map(|c| (c.rule, c.skip))
     };
     let from = |source: &str| {
         Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02")

@@ -11,13 +11,13 @@ use penstock_program::dynamic::DynamicSet;
 use penstock_program::env::*;
 use penstock_program::expr::*;
 use penstock_program::image::{
-    ChainIndex, Image, LinkedElements, LinkedSet, LinkedVerdict, RuleIndex, Stateful,
+    ChainIndex, CtObject, Image, LinkedElements, LinkedSet, LinkedVerdict, RuleIndex, Stateful,
 };
 use penstock_program::op::Op;
 use penstock_program::osf::Fingerprints;
 use penstock_program::testing::{Event, Outside, Table};
 use penstock_program::{Family, Hook, Outcome, Register, WorkerNumber, parse, run};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 const A: &str = "198.18.0.1";
 const B: &str = "198.18.0.2";
@@ -46,12 +46,12 @@ fn tracked(info: CtInfo) -> Packet {
     packet
 }
 
-fn link(program: Vec<Expr>, nfproto: u8) -> Image {
-    Table::of(vec![program]).link(Family::from_number(nfproto).unwrap()).unwrap().0
+fn link(program: Vec<Expr>, family: Family) -> Image {
+    Table::of(vec![program]).link(family).unwrap().0
 }
 
 fn run_expr(exprs: Vec<Expr>, packet: &mut Packet, outside: &mut Outside) -> Outcome {
-    let image = link(exprs, outside.context.nfproto);
+    let image = link(exprs, outside.context.family);
     run(&image, ChainIndex(0), packet, outside)
 }
 
@@ -62,7 +62,7 @@ fn run_text(program: &str, packet: &mut Packet, outside: &mut Outside) -> Outcom
 }
 
 fn outside() -> Outside {
-    Outside::at(2, Hook::Prerouting)
+    Outside::at(Family::Ip, Hook::Prerouting)
 }
 
 #[test]
@@ -260,7 +260,8 @@ fn a_prefix_keeps_the_packets_bits_behind_it() {
     let v6 = "[ immediate reg 1 0xb80d0120 0x00000900 0x00000000 0x00000000 ]\n\
               [ immediate reg 2 0xb80d0120 0x00000900 0xffffffff 0xffffffff ]\n\
               [ nat dnat ip6 addr_min reg 1 addr_max reg 2 flags 0x40 ]";
-    let mut out = Outside { decision: Decision::Accept, ..Outside::at(10, Hook::Prerouting) };
+    let mut out =
+        Outside { decision: Decision::Accept, ..Outside::at(Family::Ip6, Hook::Prerouting) };
     run_text(v6, &mut tcp6(), &mut out);
     let [Event::Nat(request)] = out.events[..] else { panic!("{:?}", out.events) };
     assert_eq!(request.min_address, address("2001:db8:9::2"));
@@ -269,9 +270,9 @@ fn a_prefix_keeps_the_packets_bits_behind_it() {
 #[test]
 fn in_inet_tables_a_translation_of_the_other_family_is_passed_over() {
     let program = "[ immediate reg 1 0x010012c6 ]\n[ nat snat ip addr_min reg 1 ]";
-    let mut out = Outside::at(10, Hook::Postrouting);
+    let mut out = Outside::at(Family::Ip6, Hook::Postrouting);
     let text = format!("{program}\n[ immediate reg 0 accept ]");
-    let image = link(parse::program(&text).unwrap(), 1);
+    let image = link(parse::program(&text).unwrap(), Family::Inet);
     assert_eq!(run(&image, ChainIndex(0), &mut tcp6(), &mut out), Outcome::Accept);
     assert_eq!(out.events, []);
 }
@@ -322,7 +323,7 @@ fn a_secmark_object_marks_the_packet() {
 #[test]
 fn a_quota_object_says_once_that_it_is_used_up() {
     let quota = Expr::Quota(Quota { bytes: 50, consumed: 0, over: true, depleted: false });
-    let state = Arc::new(penstock_program::State::for_expr(&quota).unwrap());
+    let state = Arc::new(quota.new_state(0).unwrap());
     let object = Stateful::NamedQuota { bytes: 50, over: true, state: state.clone() };
     let reference = Expr::Objref(Objref::Named { kind: ObjectType::Quota, name: "q".into() });
     let mut table = Table::of(vec![
@@ -337,7 +338,7 @@ fn a_quota_object_says_once_that_it_is_used_up() {
         [Outcome::Policy, Outcome::Accept, Outcome::Accept]
     );
     assert_eq!(out.events, [Event::QuotaDepleted]);
-    state.reset(&quota, 0);
+    quota.reset(&state, 0);
     assert_eq!([(); 2].map(|()| step(&mut out)), [Outcome::Policy, Outcome::Accept]);
     assert_eq!(out.events.len(), 2);
 }
@@ -436,7 +437,7 @@ fn queues_have_numbers_by_hash_worker_or_register() {
         seen.insert(num);
     }
     assert_eq!(Vec::from_iter(seen), [10, 11, 12, 13]);
-    let mut six = Outside::at(10, Hook::Input);
+    let mut six = Outside::at(Family::Ip6, Hook::Input);
     assert!((10..14).contains(&run_queue(queue(10, 4, false, false), &mut six, &mut tcp6()).0));
 
     let program = "[ immediate reg 1 0x00020005 ]\n[ queue sreg_qnum 1 bypass ]";
@@ -508,7 +509,8 @@ fn socket_loads_what_the_packets_socket_has() {
         );
     }
     // On the way out only the packet's own socket counts.
-    let mut sent = Outside { sockets: vec![(any, SOCKET)], ..Outside::at(2, Hook::Output) };
+    let mut sent =
+        Outside { sockets: vec![(any, SOCKET)], ..Outside::at(Family::Ip, Hook::Output) };
     assert_eq!(run_text(mark, &mut tcp4(), &mut sent), Outcome::Policy);
     let mut own = tcp4();
     own.meta.socket = 9;
@@ -594,7 +596,7 @@ fn tproxy_gives_packets_to_established_sockets_then_to_listeners() {
     }
     let mut other = packet(Ipv4::new(A, B) / Icmp::echo_request(1, 1), 0x0800);
     assert_eq!(run_text(both, &mut other, &mut outside()), Outcome::Policy, "no ports");
-    let mut six = Outside::at(10, Hook::Prerouting);
+    let mut six = Outside::at(Family::Ip6, Hook::Prerouting);
     assert_eq!(run_text(both, &mut tcp6(), &mut six), Outcome::Policy, "another family");
 }
 
@@ -710,7 +712,8 @@ fn bridge_keys_are_those_of_the_ports_bridge() {
         for (port, matches) in
             [(Some(filtering), of_filtering), (Some(plain), of_plain), (None, of_none)]
         {
-            let mut out = Outside { bridge_port: port, ..Outside::at(7, Hook::Prerouting) };
+            let mut out =
+                Outside { bridge_port: port, ..Outside::at(Family::Bridge, Hook::Prerouting) };
             assert_eq!(
                 run_text(&program, &mut tcp4(), &mut out) == Outcome::Accept,
                 matches,
@@ -729,6 +732,6 @@ fn bridge_keys_are_those_of_the_ports_bridge() {
 
 #[test]
 fn ct_state_is_an_operation_of_its_own() {
-    let image = link(parse::program("[ ct load state => reg 1 ]").unwrap(), 2);
+    let image = link(parse::program("[ ct load state => reg 1 ]").unwrap(), Family::Ip);
     assert!(matches!(image.ops[..], [Op::CtState { dst: 0 }]));
 }

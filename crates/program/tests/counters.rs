@@ -42,7 +42,7 @@ fn a_new_counter_begins_where_it_should_in_cells_that_others_had() {
 fn resets_take_each_packet_once_while_workers_count() {
     const WORKERS: u64 = 3;
     const PACKETS: u64 = 200_000;
-    let state = State::for_expr(&Expr::Counter(Counter { packets: 0, bytes: 0 })).unwrap();
+    let state = Expr::Counter(Counter { packets: 0, bytes: 0 }).new_state(0).unwrap();
     let State::Counter(counter) = &state else { panic!("it is a counter's") };
     let over = AtomicBool::new(false);
     let told = std::thread::scope(|scope| {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use penstock_packet::Packet;
 use penstock_program::Family;
 use penstock_program::dynamic::DynamicSet;
-use penstock_program::expr::{Counter, Dynset, DynsetOp, Expr, Limit, LimitType, Quota};
+use penstock_program::expr::{
+    Counter, Dynset, DynsetOp, Expr, Limit, LimitType, Quota, set_statements,
+};
 use penstock_program::image::{ChainIndex, Image, LinkedElements, LinkedSet};
 use penstock_program::testing::{Outside, Table};
 use penstock_program::{Hook, Outcome, Register, parse, run};
@@ -24,7 +26,7 @@ fn limit(rate: u64, burst: u32) -> Expr {
 
 /// A set of marks.
 fn set(size: u32, exprs: &[Expr]) -> Arc<DynamicSet> {
-    Arc::new(DynamicSet::new(4, None, size, exprs))
+    Arc::new(DynamicSet::new(4, None, size, &set_statements(exprs)))
 }
 
 /// One rule, which accepts unless it breaks: the change of set `s` for the packet's mark.
@@ -53,7 +55,8 @@ fn matches(image: &Image, mark: u32, now: u64) -> bool {
     let mut packet = Packet::new();
     packet.meta.mark = mark;
     packet.meta.time = now;
-    run(image, ChainIndex(0), &mut packet, &mut Outside::at(2, Hook::Input)) == Outcome::Accept
+    run(image, ChainIndex(0), &mut packet, &mut Outside::at(Family::Ip, Hook::Input))
+        == Outcome::Accept
 }
 
 /// The statements of an element with their values.
@@ -66,10 +69,10 @@ fn shown(set: &Arc<DynamicSet>, mark: u32, now: u64) -> Option<Vec<String>> {
     };
     Some(
         element
-            .exprs
+            .statements
             .iter()
             .enumerate()
-            .map(|(i, e)| state(i).snapshot(e, now).to_string())
+            .map(|(i, statement)| Expr::from(statement).snapshot(&state(i), now).to_string())
             .collect(),
     )
 }

@@ -13,7 +13,7 @@ use penstock_program::image::{
 use penstock_program::testing::{Event, Outside, Table};
 use penstock_program::{Outcome, Register, State, parse, run};
 use penstock_sets::{Description, Element, Set};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::{ipv4, tcp};
 use std::sync::Arc;
 
@@ -57,12 +57,12 @@ fn syn6() -> Packet {
     )
 }
 
-fn nfproto(packet: &Packet) -> u8 {
-    if packet.meta.protocol == 0x86dd { 10 } else { 2 }
+fn family(packet: &Packet) -> Family {
+    if packet.meta.protocol == 0x86dd { Family::Ip6 } else { Family::Ip }
 }
 
 fn outside(packet: &Packet) -> Outside {
-    let mut outside = Outside::at(nfproto(packet), Hook::Prerouting);
+    let mut outside = Outside::at(family(packet), Hook::Prerouting);
     let padded = |text: &str| {
         let mut name = [0; 16];
         name[..text.len()].copy_from_slice(text.as_bytes());
@@ -83,7 +83,7 @@ fn matches(program: &str, packet: &mut Packet) -> bool {
 fn matches_in(program: &str, packet: &mut Packet, outside: &mut Outside) -> bool {
     let text = format!("{program}\n[ immediate reg 0 accept ]");
     let table = Table::of(vec![parse::program(&text).unwrap()]);
-    let (image, _) = table.link(Family::from_number(outside.context.nfproto).unwrap()).unwrap();
+    let (image, _) = table.link(outside.context.family).unwrap();
     match run(&image, ChainIndex(0), packet, outside) {
         Outcome::Accept => true,
         Outcome::Policy => false,
@@ -749,23 +749,23 @@ fn quotas_count_every_packet_and_match_until_or_over() {
             run(&image, ChainIndex(0), &mut p, &mut outside);
         }
         assert_eq!(
-            states[1].snapshot(&exprs[1], 0).to_string(),
+            exprs[1].snapshot(&states[1], 0).to_string(),
             format!("[ counter pkts {matching} bytes {} ]", matching * 33)
         );
         assert_eq!(
-            states[0].reset(&exprs[0], 0).to_string(),
+            exprs[0].reset(&states[0], 0).to_string(),
             format!("[ quota bytes 132 consumed 132 flags {} ]", flags | 2)
         );
         assert_eq!(
-            states[0].snapshot(&exprs[0], 0).to_string(),
+            exprs[0].snapshot(&states[0], 0).to_string(),
             format!("[ quota bytes 132 consumed 0 flags {flags} ]")
         );
-        let counted = states[1].reset(&exprs[1], 0);
+        let counted = exprs[1].reset(&states[1], 0);
         assert_eq!(
             counted.to_string(),
             format!("[ counter pkts {matching} bytes {} ]", matching * 33)
         );
-        assert_eq!(states[1].snapshot(&exprs[1], 0).to_string(), "[ counter pkts 0 bytes 0 ]");
+        assert_eq!(exprs[1].snapshot(&states[1], 0).to_string(), "[ counter pkts 0 bytes 0 ]");
     }
 }
 
@@ -773,14 +773,14 @@ fn quotas_count_every_packet_and_match_until_or_over() {
 fn the_time_of_the_last_match_is_told_in_milliseconds() {
     let exprs = parse::program("[ last never ]").unwrap();
     let (image, states) = Table::of(vec![exprs.clone()]).link(Family::Ip).unwrap();
-    assert_eq!(states[0].snapshot(&exprs[0], SECOND).to_string(), "[ last never ]");
+    assert_eq!(exprs[0].snapshot(&states[0], SECOND).to_string(), "[ last never ]");
     let mut p = udp();
     p.meta.time = 5 * SECOND;
     let mut outside = outside(&p);
     run(&image, ChainIndex(0), &mut p, &mut outside);
-    assert_eq!(states[0].snapshot(&exprs[0], 7 * SECOND).to_string(), "[ last 2000 ]");
-    assert_eq!(states[0].reset(&exprs[0], 7 * SECOND).to_string(), "[ last 2000 ]");
-    assert_eq!(states[0].snapshot(&exprs[0], 8 * SECOND).to_string(), "[ last never ]");
+    assert_eq!(exprs[0].snapshot(&states[0], 7 * SECOND).to_string(), "[ last 2000 ]");
+    assert_eq!(exprs[0].reset(&states[0], 7 * SECOND).to_string(), "[ last 2000 ]");
+    assert_eq!(exprs[0].snapshot(&states[0], 8 * SECOND).to_string(), "[ last never ]");
 }
 
 /// A set of ports, with the values given.
@@ -806,12 +806,10 @@ fn value(data: LinkedData) -> LinkedValue {
 
 #[test]
 fn lookups_match_load_decide_and_run_the_statements_of_elements() {
-    let counter = Arc::new(
-        State::for_expr(&parse::program("[ counter pkts 0 bytes 0 ]").unwrap()[0]).unwrap(),
-    );
-    let object = Arc::new(
-        State::for_expr(&parse::program("[ counter pkts 0 bytes 0 ]").unwrap()[0]).unwrap(),
-    );
+    let counter =
+        Arc::new(parse::program("[ counter pkts 0 bytes 0 ]").unwrap()[0].new_state(0).unwrap());
+    let object =
+        Arc::new(parse::program("[ counter pkts 0 bytes 0 ]").unwrap()[0].new_state(0).unwrap());
     let counted = LinkedValue {
         data: LinkedData::None,
         statements: [Stateful::Counter(counter.clone())].into(),
@@ -946,19 +944,17 @@ fn rejects_answer_by_family_and_drop() {
         )
     };
     for (program, p, family, expected) in [
-        ("[ reject type 0 code 3 ]", udp(), 2, Some(Rejection::Icmp(3))),
-        ("[ reject type 2 code 3 ]", udp(), 2, Some(Rejection::Icmp(13))),
-        ("[ reject type 2 code 2 ]", syn6(), 10, Some(Rejection::Icmpv6(3))),
-        ("[ reject type 2 code 1 ]", syn6(), 5, Some(Rejection::Icmpv6(4))),
-        ("[ reject type 1 code 0 ]", syn(), 5, Some(Rejection::TcpReset)),
-        ("[ reject type 2 code 1 ]", multicast(), 5, None),
+        ("[ reject type 0 code 3 ]", udp(), Family::Ip, Some(Rejection::Icmp(3))),
+        ("[ reject type 2 code 3 ]", udp(), Family::Ip, Some(Rejection::Icmp(13))),
+        ("[ reject type 2 code 2 ]", syn6(), Family::Ip6, Some(Rejection::Icmpv6(3))),
+        ("[ reject type 2 code 1 ]", syn6(), Family::Netdev, Some(Rejection::Icmpv6(4))),
+        ("[ reject type 1 code 0 ]", syn(), Family::Netdev, Some(Rejection::TcpReset)),
+        ("[ reject type 2 code 1 ]", multicast(), Family::Netdev, None),
     ] {
-        let (image, _) = Table::of(vec![parse::program(program).unwrap()])
-            .link(Family::from_number(family).unwrap())
-            .unwrap();
+        let (image, _) = Table::of(vec![parse::program(program).unwrap()]).link(family).unwrap();
         let mut p = p;
         let mut outside = outside(&p);
-        outside.context.nfproto = family;
+        outside.context.family = family;
         assert_eq!(run(&image, ChainIndex(0), &mut p, &mut outside), Outcome::Drop(RuleIndex(0)));
         assert_eq!(
             outside.events,
@@ -971,9 +967,7 @@ fn rejects_answer_by_family_and_drop() {
 #[test]
 fn copies_and_forwards_go_to_the_outside() {
     let run_one = |program: &str, p: &mut Packet| {
-        let (image, _) = Table::of(vec![parse::program(program).unwrap()])
-            .link(Family::from_number(nfproto(p)).unwrap())
-            .unwrap();
+        let (image, _) = Table::of(vec![parse::program(program).unwrap()]).link(family(p)).unwrap();
         let mut outside = outside(p);
         let outcome = run(&image, ChainIndex(0), p, &mut outside);
         (outcome, outside.events)

@@ -13,7 +13,7 @@ use penstock_program::link::supported;
 use penstock_program::testing::{Outside, Table};
 use penstock_program::verify::{Sets, verify};
 use penstock_program::{Data, Register, Verdict, run};
-use penstock_wire::build::{self, Ethernet, HopByHop, Ipv4, Ipv6, Tcp, Udp};
+use penstock_testkit::build::{self, Ethernet, HopByHop, Ipv4, Ipv6, Tcp, Udp};
 
 struct NoSets;
 
@@ -201,7 +201,7 @@ fn packet(rng: &mut Rng) -> Packet {
 
 #[test]
 fn verified_programs_link_and_linked_programs_run() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = Rng::with_seed(seed);
     let (mut verified, mut linked) = (0, 0);
     for _ in 0..20_000 {
@@ -221,7 +221,10 @@ fn verified_programs_link_and_linked_programs_run() {
         };
         linked += 1;
         for _ in 0..4 {
-            let mut outside = Outside::at(*rng.choice(&[2, 10, 5]).unwrap(), Hook::Forward);
+            let mut outside = Outside::at(
+                *rng.choice(&[Family::Ip, Family::Ip6, Family::Netdev]).unwrap(),
+                Hook::Forward,
+            );
             run(&image, ChainIndex(0), &mut packet(&mut rng), &mut outside);
         }
     }

@@ -33,6 +33,7 @@
 
 pub mod change;
 pub mod content;
+mod element;
 pub mod error;
 pub mod link;
 mod live;
@@ -42,8 +43,10 @@ pub mod received;
 mod references;
 pub mod reset;
 pub mod saved;
+mod set;
 pub mod transaction;
 pub mod tunnel;
+mod userdata;
 
 pub use change::Change;
 pub use error::{Blame, Errno, Error};

@@ -15,7 +15,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use penstock_program::classify::{ChainLookup, WORTHWHILE};
-use penstock_program::env::CtObject;
 use penstock_program::expr::{Expr, ObjectType};
 use penstock_program::image::*;
 use penstock_program::link::{LinkReason, Names, Unsupported, link_rule, link_verdict};
@@ -185,7 +184,7 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
     let Linked { image, ct_objects, flowtables, .. } = linked;
     let index = TableIndex(image.tables.len() as u32);
     image.tables.push(LinkedTable {
-        nfproto: table.family as u8,
+        family: table.family,
         name: table.name.clone(),
         handle: table.handle,
     });

@@ -6,15 +6,14 @@
 use std::sync::Arc;
 
 use penstock_program::State;
-use penstock_program::expr::{Expr, ObjectType};
-use penstock_program::state::Statement;
+use penstock_program::expr::{Expr, ObjectType, Statement};
 
 use crate::Errno;
 use crate::model::{ElementValue, Object, ObjectValue, Rule};
 
 /// New state of an expression that has some, at time `now` (ns).
 pub(crate) fn state_of(expr: &Expr, now: u64) -> Option<Arc<State>> {
-    State::for_expr_at(expr, now).map(Arc::new)
+    expr.new_state(now).map(Arc::new)
 }
 
 /// New states of the stateful ones among the expressions, in their order, at time `now` (ns).
@@ -42,11 +41,11 @@ fn with_states(
 }
 
 fn snapshot(exprs: &[Expr], states: &[Arc<State>], now: u64) -> Vec<Expr> {
-    with_states(exprs, states, |state, expr| state.snapshot(expr, now))
+    with_states(exprs, states, |state, expr| expr.snapshot(state, now))
 }
 
 fn reset(exprs: &[Expr], states: &[Arc<State>], now: u64) -> Vec<Expr> {
-    with_states(exprs, states, |state, expr| state.reset(expr, now))
+    with_states(exprs, states, |state, expr| expr.reset(state, now))
 }
 
 impl Rule {
@@ -123,7 +122,7 @@ impl Object {
     /// The object with its values at time `now` (ns).
     pub fn snapshot(&self, now: u64) -> ObjectValue {
         match (&self.state, self.value.as_expr()) {
-            (Some(state), Some(expr)) => self.value.with_expr(state.snapshot(&expr, now)),
+            (Some(state), Some(expr)) => self.value.with_expr(expr.snapshot(state, now)),
             _ => self.value.clone(),
         }
     }
@@ -131,7 +130,7 @@ impl Object {
     /// As [`Object::snapshot`], and sets them to zero.
     pub fn reset(&self, now: u64) -> ObjectValue {
         match (&self.state, self.value.as_expr()) {
-            (Some(state), Some(expr)) => self.value.with_expr(state.reset(&expr, now)),
+            (Some(state), Some(expr)) => self.value.with_expr(expr.reset(state, now)),
             _ => self.value.clone(),
         }
     }

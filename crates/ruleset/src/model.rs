@@ -5,16 +5,12 @@
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use penstock_program::expr::{Expr, ObjectType};
+use penstock_program::expr::Expr;
 pub use penstock_program::{ChainType, Family, Hook};
-use penstock_program::{Data, Verdict};
-use penstock_sets::Description;
 
-use crate::content::{Content, Told};
-
-/// Bytes that the language keeps beside an object (`NFTA_*_USERDATA`): comments, types of keys,
-/// byte order. Opaque to everything below it.
-pub type UserData = Arc<[u8]>;
+pub use crate::element::{ElementData, ElementExtras, ElementValue, MapData};
+pub use crate::set::Set;
+pub use crate::userdata::UserData;
 
 /// An immutable ruleset. Order of tables is the order of their creation.
 #[derive(Clone, Debug, Default)]
@@ -101,128 +97,6 @@ pub struct Rule {
     pub states: Vec<Arc<penstock_program::State>>,
     /// The language's.
     pub userdata: UserData,
-}
-
-/// What a map's elements hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MapData {
-    /// Register data.
-    Value {
-        /// Bytes.
-        len: u32,
-    },
-    /// Verdicts.
-    Verdict,
-    /// Objects of the table.
-    Object(ObjectType),
-}
-
-/// Value of an element. Sets have millions of elements, and few of these have more than a key and
-/// data: so what else they may have costs only those that have it.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
-pub struct ElementValue {
-    /// Data of a map's element.
-    pub data: Option<ElementData>,
-    extras: Option<Box<ElementExtras>>,
-}
-
-/// What stands beside key and data of few elements.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
-pub struct ElementExtras {
-    /// Stateful expressions of the element, and their live state.
-    pub exprs: Vec<Expr>,
-    /// As in [`Rule::states`].
-    #[serde(skip)]
-    pub states: Vec<Arc<penstock_program::State>>,
-    /// Own timeout in milliseconds, where it differs from the set's default.
-    pub timeout: Option<u64>,
-    /// The language's: comments.
-    pub userdata: Option<UserData>,
-}
-
-impl From<ElementData> for ElementValue {
-    fn from(data: ElementData) -> Self {
-        ElementValue { data: Some(data), extras: None }
-    }
-}
-
-impl ElementValue {
-    /// With this data and these extras.
-    pub fn new(data: Option<ElementData>, extras: ElementExtras) -> Self {
-        let mut value = ElementValue { data, extras: None };
-        value.change_extras(|e| *e = extras);
-        value
-    }
-
-    /// [`ElementExtras::exprs`]
-    pub fn exprs(&self) -> &[Expr] {
-        self.extras.as_ref().map_or(&[], |e| &e.exprs)
-    }
-
-    /// [`ElementExtras::states`]
-    pub fn states(&self) -> &[Arc<penstock_program::State>] {
-        self.extras.as_ref().map_or(&[], |e| &e.states)
-    }
-
-    /// [`ElementExtras::timeout`]
-    pub fn timeout(&self) -> Option<u64> {
-        self.extras.as_ref().and_then(|e| e.timeout)
-    }
-
-    /// [`ElementExtras::userdata`]
-    pub fn userdata(&self) -> Option<&UserData> {
-        self.extras.as_ref().and_then(|e| e.userdata.as_ref())
-    }
-
-    /// Changes what stands beside the data.
-    pub fn change_extras(&mut self, change: impl FnOnce(&mut ElementExtras)) {
-        let mut extras = self.extras.take().unwrap_or_default();
-        change(&mut extras);
-        self.extras = (*extras != ElementExtras::default()).then_some(extras);
-    }
-}
-
-/// Data of a map's element.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ElementData {
-    /// Register bytes.
-    Value(Data),
-    /// A verdict.
-    Verdict(Verdict),
-    /// An object's name.
-    Object(Arc<str>),
-}
-
-/// A set or map.
-#[derive(Clone, Debug)]
-pub struct Set {
-    /// Unique in the table. Anonymous ones have the kernel's `__set%d` and `__map%d` names.
-    pub name: Arc<str>,
-    /// `NFTA_SET_HANDLE`.
-    pub handle: u64,
-    /// Dies with its rule.
-    pub anonymous: bool,
-    /// `NFTA_SET_KEY_TYPE`: nft's number for the data type, opaque here.
-    pub key_type: u32,
-    /// `NFTA_SET_DATA_TYPE`, likewise.
-    pub data_type: u32,
-    /// What it maps to; `None` for sets.
-    pub data: Option<MapData>,
-    /// What the choice of a backend depends on.
-    pub description: Description,
-    /// Default life of elements in milliseconds; 0 for none.
-    pub timeout: u64,
-    /// Milliseconds; 0 for the default.
-    pub gc_interval: u32,
-    /// Statements of which each element gets its own copy.
-    pub exprs: Vec<Expr>,
-    /// The language's.
-    pub userdata: UserData,
-    /// Elements: [`Set::elements`].
-    pub content: Content,
-    /// What the latest batch that changed its elements did, where packets change them, too:
-    /// [`Set::come`].
-    pub told: Arc<Told>,
 }
 
 /// A stateful object.

@@ -12,7 +12,7 @@ use fastrand::Rng;
 use penstock_packet::Packet;
 use penstock_program::expr::*;
 use penstock_program::testing::Outside;
-use penstock_program::{Outcome, Register, Verdict, run};
+use penstock_program::{Family, Outcome, Register, Verdict, run};
 use penstock_ruleset::change::NewSet;
 use penstock_ruleset::link::Linked;
 use penstock_ruleset::model::*;
@@ -71,7 +71,7 @@ fn packet(linked: &Linked, chain: &str, n: u32, now: u64) -> bool {
     let mut packet = Packet::new();
     packet.meta.mark = u32::from_ne_bytes(n.to_be_bytes());
     packet.meta.time = now;
-    let mut outside = Outside::at(2, penstock_program::Hook::Input);
+    let mut outside = Outside::at(Family::Ip, penstock_program::Hook::Input);
     let is_it = |b: &&penstock_ruleset::link::LinkedBase| {
         linked.image.chain(b.chain).is_some_and(|c| &*c.name == chain)
     };
@@ -291,7 +291,7 @@ impl Model {
 
 #[test]
 fn packets_and_transactions_at_random_do_what_a_plain_map_does() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = Rng::with_seed(seed);
     for round in 0..30 {
         let size = rng.usize(1..12);

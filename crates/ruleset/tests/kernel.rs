@@ -342,8 +342,8 @@ fn random_batches_end_as_in_the_kernel() {
         println!("skipped: no network namespaces, or no nft");
         return;
     }
-    let seed = penstock_seed::seed();
-    let rounds = penstock_seed::rounds(30);
+    let seed = penstock_testkit::seed();
+    let rounds = penstock_testkit::rounds(30);
     let mut rng = Rng::with_seed(seed);
     let (mut taken, mut refused) = (0, 0);
     for round in 0..rounds {

@@ -7,10 +7,10 @@ mod changes;
 use std::sync::Arc;
 
 use changes::*;
-use penstock_program::Register;
 use penstock_program::expr::*;
 use penstock_program::image::{ChainIndex, LinkedVerdict};
 use penstock_program::op::Op;
+use penstock_program::{Family, Register};
 use penstock_ruleset::Errno;
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
@@ -48,9 +48,9 @@ fn base_chains_are_listed_and_jumps_lead_to_their_chains() {
     });
     let states = generation.tables[0].chains.iter().flat_map(|c| &c.rules).flat_map(|r| &r.states);
     assert!(shared.zip(states).all(|(a, b)| Arc::ptr_eq(a, b)));
-    let (nfproto, table, chain, handle) =
+    let (family, table, chain, handle) =
         linked.image.place(penstock_program::image::RuleIndex(1)).unwrap();
-    assert_eq!((nfproto, &**table, &**chain, handle), (2, "t", "b", 3));
+    assert_eq!((family, &**table, &**chain, handle), (Family::Ip, "t", "b", 3));
 }
 
 #[test]

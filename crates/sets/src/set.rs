@@ -266,7 +266,7 @@ impl<V> Set<V> {
         slots.filter_map(|slot| self.slots.get(slot)).chain(catch_all)
     }
 
-    /// All elements in no order, without the cost of one.
+    /// All elements in no order, without the cost of one, and the catch-all element.
     pub fn iter_unordered(&self) -> impl Iterator<Item = ElementRef<'_, V>> {
         self.slots.iter().map(|(_, e)| e).chain(self.catch_all.as_deref().map(Element::view))
     }

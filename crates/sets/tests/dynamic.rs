@@ -16,7 +16,7 @@ fn key(len: usize, number: u64) -> Vec<u8> {
 
 #[test]
 fn the_table_does_what_a_plain_map_does_under_random_operations_and_time() {
-    let mut rng = Rng::with_seed(penstock_seed::seed());
+    let mut rng = Rng::with_seed(penstock_testkit::seed());
     for round in 0..if cfg!(miri) { 3 } else { 60 } {
         let key_len = [1, 2, 4, 6, 8, 16, 20, 64][rng.usize(..8)];
         let size = if round % 3 == 0 { rng.u32(1..4) } else { rng.u32(1..200) };
@@ -115,7 +115,7 @@ fn a_table_of_any_size_can_be_made() {
 /// never lost.
 #[test]
 fn workers_never_see_half_an_element_nor_one_twice() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let (threads, steps) = if cfg!(miri) { (3, 60) } else { (4, 60_000) };
     let table = Dynamic::new(12, 3, 24);
     let clock = AtomicU64::new(1);

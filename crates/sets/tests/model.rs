@@ -254,7 +254,7 @@ fn run(seed: u64, description: &Description, backend: Option<Backend>, steps: us
 
 #[test]
 fn every_backend_answers_as_a_plain_list_does() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let kinds = [
         Backend::HashFast,
         Backend::Hash,
@@ -323,7 +323,7 @@ fn a_hundred_thousand_elements_go_in_and_are_found() {
 
 #[test]
 fn concatenated_ranges_survive_many_insertions_and_removals() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let fields = vec![4, 2, 1];
     for timeout in [false, true] {
         let description = Description {
@@ -394,7 +394,7 @@ fn run_wide(seed: u64, description: &Description) {
 
 #[test]
 fn intervals_of_any_number_and_spread_are_found() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     for round in 0..70 {
         let key_len = [2, 3, 4, 6, 8, 16, 20][round % 7];

@@ -13,7 +13,7 @@ use penstock_lang::source::{NoFiles, Origin};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 use penstock_state::State;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use router::{SECOND, START};
 
 const RULES: &str = "

@@ -16,7 +16,7 @@ use penstock_lang::source::{NoFiles, Origin};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 use penstock_state::State;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 /// Something of every kind that a ruleset has.
 const RULES: &str = "
@@ -142,8 +142,8 @@ fn mutated(bytes: &[u8], random: &mut Rng) -> Vec<u8> {
 fn whatever_is_accepted_can_run() {
     let saved = ruleset().save(router::START);
     assert!(State::from_bytes(&with_ruleset(&saved)).is_ok());
-    let mut random = Rng::with_seed(penstock_seed::seed());
-    let (mut accepted, rounds) = (0, penstock_seed::rounds(1000));
+    let mut random = Rng::with_seed(penstock_testkit::seed());
+    let (mut accepted, rounds) = (0, penstock_testkit::rounds(1000));
     for round in 0..rounds {
         let bytes = mutated(&saved, &mut random);
         let run = || {

@@ -48,7 +48,6 @@ fn known(expr: &Expr) -> (&'static str, DataType, u32) {
             let word = if let Key::Rt { .. } = key { "rt" } else { key.word() };
             (word, (value.dtype, value.len))
         }
-        ExprKind::Numgen { .. } => ("numgen", (DataType::Integer, 32)),
         ExprKind::Hash { .. } => ("hash", (DataType::Integer, 32)),
         ExprKind::Value(_) => ("value", given),
         ExprKind::Variable { .. }

@@ -42,6 +42,31 @@ impl Diagnostic {
     }
 }
 
+/// A message by itself, for programs: what [`Diagnostics::render`] prints, without the line and the
+/// marks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// How bad.
+    pub severity: Severity,
+    /// Where; `None` for a thing that stands nowhere in a text, such as a chain without a name.
+    pub position: Option<Position>,
+    /// nft's words, without `Error: `.
+    pub text: String,
+}
+
+/// A place in a text in lines and columns, both from 1. Columns are counted in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Name of the file; `None` for a command line.
+    pub file: Option<String>,
+    /// Line of the first byte.
+    pub line: u32,
+    /// Column of the first byte.
+    pub first: usize,
+    /// Column of the last byte, on whatever line that is.
+    pub last: usize,
+}
+
 /// How many messages of a run are kept.
 const MOST: usize = 1000;
 
@@ -94,6 +119,20 @@ impl Diagnostics {
 }
 
 impl Diagnostic {
+    /// The message by itself.
+    pub fn message(&self, inputs: &Inputs) -> Message {
+        let input = inputs.inputs.get(self.loc.input as usize);
+        let position = input.map(|input| {
+            let Span { line, first, last, .. } = Span::of(self.loc, inputs);
+            let file = match &input.origin {
+                Origin::CommandLine => None,
+                Origin::File { name, .. } => Some(name.clone()),
+            };
+            Position { file, line, first, last }
+        });
+        Message { severity: self.severity, position, text: self.message.clone() }
+    }
+
     /// A warning at a place.
     pub fn warning(loc: Loc, message: impl Into<String>) -> Self {
         Diagnostic { severity: Severity::Warning, loc, others: Vec::new(), message: message.into() }

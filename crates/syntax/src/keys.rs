@@ -1,112 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Selectors that a keyword begins: the keywords, and for each its keys with names, types, lengths
-//! and byte orders (nft's `*_templates`).
+//! The keys of selectors such as `meta`, with names, types, lengths and byte orders (nft's
+//! `*_templates`).
 
 use penstock_program::expr::{CtKey, FibResult, MetaKey, RtKey, SocketKey, TunnelKey, XfrmKey};
 
 use crate::datatype::{ByteOrder, DataType};
-
-/// A word that selectors begin with, in text and in JSON.
-#[derive(Clone, Copy, Debug)]
-pub struct Keyword {
-    /// The word.
-    pub word: &'static str,
-    /// nft 1.0.6 reserves it everywhere, and statements may begin with it.
-    pub reserved: bool,
-    /// In JSON, data of maps may be such a selector (nft's `CTX_F_SET_RHS`).
-    pub in_data: bool,
-    /// There are statements that set it.
-    pub settable: bool,
-    /// Words that are keywords after it until the selector is complete, beyond the reserved ones
-    /// (the start conditions of nft's scanner).
-    pub behind: &'static [&'static str],
-}
-
-/// All of them.
-pub static KEYWORDS: [Keyword; 8] = [
-    Keyword {
-        word: "meta",
-        reserved: true,
-        in_data: true,
-        settable: true,
-        behind: &["length", "protocol"],
-    },
-    Keyword {
-        word: "ct",
-        reserved: true,
-        in_data: true,
-        settable: true,
-        behind: &[
-            "state",
-            "direction",
-            "status",
-            "expiration",
-            "helper",
-            "helpers",
-            "label",
-            "event",
-            "id",
-            "zone",
-            "l3proto",
-            "protocol",
-            "proto-src",
-            "proto-dst",
-            "original",
-            "reply",
-            "saddr",
-            "daddr",
-            "dport",
-            "avgpkt",
-            "bytes",
-            "packets",
-            "count",
-            "over",
-            "expectation",
-        ],
-    },
-    Keyword {
-        word: "rt",
-        reserved: true,
-        in_data: true,
-        settable: false,
-        behind: &["classid", "nexthop", "addr", "last-entry", "sid", "tag"],
-    },
-    Keyword {
-        word: "fib",
-        reserved: true,
-        in_data: true,
-        settable: false,
-        behind: &["saddr", "daddr", "type", "oif", "oifname"],
-    },
-    Keyword {
-        word: "socket",
-        reserved: true,
-        in_data: false,
-        settable: false,
-        behind: &["transparent", "wildcard", "cgroupv2", "level"],
-    },
-    Keyword {
-        word: "osf",
-        reserved: true,
-        in_data: false,
-        settable: false,
-        behind: &["ttl", "name", "version"],
-    },
-    Keyword {
-        word: "ipsec",
-        reserved: true,
-        in_data: false,
-        settable: false,
-        behind: &["in", "out", "spnum", "reqid", "spi", "saddr", "daddr"],
-    },
-    Keyword { word: "tunnel", reserved: false, in_data: false, settable: false, behind: &[] },
-];
-
-/// The keyword that is written so.
-pub fn keyword(word: &str) -> Option<&'static Keyword> {
-    KEYWORDS.iter().find(|keyword| keyword.word == word)
-}
 
 /// What is known of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

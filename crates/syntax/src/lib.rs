@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Tables tell what the language knows by name: [`datatype`], headers ([`proto`], [`exthdr`]),
-//! [`keys`] of the other selectors, [`hooks`], [`objects`]. What the text means for a ruleset, the
+//! [`keys`] of the other selectors, [`hooks`], [`priority`], [`objects`]. What the text means for a ruleset, the
 //! crate `penstock-lang` knows.
 
 pub mod ast;
@@ -27,7 +27,10 @@ pub mod names;
 pub mod objects;
 pub mod parse;
 pub mod print;
+pub mod priority;
 pub mod proto;
 pub mod scope;
+mod selector;
 pub mod source;
+pub mod stmt;
 pub mod units;

@@ -258,7 +258,7 @@ mod tests {
     }
 
     fn seeded() -> fastrand::Rng {
-        let seed = penstock_seed::seed();
+        let seed = penstock_testkit::seed();
         fastrand::Rng::with_seed(seed)
     }
 

@@ -537,7 +537,7 @@ mod tests {
 
     #[test]
     fn no_bytes_make_the_parser_panic() {
-        let seed = penstock_seed::seed();
+        let seed = penstock_testkit::seed();
         let mut rng = fastrand::Rng::with_seed(seed);
         let kinds = [0, 1, 7, 68, 130, 131, 134, 137, 148];
         for _ in 0..20_000 {

@@ -742,7 +742,7 @@ mod tests {
 
     #[test]
     fn no_bytes_make_the_walks_panic() {
-        let seed = penstock_seed::seed();
+        let seed = penstock_testkit::seed();
         let mut rng = fastrand::Rng::with_seed(seed);
         let kinds = [0, 6, 17, 43, 44, 50, 51, 59, 60, 135];
         for _ in 0..20_000 {

@@ -24,7 +24,7 @@
 //! This crate keeps no state and knows no packet buffer, hook or rule.
 //!
 //! ```
-//! use penstock_wire::build::{Ethernet, Ipv4, Udp, payload};
+//! use penstock_testkit::build::{Ethernet, Ipv4, Udp, payload};
 //! use penstock_wire::{ethernet, ipv4};
 //!
 //! let frame = (Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -42,7 +42,6 @@ mod field;
 
 pub mod ah;
 pub mod arp;
-pub mod build;
 pub mod checksum;
 pub mod dccp;
 pub mod ecn;

@@ -5,7 +5,7 @@
 mod common;
 
 use common::Setup;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::{ipv4, ipv6};
 use penstock_xfrm::{Aead, Algorithms, Authentication, Encryption, Limits, Mode, Stat, StateFlags};
 

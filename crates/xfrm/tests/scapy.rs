@@ -9,7 +9,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use common::{Setup, hex};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_xfrm::{Aead, Algorithms, Authentication, Encryption, Mode};
 
 const PYTHON: &str = "/usr/bin/python3";

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use penstock_path::{Frame, Settings};
 use penstock_ruleset::link::Linked;
-use penstock_wire::build::{Ethernet, Ipv4, Ipv6, Tcp, Udp, payload};
+use penstock_testkit::build::{Ethernet, Ipv4, Ipv6, Tcp, Udp, payload};
 
 use super::Target;
 use crate::network::{NOW, dataplane, net};

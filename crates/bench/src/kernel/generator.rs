@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use penstock_bpf::asm::{Alu, Asm, Cond, Helper, Reg::*, Width};
 use penstock_bpf::{Live, Map, MapKind, MapSpec, Mode, Program, xdp};
-use penstock_wire::build::{Ethernet, Ipv4, Udp, payload};
+use penstock_testkit::build::{Ethernet, Ipv4, Udp, payload};
 use penstock_wire::ethernet::Mac;
 
 use super::Result;

@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 use penstock_daemon::probe::{captured, number_of};
 use penstock_files::Access;
 use penstock_io::{CaptureWriter, LinkType};
-use penstock_net::{Link, LinkKind, Network};
+use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
 use penstock_path::{Drop, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
 use penstock_print::drops::words;
-use penstock_print::trace::Tracer;
 
 use super::queue::Queues;
 use crate::capture::CaptureFile;
 use crate::log::{LogFile, Nflog};
+use crate::tracer::Tracer;
 
 /// A device that frames leave by.
 pub struct Device {
@@ -65,7 +65,7 @@ impl<'n> Output<'n> {
         let mut devices = Vec::new();
         devices.resize_with(net.last_index() as usize + 1, || None);
         for link in net.links() {
-            if matches!(link.kind, LinkKind::Wire { .. }) {
+            if link.is_wire() {
                 devices[link.index as usize] =
                     Some(Device { name: link.name.to_string(), frames: 0, writer: None });
             }

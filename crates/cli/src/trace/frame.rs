@@ -207,7 +207,7 @@ fn fill(fields: &Fields, number: u8, pseudo: Sum, body: &mut [u8], headed: bool)
 mod tests {
     use super::*;
     use penstock_lang::names::NoNames;
-    use penstock_wire::build::*;
+    use penstock_testkit::build::*;
 
     const DEVICE: Mac = Mac([2, 0, 0, 0, 0, 1]);
 

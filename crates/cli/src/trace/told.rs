@@ -9,7 +9,8 @@ use penstock_net::Link;
 use penstock_packet::{Meta, Packet};
 use penstock_path::{Drop, QueueRecord, Queued, Sink, TraceRecord};
 use penstock_print::drops::words;
-use penstock_print::trace::Tracer;
+
+use crate::tracer::Tracer;
 
 /// Takes what the path gives out, from when it is to listen.
 pub struct Told<'n> {

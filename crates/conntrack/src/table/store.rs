@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn entries_come_out_when_they_end_and_never_before() {
-        let seed = penstock_seed::seed();
+        let seed = penstock_testkit::seed();
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut store = Store::new(10);
         let mut alive: BTreeMap<u32, u64> = BTreeMap::new();

@@ -67,7 +67,7 @@ mod tests {
     use crate::tracker::Verdict;
     use crate::{Tuple, dissect, event};
     use penstock_packet::{CtInfo, Packet};
-    use penstock_wire::build::*;
+    use penstock_testkit::build::*;
 
     #[test]
     fn a_flow_becomes_a_stream_two_seconds_after_it_began() {

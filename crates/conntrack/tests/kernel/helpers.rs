@@ -5,7 +5,7 @@
 use crate::lab::{A, A6, B, B6};
 use crate::{Step, compare_all, lab};
 use penstock_conntrack::Settings;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 /// A conversation over TCP to a port of side b.
 struct Talk {

@@ -170,7 +170,7 @@ impl Lab {
         }
         // A first packet brings both links up to speed, and shows that the way is open.
         let mut lab = Self { router: router.into(), side: side.into(), injector, to, from };
-        use penstock_wire::build::*;
+        use penstock_testkit::build::*;
         for _ in 0..50 {
             let packet = (Ipv4::new(A, B) / Udp::new(9, 9)).build();
             if lab.send(true, &packet) != "lost" {

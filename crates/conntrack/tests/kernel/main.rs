@@ -13,7 +13,7 @@ use penstock_conntrack::{
     Conntrack, Direction, HELPERS, Hook, Settings, Style, Surroundings, Verdict,
 };
 use penstock_packet::Packet;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A packet on its way: from side a or not.

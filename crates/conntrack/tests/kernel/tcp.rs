@@ -5,7 +5,7 @@
 use crate::lab::{A, B, Lab};
 use crate::{Step, compare, lab};
 use penstock_conntrack::Settings;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 /// A segment from side a (`there`) with flags from letters.
 fn segment(
@@ -444,8 +444,8 @@ fn story(rng: &mut fastrand::Rng, len: usize) -> Vec<Step> {
 #[test]
 fn connections_by_chance() {
     let Some(mut lab) = lab() else { return };
-    let seed = penstock_seed::seed();
-    let stories = penstock_seed::rounds(15);
+    let seed = penstock_testkit::seed();
+    let stories = penstock_testkit::rounds(15);
     let mut rng = fastrand::Rng::with_seed(seed);
     for n in 0..stories {
         let steps = story(&mut rng, 14);

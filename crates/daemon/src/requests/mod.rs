@@ -23,12 +23,16 @@ use penstock_print::show::status::Status;
 use penstock_print::trace::Tracer;
 use penstock_program::image::ChainIndex;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
+use penstock_system::SystemNames;
 
 use crate::broadcast::Broadcast;
 use crate::devices::ports::WireShare;
 use crate::probe::Probe;
 use crate::queues::Program;
 pub(crate) use barrier::Barrier;
+
+/// Prints traces, with the names of this machine.
+pub(crate) type SystemTracer = Tracer<Arc<SystemNames>>;
 
 /// Reads something of a worker's path, and says it to those who have asked.
 pub(crate) type Look = Box<dyn FnOnce(&Dataplane) + Send>;
@@ -71,7 +75,7 @@ pub(crate) enum Request {
     /// The capture with this number ends.
     EndProbe(u32),
     /// Steps of traced packets go there, or nowhere.
-    Trace(Option<(Arc<Tracer<'static>>, Arc<Broadcast>)>),
+    Trace(Option<(Arc<SystemTracer>, Arc<Broadcast>)>),
     /// Ruleset and connections are there: frames are received from now on.
     Begin,
     /// The end.

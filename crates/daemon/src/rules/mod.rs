@@ -17,8 +17,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use penstock_lang::datatype::Format;
 use penstock_print::show::status::Took;
-use penstock_print::trace::Tracer;
 use penstock_ruleset::link::{CannotOffload, LinkError, Linked, LinkedFlowtable};
 use penstock_ruleset::reset::Reset;
 use penstock_ruleset::{Generation, Ruleset, Table, Transaction};
@@ -28,7 +28,7 @@ use crate::broadcast::{Broadcast, Heard};
 use crate::offload::Offload;
 use crate::probe::{beside, number_of};
 use crate::requests::workers::Workers;
-use crate::requests::{Barrier, Request};
+use crate::requests::{Barrier, Request, SystemTracer};
 use crate::seccomp::{self, Thread};
 use crate::{log, now};
 use history::History;
@@ -88,6 +88,8 @@ pub(crate) struct Rules {
     pub(crate) changes: Arc<ChangeWatchers>,
     /// Who watches traces.
     pub(crate) traces: Arc<Broadcast>,
+    /// Names that traces are printed with.
+    names: OnceLock<Arc<SystemNames>>,
 }
 
 /// Keeps others from committing anything.
@@ -150,6 +152,7 @@ impl Rules {
             offload,
             changes: Arc::default(),
             traces: Arc::default(),
+            names: OnceLock::new(),
         }
     }
 
@@ -420,9 +423,8 @@ impl Rules {
 
     fn trace(&self, generation: &Generation) {
         // All that takes time or files is done here, not by the threads that print.
-        static NAMES: OnceLock<SystemNames> = OnceLock::new();
-        let names = NAMES.get_or_init(SystemNames::loaded);
-        let tracer = Arc::new(Tracer::new(generation, names, now()));
+        let names = self.names.get_or_init(|| Arc::new(SystemNames::loaded())).clone();
+        let tracer = Arc::new(SystemTracer::new(generation, names, Format::default(), now()));
         self.workers.tell(|| Request::Trace(Some((tracer.clone(), self.traces.clone()))));
     }
 

@@ -38,7 +38,7 @@ pub(crate) fn is_answer(frame: &[u8], client: [u8; 6]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use penstock_wire::build::*;
+    use penstock_testkit::build::*;
 
     use super::*;
 

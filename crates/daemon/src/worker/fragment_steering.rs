@@ -112,7 +112,7 @@ impl FragmentSteering {
 mod tests {
     use super::*;
     use penstock_conntrack::{Settings, Shared, Whose};
-    use penstock_wire::build::*;
+    use penstock_testkit::build::*;
 
     const HANDED: HandoffMeta = HandoffMeta { port: 1, from_host: false, whose: true, gso: None };
 

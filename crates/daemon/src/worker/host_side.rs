@@ -95,7 +95,7 @@ pub(crate) fn without<'a>(frame: &'a [u8], tags: usize, room: &'a mut Vec<u8>) -
 
 #[cfg(test)]
 mod tests {
-    use penstock_wire::build::*;
+    use penstock_testkit::build::*;
 
     use super::*;
 

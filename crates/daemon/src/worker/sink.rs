@@ -13,7 +13,6 @@ use penstock_packet::{Meta, Packet, PacketType};
 use penstock_path::{Drop, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
 use penstock_print::log;
 use penstock_print::show::status::PortTraffic;
-use penstock_print::trace::Tracer;
 use penstock_wire::ethernet;
 
 use super::host_side::way_up;
@@ -21,8 +20,8 @@ use crate::broadcast::Broadcast;
 use crate::lines::Lines;
 use crate::probe::{Probe, number_of};
 use crate::queues::Listeners;
-use crate::requests::SyncRequest;
 use crate::requests::inbox::Inbox;
+use crate::requests::{SyncRequest, SystemTracer};
 
 /// Questions about neighbours that wait to be asked.
 const ASKS: usize = 1024;
@@ -64,7 +63,7 @@ pub(crate) struct LiveSink {
     lines: Lines,
     pub(crate) probes: Vec<Probe>,
     pub(crate) listeners: Listeners,
-    pub(crate) trace: Option<(Arc<Tracer<'static>>, Arc<Broadcast>)>,
+    pub(crate) trace: Option<(Arc<SystemTracer>, Arc<Broadcast>)>,
     scratch: Vec<u8>,
     /// A frame of the host's without its tags.
     pub(crate) untagged: Vec<u8>,

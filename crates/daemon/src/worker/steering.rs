@@ -326,7 +326,7 @@ impl Steering {
 mod tests {
     use super::*;
     use penstock_conntrack::Settings;
-    use penstock_wire::build::*;
+    use penstock_testkit::build::*;
 
     const HANDED: HandoffMeta = HandoffMeta { port: 0, from_host: false, whose: false, gso: None };
 

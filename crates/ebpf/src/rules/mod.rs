@@ -94,9 +94,8 @@ impl NotOffloadable {
     }
 
     fn rule(image: &Image, rule: RuleIndex, reason: impl Into<String>) -> Self {
-        let place = image.place(rule).map(|(nfproto, table, chain, handle)| {
-            let family = if nfproto == NFPROTO_INET { "inet" } else { "netdev" };
-            format!("table {family} {table} chain {chain} handle {handle}")
+        let place = image.place(rule).map(|(family, table, chain, handle)| {
+            format!("table {} {table} chain {chain} handle {handle}", family.name())
         });
         NotOffloadable { rule: Some(rule), place, reason: reason.into() }
     }
@@ -118,8 +117,6 @@ impl From<AsmError> for NotOffloadable {
         NotOffloadable::all(error.to_string())
     }
 }
-
-const NFPROTO_INET: u8 = 1;
 
 /// Instructions at most: the verifier looks at a million.
 const MOST: usize = 200_000;

@@ -9,7 +9,7 @@ use penstock_program::image::{
     ChainIndex, Image, LinkedData, LinkedValue, LinkedVerdict, RuleIndex, Stateful,
 };
 use penstock_program::interp::JUMP_STACK;
-use penstock_program::op::{Load, Op};
+use penstock_program::op::{Info, Load, Op};
 use penstock_sets::Set;
 
 use super::counters::{Counters, MOST};
@@ -89,7 +89,7 @@ impl Survey<'_> {
                     return Err(refuse("a register is read that the rule has not written".into()));
                 }
                 written |= info.writes;
-                self.op(op, inet).map_err(refuse)?;
+                self.op(op, &info, inet).map_err(refuse)?;
                 for (target, call) in op.targets() {
                     depth = depth.max(self.chain(target, inet)? + usize::from(call));
                 }
@@ -133,8 +133,8 @@ impl Survey<'_> {
     }
 
     /// Notes what the code of an operation needs. The error is why there is none.
-    fn op(&mut self, op: &Op, inet: bool) -> Result<(), String> {
-        if let Some(what) = op.info().not_offloaded {
+    fn op(&mut self, op: &Op, info: &Info, inet: bool) -> Result<(), String> {
+        if let Some(what) = info.not_offloaded {
             return Err(format!("`{what}` has no XDP code"));
         }
         if let Some(set) = op.fixed_set() {

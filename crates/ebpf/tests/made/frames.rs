@@ -3,7 +3,7 @@
 //! Frames: good ones of many kinds, some cut or changed.
 
 use fastrand::Rng;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::ethernet::Mac;
 
 /// Of the device that receives them.

@@ -113,7 +113,7 @@ pub fn verdict_map(rng: &mut Rng, chain: usize, rule: &mut Vec<Expr>) {
 }
 
 fn counter() -> Arc<State> {
-    Arc::new(State::for_expr(&Expr::Counter(Counter::default())).unwrap())
+    Arc::new(Expr::Counter(Counter::default()).new_state(0).unwrap())
 }
 
 fn element(key: &[u8], data: LinkedData) -> Element<LinkedValue> {

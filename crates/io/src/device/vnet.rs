@@ -128,7 +128,7 @@ fn prepare_headers(gso: Gso, headers: Headers, frame: &mut [u8]) -> [u8; LEN] {
 
 #[cfg(test)]
 mod tests {
-    use penstock_wire::build::*;
+    use penstock_testkit::build::*;
 
     use super::*;
 

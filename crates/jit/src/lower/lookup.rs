@@ -67,8 +67,7 @@ pub(super) fn lookup(
     }
     let found =
         search.filter(|_| !inverse).map(|search| place(f, &search, key, op, registers, fail));
-    let statements =
-        set.iter_unordered().chain(set.catch_all(0)).any(|e| !e.value.statements.is_empty());
+    let statements = set.iter_unordered().any(|e| !e.value.statements.is_empty());
     if *load == Load::Verdict || statements {
         match found {
             Some(place) => call::answered_at(f, op, place, registers),

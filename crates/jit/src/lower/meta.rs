@@ -20,7 +20,7 @@ pub(super) fn get(
 ) -> Flow {
     match key {
         MetaKey::NfProto => {
-            let number = load::word_of(&[f.nfproto]);
+            let number = load::word_of(&[f.family as u8]);
             let value = f.asm.word(number);
             registers.set_constant(dst, value, number);
         }

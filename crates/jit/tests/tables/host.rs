@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use penstock_jit::{Entry, Host};
 use penstock_packet::Packet;
+use penstock_program::Family;
 use penstock_program::env::{Context, Env, FibQuery, Interface, Rejection, Route, Trace};
 use penstock_program::expr::Log;
 use penstock_program::testing::Outside;
@@ -20,11 +21,12 @@ pub struct Listed {
 
 impl Host for Listed {
     fn enter(&mut self, entry: usize, _begins: bool) {
-        self.outside.context.nfproto = match self.entries[entry] {
-            Entry::Chain { nfproto, .. } => nfproto,
-            Entry::InetIngress { .. } if self.protocol == 0x0800 => 2,
-            Entry::InetIngress { .. } => 10,
-            Entry::Stage => 0,
+        self.outside.context.family = match self.entries[entry] {
+            Entry::Chain { family, .. } => family,
+            Entry::InetIngress { .. } if self.protocol == 0x0800 => Family::Ip,
+            Entry::InetIngress { .. } => Family::Ip6,
+            // Stages ask for no family.
+            Entry::Stage => return,
         };
     }
 

@@ -19,7 +19,7 @@ use penstock_program::image::*;
 use penstock_program::testing::Table;
 use penstock_program::{Data, Register, State, Verdict};
 use penstock_sets::{Description, Element, Set};
-use penstock_wire::build::{self, Ethernet, HopByHop, Ipv4, Ipv6, Tcp, Udp};
+use penstock_testkit::build::{self, Ethernet, HopByHop, Ipv4, Ipv6, Tcp, Udp};
 
 /// Chains that are base chains; the others are called.
 pub const BASES: usize = 3;
@@ -473,10 +473,10 @@ impl Made {
     /// The states' values.
     pub fn values(&self, states: &[Arc<State>]) -> Vec<String> {
         let all = self.chains.iter().flat_map(|(_, rules)| rules.iter().flatten());
-        let stateful = all.filter(|e| State::for_expr(e).is_some());
+        let stateful = all.filter(|e| e.new_state(0).is_some());
         stateful
             .zip(states)
-            .map(|(expr, state)| state.snapshot(expr, 1 << 40).to_string())
+            .map(|(expr, state)| expr.snapshot(state, 1 << 40).to_string())
             .collect()
     }
 }
@@ -504,7 +504,7 @@ fn element(key: &[u8], data: LinkedData) -> Element<LinkedValue> {
 }
 
 fn counter() -> Arc<State> {
-    Arc::new(State::for_expr(&Expr::Counter(Counter::default())).unwrap())
+    Arc::new(Expr::Counter(Counter::default()).new_state(0).unwrap())
 }
 
 /// A table with sets of all shapes and no chains.

@@ -113,7 +113,6 @@ pub(super) fn is_masked_bits(expr: &Expr) -> bool {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Binop { .. }
         | ExprKind::Relational { .. }
@@ -166,7 +165,6 @@ pub(super) fn fold_field(context: &Context, expr: &mut Expr) -> Option<u32> {
         | ExprKind::SetRef { .. }
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }
@@ -207,7 +205,6 @@ pub(super) fn shift_down(expr: &mut Expr, shift: u32, len: u32) {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }
@@ -240,7 +237,6 @@ fn retype(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }
@@ -321,7 +317,6 @@ fn retype_part(element: &mut Expr, index: usize, part: &Expr) {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }
@@ -468,7 +463,6 @@ pub(super) fn written_field(
         | ExprKind::SetRef { .. }
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }

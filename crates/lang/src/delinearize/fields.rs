@@ -14,7 +14,7 @@ use super::{constant, raw, set_type};
 use crate::key_type::KeyType;
 
 /// Bits of the packet. Ports are known as such even where the transport header is not.
-pub(super) fn raw_payload(base: PayloadBase, offset: u32, len: u32) -> Expr {
+pub(crate) fn raw_payload(base: PayloadBase, offset: u32, len: u32) -> Expr {
     let mut payload = Payload { base, proto: None, field: None, offset, raw: true, inner: None };
     let mut dtype = DataType::RawInteger;
     if base == PayloadBase::Transport
@@ -82,7 +82,7 @@ pub(super) fn field(proto: &'static Proto, template: &'static Template, offset: 
 }
 
 /// Bits of an extension header, option or chunk; a field of it if they are one.
-pub(super) fn raw_exthdr(op: ExthdrOp, kind: u8, offset: u32, len: u32, present: bool) -> Expr {
+pub(crate) fn raw_exthdr(op: ExthdrOp, kind: u8, offset: u32, len: u32, present: bool) -> Expr {
     let found = if present { None } else { exthdr::find_field(op, kind, offset, len) };
     let exthdr = Exthdr {
         op,
@@ -119,7 +119,7 @@ pub(super) fn split_concat(parts: &[Expr], bytes: &[u8]) -> Expr {
 }
 
 /// Gives an expression, or each part of a concatenation, the type of a set's key or data.
-pub(super) fn set_types(expr: &mut Expr, types: &KeyType) {
+pub(crate) fn set_types(expr: &mut Expr, types: &KeyType) {
     if let ExprKind::Concat(parts) = &mut expr.kind {
         for (part, field) in parts.iter_mut().zip(types.fields.iter()) {
             set_type(part, &Type::Base(field.dtype), field.order);
@@ -155,7 +155,7 @@ pub(crate) fn prefix_length(from: u128, to: u128, bits: u32) -> Option<u32> {
 }
 
 /// Turns a range that is a prefix into one.
-pub(super) fn range_to_prefix(expr: &mut Expr) {
+pub(crate) fn range_to_prefix(expr: &mut Expr) {
     let ExprKind::Range { left, right } = &expr.kind else { return };
     let (ExprKind::Value(from), ExprKind::Value(to)) = (&left.kind, &right.kind) else { return };
     let dtype = left.dtype.base();

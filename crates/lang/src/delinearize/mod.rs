@@ -24,9 +24,9 @@ use crate::userdata;
 mod binop;
 mod context;
 mod dependency;
-mod fields;
+pub(crate) mod fields;
 mod postprocess;
-mod program;
+pub(crate) mod program;
 pub mod set;
 mod statements;
 
@@ -57,11 +57,11 @@ impl<'a> Delinearizer<'a> {
         program::statements(self, exprs)
     }
 
-    fn find_set(&self, name: &str) -> Option<&'a Set> {
+    pub(crate) fn find_set(&self, name: &str) -> Option<&'a Set> {
         self.table.sets.iter().find(|s| &*s.name == name).map(Arc::as_ref)
     }
 
-    fn find_chain(&self, name: &str) -> Option<&'a Chain> {
+    pub(crate) fn find_chain(&self, name: &str) -> Option<&'a Chain> {
         self.table.chains.iter().find(|c| &*c.name == name).map(Arc::as_ref)
     }
 }
@@ -76,7 +76,7 @@ pub(crate) fn with_state(
     exprs
         .iter()
         .map(|expr| match expr.is_stateful().then(|| states.next()).flatten() {
-            Some(state) => state.snapshot(expr, now),
+            Some(state) => expr.snapshot(state, now),
             None => expr.clone(),
         })
         .collect()
@@ -87,7 +87,7 @@ fn stmt(kind: StmtKind) -> Stmt {
 }
 
 /// An expression with nothing but a length in bits known.
-fn raw(kind: ExprKind, len: u32) -> Expr {
+pub(crate) fn raw(kind: ExprKind, len: u32) -> Expr {
     Expr::typed(kind, Loc::default(), Type::Base(DataType::Integer), ByteOrder::Invalid, len)
 }
 
@@ -99,7 +99,7 @@ fn constant(bytes: &[u8]) -> Expr {
 }
 
 /// Gives an expression its type and byte order; constants change from bytes to numbers with it.
-fn set_type(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
+pub(crate) fn set_type(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
     match &mut expr.kind {
         ExprKind::Value(value) => {
             // Raw constants were read as if in network order.
@@ -148,7 +148,6 @@ fn set_type(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Relational { .. }

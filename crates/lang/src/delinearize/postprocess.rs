@@ -5,6 +5,7 @@
 use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};
 use penstock_ruleset::Family;
 use penstock_syntax::ast::expr::{BinOp, RelOp};
+use penstock_syntax::ast::stmt::Effect;
 use penstock_syntax::ast::stmt::Reject;
 use penstock_syntax::ast::{Expr, ExprKind, Key, Stmt, StmtKind};
 use penstock_syntax::datatype::{ByteOrder, DataType, Type};
@@ -51,34 +52,8 @@ pub(super) fn rule(delinearizer: &Delinearizer<'_>, stmts: Vec<Stmt>) -> Vec<Stm
 /// Whether a statement is more than a match. Verdict maps count as matches, as they do to nft.
 fn has_effect(stmt: &Stmt) -> bool {
     match &stmt.kind {
-        StmtKind::Match(_) => false,
         StmtKind::Verdict(expr) => !matches!(expr.kind, ExprKind::Map { .. }),
-        StmtKind::Counter { .. }
-        | StmtKind::Limit(_)
-        | StmtKind::Quota { .. }
-        | StmtKind::Last { .. }
-        | StmtKind::CtCount { .. }
-        | StmtKind::ObjRef { .. }
-        | StmtKind::Log(_)
-        | StmtKind::Reject(_)
-        | StmtKind::Nat(_)
-        | StmtKind::Tproxy { .. }
-        | StmtKind::Synproxy { .. }
-        | StmtKind::Queue { .. }
-        | StmtKind::Notrack
-        | StmtKind::Dup { .. }
-        | StmtKind::Fwd { .. }
-        | StmtKind::MetaSet { .. }
-        | StmtKind::CtSet { .. }
-        | StmtKind::PayloadSet { .. }
-        | StmtKind::ExthdrSet { .. }
-        | StmtKind::ExthdrReset { .. }
-        | StmtKind::SetUpdate { .. }
-        | StmtKind::MapUpdate { .. }
-        | StmtKind::Meter { .. }
-        | StmtKind::FlowOffload { .. }
-        | StmtKind::Chain { .. }
-        | StmtKind::Xt { .. } => true,
+        kind => kind.effect() != Effect::Match,
     }
 }
 
@@ -124,7 +99,6 @@ impl Walk {
                 self.matching(expr);
                 return;
             }
-            StmtKind::Verdict(expr) | StmtKind::ObjRef { expr, .. } => self.expr(expr),
             StmtKind::MetaSet { expr, .. } => self.number(expr),
             StmtKind::CtSet { key, expr, .. } => {
                 self.number(expr);
@@ -137,50 +111,10 @@ impl Walk {
                 set_type(value, &target.dtype, target.order);
                 self.expr(value);
             }
+            StmtKind::ExthdrReset { .. } => {}
             StmtKind::Reject(reject) => self.reject(reject),
-            StmtKind::Nat(nat) => {
-                for part in [&mut nat.addr, &mut nat.port].into_iter().flatten() {
-                    self.expr(part);
-                }
-            }
-            StmtKind::Tproxy { addr, port, .. } => {
-                for part in [addr, port].into_iter().flatten() {
-                    self.expr(part);
-                }
-            }
-            StmtKind::Dup { to, dev } => {
-                for part in [to, dev].into_iter().flatten() {
-                    self.expr(part);
-                }
-            }
-            StmtKind::Fwd { dev, addr, .. } => {
-                self.expr(dev);
-                if let Some(addr) = addr {
-                    self.expr(addr);
-                }
-            }
-            StmtKind::Queue { expr, .. } => {
-                if let Some(expr) = expr {
-                    self.expr(expr);
-                }
-            }
-            StmtKind::SetUpdate { key, .. } | StmtKind::Meter { key, .. } => self.expr(key),
-            StmtKind::MapUpdate { key, data, .. } => {
-                self.expr(key);
-                self.expr(data);
-            }
-            StmtKind::Counter { .. }
-            | StmtKind::Limit(_)
-            | StmtKind::Quota { .. }
-            | StmtKind::Last { .. }
-            | StmtKind::CtCount { .. }
-            | StmtKind::Log(_)
-            | StmtKind::Synproxy { .. }
-            | StmtKind::Notrack
-            | StmtKind::FlowOffload { .. }
-            | StmtKind::Chain { .. }
-            | StmtKind::ExthdrReset { .. }
-            | StmtKind::Xt { .. } => {}
+            // Others have nothing but operands.
+            kind => kind.operands_mut().into_iter().for_each(|e| self.expr(e)),
         }
         self.stmts.push(one);
     }
@@ -454,7 +388,6 @@ impl Walk {
             | ExprKind::Payload(_)
             | ExprKind::Exthdr(_)
             | ExprKind::Key(_)
-            | ExprKind::Numgen { .. }
             | ExprKind::Hash { .. }
             | ExprKind::Relational { .. }
             | ExprKind::FlagCmp { .. } => self.expr(expr),
@@ -535,7 +468,7 @@ impl Walk {
             }
             ExprKind::Prefix { base, .. } => self.range_end(base),
             ExprKind::SetElem(elem) => self.value(&mut elem.key),
-            ExprKind::Hash { expr: Some(arg), .. } => self.expr(arg),
+            ExprKind::Hash { expr: arg, .. } => self.expr(arg),
             ExprKind::Key(Key::Ct { key, .. }) => {
                 let key = *key;
                 self.ct(key, expr);
@@ -550,8 +483,6 @@ impl Walk {
             | ExprKind::Verdict(_)
             | ExprKind::CatchAll
             | ExprKind::Key(_)
-            | ExprKind::Numgen { .. }
-            | ExprKind::Hash { expr: None, .. }
             | ExprKind::Relational { .. }
             | ExprKind::FlagCmp { .. } => {}
         }
@@ -741,7 +672,6 @@ fn tunnel_of(expr: &Expr) -> Option<&'static Proto> {
         | ExprKind::SetRef { .. }
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Relational { .. }
         | ExprKind::FlagCmp { .. } => None,

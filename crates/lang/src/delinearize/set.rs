@@ -35,7 +35,7 @@ impl<'a> Delinearizer<'a> {
     }
 
     /// A set where it is used: its elements if it is anonymous, its name otherwise.
-    pub(super) fn set_operand(&self, set: &Set) -> Expr {
+    pub(crate) fn set_operand(&self, set: &Set) -> Expr {
         if !set.anonymous {
             return raw(ExprKind::SetRef { set: set.name.clone() }, 0);
         }

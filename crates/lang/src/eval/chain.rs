@@ -8,28 +8,19 @@ use penstock_ruleset::model::{Family, Hook};
 use penstock_syntax::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec};
 use penstock_syntax::ast::expr::VerdictExpr;
 use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::priority;
 
 use crate::eval::{Eval, Result, error};
 
 /// The number of a named priority, where the family and hook know that name (nft's
 /// `std_prio_lookup`).
-pub fn priority_number(name: &str, family: Family, hook: Hook) -> Option<i32> {
-    Some(match (family, name) {
-        (Family::Bridge, "dstnat") if hook == Hook::Prerouting => -300,
-        (Family::Bridge, "filter") => -200,
-        (Family::Bridge, "out") if hook == Hook::Output => 100,
-        (Family::Bridge, "srcnat") if hook == Hook::Postrouting => 300,
-        (Family::Bridge, _) => return None,
-        (_, "filter") => 0,
-        (Family::Arp | Family::Netdev, _) => return None,
-        _ if matches!(hook, Hook::Ingress | Hook::Egress) => return None,
-        (_, "raw") => -300,
-        (_, "mangle") => -150,
-        (_, "dstnat") if hook == Hook::Prerouting => -100,
-        (_, "security") => 50,
-        (_, "srcnat") if hook == Hook::Postrouting => 100,
-        _ => return None,
-    })
+fn priority_number(name: &str, family: Family, hook: Hook) -> Option<i32> {
+    // At devices inet tables know this name only, though more are listed there.
+    let at_device = matches!(hook, Hook::Ingress | Hook::Egress);
+    if at_device && family.is_ip() && name != "filter" {
+        return None;
+    }
+    priority::by_name(name, family, hook)
 }
 
 /// Whether the family has the hook.
@@ -65,7 +56,6 @@ pub(crate) fn priority(spec: &PrioritySpec, family: Family, hook: Hook) -> Optio
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }
@@ -108,7 +98,6 @@ pub(crate) fn device_names(
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }

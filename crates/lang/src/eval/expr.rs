@@ -60,7 +60,7 @@ impl Eval<'_, '_> {
             ExprKind::Value(_) => self.value(e),
             ExprKind::String(_) => self.string(e),
             ExprKind::Verdict(_) => self.verdict(e),
-            ExprKind::Key(_) | ExprKind::Numgen { .. } | ExprKind::Hash { .. } => self.key(e),
+            ExprKind::Key(_) | ExprKind::Hash { .. } => self.key(e),
             ExprKind::Payload(_) => self.payload(e),
             ExprKind::Exthdr(_) => self.exthdr(e),
             ExprKind::Prefix { .. } => self.prefix(e),
@@ -276,7 +276,6 @@ impl Eval<'_, '_> {
                 | ExprKind::Payload(_)
                 | ExprKind::Exthdr(_)
                 | ExprKind::Key(_)
-                | ExprKind::Numgen { .. }
                 | ExprKind::Hash { .. }
                 | ExprKind::Unary { .. }
                 | ExprKind::Binop { .. }
@@ -305,7 +304,6 @@ impl Eval<'_, '_> {
                 | ExprKind::Payload(_)
                 | ExprKind::Exthdr(_)
                 | ExprKind::Key(_)
-                | ExprKind::Numgen { .. }
                 | ExprKind::Hash { .. }
                 | ExprKind::Unary { .. }
                 | ExprKind::Binop { .. }
@@ -576,7 +574,6 @@ pub(crate) fn set_order(e: &mut Expr, order: ByteOrder) {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }

@@ -2,9 +2,10 @@
 
 //! Selectors that a keyword begins, and generators: types, and what each insists on.
 
-use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RtKey};
+use penstock_program::expr::{CtKey, PayloadBase, RtKey};
 use penstock_ruleset::model::Family;
-use penstock_syntax::ast::{Expr, ExprKind, Key};
+use penstock_syntax::ast::key::generated_max;
+use penstock_syntax::ast::{Expr, ExprKind};
 use penstock_syntax::datatype::{ByteOrder, DataType, Type};
 use penstock_syntax::diag::Diagnostic;
 use penstock_syntax::keys::{self, ValueType};
@@ -19,47 +20,16 @@ impl Eval<'_, '_> {
     pub(crate) fn key(&mut self, e: &mut Expr) -> Result {
         let loc = e.loc;
         let mut max = 0;
-        match &mut e.kind {
-            ExprKind::Key(key) => {
-                let written = e.dtype != Type::default();
-                let value = self.key_value(key, written, loc)?;
-                max = key.max();
-                set_type(e, value.dtype, value.order, value.len);
-            }
-            ExprKind::Numgen { modulus, offset, .. } => {
-                let (modulus, offset) = (*modulus, *offset);
-                set_type(e, DataType::Integer, ByteOrder::Host, 32);
-                max = generated_max(modulus, offset);
-            }
-            ExprKind::Hash { expr, modulus, offset, .. } => {
-                if let Some(expr) = expr {
-                    self.expected = Expected::default();
-                    self.expr(expr)?;
-                }
-                max = generated_max(*modulus, *offset);
-                set_type(e, DataType::Integer, ByteOrder::Host, 32);
-            }
-            ExprKind::Symbol { .. }
-            | ExprKind::Variable { .. }
-            | ExprKind::Value(_)
-            | ExprKind::String(_)
-            | ExprKind::Verdict(_)
-            | ExprKind::Prefix { .. }
-            | ExprKind::Range { .. }
-            | ExprKind::Concat(_)
-            | ExprKind::List(_)
-            | ExprKind::Set { .. }
-            | ExprKind::SetElem(_)
-            | ExprKind::CatchAll
-            | ExprKind::Mapping { .. }
-            | ExprKind::Map { .. }
-            | ExprKind::SetRef { .. }
-            | ExprKind::Payload(_)
-            | ExprKind::Exthdr(_)
-            | ExprKind::Unary { .. }
-            | ExprKind::Binop { .. }
-            | ExprKind::Relational { .. }
-            | ExprKind::FlagCmp { .. } => {}
+        if let ExprKind::Hash { expr, modulus, offset, .. } = &mut e.kind {
+            self.expected = Expected::default();
+            self.expr(expr)?;
+            max = generated_max(*modulus, *offset);
+            set_type(e, DataType::Integer, ByteOrder::Host, 32);
+        } else if let ExprKind::Key(key) = &mut e.kind {
+            let written = e.dtype != Type::default();
+            let value = self.selector_value(key, written, loc)?;
+            max = key.max();
+            set_type(e, value.dtype, value.order, value.len);
         }
         e.constant = false;
         e.singleton = true;
@@ -68,33 +38,8 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    /// What a selector gives, if it can be asked here. It becomes that of the family that the rule
-    /// or the table tells of, unless its type was `written`.
-    fn key_value(&mut self, key: &mut Key, written: bool, loc: Loc) -> Result<ValueType> {
-        match key {
-            Key::Meta { key: MetaKey::NfProto } if self.family != Family::Inet => {
-                return error(loc, "meta nfproto is only useful in the inet family");
-            }
-            Key::Ct { key, nfproto, .. } => {
-                self.ct_dependency(key, *nfproto, loc)?;
-                return Ok(self.ct_value(*key, loc));
-            }
-            Key::Rt { key } => self.rt_dependency(key, written, loc)?,
-            Key::Xfrm { .. } if !matches!(self.family, Family::Ip | Family::Ip6 | Family::Inet) => {
-                return error(loc, "ipsec expression is only valid in ip/ip6/inet tables");
-            }
-            Key::Meta { .. }
-            | Key::Fib { .. }
-            | Key::Socket { .. }
-            | Key::Osf { .. }
-            | Key::Xfrm { .. }
-            | Key::Tunnel { .. } => {}
-        }
-        Ok(key.value_type())
-    }
-
     /// What a `ct` key gives: addresses and ports depend on the headers that are known.
-    fn ct_value(&mut self, key: CtKey, loc: Loc) -> ValueType {
+    pub(crate) fn ct_value(&mut self, key: CtKey, loc: Loc) -> ValueType {
         let mut value = keys::ct(key).value;
         match key {
             CtKey::Src | CtKey::Dst => match self.protocols.at(PayloadBase::Network) {
@@ -126,7 +71,7 @@ impl Eval<'_, '_> {
     }
 
     /// What is written counts for IPv6 only; else it is that of the table or of the rule.
-    fn rt_dependency(&mut self, key: &mut RtKey, written: bool, loc: Loc) -> Result {
+    pub(crate) fn rt_dependency(&mut self, key: &mut RtKey, written: bool, loc: Loc) -> Result {
         if written && *key == RtKey::Nexthop6 && self.family == Family::Ip {
             return error(loc, "ip6 nexthop will not match");
         }
@@ -147,7 +92,7 @@ impl Eval<'_, '_> {
     }
 
     /// Addresses of a flow: the family is written, known, or the expression is ambiguous.
-    fn ct_dependency(&mut self, key: &mut CtKey, nfproto: u8, loc: Loc) -> Result {
+    pub(crate) fn ct_dependency(&mut self, key: &mut CtKey, nfproto: u8, loc: Loc) -> Result {
         let known = self.protocols.at(PayloadBase::Network);
         let wanted = match (*key, nfproto) {
             (CtKey::SrcIp | CtKey::DstIp, _) | (CtKey::Src | CtKey::Dst, 2) => &network::IP,
@@ -176,9 +121,4 @@ fn set_type(e: &mut Expr, dtype: DataType, order: ByteOrder, len: u32) {
     e.dtype = Type::Base(dtype);
     e.order = order;
     e.len = len;
-}
-
-/// The largest value of a generator; 0 says nothing of it.
-fn generated_max(modulus: u32, offset: u32) -> u32 {
-    modulus.saturating_add(offset).saturating_sub(1)
 }

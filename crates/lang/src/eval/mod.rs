@@ -12,7 +12,8 @@
 //! - [`relational`]: matches; [`payload`]: header fields and their dependencies; [`payload_set`]:
 //!   writing them;
 //! - [`keys`]: meta, ct and their like;
-//! - [`set`]: sets, maps and their elements; [`stmt`], [`nat`]: statements; [`chain`]: hooks;
+//! - [`set`]: sets, maps and their elements; [`stmt`]: what statements have in common, each of them
+//!   is in [`crate::semantics`]; [`chain`]: hooks;
 //! - [`expand`], [`cmd`]: commands taken apart, and one by one; [`declaration`]: declared sets;
 //!   [`elements`]: theirs; [`presence`]: what commands speak of.
 
@@ -27,7 +28,6 @@ mod expr;
 pub(crate) mod intervals;
 mod keys;
 mod merge;
-mod nat;
 mod operator;
 mod payload;
 mod payload_set;
@@ -54,10 +54,8 @@ use penstock_syntax::source::{Inputs, Loc};
 
 use crate::cache::{Cache, SetInfo};
 
-pub use chain::priority_number;
 pub(crate) use chain::{device_names, priority};
 pub use expand::expand;
-pub(crate) use nat::RANGE_PROTO_SPECIFIED;
 
 use context::{Expected, Protocols};
 

@@ -189,7 +189,6 @@ fn can_transfer(op: BinOp, by: u128, left: &Expr, e: &Expr) -> Result<bool> {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }
@@ -255,7 +254,6 @@ fn apply_inverse(op: BinOp, by: u128, e: &mut Expr) {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }

@@ -117,7 +117,6 @@ impl Eval<'_, '_> {
                 | ExprKind::Payload(_)
                 | ExprKind::Exthdr(_)
                 | ExprKind::Key(_)
-                | ExprKind::Numgen { .. }
                 | ExprKind::Hash { .. }
                 | ExprKind::Unary { .. }
                 | ExprKind::Binop { .. }

@@ -9,6 +9,7 @@ use penstock_program::expr::{MetaKey, ObjectType, PayloadBase, RejectType};
 use penstock_ruleset::model::Family;
 use penstock_syntax::ast::cmd::{New, ObjKind};
 use penstock_syntax::ast::expr::VerdictExpr;
+use penstock_syntax::ast::stmt::Effect;
 use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind, Key, RuleBlock, Stmt, StmtKind};
 use penstock_syntax::diag::{Diagnostic, line_of};
 use penstock_syntax::source::{Inputs, Loc};
@@ -251,7 +252,6 @@ fn moves_headers(selector: &Expr, family: Family) -> bool {
             | ExprKind::Map { .. }
             | ExprKind::SetRef { .. }
             | ExprKind::Exthdr(_)
-            | ExprKind::Numgen { .. }
             | ExprKind::Hash { .. }
             | ExprKind::Unary { .. }
             | ExprKind::Relational { .. }
@@ -278,60 +278,33 @@ impl Rule {
     }
 
     fn note(&mut self, stmt: &Stmt) {
-        match &stmt.kind {
-            StmtKind::Counter { .. }
-            | StmtKind::Log(_)
-            | StmtKind::Last { .. }
-            | StmtKind::ObjRef {
-                kind: ObjectType::Counter,
-                expr: Expr { kind: ExprKind::Symbol { .. } | ExprKind::String(_), .. },
-            } => {}
-            StmtKind::Limit(_) | StmtKind::Quota { .. } | StmtKind::CtCount { .. } => {
-                self.conditional = true
+        match (&stmt.kind, stmt.kind.effect()) {
+            (StmtKind::ObjRef { kind: ObjectType::Counter, expr }, _) if expr.text().is_some() => {}
+            (StmtKind::Verdict(Expr { kind: ExprKind::Verdict(verdict), .. }), _) => {
+                match verdict {
+                    VerdictExpr::Accept
+                    | VerdictExpr::Drop
+                    | VerdictExpr::Return
+                    | VerdictExpr::Goto(_)
+                    | VerdictExpr::Queue => self.ends = true,
+                    VerdictExpr::Continue | VerdictExpr::Break => {}
+                    VerdictExpr::Jump(_) => self.changes = true,
+                }
             }
-            StmtKind::Verdict(Expr { kind: ExprKind::Verdict(verdict), .. }) => match verdict {
-                VerdictExpr::Accept
-                | VerdictExpr::Drop
-                | VerdictExpr::Return
-                | VerdictExpr::Goto(_)
-                | VerdictExpr::Queue => self.ends = true,
-                VerdictExpr::Continue | VerdictExpr::Break => {}
-                VerdictExpr::Jump(_) => self.changes = true,
-            },
-            StmtKind::Verdict(_) => {
-                self.conditional = true;
-                self.changes = true;
-            }
-            StmtKind::Queue { expr: None, .. } => self.ends = true,
-            StmtKind::Reject(reject) => match reject.kind {
+            (StmtKind::Queue { expr: None, .. }, _) => self.ends = true,
+            (StmtKind::Reject(reject), _) => match reject.kind {
                 // Others ask for the protocol that they answer in.
                 None | Some(RejectType::IcmpxUnreach) => self.ends = true,
                 Some(RejectType::IcmpUnreach | RejectType::TcpRst) => self.conditional = true,
             },
-            // These change the packet or its connection, or go on only with some.
-            StmtKind::Match(_)
-            | StmtKind::ObjRef { .. }
-            | StmtKind::Nat(_)
-            | StmtKind::Tproxy { .. }
-            | StmtKind::Synproxy { .. }
-            | StmtKind::Queue { .. }
-            | StmtKind::Notrack
-            | StmtKind::Dup { .. }
-            | StmtKind::Fwd { .. }
-            | StmtKind::MetaSet { .. }
-            | StmtKind::CtSet { .. }
-            | StmtKind::PayloadSet { .. }
-            | StmtKind::ExthdrSet { .. }
-            | StmtKind::ExthdrReset { .. }
-            | StmtKind::SetUpdate { .. }
-            | StmtKind::MapUpdate { .. }
-            | StmtKind::Meter { .. }
-            | StmtKind::FlowOffload { .. }
-            | StmtKind::Chain { .. }
-            | StmtKind::Xt { .. } => {
+            // Which object, or whether any, a map says.
+            (StmtKind::ObjRef { .. }, _)
+            | (_, Effect::Match | Effect::Verdict | Effect::Ends | Effect::Changes) => {
                 self.conditional = true;
                 self.changes = true;
             }
+            (_, Effect::Notes) => {}
+            (_, Effect::Limits) => self.conditional = true,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The word that a misspelt one is likely to mean, where nft only says that there is a syntax
 //! error.
 
+use penstock_syntax::ast::{key, stmt};
 use penstock_syntax::datatype::{DataType, symbols};
 use penstock_syntax::diag::Diagnostic;
 use penstock_syntax::exthdr;
@@ -10,32 +11,12 @@ use penstock_syntax::keys;
 use penstock_syntax::proto;
 use penstock_syntax::source::Inputs;
 
-/// Words that begin statements, commands and lines of blocks.
+/// Verdicts.
+const VERDICTS: &[&str] = &["accept", "drop", "continue", "return", "jump", "goto"];
+
+/// Words that begin commands, lines of blocks, and statements other than
+/// [`stmt::KEYWORDS`](stmt).
 const WORDS: &[&str] = &[
-    "accept",
-    "drop",
-    "continue",
-    "return",
-    "jump",
-    "goto",
-    "queue",
-    "reject",
-    "counter",
-    "limit",
-    "quota",
-    "log",
-    "last",
-    "masquerade",
-    "redirect",
-    "snat",
-    "dnat",
-    "tproxy",
-    "synproxy",
-    "notrack",
-    "dup",
-    "fwd",
-    "flow",
-    "meter",
     "update",
     "add",
     "delete",
@@ -76,11 +57,9 @@ const WORDS: &[&str] = &[
     "include",
 ];
 
-/// Words that begin other expressions than [`keys::KEYWORDS`], or stand within them.
-const OPERANDS: &[&str] = &[
-    "numgen", "jhash", "symhash", "vmap", "packets", "bytes", "prefix", "group", "rate", "burst",
-    "exists", "missing",
-];
+/// Words that begin other expressions than [`key::KEYWORDS`], or stand within them.
+const OPERANDS: &[&str] =
+    &["vmap", "packets", "bytes", "prefix", "group", "rate", "burst", "exists", "missing"];
 
 /// `did you mean …`, for a diagnostic about a word that is not known at its place.
 pub(crate) fn note(diagnostic: &Diagnostic, inputs: &Inputs) -> Option<String> {
@@ -181,10 +160,14 @@ fn candidates(header: &str) -> Vec<&'static str> {
         _ => {
             let protos = proto::ALL.iter().map(|p| p.name);
             let meta = keys::META.iter().map(|k| k.name);
-            let keywords = keys::KEYWORDS.iter().filter(|k| k.reserved).map(|k| k.word);
-            WORDS
+            let keywords = key::KEYWORDS.iter().filter(|k| k.reserved).map(|k| k.word);
+            // nft lists `xt`, but does not take it.
+            let stmts = stmt::KEYWORDS.iter().map(|k| k.word).filter(|word| *word != "xt");
+            VERDICTS
                 .iter()
                 .copied()
+                .chain(stmts)
+                .chain(WORDS.iter().copied())
                 .chain(keywords)
                 .chain(OPERANDS.iter().copied())
                 .chain(protos)

@@ -128,37 +128,10 @@ impl Names {
 
     /// Names of objects that a statement refers to.
     fn objects_of(&mut self, key: &Key, stmt: &Stmt) {
-        match &stmt.kind {
-            StmtKind::ObjRef { expr, .. } => walk::expr(expr, &mut |e| self.word(key, e)),
-            StmtKind::Chain { block, .. } => {
-                block.rules.iter().for_each(|rule| self.rule(key, rule))
-            }
-            StmtKind::Match(_)
-            | StmtKind::Verdict(_)
-            | StmtKind::Counter { .. }
-            | StmtKind::Limit(_)
-            | StmtKind::Quota { .. }
-            | StmtKind::Last { .. }
-            | StmtKind::CtCount { .. }
-            | StmtKind::Log(_)
-            | StmtKind::Reject(_)
-            | StmtKind::Nat(_)
-            | StmtKind::Tproxy { .. }
-            | StmtKind::Synproxy { .. }
-            | StmtKind::Queue { .. }
-            | StmtKind::Notrack
-            | StmtKind::Dup { .. }
-            | StmtKind::Fwd { .. }
-            | StmtKind::MetaSet { .. }
-            | StmtKind::CtSet { .. }
-            | StmtKind::PayloadSet { .. }
-            | StmtKind::ExthdrSet { .. }
-            | StmtKind::ExthdrReset { .. }
-            | StmtKind::SetUpdate { .. }
-            | StmtKind::MapUpdate { .. }
-            | StmtKind::Meter { .. }
-            | StmtKind::FlowOffload { .. }
-            | StmtKind::Xt { .. } => {}
+        if let StmtKind::ObjRef { expr, .. } = &stmt.kind {
+            walk::expr(expr, &mut |e| self.word(key, e));
+        } else if let StmtKind::Chain { block, .. } = &stmt.kind {
+            block.rules.iter().for_each(|rule| self.rule(key, rule));
         }
     }
 
@@ -197,7 +170,6 @@ impl Names {
             | ExprKind::Payload(_)
             | ExprKind::Exthdr(_)
             | ExprKind::Key(_)
-            | ExprKind::Numgen { .. }
             | ExprKind::Hash { .. }
             | ExprKind::Unary { .. }
             | ExprKind::Binop { .. }

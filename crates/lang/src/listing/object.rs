@@ -8,7 +8,8 @@ use penstock_ruleset::tunnel::{GeneveOption, Tunnel, TunnelOptions};
 use penstock_syntax::ast::stmt::Limit;
 use penstock_syntax::ct_timeout;
 use penstock_syntax::objects;
-use penstock_syntax::print::{Printer, synproxy_flags};
+use penstock_syntax::print::Printer;
+use penstock_syntax::stmt::synproxy;
 
 use super::tables;
 use crate::userdata;
@@ -31,7 +32,7 @@ pub(super) fn object(p: &mut Printer<'_>, family: Family, object: &Object, now: 
     }
     p.push("\n");
     let present = |expr: VmExpr| match &object.state {
-        Some(state) => state.snapshot(&expr, now),
+        Some(state) => expr.snapshot(state, now),
         None => expr,
     };
     match &object.value {
@@ -89,7 +90,7 @@ pub(super) fn object(p: &mut Printer<'_>, family: Family, object: &Object, now: 
             if synproxy.flags & 2 != 0 {
                 p.write(format_args!("\t\twscale {}\n", synproxy.wscale));
             }
-            let flags = synproxy_flags(synproxy.flags);
+            let flags = synproxy::flag_words(synproxy.flags);
             if !flags.is_empty() {
                 // As nft does: with a space where only the second one is there.
                 let flags = flags.strip_prefix(" timestamp").map_or(flags, |_| &flags[1..]);

@@ -4,7 +4,8 @@
 
 use penstock_ruleset::model::{BaseChain, Chain, ChainType, Family, Flowtable, Table};
 use penstock_syntax::hooks;
-use penstock_syntax::print::{Printer, priority};
+use penstock_syntax::print::Printer;
+use penstock_syntax::priority;
 
 use crate::userdata;
 

@@ -3,13 +3,12 @@
 //! Expressions to VM expressions.
 
 use penstock_program::expr::{
-    Bitwise, BitwiseOp, BoolOp, Byteorder, ByteorderOp, Cmp, CmpOp, Ct, Expr as Op, Exthdr, Fib,
-    Hash, Immediate, ImmediateData, Inner, Lookup, Meta, Numgen, Osf, Payload, Range, Rt, Socket,
-    Tunnel, Xfrm,
+    Bitwise, BitwiseOp, BoolOp, Byteorder, ByteorderOp, Cmp, CmpOp, Expr as Op, Exthdr, Hash,
+    Immediate, ImmediateData, Inner, Lookup, Meta, Payload, Range,
 };
 use penstock_program::{Data, Register, Verdict};
 use penstock_syntax::ast::expr::{BinOp, RelOp, UnaryOp, VerdictExpr};
-use penstock_syntax::ast::{Expr, ExprKind, Key};
+use penstock_syntax::ast::{Expr, ExprKind};
 use penstock_syntax::bits::{bitmask, prefixmask};
 use penstock_syntax::datatype::{Base, ByteOrder};
 use penstock_syntax::proto::tunnel;
@@ -61,7 +60,6 @@ pub(crate) fn constant_bytes(e: &Expr) -> Vec<u8> {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }
@@ -93,20 +91,6 @@ fn cmp_op(op: RelOp) -> CmpOp {
         RelOp::Lte => CmpOp::Lte,
         RelOp::Gt => CmpOp::Gt,
         RelOp::Gte => CmpOp::Gte,
-    }
-}
-
-/// What loads a selector.
-fn ask(key: &Key, dreg: Register) -> Op {
-    match *key {
-        Key::Meta { key } => Op::Meta(Meta { key, dreg }),
-        Key::Ct { key, dir, nfproto: _ } => Op::Ct(Ct { key, dir, dreg }),
-        Key::Rt { key } => Op::Rt(Rt { key, dreg }),
-        Key::Fib { flags, result } => Op::Fib(Fib { result, flags, dreg }),
-        Key::Socket { key, level } => Op::Socket(Socket { key, level, dreg }),
-        Key::Osf { ttl, version } => Op::Osf(Osf { ttl, version, dreg }),
-        Key::Xfrm { key, out, spnum } => Op::Xfrm(Xfrm { key, out, spnum, dreg }),
-        Key::Tunnel { key } => Op::Tunnel(Tunnel { key, dreg }),
     }
 }
 
@@ -164,19 +148,8 @@ impl Program<'_, '_> {
                     dreg,
                 }));
             }
-            ExprKind::Key(key) => self.push(ask(key, dreg)),
-            ExprKind::Numgen { mode, modulus, offset } => {
-                self.push(Op::Numgen(Numgen {
-                    mode: *mode,
-                    modulus: *modulus,
-                    offset: *offset,
-                    dreg,
-                }));
-            }
-            ExprKind::Hash { expr: None, modulus, offset, .. } => {
-                self.push(Op::Hash(Hash::Sym { modulus: *modulus, offset: *offset, dreg }));
-            }
-            ExprKind::Hash { expr: Some(expr), modulus, seed, offset } => {
+            ExprKind::Key(key) => self.load_selector(key, dreg),
+            ExprKind::Hash { expr, modulus, seed, offset } => {
                 let source = self.take(expr);
                 self.load(expr, source);
                 self.release(source);

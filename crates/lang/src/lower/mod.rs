@@ -3,15 +3,14 @@
 //! Linearization: evaluated commands to the changes that the ruleset takes (nft's
 //! `netlink_linearize.c` and `mnl.c`).
 //!
-//! - [`expr`], [`stmt`], [`nat`]: rules to VM programs;
+//! - [`expr`], [`stmt`]: rules to VM programs, each statement by [`crate::semantics`];
 //! - [`set`]: sets, maps, elements;
 //! - [`cmd`]: commands to [`Change`]s;
 //! - [`debug`]: what `--debug=netlink` shows of them.
 
 mod cmd;
 pub mod debug;
-mod expr;
-mod nat;
+pub(crate) mod expr;
 pub mod set;
 mod stmt;
 mod tunnel;
@@ -103,7 +102,7 @@ pub(crate) struct Program<'c, 'a> {
     /// Where the table was named.
     pub table_loc: Option<Loc>,
     /// First free slot.
-    next: usize,
+    pub(crate) next: usize,
     pub ops: Vec<Op>,
     /// For the operations so far: what they came from.
     places: Vec<Loc>,
@@ -129,7 +128,7 @@ impl<'c, 'a> Program<'c, 'a> {
     }
 
     /// The next free register: 16 bytes, or what a concatenation needs.
-    fn take(&mut self, e: &Expr) -> usize {
+    pub(crate) fn take(&mut self, e: &Expr) -> usize {
         let slot = self.next;
         self.next += if let ExprKind::Concat(_) = e.kind {
             e.len.div_ceil(32).max(1) as usize
@@ -140,14 +139,14 @@ impl<'c, 'a> Program<'c, 'a> {
     }
 
     /// The next free 16-byte register.
-    fn take_wide(&mut self) -> usize {
+    pub(crate) fn take_wide(&mut self) -> usize {
         let slot = self.next;
         self.next += REGISTER_SLOTS;
         slot
     }
 
     /// Gives back all registers from this slot on.
-    fn release(&mut self, slot: usize) {
+    pub(crate) fn release(&mut self, slot: usize) {
         self.next = slot;
     }
 
@@ -160,6 +159,6 @@ impl<'c, 'a> Program<'c, 'a> {
 const REGISTER_SLOTS: usize = 4;
 
 /// The register that starts at a slot.
-fn register(slot: usize) -> Register {
+pub(crate) fn register(slot: usize) -> Register {
     Register::from_slot(slot)
 }

@@ -22,15 +22,18 @@ pub(super) fn merged(first: &RuleBlock, group: &Group<'_>, columns: &Columns) ->
     let mut placed = false;
     for (number, stmt) in first.stmts.iter().enumerate() {
         match &stmt.kind {
-            StmtKind::Match(_) if !is_key(number) => stmts.push(stmt.clone()),
             // The key stands where the first of its fields stood.
-            StmtKind::Match(e) if group.into == Into::Set && !placed => {
-                placed = true;
-                stmts.push(set_match(e, group, columns));
+            StmtKind::Match(e) if is_key(number) => {
+                if group.into == Into::Set && !placed {
+                    placed = true;
+                    stmts.push(set_match(e, group, columns));
+                }
             }
-            StmtKind::Match(_) => {}
-            StmtKind::Counter { .. } if group.into == Into::Verdicts => {}
-            StmtKind::Counter { .. } => stmts.push(Stmt { kind: sum(group), loc: stmt.loc }),
+            StmtKind::Counter { .. } => {
+                if group.into != Into::Verdicts {
+                    stmts.push(Stmt { kind: sum(group), loc: stmt.loc });
+                }
+            }
             StmtKind::Verdict(e) => {
                 let e = match group.into {
                     Into::Set => e.clone(),
@@ -47,31 +50,8 @@ pub(super) fn merged(first: &RuleBlock, group: &Group<'_>, columns: &Columns) ->
                 nat.port = None;
                 stmts.push(Stmt { kind: StmtKind::Nat(nat), loc: stmt.loc });
             }
-            StmtKind::Limit(_)
-            | StmtKind::Quota { .. }
-            | StmtKind::Last { .. }
-            | StmtKind::CtCount { .. }
-            | StmtKind::ObjRef { .. }
-            | StmtKind::Log(_)
-            | StmtKind::Reject(_)
-            | StmtKind::Nat(_)
-            | StmtKind::Tproxy { .. }
-            | StmtKind::Synproxy { .. }
-            | StmtKind::Queue { .. }
-            | StmtKind::Notrack
-            | StmtKind::Dup { .. }
-            | StmtKind::Fwd { .. }
-            | StmtKind::MetaSet { .. }
-            | StmtKind::CtSet { .. }
-            | StmtKind::PayloadSet { .. }
-            | StmtKind::ExthdrSet { .. }
-            | StmtKind::ExthdrReset { .. }
-            | StmtKind::SetUpdate { .. }
-            | StmtKind::MapUpdate { .. }
-            | StmtKind::Meter { .. }
-            | StmtKind::FlowOffload { .. }
-            | StmtKind::Chain { .. }
-            | StmtKind::Xt { .. } => stmts.push(stmt.clone()),
+            // What else rules have, all of the group have.
+            _ => stmts.push(stmt.clone()),
         }
     }
     RuleBlock { stmts, loc: first.loc, ..RuleBlock::default() }
@@ -240,39 +220,14 @@ pub(super) fn text(
 }
 
 fn unquote(stmt: &mut Stmt) {
-    match &mut stmt.kind {
-        StmtKind::Match(e) => {
-            if let ExprKind::Relational { right, .. } = &mut e.kind {
-                unquote_expr(right);
-            }
+    if let StmtKind::Match(e) = &mut stmt.kind {
+        if let ExprKind::Relational { right, .. } = &mut e.kind {
+            unquote_expr(right);
         }
-        StmtKind::Verdict(e) => unquote_expr(e),
-        StmtKind::Nat(nat) => nat.addr.iter_mut().for_each(unquote_expr),
-        StmtKind::Counter { .. }
-        | StmtKind::Limit(_)
-        | StmtKind::Quota { .. }
-        | StmtKind::Last { .. }
-        | StmtKind::CtCount { .. }
-        | StmtKind::ObjRef { .. }
-        | StmtKind::Log(_)
-        | StmtKind::Reject(_)
-        | StmtKind::Tproxy { .. }
-        | StmtKind::Synproxy { .. }
-        | StmtKind::Queue { .. }
-        | StmtKind::Notrack
-        | StmtKind::Dup { .. }
-        | StmtKind::Fwd { .. }
-        | StmtKind::MetaSet { .. }
-        | StmtKind::CtSet { .. }
-        | StmtKind::PayloadSet { .. }
-        | StmtKind::ExthdrSet { .. }
-        | StmtKind::ExthdrReset { .. }
-        | StmtKind::SetUpdate { .. }
-        | StmtKind::MapUpdate { .. }
-        | StmtKind::Meter { .. }
-        | StmtKind::FlowOffload { .. }
-        | StmtKind::Chain { .. }
-        | StmtKind::Xt { .. } => {}
+    } else if let StmtKind::Verdict(e) = &mut stmt.kind {
+        unquote_expr(e);
+    } else if let StmtKind::Nat(nat) = &mut stmt.kind {
+        nat.addr.iter_mut().for_each(unquote_expr);
     }
 }
 
@@ -300,7 +255,6 @@ fn unquote_expr(e: &mut Expr) {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }

@@ -5,10 +5,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::{Family, Generation};
 use penstock_syntax::ast::cmd::{New, ObjKind};
 use penstock_syntax::ast::expr::VerdictExpr;
+use penstock_syntax::ast::stmt::Effect;
 use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock, Stmt, StmtKind};
 
 type Key = (Family, Arc<str>, Arc<str>);
@@ -106,40 +106,12 @@ impl QuietChains<'_> {
 
 impl Chain {
     fn note(&mut self, stmt: &Stmt) {
-        match &stmt.kind {
-            StmtKind::Match(_)
-            | StmtKind::Counter { .. }
-            | StmtKind::Limit(_)
-            | StmtKind::Quota { .. }
-            | StmtKind::Last { .. }
-            | StmtKind::CtCount { .. }
-            | StmtKind::Log(_)
-            | StmtKind::Reject(_)
-            | StmtKind::Queue { .. }
-            | StmtKind::Meter { .. }
-            | StmtKind::SetUpdate { .. }
-            | StmtKind::ObjRef {
-                kind:
-                    ObjectType::Counter | ObjectType::Quota | ObjectType::Limit | ObjectType::Connlimit,
-                ..
-            } => {}
-            StmtKind::Verdict(e) => self.note_verdict(e),
-            StmtKind::ObjRef { .. }
-            | StmtKind::Nat(_)
-            | StmtKind::Tproxy { .. }
-            | StmtKind::Synproxy { .. }
-            | StmtKind::Notrack
-            | StmtKind::Dup { .. }
-            | StmtKind::Fwd { .. }
-            | StmtKind::MetaSet { .. }
-            | StmtKind::CtSet { .. }
-            | StmtKind::PayloadSet { .. }
-            | StmtKind::ExthdrSet { .. }
-            | StmtKind::ExthdrReset { .. }
-            | StmtKind::MapUpdate { .. }
-            | StmtKind::FlowOffload { .. }
-            | StmtKind::Chain { .. }
-            | StmtKind::Xt { .. } => self.changes = true,
+        match (&stmt.kind, stmt.kind.effect()) {
+            (StmtKind::Verdict(e), _) => self.note_verdict(e),
+            (StmtKind::Nat(_), _) => self.changes = true,
+            (StmtKind::Meter { .. } | StmtKind::SetUpdate { .. }, _) => {}
+            (_, Effect::Match | Effect::Notes | Effect::Limits | Effect::Ends) => {}
+            (_, Effect::Verdict | Effect::Changes) => self.changes = true,
         }
     }
 
@@ -170,7 +142,6 @@ impl Chain {
             | ExprKind::Payload(_)
             | ExprKind::Exthdr(_)
             | ExprKind::Key(_)
-            | ExprKind::Numgen { .. }
             | ExprKind::Hash { .. }
             | ExprKind::Unary { .. }
             | ExprKind::Binop { .. }

@@ -106,30 +106,8 @@ impl Row {
                 StmtKind::Counter { .. } | StmtKind::Log(_) | StmtKind::Notrack => {
                     others.push(stmt.clone())
                 }
-                StmtKind::Verdict(_)
-                | StmtKind::Limit(_)
-                | StmtKind::Quota { .. }
-                | StmtKind::Last { .. }
-                | StmtKind::CtCount { .. }
-                | StmtKind::ObjRef { .. }
-                | StmtKind::Reject(_)
-                | StmtKind::Nat(_)
-                | StmtKind::Tproxy { .. }
-                | StmtKind::Synproxy { .. }
-                | StmtKind::Queue { .. }
-                | StmtKind::Dup { .. }
-                | StmtKind::Fwd { .. }
-                | StmtKind::MetaSet { .. }
-                | StmtKind::CtSet { .. }
-                | StmtKind::PayloadSet { .. }
-                | StmtKind::ExthdrSet { .. }
-                | StmtKind::ExthdrReset { .. }
-                | StmtKind::SetUpdate { .. }
-                | StmtKind::MapUpdate { .. }
-                | StmtKind::Meter { .. }
-                | StmtKind::FlowOffload { .. }
-                | StmtKind::Chain { .. }
-                | StmtKind::Xt { .. } => {
+                // Whatever can end a rule.
+                _ => {
                     let is_last = number + 1 == rule.stmts.len();
                     let found =
                         if is_last { End::read(stmt, rule.loc, &mut eval, names) } else { None };
@@ -190,7 +168,6 @@ fn is_plain(e: &Expr) -> bool {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }
@@ -276,7 +253,6 @@ impl End {
                 | ExprKind::Payload(_)
                 | ExprKind::Exthdr(_)
                 | ExprKind::Key(_)
-                | ExprKind::Numgen { .. }
                 | ExprKind::Hash { .. }
                 | ExprKind::Unary { .. }
                 | ExprKind::Binop { .. }
@@ -299,30 +275,7 @@ impl End {
                     && nat.port.as_ref().is_none_or(one);
                 plain.then(|| End::Nat(Box::new(nat.clone())))
             }
-            StmtKind::Match(_)
-            | StmtKind::Counter { .. }
-            | StmtKind::Limit(_)
-            | StmtKind::Quota { .. }
-            | StmtKind::Last { .. }
-            | StmtKind::CtCount { .. }
-            | StmtKind::ObjRef { .. }
-            | StmtKind::Log(_)
-            | StmtKind::Tproxy { .. }
-            | StmtKind::Synproxy { .. }
-            | StmtKind::Notrack
-            | StmtKind::Dup { .. }
-            | StmtKind::Fwd { .. }
-            | StmtKind::MetaSet { .. }
-            | StmtKind::CtSet { .. }
-            | StmtKind::PayloadSet { .. }
-            | StmtKind::ExthdrSet { .. }
-            | StmtKind::ExthdrReset { .. }
-            | StmtKind::SetUpdate { .. }
-            | StmtKind::MapUpdate { .. }
-            | StmtKind::Meter { .. }
-            | StmtKind::FlowOffload { .. }
-            | StmtKind::Chain { .. }
-            | StmtKind::Xt { .. } => None,
+            _ => None,
         }
     }
 

@@ -53,7 +53,7 @@ use penstock_ruleset::reset::Reset;
 use penstock_syntax::ast::{Cmd, CmdKind};
 use penstock_syntax::budget::{Budget, LATE, Limits};
 use penstock_syntax::datatype::Format;
-use penstock_syntax::diag::{Diagnostic, Diagnostics};
+use penstock_syntax::diag::{Diagnostic, Diagnostics, Message};
 use penstock_syntax::json;
 use penstock_syntax::names::Names;
 use penstock_syntax::parse::{self, Mode};
@@ -124,6 +124,8 @@ pub struct Outcome {
     pub stdout: String,
     /// For standard error.
     pub stderr: String,
+    /// What standard error says of places in the text, for programs.
+    pub messages: Vec<Message>,
     /// What `-o` merged: told before anything else, on both outputs by turns.
     pub merges: Vec<Merge>,
     /// Whether all went well. Otherwise the ruleset is as before.
@@ -326,7 +328,7 @@ impl<'a> Session<'a> {
                 if self.is_late() {
                     return Ok(self.too_late(scope));
                 }
-                out.stderr.push_str(&self.render(&diags, &inputs));
+                self.tell(&diags, &inputs, &mut out);
                 return Ok(out);
             };
             diags.list.clear();
@@ -422,8 +424,14 @@ impl<'a> Session<'a> {
             return Err(inputs);
         }
         out.ok = !diags.has_errors();
-        out.stderr.push_str(&self.render(&diags, &inputs));
+        self.tell(&diags, &inputs, &mut out);
         Ok(out)
+    }
+
+    /// Adds messages to what a run has said.
+    fn tell(&self, diags: &Diagnostics, inputs: &Inputs, out: &mut Outcome) {
+        out.stderr.push_str(&self.render(diags, inputs));
+        out.messages.extend(diags.list.iter().map(|diagnostic| diagnostic.message(inputs)));
     }
 
     /// Messages as nft prints them; `--lint` adds a line to errors about words that look misspelt.

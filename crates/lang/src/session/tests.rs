@@ -460,7 +460,7 @@ fn what_is_listed_is_read_as_the_same() {
 #[test]
 fn no_text_does_harm() {
     const COMMANDS: &str = include_str!("../../../syntax/src/parse/tests/commands.txt");
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut texts: Vec<String> = RULES.lines().map(|l| format!("add rule inet t c {l}")).collect();
     texts.extend(COMMANDS.split("%%\n").map(str::to_owned));

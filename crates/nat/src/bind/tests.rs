@@ -4,7 +4,7 @@ use super::*;
 use penstock_conntrack::tuple::address;
 use penstock_conntrack::{Hook, Settings, Shared, Verdict, Whose};
 use penstock_packet::CtInfo;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::ethernet;
 
 const CLIENT: &str = "198.18.0.10";

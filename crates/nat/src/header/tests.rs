@@ -2,7 +2,7 @@
 
 use super::*;
 use penstock_conntrack::tuple;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// One end of a connection as it is written into a packet.
@@ -129,7 +129,7 @@ impl Shape {
 }
 
 fn seeded() -> fastrand::Rng {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     fastrand::Rng::with_seed(seed)
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use penstock_conntrack::tuple::address;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 
 /// A client behind the translator, the address it is seen by, a server, and a router on the way.
 const CLIENT: (&str, &str) = ("198.18.0.10", "2001:db8:1::10");

@@ -76,7 +76,7 @@ pub(crate) fn leave(bridge: &Bridge, vlans: &Vlans, packet: &mut Packet) {
 mod tests {
     use super::*;
     use penstock_net::Network;
-    use penstock_wire::build::*;
+    use penstock_testkit::build::*;
 
     const NET: &str = "
 link add br0 type bridge vlan_filtering 1

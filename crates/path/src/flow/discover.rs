@@ -19,7 +19,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use penstock_flowtable::arrival::Encaps;
 use penstock_flowtable::tunnel::Outer;
 use penstock_flowtable::{Arrival, Encap, Transmit, Tunnel as Ends, Way};
-use penstock_net::{Bridge, Link, LinkKind, Mac, RouteType, Tunnel, TunnelKind};
+use penstock_net::{Bridge, ForwardPath, Kind, Link, Mac, RouteType, Tunnel, TunnelKind};
 use penstock_program::image::FlowtableIndex;
 use penstock_wire::{ethernet, ipv4, ipv6, protocol};
 
@@ -64,38 +64,29 @@ impl<S: Sink> Worker<'_, S> {
         let link =
             self.net.link(to.oif).filter(|l| !l.is_loopback()).ok_or(NotOffloaded::Device)?;
         let mtu = if address.is_ipv4() { self.mtu(to) } else { self.mtu6(to) };
-        match &link.kind {
-            LinkKind::Tunnel(tunnel) => {
-                let over = self.over(link, tunnel, address).ok_or(NotOffloaded::Device)?;
-                let path = self.through_tunnel(index, link, &over, mtu);
-                Ok(path.unwrap_or_else(|| bare(link, address, mtu)))
-            }
-            LinkKind::Pppoe(_) => {
-                let below = self.below(link, Mac::ZERO).filter(|b| self.is_of(index, b.device));
-                Ok(below.map_or_else(
-                    || bare(link, address, mtu),
-                    |b| b.path(any(address), link.index, mtu, None),
-                ))
-            }
-            // Its packets pass the device's own stack.
-            LinkKind::Bare { .. } => Ok(bare(link, address, mtu)),
-            LinkKind::Loopback
-            | LinkKind::Wire { .. }
-            | LinkKind::Vlan(_)
-            | LinkKind::Bridge(_) => {
-                let next = to.gateway.unwrap_or(address);
-                let mac = self.link_address(link, next).ok_or(NotOffloaded::NoNeighbour)?;
-                let below = self.below(link, mac).filter(|b| self.is_of(index, b.device));
-                let below = below.unwrap_or(Below {
-                    device: link.index,
-                    encaps: Encaps::NONE,
-                    destination: mac,
-                    source: link.mac,
-                    direct: false,
-                });
-                Ok(below.path(next, link.index, mtu, None))
-            }
+        if let Some(tunnel) = link.tunnel() {
+            let over = self.over(link, tunnel, address).ok_or(NotOffloaded::Device)?;
+            let path = self.through_tunnel(index, link, &over, mtu);
+            return Ok(path.unwrap_or_else(|| bare(link, address, mtu)));
         }
+        if !link.has_link_header() {
+            let below = self.below(link, Mac::ZERO).filter(|b| self.is_of(index, b.device));
+            return Ok(below.map_or_else(
+                || bare(link, address, mtu),
+                |b| b.path(any(address), link.index, mtu, None),
+            ));
+        }
+        let next = to.gateway.unwrap_or(address);
+        let mac = self.link_address(link, next).ok_or(NotOffloaded::NoNeighbour)?;
+        let below = self.below(link, mac).filter(|b| self.is_of(index, b.device));
+        let below = below.unwrap_or(Below {
+            device: link.index,
+            encaps: Encaps::NONE,
+            destination: mac,
+            source: link.mac,
+            direct: false,
+        });
+        Ok(below.path(next, link.index, mtu, None))
     }
 
     /// Link address of a next hop.
@@ -121,23 +112,20 @@ impl<S: Sink> Worker<'_, S> {
             if !at.up {
                 return None;
             }
-            match &at.kind {
-                LinkKind::Wire { .. } => {
+            match at.kind.forward_path() {
+                ForwardPath::Ethernet => {
                     let source = source.unwrap_or(at.mac);
                     let encaps = encaps.reversed();
                     return Some(Below { device: at.index, encaps, destination, source, direct });
                 }
-                LinkKind::Vlan(vlan) => {
+                ForwardPath::Vlan { id, protocol, lower } => {
                     source = source.or(Some(at.mac));
-                    // A tag's priority would depend on the packet's.
-                    if !vlan.egress_qos.is_empty()
-                        || !encaps.push(Encap { id: vlan.id, protocol: vlan.protocol })
-                    {
+                    if !encaps.push(Encap { id, protocol }) {
                         return None;
                     }
-                    at = self.net.link(vlan.lower)?;
+                    at = self.net.link(lower)?;
                 }
-                LinkKind::Pppoe(session) => {
+                ForwardPath::Pppoe(session) => {
                     if !encaps
                         .push(Encap { id: session.session, protocol: ethernet::PPPOE_SESSION })
                     {
@@ -146,7 +134,7 @@ impl<S: Sink> Worker<'_, S> {
                     (destination, direct) = (session.peer, true);
                     at = self.net.link(session.lower)?;
                 }
-                LinkKind::Bridge(bridge) => {
+                ForwardPath::Bridge(bridge) => {
                     source = source.or(Some(at.mac));
                     direct = true;
                     at = self.net.link(self.bridge_port_towards(
@@ -156,7 +144,7 @@ impl<S: Sink> Worker<'_, S> {
                         &mut encaps,
                     )?)?;
                 }
-                LinkKind::Tunnel(_) | LinkKind::Loopback | LinkKind::Bare { .. } => return None,
+                ForwardPath::None => return None,
             }
         }
         None
@@ -261,7 +249,7 @@ impl<S: Sink> Worker<'_, S> {
             return None;
         }
         let mtu = mtu.min(over.mtu);
-        if let LinkKind::Pppoe(_) = below.kind {
+        if !below.has_link_header() {
             let stack = self.below(below, Mac::ZERO).filter(|b| self.is_of(index, b.device))?;
             return Some(stack.path(any(dst), below.index, mtu, Some(*outer)));
         }

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 use penstock_conntrack::{Direction as CtDirection, Tuple};
 use penstock_flowtable::{Arrival, At, Direction, Half, Transmit, Way, rewrite};
-use penstock_net::{Link, LinkKind, Mac};
+use penstock_net::{Link, Mac};
 use penstock_packet::{Frame, Meta, Packet};
 use penstock_program::Hook;
 use penstock_program::image::FlowtableIndex;
@@ -145,7 +145,7 @@ impl<S: Sink> Worker<'_, S> {
         let seen_by_rules = [Hook::Output, Hook::Postrouting].into_iter().any(|hook| {
             self.hooks.list(protocol, hook).has_chains || !self.hooks.nat(protocol, hook).is_empty()
         });
-        let wire = matches!(link.kind, LinkKind::Wire { .. });
+        let wire = link.is_wire();
         let watched = !self.hooks.egress(link.index).is_empty() || self.state.tc.is_some();
         // Transport mode is for the host's own packets, and so are tunnels in which it ends.
         if config.mode == penstock_xfrm::Mode::Transport || seen_by_rules || !wire || watched {

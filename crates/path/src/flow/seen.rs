@@ -218,7 +218,7 @@ pub(super) fn ipv6(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
 
 #[cfg(test)]
 mod tests {
-    use penstock_wire::build::*;
+    use penstock_testkit::build::*;
 
     use super::*;
 

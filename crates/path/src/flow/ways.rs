@@ -4,7 +4,7 @@
 //! out once.
 
 use penstock_flowtable::{Transmit, Way};
-use penstock_net::{LinkKind, Mac};
+use penstock_net::Mac;
 
 use super::ipsec::Straight;
 use crate::sink::Sink;
@@ -73,7 +73,7 @@ impl<S: Sink> Worker<'_, S> {
                 return resolved;
             }
         }
-        let wire = matches!(link.kind, LinkKind::Wire { .. });
+        let wire = link.is_wire();
         let rules = !self.hooks.egress(link.index).is_empty();
         let watched = rules || self.state.tc.is_some() || self.state.taps.has(link.index);
         resolved.kind = if wire && !watched { Kind::Wire } else { Kind::Device };

@@ -60,7 +60,7 @@ fn find_option(header: &[u8]) -> Option<(usize, u8)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use penstock_wire::build::*;
+    use penstock_testkit::build::*;
 
     #[test]
     fn the_limit_is_found_behind_other_headers() {

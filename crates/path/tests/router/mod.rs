@@ -16,7 +16,7 @@ use penstock_ruleset::change::{Mode, NewBase, NewChain, NewRule, Position};
 use penstock_ruleset::link::Linked;
 use penstock_ruleset::model::ChainType;
 use penstock_ruleset::{Change, Family, Ruleset};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, pppoe, protocol, tcp, vlan};
 
 pub const SECOND: u64 = 1_000_000_000;

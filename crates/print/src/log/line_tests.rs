@@ -5,7 +5,7 @@ use penstock_path::{LogRecord, Place};
 use penstock_program::expr::Log;
 use penstock_program::{Context, Hook};
 use penstock_ruleset::Family;
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::ethernet::Mac;
 
 use super::*;
@@ -36,7 +36,7 @@ fn said(log: Log, frame: impl Into<Frame>, mark: u32) -> String {
     packet.meta.mark = mark;
     packet.meta.time = 12_345_678_000;
     let place = Place { family: Family::Inet, table: "t", chain: "c", rule: None };
-    let context = Context { nfproto: 2, hook: Hook::Input };
+    let context = Context { family: Family::Ip, hook: Hook::Input };
     let record =
         LogRecord { log: &log, place, context, input: net.link_by_name("lan"), output: None };
     line(&record, &packet, 0)
@@ -116,7 +116,7 @@ fn flags_add_words() {
 
 #[test]
 fn cut_packets_are_shown_as_far_as_they_go() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let frames = [
         (v4() / Tcp::new(1, 2).option(8, &[1; 10])).build(),

@@ -5,7 +5,7 @@
 
 use penstock_packet::Packet;
 use penstock_path::LogRecord;
-use penstock_program::{Context, Hook};
+use penstock_program::{Context, Family, Hook};
 
 /// Longest payload that nfnetlink_log copies unless the statement says less.
 const COPY_RANGE: usize = 0xffff;
@@ -34,17 +34,16 @@ mod attribute {
     pub const VLAN_TCI: u16 = 2;
 }
 
-const NFPROTO_ARP: u8 = 3;
 const NFPROTO_NETDEV: u8 = 5;
 const NFPROTO_BRIDGE: u8 = 7;
 
 /// `NF_INET_*`, `NF_NETDEV_*`, `NF_ARP_*`, `NF_BR_*` of a hook.
 fn hook_number(context: Context) -> u8 {
-    match (context.nfproto, context.hook) {
-        (NFPROTO_ARP, Hook::Input) => 0,
-        (NFPROTO_ARP, Hook::Output) => 1,
-        (NFPROTO_NETDEV, Hook::Egress) => 1,
-        (NFPROTO_NETDEV, _) => 0,
+    match (context.family, context.hook) {
+        (Family::Arp, Hook::Input) => 0,
+        (Family::Arp, Hook::Output) => 1,
+        (Family::Netdev, Hook::Egress) => 1,
+        (Family::Netdev, _) => 0,
         (_, Hook::Prerouting) => 0,
         (_, Hook::Input) => 1,
         (_, Hook::Forward) => 2,
@@ -68,7 +67,7 @@ fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
 pub fn record(group: u16, record: &LogRecord<'_>, packet: &Packet, time: u64, out: &mut Vec<u8>) {
     const FORWARD: u8 = 2;
     let (meta, link) = (&packet.meta, packet.link());
-    let pf = record.context.nfproto;
+    let pf = record.context.family as u8;
     let hook = hook_number(record.context);
     out.clear();
     out.extend_from_slice(&[pf, 0]);

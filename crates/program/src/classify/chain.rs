@@ -8,7 +8,7 @@ use penstock_packet::Packet;
 
 use super::{Candidate, Lookup, WORTHWHILE};
 use crate::Env;
-use crate::image::LinkedRule;
+use crate::linked::LinkedRule;
 use crate::op::Op;
 
 /// A chain's lookup. It is built after the chain is in force, by whoever has time; until then

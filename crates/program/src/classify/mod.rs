@@ -26,13 +26,11 @@ use penstock_classify::{Builder, Classifier, Location, Size};
 use penstock_packet::Packet;
 use penstock_wire::ethernet;
 
-use crate::Env;
-use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
-use crate::image::LinkedRule;
-use crate::interp::engine::Registers;
-use crate::interp::{load_ct_mark, load_ct_state, load_meta};
+use crate::eval::{Registers, load_ct_mark, load_ct_state, load_meta};
+use crate::linked::LinkedRule;
 use crate::op::Op;
 use crate::operand::MetaKey;
+use crate::{Env, Family};
 use fields::Fields;
 use recognise::{Beside, Conditions, Source, Span, Version, conditions};
 
@@ -246,10 +244,10 @@ impl Lookup {
 
 /// Whether the packet is one of IPv4, of IPv6, to any rule that may ask.
 fn versions<E: Env>(packet: &Packet, env: &E) -> [bool; 2] {
-    let (family, protocol) = (env.context().nfproto, packet.meta.protocol);
+    let (family, protocol) = (env.context().family, packet.meta.protocol);
     [
-        family == NFPROTO_IPV4 || protocol == ethernet::IPV4,
-        family == NFPROTO_IPV6 || protocol == ethernet::IPV6,
+        family == Family::Ip || protocol == ethernet::IPV4,
+        family == Family::Ip6 || protocol == ethernet::IPV6,
     ]
 }
 
@@ -271,7 +269,7 @@ fn quick<E: Env>(what: Beside, packet: &Packet, env: &E) -> Option<u32> {
     let meta = &packet.meta;
     Some(match what {
         Beside::Meta(MetaKey::L4Proto) => packet.transport()?.protocol.into(),
-        Beside::Meta(MetaKey::NfProto) => env.context().nfproto.into(),
+        Beside::Meta(MetaKey::NfProto) => (env.context().family as u8).into(),
         Beside::Meta(MetaKey::Protocol) => meta.protocol.into(),
         Beside::Meta(MetaKey::Mark) => meta.mark,
         Beside::Meta(MetaKey::Iif) => meta.iif,

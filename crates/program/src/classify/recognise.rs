@@ -9,8 +9,8 @@
 
 use penstock_sets::Set;
 
-use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
-use crate::image::LinkedValue;
+use crate::family::{NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::linked::LinkedValue;
 use crate::op::{Effect, Info, Load, Op};
 use crate::operand::{CmpOp, CtKey, MetaKey};
 

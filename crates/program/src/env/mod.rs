@@ -12,19 +12,20 @@ use penstock_packet::Packet;
 
 use crate::operand::{CtDir, CtKey, Log, Synproxy};
 
-use crate::image::{ChainIndex, FlowtableIndex, LinkedVerdict, RuleIndex};
+use crate::linked::{ChainIndex, CtObject, FlowtableIndex, LinkedVerdict, RuleIndex};
 use crate::osf::Fingerprints;
-use crate::{Hook, State, WorkerNumber};
+use crate::{Family, Hook, State, WorkerNumber};
 
+pub use crate::operand::NatKind;
 pub use socket::{LocalSocket, SocketKind, SocketQuery};
-pub use track::{ConnCount, CountedConnection, CtObject, Decision, NatKind, NatRequest};
+pub use track::{ConnCount, CountedConnection, Decision, NatRequest};
 
 /// Where a chain runs (`struct nf_hook_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
-    /// `NFPROTO_*` of the hook: 2 or 10 at IP hooks (also for chains of inet tables, at inet
-    /// ingress too), 3 arp, 5 netdev, 7 bridge.
-    pub nfproto: u8,
+    /// Family of the hook, never `Inet`: at IP hooks `Ip` or `Ip6`, also for chains of inet tables
+    /// and at their ingress.
+    pub family: Family,
     /// The hook.
     pub hook: Hook,
 }

@@ -5,7 +5,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use crate::dynamic::DynamicSet;
+use crate::operand::NatKind;
+use crate::state::dynamic::DynamicSet;
 use crate::state::{self, State};
 
 /// What the outside makes of a packet.
@@ -22,58 +23,6 @@ pub enum Decision {
     Drop,
     /// The outside has taken the packet (`NF_STOLEN`).
     Stolen,
-}
-
-/// What a `ct helper`, `ct timeout` or `ct expectation` object asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CtObject {
-    /// A helper for a new connection (`nft_ct_helper_obj_eval()`).
-    Helper {
-        /// Its name, `ftp` and the like.
-        name: Arc<str>,
-        /// Transport protocol that the connection has to be of.
-        l4proto: u8,
-        /// `NFPROTO_*` that the connection has to be of; 1 (inet) for both.
-        l3proto: u8,
-    },
-    /// Timeouts for a new connection (`nft_ct_timeout_obj_eval()`).
-    Timeout {
-        /// Transport protocol that the packet has to be of.
-        l4proto: u8,
-        /// `NFPROTO_*` that the packet has to be of; 1 (inet) for both. The kernel does not ask.
-        l3proto: u8,
-        /// State of the protocol and seconds: for TCP `TCP_CONNTRACK_*`, 10 after retransmissions
-        /// and 11 for data without answer; for UDP 0 without reply and 1 with.
-        values: Arc<[(u8, u32)]>,
-    },
-    /// A connection to expect in the other direction (`nft_ct_expect_obj_eval()`).
-    Expect {
-        /// Transport protocol expected.
-        l4proto: u8,
-        /// `NFPROTO_*` expected; 1 (inet) for that of the packet's connection.
-        l3proto: u8,
-        /// Destination port expected, host order.
-        dport: u16,
-        /// Milliseconds until it is expected no more.
-        timeout: u32,
-        /// Most expectations at a time of one connection.
-        size: u8,
-    },
-}
-
-/// What a `nat`, `masq` or `redir` expression translates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum NatKind {
-    /// The source (`snat`).
-    Source,
-    /// The destination (`dnat`).
-    Destination,
-    /// The source, to an address of the device on the way out (`masquerade`): the addresses of the
-    /// request are unused.
-    Masquerade,
-    /// The destination, to this host (`redirect`): the addresses of the request are unused.
-    Redirect,
 }
 
 /// A translation that a rule asks for (`struct nf_nat_range2` as `nft_nat_eval()`,

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expression, Use, Width};
-use crate::link::{self, LinkReason, Linking};
+use crate::check::{self, BYTE, Reason};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::operand::BoolOp;
-use crate::verify::{self, BYTE, Reason};
 use crate::{Data, Family, Register};
 
 /// `NFTA_BITWISE_OP` and its operands.
@@ -71,16 +71,16 @@ impl Expression for Bitwise {
     }
 
     fn verify(&self) -> Result<(), Reason> {
-        verify::refuse(self.len > BYTE, Reason::TooLarge)?;
+        check::refuse(self.len > BYTE, Reason::TooLarge)?;
         match &self.op {
             BitwiseOp::MaskXor { mask, xor } => {
-                verify::constant(mask)?;
-                verify::constant(xor)?;
+                check::constant(mask)?;
+                check::constant(xor)?;
                 let fits = |data: &Data| data.bytes().len() == self.len as usize;
                 let reason = Reason::Operand("mask and xor are as long as the register");
-                verify::refuse(!fits(mask) || !fits(xor), reason)
+                check::refuse(!fits(mask) || !fits(xor), reason)
             }
-            BitwiseOp::Lshift(bits) | BitwiseOp::Rshift(bits) => verify::refuse(
+            BitwiseOp::Lshift(bits) | BitwiseOp::Rshift(bits) => check::refuse(
                 !(1..32).contains(bits),
                 Reason::Operand("a shift is by 1 to 31 bits"),
             ),
@@ -93,7 +93,7 @@ impl Expression for Bitwise {
     }
 
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
-        let (src, dst) = (link::slot(self.sreg, self.len)?, link::slot(self.dreg, self.len)?);
+        let (src, dst) = (linking::slot(self.sreg, self.len)?, linking::slot(self.dreg, self.len)?);
         let words = self.len.div_ceil(4) as u8;
         let shift = |bits: u32| {
             let below = u8::try_from(bits).ok().filter(|b| *b < 32);
@@ -101,13 +101,13 @@ impl Expression for Bitwise {
         };
         Ok(match &self.op {
             BitwiseOp::MaskXor { mask, xor } => {
-                let (mask, mask_len) = link::constant(mask)?;
-                let (xor, xor_len) = link::constant(xor)?;
+                let (mask, mask_len) = linking::constant(mask)?;
+                let (xor, xor_len) = linking::constant(xor)?;
                 if u32::from(mask_len) != self.len || u32::from(xor_len) != self.len {
                     let reason = "mask or xor is not as long as the register";
                     return Err(LinkReason::Malformed(reason));
                 }
-                let (mask, xor) = (link::words(mask), link::words(xor));
+                let (mask, xor) = (linking::words(mask), linking::words(xor));
                 if words == 1 {
                     Op::MaskXorWord { src, dst, mask: mask[0], xor: xor[0] }
                 } else {
@@ -117,7 +117,7 @@ impl Expression for Bitwise {
             BitwiseOp::Lshift(bits) => Op::Lshift { src, dst, words, bits: shift(*bits)? },
             BitwiseOp::Rshift(bits) => Op::Rshift { src, dst, words, bits: shift(*bits)? },
             BitwiseOp::Combine(op, sreg2) => {
-                Op::Combine { op: *op, src, other: link::slot(*sreg2, self.len)?, dst, words }
+                Op::Combine { op: *op, src, other: linking::slot(*sreg2, self.len)?, dst, words }
             }
         })
     }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expression, Use, Width};
-use crate::link::{self, LinkReason, Linking};
+use crate::check::{self, BYTE, Reason};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
-use crate::verify::{self, BYTE, Reason};
 use crate::{Family, Register};
 
 /// `enum nft_byteorder_ops`.
@@ -58,8 +58,8 @@ impl Expression for Byteorder {
 
     fn verify(&self) -> Result<(), Reason> {
         let known = matches!(self.size, 2 | 4 | 8);
-        verify::refuse(!known, Reason::Operand("numbers have 2, 4 or 8 bytes"))?;
-        verify::refuse(self.len > BYTE, Reason::TooLarge)
+        check::refuse(!known, Reason::Operand("numbers have 2, 4 or 8 bytes"))?;
+        check::refuse(self.len > BYTE, Reason::TooLarge)
     }
 
     fn only_matches(&self) -> bool {
@@ -73,7 +73,7 @@ impl Expression for Byteorder {
             8 => 8,
             _ => return Err(LinkReason::Malformed("a number of other than 2, 4 or 8 bytes")),
         };
-        let (src, dst) = (link::slot(self.sreg, self.len)?, link::slot(self.dreg, self.len)?);
-        Ok(Op::Byteorder { src, dst, len: link::narrow(self.len)?, size })
+        let (src, dst) = (linking::slot(self.sreg, self.len)?, linking::slot(self.dreg, self.len)?);
+        Ok(Op::Byteorder { src, dst, len: linking::narrow(self.len)?, size })
     }
 }

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expression, Use, Width};
-use crate::link::{self, LinkReason, Linking};
+use crate::check::{self, Reason};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::operand::CmpOp;
-use crate::verify::{self, Reason};
 use crate::{Data, Family, Register};
 
 /// Breaks unless the first `data.len()` bytes of the register compare so, byte by byte as `memcmp`
@@ -40,7 +40,7 @@ impl Expression for Cmp {
     }
 
     fn verify(&self) -> Result<(), Reason> {
-        verify::constant(&self.data)
+        check::constant(&self.data)
     }
 
     fn only_matches(&self) -> bool {
@@ -48,14 +48,14 @@ impl Expression for Cmp {
     }
 
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
-        let (data, len) = link::constant(&self.data)?;
-        let src = link::slot(self.sreg, len.into())?;
+        let (data, len) = linking::constant(&self.data)?;
+        let src = linking::slot(self.sreg, len.into())?;
         if len > 4 || !matches!(self.op, CmpOp::Eq | CmpOp::Neq) {
             return Ok(Op::Cmp { op: self.op, src, len, data });
         }
         let mut mask = [0; 16];
         mask[..usize::from(len)].fill(0xff);
-        let (mask, data) = (link::words(mask)[0], link::words(data)[0]);
+        let (mask, data) = (linking::words(mask)[0], linking::words(data)[0]);
         Ok(Op::CmpWord { src, equal: self.op == CmpOp::Eq, mask, data })
     }
 }

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Expr, Expression, Use, tracks_connections};
-use crate::dynamic::SetStatement;
-use crate::image::Stateful;
-use crate::link::{LinkReason, Linking};
+use super::{Expr, Expression, Statement, Use, tracks_connections};
+use crate::linked::Stateful;
+use crate::linking::{LinkReason, Linking};
 use crate::needs::Needs;
 use crate::op::Op;
-use crate::state::{ConnCountState, Statement, Words};
+use crate::state::dynamic::SetStatement;
+use crate::state::{ConnCountState, Words};
 use crate::{Errno, Family, State};
 
 /// Breaks when there are more connections than `count`, or unless there are (`over`).
@@ -73,10 +73,6 @@ impl Statement for Connlimit {
 
     fn in_set(&self) -> SetStatement {
         SetStatement::Connlimit { limit: self.count, over: self.over }
-    }
-
-    fn blank(&self) -> Expr {
-        Expr::Connlimit(self.clone())
     }
 
     fn initial_words(&self) -> Words {

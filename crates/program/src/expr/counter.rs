@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Expr, Expression, Use};
-use crate::dynamic::SetStatement;
-use crate::image::Stateful;
-use crate::link::{LinkReason, Linking};
+use super::{Expr, Expression, Statement, Use};
+use crate::linked::Stateful;
+use crate::linking::{LinkReason, Linking};
 use crate::op::Op;
-use crate::state::{CounterState, Statement, Words};
+use crate::state::dynamic::SetStatement;
+use crate::state::{CounterState, Words};
 use crate::{Family, State};
 
 /// Counts. The fields are initial values in a program, present ones in a snapshot.
@@ -64,10 +64,6 @@ impl Statement for Counter {
 
     fn in_set(&self) -> SetStatement {
         SetStatement::Counter
-    }
-
-    fn blank(&self) -> Expr {
-        Expr::Counter(Counter::default())
     }
 
     fn initial_words(&self) -> Words {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expression, Use, Width, tracks_connections};
-use crate::link::{self, LinkReason, Linking};
+use crate::linking::{self, LinkReason, Linking};
 use crate::needs::Needs;
 use crate::op::Op;
 use crate::operand::{CtDir, CtKey};
@@ -63,7 +63,7 @@ impl Expression for Ct {
     }
 
     fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
-        let dst = link::slot(self.dreg, self.key.width(linking.family))?;
+        let dst = linking::slot(self.dreg, self.key.width(linking.family))?;
         Ok(match self.key {
             CtKey::State => Op::CtState { dst },
             key => Op::Ct { key, dir: self.dir, dst },
@@ -117,7 +117,7 @@ impl Expression for CtSet {
 
     fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
         let len = self.key.width(linking.family);
-        let src = link::slot(self.sreg, len)?;
+        let src = linking::slot(self.sreg, len)?;
         match self.key {
             CtKey::Zone => Ok(Op::CtSetZone { dir: self.dir, src }),
             CtKey::Mark | CtKey::SecMark | CtKey::Labels | CtKey::EventMask => {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expression, Use, Width};
-use crate::link::{self, LinkReason, Linking};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::{Errno, Family, Register};
 
@@ -61,7 +61,7 @@ impl Expression for Dup {
     fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
         let v6 = linking.family == Family::Ip6;
         let len = if v6 { 16 } else { 4 };
-        let addr = self.addr.map(|reg| link::slot(reg, len)).transpose()?;
-        Ok(Op::Dup { addr, v6, dev: self.dev.map(|reg| link::slot(reg, 4)).transpose()? })
+        let addr = self.addr.map(|reg| linking::slot(reg, len)).transpose()?;
+        Ok(Op::Dup { addr, v6, dev: self.dev.map(|reg| linking::slot(reg, 4)).transpose()? })
     }
 }

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Expr, Expression, SetAccess, Use, Width};
-use crate::image::{LinkedElements, LinkedSet};
-use crate::link::{self, LinkReason, Linking, Unsupported};
+use super::{Expr, Expression, SetAccess, Use, Width, set_statements};
+use crate::check::{self, Reason};
+use crate::linked::{LinkedElements, LinkedSet};
+use crate::linking::{self, LinkReason, Linking, Unsupported};
 use crate::needs::Needs;
 use crate::op::{Op, SetUpdate};
 use crate::operand::DynsetOp;
 use crate::reference::{Reference, replace};
-use crate::verify::{self, Reason};
 use crate::{Family, Register};
 
 /// Adds, renews or removes the element with the register's key, then runs the element's statements.
@@ -69,7 +69,7 @@ impl Expression for Dynset {
 
     fn verify(&self) -> Result<(), Reason> {
         self.exprs.iter().try_for_each(|statement| {
-            verify::refuse(statement.as_statement().is_none(), Reason::Misplaced)?;
+            check::refuse(statement.as_statement().is_none(), Reason::Misplaced)?;
             statement.verify()
         })
     }
@@ -107,7 +107,7 @@ impl Expression for Dynset {
             return Err(LinkReason::Unsupported(Unsupported { expression: self.name(), reason }));
         };
         let data = match (self.sreg_data, value_len) {
-            (Some(sreg), Some(len)) => Some((link::slot(sreg, len)?, link::narrow(len)?)),
+            (Some(sreg), Some(len)) => Some((linking::slot(sreg, len)?, linking::narrow(len)?)),
             (Some(_), None) => return Err(LinkReason::Malformed("the set holds no values")),
             (None, Some(_)) if self.op != DynsetOp::Delete => {
                 return Err(LinkReason::Malformed("an element of a map without a value"));
@@ -117,12 +117,12 @@ impl Expression for Dynset {
         let statements = if self.exprs.is_empty() {
             set.default_statements()
         } else {
-            set.statements(&self.exprs)
+            set.statements(&set_statements(&self.exprs))
         };
         Ok(Op::SetUpdate(Arc::new(SetUpdate {
             op: self.op,
-            key: link::slot(self.sreg_key, key_len)?,
-            key_len: link::narrow(key_len)?,
+            key: linking::slot(self.sreg_key, key_len)?,
+            key_len: linking::narrow(key_len)?,
             data,
             timeout: if self.timeout != 0 { self.timeout } else { timeout },
             gc_interval,

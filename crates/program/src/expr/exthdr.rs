@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expression, Use, Width};
-use crate::link::{self, LinkReason, Linking};
+use crate::check::{self, BYTE, Reason};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::operand::ExthdrOp;
-use crate::verify::{self, BYTE, Reason};
 use crate::{Family, Register};
 
 /// Loads bytes of a header, option or chunk, as they stand in the packet, or whether it is there.
@@ -50,7 +50,7 @@ impl Expression for Exthdr {
     }
 
     fn verify(&self) -> Result<(), Reason> {
-        verify::refuse(self.offset > BYTE || self.len > BYTE, Reason::TooLarge)
+        check::refuse(self.offset > BYTE || self.len > BYTE, Reason::TooLarge)
     }
 
     fn only_matches(&self) -> bool {
@@ -61,10 +61,10 @@ impl Expression for Exthdr {
         Ok(Op::Exthdr {
             op: self.op,
             kind: self.kind,
-            offset: link::narrow(self.offset)?,
-            len: link::narrow(self.len)?,
+            offset: linking::narrow(self.offset)?,
+            len: linking::narrow(self.len)?,
             present: self.present,
-            dst: link::slot(self.dreg, self.len)?,
+            dst: linking::slot(self.dreg, self.len)?,
         })
     }
 }
@@ -104,11 +104,11 @@ impl Expression for ExthdrSet {
     }
 
     fn verify(&self) -> Result<(), Reason> {
-        verify::refuse(self.op != ExthdrOp::TcpOpt, Reason::Misplaced)?;
-        verify::refuse(self.offset > BYTE || self.len > BYTE, Reason::TooLarge)?;
-        verify::refuse(self.offset < 2, Reason::Misplaced)?;
+        check::refuse(self.op != ExthdrOp::TcpOpt, Reason::Misplaced)?;
+        check::refuse(self.offset > BYTE || self.len > BYTE, Reason::TooLarge)?;
+        check::refuse(self.offset < 2, Reason::Misplaced)?;
         let fits = matches!(self.len, 2 | 4);
-        verify::refuse(!fits, Reason::Operand("2 or 4 bytes of an option can be written"))
+        check::refuse(!fits, Reason::Operand("2 or 4 bytes of an option can be written"))
     }
 
     fn only_matches(&self) -> bool {
@@ -119,8 +119,8 @@ impl Expression for ExthdrSet {
         if self.op != ExthdrOp::TcpOpt || self.offset < 2 || !matches!(self.len, 2 | 4) {
             return Err(LinkReason::Malformed("only 2 or 4 bytes of a TCP option can be written"));
         }
-        let (offset, len) = (link::narrow(self.offset)?, link::narrow(self.len)?);
-        let src = link::slot(self.sreg, self.len)?;
+        let (offset, len) = (linking::narrow(self.offset)?, linking::narrow(self.len)?);
+        let src = linking::slot(self.sreg, self.len)?;
         Ok(Op::TcpOptionSet { kind: self.kind, offset, len, src })
     }
 }
@@ -148,7 +148,7 @@ impl Expression for ExthdrReset {
     fn uses<'a>(&'a self, _: Family, _: &mut dyn FnMut(Use<'a>)) {}
 
     fn verify(&self) -> Result<(), Reason> {
-        verify::refuse(self.op != ExthdrOp::TcpOpt, Reason::Misplaced)
+        check::refuse(self.op != ExthdrOp::TcpOpt, Reason::Misplaced)
     }
 
     fn only_matches(&self) -> bool {

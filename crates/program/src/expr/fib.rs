@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expression, Use, Width};
+use crate::check::{self, Reason};
 use crate::hook::{Hook, Hooks};
-use crate::link::{self, LinkReason, Linking};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::operand::{FIB_DADDR, FIB_IIF, FIB_MARK, FIB_OIF, FIB_PRESENT, FIB_SADDR, FibResult};
-use crate::verify::{self, Reason};
 use crate::{Errno, Family, Register};
 
 /// Loads the result of a lookup.
@@ -72,15 +72,15 @@ impl Expression for Fib {
     fn verify(&self) -> Result<(), Reason> {
         const ALL: u32 = FIB_SADDR | FIB_DADDR | FIB_MARK | FIB_IIF | FIB_OIF | FIB_PRESENT;
         let flags = self.flags;
-        verify::refuse(flags & !ALL != 0 || flags == 0, Reason::Operand("a fib flag is unknown"))?;
+        check::refuse(flags & !ALL != 0 || flags == 0, Reason::Operand("a fib flag is unknown"))?;
         let one = (flags & FIB_SADDR != 0) != (flags & FIB_DADDR != 0);
-        verify::refuse(!one, Reason::Operand("fib looks up the source or the destination"))?;
-        verify::refuse(
+        check::refuse(!one, Reason::Operand("fib looks up the source or the destination"))?;
+        check::refuse(
             flags & FIB_PRESENT != 0 && self.result != FibResult::Oif,
             Reason::Operand("fib tells of an index only whether it is there"),
         )?;
         let both = FIB_IIF | FIB_OIF;
-        verify::refuse(flags & both == both, Reason::Operand("fib looks at one interface"))
+        check::refuse(flags & both == both, Reason::Operand("fib looks at one interface"))
     }
 
     fn available(&self, family: Family) -> Result<(), Errno> {
@@ -110,7 +110,7 @@ impl Expression for Fib {
     }
 
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
-        let (flags, dst) = (link::narrow(self.flags)?, link::slot(self.dreg, self.width())?);
+        let (flags, dst) = (linking::narrow(self.flags)?, linking::slot(self.dreg, self.width())?);
         Ok(Op::Fib { result: self.result, flags, dst })
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::{Expression, Use};
 use crate::Family;
 use crate::hook::{Hook, Hooks};
-use crate::link::{LinkReason, Linking};
+use crate::linking::{LinkReason, Linking};
 use crate::needs::Needs;
 use crate::op::Op;
 use crate::reference::Reference;

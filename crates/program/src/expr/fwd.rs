@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::{Expression, NFPROTO_IPV6, Use, Width};
 use crate::hook::{Hook, Hooks};
-use crate::link::{self, LinkReason, Linking};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::{Errno, Family, Register};
 
@@ -59,7 +59,7 @@ impl Expression for Fwd {
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
         let v6 = self.nfproto == NFPROTO_IPV6;
         let len = if v6 { 16 } else { 4 };
-        let addr = self.addr.map(|reg| link::slot(reg, len)).transpose()?;
-        Ok(Op::Fwd { dev: link::slot(self.dev, 4)?, addr, v6 })
+        let addr = self.addr.map(|reg| linking::slot(reg, len)).transpose()?;
+        Ok(Op::Fwd { dev: linking::slot(self.dev, 4)?, addr, v6 })
     }
 }

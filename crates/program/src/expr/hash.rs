@@ -9,9 +9,9 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 
 use super::{Expression, Use, Width};
-use crate::link::{self, LinkReason, Linking};
+use crate::check::{self, BYTE, Reason};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
-use crate::verify::{self, BYTE, Reason};
 use crate::{Family, Register, State};
 
 /// Loads a hash scaled to the modulus, plus offset, in host order, 4 bytes.
@@ -84,13 +84,13 @@ impl Expression for Hash {
     fn verify(&self) -> Result<(), Reason> {
         let (modulus, offset) = match self {
             Hash::Jenkins { modulus, offset, len, .. } => {
-                verify::refuse(*len == 0 || *len > BYTE, Reason::TooLarge)?;
+                check::refuse(*len == 0 || *len > BYTE, Reason::TooLarge)?;
                 (*modulus, *offset)
             }
             Hash::Sym { modulus, offset, .. } => (*modulus, *offset),
         };
-        verify::refuse(modulus < 1, Reason::TooLarge)?;
-        verify::refuse(offset.checked_add(modulus - 1).is_none(), Reason::Overflow)
+        check::refuse(modulus < 1, Reason::TooLarge)?;
+        check::refuse(offset.checked_add(modulus - 1).is_none(), Reason::Overflow)
     }
 
     fn only_matches(&self) -> bool {
@@ -112,14 +112,14 @@ impl Expression for Hash {
             Hash::Jenkins { sreg, len, seed, modulus, offset, dreg } => {
                 let seed = match (seed, linking.state.map(|state| &**state)) {
                     (Some(seed), _) | (None, Some(State::HashSeed(seed))) => *seed,
-                    (None, _) => return Err(link::NO_STATE),
+                    (None, _) => return Err(linking::NO_STATE),
                 };
-                let (src, dst) = (link::slot(*sreg, *len)?, link::slot(*dreg, 4)?);
-                let (len, modulus, offset) = (link::narrow(*len)?, *modulus, *offset);
+                let (src, dst) = (linking::slot(*sreg, *len)?, linking::slot(*dreg, 4)?);
+                let (len, modulus, offset) = (linking::narrow(*len)?, *modulus, *offset);
                 Op::Jhash { src, len, dst, seed, modulus, offset }
             }
             Hash::Sym { modulus, offset, dreg } => {
-                Op::Symhash { dst: link::slot(*dreg, 4)?, modulus: *modulus, offset: *offset }
+                Op::Symhash { dst: linking::slot(*dreg, 4)?, modulus: *modulus, offset: *offset }
             }
         })
     }

@@ -8,10 +8,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Expression, Use, Width};
-use crate::link::{self, LinkReason, Linking};
+use crate::check::{self, Reason};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::reference::{Reference, rename_verdict};
-use crate::verify::{self, Reason};
 use crate::{Data, Family, Register, Verdict};
 
 /// `NFTA_IMMEDIATE_DATA`.
@@ -57,7 +57,7 @@ impl Expression for Immediate {
 
     fn verify(&self) -> Result<(), Reason> {
         match &self.data {
-            ImmediateData::Value(data) => verify::constant(data),
+            ImmediateData::Value(data) => check::constant(data),
             ImmediateData::Verdict(_) => Ok(()),
         }
     }
@@ -83,11 +83,11 @@ impl Expression for Immediate {
     fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
         Ok(match &self.data {
             ImmediateData::Value(value) => {
-                let (data, len) = link::constant(value)?;
-                Op::Immediate { dst: link::slot(self.dreg, len.into())?, len, data }
+                let (data, len) = linking::constant(value)?;
+                Op::Immediate { dst: linking::slot(self.dreg, len.into())?, len, data }
             }
             ImmediateData::Verdict(verdict) => {
-                Op::Verdict(link::link_verdict(verdict, linking.names)?)
+                Op::Verdict(linking::link_verdict(verdict, linking.names)?)
             }
         })
     }

@@ -7,23 +7,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Expr, Expression, Meta, Payload, Use};
-use crate::link::{self, LinkReason, Linking};
+use crate::check::{self, BYTE, Reason};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::{InnerLoad, LinkedInner, Op};
-use crate::operand::{MetaKey, PayloadBase};
+use crate::operand::{
+    INNER_HDRSIZE, INNER_LINK, INNER_NETWORK, INNER_TRANSPORT, MetaKey, PayloadBase,
+};
 use crate::reference::Reference;
-use crate::verify::{self, BYTE, Reason};
 use crate::{Errno, Family, Register};
 
-/// `NFT_INNER_GENEVE` of [`Inner::kind`]: options follow the header.
-pub const INNER_GENEVE: u32 = 2;
-/// `NFT_INNER_HDRSIZE` of [`Inner::flags`]: the tunnel has a header of its own, of that size.
-pub const INNER_HDRSIZE: u32 = 1;
-/// `NFT_INNER_LL` of [`Inner::flags`]: it carries frames.
-pub const INNER_LINK: u32 = 2;
-/// `NFT_INNER_NH` of [`Inner::flags`]: there is a network header.
-pub const INNER_NETWORK: u32 = 4;
-/// `NFT_INNER_TH` of [`Inner::flags`]: there is a transport header.
-pub const INNER_TRANSPORT: u32 = 8;
 /// Largest header of a tunnel in bytes that the kernel takes.
 pub const INNER_HDRSIZE_MAX: u32 = 64;
 
@@ -86,17 +78,17 @@ impl Expression for Inner {
 
     fn verify(&self) -> Result<(), Reason> {
         let all = INNER_HDRSIZE | INNER_LINK | INNER_NETWORK | INNER_TRANSPORT;
-        verify::refuse(self.flags & !all != 0, Reason::Operand("a flag of inner is unknown"))?;
-        verify::refuse(self.kind > BYTE, Reason::TooLarge)?;
+        check::refuse(self.flags & !all != 0, Reason::Operand("a flag of inner is unknown"))?;
+        check::refuse(self.kind > BYTE, Reason::TooLarge)?;
         let told = self.flags & INNER_HDRSIZE != 0;
-        verify::refuse(
+        check::refuse(
             told && (self.hdrsize == 0 || self.hdrsize > INNER_HDRSIZE_MAX) || self.hdrsize > BYTE,
             Reason::Operand("the header of a tunnel has 1 to 64 bytes"),
         )?;
         match self.load() {
             Some(Loaded::Payload(p)) => {
-                verify::refuse(p.base == PayloadBase::Inner, Reason::Misplaced)?;
-                verify::refuse(p.offset > u32::from(u16::MAX) || p.len > BYTE, Reason::TooLarge)
+                check::refuse(p.base == PayloadBase::Inner, Reason::Misplaced)?;
+                check::refuse(p.offset > u32::from(u16::MAX) || p.len > BYTE, Reason::TooLarge)
             }
             Some(Loaded::Protocol(_) | Loaded::L4Proto(_)) => Ok(()),
             None => Err(Reason::Misplaced),
@@ -129,20 +121,20 @@ impl Expression for Inner {
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
         let load = match self.load() {
             Some(Loaded::Payload(p)) => {
-                let (dst, len) = (link::slot(p.dreg, p.len)?, link::narrow(p.len)?);
-                InnerLoad::Payload { base: p.base, dst, len, offset: link::narrow(p.offset)? }
+                let (dst, len) = (linking::slot(p.dreg, p.len)?, linking::narrow(p.len)?);
+                InnerLoad::Payload { base: p.base, dst, len, offset: linking::narrow(p.offset)? }
             }
             Some(Loaded::Protocol(dreg)) => {
-                InnerLoad::Protocol { dst: link::slot(dreg, MetaKey::Protocol.width())? }
+                InnerLoad::Protocol { dst: linking::slot(dreg, MetaKey::Protocol.width())? }
             }
             Some(Loaded::L4Proto(dreg)) => {
-                InnerLoad::L4Proto { dst: link::slot(dreg, MetaKey::L4Proto.width())? }
+                InnerLoad::L4Proto { dst: linking::slot(dreg, MetaKey::L4Proto.width())? }
             }
             None => {
                 return Err(LinkReason::Malformed("this is not loaded from inside of tunnels"));
             }
         };
-        let hdrsize = link::narrow(self.hdrsize)?;
+        let hdrsize = linking::narrow(self.hdrsize)?;
         Ok(Op::InTunnel(LinkedInner { kind: self.kind, hdrsize, flags: self.flags, load }))
     }
 }

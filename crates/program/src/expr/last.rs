@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Expr, Expression, Use};
-use crate::dynamic::SetStatement;
-use crate::image::Stateful;
-use crate::link::{LinkReason, Linking};
+use super::{Expr, Expression, Statement, Use};
+use crate::linked::Stateful;
+use crate::linking::{LinkReason, Linking};
 use crate::op::Op;
-use crate::state::{LastState, Statement, Words};
+use crate::state::dynamic::SetStatement;
+use crate::state::{LastState, Words};
 use crate::{Family, State};
 
 /// Notes the time.
@@ -65,10 +65,6 @@ impl Statement for Last {
 
     fn in_set(&self) -> SetStatement {
         SetStatement::Last
-    }
-
-    fn blank(&self) -> Expr {
-        Expr::Last(Last::default())
     }
 
     fn initial_words(&self) -> Words {

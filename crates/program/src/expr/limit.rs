@@ -5,15 +5,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Expr, Expression, Use};
-use crate::dynamic::SetStatement;
-use crate::image::Stateful;
-use crate::link::{LinkReason, Linking};
+use super::{Expr, Expression, Statement, Use};
+use crate::check::Reason;
+use crate::linked::Stateful;
+use crate::linking::{LinkReason, Linking};
 use crate::op::Op;
 use crate::operand::{Limit, LimitType};
+use crate::state::dynamic::SetStatement;
 use crate::state::limit;
-use crate::state::{BadLimit, Bucket, LimitState, Statement, Words};
-use crate::verify::Reason;
+use crate::state::{BadLimit, Bucket, LimitState, Words};
 use crate::{Family, State};
 
 impl fmt::Display for Limit {
@@ -87,11 +87,7 @@ impl Statement for Limit {
     }
 
     fn in_set(&self) -> SetStatement {
-        Bucket::new(self).map_or(SetStatement::Kept, SetStatement::Limit)
-    }
-
-    fn blank(&self) -> Expr {
-        Expr::Limit(self.clone())
+        Bucket::new(self).map_or_else(|_| SetStatement::BadLimit(self.clone()), SetStatement::Limit)
     }
 
     fn initial_words(&self) -> Words {

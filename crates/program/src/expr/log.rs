@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::{Expression, Use};
 use crate::Family;
-use crate::link::{LinkReason, Linking};
+use crate::check::{self, Reason};
+use crate::linking::{LinkReason, Linking};
 use crate::op::Op;
 use crate::operand::Log;
-use crate::verify::{self, Reason};
 
 /// `NF_LOG_TCPSEQ`: TCP sequence numbers.
 pub const LOG_TCPSEQ: u32 = 0x01;
@@ -66,10 +66,10 @@ impl Expression for Log {
 
     fn verify(&self) -> Result<(), Reason> {
         let both = self.group.is_some() && (self.level.is_some() || self.flags.is_some());
-        verify::refuse(both, Reason::Operand("a log has a level or a group"))?;
+        check::refuse(both, Reason::Operand("a log has a level or a group"))?;
         let unknown = self.level.is_some_and(|level| level > 8);
-        verify::refuse(unknown, Reason::Operand("the log level is unknown"))?;
-        verify::refuse(self.prefix.as_ref().is_some_and(|p| p.len() > 127), Reason::TooLarge)
+        check::refuse(unknown, Reason::Operand("the log level is unknown"))?;
+        check::refuse(self.prefix.as_ref().is_some_and(|p| p.len() > 127), Reason::TooLarge)
     }
 
     fn only_matches(&self) -> bool {

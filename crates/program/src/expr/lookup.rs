@@ -7,11 +7,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Expression, SetAccess, Use, Width};
-use crate::image::LinkedElements;
-use crate::link::{self, LinkReason, Linking};
+use crate::check::{self, Reason};
+use crate::linked::LinkedElements;
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::{Load, Op};
 use crate::reference::{Reference, replace};
-use crate::verify::{self, Reason};
 use crate::{Family, Register};
 
 /// Breaks unless the set holds the key (or holds it, if `inverse`); loads what a map has for it.
@@ -55,7 +55,7 @@ impl Expression for Lookup {
     }
 
     fn verify(&self) -> Result<(), Reason> {
-        verify::refuse(
+        check::refuse(
             self.inverse && self.dreg.is_some(),
             Reason::Operand("a lookup that fails to find has nothing to load"),
         )
@@ -86,10 +86,11 @@ impl Expression for Lookup {
             Some(dreg) => {
                 let none = LinkReason::Malformed("the set holds no values");
                 let len = set.value_len.ok_or(none)?;
-                Load::Bytes { dst: link::slot(dreg, len)?, len: link::narrow(len)? }
+                Load::Bytes { dst: linking::slot(dreg, len)?, len: linking::narrow(len)? }
             }
         };
-        let (src, key_len) = (link::slot(self.sreg, set.key_len)?, link::narrow(set.key_len)?);
+        let (src, key_len) =
+            (linking::slot(self.sreg, set.key_len)?, linking::narrow(set.key_len)?);
         let inverse = self.inverse;
         Ok(match set.elements {
             LinkedElements::Fixed(set) => Op::Lookup { src, key_len, inverse, load, set },

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expression, Use, Width};
+use crate::check::{self, Reason};
 use crate::hook::{Hook, Hooks};
-use crate::link::{self, LinkReason, Linking};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::operand::MetaKey;
-use crate::verify::{self, Reason};
 use crate::{Errno, Family, Register};
 
 /// Loads a key; breaks where the packet does not have it.
@@ -39,7 +39,7 @@ impl Expression for Meta {
 
     fn verify(&self) -> Result<(), Reason> {
         let only_set = matches!(self.key, MetaKey::NfTrace | MetaKey::BriBroute);
-        verify::refuse(only_set, Reason::Key)
+        check::refuse(only_set, Reason::Key)
     }
 
     fn available(&self, family: Family) -> Result<(), Errno> {
@@ -80,7 +80,7 @@ impl Expression for Meta {
     }
 
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
-        Ok(Op::Meta { key: self.key, dst: link::slot(self.dreg, self.key.width())? })
+        Ok(Op::Meta { key: self.key, dst: linking::slot(self.dreg, self.key.width())? })
     }
 }
 
@@ -109,7 +109,7 @@ impl Expression for MetaSet {
     }
 
     fn verify(&self) -> Result<(), Reason> {
-        verify::refuse(!self.key.can_be_set(), Reason::Key)
+        check::refuse(!self.key.can_be_set(), Reason::Key)
     }
 
     fn available(&self, family: Family) -> Result<(), Errno> {
@@ -139,6 +139,6 @@ impl Expression for MetaSet {
         if !self.key.can_be_set() {
             return Err(LinkReason::Malformed("a meta key that cannot be set"));
         }
-        Ok(Op::MetaSet { key: self.key, src: link::slot(self.sreg, self.key.width())? })
+        Ok(Op::MetaSet { key: self.key, src: linking::slot(self.sreg, self.key.width())? })
     }
 }

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expression, NFPROTO_IPV4, NFPROTO_IPV6, Use, Width, family_word};
-use crate::env::NatKind;
 use crate::hook::{Hook, Hooks};
-use crate::link::{self, LinkReason, Linking};
+use crate::linking::{self, LinkReason, Linking};
 use crate::needs::Needs;
 use crate::op::{LinkedNat, Op};
+use crate::operand::NatKind;
 use crate::{Errno, Family, Register};
 
 /// `enum nft_nat_types`.
@@ -244,7 +244,7 @@ fn slots(
     len: u32,
 ) -> Result<Option<(u8, u8)>, LinkReason> {
     let Some(min) = min else { return Ok(None) };
-    Ok(Some((link::slot(min, len)?, link::slot(max.unwrap_or(min), len)?)))
+    Ok(Some((linking::slot(min, len)?, linking::slot(max.unwrap_or(min), len)?)))
 }
 
 /// A translation without addresses.

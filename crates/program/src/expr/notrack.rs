@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::{Expression, Use};
 use crate::Family;
-use crate::link::{LinkReason, Linking};
+use crate::linking::{LinkReason, Linking};
 use crate::op::Op;
 
 /// Keeps the packet out of connection tracking.

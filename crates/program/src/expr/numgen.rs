@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expression, Use, Width};
-use crate::link::{self, LinkReason, Linking};
+use crate::check::{self, Reason};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::state::NumgenState;
-use crate::verify::{self, Reason};
 use crate::{Family, Register, State};
 
 /// `enum nft_ng_types`.
@@ -58,8 +58,8 @@ impl Expression for Numgen {
     }
 
     fn verify(&self) -> Result<(), Reason> {
-        verify::refuse(self.modulus == 0, Reason::TooLarge)?;
-        verify::refuse(self.offset.checked_add(self.modulus - 1).is_none(), Reason::Overflow)
+        check::refuse(self.modulus == 0, Reason::TooLarge)?;
+        check::refuse(self.offset.checked_add(self.modulus - 1).is_none(), Reason::Overflow)
     }
 
     fn only_matches(&self) -> bool {
@@ -75,7 +75,7 @@ impl Expression for Numgen {
     }
 
     fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
-        let (modulus, offset, dst) = (self.modulus, self.offset, link::slot(self.dreg, 4)?);
+        let (modulus, offset, dst) = (self.modulus, self.offset, linking::slot(self.dreg, 4)?);
         if modulus == 0 {
             return Err(LinkReason::Malformed("the modulus is zero"));
         }

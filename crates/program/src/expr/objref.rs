@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::{Expression, SetAccess, Use, Width};
 use crate::hook::{Hook, Hooks};
-use crate::image::{LinkedElements, LinkedSet, Stateful};
-use crate::link::{self, LinkReason, Linking, NO_TUNNEL};
+use crate::linked::{LinkedElements, LinkedSet, Stateful};
+use crate::linking::{self, LinkReason, Linking, NO_TUNNEL};
 use crate::op::Op;
 use crate::operand::ObjectType;
 use crate::reference::{Reference, replace};
@@ -103,8 +103,8 @@ impl Expression for Objref {
                 let LinkedElements::Fixed(set) = elements else {
                     return Err(LinkReason::Malformed("the map holds no objects"));
                 };
-                let src = link::slot(*sreg, key_len)?;
-                Ok(Op::ObjectMap { src, key_len: link::narrow(key_len)?, set })
+                let src = linking::slot(*sreg, key_len)?;
+                Ok(Op::ObjectMap { src, key_len: linking::narrow(key_len)?, set })
             }
             Objref::Named { kind, name } => match linking.names.object(*kind, name) {
                 Some(Stateful::Counter(state)) => Ok(Op::Counter(state.clone())),

@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::{Expression, Use, Width};
 use crate::hook::{Hook, Hooks};
-use crate::link::{self, LinkReason, Linking};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::{Family, Register};
 
@@ -49,6 +49,6 @@ impl Expression for Osf {
     }
 
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
-        Ok(Op::Osf { ttl: self.ttl, version: self.version, dst: link::slot(self.dreg, 16)? })
+        Ok(Op::Osf { ttl: self.ttl, version: self.version, dst: linking::slot(self.dreg, 16)? })
     }
 }

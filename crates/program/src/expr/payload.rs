@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expression, Use, Width};
-use crate::link::{self, LinkReason, Linking};
+use crate::check::{self, BYTE, Reason};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::operand::{ChecksumType, PayloadBase};
-use crate::verify::{self, BYTE, Reason};
 use crate::{Family, Register};
 
 /// Loads bytes as they stand in the packet; the last word of the register is padded with zeros.
@@ -46,8 +46,8 @@ impl Expression for Payload {
     }
 
     fn verify(&self) -> Result<(), Reason> {
-        verify::refuse(self.base == PayloadBase::Tunnel, Reason::Misplaced)?;
-        verify::refuse(self.offset > u32::from(u16::MAX) || self.len > BYTE, Reason::TooLarge)
+        check::refuse(self.base == PayloadBase::Tunnel, Reason::Misplaced)?;
+        check::refuse(self.offset > u32::from(u16::MAX) || self.len > BYTE, Reason::TooLarge)
     }
 
     fn runnable(&self) -> Result<(), &'static str> {
@@ -65,8 +65,8 @@ impl Expression for Payload {
     }
 
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
-        let dst = link::slot(self.dreg, self.len)?;
-        let (len, offset) = (link::narrow(self.len)?, link::narrow(self.offset)?);
+        let dst = linking::slot(self.dreg, self.len)?;
+        let (len, offset) = (linking::narrow(self.len)?, linking::narrow(self.offset)?);
         Ok(match self.base {
             PayloadBase::Link => Op::LoadLink { dst, len, offset },
             PayloadBase::Network => Op::LoadNetwork { dst, len, offset },
@@ -128,14 +128,14 @@ impl Expression for PayloadSet {
     }
 
     fn verify(&self) -> Result<(), Reason> {
-        verify::refuse(self.base == PayloadBase::Tunnel, Reason::Misplaced)?;
+        check::refuse(self.base == PayloadBase::Tunnel, Reason::Misplaced)?;
         let large = self.offset > BYTE || self.len > BYTE || self.csum_offset > BYTE;
-        verify::refuse(large, Reason::TooLarge)?;
+        check::refuse(large, Reason::TooLarge)?;
         let unknown = self.csum_flags & !L4CSUM_PSEUDOHDR != 0;
-        verify::refuse(unknown, Reason::Operand("a checksum flag is unknown"))?;
+        check::refuse(unknown, Reason::Operand("a checksum flag is unknown"))?;
         let sctp = self.csum_type == ChecksumType::Sctp;
         let fits = self.base == PayloadBase::Transport && self.csum_offset == 8;
-        verify::refuse(
+        check::refuse(
             sctp && !fits,
             Reason::Operand("the CRC of SCTP is at byte 8 of the transport header"),
         )
@@ -158,11 +158,11 @@ impl Expression for PayloadSet {
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
         Ok(Op::PayloadSet {
             base: self.base,
-            src: link::slot(self.sreg, self.len)?,
-            len: link::narrow(self.len)?,
-            offset: link::narrow(self.offset)?,
+            src: linking::slot(self.sreg, self.len)?,
+            len: linking::narrow(self.len)?,
+            offset: linking::narrow(self.offset)?,
             csum_type: self.csum_type,
-            csum_offset: link::narrow(self.csum_offset)?,
+            csum_offset: linking::narrow(self.csum_offset)?,
             pseudo: self.csum_flags & L4CSUM_PSEUDOHDR != 0,
         })
     }

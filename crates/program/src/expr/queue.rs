@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expression, Use, Width};
+use crate::check::{self, Reason};
 use crate::hook::{Hook, Hooks};
-use crate::link::{self, LinkReason, Linking};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::{LinkedQueue, Op};
-use crate::verify::{self, Reason};
 use crate::{Errno, Family, Register};
 
 /// To one of `total` queues from `num` on, or to the queue a register names.
@@ -60,7 +60,7 @@ impl Expression for Queue {
 
     fn verify(&self) -> Result<(), Reason> {
         let none = self.sreg.is_none() && self.total == 0;
-        verify::refuse(none, Reason::Operand("there is no queue"))
+        check::refuse(none, Reason::Operand("there is no queue"))
     }
 
     fn available(&self, family: Family) -> Result<(), Errno> {
@@ -77,7 +77,7 @@ impl Expression for Queue {
     }
 
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
-        let sreg = self.sreg.map(|sreg| link::slot(sreg, 4)).transpose()?;
+        let sreg = self.sreg.map(|sreg| linking::slot(sreg, 4)).transpose()?;
         let (num, total, bypass, fanout) = (self.num, self.total, self.bypass, self.fanout);
         if sreg.is_none() && (total == 0 || num.checked_add(total - 1).is_none()) {
             return Err(LinkReason::Malformed("queues have numbers from 0 to 65535"));

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Expr, Expression, Use};
-use crate::dynamic::SetStatement;
-use crate::image::Stateful;
-use crate::link::{LinkReason, Linking};
+use super::{Expr, Expression, Statement, Use};
+use crate::check::{self, Reason};
+use crate::linked::Stateful;
+use crate::linking::{LinkReason, Linking};
 use crate::op::Op;
-use crate::state::{QuotaState, Statement, Words};
-use crate::verify::{self, Reason};
+use crate::state::dynamic::SetStatement;
+use crate::state::{QuotaState, Words};
 use crate::{Errno, Family, State};
 
 /// Breaks once the amount is used up, or until it is (`over`).
@@ -43,7 +43,7 @@ impl Expression for Quota {
     fn uses<'a>(&'a self, _: Family, _: &mut dyn FnMut(Use<'a>)) {}
 
     fn verify(&self) -> Result<(), Reason> {
-        verify::refuse(self.bytes > i64::MAX as u64, Reason::Overflow)
+        check::refuse(self.bytes > i64::MAX as u64, Reason::Overflow)
     }
 
     fn only_matches(&self) -> bool {
@@ -81,10 +81,6 @@ impl Statement for Quota {
 
     fn in_set(&self) -> SetStatement {
         SetStatement::Quota { bytes: self.bytes, over: self.over }
-    }
-
-    fn blank(&self) -> Expr {
-        Expr::Quota(Quota { consumed: 0, depleted: false, ..self.clone() })
     }
 
     fn initial_words(&self) -> Words {

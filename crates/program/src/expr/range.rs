@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expression, Use, Width};
-use crate::link::{self, LinkReason, Linking};
+use crate::check::{self, Reason};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::operand::CmpOp;
-use crate::verify::{self, Reason};
 use crate::{Data, Family, Register};
 
 /// Breaks unless the register is inside (`Eq`) or outside (`Neq`) of the interval; both ends belong
@@ -42,12 +42,12 @@ impl Expression for Range {
     }
 
     fn verify(&self) -> Result<(), Reason> {
-        verify::constant(&self.from)?;
-        verify::constant(&self.to)?;
+        check::constant(&self.from)?;
+        check::constant(&self.to)?;
         let differ = self.from.bytes().len() != self.to.bytes().len();
-        verify::refuse(differ, Reason::Operand("the ends of a range differ in length"))?;
+        check::refuse(differ, Reason::Operand("the ends of a range differ in length"))?;
         let equality = matches!(self.op, CmpOp::Eq | CmpOp::Neq);
-        verify::refuse(!equality, Reason::Operand("a range is eq or neq"))
+        check::refuse(!equality, Reason::Operand("a range is eq or neq"))
     }
 
     fn only_matches(&self) -> bool {
@@ -55,7 +55,8 @@ impl Expression for Range {
     }
 
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
-        let ((from, len), (to, to_len)) = (link::constant(&self.from)?, link::constant(&self.to)?);
+        let ((from, len), (to, to_len)) =
+            (linking::constant(&self.from)?, linking::constant(&self.to)?);
         if len != to_len {
             return Err(LinkReason::Malformed("the ends of a range differ in length"));
         }
@@ -66,7 +67,7 @@ impl Expression for Range {
                 return Err(LinkReason::Malformed("a range is neither eq nor neq"));
             }
         };
-        let src = link::slot(self.sreg, len.into())?;
+        let src = linking::slot(self.sreg, len.into())?;
         Ok(Op::Range { inside, src, len, ends: Box::new([from, to]) })
     }
 }

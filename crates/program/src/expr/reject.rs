@@ -5,11 +5,11 @@
 use std::fmt;
 
 use super::{Expression, Use};
+use crate::check::{self, Reason};
 use crate::hook::{Hook, Hooks};
-use crate::link::{LinkReason, Linking};
+use crate::linking::{LinkReason, Linking};
 use crate::op::Op;
 use crate::operand::{Reject, RejectType};
-use crate::verify::{self, Reason};
 use crate::{Errno, Family};
 
 impl fmt::Display for Reject {
@@ -27,7 +27,7 @@ impl Expression for Reject {
 
     fn verify(&self) -> Result<(), Reason> {
         let codes = if self.kind == RejectType::IcmpxUnreach { 3 } else { u8::MAX };
-        verify::refuse(self.code > codes, Reason::Operand("the code is unknown"))
+        check::refuse(self.code > codes, Reason::Operand("the code is unknown"))
     }
 
     fn available(&self, family: Family) -> Result<(), Errno> {

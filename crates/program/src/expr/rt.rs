@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::{Expression, Use, Width};
 use crate::hook::{Hook, Hooks};
-use crate::link::{self, LinkReason, Linking};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::operand::RtKey;
 use crate::{Family, Register};
@@ -56,6 +56,6 @@ impl Expression for Rt {
     }
 
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
-        Ok(Op::Rt { key: self.key, dst: link::slot(self.dreg, self.key.width())? })
+        Ok(Op::Rt { key: self.key, dst: linking::slot(self.dreg, self.key.width())? })
     }
 }

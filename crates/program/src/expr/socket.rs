@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::{Expression, Use, Width};
 use crate::hook::{Hook, Hooks};
-use crate::link::{self, LinkReason, Linking};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::operand::SocketKey;
 use crate::{Errno, Family, Register};
@@ -57,7 +57,7 @@ impl Expression for Socket {
     }
 
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
-        let dst = link::slot(self.dreg, self.key.width())?;
+        let dst = linking::slot(self.dreg, self.key.width())?;
         Ok(Op::Socket { key: self.key, level: self.level, dst })
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::{Expression, Use};
 use crate::hook::{Hook, Hooks};
-use crate::link::{LinkReason, Linking};
+use crate::linking::{LinkReason, Linking};
 use crate::needs::Needs;
 use crate::op::Op;
 use crate::operand::Synproxy;

@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::{Expression, NFPROTO_IPV4, Use, Width, family_word};
 use crate::hook::{Hook, Hooks};
-use crate::link::{self, LinkReason, Linking};
+use crate::linking::{self, LinkReason, Linking};
 use crate::needs::Needs;
 use crate::op::Op;
 use crate::{Errno, Family, Register};
@@ -77,8 +77,8 @@ impl Expression for Tproxy {
     }
 
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
-        let addr = self.addr.map(|reg| link::slot(reg, self.addr_len())).transpose()?;
-        let port = self.port.map(|reg| link::slot(reg, 2)).transpose()?;
+        let addr = self.addr.map(|reg| linking::slot(reg, self.addr_len())).transpose()?;
+        let port = self.port.map(|reg| linking::slot(reg, 2)).transpose()?;
         Ok(Op::Tproxy { family: self.family, addr, port })
     }
 }

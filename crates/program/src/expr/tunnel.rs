@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expression, Use, Width};
-use crate::link::{self, LinkReason, Linking};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::operand::TunnelKey;
 use crate::{Family, Register};
@@ -44,6 +44,6 @@ impl Expression for Tunnel {
     }
 
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
-        Ok(Op::Tunnel { key: self.key, dst: link::slot(self.dreg, self.key.width())? })
+        Ok(Op::Tunnel { key: self.key, dst: linking::slot(self.dreg, self.key.width())? })
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::{Expression, Use, Width};
 use crate::hook::{Hook, Hooks};
-use crate::link::{self, LinkReason, Linking};
+use crate::linking::{self, LinkReason, Linking};
 use crate::op::Op;
 use crate::operand::XfrmKey;
 use crate::{Errno, Family, Register};
@@ -66,7 +66,7 @@ impl Expression for Xfrm {
     }
 
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
-        let dst = link::slot(self.dreg, self.key.width())?;
+        let dst = linking::slot(self.dreg, self.key.width())?;
         Ok(Op::Xfrm { key: self.key, out: self.out, spnum: self.spnum, dst })
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{Expression, Use};
 use crate::Family;
-use crate::link::{LinkReason, Linking, Unsupported};
+use crate::linking::{LinkReason, Linking, Unsupported};
 use crate::op::Op;
 
 /// An x_tables match or target, kept and listed, never run.

@@ -6,40 +6,14 @@
 use penstock_classify::prefetch;
 use penstock_packet::Packet;
 
-use super::{Frame, enter, lookup, policy, run_from, run_op};
+use super::{Frame, enter, policy, run_from};
 use crate::Env;
 use crate::classify::Candidate;
-use crate::image::{ChainIndex, Image, RuleIndex};
-use crate::op::Op;
+use crate::image::Image;
+use crate::linked::{ChainIndex, RuleIndex};
 
-pub use super::registers::Registers;
-pub use super::{Outcome, Step};
-
-/// Runs one operation.
-#[inline(always)]
-pub fn execute<E: Env>(
-    op: &Op,
-    registers: &mut Registers,
-    packet: &mut Packet,
-    env: &mut E,
-) -> Step {
-    run_op(op, registers, packet, env)
-}
-
-/// Runs a lookup of which is known where its key is: in a place that
-/// [`Set::search`](penstock_sets::Set::search) has told of. Other operations break.
-#[inline(always)]
-pub fn found_at<E: Env>(
-    op: &Op,
-    place: u64,
-    registers: &mut Registers,
-    packet: &mut Packet,
-    env: &mut E,
-) -> Step {
-    let Op::Lookup { inverse, load, set, .. } = op else { return Step::Break };
-    let found = set.element_at(place, packet.meta.time);
-    lookup::answer(found, *inverse, *load, registers, packet, env)
-}
+pub use super::Outcome;
+pub use crate::eval::{Registers, Step, execute, found_at};
 
 /// Runs what is left of a chain from a rule on, without the first `skip` operations of that rule,
 /// and the chains it calls. `None` if the chain comes to its end. Chains that wait for this one are

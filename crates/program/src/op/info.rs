@@ -4,8 +4,8 @@
 //! classifier and BPF programs.
 
 use super::{InnerLoad, Load, Op};
-use crate::expr::NFPROTO_IPV4;
-use crate::image::{LinkedVerdict, Stateful};
+use crate::family::NFPROTO_IPV4;
+use crate::linked::{LinkedVerdict, Stateful};
 use crate::operand::{CtKey, FIB_PRESENT, FibResult, MetaKey};
 use penstock_wire::ipv4;
 

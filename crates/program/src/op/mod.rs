@@ -11,10 +11,9 @@ use std::sync::Arc;
 use penstock_sets::Set;
 
 use crate::State;
-use crate::dynamic::{DynamicSet, Statements};
-use crate::env::NatKind;
-use crate::image::{ChainIndex, FlowtableIndex, LinkedValue, LinkedVerdict, Stateful};
+use crate::linked::{ChainIndex, FlowtableIndex, LinkedValue, LinkedVerdict, Stateful};
 use crate::operand::*;
+use crate::state::dynamic::{DynamicSet, Statements};
 
 /// Changes an element of a set.
 #[derive(Clone, Debug)]
@@ -220,8 +219,7 @@ impl Op {
         let mut all: Vec<_> = if let Op::Verdict(verdict) = self {
             verdict.target().into_iter().collect()
         } else if let Op::Lookup { set, load: Load::Verdict, .. } = self {
-            let elements = set.iter_unordered().chain(set.catch_all(0));
-            elements.filter_map(|e| e.value.data.verdict()?.target()).collect()
+            set.iter_unordered().filter_map(|e| e.value.data.verdict()?.target()).collect()
         } else {
             Vec::new()
         };

@@ -7,6 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::operand::{Limit, LimitType};
 use crate::sync::AtomicU64;
 
+/// Nanoseconds of a second.
+const NSECS: u64 = 1_000_000_000;
+
 /// Parameters of a token bucket, counted in nanoseconds (`net/netfilter/nft_limit.c`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
@@ -15,6 +18,8 @@ pub struct Bucket {
     /// Nanoseconds of the unit.
     nsecs: u64,
     rate: u64,
+    /// Packets or bytes, as it was asked for.
+    burst: u32,
     /// Of one packet, for packet limits.
     packet_cost: u64,
     kind: LimitType,
@@ -36,7 +41,7 @@ impl Bucket {
         if limit.rate == 0 {
             return Err(BadLimit::ZeroRate);
         }
-        let nsecs = limit.unit.checked_mul(1_000_000_000).ok_or(BadLimit::Overflow)?;
+        let nsecs = limit.unit.checked_mul(NSECS).ok_or(BadLimit::Overflow)?;
         let packets = limit.kind == LimitType::Packets;
         let burst = u64::from(if packets && limit.burst == 0 { 5 } else { limit.burst });
         let rate_with_burst = limit.rate.checked_add(burst).ok_or(BadLimit::Overflow)?;
@@ -51,10 +56,17 @@ impl Bucket {
             tokens_max,
             nsecs,
             rate: limit.rate,
+            burst: limit.burst,
             packet_cost,
             kind: limit.kind,
             over: limit.over,
         })
+    }
+
+    /// The limit that it was made of.
+    pub(crate) fn limit(&self) -> Limit {
+        let Bucket { nsecs, rate, burst, kind, over, .. } = *self;
+        Limit { rate, unit: nsecs / NSECS, burst, kind, over }
     }
 
     #[inline]

@@ -14,9 +14,9 @@ use super::reach::Reach;
 use super::sets::STATEMENTS_MAX;
 use super::{Applied, OpenTable};
 use crate::change::Mode;
-use crate::content::Mark;
 use crate::model::{ElementData, ElementValue, MapData, Set};
 use crate::references;
+use crate::set::Mark;
 use crate::{Blame, Errno, Error, Family, live};
 
 /// Nanoseconds per millisecond.

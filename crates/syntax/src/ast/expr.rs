@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use penstock_program::expr::{ExthdrOp, NumgenMode, PayloadBase};
+use penstock_program::expr::{ExthdrOp, PayloadBase};
 
 use super::key::Key;
 use crate::ast::Expr;
@@ -144,16 +144,11 @@ pub enum ExprKind {
     },
     Payload(Payload),
     Exthdr(Exthdr),
-    /// `meta`, `ct` and the like.
+    /// `meta`, `ct` and the like; `numgen` and `symhash`.
     Key(Key),
-    Numgen {
-        mode: NumgenMode,
-        modulus: u32,
-        offset: u32,
-    },
-    /// `expr` is absent for symhash.
+    /// `jhash`
     Hash {
-        expr: Option<Box<Expr>>,
+        expr: Box<Expr>,
         modulus: u32,
         seed: Option<u32>,
         offset: u32,
@@ -338,7 +333,6 @@ pub fn key_of(element: &Expr) -> &Expr {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }

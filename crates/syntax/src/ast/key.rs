@@ -1,15 +1,138 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Selectors that a keyword begins: what can be asked, how it is written, and what it gives.
+//! Selectors that a keyword begins: the keywords, what can be asked, how it is listed, and what it
+//! gives.
 
 use std::fmt;
 
 use penstock_program::expr::{
-    CtDir, CtKey, FIB_PRESENT, FibResult, MetaKey, RtKey, SocketKey, TunnelKey, XfrmKey,
+    CtDir, CtKey, FIB_PRESENT, FibResult, MetaKey, NumgenMode, RtKey, SocketKey, TunnelKey, XfrmKey,
 };
 
 use crate::datatype::{ByteOrder, DataType};
 use crate::keys::{self, ValueType};
+
+/// A word that selectors begin with, in text and in JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct Keyword {
+    /// The word.
+    pub word: &'static str,
+    /// nft 1.0.6 reserves it everywhere, and statements may begin with it.
+    pub reserved: bool,
+    /// In JSON, data of maps may be such a selector (nft's `CTX_F_SET_RHS`).
+    pub in_data: bool,
+    /// There are statements that set it.
+    pub settable: bool,
+    /// Words that are keywords after it until the selector is complete, beyond the reserved ones
+    /// (the start conditions of nft's scanner).
+    pub behind: &'static [&'static str],
+}
+
+/// All of them.
+pub static KEYWORDS: [Keyword; 11] = [
+    Keyword {
+        word: "meta",
+        reserved: true,
+        in_data: true,
+        settable: true,
+        behind: &["length", "protocol"],
+    },
+    Keyword {
+        word: "ct",
+        reserved: true,
+        in_data: true,
+        settable: true,
+        behind: &[
+            "state",
+            "direction",
+            "status",
+            "expiration",
+            "helper",
+            "helpers",
+            "label",
+            "event",
+            "id",
+            "zone",
+            "l3proto",
+            "protocol",
+            "proto-src",
+            "proto-dst",
+            "original",
+            "reply",
+            "saddr",
+            "daddr",
+            "dport",
+            "avgpkt",
+            "bytes",
+            "packets",
+            "count",
+            "over",
+            "expectation",
+        ],
+    },
+    Keyword {
+        word: "rt",
+        reserved: true,
+        in_data: true,
+        settable: false,
+        behind: &["classid", "nexthop", "addr", "last-entry", "sid", "tag"],
+    },
+    Keyword {
+        word: "fib",
+        reserved: true,
+        in_data: true,
+        settable: false,
+        behind: &["saddr", "daddr", "type", "oif", "oifname"],
+    },
+    Keyword {
+        word: "socket",
+        reserved: true,
+        in_data: false,
+        settable: false,
+        behind: &["transparent", "wildcard", "cgroupv2", "level"],
+    },
+    Keyword {
+        word: "osf",
+        reserved: true,
+        in_data: false,
+        settable: false,
+        behind: &["ttl", "name", "version"],
+    },
+    Keyword {
+        word: "ipsec",
+        reserved: true,
+        in_data: false,
+        settable: false,
+        behind: &["in", "out", "spnum", "reqid", "spi", "saddr", "daddr"],
+    },
+    Keyword { word: "tunnel", reserved: false, in_data: false, settable: false, behind: &[] },
+    Keyword {
+        word: "numgen",
+        reserved: true,
+        in_data: true,
+        settable: false,
+        behind: &["inc", "mod", "offset"],
+    },
+    Keyword {
+        word: "jhash",
+        reserved: true,
+        in_data: true,
+        settable: false,
+        behind: &["mod", "seed", "offset"],
+    },
+    Keyword {
+        word: "symhash",
+        reserved: true,
+        in_data: true,
+        settable: false,
+        behind: &["mod", "seed", "offset"],
+    },
+];
+
+/// The keyword that is written so.
+pub fn keyword(word: &str) -> Option<&'static Keyword> {
+    KEYWORDS.iter().find(|keyword| keyword.word == word)
+}
 
 /// What is asked, other than bytes of the packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,6 +171,16 @@ pub enum Key {
     Tunnel {
         key: TunnelKey,
     },
+    Numgen {
+        mode: NumgenMode,
+        modulus: u32,
+        offset: u32,
+    },
+    /// A hash that the kernel has of the packet's flow.
+    Symhash {
+        modulus: u32,
+        offset: u32,
+    },
 }
 
 impl Key {
@@ -62,6 +195,8 @@ impl Key {
             Key::Osf { .. } => "osf",
             Key::Xfrm { .. } => "xfrm",
             Key::Tunnel { .. } => "tunnel",
+            Key::Numgen { .. } => "numgen",
+            Key::Symhash { .. } => "hash",
         }
     }
 
@@ -83,6 +218,9 @@ impl Key {
             }
             Key::Xfrm { key, .. } => keys::xfrm(*key).value,
             Key::Tunnel { key } => keys::tunnel(*key).value,
+            Key::Numgen { .. } | Key::Symhash { .. } => {
+                ValueType { dtype: DataType::Integer, len: 32, order: ByteOrder::Host }
+            }
         }
     }
 
@@ -91,6 +229,9 @@ impl Key {
         match self {
             Key::Meta { key: MetaKey::TimeDay } => 6,
             Key::Socket { key: SocketKey::Transparent | SocketKey::Wildcard, .. } => 1,
+            Key::Numgen { modulus, offset, .. } | Key::Symhash { modulus, offset } => {
+                generated_max(*modulus, *offset)
+            }
             Key::Meta { .. }
             | Key::Ct { .. }
             | Key::Rt { .. }
@@ -101,6 +242,26 @@ impl Key {
             | Key::Tunnel { .. } => 0,
         }
     }
+
+    /// Whether it makes a number up rather than asking for one: `mod` bounds it.
+    pub fn is_generator(&self) -> bool {
+        match self {
+            Key::Numgen { .. } | Key::Symhash { .. } => true,
+            Key::Meta { .. }
+            | Key::Ct { .. }
+            | Key::Rt { .. }
+            | Key::Fib { .. }
+            | Key::Socket { .. }
+            | Key::Osf { .. }
+            | Key::Xfrm { .. }
+            | Key::Tunnel { .. } => false,
+        }
+    }
+}
+
+/// The largest value of `… mod modulus offset offset`; 0 if any is possible.
+pub fn generated_max(modulus: u32, offset: u32) -> u32 {
+    modulus.saturating_add(offset).saturating_sub(1)
 }
 
 /// As it is listed.
@@ -155,6 +316,22 @@ impl fmt::Display for Key {
                 f.write_str(keys::xfrm(*key).name)
             }
             Key::Tunnel { key } => write!(f, "tunnel {}", keys::tunnel(*key).name),
+            Key::Numgen { mode, modulus, offset } => {
+                let mode = match mode {
+                    NumgenMode::Inc => "inc",
+                    NumgenMode::Random => "random",
+                };
+                write!(f, "numgen {mode} mod {modulus}")?;
+                write_offset(f, *offset)
+            }
+            Key::Symhash { modulus, offset } => {
+                write!(f, "symhash mod {modulus}")?;
+                write_offset(f, *offset)
+            }
         }
     }
+}
+
+fn write_offset(f: &mut fmt::Formatter<'_>, offset: u32) -> fmt::Result {
+    if offset == 0 { Ok(()) } else { write!(f, " offset {offset}") }
 }

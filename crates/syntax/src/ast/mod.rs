@@ -104,7 +104,6 @@ impl Expr {
             ExprKind::Payload(_) => "payload",
             ExprKind::Exthdr(_) => "exthdr",
             ExprKind::Key(key) => key.word(),
-            ExprKind::Numgen { .. } => "numgen",
             ExprKind::Hash { .. } => "hash",
             ExprKind::Unary { .. } => "unary",
             ExprKind::Binop { .. } => "binop",
@@ -116,6 +115,11 @@ impl Expr {
     /// Basic type of its data type.
     pub fn base(&self) -> Base {
         self.dtype.kind()
+    }
+
+    /// Whether it is `numgen` or `symhash`.
+    pub fn is_generator(&self) -> bool {
+        if let ExprKind::Key(key) = &self.kind { key.is_generator() } else { false }
     }
 
     /// The text of a word or a string.

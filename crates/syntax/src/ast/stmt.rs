@@ -132,6 +132,72 @@ pub enum StmtKind {
     },
 }
 
+/// A word that statements begin with.
+#[derive(Clone, Copy, Debug)]
+pub struct Keyword {
+    /// The word.
+    pub word: &'static str,
+    /// nft 1.0.6 reserves it everywhere; others can be names too.
+    pub reserved: bool,
+    /// Words that are keywords after it until the statement is complete, beyond the reserved ones
+    /// (the start conditions of nft's scanner).
+    pub behind: &'static [&'static str],
+}
+
+const fn word(word: &'static str, behind: &'static [&'static str]) -> Keyword {
+    Keyword { word, reserved: true, behind }
+}
+
+const OF_NAT: &[&str] = &["to", "fully-random", "persistent", "port", "addr", "prefix"];
+
+/// All of them.
+pub static KEYWORDS: [Keyword; 19] = [
+    word("queue", &["num", "bypass", "fanout", "to"]),
+    word("reject", &["with", "icmpx"]),
+    word("counter", &["packets", "bytes", "name"]),
+    word(
+        "limit",
+        &["rate", "burst", "over", "packets", "bytes", "name", "second", "minute", "week"],
+    ),
+    word("quota", &["over", "until", "used", "bytes", "name"]),
+    word("log", &["prefix", "group", "snaplen", "queue-threshold", "level"]),
+    Keyword { reserved: false, ..word("last", &[]) },
+    word("masquerade", OF_NAT),
+    word("redirect", OF_NAT),
+    word("snat", OF_NAT),
+    word("dnat", OF_NAT),
+    word("tproxy", &["to"]),
+    word("synproxy", &["mss", "wscale", "timestamp", "sack-perm", "sack-permitted", "name"]),
+    word("notrack", &[]),
+    word("dup", &["to"]),
+    word("fwd", &["to"]),
+    word("flow", &[]),
+    word("meter", &[]),
+    word("xt", &[]),
+];
+
+/// The keyword that is written so.
+pub fn keyword(word: &str) -> Option<&'static Keyword> {
+    KEYWORDS.iter().find(|keyword| keyword.word == word)
+}
+
+/// What a statement does to packets, for those who reason about rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Only some packets pass, as the match says.
+    Match,
+    /// Ends the rule or sends the packet to another chain, as the verdict says.
+    Verdict,
+    /// Counts or reports packets. All of them pass.
+    Notes,
+    /// Some packets pass, depending on those before.
+    Limits,
+    /// Ends the rule for every packet.
+    Ends,
+    /// Changes the packet, its connection or its way, or passes only some: anything else.
+    Changes,
+}
+
 /// A rate limit.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
@@ -235,7 +301,6 @@ impl StmtKind {
             | ExprKind::Mapping { .. }
             | ExprKind::Map { .. }
             | ExprKind::SetRef { .. }
-            | ExprKind::Numgen { .. }
             | ExprKind::Hash { .. }
             | ExprKind::Unary { .. }
             | ExprKind::Binop { .. }
@@ -275,6 +340,124 @@ impl StmtKind {
             | StmtKind::FlowOffload { .. }
             | StmtKind::Chain { .. }
             | StmtKind::Xt { .. } => None,
+        }
+    }
+
+    /// What it does to a packet.
+    pub fn effect(&self) -> Effect {
+        match self {
+            StmtKind::Match(_) => Effect::Match,
+            StmtKind::Verdict(_) => Effect::Verdict,
+            StmtKind::Counter { .. } | StmtKind::Last { .. } | StmtKind::Log(_) => Effect::Notes,
+            StmtKind::Limit(_) | StmtKind::Quota { .. } | StmtKind::CtCount { .. } => {
+                Effect::Limits
+            }
+            StmtKind::ObjRef { kind, .. } => match kind {
+                ObjectType::Counter => Effect::Notes,
+                ObjectType::Quota | ObjectType::Limit | ObjectType::Connlimit => Effect::Limits,
+                ObjectType::CtHelper
+                | ObjectType::Tunnel
+                | ObjectType::CtTimeout
+                | ObjectType::SecMark
+                | ObjectType::CtExpect
+                | ObjectType::Synproxy => Effect::Changes,
+            },
+            StmtKind::Reject(_) | StmtKind::Nat(_) | StmtKind::Queue { .. } => Effect::Ends,
+            StmtKind::Tproxy { .. }
+            | StmtKind::Synproxy { .. }
+            | StmtKind::Notrack
+            | StmtKind::Dup { .. }
+            | StmtKind::Fwd { .. }
+            | StmtKind::MetaSet { .. }
+            | StmtKind::CtSet { .. }
+            | StmtKind::PayloadSet { .. }
+            | StmtKind::ExthdrSet { .. }
+            | StmtKind::ExthdrReset { .. }
+            | StmtKind::SetUpdate { .. }
+            | StmtKind::MapUpdate { .. }
+            | StmtKind::Meter { .. }
+            | StmtKind::FlowOffload { .. }
+            | StmtKind::Chain { .. }
+            | StmtKind::Xt { .. } => Effect::Changes,
+        }
+    }
+
+    /// The expressions that it has, but for those of statements in it.
+    pub fn operands(&self) -> Vec<&Expr> {
+        match self {
+            StmtKind::Match(expr)
+            | StmtKind::Verdict(expr)
+            | StmtKind::ObjRef { expr, .. }
+            | StmtKind::MetaSet { expr, .. }
+            | StmtKind::CtSet { expr, .. }
+            | StmtKind::ExthdrReset { target: expr }
+            | StmtKind::Meter { key: expr, .. } => vec![expr],
+            StmtKind::PayloadSet { target: first, value: second }
+            | StmtKind::ExthdrSet { target: first, value: second }
+            | StmtKind::SetUpdate { set: first, key: second, .. } => vec![first, second],
+            StmtKind::MapUpdate { map, key, data, .. } => vec![map, key, data],
+            StmtKind::Log(log) => log.prefix.iter().collect(),
+            StmtKind::Reject(reject) => reject.expr.iter().collect(),
+            StmtKind::Queue { expr, .. } => expr.iter().collect(),
+            StmtKind::Nat(Nat { addr: first, port: second, .. })
+            | StmtKind::Tproxy { addr: first, port: second, .. }
+            | StmtKind::Dup { to: first, dev: second } => first.iter().chain(second).collect(),
+            StmtKind::Fwd { dev, addr, .. } => addr.iter().chain([dev]).collect(),
+            StmtKind::Counter { .. }
+            | StmtKind::Limit(_)
+            | StmtKind::Quota { .. }
+            | StmtKind::Last { .. }
+            | StmtKind::CtCount { .. }
+            | StmtKind::Synproxy { .. }
+            | StmtKind::Notrack
+            | StmtKind::FlowOffload { .. }
+            | StmtKind::Chain { .. }
+            | StmtKind::Xt { .. } => Vec::new(),
+        }
+    }
+
+    /// [`Self::operands`], to change them.
+    pub fn operands_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            StmtKind::Match(expr)
+            | StmtKind::Verdict(expr)
+            | StmtKind::ObjRef { expr, .. }
+            | StmtKind::MetaSet { expr, .. }
+            | StmtKind::CtSet { expr, .. }
+            | StmtKind::ExthdrReset { target: expr }
+            | StmtKind::Meter { key: expr, .. } => vec![expr],
+            StmtKind::PayloadSet { target: first, value: second }
+            | StmtKind::ExthdrSet { target: first, value: second }
+            | StmtKind::SetUpdate { set: first, key: second, .. } => vec![first, second],
+            StmtKind::MapUpdate { map, key, data, .. } => vec![map, key, data],
+            StmtKind::Log(log) => log.prefix.iter_mut().collect(),
+            StmtKind::Reject(reject) => reject.expr.iter_mut().collect(),
+            StmtKind::Queue { expr, .. } => expr.iter_mut().collect(),
+            StmtKind::Nat(Nat { addr: first, port: second, .. })
+            | StmtKind::Tproxy { addr: first, port: second, .. }
+            | StmtKind::Dup { to: first, dev: second } => first.iter_mut().chain(second).collect(),
+            StmtKind::Fwd { dev, addr, .. } => addr.iter_mut().chain([dev]).collect(),
+            StmtKind::Counter { .. }
+            | StmtKind::Limit(_)
+            | StmtKind::Quota { .. }
+            | StmtKind::Last { .. }
+            | StmtKind::CtCount { .. }
+            | StmtKind::Synproxy { .. }
+            | StmtKind::Notrack
+            | StmtKind::FlowOffload { .. }
+            | StmtKind::Chain { .. }
+            | StmtKind::Xt { .. } => Vec::new(),
+        }
+    }
+
+    /// The statements in it, but for those of rules.
+    pub fn inner(&self) -> &[Stmt] {
+        if let StmtKind::SetUpdate { stmts, .. } | StmtKind::MapUpdate { stmts, .. } = self {
+            stmts
+        } else if let StmtKind::Meter { stmt, .. } = self {
+            std::slice::from_ref(stmt)
+        } else {
+            &[]
         }
     }
 }

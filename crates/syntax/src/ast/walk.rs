@@ -13,65 +13,10 @@ pub fn rule(rule: &RuleBlock, visit: &mut dyn FnMut(&Expr)) {
 
 /// All expressions of a statement.
 pub fn stmt(stmt: &Stmt, visit: &mut dyn FnMut(&Expr)) {
-    let mut some = |e: &Option<Expr>| {
-        if let Some(e) = e {
-            expr(e, visit);
-        }
-    };
-    match &stmt.kind {
-        StmtKind::Match(e) | StmtKind::Verdict(e) => expr(e, visit),
-        StmtKind::ObjRef { expr: e, .. }
-        | StmtKind::MetaSet { expr: e, .. }
-        | StmtKind::CtSet { expr: e, .. }
-        | StmtKind::ExthdrReset { target: e } => expr(e, visit),
-        StmtKind::PayloadSet { target, value } | StmtKind::ExthdrSet { target, value } => {
-            expr(target, visit);
-            expr(value, visit);
-        }
-        StmtKind::Log(log) => some(&log.prefix),
-        StmtKind::Reject(reject) => some(&reject.expr),
-        StmtKind::Nat(nat) => {
-            some(&nat.addr);
-            some(&nat.port);
-        }
-        StmtKind::Tproxy { addr, port, .. } => {
-            some(addr);
-            some(port);
-        }
-        StmtKind::Queue { expr, .. } => some(expr),
-        StmtKind::Dup { to, dev } => {
-            some(to);
-            some(dev);
-        }
-        StmtKind::Fwd { dev, addr, .. } => {
-            some(addr);
-            expr(dev, visit);
-        }
-        StmtKind::SetUpdate { set, key, stmts, .. } => {
-            expr(set, visit);
-            expr(key, visit);
-            stmts.iter().for_each(|s| self::stmt(s, visit));
-        }
-        StmtKind::MapUpdate { map, key, data, stmts, .. } => {
-            expr(map, visit);
-            expr(key, visit);
-            expr(data, visit);
-            stmts.iter().for_each(|s| self::stmt(s, visit));
-        }
-        StmtKind::Meter { key, stmt: inner, .. } => {
-            expr(key, visit);
-            self::stmt(inner, visit);
-        }
-        StmtKind::Chain { block, .. } => rule(block, visit),
-        StmtKind::Counter { .. }
-        | StmtKind::Limit(_)
-        | StmtKind::Quota { .. }
-        | StmtKind::Last { .. }
-        | StmtKind::CtCount { .. }
-        | StmtKind::Synproxy { .. }
-        | StmtKind::Notrack
-        | StmtKind::FlowOffload { .. }
-        | StmtKind::Xt { .. } => {}
+    stmt.kind.operands().into_iter().for_each(|e| expr(e, visit));
+    stmt.kind.inner().iter().for_each(|s| self::stmt(s, visit));
+    if let StmtKind::Chain { block, .. } = &stmt.kind {
+        rule(block, visit);
     }
 }
 
@@ -103,7 +48,9 @@ pub fn measure(e: &Expr) -> (u64, u32) {
 /// The expressions that an expression is directly made of, but for those of statements.
 fn children(e: &Expr, visit: &mut dyn FnMut(&Expr)) {
     match &e.kind {
-        ExprKind::Prefix { base: inner, .. } | ExprKind::Unary { expr: inner, .. } => visit(inner),
+        ExprKind::Prefix { base: inner, .. }
+        | ExprKind::Unary { expr: inner, .. }
+        | ExprKind::Hash { expr: inner, .. } => visit(inner),
         ExprKind::Range { left, right }
         | ExprKind::Mapping { left, right }
         | ExprKind::Binop { left, right, .. }
@@ -116,7 +63,6 @@ fn children(e: &Expr, visit: &mut dyn FnMut(&Expr)) {
             parts.iter().for_each(visit);
         }
         ExprKind::SetElem(elem) => visit(&elem.key),
-        ExprKind::Hash { expr: inner, .. } => inner.iter().for_each(|e| visit(e)),
         ExprKind::FlagCmp { expr: inner, value, mask, .. } => {
             visit(inner);
             visit(value);
@@ -132,7 +78,6 @@ fn children(e: &Expr, visit: &mut dyn FnMut(&Expr)) {
         | ExprKind::SetRef { .. }
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Numgen { .. } => {}
+        | ExprKind::Key(_) => {}
     }
 }

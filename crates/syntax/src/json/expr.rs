@@ -2,10 +2,10 @@
 
 //! Expressions.
 
-use penstock_program::expr::{ExthdrOp, NumgenMode, PayloadBase};
+use penstock_program::expr::{ExthdrOp, PayloadBase};
 use serde_json::{Map, Value, json};
 
-use super::{keys, tagged};
+use super::tagged;
 use crate::ast::expr::{BinOp, Exthdr, Payload, RelOp, SetElem, VerdictExpr};
 use crate::ast::{Expr, ExprKind};
 use crate::bits::swap_bytes;
@@ -56,18 +56,7 @@ impl Writer<'_> {
             ExprKind::SetRef { set } => json!(format!("@{set}")),
             ExprKind::Payload(p) => self.payload(p, e.len),
             ExprKind::Exthdr(x) => self.exthdr(x, e.len),
-            ExprKind::Key(key) => keys::key(key),
-            ExprKind::Numgen { mode, modulus, offset } => {
-                let mode = match mode {
-                    NumgenMode::Inc => "inc",
-                    NumgenMode::Random => "random",
-                };
-                let mut m = Map::new();
-                m.insert("mode".into(), json!(mode));
-                m.insert("mod".into(), json!(modulus));
-                m.insert("offset".into(), json!(offset));
-                tagged("numgen", m)
-            }
+            ExprKind::Key(key) => self.selector(key),
             ExprKind::Hash { expr, modulus, seed, offset } => {
                 let mut m = Map::new();
                 m.insert("mod".into(), json!(modulus));
@@ -77,13 +66,8 @@ impl Writer<'_> {
                 if *offset != 0 {
                     m.insert("offset".into(), json!(offset));
                 }
-                match expr {
-                    Some(e) => {
-                        m.insert("expr".into(), self.expr(e));
-                        tagged("jhash", m)
-                    }
-                    None => tagged("symhash", m),
-                }
+                m.insert("expr".into(), self.expr(expr));
+                tagged("jhash", m)
             }
             ExprKind::Unary { expr, .. } => self.expr(expr),
             ExprKind::Binop { op, left, right } => {
@@ -331,7 +315,6 @@ fn implicit_word(right: &Expr) -> &'static str {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }
@@ -364,7 +347,6 @@ fn maps_to_verdict(e: &Expr) -> bool {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }

@@ -6,15 +6,17 @@
 //! byte for byte.
 
 mod expr;
-mod keys;
-mod read;
+pub(crate) mod read;
 mod stmt;
 
 pub use expr::Writer;
 pub use read::{read, with_handles};
-pub use stmt::synproxy;
+pub(crate) use stmt::family_word;
 
 use serde_json::{Map, Value};
+
+/// The members of an object.
+pub(crate) type Object = Map<String, Value>;
 
 /// An object of one member, the usual form of this schema.
 pub fn tagged(name: &str, value: impl Into<Value>) -> Value {

@@ -150,7 +150,7 @@ impl Parser<'_> {
     }
 
     /// `{ rule; rule … }` behind `jump` and `goto`.
-    pub(super) fn implicit_chain(&mut self) -> Parsed<RuleBlock> {
+    pub(crate) fn implicit_chain(&mut self) -> Parsed<RuleBlock> {
         let start = self.here();
         let mut rules = Vec::new();
         self.plain_block(|p| {

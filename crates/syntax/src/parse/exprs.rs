@@ -153,7 +153,7 @@ impl Parser<'_> {
                 self.unexpected(&[])
             }
             "rt" => {
-                if super::primary::is_route_key(self.second_word()) {
+                if super::words::is_route_key(self.second_word()) {
                     return Ok(());
                 }
                 self.take();
@@ -221,7 +221,7 @@ impl Parser<'_> {
         matches!(self.tok(), Tok::Asterisk | Tok::LeftBrace) || self.at_constant()
     }
 
-    pub(super) fn symbol_or_number(&mut self) -> Parsed<Expr> {
+    pub(crate) fn symbol_or_number(&mut self) -> Parsed<Expr> {
         let token = self.peek();
         match token.tok {
             Tok::Num(n) => {
@@ -277,7 +277,7 @@ impl Parser<'_> {
     }
 
     /// Left side of a match: a concatenation, a map of one, or a set.
-    pub(super) fn lhs(&mut self) -> Parsed<Expr> {
+    pub(crate) fn lhs(&mut self) -> Parsed<Expr> {
         let start = self.here();
         if self.tok() == Tok::LeftBrace {
             return self.set_expr(Maps::Any);
@@ -351,7 +351,7 @@ impl Parser<'_> {
     }
 
     /// `@name` or a variable that stands for a set.
-    pub(super) fn set_ref(&mut self) -> Parsed<Expr> {
+    pub(crate) fn set_ref(&mut self) -> Parsed<Expr> {
         match self.tok() {
             Tok::At => self.set_name(),
             Tok::Dollar => self.variable(),
@@ -496,7 +496,7 @@ impl Parser<'_> {
     // Arguments of statements.
 
     /// `concat [map …]`, prefix, range or list.
-    pub(super) fn argument(&mut self) -> Parsed<Expr> {
+    pub(crate) fn argument(&mut self) -> Parsed<Expr> {
         let start = self.here();
         let number = matches!(self.tok(), Tok::Num(_));
         let first = self.basic(Side::Argument)?;
@@ -524,7 +524,7 @@ impl Parser<'_> {
     // Verdicts.
 
     /// A verdict, if one is ahead.
-    pub(super) fn verdict(&mut self) -> Parsed<Option<Expr>> {
+    pub(crate) fn verdict(&mut self) -> Parsed<Option<Expr>> {
         let start = self.here();
         let verdict = match self.word() {
             "accept" => VerdictExpr::Accept,

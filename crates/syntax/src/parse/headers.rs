@@ -235,7 +235,7 @@ impl Parser<'_> {
     }
 
     /// `option KIND`, without a field.
-    pub(super) fn whole_tcp_option(&mut self, start: Loc) -> Parsed<Expr> {
+    pub(crate) fn whole_tcp_option(&mut self, start: Loc) -> Parsed<Expr> {
         self.take();
         if matches!(self.tok(), Tok::Num(_)) {
             let kind = self.option_number()?;

@@ -20,13 +20,13 @@ impl Parser<'_> {
     }
 
     /// Whether the word ahead is a keyword in what is being read.
-    pub(super) fn at_keyword(&mut self) -> bool {
+    pub(crate) fn at_keyword(&mut self) -> bool {
         let keywords = self.keywords;
         keywords.contains(&self.word())
     }
 
     /// Reads what `first` begins, among whose words are keywords of its own.
-    pub(super) fn scoped<T>(
+    pub(crate) fn scoped<T>(
         &mut self,
         first: &str,
         read: impl FnOnce(&mut Self) -> Parsed<T>,
@@ -39,7 +39,7 @@ impl Parser<'_> {
 
     /// The word behind what `first` began is still read as if it belonged to it: it is no symbol if
     /// it is a keyword there.
-    pub(super) fn close(&mut self, first: &str) -> Parsed<()> {
+    pub(crate) fn close(&mut self, first: &str) -> Parsed<()> {
         let keywords = words::keywords_behind(first);
         if !keywords.contains(&self.word()) {
             return Ok(());
@@ -58,13 +58,13 @@ impl Parser<'_> {
 
     /// Nothing more is read to know that the statement ends, so that its keywords are none behind
     /// it.
-    pub(super) fn ends_by_itself(&mut self) {
+    pub(crate) fn ends_by_itself(&mut self) {
         self.keywords = &[];
     }
 
     /// What follows a statement is still read as if it belonged to it: a keyword there begins no
     /// further statement.
-    pub(super) fn no_keyword_behind(&mut self) -> Parsed<()> {
+    pub(crate) fn no_keyword_behind(&mut self) -> Parsed<()> {
         if !self.at_keyword() {
             return Ok(());
         }
@@ -77,7 +77,7 @@ impl Parser<'_> {
     }
 
     /// A string among which the keywords of the statement are still keywords.
-    pub(super) fn string_but_no_keyword(&mut self) -> Parsed<Name> {
+    pub(crate) fn string_but_no_keyword(&mut self) -> Parsed<Name> {
         self.in_target = true;
         let name = self.string();
         self.in_target = false;

@@ -9,11 +9,10 @@
 //! | `blocks` | tables, chains and flowtables in braces |
 //! | `sets` | sets and maps in braces, elements |
 //! | `objects` | counters, quotas, limits, helpers and other named objects |
-//! | `stmts`, `nat`, `log` | statements of rules |
-//! | `stateful` | those that elements of sets may carry, too |
-//! | `updates` | statements that change sets |
+//! | `stmts` | rules, and what statements have in common; each statement is in [`crate::stmt`] |
 //! | `exprs` | operators, left and right sides of matches, arguments of statements |
-//! | `primary`, `headers` | what expressions are made of: `meta`, `ct`, header fields, options, … |
+//! | `primary`, `headers` | what expressions are made of: header fields, options; each other
+//! selector is in [`crate::selector`] |
 //! | `names` | names, numbers, times |
 //! | `definitions` | `define`, `include` and their like |
 //! | `keywords` | which words are keywords where |
@@ -35,20 +34,16 @@ mod exec;
 mod exprs;
 mod headers;
 mod keywords;
-mod log;
 mod names;
-mod nat;
 mod objects;
 mod primary;
 mod recovery;
 mod sets;
 mod skip;
-mod stateful;
 mod stmts;
 mod targets;
 pub(crate) mod tunnel;
-mod updates;
-mod words;
+pub(crate) mod words;
 
 #[cfg(test)]
 mod tests;
@@ -90,7 +85,7 @@ const MAX_COMMENT: usize = 128;
 
 /// An error that is already among the diagnostics.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Bad {
+pub(crate) enum Bad {
     /// The item of the block that is being read is lost.
     Item,
     /// The block is lost as a whole. nft's parser drops all it read of a block where it finds an
@@ -98,7 +93,7 @@ enum Bad {
     Block,
 }
 
-type Parsed<T> = Result<T, Bad>;
+pub(crate) type Parsed<T> = Result<T, Bad>;
 
 /// Reads the commands of input number `input`, and of the files that it includes, which are added
 /// to `inputs`. Names that are defined in its outermost block stay in `scope`. What could be read
@@ -185,11 +180,12 @@ pub fn read(
     Read { cmds, updates_sets: parser.updates_sets, skipped: parser.skipped }
 }
 
-struct Parser<'a> {
-    inputs: &'a mut Inputs,
+/// Reads tokens, and reports what is wrong.
+pub(crate) struct Parser<'a> {
+    pub(crate) inputs: &'a mut Inputs,
     files: &'a dyn Files,
     include_paths: &'a [String],
-    scope: &'a mut Scope,
+    pub(crate) scope: &'a mut Scope,
     diags: &'a mut Diagnostics,
     /// The file being read, on top of those that include it.
     frames: Vec<Lexer>,
@@ -202,12 +198,12 @@ struct Parser<'a> {
     depth: u32,
     errors: usize,
     /// Words that are keywords in the statement being read, for messages only.
-    keywords: &'static [&'static str],
+    pub(crate) keywords: &'static [&'static str],
     /// The keywords among which an error has left nft's scanner: those of what was being read, or
     /// of what was passed over.
     leftover: Option<&'static [&'static str]>,
     /// Where the statement being read begins.
-    stmt: Loc,
+    pub(crate) stmt: Loc,
     /// Where a statement sends packets is being read: its keywords are no symbols there.
     in_target: bool,
     /// The next block stands in a table's, so that a separator follows it.
@@ -216,7 +212,7 @@ struct Parser<'a> {
     /// Variables read so far: what has one in it cannot be read without the definitions of its
     /// place.
     variables: usize,
-    updates_sets: bool,
+    pub(crate) updates_sets: bool,
     skipped: bool,
     budget: &'a Budget,
     /// Operators of the expression that is being read, if one is.
@@ -244,7 +240,7 @@ impl Parser<'_> {
         }
     }
 
-    fn peek(&mut self) -> Token {
+    pub(crate) fn peek(&mut self) -> Token {
         match self.ahead[0] {
             Some(token) => token,
             None => {
@@ -256,7 +252,7 @@ impl Parser<'_> {
     }
 
     /// The token behind [`Self::peek`].
-    fn peek_second(&mut self) -> Token {
+    pub(crate) fn peek_second(&mut self) -> Token {
         self.peek();
         match self.ahead[1] {
             Some(token) => token,
@@ -268,7 +264,7 @@ impl Parser<'_> {
         }
     }
 
-    fn take(&mut self) -> Token {
+    pub(crate) fn take(&mut self) -> Token {
         let token = self.peek();
         self.ahead = [self.ahead[1].take(), None];
         self.last_but_one = self.last;
@@ -276,21 +272,21 @@ impl Parser<'_> {
         token
     }
 
-    fn tok(&mut self) -> Tok {
+    pub(crate) fn tok(&mut self) -> Tok {
         self.peek().tok
     }
 
-    fn here(&mut self) -> Loc {
+    pub(crate) fn here(&mut self) -> Loc {
         self.peek().loc
     }
 
     /// From `start` to the token taken last.
-    fn since(&self, start: Loc) -> Loc {
+    pub(crate) fn since(&self, start: Loc) -> Loc {
         start.to(self.last)
     }
 
     /// Text of a token, without quotes and brackets.
-    fn text(&self, token: Token) -> &str {
+    pub(crate) fn text(&self, token: Token) -> &str {
         let text = self.inputs.slice(token.loc);
         match token.tok {
             // To nft a string ends where one of C does.
@@ -306,22 +302,22 @@ impl Parser<'_> {
     }
 
     /// The word ahead; empty if it is something else.
-    fn word(&mut self) -> &str {
+    pub(crate) fn word(&mut self) -> &str {
         let token = self.peek();
         if token.tok == Tok::Word { self.inputs.slice(token.loc) } else { "" }
     }
 
-    fn second_word(&mut self) -> &str {
+    pub(crate) fn second_word(&mut self) -> &str {
         let token = self.peek_second();
         if token.tok == Tok::Word { self.inputs.slice(token.loc) } else { "" }
     }
 
-    fn at(&mut self, word: &str) -> bool {
+    pub(crate) fn at(&mut self, word: &str) -> bool {
         self.word() == word
     }
 
     /// Takes a word if it is ahead.
-    fn eat(&mut self, word: &str) -> bool {
+    pub(crate) fn eat(&mut self, word: &str) -> bool {
         let there = self.at(word);
         if there {
             self.take();
@@ -329,7 +325,7 @@ impl Parser<'_> {
         there
     }
 
-    fn eat_tok(&mut self, tok: Tok) -> bool {
+    pub(crate) fn eat_tok(&mut self, tok: Tok) -> bool {
         let there = self.tok() == tok;
         if there {
             self.take();
@@ -337,11 +333,11 @@ impl Parser<'_> {
         there
     }
 
-    fn need(&mut self, word: &'static str) -> Parsed<()> {
+    pub(crate) fn need(&mut self, word: &'static str) -> Parsed<()> {
         if self.eat(word) { Ok(()) } else { self.unexpected(&[word]) }
     }
 
-    fn need_tok(&mut self, tok: Tok) -> Parsed<()> {
+    pub(crate) fn need_tok(&mut self, tok: Tok) -> Parsed<()> {
         if self.eat_tok(tok) { Ok(()) } else { self.unexpected(&[tok_name(tok)]) }
     }
 

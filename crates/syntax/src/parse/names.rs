@@ -14,7 +14,7 @@ use crate::lex::{Tok, Token};
 use crate::source::Loc;
 
 impl Parser<'_> {
-    pub(super) fn identifier(&mut self) -> Parsed<Name> {
+    pub(crate) fn identifier(&mut self) -> Parsed<Name> {
         let token = self.peek();
         let text = match token.tok {
             Tok::Word => self.inputs.slice(token.loc),
@@ -34,7 +34,7 @@ impl Parser<'_> {
     }
 
     /// A string of any form: bare, quoted, with an asterisk.
-    pub(super) fn string(&mut self) -> Parsed<Name> {
+    pub(crate) fn string(&mut self) -> Parsed<Name> {
         const EXPECTING: [&str; 3] = ["string", "quoted string", "string with a trailing asterisk"];
         let token = self.peek();
         if !self.is_string(token) {
@@ -50,7 +50,7 @@ impl Parser<'_> {
         self.is_string(token)
     }
 
-    pub(super) fn is_string(&self, token: Token) -> bool {
+    pub(crate) fn is_string(&self, token: Token) -> bool {
         match token.tok {
             Tok::Word => {
                 let word = self.inputs.slice(token.loc);
@@ -62,7 +62,7 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn number(&mut self) -> Parsed<u64> {
+    pub(crate) fn number(&mut self) -> Parsed<u64> {
         match self.tok() {
             Tok::Num(n) => {
                 self.take();
@@ -73,7 +73,7 @@ impl Parser<'_> {
     }
 
     /// A number that has to fit what it is for.
-    pub(super) fn number_as<T: TryFrom<u64>>(&mut self) -> Parsed<T> {
+    pub(crate) fn number_as<T: TryFrom<u64>>(&mut self) -> Parsed<T> {
         let loc = self.here();
         let n = self.number()?;
         self.within_range(loc, n)
@@ -91,7 +91,7 @@ impl Parser<'_> {
     }
 
     /// `1d2h3m4s` in milliseconds.
-    pub(super) fn time(&mut self) -> Parsed<u64> {
+    pub(crate) fn time(&mut self) -> Parsed<u64> {
         let token = self.peek();
         let text = match token.tok {
             Tok::Str => self.text(token),
@@ -120,15 +120,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn family(&mut self) -> Option<Family> {
-        let family = match self.word() {
-            "ip" => Family::Ip,
-            "ip6" => Family::Ip6,
-            "inet" => Family::Inet,
-            "arp" => Family::Arp,
-            "bridge" => Family::Bridge,
-            "netdev" => Family::Netdev,
-            _ => return None,
-        };
+        let family = Family::from_name(self.word())?;
         self.take();
         Some(family)
     }

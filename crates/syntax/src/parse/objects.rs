@@ -18,13 +18,6 @@ use crate::source::Loc;
 /// IP protocol numbers of `protocol tcp` and `protocol udp`.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-
-/// `NF_SYNPROXY_OPT_*`.
-const SYNPROXY_MSS: u32 = 1;
-const SYNPROXY_WSCALE: u32 = 2;
-const SYNPROXY_SACK: u32 = 4;
-const SYNPROXY_TIMESTAMP: u32 = 8;
-
 /// How an object may be written.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Form {
@@ -241,37 +234,6 @@ impl Parser<'_> {
             self.synproxy_option(mss, wscale, flags)?;
         }
         Ok(())
-    }
-
-    /// One of the options of `synproxy`, in a statement or an object. `false` if there is none.
-    pub(super) fn synproxy_option(
-        &mut self,
-        mss: &mut u16,
-        wscale: &mut u8,
-        flags: &mut u32,
-    ) -> Parsed<bool> {
-        match self.word() {
-            "mss" => {
-                self.take();
-                *mss = self.number_as()?;
-                *flags |= SYNPROXY_MSS;
-            }
-            "wscale" => {
-                self.take();
-                *wscale = self.number_as()?;
-                *flags |= SYNPROXY_WSCALE;
-            }
-            "timestamp" => {
-                self.take();
-                *flags |= SYNPROXY_TIMESTAMP;
-            }
-            "sack-perm" | "sack-permitted" => {
-                self.take();
-                *flags |= SYNPROXY_SACK;
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
     }
 
     fn l4proto(&mut self) -> Parsed<u8> {

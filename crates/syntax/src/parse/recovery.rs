@@ -8,7 +8,7 @@ use crate::lex::Tok;
 use crate::source::Loc;
 
 impl Parser<'_> {
-    pub(super) fn error<T>(&mut self, loc: Loc, message: impl Into<String>) -> Parsed<T> {
+    pub(crate) fn error<T>(&mut self, loc: Loc, message: impl Into<String>) -> Parsed<T> {
         self.diags.push(Diagnostic::error(loc, message));
         Err(Bad::Item)
     }
@@ -21,7 +21,7 @@ impl Parser<'_> {
     }
 
     /// The token ahead cannot stand here. `expecting` is what nft names, at most four.
-    pub(super) fn unexpected<T>(&mut self, expecting: &[&str]) -> Parsed<T> {
+    pub(crate) fn unexpected<T>(&mut self, expecting: &[&str]) -> Parsed<T> {
         let token = self.peek();
         let name = match token.tok {
             Tok::Word => {
@@ -70,7 +70,7 @@ impl Parser<'_> {
     }
 
     /// Runs `read` one level deeper, or refuses.
-    pub(super) fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    pub(crate) fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= MAX_DEPTH {
             let loc = self.here();
             return self.error(loc, TOO_DEEP);

@@ -401,7 +401,7 @@ impl Parser<'_> {
     }
 
     /// Key of `add @s { key timeout 5s … }` and `meter`: no statements here.
-    pub(super) fn update_key(&mut self) -> Parsed<Expr> {
+    pub(crate) fn update_key(&mut self) -> Parsed<Expr> {
         let start = self.here();
         let key = self.lhs_concat()?;
         self.element_options(key, Vec::new(), start, false)
@@ -445,7 +445,7 @@ impl Parser<'_> {
     }
 
     /// Stateful statements up to something else.
-    pub(super) fn stateful_stmts(&mut self) -> Parsed<Vec<Stmt>> {
+    pub(crate) fn stateful_stmts(&mut self) -> Parsed<Vec<Stmt>> {
         let mut stmts = Vec::new();
         loop {
             let start = self.here();

@@ -2,19 +2,16 @@
 
 //! Statements of rules.
 
-use std::sync::Arc;
-
-use penstock_program::expr::{ExthdrOp, NatType, ObjectType, RejectType};
+use penstock_program::expr::ExthdrOp;
 
 use super::sets::Maps;
 use super::{Parsed, Parser};
-use crate::ast::stmt::{NatKind, Reject};
 use crate::ast::{Expr, ExprKind, Key, RuleBlock, Stmt, StmtKind};
 use crate::lex::Tok;
 use crate::source::Loc;
 impl Parser<'_> {
     /// Statements up to the end of the rule, and its comment.
-    pub(super) fn rule(&mut self) -> Parsed<RuleBlock> {
+    pub(crate) fn rule(&mut self) -> Parsed<RuleBlock> {
         let start = self.here();
         let mut rule = RuleBlock::default();
         loop {
@@ -51,7 +48,7 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn stmt(&mut self) -> Parsed<Stmt> {
+    pub(crate) fn stmt(&mut self) -> Parsed<Stmt> {
         let start = self.here();
         self.stmt = start;
         self.keywords = match self.word() {
@@ -65,101 +62,46 @@ impl Parser<'_> {
         Ok(Stmt { kind, loc })
     }
 
-    fn stmt_kind(&mut self, start: Loc) -> Parsed<StmtKind> {
+    /// A stateful statement, if one is ahead.
+    pub(crate) fn stateful_stmt(&mut self) -> Parsed<Option<Stmt>> {
         if self.tok() != Tok::Word {
-            return self.match_or_write(start);
+            return Ok(None);
         }
-        if self.at("tunnel") && self.second_word() == "name" {
-            return self.tunnel_stmt();
-        }
-        match self.word() {
-            "jump" | "goto" => {
-                let target = self.peek_second();
-                if target.tok == Tok::Dollar
-                    || matches!(target.tok, Tok::Word | Tok::Str) && self.is_string(target)
-                {
-                    return match self.verdict()? {
-                        Some(verdict) => Ok(StmtKind::Verdict(verdict)),
-                        None => self.unexpected(&[]),
-                    };
-                }
-                let goto = self.at("goto");
-                self.take();
-                let block = self.implicit_chain()?;
-                Ok(StmtKind::Chain { goto, block })
-            }
-            "accept" | "drop" | "continue" | "return" => match self.verdict()? {
-                Some(verdict) => Ok(StmtKind::Verdict(verdict)),
-                None => self.unexpected(&[]),
-            },
-            "counter" | "limit" | "quota" => match self.stateful()? {
-                Some(kind) => Ok(kind),
-                None => self.unexpected(&[]),
-            },
-            "last" => match self.stateful()? {
-                Some(kind) => Ok(kind),
-                None => self.match_or_write(start),
-            },
-            "ct" => match self.second_word() {
-                "count" => match self.stateful()? {
-                    Some(kind) => Ok(kind),
-                    None => self.unexpected(&[]),
-                },
-                "timeout" | "expectation" => {
-                    self.take();
-                    let kind = if self.at("timeout") {
-                        ObjectType::CtTimeout
-                    } else {
-                        ObjectType::CtExpect
-                    };
-                    self.take();
-                    self.keywords = super::words::keywords_behind("ct");
-                    self.need("set")?;
-                    Ok(StmtKind::ObjRef { kind, expr: self.scoped("ct", Self::target)? })
-                }
-                _ => self.match_or_write(start),
-            },
-            "log" => self.log(),
-            "reject" => self.reject(),
-            "snat" => self.nat(NatType::Snat),
-            "dnat" => self.nat(NatType::Dnat),
-            "masquerade" => self.local_nat(NatKind::Masquerade),
-            "redirect" => self.local_nat(NatKind::Redirect),
-            "tproxy" => self.tproxy(),
-            "synproxy" => self.synproxy(),
-            "queue" => self.queue(),
-            "dup" => self.dup(),
-            "fwd" => self.fwd(),
-            "notrack" => {
-                self.take();
-                Ok(StmtKind::Notrack)
-            }
-            "flow" => self.flow(),
-            "set" => self.set_stmt(),
-            "add" | "update" | "delete" => {
-                let op = self.set_op()?;
-                self.update(op)
-            }
-            "meter" => self.meter(),
-            "reset" => {
-                self.take();
-                self.keywords = super::words::keywords_behind("reset");
-                self.need("tcp")?;
-                self.keywords = super::words::keywords_behind("tcp");
-                if !self.at("option") {
-                    return self.unexpected(&["option"]);
-                }
-                let target = self.whole_tcp_option(start)?;
-                self.ends_by_itself();
-                Ok(StmtKind::ExthdrReset { target })
-            }
-            "xt" => self.xt(start),
-            _ => self.match_or_write(start),
+        let start = self.here();
+        let kind = self.stateful()?;
+        Ok(kind.map(|kind| Stmt { kind, loc: self.since(start) }))
+    }
+
+    /// An argument among which the keywords of the statement are still keywords.
+    pub(crate) fn target(&mut self) -> Parsed<Expr> {
+        self.in_target = true;
+        let argument = self.argument();
+        self.in_target = false;
+        argument
+    }
+
+    /// `ip` or `ip6` as a number, 0 for neither.
+    pub(crate) fn address_family(&mut self) -> u8 {
+        let family = match self.word() {
+            "ip" => 2,
+            "ip6" => 10,
+            _ => return 0,
+        };
+        self.take();
+        family
+    }
+
+    /// `to`, before which a family could have been.
+    pub(crate) fn need_to(&mut self, family: bool) -> Parsed<()> {
+        match self.eat("to") {
+            true => Ok(()),
+            false if family => self.unexpected(&["to"]),
+            false => self.unexpected(&["to", "ip", "ip6"]),
         }
     }
 
     /// An expression that is compared with something, looked up, or (`set`) written to.
-    fn match_or_write(&mut self, start: Loc) -> Parsed<StmtKind> {
+    pub(crate) fn match_or_write(&mut self, start: Loc) -> Parsed<StmtKind> {
         let left = self.lhs()?;
         match self.word() {
             "vmap" => {
@@ -201,7 +143,8 @@ impl Parser<'_> {
             // `offset`, in their own scope.
             let looks = match expr.kind {
                 ExprKind::Map { .. } => false,
-                ExprKind::Hash { .. } | ExprKind::Numgen { .. } => {
+                ExprKind::Hash { .. } => parser.inputs.slice(parser.last_but_one) == "offset",
+                ExprKind::Key(key) if key.is_generator() => {
                     parser.inputs.slice(parser.last_but_one) == "offset"
                 }
                 ExprKind::Symbol { .. }
@@ -232,78 +175,6 @@ impl Parser<'_> {
             Ok(expr)
         })
     }
-
-    fn reject(&mut self) -> Parsed<StmtKind> {
-        self.take();
-        let mut reject = Reject { kind: None, family: 0, expr: None, code: 0 };
-        if !self.eat("with") {
-            return Ok(StmtKind::Reject(reject));
-        }
-        match self.word() {
-            "icmp" => (reject.kind, reject.family) = (Some(RejectType::IcmpUnreach), 2),
-            "icmpv6" => (reject.kind, reject.family) = (Some(RejectType::IcmpUnreach), 10),
-            "icmpx" => reject.kind = Some(RejectType::IcmpxUnreach),
-            "tcp" => {
-                self.take();
-                self.need("reset")?;
-                reject.kind = Some(RejectType::TcpRst);
-                return Ok(StmtKind::Reject(reject));
-            }
-            _ => return self.unexpected(&["icmp", "icmpv6", "tcp", "icmpx"]),
-        }
-        let scope = if self.at("icmpx") { "reject" } else { "icmp" };
-        self.keywords = super::words::keywords_behind(scope);
-        self.take();
-        let typed = self.eat("type");
-        let token = self.peek();
-        let number = matches!(token.tok, Tok::Num(_));
-        let keyword = super::words::keywords_behind(scope).contains(&self.word());
-        let word = matches!(token.tok, Tok::Word | Tok::Str) && self.is_string(token) && !keyword;
-        if !number && !word {
-            return self.unexpected(if typed {
-                &["number", "string"]
-            } else {
-                &["number", "string", "type"]
-            });
-        }
-        reject.expr = Some(self.symbol_or_number()?);
-        Ok(StmtKind::Reject(reject))
-    }
-
-    fn synproxy(&mut self) -> Parsed<StmtKind> {
-        self.take();
-        if self.at("name") {
-            return self.object_ref(ObjectType::Synproxy);
-        }
-        let (mut mss, mut wscale, mut flags) = (0, 0, 0);
-        while self.synproxy_option(&mut mss, &mut wscale, &mut flags)? {}
-        Ok(StmtKind::Synproxy { mss, wscale, flags })
-    }
-
-    /// `flow add @ft`, `flow offload @ft`
-    fn flow(&mut self) -> Parsed<StmtKind> {
-        self.take();
-        if self.at("table") || self.tok() == Tok::LeftBrace {
-            let mut name = Arc::from("");
-            if self.eat("table") {
-                name = self.identifier()?.text;
-            }
-            return self.meter_block(name, 0);
-        }
-        if !self.eat("add") && !self.eat("offload") {
-            return self.unexpected(&["table"]);
-        }
-        self.need_tok(Tok::At)?;
-        Ok(StmtKind::FlowOffload { table: self.string()?.text })
-    }
-
-    fn xt(&mut self, start: Loc) -> Parsed<StmtKind> {
-        self.take();
-        self.identifier()?;
-        self.identifier()?;
-        let loc = self.since(start);
-        self.error(loc, "unsupported xtables compat expression, use iptables-nft with this ruleset")
-    }
 }
 
 fn is_writable(expr: &Expr) -> bool {
@@ -328,7 +199,6 @@ fn is_writable(expr: &Expr) -> bool {
         | ExprKind::Map { .. }
         | ExprKind::SetRef { .. }
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }

@@ -103,6 +103,6 @@ impl Parser<'_> {
     }
 
     pub(super) fn family_ahead(&mut self) -> bool {
-        matches!(self.word(), "ip" | "ip6" | "inet" | "arp" | "bridge" | "netdev")
+        Family::from_name(self.word()).is_some()
     }
 }

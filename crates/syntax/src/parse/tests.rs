@@ -174,7 +174,7 @@ fn nesting_has_an_end() {
 /// Token soups, and good texts with parts cut out, doubled and swapped.
 #[test]
 fn no_text_does_harm() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let source = format!("{RULES}\n{COMMANDS}");
     let mut words: Vec<&str> = source.split_inclusive([' ', '\n', ';', '{', '}', ',']).collect();

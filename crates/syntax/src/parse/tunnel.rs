@@ -2,12 +2,12 @@
 
 //! Tunnel objects, and what is asked of a packet's tunnel.
 
-use penstock_program::expr::{ObjectType, TunnelKey};
+use penstock_program::expr::ObjectType;
 use penstock_ruleset::tunnel::GeneveOption;
 
 use super::{Parsed, Parser};
+use crate::ast::StmtKind;
 use crate::ast::cmd::{ObjectSpec, TunnelSpec, TunnelSpecOptions};
-use crate::ast::{Expr, ExprKind, Key, StmtKind};
 use crate::lex::Tok;
 use crate::source::Loc;
 
@@ -31,16 +31,8 @@ pub(crate) fn geneve_data(text: &str) -> Option<Vec<u8>> {
 }
 
 impl Parser<'_> {
-    /// `tunnel id`, `tunnel path`
-    pub(super) fn tunnel(&mut self, start: Loc) -> Parsed<Expr> {
-        self.take();
-        let key = if self.at("id") { TunnelKey::Id } else { TunnelKey::Path };
-        self.take();
-        Ok(Expr::new(ExprKind::Key(Key::Tunnel { key }), self.since(start)))
-    }
-
     /// `tunnel name "t"`
-    pub(super) fn tunnel_stmt(&mut self) -> Parsed<StmtKind> {
+    pub(crate) fn tunnel_stmt(&mut self) -> Parsed<StmtKind> {
         self.take();
         self.object_ref(ObjectType::Tunnel)
     }

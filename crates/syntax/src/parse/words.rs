@@ -2,164 +2,142 @@
 
 //! Words that cannot be names, or not everywhere.
 
-use crate::keys;
+use crate::ast::{key, stmt};
 
 /// Whether nft 1.0.6 reserves a word everywhere. Words such as `saddr` or `packets` are keywords
 /// only behind the word that they belong to, and so can name chains and sets.
-pub(super) fn is_reserved(word: &str) -> bool {
-    let ours = keys::keyword(word).is_some_and(|keyword| keyword.reserved);
-    ours || matches!(
-        word,
-        "accept"
-            | "add"
-            | "ah"
-            | "all"
-            | "arp"
-            | "auto-merge"
-            | "bridge"
-            | "cgroup"
-            | "chain"
-            | "comment"
-            | "comp"
-            | "constant"
-            | "continue"
-            | "counter"
-            | "cpu"
-            | "create"
-            | "day"
-            | "dccp"
-            | "define"
-            | "delete"
-            | "describe"
-            | "device"
-            | "devices"
-            | "dnat"
-            | "drop"
-            | "dst"
-            | "dup"
-            | "dynamic"
-            | "ecn"
-            | "element"
-            | "elements"
-            | "esp"
-            | "ether"
-            | "exists"
-            | "expires"
-            | "export"
-            | "exthdr"
-            | "flags"
-            | "flow"
-            | "flowtable"
-            | "flush"
-            | "frag"
-            | "fwd"
-            | "gc-interval"
-            | "get"
-            | "goto"
-            | "handle"
-            | "hbh"
-            | "hook"
-            | "hour"
-            | "ibriport"
-            | "ibrname"
-            | "icmp"
-            | "icmpv6"
-            | "igmp"
-            | "iif"
-            | "iifgroup"
-            | "iifname"
-            | "iiftype"
-            | "import"
-            | "include"
-            | "index"
-            | "inet"
-            | "insert"
-            | "interval"
-            | "ip"
-            | "ip6"
-            | "jhash"
-            | "jump"
-            | "limit"
-            | "list"
-            | "log"
-            | "map"
-            | "mark"
-            | "masquerade"
-            | "meter"
-            | "mh"
-            | "missing"
-            | "monitor"
-            | "netdev"
-            | "nftrace"
-            | "notrack"
-            | "numgen"
-            | "obriport"
-            | "obrname"
-            | "offload"
-            | "oif"
-            | "oifgroup"
-            | "oifname"
-            | "oiftype"
-            | "pkttype"
-            | "policy"
-            | "position"
-            | "priority"
-            | "queue"
-            | "quota"
-            | "random"
-            | "redefine"
-            | "redirect"
-            | "reject"
-            | "rename"
-            | "replace"
-            | "reset"
-            | "return"
-            | "rt0"
-            | "rt2"
-            | "rtclassid"
-            | "rule"
-            | "ruleset"
-            | "sctp"
-            | "secmark"
-            | "set"
-            | "size"
-            | "skgid"
-            | "skuid"
-            | "snat"
-            | "srh"
-            | "symhash"
-            | "synproxy"
-            | "table"
-            | "tcp"
-            | "th"
-            | "time"
-            | "timeout"
-            | "tproxy"
-            | "type"
-            | "typeof"
-            | "udp"
-            | "udplite"
-            | "undefine"
-            | "update"
-            | "vlan"
-            | "vmap"
-            | "xt"
-    )
+pub(crate) fn is_reserved(word: &str) -> bool {
+    key::keyword(word).is_some_and(|keyword| keyword.reserved)
+        || stmt::keyword(word).is_some_and(|keyword| keyword.reserved)
+        || matches!(
+            word,
+            "accept"
+                | "add"
+                | "ah"
+                | "all"
+                | "arp"
+                | "auto-merge"
+                | "bridge"
+                | "cgroup"
+                | "chain"
+                | "comment"
+                | "comp"
+                | "constant"
+                | "continue"
+                | "cpu"
+                | "create"
+                | "day"
+                | "dccp"
+                | "define"
+                | "delete"
+                | "describe"
+                | "device"
+                | "devices"
+                | "drop"
+                | "dst"
+                | "dynamic"
+                | "ecn"
+                | "element"
+                | "elements"
+                | "esp"
+                | "ether"
+                | "exists"
+                | "expires"
+                | "export"
+                | "exthdr"
+                | "flags"
+                | "flowtable"
+                | "flush"
+                | "frag"
+                | "gc-interval"
+                | "get"
+                | "goto"
+                | "handle"
+                | "hbh"
+                | "hook"
+                | "hour"
+                | "ibriport"
+                | "ibrname"
+                | "icmp"
+                | "icmpv6"
+                | "igmp"
+                | "iif"
+                | "iifgroup"
+                | "iifname"
+                | "iiftype"
+                | "import"
+                | "include"
+                | "index"
+                | "inet"
+                | "insert"
+                | "interval"
+                | "ip"
+                | "ip6"
+                | "jump"
+                | "list"
+                | "map"
+                | "mark"
+                | "mh"
+                | "missing"
+                | "monitor"
+                | "netdev"
+                | "nftrace"
+                | "obriport"
+                | "obrname"
+                | "offload"
+                | "oif"
+                | "oifgroup"
+                | "oifname"
+                | "oiftype"
+                | "pkttype"
+                | "policy"
+                | "position"
+                | "priority"
+                | "random"
+                | "redefine"
+                | "rename"
+                | "replace"
+                | "reset"
+                | "return"
+                | "rt0"
+                | "rt2"
+                | "rtclassid"
+                | "rule"
+                | "ruleset"
+                | "sctp"
+                | "secmark"
+                | "set"
+                | "size"
+                | "skgid"
+                | "skuid"
+                | "srh"
+                | "table"
+                | "tcp"
+                | "th"
+                | "time"
+                | "timeout"
+                | "type"
+                | "typeof"
+                | "udp"
+                | "udplite"
+                | "undefine"
+                | "update"
+                | "vlan"
+                | "vmap"
+        )
 }
 
 /// Words that are keywords behind `first` until what it begins is complete, beyond the reserved
 /// ones (the start conditions of nft's scanner).
-pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
-    if let Some(keyword) = keys::keyword(first) {
+pub(crate) fn keywords_behind(first: &str) -> &'static [&'static str] {
+    if let Some(keyword) = key::keyword(first) {
+        return keyword.behind;
+    }
+    if let Some(keyword) = stmt::keyword(first) {
         return keyword.behind;
     }
     match first {
         "arp" => &["saddr", "daddr", "htype", "ptype", "hlen", "plen", "operation"],
-        "counter" => &["packets", "bytes", "name"],
-        "limit" => {
-            &["rate", "burst", "over", "packets", "bytes", "name", "second", "minute", "week"]
-        }
-        "quota" => &["over", "until", "used", "bytes", "name"],
         "icmp" | "icmpv6" => &[
             "checksum",
             "code",
@@ -223,13 +201,6 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
             "synproxys",
             "hooks",
         ],
-        "log" => &["prefix", "group", "snaplen", "queue-threshold", "level"],
-        "snat" | "dnat" | "masquerade" | "redirect" => {
-            &["to", "fully-random", "persistent", "port", "addr", "prefix"]
-        }
-        "tproxy" | "dup" | "fwd" => &["to"],
-        "queue" => &["num", "bypass", "fanout", "to"],
-        "reject" => &["with", "icmpx"],
         "reset" => &["counters", "quotas"],
         "ether" => &["saddr", "daddr"],
         "vlan" => &["id", "cfi", "dei", "pcp"],
@@ -242,7 +213,6 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
         "udp" => &["sport", "dport", "length", "checksum"],
         "udplite" => &["sport", "dport", "csumcov", "checksum"],
         "dccp" | "th" => &["sport", "dport"],
-        "synproxy" => &["mss", "wscale", "timestamp", "sack-perm", "sack-permitted", "name"],
         "sctp" => &["sport", "dport", "vtag", "checksum", "chunk", "length"],
         "chunk" => &[
             "a-rwnd",
@@ -315,9 +285,6 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
             "urgptr",
             "window",
         ],
-        "numgen" => &["inc", "mod", "offset"],
-        "jhash" => &["mod", "seed", "offset"],
-        "symhash" => &["mod", "seed", "offset"],
         _ => &[],
     }
 }
@@ -354,118 +321,86 @@ pub(super) fn is_symbol(word: &str) -> bool {
 
 /// Whether a word begins a statement that has keywords of its own and is no expression.
 pub(super) fn begins_effect(word: &str) -> bool {
-    matches!(
-        word,
-        "counter"
-            | "dnat"
-            | "dup"
-            | "fwd"
-            | "limit"
-            | "log"
-            | "masquerade"
-            | "queue"
-            | "quota"
-            | "redirect"
-            | "reject"
-            | "reset"
-            | "snat"
-            | "synproxy"
-            | "tproxy"
-    )
+    word == "reset" || stmt::keyword(word).is_some_and(|keyword| !keyword.behind.is_empty())
+}
+
+/// What `rt` asks of the route rather than of a routing header.
+pub(crate) fn is_route_key(word: &str) -> bool {
+    matches!(word, "classid" | "nexthop" | "mtu" | "ipsec" | "ip" | "ip6")
 }
 
 /// Keywords of `ct` that are symbols nevertheless.
-pub(super) fn is_symbol_behind_ct(word: &str) -> bool {
+pub(crate) fn is_symbol_behind_ct(word: &str) -> bool {
     matches!(word, "label" | "original" | "reply")
 }
 
 /// Whether a reserved word can begin a statement.
 pub(super) fn begins_stmt(word: &str) -> bool {
-    let ours = keys::keyword(word).is_some_and(|keyword| keyword.reserved);
-    ours || matches!(
-        word,
-        "accept"
-            | "add"
-            | "ah"
-            | "arp"
-            | "cgroup"
-            | "comment"
-            | "comp"
-            | "continue"
-            | "counter"
-            | "cpu"
-            | "day"
-            | "dccp"
-            | "delete"
-            | "dnat"
-            | "drop"
-            | "dst"
-            | "dup"
-            | "esp"
-            | "ether"
-            | "exthdr"
-            | "flow"
-            | "frag"
-            | "fwd"
-            | "goto"
-            | "hbh"
-            | "hour"
-            | "ibriport"
-            | "ibrname"
-            | "icmp"
-            | "icmpv6"
-            | "igmp"
-            | "iif"
-            | "iifgroup"
-            | "iifname"
-            | "iiftype"
-            | "ip"
-            | "ip6"
-            | "jhash"
-            | "jump"
-            | "limit"
-            | "log"
-            | "mark"
-            | "masquerade"
-            | "meter"
-            | "mh"
-            | "nftrace"
-            | "notrack"
-            | "numgen"
-            | "obriport"
-            | "obrname"
-            | "oif"
-            | "oifgroup"
-            | "oifname"
-            | "oiftype"
-            | "pkttype"
-            | "queue"
-            | "quota"
-            | "redirect"
-            | "reject"
-            | "reset"
-            | "return"
-            | "rt0"
-            | "rt2"
-            | "rtclassid"
-            | "sctp"
-            | "set"
-            | "skgid"
-            | "skuid"
-            | "snat"
-            | "srh"
-            | "symhash"
-            | "synproxy"
-            | "tcp"
-            | "th"
-            | "time"
-            | "tproxy"
-            | "udp"
-            | "udplite"
-            | "update"
-            | "vlan"
-            | "xt"
-    )
+    key::keyword(word).is_some_and(|keyword| keyword.reserved)
+        || stmt::keyword(word).is_some_and(|keyword| keyword.reserved)
+        || matches!(
+            word,
+            "accept"
+                | "add"
+                | "ah"
+                | "arp"
+                | "cgroup"
+                | "comment"
+                | "comp"
+                | "continue"
+                | "cpu"
+                | "day"
+                | "dccp"
+                | "delete"
+                | "drop"
+                | "dst"
+                | "esp"
+                | "ether"
+                | "exthdr"
+                | "frag"
+                | "goto"
+                | "hbh"
+                | "hour"
+                | "ibriport"
+                | "ibrname"
+                | "icmp"
+                | "icmpv6"
+                | "igmp"
+                | "iif"
+                | "iifgroup"
+                | "iifname"
+                | "iiftype"
+                | "ip"
+                | "ip6"
+                | "jump"
+                | "mark"
+                | "mh"
+                | "nftrace"
+                | "obriport"
+                | "obrname"
+                | "oif"
+                | "oifgroup"
+                | "oifname"
+                | "oiftype"
+                | "pkttype"
+                | "reset"
+                | "return"
+                | "rt0"
+                | "rt2"
+                | "rtclassid"
+                | "sctp"
+                | "set"
+                | "skgid"
+                | "skuid"
+                | "srh"
+                | "tcp"
+                | "th"
+                | "time"
+                | "udp"
+                | "udplite"
+                | "update"
+                | "vlan"
+        )
 }
 
 /// What may follow the name of a header, where it is little enough for nft to say so, in its order.

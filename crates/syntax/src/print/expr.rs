@@ -2,7 +2,7 @@
 
 //! Expressions to text.
 
-use penstock_program::expr::{CtDir, ExthdrOp, NumgenMode, PayloadBase};
+use penstock_program::expr::{CtDir, ExthdrOp, PayloadBase};
 
 use super::Printer;
 use crate::ast::expr::{BinOp, Exthdr, Payload, RelOp, SetElem, SymbolKind, UnaryOp, VerdictExpr};
@@ -65,22 +65,9 @@ impl Printer<'_> {
             ExprKind::Payload(payload) => self.payload(payload, expr.len),
             ExprKind::Exthdr(exthdr) => self.exthdr(exthdr, expr.len),
             ExprKind::Key(key) => self.write(format_args!("{key}")),
-            ExprKind::Numgen { mode, modulus, offset } => {
-                let mode = match mode {
-                    NumgenMode::Inc => "inc",
-                    NumgenMode::Random => "random",
-                };
-                self.write(format_args!("numgen {mode} mod {modulus}"));
-                self.offset(*offset);
-            }
             ExprKind::Hash { expr, modulus, seed, offset } => {
-                match expr {
-                    Some(expr) => {
-                        self.push("jhash ");
-                        self.expr(expr);
-                    }
-                    None => self.push("symhash"),
-                }
+                self.push("jhash ");
+                self.expr(expr);
                 self.write(format_args!(" mod {modulus}"));
                 if let Some(seed) = seed {
                     self.write(format_args!(" seed {seed:#x}"));
@@ -349,7 +336,6 @@ fn must_write_equals(left: &Expr, right: &Expr) -> bool {
         | ExprKind::Payload(_)
         | ExprKind::Exthdr(_)
         | ExprKind::Key(_)
-        | ExprKind::Numgen { .. }
         | ExprKind::Hash { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Binop { .. }

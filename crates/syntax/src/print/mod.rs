@@ -10,11 +10,8 @@ use crate::datatype::Format;
 use crate::names::Names;
 
 mod expr;
-pub mod priority;
 mod stmt;
 pub mod trace;
-
-pub use stmt::synproxy_flags;
 
 /// Collects text.
 pub struct Printer<'a> {

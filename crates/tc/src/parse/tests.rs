@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use penstock_packet::{Packet, VlanTag};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::ethernet::Mac;
 
 use crate::{Config, Cursor, Hook, Queues, State, Step};
@@ -395,7 +395,7 @@ fn no_words_make_the_reader_panic() {
         "at",
         "-14",
     ];
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     for _ in 0..20_000 {
         let words: Vec<&str> =

@@ -4,7 +4,7 @@
 
 use crate::{Conntrack, Direction, Hook, Settings, Surroundings, Verdict, helper_number, status};
 use penstock_packet::{CtInfo, Packet};
-use penstock_wire::build::*;
+use penstock_testkit::build::*;
 use penstock_wire::{protocol, tcp};
 
 const CLIENT: &str = "198.18.0.1";
@@ -346,7 +346,7 @@ fn sip_registrations_open_when_they_are_accepted() {
 
 #[test]
 fn noise_does_not_disturb_helpers() {
-    let seed = penstock_seed::seed();
+    let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let good: [&[u8]; 9] = [
         b"PORT 198,18,0,1,4,5\r\n",

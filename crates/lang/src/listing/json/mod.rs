@@ -15,8 +15,9 @@ use penstock_syntax::ast::cmd::{ObjKind, Target};
 use penstock_syntax::ct_timeout;
 use penstock_syntax::datatype::Type;
 use penstock_syntax::hooks;
-use penstock_syntax::json::{Writer, one_or_many, synproxy, tagged};
+use penstock_syntax::json::{Writer, one_or_many, tagged};
 use penstock_syntax::objects;
+use penstock_syntax::stmt::synproxy;
 use penstock_syntax::units;
 use serde_json::{Map, Value, json};
 
@@ -322,7 +323,7 @@ impl Tables<'_> {
         comment(&mut m, userdata::comment(&object.userdata).as_deref());
         let stateless = self.listing.format.stateless;
         let present = |expr: VmExpr| match &object.state {
-            Some(state) => state.snapshot(&expr, self.listing.now),
+            Some(state) => expr.snapshot(state, self.listing.now),
             None => expr,
         };
         match &object.value {
@@ -361,7 +362,7 @@ impl Tables<'_> {
                 m.insert("size".into(), json!(size));
                 m.insert("l3proto".into(), self.l3proto(*l3proto));
             }
-            ObjectValue::Synproxy(s) => synproxy(&mut m, s.mss, s.wscale, s.flags),
+            ObjectValue::Synproxy(s) => synproxy::members(&mut m, s.mss, s.wscale, s.flags),
             ObjectValue::SecMark(context) => _ = m.insert("context".into(), json!(&**context)),
             ObjectValue::Tunnel(tunnel) => tunnel::tunnel(&mut m, tunnel),
         }

@@ -283,14 +283,9 @@ impl Reader<'_> {
     // Targets.
 
     pub(super) fn family(&mut self, text: &str) -> Option<Family> {
-        match text {
-            "ip" => Some(Family::Ip),
-            "ip6" => Some(Family::Ip6),
-            "inet" => Some(Family::Inet),
-            "arp" => Some(Family::Arp),
-            "bridge" => Some(Family::Bridge),
-            "netdev" => Some(Family::Netdev),
-            other => self.error(format!("Unknown family '{other}'.")),
+        match Family::from_name(text) {
+            Some(family) => Some(family),
+            None => self.error(format!("Unknown family '{text}'.")),
         }
     }
 

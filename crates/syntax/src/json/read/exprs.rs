@@ -6,25 +6,25 @@ use serde_json::Value;
 
 use super::{Reader, expr, maybe_text, type_name};
 use crate::ast::expr::{BinOp, SetElem, SetExprFlags, SymbolKind, VerdictExpr};
+use crate::ast::key;
 use crate::ast::{Expr, ExprKind, Stmt};
 use crate::datatype::{ByteOrder, DataType, Type};
-use crate::keys;
 use crate::parse::{MAX_OPERATORS, TOO_DEEP};
 use crate::source::Loc;
 
 /// Kinds of place in which only some expressions may stand, as bits: one within another counts as
 /// both.
-pub(super) struct Place;
+pub(crate) struct Place;
 
 impl Place {
-    pub(super) const RHS: u32 = 1;
-    pub(super) const STMT: u32 = 1 << 1;
-    pub(super) const SET_RHS: u32 = 1 << 4;
-    pub(super) const MANGLE: u32 = 1 << 5;
+    pub(crate) const RHS: u32 = 1;
+    pub(crate) const STMT: u32 = 1 << 1;
+    pub(crate) const SET_RHS: u32 = 1 << 4;
+    pub(crate) const MANGLE: u32 = 1 << 5;
     /// Element of a `set` statement.
-    pub(super) const SES: u32 = 1 << 6;
-    pub(super) const MAP: u32 = 1 << 7;
-    pub(super) const CONCAT: u32 = 1 << 8;
+    pub(crate) const SES: u32 = 1 << 6;
+    pub(crate) const MAP: u32 = 1 << 7;
+    pub(crate) const CONCAT: u32 = 1 << 8;
 
     const NAMES: [(u32, &str); 7] = [
         (Place::RHS, "RHS"),
@@ -50,13 +50,12 @@ impl Place {
             "tcp option" | "ip option" | "sctp chunk" => {
                 P::SET_RHS | P::MANGLE | P::SES | P::MAP | P::CONCAT | P::STMT
             }
-            "numgen" | "jhash" | "symhash" => operand,
             "dccp option" => P::STMT | P::MAP | P::CONCAT | P::SES,
             "|" | "^" | "&" | ">>" | "<<" => operand | P::RHS,
             "accept" | "drop" | "continue" | "jump" | "goto" | "return" => P::RHS | P::SET_RHS,
             "elem" => P::RHS | P::STMT | P::SES,
             _ => {
-                let keyword = keys::keyword(name)?;
+                let keyword = key::keyword(name)?;
                 let data = if keyword.in_data { P::SET_RHS } else { 0 };
                 let target = if keyword.settable { P::MANGLE } else { 0 };
                 P::STMT | P::MAP | P::CONCAT | P::SES | data | target
@@ -67,7 +66,7 @@ impl Place {
 
 impl Reader<'_> {
     /// An expression in a kind of place, within those that it stands in already.
-    pub(super) fn expr_in(&mut self, place: u32, value: &Value) -> Option<Expr> {
+    pub(crate) fn expr_in(&mut self, place: u32, value: &Value) -> Option<Expr> {
         let before = self.context;
         self.context |= place;
         let expr = self.expr(value);
@@ -75,7 +74,7 @@ impl Reader<'_> {
         expr
     }
 
-    pub(super) fn expr(&mut self, value: &Value) -> Option<Expr> {
+    pub(crate) fn expr(&mut self, value: &Value) -> Option<Expr> {
         match value {
             Value::String(_) | Value::Number(_) | Value::Bool(_) => return self.immediate(value),
             Value::Array(list) => return self.items(list),
@@ -120,7 +119,7 @@ impl Reader<'_> {
     }
 
     /// Text, number or truth value. `@name` is a set, `*` the element that catches all.
-    pub(super) fn immediate(&mut self, value: &Value) -> Option<Expr> {
+    pub(crate) fn immediate(&mut self, value: &Value) -> Option<Expr> {
         let symbol =
             |text: &str| expr(ExprKind::Symbol { kind: SymbolKind::Value, text: text.into() });
         match value {
@@ -188,7 +187,7 @@ impl Reader<'_> {
 
     /// The elements of a set or, as pairs, of a map. A name stands for itself, other single values
     /// for a set of one.
-    pub(super) fn set_elements(&mut self, body: &Value) -> Option<Expr> {
+    pub(crate) fn set_elements(&mut self, body: &Value) -> Option<Expr> {
         let single;
         let list = match body {
             Value::Array(list) => list,

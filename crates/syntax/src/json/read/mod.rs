@@ -6,19 +6,18 @@
 //! | --- | --- |
 //! | `commands` | `add`, `list`, `flush`, … and what they speak of |
 //! | `objects` | tables, chains, rules, sets, counters and the like |
-//! | `stmts`, `stateful` | statements of rules |
+//! | `stmts` | statements of rules, each by its file in [`crate::stmt`] |
 //! | `exprs` | operators, sets, maps, immediate values |
-//! | `keys` | what expressions are made of: header fields, `meta`, `ct`, … |
+//! | `headers` | header fields and options; each other selector is in [`crate::selector`] |
 //!
 //! The tree is the one that [`crate::parse`] makes of text, so that evaluation knows no difference.
 //! Places in JSON mean little: messages come from `internal:0:0-0`, as nft's do, and one error ends
 //! the reading.
 
 mod commands;
-mod exprs;
-mod keys;
+pub(crate) mod exprs;
+mod headers;
 mod objects;
-mod stateful;
 mod stmts;
 mod tunnel;
 
@@ -60,7 +59,7 @@ fn has_nul(value: &Value) -> bool {
 }
 
 /// Messages go to the diagnostics, the commands come back.
-struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     diags: &'a mut Diagnostics,
     input: u32,
     /// In which kind of place the expression at hand stands: bits of [`exprs::Place`].
@@ -113,7 +112,7 @@ impl Reader<'_> {
     }
 
     /// An error at no place.
-    fn error<T>(&mut self, message: impl Into<String>) -> Option<T> {
+    pub(crate) fn error<T>(&mut self, message: impl Into<String>) -> Option<T> {
         self.diags.push(Diagnostic::error(Loc::NOWHERE, message));
         None
     }
@@ -126,7 +125,7 @@ impl Reader<'_> {
         None
     }
 
-    fn object<'v>(&mut self, value: &'v Value) -> Option<&'v Map<String, Value>> {
+    pub(crate) fn object<'v>(&mut self, value: &'v Value) -> Option<&'v Map<String, Value>> {
         match value {
             Value::Object(object) => Some(object),
             other => self.malformed(1, format!("Expected object, got {}", type_name(other))),
@@ -134,7 +133,7 @@ impl Reader<'_> {
     }
 
     /// The member `name`, the `nth` of those that must be there.
-    fn member<'v>(
+    pub(crate) fn member<'v>(
         &mut self,
         object: &'v Map<String, Value>,
         name: &str,
@@ -146,7 +145,7 @@ impl Reader<'_> {
         }
     }
 
-    fn text<'v>(
+    pub(crate) fn text<'v>(
         &mut self,
         object: &'v Map<String, Value>,
         name: &str,
@@ -161,7 +160,7 @@ impl Reader<'_> {
         }
     }
 
-    fn number<T: TryFrom<i128>>(
+    pub(crate) fn number<T: TryFrom<i128>>(
         &mut self,
         object: &Map<String, Value>,
         name: &str,
@@ -180,7 +179,7 @@ impl Reader<'_> {
     }
 
     /// A number that may be absent. One that does not fit is an error.
-    fn maybe_number<T: TryFrom<i128>>(
+    pub(crate) fn maybe_number<T: TryFrom<i128>>(
         &mut self,
         object: &Map<String, Value>,
         name: &str,
@@ -195,7 +194,7 @@ impl Reader<'_> {
     }
 
     /// The only member of an object.
-    fn only<'v>(&mut self, value: &'v Value) -> Option<(&'v str, &'v Value)> {
+    pub(crate) fn only<'v>(&mut self, value: &'v Value) -> Option<(&'v str, &'v Value)> {
         let mut members = value.as_object().into_iter().flatten();
         match (members.next(), members.next()) {
             (Some((name, value)), None) => Some((name, value)),
@@ -257,11 +256,11 @@ pub fn with_handles(document: &str, handles: impl IntoIterator<Item = (Loc, u64)
 }
 
 /// A member that is text, if there.
-fn maybe_text<'v>(object: &'v Map<String, Value>, name: &str) -> Option<&'v str> {
+pub(crate) fn maybe_text<'v>(object: &'v Map<String, Value>, name: &str) -> Option<&'v str> {
     object.get(name).and_then(Value::as_str)
 }
 
-fn flag(object: &Map<String, Value>, name: &str) -> bool {
+pub(crate) fn flag(object: &Map<String, Value>, name: &str) -> bool {
     object.get(name).and_then(Value::as_bool).unwrap_or(false)
 }
 
@@ -271,11 +270,11 @@ fn in_range<T: TryFrom<i128>>(n: &serde_json::Number) -> Option<T> {
     T::try_from(n).ok()
 }
 
-fn expr(kind: ExprKind) -> Expr {
+pub(crate) fn expr(kind: ExprKind) -> Expr {
     Expr::new(kind, Loc::NOWHERE)
 }
 
-fn type_name(value: &Value) -> &'static str {
+pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(true) => "true",
@@ -289,7 +288,7 @@ fn type_name(value: &Value) -> &'static str {
 }
 
 /// Several texts, or one for itself.
-fn several(value: &Value) -> &[Value] {
+pub(crate) fn several(value: &Value) -> &[Value] {
     match value {
         Value::Array(list) => list,
         one => std::slice::from_ref(one),

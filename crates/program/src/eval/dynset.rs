@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Sets that packets change: updates (`net/netfilter/nft_dynset.c`) and lookups.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use penstock_packet::Packet;
+
+use super::registers::Registers;
+use super::{Step, stateful};
+use crate::Env;
+use crate::env::ConnCount;
+use crate::op::{Load, SetUpdate};
+use crate::operand::DynsetOp;
+use crate::state;
+use crate::state::dynamic::{DynamicSet, Found, SetStatement};
+
+#[inline(never)]
+pub(super) fn update<E: Env>(
+    update: &SetUpdate,
+    registers: &mut Registers,
+    packet: &Packet,
+    env: &mut E,
+) -> Step {
+    let now = packet.meta.time;
+    let key = registers.bytes(update.key, update.key_len);
+    let set = &update.set;
+    let found = match update.op {
+        DynsetOp::Delete => {
+            set.delete(key, now, update.gc_interval);
+            return Step::Next;
+        }
+        DynsetOp::Update => set.renew(key, now, update.timeout),
+        DynsetOp::Add => None,
+    };
+    let found = found.or_else(|| {
+        let data = update.data.map_or(&[][..], |(slot, len)| registers.bytes(slot, len));
+        set.add(key, data, now, update.timeout, &update.statements)
+    });
+    match found {
+        Some(found) => statements(set, found, packet, env),
+        None => Step::Break,
+    }
+}
+
+#[inline(never)]
+#[allow(clippy::too_many_arguments)]
+pub(super) fn lookup<E: Env>(
+    set: &Arc<DynamicSet>,
+    src: u8,
+    key_len: u8,
+    inverse: bool,
+    load: Load,
+    registers: &mut Registers,
+    packet: &Packet,
+    env: &mut E,
+) -> Step {
+    let mut data = [0; 64];
+    let found = set.lookup(registers.bytes(src, key_len), packet.meta.time, &mut data);
+    if found.is_some() == inverse {
+        return Step::Break;
+    }
+    let Some(found) = found else { return Step::Next };
+    match load {
+        Load::Nothing => {}
+        Load::Bytes { dst, len } => {
+            registers.set(dst, data.get(..usize::from(len)).unwrap_or(&data))
+        }
+        // Such sets hold no verdicts.
+        Load::Verdict => return Step::Break,
+    }
+    statements(set, found, packet, env)
+}
+
+/// Runs the statements of an element (`nft_set_elem_update_expr()`).
+#[inline]
+fn statements<E: Env>(set: &Arc<DynamicSet>, found: Found, packet: &Packet, env: &mut E) -> Step {
+    for (number, (statement, words)) in set.statements_of(found).enumerate() {
+        let breaks = match statement {
+            SetStatement::Counter => {
+                words[0].fetch_add(1, Relaxed);
+                words[1].fetch_add(packet.len() as u64, Relaxed);
+                false
+            }
+            SetStatement::Quota { bytes, over } => {
+                state::consume(&words[0], packet.len() as u64, *bytes) != *over
+            }
+            SetStatement::Limit(bucket) => {
+                !state::take(&words[0], bucket, packet.len() as u64, packet.meta.time)
+            }
+            SetStatement::Last => {
+                words[0].store(packet.meta.time, Relaxed);
+                false
+            }
+            SetStatement::Connlimit { limit, over } => {
+                let count = ConnCount::Element { set, slot: found.slot, statement: number };
+                match stateful::connlimit(*limit, *over, count, packet, env) {
+                    Step::Next => false,
+                    ends => return ends,
+                }
+            }
+            SetStatement::BadLimit(_) => false,
+        };
+        if breaks {
+            return Step::Break;
+        }
+    }
+    Step::Next
+}

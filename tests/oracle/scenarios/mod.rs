@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Scenarios by hand of what most machines' kernels lack.
+
+mod flowtable;
+mod ipsec;
+mod tunnel;
+mod vlan;
+
+use crate::frame::Frame;
+use crate::scenario::Scenario;
+
+/// All of them.
+pub fn all() -> Vec<Scenario> {
+    [flowtable::all(), vlan::all(), tunnel::all(), ipsec::all()].concat()
+}
+
+/// A scenario with frames, each with where it comes from.
+fn sent(mut scenario: Scenario, frames: &[(&str, Frame)]) -> Scenario {
+    for (source, frame) in frames {
+        scenario = scenario.frame(source, frame);
+    }
+    scenario
+}
