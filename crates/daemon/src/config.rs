@@ -139,7 +139,7 @@ pub struct Config {
     pub seccomp: Option<Violation>,
     /// How long the evaluation of a ruleset may take.
     pub batch_time: Duration,
-    /// Bytes of memory that the evaluation of a ruleset may take, beside the ruleset that is there.
+    /// Bytes of memory that the evaluation of a ruleset may take, besides the ruleset in force.
     pub batch_memory: u64,
     /// What runs the chains.
     pub engine: Engine,

@@ -158,7 +158,7 @@ pub fn run(config: Config) -> Result<(), String> {
     }
     heartbeat.into_iter().for_each(Heartbeat::end);
     daemon.stop(&mut socket, None);
-    // Whoever has asked for the end is told that it is there, and can begin anew.
+    // The client that asked for the end learns of it now, and can start another dataplane.
     serving.into_iter().for_each(Serving::end);
     remove_sockets();
     lock.end();
@@ -384,7 +384,7 @@ impl Daemon {
         // Devices may have gone and come back meanwhile. A thread that has panicked has said so.
         let taken = self.following.join().unwrap_or(self.taken);
         self.offload.end();
-        // Should it be killed meanwhile, whoever goes on has to know.
+        // If it is killed meanwhile, the next dataplane has to know.
         match State::read(socket) {
             Ok(state) => {
                 Recorder::new(self.config.on_death.clone()).write(

@@ -33,7 +33,7 @@ fn is_there(directory: &RunDir, name: &str, file: &File) -> bool {
     })
 }
 
-/// Removes the file, at the end of whoever has locked it: a guardian has, too.
+/// Removes the file, at the end of the process that has locked it: also a guardian.
 pub(crate) fn remove() {
     if let (Ok(directory), Ok(name)) = (RunDir::get(), name()) {
         directory.remove(&name);
@@ -56,7 +56,7 @@ impl NamespaceLock {
                 if is_there(directory, &name, &file) {
                     return Ok(NamespaceLock(file));
                 }
-                // Whoever had it has removed the file at its end.
+                // The process that had the lock has removed the file at its end.
                 file = directory.open_private(&name).map_err(wrong)?;
                 continue;
             }

@@ -3,7 +3,7 @@
 //! What `penstock capture` and `penstock run --capture` see: frames that pass a hook, or that rules
 //! log to a group.
 //!
-//! A probe of a hook is a base chain with one rule, `EXPRESSION log`, in a table of its own beside
+//! A probe of a hook is a base chain with one rule, `EXPRESSION log`, in a table of its own next to
 //! those of the user, which no listing shows: so it is compiled like any other, and costs nothing
 //! where there is none. What it logs is copied into a bounded queue. The path never waits for it;
 //! what finds no room is counted.
@@ -254,7 +254,7 @@ pub(crate) fn table_of(generation: &Generation, number: u32) -> Result<Arc<Table
     Ok(Arc::new(table))
 }
 
-/// A generation with the tables of probes beside those of the user.
+/// A generation with the tables of probes next to those of the user.
 pub fn beside(generation: &Generation, tables: &[Arc<Table>]) -> Generation {
     let mut all = generation.clone();
     all.tables.extend(tables.iter().cloned());

@@ -31,8 +31,8 @@ pub(crate) struct Listeners {
     pub(crate) public: Option<UnixListener>,
 }
 
-/// Binds the sockets of this network namespace. What a dataplane has left that died is replaced:
-/// the caller has the [`NamespaceLock`](crate::namespace_lock::NamespaceLock), so no other one is there.
+/// Binds the sockets of this network namespace. Those of a dataplane that died are replaced: the
+/// caller has the lock of the namespace ([`crate::namespace_lock`]), so no other dataplane is there.
 ///
 /// # Errors
 /// A sentence.

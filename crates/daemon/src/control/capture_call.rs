@@ -44,7 +44,7 @@ impl CaptureCall {
         Some(CaptureCall { family, hook, priority, device, snaplen, group, expression })
     }
 
-    /// Whether the words that become part of a ruleset are what they should be, whoever sent them.
+    /// Whether the words that become part of a ruleset are sound, from any client.
     pub fn is_sound(&self) -> bool {
         let word = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric());
         let priority = |text: &str| {

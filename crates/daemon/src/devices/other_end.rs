@@ -132,7 +132,7 @@ impl TryFrom<String> for End {
 /// A link address for the port: the neighbour has the TAP's. It is the same each time, so that
 /// neighbours know it again.
 pub(crate) fn own_mac(neighbour: [u8; 6]) -> [u8; 6] {
-    /// Given by whoever administers the network, not by a maker.
+    /// Given by an administrator of the network, not by a maker.
     const LOCAL: u8 = 2;
     const OTHER: u8 = 4;
     let [first, rest @ ..] = neighbour;

@@ -243,7 +243,7 @@ pub fn prepare(
     Ok((taken, tap))
 }
 
-/// Puts the TAP in the place of the device, or beside it, where that is a neighbour's.
+/// Puts the TAP in the place of the device, or next to it, where that is a neighbour's.
 pub fn swap(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
     if taken.end.is_some() {
         told(&taken.name, rename(socket, taken.tap, &taken.name))?;

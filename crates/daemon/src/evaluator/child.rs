@@ -93,7 +93,7 @@ pub(super) fn serve(
     let said = match child.run(confined) {
         Ok(End::Status(status)) => client.say(&Message::Exit(status)),
         Ok(End::HandedOver) => return,
-        // Whoever goes away in the middle has no more to be told.
+        // A client that goes away needs no answer.
         Err(_) => Ok(()),
     };
     let _ = said.and_then(|()| channel.say(&Ask::Done));
@@ -191,7 +191,7 @@ impl Child<'_> {
         };
         options.runnable_only = true;
         options.process = Some(self.call.process.clone());
-        // Whoever may only look may have a change checked, and nothing more.
+        // A client that may only look may have a change checked, and nothing more.
         if self.call.rights == Rights::Look {
             options.read_only = !options.check;
             options.check = true;

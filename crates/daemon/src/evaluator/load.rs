@@ -59,7 +59,7 @@ fn run(
         let client = scope.spawn(|| answer(&ours, (name, text)));
         let names = Box::new(SystemNames::default());
         let end = Attendance { evaluator, channel, rules, names, call }.attend();
-        // Whoever still listens hears no more.
+        // Those who still listen get no more.
         let _ = ours.shutdown(std::net::Shutdown::Read);
         (end, client.join())
     });

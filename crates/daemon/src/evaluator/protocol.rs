@@ -41,7 +41,7 @@ pub(crate) struct Call {
     pub(crate) process: Process,
     /// How long the evaluation of a text may take.
     pub(crate) time: Duration,
-    /// Bytes of memory that it may take, beside the ruleset.
+    /// Bytes of memory that it may take, besides the ruleset.
     pub(crate) memory: u64,
 }
 

@@ -82,7 +82,7 @@ impl Guardian {
         }
     }
 
-    /// Another end of the pipe, for whoever sees devices come back.
+    /// Another end of the pipe, for threads that see devices come back.
     pub fn handle(&self) -> io::Result<GuardianHandle> {
         self.pipe.try_clone().map(GuardianHandle)
     }

@@ -106,7 +106,7 @@ pub(crate) fn parts(dump: &str, workers: usize) -> Vec<String> {
         .filter_map(|line| Some((field(line, "id=")?, field(line, "master=")?)))
         .collect();
     let first_of = |mut id: u32| {
-        // Nobody announces in a circle; whoever writes it down does not matter.
+        // There are no circles of masters; a dump that has one is cut anywhere.
         for _ in 0..masters.len() {
             match masters.get(&id) {
                 Some(master) => id = *master,

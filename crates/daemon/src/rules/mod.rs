@@ -60,7 +60,7 @@ struct Inner {
     /// Number of the last change that was confirmed.
     confirmed: Option<u32>,
     last: Took,
-    /// Tables of captures, beside those of the ruleset.
+    /// Tables of captures, next to those of the ruleset.
     probes: Vec<Arc<Table>>,
     history: History,
     next_probe: u32,
@@ -137,7 +137,7 @@ impl ChangeWatchers {
     }
 
     fn say(&self, change: &Committed) {
-        // Whoever is 256 changes behind is let go: it finds its channel closed.
+        // A watcher that is 256 changes late is dropped: it finds its channel closed.
         let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         to.retain(|to| to.try_send(change.clone()).is_ok());
     }

@@ -99,7 +99,7 @@ struct Door<F> {
 impl<F: Fn() -> io::Result<Vec<u8>>> Door<F> {
     /// Waits until something happens, and does what there is to do.
     fn step(&mut self, listener: &TcpListener) {
-        // Whoever has no place yet waits until there may be one.
+        // A client without a place waits until there may be one.
         let place = self.place_at();
         let asked = if place.is_none() { libc::POLLIN } else { 0 };
         let mut polled = vec![libc::pollfd { fd: listener.as_raw_fd(), events: asked, revents: 0 }];

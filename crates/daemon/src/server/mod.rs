@@ -81,7 +81,7 @@ impl Serving {
     /// Ends: nobody can connect any more. Clients that are there stay connected.
     pub(crate) fn end(self) {
         for (listener, thread) in self.0 {
-            // SAFETY: no pointers. Whoever waits for connections is told that there are none.
+            // SAFETY: no pointers. A thread that waits for connections is woken.
             let told = unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) } == 0;
             // One that was not told ends with the process; one that has panicked has said so.
             if told {
@@ -129,7 +129,7 @@ impl Server {
                     continue;
                 }
             };
-            // Whoever goes away in the middle has no more to be told.
+            // A client that goes away needs no answer.
             let _ = self.clone().begin(stream, most);
         }
     }

@@ -325,7 +325,7 @@ impl Worker {
             }
             Request::Rules(linked, running, done) => {
                 self.path.set_rules_offloaded(linked, running);
-                // Whoever asked may be gone.
+                // The thread that asked may be gone.
                 let _ = done.send(());
             }
             Request::Wire(port, wire) => self.set_wire(port, wire.map(|wire| *wire)),

@@ -31,9 +31,9 @@ const SKIP: u32 = u32::MAX;
 /// What both ends share.
 #[derive(Debug)]
 struct Ring {
-    /// Those between `taken` and `given` are the consumer's, who only reads them; all others are the
-    /// producer's. Each learns from the other's number, with acquire and release, that some have
-    /// changed sides.
+    /// Those between `taken` and `given` are the consumer's, which only reads them; all others are
+    /// the producer's. Each learns from the other's number, with acquire and release, that some
+    /// have changed sides.
     bytes: Bytes,
     /// Bytes that were ever given back; written by the consumer.
     taken: AtomicUsize,
@@ -87,8 +87,8 @@ impl<H: Copy> Producer<H> {
             unsafe { bytes.put(self.given, SKIP) };
             self.given += skipped;
         }
-        // SAFETY: `need` bytes from here on are the producer's and lie in one piece, aligned to eight
-        // bytes; the length comes first, where a skipped rest has its own.
+        // SAFETY: `need` bytes from here on are the producer's and lie in one piece, aligned to
+        // eight bytes; the length comes first, where a skipped rest has its own.
         unsafe {
             bytes.put(self.given, frame_len);
             bytes.put(self.given + ALIGN, known);
@@ -125,8 +125,8 @@ impl<H: Copy> Consumer<H> {
         let bytes = &self.ring.bytes;
         let mut at = self.taken;
         while at != given && self.burst.len() < self.burst.capacity() {
-            // SAFETY: what lies before `given` was written by the producer, and is the consumer's until
-            // it is given back; at `at` begins a length, and after one that is no skip what is
+            // SAFETY: what lies before `given` was written by the producer, and is the consumer's
+            // until it is given back; at `at` begins a length, and after one that is no skip what is
             // known of the frame.
             let len: u32 = unsafe { bytes.get(at) };
             if len == SKIP {
@@ -145,8 +145,8 @@ impl<H: Copy> Consumer<H> {
     /// A frame of the burst, and what is known of it.
     pub(crate) fn frame(&self, i: usize) -> Option<(H, &[u8])> {
         let (known, at, len) = *self.burst.get(i)?;
-        // SAFETY: these bytes were written by the producer in one piece, and are the consumer's until the
-        // burst is released, for which `self` is borrowed to change.
+        // SAFETY: these bytes were written by the producer in one piece, and are the consumer's
+        // until the burst is released, for which `self` is borrowed to change.
         let bytes = unsafe { self.ring.bytes.slice(at, len) };
         Some((known, bytes))
     }

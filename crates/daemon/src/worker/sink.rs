@@ -122,7 +122,7 @@ impl LiveSink {
         self.net = net;
     }
 
-    /// Lets go all that is kept.
+    /// Sends all that is kept.
     pub(crate) fn flush(&mut self) {
         for port in &mut self.ports {
             port.tx.flush();
@@ -211,7 +211,7 @@ impl Sink for LiveSink {
     }
 
     fn drop(&mut self, drop: &DropEvent<'_>, packet: &Packet) {
-        // Whoever of the host's programs speaks it listens on a packet socket.
+        // Programs of the host that speak the protocol listen on packet sockets.
         if drop.reason == DropReason::Ethertype {
             let net = self.net.clone();
             if let Some(link) = net.link(packet.meta.iif) {

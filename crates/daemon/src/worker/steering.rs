@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A worker among others: whose a frame is, and handing it over.
+//! Steering: which worker owns a frame, and its way to that worker.
 //!
 //! ```text
-//! socket, queue, TAP --> whose? --mine--> path
-//!                           |  \--a fragment--> the worker that finds out --> whose it is
-//!                           \--another's--> ring --> path of the other
+//! socket, queue, TAP --> owner? --this worker--> path
+//!                           |  \--a fragment--> the worker that finds out --> its owner
+//!                           \--another--> ring --> path of the other
 //! ```
 //!
-//! What is not IP is the first worker's. What bridges have learned is the same for all. Tunnels,
-//! and IPsec with its sequence numbers, are the host's: all workers know is policy, which is the
-//! same for all.
+//! The first worker owns what is not IP. All workers share what bridges learn. Tunnels, and IPsec
+//! with its sequence numbers, are the host's: workers know only policy, which all of them share.
 
 use std::sync::Arc;
 
@@ -236,9 +235,9 @@ impl Steering {
         !handed.whose || self.find_out(handed, frame, time)
     }
 
-    /// The same for a fragment whose worker this one finds out. Those that waited and are this
-    /// worker's are left in
-    /// [`Steering::own`]: they are put together here, so their order does not matter.
+    /// Whether a fragment is to be worked on here, where this worker finds out its owner. Fragments
+    /// that waited and turn out to be this worker's are left in [`Steering::own`]: they are put
+    /// together here, so their order does not matter.
     fn find_out(&mut self, handed: HandoffMeta, frame: &[u8], time: u64) -> bool {
         let handed = HandoffMeta { whose: false, ..handed };
         let Some(Whose::Fragment { datagram, span, first, .. }) =

@@ -17,7 +17,7 @@ impl Waker {
     /// After something was left for the worker: whether it sleeps and is to be woken, which only
     /// one is told.
     pub(crate) fn is_to_be_woken(&self) -> bool {
-        // What was left is seen by whoever is about to sleep, or that is seen here.
+        // Either the worker that is about to sleep sees what was left, or this sees that it sleeps.
         fence(Ordering::SeqCst);
         self.asleep.swap(false, Ordering::SeqCst)
     }
