@@ -651,30 +651,12 @@ impl Walk {
 
 /// The tunnel that bits are inside of, plain or masked.
 fn tunnel_of(expr: &Expr) -> Option<&'static Proto> {
-    match &expr.kind {
-        ExprKind::Payload(payload) => payload.inner,
-        ExprKind::Binop { left, .. } => tunnel_of(left),
-        ExprKind::Unary { expr, .. } => tunnel_of(expr),
-        ExprKind::Symbol { .. }
-        | ExprKind::Variable { .. }
-        | ExprKind::Value(_)
-        | ExprKind::String(_)
-        | ExprKind::Verdict(_)
-        | ExprKind::Prefix { .. }
-        | ExprKind::Range { .. }
-        | ExprKind::Concat(_)
-        | ExprKind::List(_)
-        | ExprKind::Set { .. }
-        | ExprKind::SetElem(_)
-        | ExprKind::CatchAll
-        | ExprKind::Mapping { .. }
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => None,
+    if let ExprKind::Payload(payload) = &expr.kind {
+        payload.inner
+    } else if let ExprKind::Binop { left: expr, .. } | ExprKind::Unary { expr, .. } = &expr.kind {
+        tunnel_of(expr)
+    } else {
+        None
     }
 }
 

@@ -142,33 +142,11 @@ impl Parser<'_> {
             let expr = parser.target()?;
             // nft looks no further behind a map. Behind a hash or a generated number it looks for
             // `offset`, in their own scope.
-            let looks = match expr.kind {
-                ExprKind::Map { .. } => false,
-                ExprKind::Hash { .. } => parser.inputs.slice(parser.last_but_one) == "offset",
-                ExprKind::Key(key) if key.is_generator() => {
-                    parser.inputs.slice(parser.last_but_one) == "offset"
-                }
-                ExprKind::Symbol { .. }
-                | ExprKind::Variable { .. }
-                | ExprKind::Value(_)
-                | ExprKind::String(_)
-                | ExprKind::Verdict(_)
-                | ExprKind::Prefix { .. }
-                | ExprKind::Range { .. }
-                | ExprKind::Concat(_)
-                | ExprKind::List(_)
-                | ExprKind::Set { .. }
-                | ExprKind::SetElem(_)
-                | ExprKind::CatchAll
-                | ExprKind::Mapping { .. }
-                | ExprKind::SetRef { .. }
-                | ExprKind::Payload(_)
-                | ExprKind::Exthdr(_)
-                | ExprKind::Key(_)
-                | ExprKind::Unary { .. }
-                | ExprKind::Binop { .. }
-                | ExprKind::Relational { .. }
-                | ExprKind::FlagCmp { .. } => true,
+            let generated = matches!(expr.kind, ExprKind::Hash { .. }) || expr.is_generator();
+            let looks = if generated {
+                parser.inputs.slice(parser.last_but_one) == "offset"
+            } else {
+                !matches!(expr.kind, ExprKind::Map { .. })
             };
             if looks {
                 parser.no_keyword_behind()?;
@@ -179,31 +157,8 @@ impl Parser<'_> {
 }
 
 fn is_writable(expr: &Expr) -> bool {
-    match &expr.kind {
-        ExprKind::Key(Key::Meta { .. }) | ExprKind::Key(Key::Ct { .. }) | ExprKind::Payload(_) => {
-            true
-        }
-        ExprKind::Exthdr(exthdr) => exthdr.op != ExthdrOp::Ipv6,
-        ExprKind::Symbol { .. }
-        | ExprKind::Variable { .. }
-        | ExprKind::Value(_)
-        | ExprKind::String(_)
-        | ExprKind::Verdict(_)
-        | ExprKind::Prefix { .. }
-        | ExprKind::Range { .. }
-        | ExprKind::Concat(_)
-        | ExprKind::List(_)
-        | ExprKind::Set { .. }
-        | ExprKind::SetElem(_)
-        | ExprKind::CatchAll
-        | ExprKind::Mapping { .. }
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binop { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => false,
+    if let ExprKind::Exthdr(exthdr) = &expr.kind {
+        return exthdr.op != ExthdrOp::Ipv6;
     }
+    matches!(expr.kind, ExprKind::Key(Key::Meta { .. } | Key::Ct { .. }) | ExprKind::Payload(_))
 }
