@@ -189,7 +189,7 @@ pub(super) fn shift_down(expr: &mut Expr, shift: u32, len: u32) {
     }
 }
 
-/// Gives constants another type whose numbers are the same.
+/// Gives constants another type with equal numbers.
 fn retype(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
     match &mut expr.kind {
         ExprKind::Value(_) => {}

@@ -15,7 +15,7 @@ use crate::eval::context::{Expected, UNKNOWN, conflicting};
 use crate::eval::{Eval, Result, error};
 use crate::key_type::Field;
 
-/// `ARPHRD_*` of devices whose link header is known.
+/// `ARPHRD_*` of devices with a known link header.
 const DEVICES: &[(u16, &Proto)] = &[(1, &link::ETHER)];
 
 /// nft's words for the bases.
@@ -484,7 +484,7 @@ impl Eval<'_, '_> {
         )
     }
 
-    /// What stands beside a header field.
+    /// What stands next to a header field.
     pub(crate) fn expect_field(&mut self, e: &Expr) {
         self.expected = Expected::like(e);
     }

@@ -93,7 +93,7 @@ impl Eval<'_, '_> {
         e.len = self.expected.len;
     }
 
-    /// What stands beside an expression that was just evaluated is of its type.
+    /// What stands next to an expression that was just evaluated is of its type.
     pub(crate) fn expect_like(&mut self, e: &Expr) {
         self.expected = Expected::like(e);
     }

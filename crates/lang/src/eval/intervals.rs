@@ -45,7 +45,7 @@ pub(crate) fn check_overlap(elements: &[Expr], existing: &[(u128, u128)]) -> Res
     check_spans(&spans_of(elements), |i| key_of(&elements[i]).loc, existing)
 }
 
-/// The same for the sorted intervals of elements; `place` says where the key of one was written.
+/// Checks the sorted intervals of elements; `place` says where the key of one was written.
 pub(crate) fn check_spans(
     spans: &[Span],
     place: impl Fn(usize) -> Loc,
@@ -72,7 +72,7 @@ pub(crate) fn check_spans(
     Ok(())
 }
 
-/// Whether what starts there goes on without a gap behind this end.
+/// Whether what starts there goes on without a gap after this end.
 pub(crate) fn touches(end: u128, start: u128) -> bool {
     start <= end || start == end.wrapping_add(1) && end != u128::MAX
 }

@@ -38,7 +38,7 @@ impl KeyType {
         Some(KeyType { dtype, fields })
     }
 
-    /// The same with numbers in network order, as keys of interval sets are.
+    /// This type with numbers in network order, as keys of interval sets have them.
     pub(crate) fn big_endian(&self) -> KeyType {
         let fields = self
             .fields

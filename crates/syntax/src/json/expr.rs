@@ -12,7 +12,7 @@ use crate::bits::swap_bytes;
 use crate::datatype::{ByteOrder, DataType, Format, Type, print, symbols};
 use crate::names::Names;
 
-/// What a listing in JSON depends on beside the tree.
+/// What a listing in JSON depends on besides the tree.
 pub struct Writer<'a> {
     /// Names of constants.
     pub names: &'a dyn Names,
@@ -216,7 +216,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The key alone, or with what stands beside it. Times are in seconds.
+    /// The key alone, or with its options. Times are in seconds.
     fn set_elem(&self, elem: &SetElem) -> Value {
         let mut m = Map::new();
         m.insert("val".into(), self.expr(&elem.key));

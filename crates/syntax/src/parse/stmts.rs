@@ -22,7 +22,7 @@ impl Parser<'_> {
                 {
                     break;
                 }
-                // Left to whoever knows what may follow a rule here.
+                // The caller knows what may follow a rule here.
                 tok if !rule.stmts.is_empty() && !matches!(tok, Tok::Word) && !self.at_stmt() => {
                     break;
                 }
@@ -53,7 +53,7 @@ impl Parser<'_> {
         let start = self.here();
         self.stmt = start;
         self.keywords = match self.word() {
-            word if super::words::begins_effect(word) => super::words::keywords_behind(word),
+            word if super::words::begins_effect(word) => super::words::keywords_after(word),
             _ => self.outer_keywords(),
         };
         // A queue's number is no part of the older form to nft.
@@ -140,7 +140,7 @@ impl Parser<'_> {
     fn written(&mut self, first: &str) -> Parsed<Expr> {
         self.scoped(first, |parser| {
             let expr = parser.target()?;
-            // nft looks no further behind a map. Behind a hash or a generated number it looks for
+            // nft looks no further after a map. After a hash or a generated number it looks for
             // `offset`, in their own scope.
             let generated = matches!(expr.kind, ExprKind::Hash { .. }) || expr.is_generator();
             let looks = if generated {
@@ -149,7 +149,7 @@ impl Parser<'_> {
                 !matches!(expr.kind, ExprKind::Map { .. })
             };
             if looks {
-                parser.no_keyword_behind()?;
+                parser.no_keyword_after()?;
             }
             Ok(expr)
         })

@@ -20,9 +20,9 @@ impl Parser<'_> {
     /// `reset tcp option …`, which began at `start`
     pub(super) fn reset_option(&mut self, start: Loc) -> Parsed<StmtKind> {
         self.take();
-        self.keywords = words::keywords_behind("reset");
+        self.keywords = words::keywords_after("reset");
         self.need("tcp")?;
-        self.keywords = words::keywords_behind("tcp");
+        self.keywords = words::keywords_after("tcp");
         if !self.at("option") {
             return self.unexpected(&["option"]);
         }
