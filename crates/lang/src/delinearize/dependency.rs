@@ -121,7 +121,7 @@ impl Dependencies {
         if self.payload_implies(expr, dep, value, context) {
             self.release(layer, stmts);
         } else if payload.field.is_some_and(|f| f.icmp.types().len() > 1) {
-            // What the field stands behind says more than the field would.
+            // What the field stands after says more than the field would.
             self.forget(self.layer_in_use(layer).unwrap_or(layer));
         }
     }

@@ -197,7 +197,7 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    /// Ports beside addresses need a header that has them, which the key of a map may bring along.
+    /// Ports next to addresses need a header that has them, which the key of a map may bring along.
     fn ports_need_transport(&self, addr: &Expr, loc: Loc) -> Result {
         if self.protocols.at(PayloadBase::Transport).is_some() {
             return Ok(());

@@ -26,7 +26,7 @@ pub struct Keyword {
     pub settable: bool,
     /// Words that are keywords after it until the selector is complete, beyond the reserved ones
     /// (the start conditions of nft's scanner).
-    pub behind: &'static [&'static str],
+    pub after: &'static [&'static str],
 }
 
 /// All of them.
@@ -36,14 +36,14 @@ pub static KEYWORDS: [Keyword; 11] = [
         reserved: true,
         in_data: true,
         settable: true,
-        behind: &["length", "protocol"],
+        after: &["length", "protocol"],
     },
     Keyword {
         word: "ct",
         reserved: true,
         in_data: true,
         settable: true,
-        behind: &[
+        after: &[
             "state",
             "direction",
             "status",
@@ -76,57 +76,57 @@ pub static KEYWORDS: [Keyword; 11] = [
         reserved: true,
         in_data: true,
         settable: false,
-        behind: &["classid", "nexthop", "addr", "last-entry", "sid", "tag"],
+        after: &["classid", "nexthop", "addr", "last-entry", "sid", "tag"],
     },
     Keyword {
         word: "fib",
         reserved: true,
         in_data: true,
         settable: false,
-        behind: &["saddr", "daddr", "type", "oif", "oifname"],
+        after: &["saddr", "daddr", "type", "oif", "oifname"],
     },
     Keyword {
         word: "socket",
         reserved: true,
         in_data: false,
         settable: false,
-        behind: &["transparent", "wildcard", "cgroupv2", "level"],
+        after: &["transparent", "wildcard", "cgroupv2", "level"],
     },
     Keyword {
         word: "osf",
         reserved: true,
         in_data: false,
         settable: false,
-        behind: &["ttl", "name", "version"],
+        after: &["ttl", "name", "version"],
     },
     Keyword {
         word: "ipsec",
         reserved: true,
         in_data: false,
         settable: false,
-        behind: &["in", "out", "spnum", "reqid", "spi", "saddr", "daddr"],
+        after: &["in", "out", "spnum", "reqid", "spi", "saddr", "daddr"],
     },
-    Keyword { word: "tunnel", reserved: false, in_data: false, settable: false, behind: &[] },
+    Keyword { word: "tunnel", reserved: false, in_data: false, settable: false, after: &[] },
     Keyword {
         word: "numgen",
         reserved: true,
         in_data: true,
         settable: false,
-        behind: &["inc", "mod", "offset"],
+        after: &["inc", "mod", "offset"],
     },
     Keyword {
         word: "jhash",
         reserved: true,
         in_data: true,
         settable: false,
-        behind: &["mod", "seed", "offset"],
+        after: &["mod", "seed", "offset"],
     },
     Keyword {
         word: "symhash",
         reserved: true,
         in_data: true,
         settable: false,
-        behind: &["mod", "seed", "offset"],
+        after: &["mod", "seed", "offset"],
     },
 ];
 

@@ -142,11 +142,11 @@ pub struct Keyword {
     pub reserved: bool,
     /// Words that are keywords after it until the statement is complete, beyond the reserved ones
     /// (the start conditions of nft's scanner).
-    pub behind: &'static [&'static str],
+    pub after: &'static [&'static str],
 }
 
-const fn word(word: &'static str, behind: &'static [&'static str]) -> Keyword {
-    Keyword { word, reserved: true, behind }
+const fn word(word: &'static str, after: &'static [&'static str]) -> Keyword {
+    Keyword { word, reserved: true, after }
 }
 
 const OF_NAT: &[&str] = &["to", "fully-random", "persistent", "port", "addr", "prefix"];

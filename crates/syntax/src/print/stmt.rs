@@ -47,42 +47,20 @@ impl Printer<'_> {
         let bracketed = |e: &Expr| {
             brackets && matches!(e.kind, ExprKind::Value(_)) && e.dtype.base() == DataType::Ip6Addr
         };
-        match &addr.kind {
-            ExprKind::Value(_) if bracketed(addr) => {
-                self.push("[");
-                self.expr(addr);
-                self.push("]");
-            }
-            ExprKind::Range { left, right } if bracketed(left) => {
-                self.push("[");
-                self.expr(left);
-                self.push("]-[");
-                self.expr(right);
-                self.push("]");
-            }
-            ExprKind::Symbol { .. }
-            | ExprKind::Variable { .. }
-            | ExprKind::Value(_)
-            | ExprKind::String(_)
-            | ExprKind::Verdict(_)
-            | ExprKind::Prefix { .. }
-            | ExprKind::Range { .. }
-            | ExprKind::Concat(_)
-            | ExprKind::List(_)
-            | ExprKind::Set { .. }
-            | ExprKind::SetElem(_)
-            | ExprKind::CatchAll
-            | ExprKind::Mapping { .. }
-            | ExprKind::Map { .. }
-            | ExprKind::SetRef { .. }
-            | ExprKind::Payload(_)
-            | ExprKind::Exthdr(_)
-            | ExprKind::Key(_)
-            | ExprKind::Hash { .. }
-            | ExprKind::Unary { .. }
-            | ExprKind::Binop { .. }
-            | ExprKind::Relational { .. }
-            | ExprKind::FlagCmp { .. } => self.expr(addr),
+        if let ExprKind::Range { left, right } = &addr.kind
+            && bracketed(left)
+        {
+            self.push("[");
+            self.expr(left);
+            self.push("]-[");
+            self.expr(right);
+            self.push("]");
+        } else if bracketed(addr) {
+            self.push("[");
+            self.expr(addr);
+            self.push("]");
+        } else {
+            self.expr(addr);
         }
     }
 }

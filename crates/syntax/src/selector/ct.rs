@@ -14,7 +14,7 @@ use crate::parse::{Parsed, Parser, words};
 use crate::source::Loc;
 
 impl Parser<'_> {
-    /// What stands behind `ct`.
+    /// What stands after `ct`.
     pub(crate) fn ct(&mut self, start: Loc) -> Parsed<Expr> {
         let dir = match self.word() {
             "original" => Some(CtDir::Original),
@@ -30,7 +30,7 @@ impl Parser<'_> {
             _ => None,
         };
         if let Some(family) = family {
-            self.keywords = words::keywords_behind(family.name());
+            self.keywords = words::keywords_after(family.name());
             self.take();
         }
         let key = match (self.word(), dir.is_some(), family) {
@@ -63,12 +63,12 @@ impl Parser<'_> {
         };
         self.take();
         let expr = Expr::new(ExprKind::Key(Key::Ct { key, dir, family }), self.since(start));
-        // Of a direction nft knows these to be complete; behind all others a keyword of `ct` is
+        // Of a direction nft knows these to be complete; after all others a keyword of `ct` is
         // still one where the statement begins with it, since `set` could follow.
         let complete = dir.is_some()
             && !matches!(key, CtKey::Bytes | CtKey::Pkts | CtKey::AvgPkt | CtKey::Zone);
         let begins = self.stmt.start == start.start;
-        if begins && !complete && !words::is_symbol_behind_ct(self.word()) {
+        if begins && !complete && !words::is_symbol_after_ct(self.word()) {
             self.close("ct")?;
         }
         Ok(expr)

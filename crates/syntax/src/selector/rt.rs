@@ -15,7 +15,7 @@ use crate::parse::{Parsed, Parser};
 use crate::source::Loc;
 
 impl Parser<'_> {
-    /// What stands behind `rt`.
+    /// What stands after `rt`.
     pub(super) fn rt(&mut self, start: Loc) -> Parsed<Expr> {
         let family = match self.word() {
             "ip" => Some(Family::Ip),

@@ -40,12 +40,12 @@ impl Parser<'_> {
             _ => return self.unexpected(&["icmp", "icmpv6", "tcp", "icmpx"]),
         }
         let scope = if self.at("icmpx") { "reject" } else { "icmp" };
-        self.keywords = words::keywords_behind(scope);
+        self.keywords = words::keywords_after(scope);
         self.take();
         let typed = self.eat("type");
         let token = self.peek();
         let number = matches!(token.tok, Tok::Num(_));
-        let keyword = words::keywords_behind(scope).contains(&self.word());
+        let keyword = words::keywords_after(scope).contains(&self.word());
         let word = matches!(token.tok, Tok::Word | Tok::Str) && self.is_string(token) && !keyword;
         if !number && !word {
             return self.unexpected(if typed {
