@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use penstock_io::device::{BareTx, LocalTx, PacketTx, Tx};
 use penstock_net::{LOOPBACK, Link, Network};
 use penstock_packet::{Meta, Packet, PacketType};
-use penstock_path::{Drop, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
+use penstock_path::{DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
 use penstock_wire::ethernet;
 
 use crate::control::Broadcast;
@@ -254,7 +254,7 @@ impl Sink for LiveSink {
         self.give_host(device, packet);
     }
 
-    fn drop(&mut self, drop: &Drop<'_>, packet: &Packet) {
+    fn drop(&mut self, drop: &DropEvent<'_>, packet: &Packet) {
         // Whoever of the host's programs speaks it listens on a packet socket.
         if drop.reason == DropReason::Ethertype {
             let net = self.net.clone();
@@ -264,7 +264,7 @@ impl Sink for LiveSink {
         }
     }
 
-    fn drop_several(&mut self, drop: &Drop<'_>, _packets: u64) -> bool {
+    fn drop_several(&mut self, drop: &DropEvent<'_>, _packets: u64) -> bool {
         drop.reason != DropReason::Ethertype
     }
 

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use penstock_lang::datatype::Format;
 use penstock_net::Link;
 use penstock_packet::{Meta, Packet};
-use penstock_path::{
-    Drop as DropEvent, LogRecord, Place, QueueRecord, Queued as QueueReply, TraceRecord,
-};
+use penstock_path::{DropEvent, LogRecord, Place, QueueRecord, Queued as QueueReply, TraceRecord};
 
 use crate::event::Unresolved;
 use crate::names::NetworkNames;

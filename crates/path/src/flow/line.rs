@@ -5,13 +5,13 @@
 use std::fmt;
 use std::time::Duration;
 
+use penstock_conntrack::{Connection, Tuple};
 use penstock_flowtable::{Direction, Transmit, Tunnel};
 use penstock_net::Network;
-
-use super::add::of_connection;
-use super::{FlowCounts, FlowEntry, Flows, NotOffloaded};
-use penstock_conntrack::{Connection, Tuple};
 use penstock_ruleset::Family;
+
+use crate::flow::direction::of_connection;
+use crate::flow::{FlowCounts, FlowEntry, Flows, NotOffloaded};
 
 /// What happened to flows so far, and how often others were not offloaded, in lines.
 #[derive(Clone, Debug, Default)]
