@@ -111,8 +111,8 @@ fn check(rng: &mut Rng, place: Place, frames: usize, context: &str) -> bool {
     for n in 0..frames {
         let frame = frame(rng);
         let tagged = matches!(frame.get(12..14), Some([0x81, 0] | [0x88, 0xa8]));
-        // A packet at tcx has its tag beside it, and something behind its link header. The loopback
-        // device, by which it comes here, has another broadcast address than others.
+        // A packet at tcx has its tag in the metadata, and something after its link header. The
+        // loopback device, by which it comes here, has another broadcast address than others.
         if place == Place::Tcx && (tagged || frame.len() == 14 || frame.starts_with(&[0xff; 6])) {
             continue;
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The same programs by the interpreter and as machine code, and what compiling takes.
+//! Programs in the interpreter and as machine code, and what compiling takes.
 //!
 //! `cargo bench -p penstock-jit`
 //!

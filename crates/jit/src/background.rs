@@ -67,8 +67,8 @@ impl Background {
         Ok(Background { jobs, asked: Mutex::default() })
     }
 
-    /// Asks for code, as [`compile`] makes it. Whoever asks for the same while somebody has it gets
-    /// the same.
+    /// Asks for code, as [`compile`] makes it. Code that is still in use is shared with callers
+    /// that ask for equal code.
     pub fn compile<I>(
         &self,
         image: &Arc<I>,

@@ -239,7 +239,7 @@ impl Made {
         Made(table)
     }
 
-    /// Leaves rules out that ask for what is behind the addresses of a link header.
+    /// Leaves rules out that ask for what is after the addresses of a link header.
     pub fn without_tags(&mut self) {
         let asks = |e: &Expr| match e {
             Expr::Payload(p) => p.base == PayloadBase::Link && p.offset + p.len > 12,
