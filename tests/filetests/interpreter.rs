@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
-use penstock_path::{Dataplane, Drop, Engine, Frame, LogRecord, Settings, Sink};
+use penstock_path::{Dataplane, DropEvent, Engine, Frame, LogRecord, Settings, Sink};
 use penstock_program::Expr;
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
@@ -48,7 +48,7 @@ impl Sink for Seen {
         }
     }
 
-    fn drop(&mut self, drop: &Drop<'_>, _packet: &Packet) {
+    fn drop(&mut self, drop: &DropEvent<'_>, _packet: &Packet) {
         self.told.push(match drop.place {
             Some(place) if place.table == "t" => match place.rule {
                 Some(handle) => format!("{} handle {handle}", place.chain),

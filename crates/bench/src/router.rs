@@ -11,7 +11,7 @@ use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
-use penstock_path::{CompileOptions, Dataplane, Drop, Engine, Frame, Settings, Sink};
+use penstock_path::{CompileOptions, Dataplane, DropEvent, Engine, Frame, Settings, Sink};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 
@@ -49,7 +49,7 @@ impl Sink for Count {
     }
     fn deliver(&mut self, _device: &Link, _packet: &Packet) {}
     #[inline]
-    fn drop_several(&mut self, _drop: &Drop<'_>, _packets: u64) -> bool {
+    fn drop_several(&mut self, _drop: &DropEvent<'_>, _packets: u64) -> bool {
         true
     }
 }

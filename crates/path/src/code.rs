@@ -18,7 +18,7 @@ pub enum Engine {
     /// Machine code, which is made on a thread of its own; until it is there, and where none can be
     /// made, the interpreter.
     Jit,
-    /// The same, but packets wait until the code is there.
+    /// Machine code; packets wait until it is there.
     JitAtOnce,
 }
 

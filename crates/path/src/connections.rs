@@ -9,7 +9,7 @@ use std::time::Duration;
 use penstock_conntrack::status::CONFIRMED;
 use penstock_conntrack::tuple::{IPV4, IPV6};
 use penstock_conntrack::{Conntrack, Direction, Expectation, Template, Tracker, Tuple};
-use penstock_packet::{CtInfo, Packet};
+use penstock_packet::{Ct, CtInfo, Packet};
 use penstock_program::env::Decision;
 use penstock_program::expr::{CtDir, CtKey};
 use penstock_program::image::CtObject;
@@ -271,6 +271,17 @@ fn add_policy(conntrack: &mut Conntrack, protocol: u8, values: &[(u8, u32)]) -> 
         })
         .collect();
     conntrack.add_policy(protocol, &timeouts).ok()
+}
+
+/// What an answer to a packet is to the packet's connection (`nf_conntrack_attach()`): the host's
+/// own errors and resets belong to it even where it is not in the table yet.
+pub(crate) fn answer_ct(packet: &Packet) -> Ct {
+    let ct = packet.meta.ct;
+    if !ct.has_entry() {
+        return Ct::default();
+    }
+    let info = if ct.info.is_reply() { CtInfo::Related } else { CtInfo::RelatedReply };
+    Ct { info, ..ct }
 }
 
 #[cfg(test)]

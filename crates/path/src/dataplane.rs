@@ -14,21 +14,23 @@ use penstock_program::osf::Fingerprints;
 use penstock_random::Random;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 
-use crate::burst::{Packets, gather};
 use crate::code::{Codes, Engine};
 use crate::flow::{FlowCounts, FlowEntry, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow};
 use crate::hooks::Hooks;
-use crate::queue::{NotQueued, QueueAnswer, QueueVerdict};
+use crate::interface::interfaces;
+use crate::ipsec::Ipsec;
+use crate::queues::{NotQueued, QueueAnswer, QueueVerdict};
 use crate::reason::{Counters, DropReason};
-use crate::rules::Asker;
 use crate::settings::Settings;
 use crate::shared::{Member, Shared};
 use crate::sink::Sink;
 use crate::sockets::Sockets;
+use crate::stages::burst::{Packets, gather};
+use crate::stages::rules::HookEnv;
+use crate::state::State;
 use crate::taps::Taps;
 use crate::tc::Tc;
-use crate::worker::{State, Worker, interfaces};
-use crate::xfrm::Ipsec;
+use crate::worker::Worker;
 
 /// The packet path of one network namespace. One worker uses it at a time.
 ///
@@ -54,13 +56,13 @@ impl Dataplane {
         Self::of_member(net, settings, &Member::alone(0))
     }
 
-    /// The same for packets of strangers, who cannot know which of them fall together in a hash
-    /// table.
+    /// A dataplane without rules for packets of strangers, who cannot know which of them fall
+    /// together in a hash table.
     pub fn live(net: Arc<Network>, settings: Settings) -> Self {
         Self::of_member(net, settings, &Member::live())
     }
 
-    /// The same for one of several workers, by its number from 0 on. Each is to be given the
+    /// The dataplane of one of several workers, by its number from 0 on. Each is to be given the
     /// packets that are its own by [`Shared::tracking`], and all of them the same network and
     /// rules. What bridges have learned is the same for all of those with one `Arc<Network>`, and
     /// machine code for those with one `Arc<Linked>`. The states of IPsec are not: a network that
@@ -89,7 +91,7 @@ impl Dataplane {
     /// Starts random numbers (`meta random`, `numgen random`, fragment identifications) anew, for
     /// runs that repeat.
     pub fn seed(&mut self, seed: u64) {
-        self.state.random = Random::seeded(seed);
+        self.state.numbers.random = Random::seeded(seed);
         self.state.ipsec = Ipsec::new(&self.net, Some(seed));
     }
 
@@ -97,7 +99,7 @@ impl Dataplane {
     /// nanoseconds: `meta time`, `day` and `hour` are those of the wall clock. Nothing else asks
     /// it.
     pub fn set_wall_ahead(&mut self, ahead: i64) {
-        self.state.wall_ahead = ahead;
+        self.state.host.wall_ahead = ahead;
     }
 
     /// Puts a generation in force for all that comes after.
@@ -105,8 +107,8 @@ impl Dataplane {
         self.set_rules_offloaded(linked, Vec::new());
     }
 
-    /// The same, when devices (by index) run some of its chains at ingress themselves: those are
-    /// not run for what they receive.
+    /// Puts a generation in force when devices (by index) run some of its chains at ingress
+    /// themselves: those are not run for what they receive.
     pub fn set_rules_offloaded(&mut self, linked: Arc<Linked>, offloaded: Vec<(ChainIndex, u32)>) {
         self.offloaded = offloaded;
         let conntrack = &mut self.state.conntrack;
@@ -117,7 +119,7 @@ impl Dataplane {
                 penstock_conntrack::Settings { acct: true, ..conntrack.settings().clone() };
             conntrack.set_settings(settings);
         }
-        self.state.policies.set(conntrack, &linked.ct_objects);
+        self.state.tracking.policies.set(conntrack, &linked.ct_objects);
         let hooks = Hooks::new(&self.net, &linked, &self.offloaded);
         if hooks != *self.hooks {
             // Where a held packet would go on is not where it was (nf_queue_nf_hook_drop()).
@@ -154,7 +156,7 @@ impl Dataplane {
         self.set_engine_with(engine, CompileOptions::default());
     }
 
-    /// The same, and how machine code is made.
+    /// Chooses what runs the chains, and how machine code is made.
     pub fn set_engine_with(&mut self, engine: Engine, options: CompileOptions) {
         self.codes.set_engine(engine, options);
     }
@@ -181,12 +183,12 @@ impl Dataplane {
 
     /// Who answers for the host's sockets (`socket`, `tproxy`); by default there are none.
     pub fn set_sockets(&mut self, sockets: Box<dyn Sockets>) {
-        self.state.sockets = sockets;
+        self.state.host.sockets = sockets;
     }
 
     /// What `osf` knows operating systems by; by default nothing, so that all are `unknown`.
     pub fn set_fingerprints(&mut self, fingerprints: Arc<Fingerprints>) {
-        self.state.fingerprints = fingerprints;
+        self.state.host.fingerprints = fingerprints;
     }
 
     /// Puts traffic control in force; what waited in queues is gone.
@@ -215,7 +217,7 @@ impl Dataplane {
             self.hooks = Arc::new(hooks);
             self.codes.forget();
         }
-        self.state.interfaces = interfaces(&net);
+        self.state.host.interfaces = interfaces(&net);
         self.state.follow_bridges(&net);
         self.state.routes.clear();
         self.state.flows.set_network(&mut self.state.conntrack);
@@ -227,7 +229,7 @@ impl Dataplane {
         }
         self.net = net;
         self.burst(sink, |worker, packet| {
-            worker.settle_unresolved(time, packet);
+            worker.settle_neigh_queue(time, packet);
             worker.drain();
         });
     }
@@ -265,22 +267,19 @@ impl Dataplane {
 
     /// What happened so far.
     pub fn counters(&self) -> Counters {
-        let State { fragments4, fragments6, conntrack6, counters, .. } = &self.state;
-        let ended = [fragments4.account(), fragments6.account(), conntrack6.account()]
-            .map(|(_, ended)| ended);
-        let mut counters = counters.clone();
-        counters.absorbed += ended.iter().sum::<u64>();
+        let (_, ended) = self.state.fragments.account();
+        let mut counters = self.state.counters.clone();
+        counters.absorbed += ended;
         counters
     }
 
     /// Packets that wait: for a listener, a neighbour's link address, the rest of their fragments,
     /// or in the queue of a device.
     pub fn waiting(&self) -> u64 {
-        let State { fragments4, fragments6, conntrack6, queues, unresolved, tc, .. } = &self.state;
-        let parts = [fragments4.account(), fragments6.account(), conntrack6.account()]
-            .map(|(parts, _)| parts);
+        let State { fragments, queues, neigh_queue, tc, .. } = &self.state;
+        let (parts, _) = fragments.account();
         let in_queues = tc.as_ref().map_or(0, |tc| tc.waiting());
-        (parts.iter().sum::<usize>() + queues.len() + unresolved.count() + in_queues) as u64
+        (parts + queues.len() + neigh_queue.count() + in_queues) as u64
     }
 
     /// Counts packets that came for this dataplane and ended before it had them.
@@ -352,7 +351,8 @@ impl Dataplane {
         self.state.flows.counts()
     }
 
-    /// The same for changes between bursts: entries that are loaded, deleted, or marked.
+    /// The connections that are tracked, for changes between bursts: entries that are loaded,
+    /// deleted, or marked.
     pub fn conntrack_mut(&mut self) -> &mut Conntrack {
         &mut self.state.conntrack
     }
@@ -442,7 +442,7 @@ impl Dataplane {
     pub fn advance<S: Sink>(&mut self, time: u64, sink: &mut S) {
         self.burst(sink, |worker, packet| {
             worker.pass_time(time);
-            worker.settle_unresolved(time, packet);
+            worker.settle_neigh_queue(time, packet);
             worker.drain();
         });
     }
@@ -454,11 +454,11 @@ impl Dataplane {
     fn work<S: Sink>(&mut self, sink: &mut S, work: impl FnOnce(&mut Worker<'_, S>, &mut Packets)) {
         let Dataplane { net, linked, offloaded: _, hooks, codes, settings, state, packets } = self;
         let engine = codes.engine;
-        let code = codes.get(Helpers::of::<Asker<'_, '_, '_, S>>(), linked, hooks);
+        let code = codes.get(Helpers::of::<HookEnv<'_, '_, '_, S>>(), linked, hooks);
         // The interpreter is what all else is compared with.
-        let straight = engine != Engine::Interpreter;
+        let fast_path = engine != Engine::Interpreter;
         let mut worker =
-            Worker { net, image: &linked.image, hooks, code, straight, settings, state, sink };
+            Worker { net, image: &linked.image, hooks, code, fast_path, settings, state, sink };
         work(&mut worker, packets);
         debug_assert_eq!(
             self.counters().unaccounted(),
@@ -473,7 +473,7 @@ impl<S: Sink> Worker<'_, S> {
     /// Receives what the loopback device gave back meanwhile.
     #[inline]
     pub(crate) fn drain(&mut self) {
-        if !self.state.backlog.is_empty() {
+        if !self.state.buffers.backlog.is_empty() {
             self.drain_backlog();
         }
         self.frame_done();
@@ -484,11 +484,11 @@ impl<S: Sink> Worker<'_, S> {
         /// Packets of a host that answer each other end here.
         const ROUNDS: usize = 1024;
         for _ in 0..ROUNDS {
-            let Some((mut packet, to)) = self.state.backlog.pop_front() else { return };
-            self.pass_up(&mut packet, to.as_ref());
-            self.state.spare.push(packet);
+            let Some((mut packet, to)) = self.state.buffers.backlog.pop_front() else { return };
+            self.pass_up(&mut packet, to);
+            self.state.buffers.spare.push(packet);
         }
-        while let Some((packet, _)) = self.state.backlog.pop_front() {
+        while let Some((packet, _)) = self.state.buffers.backlog.pop_front() {
             self.drop(DropReason::Recursion, &packet);
         }
     }
@@ -497,13 +497,13 @@ impl<S: Sink> Worker<'_, S> {
     #[inline]
     fn frame_done(&mut self) {
         let secpaths = self.state.ipsec.as_deref().map_or(0, Ipsec::secpath_count);
-        if self.state.queues.needs_parts(self.state.reassembled.len().max(secpaths)) {
+        if self.state.queues.needs_parts(self.state.fragments.reassembled.len().max(secpaths)) {
             return;
         }
         if let Some(ipsec) = &mut self.state.ipsec {
             ipsec.clear_secpaths();
         }
-        self.state.reassembled.clear();
+        self.state.fragments.reassembled.clear();
         // Packets that wait for a listener may have connections that are not confirmed yet.
         if self.state.queues.is_empty() {
             self.state.conntrack.release_unconfirmed();

@@ -10,8 +10,9 @@ use std::cmp::Reverse;
 
 use penstock_jit::{self as jit, Bursts, List};
 use penstock_net::Network;
-use penstock_program::Hook;
+use penstock_packet::Packet;
 use penstock_program::image::{ChainIndex, FlowtableIndex};
+use penstock_program::{Context, Hook};
 use penstock_ruleset::Family;
 use penstock_ruleset::link::{Linked, LinkedBase, LinkedFlowtable};
 use penstock_ruleset::model::{BaseChain, ChainType};
@@ -33,6 +34,35 @@ pub(crate) struct Entry {
     pub(crate) chain: ChainIndex,
     pub(crate) family: Family,
     pub(crate) kind: ChainType,
+}
+
+/// The devices that a hook knows: none of arrival at output, none of departure before routing.
+pub(crate) fn devices(hook: Hook, packet: &Packet) -> (u32, u32) {
+    let (iif, oif) = (packet.meta.iif, packet.meta.oif);
+    match hook {
+        Hook::Ingress | Hook::Prerouting | Hook::Input => (iif, 0),
+        Hook::Forward | Hook::Postrouting => (iif, oif),
+        Hook::Output | Hook::Egress => (0, oif),
+    }
+}
+
+impl Entry {
+    /// The context that the chain runs in, in a list of the hook `context`; `None` if it does not
+    /// see packets of that ethertype.
+    pub(crate) fn context(&self, context: Context, protocol: u16) -> Option<Context> {
+        match (self.family, context.hook, protocol) {
+            // An inet chain at ingress sees IP only, as its IP family
+            // (nft_do_chain_inet_ingress()).
+            (Family::Inet, Hook::Ingress, 0x0800) => {
+                Some(Context { family: Family::Ip, ..context })
+            }
+            (Family::Inet, Hook::Ingress, 0x86dd) => {
+                Some(Context { family: Family::Ip6, ..context })
+            }
+            (Family::Inet, Hook::Ingress, _) => None,
+            _ => Some(context),
+        }
+    }
 }
 
 /// What a packet passes in a list.
@@ -309,7 +339,7 @@ fn ordered(mut list: Vec<Registered>) -> Vec<Stage> {
     list.into_iter().map(|r| r.stage).collect()
 }
 
-/// The same for a list of chains only.
+/// The chains of a list of chains only, in order.
 fn chains(list: Vec<Registered>) -> Vec<Entry> {
     let chain = |stage| match stage {
         Stage::Chain(entry) => Some(entry),
@@ -326,7 +356,7 @@ fn chains(list: Vec<Registered>) -> Vec<Entry> {
     ordered(list).into_iter().filter_map(chain).collect()
 }
 
-/// The same for a list of flowtables only.
+/// The flowtables of a list of flowtables only, in order.
 fn flowtables(list: Vec<Registered>) -> Vec<FlowtableIndex> {
     let flowtable = |stage| match stage {
         Stage::Flowtable(at) => Some(at),
@@ -419,13 +449,13 @@ impl Hooks {
         }
         let needs = &linked.needs;
         let before_routing = |priority| [(Hook::Prerouting, priority), (Hook::Output, priority)];
-        let behind_routing = |priority| [(Hook::Postrouting, priority), (Hook::Input, priority)];
+        let after_routing = |priority| [(Hook::Postrouting, priority), (Hook::Input, priority)];
         registry.stage(needs.defrag, Stage::Defrag, &before_routing(DEFRAG));
         registry.stage(needs.conntrack, Stage::Conntrack, &before_routing(CONNTRACK));
         registry.nat_stage(needs.nat, &before_routing(NAT_DESTINATION));
-        registry.nat_stage(needs.nat, &behind_routing(NAT_SOURCE));
-        registry.stage(needs.synproxy, Stage::Synproxy, &behind_routing(SYNPROXY));
-        registry.stage(needs.conntrack, Stage::Confirm, &behind_routing(CONFIRM));
+        registry.nat_stage(needs.nat, &after_routing(NAT_SOURCE));
+        registry.stage(needs.synproxy, Stage::Synproxy, &after_routing(SYNPROXY));
+        registry.stage(needs.conntrack, Stage::Confirm, &after_routing(CONFIRM));
         if needs.conntrack_bridge {
             registry.bridge_stage(Hook::Prerouting, CONNTRACK, Stage::BridgeConntrack);
             registry.bridge_stage(Hook::Input, CONFIRM, Stage::BridgeInput);

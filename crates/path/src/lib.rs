@@ -66,73 +66,63 @@
 //!
 //! What differs from the kernel on purpose is in `docs/differences.md`.
 
-mod ahead;
+mod addresses;
 mod bridge;
-mod burst;
 mod chain_offload;
 mod code;
 mod connections;
-mod copies;
-mod counted;
+mod connlimit;
+mod course;
 mod dataplane;
-mod defragment;
 mod flow;
-mod frames;
+mod hook_result;
 mod hooks;
-mod host;
-mod icmp4;
-mod icmp6;
-mod ip4;
-mod ip6;
+mod interface;
 mod ip_ids;
+mod ipsec;
 mod limit;
-mod nat;
-mod output;
-mod pipeline;
-mod queue;
+mod link_header;
+mod neigh_queue;
+mod pending_frames;
+mod place;
+mod queues;
 mod reason;
+mod reassembled;
 mod reassembly;
-mod receive;
-mod refragment;
-mod reject;
+mod route;
 mod route_cache;
-mod rules;
 mod settings;
 mod shared;
 mod sink;
 mod sockets;
 mod spare;
-mod straight;
+mod stages;
+mod state;
 mod sync;
 mod synproxy;
 mod sysctl;
 mod taps;
 mod tc;
-mod track;
-mod transmit;
-mod tunnel;
-mod unresolved;
+mod tunnels;
 mod worker;
-mod xfrm;
 
-pub use burst::is_of_burst;
 pub use chain_offload::{OffloadedChain, can_run_chains};
 pub use code::Engine;
 pub use dataplane::Dataplane;
 pub use flow::{
-    FlowCounts, FlowEntry, FlowLines, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow,
-    can_offload,
+    FlowCounts, FlowEntry, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow, can_offload,
 };
+pub use interface::interface;
 pub use penstock_conntrack::SysctlError;
 pub use penstock_flowtable::Offloader;
 pub use penstock_jit::{CompileError, Options as CompileOptions, clock_ticks};
 pub use penstock_packet::Frame;
 pub use penstock_program::env::{LocalSocket, SocketKind, SocketQuery};
 pub use penstock_program::osf::{BadFingerprint, Fingerprints};
-pub use queue::{NotQueued, QueueAnswer, QueueVerdict};
-pub use reason::{Counters, Drop, DropReason, Place};
+pub use queues::{NotQueued, QueueAnswer, QueueVerdict};
+pub use reason::{Counters, DropEvent, DropReason, Place};
 pub use settings::{FlowSettings, Settings};
 pub use shared::Shared;
 pub use sink::{LogRecord, QueueRecord, Queued, Sink, TraceEvent, TraceRecord, TraceVerdict};
 pub use sockets::{ListedSocket, SocketList, Sockets};
-pub use worker::interface;
+pub use stages::burst::is_of_burst;

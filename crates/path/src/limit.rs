@@ -5,8 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::Settings;
-use crate::settings::SECOND;
+use crate::settings::{SECOND, Settings};
 
 /// Limited messages that one address may get at once.
 const BURST: u64 = 6;

@@ -224,7 +224,7 @@ pub struct Place<'a> {
 
 /// The end of a packet.
 #[derive(Clone, Copy, Debug)]
-pub struct Drop<'a> {
+pub struct DropEvent<'a> {
     /// Why.
     pub reason: DropReason,
     /// Which rule or chain did it, where one did.
@@ -279,7 +279,7 @@ impl Counters {
         self.drops[reason as usize] += 1;
     }
 
-    /// The same for several packets.
+    /// Counts several packets that were dropped.
     #[inline]
     pub(crate) fn count_several(&mut self, reason: DropReason, packets: u64) {
         self.drops[reason as usize] += packets;

@@ -14,7 +14,7 @@ use std::hash::Hash;
 use hashlink::LinkedHashMap;
 use penstock_packet::Packet;
 
-/// Bytes that a waiting fragment counts for beside its own: what the kernel's buffers take for a
+/// Bytes that a waiting fragment counts for besides its own: what the kernel's buffers take for a
 /// small one.
 const OVERHEAD: usize = 640;
 /// Bytes that a waiting packet counts for.

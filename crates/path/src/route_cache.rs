@@ -8,7 +8,7 @@
 
 use penstock_net::Mac;
 
-use crate::worker::Destination;
+use crate::route::Route;
 
 /// Places, of each kind.
 const PLACES: usize = 1024;
@@ -36,9 +36,9 @@ impl Address for u128 {
 
 /// A way to a destination for packets that came in by a device.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Way<A> {
+pub(crate) struct CachedRoute<A> {
     daddr: A,
-    pub(crate) to: Destination,
+    pub(crate) to: Route,
     /// The MTU towards there ([`Worker::mtu`](crate::worker::Worker::mtu)).
     pub(crate) mtu: usize,
 }
@@ -54,7 +54,7 @@ struct Neighbour<A> {
 /// What was found before in one family.
 #[derive(Debug)]
 pub(crate) struct Found<A> {
-    ways: Box<[Option<Way<A>>]>,
+    ways: Box<[Option<CachedRoute<A>>]>,
     neighbours: Box<[Option<Neighbour<A>>]>,
 }
 
@@ -63,6 +63,8 @@ pub(crate) struct Found<A> {
 pub(crate) struct RouteCache {
     pub(crate) v4: Found<u32>,
     pub(crate) v6: Found<u128>,
+    /// The device with rules at egress by which the last packet of the fast path left.
+    pub(crate) last_out: u32,
 }
 
 impl RouteCache {
@@ -93,20 +95,20 @@ impl<A: Address> Found<A> {
 
     /// The way to an address for what came in by a device.
     #[inline]
-    pub(crate) fn way(&self, iif: u32, daddr: A) -> Option<&Way<A>> {
+    pub(crate) fn way(&self, iif: u32, daddr: A) -> Option<&CachedRoute<A>> {
         match self.ways.get(place(iif, daddr.folded())) {
             Some(Some(way)) if way.daddr == daddr && way.to.iif == iif => Some(way),
             _ => None,
         }
     }
 
-    pub(crate) fn remember_way(&mut self, daddr: A, to: &Destination, mtu: usize) {
+    pub(crate) fn remember_way(&mut self, daddr: A, to: &Route, mtu: usize) {
         if let Some(at) = self.ways.get_mut(place(to.iif, daddr.folded())) {
-            *at = Some(Way { daddr, to: *to, mtu });
+            *at = Some(CachedRoute { daddr, to: *to, mtu });
         }
     }
 
-    /// The link address of a next hop behind a device.
+    /// The link address of a next hop of a device.
     #[inline]
     pub(crate) fn neighbour(&self, device: u32, address: A) -> Option<Mac> {
         match self.neighbours.get(place(device, address.folded())) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the dataplanes of several workers have in common beside the rules: whose a packet is,
+//! What the dataplanes of several workers have in common besides the rules: whose a packet is,
 //! limits, who makes machine code, and what bridges have learned.
 
 use std::fmt;

@@ -7,7 +7,7 @@ use penstock_net::Link;
 use penstock_packet::{Meta, Packet};
 use penstock_program::expr::Log;
 
-use crate::reason::{Drop, Place};
+use crate::reason::{DropEvent, Place};
 
 /// A record of a `log` statement: the packet as it was then.
 #[derive(Clone, Copy, Debug)]
@@ -127,7 +127,7 @@ pub trait Sink {
 
     /// A packet ends.
     #[inline]
-    fn drop(&mut self, drop: &Drop<'_>, packet: &Packet) {
+    fn drop(&mut self, drop: &DropEvent<'_>, packet: &Packet) {
         let _ = (drop, packet);
     }
 
@@ -135,7 +135,7 @@ pub trait Sink {
     /// that was all there is to be told of them: then they are not told one by one
     /// ([`Sink::drop`]), and nothing has to be known of the packets.
     #[inline]
-    fn drop_several(&mut self, drop: &Drop<'_>, packets: u64) -> bool {
+    fn drop_several(&mut self, drop: &DropEvent<'_>, packets: u64) -> bool {
         let _ = (drop, packets);
         false
     }
@@ -151,8 +151,8 @@ pub trait Sink {
         Queued::Nobody
     }
 
-    /// The link address of a next hop is unknown. Whoever can find it out begins to, and says so:
-    /// the packet then waits, within bounds, until a network has it
+    /// The link address of a next hop is unknown. A sink that can find it out begins to, and says
+    /// so: the packet then waits, within bounds, until a network has it
     /// ([`Dataplane::set_network`](crate::Dataplane::set_network)). Otherwise it is dropped. Asked
     /// again each second.
     fn resolve(&mut self, device: &Link, next_hop: std::net::IpAddr) -> bool {

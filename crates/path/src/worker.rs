@@ -1,241 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! One worker at one packet: what it holds on to, and ending packets.
+//! One worker at one packet: what every stage needs.
 
-use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
-
-use penstock_conntrack::Conntrack;
 use penstock_jit::Compiled;
-use penstock_net::{Link, Network, RouteType};
+use penstock_net::Network;
 use penstock_packet::Packet;
-use penstock_program::env::Interface;
-use penstock_program::osf::Fingerprints;
-use penstock_program::{Image, WorkerNumber};
-use penstock_random::Random;
-use penstock_wire::ethernet;
+use penstock_program::Image;
 
-use crate::bridge::{Bridges, SharedBridges};
-use crate::connections::Policies;
-use crate::counted::Counted;
-use crate::flow::Flows;
 use crate::hooks::Hooks;
-use crate::ip_ids::IpIds;
-use crate::queue::Queues;
-use crate::reason::{Counters, Drop, DropReason, Place};
-use crate::reassembly::{Fragments, Key4, Key6};
-use crate::refragment::ReassembledTable;
-use crate::route_cache::RouteCache;
+use crate::reason::{DropEvent, DropReason, Place};
+use crate::route::Route;
 use crate::settings::Settings;
-use crate::shared::{Member, SharedLimits};
 use crate::sink::Sink;
-use crate::sockets::{SocketList, Sockets};
-use crate::spare::Spare;
-use crate::synproxy::Proxies;
-use crate::taps::Taps;
-use crate::tc::Tc;
-use crate::tunnel::Tunnels;
-use crate::unresolved::Unresolved;
-use crate::xfrm::Ipsec;
+use crate::state::State;
 
 /// Packets that one packet may bring about in a row: answers to answers, copies of copies.
 const DEPTH: u32 = 16;
-
-/// Identification of the first IPv4 packet that the host makes: none of the small numbers that
-/// captures and rules are made with.
-const FIRST_ID: u16 = 0x5053;
-
-/// Where a packet goes (`struct rtable`, `struct rt6_info`): addresses are IPv4 or IPv6 as the
-/// packet is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Destination {
-    /// `Local`, `Unicast`, `Broadcast`, `Multicast` or `Anycast`.
-    pub(crate) kind: RouteType,
-    /// Delivered to this host.
-    pub(crate) local: bool,
-    /// Device to leave by.
-    pub(crate) oif: u32,
-    /// Next hop, unless the destination is on the link.
-    pub(crate) gateway: Option<IpAddr>,
-    /// MTU of the route, 0 for the device's.
-    pub(crate) mtu: u32,
-    /// The route's MTU is fixed.
-    pub(crate) mtu_locked: bool,
-    /// Hop limit of the route, 0 for the default.
-    pub(crate) hop_limit: u8,
-    /// Prefix length of the route.
-    pub(crate) prefix_len: u8,
-    /// Realms.
-    pub(crate) realm: u32,
-    /// The sender should be told of a better way (`IPSKB_DOREDIRECT`).
-    pub(crate) redirect: bool,
-    /// The packet came in by this device; 0 for the host's own.
-    pub(crate) iif: u32,
-    /// Number of the IPsec states that it goes through first, 0 for none.
-    pub(crate) bundle: u32,
-}
-
-/// What lives on from burst to burst.
-#[derive(Debug)]
-pub(crate) struct State {
-    /// In whose cells rules count.
-    pub(crate) worker: WorkerNumber,
-    pub(crate) counters: Counters,
-    pub(crate) limits: SharedLimits,
-    pub(crate) limits6: SharedLimits,
-    /// Of the host and of connection tracking, which share one limit.
-    pub(crate) fragments4: Fragments<Key4>,
-    /// Of the host.
-    pub(crate) fragments6: Fragments<Key6>,
-    /// Of connection tracking, with a limit of its own.
-    pub(crate) conntrack6: Fragments<Key6>,
-    /// How packets of this burst were cut that were put together before routing.
-    pub(crate) reassembled: ReassembledTable,
-    /// Ways that were found before.
-    pub(crate) routes: RouteCache,
-    /// Connections.
-    pub(crate) conntrack: Conntrack,
-    /// Timeouts that `ct timeout` objects give to connections.
-    pub(crate) policies: Policies,
-    /// Connections that `ct count` counts.
-    pub(crate) counted: Counted,
-    /// Devices that are listened to.
-    pub(crate) taps: Taps,
-    /// Flows that left the rules.
-    pub(crate) flows: Flows,
-    /// When connections that have lived out are looked for next.
-    pub(crate) next_expiry: u64,
-    /// The host's sockets.
-    pub(crate) sockets: Box<dyn Sockets>,
-    /// What operating systems are known by.
-    pub(crate) fingerprints: Arc<Fingerprints>,
-    /// Decides which of several queues gets a packet.
-    pub(crate) queue_seed: u32,
-    /// Handshakes that are answered for servers.
-    pub(crate) proxies: Proxies,
-    /// Packets that wait for a listener.
-    pub(crate) queues: Queues,
-    /// Packets that wait for a neighbour's link address.
-    pub(crate) unresolved: Unresolved,
-    /// IPsec, where the network has any.
-    pub(crate) ipsec: Option<Box<Ipsec>>,
-    /// Traffic control, where there is any.
-    pub(crate) tc: Option<Box<Tc>>,
-    /// Packets on the loopback device, which are received after what is being done now.
-    pub(crate) backlog: VecDeque<(Packet, Option<Destination>)>,
-    /// Buffers not in use.
-    pub(crate) spare: Spare,
-    /// Bytes in the making.
-    pub(crate) scratch: Vec<Vec<u8>>,
-    /// Identification of the latest packet with an outer header, whose receiver is another router.
-    pub(crate) ip_id: u16,
-    /// Identifications of packets to anybody.
-    pub(crate) ip_ids: IpIds,
-    pub(crate) trace_id: u32,
-    pub(crate) depth: u32,
-    /// Frames that `dup` and `fwd` put on devices, one because of the other.
-    pub(crate) between_devices: u32,
-    /// A copy made by `dup` is on its way: no further copies of it (`nf_skb_duplicated`).
-    pub(crate) duplicating: bool,
-    pub(crate) random: Random,
-    /// By how much the wall clock is ahead of the packet clock, in nanoseconds.
-    pub(crate) wall_ahead: i64,
-    /// What rules ask about the devices, by index.
-    pub(crate) interfaces: Vec<Option<Interface>>,
-    /// Forwarding tables, and what rules ask about ports.
-    pub(crate) bridges: Arc<Bridges>,
-    /// Those of all workers.
-    shared_bridges: SharedBridges,
-    /// What tunnels have beside their configuration.
-    pub(crate) tunnels: Tunnels,
-    pub(crate) trace_all: bool,
-    /// The device with rules at egress by which the last packet left that went straight.
-    pub(crate) last_out: u32,
-}
-
-impl State {
-    pub(crate) fn new(net: &Arc<Network>, settings: &Settings, member: &Member) -> Self {
-        let seed = member.seed;
-        let shared_bridges = member.bridges();
-        let [limits, limits6] = member.limits();
-        State {
-            worker: WorkerNumber::new(member.number).unwrap_or_default(),
-            counters: Counters::default(),
-            limits,
-            limits6,
-            fragments4: Fragments::default(),
-            fragments6: Fragments::default(),
-            conntrack6: Fragments::default(),
-            reassembled: ReassembledTable::default(),
-            routes: RouteCache::default(),
-            conntrack: member.conntrack(settings),
-            policies: Policies::default(),
-            counted: Counted::default(),
-            taps: Taps::default(),
-            flows: Flows::new(settings, seed, member.first_of(32) as u32),
-            next_expiry: 0,
-            sockets: Box::new(SocketList::default()),
-            fingerprints: Arc::default(),
-            queue_seed: member.secrets.queues,
-            proxies: Proxies::new(member.secrets.cookies),
-            queues: Queues::default(),
-            unresolved: Unresolved::default(),
-            ipsec: Ipsec::new(net, None),
-            tc: None,
-            backlog: VecDeque::new(),
-            spare: Spare::default(),
-            scratch: Vec::new(),
-            ip_id: FIRST_ID.wrapping_add(member.first_of(16) as u16),
-            ip_ids: IpIds::new(member.secrets.ip_ids, member.first_of(16) as u16),
-            trace_id: member.first_of(32) as u32,
-            depth: 0,
-            between_devices: 0,
-            duplicating: false,
-            random: member.random(),
-            wall_ahead: 0,
-            interfaces: interfaces(net),
-            bridges: shared_bridges.of(net),
-            shared_bridges,
-            tunnels: Tunnels::default(),
-            trace_all: false,
-            last_out: 0,
-        }
-    }
-
-    /// Another state of the network is in force.
-    pub(crate) fn follow_bridges(&mut self, net: &Arc<Network>) {
-        self.bridges = self.shared_bridges.follow(net, &self.bridges);
-    }
-}
-
-pub(crate) fn padded(text: &str) -> [u8; 16] {
-    let mut out = [0; 16];
-    let len = text.len().min(15);
-    out[..len].copy_from_slice(&text.as_bytes()[..len]);
-    out
-}
-
-/// What rules ask about the devices, by index.
-pub(crate) fn interfaces(net: &Network) -> Vec<Option<Interface>> {
-    let mut interfaces = vec![None; net.last_index() as usize + 1];
-    for link in net.links() {
-        if let Some(place) = interfaces.get_mut(link.index as usize) {
-            *place = Some(interface(link));
-        }
-    }
-    interfaces
-}
-
-/// What rules ask about a device.
-pub fn interface(link: &Link) -> Interface {
-    Interface {
-        name: padded(&link.name),
-        kind: padded(link.kind_name()),
-        arphrd: link.hardware_type(),
-        group: link.group,
-    }
-}
 
 /// A worker with everything that it needs for the length of a burst.
 pub(crate) struct Worker<'a, S> {
@@ -244,8 +24,8 @@ pub(crate) struct Worker<'a, S> {
     pub(crate) hooks: &'a Hooks,
     /// Machine code of the hook lists, where there is some.
     pub(crate) code: Option<&'a Compiled>,
-    /// Whether packets may take the straight way; else they pass stage by stage.
-    pub(crate) straight: bool,
+    /// Whether packets may take the fast path; else they pass stage by stage.
+    pub(crate) fast_path: bool,
     pub(crate) settings: &'a Settings,
     pub(crate) state: &'a mut State,
     pub(crate) sink: &'a mut S,
@@ -255,7 +35,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     /// Ends a packet.
     pub(crate) fn drop(&mut self, reason: DropReason, packet: &Packet) {
         self.state.counters.count(reason);
-        self.sink.drop(&Drop { reason, place: None }, packet);
+        self.sink.drop(&DropEvent { reason, place: None }, packet);
     }
 
     /// Ends a packet where a rule or chain said so.
@@ -266,79 +46,48 @@ impl<'a, S: Sink> Worker<'a, S> {
         place: Option<Place<'_>>,
         packet: &Packet,
     ) {
-        self.drop_by(&Drop { reason, place }, packet);
+        self.drop_by(&DropEvent { reason, place }, packet);
     }
 
-    /// The same where it is known what is told.
+    /// Ends a packet, and tells the sink this.
     #[inline]
-    pub(crate) fn drop_by(&mut self, drop: &Drop<'_>, packet: &Packet) {
+    pub(crate) fn drop_by(&mut self, drop: &DropEvent<'_>, packet: &Packet) {
         self.state.counters.count(drop.reason);
         self.sink.drop(drop, packet);
-    }
-
-    /// A packet goes to the host, unless it is ESP, or policy says no, or it belongs to a tunnel of
-    /// IPv4.
-    pub(crate) fn deliver(&mut self, packet: &mut Packet) {
-        if self.state.ipsec.is_some() && !self.xfrm_deliver(packet) {
-            return;
-        }
-        let tunnels = packet.meta.protocol == ethernet::IPV4 && self.net.has_tunnels(false);
-        if tunnels && self.tunnel_receive4(packet) {
-            return;
-        }
-        self.give_to_host(packet);
-    }
-
-    /// The same for an IPv6 packet whose extension headers were gone through: `payload` is the
-    /// protocol behind them, `at` its offset.
-    pub(crate) fn deliver6(&mut self, packet: &mut Packet, payload: u8, at: usize) {
-        if self.state.ipsec.is_some() && !self.xfrm_deliver(packet) {
-            return;
-        }
-        if !self.tunnel_receive6(packet, payload, at) {
-            self.give_to_host(packet);
-        }
-    }
-
-    fn give_to_host(&mut self, packet: &Packet) {
-        let Some(link) = self.net.link(packet.meta.iif) else {
-            return self.drop(DropReason::LinkDown, packet);
-        };
-        self.state.counters.delivered += 1;
-        self.sink.deliver(link, packet);
     }
 
     /// Runs `f` with a buffer for another packet, unless packets already bring about packets too
     /// deeply.
     pub(crate) fn nested(&mut self, time: u64, f: impl FnOnce(&mut Self, &mut Packet)) {
-        let mut packet = self.state.spare.pop().unwrap_or_default();
-        if self.state.depth >= DEPTH {
+        let mut packet = self.state.buffers.spare.pop().unwrap_or_default();
+        if self.state.nesting.depth >= DEPTH {
             self.state.counters.originated += 1;
             packet.load(&[], 0);
             self.drop(DropReason::Recursion, &packet);
         } else {
-            self.state.depth += 1;
+            self.state.nesting.depth += 1;
             packet.load(&[], 0);
             packet.meta.time = time;
             f(self, &mut packet);
-            self.state.depth -= 1;
+            self.state.nesting.depth -= 1;
         }
-        self.state.spare.push(packet);
+        self.state.buffers.spare.push(packet);
     }
 
     /// A byte buffer; give it back with [`Worker::give_back`].
     pub(crate) fn bytes(&mut self) -> Vec<u8> {
-        let mut bytes = self.state.scratch.pop().unwrap_or_default();
+        let mut bytes = self.state.buffers.scratch.pop().unwrap_or_default();
         bytes.clear();
         bytes
     }
 
+    /// Takes a byte buffer back.
     pub(crate) fn give_back(&mut self, bytes: Vec<u8>) {
-        self.state.scratch.push(bytes);
+        self.state.buffers.scratch.push(bytes);
     }
 
     /// The MTU towards a destination.
-    pub(crate) fn mtu(&self, to: &Destination) -> usize {
+    pub(crate) fn mtu(&self, to: &Route) -> usize {
         let device = self.net.link(to.oif).map_or(1500, |l| l.mtu);
         let mtu = if to.mtu != 0 { to.mtu } else { device };
         let mtu =
@@ -350,30 +99,4 @@ impl<'a, S: Sink> Worker<'a, S> {
     pub(crate) fn answer_mark(&self, packet: &Packet) -> u32 {
         if self.settings.fwmark_reflect { packet.meta.mark } else { 0 }
     }
-}
-
-/// An IPv4 address of a destination as a number.
-pub(crate) fn v4(address: Option<IpAddr>) -> Option<u32> {
-    match address {
-        Some(IpAddr::V4(a)) => Some(a.into()),
-        _ => None,
-    }
-}
-
-/// An IPv6 address of a destination as a number.
-pub(crate) fn v6(address: Option<IpAddr>) -> Option<u128> {
-    match address {
-        Some(IpAddr::V6(a)) => Some(a.into()),
-        _ => None,
-    }
-}
-
-/// From a number.
-pub(crate) fn ip4(address: u32) -> Ipv4Addr {
-    Ipv4Addr::from(address)
-}
-
-/// From a number.
-pub(crate) fn ip6(address: u128) -> Ipv6Addr {
-    Ipv6Addr::from(address)
 }

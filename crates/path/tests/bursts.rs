@@ -14,7 +14,7 @@ use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
-use penstock_path::{Dataplane, Drop, Engine, LogRecord, Settings, Sink, TraceRecord};
+use penstock_path::{Dataplane, DropEvent, Engine, LogRecord, Settings, Sink, TraceRecord};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 use penstock_testkit::build::*;
@@ -46,13 +46,13 @@ impl Sink for All {
         self.0.deliver(device, packet);
         self.note(&packet.meta);
     }
-    fn drop(&mut self, drop: &Drop<'_>, packet: &Packet) {
+    fn drop(&mut self, drop: &DropEvent<'_>, packet: &Packet) {
         if self.1 == Drops::Told {
             self.0.drop(drop, packet);
             self.note(&packet.meta);
         }
     }
-    fn drop_several(&mut self, _drop: &Drop<'_>, packets: u64) -> bool {
+    fn drop_several(&mut self, _drop: &DropEvent<'_>, packets: u64) -> bool {
         assert!(packets > 0);
         self.1 == Drops::Counted
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use penstock_net::{Link, Network};
 use penstock_packet::{Gso, GsoKind, Meta, Packet};
-use penstock_path::{Dataplane, Drop, DropReason, Frame, LogRecord, Settings, Sink};
+use penstock_path::{Dataplane, DropEvent, DropReason, Frame, LogRecord, Settings, Sink};
 use penstock_program::Hook;
 use penstock_program::expr::*;
 use penstock_ruleset::Family;
@@ -33,7 +33,7 @@ impl Sink for Live {
     fn deliver(&mut self, device: &Link, packet: &Packet) {
         self.seen.deliver(device, packet);
     }
-    fn drop(&mut self, drop: &Drop<'_>, packet: &Packet) {
+    fn drop(&mut self, drop: &DropEvent<'_>, packet: &Packet) {
         self.seen.drop(drop, packet);
     }
     fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {

@@ -7,7 +7,7 @@ mod router;
 use penstock_net::Link;
 use penstock_packet::{Meta, Packet};
 use penstock_path::{
-    Dataplane, Drop, Frame, NotQueued, QueueAnswer, QueueRecord, QueueVerdict, Queued, Sink,
+    Dataplane, DropEvent, Frame, NotQueued, QueueAnswer, QueueRecord, QueueVerdict, Queued, Sink,
 };
 use penstock_program::expr::{Ct, CtKey, Expr, Queue};
 use penstock_program::{Hook, Register, Verdict};
@@ -31,7 +31,7 @@ impl Sink for Listener {
     fn deliver(&mut self, device: &Link, packet: &Packet) {
         self.seen.deliver(device, packet);
     }
-    fn drop(&mut self, drop: &Drop<'_>, packet: &Packet) {
+    fn drop(&mut self, drop: &DropEvent<'_>, packet: &Packet) {
         self.seen.drop(drop, packet);
     }
     fn queue(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {

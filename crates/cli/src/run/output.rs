@@ -12,7 +12,8 @@ use penstock_files::Access;
 use penstock_io::{CaptureWriter, LinkType};
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
-use penstock_path::{Drop, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
+use penstock_path::{DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
+use penstock_print::drops::words;
 
 use super::queue::Queues;
 use crate::capture::CaptureFile;
@@ -227,11 +228,11 @@ impl Sink for Output<'_> {
         }
     }
 
-    fn drop(&mut self, drop: &Drop<'_>, _packet: &Packet) {
+    fn drop(&mut self, drop: &DropEvent<'_>, _packet: &Packet) {
         self.drop_several(drop, 1);
     }
 
-    fn drop_several(&mut self, drop: &Drop<'_>, packets: u64) -> bool {
+    fn drop_several(&mut self, drop: &DropEvent<'_>, packets: u64) -> bool {
         let key = match &drop.place {
             Some(p) => (drop.reason, p.table.as_ptr() as usize, p.chain.as_ptr() as usize, p.rule),
             None => (drop.reason, 0, 0, None),
@@ -277,16 +278,5 @@ impl Sink for Output<'_> {
         if self.lines.len() > TOGETHER {
             self.print_lines();
         }
-    }
-}
-
-/// `rule: inet filter forward handle 12`, `policy: inet filter forward`, `no route`.
-pub fn words(drop: &Drop<'_>) -> String {
-    let reason = drop.reason.text();
-    let Some(place) = &drop.place else { return reason.to_owned() };
-    let at = format!("{reason}: {} {} {}", place.family.name(), place.table, place.chain);
-    match place.rule {
-        Some(handle) => format!("{at} handle {handle}"),
-        None => at,
     }
 }

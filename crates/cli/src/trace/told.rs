@@ -7,9 +7,9 @@ use std::fmt::Write;
 
 use penstock_net::Link;
 use penstock_packet::{Meta, Packet};
-use penstock_path::{Drop, QueueRecord, Queued, Sink, TraceRecord};
+use penstock_path::{DropEvent, QueueRecord, Queued, Sink, TraceRecord};
+use penstock_print::drops::words;
 
-use crate::run::output::words;
 use crate::tracer::Tracer;
 
 /// Takes what the path gives out, from when it is to listen.
@@ -60,7 +60,7 @@ impl Sink for Told<'_> {
         self.line(format_args!("delivered to the host from {}: {headers}", device.name));
     }
 
-    fn drop(&mut self, drop: &Drop<'_>, _packet: &Packet) {
+    fn drop(&mut self, drop: &DropEvent<'_>, _packet: &Packet) {
         self.line(format_args!("dropped: {}", words(drop)));
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The forwarding table of a bridge: behind which port an address was seen (`net/bridge/br_fdb.c`).
+//! The forwarding table of a bridge: at which port an address was seen (`net/bridge/br_fdb.c`).
 //!
 //! All workers have the same. What is learned lives for the bridge's ageing time, by the packet
 //! clock. The table has room for a number of addresses; when it is full, others are not learned
@@ -48,7 +48,7 @@ pub(crate) struct Fdb {
 impl Fdb {
     /// A table with the entries of the configuration. It goes on with what was learned, and with
     /// what `before`, the table of the configuration before, has made of that one's entries.
-    pub(super) fn new<'e>(
+    pub(crate) fn new<'e>(
         bridge: &Bridge,
         entries: impl Iterator<Item = &'e FdbEntry>,
         learned: Arc<Learned>,
@@ -80,7 +80,7 @@ impl Fdb {
     }
 
     /// What has been learned, for the table of another configuration.
-    pub(super) fn learned(&self) -> &Arc<Learned> {
+    pub(crate) fn learned(&self) -> &Arc<Learned> {
         &self.learned
     }
 
@@ -103,7 +103,7 @@ impl Fdb {
         self.learned.find(key, now, self.terms.ageing).map(|port| Station { port, local: false })
     }
 
-    /// An address was seen behind a port (`br_fdb_update()`).
+    /// An address was seen at a port (`br_fdb_update()`).
     pub(crate) fn learn(&self, mac: Mac, vid: u16, port: u32, now: u64) {
         if self.terms.ageing == 0 {
             return;
@@ -121,7 +121,7 @@ impl Fdb {
     }
 
     /// Forgets what was learned at ports that were the bridge's before and are so no longer.
-    pub(super) fn leave(&self, before: &Fdb) {
+    pub(crate) fn leave(&self, before: &Fdb) {
         if before.ports.iter().any(|port| !self.ports.contains(port)) {
             self.learned.forget(|port| self.ports.contains(&port));
         }

@@ -28,10 +28,10 @@ const TICK: u64 = 1_000_000;
 
 /// Address and VLAN in one word, which is never zero: nothing is learned of an address of zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key(u64);
+pub(crate) struct Key(u64);
 
 impl Key {
-    pub(super) fn new(mac: Mac, vid: u16) -> Key {
+    pub(crate) fn new(mac: Mac, vid: u16) -> Key {
         let [a, b, c, d, e, f] = mac.0;
         let [v, w] = vid.to_be_bytes();
         Key(u64::from_be_bytes([v, w, a, b, c, d, e, f]))
@@ -40,11 +40,11 @@ impl Key {
 
 /// What an address is learned under.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(crate) struct Terms {
     /// Nanoseconds after which it is forgotten.
-    pub(super) ageing: u64,
+    pub(crate) ageing: u64,
     /// Addresses at most.
-    pub(super) limit: usize,
+    pub(crate) limit: usize,
 }
 
 #[derive(Debug, Default)]
@@ -93,7 +93,7 @@ impl Place<'_> {
         self.seen.load(Acquire).saturating_add(ageing) <= now
     }
 
-    /// The address is behind a port.
+    /// The address is at a port.
     fn note(&self, hashed: Hashed, port: u32, now: u64, ageing: u64) {
         let word = hashed.port(port);
         if self.port.load(Relaxed) != word {
@@ -110,7 +110,7 @@ impl Place<'_> {
 
 /// The learned addresses of one bridge.
 #[derive(Debug)]
-pub(super) struct Learned {
+pub(crate) struct Learned {
     secret: [u64; 2],
     /// There from the first address on.
     buckets: OnceLock<Box<[Bucket]>>,
@@ -131,7 +131,7 @@ impl Default for Learned {
 
 impl Learned {
     /// With nothing learned, and what others do not know of the hash.
-    pub(super) fn with_secret(secret: [u64; 2]) -> Self {
+    pub(crate) fn with_secret(secret: [u64; 2]) -> Self {
         Learned {
             secret,
             buckets: OnceLock::new(),
@@ -178,20 +178,20 @@ impl Learned {
 
     /// Addresses that are learned.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.count.load(SeqCst)
     }
 
-    /// The port behind which an address was seen.
-    pub(super) fn find(&self, key: Key, now: u64, ageing: u64) -> Option<u32> {
+    /// The port at which an address was seen.
+    pub(crate) fn find(&self, key: Key, now: u64, ageing: u64) -> Option<u32> {
         let hashed = self.hashed(key);
         let place = self.place(hashed, key)?;
         let port = hashed.unpack(place.port.load(Acquire))?;
         (!place.is_over(now, ageing)).then_some(port)
     }
 
-    /// An address was seen behind a port.
-    pub(super) fn learn(&self, key: Key, port: u32, now: u64, terms: Terms) {
+    /// An address was seen at a port.
+    pub(crate) fn learn(&self, key: Key, port: u32, now: u64, terms: Terms) {
         let hashed = self.hashed(key);
         match self.place(hashed, key) {
             Some(place) => place.note(hashed, port, now, terms.ageing),
@@ -242,7 +242,7 @@ impl Learned {
         self.count.fetch_sub(1, SeqCst);
     }
 
-    /// Takes an address back wherever it is behind its first place: of two that have entered it at
+    /// Takes an address back wherever it is after its first place: of two that have entered it at
     /// once, each sees the other, or one of them does.
     fn leave_one(&self, key: Key, hashed: Hashed) {
         let same = self.places(hashed).filter(|place| place.key.load(SeqCst) == key.0);
@@ -285,7 +285,7 @@ impl Learned {
     }
 
     /// Forgets all at ports that do not stay.
-    pub(super) fn forget(&self, stays: impl Fn(u32) -> bool) {
+    pub(crate) fn forget(&self, stays: impl Fn(u32) -> bool) {
         for place in self.buckets().iter().flat_map(Bucket::places) {
             let key = place.key.load(Acquire);
             if key != 0
@@ -361,7 +361,7 @@ mod tests {
         let places =
             || table.buckets().iter().flat_map(Bucket::places).map(|place| place.key.load(SeqCst));
         let mut keys: Vec<u64> = places().filter(|key| *key != 0).collect();
-        assert_eq!(keys.len(), table.len(), "counted");
+        assert_eq!(keys.len(), table.len(), "connlimit");
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), table.len(), "once each");
@@ -383,7 +383,7 @@ mod tests {
                         table.learn(key(1 + thread * 1000 + n), 1, n, terms);
                         assert!(
                             table.len() <= 100 + 4,
-                            "each has counted one at most that it takes back"
+                            "each has connlimit one at most that it takes back"
                         );
                     }
                 });

@@ -123,7 +123,7 @@ bridge vlan add dev br0 vid 12 self
         packet
     }
 
-    /// VLAN, tag as the bridge holds it, and protocol behind it.
+    /// VLAN, tag as the bridge holds it, and protocol after it.
     type Entered = (u16, Option<(u16, u16)>, u16);
 
     fn entered(net: &Network, device: &str, tags: &[(u16, u16)]) -> Option<Entered> {

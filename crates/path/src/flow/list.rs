@@ -6,8 +6,8 @@ use penstock_conntrack::{Connection, Conntrack, status};
 use penstock_flowtable::{Arrival, At, Direction, Way, state};
 use penstock_ruleset::Family;
 
-use super::table::Table;
-use super::{FlowCounts, Flows, NotOffloaded, token};
+use crate::flow::table::Table;
+use crate::flow::{FlowCounts, Flows, NotOffloaded, token};
 
 /// A flow as listings show it.
 #[derive(Clone, Copy)]

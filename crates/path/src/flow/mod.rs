@@ -13,36 +13,35 @@
 //! - `table`: flows end, and go back to connection tracking;
 //! - `list`: what there is, and why what is not there is not.
 
-mod add;
-mod around;
-mod discover;
-mod early;
-mod hardware;
-mod ingress;
-mod ipsec;
-mod line;
-mod list;
-mod reason;
-mod seen;
-mod table;
-mod to_wire;
-mod token;
-mod ways;
+pub(crate) mod around;
+pub(crate) mod direction;
+pub(crate) mod fate;
+pub(crate) mod hardware;
+pub(crate) mod list;
+pub(crate) mod offered;
+pub(crate) mod reason;
+pub(crate) mod resolved;
+pub(crate) mod scratch;
+pub(crate) mod sealed;
+pub(crate) mod seen;
+pub(crate) mod summary;
+pub(crate) mod table;
+pub(crate) mod token;
 
 use penstock_conntrack::Conntrack;
 use penstock_program::image::FlowtableIndex;
 use penstock_ruleset::link::Linked;
 
+use crate::flow::hardware::Hardware;
+use crate::flow::scratch::Scratch;
+use crate::flow::table::{Identity, Table};
+use crate::settings::{FlowSettings, Settings};
+
 pub use hardware::can_offload;
-pub use line::{FlowLines, FlowSummary};
 pub use list::{FlowEntry, ListedFlow, RefusedFlow};
 pub use reason::NotOffloaded;
+pub use summary::FlowSummary;
 pub use table::FlowCounts;
-
-use crate::settings::{FlowSettings, Settings};
-use early::Scratch;
-use hardware::Hardware;
-use table::{Identity, Table};
 
 /// How often answers of a device are looked for.
 const ANSWERS: u64 = crate::settings::SECOND / 1000;
@@ -51,25 +50,25 @@ const ANSWERS: u64 = crate::settings::SECOND / 1000;
 #[derive(Debug)]
 pub(crate) struct Flows {
     /// By [`FlowtableIndex`].
-    tables: Vec<Table>,
+    pub(crate) tables: Vec<Table>,
     /// Those of before with flows that a device still has.
-    leaving: Vec<Table>,
-    hardware: Option<Hardware>,
+    pub(crate) leaving: Vec<Table>,
+    pub(crate) hardware: Option<Hardware>,
     /// Where the look at a device's flows goes on that another network calls for.
-    recheck: Option<(FlowtableIndex, u32)>,
-    settings: FlowSettings,
-    next_uid: u32,
-    seed: u64,
+    pub(crate) recheck: Option<(FlowtableIndex, u32)>,
+    pub(crate) settings: FlowSettings,
+    pub(crate) next_uid: u32,
+    pub(crate) seed: u64,
     /// Grows when anything changes that ways depend on; never 0.
-    epoch: u32,
+    pub(crate) epoch: u32,
     /// Number of the network, modulo 256: flows note in which one their ways were looked up.
-    network: u8,
+    pub(crate) network: u8,
     /// When flows are looked for next that have lived out.
-    next_sweep: u64,
-    refusals: Vec<u64>,
+    pub(crate) next_sweep: u64,
+    pub(crate) refusals: Vec<u64>,
     /// What happened in tables that are no more.
-    gone: FlowCounts,
-    scratch: Option<Box<Scratch>>,
+    pub(crate) gone: FlowCounts,
+    pub(crate) scratch: Option<Box<Scratch>>,
 }
 
 impl Flows {
@@ -142,11 +141,11 @@ impl Flows {
         self.recheck = self.hardware.is_some().then_some((FlowtableIndex(0), 0));
     }
 
-    pub(super) fn table(&self, at: FlowtableIndex) -> Option<&Table> {
+    pub(crate) fn table(&self, at: FlowtableIndex) -> Option<&Table> {
         self.tables.get(at.0 as usize)
     }
 
-    pub(super) fn table_mut(&mut self, at: FlowtableIndex) -> Option<&mut Table> {
+    pub(crate) fn table_mut(&mut self, at: FlowtableIndex) -> Option<&mut Table> {
         self.tables.get_mut(at.0 as usize)
     }
 
@@ -198,7 +197,7 @@ impl Flows {
         self.next_sweep = if waits { next.min(now.saturating_add(ANSWERS)) } else { next };
     }
 
-    fn count_refusal(&mut self, reason: NotOffloaded) {
+    pub(crate) fn count_refusal(&mut self, reason: NotOffloaded) {
         if let Some(count) = self.refusals.get_mut(reason as usize) {
             *count += 1;
         }

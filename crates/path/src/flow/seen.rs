@@ -14,29 +14,29 @@ const GRE_LEN: usize = 4;
 const TCP_FLAGS: usize = 13;
 
 /// Bits of [`Seen::flags`], as in the header.
-pub(super) mod tcp_flag {
-    pub(in crate::flow) const FIN: u8 = 1;
-    pub(in crate::flow) const SYN: u8 = 2;
-    pub(in crate::flow) const RST: u8 = 4;
+pub(crate) mod tcp_flag {
+    pub(crate) const FIN: u8 = 1;
+    pub(crate) const SYN: u8 = 2;
+    pub(crate) const RST: u8 = 4;
     /// Those that mean something here.
-    pub(in crate::flow) const ANY: u8 = FIN | SYN | RST;
+    pub(crate) const ANY: u8 = FIN | SYN | RST;
 }
 
 /// A packet that may be a flow's.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
-    pub(super) key: Key,
+pub(crate) struct Seen {
+    pub(crate) key: Key,
     /// Bytes from the IP header on, as the header says.
-    pub(super) len: u32,
+    pub(crate) len: u32,
     /// Flags of TCP, else 0.
-    pub(super) flags: u8,
-    /// Where it begins behind the link header: after what is around it.
-    pub(super) at: u16,
+    pub(crate) flags: u8,
+    /// Where it begins after the link header: after what is around it.
+    pub(crate) at: u16,
 }
 
 /// Why a packet is none for the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Not {
+pub(crate) enum Not {
     /// It goes from one host to another, perhaps as part of a flow between them: a fragment, one
     /// with options or a TTL that ends, an ICMP message. What follows between them must not
     /// overtake it.
@@ -48,7 +48,7 @@ pub(super) enum Not {
 /// Whether a frame without anything around its packet opens a TCP connection, as far as the fast
 /// path would look at it. `None` if something is around it.
 #[cold]
-pub(super) fn is_syn(frame: &[u8]) -> Option<bool> {
+pub(crate) fn is_syn(frame: &[u8]) -> Option<bool> {
     let (link, network) = frame.split_first_chunk::<{ ethernet::LEN }>()?;
     let (protocol, header) = match u16::from_be_bytes([link[12], link[13]]) {
         ethernet::IPV4 => (*network.get(9)?, ipv4::LEN),
@@ -88,7 +88,7 @@ fn transport(protocol: u8, bytes: &[u8]) -> Option<(u32, u8)> {
 
 /// Reads an IPv4 packet, given from its header on.
 #[inline(always)]
-pub(super) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
+pub(crate) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
     const NO_OPTIONS: u8 = 0x45;
     /// More fragments, and their offset.
     const FRAGMENT: u16 = 0x3fff;
@@ -114,7 +114,7 @@ pub(super) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
 /// What is the same at the beginning of all frames of a flow over IPv4: address of the receiver,
 /// protocol, addresses, ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Like {
+pub(crate) struct Like {
     receiver: u64,
     protocol: u64,
     addresses: u64,
@@ -124,17 +124,17 @@ pub(super) struct Like {
 /// The usual beginning of a frame: Ethernet without a tag, and in it a whole packet of TCP or UDP
 /// over IPv4 without options, which is no fragment and not at its last hop.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Start {
-    pub(super) like: Like,
+pub(crate) struct Start {
+    pub(crate) like: Like,
     /// Bytes from the IP header on.
-    pub(super) len: u16,
+    pub(crate) len: u16,
     /// Flags of TCP, else 0.
-    pub(super) flags: u8,
+    pub(crate) flags: u8,
 }
 
 /// A link address as it stands in [`Like`].
 #[inline(always)]
-pub(super) const fn receiver(address: [u8; 6]) -> u64 {
+pub(crate) const fn receiver(address: [u8; 6]) -> u64 {
     let [a, b, c, d, e, f] = address;
     u64::from_ne_bytes([a, b, c, d, e, f, 0, 0])
 }
@@ -153,7 +153,7 @@ impl Start {
 
     /// `None` if it is another one: what the frame carries is to be read step by step.
     #[inline(always)]
-    pub(super) fn read(frame: &[u8]) -> Option<Start> {
+    pub(crate) fn read(frame: &[u8]) -> Option<Start> {
         let start = frame.first_chunk::<{ Self::LEN }>()?;
         let word = |at: usize| start[at..].first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
         let protocol = word(16) & Self::WHAT;
@@ -178,13 +178,13 @@ impl Start {
 
     /// Whether the frame is addressed to a link address, as [`receiver`] gives it.
     #[inline(always)]
-    pub(super) fn is_to(&self, receiver: u64) -> bool {
+    pub(crate) fn is_to(&self, receiver: u64) -> bool {
         self.like.receiver == receiver
     }
 
-    /// The same as [`ipv4`] reads.
+    /// Reads what [`ipv4`] reads.
     #[inline(always)]
-    pub(super) fn seen(&self, arrival: ArrivalId) -> Seen {
+    pub(crate) fn seen(&self, arrival: ArrivalId) -> Seen {
         let Like { protocol, addresses, ports, .. } = self.like;
         let [a, b, c, d, e, f, g, h] = addresses.to_ne_bytes();
         let [.., l4] = protocol.to_ne_bytes();
@@ -196,7 +196,7 @@ impl Start {
 
 /// Reads an IPv6 packet, given from its header on.
 #[inline(always)]
-pub(super) fn ipv6(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
+pub(crate) fn ipv6(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
     let Some((h, rest)) = packet.split_first_chunk::<{ ipv6::LEN }>() else {
         return Err(Not::Other);
     };

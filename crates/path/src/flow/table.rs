@@ -12,9 +12,9 @@ use penstock_ruleset::Family;
 use penstock_ruleset::link::LinkedFlowtable;
 use penstock_wire::protocol;
 
-use super::hardware::Hardware;
-use super::token;
-use super::ways::Resolved;
+use crate::flow::hardware::Hardware;
+use crate::flow::resolved::Resolved;
+use crate::flow::token;
 use crate::settings::FlowSettings;
 
 /// `NFT_FLOWTABLE_COUNTER`.
@@ -22,16 +22,16 @@ const COUNTER: u32 = 2;
 
 /// What tells flowtables apart from one generation to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) family: Family,
-    pub(super) table: Arc<str>,
-    pub(super) name: Arc<str>,
+pub(crate) struct Identity {
+    pub(crate) family: Family,
+    pub(crate) table: Arc<str>,
+    pub(crate) name: Arc<str>,
     /// Of the table and of the flowtable: one that was made anew is another.
     handles: (u64, u64),
 }
 
 impl Identity {
-    pub(super) fn of(linked: &LinkedFlowtable) -> Self {
+    pub(crate) fn of(linked: &LinkedFlowtable) -> Self {
         let LinkedFlowtable { family, table: (table, handle), flowtable } = linked;
         Identity {
             family: *family,
@@ -64,7 +64,7 @@ pub struct FlowCounts {
     pub ended: u64,
     /// Packets that were forwarded.
     pub packets: u64,
-    /// Of those, packets that left in a chain behind another one.
+    /// Of those, packets that left in a chain after another one.
     pub chained: u64,
     /// Packets of flows that went the normal way.
     pub fell_back: u64,
@@ -94,34 +94,34 @@ impl FlowCounts {
 /// A flowtable at work.
 #[derive(Debug)]
 pub(crate) struct Table {
-    pub(super) identity: Identity,
+    pub(crate) identity: Identity,
     /// Never used again.
-    pub(super) uid: u32,
-    pub(super) early: bool,
-    pub(super) counter: bool,
-    pub(super) hardware: bool,
-    pub(super) flows: Flowtable,
-    pub(super) counts: FlowCounts,
+    pub(crate) uid: u32,
+    pub(crate) early: bool,
+    pub(crate) counter: bool,
+    pub(crate) hardware: bool,
+    pub(crate) flows: Flowtable,
+    pub(crate) counts: FlowCounts,
     /// Numbers of the arrivals of plain packets, by device; [`Table::NOWHERE`] where no flow
     /// arrives.
-    pub(super) plain: Vec<ArrivalId>,
+    pub(crate) plain: Vec<ArrivalId>,
     /// Some flows arrive with something around their packets.
-    pub(super) around: bool,
+    pub(crate) around: bool,
     /// Where those arrive that came lately.
-    pub(super) lately: Option<Box<Lately>>,
+    pub(crate) lately: Option<Box<Lately>>,
     /// Ways as they are in the present generation and network.
-    pub(super) resolved: Vec<Resolved>,
+    pub(crate) resolved: Vec<Resolved>,
     /// Of those that put something around packets, the headers.
     heads: Vec<Option<Box<Head>>>,
     /// Where the look for flows that have lived out goes on, and when.
     swept: u32,
     next_sweep: u64,
-    pub(super) timeouts: Timeouts,
+    pub(crate) timeouts: Timeouts,
 }
 
 /// Of flows without packets, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Timeouts {
+pub(crate) struct Timeouts {
     tcp: u64,
     udp: u64,
     other: u64,
@@ -129,7 +129,7 @@ pub(super) struct Timeouts {
 
 impl Timeouts {
     #[inline(always)]
-    pub(super) const fn of(&self, l4: u8) -> u64 {
+    pub(crate) const fn of(&self, l4: u8) -> u64 {
         match l4 {
             protocol::TCP => self.tcp,
             protocol::UDP => self.udp,
@@ -145,9 +145,9 @@ const SWEEP_BUDGET: u32 = 1024;
 
 impl Table {
     /// Number of no arrival.
-    pub(super) const NOWHERE: ArrivalId = ArrivalId(u32::MAX);
+    pub(crate) const NOWHERE: ArrivalId = ArrivalId(u32::MAX);
 
-    pub(super) fn new(
+    pub(crate) fn new(
         linked: &LinkedFlowtable,
         uid: u32,
         settings: &FlowSettings,
@@ -179,14 +179,14 @@ impl Table {
     }
 
     /// What may change while it is there.
-    pub(super) fn update(&mut self, linked: &LinkedFlowtable) {
+    pub(crate) fn update(&mut self, linked: &LinkedFlowtable) {
         self.early = linked.flowtable.early;
         self.counter = linked.flowtable.flags & COUNTER != 0;
         self.hardware = linked.is_for_devices();
     }
 
     /// A flow was added.
-    pub(super) fn added(&mut self, flow: u32) {
+    pub(crate) fn added(&mut self, flow: u32) {
         self.counts.added += 1;
         for direction in Direction::BOTH {
             let half = self.flows.half(At { flow, direction });
@@ -210,23 +210,23 @@ impl Table {
 
     /// The number of plain packets' arrival on a device.
     #[inline(always)]
-    pub(super) fn plain(&self, device: u32) -> ArrivalId {
+    pub(crate) fn plain(&self, device: u32) -> ArrivalId {
         self.plain.get(device as usize).copied().unwrap_or(Self::NOWHERE)
     }
 
     /// A way as it is now, if that is known.
     #[inline(always)]
-    pub(super) fn resolved(&self, way: WayId, epoch: u32) -> Option<&Resolved> {
+    pub(crate) fn resolved(&self, way: WayId, epoch: u32) -> Option<&Resolved> {
         self.resolved.get(way.0 as usize).filter(|r| r.epoch == epoch)
     }
 
     /// The headers in front of packets of a way that puts something around them.
     #[inline(always)]
-    pub(super) fn head(&self, way: WayId) -> Option<&Head> {
+    pub(crate) fn head(&self, way: WayId) -> Option<&Head> {
         self.heads.get(way.0 as usize)?.as_deref()
     }
 
-    pub(super) fn put_resolved(&mut self, way: WayId, resolved: Resolved, head: Option<Head>) {
+    pub(crate) fn put_resolved(&mut self, way: WayId, resolved: Resolved, head: Option<Head>) {
         let at = way.0 as usize;
         if self.heads.len() <= at && head.is_some() {
             self.heads.resize(at + 1, None);
@@ -242,13 +242,13 @@ impl Table {
 
     /// Whether a flow whose latest packet in either direction was at `used` has lived out.
     #[inline(always)]
-    pub(super) fn is_over(&self, l4: u8, used: u64, now: u64) -> bool {
+    pub(crate) fn is_over(&self, l4: u8, used: u64, now: u64) -> bool {
         now > used.saturating_add(self.timeouts.of(l4))
     }
 
     /// Gives a flow back to connection tracking (`flow_offload_teardown()`,
     /// `flow_offload_fixup_ct()`).
-    pub(super) fn tear_down(&mut self, conntrack: &mut Conntrack, flow: u32, cause: Cause) {
+    pub(crate) fn tear_down(&mut self, conntrack: &mut Conntrack, flow: u32, cause: Cause) {
         let half = self.flows.live(flow);
         if half.is_none_or(|half| half.has(state::TEARDOWN)) {
             return;
@@ -274,7 +274,7 @@ impl Table {
     }
 
     /// A flow whose connection ended.
-    pub(super) fn ended(&mut self, flow: u32) {
+    pub(crate) fn ended(&mut self, flow: u32) {
         if self.flows.is_live(flow) {
             self.counts.ended += 1;
             self.remove(flow);
@@ -292,7 +292,7 @@ impl Table {
         }
     }
 
-    pub(super) fn forget(&mut self, flow: u32) {
+    pub(crate) fn forget(&mut self, flow: u32) {
         let arrivals = Direction::BOTH.map(|direction| {
             *self.flows.arrival_at(self.flows.half(At { flow, direction }).arrival())
         });
@@ -306,7 +306,7 @@ impl Table {
     }
 
     /// Ends all flows.
-    pub(super) fn clear(&mut self, conntrack: &mut Conntrack) {
+    pub(crate) fn clear(&mut self, conntrack: &mut Conntrack) {
         for flow in 0..self.flows.end() {
             self.tear_down(conntrack, flow, Cause::TornDown);
         }
@@ -315,7 +315,7 @@ impl Table {
     /// Looks at a share of the flows, so that all are looked at about once in a second
     /// (`nf_flow_offload_gc_step()`): those that have lived out end, and connections of the others
     /// live on. Gives when to come again.
-    pub(super) fn sweep(
+    pub(crate) fn sweep(
         &mut self,
         conntrack: &mut Conntrack,
         mut hardware: Option<&mut Hardware>,

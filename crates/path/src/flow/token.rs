@@ -5,35 +5,35 @@
 use penstock_conntrack::Ref;
 use penstock_program::image::FlowtableIndex;
 
-use super::NotOffloaded;
+use crate::flow::NotOffloaded;
 
 /// Of a connection.
-pub(super) const fn of_connection(connection: Ref) -> u64 {
+pub(crate) const fn of_connection(connection: Ref) -> u64 {
     (connection.serial as u64) << 32 | connection.entry as u64
 }
 
 /// From there.
-pub(super) const fn connection(token: u64) -> Ref {
+pub(crate) const fn connection(token: u64) -> Ref {
     Ref { entry: token as u32, serial: (token >> 32) as u32 }
 }
 
 /// Of a flow in a table.
-pub(super) const fn of_flow(table: u32, flow: u32) -> u64 {
+pub(crate) const fn of_flow(table: u32, flow: u32) -> u64 {
     (table as u64) << 32 | flow as u64
 }
 
 /// From there: table and flow.
-pub(super) const fn flow(token: u64) -> (u32, u32) {
+pub(crate) const fn flow(token: u64) -> (u32, u32) {
     ((token >> 32) as u32, token as u32)
 }
 
 /// Of why a flow is not in a flowtable.
-pub(super) const fn of_refusal(table: FlowtableIndex, reason: NotOffloaded) -> u32 {
+pub(crate) const fn of_refusal(table: FlowtableIndex, reason: NotOffloaded) -> u32 {
     table.0 << 8 | reason as u32
 }
 
 /// From there.
-pub(super) fn refusal(note: u32) -> Option<(FlowtableIndex, NotOffloaded)> {
+pub(crate) fn refusal(note: u32) -> Option<(FlowtableIndex, NotOffloaded)> {
     let reason = NotOffloaded::ALL.get((note & 0xff) as usize)?;
     Some((FlowtableIndex(note >> 8), *reason))
 }

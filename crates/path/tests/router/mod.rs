@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
-use penstock_path::{Dataplane, Drop, Frame, LogRecord, Settings, Sink, TraceEvent, TraceRecord};
+use penstock_path::{
+    Dataplane, DropEvent, Frame, LogRecord, Settings, Sink, TraceEvent, TraceRecord,
+};
 use penstock_program::expr::{
     Cmp, CmpOp, Counter, Expr, Immediate, ImmediateData, Payload, PayloadBase,
 };
@@ -87,7 +89,7 @@ impl Sink for Seen {
             describe(packet.meta.protocol, packet.network())
         ));
     }
-    fn drop(&mut self, drop: &Drop<'_>, _packet: &Packet) {
+    fn drop(&mut self, drop: &DropEvent<'_>, _packet: &Packet) {
         let place = drop.place.map(|p| match p.rule {
             Some(handle) => format!(" {} {} handle {handle}", p.table, p.chain),
             None => format!(" {} {}", p.table, p.chain),

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Ways as they are in the present generation and network.
+
+use crate::flow::sealed::DirectState;
+
+/// A way as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    /// When it was worked out, by the number of changes before.
+    pub(crate) epoch: u32,
+    pub(crate) kind: Kind,
+    /// Device where it leaves.
+    pub(crate) device: u32,
+    /// Largest packet.
+    pub(crate) mtu: u32,
+    /// Link addresses: destination and source.
+    pub(crate) link: [u8; 12],
+    /// Something is put around packets.
+    pub(crate) around: bool,
+}
+
+/// How much there is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A wire, with nobody who looks at frames before: they go there at once.
+    Wire,
+    /// Through the device as other packets do.
+    Device,
+    /// Through IPsec states, by the number of the way; straight to a wire where nobody looks at
+    /// what leaves.
+    Ipsec(u32, Option<DirectState>),
+    /// There is no such way any more.
+    Gone,
+}
+
+impl Resolved {
+    /// Not worked out.
+    pub(crate) const UNKNOWN: Resolved =
+        Resolved { epoch: 0, kind: Kind::Gone, device: 0, mtu: 0, link: [0; 12], around: false };
+}

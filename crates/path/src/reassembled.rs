@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! How packets were fragmented that were reassembled before routing.
+
+use penstock_packet::Packet;
+
+/// How a packet was cut that was put together before routing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reassembled {
+    /// Size of its largest fragment (`frag_max_size`).
+    pub(crate) max_size: usize,
+    /// Its fragments carry DF (`IPSKB_FRAG_PMTU`).
+    pub(crate) df: bool,
+    /// Bytes of the whole packet.
+    pub(crate) len: usize,
+    /// Its parts among those of the table: first and end.
+    pub(crate) parts: (usize, usize),
+}
+
+/// What is known about the packets of a burst that were put together before routing, by
+/// [`penstock_packet::Meta::reassembled`].
+#[derive(Debug, Default)]
+pub(crate) struct ReassembledTable {
+    packets: Vec<Reassembled>,
+    parts: Vec<usize>,
+}
+
+impl ReassembledTable {
+    /// Notes a packet, and gives its number.
+    pub(crate) fn add(
+        &mut self,
+        max_size: usize,
+        df: bool,
+        len: usize,
+        parts: impl Iterator<Item = usize>,
+    ) -> u32 {
+        let first = self.parts.len();
+        self.parts.extend(parts);
+        self.packets.push(Reassembled { max_size, df, len, parts: (first, self.parts.len()) });
+        self.packets.len() as u32
+    }
+
+    pub(crate) fn get(&self, packet: &Packet) -> Option<Reassembled> {
+        let number = packet.meta.reassembled.checked_sub(1)?;
+        self.packets.get(number as usize).copied()
+    }
+
+    /// Packets that are known.
+    pub(crate) fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Forgets all.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.packets.clear();
+        self.parts.clear();
+    }
+}
+
+impl Reassembled {
+    /// The sizes in which a packet came, if all of it is still as it came and they fit into `room`:
+    /// they are those in which it leaves. So many bytes are its `head`, which every fragment has.
+    /// Where fragments had a shorter one, since destination options were among what was cut, the
+    /// kernel cuts anew (observed on Linux 6.18 over veth, whose buffers have no room for more).
+    pub(crate) fn sizes<'t>(
+        &self,
+        table: &'t ReassembledTable,
+        packet: &Packet,
+        head: usize,
+        room: usize,
+    ) -> Option<&'t [usize]> {
+        let parts = table.parts.get(self.parts.0..self.parts.1)?;
+        let len = packet.network().len();
+        let whole = len == self.len && head + parts.iter().sum::<usize>() == len;
+        (parts.len() > 1 && whole && parts.iter().all(|len| *len <= room)).then_some(parts)
+    }
+}

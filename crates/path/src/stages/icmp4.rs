@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! ICMP errors that the host sends about packets (`icmp_send()`).
+
+use penstock_net::RouteType;
+use penstock_packet::{Packet, PacketType};
+use penstock_wire::ipv4_options::BadOption;
+use penstock_wire::{icmp, ipv4, ipv4_options, protocol};
+
+use crate::addresses::ip4;
+use crate::connections::answer_ct;
+use crate::hooks::Protocol;
+use crate::route::Route;
+use crate::settings::SECOND;
+use crate::sink::Sink;
+use crate::worker::Worker;
+
+/// Source where the host has no address at all (RFC 7600).
+const DUMMY: u32 = 0xc000_0008;
+
+impl<S: Sink> Worker<'_, S> {
+    /// Sends an error about `packet` to its source, unless that would be wrong or too often. `to`
+    /// is where the packet was going; without it nothing is sent. `info` are the four bytes that
+    /// depend on the type. Options of the packet are echoed if the host has read them (`compiled`):
+    /// that is between routing of what came in and sending.
+    pub(crate) fn icmp4_error(
+        &mut self,
+        packet: &Packet,
+        to: Option<&Route>,
+        kind: u8,
+        code: u8,
+        info: u32,
+        compiled: bool,
+    ) {
+        let Some(to) = to else { return };
+        if packet.meta.packet_type != PacketType::Host {
+            return;
+        }
+        if matches!(to.kind, RouteType::Broadcast | RouteType::Multicast) {
+            return;
+        }
+        let network = packet.network();
+        let Some(h) = ipv4::Header::new(network) else { return };
+        if h.fragment_offset() != 0 {
+            return;
+        }
+        if h.protocol() == protocol::ICMP {
+            let about = network.get(h.header_len());
+            if about.is_none_or(|&t| !icmp::may_be_answered(t)) {
+                return;
+            }
+        }
+        let time = packet.meta.time;
+        let limited = self.settings.icmp_ratemask >> kind & 1 != 0
+            && !(kind == icmp::DEST_UNREACHABLE && code == icmp::unreachable::FRAG_NEEDED);
+        let from_loopback = packet.meta.iif == penstock_net::LOOPBACK;
+        if limited
+            && !from_loopback
+            && !self.state.icmp_limits.v4.lock().global_allows(time, self.settings)
+        {
+            return;
+        }
+        let daddr = u32::from(h.src());
+        let own = if to.kind == RouteType::Local { u32::from(h.dst()) } else { 0 };
+        let tos = h.tos() & 0x1e | 0xc0;
+        let mark = self.answer_mark(packet);
+        let Some((way, saddr)) = self.ip4_route_output(daddr, own, tos & 0x1c, mark, false) else {
+            return;
+        };
+        let peer = u128::from(ip4(daddr).to_ipv6_mapped());
+        let free = way.oif == penstock_net::LOOPBACK;
+        if limited
+            && !free
+            && !self.state.icmp_limits.v4.lock().peer_allows(
+                peer,
+                time,
+                self.settings.icmp_ratelimit,
+            )
+        {
+            return;
+        }
+        let echoed = if compiled { h.options() } else { &[] };
+        // The pointer says where reading them ended.
+        let wrong = (kind == icmp::PARAMETER_PROBLEM).then_some(BadOption((info >> 24) as u8));
+        let Some(mut echoed) = ipv4_options::echo(echoed, wrong) else { return };
+        let over = ipv4::LEN + echoed.len() + icmp::LEN;
+        let room = self.mtu(&way).min(icmp::ERROR_MAX).saturating_sub(over);
+        if room <= ipv4::LEN {
+            return;
+        }
+        let quote = &network[..network.len().min(room)];
+        let saddr = if saddr == 0 { DUMMY } else { saddr };
+        let ttl = if way.hop_limit != 0 { way.hop_limit } else { self.settings.ttl };
+        let options_len = echoed.len();
+        let head = ipv4::Repr {
+            tos,
+            payload_len: (options_len + icmp::LEN + quote.len()) as u16,
+            id: self.state.numbers.ip_ids.next(saddr, daddr, protocol::ICMP),
+            frag: 0,
+            ttl,
+            protocol: protocol::ICMP,
+            src: ip4(saddr),
+            dst: ip4(daddr),
+        }
+        .bytes();
+        let message = icmp::Repr { kind, code, rest_of_header: info }.bytes(quote);
+        let mut bytes = self.bytes();
+        bytes.extend_from_slice(&head);
+        if !echoed.is_empty() {
+            bytes.extend_from_slice(
+                echoed.filled(ip4(saddr), (time / (SECOND / 1000) % 86_400_000) as u32),
+            );
+            bytes[0] += (options_len / 4) as u8;
+            if let Some(mut header) = ipv4::HeaderMut::new(&mut bytes) {
+                header.fill_checksum();
+            }
+        }
+        bytes.extend_from_slice(&message);
+        bytes.extend_from_slice(quote);
+        self.send_made(Protocol::Ip, &bytes, time, mark, answer_ct(packet), way);
+        self.give_back(bytes);
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Frames of one device that pass its ingress together.
+
+use penstock_jit::Compiled;
+use penstock_wire::ethernet::Mac;
+
+use crate::hooks::HookList;
+
+/// What frames pass together, where that is possible.
+pub(crate) struct IngressBatch<'a> {
+    pub(crate) device: u32,
+    pub(crate) address: Mac,
+    pub(crate) list: &'a HookList,
+    pub(crate) code: BurstCode<'a>,
+}
+
+/// Code of a list for bursts.
+#[derive(Clone, Copy)]
+pub(crate) struct BurstCode<'a> {
+    pub(crate) code: &'a Compiled,
+    pub(crate) number: usize,
+}
+
+impl BurstCode<'_> {
+    /// Whether it takes frames as they are.
+    #[inline]
+    pub(crate) fn takes_frames(&self) -> bool {
+        self.code.takes_frames(self.number)
+    }
+}

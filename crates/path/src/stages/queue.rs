@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Packets that rules give to a listener, and what comes back of them (`net/netfilter/nf_queue.c`).
+//!
+//! A held packet stays where it is in its hook list.
+//! [`Dataplane::verdict`](crate::Dataplane::verdict) lets it continue at the next stage, or ends
+//! it. Packets whose hook lists change meanwhile are dropped, as in the kernel when a hook goes.
+
+use penstock_packet::Packet;
+use penstock_program::image::RuleIndex;
+use penstock_program::{Context, Family, Hook};
+
+use crate::course::Course;
+use crate::hook_result::HookResult;
+use crate::hooks::Protocol;
+use crate::place::rule_place;
+use crate::queues::{Held, NotQueued, QueueAnswer, QueueVerdict};
+use crate::reason::DropReason;
+use crate::route::route_key;
+use crate::sink::{QueueRecord, Queued, Sink};
+use crate::worker::Worker;
+
+fn protocol_of(context: Context) -> Protocol {
+    match context.family {
+        Family::Ip => Protocol::Ip,
+        Family::Bridge => Protocol::Bridge,
+        _ => Protocol::Ip6,
+    }
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// A rule gives the packet to a queue. [`HookResult::Accept`] if it goes on without a listener.
+    pub(crate) fn queue(
+        &mut self,
+        (num, bypass, rule): (u16, bool, RuleIndex),
+        context: Context,
+        at: usize,
+        packet: &mut Packet,
+        course: &Course,
+    ) -> HookResult {
+        let id = self.state.queues.last.wrapping_add(1);
+        let place = rule_place(self.image, rule);
+        let (iif, oif) = crate::hooks::devices(context.hook, packet);
+        let connection = self.state.conntrack.connection(&packet.meta.ct);
+        let (input, output) = (self.net.link(iif), self.net.link(oif));
+        let record = QueueRecord { id, queue: num, place, context, input, output, connection };
+        let queued = match context.hook {
+            // Frames of a device cannot wait.
+            Hook::Ingress | Hook::Egress => Queued::Nobody,
+            _ => self.sink.queue(&record, packet),
+        };
+        match queued {
+            Queued::Nobody if bypass => HookResult::Accept,
+            Queued::Nobody => {
+                self.drop_at(DropReason::Queue, place, packet);
+                HookResult::Dropped
+            }
+            Queued::Full => {
+                self.drop_at(DropReason::QueueFull, place, packet);
+                HookResult::Dropped
+            }
+            Queued::PassedBy => HookResult::Accept,
+            Queued::Held => {
+                let mut kept = self.state.buffers.spare.pop().unwrap_or_default();
+                std::mem::swap(&mut kept, packet);
+                // The caller still reads its metadata.
+                packet.load(&[], 0);
+                packet.meta.time = kept.meta.time;
+                let queues = &mut self.state.queues;
+                queues.last = id;
+                let held = Held { packet: kept, queue: num, rule, context, at, course: *course };
+                queues.held.insert(id, held);
+                self.state.counters.taken += 1;
+                HookResult::Stolen
+            }
+        }
+    }
+
+    /// A listener answers (`nf_reinject()`).
+    pub(crate) fn answer(
+        &mut self,
+        id: u64,
+        answer: &QueueAnswer<'_>,
+        time: u64,
+        packet: &mut Packet,
+    ) -> Result<(), NotQueued> {
+        let Some(held) = self.state.queues.held.remove(&id) else { return Err(NotQueued) };
+        let Held { packet: mut kept, rule, context, at, mut course, .. } = held;
+        std::mem::swap(&mut kept, packet);
+        self.state.buffers.spare.push(kept);
+        let protocol = protocol_of(context);
+        let before = route_key(protocol, packet);
+        packet.meta.time = packet.meta.time.max(time);
+        if let Some(mark) = answer.mark {
+            packet.meta.mark = mark;
+        }
+        if let Some(payload) = answer.payload {
+            packet.replace_network(payload.get(..65_535).unwrap_or(payload));
+        }
+        let hooks = self.hooks;
+        let list = hooks.list(protocol, context.hook);
+        match protocol {
+            Protocol::Bridge => {
+                packet.find_transport_checked();
+            }
+            Protocol::Ip | Protocol::Ip6 | Protocol::Arp => packet.find_transport(),
+        }
+        let next = match answer.verdict {
+            QueueVerdict::Drop => {
+                self.drop_at(DropReason::Rule, rule_place(self.image, rule), packet);
+                return Ok(());
+            }
+            QueueVerdict::Repeat => at,
+            QueueVerdict::Stop => list.stages.len(),
+            QueueVerdict::Accept => {
+                // A listener may send the host's own packets elsewhere (nf_reroute()).
+                if context.hook == Hook::Output
+                    && protocol != Protocol::Bridge
+                    && before != route_key(protocol, packet)
+                {
+                    course.route = self.route_again(protocol, packet);
+                    if course.route.is_none() {
+                        self.drop(DropReason::NoRoute, packet);
+                        return Ok(());
+                    }
+                }
+                at + 1
+            }
+            QueueVerdict::Queue { num, bypass } => {
+                match self.queue((num, bypass, rule), context, at, packet, &course) {
+                    HookResult::Accept => at + 1,
+                    _ => return Ok(()),
+                }
+            }
+        };
+        let end = self.run_list_from(list, next, context, packet, &mut course);
+        if end == HookResult::Accept {
+            self.run(course.next, packet, &mut course);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Connection tracking at a packet: the stages before routing and at the end of the path, and the
+//! clock.
+//!
+//! A packet that begins a connection holds an entry that nobody else can find until
+//! [`Worker::confirm`] enters it into the table. However the packet ends before that, the entry
+//! goes when no packet of the burst is on its way any more.
+
+use penstock_conntrack::{Hook as TrackHook, Surroundings, Verdict};
+use penstock_packet::Packet;
+use penstock_program::{Context, Hook};
+use penstock_wire::ethernet;
+
+use crate::addresses;
+use crate::hook_result::HookResult;
+use crate::reason::DropReason;
+use crate::settings::SECOND;
+use crate::sink::Sink;
+use crate::worker::Worker;
+
+/// Time between two looks for connections that have lived out. A packet never finds one of these,
+/// so only the number of entries depends on it.
+const EXPIRY: u64 = SECOND / 100;
+
+impl<S: Sink> Worker<'_, S> {
+    /// The stage at -200 (`nf_conntrack_in()`).
+    pub(crate) fn track(&mut self, context: Context, packet: &mut Packet) -> HookResult {
+        let hook =
+            if context.hook == Hook::Output { TrackHook::Output } else { TrackHook::Prerouting };
+        let conntrack = &mut self.state.conntrack;
+        let full = conntrack.statistics().table_full;
+        let verdict = conntrack.track(packet, hook);
+        self.tracked(verdict, full, packet)
+    }
+
+    /// What tracking has made of a packet; `full` is how many it had dropped for want of room
+    /// before.
+    #[inline]
+    pub(crate) fn tracked(&mut self, verdict: Verdict, full: u64, packet: &Packet) -> HookResult {
+        match verdict {
+            Verdict::Accept => HookResult::Accept,
+            Verdict::Drop => {
+                let full = self.state.conntrack.statistics().table_full != full;
+                self.drop(
+                    if full { DropReason::ConntrackFull } else { DropReason::Conntrack },
+                    packet,
+                );
+                HookResult::Dropped
+            }
+        }
+    }
+
+    /// The last stage (`nf_confirm()`): helpers read the packet, and what they changed earlier
+    /// shifts its sequence numbers.
+    pub(crate) fn confirm(&mut self, packet: &mut Packet) -> HookResult {
+        let surroundings = Surroundings { broadcast_mask: self.broadcast_mask(packet) };
+        let helped = self.state.conntrack.help(packet, surroundings, penstock_nat::text::replace);
+        if helped == Verdict::Drop {
+            self.drop(DropReason::Helper, packet);
+            return HookResult::Dropped;
+        }
+        match self.state.conntrack.confirm(packet) {
+            Verdict::Accept => HookResult::Accept,
+            Verdict::Drop => {
+                self.drop(DropReason::ConntrackInsert, packet);
+                HookResult::Dropped
+            }
+        }
+    }
+
+    /// The mask of the broadcast address that this host sends a packet to
+    /// (`nf_conntrack_broadcast_help()`).
+    #[inline]
+    fn broadcast_mask(&self, packet: &Packet) -> Option<[u8; 4]> {
+        if packet.meta.iif != 0 || packet.meta.protocol != ethernet::IPV4 {
+            return None;
+        }
+        let (_, to) = addresses::of4(packet)?;
+        let link = self.net.link(packet.meta.oif)?;
+        let address = link.addresses4.iter().find(|a| a.broadcast == Some(to))?;
+        Some(u32::MAX.checked_shl(32 - u32::from(address.len)).unwrap_or(0).to_be_bytes())
+    }
+
+    /// Whether the clock may bring something about up to then.
+    #[inline]
+    pub(crate) fn is_due(&self, time: u64) -> bool {
+        let state = &self.state;
+        let queues = state.tc.as_ref().is_some_and(|tc| tc.is_due(time));
+        queues
+            || self.has_fragments()
+            || state.flows.is_due(time)
+            || time >= state.tracking.next_expiry
+    }
+
+    /// The clock goes on: fragments and connections whose time is over go.
+    #[inline]
+    pub(crate) fn pass_time(&mut self, now: u64) {
+        self.run_queues(now);
+        self.expire_fragments(now);
+        // Before connections end for want of packets that went by them.
+        self.state.flows.pass_time(&mut self.state.conntrack, now);
+        self.recheck_hardware(now);
+        if now >= self.state.tracking.next_expiry {
+            // Where much ends at once, the rest follows with the next packets.
+            let done = self.state.conntrack.expire(now);
+            self.state.tracking.connlimit.tidy(&self.state.conntrack);
+            self.state.tracking.next_expiry = if done { now.saturating_add(EXPIRY) } else { now };
+        }
+    }
+}
