@@ -15,8 +15,8 @@ use penstock_program::Family;
 use penstock_program::Hook;
 use penstock_program::env::Interface;
 use penstock_program::image::{ChainIndex, Image};
-use penstock_program::testing::Outside;
 use penstock_program::{Outcome, State, run};
+use penstock_testkit::program::MockEnv;
 use penstock_wire::ethernet::Mac;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn device() -> Device {
 /// What the path does with a frame at ingress; whether it goes on.
 fn interpreted(image: &Image, entries: &[Entry], frame: &[u8], mac: Mac) -> bool {
     let mut packet = Packet::new();
-    let mut outside = Outside::at(Family::Netdev, Hook::Ingress);
+    let mut outside = MockEnv::at(Family::Netdev, Hook::Ingress);
     outside.interfaces.insert(1, device().interface);
     if !packet.receive_ethernet(frame, mac) {
         return true;

@@ -12,7 +12,6 @@ use penstock_program::interp::engine::{
     Position, Registers, end_of_base, execute, found_at, resume, resume_found,
 };
 use penstock_program::op::Op;
-use penstock_program::testing::Outside;
 use penstock_program::{Env, run};
 
 use crate::outcome::{self, step};
@@ -35,14 +34,6 @@ pub trait Host: Env {
     /// goes on; everything else ends the list and is told in
     /// [`Decision::Stage`](crate::Decision::Stage).
     fn stage(&mut self, entry: usize, packet: &mut Packet) -> u32;
-}
-
-impl Host for Outside {
-    fn enter(&mut self, _entry: usize, _begins: bool) {}
-
-    fn stage(&mut self, _entry: usize, _packet: &mut Packet) -> u32 {
-        0
-    }
 }
 
 /// Addresses of the functions for one kind of [`Host`].

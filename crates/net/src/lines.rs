@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Words of ip(8) beside those that all batch files have: prefixes.
+//! Words of ip(8) in addition to those that all batch files have: prefixes.
 
 use std::net::{IpAddr, Ipv4Addr};
 

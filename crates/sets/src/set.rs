@@ -87,7 +87,7 @@ impl<V> Set<V> {
         self.presence_only
     }
 
-    /// Bytes of memory that the structure takes beside the elements.
+    /// Bytes of memory that the structure takes in addition to the elements.
     pub fn index_bytes(&self) -> usize {
         match &*self.index {
             Index::Bitmap(i) => i.bytes(),
@@ -248,7 +248,7 @@ impl<V> Set<V> {
             Index::Intervals(i) => i.ascending(),
             Index::Ranges(i) => i.in_order(),
             Index::HashWords(_) | Index::HashBytes(_) => {
-                // Beside the slots the start of each key, so that sorting rarely has to look at
+                // Next to the slots the start of each key, so that sorting rarely has to look at
                 // keys.
                 let mut taken: Vec<(u64, u32)> =
                     self.slots.iter().map(|(slot, e)| (leading(e.key), slot)).collect();

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use penstock_program::expr::*;
-use penstock_program::testing::Table;
 use penstock_program::{Data, Register, Verdict};
+use penstock_testkit::program::Table;
 
 /// Chains that are base chains; the others are called, each by those in front of it.
 pub const BASES: usize = 3;

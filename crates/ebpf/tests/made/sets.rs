@@ -9,8 +9,8 @@ use fastrand::Rng;
 use penstock_program::State;
 use penstock_program::expr::*;
 use penstock_program::image::*;
-use penstock_program::testing::Table;
 use penstock_sets::{Description, Element, Set};
+use penstock_testkit::program::Table;
 
 use super::{R1, payload, payload_to, pick};
 use penstock_program::Register;
