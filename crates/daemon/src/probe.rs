@@ -19,6 +19,7 @@ use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
 use penstock_packet::Packet;
 use penstock_path::LogRecord;
+use penstock_print::log;
 use penstock_program::Hook;
 use penstock_program::expr::Expr;
 use penstock_ruleset::model::Table;
@@ -27,7 +28,6 @@ use penstock_wire::ethernet;
 
 use crate::clock;
 use crate::control::{CaptureCall, Captured};
-use crate::daemon::Printer;
 
 /// Frames that wait for a client.
 const WAITING: usize = 4096;
@@ -102,7 +102,7 @@ impl Probe {
     }
 
     /// Takes what a rule logs.
-    pub(crate) fn take(&self, record: &LogRecord<'_>, packet: &Packet, printer: &mut dyn Printer) {
+    pub(crate) fn take(&self, record: &LogRecord<'_>, packet: &Packet) {
         let links = [record.input, record.output];
         if let Some(device) = &self.device
             && !links.iter().flatten().any(|link| *link.name == **device)
@@ -112,8 +112,8 @@ impl Probe {
         let mut frame = captured(record, packet);
         if let Some(group) = self.group {
             (frame.interface, frame.link_type) = (format!("nflog:{group}"), LINKTYPE_NFLOG);
-            frame.bytes.clear();
-            printer.nflog(record, packet, &mut frame.bytes);
+            let group = record.log.group.unwrap_or_default();
+            log::record(group, record, packet, frame.time, &mut frame.bytes);
             frame.len = frame.bytes.len() as u32;
         }
         frame.bytes.truncate(self.snaplen);

@@ -399,19 +399,19 @@ impl Resolver<'_> {
             return Ok(LinkedSet { elements, key_len, value_len });
         }
         let mut refused = None;
-        let mut mute = true;
+        let mut presence_only = true;
         let elements = set.elements().map_values(|value| {
             let linked = self.link_value(set, value).unwrap_or_else(|reason| {
                 refused.get_or_insert(reason);
                 LinkedValue { data: LinkedData::None, statements: Box::default() }
             });
-            mute &= linked.statements.is_empty();
+            presence_only &= linked.statements.is_empty();
             linked
         });
         if let Some(reason) = refused {
             return Err(reason);
         }
-        let elements = if mute { elements.mute() } else { elements };
+        let elements = if presence_only { elements.presence_only() } else { elements };
         Ok(LinkedSet { elements: LinkedElements::Fixed(Arc::new(elements)), key_len, value_len })
     }
 

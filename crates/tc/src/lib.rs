@@ -35,5 +35,5 @@ mod u32_match;
 
 pub use classify::{Cursor, State, Step};
 pub use config::{Config, Hook};
-pub use penstock_batch::Error;
+pub use penstock_iproute2::Error;
 pub use qdisc::Queues;

@@ -70,3 +70,45 @@ impl CaptureCall {
         within && depth == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(expression: &str) -> CaptureCall {
+        CaptureCall {
+            family: "inet".into(),
+            hook: "forward".into(),
+            priority: "filter - 10".into(),
+            device: Some("eth0".into()),
+            snaplen: 96,
+            group: None,
+            expression: expression.into(),
+        }
+    }
+
+    #[test]
+    fn calls_come_as_they_were_made() {
+        for group in [None, Some(7)] {
+            let call = CaptureCall { group, ..call("tcp dport { 22, 80 }") };
+            assert_eq!(CaptureCall::of(call.words().to_vec()), Some(call));
+        }
+        assert_eq!(CaptureCall::of(vec!["inet".into()]), None);
+    }
+
+    #[test]
+    fn an_expression_is_one() {
+        for expression in
+            ["", "tcp dport { 22, 80 }", "ip saddr . tcp dport { 198.18.0.1 . 1-2 } ct state new"]
+        {
+            assert!(call(expression).is_sound(), "{expression}");
+        }
+        for expression in
+            ["tcp dport 22; flush ruleset", "tcp dport 1 }", "tcp dport 1\naccept", "} {", "a # b"]
+        {
+            assert!(!call(expression).is_sound(), "{expression}");
+        }
+        assert!(!CaptureCall { device: Some("a\" }".into()), ..call("") }.is_sound());
+        assert!(!CaptureCall { priority: "0; }".into(), ..call("") }.is_sound());
+    }
+}

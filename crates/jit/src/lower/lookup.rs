@@ -50,7 +50,7 @@ pub(super) fn lookup(
     // What holds for keys that are nowhere is then known without asking anybody.
     let search = set.search().filter(|_| set.catch_all(0).is_none() && is_of(set, key.len));
     if *load == Load::Nothing
-        && set.is_mute()
+        && set.is_presence_only()
         && !set.may_expire()
         && let Some(search) = &search
     {

@@ -493,8 +493,8 @@ fn set(
     }
     set.commit();
     // As the linker does.
-    let mute = set.iter_unordered().all(|e| e.value.statements.is_empty());
-    let set = if mute { set.mute() } else { set };
+    let presence_only = set.iter_unordered().all(|e| e.value.statements.is_empty());
+    let set = if presence_only { set.presence_only() } else { set };
     LinkedSet { elements: LinkedElements::Fixed(Arc::new(set)), key_len, value_len }
 }
 

@@ -12,6 +12,10 @@ use penstock_syntax::proto::{link, network};
 use super::context::Context;
 use super::statements::Statements;
 
+/// Values of `meta nfproto`.
+const IPV4: u128 = Family::Ip as u128;
+const IPV6: u128 = Family::Ip6 as u128;
+
 /// The layer that a dependency is for: of link headers, network headers, transport headers, or what
 /// is inside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,8 +195,8 @@ impl Dependencies {
         let Some((dep, dep_value)) = self.get(Layer::Network, stmts) else { return true };
         let ExprKind::Value(dep_value) = dep_value.kind else { return true };
         let version = match (&dep.kind, dep_value) {
-            (ExprKind::Key(Key::Meta { key: MetaKey::NfProto }), 2) => 4,
-            (ExprKind::Key(Key::Meta { key: MetaKey::NfProto }), 10) => 6,
+            (ExprKind::Key(Key::Meta { key: MetaKey::NfProto }), IPV4) => 4,
+            (ExprKind::Key(Key::Meta { key: MetaKey::NfProto }), IPV6) => 6,
             (
                 ExprKind::Key(Key::Meta { key: MetaKey::Protocol }) | ExprKind::Payload(_),
                 0x0800,

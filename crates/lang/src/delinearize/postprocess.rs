@@ -566,8 +566,8 @@ impl Walk {
                 let v6 = known.is_some_and(|p| *p == network::IP6);
                 let (dtype, len) =
                     if v6 { (DataType::Ip6Addr, 128) } else { (DataType::IpAddr, 32) };
-                if let ExprKind::Key(Key::Ct { nfproto, .. }) = &mut expr.kind {
-                    *nfproto = if v6 { 10 } else { 2 };
+                if let ExprKind::Key(Key::Ct { family, .. }) = &mut expr.kind {
+                    *family = Some(if v6 { Family::Ip6 } else { Family::Ip });
                 }
                 expr.dtype = Type::Base(dtype);
                 expr.len = len;
@@ -619,11 +619,11 @@ impl Walk {
                 return;
             }
             (Family::Ip, RejectType::IcmpUnreach) => {
-                reject.family = 2;
+                reject.family = Some(family);
                 (DataType::IcmpCode, implied(reject.code, ICMP_PORT_UNREACHABLE))
             }
             (Family::Ip6, RejectType::IcmpUnreach) => {
-                reject.family = 10;
+                reject.family = Some(family);
                 (DataType::Icmpv6Code, implied(reject.code, ICMPV6_PORT_UNREACHABLE))
             }
             (_, RejectType::IcmpxUnreach) => {
@@ -637,7 +637,7 @@ impl Walk {
                 if kind == RejectType::TcpRst {
                     return;
                 }
-                reject.family = if v6 { 10 } else { 2 };
+                reject.family = Some(if v6 { Family::Ip6 } else { Family::Ip });
                 (if v6 { DataType::Icmpv6Code } else { DataType::IcmpCode }, false)
             }
         };

@@ -522,7 +522,7 @@ pub(crate) fn object_data(kind: ObjectType) -> Option<DataKind> {
 }
 
 fn is_plain_ct_address(e: &Expr) -> bool {
-    matches!(e.kind, ExprKind::Key(Key::Ct { key: CtKey::Src | CtKey::Dst, nfproto: 0, .. }))
+    matches!(e.kind, ExprKind::Key(Key::Ct { key: CtKey::Src | CtKey::Dst, family: None, .. }))
 }
 
 /// Sets that stood for elements (from variables) are replaced by their elements.

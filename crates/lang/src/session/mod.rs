@@ -152,7 +152,7 @@ pub enum Refusal {
 }
 
 /// Has the last word on a generation before it is committed.
-pub type Gate<'g> = dyn FnMut(&Generation) -> Result<(), Refusal> + 'g;
+pub type PreCommit<'g> = dyn FnMut(&Generation) -> Result<(), Refusal> + 'g;
 
 /// Runs texts, one after the other; names that they define outlive them.
 pub struct Session<'a> {
@@ -235,7 +235,7 @@ impl<'a> Session<'a> {
         text: String,
         ruleset: &mut Ruleset,
         now: u64,
-        gate: &mut Gate<'_>,
+        gate: &mut PreCommit<'_>,
     ) -> Outcome {
         // A command line ends as a line of a file does.
         let text = Arc::new(if origin == Origin::CommandLine { text + "\n" } else { text });
@@ -267,7 +267,7 @@ impl<'a> Session<'a> {
         text: Arc<String>,
         ruleset: &mut Ruleset,
         now: u64,
-        gate: &mut Gate<'_>,
+        gate: &mut PreCommit<'_>,
     ) -> Result<Outcome, Inputs> {
         self.budget = Rc::new(Budget::new(self.options.limits, self.options.deadline));
         let scope = self.scope.clone();

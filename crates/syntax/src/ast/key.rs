@@ -3,6 +3,7 @@
 //! Selectors that a keyword begins: the keywords, what can be asked, how it is listed, and what it
 //! gives.
 
+use penstock_program::Family;
 use std::fmt;
 
 use penstock_program::expr::{
@@ -144,7 +145,8 @@ pub enum Key {
     Ct {
         key: CtKey,
         dir: Option<CtDir>,
-        nfproto: u8,
+        /// Of an address: IPv4 or IPv6, as written.
+        family: Option<Family>,
     },
     /// Written with a family (`rt ip6 nexthop`) its type is that of an address; bare `rt nexthop`
     /// is `Nexthop4` without a type until evaluation knows better.
@@ -272,16 +274,16 @@ impl fmt::Display for Key {
                 let word = if keys::meta_is_listed_unqualified(*key) { "" } else { "meta " };
                 write!(f, "{word}{}", keys::meta(*key).name)
             }
-            Key::Ct { key, dir, nfproto } => {
+            Key::Ct { key, dir, family } => {
                 let dir = match dir {
                     Some(CtDir::Original) => "original ",
                     Some(CtDir::Reply) => "reply ",
                     None => "",
                 };
                 // The keys of addresses that have a family name it themselves.
-                let family = match (key, nfproto) {
-                    (CtKey::Src | CtKey::Dst, 2) => "ip ",
-                    (CtKey::Src | CtKey::Dst, 10) => "ip6 ",
+                let family = match (key, family) {
+                    (CtKey::Src | CtKey::Dst, Some(Family::Ip)) => "ip ",
+                    (CtKey::Src | CtKey::Dst, Some(Family::Ip6)) => "ip6 ",
                     _ => "",
                 };
                 write!(f, "ct {dir}{family}{}", keys::ct(*key).name)

@@ -2,6 +2,7 @@
 
 //! Statements of rules.
 
+use penstock_program::Family;
 use penstock_program::expr::ExthdrOp;
 
 use super::sets::Maps;
@@ -80,15 +81,15 @@ impl Parser<'_> {
         argument
     }
 
-    /// `ip` or `ip6` as a number, 0 for neither.
-    pub(crate) fn address_family(&mut self) -> u8 {
+    /// `ip` or `ip6`, if one is ahead.
+    pub(crate) fn address_family(&mut self) -> Option<Family> {
         let family = match self.word() {
-            "ip" => 2,
-            "ip6" => 10,
-            _ => return 0,
+            "ip" => Family::Ip,
+            "ip6" => Family::Ip6,
+            _ => return None,
         };
         self.take();
-        family
+        Some(family)
     }
 
     /// `to`, before which a family could have been.

@@ -6,6 +6,7 @@ use super::Printer;
 use crate::ast::RuleBlock;
 use crate::ast::{Expr, ExprKind, Stmt};
 use crate::datatype::{DataType, Format};
+use penstock_program::Family;
 
 impl Printer<'_> {
     /// Statements and comment of a rule.
@@ -33,10 +34,10 @@ impl Printer<'_> {
     }
 
     /// ` ip` or ` ip6`.
-    pub(crate) fn family(&mut self, family: u8) {
+    pub(crate) fn family(&mut self, family: Option<Family>) {
         match family {
-            2 => self.push(" ip"),
-            10 => self.push(" ip6"),
+            Some(Family::Ip) => self.push(" ip"),
+            Some(Family::Ip6) => self.push(" ip6"),
             _ => {}
         }
     }
