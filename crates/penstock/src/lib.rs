@@ -107,7 +107,9 @@ mod sink;
 pub use counter::{Counted, Counter};
 pub use dataplane::{Dataplane, DataplaneBuilder, Frame, MAX_FRAME};
 pub use error::{Error, RulesetError};
-pub use event::{Captured, Delivered, Dropped, Logged, QueueId, Queued, RulePlace, Sent, Traced};
+pub use event::{
+    Captured, Delivered, Dropped, Logged, QueueId, Queued, RulePlace, Sent, Traced, Unresolved,
+};
 pub use loader::Loader;
 pub use network::{Device, MAX_DEVICE_INDEX, Network, NetworkBuilder};
 pub use outcome::{Event, Fate, Outcome};
