@@ -45,7 +45,7 @@ impl<T> Inbox<T> {
         self.offer(message, limit).is_ok()
     }
 
-    /// The same, but gives the message back.
+    /// Leaves a message unless so many wait already; then the message comes back as the error.
     pub fn offer(&self, message: T, limit: usize) -> Result<(), T> {
         if self.messages.lock().unwrap_or_else(PoisonError::into_inner).len() >= limit {
             return Err(message);
