@@ -26,7 +26,7 @@ use crate::shared::{Member, Shared};
 use crate::sink::Sink;
 use crate::sockets::Sockets;
 use crate::stages::burst::{Packets, gather};
-use crate::stages::rules::HookEnv;
+use crate::stages::hook_env::HookEnv;
 use crate::state::State;
 use crate::taps::Taps;
 use crate::tc::Tc;

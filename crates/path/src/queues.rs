@@ -2,7 +2,7 @@
 
 //! Packets that rules give to a listener, and what comes back of them (`net/netfilter/nf_queue.c`).
 //!
-//! A held packet stays where it is in its hook list.
+//! A held packet keeps its place in its hook list, and its course.
 //! [`Dataplane::verdict`](crate::Dataplane::verdict) lets it continue at the next stage, or ends
 //! it. Packets whose hook lists change meanwhile are dropped, as in the kernel when a hook goes.
 

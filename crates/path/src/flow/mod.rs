@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Flowtables: flows that leave the rules, and how their packets are forwarded
-//! (`net/netfilter/nf_flow_table_*.c`).
+//! Flowtables at work: flows that left the rules (`net/netfilter/nf_flow_table_*.c`).
 //!
-//! - `add`: a rule puts a flow into a table;
-//! - `discover`: through which devices its packets go, and what they get around them; `around`:
-//!   that at work;
-//! - `ingress`: the fast path for one packet, at ingress of its device;
-//! - `early`: the same for bursts of frames, before everything else: packets of a flow are found
-//!   together and leave together;
-//! - `ipsec`: flows through IPsec;
-//! - `table`: flows end, and go back to connection tracking;
-//! - `list`: what there is, and why what is not there is not.
+//! - `table`: the flows of a table; they end, and go back to connection tracking;
+//! - `seen`, `around`, `scratch`: what is read of packets, of what is around them, and of bursts;
+//! - `fate`: whether a packet of a flow leaves, falls back, or ends the flow;
+//! - `resolved`, `sealed`: ways as they are in the present generation and network;
+//! - `hardware`, `offered`: a device that forwards flows;
+//! - `list`, `line`, `reason`: what there is, and why what is not there is not.
+//!
+//! What happens to packets is in [`stages::flow`](crate::stages::flow).
 
 pub(crate) mod around;
 pub(crate) mod direction;

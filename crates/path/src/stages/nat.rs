@@ -20,8 +20,8 @@ use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::route::Route;
 use crate::sink::Sink;
-use crate::stages::rules;
-use crate::stages::rules::ChainCall;
+use crate::stages::hook_env::ChainCall;
+use crate::stages::run_chain;
 use crate::worker::Worker;
 
 /// What a hook translates (`HOOK2MANIP()`).
@@ -157,7 +157,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         let hooks = self.hooks;
         for entry in hooks.nat(protocol_of(context), context.hook) {
-            match rules::run(self, &ChainCall { entry, context, destination }, packet) {
+            match run_chain::run(self, &ChainCall { entry, context, destination }, packet) {
                 HookResult::Accept => {}
                 end => return end,
             }

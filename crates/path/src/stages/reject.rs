@@ -16,8 +16,8 @@ use crate::course::Course;
 use crate::hooks::Protocol;
 use crate::link_header::put_ethernet;
 use crate::sink::Sink;
+use crate::stages::hook_env::ChainCall;
 use crate::stages::icmp6::pseudo;
-use crate::stages::rules::ChainCall;
 use crate::worker::Worker;
 
 /// Whether the transport checksum is right, or is none that could be checked

@@ -13,8 +13,8 @@ use crate::hooks::{Entry, HookList, Protocol, Stage};
 use crate::reason::DropReason;
 use crate::route::route_key;
 use crate::sink::Sink;
-use crate::stages::rules;
-use crate::stages::rules::ChainCall;
+use crate::stages::hook_env::ChainCall;
+use crate::stages::run_chain;
 use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
@@ -204,7 +204,11 @@ impl<S: Sink> Worker<'_, S> {
         if entry.kind == ChainType::Route {
             return self.route_chain(entry, context, packet, course);
         }
-        rules::run(self, &ChainCall { entry, context, destination: course.route.as_ref() }, packet)
+        run_chain::run(
+            self,
+            &ChainCall { entry, context, destination: course.route.as_ref() },
+            packet,
+        )
     }
 
     /// An IP packet at ingress whose headers are not valid, where an inet chain was to see it.
@@ -225,7 +229,7 @@ impl<S: Sink> Worker<'_, S> {
     ) -> HookResult {
         let protocol = if context.family == Family::Ip { Protocol::Ip } else { Protocol::Ip6 };
         let before = route_key(protocol, packet);
-        let end = rules::run(
+        let end = run_chain::run(
             self,
             &ChainCall { entry, context, destination: course.route.as_ref() },
             packet,

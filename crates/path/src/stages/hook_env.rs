@@ -1,34 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A base chain at a packet: runs the program and is what it asks ([`Env`]).
+//! What the programs of a base chain ask at one packet ([`Env`]), and what compiled code of a hook list
+//! asks ([`Host`]).
 
 use std::net::IpAddr;
 
 use penstock_conntrack::Direction;
 use penstock_conntrack::status::SRC_NAT_DONE;
-use penstock_jit::{self as jit, Compiled, Host};
+use penstock_jit::Host;
 use penstock_net::{Flow4, Flow6, LOOPBACK, NoRoute, RouteType};
-use penstock_packet::{CtInfo, Frame, Packet};
-use penstock_program::classify::{Candidate, PACKETS};
+use penstock_packet::{CtInfo, Packet};
+use penstock_program::classify::Candidate;
 use penstock_program::env::{
     BridgePort, ConnCount, Decision, FibQuery, Interface, IpsecState, LocalSocket, NatRequest,
     Rejection, Route as RouteAnswer, SocketQuery, Trace,
 };
 use penstock_program::expr::{CtDir, CtKey, Log, Synproxy};
 use penstock_program::image::{ChainIndex, CtObject, FlowtableIndex, LinkedVerdict};
-use penstock_program::interp::engine::find;
 use penstock_program::osf::Fingerprints;
-use penstock_program::{Context, Env, Family, Image, Outcome, WorkerNumber};
-use penstock_wire::{ethernet, protocol};
+use penstock_program::{Context, Env, Image, WorkerNumber};
+use penstock_wire::protocol;
 
 use crate::course::Course;
 use crate::hook_result::HookResult;
-use crate::hooks::{Entry, HookList, Stage};
+use crate::hooks::{Entry, Stage};
 use crate::place::{chain_place, rule_place};
-use crate::reason::{DropReason, Place};
+use crate::reason::Place;
 use crate::route::Route;
 use crate::sink::{LogRecord, Sink, TraceEvent, TraceRecord, TraceVerdict};
-use crate::stages::ingress_batch::BurstCode;
 use crate::worker::Worker;
 use crate::{addresses, connections};
 
@@ -40,111 +39,49 @@ pub(crate) struct ChainCall<'a> {
     pub(crate) destination: Option<&'a Route>,
 }
 
-/// Runs a base chain; a packet that it drops is counted.
-pub(crate) fn run<S: Sink>(
-    worker: &mut Worker<'_, S>,
-    site: &ChainCall<'_>,
-    packet: &mut Packet,
-) -> HookResult {
-    let image = worker.image;
-    if packet.meta.trace_id == 0 {
-        packet.meta.trace_id = worker.next_trace_id();
-    }
-    let mut env = HookEnv::new(worker, site, packet);
-    let outcome = penstock_program::run(image, site.entry.chain, packet, &mut env);
-    let rejected = env.rejected;
-    ended(worker, site.entry.chain, outcome, rejected, packet)
-}
-
-/// Carries out what a base chain decided. `rejected`: the packet was answered.
-pub(crate) fn ended<S: Sink>(
-    worker: &mut Worker<'_, S>,
-    chain: ChainIndex,
-    outcome: Outcome,
-    rejected: bool,
-    packet: &Packet,
-) -> HookResult {
-    let image = worker.image;
-    match outcome {
-        Outcome::Accept => HookResult::Accept,
-        Outcome::Drop(rule) => {
-            let reason = if rejected { DropReason::Reject } else { DropReason::Rule };
-            worker.drop_at(reason, rule_place(image, rule), packet);
-            HookResult::Dropped
-        }
-        Outcome::Queue { rule, num, bypass } => HookResult::Queue { num, bypass, rule },
-        Outcome::Stolen => {
-            worker.state.counters.taken += 1;
-            worker.state.counters.absorbed += 1;
-            HookResult::Stolen
-        }
-        Outcome::Policy => {
-            let accept = image.chain(chain).and_then(|c| c.policy_accept).unwrap_or(true);
-            if accept {
-                return HookResult::Accept;
-            }
-            worker.drop_at(DropReason::Policy, chain_place(image, chain), packet);
-            HookResult::Dropped
-        }
-    }
-}
-
-fn verdict_of<'i>(image: &'i Image, verdict: &LinkedVerdict) -> TraceVerdict<'i> {
-    let name = |c: &ChainIndex| image.chain(*c).map_or("", |c| &*c.name);
-    match verdict {
-        LinkedVerdict::Drop => TraceVerdict::Drop,
-        LinkedVerdict::Accept => TraceVerdict::Accept,
-        LinkedVerdict::Continue | LinkedVerdict::Break => TraceVerdict::Continue,
-        LinkedVerdict::Jump(c) => TraceVerdict::Jump(name(c)),
-        LinkedVerdict::Goto(c) => TraceVerdict::Goto(name(c)),
-        LinkedVerdict::Return => TraceVerdict::Return,
-        LinkedVerdict::Queue { .. } => TraceVerdict::Queue,
-    }
-}
-
 /// What the programs of a base chain, or of all chains of a list, ask at one packet.
 pub(crate) struct HookEnv<'w, 'a, 's, S> {
     pub(crate) worker: &'w mut Worker<'a, S>,
     /// The chain that asks.
-    entry: &'s Entry,
-    context: Context,
-    destination: Destined<'s>,
+    pub(super) entry: &'s Entry,
+    pub(super) context: Context,
+    pub(super) destination: Destined<'s>,
     pub(crate) rejected: bool,
     /// The device that the packet is at.
-    device: u32,
+    pub(super) device: u32,
     /// The packet was shown in this chain's trace already.
-    header_shown: bool,
+    pub(super) header_shown: bool,
     /// How the last stage that is no chain ended.
-    stage_end: HookResult,
+    pub(super) stage_end: HookResult,
     /// The list, where it is run by compiled code.
-    list: Option<Listed<'s>>,
+    pub(super) list: Option<Listed<'s>>,
     /// What was found beforehand for the packets of a burst.
-    found: Option<FoundFirst<'s>>,
+    pub(super) found: Option<FoundFirst<'s>>,
 }
 
 /// What the lookup of a chain has found for packets that stand one after the other.
-struct FoundFirst<'s> {
-    chain: ChainIndex,
+pub(super) struct FoundFirst<'s> {
+    pub(super) chain: ChainIndex,
     /// Address of the first packet.
-    first: usize,
-    found: &'s [Option<Candidate>],
+    pub(super) first: usize,
+    pub(super) found: &'s [Option<Candidate>],
 }
 
 /// The packet's route.
-enum Destined<'s> {
+pub(super) enum Destined<'s> {
     Fixed(Option<&'s Route>),
     /// Stages of the list may change it.
     Changing(&'s mut Course),
 }
 
 /// A list whose chains ask in turn.
-struct Listed<'s> {
-    stages: &'s [Stage],
-    context: Context,
+pub(super) struct Listed<'s> {
+    pub(super) stages: &'s [Stage],
+    pub(super) context: Context,
     /// Number of the entry that asks.
-    entry: usize,
+    pub(super) entry: usize,
     /// Ethertype of the packet.
-    protocol: u16,
+    pub(super) protocol: u16,
 }
 
 impl<S: Sink> Host for HookEnv<'_, '_, '_, S> {
@@ -175,157 +112,12 @@ impl<S: Sink> Host for HookEnv<'_, '_, '_, S> {
     }
 }
 
-impl<'a, S: Sink> Worker<'a, S> {
-    /// Runs a list by compiled code.
-    pub(crate) fn run_code(
-        &mut self,
-        code: &Compiled,
-        number: usize,
-        list: &HookList,
-        context: Context,
-        packet: &mut Packet,
-        course: &mut Course,
-    ) -> HookResult {
-        let stages = &*list.stages;
-        let first = stages.iter().find(|stage| matches!(stage, Stage::Chain(_)));
-        let (Some(Stage::Chain(first)), Some(code)) = (first, code.bind()) else {
-            return self.run_list_from(list, 0, context, packet, course);
-        };
-        let site = ChainCall { entry: first, context, destination: None };
-        let mut env = HookEnv::new(self, &site, packet);
-        env.destination = Destined::Changing(course);
-        let protocol = packet.meta.protocol;
-        env.list = Some(Listed { stages, context, entry: usize::MAX, protocol });
-        let decision = code.run(number, packet, &mut env);
-        let (rejected, stage_end) = (env.rejected, env.stage_end);
-        match decision {
-            Some(jit::Decision::Pass) => HookResult::Accept,
-            Some(decision) => {
-                self.decided(decision, (rejected, stage_end), list, context, packet, course)
-            }
-            None => self.run_list_from(list, 0, context, packet, course),
-        }
-    }
-
-    /// Carries out what compiled code decided of a packet. `told` is whether it was answered, and
-    /// how a stage that is no chain ended.
-    fn decided(
-        &mut self,
-        decision: jit::Decision,
-        told: (bool, HookResult),
-        list: &HookList,
-        context: Context,
-        packet: &mut Packet,
-        course: &mut Course,
-    ) -> HookResult {
-        let (rejected, stage_end) = told;
-        let (at, mut end) = match decision {
-            jit::Decision::Pass => return HookResult::Accept,
-            jit::Decision::Chain { entry, outcome } => {
-                let Some(Stage::Chain(chain)) = list.stages.get(entry) else {
-                    return HookResult::Accept;
-                };
-                (entry, ended(self, chain.chain, outcome, rejected, packet))
-            }
-            jit::Decision::BadHeader { .. } => {
-                let v6 = packet.meta.protocol == ethernet::IPV6;
-                let family = if v6 { Family::Ip6 } else { Family::Ip };
-                return self.drop_bad_header(Context { family, ..context }, packet);
-            }
-            jit::Decision::Stage { entry, .. } => (entry, stage_end),
-        };
-        if let HookResult::Queue { num, bypass, rule } = end {
-            end = self.queue((num, bypass, rule), context, at, packet, course);
-        }
-        match end {
-            // Without a listener the packet continues after the chain.
-            HookResult::Accept => self.run_list_from(list, at + 1, context, packet, course),
-            end => end,
-        }
-    }
-
-    /// The compiled code of a list of chains, if it takes packets in bursts.
-    #[inline]
-    pub(crate) fn burst_code(&self, list: &HookList) -> Option<BurstCode<'a>> {
-        let (code, number) = (self.code?, list.code?);
-        (code.takes_bursts(number) || code.takes_frames(number))
-            .then_some(BurstCode { code, number })
-    }
-
-    /// Runs frames of one device through a list; what was decided is still to be carried out.
-    /// `packet` has the metadata that is the same for all. `false`, and nothing was run, if that is
-    /// not possible.
-    #[inline]
-    pub(crate) fn run_frames(
-        &self,
-        code: BurstCode<'_>,
-        frames: &[Frame<'_>],
-        packet: &mut Packet,
-        decisions: &mut [jit::PackedDecision],
-    ) -> bool {
-        code.code.run_frames(code.number, frames, packet, self.state.worker, decisions).is_some()
-    }
-
-    /// Runs packets of one device through a list; what was decided is still to be carried out,
-    /// packet by packet, by [`Worker::carry_out`]. `false`, and nothing was run, if that is not
-    /// possible.
-    #[inline]
-    pub(crate) fn run_burst(
-        &mut self,
-        code: BurstCode<'_>,
-        list: &HookList,
-        context: Context,
-        packets: &mut [Packet],
-        decisions: &mut [jit::PackedDecision],
-    ) -> bool {
-        let (Some(Stage::Chain(first)), Some(packet)) = (list.stages.first(), packets.first())
-        else {
-            return false;
-        };
-        let Some(bound) = code.code.bind() else { return false };
-        let image = self.image;
-        let site = ChainCall { entry: first, context, destination: None };
-        let protocol = packet.meta.protocol;
-        let mut env = HookEnv::new(self, &site, packet);
-        // The code of such lists does not ask for the protocol.
-        env.list = Some(Listed { stages: &list.stages, context, entry: usize::MAX, protocol });
-        // Long chains are searched for all packets at once, as long as no other chain has seen
-        // them.
-        let mut found = [None; PACKETS];
-        if code.code.looks_up(code.number)
-            && find(image, first.chain, packets, &mut env, &mut found)
-        {
-            let first_packet = packets.as_ptr().addr();
-            let found = found.get(..packets.len()).unwrap_or(&[]);
-            env.found = Some(FoundFirst { chain: first.chain, first: first_packet, found });
-        }
-        bound.run_burst(code.number, packets, &mut env, decisions).is_some()
-    }
-
-    /// Carries out what a list that nobody is asked by decided of a packet.
-    #[inline]
-    pub(crate) fn carry_out(
-        &mut self,
-        decision: jit::PackedDecision,
-        list: &HookList,
-        context: Context,
-        packet: &mut Packet,
-        course: &mut Course,
-    ) -> HookResult {
-        if decision.is_pass() {
-            return HookResult::Accept;
-        }
-        if let Some(rule) = decision.dropped_by() {
-            self.drop_at(DropReason::Rule, rule_place(self.image, rule), packet);
-            return HookResult::Dropped;
-        }
-        // No list of this kind answers packets.
-        self.decided(decision.unpack(), (false, HookResult::Accept), list, context, packet, course)
-    }
-}
-
 impl<'w, 'a, 's, S: Sink> HookEnv<'w, 'a, 's, S> {
-    fn new(worker: &'w mut Worker<'a, S>, site: &ChainCall<'s>, packet: &Packet) -> Self {
+    pub(super) fn new(
+        worker: &'w mut Worker<'a, S>,
+        site: &ChainCall<'s>,
+        packet: &Packet,
+    ) -> Self {
         let device = if packet.meta.iif != 0 { packet.meta.iif } else { packet.meta.oif };
         HookEnv {
             worker,
@@ -635,6 +427,19 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
             show(Place { rule: None, ..place }, TraceEvent::Packet);
         }
         show(place, event);
+    }
+}
+
+fn verdict_of<'i>(image: &'i Image, verdict: &LinkedVerdict) -> TraceVerdict<'i> {
+    let name = |c: &ChainIndex| image.chain(*c).map_or("", |c| &*c.name);
+    match verdict {
+        LinkedVerdict::Drop => TraceVerdict::Drop,
+        LinkedVerdict::Accept => TraceVerdict::Accept,
+        LinkedVerdict::Continue | LinkedVerdict::Break => TraceVerdict::Continue,
+        LinkedVerdict::Jump(c) => TraceVerdict::Jump(name(c)),
+        LinkedVerdict::Goto(c) => TraceVerdict::Goto(name(c)),
+        LinkedVerdict::Return => TraceVerdict::Return,
+        LinkedVerdict::Queue { .. } => TraceVerdict::Queue,
     }
 }
 
