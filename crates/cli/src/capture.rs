@@ -222,7 +222,7 @@ fn capture(client: &mut Client, options: &Options) -> io::Result<u8> {
                 }
             }
         }
-        // Whoever reads a pipe waits for it.
+        // The reader of a pipe waits for it.
         file.writer.flush()?;
         Ok(options.count.is_none_or(|count| file.frames < count))
     })?;

@@ -224,7 +224,7 @@ fn lock(path: &Path, only_read: bool) -> std::io::Result<Option<File>> {
         let own = file.metadata()?;
         match std::fs::metadata(path) {
             Ok(now) if (now.dev(), now.ino()) == (own.dev(), own.ino()) => return Ok(Some(file)),
-            // Whoever had the lock before has put another file in place of this one.
+            // The process that had the lock has put another file in place of this one.
             Ok(_) => {}
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(e),

@@ -146,7 +146,7 @@ fn run(options: &Options) -> Result<bool, String> {
     Ok(whole)
 }
 
-/// Puts the captures of hooks beside the ruleset.
+/// Adds the tables of captures to the ruleset.
 fn capture(
     options: &Options,
     net: &Network,

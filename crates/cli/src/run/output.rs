@@ -189,7 +189,7 @@ impl<'n> Output<'n> {
 
 impl Output<'_> {
     fn print_lines(&mut self) {
-        // Whoever closed standard error does not want them.
+        // A reader that closed standard error does not want them.
         let _ = std::io::stderr().write_all(self.lines.as_bytes());
         self.lines.clear();
     }
