@@ -8,6 +8,8 @@
 //! ruleset::Generation -> delinearize -> syntax::ast -> listing, syntax::print -> text
 //! ```
 //!
+//! What each statement and each selector means in these stages is in `semantics`.
+//!
 //! The stages are nft's own, since what is accepted, how it is compiled and how it is listed follow
 //! from them: one [`Expr`](penstock_syntax::ast::Expr) type serves all of them; [`eval`] annotates
 //! it with data type, byte order and length. This crate knows no files (a [`source::Files`] gives

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What left sides and arguments are made of: `meta`, `ct`, `rt`, `socket`, `fib`, `osf`, `ipsec`,
-//! hashes.
+//! What left sides and arguments are made of: selectors, header fields, names and numbers.
 
 use super::{Parsed, Parser};
 use crate::ast::Expr;
