@@ -3,6 +3,9 @@
 # make test           run all tests; those against the kernel if the rights allow it
 # make lint           formatting, clippy (warnings are errors), and links of the documentation
 # make deny           advisories, licences, duplicates and sources of all dependencies (cargo-deny)
+# make header         the C header, from the sources of the C interface (cbindgen)
+# make header-check   say whether it is current
+# make python         build the Python module in debug form, and run its tests
 # make release        the release binary, reproducible: see docs/release.md
 # make release-check  build it twice, in two places, and compare
 # make sbom           its components, in CycloneDX form: target/sbom/penstock.cdx.json
@@ -21,7 +24,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 EXAMPLE = examples/router
 
-.PHONY: run test lint deny release release-check sbom bench soak inject fuzz oracle record clean loom miri sanitize
+.PHONY: run test lint deny header header-check python release release-check sbom bench soak inject fuzz oracle record clean loom miri sanitize
 
 run:
 	@scripts/setup run
@@ -34,6 +37,7 @@ test:
 	cargo test --workspace --locked --quiet
 	cargo test -p penstock --all-features --locked --quiet
 	cargo check -p penstock --no-default-features --locked --quiet
+	scripts/python
 
 lint:
 	cargo fmt --all --check
@@ -43,6 +47,17 @@ lint:
 deny:
 	@scripts/tool cargo-deny 0.20.2
 	scripts/deny
+
+header:
+	@scripts/tool cbindgen 0.29.4
+	cd crates/capi && cbindgen --quiet --config cbindgen.toml --output include/penstock.h .
+
+header-check:
+	@scripts/tool cbindgen 0.29.4
+	cd crates/capi && cbindgen --quiet --config cbindgen.toml --output include/penstock.h --verify .
+
+python:
+	scripts/python
 
 release:
 	@scripts/setup run

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What workers hand over and leave for one another (`crates/daemon/src/ring.rs`, `bell.rs`,
-//! `inbox.rs`).
+//! Frames and messages between workers (`ring.rs` and `waker.rs` in `crates/daemon/src/worker`,
+//! `inbox.rs` in `crates/daemon/src/requests`).
 
-#[path = "../../crates/daemon/src/bell.rs"]
-mod bell;
-#[path = "../../crates/daemon/src/inbox.rs"]
+#[path = "../../crates/daemon/src/requests/inbox.rs"]
 mod inbox;
-#[path = "../../crates/daemon/src/ring.rs"]
+#[path = "../../crates/daemon/src/worker/ring.rs"]
 mod ring;
+#[path = "../../crates/daemon/src/worker/waker.rs"]
+mod waker;
 
-use bell::Bell;
 use inbox::Inbox;
 use ring::with_bytes;
+use waker::Waker;
 
 use crate::Model;
 use crate::sync::{Arc, AtomicBool, thread};
@@ -30,48 +30,48 @@ pub const MODELS: &[Model] = &[
 
 fn in_order() {
     // Room for two frames of 8 bytes (24 bytes each), and a rest that is skipped.
-    let (mut giver, mut taker) = with_bytes::<u32>(64, 2);
+    let (mut producer, mut consumer) = with_bytes::<u32>(64, 2);
     let other = thread::spawn(move || {
         let mut given = 0;
         for _ in 0..4 {
             // What finds no room is refused, and lost.
-            given += u32::from(giver.give(given, &[given as u8; 8]));
+            given += u32::from(producer.give(given, &[given as u8; 8]));
         }
         given
     });
     let mut taken = 0;
-    let mut take = |taker: &mut ring::Taker<u32>| {
-        for i in 0..taker.fetch() {
-            let (known, frame) = taker.frame(i).expect("a frame");
+    let mut take = |consumer: &mut ring::Consumer<u32>| {
+        for i in 0..consumer.fetch() {
+            let (known, frame) = consumer.frame(i).expect("a frame");
             assert_eq!((known, frame), (taken, &[taken as u8; 8][..]));
             taken += 1;
         }
-        taker.release();
+        consumer.release();
     };
-    take(&mut taker);
-    take(&mut taker);
+    take(&mut consumer);
+    take(&mut consumer);
     let given = other.join().expect("it ends");
-    while !taker.is_empty() {
-        take(&mut taker);
+    while !consumer.is_empty() {
+        take(&mut consumer);
     }
     assert_eq!(given, taken);
 }
 
 fn woken() {
-    let (mut giver, taker) = with_bytes::<u32>(64, 2);
-    let bell = Arc::new(Bell::default());
+    let (mut producer, consumer) = with_bytes::<u32>(64, 2);
+    let waker = Arc::new(Waker::default());
     // Stands for the descriptor that the worker waits for.
     let rung = Arc::new(AtomicBool::new(false));
     let other = {
-        let (bell, rung) = (bell.clone(), rung.clone());
+        let (waker, rung) = (waker.clone(), rung.clone());
         thread::spawn(move || {
-            assert!(giver.give(1, &[1]));
-            if bell.is_to_be_woken() {
+            assert!(producer.give(1, &[1]));
+            if waker.is_to_be_woken() {
                 rung.store(true, SeqCst);
             }
         })
     };
-    let sleeps = bell.fall_asleep(|| taker.is_empty());
+    let sleeps = waker.fall_asleep(|| consumer.is_empty());
     other.join().expect("it ends");
     assert!(!sleeps || rung.load(SeqCst), "it sleeps, and nobody wakes it");
 }

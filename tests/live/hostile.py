@@ -114,7 +114,7 @@ elif what == "deaf":
     os.setuid(65534)
     held = []
     for _ in range(8):
-        for said in ((b"s", b"\1"), (b"s", b"\2"), (b"t",)):
+        for said in ((b"s", b"\1"), (b"s", b"\2"), (b"s", b"\0\1")):
             s = connect()
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             try:
@@ -133,7 +133,7 @@ elif what == "loop":
     end, done = time.monotonic() + float(sys.argv[2]), 0
     while time.monotonic() < end:
         s = connect()
-        s.sendall(message(b"t"))
+        s.sendall(message(b"s", b"\0\1"))
         done += answers(s)[1] == 0
     print(done)
 elif what == "idle":

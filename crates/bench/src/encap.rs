@@ -27,7 +27,7 @@ neigh add 198.18.0.7 lladdr 02:00:00:00:00:a7 dev lan
 ";
 const CLIENTS: &str = "route add 198.18.0.0/16 via 198.18.0.7\n";
 const SERVERS: &str = "route add 198.19.0.0/24 via 198.19.200.7\n";
-/// The same in tunnels to these routers.
+/// Clients in an IPIP tunnel to their router.
 const CLIENTS_IPIP: &str = "\
 link add tunnel type ipip local 198.18.0.1 remote 198.18.0.7
 link set tunnel up

@@ -9,7 +9,7 @@ use penstock_testkit::build::*;
 /// Bytes from one frame to the next where frames are cold: not a power of two, which would put all
 /// of them into few sets of the cache.
 const COLD: usize = 2112;
-/// The same where frames are hot.
+/// Bytes from one frame to the next where frames are hot.
 const HOT: usize = 64;
 
 /// Frames at fixed distances in one piece of memory.
@@ -69,7 +69,7 @@ pub(crate) fn flow(n: u32, dport: u16) -> Vec<u8> {
     udp([198, 18, c, d], 1024 + (n / 60_000 * 97 + n % 97) as u16, [198, 19, 0, 7], dport)
 }
 
-/// The same over IPv6: 62 bytes, without payload.
+/// Flow number `n` to one server over IPv6: 62 bytes, without payload.
 pub(crate) fn flow6(n: u32, dport: u16) -> Vec<u8> {
     let ether = Ethernet::new("02:00:00:00:00:a7", "02:00:00:00:00:02");
     let source =

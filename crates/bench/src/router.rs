@@ -139,7 +139,7 @@ impl Router {
         Self::between(NET, Settings::default(), ruleset)
     }
 
-    /// The same in another network, with settings.
+    /// A router in a network of its own, with settings and a ruleset.
     pub(crate) fn between(net: &str, settings: Settings, ruleset: &Ruleset) -> Self {
         let net = Network::from_batch("net.ip", net).expect("a network");
         let device = net.link_by_name("lan").expect("a device").index;

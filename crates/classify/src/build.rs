@@ -39,8 +39,8 @@ const LONGEST_LEAF: usize = 1 << 16;
 const COPIES: usize = 24;
 /// What cutting one node may multiply its rules by.
 const GROWTH: usize = 3;
-/// The same for trees of less than one of so many rules. They have the rules that are narrow
-/// nowhere, so cutting copies many of them, but there are few.
+/// What cutting one node may multiply its rules by in trees of less than one of [`SMALL`] rules.
+/// They have the rules that are narrow nowhere, so cutting copies many of them, but there are few.
 const SMALL_GROWTH: usize = 16;
 const SMALL: usize = 32;
 /// A dimension gets a tree of its own for one of so many rules at least.
@@ -378,8 +378,8 @@ impl Trees<'_> {
         best.map(|(_, total, cut)| (cut, total))
     }
 
-    /// Dimensions to compare beside those that a leaf needs, as far as they take no room of their
-    /// own: so most leaves of a tree compare the same, and how long that takes can be predicted.
+    /// The dimensions that a leaf needs, and others as far as they take no room of their own: then
+    /// most leaves of a tree compare equal dimensions, and branches are predictable.
     fn filled(&self, needed: u16) -> u16 {
         let room = stride(needed, self.halves);
         let mut mask = needed;

@@ -199,7 +199,7 @@ impl Classifier {
         }
     }
 
-    /// The first rule from `from` on whose intervals all hold.
+    /// The first rule from `from` on of which all intervals hold.
     #[inline]
     pub fn next(&self, location: &Location, from: u32) -> Option<u32> {
         if self.is_large {

@@ -12,7 +12,7 @@ pub(crate) enum Dimension {
     Word,
     /// Up to 8 bytes: how many bounds are not above it.
     Doubles(Ranks<u64>),
-    /// The same, of single values: the number of the one that it is.
+    /// Up to 8 bytes, where all bounds are single values: the number of the value.
     DoublePoints(Points<u64>),
     /// Up to 16 bytes.
     Quads(Ranks<u128>),

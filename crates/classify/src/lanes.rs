@@ -106,7 +106,7 @@ mod sse2 {
     }
 
     impl Misses {
-        /// Rules whose numbers are less than `from`.
+        /// Rules with numbers below `from`.
         #[inline(always)]
         pub fn before(numbers: &Row, from: u32) -> Misses {
             // SAFETY: as above.

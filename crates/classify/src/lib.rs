@@ -3,17 +3,17 @@
 //! Finding the first of many rules that can match.
 //!
 //! A rule is a conjunction of intervals: of some *dimensions* (numbers of up to 16 bytes: an
-//! address, a port, a mark), each lies between two bounds. [`Classifier::next`] answers which rule
-//! is the first from a given number on whose intervals all hold. This crate knows numbers; it knows
-//! no packet, no field and no verdict.
+//! address, a port, a mark), each lies between two bounds. [`Classifier::next`] returns the first
+//! rule from a given number on of which all intervals hold. This crate knows numbers; it knows no
+//! packet, no field and no verdict.
 //!
 //! ```text
 //! value of each dimension -> rank -> for each tree: cut, cut, leaf -> first rule
 //! ```
 //!
 //! - [`Ranks`] turn a value into the number of bounds that lie at or below it. In ranks, rules lie
-//!   evenly however values cluster. Where all bounds of a dimension are single values, a hash does
-//!   the same.
+//!   evenly however values cluster. Where all bounds of a dimension are single values, a hash finds
+//!   the rank.
 //! - Rules are sorted into a few trees by a dimension in which they are narrow, so that cutting it
 //!   copies few of them: what CutSplit does with addresses, for any dimension.
 //! - A node cuts its part of one dimension into equal parts of ranks; a leaf is a short list, four

@@ -67,7 +67,7 @@ struct Node<K> {
 }
 
 /// The outermost cells, for generated code: a key that is not below `min` lies in cell
-/// `(key - min) >> shift`, or behind the last one, and so behind all bounds.
+/// `(key - min) >> shift`, or after the last one, and so after all bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Root<'a, K> {
     /// The first bound.

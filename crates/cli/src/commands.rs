@@ -48,7 +48,7 @@ pub const COMMANDS: [Command; 12] = [
         name: "show",
         about: "show the state of the dataplane: ports, drops, connections, flows",
         sections: &show::SECTIONS,
-        operands: Values::OneOf(show::LISTINGS),
+        operands: Values::OneOf(&penstock_print::show::WORDS),
         main: |args| show::main(args),
     },
     Command {

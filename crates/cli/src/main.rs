@@ -14,7 +14,6 @@ mod dataplane;
 mod down;
 mod log;
 mod memory;
-mod metrics;
 mod monitor;
 mod nft;
 mod options;

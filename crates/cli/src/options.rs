@@ -52,7 +52,7 @@ pub const fn long(long: &'static str, help: &'static str) -> Opt {
 }
 
 impl Opt {
-    /// The same option, with an argument.
+    /// Gives the option an argument.
     pub const fn takes(self, name: &'static str, values: Values) -> Opt {
         let Opt { short, long, help, .. } = self;
         Opt { short, long, argument: Some(Argument { name, values }), help }

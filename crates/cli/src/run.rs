@@ -5,7 +5,6 @@
 mod burst;
 pub mod options;
 pub mod output;
-pub mod profile;
 mod queue;
 mod settle;
 mod summary;
@@ -17,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use penstock_conntrack::{Conntrack, Style};
+use penstock_conntrack::Conntrack;
 use penstock_daemon::probe;
 use penstock_daemon::{err, errln, out};
 use penstock_files::Access;
@@ -25,17 +24,19 @@ use penstock_io::Merge;
 use penstock_lang::datatype::Format;
 use penstock_net::Network;
 use penstock_path::{Dataplane, Engine};
+use penstock_print::show::connections::Connection;
+use penstock_print::show::flows::{Flow, Totals};
+use penstock_print::show::stages::{Stage, Stages};
 use penstock_ruleset::Generation;
 use penstock_ruleset::link::Linked;
 
 use crate::log::{LogFile, Nflog};
 use crate::rules::{self, NetNames};
-use crate::setup::Way;
+use crate::setup::InputPort;
 use crate::tracer::Tracer;
 use burst::Burst;
 use options::{Options, Wanted};
 use output::Output;
-use profile::Profile;
 use summary::{Input, Summary};
 
 /// Runs the command with the arguments after its name.
@@ -69,10 +70,10 @@ fn run(options: &Options) -> Result<bool, String> {
     let setup = &options.setup;
     let net = setup.network()?;
     let mut captures = Vec::new();
-    let mut ways = Vec::new();
+    let mut ports = Vec::new();
     let mut inputs = Vec::new();
     for read in &options.reads {
-        ways.push(Way::of(&read.source, &net, setup.net())?);
+        ports.push(InputPort::of(&read.source, &net, setup.net())?);
         inputs.push(Input::new(read.source.to_string()));
         captures.push(read.open()?);
     }
@@ -116,7 +117,7 @@ fn run(options: &Options) -> Result<bool, String> {
         output.queues.open(*num, socket)?;
     }
     let started = Instant::now();
-    let pumped = pump(&mut merge, start, &ways, &mut inputs, &mut path, &mut output);
+    let pumped = pump(&mut merge, start, &ports, &mut inputs, &mut path, &mut output);
     let elapsed = started.elapsed();
     let end = pumped.as_ref().map_or(start, |(_, end)| *end);
     output.finish(end)?;
@@ -134,7 +135,8 @@ fn run(options: &Options) -> Result<bool, String> {
     }
     print(&rules::list(&ruleset.generation(), &names, end, options.json))?;
     if options.code.profile {
-        err!("{}", Profile(path.profile()));
+        let stages = path.profile().into_iter().map(Stage::from).collect();
+        err!("{}", Stages::new(stages));
     }
     if let Some(error) = path.compile_error() {
         errln!("Warning: {error}; the interpreter has run instead");
@@ -174,7 +176,7 @@ fn capture(
 fn write_connections(file: &Path, conntrack: &Conntrack) -> std::io::Result<()> {
     let mut out = lines_to(file)?;
     for connection in conntrack.iter() {
-        writeln!(out, "{}", connection.line(Style::default()))?;
+        writeln!(out, "{}", Connection::of(&connection))?;
     }
     out.flush()
 }
@@ -183,9 +185,9 @@ fn write_connections(file: &Path, conntrack: &Conntrack) -> std::io::Result<()> 
 fn write_flows(file: &Path, path: &Dataplane, now: u64) -> std::io::Result<()> {
     let mut out = lines_to(file)?;
     for entry in path.flow_entries(0).filter_map(|(_, entry)| entry) {
-        writeln!(out, "{}", entry.lines(path.network(), now))?;
+        writeln!(out, "{}", Flow::of(&entry, path.network(), now))?;
     }
-    write!(out, "{}", path.flow_summary())?;
+    write!(out, "{}", Totals(&path.flow_summary()))?;
     out.flush()
 }
 
@@ -207,7 +209,7 @@ fn lines_to(file: &Path) -> std::io::Result<Box<dyn Write>> {
 fn pump(
     merge: &mut Merge,
     start: u64,
-    ways: &[Way],
+    ports: &[InputPort],
     inputs: &mut [Input],
     path: &mut Dataplane,
     output: &mut Output,
@@ -226,7 +228,7 @@ fn pump(
             }
         };
         inputs[which].count(&frame);
-        let arriving = ways[which].arriving(&frame);
+        let arriving = ports[which].arriving(&frame);
         if single || arriving.is_none_or(|frame| !burst.has_room(&frame)) {
             burst.send(path, output);
             output.failed()?;
@@ -235,7 +237,7 @@ fn pump(
         match arriving {
             Some(frame) if !single => burst.push(&frame),
             Some(_) | None => {
-                ways[which]
+                ports[which]
                     .send(&frame, path, output)
                     .map_err(|e| format!("Error: --read {}: {e}", inputs[which].name()))?;
                 settle::settle(path, output, now);

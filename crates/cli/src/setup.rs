@@ -253,9 +253,9 @@ impl Read {
     }
 }
 
-/// The way of a frame into the path.
+/// Where frames of a capture enter the path.
 #[derive(Clone, Copy)]
-pub enum Way {
+pub enum InputPort {
     /// From this device.
     Device(u32),
     /// From the host, as an IP packet.
@@ -264,9 +264,9 @@ pub enum Way {
     HostDevice(u32),
 }
 
-impl Way {
+impl InputPort {
     /// Of frames from a source, in a network that was read from `file`.
-    pub fn of(source: &Source, net: &Network, file: &Path) -> Result<Way, String> {
+    pub fn of(source: &Source, net: &Network, file: &Path) -> Result<InputPort, String> {
         let device = |name: &str| match net.link_by_name(name) {
             Some(link) if !link.has_link_header() => Err(format!(
                 "Error: `{name}` has no frames of its own: what it receives comes in by the device below"
@@ -275,9 +275,9 @@ impl Way {
             None => Err(format!("Error: {} has no device `{name}`", file.display())),
         };
         Ok(match source {
-            Source::Device(name) => Way::Device(device(name)?),
-            Source::Host => Way::Host,
-            Source::HostDevice(name) => Way::HostDevice(device(name)?),
+            Source::Device(name) => InputPort::Device(device(name)?),
+            Source::Host => InputPort::Host,
+            Source::HostDevice(name) => InputPort::HostDevice(device(name)?),
         })
     }
 
@@ -285,10 +285,10 @@ impl Way {
     /// link header.
     pub fn arriving<'f>(self, frame: &penstock_io::Frame<'f>) -> Option<Frame<'f>> {
         match self {
-            Way::Device(device) if frame.link == LinkType::Ethernet => {
+            InputPort::Device(device) if frame.link == LinkType::Ethernet => {
                 Some(Frame { device, bytes: frame.bytes, time: frame.time })
             }
-            Way::Device(_) | Way::Host | Way::HostDevice(_) => None,
+            InputPort::Device(_) | InputPort::Host | InputPort::HostDevice(_) => None,
         }
     }
 
@@ -307,11 +307,11 @@ impl Way {
             return Ok(());
         }
         match self {
-            Way::HostDevice(device) if frame.link == LinkType::Ethernet => {
+            InputPort::HostDevice(device) if frame.link == LinkType::Ethernet => {
                 path.send_raw(device, frame.bytes, frame.time, sink);
             }
-            Way::Host => path.send_host(ip_packet(frame), frame.time, sink),
-            Way::Device(_) | Way::HostDevice(_) => {
+            InputPort::Host => path.send_host(ip_packet(frame), frame.time, sink),
+            InputPort::Device(_) | InputPort::HostDevice(_) => {
                 return Err("IP packets without a link header cannot be frames of a device");
             }
         }

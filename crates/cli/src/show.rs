@@ -1,28 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `penstock show`: what the dataplane does.
-
-mod listing;
-mod most;
+//! `penstock show`: what the dataplane does. [`penstock_print::show`] has its listings.
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value as Word};
-use penstock_daemon::control::protocol::Message;
-use penstock_daemon::control::{ShowAs, Took};
+use penstock_daemon::control::protocol::{Message, Show};
 use penstock_daemon::errln;
-use penstock_daemon::{Traffic, View, WorkerStatus};
 use penstock_files::Access;
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use serde_json::{Value, json};
+use penstock_print::show::{About, Form, Listing, WORDS};
 
 use crate::dataplane::{ask, connect};
-use crate::metrics;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
 
 /// All options.
@@ -41,46 +31,56 @@ const OPTIONS: &[Opt] = &[
     flag('h', "help", "print this text"),
 ];
 
-/// What can be shown instead of the state.
-pub const LISTINGS: &[&str] = &["conntrack", "flows", "stages"];
+/// All listings but the state.
+fn listings() -> impl Iterator<Item = &'static About> {
+    Listing::ALL.iter().map(|listing| listing.about()).filter(|about| !about.word.is_empty())
+}
 
 fn usage() -> String {
-    let mut out = String::from(
-        "Usage: penstock show [-j | --metrics | --metrics-file FILE]\n       penstock show conntrack | flows | stages [--time SECONDS] [-j]\n\n\
-         Shows ports, packets and drops by reason of the dataplane of this network namespace; or its connections, as\n\
-         `conntrack -L` does; or the flows in flowtables, and why others are not there; or where processing time is\n\
-         spent, by rules and stages. Rules and stages are counted for some seconds; packets cost more meanwhile.\n\n",
+    let mut out = format!(
+        "Usage: penstock show [-j | --metrics | --metrics-file FILE]\n       penstock show {} [--time SECONDS] [-j]\n\n\
+         Shows ports, packets and drops by reason of the dataplane of this network namespace; or one of these:\n\n",
+        WORDS.join(" | ")
+    );
+    for about in listings() {
+        out.push_str(&format!("  {:<20}{}\n", about.word, about.lists));
+    }
+    out.push_str(
+        "\nRules and stages are counted for some seconds; packets cost more meanwhile.\n\n",
     );
     out.push_str(&usage_lines(OPTIONS, 20));
     out
 }
 
-/// What is asked for, and where the answer goes.
-type Wanted = (Message, To);
-
-/// What becomes of the answer.
-#[derive(Debug)]
-enum To {
-    /// It is printed.
-    Output,
-    /// It takes the place of a file.
-    File(PathBuf),
-    /// It is printed as JSON.
-    Json(fn(&str) -> serde_json::Value),
+/// Words as a sentence has them: `a, b and c`.
+fn joined(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
 }
 
+/// What is asked for, and the file that the answer goes to, if not to standard output.
+type Wanted = (Show, Option<PathBuf>);
+
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Wanted>, String> {
-    /// Of a short look; packets have to come meanwhile.
-    const COUNTED: u32 = 2000;
     let mut parser = lexopt::Parser::from_args(args);
-    let (mut how, mut listing, mut file, mut time) = (None, None, None, None);
+    let (mut form, mut listing, mut file, mut time) = (None, None, None, None);
     let sentence = |e: lexopt::Error| e.to_string();
+    let of_word = |word: &OsString| {
+        let is_it = |listing: &&Listing| {
+            let about = listing.about();
+            !about.word.is_empty() && word == about.word
+        };
+        Listing::ALL.iter().find(is_it).copied()
+    };
     while let Some(arg) = parser.next().map_err(sentence)? {
         match arg {
-            Short('j') | Long("json") if how.is_none() => how = Some(ShowAs::Json),
-            Long("metrics") if how.is_none() => how = Some(ShowAs::Metrics),
-            Long("metrics-file") if how.is_none() => {
-                how = Some(ShowAs::Metrics);
+            Short('j') | Long("json") if form.is_none() => form = Some(Form::Json),
+            Long("metrics") if form.is_none() => form = Some(Form::Metrics),
+            Long("metrics-file") if form.is_none() => {
+                form = Some(Form::Metrics);
                 file = Some(parser.value().map_err(sentence)?.into());
             }
             Long("time") => {
@@ -91,61 +91,37 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Wanted>, String>
                 time = Some((seconds * 1e3) as u32);
             }
             Short('h') | Long("help") => return Ok(None),
-            Word(word) if word == "conntrack" && listing.is_none() => {
-                listing = Some(Message::Connections)
-            }
-            Word(word) if word == "flows" && listing.is_none() => listing = Some(Message::Flows),
-            Word(word) if word == "stages" && listing.is_none() => {
-                listing = Some(Message::Stages(COUNTED))
+            Word(word) if listing.is_none() && of_word(&word).is_some() => {
+                listing = of_word(&word);
             }
             other => return Err(other.unexpected().to_string()),
         }
     }
-    if listing.is_some() && how == Some(ShowAs::Metrics) {
-        return Err("conntrack, flows and stages have no metrics".into());
+    if listing.is_some() && form == Some(Form::Metrics) {
+        return Err(format!("{} have no metrics", joined(&WORDS)));
     }
-    let message = match (listing, time) {
-        (Some(Message::Stages(default)), time) => Message::Stages(time.unwrap_or(default)),
-        (_, Some(_)) => return Err("--time is for `stages`".into()),
-        (Some(listing), None) => listing,
-        (None, None) => Message::Show(how.unwrap_or(ShowAs::Words)),
-    };
-    let to = match (file, how, &message) {
-        (Some(file), _, _) => To::File(file),
-        (None, Some(ShowAs::Json), Message::Connections) => To::Json(listing::connections),
-        (None, Some(ShowAs::Json), Message::Flows) => To::Json(listing::flows),
-        (None, Some(ShowAs::Json), Message::Stages(_)) => To::Json(listing::stages),
-        _ => To::Output,
-    };
-    Ok(Some((message, to)))
+    let form = form.unwrap_or(Form::Text);
+    let mut show = Show::new(listing.unwrap_or(Listing::State), form);
+    if let Some(time) = time {
+        if show.listing.about().milliseconds.is_none() {
+            let timed: Vec<String> = listings()
+                .filter(|about| about.milliseconds.is_some())
+                .map(|about| format!("`{}`", about.word))
+                .collect();
+            let timed: Vec<&str> = timed.iter().map(String::as_str).collect();
+            return Err(format!("--time is for {}", joined(&timed)));
+        }
+        show.milliseconds = time;
+    }
+    Ok(Some((show, file)))
 }
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     match given("show", parse(args), usage) {
-        Ok((message, To::Output)) => ask(&message),
-        Ok((message, To::File(file))) => to_file(&message, &file),
-        Ok((message, To::Json(json))) => to_json(&message, json),
+        Ok((show, None)) => ask(&Message::Show(show)),
+        Ok((show, Some(file))) => to_file(&Message::Show(show), &file),
         Err(status) => status,
-    }
-}
-
-/// Prints the answer as JSON.
-fn to_json(message: &Message, json: fn(&str) -> serde_json::Value) -> ExitCode {
-    let mut client = match connect() {
-        Ok(client) => client,
-        Err(status) => return status,
-    };
-    match client.text(message) {
-        Ok(lines) => {
-            // A reader that has seen enough is no error.
-            let _ = writeln!(std::io::stdout(), "{}", json(&lines));
-            ExitCode::SUCCESS
-        }
-        Err(e) => {
-            errln!("Error: {e}");
-            ExitCode::FAILURE
-        }
     }
 }
 
@@ -168,249 +144,46 @@ fn to_file(message: &Message, file: &Path) -> ExitCode {
     }
 }
 
-/// Writes the state.
-///
-/// # Errors
-/// What the writer says.
-pub fn write(view: &View<'_>, how: ShowAs, to: &mut dyn io::Write) -> io::Result<()> {
-    match how {
-        ShowAs::Words => to.write_all(words(view).as_bytes()),
-        ShowAs::Json => {
-            json(view, &mut *to)?;
-            to.write_all(b"\n")
-        }
-        ShowAs::Metrics => metrics::write(view, to),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A duration as milliseconds.
-fn milliseconds(time: Duration) -> String {
-    format!("{:.3} ms", time.as_secs_f64() * 1e3)
-}
+    fn asked(line: &str) -> Result<Option<Wanted>, String> {
+        parse(line.split_whitespace().map(OsString::from))
+    }
 
-fn words(view: &View<'_>) -> String {
-    let (status, mut out) = (view.status, String::new());
-    // Writing to a String does not fail.
-    let _ = write!(out, "generation {}", view.generation.id);
-    if view.took != Took::default() {
-        let (evaluation, commit) =
-            (milliseconds(view.took.evaluation), milliseconds(view.took.commit));
-        let _ = write!(out, " (evaluated in {evaluation}, in force {commit} later)");
-    }
-    let _ = writeln!(out, ", {} connections, {} flows", status.connections, status.flows);
-    if let Some((id, left)) = view.unconfirmed {
-        let seconds = left.as_secs();
-        let _ = writeln!(
-            out,
-            "generation {id} is taken back in {seconds} s unless it is confirmed: penstock confirm"
-        );
-    }
-    let _ = writeln!(
-        out,
-        "\n{:<16}{:>14} {:>16}{:>14} {:>16}",
-        "port", "received", "bytes", "sent", "bytes"
-    );
-    let line = |out: &mut String, name: &str, a: Traffic, b: Traffic| {
-        let _ = writeln!(
-            out,
-            "{name:<16}{:>14} {:>16}{:>14} {:>16}",
-            a.frames, a.bytes, b.frames, b.bytes
-        );
-    };
-    for port in &status.ports {
-        line(&mut out, &port.name, port.traffic.received, port.traffic.sent);
-        line(&mut out, "  host", port.traffic.from_host, port.traffic.to_host);
-        let _ = writeln!(out, "  {} by {}", port.device, port.carrier);
-        let offloaded = status.offloaded.iter().find(|o| o.name == port.name);
-        if let Some(place) = offloaded.and_then(|o| o.flows.as_ref()) {
-            let _ = writeln!(out, "  forwards flows itself, at {place}");
-            if place == "xdp" && offloaded.is_some_and(|o| !o.sends) {
-                let _ = writeln!(
-                    out,
-                    "  no flow can leave by it from XDP: its other end does not poll (xdp.md)"
-                );
-            }
-        }
-        for chain in offloaded.into_iter().flat_map(|o| &o.chains) {
-            let _ = writeln!(out, "  runs chain {chain} itself, at xdp");
-        }
-        for (count, what) in [
-            (port.launched, "frames sent in bursts from XDP"),
-            (port.lost, "frames lost before they were received"),
-            (port.refused, "frames not taken by the device"),
-            (port.host_refused, "frames not taken by the host"),
+    #[test]
+    fn a_listing_is_asked_for_in_a_form() {
+        let show = |listing, form| Show::new(listing, form);
+        for (line, expected) in [
+            ("", show(Listing::State, Form::Text)),
+            ("--metrics", show(Listing::State, Form::Metrics)),
+            ("conntrack", show(Listing::Connections, Form::Text)),
+            ("-j flows", show(Listing::Flows, Form::Json)),
+            ("stages", Show { milliseconds: 2000, ..show(Listing::Stages, Form::Text) }),
+            (
+                "stages --time 0.5 --json",
+                Show { milliseconds: 500, ..show(Listing::Stages, Form::Json) },
+            ),
         ] {
-            if count > 0 {
-                let _ = writeln!(out, "  {count} {what}");
-            }
+            assert_eq!(asked(line), Ok(Some((expected, None))), "{line}");
         }
+        assert_eq!(asked("-h"), Ok(None));
+        let (_, file) = asked("--metrics-file x").unwrap().unwrap();
+        assert_eq!(file, Some("x".into()));
     }
-    if status.workers.len() > 1 {
-        let _ = writeln!(
-            out,
-            "\n{:<16}{:>14} {:>16}{:>14} {:>16} {:>6}",
-            "worker", "received", "handed over", "taken over", "connections", "load"
-        );
-        for (number, w) in status.workers.iter().enumerate() {
-            let WorkerStatus { received, handed_over, taken_over, load, connections } = w;
-            let _ = writeln!(
-                out,
-                "{number:<16}{received:>14} {handed_over:>16}{taken_over:>14} {connections:>16} {load:>4} %"
-            );
+
+    #[test]
+    fn wrong_calls_are_refused_in_words() {
+        for (line, message) in [
+            ("conntrack --metrics", "conntrack, flows and stages have no metrics"),
+            ("--time 3", "--time is for `stages`"),
+            ("stages --time 601", "--time takes seconds up to 600, not `601`"),
+            ("conntrack flows", "unexpected argument \"flows\""),
+            ("-j --metrics", "invalid option '--metrics'"),
+            ("ports", "unexpected argument \"ports\""),
+        ] {
+            assert_eq!(asked(line), Err(message.to_owned()), "{line}");
         }
-    }
-    let counters = &status.counters;
-    let _ = writeln!(
-        out,
-        "\nreceived {}, forwarded {}, by flowtables {}, transmitted {}, for the host {}, dropped {}",
-        counters.received,
-        counters.forwarded,
-        counters.fast,
-        counters.transmitted,
-        counters.delivered,
-        counters.dropped()
-    );
-    for (reason, count) in counters.all_drops() {
-        let _ = writeln!(out, "  {count:>12} {reason}");
-    }
-    let account = status.account();
-    let _ = writeln!(
-        out,
-        "from the host {}, originated {}, absorbed {}, ignored {}, waiting {}",
-        account.from_host, account.originated, account.absorbed, account.ignored, account.waiting
-    );
-    if status.undelivered > 0 {
-        let _ = writeln!(out, "  {:>12} for the host, but by no port", status.undelivered);
-    }
-    if let Some(error) = &status.compile_error {
-        let _ = writeln!(out, "\nno machine code: {error}");
-    }
-    out
-}
-
-/// All in one object. Lists that are as long as the ruleset are never there as a whole.
-fn json(view: &View<'_>, to: &mut dyn io::Write) -> serde_json::Result<()> {
-    let status = view.status;
-    let traffic = |t: Traffic| json!({ "frames": t.frames, "bytes": t.bytes });
-    let ports: Vec<_> = status
-        .ports
-        .iter()
-        .map(|p| {
-            json!({
-                "name": p.name,
-                "device": p.device,
-                "carrier": p.carrier,
-                "chains": status.offloaded.iter().find(|o| o.name == p.name).map(|o| o.chains.clone()),
-                "flows": status.offloaded.iter().find(|o| o.name == p.name).and_then(|o| o.flows.clone()),
-                "sends_from_xdp": status.offloaded.iter().find(|o| o.name == p.name).map(|o| o.sends),
-                "received": traffic(p.traffic.received),
-                "sent": traffic(p.traffic.sent),
-                "from_host": traffic(p.traffic.from_host),
-                "to_host": traffic(p.traffic.to_host),
-                "lost": p.lost,
-                "refused": p.refused,
-                "sent_from_xdp": p.launched,
-                "host_refused": p.host_refused,
-            })
-        })
-        .collect();
-    let workers: Vec<_> = status
-        .workers
-        .iter()
-        .map(|w| {
-            json!({
-                "received": w.received,
-                "handed_over": w.handed_over,
-                "taken_over": w.taken_over,
-                "connections": w.connections,
-                "load_percent": w.load,
-            })
-        })
-        .collect();
-    let (counters, account) = (&status.counters, status.account());
-    let drops: serde_json::Map<_, _> = counters
-        .all_drops()
-        .map(|(reason, count)| (reason.text().to_owned(), count.into()))
-        .collect();
-    let Value::Object(rest) = json!({
-        "time": view.now as f64 / 1e9,
-        "started": view.started as f64 / 1e9,
-        "generation": view.generation.id,
-        "last_change": {
-            "evaluation_ms": view.took.evaluation.as_secs_f64() * 1e3,
-            "commit_ms": view.took.commit.as_secs_f64() * 1e3,
-        },
-        "unconfirmed": view.unconfirmed.map(|(id, left)| json!({ "generation": id, "seconds": left.as_secs_f64() })),
-        "ports": ports,
-        "workers": workers,
-        "packets": {
-            "received": counters.received,
-            "forwarded": counters.forwarded,
-            "fast": counters.fast,
-            "transmitted": counters.transmitted,
-            "delivered": counters.delivered,
-            "dropped": counters.dropped(),
-        },
-        "account": {
-            "received": account.received,
-            "from_host": account.from_host,
-            "originated": account.originated,
-            "transmitted": account.transmitted,
-            "delivered": account.delivered,
-            "dropped": account.dropped,
-            "absorbed": account.absorbed,
-            "ignored": account.ignored,
-            "waiting": account.waiting,
-            "missing": account.missing(),
-        },
-        "drops": drops,
-        "flows": {
-            "count": status.flows,
-            "added": status.flow_counts.added,
-            "expired": status.flow_counts.expired,
-            "torn_down": status.flow_counts.torn_down,
-            "ended": status.flow_counts.ended,
-            "packets": status.flow_counts.packets,
-            "fell_back": status.flow_counts.fell_back,
-            "most": most::flows(view),
-        },
-        "connections": status.connections,
-        "conntrack": {
-            "invalid": status.tracking.invalid,
-            "insert": status.tracking.insert,
-            "insert_failed": status.tracking.insert_failed,
-            "drop": status.tracking.drop,
-            "table_full": status.tracking.table_full,
-            "early_drop": status.tracking.early_drop,
-        },
-        "queued": status.queued,
-        "undelivered": status.undelivered,
-        "elsewhere": status.elsewhere,
-    }) else {
-        return Ok(());
-    };
-    let mut serializer = serde_json::Serializer::new(to);
-    let mut object = serializer.serialize_map(None)?;
-    for (key, value) in &rest {
-        object.serialize_entry(key, value)?;
-    }
-    object.serialize_entry("rules", &Each(most::rules, view))?;
-    object.serialize_entry("counters", &Each(most::counters, view))?;
-    SerializeMap::end(object)
-}
-
-/// A list whose values are made one after the other, as they are written.
-struct Each<'v>(fn(&View<'_>, &mut dyn FnMut(Value) -> bool), &'v View<'v>);
-
-impl Serialize for Each<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(None)?;
-        let mut result = Ok(());
-        (self.0)(self.1, &mut |value| {
-            result = list.serialize_element(&value);
-            result.is_ok()
-        });
-        result?;
-        list.end()
     }
 }

@@ -19,7 +19,7 @@ use penstock_lang::datatype::Format;
 use penstock_path::Engine;
 
 use crate::rules::NetNames;
-use crate::setup::{Setup, Source, Way};
+use crate::setup::{InputPort, Setup, Source};
 use crate::tracer::Tracer;
 use fields::Fields;
 use options::Wanted;
@@ -60,10 +60,10 @@ fn trace(setup: &Setup, wanted: &Wanted) -> Result<String, String> {
         Wanted::Frame { reads, number } => (&reads[..], *number),
         Wanted::Match { .. } | Wanted::Help => (&[][..], 1),
     };
-    let mut ways = Vec::new();
+    let mut ports = Vec::new();
     let mut captures: Vec<Capture> = Vec::new();
     for read in reads {
-        ways.push(Way::of(&read.source, &net, setup.net())?);
+        ports.push(InputPort::of(&read.source, &net, setup.net())?);
         captures.push(read.open()?);
     }
     let mut merge = Merge::new(captures);
@@ -76,15 +76,15 @@ fn trace(setup: &Setup, wanted: &Wanted) -> Result<String, String> {
     path.set_engine(Engine::Interpreter);
     let mut told = Told::new(Tracer::new(&ruleset.generation(), &names, Format::default(), start));
     if let Wanted::Match { source, text } = wanted {
-        let way = Way::of(source, &net, setup.net())?;
+        let port = InputPort::of(source, &net, setup.net())?;
         let link = match source {
             Source::Host => LinkType::Raw,
             Source::Device(_) | Source::HostDevice(_) => LinkType::Ethernet,
         };
         let fields = Fields::parse(text, &names)?;
-        made = match way {
-            Way::Host => frame::ip(&fields)?,
-            Way::Device(device) | Way::HostDevice(device) => {
+        made = match port {
+            InputPort::Host => frame::ip(&fields)?,
+            InputPort::Device(device) | InputPort::HostDevice(device) => {
                 frame::ethernet(&fields, net.link(device).map(|l| l.mac).unwrap_or_default())?
             }
         };
@@ -92,7 +92,7 @@ fn trace(setup: &Setup, wanted: &Wanted) -> Result<String, String> {
         let only = penstock_io::Frame { time: start, bytes: &made, wire_len, link };
         told.listen();
         path.trace_all(true);
-        way.send(&only, &mut path, &mut told).map_err(|e| format!("Error: {e}"))?;
+        port.send(&only, &mut path, &mut told).map_err(|e| format!("Error: {e}"))?;
         path.flush(&mut told);
         return Ok(told.text());
     }
@@ -105,7 +105,7 @@ fn trace(setup: &Setup, wanted: &Wanted) -> Result<String, String> {
             told.listen();
             path.trace_all(true);
         }
-        let sent = ways[which].send(&frame, &mut path, &mut told);
+        let sent = ports[which].send(&frame, &mut path, &mut told);
         sent.map_err(|e| format!("Error: --read {}: {e}", reads[which].source))?;
         if count == number {
             path.flush(&mut told);

@@ -2,8 +2,8 @@
 
 //! The lines of `nft monitor trace`, with the names of this machine or of a network.
 
-use penstock::program;
 use penstock_lang::names::Names;
+use penstock_print::trace;
 
 /// What traces need of a ruleset.
-pub type Tracer<'n> = program::Tracer<&'n (dyn Names + Sync)>;
+pub type Tracer<'n> = trace::Tracer<&'n (dyn Names + Sync)>;

@@ -6,27 +6,18 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::errln;
-
 use penstock_daemon::{
-    Config, Driver, KeepState, OnDeath, PortConfig, Printer, QueueConfig, TracePrinter, Violation,
-    run,
+    Config, Driver, KeepState, OnDeath, PortConfig, QueueConfig, Violation, run,
 };
-use penstock_lang::datatype::Format;
-use penstock_packet::Packet;
-use penstock_path::{Engine, LogRecord, Settings};
+use penstock_path::{Engine, Settings};
 use penstock_program::cells::WORKERS;
-use penstock_ruleset::Generation;
-use penstock_system::{SystemFiles, SystemNames};
 
+use crate::nft;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
-use crate::run::profile::Profile;
-use crate::tracer::Tracer;
-use crate::{log, nft, show};
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
@@ -331,12 +322,6 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         persist: options.persist,
         settings: options.settings,
         nft: nft::call_of,
-        names: |coming| Box::new(SystemNames::expecting(coming)),
-        files: || Box::new(SystemFiles::default()),
-        show: show::write,
-        profile: |lines| Profile(lines).to_string(),
-        tracer,
-        printer: || Box::new(LogLines { start: penstock_daemon::now() }),
     };
     match run(config) {
         Ok(()) => ExitCode::SUCCESS,
@@ -345,34 +330,6 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// `log` statements as lines of the kernel's log.
-struct LogLines {
-    start: u64,
-}
-
-impl Printer for LogLines {
-    fn log(&mut self, record: &LogRecord<'_>, packet: &Packet, out: &mut String) {
-        // Groups are for those who listen to them: `penstock capture --log-group`.
-        if record.log.group.is_none() {
-            out.push_str(&log::line(record, packet, self.start));
-            out.push('\n');
-        }
-    }
-
-    fn nflog(&mut self, record: &LogRecord<'_>, packet: &Packet, out: &mut Vec<u8>) {
-        log::nflog_record(record.log.group.unwrap_or_default(), record, packet, out);
-    }
-}
-
-/// The printer of a generation's traces. All that takes time or files is done here, not by the
-/// threads that print.
-fn tracer(generation: &Generation, now: u64) -> TracePrinter {
-    static NAMES: OnceLock<SystemNames> = OnceLock::new();
-    let tracer =
-        Tracer::new(generation, NAMES.get_or_init(SystemNames::loaded), Format::default(), now);
-    Arc::new(move |record, packet, out| tracer.line(record, packet, out))
 }
 
 #[cfg(test)]

@@ -3,200 +3,42 @@
 //! The beginning and the end: devices are taken, threads started; signals and clients end it, and
 //! devices are given back.
 
-use std::collections::HashSet;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use penstock_io::device::Tap;
-use penstock_lang::names::Names;
-use penstock_lang::source::Files;
-use penstock_netlink::{Monitor, Policies, Socket, State, XdpMonitor};
-use penstock_packet::Packet;
-use penstock_path::{Dataplane, Engine, LogRecord, Settings, Shared, TraceRecord};
+use penstock_netlink::{Socket, State};
 use penstock_program::cells::WORKERS;
-use penstock_ruleset::Generation;
-use penstock_state::{Broken, State as Kept};
+use penstock_state::State as Kept;
 
 use crate::clock;
-use crate::control::{
-    Listeners, NftCall, Process, RUNS_ALREADY, Rights, Rules, Server, Serving, ShowAs, Took,
-    is_served, listen, remove_sockets,
-};
-use crate::crew::{Crew, crew};
-use crate::evaluator::{self, Call, Evaluator, Task};
-use crate::follow::{Ask, Follow, Followed};
-use crate::guardian::{Guardian, Heir};
-use crate::heartbeat::Heartbeat;
-use crate::inbox::Inbox;
+use crate::config::{Config, KeepState, PortConfig};
+use crate::control::{Listeners, RUNS_ALREADY, is_served, listen, remove_sockets};
+use crate::devices::on_death;
+use crate::devices::record::{self, Recorder, When};
+use crate::devices::takeover::{Taken, give_back, prepare};
+use crate::evaluator::{self, Evaluator};
+use crate::guardian::Guardian;
+use crate::guardian::heartbeat::Heartbeat;
 use crate::keep::{Keeper, Keeping};
-use crate::lines::Lines;
-use crate::offload::{Left, Offload, OffloadPort, Pins, remove_left};
-use crate::on_death::{self, OnDeath};
-use crate::ports::{Driver, Held, Port, WireConfig, WireShare, launcher};
-use crate::queues::{self, QueueConfig};
-use crate::record::{self, Recorder, When};
+use crate::namespace_lock::NamespaceLock;
+use crate::offload::{Left, Offload};
+use crate::queue_server;
 use crate::recovery::give_back_left;
-use crate::seccomp::{self, Thread, Violation};
+use crate::requests::inbox::Inbox;
+use crate::requests::workers::{Workers, parts};
+use crate::requests::{Request, SyncRequest};
+use crate::rules::Rules;
+use crate::seccomp::{self, Thread};
+use crate::server::{Server, Serving, metrics};
 use crate::signals::Signals;
-use crate::sink::{LiveSink, Out};
-use crate::stages::Stages;
-use crate::status::Status;
+use crate::start::{Start, Started};
 use crate::systemd::{Watchdog, notify};
-use crate::takeover::{Taken, give_back, prepare, swap};
-use crate::talkers::Talker;
-use crate::turn::Turn;
-use crate::worker::{In, Load, Named, Request, Worker};
-use crate::workers::{Workers, parts};
-use crate::{before, log, memory, metrics, rights};
-
-/// A device that is to be a port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PortConfig {
-    /// The device.
-    pub device: String,
-    /// What the host, and rules, are to call it.
-    pub name: String,
-    /// What is to carry its frames.
-    pub driver: Driver,
-}
-
-/// Where ruleset, elements and connections are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeepState {
-    /// The file.
-    pub path: PathBuf,
-    /// If it is broken, the dataplane begins without a state; else it does not begin.
-    pub go_on_without: bool,
-}
-
-impl KeepState {
-    /// What an earlier dataplane has left, or what is wrong with it, if that is no reason to end.
-    /// The file stays as it is.
-    fn read(&self) -> Result<(Option<Kept>, Option<Broken>), String> {
-        let path = self.path.display();
-        let broken =
-            match Kept::read(&self.path, crate::now()).map_err(|e| format!("{path}: {e}"))? {
-                None => return Ok((None, None)),
-                Some(Ok(kept)) => return Ok((Some(kept), None)),
-                Some(Err(broken)) => broken,
-            };
-        if !self.go_on_without {
-            return Err(format!(
-                "{path}: {broken}\nMove it away, or begin without it: --state-broken empty keeps it as {path}.broken."
-            ));
-        }
-        Ok((None, Some(broken)))
-    }
-
-    /// Gives a broken file another name.
-    fn set_aside(&self, broken: &Broken) -> Result<(), String> {
-        let path = self.path.display();
-        let aside = penstock_files::set_aside(&self.path, ".broken")
-            .map_err(|e| format!("{path}.broken: {e}"))?;
-        log(format_args!("the state is LOST: {path}: {broken}; it is kept as {}", aside.display()));
-        Ok(())
-    }
-}
-
-/// Writes `penstock show`, piece by piece: rulesets may be large.
-pub type Show = fn(&View<'_>, ShowAs, &mut dyn io::Write) -> io::Result<()>;
-
-/// Prints what rules log.
-pub trait Printer: Send {
-    /// Appends the line of a `log` statement, with its end, or nothing.
-    fn log(&mut self, record: &LogRecord<'_>, packet: &Packet, out: &mut String);
-
-    /// Appends the record of a `log group` statement as captures of `LINKTYPE_NFLOG` have it.
-    fn nflog(&mut self, record: &LogRecord<'_>, packet: &Packet, out: &mut Vec<u8>);
-}
-
-/// Prints the steps of traced packets: appends a line, or nothing.
-pub type TracePrinter = Arc<dyn Fn(&TraceRecord<'_>, &Packet, &mut String) + Send + Sync>;
-
-/// What is wanted, and how things are printed.
-pub struct Config {
-    /// Devices.
-    pub ports: Vec<PortConfig>,
-    /// How many threads do packets; `None` for as many as the devices have queues, up to the
-    /// processors.
-    pub workers: Option<usize>,
-    /// The ruleset to begin with, read again at `SIGHUP`.
-    pub rules: Option<PathBuf>,
-    /// Where ruleset and connections are kept from one process to the next.
-    pub state: Option<KeepState>,
-    /// Users other than root may look.
-    pub readers: bool,
-    /// What becomes of the ports when the process dies.
-    pub on_death: OnDeath,
-    /// How long the process may do no packets before its guardian ends it; zero for however long.
-    pub hang_time: Duration,
-    /// What becomes of system calls that a thread does not need; `None` if they are not filtered.
-    pub seccomp: Option<Violation>,
-    /// How long the evaluation of a ruleset may take.
-    pub batch_time: Duration,
-    /// Bytes of memory that the evaluation of a ruleset may take, beside the ruleset that is there.
-    pub batch_memory: u64,
-    /// What runs the chains.
-    pub engine: Engine,
-    /// All flowtables are for devices, as far as these can forward flows.
-    pub offload: bool,
-    /// A directory of a file system of type bpf: programs that forward flows stay on devices when
-    /// the process dies.
-    pub persist: Option<PathBuf>,
-    /// Settings of the path.
-    pub settings: Settings,
-    /// Reads the arguments of `penstock nft`. The error is the message.
-    pub nft: fn(&[String]) -> Result<NftCall, String>,
-    /// Names that rulesets may use.
-    /// Besides the interfaces that there are, those with the names given may be spoken of.
-    pub names: fn(&[String]) -> Box<dyn Names>,
-    /// Files that rulesets may include.
-    pub files: fn() -> Box<dyn Files>,
-    /// A loopback address and port where metrics can be asked for by HTTP.
-    pub metrics: Option<SocketAddr>,
-    /// Programs that rules give packets to.
-    pub queues: Vec<QueueConfig>,
-    /// Prints `penstock show`.
-    pub show: Show,
-    /// Prints where time goes: names, times, ticks.
-    pub profile: fn(Vec<(String, u64, u64)>) -> String,
-    /// Prints traces with the rules of a generation at a time.
-    pub tracer: fn(&Generation, u64) -> TracePrinter,
-    /// Prints `log` statements.
-    pub printer: fn() -> Box<dyn Printer>,
-}
-
-impl Config {
-    /// What a child of the evaluator is to do for a client.
-    pub(crate) fn call(&self, task: Task, rights: Rights, process: Process) -> Call {
-        let (time, memory) = (self.batch_time, self.batch_memory);
-        Call { task, rights, process, time, memory }
-    }
-}
-
-/// What there is to show.
-#[derive(Clone, Debug)]
-pub struct View<'a> {
-    /// What happened so far.
-    pub status: &'a Status,
-    /// Who talks most, if it was asked for.
-    pub talkers: &'a [Talker],
-    /// The generation in force, with counters of its own that go on.
-    pub generation: &'a Generation,
-    /// How long the last change took.
-    pub took: Took,
-    /// The generation that waits for its confirmation, if one does, and how long it still waits.
-    pub unconfirmed: Option<(u32, Duration)>,
-    /// When the dataplane began, nanoseconds since the epoch.
-    pub started: u64,
-    /// When this is shown, nanoseconds since the epoch.
-    pub now: u64,
-}
+use crate::{log, memory, preflight, rights};
 
 /// A dataplane that runs.
 pub struct Daemon {
@@ -204,7 +46,8 @@ pub struct Daemon {
     taken: Vec<Taken>,
     workers: Arc<Workers>,
     working: Vec<JoinHandle<()>>,
-    follow: Asked<Ask, Vec<Taken>>,
+    sync: Arc<Inbox<SyncRequest>>,
+    following: JoinHandle<Vec<Taken>>,
     rules: Arc<Rules>,
     offload: Arc<Offload>,
     config: Arc<Config>,
@@ -223,13 +66,13 @@ pub fn run(config: Config) -> Result<(), String> {
     let evaluator =
         Evaluator::start(&config).map_err(|e| format!("the evaluator of rule texts: {e}"))?;
     let (kept, broken) = config.state.as_ref().map_or(Ok((None, None)), KeepState::read)?;
-    before::check(&config, &evaluator, kept.is_some())?;
+    preflight::check(&config, &evaluator, kept.is_some())?;
     let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
     // Before waiting for one that has died: there may be one that lives.
     if is_served() {
         return Err(RUNS_ALREADY.into());
     }
-    let turn = Turn::wait()?;
+    let lock = NamespaceLock::wait()?;
     // One that has died had the address until here.
     let metrics = config.metrics.map(metrics::listen).transpose()?;
     give_back_left(&mut socket)?;
@@ -256,38 +99,50 @@ pub fn run(config: Config) -> Result<(), String> {
         let mut recorder = Recorder::new(config.on_death.clone());
         let state = State::read(&mut socket).map_err(|e| format!("the kernel's network: {e}"))?;
         recorder.write(&mut socket, &state, &taken, When::Before);
-        let heir = guardian.heir().map_err(|e| format!("the guardian: {e}"));
-        let started = heir.and_then(|heir| {
+        let guardian = guardian.handle().map_err(|e| format!("the guardian: {e}"));
+        let started = guardian.and_then(|guardian| {
             let (taken, left, closed) = (&taken, &mut left, &mut closed);
-            let start = Start { taken, taps, heir, recorder, left, closed, count: workers };
-            Daemon::start(config, &mut socket, start)
+            let count = workers;
+            let start = Start { config, taken, taps, guardian, recorder, left, closed, count };
+            start.start(&mut socket)
         });
-        let started = started.map(|parts| (listeners, parts));
+        let started = started.map(|started| (listeners, started));
         if started.is_err() {
             give_all_back(&mut socket, &taken);
             on_death::open(&mut socket, std::mem::take(&mut closed));
         }
         started
     });
-    let (listeners, (workers, working, follow, rules, offload, config)) = match started {
+    let (listeners, started) = match started {
         Ok(started) => started,
         Err(e) => {
             guardian.dismiss();
             remove_sockets();
-            turn.end();
+            lock.end();
             return Err(e);
         }
     };
     let evaluator = Arc::new(evaluator);
-    let daemon =
-        Daemon { guardian, taken, workers, working, follow, rules, offload, config, evaluator };
+    let Started { config, workers, working, sync, following, rules, offload } = started;
+    let daemon = Daemon {
+        guardian,
+        taken,
+        workers,
+        working,
+        sync,
+        following,
+        rules,
+        offload,
+        config,
+        evaluator,
+    };
     let begun = daemon.begin(kept, &left).and_then(|()| Ok((daemon.keep()?, daemon.heartbeat()?)));
     let (keeping, heartbeat) = match begun {
         Ok(begun) => begun,
         Err(e) => {
             daemon.stop(&mut socket, Some(closed));
             remove_sockets();
-            turn.end();
+            lock.end();
             return Err(e);
         }
     };
@@ -303,10 +158,10 @@ pub fn run(config: Config) -> Result<(), String> {
     }
     heartbeat.into_iter().for_each(Heartbeat::end);
     daemon.stop(&mut socket, None);
-    // Whoever has asked for the end is told that it is there, and can begin anew.
+    // The client that asked for the end learns of it now, and can start another dataplane.
     serving.into_iter().for_each(Serving::end);
     remove_sockets();
-    turn.end();
+    lock.end();
     result
 }
 
@@ -319,17 +174,6 @@ fn give_all_back(socket: &mut Socket, taken: &[Taken]) {
     record::remove();
 }
 
-/// A thread, what it is asked by, and what it ends with.
-type Asked<T, E> = (Arc<Inbox<T>>, JoinHandle<E>);
-type Parts = (
-    Arc<Workers>,
-    Vec<JoinHandle<()>>,
-    Asked<Ask, Vec<Taken>>,
-    Arc<Rules>,
-    Arc<Offload>,
-    Arc<Config>,
-);
-
 /// Most workers that make sense: as many as there are processors, and queues of some device.
 fn workers_for(socket: &mut Socket, ports: &[PortConfig]) -> Result<usize, String> {
     let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
@@ -339,178 +183,7 @@ fn workers_for(socket: &mut Socket, ports: &[PortConfig]) -> Result<usize, Strin
     Ok(queues.unwrap_or(1).clamp(1, processors.min(WORKERS)))
 }
 
-/// What a worker has of all ports.
-#[derive(Default)]
-struct Part {
-    outs: Vec<Out>,
-    wires: Vec<In>,
-    hosts: Vec<In>,
-    names: Vec<Named>,
-    held: Vec<Option<Held>>,
-}
-
-/// What a dataplane begins with.
-struct Start<'s> {
-    taken: &'s [Taken],
-    taps: Vec<Tap>,
-    heir: Heir,
-    recorder: Recorder,
-    left: &'s mut Left,
-    /// Devices that were closed while it began.
-    closed: &'s mut Vec<u32>,
-    /// Workers.
-    count: usize,
-}
-
 impl Daemon {
-    fn start(config: Config, socket: &mut Socket, start: Start<'_>) -> Result<Parts, String> {
-        let Start { taken, taps, heir, recorder, left, closed, count } = start;
-        let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
-        // Changes from here on are told.
-        let monitor = Monitor::new().map_err(failed("netlink"))?;
-        let before = State::read(socket).map_err(failed("the kernel's network"))?;
-        let mut followed = Vec::new();
-        let mut ports = Vec::new();
-        let launcher = launcher(config.ports.iter().map(|port| port.driver));
-        for ((taken, tap), wish) in taken.iter().zip(taps).zip(&config.ports) {
-            let driver = if taken.end.is_some() { Driver::Tap } else { wish.driver };
-            let device = before.devices().iter().find(|d| d.link.index == taken.device);
-            let device = device.ok_or_else(|| format!("{}: the device is gone", taken.before))?;
-            let closes = config.on_death.closes() && taken.end.is_none();
-            let wire = WireConfig::of(device, closes);
-            let own = tap.try_clone().map_err(failed("a TAP"))?;
-            let _shut = left.release(taken.device);
-            let port = Port::open(taken.clone(), wire, driver, tap, count, launcher.as_ref())?;
-            let end =
-                port.wire.end.as_ref().map(Tap::try_clone).transpose().map_err(failed("a TAP"))?;
-            followed.push(Followed::new(taken.clone(), own, end, driver, &device.link));
-            log(format_args!("{}: {} by {}", taken.name, taken.port, port.wire.carrier));
-            ports.push(port);
-        }
-        for taken in taken.iter().filter(|t| config.on_death.closes() && t.end.is_none()) {
-            if on_death::close(socket, taken.device, &taken.before)? {
-                closed.push(taken.device);
-            }
-        }
-        for taken in taken {
-            swap(socket, taken)?;
-        }
-        let mut state = State::read(socket).map_err(failed("the kernel's network"))?;
-        let mut policies = Policies::open().map_err(failed("the kernel's IPsec policies"))?;
-        if let Some(policies) = &mut policies {
-            state.set_policies(policies.read().map_err(failed("the kernel's IPsec policies"))?);
-        }
-        remove_left();
-        let pins = config.persist.as_deref().map(Pins::new).transpose()?;
-        let workers = Arc::new(Workers::new(count).map_err(failed("eventfd"))?);
-        let asks = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
-        let own = Socket::new().map_err(failed("netlink"))?;
-        let offload = Offload::new(
-            ports.iter().filter_map(|p| OffloadPort::of(&p.taken, &p.wire)).collect(),
-            config.offload,
-            pins,
-        );
-        let follow = Follow {
-            left_out: HashSet::new(),
-            socket: own,
-            monitor,
-            state,
-            policies,
-            xdp: XdpMonitor::new().ok(),
-            offload: offload.clone(),
-            ports: followed,
-            workers: workers.clone(),
-            asks: asks.clone(),
-            launcher,
-            heir,
-            recorder,
-            on_death: config.on_death.clone(),
-        };
-        let net = Arc::new(follow.network());
-        offload.set_network(&net);
-        let settings = Settings { host_stack: true, ..config.settings.clone() };
-        let mut parts: Vec<Part> = (0..count).map(|_| Default::default()).collect();
-        for (number, port) in ports.into_iter().enumerate() {
-            let named = Named {
-                name: port.taken.name.clone(),
-                device: port.taken.port.clone(),
-                carrier: port.wire.carrier.to_string(),
-            };
-            let dhcp_until = Arc::default();
-            for ((share, host), part) in
-                port.wire.share().into_iter().zip(port.host).zip(&mut parts)
-            {
-                let WireShare { rx, tx, spread, held, .. } = share;
-                let (host_rx, host_tx) = host;
-                part.wires.extend(rx.into_iter().map(|rx| In { port: number, rx, spread }));
-                part.hosts.push(In { port: number, rx: host_rx, spread: true });
-                let (index, dhcp_until) = (port.taken.tap, Arc::clone(&dhcp_until));
-                part.outs.push(Out { index, tx, host_tx, traffic: Default::default(), dhcp_until });
-                part.names.push(named.clone());
-                part.held.push(held);
-            }
-        }
-        // From here on little is needed; threads have what their maker has.
-        rights::keep_only_needed().map_err(failed("capabilities"))?;
-        let lines = Lines::start().map_err(failed("a thread"))?;
-        let shared = (count > 1).then(|| Shared::new(count, &settings));
-        let crews: Vec<Option<Crew>> = match &shared {
-            None => vec![None],
-            Some(shared) => {
-                crew(shared.tracking(), workers.inboxes(), &net).into_iter().map(Some).collect()
-            }
-        };
-        let mut all = Vec::new();
-        for (number, (part, crew)) in parts.into_iter().zip(crews).enumerate() {
-            let (net, settings) = (net.clone(), settings.clone());
-            let mut path = match &shared {
-                None => Dataplane::live(net.clone(), settings),
-                Some(shared) => Dataplane::of_worker(net.clone(), settings, shared, number),
-            };
-            path.set_engine(config.engine);
-            let sink =
-                LiveSink::new(part.outs, net, asks.clone(), (config.printer)(), lines.clone());
-            let (offloader, devices) = offload.offloader().map_err(failed("a thread"))?;
-            path.set_flow_offload(offloader, devices, config.offload);
-            let Part { wires, hosts, names, held, .. } = part;
-            let inbox = workers.inboxes()[number].clone();
-            let (load, stages) = (Load::default(), Stages::default());
-            all.push(Worker { path, sink, wires, hosts, names, held, inbox, crew, load, stages });
-        }
-        // It makes memory executable, which no other thread may.
-        if config.engine != Engine::Interpreter
-            && let Some(worker) = all.first()
-        {
-            worker.path.start_compiler(|| seccomp::enter(Thread::Compile));
-        }
-        seccomp::enter(Thread::Main);
-        let rules = Arc::new(Rules::new(workers.clone(), offload.clone(), &config));
-        let mut working = Vec::new();
-        let begin = || {
-            for (number, worker) in all.drain(..).enumerate() {
-                let name =
-                    if count == 1 { "worker".to_owned() } else { format!("worker {number}") };
-                working.push(spawn(&name, move || {
-                    seccomp::enter(Thread::Worker);
-                    worker.run();
-                })?);
-            }
-            spawn("follow", move || {
-                seccomp::enter(Thread::Follow);
-                follow.run()
-            })
-        };
-        let following = match begin() {
-            Ok(thread) => thread,
-            Err(e) => {
-                workers.tell(|| Request::Stop);
-                working.into_iter().for_each(|thread| drop(thread.join()));
-                return Err(e);
-            }
-        };
-        Ok((workers, working, (asks, following), rules, offload, Arc::new(config)))
-    }
-
     /// Indexes and names of the TAPs.
     fn links(&self) -> Vec<(u32, String)> {
         self.taken.iter().map(|taken| (taken.tap, taken.name.clone())).collect()
@@ -596,8 +269,8 @@ impl Daemon {
         if patience.is_zero() {
             return Ok(None);
         }
-        let heir = self.guardian.heir().map_err(|e| format!("the guardian: {e}"))?;
-        let heartbeat = Heartbeat::begin(self.workers.clone(), heir, patience);
+        let guardian = self.guardian.handle().map_err(|e| format!("the guardian: {e}"))?;
+        let heartbeat = Heartbeat::begin(self.workers.clone(), guardian, patience);
         heartbeat.map(Some).map_err(|e| format!("a thread: {e}"))
     }
 
@@ -644,7 +317,7 @@ impl Daemon {
         for queue in self.config.queues.clone() {
             let (thread, workers) =
                 (std::thread::Builder::new().name("queue".into()), self.workers.clone());
-            thread.spawn(move || queues::serve(&queue, &workers)).map_err(failed)?;
+            thread.spawn(move || queue_server::serve(&queue, &workers)).map_err(failed)?;
         }
         notify("READY=1\nSTATUS=running");
         log("running");
@@ -682,7 +355,7 @@ impl Daemon {
                 looked = Instant::now();
                 self.offload.refresh();
             }
-            if self.working.iter().any(JoinHandle::is_finished) || self.follow.1.is_finished() {
+            if self.working.iter().any(JoinHandle::is_finished) || self.following.is_finished() {
                 return Err("a part of the dataplane has ended".into());
             }
             if let Some(period) = watchdog.0
@@ -701,17 +374,17 @@ impl Daemon {
         /// How long that may take, with many routes.
         const PATIENCE: Duration = Duration::from_secs(120);
         notify("STOPPING=1");
-        if let Ok(mut heir) = self.guardian.heir()
+        if let Ok(mut guardian) = self.guardian.handle()
             && !self.config.hang_time.is_zero()
         {
-            heir.beat(PATIENCE.max(self.config.hang_time));
+            guardian.beat(PATIENCE.max(self.config.hang_time));
         }
-        self.follow.0.send(Ask::Stop);
+        self.sync.send(SyncRequest::Stop);
         self.workers.tell(|| Request::Stop);
         // Devices may have gone and come back meanwhile. A thread that has panicked has said so.
-        let taken = self.follow.1.join().unwrap_or(self.taken);
+        let taken = self.following.join().unwrap_or(self.taken);
         self.offload.end();
-        // Should it be killed meanwhile, whoever goes on has to know.
+        // If it is killed meanwhile, the next dataplane has to know.
         match State::read(socket) {
             Ok(state) => {
                 Recorder::new(self.config.on_death.clone()).write(
@@ -735,12 +408,4 @@ impl Daemon {
         let devices = if taken.len() == 1 { "its device is" } else { "its devices are" };
         log(format_args!("ended; {devices} given back"));
     }
-}
-
-fn spawn<E: Send + 'static>(
-    name: &str,
-    work: impl FnOnce() -> E + Send + 'static,
-) -> Result<std::thread::JoinHandle<E>, String> {
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-    thread.map_err(|e| format!("a thread: {e}"))
 }

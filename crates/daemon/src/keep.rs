@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use penstock_state::State;
 
 use crate::clock;
-use crate::control::Rules;
 use crate::log;
+use crate::requests::Request;
+use crate::requests::workers::Workers;
+use crate::rules::Rules;
 use crate::seccomp::{self, Thread};
-use crate::worker::Request;
-use crate::workers::Workers;
 
 /// Time between two writings where the ruleset is not changed.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -60,7 +60,7 @@ impl Keeper {
                 next = more;
             }
         }
-        Ok(sound(&crate::workers::whole(&parts)))
+        Ok(sound(&crate::requests::workers::whole(&parts)))
     }
 
     /// Writes the file from time to time, and soon after each change of the ruleset, until the end

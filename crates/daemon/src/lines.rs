@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What rules log, on standard error: by a thread of its own, since whoever reads it may be slow.
+//! What rules log, on standard error: by a thread of its own, since its reader may be slow.
 //! Lines for which there is no room are lost, and it is said how many.
 
 use std::io::Write;

@@ -3,7 +3,7 @@
 //! What `penstock capture` and `penstock run --capture` see: frames that pass a hook, or that rules
 //! log to a group.
 //!
-//! A probe of a hook is a base chain with one rule, `EXPRESSION log`, in a table of its own beside
+//! A probe of a hook is a base chain with one rule, `EXPRESSION log`, in a table of its own next to
 //! those of the user, which no listing shows: so it is compiled like any other, and costs nothing
 //! where there is none. What it logs is copied into a bounded queue. The path never waits for it;
 //! what finds no room is counted.
@@ -19,6 +19,7 @@ use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
 use penstock_packet::Packet;
 use penstock_path::LogRecord;
+use penstock_print::log;
 use penstock_program::Hook;
 use penstock_program::expr::Expr;
 use penstock_ruleset::model::Table;
@@ -27,7 +28,6 @@ use penstock_wire::ethernet;
 
 use crate::clock;
 use crate::control::{CaptureCall, Captured};
-use crate::daemon::Printer;
 
 /// Frames that wait for a client.
 const WAITING: usize = 4096;
@@ -102,7 +102,7 @@ impl Probe {
     }
 
     /// Takes what a rule logs.
-    pub(crate) fn take(&self, record: &LogRecord<'_>, packet: &Packet, printer: &mut dyn Printer) {
+    pub(crate) fn take(&self, record: &LogRecord<'_>, packet: &Packet) {
         let links = [record.input, record.output];
         if let Some(device) = &self.device
             && !links.iter().flatten().any(|link| *link.name == **device)
@@ -112,8 +112,8 @@ impl Probe {
         let mut frame = captured(record, packet);
         if let Some(group) = self.group {
             (frame.interface, frame.link_type) = (format!("nflog:{group}"), LINKTYPE_NFLOG);
-            frame.bytes.clear();
-            printer.nflog(record, packet, &mut frame.bytes);
+            let group = record.log.group.unwrap_or_default();
+            log::record(group, record, packet, frame.time, &mut frame.bytes);
             frame.len = frame.bytes.len() as u32;
         }
         frame.bytes.truncate(self.snaplen);
@@ -254,7 +254,7 @@ pub(crate) fn table_of(generation: &Generation, number: u32) -> Result<Arc<Table
     Ok(Arc::new(table))
 }
 
-/// A generation with the tables of probes beside those of the user.
+/// A generation with the tables of probes next to those of the user.
 pub fn beside(generation: &Generation, tables: &[Arc<Table>]) -> Generation {
     let mut all = generation.clone();
     all.tables.extend(tables.iter().cloned());

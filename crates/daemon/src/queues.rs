@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Packets that rules give to programs: `queue`. A program listens on a Unix socket and speaks the
-//! protocol of `docs/queue.md`, as with `penstock run --queue`.
-//!
-//! A thread per queue connects to the program, again and again if it must, and reads its answers;
-//! another one writes. The path waits for neither: a packet for which the program, or the queue to
-//! it, has no room is dropped, or passes by.
+//! Packets that rules give to programs (`queue`): the worker's side. The path never waits for a
+//! program: a packet for which the program, or the queue to it, has no room is dropped, or passes
+//! by.
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind};
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use penstock_conntrack::Direction;
 use penstock_io::queue::{self, Answer, Connection, Message, Open, Verdict};
@@ -24,35 +16,11 @@ use penstock_path::{QueueAnswer, QueueRecord, QueueVerdict, Queued};
 use penstock_program::Hook;
 
 use crate::clock;
-use crate::log;
-use crate::seccomp::{self, Thread};
-use crate::worker::Request;
-use crate::workers::Workers;
 
-/// Between two tries to connect to a program.
-const AGAIN: Duration = Duration::from_secs(1);
-/// How long a program may take for its first message.
-const OPENING: Duration = Duration::from_secs(10);
-/// How long a program may take to read what it is given, or to say the rest of what it has begun to
-/// say.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a program may have packets and answer none of them.
-const SILENCE: Duration = Duration::from_secs(30);
 /// Packets on their way to a program, whatever it asks for.
-const MOST: usize = 1 << 16;
+pub(crate) const MOST: usize = 1 << 16;
 /// Bytes of packets that a program has not answered.
 const MOST_BYTES: usize = 64 << 20;
-/// Answers that wait for the worker; a program that has given more waits.
-const ANSWERS: usize = 256;
-
-/// A queue, and where its program listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueueConfig {
-    /// Its number.
-    pub num: u16,
-    /// The program's socket.
-    pub socket: PathBuf,
-}
 
 /// A program that listens, for all workers.
 #[derive(Clone, Debug)]
@@ -66,6 +34,19 @@ pub(crate) struct Program {
     waiting: Arc<AtomicUsize>,
     /// Bytes of them.
     bytes: Arc<AtomicUsize>,
+}
+
+impl Program {
+    /// A program that has opened its queue; `to` leads to the thread that writes to it.
+    pub(crate) fn new(open: Open, to: SyncSender<Message>) -> Self {
+        let (last, waiting, bytes) = Default::default();
+        Program { open, to, last, waiting, bytes }
+    }
+
+    /// Packets without answer.
+    pub(crate) fn waiting(&self) -> &Arc<AtomicUsize> {
+        &self.waiting
+    }
 }
 
 /// The path's side of a program that listens, in one worker.
@@ -196,137 +177,15 @@ pub fn queue_packet(record: &QueueRecord<'_>, packet: &Packet, copy: u32) -> que
     }
 }
 
-/// Connects a program to its queue, for ever.
-pub(crate) fn serve(config: &QueueConfig, workers: &Arc<Workers>) {
-    seccomp::enter(Thread::Queue);
-    let QueueConfig { num, socket } = config;
-    // Whether it is said already that nobody is there.
-    let mut said = false;
-    loop {
-        match UnixStream::connect(socket) {
-            Ok(stream) => {
-                said = false;
-                match listen(*num, stream, workers) {
-                    Ok(()) => log(format_args!(
-                        "queue {num}: {} does not listen any more",
-                        socket.display()
-                    )),
-                    Err(e) => {
-                        log(format_args!("queue {num}: {}: {e}; trying again", socket.display()))
-                    }
-                }
-            }
-            Err(e) if !said => {
-                log(format_args!("queue {num}: {}: {e}; trying again", socket.display()));
-                said = true;
-            }
-            Err(_) => {}
-        }
-        std::thread::sleep(AGAIN);
-    }
-}
-
-/// Serves one connection, until its end.
-fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> io::Result<()> {
-    let invalid = |what: &'static str| io::Error::new(ErrorKind::InvalidData, what);
-    let slow = |what: &'static str| io::Error::new(ErrorKind::TimedOut, what);
-    let words = |e: io::Error, late: &'static str| match e.kind() {
-        ErrorKind::WouldBlock => slow(late),
-        ErrorKind::UnexpectedEof => invalid("a message is cut"),
-        _ => e,
-    };
-    let mut buffer = Vec::new();
-    stream.set_read_timeout(Some(OPENING))?;
-    let opened = queue::read(&mut stream, &mut buffer);
-    let open = match opened.map_err(|e| words(e, "the program does not open the queue"))? {
-        Some(Message::Open(open)) if open.version == queue::VERSION => open,
-        Some(Message::Open(_)) => {
-            return Err(invalid("another version of the protocol is asked for"));
-        }
-        _ => return Err(invalid("the program does not open the queue")),
-    };
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let (to, packets) = sync_channel((open.length as usize).clamp(1, MOST));
-    let writing = stream.try_clone()?;
-    let stuck = Arc::new(AtomicBool::new(false));
-    let tell = stuck.clone();
-    std::thread::Builder::new().name("queue".into()).spawn(move || {
-        seccomp::enter(Thread::Queue);
-        if write(&writing, &packets).is_err_and(|e| e.kind() == ErrorKind::WouldBlock) {
-            tell.store(true, Relaxed);
-        }
-        // The reader finds its end, too.
-        let _ = writing.shutdown(std::net::Shutdown::Both);
-    })?;
-    let program =
-        Program { open, to, last: Arc::default(), waiting: Arc::default(), bytes: Arc::default() };
-    let waiting = program.waiting.clone();
-    workers.tell(|| Request::Queue(num, Some(program.clone())));
-    // The writer ends with the last of those who give it packets.
-    drop(program);
-    log(format_args!("queue {num}: a program listens"));
-    let mut heard = Instant::now();
-    let result = loop {
-        if !is_ready(&stream) {
-            if waiting.load(Relaxed) == 0 {
-                heard = Instant::now();
-            }
-            if heard.elapsed() >= SILENCE {
-                break Err(slow("the program answers no packets"));
-            }
-            continue;
-        }
-        heard = Instant::now();
-        match queue::read(&mut stream, &mut buffer) {
-            Ok(Some(Message::Answer(answer))) => {
-                // Whose packet it is only that worker knows.
-                for inbox in workers.inboxes() {
-                    let mut request = Request::Answer(num, answer.clone());
-                    while let Err(back) = inbox.offer(request, ANSWERS) {
-                        request = back;
-                        std::thread::sleep(Duration::from_millis(1));
-                    }
-                }
-            }
-            _ if stuck.load(Relaxed) => break Err(slow("the program takes no packets")),
-            Ok(None) => break Ok(()),
-            Ok(Some(_)) => break Err(invalid("no answer, but something else")),
-            Err(e) => break Err(words(e, "half an answer, and no more")),
-        }
-    };
-    workers.tell(|| Request::Queue(num, None));
-    let _ = stream.shutdown(std::net::Shutdown::Both);
-    result
-}
-
-/// Whether a message begins, or the end, within a second.
-fn is_ready(stream: &UnixStream) -> bool {
-    let mut poll = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one structure, which lives through the call.
-    unsafe { libc::poll(&raw mut poll, 1, 1000) > 0 }
-}
-
-/// Gives packets to a program as long as there is somebody who has some.
-fn write(mut stream: &UnixStream, packets: &Receiver<Message>) -> io::Result<()> {
-    let mut buffer = Vec::new();
-    packets.iter().try_for_each(|message| queue::write(&mut stream, &message, &mut buffer))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc::sync_channel;
 
     fn listener() -> Listener {
         let (to, _) = sync_channel(1);
         let open = Open::default();
-        let program = Program {
-            open,
-            to,
-            last: Arc::default(),
-            waiting: Arc::default(),
-            bytes: Arc::default(),
-        };
+        let program = Program::new(open, to);
         let mut listener = Listener { num: 0, program, waiting: BTreeMap::new() };
         for id in 1..=5 {
             listener.waiting.insert(id, (id + 100, 10));

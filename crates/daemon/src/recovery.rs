@@ -5,12 +5,13 @@
 
 use penstock_netlink::Socket;
 
+use crate::config::OnDeath;
+use crate::devices::on_death::{self, closed_devices, how_to_open};
+use crate::devices::record::{self, Record};
+use crate::devices::takeover::restore;
 use crate::log;
+use crate::namespace_lock::NamespaceLock;
 use crate::offload::remove_left;
-use crate::on_death::{self, OnDeath, closed_devices, how_to_open};
-use crate::record::{self, Record};
-use crate::takeover::restore;
-use crate::turn::Turn;
 use crate::{control, rights};
 
 /// What there was to do.
@@ -52,7 +53,7 @@ fn in_turn(
     if !rights::may_take_devices() {
         return Ok(Recovered::Nothing);
     }
-    let turn = Turn::wait()?;
+    let turn = NamespaceLock::wait()?;
     let found = || {
         let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
         let flows = remove_left();

@@ -14,7 +14,7 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
 /// length.
 pub(crate) struct Bytes(Box<[UnsafeCell<MaybeUninit<u64>>]>);
 
-// SAFETY: whoever reads or writes vouches for it that nobody else writes at the same time.
+// SAFETY: callers make sure that nobody else writes at the same time.
 unsafe impl Sync for Bytes {}
 
 impl std::fmt::Debug for Bytes {

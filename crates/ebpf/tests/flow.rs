@@ -341,7 +341,7 @@ fn frames_of_flows_leave_as_the_flow_says() {
         let FlowStatistics { packets: counted, bytes, used } =
             flows.statistics(&half).unwrap().unwrap();
         assert_eq!((counted, used > 5), (packets, packets > 0), "{name}");
-        // From the network header on, behind what was around it.
+        // From the network header on, after what was around it.
         let around = match (case.arrival.encaps.as_slice().first(), case.arrival.tunnel) {
             (Some(Encap { protocol: 0x8864, .. }), _) => 22,
             (Some(_), _) => 18,
@@ -355,7 +355,7 @@ fn frames_of_flows_leave_as_the_flow_says() {
     }
 }
 
-/// At tcx a tag is beside the packet, and nothing else around it is known there.
+/// At tcx a tag is metadata, and nothing else around a packet is known there.
 #[test]
 fn packets_of_flows_leave_tcx_as_the_flow_says() {
     if !rights::may_load() {
@@ -382,7 +382,7 @@ fn packets_of_flows_leave_tcx_as_the_flow_says() {
         let before = program.run(&case.frame, 0, 1).unwrap();
         let sent = match (&case.sent, case.way.encaps.as_slice(), case.way.tunnel) {
             (Some(frame), [], None) => Some(frame.clone()),
-            // The tag stays beside it.
+            // The tag stays in the metadata.
             (Some(frame), [Encap { protocol: 0x8100, .. }], None) => {
                 Some([frame.get(..12).unwrap(), frame.get(16..).unwrap()].concat())
             }

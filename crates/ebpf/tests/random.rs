@@ -15,8 +15,8 @@ use penstock_program::Family;
 use penstock_program::Hook;
 use penstock_program::env::Interface;
 use penstock_program::image::{ChainIndex, Image};
-use penstock_program::testing::Outside;
 use penstock_program::{Outcome, State, run};
+use penstock_testkit::program::MockEnv;
 use penstock_wire::ethernet::Mac;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn device() -> Device {
 /// What the path does with a frame at ingress; whether it goes on.
 fn interpreted(image: &Image, entries: &[Entry], frame: &[u8], mac: Mac) -> bool {
     let mut packet = Packet::new();
-    let mut outside = Outside::at(Family::Netdev, Hook::Ingress);
+    let mut outside = MockEnv::at(Family::Netdev, Hook::Ingress);
     outside.interfaces.insert(1, device().interface);
     if !packet.receive_ethernet(frame, mac) {
         return true;
@@ -111,8 +111,8 @@ fn check(rng: &mut Rng, place: Place, frames: usize, context: &str) -> bool {
     for n in 0..frames {
         let frame = frame(rng);
         let tagged = matches!(frame.get(12..14), Some([0x81, 0] | [0x88, 0xa8]));
-        // A packet at tcx has its tag beside it, and something behind its link header. The loopback
-        // device, by which it comes here, has another broadcast address than others.
+        // A packet at tcx has its tag in the metadata, and something after its link header. The
+        // loopback device, by which it comes here, has another broadcast address than others.
         if place == Place::Tcx && (tagged || frame.len() == 14 || frame.starts_with(&[0xff; 6])) {
             continue;
         }

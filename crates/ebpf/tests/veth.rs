@@ -90,7 +90,7 @@ impl Lab {
         let namespace = File::open(format!("/run/netns/{}", self.name(end))).unwrap();
         thread::scope(|scope| {
             let inside = scope.spawn(|| {
-                // SAFETY: the descriptor is open, and the thread ends behind this.
+                // SAFETY: the descriptor is open, and the thread ends after this.
                 assert_eq!(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
                 what()
             });

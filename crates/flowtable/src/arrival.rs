@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Where and how packets of a flow arrive: what `struct flow_offload_tuple` has beside addresses,
+//! Where and how packets of a flow arrive: what `struct flow_offload_tuple` has besides addresses,
 //! ports and protocols.
 
 use std::net::{IpAddr, Ipv6Addr};
@@ -62,7 +62,7 @@ impl Encaps {
         self.encaps.get(..usize::from(self.count)).unwrap_or(&[])
     }
 
-    /// The same with the innermost first.
+    /// These with the innermost first.
     pub fn reversed(self) -> Self {
         let mut out = Encaps::NONE;
         for encap in self.as_slice().iter().rev() {

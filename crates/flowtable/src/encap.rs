@@ -63,7 +63,7 @@ impl Around {
         Ok(())
     }
 
-    /// The same as flows have it.
+    /// The encapsulation as flows have it.
     pub fn arrival(&self) -> Arrival {
         let mut encaps = Encaps::NONE;
         for encap in self.encaps.iter().take(self.count.into()) {
@@ -85,7 +85,7 @@ impl Around {
     }
 }
 
-/// Looks into a frame that came in by a device, given from behind its ethertype on: `ethertype` is
+/// Looks into a frame that came in by a device, given from after its ethertype on: `ethertype` is
 /// that, `tag` one that was taken out before (VLAN id and protocol). Tags, session and tunnel come
 /// in that order, none of which need be there.
 #[inline]

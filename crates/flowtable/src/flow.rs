@@ -166,7 +166,7 @@ pub struct Life {
     pub connection: u64,
     /// When it was added, nanoseconds.
     pub added: u64,
-    /// What its ways were looked up with beside addresses, opaque here.
+    /// What its ways were looked up with besides addresses, opaque here.
     pub lookup: u64,
     /// Next free flow, in one that is not in use.
     pub(crate) next: u32,

@@ -38,14 +38,14 @@ pub fn address(address: IpAddr) -> [u64; 2] {
     }
 }
 
-/// The same for four bytes of IPv4.
+/// An IPv4 address as a key has it.
 #[inline(always)]
 pub fn address4(bytes: [u8; 4]) -> [u64; 2] {
     let [a, b, c, d] = bytes;
     [u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]), 0]
 }
 
-/// The same for sixteen bytes of IPv6.
+/// An IPv6 address as a key has it.
 #[inline(always)]
 pub fn address6(bytes: &[u8; 16]) -> [u64; 2] {
     let (a, b) = bytes.split_at(8);
@@ -99,7 +99,7 @@ impl Key {
         Key { src, dst, ports: ports(port), arrival: ArrivalId(0), l3, l4 }
     }
 
-    /// The same, arriving elsewhere.
+    /// This key, arriving elsewhere.
     pub fn arriving(self, arrival: ArrivalId) -> Self {
         Key { arrival, ..self }
     }

@@ -4,7 +4,7 @@
 //! worker that tells them.
 //!
 //! A flow runs in software until the device has taken it, and again when the device gives it up:
-//! refusing, a full table and a full queue lose nothing. Whoever forwards packets only puts
+//! refusing, a full table and a full queue lose nothing. Workers only put
 //! [`Request`]s into a queue of bounded length and takes [`Answer`]s from another; the worker, on a
 //! thread of its own, does what takes time.
 

@@ -68,7 +68,7 @@ pub fn ipv4(half: &Half, packet: &mut [u8]) {
     }
 }
 
-/// The same for IPv6 without extension headers; `to` are the addresses with which it leaves
+/// Rewrites an IPv6 packet without extension headers; `to` are the addresses with which it leaves
 /// ([`crate::Flowtable::addresses`]).
 #[inline(always)]
 pub fn ipv6(half: &Half, to: [[u64; 2]; 2], packet: &mut [u8]) {

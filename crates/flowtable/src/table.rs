@@ -35,7 +35,7 @@ impl Default for Limits {
 /// One direction of a flow that is to be added.
 #[derive(Clone, Copy, Debug)]
 pub struct NewHalf {
-    /// What packets have when they arrive; where they do is told beside.
+    /// What packets have when they arrive; where they do is given separately.
     pub key: Key,
     /// Where they arrive.
     pub arrival: Arrival,
@@ -212,7 +212,7 @@ impl Flowtable {
         &self.halves[at.flow as usize][at.direction as usize]
     }
 
-    /// The same for changes.
+    /// [`Flowtable::half`], for changes.
     #[inline(always)]
     pub fn half_mut(&mut self, at: At) -> &mut Half {
         &mut self.halves[at.flow as usize][at.direction as usize]

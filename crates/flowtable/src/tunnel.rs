@@ -151,7 +151,7 @@ impl Head {
         if let Some(at) = self.session
             && let Some(length) = head.get_mut(at + 4..at + 6)
         {
-            // From behind the session header on.
+            // From after the session header on.
             let len = self.len - at - pppoe::HEADER_LEN + packet.len();
             length.copy_from_slice(&(len as u16).to_be_bytes());
         }

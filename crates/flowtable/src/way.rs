@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! How packets of a direction leave: what of `struct flow_offload_tuple` stands behind the key.
+//! How packets of a direction leave: what of `struct flow_offload_tuple` follows the key.
 
 use std::net::IpAddr;
 

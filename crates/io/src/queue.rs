@@ -95,7 +95,7 @@ pub enum Verdict {
     Queue = 3,
     /// Through the chain that queued it again.
     Repeat = 4,
-    /// On behind the hook, without its other chains.
+    /// On after the hook, without its other chains.
     Stop = 5,
 }
 

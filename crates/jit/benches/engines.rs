@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The same programs by the interpreter and as machine code, and what compiling takes.
+//! Programs in the interpreter and as machine code, and what compiling takes.
 //!
 //! `cargo bench -p penstock-jit`
 //!
@@ -17,10 +17,10 @@ use penstock_program::Family;
 use penstock_program::image::{
     ChainIndex, Image, LinkedData, LinkedElements, LinkedSet, LinkedValue,
 };
-use penstock_program::testing::{Outside, Table};
 use penstock_program::{Expr, Hook, Outcome, parse, run};
 use penstock_sets::{Description, Element, Set};
 use penstock_testkit::build::*;
+use penstock_testkit::program::{MockEnv, Table};
 
 const UDP_DPORT: &str = "[ meta load l4proto => reg 1 ]
     [ cmp eq reg 1 0x00000011 ]
@@ -114,13 +114,13 @@ fn best(rounds: usize, packets: usize, mut once: impl FnMut()) -> f64 {
 }
 
 fn compiled(image: &Arc<Image>, lists: &[List]) -> Compiled {
-    compile(image.clone(), lists, Helpers::of::<Outside>(), Options::default())
+    compile(image.clone(), lists, Helpers::of::<MockEnv>(), Options::default())
         .expect("machine code")
 }
 
 fn measure(name: &str, table: &Table, bases: u32, dport: u16, rounds: usize) {
     let mut packets = packets(256, dport);
-    let mut outside = Outside::at(Family::Netdev, Hook::Ingress);
+    let mut outside = MockEnv::at(Family::Netdev, Hook::Ingress);
     let (plain, looking) = (linked(table, false), linked(table, true));
     let entries: Vec<_> =
         (0..bases).map(|i| Entry::Chain { chain: ChainIndex(i), family: Family::Netdev }).collect();
@@ -144,7 +144,7 @@ fn measure(name: &str, table: &Table, bases: u32, dport: u16, rounds: usize) {
     let start = Instant::now();
     let compiled = compiled(&looking, std::slice::from_ref(&list));
     let took = start.elapsed().as_secs_f64() * 1e3;
-    let code = compiled.bind::<Outside>().expect("this host");
+    let code = compiled.bind::<MockEnv>().expect("this host");
     let single = best(rounds, packets.len(), || {
         for packet in &mut packets {
             black_box(code.run(0, black_box(packet), &mut outside));

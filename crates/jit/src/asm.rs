@@ -277,7 +277,7 @@ impl Asm<'_> {
         self.builder.ins().jump(to, &[value.into()]);
     }
 
-    /// The same with all numbers that a block is entered with.
+    /// Jumps to a block with all values that it is entered with.
     pub(crate) fn jump_with_all(&mut self, to: Block, values: &[Value]) {
         let values: Vec<_> = values.iter().map(|value| (*value).into()).collect();
         self.builder.ins().jump(to, &values);
@@ -465,7 +465,7 @@ impl Asm<'_> {
         self.builder.inst_results(call)[0]
     }
 
-    /// The same by its address, as where it is not known what will be called.
+    /// Calls a function of this session by its address, as an indirect call.
     pub(crate) fn call_by_address(&mut self, function: Function, arguments: &[Value]) -> Value {
         self.calls += 1;
         let function = self.module.declare_func_in_func(function, self.builder.func);
@@ -482,7 +482,7 @@ impl Asm<'_> {
         self.call_alone(address, arguments)
     }
 
-    /// The same for one that needs no host.
+    /// Calls an `extern "C"` function that needs no host: it does not count among [`Asm::calls`].
     pub(crate) fn call_alone(&mut self, address: Address, arguments: &[Value]) -> Value {
         let parameters = arguments.len();
         let signature = match self.signatures.get(parameters).copied().flatten() {

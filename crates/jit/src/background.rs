@@ -67,8 +67,8 @@ impl Background {
         Ok(Background { jobs, asked: Mutex::default() })
     }
 
-    /// Asks for code, as [`compile`] makes it. Whoever asks for the same while somebody has it gets
-    /// the same.
+    /// Asks for code, as [`compile`] makes it. Code that is still in use is shared with callers
+    /// that ask for equal code.
     pub fn compile<I>(
         &self,
         image: &Arc<I>,
@@ -122,105 +122,5 @@ impl Pending {
     #[inline]
     pub fn get(&self) -> Option<&Result<Arc<Compiled>, CompileError>> {
         self.slot.get()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use penstock_packet::Packet;
-    use penstock_program::image::ChainIndex;
-    use penstock_program::testing::{Outside, Table};
-    use penstock_program::{WorkerNumber, parse};
-
-    use super::*;
-    use crate::Entry;
-
-    fn image() -> Arc<Image> {
-        let rule = parse::program(
-            "[ meta load mark => reg 1 ]\n[ cmp eq reg 1 0x00000007 ]\n[ immediate reg 0 drop ]",
-        );
-        Arc::new(
-            Table::of(vec![rule.expect("a rule")])
-                .link(penstock_program::Family::Ip)
-                .expect("a chain")
-                .0,
-        )
-    }
-
-    fn lists(times: usize) -> Vec<List> {
-        vec![List::of(vec![
-            Entry::Chain {
-                chain: ChainIndex(0),
-                family: penstock_program::Family::Ip
-            };
-            times
-        ])]
-    }
-
-    fn wait(pending: &Pending) -> Arc<Compiled> {
-        loop {
-            match pending.get() {
-                Some(made) => return made.clone().expect("code"),
-                None => thread::yield_now(),
-            }
-        }
-    }
-
-    #[test]
-    fn what_several_ask_for_is_made_once_and_goes_with_the_last_of_them() {
-        if crate::supported().is_err() {
-            return;
-        }
-        let (background, image, helpers) =
-            (Background::start().expect("a thread"), image(), Helpers::of::<Outside>());
-        let plain = Options::default();
-        let ask = |image: &Arc<Image>, times, options| {
-            background.compile(image, &lists(times), helpers, options)
-        };
-        let pending = ask(&image, 1, plain);
-        let code = wait(&pending);
-        assert!(Arc::ptr_eq(&code, &wait(&ask(&image, 1, plain))));
-        for other in [
-            ask(&image, 2, plain),
-            ask(&image, 1, Options { profile: true, ..plain }),
-            ask(&self::image(), 1, plain),
-        ] {
-            assert!(!Arc::ptr_eq(&code, &wait(&other)));
-        }
-        drop(pending);
-        let weak = Arc::downgrade(&code);
-        drop(code);
-        assert!(weak.upgrade().is_none(), "nobody has it any more");
-        wait(&ask(&image, 1, plain));
-    }
-
-    #[test]
-    fn several_workers_run_the_same_code_at_the_same_time() {
-        if crate::supported().is_err() {
-            return;
-        }
-        const PACKETS: u32 = 20_000;
-        let background = Background::start().expect("a thread");
-        let code = wait(&background.compile(
-            &image(),
-            &lists(1),
-            Helpers::of::<Outside>(),
-            Options::default(),
-        ));
-        thread::scope(|scope| {
-            for number in 0..3usize {
-                let code = &code;
-                scope.spawn(move || {
-                    let worker = WorkerNumber::new(number).expect("a worker");
-                    for n in 0..PACKETS {
-                        let mut packet = Packet::new();
-                        packet.meta.mark = n % 11;
-                        let decision =
-                            code.run_alone(0, &mut packet, worker).expect("it asks nobody");
-                        assert_eq!(decision.is_pass(), packet.meta.mark != 7);
-                    }
-                });
-            }
-        });
     }
 }

@@ -41,8 +41,8 @@ const IN_LINE_ONCE: u64 = 512;
 /// A chain with a lookup is left to the interpreter, which asks it, if a packet would have to pass
 /// more steps than this: asking costs as much.
 const STEPS: u64 = 128;
-/// The same for one of more operations than this, whatever its steps: code would take too long to
-/// make.
+/// A chain with a lookup and more operations than this is always left to the interpreter: code
+/// would take too long to make.
 const OPERATIONS: usize = 1 << 16;
 /// Chains within chains in one function at most.
 const NESTED: u32 = 6;
@@ -66,7 +66,7 @@ pub(crate) struct Program<'a> {
     pub(crate) looked_up: BTreeMap<ChainIndex, bool>,
 }
 
-/// Where a chain's end and its verdicts lead.
+/// Where the end of a chain and its verdicts lead.
 #[derive(Clone, Copy)]
 struct Exits {
     /// The chain's end, and `return`.
@@ -75,13 +75,14 @@ struct Exits {
     accept: Option<Block>,
 }
 
-/// Which chain it is whose rules are at work.
+/// The chain that code is made for, and where it leads.
 #[derive(Clone, Copy)]
 struct Place {
     chain: ChainIndex,
-    /// The base chain whose end its end is.
+    /// The base chain that ends where this chain ends.
     base: Option<ChainIndex>,
     nested: u32,
+    exits: Exits,
 }
 
 /// Chains on their way into a function.
@@ -96,7 +97,6 @@ pub(crate) struct Chains<'p, 'f, 'a, 'i> {
 /// A block to be made at the end: whether the packet is traced after a chain was called.
 struct Later {
     block: Block,
-    place: Place,
     from: ResumeAt,
     next: Block,
     exits: Exits,
@@ -166,11 +166,11 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
 
     /// The whole of a base chain; code goes on at `end` or `accept`, or has decided.
     pub(crate) fn base(&mut self, chain: ChainIndex, end: Block, accept: Block) {
-        let place = Place { chain, base: Some(chain), nested: 0 };
-        self.chain(place, Exits { end, accept: Some(accept) });
+        let exits = Exits { end, accept: Some(accept) };
+        self.chain(Place { chain, base: Some(chain), nested: 0, exits });
     }
 
-    /// The same by a call of a function of its own.
+    /// The whole of a base chain, by a call of a function of its own.
     pub(crate) fn base_by_address(&mut self, chain: ChainIndex, end: Block, accept: Block) {
         let Some(function) = self.function_of(chain) else { return self.frame.asm.jump(end) };
         let frame = &mut *self.frame;
@@ -204,19 +204,20 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
 
     /// The whole of a chain with a function of its own.
     pub(crate) fn shared(&mut self, chain: ChainIndex, end: Block) {
-        self.chain(Place { chain, base: None, nested: 0 }, Exits { end, accept: None });
+        let exits = Exits { end, accept: None };
+        self.chain(Place { chain, base: None, nested: 0, exits });
     }
 
-    fn chain(&mut self, place: Place, exits: Exits) {
+    fn chain(&mut self, place: Place) {
         let all: Vec<u32> = rules(self.program.image, place.chain).collect();
         if let Some(first) = all
             .first()
             .filter(|_| self.frame.profile.is_none() && self.is_looked_up(place.chain, &all))
         {
-            return self.resume(at(place, *first), exits);
+            return self.resume(at(place, *first), place.exits);
         }
         let mark = self.frame.facts.mark();
-        self.rules(place, &all, 0, &Registers::default(), exits.end, exits);
+        self.rules(place, &all, 0, &Registers::default(), place.exits.end);
         self.frame.facts.back_to(mark);
     }
 
@@ -244,7 +245,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             }
             let shared = self.sharing(first, others, done);
             let searched = self.searching(rest, done, &Registers::default());
-            let (these, behind) = rest.split_at(shared.max(searched));
+            let (these, remaining) = rest.split_at(shared.max(searched));
             steps += if searched > shared {
                 1 + u64::from(searched.ilog2())
             } else if shared > 1 {
@@ -252,7 +253,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             } else {
                 1
             };
-            rest = behind;
+            rest = remaining;
         }
         steps
     }
@@ -282,7 +283,6 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         done: usize,
         registers: &Registers,
         next: Block,
-        exits: Exits,
     ) {
         let outer = self.frame.way_out.take();
         let mut rest = rules;
@@ -292,25 +292,25 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             } else {
                 (self.sharing(first, others, done), self.searching(rest, done, registers))
             };
-            let (these, behind) = rest.split_at(shared.max(searched));
-            let after = if behind.is_empty() { next } else { self.frame.asm.block() };
+            let (these, remaining) = rest.split_at(shared.max(searched));
+            let after = if remaining.is_empty() { next } else { self.frame.asm.block() };
             if searched > shared {
-                self.search(place, these, done, registers, after, exits);
+                self.search(place, these, done, registers, after);
             } else if shared > 1 {
-                self.share(place, these, done, registers, after, exits);
+                self.share(place, these, done, registers, after);
             } else {
-                self.rule(place, first, done, registers, after, exits);
+                self.rule(place, first, done, registers, after);
             }
             // What was learnt before the first way out is known where that leads as well.
             if let Some(mark) = self.frame.way_out.take() {
                 self.frame.facts.back_to(mark);
             }
-            if behind.is_empty() {
+            if remaining.is_empty() {
                 self.frame.way_out = outer;
                 return;
             }
             self.frame.asm.at(after);
-            rest = behind;
+            rest = remaining;
         }
         self.frame.way_out = outer;
         self.frame.asm.jump(next);
@@ -350,7 +350,6 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         done: usize,
         registers: &Registers,
         after: Block,
-        exits: Exits,
     ) {
         self.frame.asm.mark(these.first().map_or(0, |rule| rule + 1));
         let mut registers = *registers;
@@ -365,7 +364,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
                 for slot in (0..16).filter(|slot| written >> slot & 1 != 0) {
                     self.frame.word(&mut registers, slot);
                 }
-                self.rules(place, these, done + 1, &registers, after, exits);
+                self.rules(place, these, done + 1, &registers, after);
             }
             Flow::Ended => {}
             // No operation that is shared answers so.
@@ -399,7 +398,6 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         done: usize,
         registers: &Registers,
         after: Block,
-        exits: Exits,
     ) {
         self.frame.asm.mark(these.first().map_or(0, |rule| rule + 1));
         let mut registers = *registers;
@@ -436,7 +434,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         let mark = self.frame.facts.mark();
         for (block, rules) in ways.into_values() {
             self.frame.asm.at(block);
-            self.rules(place, &rules, done + 1, &registers, after, exits);
+            self.rules(place, &rules, done + 1, &registers, after);
             self.frame.facts.back_to(mark);
         }
     }
@@ -462,15 +460,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
     }
 
     /// What is left of a rule.
-    fn rule(
-        &mut self,
-        place: Place,
-        rule: u32,
-        done: usize,
-        registers: &Registers,
-        after: Block,
-        exits: Exits,
-    ) {
+    fn rule(&mut self, place: Place, rule: u32, done: usize, registers: &Registers, after: Block) {
         self.frame.asm.mark(rule + 1);
         self.frame.tick(Profile::number_of_rule(rule));
         let mut registers = *registers;
@@ -479,7 +469,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
                 if *verdict == LinkedVerdict::Continue {
                     continue;
                 }
-                return self.verdict(place, rule, *verdict, after, exits);
+                return self.verdict(place, rule, *verdict, after);
             }
             if self.frame.foresees && !can_precheck(op) {
                 return self.frame.decide(outcome::UNUSUAL);
@@ -488,13 +478,13 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
                 Flow::Next => {}
                 Flow::Ended => return,
                 Flow::Verdicts(ways) => {
-                    let on = self.verdicts(place, rule, &ways, after, exits);
+                    let on = self.verdicts(place, rule, &ways, after);
                     match on {
                         Some(on) => self.frame.asm.at(on),
                         None => return,
                     }
                 }
-                Flow::Step(answer) => self.step(place, rule, op, answer, after, exits),
+                Flow::Step(answer) => self.step(place, rule, op, answer, after),
             }
             if matches!(op.info().effect, Effect::Bytes | Effect::Metadata) {
                 self.frame.facts.packet_changed();
@@ -502,7 +492,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             if matches!(op, Op::MetaSet { key: MetaKey::NfTrace, .. }) {
                 self.frame.spill(&registers, u16::MAX);
                 let skip = (i + 1) as u16;
-                self.switch(place, ResumeAt { skip, begins: true, ..at(place, rule) }, exits);
+                self.switch(ResumeAt { skip, begins: true, ..at(place, rule) }, place.exits);
             }
         }
         self.frame.asm.jump(after);
@@ -515,7 +505,6 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         rule: u32,
         ways: &[(Block, LinkedVerdict)],
         after: Block,
-        exits: Exits,
     ) -> Option<Block> {
         let mut on = None;
         let mark = self.frame.facts.mark();
@@ -525,22 +514,14 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
                 continue;
             }
             self.frame.asm.at(*block);
-            self.verdict(place, rule, *verdict, after, exits);
+            self.verdict(place, rule, *verdict, after);
             self.frame.facts.back_to(mark);
         }
         on
     }
 
     /// Sorts out what the interpreter answered; goes on where that was to go on.
-    fn step(
-        &mut self,
-        place: Place,
-        rule: u32,
-        op: &Op,
-        answer: Value,
-        after: Block,
-        exits: Exits,
-    ) {
+    fn step(&mut self, place: Place, rule: u32, op: &Op, answer: Value, after: Block) {
         self.frame.leaves();
         let asm = &mut self.frame.asm;
         let (on, other) = (asm.block(), asm.block());
@@ -550,16 +531,14 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         let broke = asm.is_number(answer, Is::Equal, step::BREAK);
         asm.leave_if(broke, after);
         let mark = self.frame.facts.mark();
-        self.when(answer, step::ACCEPT, |chains| chains.accept(exits));
+        self.when(answer, step::ACCEPT, |chains| chains.accept(place.exits));
         if matches!(op, Op::Lookup { load: Load::Verdict, .. }) {
-            self.when(answer, step::RETURN, |chains| chains.frame.asm.jump(exits.end));
+            self.when(answer, step::RETURN, |chains| chains.frame.asm.jump(place.exits.end));
             for (chain, call) in op.targets() {
                 let kind = if call { step::JUMP } else { step::GOTO } | u64::from(chain.0) << 32;
                 let verdict =
                     if call { LinkedVerdict::Jump(chain) } else { LinkedVerdict::Goto(chain) };
-                self.when(answer, kind, |chains| {
-                    chains.verdict(place, rule, verdict, after, exits)
-                });
+                self.when(answer, kind, |chains| chains.verdict(place, rule, verdict, after));
                 self.frame.facts.back_to(mark);
             }
         } else {
@@ -598,14 +577,8 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         self.frame.asm.at(no);
     }
 
-    fn verdict(
-        &mut self,
-        place: Place,
-        rule: u32,
-        verdict: LinkedVerdict,
-        after: Block,
-        exits: Exits,
-    ) {
+    fn verdict(&mut self, place: Place, rule: u32, verdict: LinkedVerdict, after: Block) {
+        let exits = place.exits;
         match verdict {
             LinkedVerdict::Accept => self.accept(exits),
             LinkedVerdict::Drop => self.frame.decide(drop_by(RuleIndex(rule))),
@@ -619,35 +592,25 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
                 let after = if self.program.analysis.summary(chain).traces {
                     // Where the chain has begun a trace, the interpreter goes on with the rule
                     // after this one.
-                    self.switching(
-                        place,
-                        ResumeAt { rule: RuleIndex(rule + 1), ..at(place, rule) },
-                        after,
-                        exits,
-                    )
+                    let from = ResumeAt { rule: RuleIndex(rule + 1), ..at(place, rule) };
+                    self.switching(from, after, exits)
                 } else {
                     after
                 };
-                self.call(
-                    Place { chain, base: None, nested: place.nested + 1 },
-                    Exits { end: after, ..exits },
-                );
+                let exits = Exits { end: after, ..exits };
+                self.call(Place { chain, base: None, nested: place.nested + 1, exits });
             }
             LinkedVerdict::Goto(chain) => {
                 let traces = self.program.analysis.summary(chain).traces;
-                let inside = Place { chain, base: place.base, nested: place.nested + 1 };
+                let inside = Place { chain, nested: place.nested + 1, ..place };
                 let end = if traces && place.base.is_some() && !self.in_line(inside) {
                     // All that is left then is to tell of the policy.
-                    self.switching(
-                        place,
-                        ResumeAt { over: true, ..at(place, rule) },
-                        exits.end,
-                        exits,
-                    )
+                    let from = ResumeAt { over: true, ..at(place, rule) };
+                    self.switching(from, exits.end, exits)
                 } else {
                     exits.end
                 };
-                self.call(inside, Exits { end, ..exits });
+                self.call(Place { exits: Exits { end, ..exits }, ..inside });
             }
         }
     }
@@ -667,10 +630,11 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
     }
 
     /// Runs another chain.
-    fn call(&mut self, inside: Place, exits: Exits) {
+    fn call(&mut self, inside: Place) {
         if self.in_line(inside) {
-            return self.chain(inside, exits);
+            return self.chain(inside);
         }
+        let exits = inside.exits;
         let Some(function) = self.function_of(inside.chain) else {
             return self.frame.asm.jump(exits.end);
         };
@@ -698,15 +662,14 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
     }
 
     /// A block that leads to `next`, or, if the packet is traced by now, to the interpreter.
-    fn switching(&mut self, place: Place, from: ResumeAt, next: Block, exits: Exits) -> Block {
+    fn switching(&mut self, from: ResumeAt, next: Block, exits: Exits) -> Block {
         let block = self.frame.asm.block();
-        self.later.push(Later { block, place, from, next, exits });
+        self.later.push(Later { block, from, next, exits });
         block
     }
 
     /// Lets the interpreter go on if the packet is traced by now.
-    fn switch(&mut self, place: Place, from: ResumeAt, exits: Exits) {
-        let _ = place;
+    fn switch(&mut self, from: ResumeAt, exits: Exits) {
         let asm = &mut self.frame.asm;
         let (traced, on) = (asm.cold_block(), asm.block());
         let nftrace = asm.load(Width::Byte, self.frame.packet, layout::NFTRACE);
@@ -729,9 +692,9 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
 
     /// Blocks that [`Chains::switching`] has promised.
     pub(crate) fn finish(&mut self) {
-        while let Some(Later { block, place, from, next, exits }) = self.later.pop() {
+        while let Some(Later { block, from, next, exits }) = self.later.pop() {
             self.frame.asm.at(block);
-            self.switch(place, from, exits);
+            self.switch(from, exits);
             self.frame.asm.jump(next);
         }
     }

@@ -14,7 +14,7 @@ use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
 use crate::chain::{Chains, Program, SHARED_PARAMETERS};
 use crate::compiled::{Burst, Compiled, Foresight, Frames, Functions, OnePacket};
 use crate::each::Each;
-use crate::frame::{Facts, Finish, Frame, Windows};
+use crate::frame::{Facts, Finish, Frame, Inputs, Windows};
 use crate::host::Helpers;
 use crate::list::{Bursts, Entry, List, Options};
 use crate::outcome::{self, ACCEPTED};
@@ -163,10 +163,11 @@ impl Making<'_> {
         list: &List,
     ) -> Result<(), CompileError> {
         let memory = asm.stack(64);
-        self.body(asm, values[0], (values[1], values[2]), memory, (number, list), Finish::Return)
+        let inputs = Inputs { packet: values[0], host: values[1], cells: values[2], memory };
+        self.body(asm, inputs, (number, list), Finish::Return)
     }
 
-    /// A loop over packets around the same.
+    /// A loop over packets, with what [`Making::one`] makes inside.
     fn burst(
         &mut self,
         asm: &mut Asm<'_>,
@@ -180,39 +181,23 @@ impl Making<'_> {
         let memory = asm.stack(64);
         let each = Each::begin(asm, packets, count, size_of::<Packet>());
         let finish = Finish::Block(each.decided);
-        self.body(asm, each.item, (host, cells), memory, (number, list), finish)?;
+        let inputs = Inputs { packet: each.item, host, cells, memory };
+        self.body(asm, inputs, (number, list), finish)?;
         each.end(asm, decisions);
         Ok(())
     }
 
+    /// The chains and stages of a list for one packet.
     fn body(
         &mut self,
         asm: &mut Asm<'_>,
-        packet: Value,
-        (host, cells): (Value, Value),
-        memory: Value,
+        inputs: Inputs,
         (list_number, list): (usize, &List),
         finish: Finish,
     ) -> Result<(), CompileError> {
-        let nothing = asm.long(0);
-        let mut frame = Frame {
-            image: self.program.image,
-            helpers: self.helpers,
-            packet,
-            host,
-            cells,
-            memory,
-            entry: nothing,
-            known_entry: None,
-            family: Family::Netdev,
-            windows: Windows::default(),
-            facts: Facts::default(),
-            way_out: None,
-            finish,
-            foresees: false,
-            profile: self.profile.as_deref().map(|p| std::ptr::from_ref(p).addr() as u64),
-            asm,
-        };
+        let packet = inputs.packet;
+        let mut frame = Frame::new(asm, self.program.image, self.helpers, inputs, finish);
+        frame.profile = self.profile_address();
         let mut errors = None;
         // Where traced packets go, entry by entry; they do not come back.
         let traced: Vec<Block> = list.entries.iter().map(|_| frame.asm.cold_block()).collect();
@@ -269,29 +254,16 @@ impl Making<'_> {
         }
         frame.asm.jump(passed);
         self.calls = frame.asm.calls;
-        for (n, entry) in list.entries.iter().enumerate() {
-            let next = traced.get(n + 1).copied().unwrap_or(passed);
-            frame.asm.at(traced[n]);
-            frame.known_entry = Some(n as u16);
-            frame.entry = frame.asm.long(n as u64);
-            match *entry {
-                Entry::Stage => stage(&mut frame, n as u16, next),
-                Entry::Chain { chain, .. } => interpret(&mut frame, chain, next),
-                Entry::InetIngress { chain } => {
-                    for ethertype in [ETH_P_IP, ETH_P_IPV6] {
-                        let other = frame.asm.block();
-                        ip_with_headers(&mut frame, ethertype, n as u16, other);
-                        interpret(&mut frame, chain, next);
-                        frame.asm.at(other);
-                    }
-                    frame.asm.jump(next);
-                }
-            }
-        }
+        entries_for_traced(&mut frame, list, &traced, passed);
         frame.asm.at(passed);
         let pass = frame.asm.long(ACCEPTED);
         frame.leave(pass);
         errors.map_or(Ok(()), Err)
+    }
+
+    /// Address of the profile, if code keeps one.
+    fn profile_address(&self) -> Option<u64> {
+        self.profile.as_deref().map(|p| std::ptr::from_ref(p).addr() as u64)
     }
 
     /// Whether the first entry of a list that was made is a chain that the interpreter runs for its
@@ -364,24 +336,14 @@ impl Making<'_> {
                 let memory = asm.stack(64);
                 let needs = self.program.analysis.summary(chain).needs;
                 let windows = Windows::new(asm, values[0], needs);
-                let mut frame = Frame {
-                    image: self.program.image,
-                    helpers: self.helpers,
-                    packet: values[0],
-                    host: values[1],
-                    cells: values[2],
-                    memory,
-                    entry: values[3],
-                    known_entry: None,
-                    family,
-                    windows,
-                    facts: Facts::default(),
-                    way_out: None,
-                    finish: Finish::Return,
-                    foresees: false,
-                    profile: self.profile.as_deref().map(|p| std::ptr::from_ref(p).addr() as u64),
-                    asm,
-                };
+                let inputs =
+                    Inputs { packet: values[0], host: values[1], cells: values[2], memory };
+                let (image, profile) = (self.program.image, self.profile_address());
+                let mut frame = Frame::new(asm, image, self.helpers, inputs, Finish::Return);
+                frame.entry = values[3];
+                frame.family = family;
+                frame.windows = windows;
+                frame.profile = profile;
                 let mut errors = None;
                 let end = frame.asm.block();
                 let mut chains = Chains::new(&mut self.program, &mut frame, &mut errors);
@@ -438,6 +400,30 @@ fn interpret(frame: &mut Frame<'_, '_>, chain: ChainIndex, next: Block) {
     frame.decide_value(answer);
     frame.asm.at(end);
     policy(frame, chain, next);
+}
+
+/// The entries of a list for packets that are traced: the interpreter runs its chains. `traced` are
+/// where that begins, entry by entry.
+fn entries_for_traced(frame: &mut Frame<'_, '_>, list: &List, traced: &[Block], passed: Block) {
+    for (n, entry) in list.entries.iter().enumerate() {
+        let next = traced.get(n + 1).copied().unwrap_or(passed);
+        frame.asm.at(traced[n]);
+        frame.known_entry = Some(n as u16);
+        frame.entry = frame.asm.long(n as u64);
+        match *entry {
+            Entry::Stage => stage(frame, n as u16, next),
+            Entry::Chain { chain, .. } => interpret(frame, chain, next),
+            Entry::InetIngress { chain } => {
+                for ethertype in [ETH_P_IP, ETH_P_IPV6] {
+                    let other = frame.asm.block();
+                    ip_with_headers(frame, ethertype, n as u16, other);
+                    interpret(frame, chain, next);
+                    frame.asm.at(other);
+                }
+                frame.asm.jump(next);
+            }
+        }
+    }
 }
 
 fn policy(frame: &mut Frame<'_, '_>, chain: ChainIndex, next: Block) {

@@ -142,7 +142,7 @@ impl Compiled {
         }
         let (count, frames) = (frames.len() as u64, frames.as_ptr());
         // SAFETY: `compile` made the function for this signature; `frames` points to `count` frames
-        // one behind the other, whose bytes live as long, and the layout of which the code was made
+        // in a row, the bytes of which live as long, and the layout of which the code was made
         // for; it asks no host, as `compile` has seen; `PackedDecision` is a `u64`, for which there
         // are at least `count` places.
         unsafe { code(frames, count, packet, distance(worker), decisions.as_mut_ptr().cast()) };
@@ -232,7 +232,7 @@ impl<H: Host> Bound<'_, H> {
         }
         let (count, packets) = (packets.len() as u64, packets.as_mut_ptr());
         let cells = distance(host.worker());
-        // SAFETY: as in `run`; `packets` points to `count` packets one behind the other that nobody
+        // SAFETY: as in `run`; `packets` points to `count` packets in a row that nobody
         // else uses, and `PackedDecision` is a `u64`, for which there are at least `count` places.
         unsafe {
             burst(packets, count, (&raw mut *host).cast(), cells, decisions.as_mut_ptr().cast())

@@ -8,14 +8,13 @@
 //! metadata. Wherever a rule asks for anything else, or does anything, it gives up: such packets
 //! pass the list when it is their turn.
 
-use penstock_program::Family;
 use penstock_program::op::TRANSPORT_PRECHECKED;
 use penstock_wire::{ethernet, ipv4};
 
 use crate::CompileError;
 use crate::asm::{Function, Is, Session, Width};
 use crate::compile::Making;
-use crate::frame::{Facts, Finish, Frame, Header, Known, Window, Windows};
+use crate::frame::{Finish, Frame, Header, Inputs, Known, Window, Windows};
 use crate::list::{Entry, List};
 use crate::outcome::ACCEPTED;
 use crate::precheck::Head;
@@ -77,25 +76,12 @@ impl Making<'_> {
                 protocol: Some((asm.number(Width::Byte, 1), asm.widen(protocol, Width::Word))),
             };
             let ethertype = asm.word(u16::from_ne_bytes(ethernet::IPV4.to_be_bytes()).into());
-            let mut frame = Frame {
-                image: self.program.image,
-                helpers: self.helpers,
-                // Nobody asks for them: `can_precheck` has seen that.
-                packet: zero,
-                host: zero,
-                cells: zero,
-                memory,
-                entry: zero,
-                known_entry: None,
-                family: Family::Netdev,
-                windows,
-                facts: Facts::default(),
-                way_out: None,
-                finish: Finish::Block(decided),
-                foresees: true,
-                profile: None,
-                asm,
-            };
+            // Nobody asks for them: `can_precheck` has seen that.
+            let inputs = Inputs { packet: zero, host: zero, cells: zero, memory };
+            let finish = Finish::Block(decided);
+            let mut frame = Frame::new(asm, self.program.image, self.helpers, inputs, finish);
+            frame.windows = windows;
+            frame.foresees = true;
             for (known, value) in [
                 (Known::There(Header::Network, size_of::<Head>() as u32), None),
                 (Known::There(Header::Transport, TRANSPORT_PRECHECKED as u32), None),

@@ -195,7 +195,7 @@ enum Slot {
     Unwritten,
     /// A word in memory order.
     Value(Value),
-    /// The same, and known.
+    /// A word in memory order that is known.
     Constant(Value, u32),
     /// In the function's memory for registers.
     Memory,
@@ -249,7 +249,7 @@ pub(crate) struct Frame<'f, 'a> {
     pub(crate) memory: Value,
     /// Number of the entry of the list.
     pub(crate) entry: Value,
-    /// The same where it is known, to be told with decisions.
+    /// Number of the entry, where it is known, for decisions.
     pub(crate) known_entry: Option<u16>,
     /// Family of the hook, as [`Context::family`](penstock_program::Context::family). Set before
     /// code of a chain is made.
@@ -266,7 +266,48 @@ pub(crate) struct Frame<'f, 'a> {
     pub(crate) profile: Option<u64>,
 }
 
-impl Frame<'_, '_> {
+/// The values that code for chains begins with.
+pub(crate) struct Inputs {
+    /// The packet.
+    pub(crate) packet: Value,
+    /// The host.
+    pub(crate) host: Value,
+    /// [`WorkerNumber::distance`](penstock_program::WorkerNumber::distance) of the worker.
+    pub(crate) cells: Value,
+    /// Address of 64 bytes for registers.
+    pub(crate) memory: Value,
+}
+
+impl<'f, 'a> Frame<'f, 'a> {
+    /// At the beginning: nothing is known of the packet, and the entry is the first of the list.
+    pub(crate) fn new(
+        asm: &'f mut Asm<'a>,
+        image: &'f Image,
+        helpers: &'static Helpers,
+        inputs: Inputs,
+        finish: Finish,
+    ) -> Self {
+        let Inputs { packet, host, cells, memory } = inputs;
+        Frame {
+            image,
+            helpers,
+            packet,
+            host,
+            cells,
+            memory,
+            entry: asm.long(0),
+            known_entry: None,
+            family: Family::Netdev,
+            windows: Windows::default(),
+            facts: Facts::default(),
+            way_out: None,
+            finish,
+            foresees: false,
+            profile: None,
+            asm,
+        }
+    }
+
     /// Notes that code may leave the rule here: what is learnt from now on is not known there.
     pub(crate) fn leaves(&mut self) {
         self.way_out.get_or_insert(self.facts.mark());

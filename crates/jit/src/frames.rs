@@ -5,7 +5,7 @@
 //! What rules of most lists at ingress look at stands in the frame itself, so nothing has to be
 //! copied and noted of frames that they drop. Code for frames finds the headers of plain ones
 //! itself: IPv4 without options that is no later fragment, and TCP, UDP and ICMPv6 over IPv6
-//! without extension headers, each behind at most one tag. All others it leaves to code for packets
+//! without extension headers, each after at most one tag. All others it leaves to code for packets
 //! ([`UNUSUAL`]).
 
 use penstock_packet::{Frame as Received, layout};
@@ -16,11 +16,11 @@ use crate::CompileError;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
 use crate::compile::{ETH_P_IP, ETH_P_IPV6, Making};
 use crate::each::Each;
-use crate::frame::{Facts, Finish, Frame, Header, Known, Window, Windows};
+use crate::frame::{Finish, Frame, Header, Inputs, Known, Window, Windows};
 use crate::list::{Entry, List};
 use crate::outcome::{ACCEPTED, UNUSUAL};
 
-/// Bytes that there are behind the network header of a plain frame.
+/// Bytes that a plain frame has at least after its network header.
 const TRANSPORT: usize = 8;
 
 /// Where the ethertype stands before the network header.
@@ -70,25 +70,11 @@ impl Making<'_> {
             let unusual = asm.cold_block();
             let each = Each::begin(asm, frames, count, size_of::<Received<'_>>());
             let found = find(asm, each.item, unusual);
-            let mut frame = Frame {
-                image: self.program.image,
-                helpers: self.helpers,
-                packet,
-                // Nobody is asked.
-                host: zero,
-                cells,
-                memory,
-                entry: zero,
-                known_entry: None,
-                family: Family::Netdev,
-                windows: found.windows,
-                facts: Facts::default(),
-                way_out: None,
-                finish: Finish::Block(each.decided),
-                foresees: false,
-                profile: None,
-                asm,
-            };
+            // Nobody is asked.
+            let inputs = Inputs { packet, host: zero, cells, memory };
+            let finish = Finish::Block(each.decided);
+            let mut frame = Frame::new(asm, self.program.image, self.helpers, inputs, finish);
+            frame.windows = found.windows;
             for (known, value) in [
                 (Known::There(Header::Network, ipv4::LEN as u32), None),
                 (Known::There(Header::Transport, TRANSPORT as u32), None),
@@ -174,10 +160,10 @@ fn find(asm: &mut Asm<'_>, received: Value, unusual: Block) -> Found {
     let short = asm.is_number(len, Is::Below, least + vlan::LEN as u64);
     asm.leave_if(short, unusual);
     let tag = asm.long(vlan::LEN as u64);
-    let behind = asm.add(start, tag);
-    let inner = asm.load(Width::Half, behind, TYPE);
+    let untagged_start = asm.add(start, tag);
+    let inner = asm.load(Width::Half, untagged_start, TYPE);
     let less = asm.sub(whole, tag);
-    asm.jump_with_all(look, &[behind, less, inner]);
+    asm.jump_with_all(look, &[untagged_start, less, inner]);
     asm.at(untagged);
     asm.jump_with_all(look, &[start, whole, kind]);
     asm.at(look);
@@ -216,8 +202,8 @@ fn find(asm: &mut Asm<'_>, received: Value, unusual: Block) -> Found {
     asm.leave_unless(plain, unusual);
     let payload = asm.load(Width::Half, at, ethernet::LEN + 4);
     let zero = asm.long(0);
-    let behind = asm.sub(rest, header);
-    fits(asm, payload, zero, behind, unusual);
+    let after = asm.sub(rest, header);
+    fits(asm, payload, zero, after, unusual);
     let protocol = asm.load(Width::Byte, at, ethernet::LEN + 6);
     let known = [protocol::UDP, protocol::TCP, protocol::ICMPV6]
         .map(|known| asm.is_number(protocol, Is::Equal, known.into()));

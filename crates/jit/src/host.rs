@@ -9,10 +9,9 @@ use penstock_packet::Packet;
 use penstock_program::classify::Candidate;
 use penstock_program::image::{ChainIndex, Image, RuleIndex};
 use penstock_program::interp::engine::{
-    Registers, end_of_base, execute, found_at, resume, resume_found,
+    Position, Registers, end_of_base, execute, found_at, resume, resume_found,
 };
 use penstock_program::op::Op;
-use penstock_program::testing::Outside;
 use penstock_program::{Env, run};
 
 use crate::outcome::{self, step};
@@ -37,18 +36,9 @@ pub trait Host: Env {
     fn stage(&mut self, entry: usize, packet: &mut Packet) -> u32;
 }
 
-impl Host for Outside {
-    fn enter(&mut self, _entry: usize, _begins: bool) {}
-
-    fn stage(&mut self, _entry: usize, _packet: &mut Packet) -> u32 {
-        0
-    }
-}
-
 /// Addresses of the functions for one kind of [`Host`].
 ///
-/// Two that are equal name the same functions; what was compiled with one may be run with the
-/// other.
+/// Equal ones have equal addresses: code that was compiled with one may be run with the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Helpers {
     /// An operation.
@@ -216,7 +206,7 @@ pub(crate) struct ResumeAt {
     pub(crate) begins: bool,
     /// The chain is already at its end.
     pub(crate) over: bool,
-    /// The base chain whose end that of the chain is.
+    /// The base chain that ends where this chain ends.
     pub(crate) base: Option<ChainIndex>,
 }
 
@@ -236,6 +226,10 @@ impl ResumeAt {
     fn is_beginning(&self, image: &Image) -> bool {
         let first = image.chain(self.chain).map(|chain| chain.first);
         !self.begins && !self.over && self.skip == 0 && first == Some(self.rule.0)
+    }
+
+    fn position(&self) -> Position {
+        Position { chain: self.chain, rule: self.rule, skip: self.skip.into() }
     }
 
     fn unpack([place, rest]: [u64; 2]) -> Self {
@@ -268,7 +262,7 @@ extern "C" fn resume_chain<H: Host>(
     let outcome = match found {
         _ if at.over => None,
         Some(found) => resume_found(image, at.chain, found, registers, call.packet, call.host),
-        None => resume(image, at.chain, at.rule, at.skip.into(), registers, call.packet, call.host),
+        None => resume(image, at.position(), registers, call.packet, call.host),
     };
     if let Some(outcome) = outcome {
         return outcome::pack(outcome);

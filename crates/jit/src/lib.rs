@@ -33,16 +33,16 @@
 //! use penstock_jit::{Decision, Entry, Helpers, List, Options, compile};
 //! use penstock_packet::Packet;
 //! use penstock_program::image::ChainIndex;
-//! use penstock_program::testing::{Outside, Table};
+//! use penstock_testkit::program::{MockEnv, Table};
 //! use penstock_program::{Family, Hook, parse};
 //!
 //! let rule = parse::program("[ meta load mark => reg 1 ]\n[ cmp eq reg 1 0x00000007 ]\n[ immediate reg 0 drop ]");
 //! let (image, _) = Table::of(vec![rule.unwrap()]).link(Family::Ip).unwrap();
 //! let list = List::of([Entry::Chain { chain: ChainIndex(0), family: Family::Ip }]);
-//! let compiled = compile(Arc::new(image), &[list], Helpers::of::<Outside>(), Options::default()).unwrap();
-//! let mut outside = Outside::at(Family::Ip, Hook::Forward);
+//! let compiled = compile(Arc::new(image), &[list], Helpers::of::<MockEnv>(), Options::default()).unwrap();
+//! let mut outside = MockEnv::at(Family::Ip, Hook::Forward);
 //! let mut packet = Packet::new();
-//! let code = compiled.bind::<Outside>().unwrap();
+//! let code = compiled.bind::<MockEnv>().unwrap();
 //! assert_eq!(code.run(0, &mut packet, &mut outside), Some(Decision::Pass));
 //! packet.meta.mark = 7;
 //! assert!(matches!(code.run(0, &mut packet, &mut outside), Some(Decision::Chain { entry: 0, .. })));

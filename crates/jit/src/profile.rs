@@ -4,7 +4,7 @@
 //!
 //! Code that is made for profiling notes the clock at the beginning of each rule and stage; what
 //! has passed since counts for the one before. Rules share nothing then, and chains have no
-//! lookups, so a profile tells what rules cost beside each other, not what they cost without it.
+//! lookups, so a profile compares rules with each other; without it they cost less.
 //! What a packet brings about meanwhile (an answer that passes other hooks) ends the count of what
 //! brought it about.
 

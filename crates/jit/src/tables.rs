@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Data that compiled code looks at beside the image: made with it, and kept as long.
+//! Data that compiled code reads in addition to the image: made with the code, and kept as long.
 
 /// Tables at addresses that do not change.
 #[derive(Debug, Default)]

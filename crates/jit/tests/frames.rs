@@ -11,9 +11,9 @@ use penstock_packet::{Frame, Packet};
 use penstock_program::Family;
 use penstock_program::Hook;
 use penstock_program::image::ChainIndex;
-use penstock_program::testing::{Outside, Table};
 use penstock_program::{Expr, State, WorkerNumber, parse};
 use penstock_testkit::build::*;
+use penstock_testkit::program::{MockEnv, Table};
 use penstock_wire::ethernet::Mac;
 
 const DEVICE: u32 = 3;
@@ -151,7 +151,7 @@ fn frames_are_decided_on_as_packets_are() {
             }
             let options = Options { verify: true, ..Options::default() };
             let lists = std::slice::from_ref(&list);
-            (compile(Arc::new(image), lists, Helpers::of::<Outside>(), options).unwrap(), states)
+            (compile(Arc::new(image), lists, Helpers::of::<MockEnv>(), options).unwrap(), states)
         };
         let ((code, states), (other, other_states)) = (made(), made());
         assert!(code.takes_frames(0));
@@ -171,9 +171,9 @@ fn frames_are_decided_on_as_packets_are() {
             let mut packet = Packet::new();
             assert!(packet.receive_dissected(frame.bytes, ADDRESS));
             packet.meta.iif = DEVICE;
-            let mut outside = Outside::at(Family::Netdev, Hook::Ingress);
+            let mut outside = MockEnv::at(Family::Netdev, Hook::Ingress);
             let wanted =
-                other.bind::<Outside>().unwrap().run(0, &mut packet, &mut outside).unwrap();
+                other.bind::<MockEnv>().unwrap().run(0, &mut packet, &mut outside).unwrap();
             assert_eq!(decision.unpack(), wanted, "round {round}: {:02x?}\n{table:?}", frame.bytes);
             decided += 1;
             dropped += u32::from(wanted != Decision::Pass);
@@ -208,7 +208,7 @@ fn packets_of_which_it_is_foreseen_pass_unnoticed() {
         let list = List::of([Entry::Chain { chain: ChainIndex(0), family: Family::Netdev }]);
         let list = List { foreseen: true, ..list };
         let options = Options { verify: true, ..Options::default() };
-        let code = compile(Arc::new(image), &[list], Helpers::of::<Outside>(), options).unwrap();
+        let code = compile(Arc::new(image), &[list], Helpers::of::<MockEnv>(), options).unwrap();
         assert!(code.foresees(0));
         let all: Vec<_> = (0..500)
             .map(|_| frame(&mut rng))
@@ -229,9 +229,9 @@ fn packets_of_which_it_is_foreseen_pass_unnoticed() {
             packet.network_mut()[8] = rng.u8(..);
             packet.meta.oif = DEVICE;
             let before = counts(&states);
-            let mut outside = Outside::at(Family::Netdev, Hook::Egress);
+            let mut outside = MockEnv::at(Family::Netdev, Hook::Egress);
             let decision =
-                code.bind::<Outside>().unwrap().run(0, &mut packet, &mut outside).unwrap();
+                code.bind::<MockEnv>().unwrap().run(0, &mut packet, &mut outside).unwrap();
             if passes >> n & 1 == 0 {
                 others += 1;
                 continue;
@@ -262,7 +262,7 @@ fn what_asks_or_changes_more_than_frames_is_left_to_packets() {
             frames: true,
             ..List::of([Entry::Chain { chain: ChainIndex(0), family: Family::Netdev }])
         };
-        let code = compile(Arc::new(image), &[list], Helpers::of::<Outside>(), Options::default())
+        let code = compile(Arc::new(image), &[list], Helpers::of::<MockEnv>(), Options::default())
             .unwrap();
         assert_eq!(code.takes_frames(0), takes, "{text}");
     }

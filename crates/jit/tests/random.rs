@@ -13,9 +13,9 @@ use penstock_jit::{
 };
 use penstock_packet::Packet;
 use penstock_program::image::{ChainIndex, Image};
-use penstock_program::testing::Outside;
 use penstock_program::{Family, Hook};
 use penstock_program::{Outcome, run};
+use penstock_testkit::program::MockEnv;
 use tables::host::Listed;
 use tables::{BASES, Made, packet};
 
@@ -107,7 +107,7 @@ fn check(made: &Made, rng: &mut Rng, packets: usize, lookups: bool, context: &st
         let original = packet(rng);
         let (mut a, mut b) = (original.clone(), original.clone());
         let mut outside =
-            Outside::at(Family::Ip, *rng.choice(&[Hook::Forward, Hook::Ingress]).unwrap());
+            MockEnv::at(Family::Ip, *rng.choice(&[Hook::Forward, Hook::Ingress]).unwrap());
         outside.random = rng.u32(..);
         outside.fib_interface = Some(3);
         let entries = lists[list].entries.clone();

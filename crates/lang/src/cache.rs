@@ -102,7 +102,7 @@ pub struct TableInfo {
     pub chains: IndexMap<Arc<str>, ChainInfo>,
     /// By name.
     pub sets: IndexMap<Arc<str>, Arc<SetInfo>>,
-    /// Sets and maps whose declaration was refused for want of a type: nft knows them nevertheless.
+    /// Sets and maps that were refused for want of a type: nft knows them nevertheless.
     pub untyped: IndexMap<Arc<str>, ()>,
     /// By type and name.
     pub objects: IndexMap<(ObjectType, Arc<str>), ()>,
@@ -148,7 +148,7 @@ impl Cache {
         self.tables.get(&(family, Arc::from(name)))
     }
 
-    /// The same, to change it.
+    /// A table, to change it.
     pub fn table_mut(&mut self, family: Family, name: &str) -> Option<&mut TableInfo> {
         self.tables.get_mut(&(family, Arc::from(name)))
     }

@@ -47,7 +47,7 @@ impl Intervals {
         }
     }
 
-    /// The same, to be changed: whoever does leaves it ascending and without repetition.
+    /// The intervals, to change them: they must stay ascending and without repetition.
     pub fn to_mut(&mut self) -> &mut Vec<(u128, u128)> {
         let sorted = match self.sorted.take() {
             Some(sorted) => sorted,

@@ -345,7 +345,7 @@ fn ip6(text: &[u8], out: &mut [u8; 16]) -> Option<usize> {
         None if count == 8 => 8,
         _ => return None,
     };
-    // What stands behind the zeros moves to the end.
+    // What stands after the zeros moves to the end.
     let head = count - tail;
     *out = [0; 16];
     for (i, group) in groups.iter().take(count).enumerate() {

@@ -112,7 +112,7 @@ impl Match {
         Self::of(*op, left, right, eval)
     }
 
-    /// The same for the sides of a comparison.
+    /// Understands a comparison by its sides.
     pub fn of(op: RelOp, left: &Expr, right: &Expr, eval: &mut Eval<'_, '_>) -> Option<Match> {
         let mut selector = without_places(left)?;
         let (mut left, mut right) = (left.clone(), right.clone());

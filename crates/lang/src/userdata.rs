@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the language keeps beside objects of the ruleset: comments, and of sets the types of keys
+//! What the language keeps next to objects of the ruleset: comments, and of sets the types of keys
 //! and data.
 //!
 //! The encoding is that of libnftnl, type-length-value with one byte each for type and length,

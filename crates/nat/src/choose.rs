@@ -34,8 +34,8 @@ pub trait Flows {
     /// asked for does not count (`nf_conntrack_tuple_taken()`).
     fn is_taken(&mut self, reply: &Tuple) -> bool;
 
-    /// The same for a connection that is about to stay as it is: one that runs the other way,
-    /// untranslated, does not count where the protocol lets such clashes be resolved
+    /// [`Flows::is_taken`] for a connection that is about to stay as it is: one that runs the other
+    /// way, untranslated, does not count where the protocol lets such clashes be resolved
     /// (`nf_nat_used_tuple_new()`).
     fn is_taken_as_it_is(&mut self, reply: &Tuple) -> bool {
         self.is_taken(reply)

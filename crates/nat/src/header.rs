@@ -41,7 +41,7 @@ impl Target {
             Manip::Source => (tuple.src, tuple.src_id),
             Manip::Destination => (tuple.dst, tuple.dst_id),
         };
-        // An ICMP identifier is on the source's side, whoever sends.
+        // An ICMP identifier is on the source's side in both directions.
         let id = if is_icmp(tuple.protocol) { tuple.src_id } else { id };
         Target { manip, address, id, protocol: tuple.protocol, l3: tuple.l3 }
     }
@@ -100,7 +100,7 @@ fn translate6(packet: &mut [u8], at: usize, target: &Target) -> bool {
     let new = words::<16>(&target.address);
     header[place..place + 16].copy_from_slice(&target.address);
     let next = header[NEXT];
-    // Behind headers that are cut, and in later fragments, only the address changes.
+    // After headers that are cut, and in later fragments, only the address changes.
     let Some(found) = ipv6_ext::skip(bytes, ipv6::LEN, next).filter(|f| f.frag & !7 == 0) else {
         return true;
     };
@@ -231,7 +231,7 @@ fn update<const N: usize>(h: &mut [u8; N], at: usize, old: Sum, new: Sum) {
     h[at..at + 2].copy_from_slice(&checksum::replace(check, old, new).to_be_bytes());
 }
 
-/// The same, and a result of zero is written as 0xffff.
+/// Adjusts a checksum as of UDP: a result of zero is written as 0xffff.
 #[inline]
 fn update_udp(h: &mut [u8; 8], old: Sum, new: Sum) {
     const AT: usize = 6;

@@ -96,7 +96,7 @@ impl Range {
     /// Whether the source of a tuple is among what may be chosen (`nf_in_range()`).
     pub(crate) fn has_source(&self, t: &Tuple) -> bool {
         if self.flags & MAP_IPS != 0 {
-            // Network order compares like the numbers; an IPv4 address has zeros behind it on both
+            // Network order compares like the numbers; an IPv4 address has zeros after it on both
             // sides.
             let len = if t.l3 == tuple::IPV4 { 4 } else { 16 };
             if t.src[..len] < self.min_address[..len] || t.src[..len] > self.max_address[..len] {

@@ -7,7 +7,7 @@
 //! rules cannot be said otherwise. What is known but cannot be done yet is refused as clearly as
 //! what is unknown.
 
-use penstock_batch::Error;
+use penstock_iproute2::Error;
 
 use crate::config::{Config, Mode};
 use crate::lines::{Words, lines, unknown};

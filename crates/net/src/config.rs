@@ -32,9 +32,9 @@ pub(crate) enum Mode {
     Replace,
     /// Must be there.
     Change,
-    /// Beside the old one, after it.
+    /// Next to the old one, after it.
     Append,
-    /// Beside the old one, before it.
+    /// Next to the old one, before it.
     Prepend,
 }
 

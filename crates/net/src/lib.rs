@@ -57,7 +57,7 @@ pub use kind::{
 };
 pub use link::{Address4, Address6, LARGEST_INDEX, Link, Scope};
 pub use network::{Flow4, Flow6, Hit, Network, NoRoute};
-pub use penstock_batch::Error;
+pub use penstock_iproute2::Error;
 pub use penstock_wire::ethernet::Mac;
 pub use route::{Nexthop, Route, RouteType};
 pub use rule::{Action, Rule};

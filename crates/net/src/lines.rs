@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Words of ip(8) beside those that all batch files have: prefixes.
+//! Words of ip(8) in addition to those that all batch files have: prefixes.
 
 use std::net::{IpAddr, Ipv4Addr};
 
-pub(crate) use penstock_batch::{Words, address, lines, number, unknown};
+pub(crate) use penstock_iproute2::{Words, address, lines, number, unknown};
 
 /// A prefix as a number with its length, and whether it is IPv6. `default`, `any` and `all` are
 /// length 0 of the wanted family. A missing length is the whole address.

@@ -67,144 +67,194 @@ fn route_type(word: &str) -> Option<RouteType> {
 }
 
 pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, mode: Mode, six: Option<bool>) -> Done {
-    let blank =
-        || Nexthop { oif: 0, gateway: None, onlink: false, weight: 1, scope: Scope::UNIVERSE };
-    let mut destination: Option<&str> = None;
-    let mut kind = RouteType::Unicast;
-    let mut first = blank();
-    let mut has_first = false;
-    let mut nexthops = Vec::new();
-    let mut in_table = None;
-    let mut wide = None;
-    let mut r = Route {
-        table: TABLE_MAIN,
-        prefix: 0,
-        len: 0,
-        tos: 0,
-        metric: 0,
-        kind,
-        scope: Scope::UNIVERSE,
-        from_kernel: false,
-        source: None,
-        mtu: 0,
-        mtu_locked: false,
-        advmss: 0,
-        hop_limit: 0,
-        realm: 0,
-        nexthops: Vec::new(),
-    };
+    let mut words = RouteWords::new();
     if let Some(t) = w.peek().and_then(route_type) {
-        kind = t;
+        words.kind = t;
         w.next();
     }
-    while let Some(word) = w.next() {
-        match word {
-            "to" => {
-                if let Some(t) = w.peek().and_then(route_type) {
-                    kind = t;
-                    w.next();
-                }
-                destination = Some(w.value()?);
-            }
-            "via" => {
-                first.gateway = Some(via(w)?);
-                has_first = true;
-            }
-            "dev" | "oif" => {
-                first.oif = config.link(w.value()?)?.index;
-                has_first = true;
-            }
-            "onlink" => first.onlink = true,
-            "nexthop" => nexthops.push(nexthop(config, w)?),
-            "metric" | "priority" | "preference" => r.metric = w.number()?,
-            "table" => in_table = Some(table(w.value()?)?),
-            "mtu" => {
-                r.mtu_locked = w.take("lock");
-                r.mtu = w.number_after("mtu")?;
-            }
-            "advmss" => {
-                w.take("lock");
-                r.advmss = w.number_after("advmss")?;
-            }
-            "hoplimit" => {
-                w.take("lock");
-                r.hop_limit = w.number_after("hoplimit")?;
-            }
-            "src" => r.source = Some(w.address()?),
-            "realm" | "realms" => r.realm = realms(w.value()?)?,
-            "tos" | "dsfield" => r.tos = tos(w.value()?)?,
-            "scope" => wide = Some(scope(w.value()?)?),
-            "proto" | "protocol" | "pref" => {
-                w.value()?;
-            }
-            "window" | "rtt" | "rttvar" | "ssthresh" | "cwnd" | "initcwnd" | "initrwnd"
-            | "rto_min" | "reordering" | "quickack" | "features" | "congctl"
-            | "fastopen_no_cookie" => {
-                return Err(format!(
-                    "\"{word}\" is about TCP connections of the host, of which there are none here"
-                ));
-            }
-            "encap" | "nhid" | "from" | "as" | "expires" | "ttl-propagate" | "vrf" => {
-                return Err(format!("\"{word}\" is not supported yet"));
-            }
-            d if destination.is_none() => destination = Some(d),
-            other => {
-                return Err(format!(
-                    "either \"to\" is duplicate, or \"{other}\" is an unknown word"
-                ));
-            }
+    words.read(config, w)?;
+    let (route, six) = words.route(six)?;
+    config.add_route(route, six, mode)
+}
+
+/// Words of a line about a route.
+struct RouteWords<'a> {
+    destination: Option<&'a str>,
+    kind: RouteType,
+    /// The next hop of `via` and `dev`, and whether either was there.
+    first: Nexthop,
+    has_first: bool,
+    /// Those of `nexthop`.
+    nexthops: Vec<Nexthop>,
+    table: Option<u32>,
+    scope: Option<Scope>,
+    /// What does not depend on other words.
+    route: Route,
+}
+
+impl<'a> RouteWords<'a> {
+    fn new() -> Self {
+        RouteWords {
+            destination: None,
+            kind: RouteType::Unicast,
+            first: Nexthop {
+                oif: 0,
+                gateway: None,
+                onlink: false,
+                weight: 1,
+                scope: Scope::UNIVERSE,
+            },
+            has_first: false,
+            nexthops: Vec::new(),
+            table: None,
+            scope: None,
+            route: Route {
+                table: TABLE_MAIN,
+                prefix: 0,
+                len: 0,
+                tos: 0,
+                metric: 0,
+                kind: RouteType::Unicast,
+                scope: Scope::UNIVERSE,
+                from_kernel: false,
+                source: None,
+                mtu: 0,
+                mtu_locked: false,
+                advmss: 0,
+                hop_limit: 0,
+                realm: 0,
+                nexthops: Vec::new(),
+            },
         }
     }
-    let text = destination.unwrap_or("default");
-    let gateway6 = |n: &Nexthop| matches!(n.gateway, Some(IpAddr::V6(_)));
-    let wants6 = six.unwrap_or(gateway6(&first) || nexthops.iter().any(gateway6));
-    let (prefix, len, is6) =
-        lines::prefix(text, wants6).ok_or_else(|| format!("\"{text}\" is not a prefix"))?;
-    if six.is_some_and(|s| s != is6) {
-        return Err(format!("\"{text}\" is of the other family"));
-    }
-    for n in nexthops.iter().chain([&first]) {
-        match n.gateway {
-            Some(IpAddr::V4(_)) if is6 => {
-                return Err("an IPv6 route cannot go over an IPv4 gateway".into());
+
+    /// Reads until the end of the line.
+    fn read(&mut self, config: &Config, w: &mut Words<'a>) -> Done {
+        while let Some(word) = w.next() {
+            match word {
+                "to" => {
+                    if let Some(t) = w.peek().and_then(route_type) {
+                        self.kind = t;
+                        w.next();
+                    }
+                    self.destination = Some(w.value()?);
+                }
+                "via" => {
+                    self.first.gateway = Some(via(w)?);
+                    self.has_first = true;
+                }
+                "dev" | "oif" => {
+                    self.first.oif = config.link(w.value()?)?.index;
+                    self.has_first = true;
+                }
+                "onlink" => self.first.onlink = true,
+                "nexthop" => self.nexthops.push(nexthop(config, w)?),
+                "metric" | "priority" | "preference" => self.route.metric = w.number()?,
+                "table" => self.table = Some(table(w.value()?)?),
+                "mtu" => {
+                    self.route.mtu_locked = w.take("lock");
+                    self.route.mtu = w.number_after("mtu")?;
+                }
+                "advmss" => {
+                    w.take("lock");
+                    self.route.advmss = w.number_after("advmss")?;
+                }
+                "hoplimit" => {
+                    w.take("lock");
+                    self.route.hop_limit = w.number_after("hoplimit")?;
+                }
+                "src" => self.route.source = Some(w.address()?),
+                "realm" | "realms" => self.route.realm = realms(w.value()?)?,
+                "tos" | "dsfield" => self.route.tos = tos(w.value()?)?,
+                "scope" => self.scope = Some(scope(w.value()?)?),
+                "proto" | "protocol" | "pref" => {
+                    w.value()?;
+                }
+                "window" | "rtt" | "rttvar" | "ssthresh" | "cwnd" | "initcwnd" | "initrwnd"
+                | "rto_min" | "reordering" | "quickack" | "features" | "congctl"
+                | "fastopen_no_cookie" => {
+                    return Err(format!(
+                        "\"{word}\" is about TCP connections of the host, of which there are none here"
+                    ));
+                }
+                "encap" | "nhid" | "from" | "as" | "expires" | "ttl-propagate" | "vrf" => {
+                    return Err(format!("\"{word}\" is not supported yet"));
+                }
+                d if self.destination.is_none() => self.destination = Some(d),
+                other => {
+                    return Err(format!(
+                        "either \"to\" is duplicate, or \"{other}\" is an unknown word"
+                    ));
+                }
             }
+        }
+        Ok(())
+    }
+
+    /// The route, and whether it is one of IPv6, with defaults for what was not said. `six` is
+    /// what the command says of the family.
+    fn route(self, six: Option<bool>) -> Result<(Route, bool), String> {
+        let RouteWords {
+            destination,
+            kind,
+            first,
+            has_first,
+            mut nexthops,
+            table,
+            scope,
+            route: mut r,
+        } = self;
+        let text = destination.unwrap_or("default");
+        let gateway6 = |n: &Nexthop| matches!(n.gateway, Some(IpAddr::V6(_)));
+        let wants6 = six.unwrap_or(gateway6(&first) || nexthops.iter().any(gateway6));
+        let (prefix, len, is6) =
+            lines::prefix(text, wants6).ok_or_else(|| format!("\"{text}\" is not a prefix"))?;
+        if six.is_some_and(|s| s != is6) {
+            return Err(format!("\"{text}\" is of the other family"));
+        }
+        for n in nexthops.iter().chain([&first]) {
+            match n.gateway {
+                Some(IpAddr::V4(_)) if is6 => {
+                    return Err("an IPv6 route cannot go over an IPv4 gateway".into());
+                }
+                _ => {}
+            }
+        }
+        match r.source {
+            Some(IpAddr::V4(_)) if is6 => return Err("\"src\" is of the other family".into()),
+            Some(IpAddr::V6(_)) if !is6 => return Err("\"src\" is of the other family".into()),
             _ => {}
         }
+        if !nexthops.is_empty() && has_first {
+            return Err("\"via\" or \"dev\" beside \"nexthop\"".into());
+        }
+        if nexthops.is_empty() {
+            nexthops.push(first);
+        }
+        if !is6 && matches!(kind, RouteType::Multicast | RouteType::Anycast) {
+            return Err(format!(
+                "\"{}\" routes are not supported yet",
+                ROUTE_TYPES[kind as usize - 1].0
+            ));
+        }
+        let local = matches!(kind, RouteType::Local | RouteType::Broadcast | RouteType::Anycast);
+        r.table = table.unwrap_or(if local { TABLE_LOCAL } else { TABLE_MAIN });
+        let via_gateway = nexthops.iter().any(|n| n.gateway.is_some());
+        r.scope = scope.unwrap_or(match kind {
+            RouteType::Local => Scope::HOST,
+            RouteType::Broadcast | RouteType::Multicast | RouteType::Anycast => Scope::LINK,
+            RouteType::Unicast if !via_gateway && !is6 => Scope::LINK,
+            _ => Scope::UNIVERSE,
+        });
+        if is6 && r.metric == 0 {
+            r.metric = 1024;
+        }
+        if kind == RouteType::Local && is6 && nexthops[0].oif == 0 {
+            nexthops[0].oif = LOOPBACK;
+        }
+        (r.prefix, r.len, r.kind, r.nexthops) = (prefix, len, kind, nexthops);
+        Ok((r, is6))
     }
-    match r.source {
-        Some(IpAddr::V4(_)) if is6 => return Err("\"src\" is of the other family".into()),
-        Some(IpAddr::V6(_)) if !is6 => return Err("\"src\" is of the other family".into()),
-        _ => {}
-    }
-    if !nexthops.is_empty() && has_first {
-        return Err("\"via\" or \"dev\" beside \"nexthop\"".into());
-    }
-    if nexthops.is_empty() {
-        nexthops.push(first);
-    }
-    if !is6 && matches!(kind, RouteType::Multicast | RouteType::Anycast) {
-        return Err(format!(
-            "\"{}\" routes are not supported yet",
-            ROUTE_TYPES[kind as usize - 1].0
-        ));
-    }
-    let local = matches!(kind, RouteType::Local | RouteType::Broadcast | RouteType::Anycast);
-    r.table = in_table.unwrap_or(if local { TABLE_LOCAL } else { TABLE_MAIN });
-    let via_gateway = nexthops.iter().any(|n| n.gateway.is_some());
-    r.scope = wide.unwrap_or(match kind {
-        RouteType::Local => Scope::HOST,
-        RouteType::Broadcast | RouteType::Multicast | RouteType::Anycast => Scope::LINK,
-        RouteType::Unicast if !via_gateway && !is6 => Scope::LINK,
-        _ => Scope::UNIVERSE,
-    });
-    if is6 && r.metric == 0 {
-        r.metric = 1024;
-    }
-    if kind == RouteType::Local && is6 && nexthops[0].oif == 0 {
-        nexthops[0].oif = LOOPBACK;
-    }
-    (r.prefix, r.len, r.kind, r.nexthops) = (prefix, len, kind, nexthops);
-    config.add_route(r, is6, mode)
 }
 
 fn nexthop(config: &Config, w: &mut Words<'_>) -> Result<Nexthop, String> {

@@ -71,7 +71,7 @@ pub struct Device {
     pub tap: Option<TapLink>,
 }
 
-/// A TAP as whoever opened it last, or made it, has left it (`IFLA_TUN_*`).
+/// A TAP as its last user, or its maker, has left it (`IFLA_TUN_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapLink {
     /// Its file has a header of its own before frames.

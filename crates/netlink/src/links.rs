@@ -145,7 +145,7 @@ pub struct Standing {
     neighbours: Vec<Vec<u8>>,
 }
 
-/// Attributes of `message` behind `head` bytes, each given to `each`, which may change, drop or
+/// Attributes of `message` after `head` bytes, each given to `each`, which may change, drop or
 /// keep it.
 fn rebuilt(
     message: &Message,

@@ -14,7 +14,7 @@ pub struct Message {
     pub flags: u16,
     /// Number of the request.
     pub sequence: u32,
-    /// Everything behind the header.
+    /// Everything after the header.
     pub body: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ impl Message {
         self.body.first_chunk()
     }
 
-    /// The attributes behind a fixed part of `head` bytes.
+    /// The attributes after a fixed part of `head` bytes.
     pub fn attributes(&self, head: usize) -> Attributes<'_> {
         Attributes { bytes: self.body.get(aligned(head)..).unwrap_or_default() }
     }

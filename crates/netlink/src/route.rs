@@ -121,7 +121,7 @@ pub(crate) fn read(message: &Message) -> Option<(bool, Told)> {
 }
 
 fn nexthop(all: Attributes<'_>, oif: u32, flags: u32, weight: u32, kind: RouteType) -> Nexthop {
-    // Behind its family, an IPv4 route's gateway may be one of IPv6 (`struct rtvia`).
+    // After its family, an IPv4 route's gateway may be one of IPv6 (`struct rtvia`).
     let gateway = all.get(RTA_GATEWAY).or_else(|| all.get(RTA_VIA)?.get(2..));
     let gateway = gateway.and_then(address).filter(|g| !g.is_unspecified());
     let scope = match (kind, gateway) {

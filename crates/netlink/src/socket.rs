@@ -159,7 +159,7 @@ impl Socket {
                     }
                 }
             }
-            // Whoever changes it also notifies of it, so what is not whole is read again later.
+            // A change also notifies, so what is not whole is read again later.
             if whole || attempt == TRIES {
                 return Ok(all);
             }

@@ -126,7 +126,7 @@ impl State {
         self.network_with(|_| {})
     }
 
-    /// The same, with links as `adjust` makes them.
+    /// [`State::network`], with links as `adjust` makes them.
     pub fn network_with(&self, adjust: impl FnMut(&mut Link)) -> Network {
         let fits = |d: &&Device| d.link.index <= penstock_net::LARGEST_INDEX;
         let mut links: Vec<_> = self.devices.iter().filter(fits).map(|d| d.link.clone()).collect();

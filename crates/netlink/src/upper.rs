@@ -326,7 +326,7 @@ mod tests {
 
     /// What
     /// `ip link add link lan name lan.10 mtu 1400 type vlan protocol 802.1ad id 10 reorder_hdr off ingress-qos-map 1:2 3:4 egress-qos-map 5:6`
-    /// sends behind the header, as strace shows it; `lan` has the index 3.
+    /// sends after the header, as strace shows it; `lan` has the index 3.
     const VLAN: &[u8] = b"\
         \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
         \x08\0\x04\0\x78\x05\0\0\x08\0\x05\0\x03\0\0\0\x0b\0\x03\0lan.10\0\0\x58\0\x12\0\
@@ -338,7 +338,7 @@ mod tests {
         Message { kind: libc::RTM_NEWLINK, flags: 0, sequence: 0, body }
     }
 
-    /// The same as the kernel tells of it: with an index, up, and a link address.
+    /// [`VLAN`] as the kernel tells of it: with an index, up, and a link address.
     fn listed(mac: [u8; 6]) -> Message {
         let mut body = VLAN.to_vec();
         body[2] = 1;

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     /// What `bridge vlan add dev lan vid 10 pvid untagged`, `bridge vlan add dev lan vid 20` and
-    /// `bridge vlan del dev lan vid 1` send behind the header, as strace shows it; `lan` has the
+    /// `bridge vlan del dev lan vid 1` send after the header, as strace shows it; `lan` has the
     /// index 4.
     const ADD: &[u8] = b"\x07\0\0\0\x04\0\0\0\0\0\0\0\0\0\0\0\x0c\0\x1a\0\x08\0\x02\0\x06\0\x0a\0";
     const ADD_TAGGED: &[u8] =

@@ -8,7 +8,7 @@ use crate::{Packet, PacketType, VlanTag};
 use penstock_wire::ethernet::{self, Mac};
 use penstock_wire::{protocol, tcp, vlan};
 
-/// A tag's bytes, or the two bytes behind it, are not all there: the frame is dropped
+/// A tag's bytes, or the two bytes after it, are not all there: the frame is dropped
 /// (`skb_vlan_untag()`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TruncatedTag;
@@ -47,10 +47,10 @@ impl Packet {
 
     /// Takes one VLAN tag out of the frame into [`crate::Meta::vlan`] if [`crate::Meta::protocol`]
     /// announces one and none is held already (`skb_vlan_untag()`); the protocol becomes that
-    /// behind the tag. Gives whether a tag was taken.
+    /// after the tag. Gives whether a tag was taken.
     ///
     /// # Errors
-    /// The frame ends before the second byte behind the tag; it is to be dropped.
+    /// The frame ends before the second byte after the tag; it is to be dropped.
     #[inline]
     pub fn untag(&mut self) -> Result<bool, TruncatedTag> {
         if self.meta.vlan.is_some() || !vlan::is_tag(self.meta.protocol) {

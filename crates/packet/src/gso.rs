@@ -63,7 +63,7 @@ impl Headers {
         }
     }
 
-    /// The same, where the network header is at `network`.
+    /// Headers of a packet of which the network header is at `network`.
     pub fn of_packet(bytes: &[u8], network: usize) -> Option<Headers> {
         let ip = bytes.get(network..)?;
         let (six, found) = match ip.first()? >> 4 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What travels beside the bytes: `struct sk_buff` and `struct nft_pktinfo` in the parts that rules
+//! What travels with the bytes: `struct sk_buff` and `struct nft_pktinfo` in the parts that rules
 //! see.
 
 /// How the frame was addressed on its link (`PACKET_*` of `<linux/if_packet.h>`).

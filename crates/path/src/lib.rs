@@ -110,8 +110,7 @@ pub use chain_offload::{OffloadedChain, can_run_chains};
 pub use code::Engine;
 pub use dataplane::Dataplane;
 pub use flow::{
-    FlowCounts, FlowEntry, FlowLines, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow,
-    can_offload,
+    FlowCounts, FlowEntry, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow, can_offload,
 };
 pub use interface::interface;
 pub use penstock_conntrack::SysctlError;

@@ -9,11 +9,11 @@ use penstock_conntrack::Style;
 
 use crate::names::NetworkNames;
 use crate::sink::Adapter;
-use crate::tracer::Tracer;
 use crate::{
     Counters, Device, DropReason, Engine, Error, Network, Outcome, QueueAnswer, QueueId, Rules,
     Ruleset, Settings, Sink,
 };
+use penstock_print::trace::Tracer;
 
 /// Bytes of the longest frame: an Ethernet header with two tags, and the longest IP packet.
 pub const MAX_FRAME: usize = 14 + 8 + 65_535;

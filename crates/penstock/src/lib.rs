@@ -103,12 +103,13 @@ mod outcome;
 mod ruleset;
 mod session;
 mod sink;
-mod tracer;
 
 pub use counter::{Counted, Counter};
 pub use dataplane::{Dataplane, DataplaneBuilder, Frame, MAX_FRAME};
 pub use error::{Error, RulesetError};
-pub use event::{Captured, Delivered, Dropped, Logged, QueueId, Queued, RulePlace, Sent, Traced};
+pub use event::{
+    Captured, Delivered, Dropped, Logged, QueueId, Queued, RulePlace, Sent, Traced, Unresolved,
+};
 pub use loader::Loader;
 pub use network::{Device, MAX_DEVICE_INDEX, Network, NetworkBuilder};
 pub use outcome::{Event, Fate, Outcome};
@@ -122,9 +123,3 @@ pub use penstock_ruleset::Family;
 pub use ruleset::{Rules, Ruleset};
 pub use session::{Answer, Session};
 pub use sink::Sink;
-
-/// What the program `penstock` needs besides: nothing here is for others, and anything may change.
-#[doc(hidden)]
-pub mod program {
-    pub use crate::tracer::{HasNames, Tracer};
-}

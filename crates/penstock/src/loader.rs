@@ -184,3 +184,30 @@ pub(crate) fn machine_time() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
+
+impl Ruleset {
+    /// Reads a ruleset as `nft -f` does, from text that includes no files. [`Loader`] has more to
+    /// choose.
+    ///
+    /// # Errors
+    /// [`Error::Ruleset`], in nft's words.
+    pub fn from_text(network: &Network, text: &str) -> Result<Self, Error> {
+        Loader::new(network).text(text)
+    }
+
+    /// Reads a ruleset as `nft -j -f` does.
+    ///
+    /// # Errors
+    /// As of [`Ruleset::from_text`].
+    pub fn from_json(network: &Network, text: &str) -> Result<Self, Error> {
+        Loader::new(network).json(text)
+    }
+
+    /// Reads a file as `nft -f` does. It may include others, and it may run no commands.
+    ///
+    /// # Errors
+    /// [`Error::File`], and those of [`Ruleset::from_text`].
+    pub fn read(network: &Network, path: impl AsRef<Path>) -> Result<Self, Error> {
+        Loader::new(network).file(path)
+    }
+}

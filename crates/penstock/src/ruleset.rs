@@ -2,7 +2,6 @@
 
 //! Rulesets, and rulesets made ready to run.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use penstock_lang::datatype::Format;
@@ -13,7 +12,7 @@ use penstock_ruleset::link::Linked;
 use penstock_state::State;
 
 use crate::names::NetworkNames;
-use crate::{Counter, Error, Loader, Network, RulesetError, counter};
+use crate::{Counter, Error, Network, RulesetError, counter};
 
 /// A ruleset: tables with chains, rules, sets, maps, objects and flowtables.
 ///
@@ -30,31 +29,6 @@ impl Ruleset {
     pub fn empty(network: &Network) -> Self {
         let names = Arc::new(NetworkNames::new(network.inner.clone(), true));
         Ruleset { inner: penstock_ruleset::Ruleset::default(), names }
-    }
-
-    /// Reads a ruleset as `nft -f` does, from text that includes no files. [`Loader`] has more to
-    /// choose.
-    ///
-    /// # Errors
-    /// [`Error::Ruleset`], in nft's words.
-    pub fn from_text(network: &Network, text: &str) -> Result<Self, Error> {
-        Loader::new(network).text(text)
-    }
-
-    /// Reads a ruleset as `nft -j -f` does.
-    ///
-    /// # Errors
-    /// As of [`Ruleset::from_text`].
-    pub fn from_json(network: &Network, text: &str) -> Result<Self, Error> {
-        Loader::new(network).json(text)
-    }
-
-    /// Reads a file as `nft -f` does. It may include others, and it may run no commands.
-    ///
-    /// # Errors
-    /// [`Error::File`], and those of [`Ruleset::from_text`].
-    pub fn read(network: &Network, path: impl AsRef<Path>) -> Result<Self, Error> {
-        Loader::new(network).file(path)
     }
 
     /// Takes the ruleset of a state file (of `penstock up --state`, `penstock nft --state`, or

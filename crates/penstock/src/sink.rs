@@ -12,11 +12,11 @@ use penstock_path::{DropEvent, LogRecord, Place, QueueRecord, Queued as QueueRep
 
 use crate::event::Unresolved;
 use crate::names::NetworkNames;
-use crate::tracer::Tracer;
 use crate::{
     Captured, Delivered, Device, DropReason, Dropped, Logged, QueueId, Queued, RulePlace, Rules,
     Sent, Traced,
 };
+use penstock_print::trace::Tracer;
 
 /// Takes what happens to packets, in the order in which it happens. Bytes are to be copied if they
 /// are needed later. Only [`Sink::sent`] has to be written.

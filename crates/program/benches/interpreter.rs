@@ -11,9 +11,9 @@ use std::time::Instant;
 use penstock_packet::Packet;
 use penstock_program::Family;
 use penstock_program::image::ChainIndex;
-use penstock_program::testing::{Outside, Table};
 use penstock_program::{Hook, Outcome, parse, run};
 use penstock_testkit::build::*;
+use penstock_testkit::program::{MockEnv, Table};
 
 const DROP_PORT_9: &str = "[ meta load l4proto => reg 1 ]
     [ cmp eq reg 1 0x00000011 ]
@@ -39,7 +39,7 @@ fn measure(name: &str, rules: Vec<&str>, dport: u16, rounds: usize) {
     let programs = rules.iter().map(|text| parse::program(text).expect("a program")).collect();
     let (image, _) = Table::of(programs).link(Family::Netdev).expect("a linked table");
     let mut packets = packets(256, dport);
-    let mut outside = Outside::at(Family::Netdev, Hook::Ingress);
+    let mut outside = MockEnv::at(Family::Netdev, Hook::Ingress);
     let mut best = f64::MAX;
     let mut drops = 0u64;
     for _ in 0..7 {

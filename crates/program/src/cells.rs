@@ -35,10 +35,10 @@ type Block = [Row; WORKERS];
 /// The worker with the highest number so far, and one: so many rows are added up.
 static IN_USE: AtomicUsize = AtomicUsize::new(1);
 
-/// Number of a worker: who runs a ruleset counts in the cells of this number.
+/// Number of a worker, which counts in the cells of this number.
 ///
-/// Two that run the same ruleset at the same time need different numbers: with the same one, what
-/// both count at once would be counted once.
+/// Workers that run a ruleset at the same time need different numbers. With equal numbers, they
+/// would lose each other's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerNumber(u8);
 

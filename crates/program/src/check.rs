@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks of operands, and why a program is refused. [`verify`](mod@crate::verify) gives the reasons
-//! to other crates.
+//! Checks of operands, and why a program is refused. [`verify`](mod@crate::verify) gives the
+//! reasons to other crates.
 
 use std::fmt;
 

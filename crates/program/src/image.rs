@@ -27,7 +27,7 @@ pub struct Image {
     pub rules: Vec<LinkedRule>,
     /// All operations, those of a rule in a row.
     pub ops: Vec<Op>,
-    /// Names behind [`RuleIndex`], in the same order as `rules`.
+    /// Chains and handles of the rules, in the order of `rules`.
     pub rule_names: Vec<RuleName>,
 }
 

@@ -39,7 +39,6 @@ pub mod reference;
 mod register;
 pub mod state;
 mod sync;
-pub mod testing;
 mod verdict;
 pub mod verify;
 

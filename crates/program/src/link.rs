@@ -3,8 +3,8 @@
 //! Linking: from expressions that name sets, chains and objects to the operations of an
 //! [`Image`](crate::Image).
 //!
-//! [`link_rule`] makes the operations of one rule; who holds the names (tables, chains, sets) is
-//! behind [`Names`]. [`supported`] tells beforehand whether an expression can be linked at all.
+//! [`link_rule`] makes the operations of one rule and resolves names by [`Names`]. [`supported`]
+//! says in advance whether an expression can be linked at all.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What expressions need of the packet path besides their chains: connection tracking, NAT,
+//! What expressions need of the packet path, apart from their chains: connection tracking, NAT,
 //! defragmentation.
 //!
 //! The kernel registers these when the first expression or object that needs them is made, and
@@ -93,7 +93,7 @@ impl Needs {
         self.conntrack_bridge |= family == Family::Bridge;
     }
 
-    /// What a key of connections needs besides tracking.
+    /// What a key of connections needs, apart from tracking.
     pub(crate) fn ct_key(&mut self, key: CtKey) {
         match key {
             CtKey::Bytes | CtKey::Pkts | CtKey::AvgPkt => self.accounting = true,

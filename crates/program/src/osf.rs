@@ -27,7 +27,7 @@ use std::fmt;
 const OPTIONS_MAX: usize = 40;
 /// Longest genre and version (`MAXGENRELEN` without its final zero).
 const NAME_MAX: usize = 31;
-/// MSS that modems on the way leave, beside the one in the packet.
+/// MSS values that modems on the way set; the MSS of the packet is tried too.
 const USUAL_MSS: [u32; 2] = [1460, 1448];
 
 const MSS: u8 = 2;

@@ -14,12 +14,12 @@ use penstock_program::expr::*;
 use penstock_program::image::{
     ChainIndex, Image, LinkedData, LinkedElements, LinkedSet, LinkedValue,
 };
-use penstock_program::testing::{Outside, Table};
 use penstock_program::{Data, Register, State, Verdict, expr, run};
 use penstock_sets::{Description, Element, Set};
 use penstock_testkit::build::{
     Arp, Ethernet, Fragment, Frame, HopByHop, Ipv4, Ipv6, Tcp, Udp, payload,
 };
+use penstock_testkit::program::{MockEnv, Table};
 
 const R1: Register = Register(1);
 
@@ -399,13 +399,13 @@ fn packet(rng: &mut Rng) -> Packet {
     packet
 }
 
-fn outside(rng: &mut Rng, packet: &Packet) -> Outside {
+fn outside(rng: &mut Rng, packet: &Packet) -> MockEnv {
     let family = match (rng.u8(..4), packet.meta.protocol) {
         (0, _) => Family::Netdev,
         (_, 0x86dd) => Family::Ip6,
         _ => Family::Ip,
     };
-    let mut outside = Outside::at(family, Hook::Prerouting);
+    let mut outside = MockEnv::at(family, Hook::Prerouting);
     outside.connection.insert((CtKey::Mark, None), rng.u32(..3).to_ne_bytes().to_vec());
     for (index, text) in [(1, "eth0"), (2, "eth1")] {
         let interface = Interface { name: name(text), kind: [0; 16], arphrd: 1, group: 0 };
@@ -540,7 +540,7 @@ fn rules_that_do_nothing_are_not_met() {
         packet.meta.protocol = 0x0800;
         packet.find_transport_checked();
         lookup
-            .next(from, &packet, &mut Outside::at(Family::Ip, Hook::Input))
+            .next(from, &packet, &mut MockEnv::at(Family::Ip, Hook::Input))
             .map(|c| (c.rule, c.skip))
     };
     let from = |source: &str| {

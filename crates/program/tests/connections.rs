@@ -15,9 +15,9 @@ use penstock_program::image::{
 };
 use penstock_program::op::Op;
 use penstock_program::osf::Fingerprints;
-use penstock_program::testing::{Event, Outside, Table};
 use penstock_program::{Family, Hook, Outcome, Register, WorkerNumber, parse, run};
 use penstock_testkit::build::*;
+use penstock_testkit::program::{Event, MockEnv, Table};
 
 const A: &str = "198.18.0.1";
 const B: &str = "198.18.0.2";
@@ -50,19 +50,19 @@ fn link(program: Vec<Expr>, family: Family) -> Image {
     Table::of(vec![program]).link(family).unwrap().0
 }
 
-fn run_expr(exprs: Vec<Expr>, packet: &mut Packet, outside: &mut Outside) -> Outcome {
+fn run_expr(exprs: Vec<Expr>, packet: &mut Packet, outside: &mut MockEnv) -> Outcome {
     let image = link(exprs, outside.context.family);
     run(&image, ChainIndex(0), packet, outside)
 }
 
 /// Runs a program, which is accepted at its end unless it breaks.
-fn run_text(program: &str, packet: &mut Packet, outside: &mut Outside) -> Outcome {
+fn run_text(program: &str, packet: &mut Packet, outside: &mut MockEnv) -> Outcome {
     let text = format!("{program}\n[ immediate reg 0 accept ]");
     run_expr(parse::program(&text).unwrap(), packet, outside)
 }
 
-fn outside() -> Outside {
-    Outside::at(Family::Ip, Hook::Prerouting)
+fn outside() -> MockEnv {
+    MockEnv::at(Family::Ip, Hook::Prerouting)
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn keys_are_set_on_connections_only_and_zones_only_without() {
             assert_eq!(out.events, [], "{program}");
         }
     }
-    let mut full = Outside { decision: Decision::Drop, ..outside() };
+    let mut full = MockEnv { decision: Decision::Drop, ..outside() };
     assert_eq!(run_text(zone, &mut tcp4(), &mut full), Outcome::Drop(RuleIndex(0)));
 }
 
@@ -231,7 +231,7 @@ fn translations_are_asked_for_with_the_registers_ranges() {
         for (decision, outcome) in
             [(Decision::Accept, Outcome::Accept), (Decision::Drop, Outcome::Drop(RuleIndex(0)))]
         {
-            let mut out = Outside { decision, ..outside() };
+            let mut out = MockEnv { decision, ..outside() };
             assert_eq!(
                 run_text(&program, &mut tracked(CtInfo::New), &mut out),
                 outcome,
@@ -248,7 +248,7 @@ fn a_prefix_keeps_the_packets_bits_behind_it() {
     let cases = [("snat", "198.19.254.1"), ("dnat", "198.19.254.2")];
     for (kind, expected) in cases {
         let program = format!("{v4}\n[ nat {kind} ip addr_min reg 1 addr_max reg 9 flags 0x40 ]");
-        let mut out = Outside { decision: Decision::Accept, ..outside() };
+        let mut out = MockEnv { decision: Decision::Accept, ..outside() };
         run_text(&program, &mut tracked(CtInfo::New), &mut out);
         let [Event::Nat(request)] = out.events[..] else { panic!("{:?}", out.events) };
         assert_eq!(
@@ -261,7 +261,7 @@ fn a_prefix_keeps_the_packets_bits_behind_it() {
               [ immediate reg 2 0xb80d0120 0x00000900 0xffffffff 0xffffffff ]\n\
               [ nat dnat ip6 addr_min reg 1 addr_max reg 2 flags 0x40 ]";
     let mut out =
-        Outside { decision: Decision::Accept, ..Outside::at(Family::Ip6, Hook::Prerouting) };
+        MockEnv { decision: Decision::Accept, ..MockEnv::at(Family::Ip6, Hook::Prerouting) };
     run_text(v6, &mut tcp6(), &mut out);
     let [Event::Nat(request)] = out.events[..] else { panic!("{:?}", out.events) };
     assert_eq!(request.min_address, address("2001:db8:9::2"));
@@ -270,7 +270,7 @@ fn a_prefix_keeps_the_packets_bits_behind_it() {
 #[test]
 fn in_inet_tables_a_translation_of_the_other_family_is_passed_over() {
     let program = "[ immediate reg 1 0x010012c6 ]\n[ nat snat ip addr_min reg 1 ]";
-    let mut out = Outside::at(Family::Ip6, Hook::Postrouting);
+    let mut out = MockEnv::at(Family::Ip6, Hook::Postrouting);
     let text = format!("{program}\n[ immediate reg 0 accept ]");
     let image = link(parse::program(&text).unwrap(), Family::Inet);
     assert_eq!(run(&image, ChainIndex(0), &mut tcp6(), &mut out), Outcome::Accept);
@@ -300,7 +300,7 @@ fn objects_decide_as_the_outside_says() {
             let mut table = Table::of(vec![program]);
             table.objects.push((kind, "o".into(), object));
             let (image, _) = table.link(Family::Ip).unwrap();
-            let mut out = Outside { decision, ..outside() };
+            let mut out = MockEnv { decision, ..outside() };
             assert_eq!(run(&image, ChainIndex(0), &mut tracked(CtInfo::New), &mut out), outcome);
             assert_eq!(out.events, [event]);
         }
@@ -332,7 +332,7 @@ fn a_quota_object_says_once_that_it_is_used_up() {
     table.objects.push((ObjectType::Quota, "q".into(), object));
     let (image, _) = table.link(Family::Ip).unwrap();
     let mut out = outside();
-    let step = |out: &mut Outside| run(&image, ChainIndex(0), &mut tcp4(), out);
+    let step = |out: &mut MockEnv| run(&image, ChainIndex(0), &mut tcp4(), out);
     assert_eq!(
         [(); 3].map(|()| step(&mut out)),
         [Outcome::Policy, Outcome::Accept, Outcome::Accept]
@@ -351,7 +351,7 @@ fn connections_are_limited_by_what_the_outside_counts() {
         let (image, states) = Table::of(vec![program]).link(Family::Ip).unwrap();
         (image, states[0].clone())
     };
-    let outcome = |image: &Image, out: &mut Outside| run(image, ChainIndex(0), &mut tcp4(), out);
+    let outcome = |image: &Image, out: &mut MockEnv| run(image, ChainIndex(0), &mut tcp4(), out);
     for over in [false, true] {
         let (image, state) = limit(2, over);
         let first = ConnCount::State(&state).join().1;
@@ -360,7 +360,7 @@ fn connections_are_limited_by_what_the_outside_counts() {
         assert_eq!(outcome(&image, &mut outside()) == Outcome::Accept, over, "three of two");
         drop((first, second));
         assert_eq!(ConnCount::State(&state).connections(), 0);
-        let mut broken = Outside { counts: false, ..outside() };
+        let mut broken = MockEnv { counts: false, ..outside() };
         assert_eq!(outcome(&image, &mut broken), Outcome::Drop(RuleIndex(0)));
     }
 }
@@ -411,7 +411,7 @@ fn queue(num: u16, total: u16, bypass: bool, fanout: bool) -> Expr {
 #[test]
 fn queues_have_numbers_by_hash_worker_or_register() {
     let rule = RuleIndex(0);
-    let run_queue = |expr: Expr, out: &mut Outside, packet: &mut Packet| match run_expr(
+    let run_queue = |expr: Expr, out: &mut MockEnv, packet: &mut Packet| match run_expr(
         vec![expr],
         packet,
         out,
@@ -424,7 +424,7 @@ fn queues_have_numbers_by_hash_worker_or_register() {
     };
     assert_eq!(run_queue(queue(7, 1, false, false), &mut outside(), &mut tcp4()), (7, false));
     assert_eq!(run_queue(queue(7, 1, true, false), &mut outside(), &mut tcp4()), (7, true));
-    let mut out = Outside { worker: WorkerNumber::new(5).unwrap(), ..outside() };
+    let mut out = MockEnv { worker: WorkerNumber::new(5).unwrap(), ..outside() };
     assert_eq!(run_queue(queue(10, 3, false, true), &mut out, &mut tcp4()), (12, false));
     // Both directions of a flow are in one queue, flows are spread.
     let mut seen = std::collections::BTreeSet::new();
@@ -437,7 +437,7 @@ fn queues_have_numbers_by_hash_worker_or_register() {
         seen.insert(num);
     }
     assert_eq!(Vec::from_iter(seen), [10, 11, 12, 13]);
-    let mut six = Outside::at(Family::Ip6, Hook::Input);
+    let mut six = MockEnv::at(Family::Ip6, Hook::Input);
     assert!((10..14).contains(&run_queue(queue(10, 4, false, false), &mut six, &mut tcp6()).0));
 
     let program = "[ immediate reg 1 0x00020005 ]\n[ queue sreg_qnum 1 bypass ]";
@@ -461,7 +461,7 @@ fn a_verdict_to_queue_is_queue_0_without_bypass() {
 fn synproxy_is_for_tcp() {
     let offer = Synproxy { mss: 1460, wscale: 7, flags: 7 };
     let run_proxy = |packet: &mut Packet| {
-        let mut out = Outside { decision: Decision::Stolen, ..outside() };
+        let mut out = MockEnv { decision: Decision::Stolen, ..outside() };
         (run_expr(vec![Expr::Synproxy(offer)], packet, &mut out), out.events.len())
     };
     assert_eq!(run_proxy(&mut tcp4()), (Outcome::Stolen, 1));
@@ -491,7 +491,7 @@ const SOCKET: LocalSocket =
 fn socket_loads_what_the_packets_socket_has() {
     let any = query(SocketKind::Any, (B, 80));
     let half_open = LocalSocket { mark: None, ..SOCKET };
-    let out = |socket| Outside { sockets: vec![(any, socket)], ..outside() };
+    let out = |socket| MockEnv { sockets: vec![(any, socket)], ..outside() };
     let transparent = "[ socket load transparent => reg 1 ]\n[ cmp eq reg 1 0x00000001 ]";
     let mark = "[ socket load mark => reg 1 ]\n[ cmp eq reg 1 0x00000003 ]";
     let wildcard = "[ socket load wildcard => reg 1 ]\n[ cmp eq reg 1 0x00000000 ]";
@@ -510,13 +510,13 @@ fn socket_loads_what_the_packets_socket_has() {
     }
     // On the way out only the packet's own socket counts.
     let mut sent =
-        Outside { sockets: vec![(any, SOCKET)], ..Outside::at(Family::Ip, Hook::Output) };
+        MockEnv { sockets: vec![(any, SOCKET)], ..MockEnv::at(Family::Ip, Hook::Output) };
     assert_eq!(run_text(mark, &mut tcp4(), &mut sent), Outcome::Policy);
     let mut own = tcp4();
     own.meta.socket = 9;
     assert_eq!(run_text(mark, &mut own, &mut sent), Outcome::Accept);
     // Answers to a translated source belong to the socket that has the source as it was.
-    let mut translated = Outside {
+    let mut translated = MockEnv {
         sockets: vec![(query(SocketKind::Any, ("198.18.9.9", 555)), SOCKET)],
         untranslated_source: Some((ip("198.18.9.9"), 555)),
         ..outside()
@@ -541,7 +541,7 @@ fn the_socket_of_an_icmp_error_is_that_of_the_packet_it_quotes() {
     for (kind, matches) in [(3, true), (11, true), (8, false)] {
         let error =
             Ipv4::new("198.18.7.7", B) / Icmp::new(kind, 0) / payload(quoted.clone().build());
-        let mut out = Outside { sockets: vec![(any, SOCKET)], ..outside() };
+        let mut out = MockEnv { sockets: vec![(any, SOCKET)], ..outside() };
         let outcome = run_text(mark, &mut packet(error, 0x0800), &mut out);
         assert_eq!(outcome == Outcome::Accept, matches, "type {kind}");
     }
@@ -589,14 +589,14 @@ fn tproxy_gives_packets_to_established_sockets_then_to_listeners() {
         ("TIME_WAIT, nobody listens", both, syn(), vec![(established, waiting)], 4),
     ];
     for (name, program, mut packet, sockets, expected) in cases {
-        let mut out = Outside { sockets, primary_address: own, ..outside() };
+        let mut out = MockEnv { sockets, primary_address: own, ..outside() };
         let outcome = run_text(program, &mut packet, &mut out);
         assert_eq!(packet.meta.socket, expected, "{name}");
         assert_eq!(outcome == Outcome::Accept, expected != 0, "{name}");
     }
     let mut other = packet(Ipv4::new(A, B) / Icmp::echo_request(1, 1), 0x0800);
     assert_eq!(run_text(both, &mut other, &mut outside()), Outcome::Policy, "no ports");
-    let mut six = Outside::at(Family::Ip6, Hook::Prerouting);
+    let mut six = MockEnv::at(Family::Ip6, Hook::Prerouting);
     assert_eq!(run_text(both, &mut tcp6(), &mut six), Outcome::Policy, "another family");
 }
 
@@ -614,7 +614,7 @@ fn osf_names_systems_of_the_database_and_unknown_ones() {
         packet(Ipv4::new(A, B).ttl(ttl) / tcp, 0x0800)
     };
     let osf = |ttl, version| Expr::Osf(Osf { ttl, version, dreg: Register(1) });
-    let name = |expr: Expr, packet: &mut Packet, out: &mut Outside| {
+    let name = |expr: Expr, packet: &mut Packet, out: &mut MockEnv| {
         ["Linux", "Linux:3.11", "Windows", "unknown"].into_iter().find(|name| {
             let mut bytes = [0; 16];
             bytes[..name.len()].copy_from_slice(name.as_bytes());
@@ -625,7 +625,7 @@ fn osf_names_systems_of_the_database_and_unknown_ones() {
             run_expr(program, packet, out) == Outcome::Accept
         })
     };
-    let mut out = Outside { fingerprints: Some(known), ..outside() };
+    let mut out = MockEnv { fingerprints: Some(known), ..outside() };
     for (expr, ttl, window, expected) in [
         (osf(0, false), 64, 28_000, "Linux"),
         (osf(0, true), 64, 29_200, "Linux:3.11"),
@@ -673,7 +673,7 @@ fn ipsec_and_tunnels_break_without_metadata() {
         for (ipsec, matches) in
             [(Some(state), of_tunnel), (Some(transport), of_transport), (None, false)]
         {
-            let mut out = Outside { ipsec, ..outside() };
+            let mut out = MockEnv { ipsec, ..outside() };
             assert_eq!(
                 run_text(&program, &mut tcp4(), &mut out) == Outcome::Accept,
                 matches,
@@ -688,7 +688,7 @@ fn ipsec_and_tunnels_break_without_metadata() {
         ("id", 0, None, false),
     ] {
         let program = format!("[ tunnel load {key} => reg 1 ]\n[ cmp eq reg 1 {value:#010x} ]");
-        let mut out = Outside { tunnel_id, ..outside() };
+        let mut out = MockEnv { tunnel_id, ..outside() };
         assert_eq!(run_text(&program, &mut tcp4(), &mut out) == Outcome::Accept, matches, "{key}");
     }
 }
@@ -713,7 +713,7 @@ fn bridge_keys_are_those_of_the_ports_bridge() {
             [(Some(filtering), of_filtering), (Some(plain), of_plain), (None, of_none)]
         {
             let mut out =
-                Outside { bridge_port: port, ..Outside::at(Family::Bridge, Hook::Prerouting) };
+                MockEnv { bridge_port: port, ..MockEnv::at(Family::Bridge, Hook::Prerouting) };
             assert_eq!(
                 run_text(&program, &mut tcp4(), &mut out) == Outcome::Accept,
                 matches,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Counters: several workers count at once, and nothing is lost whoever reads and resets meanwhile.
+//! Counters: several workers count at once, and nothing is lost while others read and reset.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

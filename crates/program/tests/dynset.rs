@@ -11,8 +11,8 @@ use penstock_program::expr::{
     Counter, Dynset, DynsetOp, Expr, Limit, LimitType, Quota, set_statements,
 };
 use penstock_program::image::{ChainIndex, Image, LinkedElements, LinkedSet};
-use penstock_program::testing::{Outside, Table};
 use penstock_program::{Hook, Outcome, Register, parse, run};
+use penstock_testkit::program::{MockEnv, Table};
 
 const MS: u64 = 1_000_000;
 
@@ -55,7 +55,7 @@ fn matches(image: &Image, mark: u32, now: u64) -> bool {
     let mut packet = Packet::new();
     packet.meta.mark = mark;
     packet.meta.time = now;
-    run(image, ChainIndex(0), &mut packet, &mut Outside::at(Family::Ip, Hook::Input))
+    run(image, ChainIndex(0), &mut packet, &mut MockEnv::at(Family::Ip, Hook::Input))
         == Outcome::Accept
 }
 

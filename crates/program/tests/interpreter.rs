@@ -10,10 +10,10 @@ use penstock_program::expr::{Expr, FIB_MARK, FIB_SADDR, Fib, FibResult, Log};
 use penstock_program::image::{
     ChainIndex, LinkedData, LinkedSet, LinkedValue, LinkedVerdict, RuleIndex, Stateful,
 };
-use penstock_program::testing::{Event, Outside, Table};
 use penstock_program::{Outcome, Register, State, parse, run};
 use penstock_sets::{Description, Element, Set};
 use penstock_testkit::build::*;
+use penstock_testkit::program::{Event, MockEnv, Table};
 use penstock_wire::{ipv4, tcp};
 use std::sync::Arc;
 
@@ -61,8 +61,8 @@ fn family(packet: &Packet) -> Family {
     if packet.meta.protocol == 0x86dd { Family::Ip6 } else { Family::Ip }
 }
 
-fn outside(packet: &Packet) -> Outside {
-    let mut outside = Outside::at(family(packet), Hook::Prerouting);
+fn outside(packet: &Packet) -> MockEnv {
+    let mut outside = MockEnv::at(family(packet), Hook::Prerouting);
     let padded = |text: &str| {
         let mut name = [0; 16];
         name[..text.len()].copy_from_slice(text.as_bytes());
@@ -80,7 +80,7 @@ fn matches(program: &str, packet: &mut Packet) -> bool {
     matches_in(program, packet, &mut outside)
 }
 
-fn matches_in(program: &str, packet: &mut Packet, outside: &mut Outside) -> bool {
+fn matches_in(program: &str, packet: &mut Packet, outside: &mut MockEnv) -> bool {
     let text = format!("{program}\n[ immediate reg 0 accept ]");
     let table = Table::of(vec![parse::program(&text).unwrap()]);
     let (image, _) = table.link(outside.context.family).unwrap();

@@ -10,10 +10,10 @@ use penstock_program::Hook;
 use penstock_program::expr::*;
 use penstock_program::image::ChainIndex;
 use penstock_program::link::supported;
-use penstock_program::testing::{Outside, Table};
 use penstock_program::verify::{Sets, verify};
 use penstock_program::{Data, Register, Verdict, run};
 use penstock_testkit::build::{self, Ethernet, HopByHop, Ipv4, Ipv6, Tcp, Udp};
+use penstock_testkit::program::{MockEnv, Table};
 
 struct NoSets;
 
@@ -221,7 +221,7 @@ fn verified_programs_link_and_linked_programs_run() {
         };
         linked += 1;
         for _ in 0..4 {
-            let mut outside = Outside::at(
+            let mut outside = MockEnv::at(
                 *rng.choice(&[Family::Ip, Family::Ip6, Family::Netdev]).unwrap(),
                 Hook::Forward,
             );

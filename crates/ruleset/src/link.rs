@@ -41,7 +41,7 @@ pub struct Linked {
     pub image: Image,
     /// Its base chains, in order of tables and chains.
     pub bases: Vec<LinkedBase>,
-    /// What its rules need of the path beside its base chains.
+    /// What its rules need of the path in addition to its base chains.
     pub needs: Needs,
     /// Its flowtables, by [`FlowtableIndex`]: those of dormant tables too, which stay registered.
     pub flowtables: Vec<LinkedFlowtable>,
@@ -180,6 +180,7 @@ impl Linked {
     }
 }
 
+/// Links a table that is not dormant, to the end of the image; takes over what has not changed.
 fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Result<(), LinkError> {
     let Linked { image, ct_objects, flowtables, .. } = linked;
     let index = TableIndex(image.tables.len() as u32);
@@ -194,15 +195,7 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
         .zip(&table.chains)
         .map(|(i, chain)| (&*chain.name, ChainIndex(i as u32)))
         .collect();
-    let mut objects: HashMap<_, Vec<_>> = HashMap::new();
-    for object in &table.objects {
-        if let Some(linked) = link_object(object) {
-            if let Stateful::Ct(object) = &linked {
-                ct_objects.push(object.clone());
-            }
-            objects.entry(&*object.name).or_default().push((object.value.kind(), linked));
-        }
-    }
+    let objects = link_objects(table, ct_objects);
     // They are the last so far.
     let first_flowtable = flowtables.len() - table.flowtables.len();
     let flowtables = (first_flowtable..).zip(&table.flowtables);
@@ -212,12 +205,6 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
     let mut needs = Vec::with_capacity(table.chains.len());
     let resolver =
         Resolver { table, before, chains, objects, flowtables, sets: RefCell::default() };
-    let error = |place, reason| LinkError {
-        family: table.family,
-        table: table.name.clone(),
-        place,
-        reason,
-    };
     for (number, chain) in table.chains.iter().enumerate() {
         let at = ChainIndex((first + number) as u32);
         let first = image.rules.len() as u32;
@@ -242,25 +229,7 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
         }
         for rule in &chain.rules[new] {
             needs::add_rule(&mut needed, table.family, rule);
-            let first = image.ops.len() as u32;
-            let waiting = rule.exprs.iter().enumerate().find_map(|(expression, expr)| {
-                let unsupported = helper_waits_for(table, expr)?;
-                let reason = LinkReason::Unsupported(unsupported);
-                Some(penstock_program::link::LinkError { expression, reason })
-            });
-            let linked = match waiting {
-                Some(error) => Err(error),
-                None => {
-                    link_rule(&rule.exprs, &rule.states, table.family, &resolver, &mut image.ops)
-                }
-            };
-            linked.map_err(|e| {
-                let name = rule.exprs.get(e.expression).map_or("", Expr::name);
-                let (chain, handle) = (chain.name.clone(), rule.handle);
-                error(Place::Rule { chain, handle, expression: e.expression, name }, e.reason)
-            })?;
-            image.rules.push(LinkedRule { first, end: image.ops.len() as u32 });
-            image.rule_names.push(RuleName { chain: at, handle: rule.handle });
+            link_rule_of(chain, at, rule, &resolver, image)?;
         }
         if let Some(old) = old {
             old.copy(old.chain.rules.len() - end..old.chain.rules.len(), at, image);
@@ -304,6 +273,58 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
             linked.sets.insert(address(&set), (set, lookup));
         }
     }
+    Ok(())
+}
+
+/// Objects of a table by name. Those about connections are also put to `ct_objects`.
+fn link_objects<'a>(
+    table: &'a Table,
+    ct_objects: &mut Vec<Arc<CtObject>>,
+) -> HashMap<&'a str, Vec<(ObjectType, Stateful)>> {
+    let mut objects: HashMap<_, Vec<_>> = HashMap::new();
+    for object in &table.objects {
+        if let Some(linked) = link_object(object) {
+            if let Stateful::Ct(object) = &linked {
+                ct_objects.push(object.clone());
+            }
+            objects.entry(&*object.name).or_default().push((object.value.kind(), linked));
+        }
+    }
+    objects
+}
+
+/// Links a rule of a chain with the index `at`, to the end of the image.
+fn link_rule_of(
+    chain: &Chain,
+    at: ChainIndex,
+    rule: &Rule,
+    resolver: &Resolver<'_>,
+    image: &mut Image,
+) -> Result<(), LinkError> {
+    let table = resolver.table;
+    let first = image.ops.len() as u32;
+    let waiting = rule.exprs.iter().enumerate().find_map(|(expression, expr)| {
+        let unsupported = helper_waits_for(table, expr)?;
+        let reason = LinkReason::Unsupported(unsupported);
+        Some(penstock_program::link::LinkError { expression, reason })
+    });
+    let linked = match waiting {
+        Some(error) => Err(error),
+        None => link_rule(&rule.exprs, &rule.states, table.family, resolver, &mut image.ops),
+    };
+    linked.map_err(|e| LinkError {
+        family: table.family,
+        table: table.name.clone(),
+        place: Place::Rule {
+            chain: chain.name.clone(),
+            handle: rule.handle,
+            expression: e.expression,
+            name: rule.exprs.get(e.expression).map_or("", Expr::name),
+        },
+        reason: e.reason,
+    })?;
+    image.rules.push(LinkedRule { first, end: image.ops.len() as u32 });
+    image.rule_names.push(RuleName { chain: at, handle: rule.handle });
     Ok(())
 }
 
@@ -399,19 +420,19 @@ impl Resolver<'_> {
             return Ok(LinkedSet { elements, key_len, value_len });
         }
         let mut refused = None;
-        let mut mute = true;
+        let mut presence_only = true;
         let elements = set.elements().map_values(|value| {
             let linked = self.link_value(set, value).unwrap_or_else(|reason| {
                 refused.get_or_insert(reason);
                 LinkedValue { data: LinkedData::None, statements: Box::default() }
             });
-            mute &= linked.statements.is_empty();
+            presence_only &= linked.statements.is_empty();
             linked
         });
         if let Some(reason) = refused {
             return Err(reason);
         }
-        let elements = if mute { elements.mute() } else { elements };
+        let elements = if presence_only { elements.presence_only() } else { elements };
         Ok(LinkedSet { elements: LinkedElements::Fixed(Arc::new(elements)), key_len, value_len })
     }
 

@@ -5,7 +5,7 @@
 //!
 //! What is read was written by somebody who may not mean well. [`receive`] gives changes whose
 //! sizes and names are such as the language makes them; the rest is what a
-//! [`Transaction`](crate::Transaction) checks of every change, whoever made it.
+//! [`Transaction`](crate::Transaction) checks of every change, no matter who made it.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use crate::{Change, Errno};
 
 /// Longest name of anything, in bytes (`NFT_NAME_MAXLEN`).
 const NAME_MAX: usize = 256;
-/// Most bytes of what the language keeps beside an object.
+/// Most bytes of what the language keeps with an object.
 const USERDATA_MAX: usize = 64 << 10;
 /// Longest constant in registers, in bytes (`NFT_DATA_VALUE_MAXLEN`).
 const VALUE_MAX: usize = 64;

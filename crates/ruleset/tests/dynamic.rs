@@ -11,13 +11,13 @@ use changes::*;
 use fastrand::Rng;
 use penstock_packet::Packet;
 use penstock_program::expr::*;
-use penstock_program::testing::Outside;
 use penstock_program::{Family, Outcome, Register, Verdict, run};
 use penstock_ruleset::change::NewSet;
 use penstock_ruleset::link::Linked;
 use penstock_ruleset::model::*;
 use penstock_ruleset::{Change, Errno, Ruleset};
 use penstock_sets::Element;
+use penstock_testkit::program::MockEnv;
 
 const MS: u64 = 1_000_000;
 /// A sweep of the kernel: so long the place of what a rule deleted stays taken.
@@ -71,7 +71,7 @@ fn packet(linked: &Linked, chain: &str, n: u32, now: u64) -> bool {
     let mut packet = Packet::new();
     packet.meta.mark = u32::from_ne_bytes(n.to_be_bytes());
     packet.meta.time = now;
-    let mut outside = Outside::at(Family::Ip, penstock_program::Hook::Input);
+    let mut outside = MockEnv::at(Family::Ip, penstock_program::Hook::Input);
     let is_it = |b: &&penstock_ruleset::link::LinkedBase| {
         linked.image.chain(b.chain).is_some_and(|c| &*c.name == chain)
     };

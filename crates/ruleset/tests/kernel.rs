@@ -293,7 +293,7 @@ fn listing(ruleset: &Ruleset) -> String {
     out
 }
 
-/// The same of what `nft` printed.
+/// Facts of what `nft` printed.
 fn facts(listed: &str) -> String {
     let mut out = String::new();
     let mut lines = listed.lines().map(str::trim);

@@ -250,7 +250,7 @@ impl Classes {
     }
 }
 
-/// Bounds as numbers of the field's width; one behind the greatest value is none.
+/// Bounds as numbers of the field's width; one beyond the greatest value is none.
 fn bounds_of<K>(bounds: &[u128], narrow: impl Fn(u128) -> Option<K>) -> Vec<K> {
     bounds.iter().filter_map(|b| narrow(*b)).collect()
 }

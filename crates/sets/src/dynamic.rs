@@ -14,7 +14,7 @@
 //!   and no two writers change a chain at once. Writers in different buckets share nothing but the
 //!   count, the list of free slots and the bounds of expiry.
 //! - The words of a value that lookups hand out stay valid memory, but once its element is gone
-//!   they may belong to another one: whoever keeps them for longer than the lookup must only do
+//!   they may belong to another one: code that keeps them for longer than the lookup must only do
 //!   what harms neither, such as counting. Words that must fit each other are to be read in the
 //!   closure of [`Dynamic::lookup`].
 //!
@@ -159,7 +159,7 @@ impl Dynamic {
         }
     }
 
-    /// Whether there is memory for such a table, and some for the rest of the process beside it. It
+    /// Whether there is memory for such a table, and some for the rest of the process, too. It
     /// is as cheap as making one: no memory is touched.
     pub fn has_room(key_len: usize, value_words: usize, size: u32) -> bool {
         let stride = KEY + key_len.clamp(1, 64).div_ceil(8) + value_words;

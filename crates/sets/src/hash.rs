@@ -114,7 +114,7 @@ impl HashWords {
         self.len += 1;
     }
 
-    /// The same for a key that may be there: `false` then. Room was made.
+    /// Inserts a key that may be there: `false` then. Room was made.
     pub fn insert_new(&mut self, key: &[u8], slot: u32) -> bool {
         let Ok(key) = key.try_into().map(u32::from_ne_bytes) else { return false };
         let at = self.probe(key);
@@ -293,7 +293,7 @@ impl HashBytes {
         self.len += 1;
     }
 
-    /// The same for a key that may be there: `false` then. Room was made, and slots come in order.
+    /// Inserts a key that may be there: `false` then. Room was made, and slots come in order.
     pub fn insert_new(&mut self, key: &[u8], slot: u32) -> bool {
         if key.len() != self.key_len || self.keys.len() != slot as usize * self.key_len {
             return false;

@@ -7,7 +7,7 @@
 //! verdict and no text. What the kernel's `nft_set_*.c` decide about overlaps, duplicates, sizes
 //! and timeouts is decided here.
 //!
-//! An *index* finds the number of an element from its key; the elements lie in slots beside it.
+//! An *index* finds the number of an element from its key; the elements lie in slots next to it.
 //! Both are shared between clones and copied on the first change, so that a transaction works on a
 //! clone, and a copy with other values ([`Set::map_values`]) has the same index.
 //!

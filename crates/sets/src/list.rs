@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Element;
 
-/// Elements in order. One that is no more than a key takes two bytes beside it.
+/// Elements in order. One that is no more than a key takes two more bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Received<V>", bound(deserialize = "V: Deserialize<'de>"))]
 pub struct ElementList<V> {

@@ -8,7 +8,7 @@
 //!
 //! Entries are sorted into groups by which of their fields are exact. A hash of those fields leads
 //! to a bucket of entries; in it they are sorted by the first value of one of the other fields,
-//! with the greatest last value so far beside it, which ends the search backwards:
+//! each with the greatest last value so far, which ends the search backwards:
 //!
 //! ```text
 //! key -> group {field 2 exact} -> hash(field 2) -> bucket: first ..., max(last) ...  <- bisect field 1, go back
@@ -19,7 +19,7 @@
 //! of growing size, so that many insertions cost little each. Sealing puts all entries into one
 //! structure: tables ([`Crossed`]) where they stay small; else a [`Classifier`], in which an entry
 //! is a rule and its place in the order the rule's number; or, where memory counts, one level. A
-//! few changes later it is still of use: what is new is searched beside it, what is gone is passed
+//! few changes later it is still of use: what is new is searched separately, what is gone is passed
 //! over.
 
 use std::sync::Arc;

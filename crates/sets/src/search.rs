@@ -26,7 +26,7 @@ pub enum Search<'a> {
     Words(WordCells<'a>),
     /// A function that takes the structure's address and the key.
     Number(Searcher<u64>),
-    /// The same for longer keys.
+    /// A function that takes the structure's address and that of a longer key.
     Address(Searcher<*const u8>),
     /// Intervals of four bytes.
     Spans(Spans<'a>),
@@ -35,7 +35,7 @@ pub enum Search<'a> {
 }
 
 /// Intervals of keys of four bytes, which are numbers in network byte order: in ascending order,
-/// apart from each other. A key is in the last one that does not begin behind it, or in none.
+/// apart from each other. A key is in the last one that does not begin after it, or in none.
 #[derive(Clone, Copy, Debug)]
 pub struct Spans<'a> {
     /// Leads to how many begin before the keys of a cell, and how many in it.
@@ -84,9 +84,9 @@ pub enum FieldClasses<'a> {
     Pages(&'a [u8; 256], &'a [u16]),
     /// The class in place of a place; what is [`NOWHERE`] has class 0.
     Words(WordCells<'a>),
-    /// The same by a function.
+    /// The class by a function that takes a short field.
     Number(Searcher<u64>),
-    /// The same for longer fields.
+    /// The class by a function that takes the address of a longer field.
     Address(Searcher<*const u8>),
 }
 
@@ -124,7 +124,7 @@ macro_rules! by_number {
     };
 }
 
-/// The same for longer keys.
+/// Searchers of longer keys, which take their address.
 macro_rules! by_address {
     ($name:ident, $structure:ty, |$index:ident, $key:ident| $found:expr) => {
         unsafe extern "C" fn $name(index: *const (), key: *const u8) -> u64 {

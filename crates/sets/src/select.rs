@@ -76,7 +76,7 @@ pub enum Structure {
     /// Sorted intervals, bisected.
     IntervalArray,
     /// Sorted intervals, searched by parts of equal size; up to 16 compared at once; for keys of 16
-    /// bits a bit per key beside it.
+    /// bits also by a bit per key.
     IntervalIndex,
     /// A few concatenations of ranges, compared one after the other.
     RangeList,

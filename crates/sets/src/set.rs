@@ -40,8 +40,8 @@ pub struct Set<V> {
     first_expiry: u64,
     /// The structure is ours to choose.
     chosen: bool,
-    /// Values say nothing to who asks whether an element is there.
-    mute: bool,
+    /// A lookup needs no values, only whether an element is there.
+    presence_only: bool,
 }
 
 /// What it holds, not how.
@@ -73,21 +73,21 @@ impl<V> Set<V> {
         }
     }
 
-    /// Says that the values of elements, as they are now, mean nothing to who asks whether an
-    /// element is there: a set, no element of which has statements. [`Set::contains`] answers all
-    /// that a lookup asks then.
-    pub fn mute(mut self) -> Self {
-        self.mute = true;
+    /// Declares that lookups need no values, as they are now, only whether an element is there:
+    /// of a set, no element of which has statements. Then [`Set::contains`] answers everything
+    /// that a lookup asks. Any change of the set ends this.
+    pub fn presence_only(mut self) -> Self {
+        self.presence_only = true;
         self
     }
 
-    /// Whether [`Set::mute`] was said of it.
+    /// Whether lookups need no values ([`Set::presence_only`]).
     #[inline]
-    pub fn is_mute(&self) -> bool {
-        self.mute
+    pub fn is_presence_only(&self) -> bool {
+        self.presence_only
     }
 
-    /// Bytes of memory that the structure takes beside the elements.
+    /// Bytes of memory that the structure takes in addition to the elements.
     pub fn index_bytes(&self) -> usize {
         match &*self.index {
             Index::Bitmap(i) => i.bytes(),
@@ -248,7 +248,7 @@ impl<V> Set<V> {
             Index::Intervals(i) => i.ascending(),
             Index::Ranges(i) => i.in_order(),
             Index::HashWords(_) | Index::HashBytes(_) => {
-                // Beside the slots the start of each key, so that sorting rarely has to look at
+                // Next to the slots the start of each key, so that sorting rarely has to look at
                 // keys.
                 let mut taken: Vec<(u64, u32)> =
                     self.slots.iter().map(|(slot, e)| (leading(e.key), slot)).collect();
@@ -284,7 +284,7 @@ impl<V> Set<V> {
                 .map(|e| Arc::new(e.view().with_value(f(&e.value)))),
             first_expiry: self.first_expiry,
             chosen: self.chosen,
-            mute: false,
+            presence_only: false,
         }
     }
 }
@@ -353,14 +353,14 @@ impl<V: Clone> Set<V> {
             catch_all: None,
             first_expiry: u64::MAX,
             chosen: false,
-            mute: false,
+            presence_only: false,
         })
     }
 
     /// Inserts an element. One with an empty key is the catch-all, which no size counts. On an
     /// error the set is unchanged, but for expired elements, which are gone.
     pub fn insert(&mut self, element: Element<V>, now: u64) -> Result<(), InsertError> {
-        self.mute = false;
+        self.presence_only = false;
         self.try_insert(element, now).map_err(|(error, _)| error)
     }
 
@@ -442,7 +442,7 @@ impl<V: Clone> Set<V> {
         now: u64,
         change: impl FnOnce(&mut V, &mut Option<u64>),
     ) -> bool {
-        self.mute = false;
+        self.presence_only = false;
         if self.find(key, key_end, now).is_none() {
             return false;
         }
@@ -531,7 +531,7 @@ impl<V: Clone> Set<V> {
     pub(crate) fn fill(&mut self, index: Index, slots: Slots<V>) {
         self.index = Arc::new(index);
         self.slots = slots;
-        self.mute = false;
+        self.presence_only = false;
     }
 
     /// Removes everything.

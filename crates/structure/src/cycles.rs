@@ -118,17 +118,11 @@ fn reach<'a>(graph: &'a Graph, from: &'a String) -> BTreeSet<&'a String> {
 mod tests {
     use super::*;
 
-    /// Cycles that are still there: parents, and how many of their children. A new one, or one
-    /// that has grown, is a mistake; one that is gone goes from here, too.
-    const KNOWN: [(&str, usize); 1] = [("daemon", 25)];
-
     #[test]
     fn modules_depend_on_each_other_in_one_direction() {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let found = of_crates(crates);
-        let now: Vec<_> = found.iter().map(|c| (&*c.parent, c.members.len())).collect();
-        let listed: String = found.iter().map(|c| format!("{c}\n")).collect();
-        assert_eq!(now, KNOWN, "cargo run -p penstock-structure says why:\n{listed}");
+        let found: String = of_crates(crates).iter().map(|c| format!("{c}\n")).collect();
+        assert_eq!(found, "");
     }
 
     #[test]

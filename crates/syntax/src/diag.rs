@@ -35,7 +35,7 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Error, loc, others: Vec::new(), message: message.into() }
     }
 
-    /// The same, conflicting with another place.
+    /// Adds a place that it conflicts with.
     pub fn against(mut self, other: Loc) -> Self {
         self.others.push(other);
         self
@@ -158,7 +158,7 @@ impl Diagnostic {
 
         // Of a command line nft shows the first line, whichever the place is on.
         let start = if input.origin == Origin::CommandLine { 0 } else { place.start };
-        // The end of the text is behind its last line.
+        // The end of the text is after its last line.
         let start = match input.text.get(..start) {
             Some(before) if start == input.text.len() && input.origin != Origin::CommandLine => {
                 before

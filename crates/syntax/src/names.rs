@@ -7,7 +7,7 @@ use std::net::IpAddr;
 /// Where names of constants come from. The program gives the system's or a network configuration's;
 /// tests a table.
 pub trait Names {
-    /// Whoever is asked for all that this one does not say itself.
+    /// Names that are asked where this one has none.
     fn rest(&self) -> &dyn Names {
         &NoNames
     }

@@ -121,7 +121,7 @@ impl Files for NoFiles {
 impl Inputs {
     /// Takes one more text; the number is what [`Loc::input`] says.
     pub fn add(&mut self, origin: Origin, text: impl Into<Arc<String>>) -> u32 {
-        // Texts may be large: behind a pointer of its own a `String` is shared without a copy.
+        // Texts may be large: a `String` in an `Arc` is shared without a copy.
         self.inputs.push(Input { origin, text: text.into(), lines: OnceCell::new() });
         (self.inputs.len() - 1) as u32
     }
@@ -144,9 +144,9 @@ impl Input {
     /// Line (from 1) of a byte, and the offset at which that line starts.
     pub fn line_of(&self, offset: u32) -> (u32, usize) {
         let starts = self.lines.get_or_init(|| {
-            let behind =
+            let after =
                 self.text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
-            std::iter::once(0).chain(behind).collect()
+            std::iter::once(0).chain(after).collect()
         });
         let line = starts.partition_point(|start| *start <= offset as usize).max(1);
         (line as u32, starts.get(line - 1).copied().unwrap_or(0))

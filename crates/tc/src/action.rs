@@ -36,7 +36,7 @@ pub(crate) enum Action {
     Plain(Control),
     /// Sends the packet, or a copy, to a device: out of it, or as if it had come in by it.
     Mirred { device: u32, to_ingress: bool, copy: bool, control: Control },
-    /// Writes what travels beside the packet.
+    /// Writes metadata of the packet.
     Skbedit { mark: Option<(u32, u32)>, priority: Option<u32>, to_host: bool, control: Control },
     /// Changes the VLAN tag.
     Vlan { change: VlanAction, control: Control },

@@ -143,7 +143,7 @@ impl Config {
             }
             cursor.action = None;
             match control {
-                // Behind the last action nothing is left to do but to pass.
+                // After the last action nothing is left to do but to pass.
                 Control::Ok | Control::Pipe => return Step::Pass,
                 Control::Shot => return Step::Drop,
                 Control::Stolen => return Step::Taken,

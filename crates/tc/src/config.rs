@@ -14,9 +14,9 @@ use crate::u32_match::U32Match;
 /// Where filters stand on a device (`clsact`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
-    /// Behind taps, before netfilter's ingress.
+    /// After taps, before netfilter's ingress.
     Ingress,
-    /// Behind netfilter's egress, before the queue.
+    /// After netfilter's egress, before the queue.
     Egress,
 }
 

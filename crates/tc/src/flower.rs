@@ -20,7 +20,7 @@ pub(crate) struct Flower {
     pub(crate) dst_mac: Option<(Mac, Mac)>,
     pub(crate) vlan_id: Option<u16>,
     pub(crate) vlan_prio: Option<u8>,
-    /// Ethertype behind the tag.
+    /// Ethertype after the tag.
     pub(crate) vlan_ethertype: Option<u16>,
     pub(crate) ip_proto: Option<u8>,
     pub(crate) ip_tos: Option<(u8, u8)>,
@@ -46,7 +46,7 @@ pub(crate) struct Flower {
 /// What the dissector finds in a packet (`__skb_flow_dissect()`).
 #[derive(Default)]
 struct Found<'p> {
-    /// Behind all tags.
+    /// After all tags.
     ethertype: u16,
     tag: Option<u16>,
     addresses: Option<(IpAddr, IpAddr)>,

@@ -3,7 +3,7 @@
 //! Traffic control (`net/sched/`): what stands between the hooks of netfilter and a device.
 //!
 //! A [`Config`] comes from the lines of a `tc -batch` file. At ingress and egress of a device its
-//! filters classify packets ([`Config::classify`]); behind egress, the root queueing discipline of
+//! filters classify packets ([`Config::classify`]); after egress, the root queueing discipline of
 //! the device decides when a frame leaves ([`Queues`]). What filters and queues remember is apart
 //! from the configuration, and the clock is that of the packets.
 //!
@@ -35,5 +35,5 @@ mod u32_match;
 
 pub use classify::{Cursor, State, Step};
 pub use config::{Config, Hook};
-pub use penstock_batch::Error;
+pub use penstock_iproute2::Error;
 pub use qdisc::Queues;

@@ -21,8 +21,8 @@
 //! let _ = (Ipv4::new("198.18.0.1", "198.18.0.2") / Udp::new(1, 2)).truncate(25).build();
 //! ```
 //!
-//! - A layer finds its "next protocol" field from the layer behind it, and its pseudo header from
-//!   the nearest IP layer in front of it. Where the layer behind has no such number ([`payload`],
+//! - A layer finds its "next protocol" field from the layer after it, and its pseudo header from
+//!   the nearest IP layer in front of it. Where the layer after it has no such number ([`payload`],
 //!   [`Vxlan`]), the field gets one for experiments: [`UNKNOWN_ETHERTYPE`], [`UNKNOWN_PROTOCOL`].
 //! - The destination comes second everywhere: `Ethernet::new(src, dst)`.
 //! - Addresses are `&str`, which panics when malformed: these are written by hand in tests; or the
@@ -74,19 +74,19 @@ address!(Mac, Ipv4Addr, Ipv6Addr);
 pub(crate) struct Around<'a> {
     /// The layers in front, outermost first.
     before: &'a [Arc<dyn Layer>],
-    /// The layer behind.
+    /// The layer after it.
     pub(crate) next: Option<&'a dyn Layer>,
-    /// Everything behind, as bytes.
+    /// Everything after it, as bytes.
     pub(crate) body: &'a [u8],
 }
 
 impl Around<'_> {
-    /// Ethertype of what is behind.
+    /// Ethertype of what follows.
     pub(crate) fn ethertype(&self) -> u16 {
         self.next.and_then(|n| n.ethertype()).unwrap_or(UNKNOWN_ETHERTYPE)
     }
 
-    /// IP protocol number of what is behind.
+    /// IP protocol number of what follows.
     pub(crate) fn protocol(&self) -> u8 {
         self.next.and_then(|n| n.protocol()).unwrap_or(UNKNOWN_PROTOCOL)
     }
@@ -210,7 +210,7 @@ macro_rules! layers {
             }
         }
         impl $t {
-            /// The bytes of this layer with nothing behind it.
+            /// The bytes of this layer with nothing after it.
             pub fn build(self) -> Vec<u8> {
                 Frame::of(self).build()
             }

@@ -214,7 +214,7 @@ const SERVICES: [u16; 32] = [
     111, 119, 135, 137, 139, 179, 445, 514, 636, 1723, 1812, 2049, 5432,
 ];
 
-/// Ranges that rules name, beside those of all low and high ports.
+/// Ranges that rules name, apart from those of all low and high ports.
 const RANGES: [(u16, u16); 12] = [
     (6000, 6063),
     (137, 139),

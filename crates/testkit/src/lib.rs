@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! What tests and benchmarks share: frames ([`build`]), rule lists and traffic ([`classbench`]),
-//! and seeds of random numbers ([`seed()`]).
+//! seeds of random numbers ([`seed()`]), and with the feature `program` what engines run on:
+//! an environment and images ([`program`]).
 //!
 //! No other product crate than `penstock_bench` depends on it. The others have it as a
-//! dev-dependency, also those that it depends on. Unit tests of `penstock_wire` therefore cannot
-//! mix its types with those of frames built here: to the compiler these are two crates.
+//! dev-dependency, also those that it depends on itself. Unit tests of those (`penstock_wire`,
+//! `penstock_packet`, `penstock_program`) cannot mix their types with types of functions here: to
+//! the compiler these are two crates. Their integration tests can.
 
 pub mod build;
 pub mod classbench;
+#[cfg(feature = "program")]
+pub mod program;
 mod seed;
 
 pub use seed::{Chance, number, rounds, seed};

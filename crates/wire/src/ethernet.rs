@@ -159,7 +159,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// The protocol of a frame with `ethertype` in its header and `rest` behind it (`eth_type_trans()`,
+/// The protocol of a frame with `ethertype` in its header and `rest` after it (`eth_type_trans()`,
 /// `vlan_set_encap_proto()`).
 #[inline]
 pub fn protocol_of(ethertype: u16, rest: &[u8]) -> u16 {

@@ -246,7 +246,7 @@ impl<'a> HeaderMut<'a> {
         Some(Self { fixed, rest })
     }
 
-    /// The same header for reading.
+    /// This header for reading.
     #[inline]
     pub fn read(&self) -> Header<'_> {
         Header { fixed: self.fixed, rest: self.rest }
@@ -436,7 +436,8 @@ pub fn cut(
         scratch.extend_from_slice(header);
         scratch.extend_from_slice(&data[done..done + len]);
         let Some(mut out) = HeaderMut::new(scratch) else { return false };
-        // A packet that is itself a later fragment had its options replaced by whoever cut it.
+        // A packet that is itself a later fragment had its options replaced by the router that cut
+        // it.
         if first_offset == 0 && done > 0 {
             ipv4_options::keep_copied(out.options_mut());
         }

@@ -341,7 +341,7 @@ impl Echo {
 
 /// The options that an answer to a packet has (`__ip_options_echo()`): record route, timestamp and
 /// CIPSO of the options that [`check_received`] saw. If it found a byte `wrong`, the option with
-/// that byte and all behind it are not there, but for CIPSO. Source routes are not followed here,
+/// that byte and all after it are not there, but for CIPSO. Source routes are not followed here,
 /// so none is reversed. `None` if an option has no room for what it asks for: then there is no
 /// answer.
 pub fn echo(options: &[u8], wrong: Option<BadOption>) -> Option<Echo> {
@@ -469,7 +469,7 @@ mod tests {
                 Some(&[TIMESTAMP, 12, 13, 1, 198, 18, 0, 1, 0, 0, 0, 77]),
             ),
             (&[CIPSO, 6, 0, 0, 0, 0, RR, 2], Some(22), Some(&[CIPSO, 6, 0, 0, 0, 0, 0, 0])),
-            // The option that is wrong is not there, nor what stands behind it.
+            // The option that is wrong is not there, nor what follows it.
             (&[TIMESTAMP, 8, 9, 0xf0, 0, 0, 0, 0], Some(23), Some(&[])),
             (&[RR, 7, 6, 1, 2, 3, 4, 0], Some(22), Some(&[])),
             (&[RR, 7, 8, 1, 2, 3, 4, TIMESTAMP, 8, 9, 0xf0, 0, 0, 0, 0, 0], Some(30), Some(&full)),

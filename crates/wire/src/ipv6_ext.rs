@@ -84,7 +84,7 @@ pub struct Walk {
 
 /// Finds the first header of type `target`, or the last header of the chain for `None`, as
 /// `ipv6_find_hdr()` does. `packet` begins with the IPv6 header, whose version and length are not
-/// looked at, nor whether it is cut off; what is behind the payload length is walked over as well
+/// looked at, nor whether it is cut off; what is after the payload length is walked over as well
 /// if it is there.
 ///
 /// # Errors
@@ -255,9 +255,9 @@ pub enum OptionError {
 /// What valid hop-by-hop options say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HopByHop {
-    /// Offset of the header behind.
+    /// Offset of the next header.
     pub next_offset: usize,
-    /// Type of the header behind.
+    /// Type of the next header.
     pub next_header: u8,
     /// Value of the router alert option.
     pub router_alert: Option<u16>,
@@ -506,7 +506,7 @@ pub fn mobility_header(next_header: u8, kind: u8, checksum: u16, data: &[u8]) ->
 }
 
 /// Offset in a packet at which a fragment header goes, and the offset of the byte with the type of
-/// what follows there: behind hop-by-hop, routing, and destination options that a routing header
+/// what follows there: after hop-by-hop, routing, and destination options that a routing header
 /// follows (`ip6_find_1stfragopt()`). `None` if the chain is cut.
 pub fn unfragmentable_end(packet: &[u8]) -> Option<(usize, usize)> {
     let (mut offset, mut next_at, mut found_routing) = (ipv6::LEN, 6, false);
@@ -549,7 +549,7 @@ pub fn fragment(
     cut(packet, |left| if left <= room { left } else { room & !7 }, id, scratch, emit)
 }
 
-/// Like [`fragment`], with pieces of the sizes that `size` gives when so many bytes behind the
+/// Like [`fragment`], with pieces of the sizes that `size` gives when so many bytes after the
 /// headers that every fragment has are left: at most that many, and a multiple of eight unless it
 /// is all. Otherwise it gives `false` where that happens.
 pub fn cut(

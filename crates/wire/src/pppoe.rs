@@ -5,7 +5,7 @@
 
 use crate::field::{be16, put16};
 
-/// Bytes of the session header and the protocol behind it.
+/// Bytes of the session header and the protocol after it.
 pub const LEN: usize = 8;
 /// Bytes of the session header, after which its length counts.
 pub const HEADER_LEN: usize = 6;
@@ -53,7 +53,7 @@ impl<'a> Header<'a> {
         be16(self.fixed, SESSION)
     }
 
-    /// Bytes behind the session header, that of PPP's protocol included.
+    /// Bytes after the session header, that of PPP's protocol included.
     #[inline]
     pub fn length(&self) -> u16 {
         be16(self.fixed, LENGTH)
@@ -84,7 +84,7 @@ pub struct Repr {
     pub session: u16,
     /// Protocol of PPP.
     pub protocol: u16,
-    /// Bytes of the packet behind it.
+    /// Bytes of the packet after it.
     pub payload_len: u16,
 }
 

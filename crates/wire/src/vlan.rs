@@ -76,7 +76,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// A tag's control information and the type behind it.
+/// A tag's control information and the type after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
     /// Priority, drop-eligible bit and VLAN id.

@@ -108,9 +108,9 @@ impl Selector {
 /// ESP within UDP (RFC 3948). Ports are in host order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encapsulation {
-    /// Of packets that leave by this state.
+    /// Source port of packets that leave by this state.
     pub sport: u16,
-    /// The same.
+    /// Destination port of packets that leave by this state.
     pub dport: u16,
 }
 
@@ -131,7 +131,7 @@ pub struct StateFlags {
     pub esn: bool,
     /// The outer packet has DSCP 0.
     pub dont_encap_dscp: bool,
-    /// Sequence numbers start anew behind the last one.
+    /// Sequence numbers start anew after the last one.
     pub oseq_may_wrap: bool,
 }
 
@@ -338,7 +338,7 @@ impl Config {
         }
         match (self.policy(policy.direction, &policy.selector, policy.mark), update) {
             (Some(_), false) => return Err(EXISTS.into()),
-            // The new one is behind others of its priority.
+            // The new one comes after others of its priority.
             (Some(at), true) => {
                 self.policies.remove(at);
                 self.policies.push(policy);

@@ -14,7 +14,7 @@ use crate::{Mode, Stat};
 pub struct Room {
     /// Before the packet.
     pub head: usize,
-    /// Behind it.
+    /// After it.
     pub tail: usize,
     /// Bytes of IP headers that stay in front in transport mode, and where among them the type of
     /// what follows is.
@@ -24,7 +24,7 @@ pub struct Room {
 /// A packet that came out of ESP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Bytes at the beginning that are to go: the packet starts behind them.
+    /// Bytes at the beginning that are to go: the packet starts after them.
     pub skip: usize,
     /// Bytes of the packet from there on; what follows is to go.
     pub len: usize,
@@ -57,7 +57,7 @@ impl State {
         Some(Room { head: self.header_len(), tail, kept })
     }
 
-    /// Carries it out: `network` is the packet with the room before and behind it.
+    /// Carries it out: `network` is the packet with the room before and after it.
     #[inline]
     pub(crate) fn seal(
         &mut self,

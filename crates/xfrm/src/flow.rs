@@ -11,7 +11,7 @@ pub struct Flow {
     pub saddr: u128,
     /// Destination.
     pub daddr: u128,
-    /// Protocol behind all extension headers.
+    /// Protocol after all extension headers.
     pub protocol: u8,
     /// Source port, ICMP type, or the high half of a GRE key; 0 in fragments.
     pub sport: u16,

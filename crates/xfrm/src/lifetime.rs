@@ -12,19 +12,19 @@ const SECOND: u64 = 1_000_000_000;
 pub struct Limits {
     /// Bytes before encryption; `u64::MAX` for no limit.
     pub soft_bytes: u64,
-    /// The same.
+    /// Bytes before encryption; `u64::MAX` for no limit.
     pub hard_bytes: u64,
     /// Packets; `u64::MAX` for no limit.
     pub soft_packets: u64,
-    /// The same.
+    /// Packets; `u64::MAX` for no limit.
     pub hard_packets: u64,
     /// Seconds since it was added; 0 for no limit.
     pub soft_add: u64,
-    /// The same.
+    /// Seconds since it was added; 0 for no limit.
     pub hard_add: u64,
     /// Seconds since it was first used; 0 for no limit.
     pub soft_use: u64,
-    /// The same.
+    /// Seconds since it was first used; 0 for no limit.
     pub hard_use: u64,
 }
 

@@ -58,7 +58,7 @@ impl SecPath {
         true
     }
 
-    /// The place behind the state that a template asks for, from a place on; that place itself for
+    /// The place after the state that a template asks for, from a place on; that place itself for
     /// one that may go unused.
     fn find(&self, states: &States, template: &Template, start: usize) -> Option<usize> {
         let optional = template.level == Level::Use;

@@ -40,7 +40,7 @@ impl From<Stat> for Wrong {
 /// What a state puts around packets, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
-    /// Before a packet: before all of it in tunnel mode, behind its IP header in transport mode.
+    /// Before a packet: before all of it in tunnel mode, after its IP header in transport mode.
     head: usize,
     /// Payload and trailer are padded to a multiple of it, a power of two.
     block: usize,
@@ -133,14 +133,14 @@ impl State {
         !self.dead
     }
 
-    /// Bytes that it puts before a packet: before all of it in tunnel mode, behind its IP header in
+    /// Bytes that it puts before a packet: before all of it in tunnel mode, after its IP header in
     /// transport mode.
     #[inline]
     pub(crate) fn header_len(&self) -> usize {
         self.sizes.head
     }
 
-    /// Bytes that it puts behind so many.
+    /// Bytes that it puts after so many.
     #[inline]
     pub(crate) fn trailer_len(&self, payload: usize) -> usize {
         let Sizes { block, icv, .. } = self.sizes;

@@ -9,11 +9,11 @@ pub enum Encapsulated {
     KeepAlive,
     /// ESP, which begins with an SPI that is not zero.
     Esp,
-    /// Behind a marker of four zero bytes, or too short for ESP: for whoever exchanges keys.
+    /// After a marker of four zero bytes, or too short for ESP: for the key daemon.
     Other,
 }
 
-/// Tells by what is behind the UDP header.
+/// Tells by what follows the UDP header.
 pub fn classify(payload: &[u8]) -> Encapsulated {
     match payload {
         [0xff] => Encapsulated::KeepAlive,

@@ -44,7 +44,7 @@ impl Bundle {
         Some(bundle)
     }
 
-    /// What is left behind the first `n`.
+    /// What is left after the first `n`.
     pub fn rest(&self, n: usize) -> Bundle {
         let mut rest = Bundle::default();
         for &state in self.states().iter().skip(n) {
@@ -93,7 +93,7 @@ impl Xfrm {
         Xfrm { states, policies, defaults: config.defaults, ports, started: false }
     }
 
-    /// The same with another configuration: states that it has as they were go on, others begin.
+    /// This with another configuration: states that it has as they were go on, others begin.
     /// Gives the new number of each old one that is still there, too.
     pub fn follow(
         self,
@@ -267,7 +267,7 @@ impl Xfrm {
         self.states.get(id).room(packet).ok_or(Stat::OutStateMode)
     }
 
-    /// A packet goes through a state: `network` is the packet with the [`Room`] before and behind
+    /// A packet goes through a state: `network` is the packet with the [`Room`] before and after
     /// it, and begins with an IP header afterwards.
     ///
     /// # Errors
@@ -309,7 +309,7 @@ impl Xfrm {
         }
     }
 
-    /// The same without any consequence but for the bytes: [`Xfrm::take`] follows if the packet is
+    /// Decrypts without any consequence but for the bytes: [`Xfrm::take`] follows if the packet is
     /// to have arrived. `None` if it is not what it should be.
     #[inline]
     pub fn try_open(

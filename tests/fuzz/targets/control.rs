@@ -4,8 +4,9 @@
 
 use std::io::Cursor;
 
-use penstock_daemon::control::protocol::{self, Message};
-use penstock_daemon::control::{CaptureCall, Captured, ShowAs};
+use penstock_daemon::control::protocol::{self, Message, Show};
+use penstock_daemon::control::{CaptureCall, Captured};
+use penstock_print::show::{Form, Listing};
 
 use super::Target;
 use crate::mutate;
@@ -47,9 +48,9 @@ fn seeds() -> Vec<Vec<u8>> {
     let messages = [
         Message::Nft(vec!["-f".into(), "-".into()]),
         Message::Line("list ruleset".into()),
-        Message::Show(ShowAs::Json),
-        Message::Stages(2500),
-        Message::Connections,
+        Message::Show(Show::new(Listing::State, Form::Json)),
+        Message::Show(Show { milliseconds: 2500, ..Show::new(Listing::Stages, Form::Text) }),
+        Message::Show(Show::new(Listing::Connections, Form::Json)),
         Message::Capture(call.words().to_vec()),
         Message::Read("/etc/rules.nft".into()),
         Message::Data(b"table ip t".to_vec()),

@@ -8,8 +8,7 @@ use std::path::Path;
 use penstock_files::Access;
 use penstock_packet::Packet;
 use penstock_path::LogRecord;
-
-use super::line::line;
+use penstock_print::log::line;
 
 /// A log of lines.
 pub struct LogFile {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What `log` statements write: lines as of the kernel's log, and records of nfnetlink_log groups.
+//! Files that `log` statements of a run write to.
 
 mod file;
-mod line;
 mod nflog;
 
 pub use file::LogFile;
-pub use line::line;
-pub use nflog::{Nflog, encode as nflog_record};
+pub use nflog::Nflog;

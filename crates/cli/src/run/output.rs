@@ -13,6 +13,7 @@ use penstock_io::{CaptureWriter, LinkType};
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
 use penstock_path::{DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
+use penstock_print::drops::words;
 
 use super::queue::Queues;
 use crate::capture::CaptureFile;
@@ -277,16 +278,5 @@ impl Sink for Output<'_> {
         if self.lines.len() > TOGETHER {
             self.print_lines();
         }
-    }
-}
-
-/// `rule: inet filter forward handle 12`, `policy: inet filter forward`, `no route`.
-pub fn words(drop: &DropEvent<'_>) -> String {
-    let reason = drop.reason.text();
-    let Some(place) = &drop.place else { return reason.to_owned() };
-    let at = format!("{reason}: {} {} {}", place.family.name(), place.table, place.chain);
-    match place.rule {
-        Some(handle) => format!("{at} handle {handle}"),
-        None => at,
     }
 }

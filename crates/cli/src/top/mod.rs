@@ -17,9 +17,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use lexopt::Arg::{Long, Short};
-use penstock_daemon::control::ShowAs;
-use penstock_daemon::control::protocol::Message;
+use penstock_daemon::control::protocol::{Message, Show};
 use penstock_daemon::errln;
+use penstock_print::show::{Form, Listing};
 use penstock_system::words;
 
 use crate::dataplane::connect;
@@ -122,7 +122,7 @@ impl From<io::Error> for Failed {
 /// The moment now.
 fn look() -> Result<Snapshot, Failed> {
     let mut client = connect().map_err(Failed::Said)?;
-    let json = client.text(&Message::Show(ShowAs::Json))?;
+    let json = client.text(&Message::Show(Show::new(Listing::State, Form::Json)))?;
     Snapshot::read(&json).map(|(_, now)| now).map_err(Failed::Not)
 }
 

@@ -8,8 +8,8 @@ use std::fmt::Write;
 use penstock_net::Link;
 use penstock_packet::{Meta, Packet};
 use penstock_path::{DropEvent, QueueRecord, Queued, Sink, TraceRecord};
+use penstock_print::drops::words;
 
-use crate::run::output::words;
 use crate::tracer::Tracer;
 
 /// Takes what the path gives out, from when it is to listen.

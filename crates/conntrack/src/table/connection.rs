@@ -133,7 +133,8 @@ impl<'a> Connection<'a> {
         self.table.extra(self.n)?.helper.as_ref().map(|helping| helping.name())
     }
 
-    pub(crate) fn now(&self) -> u64 {
+    /// The clock of the table, in nanoseconds.
+    pub fn now(&self) -> u64 {
         self.table.now
     }
 

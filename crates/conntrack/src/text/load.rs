@@ -33,7 +33,7 @@ impl std::fmt::Display for LoadError {
 impl std::error::Error for LoadError {}
 
 impl Conntrack {
-    /// Loads a dump into the table, beside what is there. Times begin at `now`.
+    /// Loads a dump into the table, in addition to what is there. Times begin at `now`.
     ///
     /// # Errors
     /// See [`LoadError`]: a line cannot be read, a connection is there already, or the table is

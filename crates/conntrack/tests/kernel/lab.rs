@@ -74,9 +74,9 @@ table inet t {
 pub const A: &str = "198.18.1.2";
 /// Address of the host on side b.
 pub const B: &str = "198.18.2.2";
-/// The same in IPv6.
+/// IPv6 address of the host on side a.
 pub const A6: &str = "2001:db8:1::2";
-/// The same in IPv6.
+/// IPv6 address of the host on side b.
 pub const B6: &str = "2001:db8:2::2";
 
 /// The namespaces; they end with it.

@@ -98,7 +98,7 @@ pub fn compare(
     compare_all(lab, name, settings, steps, false)
 }
 
-/// The same, with what is expected after each packet.
+/// [`compare`], with what is expected after each packet.
 pub fn compare_all(
     lab: &mut Lab,
     name: &str,

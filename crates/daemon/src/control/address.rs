@@ -31,8 +31,8 @@ pub(crate) struct Listeners {
     pub(crate) public: Option<UnixListener>,
 }
 
-/// Binds the sockets of this network namespace. What a dataplane has left that died is replaced:
-/// the caller has the [`Turn`](crate::turn::Turn), so no other one is there.
+/// Binds the sockets of this network namespace. Those of a dataplane that died are replaced: the
+/// caller has the lock of the namespace ([`crate::namespace_lock`]), so no other dataplane is there.
 ///
 /// # Errors
 /// A sentence.
@@ -54,7 +54,7 @@ pub(crate) fn listen(readers: bool) -> Result<Listeners, String> {
     Ok(Listeners { private, public })
 }
 
-/// Removes the sockets of this network namespace, at the end of whoever has the turn.
+/// Removes the sockets of this network namespace, at the end of the dataplane that has the lock.
 pub(crate) fn remove() {
     let Ok(name) = rundir::name(EXTENSION) else { return };
     if let Ok(directory) = RunDir::get() {

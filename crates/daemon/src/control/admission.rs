@@ -36,7 +36,7 @@ pub(crate) enum Rights {
 }
 
 /// Longest message of a client that may only look: only what changes a ruleset is long.
-pub(super) const SHORT: usize = 64 << 10;
+pub(crate) const SHORT: usize = 64 << 10;
 
 impl Rights {
     /// Bytes of the longest message of such a client.
@@ -50,7 +50,7 @@ impl Rights {
 
 /// All places.
 #[derive(Debug)]
-pub(super) struct Admission {
+pub(crate) struct Admission {
     /// Others than root may look.
     readers: bool,
     roots: usize,
@@ -67,16 +67,16 @@ struct Taken {
 
 /// A client's place, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     of: Arc<Admission>,
     user: u32,
-    pub(super) rights: Rights,
+    pub(crate) rights: Rights,
 }
 
 impl Admission {
     /// As many places as there are descriptors for: `spare` can be opened, and are meant for
     /// clients.
-    pub(super) fn new(readers: bool, spare: usize) -> Arc<Self> {
+    pub(crate) fn new(readers: bool, spare: usize) -> Arc<Self> {
         let clients = spare / DESCRIPTORS;
         let lookers = LOOKERS.min(clients / 3);
         let roots = ROOTS.min(clients - lookers).max(FEWEST);
@@ -87,7 +87,7 @@ impl Admission {
     ///
     /// # Errors
     /// There is none for it: a sentence.
-    pub(super) fn admit(self: &Arc<Self>, peer: Peer, most: Rights) -> Result<Place, &'static str> {
+    pub(crate) fn admit(self: &Arc<Self>, peer: Peer, most: Rights) -> Result<Place, &'static str> {
         const TOO_MANY: &str = "too many clients";
         let place = |rights| Place { of: self.clone(), user: peer.user, rights };
         if most == Rights::All && peer.is_trusted() {

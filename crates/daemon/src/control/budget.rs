@@ -20,7 +20,7 @@ const SHARE: u32 = 50;
 
 /// Why a listing ended before its end. Said to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Exceeded {
+pub(crate) enum Exceeded {
     /// It took too long.
     Time,
     /// It is too long.
@@ -40,33 +40,33 @@ impl std::error::Error for Exceeded {}
 
 impl Exceeded {
     /// Whether this is why something failed.
-    pub(super) fn of(e: &io::Error) -> Option<Exceeded> {
+    pub(crate) fn of(e: &io::Error) -> Option<Exceeded> {
         e.get_ref()?.downcast_ref().copied()
     }
 }
 
 /// What is left of a call's time and bytes.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     end: Instant,
     bytes: Cell<u64>,
 }
 
 impl Budget {
     /// Of a listing that begins now, for root or for those who may only look.
-    pub(super) fn of_listing(looks: bool) -> Self {
+    pub(crate) fn of_listing(looks: bool) -> Self {
         let (time, bytes) = if looks { (LOOK_TIME, LOOK_BYTES) } else { (ROOT_TIME, ROOT_BYTES) };
         Budget { end: Instant::now() + time, bytes: Cell::new(bytes) }
     }
 
     /// So many bytes, and all the time that a test takes.
     #[cfg(test)]
-    pub(super) fn for_test(bytes: u64) -> Self {
+    pub(crate) fn for_test(bytes: u64) -> Self {
         Budget { end: Instant::now() + ROOT_TIME, bytes: Cell::new(bytes) }
     }
 
     /// When it is over.
-    pub(super) fn end(&self) -> Instant {
+    pub(crate) fn end(&self) -> Instant {
         self.end
     }
 
@@ -74,7 +74,7 @@ impl Budget {
     ///
     /// # Errors
     /// [`Exceeded`]
-    pub(super) fn spend(&self, bytes: usize) -> io::Result<()> {
+    pub(crate) fn spend(&self, bytes: usize) -> io::Result<()> {
         if Instant::now() >= self.end {
             return Err(io::Error::other(Exceeded::Time));
         }
@@ -86,12 +86,12 @@ impl Budget {
 
 /// When somebody who may only look may ask a worker next.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     free: Mutex<Instant>,
 }
 
 impl Pace {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Pace { free: Mutex::new(Instant::now()) }
     }
 
@@ -100,7 +100,7 @@ impl Pace {
     ///
     /// # Errors
     /// [`Exceeded::Time`]: it is not before `end`.
-    pub(super) fn wait(&self, end: Instant, least: Duration) -> io::Result<()> {
+    pub(crate) fn wait(&self, end: Instant, least: Duration) -> io::Result<()> {
         loop {
             let now = Instant::now();
             let free = {
@@ -119,7 +119,7 @@ impl Pace {
     }
 
     /// What was asked took a worker so long.
-    pub(super) fn took(&self, time: Duration) {
+    pub(crate) fn took(&self, time: Duration) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         *free = (*free).max(Instant::now() + time * SHARE);
     }

@@ -44,7 +44,7 @@ impl CaptureCall {
         Some(CaptureCall { family, hook, priority, device, snaplen, group, expression })
     }
 
-    /// Whether the words that become part of a ruleset are what they should be, whoever sent them.
+    /// Whether the words that become part of a ruleset are sound, from any client.
     pub fn is_sound(&self) -> bool {
         let word = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric());
         let priority = |text: &str| {
@@ -68,5 +68,47 @@ impl CaptureCall {
             depth >= 0 && !matches!(c, '\n' | ';' | '#')
         });
         within && depth == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(expression: &str) -> CaptureCall {
+        CaptureCall {
+            family: "inet".into(),
+            hook: "forward".into(),
+            priority: "filter - 10".into(),
+            device: Some("eth0".into()),
+            snaplen: 96,
+            group: None,
+            expression: expression.into(),
+        }
+    }
+
+    #[test]
+    fn calls_come_as_they_were_made() {
+        for group in [None, Some(7)] {
+            let call = CaptureCall { group, ..call("tcp dport { 22, 80 }") };
+            assert_eq!(CaptureCall::of(call.words().to_vec()), Some(call));
+        }
+        assert_eq!(CaptureCall::of(vec!["inet".into()]), None);
+    }
+
+    #[test]
+    fn an_expression_is_one() {
+        for expression in
+            ["", "tcp dport { 22, 80 }", "ip saddr . tcp dport { 198.18.0.1 . 1-2 } ct state new"]
+        {
+            assert!(call(expression).is_sound(), "{expression}");
+        }
+        for expression in
+            ["tcp dport 22; flush ruleset", "tcp dport 1 }", "tcp dport 1\naccept", "} {", "a # b"]
+        {
+            assert!(!call(expression).is_sound(), "{expression}");
+        }
+        assert!(!CaptureCall { device: Some("a\" }".into()), ..call("") }.is_sound());
+        assert!(!CaptureCall { priority: "0; }".into(), ..call("") }.is_sound());
     }
 }

@@ -184,7 +184,7 @@ impl Client {
         self.say(&answer.map_or_else(Message::Failed, Message::Data))
     }
 
-    /// Asks the user. Whoever says nothing, or cannot, has not confirmed.
+    /// Asks the user. No answer is no confirmation.
     fn confirm(&mut self, time: Duration) -> io::Result<()> {
         err!("The change is in force. Type \"yes\" within {} s to keep it: ", time.as_secs());
         let (to, said) = std::sync::mpsc::channel();

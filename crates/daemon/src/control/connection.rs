@@ -24,7 +24,7 @@ pub(crate) struct Client {
 }
 
 /// Bytes of a text that are told at once: who reads slowly holds no more of it.
-pub(super) const PIECE: usize = 64 << 10;
+pub(crate) const PIECE: usize = 64 << 10;
 
 /// How long a client may take to say something that is waited for, and to take what is said.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -58,7 +58,7 @@ impl io::Write for Until<'_> {
 }
 
 /// An error if the other side has closed the connection.
-pub(super) fn is_there(stream: &UnixStream) -> io::Result<()> {
+pub(crate) fn is_there(stream: &UnixStream) -> io::Result<()> {
     let mut byte = 0u8;
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
     // SAFETY: room for one byte, which lives through the call.
@@ -81,12 +81,12 @@ impl Client {
     }
 
     /// What is told from now on comes off the budget, which is ended by `None`.
-    pub(super) fn set_budget(&self, budget: Option<Budget>) {
+    pub(crate) fn set_budget(&self, budget: Option<Budget>) {
         *self.budget.borrow_mut() = budget;
     }
 
     /// When what is told has to be told, if that is bounded.
-    pub(super) fn end(&self) -> Option<Instant> {
+    pub(crate) fn end(&self) -> Option<Instant> {
         self.budget.borrow().as_ref().map(Budget::end)
     }
 
@@ -194,13 +194,13 @@ impl Client {
 }
 
 /// A text for a client's standard output, which is told as soon as there is a piece of it.
-pub(super) struct Telling<'c> {
+pub(crate) struct Telling<'c> {
     client: &'c Client,
     bytes: Vec<u8>,
 }
 
 impl<'c> Telling<'c> {
-    pub(super) fn new(client: &'c Client) -> Self {
+    pub(crate) fn new(client: &'c Client) -> Self {
         Telling { client, bytes: Vec::new() }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::io::{self, Read, Write};
 
-use super::ShowAs;
+use penstock_print::show::{Form, Listing};
 
 /// The longest message: a ruleset with a large set.
 pub const LONGEST: usize = 256 << 20;
@@ -17,14 +17,8 @@ pub enum Message {
     Nft(Vec<String>),
     /// A line of an interactive client.
     Line(String),
-    /// The client wants to see the state.
-    Show(ShowAs),
-    /// The client wants to know where time goes, over so many milliseconds.
-    Stages(u32),
-    /// The client wants to see connections.
-    Connections,
-    /// The client wants to see flows in flowtables, and why others are not there.
-    Flows,
+    /// The client wants to see a listing.
+    Show(Show),
     /// The dataplane is to end.
     Down,
     /// The change that waits is right.
@@ -57,6 +51,46 @@ pub enum Message {
     Exit(u8),
 }
 
+/// What a client wants to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Show {
+    /// The listing.
+    pub listing: Listing,
+    /// Its form.
+    pub form: Form,
+    /// For how many milliseconds the dataplane counts, where the listing needs that.
+    pub milliseconds: u32,
+}
+
+impl Show {
+    /// A listing in a form, with the time that it counts for by default.
+    pub fn new(listing: Listing, form: Form) -> Self {
+        Show { listing, form, milliseconds: listing.about().milliseconds.unwrap_or_default() }
+    }
+
+    /// Numbers of form and listing (a byte each), and the milliseconds (`u32`, little-endian).
+    fn bytes(self) -> Vec<u8> {
+        let mut bytes = vec![self.form as u8, self.listing as u8];
+        bytes.extend(self.milliseconds.to_le_bytes());
+        bytes
+    }
+
+    /// What is left out at the end has its default: the state, and the listing's own time.
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let number = |at: usize| bytes.get(at).copied().map(usize::from);
+        let form = *Form::ALL.get(number(0)?)?;
+        let listing = *Listing::ALL.get(number(1).unwrap_or_default())?;
+        let show = Show::new(listing, form);
+        match bytes.get(2..).filter(|rest| !rest.is_empty()) {
+            None => Some(show),
+            Some(time) => {
+                let milliseconds = u32::from_le_bytes(time.try_into().ok()?);
+                Some(Show { milliseconds, ..show })
+            }
+        }
+    }
+}
+
 fn words(bytes: &[u8]) -> Vec<String> {
     let mut words: Vec<_> =
         bytes.split(|b| *b == 0).map(|w| String::from_utf8_lossy(w).into_owned()).collect();
@@ -71,10 +105,7 @@ impl Message {
         match self {
             Message::Nft(args) => (b'n', list(args)),
             Message::Line(t) => (b'l', text(t)),
-            Message::Show(how) => (b's', vec![*how as u8]),
-            Message::Stages(milliseconds) => (b'a', milliseconds.to_le_bytes().to_vec()),
-            Message::Connections => (b't', vec![]),
-            Message::Flows => (b'w', vec![]),
+            Message::Show(show) => (b's', show.bytes()),
             Message::Down => (b'q', vec![]),
             Message::Confirm => (b'c', vec![]),
             Message::Capture(words) => (b'p', list(words)),
@@ -103,13 +134,7 @@ impl Message {
         Ok(match kind {
             b'n' => Message::Nft(words(&bytes)),
             b'l' => Message::Line(text(bytes)),
-            b's' => {
-                let how = first.and_then(|number| ShowAs::ALL.get(usize::from(number)));
-                Message::Show(*how.ok_or_else(wrong)?)
-            }
-            b'a' => Message::Stages(u32::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
-            b't' => Message::Connections,
-            b'w' => Message::Flows,
+            b's' => Message::Show(Show::of(&bytes).ok_or_else(wrong)?),
             b'q' => Message::Down,
             b'c' => Message::Confirm,
             b'p' => Message::Capture(words(&bytes)),
@@ -172,12 +197,9 @@ mod tests {
             Message::Nft(vec!["-f".into(), String::new(), text()]),
             Message::Nft(vec![]),
             Message::Line(text()),
-            Message::Show(ShowAs::Words),
-            Message::Show(ShowAs::Json),
-            Message::Show(ShowAs::Metrics),
-            Message::Stages(2500),
-            Message::Connections,
-            Message::Flows,
+            Message::Show(Show::new(Listing::State, Form::Metrics)),
+            Message::Show(Show::new(Listing::Connections, Form::Json)),
+            Message::Show(Show { milliseconds: 2500, ..Show::new(Listing::Stages, Form::Text) }),
             Message::Down,
             Message::Confirm,
             Message::Capture(vec!["inet".into(), String::new(), text()]),
@@ -210,6 +232,9 @@ mod tests {
             &[1, 0, 0, 0, b'?'],
             &[255, 255, 255, 255, b'o'],
             &[1, 0, 0, 0, b'z'],
+            &[2, 0, 0, 0, b's', 3],
+            &[3, 0, 0, 0, b's', 0, 255],
+            &[4, 0, 0, 0, b's', 0, 0, 1],
         ] {
             assert!(read(&mut &bytes[..], LONGEST).is_err(), "{bytes:?}");
         }

@@ -18,9 +18,10 @@ use penstock_ruleset::{Ruleset, received};
 
 use super::Evaluator;
 use super::channel::Channel;
-use super::protocol::{Answer, Ask, Call, QUESTION, Refused, Task};
-use crate::control::{Alone, Committed, PATIENCE, Process, Rights, Rules, Submission};
+use super::protocol::{Answer, Ask, Call, QUESTION, Task};
+use crate::control::{PATIENCE, Rights};
 use crate::now;
+use crate::rules::{Alone, Committed, Process, Refused, Rules, Submission};
 
 /// Most bytes of changes of a client that may do everything, and of one that may only look.
 const CHANGES: (usize, usize) = (1 << 30, 1 << 20);

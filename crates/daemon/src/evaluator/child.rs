@@ -20,17 +20,19 @@ use penstock_ruleset::link::{Linked, LinkedFlowtable};
 use penstock_ruleset::model::Generation;
 use penstock_ruleset::reset::Reset;
 use penstock_ruleset::{Change, Ruleset, received};
+use penstock_system::SystemNames;
 
 use super::channel::Channel;
 use super::files::Remembered;
-use super::mirror::{Mirror, Update};
+use super::mirror::Mirror;
 use super::names::ChildNames;
-use super::protocol::{ANSWER, Answer, Ask, Call, Refused, Task};
+use super::protocol::{ANSWER, Answer, Ask, Call, Task};
 use super::recorder::{Recorder, Way};
 use super::sandbox;
+use crate::config::Config;
 use crate::control::protocol::Message;
 use crate::control::{CaptureCall, Client, ClientFiles, NftCall, PATIENCE, Rights, Source};
-use crate::daemon::Config;
+use crate::rules::{Refused, Update};
 use crate::{now, probe};
 
 /// Bytes of memory for those who may only look.
@@ -91,7 +93,7 @@ pub(super) fn serve(
     let said = match child.run(confined) {
         Ok(End::Status(status)) => client.say(&Message::Exit(status)),
         Ok(End::HandedOver) => return,
-        // Whoever goes away in the middle has no more to be told.
+        // A client that goes away needs no answer.
         Err(_) => Ok(()),
     };
     let _ = said.and_then(|()| channel.say(&Ask::Done));
@@ -189,12 +191,12 @@ impl Child<'_> {
         };
         options.runnable_only = true;
         options.process = Some(self.call.process.clone());
-        // Whoever may only look may have a change checked, and nothing more.
+        // A client that may only look may have a change checked, and nothing more.
         if self.call.rights == Rights::Look {
             options.read_only = !options.check;
             options.check = true;
         }
-        let names = ChildNames::new((self.config.names)(&[]), self.channel, self.client);
+        let names = ChildNames::new(SystemNames::default(), self.channel, self.client);
         if let Source::Commands(text) = &source
             && let Some(watch) = events::Watch::parse(text)
         {
@@ -282,7 +284,7 @@ impl Child<'_> {
             ..Options::default()
         };
         let submits = check.is_none();
-        let system = (self.config.names)(&check.unwrap_or_default());
+        let system = SystemNames::expecting(&check.unwrap_or_default());
         let names = ChildNames::new(system, self.channel, self.client);
         let files = Remembered::new(ClientFiles(self.client));
         let recorder = Recorder::new(self.channel, if submits { Way::Sent } else { Way::Kept });
@@ -505,7 +507,7 @@ impl Child<'_> {
     /// Evaluates the rule of a capture, and gives the client back.
     fn probe(&self, words: Vec<String>, ports: &[String]) -> io::Result<End> {
         let call = CaptureCall::of(words).ok_or_else(unexpected)?;
-        let names = ChildNames::new((self.config.names)(&[]), self.channel, self.client);
+        let names = ChildNames::new(SystemNames::default(), self.channel, self.client);
         let all = All::default();
         self.limit_time()?;
         sandbox::alarm(self.call.time.as_secs().saturating_add(GRACE));

@@ -7,12 +7,16 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use penstock_lang::source::Files;
+use penstock_system::{SystemFiles, SystemNames};
+
 use super::Evaluator;
 use super::attend::{Attendance, End};
-use super::protocol::Task;
+use super::protocol::{Call, Task};
+use crate::config::Config;
+use crate::control::Rights;
 use crate::control::protocol::{LONGEST, Message, read, write};
-use crate::control::{Rights, Rules};
-use crate::daemon::Config;
+use crate::rules::Rules;
 
 /// Puts the file in force, as all there is to be. The error is for the user, without the word that
 /// it is one.
@@ -39,11 +43,12 @@ fn run(
     check: Option<Vec<String>>,
 ) -> Result<(), String> {
     let name = path.display().to_string();
-    let text = (config.files)().read(&name).map_err(|e| format!("{name}: {e}"))?;
+    let text = SystemFiles::default().read(&name).map_err(|e| format!("{name}: {e}"))?;
     let failed =
         |e: io::Error| format!("the ruleset cannot be loaded: the evaluator of rule texts: {e}");
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-    let call = config.call(
+    let call = Call::of(
+        config,
         Task::Load { name: name.clone(), check },
         Rights::All,
         (std::process::id(), "penstock".to_owned()),
@@ -51,10 +56,10 @@ fn run(
     let channel = evaluator.call(rules, theirs.as_fd(), call.clone()).map_err(failed)?;
     drop(theirs);
     let (end, said) = std::thread::scope(|scope| {
-        let client = scope.spawn(|| answer(&ours, config, (name, text)));
-        let names = (config.names)(&[]);
+        let client = scope.spawn(|| answer(&ours, (name, text)));
+        let names = Box::new(SystemNames::default());
         let end = Attendance { evaluator, channel, rules, names, call }.attend();
-        // Whoever still listens hears no more.
+        // Those who still listen get no more.
         let _ = ours.shutdown(std::net::Shutdown::Read);
         (end, client.join())
     });
@@ -69,8 +74,8 @@ fn run(
 
 /// Answers what is asked of a client. Gives what is for standard error, and the exit status if
 /// there was one.
-fn answer(stream: &UnixStream, config: &Config, known: (String, String)) -> (String, Option<u8>) {
-    let files = (config.files)();
+fn answer(stream: &UnixStream, known: (String, String)) -> (String, Option<u8>) {
+    let files = SystemFiles::default();
     let mut known = Some(known);
     let mut errors = String::new();
     let mut stream = stream;

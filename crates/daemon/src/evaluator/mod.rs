@@ -30,7 +30,6 @@
 //! | [`names`], [`files`] | what a text may ask for |
 //! | [`recorder`] | changes on their way to the dataplane |
 //! | [`attend`] | the dataplane's side of a child |
-//! | [`history`] | the latest changes, for those who follow |
 //! | [`load`] | the dataplane's own files |
 //! | [`channel`], [`protocol`] | what is said, and how |
 
@@ -38,7 +37,6 @@ mod attend;
 mod channel;
 mod child;
 mod files;
-mod history;
 mod load;
 mod mirror;
 mod names;
@@ -53,13 +51,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 pub(crate) use attend::{Attendance, End};
-pub(crate) use history::History;
 pub(crate) use load::{check, load};
-pub(crate) use mirror::{Commit, Update};
-pub(crate) use protocol::{Call, Refused, Task};
+pub(crate) use protocol::{Call, Task};
 
-use crate::control::{PATIENCE, Rules};
-use crate::daemon::Config;
+use crate::config::Config;
+use crate::control::PATIENCE;
+use crate::rules::Rules;
 use channel::Channel;
 use protocol::{Answer, Order, QUESTION, Unknowing};
 

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use penstock_lang::names::Names;
+use penstock_system::SystemNames;
 
 use super::channel::Channel;
 use super::protocol::{ANSWER, Answer, Ask};
@@ -20,7 +21,7 @@ type Known<K, V> = RefCell<HashMap<K, Option<V>>>;
 /// The names of a child.
 pub(super) struct ChildNames<'c> {
     /// Those that need no more than files.
-    system: Box<dyn Names>,
+    system: SystemNames,
     channel: &'c Channel,
     client: &'c Client,
     indexes: Known<String, u32>,
@@ -28,7 +29,7 @@ pub(super) struct ChildNames<'c> {
 }
 
 impl<'c> ChildNames<'c> {
-    pub(super) fn new(system: Box<dyn Names>, channel: &'c Channel, client: &'c Client) -> Self {
+    pub(super) fn new(system: SystemNames, channel: &'c Channel, client: &'c Client) -> Self {
         ChildNames {
             system,
             channel,
@@ -52,7 +53,7 @@ impl<'c> ChildNames<'c> {
 
 impl Names for ChildNames<'_> {
     fn rest(&self) -> &dyn Names {
-        &*self.system
+        &self.system
     }
 
     fn interface_index(&self, name: &str) -> Option<u32> {

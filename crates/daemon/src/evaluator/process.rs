@@ -11,11 +11,12 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::channel::Channel;
-use super::mirror::{Mirror, Update};
+use super::mirror::Mirror;
 use super::protocol::{ANSWER, Ask, Order, Unknowing};
 use super::{child, sandbox};
-use crate::daemon::Config;
+use crate::config::Config;
 use crate::log;
+use crate::rules::Update;
 
 /// How long a child that waits for a client may leave what it is told unread.
 const PATIENCE: Duration = Duration::from_secs(20);

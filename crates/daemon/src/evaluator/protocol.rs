@@ -4,12 +4,12 @@
 
 use std::time::Duration;
 
-use penstock_ruleset::link::CannotOffload;
 use penstock_ruleset::reset::Reset;
 use serde::{Deserialize, Serialize};
 
-use super::mirror::Update;
-use crate::control::{Process, Rights};
+use crate::config::Config;
+use crate::control::Rights;
+use crate::rules::{Process, Refused, Update};
 
 /// Longest message of a child but for changes: what it asks.
 pub(super) const QUESTION: usize = 1 << 20;
@@ -41,8 +41,16 @@ pub(crate) struct Call {
     pub(crate) process: Process,
     /// How long the evaluation of a text may take.
     pub(crate) time: Duration,
-    /// Bytes of memory that it may take, beside the ruleset.
+    /// Bytes of memory that it may take, besides the ruleset.
     pub(crate) memory: u64,
+}
+
+impl Call {
+    /// A task of a client, within the limits of the configuration.
+    pub(crate) fn of(config: &Config, task: Task, rights: Rights, process: Process) -> Self {
+        let (time, memory) = (config.batch_time, config.batch_memory);
+        Call { task, rights, process, time, memory }
+    }
 }
 
 /// What a client wants.
@@ -138,7 +146,7 @@ pub(super) enum Answer {
     /// The changes are refused.
     Refused(Refused),
     /// The ruleset, as [`Ruleset::save`](penstock_ruleset::Ruleset::save) gives it.
-    Whole(#[serde(with = "super::mirror::bytes")] Vec<u8>),
+    Whole(#[serde(with = "crate::rules::update::bytes")] Vec<u8>),
     /// An interface's index.
     Index(Option<u32>),
     /// An interface's name.
@@ -149,19 +157,4 @@ pub(super) enum Answer {
     Committed(Update, Process),
     /// For those who watch: changes were lost.
     Lost,
-}
-
-/// Why changes are refused.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Refused {
-    /// The ruleset was changed meanwhile.
-    Overtaken,
-    /// A change, by its number.
-    Change(usize, penstock_ruleset::Error),
-    /// Packets cannot run it; a sentence.
-    Link(String),
-    /// A device cannot do it.
-    Offload(CannotOffload),
-    /// A sentence, for a change that is right as such.
-    Other(String),
 }

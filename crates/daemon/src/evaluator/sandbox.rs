@@ -19,8 +19,8 @@ use crate::seccomp::threads::{BASE, SEE_FILES};
 /// The user `nobody` and its group, by their numbers in all distributions.
 const NOBODY: libc::uid_t = 65534;
 
-/// What a child needs beside memory and time: connections that are there, files that are only read,
-/// limits.
+/// What a child needs besides memory and time: connections that are there, files that are only
+/// read, limits.
 const CHILD: &[Rule] = &[
     Call(libc::SYS_recvmsg),
     Call(libc::SYS_recvfrom),
@@ -44,7 +44,7 @@ const CHILD: &[Rule] = &[
     Without(libc::SYS_open, 1, !READ_ONLY),
 ];
 
-/// What the evaluator does beside: it starts children, which restrict themselves further, and sees
+/// What the evaluator does besides: it starts children, which restrict themselves further, and sees
 /// them end.
 const PARENT: &[Rule] = &[
     Call(libc::SYS_clone),
@@ -181,7 +181,7 @@ fn size() -> Option<(u64, u64)> {
     Some((all * PAGE, data * PAGE))
 }
 
-/// Limits memory to so many bytes beside what is there, and to four times what is there: a listing
+/// Limits memory to so many bytes besides what is there, and to four times what is there: a listing
 /// of a large ruleset takes as much.
 pub(super) fn limit_memory(bytes: u64) -> io::Result<()> {
     let (all, data) = size().ok_or(io::ErrorKind::NotFound)?;

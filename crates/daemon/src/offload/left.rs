@@ -24,7 +24,8 @@ const SECOND: u64 = 1_000_000_000;
 /// How long a TCP connection lives on without packets, as an established one
 /// (`nf_conntrack_tcp_timeout_established`).
 const TCP_LEFT: u64 = 432_000 * SECOND;
-/// The same of UDP (`nf_conntrack_udp_timeout_stream`).
+/// How long a UDP connection lives on without packets, once it was answered
+/// (`nf_conntrack_udp_timeout_stream`).
 const UDP_LEFT: u64 = 120 * SECOND;
 
 /// Programs that are still on their devices, and the flows that they forward.

@@ -18,24 +18,23 @@ mod flows;
 mod left;
 mod pins;
 
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use penstock_bpf::{Map, Next, Place};
 use penstock_ebpf::flow::{Flows, Hardware, Port as FlowPort, Ports};
 use penstock_flowtable::Offloader;
 use penstock_flowtable::arrival::Encaps;
-use penstock_io::device::Redirect;
 use penstock_net::Network;
 use penstock_netlink::{Socket, XdpSocket, can_hand_over};
+use penstock_print::show::status::Offloaded;
 use penstock_program::image::ChainIndex;
 use penstock_ruleset::link::{CannotOffload, Linked};
 use penstock_wire::ethernet::Mac;
 
+use crate::devices::ports::{Receives, Wire, has_super_packets};
+use crate::devices::takeover::Taken;
 use crate::log;
-use crate::ports::{Wire, has_super_packets};
 use crate::seccomp::{self, Thread};
-use crate::takeover::Taken;
 pub(crate) use chains::Running;
 use chains::Wanted;
 pub(crate) use flows::Attached;
@@ -47,15 +46,6 @@ pub(crate) use pins::{Pins, remove_left};
 const FLOWS: u32 = 1 << 17;
 /// Requests for flows that wait at most, of a worker.
 const QUEUE: usize = 4096;
-
-/// How frames of a port are received, as far as programs have to know.
-#[derive(Clone, Debug)]
-pub(crate) enum Receives {
-    /// By AF_XDP sockets, behind the program that gives frames to them.
-    Xdp(Arc<Redirect>),
-    /// By packet sockets.
-    Packet(Arc<Vec<OwnedFd>>),
-}
 
 /// A port whose device may do more.
 #[derive(Debug)]
@@ -121,19 +111,6 @@ impl OffloadPort {
             Receives::Packet(_) => Next::Pass,
         }
     }
-}
-
-/// A port's programs in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offloaded {
-    /// What the host calls the port.
-    pub name: String,
-    /// Where its flows are forwarded, if somewhere: `xdp`, `tcx`.
-    pub flows: Option<String>,
-    /// Frames can leave by its device from XDP: on veth that takes another end that polls.
-    pub sends: bool,
-    /// Chains that it runs: family, table, name.
-    pub chains: Vec<String>,
 }
 
 #[derive(Debug, Default)]

@@ -95,7 +95,7 @@ impl Pins {
             .map(|name| self.directory.join(format!("{}{name}-{LAYOUT}", self.prefix)))
     }
 
-    /// The flows can be found from now on by whoever comes next.
+    /// From now on the next dataplane can find the flows.
     pub(super) fn pin_flows(&self, flows: &Flows) -> io::Result<()> {
         let [v4, v6, _] = flows.maps();
         for (map, name) in [v4, v6].into_iter().zip(self.map_names()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The programs at tcx. There a packet is a `struct sk_buff`: its tag is beside it, its checksum
+//! The programs at tcx. There a packet is a `struct sk_buff`: its tag is metadata, its checksum
 //! may be unfinished, and it may be larger than the MTU, to be cut on its way out.
 //!
 //! What a sender on the same machine may have to send again it still holds, and the packet is a
@@ -49,8 +49,8 @@ impl Writer<'_> {
             asm.jump_if(Cond::Ne, R2, 0, self.next);
         }
         // Headers may be elsewhere than at the beginning of its memory; those of all packets that
-        // are looked at here fit. Only as many bytes are asked for as are needed: of a packet whose
-        // sender still has it, those behind the headers are not at hand, and fetching them would
+        // are looked at here fit. Only as many bytes are asked for as are needed: of a packet that
+        // its sender still has, those after the headers are not at hand, and fetching them would
         // copy its head.
         asm.mov(R4, LINEAR4);
         asm.load(Width::W, R5, CONTEXT, SKB_PROTOCOL);

@@ -139,7 +139,7 @@ fn ipv6(asm: &mut Asm, flows: &Flows, socket: Label) {
     find(asm, &flows.v6, 40, socket);
 }
 
-/// The transport header (its protocol is in R8) behind an IP header of `header` bytes, the flow,
+/// The transport header (its protocol is in R8) after an IP header of `header` bytes, the flow,
 /// and whether the packet fits.
 fn find(asm: &mut Asm, map: &Arc<Map>, header: i32, socket: Label) {
     let (udp, known, whole, compare) = (asm.label(), asm.label(), asm.label(), asm.label());

@@ -93,7 +93,7 @@ pub(super) fn program(flows: &Flows, site: &Site) -> Result<Code, AsmError> {
     asm.bind(next_label);
     site.next.emit(&mut asm, place);
     if site.unfinished && place == Place::Xdp {
-        // Or it only looks so: without whoever knows its translation it must not go on as it is.
+        // Or it only looks so: it must not go on unless something translates it.
         asm.bind(unfinished);
         site.next.emit_sockets_or_drop(&mut asm);
     }
@@ -119,7 +119,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// `reg` = where the frame begins, `len` bytes behind `offset` readable; else goes to
+    /// `reg` = where the frame begins, `len` bytes after `offset` readable; else goes to
     /// `missing`. R1, R3 are lost.
     pub(super) fn reach(&mut self, reg: Reg, offset: Option<Reg>, len: i16, missing: Label) {
         let asm = &mut self.asm;
@@ -135,7 +135,7 @@ impl Writer<'_> {
     }
 
     /// Offset of the network header into [`OFFSET`], and what stands in front of it into the key.
-    /// IPv4 goes on behind it, IPv6 at the label.
+    /// IPv4 goes on after this code, IPv6 at the label.
     fn link(&mut self) -> Label {
         let (vlan, session, v6, known) =
             (self.asm.label(), self.asm.label(), self.asm.label(), self.asm.label());
@@ -421,7 +421,7 @@ impl Writer<'_> {
         asm.store(Width::D, FLOW, value::USED, R0);
     }
 
-    /// R4 = the checksum at `at` behind `base`, grown by differences that are in the flow at
+    /// R4 = the checksum `at` bytes after `base`, grown by differences that are in the flow at
     /// `deltas`. R5 is lost.
     pub(super) fn grow(&mut self, base: Reg, at: i16, deltas: &[i16]) {
         let asm = &mut self.asm;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Flows as their maps have them, read by whoever finds the maps of a process that has died.
+//! Flows in maps, as a process reads them that finds the maps of another, which has died.
 
 use std::collections::HashMap;
 use std::io;

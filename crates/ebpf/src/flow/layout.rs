@@ -62,9 +62,9 @@ pub(super) mod value {
 
 /// Addresses or ports change.
 pub(super) const TRANSLATED: u16 = 1;
-/// The header ends with an outer IPv4 header, whose length and the like are the packet's.
+/// The header ends with an outer IPv4 header; length and the like are the packet's.
 pub(super) const TUNNEL: u16 = 2;
-/// The header ends with a session header, whose length is the packet's.
+/// The header ends with a session header; its length is the packet's.
 pub(super) const SESSION: u16 = 4;
 /// The outer header has the packet's TOS, and not only its ECN.
 pub(super) const TUNNEL_TOS: u16 = 8;
@@ -180,7 +180,7 @@ impl FlowHalf<'_> {
         Ok((out, flags))
     }
 
-    /// Whether the program at tcx can do it too: a tag beside the packet, nothing else around it.
+    /// Whether the program at tcx can do it too: nothing around the packet but one tag.
     pub(super) fn suits_tcx(&self) -> bool {
         let tag = |encaps: &[Encap]| match encaps {
             [] => true,
@@ -191,17 +191,17 @@ impl FlowHalf<'_> {
         !tunnel && tag(self.arrival.encaps.as_slice()) && tag(self.way.encaps.as_slice())
     }
 
-    /// The value, nothing counted, with these flags besides those that follow from it.
+    /// The value, nothing counted, with the flags that follow from it and `more`.
     ///
     /// # Errors
     /// It cannot be offloaded.
-    pub(super) fn map_value(&self, now: u64, besides: u16) -> Result<Vec<u8>, NotOffloadable> {
+    pub(super) fn map_value(&self, now: u64, more: u16) -> Result<Vec<u8>, NotOffloadable> {
         use penstock_flowtable::Transmit;
         if let Transmit::Xfrm(_) = self.way.transmit {
             return Err(NotOffloadable("it leaves through IPsec"));
         }
         let (header, mut flags) = self.header()?;
-        flags |= besides;
+        flags |= more;
         if header.len() > value::HEADER_MOST as usize {
             return Err(NotOffloadable("it leaves with too many headers"));
         }

@@ -75,7 +75,7 @@ pub struct Site {
     pub next: Next,
     /// The device's link address: frames for others go up.
     pub address: Option<Mac>,
-    /// Frames may come from a neighbour on the same machine, with checksums that were left to a
+    /// Frames may come from a neighbour on this machine, with checksums that were left to a
     /// device: in XDP nothing tells of that. What looks so goes up.
     pub unfinished: bool,
     /// At tcx of a device with packet sockets, which see packets before: their

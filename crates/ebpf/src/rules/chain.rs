@@ -21,7 +21,7 @@ use penstock_bpf::{Place, tcx, xdp};
 pub(super) struct Block {
     chain: ChainIndex,
     pub(super) inet: bool,
-    /// Behind the rule that called it.
+    /// After the rule that called it.
     ret: Label,
     /// The next base chain.
     accept: Label,
@@ -151,8 +151,8 @@ impl Compiler<'_> {
             // where it breaks, all of them do.
             let second = rules.peek().map_or(&[][..], |second| ops(image, *second));
             let shared = shared(ops(image, first), second);
-            let behind = self.asm.label();
-            let mut common = Rule { block, next: behind, words: Words::new(), granted: 0 };
+            let after = self.asm.label();
+            let mut common = Rule { block, next: after, words: Words::new(), granted: 0 };
             if shared > 0 {
                 common.next = self.asm.label();
                 for op in ops(image, first).iter().take(shared) {
@@ -163,7 +163,7 @@ impl Compiler<'_> {
                 let there = self.asm.label();
                 self.asm.jump(there);
                 self.asm.bind(common.next);
-                self.asm.jump(behind);
+                self.asm.jump(after);
                 self.asm.bind(there);
             }
             let prefix = ops(image, first).get(..shared).unwrap_or_default();
@@ -178,7 +178,7 @@ impl Compiler<'_> {
                     None => break,
                 }
             }
-            self.asm.bind(behind);
+            self.asm.bind(after);
         }
         Ok(())
     }

@@ -181,7 +181,7 @@ impl Slots {
         all
     }
 
-    /// Whether anything behind the network header is asked for.
+    /// Whether anything after the network header is asked for.
     pub(super) fn need_transport(&self) -> bool {
         self.iter().any(|slot| match slot.field {
             Field::Bytes { base, .. } => base >= Base::AnyTransport,

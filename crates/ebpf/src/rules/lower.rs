@@ -5,7 +5,6 @@
 use std::cmp::Ordering;
 
 use penstock_program::expr::{BoolOp, CmpOp, MetaKey, PayloadBase};
-use penstock_program::image::Stateful;
 use penstock_program::op::Op;
 
 use super::chain::Rule;
@@ -74,54 +73,11 @@ impl Compiler<'_> {
             Op::Lshift { src, dst, words, bits } => self.lshift(*src, *dst, *words, *bits, rule),
             Op::Rshift { src, dst, words, bits } => self.rshift(*src, *dst, *words, *bits, rule),
             Op::Byteorder { src, dst, len, size } => self.byteorder(*src, *dst, *len, *size, rule),
-            Op::Lookup { src, key_len, inverse, load, set } => {
-                self.lookup(set, *src, *key_len, *inverse, *load, rule)?;
-            }
+            Op::Lookup { .. } => self.lookup(op, rule)?,
             Op::ObjectMap { src, key_len, set } => self.object(set, *src, *key_len, rule)?,
-            Op::Counter(state) => self.count(state)?,
-            Op::Stateful(stateful) => match &**stateful {
-                Stateful::Counter(state) => self.count(state)?,
-                Stateful::Quota { .. }
-                | Stateful::Limit { .. }
-                | Stateful::Last(_)
-                | Stateful::NamedQuota { .. }
-                | Stateful::Connlimit { .. }
-                | Stateful::Ct(_)
-                | Stateful::Synproxy(_)
-                | Stateful::SecMark(_) => return Err(refused()),
-            },
-            Op::LookupDynamic { .. }
-            | Op::InTunnel(_)
-            | Op::PayloadSet { .. }
-            | Op::MetaSet { .. }
-            | Op::SetUpdate(_)
-            | Op::Log(_)
-            | Op::Exthdr { .. }
-            | Op::TcpOptionSet { .. }
-            | Op::TcpOptionReset { .. }
-            | Op::NumgenInc { .. }
-            | Op::NumgenRandom { .. }
-            | Op::Jhash { .. }
-            | Op::Symhash { .. }
-            | Op::Fib { .. }
-            | Op::Rt { .. }
-            | Op::Reject(_)
-            | Op::Dup { .. }
-            | Op::Fwd { .. }
-            | Op::CtState { .. }
-            | Op::Ct { .. }
-            | Op::CtSet { .. }
-            | Op::CtSetZone { .. }
-            | Op::Notrack
-            | Op::Nat(_)
-            | Op::Queue(_)
-            | Op::Synproxy(_)
-            | Op::FlowOffload(_)
-            | Op::Tproxy { .. }
-            | Op::Socket { .. }
-            | Op::Osf { .. }
-            | Op::Xfrm { .. }
-            | Op::Tunnel { .. } => return Err(refused()),
+            Op::Counter(_) | Op::Stateful(_) => self.count(op.counter().ok_or_else(refused)?)?,
+            // Info::not_offloaded says why.
+            _ => return Err(refused()),
         }
         Ok(())
     }
@@ -228,7 +184,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Goes to `less` or `greater` where register bytes are before or behind `constant`, on where
+    /// Goes to `less` or `greater` where register bytes are before or after `constant`, on where
     /// they are equal.
     pub(super) fn compare(
         &mut self,
@@ -383,8 +339,8 @@ impl Compiler<'_> {
             _ => results
                 .extend((0..len.div_ceil(4)).map(|i| (from(i), (len / 2 * 2 - i * 4).min(4)))),
         }
-        // Results wait where no register is read meanwhile: the places of the registers behind, or
-        // memory of their own.
+        // Results wait where no register is read meanwhile: the places of the registers after
+        // these, or memory of their own.
         for (i, (word, bytes)) in (0_i16..).zip(&results) {
             match word {
                 Word::Constant(value) => self.asm.mov32(R1, *value),

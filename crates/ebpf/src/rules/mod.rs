@@ -2,7 +2,7 @@
 
 //! Stateless chains at ingress of a device, as one XDP or tcx program.
 //!
-//! What rules mean is said by the interpreter (`penstock_program::interp`); this says the same in
+//! What rules mean is said by the interpreter (`penstock_program::interp`); this translates it to
 //! BPF, or refuses ([`NotOffloadable`]). The program has two parts. The first finds the headers as
 //! the path does (the outermost VLAN tag counts as taken out of the frame) and puts each field that
 //! rules ask for into its place in the stack frame, with a bit that says whether the packet has it.
@@ -50,7 +50,8 @@ impl Entry {
     }
 }
 
-/// The device whose packets the program sees. It has to be made anew when one of these changes.
+/// The device of the packets that the program sees. It has to be made anew when one of these
+/// changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Index.
@@ -131,8 +132,8 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Whether the program of `other` can stay in its place: it does the same, and counts in the
-    /// same counters.
+    /// Whether the program of `other` can stay in place: its code is equal, and its counters are
+    /// these.
     pub fn is_same(&self, other: &Compiled) -> bool {
         self.place == other.place
             && self.code.is_same(&other.code)

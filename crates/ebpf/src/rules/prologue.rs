@@ -42,7 +42,7 @@ impl Compiler<'_> {
         self.asm.mov(PRESENT, 0);
         self.link();
         self.headers(Base::Link, |asm| asm.mov(COUNTERS, 0));
-        self.length_behind_tag();
+        self.length_after_tag();
         self.headers(Base::Network, |asm| asm.load(Width::D, COUNTERS, R10, NETWORK));
         self.metadata();
         if self.plan.transport {
@@ -60,7 +60,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Makes `len` bytes at `at` behind the offset in [`COUNTERS`] readable from R2 at the offset
+    /// Makes `len` bytes `at` bytes after the offset in [`COUNTERS`] readable from R2 at the offset
     /// that it gives.
     fn reach(&mut self, at: u16, len: u8, missing: Label) -> i16 {
         let asm = &mut self.asm;
@@ -78,7 +78,7 @@ impl Compiler<'_> {
                 asm.mov(R1, CONTEXT);
                 asm.mov(R2, COUNTERS);
                 asm.alu(Alu::Add, R2, i32::from(at));
-                // As fields lie: eights behind an odd first word are aligned.
+                // As fields lie: eights after an odd first word are aligned.
                 let from = i16::from(len.div_ceil(4) % 2) * 4;
                 asm.mov(R3, R10);
                 asm.alu(Alu::Add, R3, i32::from(SCRATCH + from));
@@ -154,7 +154,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Fields of a header, whose offset `at` puts into [`COUNTERS`].
+    /// Fields of a header; `at` puts its offset into [`COUNTERS`].
     fn headers(&mut self, base: Base, at: impl FnOnce(&mut penstock_bpf::asm::Asm)) {
         let fields = self.plan.slots.of(base);
         if fields.is_empty() {
@@ -162,7 +162,7 @@ impl Compiler<'_> {
         }
         at(&mut self.asm);
         let cut = self.asm.label();
-        // Nearest end first: where one is not there, those behind it are not either.
+        // Nearest end first: where one is not there, those after it are not either.
         for (offset, len, slot) in fields {
             let from = self.reach(offset, len, cut);
             self.copy(from, slot, len);
@@ -224,7 +224,7 @@ impl Compiler<'_> {
 
     /// A tag in front of a frame with a length in the place of its type: rules see the type that it
     /// counts as, where the frame has the length (`nft_payload_copy_vlan()`).
-    fn length_behind_tag(&mut self) {
+    fn length_after_tag(&mut self) {
         let covers =
             |(offset, len, _): &(u16, u8, Slot)| *offset <= 17 && offset + u16::from(*len) > 16;
         let fields: Vec<_> = self.plan.slots.of(Base::Link).into_iter().filter(covers).collect();
@@ -307,7 +307,7 @@ impl Compiler<'_> {
     }
 
     /// The transport header (`nft_set_pktinfo_ipv4_validate()`, `nft_set_pktinfo_ipv6_validate()`)
-    /// and what is behind it.
+    /// and what is after it.
     fn transport(&mut self) {
         let (end, found, six) = (self.asm.label(), self.asm.label(), self.asm.label());
         self.asm.load(Width::D, COUNTERS, R10, NETWORK);

@@ -47,10 +47,10 @@ impl Member {
 /// What is searched.
 pub(super) struct Members {
     pub(super) all: Vec<Member>,
-    /// Length of each field of a concatenation whose fields may be intervals; else empty.
+    /// Length of each field of a concatenation where fields may be intervals; else empty.
     pub(super) fields: Vec<u8>,
     pub(super) key_len: u8,
-    /// Outcomes are all the same and not asked for.
+    /// All outcomes are equal and not asked for.
     pub(super) mute: bool,
 }
 
@@ -210,7 +210,7 @@ impl Compiler<'_> {
         self.asm.jump(hit);
     }
 
-    /// Where the bytes of a key lie one behind the other.
+    /// Where the bytes of a key lie in a row.
     fn contiguous(&mut self, src: u8, len: u8, rule: &mut Rule) -> i16 {
         let words = len.div_ceil(4);
         if let Word::At { at: first, .. } = rule.words.get(src) {
@@ -290,7 +290,7 @@ impl Compiler<'_> {
         self.asm.load(Width::W, R1, R10, place);
         self.asm.jump_if(Cond::Ge, R1, count as i32, miss);
         row_of(self, R1);
-        // Even the first may begin behind the key.
+        // Even the first may begin after the key.
         for (end, outside, inside) in
             [(0, Cond::Gt, Cond::Lt), (i16::from(numbers) * 8, Cond::Lt, Cond::Gt)]
         {
@@ -309,7 +309,7 @@ impl Compiler<'_> {
         self.asm.jump(hit);
     }
 
-    /// R0 = the `n`th eight bytes of a key as a number in their order, zeros behind its end.
+    /// R0 = the `n`th eight bytes of a key as a number in their order, zeros after its end.
     fn key_number(&mut self, src: u8, n: u8, len: u8, rule: &Rule) {
         self.asm.mov(R0, 0);
         for (word, shift) in [(n * 2, 32), (n * 2 + 1, 0)] {
@@ -324,7 +324,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The `n`th eight bytes as a number in their order, zeros behind the end.
+/// The `n`th eight bytes as a number in their order, zeros after the end.
 fn eight(key: &[u8], n: u8) -> u64 {
     let mut bytes = [0; 8];
     for (to, from) in bytes.iter_mut().zip(key.iter().skip(usize::from(n) * 8)) {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use penstock_program::image::{LinkedData, LinkedValue, LinkedVerdict, Stateful};
-use penstock_program::op::Load;
+use penstock_program::op::{Load, Op};
 use penstock_sets::Set;
 
 use super::chain::Rule;
@@ -102,15 +102,9 @@ impl Compiler<'_> {
     }
 
     /// The set or map expression.
-    pub(super) fn lookup(
-        &mut self,
-        set: &Set<LinkedValue>,
-        src: u8,
-        key_len: u8,
-        inverse: bool,
-        load: Load,
-        rule: &mut Rule,
-    ) -> Result<(), String> {
+    pub(super) fn lookup(&mut self, op: &Op, rule: &mut Rule) -> Result<(), String> {
+        let Op::Lookup { src, key_len, inverse, load, set } = op else { return Err(refused()) };
+        let (src, key_len, inverse, load) = (*src, *key_len, *inverse, *load);
         let mut outcomes = Outcomes::default();
         let (mut members, catch_all) = self.members(set, key_len, |value| {
             let counter = match &*value.statements {

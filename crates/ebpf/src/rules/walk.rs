@@ -14,7 +14,7 @@ use penstock_bpf::Place;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 
 /// Within [`WALK`]: the context; offset of the header at hand from the frame's start; its protocol;
-/// the fragment offset; how it ended. Where they stand, four behind a multiple of eight, the
+/// the fragment offset; how it ended. Where they stand, four after a multiple of eight, the
 /// verifier takes words for unknown, and so finds that one header is like the other.
 const AT_CONTEXT: i16 = 0;
 const AT_OFFSET: i16 = 12;
@@ -22,8 +22,8 @@ const AT_PROTOCOL: i16 = 20;
 const AT_FRAGMENT: i16 = 28;
 const AT_END: i16 = 36;
 
-/// It ended: at a header; in a later fragment, whose header is elsewhere. Before that, or without a
-/// header, 0.
+/// It ended: at a header; in a later fragment, which has no header of its own. Before that, or
+/// without a header, 0.
 const AT_HEADER: i32 = 1;
 const IN_FRAGMENT: i32 = 2;
 

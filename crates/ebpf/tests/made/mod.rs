@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use penstock_program::expr::*;
-use penstock_program::testing::Table;
 use penstock_program::{Data, Register, Verdict};
+use penstock_testkit::program::Table;
 
 /// Chains that are base chains; the others are called, each by those in front of it.
 pub const BASES: usize = 3;
@@ -239,7 +239,7 @@ impl Made {
         Made(table)
     }
 
-    /// Leaves rules out that ask for what is behind the addresses of a link header.
+    /// Leaves rules out that ask for what is after the addresses of a link header.
     pub fn without_tags(&mut self) {
         let asks = |e: &Expr| match e {
             Expr::Payload(p) => p.base == PayloadBase::Link && p.offset + p.len > 12,

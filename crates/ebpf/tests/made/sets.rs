@@ -9,8 +9,8 @@ use fastrand::Rng;
 use penstock_program::State;
 use penstock_program::expr::*;
 use penstock_program::image::*;
-use penstock_program::testing::Table;
 use penstock_sets::{Description, Element, Set};
+use penstock_testkit::program::Table;
 
 use super::{R1, payload, payload_to, pick};
 use penstock_program::Register;
@@ -70,7 +70,7 @@ fn load(rng: &mut Rng, key: Key, rule: &mut Vec<Expr>) {
         Key::Protocol => rule.push(payload(Network, 9, 1)),
         Key::Mac => rule.push(payload(Link, pick(rng, &[0, 6]), 6)),
         Key::AddressPort => {
-            // In registers that do not lie one behind the other in the header.
+            // In registers that do not lie in a row in the header.
             rule.push(payload_to(Network, 12, 4, Register(1)));
             rule.push(payload_to(Transport, 2, 2, Register(9)));
         }

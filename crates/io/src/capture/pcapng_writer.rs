@@ -80,7 +80,7 @@ impl<W: Write> PcapngWriter<W> {
         self.end(PACKET)
     }
 
-    /// The same for the first bytes of a frame that had `len` of them, with the way that it went.
+    /// Writes the first bytes of a frame that had `len` of them, with its direction.
     pub fn write_cut(
         &mut self,
         interface: u32,

@@ -37,7 +37,7 @@ pub(crate) const LEAST: usize = 16;
 /// Frames of a call at most: what the list has room for.
 pub(crate) const MOST: usize = 1000;
 /// The longest frame: an empty one has a page, with room in front and `struct skb_shared_info`
-/// behind.
+/// after.
 pub(crate) const LONGEST: usize = 4096 - 256 - 320;
 /// Frames that the kernel makes and sends at a time; with more of them they leave its caches
 /// meanwhile.
@@ -47,7 +47,7 @@ const BATCH: u32 = 64;
 const PADS: u32 = 4096;
 /// Bytes of the list, and of a place.
 const VALUE: u32 = 4096;
-/// Where the list begins behind the number of the next one.
+/// Where the list begins after the number of the next one.
 const LIST: i16 = 8;
 /// Metadata: pad, device, and how long an empty frame is.
 const METADATA: usize = 12;
@@ -141,12 +141,12 @@ pub(crate) struct Pad {
     number: u32,
     list: Mapping,
     fd: OwnedFd,
-    /// An empty frame behind its metadata.
+    /// An empty frame after its metadata.
     input: Vec<u8>,
 }
 
 impl Pad {
-    /// The memory of all places, one behind the other.
+    /// The memory of all places, one after the other.
     pub(crate) fn places(&self) -> io::Result<Mapping> {
         let entries = self.launcher.spec.entries as usize - 1;
         Mapping::of(&self.fd, entries * VALUE as usize, i64::from(VALUE))

@@ -123,7 +123,7 @@ pub struct PacketRx {
 enum Where {
     /// Offset in the ring.
     Ring(usize),
-    /// Number of the buffer; the frame is behind the header.
+    /// Number of the buffer; the frame follows the header.
     Large(usize),
 }
 
@@ -136,7 +136,7 @@ impl PacketRx {
         Ok(socket)
     }
 
-    /// The same by `count` sockets, of which each gets its share: a hash over addresses and ports
+    /// Opens `count` sockets, of which each gets its share: a hash over addresses and ports
     /// that is the same in both directions, and on all devices that are opened with as many
     /// sockets, says whose a frame is.
     pub fn open_several(index: u32, frame_len: usize, count: usize) -> io::Result<Vec<Self>> {
@@ -255,7 +255,7 @@ impl PacketRx {
         self.burst.push((Where::Ring(offset), len, gso));
     }
 
-    /// A frame that came whole beside the ring.
+    /// A frame that came whole, outside of the ring.
     fn take_large(&mut self, tag: Option<(u16, u16)>) {
         let number =
             self.burst.iter().filter(|(place, ..)| matches!(place, Where::Large(_))).count();
@@ -282,7 +282,7 @@ impl PacketRx {
         if tagged {
             len += vlan::LEN;
         }
-        // What is behind the header is the frame; with a tag it begins four bytes before.
+        // What follows the header is the frame; with a tag it begins four bytes before.
         let place = if tagged { Where::Large(number | TAGGED) } else { Where::Large(number) };
         self.burst.push((place, len, gso));
     }
@@ -387,7 +387,7 @@ impl Batch {
         self.frames.clear();
     }
 
-    /// The frames, each behind its virtio-net header.
+    /// The frames, each after its virtio-net header.
     pub(crate) fn frames(&self) -> impl Iterator<Item = &[u8]> {
         self.frames.iter().filter_map(|&(start, len, _)| self.bytes.get(start..start + len))
     }

@@ -83,7 +83,7 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: the memory belongs to whoever has the mapping, on whatever thread.
+// SAFETY: the memory belongs to the owner of the mapping, on any thread.
 unsafe impl Send for Mapping {}
 // SAFETY: a shared mapping gives out its address only; who reads or writes there says why it may.
 unsafe impl Sync for Mapping {}

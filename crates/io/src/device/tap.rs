@@ -5,7 +5,7 @@
 //! A TAP that we make is gone when its last file is closed. One that is there already, made
 //! persistent by somebody (`ip tuntap add`), is opened by its name in its network namespace; it may
 //! be moved to another one afterwards. What its file is like (headers before frames, offloads) is
-//! said by whoever opens it, and stays so when it is closed.
+//! set by the program that opens it, and stays so when it is closed.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -232,7 +232,7 @@ impl Tap {
         Ok(())
     }
 
-    /// The same end once more.
+    /// Another handle of this end.
     pub fn try_clone(&self) -> io::Result<Tap> {
         Ok(Tap { file: self.file.try_clone()?, name: self.name.clone(), flags: self.flags })
     }

@@ -43,7 +43,7 @@ pub fn received(header: &[u8; LEN], frame: &mut [u8]) -> Option<Gso> {
 }
 
 /// Finishes a checksum as the header says: the sum from `csum_start` to the end goes to
-/// `csum_offset` behind that.
+/// `csum_offset` after that.
 fn finish(header: &[u8; LEN], frame: &mut [u8]) {
     if let Some(headers) = Headers::of_frame(frame) {
         return headers.finish_checksum(frame);

@@ -53,7 +53,7 @@ const PLACE: usize = 4096;
 const ENTRIES: u32 = 2048;
 /// Frames that one call sends; with less, a burst does not leave in one go.
 const BUDGET: u32 = 256;
-/// The longest frame: what a place holds behind the kernel's headroom.
+/// The longest frame: what a place holds after the kernel's headroom.
 pub const LONGEST: usize = PLACE - 256;
 
 #[repr(C)]
@@ -134,7 +134,7 @@ impl<T: Copy> Ring<T> {
     fn entry(&self, number: u32) -> *mut T {
         let at = self.offsets.entries as usize + (number % ENTRIES) as usize * size_of::<T>();
         debug_assert!(at + size_of::<T>() <= self.memory.len());
-        // SAFETY: inside of the mapping, which has `ENTRIES` entries behind `offsets.entries`.
+        // SAFETY: inside of the mapping, which has `ENTRIES` entries after `offsets.entries`.
         unsafe { self.memory.start().add(at).cast() }
     }
 

@@ -101,17 +101,16 @@ pub(super) fn rshift(
     Flow::Next
 }
 
-#[allow(clippy::too_many_arguments)]
+/// [`Op::Byteorder`].
 pub(super) fn byteorder(
     f: &mut Frame<'_, '_>,
     op: &Op,
-    src: u8,
-    dst: u8,
-    len: u8,
-    size: u8,
     registers: &mut Registers,
     fail: Block,
 ) -> Flow {
+    let Op::Byteorder { src, dst, len, size } = *op else {
+        return call::any_or_break(f, op, registers, fail);
+    };
     match (size, len) {
         (2, 2) => {
             let value = f.word(registers, src);

@@ -9,7 +9,7 @@ use super::{Flow, call, load};
 use crate::asm::{Block, Is, Value, Width};
 use crate::frame::{Frame, Registers};
 
-/// A comparison whose result is known before any packet comes.
+/// A comparison with a result that is known before any packet comes.
 fn known(f: &mut Frame<'_, '_>, holds: bool, fail: Block) -> Flow {
     if holds {
         return Flow::Next;
@@ -19,15 +19,11 @@ fn known(f: &mut Frame<'_, '_>, holds: bool, fail: Block) -> Flow {
     Flow::Ended
 }
 
-pub(super) fn word(
-    f: &mut Frame<'_, '_>,
-    src: u8,
-    equal: bool,
-    mask: u32,
-    data: u32,
-    registers: &mut Registers,
-    fail: Block,
-) -> Flow {
+/// [`Op::CmpWord`].
+pub(super) fn word(f: &mut Frame<'_, '_>, op: &Op, registers: &mut Registers, fail: Block) -> Flow {
+    let Op::CmpWord { src, equal, mask, data } = *op else {
+        return call::any_or_break(f, op, registers, fail);
+    };
     if let Some(number) = registers.constant(src) {
         return known(f, (number & mask == data) == equal, fail);
     }
@@ -67,7 +63,7 @@ fn ordered(f: &mut Frame<'_, '_>, src: u8, len: u8, registers: &mut Registers) -
         .collect()
 }
 
-/// The same of a constant.
+/// The first `len` bytes of a constant as two numbers of 64 bits, as [`ordered`] has them.
 fn ordered_constant(data: &[u8; 16], len: u8) -> [u64; 2] {
     let mut bytes = [0; 16];
     bytes[..usize::from(len)].copy_from_slice(&data[..usize::from(len)]);
@@ -90,20 +86,12 @@ fn below(f: &mut Frame<'_, '_>, value: &[Value], constant: [u64; 2], or_equal: b
     }
 }
 
-#[allow(clippy::too_many_arguments)]
-pub(super) fn cmp(
-    f: &mut Frame<'_, '_>,
-    op: &Op,
-    cmp: CmpOp,
-    src: u8,
-    len: u8,
-    data: &[u8; 16],
-    registers: &mut Registers,
-    fail: Block,
-) -> Flow {
-    if len == 0 || len > 16 {
+/// [`Op::Cmp`].
+pub(super) fn cmp(f: &mut Frame<'_, '_>, op: &Op, registers: &mut Registers, fail: Block) -> Flow {
+    let Op::Cmp { op: cmp, src, len: len @ 1..=16, data } = op else {
         return call::any_or_break(f, op, registers, fail);
-    }
+    };
+    let (src, len) = (*src, *len);
     match cmp {
         CmpOp::Eq => {
             let differs = differs(f, src, len, data, registers);
@@ -147,22 +135,18 @@ pub(super) fn differs(
     all.unwrap_or_else(|| f.asm.word(0))
 }
 
-#[allow(clippy::too_many_arguments)]
+/// [`Op::Range`].
 pub(super) fn range(
     f: &mut Frame<'_, '_>,
     op: &Op,
-    inside: bool,
-    src: u8,
-    len: u8,
-    ends: &[[u8; 16]; 2],
     registers: &mut Registers,
     fail: Block,
 ) -> Flow {
-    if len == 0 || len > 16 {
+    let Op::Range { inside, src, len: len @ 1..=16, ends } = op else {
         return call::any_or_break(f, op, registers, fail);
-    }
-    let within = within(f, src, len, ends, registers);
-    if inside {
+    };
+    let within = within(f, *src, *len, ends, registers);
+    if *inside {
         f.leave_unless(within, fail);
     } else {
         f.leave_if(within, fail);

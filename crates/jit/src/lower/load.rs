@@ -9,8 +9,8 @@ use super::{Flow, call};
 use crate::asm::{Block, Is, Value, Width};
 use crate::frame::{Frame, Header, Known, Registers};
 
-/// Where the ethertype stands in the link header: from there on a tag that is held beside the frame
-/// is met.
+/// Where the ethertype stands in the link header. An access from there on reaches the tag, which is
+/// not part of the frame here.
 const ETH_TYPE: u32 = 12;
 
 /// A word of bytes in memory order, the rest zero.
@@ -48,7 +48,7 @@ pub(super) fn header(
     };
     let (offset, end) = (u32::from(offset), u32::from(offset) + u32::from(len));
     let header = match base {
-        // The interpreter joins it with a tag that is held beside the frame.
+        // The interpreter joins it with the tag of the metadata.
         PayloadBase::Link if end > ETH_TYPE => None,
         PayloadBase::Link => Some(Header::Link),
         PayloadBase::Network => Some(Header::Network),

@@ -36,7 +36,8 @@ pub(super) fn lookup(
                 return Flow::Next;
             }
             if key.len <= 2 {
-                bit_table(f, key, set, *inverse, registers, fail, tables);
+                let table = tables.keep_bits(bits_of(set, key.len));
+                bit_table(f, key, table, *inverse, registers, fail);
                 return Flow::Next;
             }
         }
@@ -50,7 +51,7 @@ pub(super) fn lookup(
     // What holds for keys that are nowhere is then known without asking anybody.
     let search = set.search().filter(|_| set.catch_all(0).is_none() && is_of(set, key.len));
     if *load == Load::Nothing
-        && set.is_mute()
+        && set.is_presence_only()
         && !set.may_expire()
         && let Some(search) = &search
     {
@@ -184,27 +185,32 @@ fn verdicts(
     Flow::Verdicts(ways)
 }
 
-/// A bit for each key there can be, numbered as its bytes are in memory.
-fn bit_table(
-    f: &mut Frame<'_, '_>,
-    key: Key,
-    set: &Set<LinkedValue>,
-    inverse: bool,
-    registers: &mut Registers,
-    fail: Block,
-    tables: &mut Tables,
-) {
-    let keys = 1usize << (8 * key.len);
+/// A bit for each key of one or two bytes, numbered as its bytes are in memory.
+fn bits_of(set: &Set<LinkedValue>, key_len: u8) -> Box<[u64]> {
+    let keys = 1usize << (8 * key_len);
     let mut bits = vec![0u64; keys / 64].into_boxed_slice();
     for number in 0..keys {
         let bytes = (number as u16).to_le_bytes();
-        if set.contains(&bytes[..usize::from(key.len)], 0) {
+        if set.contains(&bytes[..usize::from(key_len)], 0) {
             bits[number / 64] |= 1 << (number % 64);
         }
     }
-    let table = f.asm.long(tables.keep_bits(bits));
+    bits
+}
+
+/// Asks for the bit of a key in the table at an address, which [`bits_of`] has made.
+fn bit_table(
+    f: &mut Frame<'_, '_>,
+    key: Key,
+    table: u64,
+    inverse: bool,
+    registers: &mut Registers,
+    fail: Block,
+) {
+    let keys = 1u64 << (8 * key.len);
+    let table = f.asm.long(table);
     let word = f.word(registers, key.src);
-    let number = f.asm.and_number(word, keys as u64 - 1);
+    let number = f.asm.and_number(word, keys - 1);
     let wide = f.asm.widen(number, Width::Long);
     let byte = f.asm.shift_right(wide, 3);
     let address = f.asm.add(table, byte);

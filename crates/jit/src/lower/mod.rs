@@ -47,15 +47,9 @@ pub(crate) fn lower(
         }
         Op::Meta { key, dst } => meta::get(f, op, *key, *dst, registers, fail),
         Op::MetaSet { key, src } => meta::set(f, op, *key, *src, registers, fail),
-        Op::CmpWord { src, equal, mask, data } => {
-            compare::word(f, *src, *equal, *mask, *data, registers, fail)
-        }
-        Op::Cmp { op: cmp, src, len, data } => {
-            compare::cmp(f, op, *cmp, *src, *len, data, registers, fail)
-        }
-        Op::Range { inside, src, len, ends } => {
-            compare::range(f, op, *inside, *src, *len, ends, registers, fail)
-        }
+        Op::CmpWord { .. } => compare::word(f, op, registers, fail),
+        Op::Cmp { .. } => compare::cmp(f, op, registers, fail),
+        Op::Range { .. } => compare::range(f, op, registers, fail),
         Op::MaskXorWord { src, dst, mask, xor } => {
             bitwise::mask_xor(f, *src, *dst, 1, &[[*mask, 0, 0, 0], [*xor, 0, 0, 0]], registers)
         }
@@ -71,48 +65,15 @@ pub(crate) fn lower(
         Op::Rshift { src, dst, words, bits } => {
             bitwise::rshift(f, *src, *dst, *words, *bits, registers)
         }
-        Op::Byteorder { src, dst, len, size } => {
-            bitwise::byteorder(f, op, *src, *dst, *len, *size, registers, fail)
-        }
+        Op::Byteorder { .. } => bitwise::byteorder(f, op, registers, fail),
         Op::Lookup { .. } => lookup::lookup(f, op, registers, fail, tables),
         Op::Counter(state) => stateful::counter(f, state),
         Op::Stateful(stateful) => stateful::run(f, op, stateful, registers, fail),
         Op::CtState { dst } => meta::ct_state(f, *dst, registers),
         // Statements of elements may answer in every way.
         Op::LookupDynamic { .. } => call::answered(f, f.helpers.lookup_dynamic, op, registers),
-        // The interpreter's function: the rule goes on or ends.
-        Op::LoadInner { .. }
-        | Op::InTunnel(_)
-        | Op::Exthdr { .. }
-        | Op::NumgenInc { .. }
-        | Op::NumgenRandom { .. }
-        | Op::Jhash { .. }
-        | Op::Symhash { .. }
-        | Op::Log(_)
-        | Op::Fib { .. }
-        | Op::Rt { .. }
-        | Op::Ct { .. }
-        | Op::CtSet { .. }
-        | Op::Notrack
-        | Op::FlowOffload(_)
-        | Op::Socket { .. }
-        | Op::Osf { .. }
-        | Op::Xfrm { .. }
-        | Op::Tunnel { .. } => call::any_or_break(f, op, registers, fail),
-        // The same, and everything else may follow.
-        Op::SetUpdate(_)
-        | Op::ObjectMap { .. }
-        | Op::PayloadSet { .. }
-        | Op::TcpOptionSet { .. }
-        | Op::TcpOptionReset { .. }
-        | Op::Reject(_)
-        | Op::Dup { .. }
-        | Op::Fwd { .. }
-        | Op::CtSetZone { .. }
-        | Op::Nat(_)
-        | Op::Queue(_)
-        | Op::Synproxy(_)
-        | Op::Tproxy { .. }
-        | Op::Verdict(_) => call::any_answered(f, op, registers),
+        // The interpreter's function.
+        _ if op.info().decides => call::any_answered(f, op, registers),
+        _ => call::any_or_break(f, op, registers, fail),
     }
 }

@@ -135,13 +135,13 @@ fn place_in_spans(
     let above = f.asm.sub(number, first);
     let part = f.asm.shift_right(above, shift as u8);
     let part = f.asm.widen(part, Width::Long);
-    // Behind the last cell only the last interval can have it.
+    // After the last cell only the last interval can have it.
     let (look, at) = f.asm.block_with(Width::Long);
     let last = f.asm.long(spans.first.len() as u64 - 1);
-    let (inside, behind) = (f.asm.block(), f.asm.block());
+    let (inside, after) = (f.asm.block(), f.asm.block());
     let is_inside = f.asm.is_number(part, Is::Below, cells.len() as u64);
-    f.asm.branch(is_inside, inside, behind);
-    f.asm.at(behind);
+    f.asm.branch(is_inside, inside, after);
+    f.asm.at(after);
     f.asm.jump_with(look, last);
     f.asm.at(inside);
     let cell = element(f, Width::Long, cells.as_ptr().addr(), part);
@@ -153,7 +153,7 @@ fn place_in_spans(
     let is_nowhere = f.asm.is_number(answer, Is::Equal, NOWHERE);
     f.leave_if(is_nowhere, nowhere);
     f.asm.jump_with(found, answer);
-    // From the last interval that begins in the cell back to one that does not begin behind the
+    // From the last interval that begins in the cell back to one that does not begin after the
     // key. There is one: the first of all begins at `min`.
     f.asm.at(whole);
     let before = f.asm.and_number(cell, u32::MAX.into());
@@ -165,8 +165,8 @@ fn place_in_spans(
     f.asm.at(look);
     let from = element(f, Width::Word, spans.first.as_ptr().addr(), at);
     let (earlier, here) = (f.asm.block(), f.asm.block());
-    let begins_behind = f.asm.is(number, Is::Below, from);
-    f.asm.branch(begins_behind, earlier, here);
+    let begins_after = f.asm.is(number, Is::Below, from);
+    f.asm.branch(begins_after, earlier, here);
     f.asm.at(earlier);
     let one = f.asm.long(1);
     let next = f.asm.sub(at, one);

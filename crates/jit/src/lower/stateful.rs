@@ -35,15 +35,12 @@ pub(super) fn run(
     registers: &mut Registers,
     fail: Block,
 ) -> Flow {
-    match stateful {
-        Stateful::Counter(state) => counter(f, state),
-        Stateful::Quota { .. }
-        | Stateful::NamedQuota { .. }
-        | Stateful::Limit { .. }
-        | Stateful::Last(_)
-        | Stateful::SecMark(_) => call::or_break(f, f.helpers.stateful, op, registers, fail),
-        Stateful::Connlimit { .. } | Stateful::Ct(_) | Stateful::Synproxy(_) => {
-            call::answered(f, f.helpers.stateful, op, registers)
-        }
+    if let Stateful::Counter(state) = stateful {
+        return counter(f, state);
+    }
+    if op.info().decides {
+        call::answered(f, f.helpers.stateful, op, registers)
+    } else {
+        call::or_break(f, f.helpers.stateful, op, registers, fail)
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! An outside for lists: [`Outside`], at the family of the entry that asks.
+//! An outside for lists: [`MockEnv`], at the family of the entry that asks.
 
 use std::net::IpAddr;
 
@@ -9,11 +9,11 @@ use penstock_packet::Packet;
 use penstock_program::Family;
 use penstock_program::env::{Context, Env, FibQuery, Interface, Rejection, Route, Trace};
 use penstock_program::expr::Log;
-use penstock_program::testing::Outside;
+use penstock_testkit::program::MockEnv;
 
 #[derive(Clone, Debug)]
 pub struct Listed {
-    pub outside: Outside,
+    pub outside: MockEnv,
     pub entries: Vec<Entry>,
     /// Ethertype of the packet.
     pub protocol: u16,

@@ -16,10 +16,10 @@ use penstock_program::Family;
 use penstock_program::dynamic::DynamicSet;
 use penstock_program::expr::*;
 use penstock_program::image::*;
-use penstock_program::testing::Table;
 use penstock_program::{Data, Register, State, Verdict};
 use penstock_sets::{Description, Element, Set};
 use penstock_testkit::build::{self, Ethernet, HopByHop, Ipv4, Ipv6, Tcp, Udp};
+use penstock_testkit::program::Table;
 
 /// Chains that are base chains; the others are called.
 pub const BASES: usize = 3;
@@ -493,8 +493,8 @@ fn set(
     }
     set.commit();
     // As the linker does.
-    let mute = set.iter_unordered().all(|e| e.value.statements.is_empty());
-    let set = if mute { set.mute() } else { set };
+    let presence_only = set.iter_unordered().all(|e| e.value.statements.is_empty());
+    let set = if presence_only { set.presence_only() } else { set };
     LinkedSet { elements: LinkedElements::Fixed(Arc::new(set)), key_len, value_len }
 }
 

@@ -89,35 +89,11 @@ pub(super) fn fold(context: &Context, op: RelOp, left: Expr, right: Expr) -> Fol
 
 /// Whether these are bits of the packet under a mask, perhaps with their bytes turned in between.
 pub(super) fn is_masked_bits(expr: &Expr) -> bool {
-    match &expr.kind {
-        ExprKind::Unary { expr, .. } => is_masked_bits(expr),
-        ExprKind::Binop { op: BinOp::And, left, right } => {
-            matches!(left.kind, ExprKind::Payload(_) | ExprKind::Exthdr(_))
-                && matches!(right.kind, ExprKind::Value(_))
-        }
-        ExprKind::Symbol { .. }
-        | ExprKind::Variable { .. }
-        | ExprKind::Value(_)
-        | ExprKind::String(_)
-        | ExprKind::Verdict(_)
-        | ExprKind::Prefix { .. }
-        | ExprKind::Range { .. }
-        | ExprKind::Concat(_)
-        | ExprKind::List(_)
-        | ExprKind::Set { .. }
-        | ExprKind::SetElem(_)
-        | ExprKind::CatchAll
-        | ExprKind::Mapping { .. }
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Payload(_)
-        | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Binop { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => false,
+    if let ExprKind::Unary { expr, .. } = &expr.kind {
+        return is_masked_bits(expr);
     }
+    let ExprKind::Binop { op: BinOp::And, left, right } = &expr.kind else { return false };
+    matches!(left.kind, ExprKind::Payload(_) | ExprKind::Exthdr(_)) && right.value().is_some()
 }
 
 /// If this is `bits & mask` where the mask picks out a field: the field, and by how many bits
@@ -213,7 +189,7 @@ pub(super) fn shift_down(expr: &mut Expr, shift: u32, len: u32) {
     }
 }
 
-/// Gives constants another type whose numbers are the same.
+/// Gives constants another type with equal numbers.
 fn retype(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
     match &mut expr.kind {
         ExprKind::Value(_) => {}
@@ -294,34 +270,14 @@ pub(super) fn number_flags(op: RelOp, left: &Expr, right: &mut Expr) {
 
 /// Gives one field of a constant concatenation the type of a part on the left.
 fn retype_part(element: &mut Expr, index: usize, part: &Expr) {
-    match &mut element.kind {
-        ExprKind::SetElem(elem) => retype_part(&mut elem.key, index, part),
-        ExprKind::Mapping { left, .. } => retype_part(left, index, part),
-        ExprKind::Concat(fields) => {
-            if let Some(field) = fields.get_mut(index) {
-                retype(field, &part.dtype, part.order);
-            }
-        }
-        ExprKind::Symbol { .. }
-        | ExprKind::Variable { .. }
-        | ExprKind::Value(_)
-        | ExprKind::String(_)
-        | ExprKind::Verdict(_)
-        | ExprKind::Prefix { .. }
-        | ExprKind::Range { .. }
-        | ExprKind::List(_)
-        | ExprKind::Set { .. }
-        | ExprKind::CatchAll
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Payload(_)
-        | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binop { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => {}
+    if let ExprKind::SetElem(elem) = &mut element.kind {
+        retype_part(&mut elem.key, index, part);
+    } else if let ExprKind::Mapping { left, .. } = &mut element.kind {
+        retype_part(left, index, part);
+    } else if let ExprKind::Concat(fields) = &mut element.kind
+        && let Some(field) = fields.get_mut(index)
+    {
+        retype(field, &part.dtype, part.order);
     }
 }
 
@@ -438,36 +394,15 @@ pub(super) fn written_field(
         (value, 0)
     };
     let all = if target.len >= 128 { u128::MAX } else { (1 << target.len) - 1 };
-    let cleared = match &masked.kind {
-        ExprKind::Binop { op: BinOp::And, left, right }
-            if matches!(left.kind, ExprKind::Payload(_)) =>
-        {
-            all & !right.value()?
-        }
+    let cleared = if let ExprKind::Payload(_) = &masked.kind {
         // Nothing is cleared where all bits of the field are set.
-        ExprKind::Payload(_) => 0,
-        ExprKind::Symbol { .. }
-        | ExprKind::Variable { .. }
-        | ExprKind::Value(_)
-        | ExprKind::String(_)
-        | ExprKind::Verdict(_)
-        | ExprKind::Prefix { .. }
-        | ExprKind::Range { .. }
-        | ExprKind::Concat(_)
-        | ExprKind::List(_)
-        | ExprKind::Set { .. }
-        | ExprKind::SetElem(_)
-        | ExprKind::CatchAll
-        | ExprKind::Mapping { .. }
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binop { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => return None,
+        0
+    } else if let ExprKind::Binop { op: BinOp::And, left, right } = &masked.kind
+        && matches!(left.kind, ExprKind::Payload(_))
+    {
+        all & !right.value()?
+    } else {
+        return None;
     };
     let ExprKind::Payload(payload) = &target.kind else { return None };
     // Bits that one operator changes are some of a field that is computed from itself.

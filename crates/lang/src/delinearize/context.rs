@@ -236,32 +236,12 @@ impl Context {
 
     /// Takes note of `left == value`.
     pub fn learn(&mut self, left: &Expr, value: u128) {
-        match &left.kind {
-            ExprKind::Payload(payload) => self.learn_payload(payload, value),
-            ExprKind::Key(Key::Meta { key }) => self.learn_meta(*key, value),
-            ExprKind::Key(Key::Ct { key, .. }) => self.learn_ct(*key, value),
-            ExprKind::Symbol { .. }
-            | ExprKind::Variable { .. }
-            | ExprKind::Value(_)
-            | ExprKind::String(_)
-            | ExprKind::Verdict(_)
-            | ExprKind::Prefix { .. }
-            | ExprKind::Range { .. }
-            | ExprKind::Concat(_)
-            | ExprKind::List(_)
-            | ExprKind::Set { .. }
-            | ExprKind::SetElem(_)
-            | ExprKind::CatchAll
-            | ExprKind::Mapping { .. }
-            | ExprKind::Map { .. }
-            | ExprKind::SetRef { .. }
-            | ExprKind::Exthdr(_)
-            | ExprKind::Key(_)
-            | ExprKind::Hash { .. }
-            | ExprKind::Unary { .. }
-            | ExprKind::Binop { .. }
-            | ExprKind::Relational { .. }
-            | ExprKind::FlagCmp { .. } => {}
+        if let ExprKind::Payload(payload) = &left.kind {
+            self.learn_payload(payload, value);
+        } else if let ExprKind::Key(Key::Meta { key }) = &left.kind {
+            self.learn_meta(*key, value);
+        } else if let ExprKind::Key(Key::Ct { key, .. }) = &left.kind {
+            self.learn_ct(*key, value);
         }
     }
 

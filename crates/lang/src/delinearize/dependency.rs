@@ -12,6 +12,10 @@ use penstock_syntax::proto::{link, network};
 use super::context::Context;
 use super::statements::Statements;
 
+/// Values of `meta nfproto`.
+const IPV4: u128 = Family::Ip as u128;
+const IPV6: u128 = Family::Ip6 as u128;
+
 /// The layer that a dependency is for: of link headers, network headers, transport headers, or what
 /// is inside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +121,7 @@ impl Dependencies {
         if self.payload_implies(expr, dep, value, context) {
             self.release(layer, stmts);
         } else if payload.field.is_some_and(|f| f.icmp.types().len() > 1) {
-            // What the field stands behind says more than the field would.
+            // What the field stands after says more than the field would.
             self.forget(self.layer_in_use(layer).unwrap_or(layer));
         }
     }
@@ -191,8 +195,8 @@ impl Dependencies {
         let Some((dep, dep_value)) = self.get(Layer::Network, stmts) else { return true };
         let ExprKind::Value(dep_value) = dep_value.kind else { return true };
         let version = match (&dep.kind, dep_value) {
-            (ExprKind::Key(Key::Meta { key: MetaKey::NfProto }), 2) => 4,
-            (ExprKind::Key(Key::Meta { key: MetaKey::NfProto }), 10) => 6,
+            (ExprKind::Key(Key::Meta { key: MetaKey::NfProto }), IPV4) => 4,
+            (ExprKind::Key(Key::Meta { key: MetaKey::NfProto }), IPV6) => 6,
             (
                 ExprKind::Key(Key::Meta { key: MetaKey::Protocol }) | ExprKind::Payload(_),
                 0x0800,

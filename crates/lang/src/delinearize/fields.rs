@@ -131,7 +131,7 @@ pub(crate) fn set_types(expr: &mut Expr, types: &KeyType) {
     }
 }
 
-/// Types whose ranges and masks are listed as prefixes (nft's `DTYPE_F_PREFIX`).
+/// Types with ranges and masks that are listed as prefixes (nft's `DTYPE_F_PREFIX`).
 pub(crate) fn has_prefixes(dtype: DataType) -> bool {
     matches!(
         dtype,

@@ -23,7 +23,7 @@ pub(super) struct Walk {
     pub context: Context,
     pub dependencies: Dependencies,
     pub stmts: Statements,
-    /// The same of the other side of a tunnel's wall, once one was looked into.
+    /// Context and dependencies of the other side of a tunnel's wall, once one was looked into.
     beyond: Option<(&'static Proto, Context, Dependencies)>,
 }
 
@@ -137,7 +137,7 @@ impl Walk {
             return;
         }
         self.expr(&mut left);
-        // A field behind a shift turned into plain payload.
+        // A field after a shift turned into plain payload.
         set_type(&mut right, &left.dtype, left.order);
         if let ExprKind::Concat(_) = left.kind {
             binop::retype_concat(&left, &mut right);
@@ -548,9 +548,9 @@ impl Walk {
         }
     }
 
-    /// `ct` keys whose type the headers tell.
+    /// `ct` keys with a type that the headers tell.
     fn ct(&mut self, key: CtKey, expr: &mut Expr) {
-        // An address whose kind the packet tells says which IP it is on.
+        // The packet tells the kind of such an address, which says which IP it is on.
         if matches!(key, CtKey::Src | CtKey::Dst) && self.dependencies.exists(Layer::Network) {
             self.dependencies.release(Layer::Network, &mut self.stmts);
         }
@@ -566,8 +566,8 @@ impl Walk {
                 let v6 = known.is_some_and(|p| *p == network::IP6);
                 let (dtype, len) =
                     if v6 { (DataType::Ip6Addr, 128) } else { (DataType::IpAddr, 32) };
-                if let ExprKind::Key(Key::Ct { nfproto, .. }) = &mut expr.kind {
-                    *nfproto = if v6 { 10 } else { 2 };
+                if let ExprKind::Key(Key::Ct { family, .. }) = &mut expr.kind {
+                    *family = Some(if v6 { Family::Ip6 } else { Family::Ip });
                 }
                 expr.dtype = Type::Base(dtype);
                 expr.len = len;
@@ -619,11 +619,11 @@ impl Walk {
                 return;
             }
             (Family::Ip, RejectType::IcmpUnreach) => {
-                reject.family = 2;
+                reject.family = Some(family);
                 (DataType::IcmpCode, implied(reject.code, ICMP_PORT_UNREACHABLE))
             }
             (Family::Ip6, RejectType::IcmpUnreach) => {
-                reject.family = 10;
+                reject.family = Some(family);
                 (DataType::Icmpv6Code, implied(reject.code, ICMPV6_PORT_UNREACHABLE))
             }
             (_, RejectType::IcmpxUnreach) => {
@@ -637,7 +637,7 @@ impl Walk {
                 if kind == RejectType::TcpRst {
                     return;
                 }
-                reject.family = if v6 { 10 } else { 2 };
+                reject.family = Some(if v6 { Family::Ip6 } else { Family::Ip });
                 (if v6 { DataType::Icmpv6Code } else { DataType::IcmpCode }, false)
             }
         };
@@ -651,30 +651,12 @@ impl Walk {
 
 /// The tunnel that bits are inside of, plain or masked.
 fn tunnel_of(expr: &Expr) -> Option<&'static Proto> {
-    match &expr.kind {
-        ExprKind::Payload(payload) => payload.inner,
-        ExprKind::Binop { left, .. } => tunnel_of(left),
-        ExprKind::Unary { expr, .. } => tunnel_of(expr),
-        ExprKind::Symbol { .. }
-        | ExprKind::Variable { .. }
-        | ExprKind::Value(_)
-        | ExprKind::String(_)
-        | ExprKind::Verdict(_)
-        | ExprKind::Prefix { .. }
-        | ExprKind::Range { .. }
-        | ExprKind::Concat(_)
-        | ExprKind::List(_)
-        | ExprKind::Set { .. }
-        | ExprKind::SetElem(_)
-        | ExprKind::CatchAll
-        | ExprKind::Mapping { .. }
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => None,
+    if let ExprKind::Payload(payload) = &expr.kind {
+        payload.inner
+    } else if let ExprKind::Binop { left: expr, .. } | ExprKind::Unary { expr, .. } = &expr.kind {
+        tunnel_of(expr)
+    } else {
+        None
     }
 }
 
@@ -691,7 +673,7 @@ fn low_bits(value: u128, bits: u32) -> u128 {
     if bits >= 128 { value } else { value & ((1 << bits) - 1) }
 }
 
-/// An expression whose bytes were turned.
+/// An expression after its bytes were turned.
 fn turned(mut expr: Expr) -> Expr {
     expr.order = match expr.order {
         ByteOrder::Host => ByteOrder::Big,

@@ -223,11 +223,11 @@ impl Reader<'_, '_> {
         Some(())
     }
 
-    /// An address of a family (2, 10, or the table's for 0).
-    pub(crate) fn address(&mut self, reg: Register, family: u8) -> Option<Expr> {
-        let family = if family != 0 { family } else { self.family() as u8 };
+    /// An address of a family; that of the table if none is given.
+    pub(crate) fn address(&mut self, reg: Register, family: Option<Family>) -> Option<Expr> {
+        let family = family.unwrap_or(self.family());
         let (dtype, bits) =
-            if family == 10 { (DataType::Ip6Addr, 128) } else { (DataType::IpAddr, 32) };
+            if family == Family::Ip6 { (DataType::Ip6Addr, 128) } else { (DataType::IpAddr, 32) };
         let mut addr = self.registers.get_long(reg, bits)?;
         set_type(&mut addr, &Type::Base(dtype), ByteOrder::Big);
         Some(addr)

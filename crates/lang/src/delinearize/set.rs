@@ -56,7 +56,7 @@ impl<'a> Delinearizer<'a> {
         elements
     }
 
-    /// The same one by one: large sets need no second copy.
+    /// Visits the elements one by one: large sets need no second copy.
     pub fn each_element(&self, set: &Set, take: &mut dyn FnMut(Expr)) {
         let Some(key) = self.key_type(set) else { return };
         let data = self.data_type(set);

@@ -35,32 +35,12 @@ fn has_hook(family: Family, hook: Hook) -> bool {
 
 /// The number that a priority stands for.
 pub(crate) fn priority(spec: &PrioritySpec, family: Family, hook: Hook) -> Option<i32> {
-    let base = match &spec.expr.kind {
-        ExprKind::Value(value) => *value as i32,
-        ExprKind::Symbol { text, .. } | ExprKind::String(text) => match text.parse::<i32>() {
-            Ok(number) => number,
-            Err(_) => priority_number(text, family, hook)?,
-        },
-        ExprKind::Variable { .. }
-        | ExprKind::Verdict(_)
-        | ExprKind::Prefix { .. }
-        | ExprKind::Range { .. }
-        | ExprKind::Concat(_)
-        | ExprKind::List(_)
-        | ExprKind::Set { .. }
-        | ExprKind::SetElem(_)
-        | ExprKind::CatchAll
-        | ExprKind::Mapping { .. }
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Payload(_)
-        | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binop { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => return None,
+    let base = match spec.expr.value() {
+        Some(value) => value as i32,
+        None => {
+            let text = spec.expr.text()?;
+            text.parse().ok().or_else(|| priority_number(text, family, hook))?
+        }
     };
     Some(base.wrapping_add(spec.offset))
 }
@@ -70,39 +50,21 @@ pub(crate) fn device_names(
     e: &Expr,
     out: &mut Vec<(Arc<str>, penstock_syntax::source::Loc)>,
 ) -> Result {
-    match &e.kind {
-        ExprKind::Symbol { text, .. } | ExprKind::String(text) => {
-            if text.len() > 15 {
-                return error(e.loc, "device name is too long");
-            }
-            if text.is_empty() {
-                return error(e.loc, "Could not process rule: Invalid argument");
-            }
-            out.push((text.clone(), e.loc));
-            Ok(())
+    if let Some(text) = e.text() {
+        if text.len() > 15 {
+            return error(e.loc, "device name is too long");
         }
-        ExprKind::Set { elements, .. } | ExprKind::List(elements) => {
-            elements.iter().try_for_each(|e| device_names(e, out))
+        if text.is_empty() {
+            return error(e.loc, "Could not process rule: Invalid argument");
         }
-        ExprKind::SetElem(elem) => device_names(&elem.key, out),
-        ExprKind::Variable { .. }
-        | ExprKind::Value(_)
-        | ExprKind::Verdict(_)
-        | ExprKind::Prefix { .. }
-        | ExprKind::Range { .. }
-        | ExprKind::Concat(_)
-        | ExprKind::CatchAll
-        | ExprKind::Mapping { .. }
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Payload(_)
-        | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binop { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => error(e.loc, "invalid device name"),
+        out.push((text.clone(), e.loc));
+        Ok(())
+    } else if let ExprKind::Set { elements, .. } | ExprKind::List(elements) = &e.kind {
+        elements.iter().try_for_each(|e| device_names(e, out))
+    } else if let Some(elem) = e.elem() {
+        device_names(&elem.key, out)
+    } else {
+        error(e.loc, "invalid device name")
     }
 }
 

@@ -176,7 +176,7 @@ fn concat_field(e: &Expr, whole: Loc) -> Result<Field> {
     }
 }
 
-/// A type by name: one whose size is known.
+/// A type by name. Its size must be known.
 fn named_field(e: &Expr, place: Loc, word: &str) -> Result<Field> {
     let ExprKind::Symbol { text, .. } = &e.kind else { return error(e.loc, "type name expected") };
     let Some(dtype) = DataType::from_name(text) else {

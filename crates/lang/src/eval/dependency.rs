@@ -15,7 +15,7 @@ use crate::eval::context::{Expected, UNKNOWN, conflicting};
 use crate::eval::{Eval, Result, error};
 use crate::key_type::Field;
 
-/// `ARPHRD_*` of devices whose link header is known.
+/// `ARPHRD_*` of devices with a known link header.
 const DEVICES: &[(u16, &Proto)] = &[(1, &link::ETHER)];
 
 /// nft's words for the bases.
@@ -354,38 +354,14 @@ impl Eval<'_, '_> {
         {
             return self.within(tunnel, |eval| eval.note_protocol(left, right, loc));
         }
-        match &right.kind {
-            ExprKind::Set { elements, .. } => {
-                for element in elements {
-                    if let ExprKind::SetElem(elem) = &element.kind
-                        && let Some(value) = elem.key.value()
-                    {
-                        self.note_value(left, value as u32, loc);
-                    }
+        if let Some(elements) = right.elements() {
+            for element in elements {
+                if let Some(value) = element.elem().and_then(|elem| elem.key.value()) {
+                    self.note_value(left, value as u32, loc);
                 }
             }
-            ExprKind::Value(value) => self.note_value(left, *value as u32, loc),
-            ExprKind::Symbol { .. }
-            | ExprKind::Variable { .. }
-            | ExprKind::String(_)
-            | ExprKind::Verdict(_)
-            | ExprKind::Prefix { .. }
-            | ExprKind::Range { .. }
-            | ExprKind::Concat(_)
-            | ExprKind::List(_)
-            | ExprKind::SetElem(_)
-            | ExprKind::CatchAll
-            | ExprKind::Mapping { .. }
-            | ExprKind::Map { .. }
-            | ExprKind::SetRef { .. }
-            | ExprKind::Payload(_)
-            | ExprKind::Exthdr(_)
-            | ExprKind::Key(_)
-            | ExprKind::Hash { .. }
-            | ExprKind::Unary { .. }
-            | ExprKind::Binop { .. }
-            | ExprKind::Relational { .. }
-            | ExprKind::FlagCmp { .. } => {}
+        } else if let Some(value) = right.value() {
+            self.note_value(left, value as u32, loc);
         }
     }
 
@@ -508,7 +484,7 @@ impl Eval<'_, '_> {
         )
     }
 
-    /// What stands beside a header field.
+    /// What stands next to a header field.
     pub(crate) fn expect_field(&mut self, e: &Expr) {
         self.expected = Expected::like(e);
     }

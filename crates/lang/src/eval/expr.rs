@@ -93,7 +93,7 @@ impl Eval<'_, '_> {
         e.len = self.expected.len;
     }
 
-    /// What stands beside an expression that was just evaluated is of its type.
+    /// What stands next to an expression that was just evaluated is of its type.
     pub(crate) fn expect_like(&mut self, e: &Expr) {
         self.expected = Expected::like(e);
     }
@@ -253,68 +253,21 @@ impl Eval<'_, '_> {
         e.dtype = Type::Base(DataType::Verdict);
         e.constant = true;
         e.singleton = true;
-        if let ExprKind::Verdict(VerdictExpr::Jump(chain) | VerdictExpr::Goto(chain)) = &mut e.kind
-        {
-            match &mut chain.kind {
-                ExprKind::Variable { name } => {
-                    return error(chain.loc, format!("unknown identifier '{name}'"));
-                }
-                ExprKind::Symbol { text, .. } => chain.kind = ExprKind::String(text.clone()),
-                ExprKind::Value(_)
-                | ExprKind::String(_)
-                | ExprKind::Verdict(_)
-                | ExprKind::Prefix { .. }
-                | ExprKind::Range { .. }
-                | ExprKind::Concat(_)
-                | ExprKind::List(_)
-                | ExprKind::Set { .. }
-                | ExprKind::SetElem(_)
-                | ExprKind::CatchAll
-                | ExprKind::Mapping { .. }
-                | ExprKind::Map { .. }
-                | ExprKind::SetRef { .. }
-                | ExprKind::Payload(_)
-                | ExprKind::Exthdr(_)
-                | ExprKind::Key(_)
-                | ExprKind::Hash { .. }
-                | ExprKind::Unary { .. }
-                | ExprKind::Binop { .. }
-                | ExprKind::Relational { .. }
-                | ExprKind::FlagCmp { .. } => {}
-            }
-            match &chain.kind {
-                ExprKind::String(name) if name.len() > 255 => {
-                    return error(chain.loc, "chain name is too long (255 characters at most)");
-                }
-                ExprKind::String(_) => {}
-                ExprKind::Symbol { .. }
-                | ExprKind::Variable { .. }
-                | ExprKind::Value(_)
-                | ExprKind::Verdict(_)
-                | ExprKind::Prefix { .. }
-                | ExprKind::Range { .. }
-                | ExprKind::Concat(_)
-                | ExprKind::List(_)
-                | ExprKind::Set { .. }
-                | ExprKind::SetElem(_)
-                | ExprKind::CatchAll
-                | ExprKind::Mapping { .. }
-                | ExprKind::Map { .. }
-                | ExprKind::SetRef { .. }
-                | ExprKind::Payload(_)
-                | ExprKind::Exthdr(_)
-                | ExprKind::Key(_)
-                | ExprKind::Hash { .. }
-                | ExprKind::Unary { .. }
-                | ExprKind::Binop { .. }
-                | ExprKind::Relational { .. }
-                | ExprKind::FlagCmp { .. } => {
-                    return error(
-                        chain.loc,
-                        "invalid chain value expression, only string is allowed",
-                    );
-                }
-            }
+        let ExprKind::Verdict(VerdictExpr::Jump(chain) | VerdictExpr::Goto(chain)) = &mut e.kind
+        else {
+            return Ok(());
+        };
+        if let ExprKind::Variable { name } = &chain.kind {
+            return error(chain.loc, format!("unknown identifier '{name}'"));
+        }
+        if let ExprKind::Symbol { text, .. } = &chain.kind {
+            chain.kind = ExprKind::String(text.clone());
+        }
+        let ExprKind::String(name) = &chain.kind else {
+            return error(chain.loc, "invalid chain value expression, only string is allowed");
+        };
+        if name.len() > 255 {
+            return error(chain.loc, "chain name is too long (255 characters at most)");
         }
         Ok(())
     }
@@ -552,32 +505,10 @@ impl Eval<'_, '_> {
 /// Says of a constant and its parts in which order they are meant.
 pub(crate) fn set_order(e: &mut Expr, order: ByteOrder) {
     e.order = order;
-    match &mut e.kind {
-        ExprKind::Range { left, right } => {
-            left.order = order;
-            right.order = order;
-        }
-        ExprKind::Prefix { base, .. } => base.order = order,
-        ExprKind::Symbol { .. }
-        | ExprKind::Variable { .. }
-        | ExprKind::Value(_)
-        | ExprKind::String(_)
-        | ExprKind::Verdict(_)
-        | ExprKind::Concat(_)
-        | ExprKind::List(_)
-        | ExprKind::Set { .. }
-        | ExprKind::SetElem(_)
-        | ExprKind::CatchAll
-        | ExprKind::Mapping { .. }
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Payload(_)
-        | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binop { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => {}
+    if let ExprKind::Range { left, right } = &mut e.kind {
+        left.order = order;
+        right.order = order;
+    } else if let ExprKind::Prefix { base, .. } = &mut e.kind {
+        base.order = order;
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn check_overlap(elements: &[Expr], existing: &[(u128, u128)]) -> Res
     check_spans(&spans_of(elements), |i| key_of(&elements[i]).loc, existing)
 }
 
-/// The same for the sorted intervals of elements; `place` says where the key of one was written.
+/// Checks the sorted intervals of elements; `place` says where the key of one was written.
 pub(crate) fn check_spans(
     spans: &[Span],
     place: impl Fn(usize) -> Loc,
@@ -72,7 +72,7 @@ pub(crate) fn check_spans(
     Ok(())
 }
 
-/// Whether what starts there goes on without a gap behind this end.
+/// Whether what starts there goes on without a gap after this end.
 pub(crate) fn touches(end: u128, start: u128) -> bool {
     start <= end || start == end.wrapping_add(1) && end != u128::MAX
 }
@@ -188,33 +188,12 @@ pub(crate) fn with_added(info: &SetInfo, added: Spans, purge: &Spans) -> SetInfo
 
 /// Makes an element's key a range.
 fn set_bounds(element: &mut Expr, from: u128, to: u128) {
-    match &mut element.kind {
-        ExprKind::SetElem(elem) => {
-            let range = range_of(&elem.key, from, to);
-            elem.key = range;
-        }
-        ExprKind::Mapping { left, .. } => set_bounds(left, from, to),
-        ExprKind::Symbol { .. }
-        | ExprKind::Variable { .. }
-        | ExprKind::Value(_)
-        | ExprKind::String(_)
-        | ExprKind::Verdict(_)
-        | ExprKind::Prefix { .. }
-        | ExprKind::Range { .. }
-        | ExprKind::Concat(_)
-        | ExprKind::List(_)
-        | ExprKind::Set { .. }
-        | ExprKind::CatchAll
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Payload(_)
-        | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binop { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => *element = range_of(element, from, to),
+    if let ExprKind::SetElem(elem) = &mut element.kind {
+        elem.key = range_of(&elem.key, from, to);
+    } else if let ExprKind::Mapping { left, .. } = &mut element.kind {
+        set_bounds(left, from, to);
+    } else {
+        *element = range_of(element, from, to);
     }
 }
 

@@ -92,11 +92,20 @@ impl Eval<'_, '_> {
     }
 
     /// Addresses of a flow: the family is written, known, or the expression is ambiguous.
-    pub(crate) fn ct_dependency(&mut self, key: &mut CtKey, nfproto: u8, loc: Loc) -> Result {
+    pub(crate) fn ct_dependency(
+        &mut self,
+        key: &mut CtKey,
+        family: Option<Family>,
+        loc: Loc,
+    ) -> Result {
         let known = self.protocols.at(PayloadBase::Network);
-        let wanted = match (*key, nfproto) {
-            (CtKey::SrcIp | CtKey::DstIp, _) | (CtKey::Src | CtKey::Dst, 2) => &network::IP,
-            (CtKey::SrcIp6 | CtKey::DstIp6, _) | (CtKey::Src | CtKey::Dst, 10) => &network::IP6,
+        let wanted = match (*key, family) {
+            (CtKey::SrcIp | CtKey::DstIp, _) | (CtKey::Src | CtKey::Dst, Some(Family::Ip)) => {
+                &network::IP
+            }
+            (CtKey::SrcIp6 | CtKey::DstIp6, _) | (CtKey::Src | CtKey::Dst, Some(Family::Ip6)) => {
+                &network::IP6
+            }
             _ => return Ok(()),
         };
         match known {

@@ -75,7 +75,7 @@ fn merge_run(stmts: &mut [Stmt], candidates: &mut Vec<usize>, dead: &mut [bool])
 }
 
 /// Both matches as one, and whether it takes the place of the second: a match that tells which
-/// header follows must not move behind those that rely on it.
+/// header follows must not move after those that rely on it.
 fn merged(first: &Stmt, second: &Stmt) -> Option<(Expr, bool)> {
     let (op, a, a_left, a_right) = parts(first)?;
     let (other, b, b_left, b_right) = parts(second)?;

@@ -232,7 +232,7 @@ pub(crate) struct Eval<'c, 'a> {
     pub ctx: &'c mut Context<'a>,
     pub family: Family,
     pub table: Option<Arc<str>>,
-    /// The same as it was written.
+    /// The table, as it was written.
     pub table_name: Option<Name>,
     pub protocols: Protocols,
     pub expected: Expected,
@@ -240,7 +240,7 @@ pub(crate) struct Eval<'c, 'a> {
     pub inserted: Vec<Stmt>,
     /// Those that go to the head of the rule.
     pub at_head: Vec<Stmt>,
-    /// The set whose elements are being evaluated.
+    /// The set of the elements at hand.
     pub set: Option<Arc<SetInfo>>,
     /// The ICMP message type that a match before asked for; of a set of them the last, as nft has
     /// it.

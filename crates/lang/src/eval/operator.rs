@@ -105,9 +105,9 @@ impl Eval<'_, '_> {
             e.order = order;
             e.len = len;
         }
-        // What stands beside a shifted value is a number, whatever was shifted.
-        let beside = if op.is_shift() { Type::Base(DataType::Integer) } else { e.dtype.clone() };
-        self.expected = Expected::new(beside, e.order, e.len);
+        // What stands next to a shifted value is a number, whatever was shifted.
+        let operand = if op.is_shift() { Type::Base(DataType::Integer) } else { e.dtype.clone() };
+        self.expected = Expected::new(operand, e.order, e.len);
         let ExprKind::Binop { left, right, .. } = &e.kind else { return Ok(()) };
         e.singleton = true;
         if let (true, Some(a), Some(b)) = (left.constant, left.value(), right.value()) {

@@ -20,7 +20,7 @@ struct Window {
     offset: u32,
     /// How many.
     size: u32,
-    /// Bits behind the field.
+    /// Bits after the field.
     shift: u32,
 }
 

@@ -12,7 +12,7 @@ use crate::cache::TableInfo;
 use crate::eval::{Eval, Result, error};
 
 impl Eval<'_, '_> {
-    /// A rule can be put beside those that were there when the run began.
+    /// A rule can be put next to those that were there when the run began.
     pub(super) fn check_position(&mut self, target: &Target) -> Result {
         if self.ctx.has_positions {
             self.check_target(ObjKind::Chain, target)?;

@@ -211,38 +211,17 @@ impl Eval<'_, '_> {
     /// Keys of interval sets are in network order, field by field in concatenations.
     pub(crate) fn convert_key(&mut self, left: &mut Expr) -> Result {
         let string = left.base() == Base::String;
-        match &mut left.kind {
-            ExprKind::Concat(parts) => {
-                for part in parts {
-                    if matches!(part.base(), Base::Integer | Base::Bitmask) {
-                        self.convert_part(part);
-                    }
+        if let ExprKind::Concat(parts) = &mut left.kind {
+            for part in parts {
+                if matches!(part.base(), Base::Integer | Base::Bitmask) {
+                    self.convert_part(part);
                 }
-                Ok(())
             }
-            _ if string => Ok(()),
-            ExprKind::Symbol { .. }
-            | ExprKind::Variable { .. }
-            | ExprKind::Value(_)
-            | ExprKind::String(_)
-            | ExprKind::Verdict(_)
-            | ExprKind::Prefix { .. }
-            | ExprKind::Range { .. }
-            | ExprKind::List(_)
-            | ExprKind::Set { .. }
-            | ExprKind::SetElem(_)
-            | ExprKind::CatchAll
-            | ExprKind::Mapping { .. }
-            | ExprKind::Map { .. }
-            | ExprKind::SetRef { .. }
-            | ExprKind::Payload(_)
-            | ExprKind::Exthdr(_)
-            | ExprKind::Key(_)
-            | ExprKind::Hash { .. }
-            | ExprKind::Unary { .. }
-            | ExprKind::Binop { .. }
-            | ExprKind::Relational { .. }
-            | ExprKind::FlagCmp { .. } => self.convert(left, ByteOrder::Big),
+            Ok(())
+        } else if string {
+            Ok(())
+        } else {
+            self.convert(left, ByteOrder::Big)
         }
     }
 

@@ -38,7 +38,7 @@ impl KeyType {
         Some(KeyType { dtype, fields })
     }
 
-    /// The same with numbers in network order, as keys of interval sets are.
+    /// This type with numbers in network order, as keys of interval sets have them.
     pub(crate) fn big_endian(&self) -> KeyType {
         let fields = self
             .fields
@@ -54,32 +54,9 @@ impl KeyType {
 
 /// Whether a key has an interval in it.
 pub(crate) fn interval_part(key: &Expr) -> Option<&Expr> {
-    match &key.kind {
-        ExprKind::Prefix { .. } | ExprKind::Range { .. } => Some(key),
-        ExprKind::Concat(parts) => parts
-            .iter()
-            .find(|p| matches!(p.kind, ExprKind::Prefix { .. } | ExprKind::Range { .. })),
-        ExprKind::Symbol { .. }
-        | ExprKind::Variable { .. }
-        | ExprKind::Value(_)
-        | ExprKind::String(_)
-        | ExprKind::Verdict(_)
-        | ExprKind::List(_)
-        | ExprKind::Set { .. }
-        | ExprKind::SetElem(_)
-        | ExprKind::CatchAll
-        | ExprKind::Mapping { .. }
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Payload(_)
-        | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binop { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => None,
-    }
+    let is_interval =
+        |e: &&Expr| matches!(e.kind, ExprKind::Prefix { .. } | ExprKind::Range { .. });
+    key.parts().iter().find(is_interval)
 }
 
 impl Eval<'_, '_> {
@@ -522,7 +499,7 @@ pub(crate) fn object_data(kind: ObjectType) -> Option<DataKind> {
 }
 
 fn is_plain_ct_address(e: &Expr) -> bool {
-    matches!(e.kind, ExprKind::Key(Key::Ct { key: CtKey::Src | CtKey::Dst, nfproto: 0, .. }))
+    matches!(e.kind, ExprKind::Key(Key::Ct { key: CtKey::Src | CtKey::Dst, family: None, .. }))
 }
 
 /// Sets that stood for elements (from variables) are replaced by their elements.

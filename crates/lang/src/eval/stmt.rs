@@ -109,35 +109,14 @@ impl Eval<'_, '_> {
                 ),
             );
         }
-        match &e.kind {
-            ExprKind::Set { .. } => {
-                conflict(e.loc, stmt, "you cannot use a set here, unknown value to use")
-            }
-            ExprKind::SetRef { .. } => {
-                conflict(e.loc, stmt, "you cannot reference a set here, unknown value to use")
-            }
-            ExprKind::Key(Key::Rt { .. }) => self.convert(e, expected.order),
-            ExprKind::Symbol { .. }
-            | ExprKind::Variable { .. }
-            | ExprKind::Value(_)
-            | ExprKind::String(_)
-            | ExprKind::Verdict(_)
-            | ExprKind::Prefix { .. }
-            | ExprKind::Range { .. }
-            | ExprKind::Concat(_)
-            | ExprKind::List(_)
-            | ExprKind::SetElem(_)
-            | ExprKind::CatchAll
-            | ExprKind::Mapping { .. }
-            | ExprKind::Map { .. }
-            | ExprKind::Payload(_)
-            | ExprKind::Exthdr(_)
-            | ExprKind::Key(_)
-            | ExprKind::Hash { .. }
-            | ExprKind::Unary { .. }
-            | ExprKind::Binop { .. }
-            | ExprKind::Relational { .. }
-            | ExprKind::FlagCmp { .. } => Ok(()),
+        if let ExprKind::Set { .. } = e.kind {
+            conflict(e.loc, stmt, "you cannot use a set here, unknown value to use")
+        } else if let ExprKind::SetRef { .. } = e.kind {
+            conflict(e.loc, stmt, "you cannot reference a set here, unknown value to use")
+        } else if let ExprKind::Key(Key::Rt { .. }) = e.kind {
+            self.convert(e, expected.order)
+        } else {
+            Ok(())
         }
     }
 

@@ -69,7 +69,7 @@ impl Eval<'_, '_> {
         result
     }
 
-    /// The tunnel whose inside is at hand.
+    /// The tunnel that the walk is inside of.
     pub(crate) fn tunnel_at_hand(&self) -> Option<&'static Proto> {
         self.beyond.as_ref().filter(|_| self.inside).map(|b| b.tunnel)
     }

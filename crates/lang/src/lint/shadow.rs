@@ -53,7 +53,7 @@ struct Rule {
     matches: Vec<Match>,
     /// There is more that decides whether the rule goes on to its end.
     conditional: bool,
-    /// A packet may be another one behind it.
+    /// A packet may be another one after it.
     changes: bool,
     /// No packet that came to the end of it goes on in the chain.
     ends: bool,

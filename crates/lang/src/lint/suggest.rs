@@ -147,7 +147,7 @@ fn is_part(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
-/// What may stand behind a word.
+/// What may stand after a word.
 fn candidates(header: &str) -> Vec<&'static str> {
     if let Some(proto) = proto::find(header) {
         return proto.templates.iter().map(|t| t.name).collect();

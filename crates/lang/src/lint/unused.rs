@@ -149,32 +149,12 @@ impl Names {
         if let Some(text) = e.chain().and_then(Expr::text) {
             self.chains.insert((key.clone(), text.clone()));
         }
-        match &e.kind {
-            ExprKind::Symbol { kind: SymbolKind::Set, text } | ExprKind::SetRef { set: text } => {
-                self.sets.insert((key.clone(), text.clone()));
-            }
-            ExprKind::Mapping { right, .. } => self.word(key, right),
-            ExprKind::Symbol { .. }
-            | ExprKind::Variable { .. }
-            | ExprKind::Value(_)
-            | ExprKind::String(_)
-            | ExprKind::Verdict(_)
-            | ExprKind::Prefix { .. }
-            | ExprKind::Range { .. }
-            | ExprKind::Concat(_)
-            | ExprKind::List(_)
-            | ExprKind::Set { .. }
-            | ExprKind::SetElem(_)
-            | ExprKind::CatchAll
-            | ExprKind::Map { .. }
-            | ExprKind::Payload(_)
-            | ExprKind::Exthdr(_)
-            | ExprKind::Key(_)
-            | ExprKind::Hash { .. }
-            | ExprKind::Unary { .. }
-            | ExprKind::Binop { .. }
-            | ExprKind::Relational { .. }
-            | ExprKind::FlagCmp { .. } => {}
+        if let ExprKind::Symbol { kind: SymbolKind::Set, text } | ExprKind::SetRef { set: text } =
+            &e.kind
+        {
+            self.sets.insert((key.clone(), text.clone()));
+        } else if let Some((_, data)) = e.mapping() {
+            self.word(key, data);
         }
     }
 }

@@ -164,7 +164,7 @@ fn push_l3proto(p: &mut Printer<'_>, family: Family, number: u16) {
     p.write(format_args!("\t\tl3proto {name}\n"));
 }
 
-/// States whose timeout is not the default.
+/// States with a timeout that is not the default.
 fn push_timeouts(p: &mut Printer<'_>, protocol: u8, values: &[(u8, u32)]) {
     p.push("\t\tpolicy = { ");
     let mut separator = "";

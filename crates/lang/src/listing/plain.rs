@@ -13,7 +13,7 @@ use crate::delinearize::{has_prefixes, prefix_length};
 use crate::intervals::number;
 use crate::key_type::{Field, KeyType};
 
-/// Types of a set whose values are numbers, one after the other, and are written as such.
+/// Types of a set with values that are numbers, one after the other, and are written as such.
 pub(super) struct PlainSet {
     key: KeyType,
     data: Option<KeyType>,

@@ -105,7 +105,7 @@ fn lower_set<L: Default + Extend<Element<ElementValue>>>(
     (out, places)
 }
 
-/// Lowers elements of a set behind others, with the places of their keys.
+/// Lowers elements of a set after others, with the places of their keys.
 pub(crate) fn lower_elements(
     elements: &[Expr],
     info: &SetInfo,
@@ -234,10 +234,11 @@ impl Lowering<'_, '_> {
         program.table_loc = self.places.table;
         let expressions = program.rule(rule);
         out.append(&mut program.chains);
-        let beside = self.target.position.map(|p| p.value).or(self.target.index.map(|_| NO_RULE));
+        let neighbour =
+            self.target.position.map(|p| p.value).or(self.target.index.map(|_| NO_RULE));
         let position = match place {
-            Place::After => Position::After(beside),
-            Place::Before => Position::Before(beside),
+            Place::After => Position::After(neighbour),
+            Place::Before => Position::Before(neighbour),
             Place::Instead => Position::Replace(self.target.handle.map_or(0, |h| h.value)),
         };
         out.push(Lowered {

@@ -149,7 +149,7 @@ pub(crate) fn anonymous(
 }
 
 /// A set declared `constant` is made as large as the elements that stand in its declaration.
-/// `elements` is what was lowered behind `set`; returns whether they belong together.
+/// `elements` is what was lowered after `set`; returns whether they belong together.
 pub fn fit_to_elements(set: &mut [Lowered], elements: &[Lowered], ctx: &Context<'_>) -> bool {
     let [Lowered { change: Change::AddSet { table, set, .. }, .. }] = set else { return false };
     let [
@@ -179,7 +179,7 @@ fn in_nft_order<'e>(elements: &'e [Expr], info: &SetInfo) -> Vec<&'e Expr> {
     }
     let mut sorted: Vec<_> = elements.iter().rev().collect();
     sorted.sort_by_cached_key(|element| {
-        // The catch-all is behind the others.
+        // The catch-all is after the others.
         match bounds(key_of(element)) {
             Some((from, to)) => (false, from, Reverse(to)),
             None => (true, 0, Reverse(0)),
@@ -221,7 +221,7 @@ pub(crate) fn element_loc(element: &Expr) -> Loc {
     key_of(element).loc
 }
 
-/// An element: its key or interval of keys, data, and what stands beside them.
+/// An element: its key or interval of keys, data, and what stands next to them.
 pub(crate) fn lower_element(
     element: &Expr,
     info: &SetInfo,

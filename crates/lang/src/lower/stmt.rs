@@ -28,7 +28,7 @@ impl Program<'_, '_> {
         std::mem::replace(&mut self.ops, before)
     }
 
-    /// An argument in registers of its own size.
+    /// An argument in registers of its size.
     pub(crate) fn argument(&mut self, e: &Expr) -> Register {
         let slot = self.take(e);
         self.load(e, slot);

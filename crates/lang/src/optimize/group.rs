@@ -40,7 +40,7 @@ pub(super) struct Group<'r> {
 struct Values {
     points: HashSet<Ranges>,
     ranges: Vec<Ranges>,
-    /// The same value was named twice.
+    /// A value was named twice.
     repeated: bool,
 }
 
@@ -50,7 +50,7 @@ enum Meets {
     Nothing,
     /// Single values that are there already.
     Repeats,
-    /// A part of a range, which a set cannot hold beside it.
+    /// A part of a range, which a set cannot hold next to it.
     Overlaps,
 }
 

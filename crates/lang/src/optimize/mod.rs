@@ -17,7 +17,7 @@
 //! Unlike nft, a merge is made only where no packet can tell the difference: [`row`] says what a
 //! rule does and whether it can be part of a merge at all, [`group`] which neighbours can join it,
 //! [`quiet`] which chains may be jumped to on the way, [`build`] makes the rule. What must not go
-//! into a set, such as a test of flag bits, stays beside it when all rules share it.
+//! into a set, such as a test of flag bits, stays next to it when all rules share it.
 
 mod build;
 mod group;
@@ -81,7 +81,7 @@ pub fn optimize(
     merges
 }
 
-/// The chain whose rules are merged.
+/// The chain of the rules to merge.
 struct Place {
     family: Family,
     table: Arc<str>,

@@ -46,7 +46,7 @@ pub(super) struct Cell {
 pub(super) enum End {
     /// It goes on with the next rule.
     None,
-    /// The same for all of its packets. The text tells verdicts apart.
+    /// One verdict for all of its packets. The text tells verdicts apart.
     Verdict { verdict: Expr, text: String },
     /// A verdict by this selector.
     Map { key: Expr, mappings: Vec<Expr>, values: Vec<crate::selector::Ranges> },

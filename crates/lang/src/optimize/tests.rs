@@ -89,7 +89,7 @@ fn what_nft_merges_wrongly_keeps_its_meaning() {
             "ip saddr 1.1.1.1 counter accept\nip saddr 1.1.1.2 counter drop",
             Some("ip saddr vmap { 1.1.1.1 counter : accept, 1.1.1.2 counter : drop }"),
         ),
-        // Tests of flags stay beside the set when all rules have them.
+        // Tests of flags stay next to the set when all rules have them.
         (
             "tcp flags syn tcp dport 1 accept\ntcp flags syn tcp dport 2 accept",
             Some("tcp flags syn tcp dport { 1, 2 } accept"),

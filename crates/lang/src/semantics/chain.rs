@@ -43,7 +43,7 @@ impl Program<'_, '_> {
         self.ops.push(Op::Immediate(Immediate { dreg: Register::VERDICT, data }));
     }
 
-    /// `jump { … }`: a chain of its own, its rules, and the verdict that leads there.
+    /// `jump { … }`: a new chain, its rules, and the verdict that leads there.
     pub(super) fn implicit_chain(&mut self, goto: bool, block: &RuleBlock, loc: Loc) {
         self.chain_id += 1;
         let name: Arc<str> =

@@ -69,7 +69,7 @@ impl Reader<'_, '_> {
     pub(super) fn dup(&mut self, e: &Dup) -> Option<()> {
         let dev = self.device(e.dev);
         let to = match e.addr {
-            Some(reg) => Some(self.address(reg, 0)?),
+            Some(reg) => Some(self.address(reg, None)?),
             None => None,
         };
         let (to, dev) = if to.is_none() { (dev, None) } else { (to, dev) };

@@ -18,7 +18,7 @@ impl Eval<'_, '_> {
         &mut self,
         dev: &mut Expr,
         addr: &mut Option<Expr>,
-        nfproto: u8,
+        family: Option<Family>,
         loc: Loc,
     ) -> Result {
         if self.family != Family::Netdev {
@@ -26,9 +26,9 @@ impl Eval<'_, '_> {
         }
         self.arg(dev, loc, Expected::base(DataType::IfIndex))?;
         if let Some(addr) = addr {
-            let dtype = match nfproto {
-                2 => DataType::IpAddr,
-                10 => DataType::Ip6Addr,
+            let dtype = match family {
+                Some(Family::Ip) => DataType::IpAddr,
+                Some(Family::Ip6) => DataType::Ip6Addr,
                 _ => return error(loc, "invalid family"),
             };
             self.arg(addr, loc, Expected::base(dtype))?;
@@ -38,12 +38,12 @@ impl Eval<'_, '_> {
 }
 
 impl Program<'_, '_> {
-    pub(super) fn fwd(&mut self, dev: &Expr, addr: Option<&Expr>, nfproto: u8) {
+    pub(super) fn fwd(&mut self, dev: &Expr, addr: Option<&Expr>, family: Option<Family>) {
         let base = self.next;
         let dev = self.argument(dev);
         let addr = addr.map(|e| self.argument(e));
         self.release(base);
-        let nfproto = if addr.is_some() { nfproto } else { 0 };
+        let nfproto = family.filter(|_| addr.is_some()).map_or(0, |family| family as u8);
         self.ops.push(Op::Fwd(Fwd { dev, addr, nfproto }));
     }
 }
@@ -51,11 +51,12 @@ impl Program<'_, '_> {
 impl Reader<'_, '_> {
     pub(super) fn fwd(&mut self, e: &Fwd) -> Option<()> {
         let dev = self.device(Some(e.dev))?;
+        let family = Family::from_number(e.nfproto);
         let addr = match e.addr {
-            Some(reg) => Some(self.address(reg, e.nfproto)?),
+            Some(reg) => Some(self.address(reg, family)?),
             None => None,
         };
-        self.push(StmtKind::Fwd { dev, addr, nfproto: e.nfproto });
+        self.push(StmtKind::Fwd { dev, addr, family });
         Some(())
     }
 }

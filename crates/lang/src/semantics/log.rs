@@ -38,39 +38,16 @@ pub(super) fn evaluate(log: &mut Log, loc: Loc) -> Result {
 
 /// A log prefix may be put together from strings and variables.
 fn prefix_text(e: &Expr) -> Result<String> {
-    match &e.kind {
-        ExprKind::String(text) | ExprKind::Symbol { text, .. } => Ok(text.to_string()),
-        ExprKind::List(parts) => {
-            let mut text = String::new();
-            for part in parts {
-                text.push_str(&prefix_text(part)?);
-            }
-            Ok(text)
-        }
-        ExprKind::Value(value) => {
-            let bytes = value.to_le_bytes();
-            let used = bytes.iter().position(|b| *b == 0).unwrap_or(16);
-            Ok(String::from_utf8_lossy(&bytes[..used]).into_owned())
-        }
-        ExprKind::Variable { .. }
-        | ExprKind::Verdict(_)
-        | ExprKind::Prefix { .. }
-        | ExprKind::Range { .. }
-        | ExprKind::Concat(_)
-        | ExprKind::Set { .. }
-        | ExprKind::SetElem(_)
-        | ExprKind::CatchAll
-        | ExprKind::Mapping { .. }
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Payload(_)
-        | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binop { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => error(e.loc, "log prefix must be a string"),
+    if let Some(text) = e.text() {
+        Ok(text.to_string())
+    } else if let ExprKind::List(parts) = &e.kind {
+        parts.iter().map(prefix_text).collect()
+    } else if let Some(value) = e.value() {
+        let bytes = value.to_le_bytes();
+        let used = bytes.iter().position(|b| *b == 0).unwrap_or(16);
+        Ok(String::from_utf8_lossy(&bytes[..used]).into_owned())
+    } else {
+        error(e.loc, "log prefix must be a string")
     }
 }
 

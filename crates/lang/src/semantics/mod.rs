@@ -53,7 +53,7 @@ impl Eval<'_, '_> {
             StmtKind::Tproxy { .. } => self.tproxy(stmt),
             StmtKind::Queue { expr: Some(expr), fanout, .. } => self.queue(expr, *fanout, loc),
             StmtKind::Dup { to, dev } => self.dup(to, dev, loc),
-            StmtKind::Fwd { dev, addr, nfproto } => self.fwd(dev, addr, *nfproto, loc),
+            StmtKind::Fwd { dev, addr, family } => self.fwd(dev, addr, *family, loc),
             StmtKind::MetaSet { key, expr } => {
                 self.set_arg(expr, loc, Expected::of(keys::meta(*key).value))
             }
@@ -93,8 +93,8 @@ impl Eval<'_, '_> {
             Key::Meta { key: MetaKey::NfProto } if self.family != Family::Inet => {
                 return error(loc, "meta nfproto is only useful in the inet family");
             }
-            Key::Ct { key, nfproto, .. } => {
-                self.ct_dependency(key, *nfproto, loc)?;
+            Key::Ct { key, family, .. } => {
+                self.ct_dependency(key, *family, loc)?;
                 return Ok(self.ct_value(*key, loc));
             }
             Key::Rt { key } => self.rt_dependency(key, written, loc)?,
@@ -156,7 +156,7 @@ impl Program<'_, '_> {
             }
             StmtKind::Nat(nat) => self.nat(nat),
             StmtKind::Tproxy { family, addr, port } => {
-                self.tproxy(family.unwrap_or(0), addr.as_ref(), port.as_ref());
+                self.tproxy(*family, addr.as_ref(), port.as_ref());
             }
             &StmtKind::Synproxy { mss, wscale, flags } => {
                 self.ops.push(Op::Synproxy(vm::Synproxy { mss, wscale, flags }));
@@ -164,7 +164,7 @@ impl Program<'_, '_> {
             StmtKind::Queue { expr, bypass, fanout } => self.queue(expr.as_ref(), *bypass, *fanout),
             StmtKind::Notrack => self.ops.push(Op::Notrack(vm::Notrack)),
             StmtKind::Dup { to, dev } => self.dup(to.as_ref(), dev.as_ref()),
-            StmtKind::Fwd { dev, addr, nfproto } => self.fwd(dev, addr.as_ref(), *nfproto),
+            StmtKind::Fwd { dev, addr, family } => self.fwd(dev, addr.as_ref(), *family),
             StmtKind::MetaSet { key, expr } => self.meta_set(*key, expr),
             StmtKind::CtSet { key, dir, expr } => self.ct_set(*key, *dir, expr),
             StmtKind::PayloadSet { target, value } => self.payload_set(target, value),
@@ -192,7 +192,7 @@ impl Program<'_, '_> {
     pub(crate) fn load_selector(&mut self, key: &Key, dreg: Register) {
         self.ops.push(match *key {
             Key::Meta { key } => Op::Meta(vm::Meta { key, dreg }),
-            Key::Ct { key, dir, nfproto: _ } => Op::Ct(vm::Ct { key, dir, dreg }),
+            Key::Ct { key, dir, family: _ } => Op::Ct(vm::Ct { key, dir, dreg }),
             Key::Rt { key } => Op::Rt(vm::Rt { key, dreg }),
             Key::Fib { flags, result } => Op::Fib(vm::Fib { result, flags, dreg }),
             Key::Socket { key, level } => Op::Socket(vm::Socket { key, level, dreg }),
@@ -233,7 +233,7 @@ impl Reader<'_, '_> {
             vm::Expr::Fib(e) => self.fib(e),
             vm::Expr::Rt(e) => self.selector(e.dreg, Key::Rt { key: e.key }),
             vm::Expr::Ct(e) => {
-                self.selector(e.dreg, Key::Ct { key: e.key, dir: e.dir, nfproto: 0 });
+                self.selector(e.dreg, Key::Ct { key: e.key, dir: e.dir, family: None });
             }
             vm::Expr::Socket(e) => {
                 self.selector(e.dreg, Key::Socket { key: e.key, level: e.level });

@@ -22,8 +22,8 @@ use crate::lower::{Program, register};
 const RANGE_PROTO_SPECIFIED: u32 = 1 << 1;
 const RANGE_NETMAP: u32 = 1 << 6;
 
-pub(super) fn address_type(family: u8) -> DataType {
-    if family == 10 { DataType::Ip6Addr } else { DataType::IpAddr }
+pub(super) fn address_type(family: Family) -> DataType {
+    if family == Family::Ip6 { DataType::Ip6Addr } else { DataType::IpAddr }
 }
 
 impl Eval<'_, '_> {
@@ -34,10 +34,9 @@ impl Eval<'_, '_> {
                 nat.concat = true;
                 return self.nat_concat(nat, loc);
             }
-            let family = nat.family;
-            if family == 0 {
+            let Some(family) = nat.family else {
                 return error(loc, "ip or ip6 must be specified with address for inet tables.");
-            }
+            };
             if let ExprKind::Map { mappings, .. } = &mut addr.kind
                 && let ExprKind::Set { elements, .. } = &mappings.kind
                 && elements.iter().any(has_concat_data)
@@ -76,12 +75,9 @@ impl Eval<'_, '_> {
     fn nat_family(&mut self, nat: &mut Nat, loc: Loc) -> Result {
         match self.family {
             Family::Ip | Family::Ip6 => {
-                let own = self.family as u8;
-                if nat.family == 0 {
-                    nat.family = own;
-                }
-                if nat.family != own {
-                    let (own, written) = if own == 2 { ("ip", "ip6") } else { ("ip6", "ip") };
+                let written = *nat.family.get_or_insert(self.family);
+                if written != self.family {
+                    let (own, written) = (self.family.name(), written.name());
                     return error(
                         loc,
                         format!(
@@ -91,20 +87,8 @@ impl Eval<'_, '_> {
                 }
             }
             Family::Inet => {
-                if nat.family == 0 {
-                    nat.family = match self.protocols.at(PayloadBase::Network) {
-                        Some(known) if *known == network::IP => 2,
-                        Some(known) if *known == network::IP6 => 10,
-                        _ => self.map_family(nat),
-                    };
-                    if nat.family == 0 && nat.addr.is_some() {
-                        return error(
-                            loc,
-                            "ip or ip6 must be specified with address for inet tables.",
-                        );
-                    }
-                } else {
-                    let wanted = if nat.family == 10 { &network::IP6 } else { &network::IP };
+                if let Some(written) = nat.family {
+                    let wanted = if written == Family::Ip6 { &network::IP6 } else { &network::IP };
                     match self.protocols.at(PayloadBase::Network) {
                         // Other protocols are no concern of it, nor of nft.
                         Some(known)
@@ -122,6 +106,18 @@ impl Eval<'_, '_> {
                         }
                         _ => {}
                     }
+                } else {
+                    nat.family = match self.protocols.at(PayloadBase::Network) {
+                        Some(known) if *known == network::IP => Some(Family::Ip),
+                        Some(known) if *known == network::IP6 => Some(Family::Ip6),
+                        _ => self.map_family(nat),
+                    };
+                    if nat.family.is_none() && nat.addr.is_some() {
+                        return error(
+                            loc,
+                            "ip or ip6 must be specified with address for inet tables.",
+                        );
+                    }
                 }
             }
             Family::Arp | Family::Bridge | Family::Netdev => {
@@ -132,18 +128,18 @@ impl Eval<'_, '_> {
     }
 
     /// What the data of a named map say.
-    fn map_family(&mut self, nat: &Nat) -> u8 {
-        let Some(addr) = &nat.addr else { return 0 };
-        let ExprKind::Map { mappings, .. } = &addr.kind else { return 0 };
-        let ExprKind::Symbol { text, .. } = &mappings.kind else { return 0 };
+    fn map_family(&mut self, nat: &Nat) -> Option<Family> {
+        let addr = nat.addr.as_ref()?;
+        let ExprKind::Map { mappings, .. } = &addr.kind else { return None };
+        let ExprKind::Symbol { text, .. } = &mappings.kind else { return None };
         match self.known_set(text).as_ref().map(|s| &s.data) {
             Some(Some(DataKind::Value { ty, .. })) => match &*ty.fields {
-                [Field { dtype: DataType::IpAddr, .. }] => 2,
-                [Field { dtype: DataType::Ip6Addr, .. }] => 10,
+                [Field { dtype: DataType::IpAddr, .. }] => Some(Family::Ip),
+                [Field { dtype: DataType::Ip6Addr, .. }] => Some(Family::Ip6),
                 // Of addresses with ports nft wants to be told.
-                _ => 0,
+                _ => None,
             },
-            _ => 0,
+            _ => None,
         }
     }
 
@@ -164,10 +160,10 @@ impl Eval<'_, '_> {
     /// `dnat to KEY map { … : ADDRESS . PORT }`.
     fn nat_concat(&mut self, nat: &mut Nat, loc: Loc) -> Result {
         let Some(addr) = &mut nat.addr else { return Ok(()) };
-        if nat.family == 0 {
+        let Some(family) = nat.family else {
             return error(loc, "ip or ip6 must be specified with address for inet tables.");
-        }
-        let address = address_type(nat.family);
+        };
+        let address = address_type(family);
         let ty = KeyType {
             dtype: Type::Concat([address, DataType::InetService].into()),
             fields: [Field::base(address), Field::base(DataType::InetService)].into(),
@@ -201,7 +197,7 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    /// Ports beside addresses need a header that has them, which the key of a map may bring along.
+    /// Ports next to addresses need a header that has them, which the key of a map may bring along.
     fn ports_need_transport(&self, addr: &Expr, loc: Loc) -> Result {
         if self.protocols.at(PayloadBase::Transport).is_some() {
             return Ok(());
@@ -247,7 +243,7 @@ impl Program<'_, '_> {
         let mut flags = nat.flags;
         if let Some(addr) = &nat.addr {
             let slot = self.take_wide();
-            let words = if nat.family == 10 { 4 } else { 1 };
+            let words = if nat.family == Some(Family::Ip6) { 4 } else { 1 };
             if let ExprKind::Range { left, right } = &addr.kind {
                 let second = self.take_wide();
                 self.load(left, slot);
@@ -286,7 +282,7 @@ impl Program<'_, '_> {
         }
         self.release(base);
         // Ports alone are for whatever the table is for.
-        let family = if nat.family == 0 { self.family as u8 } else { nat.family };
+        let family = nat.family.unwrap_or(self.family) as u8;
         self.ops.push(match nat.kind {
             NatKind::Nat(kind) => {
                 Op::Nat(vm::Nat { kind, family, addr_min, addr_max, proto_min, proto_max, flags })
@@ -303,12 +299,13 @@ impl Reader<'_, '_> {
         let mut nat = translation(kind, None, e.flags & !RANGE_NETMAP);
         nat.prefix = e.flags & RANGE_NETMAP != 0;
         // Where the table has one family, it goes without saying.
-        nat.family = if self.family() == Family::Inet { e.family } else { 0 };
+        let family = Family::from_number(e.family);
+        nat.family = family.filter(|_| self.family() == Family::Inet);
         if let Some(min) = e.addr_min {
-            let mut addr = self.address(min, e.family)?;
+            let mut addr = self.address(min, family)?;
             if matches!(addr.kind, ExprKind::Map { .. }) {
                 // The map gives all that is needed, ports and ends of ranges included.
-                nat.family = e.family;
+                nat.family = family;
                 nat.concat = e.proto_min.is_some();
                 nat.interval = e.addr_max.is_some_and(|max| max != min);
                 nat.addr = Some(addr);
@@ -317,13 +314,13 @@ impl Reader<'_, '_> {
                     nat.port = self.ports(e.proto_min, e.proto_max)?;
                 }
                 if self.family() != Family::Inet && !nat.prefix && !nat.interval && !nat.concat {
-                    nat.family = 0;
+                    nat.family = None;
                 }
                 self.push(StmtKind::Nat(nat));
                 return Some(());
             }
             if let Some(max) = e.addr_max.filter(|max| *max != min) {
-                let last = self.address(max, e.family)?;
+                let last = self.address(max, family)?;
                 let (dtype, len) = (addr.dtype.clone(), addr.len);
                 let range = ExprKind::Range { left: Box::new(addr), right: Box::new(last) };
                 addr = Expr::typed(range, Loc::default(), dtype, ByteOrder::Big, len);
@@ -356,5 +353,14 @@ impl Reader<'_, '_> {
 }
 
 fn translation(kind: NatKind, port: Option<Expr>, flags: u32) -> Nat {
-    Nat { kind, family: 0, addr: None, port, flags, interval: false, concat: false, prefix: false }
+    Nat {
+        kind,
+        family: None,
+        addr: None,
+        port,
+        flags,
+        interval: false,
+        concat: false,
+        prefix: false,
+    }
 }

@@ -28,7 +28,7 @@ impl Eval<'_, '_> {
                 if let Some(expr) = &mut reject.expr {
                     let dtype = match (kind, reject.family) {
                         (RejectType::IcmpxUnreach, _) => DataType::IcmpxCode,
-                        (_, 10) => DataType::Icmpv6Code,
+                        (_, Some(Family::Ip6)) => DataType::Icmpv6Code,
                         _ => DataType::IcmpCode,
                     };
                     self.expected = Expected::base(dtype);
@@ -67,12 +67,12 @@ impl Eval<'_, '_> {
             },
             Some(RejectType::IcmpUnreach) => {
                 let wanted: &'static Proto =
-                    if reject.family == 10 { &network::IP6 } else { &network::IP };
+                    if reject.family == Some(Family::Ip6) { &network::IP6 } else { &network::IP };
                 match (self.family, network) {
-                    (Family::Ip, _) if reject.family != 2 => {
+                    (Family::Ip, _) if reject.family != Some(Family::Ip) => {
                         conflict(expr_loc, loc, "conflicting protocols specified: ip vs ip6")
                     }
-                    (Family::Ip6, _) if reject.family != 10 => {
+                    (Family::Ip6, _) if reject.family != Some(Family::Ip6) => {
                         conflict(expr_loc, loc, "conflicting protocols specified: ip vs ip6")
                     }
                     (_, Some(known)) if known != wanted => self.against(
@@ -107,7 +107,7 @@ impl Eval<'_, '_> {
         let Some(known) = network.filter(|p| **p != network::IP && **p != network::IP6) else {
             return Ok(());
         };
-        let icmpx = reject.expr.is_some() && reject.family == 0;
+        let icmpx = reject.expr.is_some() && reject.family.is_none();
         match self.family {
             Family::Bridge | Family::Netdev => {
                 self.against(loc, PayloadBase::Network, "cannot reject this network family")
@@ -124,16 +124,16 @@ impl Eval<'_, '_> {
     /// Port unreachable of the family that the packet is known to have.
     fn reject_default(&mut self, reject: &mut Reject) {
         let family = match (self.family, self.protocols.at(PayloadBase::Network)) {
-            (Family::Ip, _) => 2,
-            (Family::Ip6, _) => 10,
-            (_, Some(known)) if *known == network::IP => 2,
-            (_, Some(known)) if *known == network::IP6 => 10,
-            _ => 0,
+            (Family::Ip, _) => Some(Family::Ip),
+            (Family::Ip6, _) => Some(Family::Ip6),
+            (_, Some(known)) if *known == network::IP => Some(Family::Ip),
+            (_, Some(known)) if *known == network::IP6 => Some(Family::Ip6),
+            _ => None,
         };
         reject.family = family;
         (reject.kind, reject.code) = match family {
-            2 => (Some(RejectType::IcmpUnreach), 3),
-            10 => (Some(RejectType::IcmpUnreach), 4),
+            Some(Family::Ip) => (Some(RejectType::IcmpUnreach), 3),
+            Some(Family::Ip6) => (Some(RejectType::IcmpUnreach), 4),
             _ => (Some(RejectType::IcmpxUnreach), 1),
         };
     }
@@ -143,6 +143,11 @@ impl Reader<'_, '_> {
     pub(super) fn reject(&mut self, e: &vm::Reject) {
         let code = raw(ExprKind::Value(e.code.into()), 8);
         let expr = (e.kind != RejectType::TcpRst).then_some(code);
-        self.push(StmtKind::Reject(Reject { kind: Some(e.kind), family: 0, expr, code: e.code }));
+        self.push(StmtKind::Reject(Reject {
+            kind: Some(e.kind),
+            family: None,
+            expr,
+            code: e.code,
+        }));
     }
 }

@@ -21,9 +21,7 @@ impl Eval<'_, '_> {
         let StmtKind::Tproxy { family, addr, port } = &mut stmt.kind else { return Ok(()) };
         match self.family {
             Family::Ip | Family::Ip6 => {
-                if family.unwrap_or(0) == 0 {
-                    *family = Some(self.family as u8);
-                }
+                family.get_or_insert(self.family);
             }
             Family::Inet => {}
             Family::Arp | Family::Bridge | Family::Netdev => {
@@ -33,14 +31,14 @@ impl Eval<'_, '_> {
         if self.protocols.at(PayloadBase::Transport).is_none() {
             return error(loc, "Transparent proxy support requires transport protocol match");
         }
-        let written = family.unwrap_or(0);
-        *family = Some(written);
+        let written = *family;
         if let Some(known) = self.protocols.at(PayloadBase::Network)
-            && (*known == network::IP && written != 2 || *known == network::IP6 && written != 10)
+            && (*known == network::IP && written != Some(Family::Ip)
+                || *known == network::IP6 && written != Some(Family::Ip6))
         {
             let name = match written {
-                2 => "ip",
-                10 => "ip6",
+                Some(Family::Ip) => "ip",
+                Some(Family::Ip6) => "ip6",
                 _ => "unknown",
             };
             let message = format!(
@@ -50,9 +48,9 @@ impl Eval<'_, '_> {
             return self.against(loc, PayloadBase::Network, message);
         }
         if let Some(addr) = addr {
-            if written == 0 {
+            let Some(written) = written else {
                 return error(loc, "ip or ip6 must be specified with address for inet tables.");
-            }
+            };
             if matches!(addr.kind, ExprKind::Range { .. }) {
                 return error(loc, "Address ranges are not supported for tproxy.");
             }
@@ -72,24 +70,30 @@ impl Eval<'_, '_> {
 }
 
 impl Program<'_, '_> {
-    pub(super) fn tproxy(&mut self, family: u8, addr: Option<&Expr>, port: Option<&Expr>) {
+    pub(super) fn tproxy(
+        &mut self,
+        family: Option<Family>,
+        addr: Option<&Expr>,
+        port: Option<&Expr>,
+    ) {
         let base = self.next;
         let addr = addr.map(|e| self.argument_wide(e));
         let port = port.map(|e| self.argument_wide(e));
         self.release(base);
-        self.ops.push(Op::Tproxy(vm::Tproxy { family, addr, port }));
+        self.ops.push(Op::Tproxy(vm::Tproxy { family: family.map_or(0, |f| f as u8), addr, port }));
     }
 }
 
 impl Reader<'_, '_> {
     pub(super) fn tproxy(&mut self, e: &vm::Tproxy) -> Option<()> {
+        let family = Family::from_number(e.family);
         let addr = match e.addr {
-            Some(reg) => Some(self.address(reg, e.family)?),
+            Some(reg) => Some(self.address(reg, family)?),
             None => None,
         };
         let port = self.ports(e.port, None)?;
         // Where the table has one family, it goes without saying.
-        let family = (self.family() == Family::Inet && e.family != 0).then_some(e.family);
+        let family = family.filter(|_| self.family() == Family::Inet);
         self.push(StmtKind::Tproxy { family, addr, port });
         Some(())
     }

@@ -157,7 +157,7 @@ impl Session<'_> {
     /// Applies the changes of a command, or answers its question. Every refusal is kept, as the
     /// kernel does.
     pub(super) fn execute(&self, step: Step, execution: &mut Execution) {
-        // Sets may be large: a change is kept beside what the ruleset takes only for those who ask
+        // Sets may be large: a change is kept next to what the ruleset takes only for those who ask
         // for it.
         let keep = self.options.echo || self.options.runnable_only;
         let Execution {
@@ -312,10 +312,12 @@ fn found_invalid(change: &Change, invalid: &[(Family, Arc<str>, Errno)]) -> Opti
 /// there is no rule the handle stays one that no rule has.
 fn place_at_index(change: &mut Change, index: u64, working: &Generation) {
     let Change::AddRule { family, table, chain, position, .. } = change else { return };
-    let (Position::After(Some(beside)) | Position::Before(Some(beside))) = position else { return };
+    let (Position::After(Some(neighbour)) | Position::Before(Some(neighbour))) = position else {
+        return;
+    };
     let table = working.tables.iter().find(|t| t.family == *family && t.name == *table);
     let chain = table.and_then(|t| t.chains.iter().find(|c| c.name == *chain));
     if let Some(rule) = chain.and_then(|c| c.rules.get(usize::try_from(index).ok()?)) {
-        *beside = rule.handle;
+        *neighbour = rule.handle;
     }
 }

@@ -98,14 +98,14 @@ pub struct Options {
     pub include_paths: Vec<String>,
     /// Rules with expressions that no packet of ours could run are refused, with their place.
     pub runnable_only: bool,
-    /// Texts whose evaluation is not done by then are refused.
+    /// Texts that are not evaluated by then are refused.
     pub deadline: Option<Instant>,
     /// What a text may come to.
     pub limits: Limits,
-    /// The text is all that there is to be: the ruleset begins anew with it, as behind
+    /// The text is all that there is to be: the ruleset begins anew with it, as after
     /// `flush ruleset`.
     pub anew: bool,
-    /// Whoever asks may only look: what would change or reset anything is refused.
+    /// The client may only look: commands that change or reset anything are refused.
     pub read_only: bool,
     /// Where the ruleset is a copy: what has to be known of the ruleset itself. Otherwise the run
     /// ends with [`Outcome::again`].
@@ -138,7 +138,7 @@ pub struct Outcome {
     pub resets: Vec<Reset>,
 }
 
-/// Why a generation is not to be committed.
+/// Why a generation must not be committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Something in it cannot run: blamed on what put it there.
@@ -152,7 +152,7 @@ pub enum Refusal {
 }
 
 /// Has the last word on a generation before it is committed.
-pub type Gate<'g> = dyn FnMut(&Generation) -> Result<(), Refusal> + 'g;
+pub type PreCommit<'g> = dyn FnMut(&Generation) -> Result<(), Refusal> + 'g;
 
 /// Runs texts, one after the other; names that they define outlive them.
 pub struct Session<'a> {
@@ -227,7 +227,7 @@ impl<'a> Session<'a> {
         self.run_gated(origin, text, ruleset, now, &mut gate)
     }
 
-    /// The same, but a generation that differs from the one before passes a gate before it is
+    /// Runs a text. A generation that differs from the one before passes a gate before it is
     /// committed: once, with sets as they will be. With [`Options::check`] it passes it, too.
     pub fn run_gated(
         &mut self,
@@ -235,7 +235,7 @@ impl<'a> Session<'a> {
         text: String,
         ruleset: &mut Ruleset,
         now: u64,
-        gate: &mut Gate<'_>,
+        gate: &mut PreCommit<'_>,
     ) -> Outcome {
         // A command line ends as a line of a file does.
         let text = Arc::new(if origin == Origin::CommandLine { text + "\n" } else { text });
@@ -267,7 +267,7 @@ impl<'a> Session<'a> {
         text: Arc<String>,
         ruleset: &mut Ruleset,
         now: u64,
-        gate: &mut Gate<'_>,
+        gate: &mut PreCommit<'_>,
     ) -> Result<Outcome, Inputs> {
         self.budget = Rc::new(Budget::new(self.options.limits, self.options.deadline));
         let scope = self.scope.clone();

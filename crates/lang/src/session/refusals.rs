@@ -187,7 +187,7 @@ fn name_in(change: &Change) -> Option<&str> {
     }
 }
 
-/// Blames the statement whose expression the packet path cannot run.
+/// Blames the statement of an expression that the packet path cannot run.
 pub(super) fn blame(e: &LinkError, done: &[Done], diags: &mut Diagnostics) {
     let loc = match &e.place {
         Place::Chain(name) => done

@@ -26,7 +26,7 @@ pub enum Copy {
     Whole,
     /// All but what packets change.
     WithoutState,
-    /// The same, and changes are only noted: whoever is told of them checks them.
+    /// All but what packets change. Changes are only noted, and checked by the receiver.
     Unchecked,
 }
 

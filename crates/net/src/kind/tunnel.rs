@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tunnels of IP in IP, and PPPoE sessions: devices whose packets travel in packets of another.
+//! Tunnels of IP in IP: packets of these devices travel in IP packets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

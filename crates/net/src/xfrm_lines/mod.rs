@@ -68,7 +68,7 @@ fn mode(w: &mut Words<'_>) -> Result<Mode, String> {
     }
 }
 
-/// `mark VALUE [mask MASK]`, behind the word.
+/// `mark VALUE [mask MASK]`, after the word.
 fn mark(w: &mut Words<'_>, of: &str) -> Result<Mark, String> {
     let value = number(w, of)?;
     let mask = if w.take("mask") { number(w, "mask")? } else { u32::MAX };
@@ -106,7 +106,7 @@ fn protocol(w: &mut Words<'_>) -> Result<u8, String> {
     Ok(named)
 }
 
-/// The limits that `limit` begins; ip(8) takes several behind one word or each with its own.
+/// The limits that `limit` begins; ip(8) takes several after one word or each with its own.
 fn limit(w: &mut Words<'_>, limits: &mut Limits) -> Done {
     let word = w.value()?;
     let place = match word {

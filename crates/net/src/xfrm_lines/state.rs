@@ -51,7 +51,7 @@ fn delete(config: &mut Config, w: &mut Words<'_>) -> Done {
     config.xfrm.delete_state(destination, id.spi.unwrap_or(0), wanted)
 }
 
-/// The bytes of a key: hexadecimal behind `0x`, else as they stand there.
+/// The bytes of a key: hexadecimal after `0x`, else as they stand there.
 fn key(w: &mut Words<'_>, of: &str) -> Result<Vec<u8>, String> {
     let text = w.next().ok_or_else(|| format!("\"{of}\" needs a key"))?;
     let Some(digits) = text.strip_prefix("0x") else { return Ok(text.as_bytes().to_vec()) };
@@ -204,7 +204,7 @@ fn encapsulation(w: &mut Words<'_>) -> Result<Encapsulation, String> {
         t => return Err(unknown(t)),
     }
     let (sport, dport) = (number(w, "encap")?, number(w, "encap")?);
-    // The original address, which the kernel keeps for whoever asks.
+    // The original address, which the kernel keeps for key daemons that ask.
     w.address()?;
     Ok(Encapsulation { sport, dport })
 }

@@ -15,7 +15,6 @@ pub(crate) mod around;
 pub(crate) mod direction;
 pub(crate) mod fate;
 pub(crate) mod hardware;
-pub(crate) mod line;
 pub(crate) mod list;
 pub(crate) mod offered;
 pub(crate) mod reason;
@@ -23,6 +22,7 @@ pub(crate) mod resolved;
 pub(crate) mod scratch;
 pub(crate) mod sealed;
 pub(crate) mod seen;
+pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod token;
 
@@ -36,9 +36,9 @@ use crate::flow::table::{Identity, Table};
 use crate::settings::{FlowSettings, Settings};
 
 pub use hardware::can_offload;
-pub use line::{FlowLines, FlowSummary};
 pub use list::{FlowEntry, ListedFlow, RefusedFlow};
 pub use reason::NotOffloaded;
+pub use summary::FlowSummary;
 pub use table::FlowCounts;
 
 /// How often answers of a device are looked for.

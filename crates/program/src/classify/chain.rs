@@ -11,8 +11,8 @@ use crate::Env;
 use crate::linked::LinkedRule;
 use crate::op::Op;
 
-/// A chain's lookup. It is built after the chain is in force, by whoever has time; until then
-/// packets walk, or ask the lookup of the chain as it was before.
+/// The lookup of a chain. It is built after the chain is in force, by any thread. Until then
+/// packets walk, or ask the lookup of the chain before its last change.
 #[derive(Debug)]
 pub struct ChainLookup {
     least: usize,

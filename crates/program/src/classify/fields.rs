@@ -89,7 +89,7 @@ impl Fields {
     /// Whether bytes are there if the fields are: then so is all that comes before them.
     fn implies(&self, load: &Span) -> bool {
         let end = |span: &Span| match span.source {
-            Source::Beside(_) => 0,
+            Source::Metadata(_) => 0,
             Source::Network(_) | Source::Transport | Source::Link => span.at + u16::from(span.len),
         };
         self.0.iter().any(|f| f.source == load.source && end(f) >= end(load))

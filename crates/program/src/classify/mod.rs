@@ -32,7 +32,7 @@ use crate::op::Op;
 use crate::operand::MetaKey;
 use crate::{Env, Family};
 use fields::Fields;
-use recognise::{Beside, Conditions, Source, Span, Version, conditions};
+use recognise::{Conditions, Metadata, Source, Span, Version, conditions};
 
 pub use chain::{ChainLookup, Finder};
 
@@ -173,7 +173,7 @@ impl Lookup {
                 Source::Transport => transport.and_then(|bytes| bytes.get(usize::from(field.at)..)),
                 Source::Link if packet.has_link() => packet.frame().get(usize::from(field.at)..),
                 Source::Link => None,
-                Source::Beside(what)
+                Source::Metadata(what)
                     if usize::from(field.len) == what.width() && is_quick(what) =>
                 {
                     match quick(what, packet, env) {
@@ -182,7 +182,7 @@ impl Lookup {
                     }
                     continue;
                 }
-                Source::Beside(what) => {
+                Source::Metadata(what) => {
                     let mut registers = Registers::new();
                     if load(what, &mut registers, packet, env) {
                         let loaded = registers.bytes(0, what.width() as u8);
@@ -258,32 +258,35 @@ fn transport(packet: &Packet) -> Option<&[u8]> {
 
 /// Whether [`quick`] knows it.
 #[inline]
-fn is_quick(what: Beside) -> bool {
+fn is_quick(what: Metadata) -> bool {
     use MetaKey::{Iif, L4Proto, Mark, NfProto, Oif, Protocol};
-    matches!(what, Beside::CtState | Beside::Meta(L4Proto | NfProto | Protocol | Mark | Iif | Oif))
+    matches!(
+        what,
+        Metadata::CtState | Metadata::Meta(L4Proto | NfProto | Protocol | Mark | Iif | Oif)
+    )
 }
 
 /// What rules ask for most, without a detour over registers: the number that [`load`] would load.
 #[inline]
-fn quick<E: Env>(what: Beside, packet: &Packet, env: &E) -> Option<u32> {
+fn quick<E: Env>(what: Metadata, packet: &Packet, env: &E) -> Option<u32> {
     let meta = &packet.meta;
     Some(match what {
-        Beside::Meta(MetaKey::L4Proto) => packet.transport()?.protocol.into(),
-        Beside::Meta(MetaKey::NfProto) => (env.context().family as u8).into(),
-        Beside::Meta(MetaKey::Protocol) => meta.protocol.into(),
-        Beside::Meta(MetaKey::Mark) => meta.mark,
-        Beside::Meta(MetaKey::Iif) => meta.iif,
-        Beside::Meta(MetaKey::Oif) => meta.oif,
-        Beside::CtState => meta.ct.state(),
-        Beside::Meta(_) | Beside::CtMark => return None,
+        Metadata::Meta(MetaKey::L4Proto) => packet.transport()?.protocol.into(),
+        Metadata::Meta(MetaKey::NfProto) => (env.context().family as u8).into(),
+        Metadata::Meta(MetaKey::Protocol) => meta.protocol.into(),
+        Metadata::Meta(MetaKey::Mark) => meta.mark,
+        Metadata::Meta(MetaKey::Iif) => meta.iif,
+        Metadata::Meta(MetaKey::Oif) => meta.oif,
+        Metadata::CtState => meta.ct.state(),
+        Metadata::Meta(_) | Metadata::CtMark => return None,
     })
 }
 
 /// Loads into the first register; whether there is something to load.
-fn load<E: Env>(what: Beside, registers: &mut Registers, packet: &Packet, env: &mut E) -> bool {
+fn load<E: Env>(what: Metadata, registers: &mut Registers, packet: &Packet, env: &mut E) -> bool {
     match what {
-        Beside::Meta(key) => load_meta(key, registers, packet, env),
-        Beside::CtState => load_ct_state(registers, packet),
-        Beside::CtMark => load_ct_mark(registers, packet, env),
+        Metadata::Meta(key) => load_meta(key, registers, packet, env),
+        Metadata::CtState => load_ct_state(registers, packet),
+        Metadata::CtMark => load_ct_mark(registers, packet, env),
     }
 }

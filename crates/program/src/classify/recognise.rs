@@ -31,33 +31,33 @@ pub(super) enum Source {
     Transport,
     /// Addresses of the link header, before what a VLAN tag moves.
     Link,
-    /// What the packet has beside its bytes.
-    Beside(Beside),
+    /// Metadata of the packet.
+    Metadata(Metadata),
 }
 
-/// What a packet has beside its bytes. Numbers of the host's are taken in network order, so that
-/// they order like their bytes.
+/// Metadata of a packet. Numbers in host order are taken in network order, so that they order like
+/// their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Beside {
+pub(super) enum Metadata {
     Meta(MetaKey),
     CtState,
     CtMark,
 }
 
-impl Beside {
+impl Metadata {
     /// Bytes in the register.
     pub fn width(self) -> usize {
         match self {
-            Beside::Meta(key) => key.width() as usize,
-            Beside::CtState | Beside::CtMark => 4,
+            Metadata::Meta(key) => key.width() as usize,
+            Metadata::CtState | Metadata::CtMark => 4,
         }
     }
 
     /// Where byte `i` of the register is.
     pub fn place(self, i: usize) -> usize {
         let reversed = match self {
-            Beside::Meta(key) => in_host_order(key),
-            Beside::CtState | Beside::CtMark => cfg!(target_endian = "little"),
+            Metadata::Meta(key) => in_host_order(key),
+            Metadata::CtState | Metadata::CtMark => cfg!(target_endian = "little"),
         };
         if reversed { self.width() - 1 - i } else { i }
     }
@@ -219,8 +219,8 @@ impl Walk {
         Seen::Whole
     }
 
-    fn load_beside(&mut self, what: Beside, dst: u8) -> Seen {
-        let source = Source::Beside(what);
+    fn load_metadata(&mut self, what: Metadata, dst: u8) -> Seen {
+        let source = Source::Metadata(what);
         self.set(dst, what.width(), |i| Byte::From {
             source,
             at: what.place(i) as u16,
@@ -252,9 +252,11 @@ impl Walk {
                 self.load(Source::Link, *dst, *len, *offset)
             }
             Op::Meta { key: MetaKey::Prandom, .. } => Seen::Stop,
-            Op::Meta { key, dst } => self.load_beside(Beside::Meta(*key), *dst),
-            Op::CtState { dst } => self.load_beside(Beside::CtState, *dst),
-            Op::Ct { key: CtKey::Mark, dir: None, dst } => self.load_beside(Beside::CtMark, *dst),
+            Op::Meta { key, dst } => self.load_metadata(Metadata::Meta(*key), *dst),
+            Op::CtState { dst } => self.load_metadata(Metadata::CtState, *dst),
+            Op::Ct { key: CtKey::Mark, dir: None, dst } => {
+                self.load_metadata(Metadata::CtMark, *dst)
+            }
             Op::CmpWord { src, equal, mask, data } => {
                 if !equal {
                     return Seen::Partly;
@@ -364,12 +366,12 @@ impl Walk {
         for (span, test) in tests {
             let Test::Masked { value, .. } = test else { continue };
             match span.source {
-                Source::Beside(Beside::Meta(MetaKey::NfProto)) => match value[0] {
+                Source::Metadata(Metadata::Meta(MetaKey::NfProto)) => match value[0] {
                     NFPROTO_IPV4 => self.version = Version::Four,
                     NFPROTO_IPV6 => self.version = Version::Six,
                     _ => {}
                 },
-                Source::Beside(Beside::Meta(MetaKey::Protocol)) if span.len == 2 => {
+                Source::Metadata(Metadata::Meta(MetaKey::Protocol)) if span.len == 2 => {
                     match u16::from_be_bytes([value[0], value[1]]) {
                         penstock_wire::ethernet::IPV4 => self.version = Version::Four,
                         penstock_wire::ethernet::IPV6 => self.version = Version::Six,

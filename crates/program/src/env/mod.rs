@@ -171,7 +171,7 @@ pub trait Env {
     /// A random number.
     fn random(&mut self) -> u32;
 
-    /// The worker, in whose cells is counted, and which `meta cpu` shows.
+    /// The worker: counters use its cells, and `meta cpu` shows it.
     fn worker(&self) -> WorkerNumber {
         WorkerNumber::FIRST
     }
@@ -209,8 +209,7 @@ pub trait Env {
     /// A step of a packet that is traced.
     fn trace(&mut self, packet: &Packet, step: Trace<'_>);
 
-    /// A number that stays the same for the life of the outside and that nobody can guess: it
-    /// decides which queue of several gets a packet.
+    /// A secret number that never changes: it decides which queue of several gets a packet.
     fn queue_seed(&self) -> u32 {
         0
     }
@@ -319,8 +318,8 @@ pub trait Env {
         None
     }
 
-    /// The source and source port (host order) that the packet's connection began with, for answers
-    /// to a connection whose source was translated; `None` for all else (`nf_sk_lookup_slow_v4()`).
+    /// The original source and source port (host order) of the packet's connection, for answers in
+    /// a connection with source NAT; `None` for all else (`nf_sk_lookup_slow_v4()`).
     fn untranslated_source(&mut self, packet: &Packet) -> Option<(IpAddr, u16)> {
         let _ = packet;
         None

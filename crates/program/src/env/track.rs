@@ -33,7 +33,7 @@ pub struct NatRequest {
     pub kind: NatKind,
     /// First address in network order, an IPv4 address in the first four bytes; zeros unless
     /// `NF_NAT_RANGE_MAP_IPS` (1) is among the flags. With `NF_NAT_RANGE_NETMAP` (64) it is the
-    /// finished address: the packet's behind the prefix.
+    /// finished address: the prefix, then the bits of the packet's own address.
     pub min_address: [u8; 16],
     /// Last address.
     pub max_address: [u8; 16],
@@ -121,7 +121,7 @@ impl CountedConnection {
         self.id
     }
 
-    /// Whether the count is there: its rule or element, and that is no other in the same place.
+    /// Whether the count still exists: its rule or element, and no other one in its place.
     pub fn has_count(&self) -> bool {
         self.with_count(|count| count.id() == self.id).unwrap_or_default()
     }

@@ -8,8 +8,8 @@ pub use penstock_wire::jhash::{jhash, reciprocal_scale};
 use penstock_wire::protocol;
 
 /// A hash that both directions of a flow share: [`jhash`] over transport protocol, addresses and
-/// ports, of each pair the smaller one first. The kernel's (`__skb_get_hash_symmetric()`) is keyed
-/// at random and differs from boot to boot; this one is the same always. Packets that are not IP
+/// ports, of each pair the smaller one first. The kernel's hash (`__skb_get_hash_symmetric()`)
+/// has a random key and differs from boot to boot; this one never changes. Packets that are not IP
 /// have one hash for all; fragments are hashed without ports.
 #[inline(never)]
 pub(super) fn symmetric(packet: &Packet) -> u32 {

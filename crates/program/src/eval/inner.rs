@@ -13,7 +13,7 @@ use crate::operand::{
     INNER_GENEVE, INNER_HDRSIZE, INNER_LINK, INNER_NETWORK, INNER_TRANSPORT, PayloadBase,
 };
 
-/// The one tag that is looked behind.
+/// The only tag that is skipped.
 const ETH_P_8021Q: u16 = 0x8100;
 
 /// Where the headers are, in bytes from the start of the outer network header
@@ -58,7 +58,7 @@ fn find(inner: &LinkedInner, packet: &Packet) -> Option<Found> {
     let mut found = Found::default();
     if inner.flags & INNER_HDRSIZE != 0 {
         match outer.protocol {
-            // What is carried begins behind the optional fields already.
+            // The offset is already after the optional fields.
             protocol::GRE => found.tunnel = Some(usize::from(outer.offset)),
             protocol::UDP => {
                 found.tunnel = Some(at);
@@ -115,7 +115,7 @@ fn layers(flags: u32, bytes: &[u8], mut at: usize, found: &mut Found) -> Option<
             if ipv6::Header::new(network)?.version() != 6 {
                 return None;
             }
-            // Behind all extension headers. Kernels that lack the fix of `nft_inner_parse_l2l3()`
+            // After all extension headers. Kernels that lack the fix of `nft_inner_parse_l2l3()`
             // take what follows the fixed header for the transport header, whatever it is.
             let t = ipv6_transport(network)?;
             if t.fragment_offset == 0 {

@@ -24,7 +24,7 @@ pub(super) fn lookup<E: Env>(
     packet: &mut Packet,
     env: &mut E,
 ) -> Step {
-    if load == Load::Nothing && set.is_mute() {
+    if load == Load::Nothing && set.is_presence_only() {
         return Step::unless(
             set.contains(registers.bytes(src, key_len), packet.meta.time) == inverse,
         );

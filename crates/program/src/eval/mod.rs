@@ -230,7 +230,7 @@ pub fn execute<E: Env>(
         Op::Socket { key, level, dst } => socket::load(*key, *level, *dst, registers, packet, env),
         Op::Osf { ttl, version, dst } => osf::eval(*ttl, *version, *dst, registers, packet, env),
         Op::Xfrm { key, out, spnum, dst } => {
-            xfrm::get(*key, *out, *spnum, *dst, registers, packet, env)
+            xfrm::get(*key, env.ipsec(packet, *out, *spnum), *dst, registers)
         }
         Op::Tunnel { key, dst } => xfrm::tunnel(*key, *dst, registers, packet, env),
     }

@@ -58,7 +58,7 @@ fn port(slot: u8, registers: &Registers) -> u16 {
     registers.bytes(slot, 2).first_chunk().map_or(0, |bytes| u16::from_be_bytes(*bytes))
 }
 
-/// The packet's own address behind the prefix (`nft_nat_setup_netmap()`).
+/// The prefix, then the bits of the packet's own address (`nft_nat_setup_netmap()`).
 fn netmap(request: &mut NatRequest, family: Family, packet: &Packet) -> Option<()> {
     let source = matches!(request.kind, NatKind::Source | NatKind::Masquerade);
     let at = match (family == Family::Ip, source) {

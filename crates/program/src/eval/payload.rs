@@ -8,7 +8,7 @@ use penstock_packet::{Packet, VlanTag};
 use super::Step;
 use super::registers::Registers;
 
-/// Ethernet header, and the same with a tag.
+/// Bytes of an Ethernet header without and with a tag.
 const ETH_LEN: usize = 14;
 const VLAN_ETH_LEN: usize = 18;
 /// Where the ethertype stands: what lies before it is the same with and without a tag.
@@ -33,7 +33,7 @@ pub(super) fn load(
     Some(())
 }
 
-/// Whether an access to the link header meets the tag that is held beside the frame.
+/// Whether an access to the link header reaches the tag, which is not part of the frame here.
 pub(super) fn meets_tag(offset: u16, len: u8) -> bool {
     usize::from(offset) + usize::from(len) > ETH_TYPE
 }

@@ -34,7 +34,7 @@ pub(super) fn eval<E: Env>(
     LinkedVerdict::Queue { num: num as u16, bypass: queue.bypass }
 }
 
-/// The same for both directions (`nfqueue_hash()`); 0 for what is not IP.
+/// A hash that both directions of a flow share (`nfqueue_hash()`); 0 for what is not IP.
 fn hash(packet: &Packet, family: Family, seed: u32) -> u32 {
     let network = packet.network();
     let hash = match (family, packet.meta.protocol) {

@@ -9,19 +9,17 @@ use penstock_packet::Packet;
 use super::Step;
 use super::registers::Registers;
 use crate::Env;
+use crate::env::IpsecState;
 use crate::operand::{TunnelKey, XfrmKey};
 
 #[inline(never)]
-pub(super) fn get<E: Env>(
+pub(super) fn get(
     key: XfrmKey,
-    out: bool,
-    spnum: u32,
+    state: Option<IpsecState>,
     dst: u8,
     registers: &mut Registers,
-    packet: &Packet,
-    env: &mut E,
 ) -> Step {
-    let Some(state) = env.ipsec(packet, out, spnum) else { return Step::Break };
+    let Some(state) = state else { return Step::Break };
     let address = match key {
         XfrmKey::Reqid => {
             registers.set_word(dst, state.reqid);

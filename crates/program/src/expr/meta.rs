@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `meta`: what travels beside the packet's bytes (`NFTA_META_*`, `net/netfilter/nft_meta.c`).
+//! `meta`: a packet's metadata (`NFTA_META_*`, `net/netfilter/nft_meta.c`).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -15,20 +15,29 @@ use crate::linked::{ChainIndex, RuleIndex};
 pub use super::Outcome;
 pub use crate::eval::{Registers, Step, execute, found_at};
 
-/// Runs what is left of a chain from a rule on, without the first `skip` operations of that rule,
-/// and the chains it calls. `None` if the chain comes to its end. Chains that wait for this one are
-/// the caller's: with them it may call as deep as [`JUMP_STACK`](super::JUMP_STACK) chains more.
+/// A place in a chain.
+#[derive(Clone, Copy, Debug)]
+pub struct Position {
+    /// The chain.
+    pub chain: ChainIndex,
+    /// A rule of it.
+    pub rule: RuleIndex,
+    /// So many operations of the rule have run.
+    pub skip: u32,
+}
+
+/// Runs what is left of a chain from a position on, and the chains it calls. `None` if the chain
+/// comes to its end. Chains that wait for this one are the caller's: with them it may call as deep
+/// as [`JUMP_STACK`](super::JUMP_STACK) chains more.
 pub fn resume<E: Env>(
     image: &Image,
-    chain: ChainIndex,
-    rule: RuleIndex,
-    skip: u32,
+    from: Position,
     registers: &mut Registers,
     packet: &mut Packet,
     env: &mut E,
 ) -> Option<Outcome> {
-    let at = Frame { rule: rule.0, ..enter(image, chain) };
-    run_from(image, at, skip, false, registers, packet, env)
+    let at = Frame { rule: from.rule.0, ..enter(image, from.chain) };
+    run_from(image, at, from.skip, false, registers, packet, env)
 }
 
 /// Looks up several packets in a chain, at most [`PACKETS`](crate::classify::PACKETS), for

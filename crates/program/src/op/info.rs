@@ -9,10 +9,10 @@ use crate::linked::{LinkedVerdict, Stateful};
 use crate::operand::{CtKey, FIB_PRESENT, FibResult, MetaKey};
 use penstock_wire::ipv4;
 
-/// What an operation may do besides writing registers.
+/// Effects of an operation, apart from the registers that it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing: with the same packet and registers it does the same again.
+    /// None: it depends on packet and registers alone.
     None,
     /// Changes states, sets or the outside, but not the packet, or depends on them.
     Outside,
@@ -59,20 +59,22 @@ impl Parts {
 /// What is known of an operation before it runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Info {
-    /// Register slots whose contents count for what it does, also those that it overwrites in part
-    /// only: bit 0 is slot 0.
+    /// Register slots that it reads, with those that it overwrites only in part: bit 0 is slot 0.
     pub reads: u16,
     /// Register slots that it has written whenever the next operation of the rule is reached.
     pub writes: u16,
     /// All accesses stay in the registers, and constants are as long as they are used. The linker
     /// makes sure that they do; machine code, which checks nothing, asks once more.
     pub stays_in_registers: bool,
-    /// What it may do besides writing registers.
+    /// Its effects, apart from registers.
     pub effect: Effect,
     /// Nobody can tell if it runs for later packets before earlier ones are done: it asks nothing
     /// that packets change, and changes nothing but the packet and counters. Statements of a set's
     /// elements are not looked at ([`Op::fixed_set`]).
     pub burst_safe: bool,
+    /// It may decide: answer with a verdict, or drop or take the packet. Otherwise the rule goes on
+    /// or ends.
+    pub decides: bool,
     /// It begins or ends tracing.
     pub traces: bool,
     /// Parts of the packet that machine code reads in its place.
@@ -114,6 +116,7 @@ impl Info {
             stays_in_registers: true,
             effect,
             burst_safe: effect == Effect::None,
+            decides: effect != Effect::None,
             traces: false,
             parts: Parts::NONE,
             precheck: false,
@@ -157,6 +160,12 @@ impl Info {
 
     fn burst_safe(mut self, safe: bool) -> Info {
         self.burst_safe = safe;
+        self
+    }
+
+    /// Never decides, whatever its effect is.
+    fn only_breaks(mut self) -> Info {
+        self.decides = false;
         self
     }
 
@@ -243,7 +252,9 @@ impl Op {
             Op::TcpOptionReset { .. } => {
                 does(Effect::Bytes).burst_safe(true).not_offloaded("a change of TCP options")
             }
-            Op::Meta { key: MetaKey::Prandom, dst } => does(Effect::Outside).writes(*dst, 4u8),
+            Op::Meta { key: MetaKey::Prandom, dst } => {
+                does(Effect::Outside).writes(*dst, 4u8).only_breaks()
+            }
             Op::Meta { key, dst } => {
                 let parts = match key {
                     MetaKey::L4Proto => Parts { transport: true, ..Parts::NONE },
@@ -259,6 +270,7 @@ impl Op {
                 ..does(Effect::Metadata)
                     .reads(*src, 4u8)
                     .burst_safe(*key != MetaKey::NfTrace)
+                    .only_breaks()
                     .not_offloaded("meta set")
             },
             Op::CmpWord { src, .. } => does(Effect::None).reads(*src, 4u8).precheck(true),
@@ -307,27 +319,14 @@ impl Op {
             }
             // An object of any kind.
             Op::ObjectMap { src, key_len, .. } => does(Effect::Bytes).reads(*src, *key_len),
-            Op::Counter(_) => does(Effect::Outside).burst_safe(true).parts(length),
-            Op::Stateful(stateful) => match &**stateful {
-                Stateful::Counter(_) => does(Effect::Outside).burst_safe(true).parts(length),
-                Stateful::Quota { .. } | Stateful::NamedQuota { .. } => {
-                    does(Effect::Outside).not_offloaded("quota")
-                }
-                Stateful::Limit { .. } => does(Effect::Outside).not_offloaded("limit"),
-                Stateful::Last(_) => does(Effect::Outside).not_offloaded("last"),
-                Stateful::Connlimit { .. } => does(Effect::Outside).not_offloaded("ct count"),
-                Stateful::Ct(_) => {
-                    does(Effect::Metadata).not_offloaded("ct helper, timeout or expectation")
-                }
-                Stateful::Synproxy(_) => does(Effect::Bytes).not_offloaded("synproxy"),
-                Stateful::SecMark(_) => does(Effect::Metadata).not_offloaded("secmark"),
-            },
-            Op::Log(_) => does(Effect::Outside).not_offloaded("log"),
+            Op::Counter(_) => counter(),
+            Op::Stateful(stateful) => self::stateful(stateful),
+            Op::Log(_) => does(Effect::Outside).only_breaks().not_offloaded("log"),
             Op::Exthdr { dst, len, present, .. } => does(Effect::None)
                 .writes(*dst, if *present { 4 } else { *len })
                 .not_offloaded("an option or extension header"),
             Op::NumgenInc { dst, .. } | Op::NumgenRandom { dst, .. } => {
-                does(Effect::Outside).writes(*dst, 4u8).not_offloaded("numgen")
+                does(Effect::Outside).writes(*dst, 4u8).only_breaks().not_offloaded("numgen")
             }
             Op::Jhash { src, len, dst, .. } => {
                 does(Effect::None).reads(*src, *len).writes(*dst, 4u8).not_offloaded("jhash")
@@ -337,10 +336,14 @@ impl Op {
             }
             Op::Fib { result, flags, dst } => {
                 let name = *result == FibResult::OifName && u32::from(*flags) & FIB_PRESENT == 0;
-                does(Effect::Outside).writes(*dst, if name { 16u8 } else { 4 }).not_offloaded("fib")
+                does(Effect::Outside)
+                    .writes(*dst, if name { 16u8 } else { 4 })
+                    .only_breaks()
+                    .not_offloaded("fib")
             }
             Op::Rt { key, dst } => does(Effect::Outside)
                 .writes(*dst, (key.width() as u16).next_multiple_of(4))
+                .only_breaks()
                 .not_offloaded("rt"),
             Op::Reject(_) => does(Effect::Outside).not_offloaded("reject"),
             Op::Dup { addr, v6, dev } => does(Effect::Outside)
@@ -354,15 +357,15 @@ impl Op {
             Op::CtState { dst } => does(Effect::None).writes(*dst, 4u8).not_offloaded("ct"),
             // What the outside answers may be shorter; what it does not fill is not written.
             Op::Ct { key, dst, .. } => {
-                does(Effect::Outside).writes(*dst, ct_len(*key)).not_offloaded("ct")
+                does(Effect::Outside).writes(*dst, ct_len(*key)).only_breaks().not_offloaded("ct")
             }
             Op::CtSet { src, len, .. } => {
-                does(Effect::Outside).reads(*src, *len).not_offloaded("ct")
+                does(Effect::Outside).reads(*src, *len).only_breaks().not_offloaded("ct")
             }
             Op::CtSetZone { src, .. } => {
                 does(Effect::Metadata).reads(*src, 2u8).not_offloaded("ct")
             }
-            Op::Notrack => does(Effect::Metadata).not_offloaded("notrack"),
+            Op::Notrack => does(Effect::Metadata).only_breaks().not_offloaded("notrack"),
             Op::Nat(nat) => {
                 let len = address(nat.family != NFPROTO_IPV4);
                 let [first, last] = nat.addr.map_or([None; 2], |(a, b)| [Some(a), Some(b)]);
@@ -378,13 +381,14 @@ impl Op {
                 does(Effect::Outside).may_read(queue.sreg, 4).not_offloaded("queue")
             }
             Op::Synproxy(_) => does(Effect::Bytes).not_offloaded("synproxy"),
-            Op::FlowOffload(_) => does(Effect::Outside).not_offloaded("flow add"),
+            Op::FlowOffload(_) => does(Effect::Outside).only_breaks().not_offloaded("flow add"),
             Op::Tproxy { addr, port, .. } => does(Effect::Metadata)
                 .may_read(*addr, 16)
                 .may_read(*port, 2)
                 .not_offloaded("tproxy"),
             Op::Socket { key, dst, .. } => does(Effect::Outside)
                 .writes(*dst, (key.width() as u16).next_multiple_of(4))
+                .only_breaks()
                 .not_offloaded("socket"),
             Op::Osf { dst, .. } => does(Effect::None).writes(*dst, 16u8).not_offloaded("osf"),
             Op::Xfrm { key, dst, .. } => {
@@ -392,6 +396,29 @@ impl Op {
             }
             Op::Tunnel { dst, .. } => does(Effect::None).writes(*dst, 4u8).not_offloaded("tunnel"),
         }
+    }
+}
+
+fn counter() -> Info {
+    let length = Parts { length: true, ..Parts::NONE };
+    Info::new(Effect::Outside).burst_safe(true).only_breaks().parts(length)
+}
+
+fn stateful(stateful: &Stateful) -> Info {
+    let does = Info::new;
+    match stateful {
+        Stateful::Counter(_) => counter(),
+        Stateful::Quota { .. } | Stateful::NamedQuota { .. } => {
+            does(Effect::Outside).only_breaks().not_offloaded("quota")
+        }
+        Stateful::Limit { .. } => does(Effect::Outside).only_breaks().not_offloaded("limit"),
+        Stateful::Last(_) => does(Effect::Outside).only_breaks().not_offloaded("last"),
+        Stateful::Connlimit { .. } => does(Effect::Outside).not_offloaded("ct count"),
+        Stateful::Ct(_) => {
+            does(Effect::Metadata).not_offloaded("ct helper, timeout or expectation")
+        }
+        Stateful::Synproxy(_) => does(Effect::Bytes).not_offloaded("synproxy"),
+        Stateful::SecMark(_) => does(Effect::Metadata).only_breaks().not_offloaded("secmark"),
     }
 }
 

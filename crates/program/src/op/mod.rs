@@ -86,7 +86,7 @@ pub enum Op {
     Rshift { src: u8, dst: u8, words: u8, bits: u8 },
     /// Words of two registers, bit by bit.
     Combine { op: BoolOp, src: u8, other: u8, dst: u8, words: u8 },
-    /// Byte order, number by number (both directions are the same on a little-endian host).
+    /// Byte order, number by number (on a little-endian host the directions do not differ).
     Byteorder { src: u8, dst: u8, len: u8, size: u8 },
     /// Lookup in a set or map.
     Lookup { src: u8, key_len: u8, inverse: bool, load: Load, set: Arc<Set<LinkedValue>> },
@@ -130,7 +130,7 @@ pub enum Op {
     CtState { dst: u8 },
     /// Another key of the connection. Breaks if the packet has no entry, also if it has a template.
     /// `Direction` is [`CtInfo::is_reply`](penstock_packet::CtInfo::is_reply) of the packet; all
-    /// else is [`Env::ct_get`], which breaks the rule with `None`, and whose bytes go into the
+    /// else is [`Env::ct_get`], which breaks the rule with `None`. Its bytes go into the
     /// register, the rest of their last word cleared.
     ///
     /// [`Env::ct_get`]: crate::Env::ct_get

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Operands of `bitwise`: mask, exclusive-or and shifts (`NFTA_BITWISE_*`, `net/netfilter/nft_bitwise.c`).
+//! Operands of `bitwise`: mask, exclusive-or and shifts (`NFTA_BITWISE_*`,
+//! `net/netfilter/nft_bitwise.c`).
 
 use serde::{Deserialize, Serialize};
 

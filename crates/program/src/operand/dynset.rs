@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Operands of `dynset`: change a set from the packet path (`NFTA_DYNSET_*`, `net/netfilter/nft_dynset.c`).
+//! Operands of `dynset`: change a set from the packet path (`NFTA_DYNSET_*`,
+//! `net/netfilter/nft_dynset.c`).
 
 use serde::{Deserialize, Serialize};
 

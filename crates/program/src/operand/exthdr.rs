@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Operands of `exthdr`: options and extension headers (`NFTA_EXTHDR_*`, `net/netfilter/nft_exthdr.c`).
+//! Operands of `exthdr`: options and extension headers (`NFTA_EXTHDR_*`,
+//! `net/netfilter/nft_exthdr.c`).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

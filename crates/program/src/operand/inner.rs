@@ -4,7 +4,8 @@
 
 /// `NFT_INNER_GENEVE` of [`Inner::kind`](crate::expr::Inner::kind): options follow the header.
 pub const INNER_GENEVE: u32 = 2;
-/// `NFT_INNER_HDRSIZE` of [`Inner::flags`](crate::expr::Inner::flags): the tunnel has a header of its own, of that size.
+/// `NFT_INNER_HDRSIZE` of [`Inner::flags`](crate::expr::Inner::flags): the tunnel has a header of
+/// its own, of that size.
 pub const INNER_HDRSIZE: u32 = 1;
 /// `NFT_INNER_LL` of [`Inner::flags`](crate::expr::Inner::flags): it carries frames.
 pub const INNER_LINK: u32 = 2;

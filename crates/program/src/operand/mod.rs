@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What expressions and operations both have: the kernel's enumerations (`enum nft_*`), and structures
-//! that an operation keeps as they are. [`expr`](crate::expr) gives them to other crates.
+//! What expressions and operations both have: the kernel's enumerations (`enum nft_*`), and
+//! structures that an operation keeps as they are. [`expr`](crate::expr) gives them to other
+//! crates.
 
 mod bitwise;
 mod cmp;

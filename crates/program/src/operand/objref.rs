@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Operands of `objref`: run a named stateful object (`NFTA_OBJREF_*`, `net/netfilter/nft_objref.c`).
+//! Operands of `objref`: run a named stateful object (`NFTA_OBJREF_*`,
+//! `net/netfilter/nft_objref.c`).
 
 use serde::{Deserialize, Serialize};
 

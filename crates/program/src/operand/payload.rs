@@ -9,7 +9,7 @@ use std::fmt;
 /// `enum nft_payload_bases`: which header offsets count from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PayloadBase {
-    /// Link header, with a VLAN tag held beside the frame put back in.
+    /// Link header, with the VLAN tag of the metadata put back in.
     Link,
     /// Network header.
     Network,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Operands of `socket`: a local socket for the packet (`NFTA_SOCKET_*`, `net/netfilter/nft_socket.c`).
+//! Operands of `socket`: a local socket for the packet (`NFTA_SOCKET_*`,
+//! `net/netfilter/nft_socket.c`).
 
 use serde::{Deserialize, Serialize};
 

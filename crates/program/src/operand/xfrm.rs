@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Operands of `xfrm`: the packet's IPsec transformation (`NFTA_XFRM_*`, `net/netfilter/nft_xfrm.c`).
+//! Operands of `xfrm`: the packet's IPsec transformation (`NFTA_XFRM_*`,
+//! `net/netfilter/nft_xfrm.c`).
 
 use serde::{Deserialize, Serialize};
 

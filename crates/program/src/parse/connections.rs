@@ -16,12 +16,12 @@ const CT_KEYS: [CtKey; 24] = {
 };
 
 impl Words<'_> {
-    /// The register behind a word, if that word comes next.
+    /// The register after a word, if that word comes next.
     fn register_after(&mut self, word: &str) -> Parsed<Option<Register>> {
         if self.next_is(word) { self.register().map(Some) } else { Ok(None) }
     }
 
-    /// The number of a register behind a word, if that word comes next.
+    /// The number of a register after a word, if that word comes next.
     fn bare_register_after(&mut self, word: &str) -> Parsed<Option<Register>> {
         if self.next_is(word) { Ok(Some(Register(self.number()?))) } else { Ok(None) }
     }

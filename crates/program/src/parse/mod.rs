@@ -130,152 +130,27 @@ impl<'a> Words<'a> {
         Ok(match self.word()? {
             "immediate" => self.immediate()?,
             "payload" => self.payload()?,
-            "inner" => {
-                self.expect("type")?;
-                let kind = self.number()?;
-                self.expect("hdrsize")?;
-                let hdrsize = self.number()?;
-                self.expect("flags")?;
-                let flags =
-                    u32::from_str_radix(self.word()?, 16).map_err(|_| "flags are hexadecimal")?;
-                self.expect("[")?;
-                let expr = Box::new(self.expr()?);
-                self.expect("]")?;
-                Expr::Inner(Inner { kind, hdrsize, flags, expr })
-            }
-            "meta" => match self.word()? {
-                "load" => Expr::Meta(Meta { key: meta_key(self.word()?)?, dreg: self.target()? }),
-                "set" => {
-                    let key = meta_key(self.word()?)?;
-                    self.expect("with")?;
-                    Expr::MetaSet(MetaSet { key, sreg: self.register()? })
-                }
-                _ => return Err("load or set is expected"),
-            },
-            "cmp" => {
-                let (op, sreg) = (cmp_op(self.word()?)?, self.register()?);
-                Expr::Cmp(Cmp { op, sreg, data: self.data(sreg)? })
-            }
-            "range" => {
-                let (op, sreg) = (cmp_op(self.word()?)?, self.register()?);
-                Expr::Range(Range { op, sreg, from: self.data(sreg)?, to: self.data(sreg)? })
-            }
+            "inner" => self.inner()?,
+            "meta" => self.meta()?,
+            "cmp" => self.cmp()?,
+            "range" => self.range()?,
             "bitwise" => self.bitwise()?,
-            "byteorder" => {
-                let dreg = self.register()?;
-                self.expect("=")?;
-                let op = match self.word()? {
-                    "ntoh" => ByteorderOp::Ntoh,
-                    "hton" => ByteorderOp::Hton,
-                    _ => return Err("ntoh or hton is expected"),
-                };
-                let (sreg, size, len) = (self.register()?, self.number()?, self.number()?);
-                Expr::Byteorder(Byteorder { op, sreg, dreg, len, size })
-            }
-            "lookup" => {
-                let sreg = self.register()?;
-                self.expect("set")?;
-                let set = self.word()?.into();
-                let dreg = if self.next_is("dreg") { Some(Register(self.number()?)) } else { None };
-                Expr::Lookup(Lookup { set, sreg, dreg, inverse: self.next_is("0x1") })
-            }
-            "objref" => {
-                if self.next_is("sreg") {
-                    let sreg = Register(self.number()?);
-                    self.expect("set")?;
-                    return Ok(Expr::Objref(Objref::Map { sreg, set: self.word()?.into() }));
-                }
-                self.expect("type")?;
-                let kind = match self.word()? {
-                    "1" => ObjectType::Counter,
-                    "2" => ObjectType::Quota,
-                    "4" => ObjectType::Limit,
-                    _ => return Err("an object that the path cannot run"),
-                };
-                self.expect("name")?;
-                Expr::Objref(Objref::Named { kind, name: self.word()?.into() })
-            }
-            "counter" => {
-                self.expect("pkts")?;
-                let packets = self.number()?;
-                self.expect("bytes")?;
-                Expr::Counter(Counter { packets, bytes: self.number()? })
-            }
+            "byteorder" => self.byteorder()?,
+            "lookup" => self.lookup()?,
+            "objref" => self.objref()?,
+            "counter" => self.counter()?,
             "limit" => self.limit()?,
-            "quota" => {
-                self.expect("bytes")?;
-                let bytes = self.number()?;
-                self.expect("consumed")?;
-                let consumed = self.number()?;
-                self.expect("flags")?;
-                let flags: u32 = self.number()?;
-                Expr::Quota(Quota {
-                    bytes,
-                    consumed,
-                    over: flags & 1 != 0,
-                    depleted: flags & 2 != 0,
-                })
-            }
-            "last" => match self.word()? {
-                "never" => Expr::Last(Last::default()),
-                msecs => Expr::Last(Last { set: true, msecs: number(msecs)? }),
-            },
+            "quota" => self.quota()?,
+            "last" => self.last()?,
             "log" => self.log()?,
             "exthdr" => self.exthdr()?,
-            "numgen" => {
-                let dreg = self.register()?;
-                self.expect("=")?;
-                let mode = match self.word()? {
-                    "inc" => NumgenMode::Inc,
-                    "random" => NumgenMode::Random,
-                    _ => return Err("inc or random is expected"),
-                };
-                self.expect("mod")?;
-                let modulus = self.number()?;
-                Expr::Numgen(Numgen { mode, modulus, offset: self.offset()?, dreg })
-            }
+            "numgen" => self.numgen()?,
             "hash" => self.hash()?,
             "fib" => self.fib()?,
-            "rt" => {
-                self.expect("load")?;
-                let key = match self.word()? {
-                    "classid" => RtKey::Classid,
-                    "nexthop4" => RtKey::Nexthop4,
-                    "nexthop6" => RtKey::Nexthop6,
-                    "tcpmss" => RtKey::TcpMss,
-                    "ipsec" => RtKey::Xfrm,
-                    _ => return Err("no key of a route"),
-                };
-                Expr::Rt(Rt { key, dreg: self.target()? })
-            }
-            "reject" => {
-                self.expect("type")?;
-                let kind = match self.word()? {
-                    "0" => RejectType::IcmpUnreach,
-                    "1" => RejectType::TcpRst,
-                    "2" => RejectType::IcmpxUnreach,
-                    _ => return Err("no type of reject"),
-                };
-                self.expect("code")?;
-                Expr::Reject(Reject { kind, code: self.number()? })
-            }
-            "dup" => {
-                let addr =
-                    if self.next_is("sreg_addr") { Some(Register(self.number()?)) } else { None };
-                let dev =
-                    if self.next_is("sreg_dev") { Some(Register(self.number()?)) } else { None };
-                Expr::Dup(Dup { addr, dev })
-            }
-            "fwd" => {
-                self.expect("sreg_dev")?;
-                let dev = Register(self.number()?);
-                if !self.next_is("sreg_addr") {
-                    return Ok(Expr::Fwd(Fwd { dev, addr: None, nfproto: 0 }));
-                }
-                let addr = Some(Register(self.number()?));
-                self.expect("nfproto")?;
-                Expr::Fwd(Fwd { dev, addr, nfproto: self.number()? })
-            }
+            "rt" => self.rt()?,
+            "reject" => self.reject()?,
+            "dup" => self.dup()?,
+            "fwd" => self.fwd()?,
             "notrack" => Expr::Notrack(Notrack),
             "ct" => self.ct()?,
             "nat" => self.nat()?,
@@ -288,6 +163,157 @@ impl<'a> Words<'a> {
             "tunnel" => self.tunnel()?,
             _ => return Err("an expression that is not parsed"),
         })
+    }
+
+    fn inner(&mut self) -> Parsed<Expr> {
+        self.expect("type")?;
+        let kind = self.number()?;
+        self.expect("hdrsize")?;
+        let hdrsize = self.number()?;
+        self.expect("flags")?;
+        let flags = u32::from_str_radix(self.word()?, 16).map_err(|_| "flags are hexadecimal")?;
+        self.expect("[")?;
+        let expr = Box::new(self.expr()?);
+        self.expect("]")?;
+        Ok(Expr::Inner(Inner { kind, hdrsize, flags, expr }))
+    }
+
+    fn meta(&mut self) -> Parsed<Expr> {
+        Ok(match self.word()? {
+            "load" => Expr::Meta(Meta { key: meta_key(self.word()?)?, dreg: self.target()? }),
+            "set" => {
+                let key = meta_key(self.word()?)?;
+                self.expect("with")?;
+                Expr::MetaSet(MetaSet { key, sreg: self.register()? })
+            }
+            _ => return Err("load or set is expected"),
+        })
+    }
+
+    fn cmp(&mut self) -> Parsed<Expr> {
+        let (op, sreg) = (cmp_op(self.word()?)?, self.register()?);
+        Ok(Expr::Cmp(Cmp { op, sreg, data: self.data(sreg)? }))
+    }
+
+    fn range(&mut self) -> Parsed<Expr> {
+        let (op, sreg) = (cmp_op(self.word()?)?, self.register()?);
+        Ok(Expr::Range(Range { op, sreg, from: self.data(sreg)?, to: self.data(sreg)? }))
+    }
+
+    fn byteorder(&mut self) -> Parsed<Expr> {
+        let dreg = self.register()?;
+        self.expect("=")?;
+        let op = match self.word()? {
+            "ntoh" => ByteorderOp::Ntoh,
+            "hton" => ByteorderOp::Hton,
+            _ => return Err("ntoh or hton is expected"),
+        };
+        let (sreg, size, len) = (self.register()?, self.number()?, self.number()?);
+        Ok(Expr::Byteorder(Byteorder { op, sreg, dreg, len, size }))
+    }
+
+    fn lookup(&mut self) -> Parsed<Expr> {
+        let sreg = self.register()?;
+        self.expect("set")?;
+        let set = self.word()?.into();
+        let dreg = if self.next_is("dreg") { Some(Register(self.number()?)) } else { None };
+        Ok(Expr::Lookup(Lookup { set, sreg, dreg, inverse: self.next_is("0x1") }))
+    }
+
+    fn objref(&mut self) -> Parsed<Expr> {
+        if self.next_is("sreg") {
+            let sreg = Register(self.number()?);
+            self.expect("set")?;
+            return Ok(Expr::Objref(Objref::Map { sreg, set: self.word()?.into() }));
+        }
+        self.expect("type")?;
+        let kind = match self.word()? {
+            "1" => ObjectType::Counter,
+            "2" => ObjectType::Quota,
+            "4" => ObjectType::Limit,
+            _ => return Err("an object that the path cannot run"),
+        };
+        self.expect("name")?;
+        Ok(Expr::Objref(Objref::Named { kind, name: self.word()?.into() }))
+    }
+
+    fn counter(&mut self) -> Parsed<Expr> {
+        self.expect("pkts")?;
+        let packets = self.number()?;
+        self.expect("bytes")?;
+        Ok(Expr::Counter(Counter { packets, bytes: self.number()? }))
+    }
+
+    fn quota(&mut self) -> Parsed<Expr> {
+        self.expect("bytes")?;
+        let bytes = self.number()?;
+        self.expect("consumed")?;
+        let consumed = self.number()?;
+        self.expect("flags")?;
+        let flags: u32 = self.number()?;
+        Ok(Expr::Quota(Quota { bytes, consumed, over: flags & 1 != 0, depleted: flags & 2 != 0 }))
+    }
+
+    fn last(&mut self) -> Parsed<Expr> {
+        Ok(match self.word()? {
+            "never" => Expr::Last(Last::default()),
+            msecs => Expr::Last(Last { set: true, msecs: number(msecs)? }),
+        })
+    }
+
+    fn numgen(&mut self) -> Parsed<Expr> {
+        let dreg = self.register()?;
+        self.expect("=")?;
+        let mode = match self.word()? {
+            "inc" => NumgenMode::Inc,
+            "random" => NumgenMode::Random,
+            _ => return Err("inc or random is expected"),
+        };
+        self.expect("mod")?;
+        let modulus = self.number()?;
+        Ok(Expr::Numgen(Numgen { mode, modulus, offset: self.offset()?, dreg }))
+    }
+
+    fn rt(&mut self) -> Parsed<Expr> {
+        self.expect("load")?;
+        let key = match self.word()? {
+            "classid" => RtKey::Classid,
+            "nexthop4" => RtKey::Nexthop4,
+            "nexthop6" => RtKey::Nexthop6,
+            "tcpmss" => RtKey::TcpMss,
+            "ipsec" => RtKey::Xfrm,
+            _ => return Err("no key of a route"),
+        };
+        Ok(Expr::Rt(Rt { key, dreg: self.target()? }))
+    }
+
+    fn reject(&mut self) -> Parsed<Expr> {
+        self.expect("type")?;
+        let kind = match self.word()? {
+            "0" => RejectType::IcmpUnreach,
+            "1" => RejectType::TcpRst,
+            "2" => RejectType::IcmpxUnreach,
+            _ => return Err("no type of reject"),
+        };
+        self.expect("code")?;
+        Ok(Expr::Reject(Reject { kind, code: self.number()? }))
+    }
+
+    fn dup(&mut self) -> Parsed<Expr> {
+        let addr = if self.next_is("sreg_addr") { Some(Register(self.number()?)) } else { None };
+        let dev = if self.next_is("sreg_dev") { Some(Register(self.number()?)) } else { None };
+        Ok(Expr::Dup(Dup { addr, dev }))
+    }
+
+    fn fwd(&mut self) -> Parsed<Expr> {
+        self.expect("sreg_dev")?;
+        let dev = Register(self.number()?);
+        if !self.next_is("sreg_addr") {
+            return Ok(Expr::Fwd(Fwd { dev, addr: None, nfproto: 0 }));
+        }
+        let addr = Some(Register(self.number()?));
+        self.expect("nfproto")?;
+        Ok(Expr::Fwd(Fwd { dev, addr, nfproto: self.number()? }))
     }
 
     fn immediate(&mut self) -> Parsed<Expr> {

@@ -13,7 +13,7 @@ pub struct CounterState {
     cells: Cells,
     /// What is to be added to the sum of the cells: what the counter began with, what others than
     /// workers counted, less what was there when it was reset.
-    beside: [AtomicU64; 2],
+    correction: [AtomicU64; 2],
 }
 
 impl fmt::Debug for CounterState {
@@ -38,8 +38,8 @@ impl CounterState {
     /// Starts at given values.
     pub fn new(packets: u64, bytes: u64) -> Self {
         let (cells, [packets_before, bytes_before]) = Cells::take();
-        let beside = [packets.wrapping_sub(packets_before), bytes.wrapping_sub(bytes_before)];
-        CounterState { cells, beside: beside.map(AtomicU64::new) }
+        let correction = [packets.wrapping_sub(packets_before), bytes.wrapping_sub(bytes_before)];
+        CounterState { cells, correction: correction.map(AtomicU64::new) }
     }
 
     /// Counts one packet of so many bytes. Only one thread at a time may count for a worker; else
@@ -53,8 +53,8 @@ impl CounterState {
 
     /// Adds what was counted elsewhere; for any thread.
     pub fn add(&self, packets: u64, bytes: u64) {
-        for (beside, more) in self.beside.iter().zip([packets, bytes]) {
-            beside.fetch_add(more, Relaxed);
+        for (correction, more) in self.correction.iter().zip([packets, bytes]) {
+            correction.fetch_add(more, Relaxed);
         }
     }
 
@@ -67,21 +67,21 @@ impl CounterState {
     /// Packets and bytes.
     pub fn read(&self) -> (u64, u64) {
         // First what a reset takes off, which is never more than the cells hold afterwards.
-        let beside = self.beside.each_ref().map(|word| word.load(Acquire));
+        let correction = self.correction.each_ref().map(|word| word.load(Acquire));
         let sum = self.cells.sum();
-        (beside[0].wrapping_add(sum[0]), beside[1].wrapping_add(sum[1]))
+        (correction[0].wrapping_add(sum[0]), correction[1].wrapping_add(sum[1]))
     }
 
     /// Packets and bytes, which then start at zero again. Nothing that is counted meanwhile is
     /// lost.
     pub fn reset(&self) -> (u64, u64) {
         let [packets, bytes] = [0, 1].map(|n| {
-            let beside = &self.beside[n];
+            let correction = &self.correction[n];
             loop {
-                let seen = beside.load(Acquire);
+                let seen = correction.load(Acquire);
                 let sum = self.cells.sum()[n];
                 // Who reset it meanwhile has told what it told.
-                if beside.compare_exchange(seen, sum.wrapping_neg(), AcqRel, Relaxed).is_ok() {
+                if correction.compare_exchange(seen, sum.wrapping_neg(), AcqRel, Relaxed).is_ok() {
                     return seen.wrapping_add(sum);
                 }
             }

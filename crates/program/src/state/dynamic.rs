@@ -74,12 +74,15 @@ pub struct Statements {
     initial: [Words; STATEMENTS_MAX],
 }
 
+/// Statements of elements, by number.
+type Chunk = Box<[OnceLock<Vec<SetStatement>>]>;
+
 /// All statements that elements of a set have or had. Only grows: there are as many as different
 /// statements were ever written, not as there are elements.
 #[derive(Debug, Default)]
 struct Templates {
     /// Chunk `n` holds `FIRST << n` of them.
-    chunks: [OnceLock<Box<[OnceLock<Vec<SetStatement>>]>>; 24],
+    chunks: [OnceLock<Chunk>; 24],
     known: Mutex<u32>,
 }
 

@@ -105,7 +105,7 @@ pub(crate) fn take(empty_at: &AtomicU64, bucket: &Bucket, bytes: u64, now: u64) 
     loop {
         let tokens = match now.wrapping_sub(seen) {
             _ if seen == FULL => bucket.tokens_max,
-            // The clock went back behind an empty bucket.
+            // The clock went back to before the bucket was empty.
             elapsed if (elapsed as i64) < 0 => 0,
             elapsed => elapsed.min(bucket.tokens_max),
         };

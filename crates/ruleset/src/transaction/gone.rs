@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Rules of a chain that a batch has deleted. Until it is committed the kernel still finds them
-//! where they stood (`__nft_rule_lookup()`), so that other rules can be placed beside them.
+//! where they stood (`__nft_rule_lookup()`), so that other rules can be placed next to them.
 
 /// In their order.
 #[derive(Clone, Debug, Default)]
@@ -10,7 +10,7 @@ pub(super) struct Gone {
     rules: Vec<(u64, usize)>,
 }
 
-/// Where a rule goes: before the rule at an index, and behind so many of those that are gone.
+/// Where a rule goes: before the rule at an index, and after so many of those that are gone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spot {
     pub at: usize,
@@ -33,12 +33,12 @@ impl Gone {
         Spot { at, behind: self.before_rule(at) }
     }
 
-    /// Behind the rule at an index.
+    /// After the rule at an index.
     pub fn after(&self, at: usize) -> Spot {
         Spot { at: at + 1, behind: self.before_rule(at) }
     }
 
-    /// Beside a rule that is gone.
+    /// Next to a rule that is gone.
     pub fn beside(&self, handle: u64, after: bool) -> Option<Spot> {
         let place = self.rules.iter().position(|(gone, _)| *gone == handle)?;
         Some(Spot { at: self.rules[place].1, behind: place + usize::from(after) })

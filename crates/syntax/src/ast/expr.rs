@@ -314,30 +314,12 @@ impl BinOp {
 
 /// Key of an element or mapping.
 pub fn key_of(element: &Expr) -> &Expr {
-    match &element.kind {
-        ExprKind::SetElem(elem) => &elem.key,
-        ExprKind::Mapping { left, .. } => key_of(left),
-        ExprKind::Symbol { .. }
-        | ExprKind::Variable { .. }
-        | ExprKind::Value(_)
-        | ExprKind::String(_)
-        | ExprKind::Verdict(_)
-        | ExprKind::Prefix { .. }
-        | ExprKind::Range { .. }
-        | ExprKind::Concat(_)
-        | ExprKind::List(_)
-        | ExprKind::Set { .. }
-        | ExprKind::CatchAll
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Payload(_)
-        | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binop { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => element,
+    if let ExprKind::SetElem(elem) = &element.kind {
+        &elem.key
+    } else if let ExprKind::Mapping { left, .. } = &element.kind {
+        key_of(left)
+    } else {
+        element
     }
 }
 

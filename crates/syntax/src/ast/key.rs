@@ -3,6 +3,7 @@
 //! Selectors that a keyword begins: the keywords, what can be asked, how it is listed, and what it
 //! gives.
 
+use penstock_program::Family;
 use std::fmt;
 
 use penstock_program::expr::{
@@ -25,7 +26,7 @@ pub struct Keyword {
     pub settable: bool,
     /// Words that are keywords after it until the selector is complete, beyond the reserved ones
     /// (the start conditions of nft's scanner).
-    pub behind: &'static [&'static str],
+    pub after: &'static [&'static str],
 }
 
 /// All of them.
@@ -35,14 +36,14 @@ pub static KEYWORDS: [Keyword; 11] = [
         reserved: true,
         in_data: true,
         settable: true,
-        behind: &["length", "protocol"],
+        after: &["length", "protocol"],
     },
     Keyword {
         word: "ct",
         reserved: true,
         in_data: true,
         settable: true,
-        behind: &[
+        after: &[
             "state",
             "direction",
             "status",
@@ -75,57 +76,57 @@ pub static KEYWORDS: [Keyword; 11] = [
         reserved: true,
         in_data: true,
         settable: false,
-        behind: &["classid", "nexthop", "addr", "last-entry", "sid", "tag"],
+        after: &["classid", "nexthop", "addr", "last-entry", "sid", "tag"],
     },
     Keyword {
         word: "fib",
         reserved: true,
         in_data: true,
         settable: false,
-        behind: &["saddr", "daddr", "type", "oif", "oifname"],
+        after: &["saddr", "daddr", "type", "oif", "oifname"],
     },
     Keyword {
         word: "socket",
         reserved: true,
         in_data: false,
         settable: false,
-        behind: &["transparent", "wildcard", "cgroupv2", "level"],
+        after: &["transparent", "wildcard", "cgroupv2", "level"],
     },
     Keyword {
         word: "osf",
         reserved: true,
         in_data: false,
         settable: false,
-        behind: &["ttl", "name", "version"],
+        after: &["ttl", "name", "version"],
     },
     Keyword {
         word: "ipsec",
         reserved: true,
         in_data: false,
         settable: false,
-        behind: &["in", "out", "spnum", "reqid", "spi", "saddr", "daddr"],
+        after: &["in", "out", "spnum", "reqid", "spi", "saddr", "daddr"],
     },
-    Keyword { word: "tunnel", reserved: false, in_data: false, settable: false, behind: &[] },
+    Keyword { word: "tunnel", reserved: false, in_data: false, settable: false, after: &[] },
     Keyword {
         word: "numgen",
         reserved: true,
         in_data: true,
         settable: false,
-        behind: &["inc", "mod", "offset"],
+        after: &["inc", "mod", "offset"],
     },
     Keyword {
         word: "jhash",
         reserved: true,
         in_data: true,
         settable: false,
-        behind: &["mod", "seed", "offset"],
+        after: &["mod", "seed", "offset"],
     },
     Keyword {
         word: "symhash",
         reserved: true,
         in_data: true,
         settable: false,
-        behind: &["mod", "seed", "offset"],
+        after: &["mod", "seed", "offset"],
     },
 ];
 
@@ -144,7 +145,8 @@ pub enum Key {
     Ct {
         key: CtKey,
         dir: Option<CtDir>,
-        nfproto: u8,
+        /// Of an address: IPv4 or IPv6, as written.
+        family: Option<Family>,
     },
     /// Written with a family (`rt ip6 nexthop`) its type is that of an address; bare `rt nexthop`
     /// is `Nexthop4` without a type until evaluation knows better.
@@ -272,16 +274,16 @@ impl fmt::Display for Key {
                 let word = if keys::meta_is_listed_unqualified(*key) { "" } else { "meta " };
                 write!(f, "{word}{}", keys::meta(*key).name)
             }
-            Key::Ct { key, dir, nfproto } => {
+            Key::Ct { key, dir, family } => {
                 let dir = match dir {
                     Some(CtDir::Original) => "original ",
                     Some(CtDir::Reply) => "reply ",
                     None => "",
                 };
                 // The keys of addresses that have a family name it themselves.
-                let family = match (key, nfproto) {
-                    (CtKey::Src | CtKey::Dst, 2) => "ip ",
-                    (CtKey::Src | CtKey::Dst, 10) => "ip6 ",
+                let family = match (key, family) {
+                    (CtKey::Src | CtKey::Dst, Some(Family::Ip)) => "ip ",
+                    (CtKey::Src | CtKey::Dst, Some(Family::Ip6)) => "ip6 ",
                     _ => "",
                 };
                 write!(f, "ct {dir}{family}{}", keys::ct(*key).name)

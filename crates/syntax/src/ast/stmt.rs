@@ -2,6 +2,7 @@
 
 //! Statements (nft's `struct stmt`).
 
+use penstock_program::Family;
 use std::sync::Arc;
 
 use penstock_program::expr::{
@@ -48,7 +49,7 @@ pub enum StmtKind {
     Reject(Reject),
     Nat(Nat),
     Tproxy {
-        family: Option<u8>,
+        family: Option<Family>,
         addr: Option<Expr>,
         port: Option<Expr>,
     },
@@ -68,11 +69,11 @@ pub enum StmtKind {
         to: Option<Expr>,
         dev: Option<Expr>,
     },
-    /// `nfproto` 0, 2, 10.
     Fwd {
         dev: Expr,
         addr: Option<Expr>,
-        nfproto: u8,
+        /// Of the address: IPv4 or IPv6.
+        family: Option<Family>,
     },
     MetaSet {
         key: MetaKey,
@@ -141,11 +142,11 @@ pub struct Keyword {
     pub reserved: bool,
     /// Words that are keywords after it until the statement is complete, beyond the reserved ones
     /// (the start conditions of nft's scanner).
-    pub behind: &'static [&'static str],
+    pub after: &'static [&'static str],
 }
 
-const fn word(word: &'static str, behind: &'static [&'static str]) -> Keyword {
-    Keyword { word, reserved: true, behind }
+const fn word(word: &'static str, after: &'static [&'static str]) -> Keyword {
+    Keyword { word, reserved: true, after }
 }
 
 const OF_NAT: &[&str] = &["to", "fully-random", "persistent", "port", "addr", "prefix"];
@@ -234,8 +235,8 @@ pub struct Log {
 pub struct Reject {
     /// `None` until evaluation chose the default for the family.
     pub kind: Option<RejectType>,
-    /// 2 or 10, as written with `icmp` or `icmpv6`; 0 otherwise.
-    pub family: u8,
+    /// IPv4 or IPv6, as written with `icmp` or `icmpv6`, or found.
+    pub family: Option<Family>,
     /// The code as written.
     pub expr: Option<Expr>,
     pub code: u8,
@@ -255,8 +256,9 @@ pub enum NatKind {
 #[allow(missing_docs)]
 pub struct Nat {
     pub kind: NatKind,
-    /// 2 or 10, as written (`snat ip to …`) or found; 0 unknown.
-    pub family: u8,
+    /// IPv4 or IPv6, as written (`snat ip to …`) or found; that of the table if only ports are
+    /// translated.
+    pub family: Option<Family>,
     pub addr: Option<Expr>,
     pub port: Option<Expr>,
     /// `NF_NAT_RANGE_*`.

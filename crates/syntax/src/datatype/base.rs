@@ -11,7 +11,7 @@ pub enum Base {
     Invalid,
     Verdict,
     Integer,
-    /// An integer whose bits are flags.
+    /// An integer of flag bits.
     Bitmask,
     String,
     Concat,

@@ -12,7 +12,7 @@ use crate::bits::swap_bytes;
 use crate::datatype::{ByteOrder, DataType, Format, Type, print, symbols};
 use crate::names::Names;
 
-/// What a listing in JSON depends on beside the tree.
+/// What a listing in JSON depends on besides the tree.
 pub struct Writer<'a> {
     /// Names of constants.
     pub names: &'a dyn Names,
@@ -216,7 +216,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The key alone, or with what stands beside it. Times are in seconds.
+    /// The key alone, or with its options. Times are in seconds.
     fn set_elem(&self, elem: &SetElem) -> Value {
         let mut m = Map::new();
         m.insert("val".into(), self.expr(&elem.key));
@@ -295,32 +295,9 @@ impl Writer<'_> {
 
 /// The operator of a match where none was written: flags are tested with `in`.
 fn implicit_word(right: &Expr) -> &'static str {
-    match &right.kind {
-        ExprKind::List(_) => "in",
-        ExprKind::Value(_) | ExprKind::Symbol { .. } if right.dtype.base().is_bitmask() => "in",
-        ExprKind::Symbol { .. }
-        | ExprKind::Variable { .. }
-        | ExprKind::Value(_)
-        | ExprKind::String(_)
-        | ExprKind::Verdict(_)
-        | ExprKind::Prefix { .. }
-        | ExprKind::Range { .. }
-        | ExprKind::Concat(_)
-        | ExprKind::Set { .. }
-        | ExprKind::SetElem(_)
-        | ExprKind::CatchAll
-        | ExprKind::Mapping { .. }
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Payload(_)
-        | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binop { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => "==",
-    }
+    let flag = matches!(right.kind, ExprKind::Value(_) | ExprKind::Symbol { .. });
+    let flags = matches!(right.kind, ExprKind::List(_)) || flag && right.dtype.base().is_bitmask();
+    if flags { "in" } else { "==" }
 }
 
 fn is_verdict(e: &Expr) -> bool {
@@ -328,31 +305,10 @@ fn is_verdict(e: &Expr) -> bool {
 }
 
 fn maps_to_verdict(e: &Expr) -> bool {
-    match &e.kind {
-        ExprKind::Mapping { right, .. } => matches!(right.kind, ExprKind::Verdict(_)),
-        ExprKind::SetElem(elem) => maps_to_verdict(&elem.key),
-        ExprKind::Symbol { .. }
-        | ExprKind::Variable { .. }
-        | ExprKind::Value(_)
-        | ExprKind::String(_)
-        | ExprKind::Verdict(_)
-        | ExprKind::Prefix { .. }
-        | ExprKind::Range { .. }
-        | ExprKind::Concat(_)
-        | ExprKind::List(_)
-        | ExprKind::Set { .. }
-        | ExprKind::CatchAll
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Payload(_)
-        | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binop { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => false,
+    if let Some(elem) = e.elem() {
+        return maps_to_verdict(&elem.key);
     }
+    e.mapping().is_some_and(|(_, data)| matches!(data.kind, ExprKind::Verdict(_)))
 }
 
 /// A number; what JSON numbers do not hold is text in hexadecimal.

@@ -2,6 +2,7 @@
 
 //! Statements.
 
+use penstock_program::Family;
 use serde_json::Value;
 
 use super::expr::Writer;
@@ -21,10 +22,10 @@ impl Writer<'_> {
     }
 }
 
-pub(crate) fn family_word(nfproto: u8) -> Option<&'static str> {
-    match nfproto {
-        2 => Some("ip"),
-        10 => Some("ip6"),
+pub(crate) fn family_word(family: Option<Family>) -> Option<&'static str> {
+    match family {
+        Some(Family::Ip) => Some("ip"),
+        Some(Family::Ip6) => Some("ip6"),
         _ => None,
     }
 }

@@ -75,7 +75,7 @@ pub struct Elements {
 impl Elements {
     /// At the first one.
     pub fn new(place: Loc) -> Self {
-        // Behind the brace.
+        // After the brace.
         Elements { rest: Loc { start: place.start + 1, ..place }, at_first: true }
     }
 
@@ -88,7 +88,7 @@ impl Elements {
         let last = read_at(inputs, budget, self.rest, |p| {
             while right && out.len() < most {
                 p.skip_newlines();
-                // Commas behind one another are one.
+                // Commas after one another are one.
                 while !(at_first && out.is_empty()) && p.eat_tok(Tok::Comma) {
                     p.skip_newlines();
                 }

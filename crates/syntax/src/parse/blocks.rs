@@ -149,7 +149,7 @@ impl Parser<'_> {
         self.separator()
     }
 
-    /// `{ rule; rule … }` behind `jump` and `goto`.
+    /// `{ rule; rule … }` after `jump` and `goto`.
     pub(crate) fn implicit_chain(&mut self) -> Parsed<RuleBlock> {
         let start = self.here();
         let mut rules = Vec::new();
@@ -287,7 +287,7 @@ impl Parser<'_> {
                     flowtable.hook = Some(Hook::Ingress);
                     return self.separator();
                 }
-                // A wrong name is found only behind the line.
+                // A wrong name is found only after the line.
                 let hook = hooks::by_name(&name.text);
                 if hook.is_none() {
                     return self.late_error(name.loc, "unknown chain hook");

@@ -355,7 +355,7 @@ impl Parser<'_> {
             "tunnel" => ObjectType::Tunnel,
             "ct" => {
                 self.take();
-                self.keywords = super::words::keywords_behind("ct");
+                self.keywords = super::words::keywords_after("ct");
                 match self.word() {
                     "helper" => ObjectType::CtHelper,
                     "timeout" => ObjectType::CtTimeout,
@@ -365,7 +365,7 @@ impl Parser<'_> {
             }
             _ => return self.unexpected(&[]),
         };
-        self.keywords = super::words::keywords_behind(self.inputs.slice(first.loc));
+        self.keywords = super::words::keywords_after(self.inputs.slice(first.loc));
         self.take();
         Ok(kind)
     }
@@ -444,7 +444,7 @@ impl Parser<'_> {
 
     fn list(&mut self) -> Parsed<(CmdKind, Target)> {
         self.take();
-        self.keywords = super::words::keywords_behind("list");
+        self.keywords = super::words::keywords_after("list");
         let mut device = None;
         let (object, target) = match self.one_of(&LISTED) {
             Some(object) => self.of_target(object)?,
@@ -480,7 +480,7 @@ impl Parser<'_> {
 
     fn reset(&mut self) -> Parsed<(CmdKind, Target)> {
         self.take();
-        self.keywords = super::words::keywords_behind("reset");
+        self.keywords = super::words::keywords_after("reset");
         let mut elements = None;
         let (object, target) = match self.one_of(&RESET) {
             Some(object) => self.of_target(object)?,
@@ -545,7 +545,7 @@ impl Parser<'_> {
         Ok((object, target))
     }
 
-    /// `[family]` behind `sets` and the like, or `table [family] T`
+    /// `[family]` after `sets` and the like, or `table [family] T`
     fn several(&mut self) -> Parsed<Target> {
         if self.eat("table") {
             return self.table_target();

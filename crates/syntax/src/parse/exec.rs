@@ -12,7 +12,7 @@ use crate::ast::{Expr, ExprKind};
 use crate::source::Origin;
 
 impl Parser<'_> {
-    /// Reads `exec("command")` and the separator behind it, then runs the command.
+    /// Reads `exec("command")` and the separator after it, then runs the command.
     pub(super) fn exec(&mut self) -> Parsed<Expr> {
         let start = self.take().loc;
         self.need_tok(Tok::LeftParen)?;

@@ -184,7 +184,7 @@ impl Parser<'_> {
         }
         if let Some((dtype, number)) = typed_constant(self.word()) {
             if self.at("igmp") {
-                self.keywords = super::words::keywords_behind("igmp");
+                self.keywords = super::words::keywords_after("igmp");
             }
             let loc = self.take().loc;
             let dtype = Type::Base(dtype);
@@ -337,7 +337,7 @@ impl Parser<'_> {
     fn set_name(&mut self) -> Parsed<Expr> {
         let start = self.here();
         self.need_tok(Tok::At)?;
-        // Behind an `@` these are the bases of raw payload.
+        // After an `@` these are the bases of raw payload.
         if matches!(self.word(), "ll" | "nh" | "th") {
             self.keywords = &["ll", "nh"];
             return self.unexpected(&["string"]);
@@ -359,7 +359,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `a, b, c` behind its first part.
+    /// `a, b, c` after its first part.
     fn list_more(&mut self, first: Expr, start: Loc, side: Side) -> Parsed<Expr> {
         if self.tok() != Tok::Comma {
             return Ok(first);
@@ -449,7 +449,7 @@ impl Parser<'_> {
                     tok => {
                         let value = first.clone();
                         let first = self.prefix_or_range(first, right_start, Side::Right)?;
-                        // A comma behind a prefix makes it a test of flags.
+                        // A comma after a prefix makes it a test of flags.
                         if tok == Tok::Slash && self.tok() == Tok::Comma {
                             let len = self.last;
                             let mask = Self::symbol(self.inputs.slice(len), len);

@@ -260,7 +260,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The field of an option that may be named behind it; none tests for the option's presence.
+    /// The field of an option that may be named after it; none tests for the option's presence.
     fn option_field(&mut self, desc: &'static ExthdrDesc, scope: &str, start: Loc) -> Parsed<Expr> {
         // `missing` and `exists` are the right side.
         match desc.template(self.word()) {
@@ -288,7 +288,7 @@ impl Parser<'_> {
         self.take();
         // To nft the expression begins with the chunk's name.
         let start = self.here();
-        self.keywords = words::keywords_behind("chunk");
+        self.keywords = words::keywords_after("chunk");
         let Some(desc) = exthdr::sctp_chunk(self.word()) else { return self.unexpected(&[]) };
         self.take();
         self.option_field(desc, "chunk", start)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Words that are keywords only behind the word that they belong to.
+//! Words that are keywords only after the word that they belong to.
 //!
 //! nft's scanner enters a scope at such a word, and the parser leaves it when it has read what
 //! belongs to the word; what it looked at before it knew that is still read with the scope's
@@ -16,7 +16,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn is_left_over(&self, word: &str) -> bool {
-        self.outer_keywords().contains(&word) && !words::is_symbol_behind_ct(word)
+        self.outer_keywords().contains(&word) && !words::is_symbol_after_ct(word)
     }
 
     /// Whether the word ahead is a keyword in what is being read.
@@ -25,22 +25,22 @@ impl Parser<'_> {
         keywords.contains(&self.word())
     }
 
-    /// Reads what `first` begins, among whose words are keywords of its own.
+    /// Reads what `first` begins, which has its own keywords.
     pub(crate) fn scoped<T>(
         &mut self,
         first: &str,
         read: impl FnOnce(&mut Self) -> Parsed<T>,
     ) -> Parsed<T> {
-        let outer = std::mem::replace(&mut self.keywords, words::keywords_behind(first));
+        let outer = std::mem::replace(&mut self.keywords, words::keywords_after(first));
         let result = read(self)?;
         self.keywords = outer;
         Ok(result)
     }
 
-    /// The word behind what `first` began is still read as if it belonged to it: it is no symbol if
+    /// The word after what `first` began is still read as if it belonged to it: it is no symbol if
     /// it is a keyword there.
     pub(crate) fn close(&mut self, first: &str) -> Parsed<()> {
-        let keywords = words::keywords_behind(first);
+        let keywords = words::keywords_after(first);
         if !keywords.contains(&self.word()) {
             return Ok(());
         }
@@ -48,7 +48,7 @@ impl Parser<'_> {
         self.unexpected(&[])
     }
 
-    /// Whether the word ahead is a keyword that no statement begins with, be it only behind the
+    /// Whether the word ahead is a keyword that no statement begins with, be it only after the
     /// statement just read.
     pub(super) fn cannot_begin_stmt(&mut self) -> bool {
         let keywords = self.keywords;
@@ -56,7 +56,7 @@ impl Parser<'_> {
         keywords.contains(&word) || words::is_reserved(word) && !words::begins_stmt(word)
     }
 
-    /// Nothing more is read to know that the statement ends, so that its keywords are none behind
+    /// Nothing more is read to know that the statement ends, so that its keywords are none after
     /// it.
     pub(crate) fn ends_by_itself(&mut self) {
         self.keywords = &[];
@@ -64,7 +64,7 @@ impl Parser<'_> {
 
     /// What follows a statement is still read as if it belonged to it: a keyword there begins no
     /// further statement.
-    pub(crate) fn no_keyword_behind(&mut self) -> Parsed<()> {
+    pub(crate) fn no_keyword_after(&mut self) -> Parsed<()> {
         if !self.at_keyword() {
             return Ok(());
         }

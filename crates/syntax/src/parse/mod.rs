@@ -23,7 +23,7 @@
 //! | `words` | the reserved words |
 //!
 //! Definitions are resolved while reading: `$name` is replaced by what it stands for at that place,
-//! so the tree holds no variables. After an error the reader goes on behind the next newline or `;`
+//! so the tree holds no variables. After an error the reader goes on after the next newline or `;`
 //! of the innermost block, as nft does, and gives up after [`MAX_ERRORS`].
 
 pub mod again;
@@ -89,7 +89,7 @@ pub(crate) enum Bad {
     /// The item of the block that is being read is lost.
     Item,
     /// The block is lost as a whole. nft's parser drops all it read of a block where it finds an
-    /// error only behind an item's separator.
+    /// error only after an item's separator.
     Block,
 }
 
@@ -251,7 +251,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The token behind [`Self::peek`].
+    /// The token after [`Self::peek`].
     pub(crate) fn peek_second(&mut self) -> Token {
         self.peek();
         match self.ahead[1] {
@@ -352,7 +352,7 @@ impl Parser<'_> {
     }
 }
 
-/// A field of a concatenation behind so many others: to nft the dot before the third and later ones
+/// A field of a concatenation after so many others: to nft the dot before the third and later ones
 /// belongs to their place.
 fn placed(mut part: Expr, dot: Loc, before: usize) -> Expr {
     if before > 1 {

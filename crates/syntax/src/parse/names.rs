@@ -54,7 +54,7 @@ impl Parser<'_> {
         match token.tok {
             Tok::Word => {
                 let word = self.inputs.slice(token.loc);
-                let keyword = self.keywords.contains(&word) && !words::is_symbol_behind_ct(word);
+                let keyword = self.keywords.contains(&word) && !words::is_symbol_after_ct(word);
                 !(words::is_reserved(word) || self.in_target && keyword || self.is_left_over(word))
             }
             Tok::Str | Tok::Quoted | Tok::AsteriskString => true,

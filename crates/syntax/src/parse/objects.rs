@@ -25,12 +25,12 @@ pub(super) enum Form {
     Braces,
     /// Also bare, as in `add counter ip t c packets 1 bytes 2`.
     Any,
-    /// Bare, behind `create`; what has no such form is in braces.
+    /// Bare, after `create`; what has no such form is in braces.
     Bare,
 }
 
 impl Parser<'_> {
-    /// Reads what stands behind the type of an object, among whose keywords nft's scanner is until
+    /// Reads what stands after the type of an object, among whose keywords nft's scanner is until
     /// the object ends; an error that ends it before leaves the scanner there.
     pub(super) fn within_object<T>(
         &mut self,
@@ -53,7 +53,7 @@ impl Parser<'_> {
         if self.at_keyword() || super::words::is_reserved(self.word()) { self.word() } else { "" }
     }
 
-    /// A name where some keywords are no names: behind the type of an object, or behind `list`.
+    /// A name where some keywords are no names: after the type of an object, or after `list`.
     pub(super) fn scoped_name(&mut self) -> Parsed<Name> {
         if self.at_keyword() { self.unexpected(&["string"]) } else { self.identifier() }
     }
@@ -70,7 +70,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The same of sets and chains, with the separator, behind which another one is found.
+    /// Reads the comment of a set or chain with its separator. Another comment is found after that.
     pub(super) fn separated_comment(&mut self, comment: &mut Option<Arc<str>>) -> Parsed<()> {
         let start = self.here();
         let text = self.comment()?;
@@ -260,7 +260,7 @@ impl Parser<'_> {
         match self.scoped_word() {
             "type" => {
                 self.take();
-                // Two things are read behind another word than the one that opened the block.
+                // Two things are read after another word than the one that opened the block.
                 self.keywords = &["protocol"];
                 let token = self.peek();
                 if token.tok != Tok::Quoted {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Syntax errors: how they are told, and where reading goes on behind them.
+//! Syntax errors: how they are told, and where reading goes on after them.
 
 use super::{Bad, MAX_DEPTH, MAX_ERRORS, Parsed, Parser, TOO_DEEP, words};
 use crate::diag::Diagnostic;
@@ -13,7 +13,7 @@ impl Parser<'_> {
         Err(Bad::Item)
     }
 
-    /// An error that nft finds behind the item's separator.
+    /// An error that nft finds after the item's separator.
     pub(super) fn late_error<T>(&mut self, loc: Loc, message: &str) -> Parsed<T> {
         self.separator()?;
         self.diags.push(Diagnostic::error(loc, message));
@@ -46,7 +46,7 @@ impl Parser<'_> {
         self.error(token.loc, message)
     }
 
-    /// Goes on behind the next newline or `;`. `false` when it is time to give up.
+    /// Goes on after the next newline or `;`. `false` when it is time to give up.
     pub(super) fn recover(&mut self) -> bool {
         if !self.keywords.is_empty() {
             self.leftover = Some(self.keywords);
@@ -57,7 +57,7 @@ impl Parser<'_> {
                 Tok::Eof => return false,
                 // nft's scanner does not know that this goes unread.
                 Tok::Word if words::opens_scope(self.word()) => {
-                    self.leftover = Some(words::keywords_behind(self.word()));
+                    self.leftover = Some(words::keywords_after(self.word()));
                 }
                 _ => {}
             }
@@ -109,7 +109,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads `{ item; item … }` with definitions of its own; items that need a separator read it
+    /// Reads `{ item; item … }` with its own definitions; items that need a separator read it
     /// themselves. Errors stay inside, unless the text ends.
     pub(super) fn block(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
         self.need_tok(Tok::LeftBrace)?;

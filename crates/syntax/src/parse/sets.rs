@@ -111,7 +111,7 @@ impl Parser<'_> {
                 };
                 self.take();
             }
-            // These two need no separator behind them.
+            // These two need no separator after them.
             "auto-merge" => {
                 self.take();
                 set.auto_merge = true;
@@ -127,7 +127,7 @@ impl Parser<'_> {
             _ => {
                 if self.at("ct") && self.second_word() != "count" {
                     self.take();
-                    self.keywords = super::words::keywords_behind("ct");
+                    self.keywords = super::words::keywords_after("ct");
                     return self.unexpected(&["count"]);
                 }
                 let Some(stmt) = self.stateful_stmt()? else { return self.unexpected(&[]) };
@@ -249,7 +249,7 @@ impl Parser<'_> {
         ct
     }
 
-    /// What stands behind `elements =`, `add element …`: braces, or a variable that stands for
+    /// What stands after `elements =`, `add element …`: braces, or a variable that stands for
     /// them.
     pub(super) fn element_block(&mut self) -> Parsed<Expr> {
         match self.tok() {
@@ -259,7 +259,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The same of elements that are added, of which the place is kept if it will do.
+    /// Reads elements that are added. Only their place is kept if that is enough.
     pub(super) fn added_elements(&mut self) -> Parsed<Expr> {
         match self.tok() {
             Tok::LeftBrace if self.mode != Mode::Trees => self.unread_set_expr(),
@@ -324,7 +324,7 @@ impl Parser<'_> {
         plain
     }
 
-    /// Elements behind the opening brace, and the closing one.
+    /// Elements after the opening brace, and the closing one.
     fn elements(&mut self, mut element: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
         let mut first = true;
         loop {
@@ -353,7 +353,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `key`, `key : data`, a set within a set; with what stands beside the key.
+    /// `key`, `key : data`, a set within a set; with what stands next to the key.
     pub(super) fn element(&mut self, maps: Maps) -> Parsed<Expr> {
         let start = self.here();
         if self.tok() == Tok::LeftBrace {
@@ -390,7 +390,7 @@ impl Parser<'_> {
         }
         let stmts = self.stateful_stmts()?;
         let mut element = self.element_options(key, stmts, start, true)?;
-        // Behind the options they may stand as well.
+        // After the options they may stand as well.
         if let ExprKind::SetElem(elem) = &mut element.kind
             && self.tok() == Tok::Word
         {
@@ -451,7 +451,7 @@ impl Parser<'_> {
             let start = self.here();
             // Unlike in rules, it is both numbers or none.
             if self.eat("counter") {
-                self.keywords = super::words::keywords_behind("counter");
+                self.keywords = super::words::keywords_after("counter");
                 let (mut packets, mut bytes) = (0, 0);
                 if self.eat("packets") {
                     packets = self.number()?;
@@ -467,7 +467,7 @@ impl Parser<'_> {
             // Nor are there names of limits.
             if self.at("limit") && self.second_word() == "name" {
                 self.take();
-                self.keywords = super::words::keywords_behind("limit");
+                self.keywords = super::words::keywords_after("limit");
                 return self.unexpected(&["rate"]);
             }
             match self.stateful_stmt()? {
@@ -476,7 +476,7 @@ impl Parser<'_> {
             }
         }
         if self.eat("ct") {
-            self.keywords = super::words::keywords_behind("ct");
+            self.keywords = super::words::keywords_after("ct");
             return self.unexpected(&["count"]);
         }
         Ok(stmts)

@@ -62,14 +62,14 @@ fn elements_end(text: &str, start: usize) -> Option<usize> {
 }
 
 impl Parser<'_> {
-    /// Goes behind the rule ahead; returns its place.
+    /// Skips the rule ahead; returns its place.
     pub(super) fn skip_rule(&mut self) -> Option<Loc> {
         let start = self.peek();
         (start.tok == Tok::Word)
             .then(|| self.skip(start.loc, |text, at| rule_end(text.as_bytes(), at)))?
     }
 
-    /// Goes behind the elements in braces ahead; returns their place.
+    /// Skips the elements in braces ahead; returns their place.
     pub(super) fn skip_elements(&mut self) -> Option<Loc> {
         let start = self.peek();
         (start.tok == Tok::LeftBrace && self.depth < MAX_DEPTH)

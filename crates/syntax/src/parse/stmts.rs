@@ -2,6 +2,7 @@
 
 //! Statements of rules.
 
+use penstock_program::Family;
 use penstock_program::expr::ExthdrOp;
 
 use super::sets::Maps;
@@ -21,7 +22,7 @@ impl Parser<'_> {
                 {
                     break;
                 }
-                // Left to whoever knows what may follow a rule here.
+                // The caller knows what may follow a rule here.
                 tok if !rule.stmts.is_empty() && !matches!(tok, Tok::Word) && !self.at_stmt() => {
                     break;
                 }
@@ -52,7 +53,7 @@ impl Parser<'_> {
         let start = self.here();
         self.stmt = start;
         self.keywords = match self.word() {
-            word if super::words::begins_effect(word) => super::words::keywords_behind(word),
+            word if super::words::begins_effect(word) => super::words::keywords_after(word),
             _ => self.outer_keywords(),
         };
         // A queue's number is no part of the older form to nft.
@@ -80,15 +81,15 @@ impl Parser<'_> {
         argument
     }
 
-    /// `ip` or `ip6` as a number, 0 for neither.
-    pub(crate) fn address_family(&mut self) -> u8 {
+    /// `ip` or `ip6`, if one is ahead.
+    pub(crate) fn address_family(&mut self) -> Option<Family> {
         let family = match self.word() {
-            "ip" => 2,
-            "ip6" => 10,
-            _ => return 0,
+            "ip" => Family::Ip,
+            "ip6" => Family::Ip6,
+            _ => return None,
         };
         self.take();
-        family
+        Some(family)
     }
 
     /// `to`, before which a family could have been.
@@ -139,38 +140,16 @@ impl Parser<'_> {
     fn written(&mut self, first: &str) -> Parsed<Expr> {
         self.scoped(first, |parser| {
             let expr = parser.target()?;
-            // nft looks no further behind a map. Behind a hash or a generated number it looks for
+            // nft looks no further after a map. After a hash or a generated number it looks for
             // `offset`, in their own scope.
-            let looks = match expr.kind {
-                ExprKind::Map { .. } => false,
-                ExprKind::Hash { .. } => parser.inputs.slice(parser.last_but_one) == "offset",
-                ExprKind::Key(key) if key.is_generator() => {
-                    parser.inputs.slice(parser.last_but_one) == "offset"
-                }
-                ExprKind::Symbol { .. }
-                | ExprKind::Variable { .. }
-                | ExprKind::Value(_)
-                | ExprKind::String(_)
-                | ExprKind::Verdict(_)
-                | ExprKind::Prefix { .. }
-                | ExprKind::Range { .. }
-                | ExprKind::Concat(_)
-                | ExprKind::List(_)
-                | ExprKind::Set { .. }
-                | ExprKind::SetElem(_)
-                | ExprKind::CatchAll
-                | ExprKind::Mapping { .. }
-                | ExprKind::SetRef { .. }
-                | ExprKind::Payload(_)
-                | ExprKind::Exthdr(_)
-                | ExprKind::Key(_)
-                | ExprKind::Unary { .. }
-                | ExprKind::Binop { .. }
-                | ExprKind::Relational { .. }
-                | ExprKind::FlagCmp { .. } => true,
+            let generated = matches!(expr.kind, ExprKind::Hash { .. }) || expr.is_generator();
+            let looks = if generated {
+                parser.inputs.slice(parser.last_but_one) == "offset"
+            } else {
+                !matches!(expr.kind, ExprKind::Map { .. })
             };
             if looks {
-                parser.no_keyword_behind()?;
+                parser.no_keyword_after()?;
             }
             Ok(expr)
         })
@@ -178,31 +157,8 @@ impl Parser<'_> {
 }
 
 fn is_writable(expr: &Expr) -> bool {
-    match &expr.kind {
-        ExprKind::Key(Key::Meta { .. }) | ExprKind::Key(Key::Ct { .. }) | ExprKind::Payload(_) => {
-            true
-        }
-        ExprKind::Exthdr(exthdr) => exthdr.op != ExthdrOp::Ipv6,
-        ExprKind::Symbol { .. }
-        | ExprKind::Variable { .. }
-        | ExprKind::Value(_)
-        | ExprKind::String(_)
-        | ExprKind::Verdict(_)
-        | ExprKind::Prefix { .. }
-        | ExprKind::Range { .. }
-        | ExprKind::Concat(_)
-        | ExprKind::List(_)
-        | ExprKind::Set { .. }
-        | ExprKind::SetElem(_)
-        | ExprKind::CatchAll
-        | ExprKind::Mapping { .. }
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binop { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => false,
+    if let ExprKind::Exthdr(exthdr) = &expr.kind {
+        return exthdr.op != ExthdrOp::Ipv6;
     }
+    matches!(expr.kind, ExprKind::Key(Key::Meta { .. } | Key::Ct { .. }) | ExprKind::Payload(_))
 }

@@ -5,7 +5,7 @@
 use crate::ast::{key, stmt};
 
 /// Whether nft 1.0.6 reserves a word everywhere. Words such as `saddr` or `packets` are keywords
-/// only behind the word that they belong to, and so can name chains and sets.
+/// only after the word that they belong to, and so can name chains and sets.
 pub(crate) fn is_reserved(word: &str) -> bool {
     key::keyword(word).is_some_and(|keyword| keyword.reserved)
         || stmt::keyword(word).is_some_and(|keyword| keyword.reserved)
@@ -127,14 +127,14 @@ pub(crate) fn is_reserved(word: &str) -> bool {
         )
 }
 
-/// Words that are keywords behind `first` until what it begins is complete, beyond the reserved
+/// Words that are keywords after `first` until what it begins is complete, beyond the reserved
 /// ones (the start conditions of nft's scanner).
-pub(crate) fn keywords_behind(first: &str) -> &'static [&'static str] {
+pub(crate) fn keywords_after(first: &str) -> &'static [&'static str] {
     if let Some(keyword) = key::keyword(first) {
-        return keyword.behind;
+        return keyword.after;
     }
     if let Some(keyword) = stmt::keyword(first) {
-        return keyword.behind;
+        return keyword.after;
     }
     match first {
         "arp" => &["saddr", "daddr", "htype", "ptype", "hlen", "plen", "operation"],
@@ -289,14 +289,14 @@ pub(crate) fn keywords_behind(first: &str) -> &'static [&'static str] {
     }
 }
 
-/// Whether nft's scanner is among the keywords of a word behind it, be there any that matter here.
+/// Whether nft's scanner is among the keywords of a word after it, be there any that matter here.
 pub(super) fn opens_scope(word: &str) -> bool {
     let without_keywords = [
         "ah", "at", "comp", "dccp", "dst", "esp", "ether", "exthdr", "flags", "frag", "hbh", "mh",
         "policy",
     ];
     let more = ["secmark", "th", "type", "udp", "udplite", "vlan"];
-    !keywords_behind(word).is_empty() || without_keywords.contains(&word) || more.contains(&word)
+    !keywords_after(word).is_empty() || without_keywords.contains(&word) || more.contains(&word)
 }
 
 /// Reserved words that are values nevertheless.
@@ -319,9 +319,9 @@ pub(super) fn is_symbol(word: &str) -> bool {
     )
 }
 
-/// Whether a word begins a statement that has keywords of its own and is no expression.
+/// Whether a word begins a statement that has its own keywords and is no expression.
 pub(super) fn begins_effect(word: &str) -> bool {
-    word == "reset" || stmt::keyword(word).is_some_and(|keyword| !keyword.behind.is_empty())
+    word == "reset" || stmt::keyword(word).is_some_and(|keyword| !keyword.after.is_empty())
 }
 
 /// What `rt` asks of the route rather than of a routing header.
@@ -330,7 +330,7 @@ pub(crate) fn is_route_key(word: &str) -> bool {
 }
 
 /// Keywords of `ct` that are symbols nevertheless.
-pub(crate) fn is_symbol_behind_ct(word: &str) -> bool {
+pub(crate) fn is_symbol_after_ct(word: &str) -> bool {
     matches!(word, "label" | "original" | "reply")
 }
 

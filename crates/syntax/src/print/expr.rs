@@ -312,34 +312,11 @@ fn precedence(op: BinOp) -> u8 {
 
 /// Whether equality would be read as something else (a flag test) without its operator.
 fn must_write_equals(left: &Expr, right: &Expr) -> bool {
-    match right.kind {
-        // A range of raw bits has it, one of a field has not.
-        ExprKind::Range { .. } => matches!(
-            &left.kind,
-            ExprKind::Binop { left, .. } if matches!(&left.kind, ExprKind::Payload(p) if p.field.is_none())
-        ),
-        ExprKind::Value(_) if right.dtype.base().is_bitmask() => true,
-        ExprKind::Symbol { .. }
-        | ExprKind::Variable { .. }
-        | ExprKind::Value(_)
-        | ExprKind::String(_)
-        | ExprKind::Verdict(_)
-        | ExprKind::Prefix { .. }
-        | ExprKind::Concat(_)
-        | ExprKind::List(_)
-        | ExprKind::Set { .. }
-        | ExprKind::SetElem(_)
-        | ExprKind::CatchAll
-        | ExprKind::Mapping { .. }
-        | ExprKind::Map { .. }
-        | ExprKind::SetRef { .. }
-        | ExprKind::Payload(_)
-        | ExprKind::Exthdr(_)
-        | ExprKind::Key(_)
-        | ExprKind::Hash { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binop { .. }
-        | ExprKind::Relational { .. }
-        | ExprKind::FlagCmp { .. } => matches!(left.kind, ExprKind::Binop { .. }),
-    }
+    let ExprKind::Binop { left: bits, .. } = &left.kind else {
+        // A range of a field has none.
+        return right.value().is_some() && right.dtype.base().is_bitmask();
+    };
+    // A range of raw bits has it.
+    let is_range = matches!(right.kind, ExprKind::Range { .. });
+    !is_range || matches!(&bits.kind, ExprKind::Payload(p) if p.field.is_none())
 }

@@ -6,6 +6,7 @@ use super::Printer;
 use crate::ast::RuleBlock;
 use crate::ast::{Expr, ExprKind, Stmt};
 use crate::datatype::{DataType, Format};
+use penstock_program::Family;
 
 impl Printer<'_> {
     /// Statements and comment of a rule.
@@ -33,10 +34,10 @@ impl Printer<'_> {
     }
 
     /// ` ip` or ` ip6`.
-    pub(crate) fn family(&mut self, family: u8) {
+    pub(crate) fn family(&mut self, family: Option<Family>) {
         match family {
-            2 => self.push(" ip"),
-            10 => self.push(" ip6"),
+            Some(Family::Ip) => self.push(" ip"),
+            Some(Family::Ip6) => self.push(" ip6"),
             _ => {}
         }
     }
@@ -46,42 +47,20 @@ impl Printer<'_> {
         let bracketed = |e: &Expr| {
             brackets && matches!(e.kind, ExprKind::Value(_)) && e.dtype.base() == DataType::Ip6Addr
         };
-        match &addr.kind {
-            ExprKind::Value(_) if bracketed(addr) => {
-                self.push("[");
-                self.expr(addr);
-                self.push("]");
-            }
-            ExprKind::Range { left, right } if bracketed(left) => {
-                self.push("[");
-                self.expr(left);
-                self.push("]-[");
-                self.expr(right);
-                self.push("]");
-            }
-            ExprKind::Symbol { .. }
-            | ExprKind::Variable { .. }
-            | ExprKind::Value(_)
-            | ExprKind::String(_)
-            | ExprKind::Verdict(_)
-            | ExprKind::Prefix { .. }
-            | ExprKind::Range { .. }
-            | ExprKind::Concat(_)
-            | ExprKind::List(_)
-            | ExprKind::Set { .. }
-            | ExprKind::SetElem(_)
-            | ExprKind::CatchAll
-            | ExprKind::Mapping { .. }
-            | ExprKind::Map { .. }
-            | ExprKind::SetRef { .. }
-            | ExprKind::Payload(_)
-            | ExprKind::Exthdr(_)
-            | ExprKind::Key(_)
-            | ExprKind::Hash { .. }
-            | ExprKind::Unary { .. }
-            | ExprKind::Binop { .. }
-            | ExprKind::Relational { .. }
-            | ExprKind::FlagCmp { .. } => self.expr(addr),
+        if let ExprKind::Range { left, right } = &addr.kind
+            && bracketed(left)
+        {
+            self.push("[");
+            self.expr(left);
+            self.push("]-[");
+            self.expr(right);
+            self.push("]");
+        } else if bracketed(addr) {
+            self.push("[");
+            self.expr(addr);
+            self.push("]");
+        } else {
+            self.expr(addr);
         }
     }
 }

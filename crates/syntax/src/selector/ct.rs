@@ -2,6 +2,7 @@
 
 //! `ct`
 
+use penstock_program::Family;
 use penstock_program::expr::{CtDir, CtKey};
 use serde_json::{Map, Value, json};
 
@@ -12,10 +13,8 @@ use crate::keys;
 use crate::parse::{Parsed, Parser, words};
 use crate::source::Loc;
 
-use super::{IPV4, IPV6};
-
 impl Parser<'_> {
-    /// What stands behind `ct`.
+    /// What stands after `ct`.
     pub(crate) fn ct(&mut self, start: Loc) -> Parsed<Expr> {
         let dir = match self.word() {
             "original" => Some(CtDir::Original),
@@ -26,20 +25,20 @@ impl Parser<'_> {
             self.take();
         }
         let family = match self.word() {
-            "ip" if dir.is_some() => IPV4,
-            "ip6" if dir.is_some() => IPV6,
-            _ => 0,
+            "ip" if dir.is_some() => Some(Family::Ip),
+            "ip6" if dir.is_some() => Some(Family::Ip6),
+            _ => None,
         };
-        if family != 0 {
-            self.keywords = words::keywords_behind(if family == IPV4 { "ip" } else { "ip6" });
+        if let Some(family) = family {
+            self.keywords = words::keywords_after(family.name());
             self.take();
         }
         let key = match (self.word(), dir.is_some(), family) {
-            ("saddr", true, IPV4) => CtKey::SrcIp,
-            ("daddr", true, IPV4) => CtKey::DstIp,
-            ("saddr", true, IPV6) => CtKey::SrcIp6,
-            ("daddr", true, IPV6) => CtKey::DstIp6,
-            (_, true, IPV4 | IPV6) => return self.unexpected(&["saddr", "daddr"]),
+            ("saddr", true, Some(Family::Ip)) => CtKey::SrcIp,
+            ("daddr", true, Some(Family::Ip)) => CtKey::DstIp,
+            ("saddr", true, Some(Family::Ip6)) => CtKey::SrcIp6,
+            ("daddr", true, Some(Family::Ip6)) => CtKey::DstIp6,
+            (_, true, Some(_)) => return self.unexpected(&["saddr", "daddr"]),
             ("saddr", _, _) => CtKey::Src,
             ("daddr", _, _) => CtKey::Dst,
             ("l3proto", _, _) => CtKey::L3Protocol,
@@ -63,14 +62,13 @@ impl Parser<'_> {
             _ => return self.unexpected(&[]),
         };
         self.take();
-        let expr =
-            Expr::new(ExprKind::Key(Key::Ct { key, dir, nfproto: family }), self.since(start));
-        // Of a direction nft knows these to be complete; behind all others a keyword of `ct` is
+        let expr = Expr::new(ExprKind::Key(Key::Ct { key, dir, family }), self.since(start));
+        // Of a direction nft knows these to be complete; after all others a keyword of `ct` is
         // still one where the statement begins with it, since `set` could follow.
         let complete = dir.is_some()
             && !matches!(key, CtKey::Bytes | CtKey::Pkts | CtKey::AvgPkt | CtKey::Zone);
         let begins = self.stmt.start == start.start;
-        if begins && !complete && !words::is_symbol_behind_ct(self.word()) {
+        if begins && !complete && !words::is_symbol_after_ct(self.word()) {
             self.close("ct")?;
         }
         Ok(expr)
@@ -95,16 +93,16 @@ impl Reader<'_> {
             return self.error(format!("Unknown ct key '{name}'."));
         };
         let key = match (info.key, self.protocol_family(object)?) {
-            (CtKey::Src, 2) => CtKey::SrcIp,
-            (CtKey::Dst, 2) => CtKey::DstIp,
-            (CtKey::Src, 10) => CtKey::SrcIp6,
-            (CtKey::Dst, 10) => CtKey::DstIp6,
+            (CtKey::Src, Some(Family::Ip)) => CtKey::SrcIp,
+            (CtKey::Dst, Some(Family::Ip)) => CtKey::DstIp,
+            (CtKey::Src, Some(Family::Ip6)) => CtKey::SrcIp6,
+            (CtKey::Dst, Some(Family::Ip6)) => CtKey::DstIp6,
             (key, _) => key,
         };
-        let nfproto = match key {
-            CtKey::SrcIp | CtKey::DstIp => 2,
-            CtKey::SrcIp6 | CtKey::DstIp6 => 10,
-            _ => 0,
+        let family = match key {
+            CtKey::SrcIp | CtKey::DstIp => Some(Family::Ip),
+            CtKey::SrcIp6 | CtKey::DstIp6 => Some(Family::Ip6),
+            _ => None,
         };
         let dir = match maybe_text(object, "dir") {
             None => None,
@@ -115,6 +113,6 @@ impl Reader<'_> {
         if dir.is_some() && !keys::ct_has_direction(key) {
             return self.error(format!("Direction not supported by CT key '{name}'."));
         }
-        Some(expr(ExprKind::Key(Key::Ct { key, dir, nfproto })))
+        Some(expr(ExprKind::Key(Key::Ct { key, dir, family })))
     }
 }

@@ -2,6 +2,7 @@
 
 //! `ipsec`
 
+use penstock_program::Family;
 use penstock_program::expr::XfrmKey;
 use serde_json::{Map, Value, json};
 
@@ -11,8 +12,6 @@ use crate::json::{Object, Writer, tagged};
 use crate::keys;
 use crate::parse::{Parsed, Parser};
 use crate::source::Loc;
-
-use super::{IPV4, IPV6};
 
 impl Parser<'_> {
     pub(super) fn ipsec(&mut self, start: Loc) -> Parsed<Expr> {
@@ -29,21 +28,21 @@ impl Parser<'_> {
             spnum = n as u32;
         }
         let family = match self.word() {
-            "ip" => IPV4,
-            "ip6" => IPV6,
-            _ => 0,
+            "ip" => Some(Family::Ip),
+            "ip6" => Some(Family::Ip6),
+            _ => None,
         };
-        if family != 0 {
+        if family.is_some() {
             self.take();
         }
         let key = match (self.word(), family) {
-            ("reqid", 0) => XfrmKey::Reqid,
-            ("spi", 0) => XfrmKey::Spi,
-            ("saddr", IPV4) => XfrmKey::SaddrIp4,
-            ("daddr", IPV4) => XfrmKey::DaddrIp4,
-            ("saddr", IPV6) => XfrmKey::SaddrIp6,
-            ("daddr", IPV6) => XfrmKey::DaddrIp6,
-            (_, IPV4 | IPV6) => return self.unexpected(&["saddr", "daddr"]),
+            ("reqid", None) => XfrmKey::Reqid,
+            ("spi", None) => XfrmKey::Spi,
+            ("saddr", Some(Family::Ip)) => XfrmKey::SaddrIp4,
+            ("daddr", Some(Family::Ip)) => XfrmKey::DaddrIp4,
+            ("saddr", Some(Family::Ip6)) => XfrmKey::SaddrIp6,
+            ("daddr", Some(Family::Ip6)) => XfrmKey::DaddrIp6,
+            (_, Some(_)) => return self.unexpected(&["saddr", "daddr"]),
             _ => return self.unexpected(&["ip", "ip6", "spi", "reqid"]),
         };
         self.take();
@@ -75,17 +74,17 @@ impl Reader<'_> {
         let name = self.text(object, "key", 0)?;
         let bare = name.rsplit(' ').next().unwrap_or(name);
         let family = match (self.protocol_family(object)?, name.split_once(' ')) {
-            (0, Some(("ip", _))) => 2,
-            (0, Some(("ip6", _))) => 10,
+            (None, Some(("ip", _))) => Some(Family::Ip),
+            (None, Some(("ip6", _))) => Some(Family::Ip6),
             (family, _) => family,
         };
         let key = match (bare, family) {
             ("reqid", _) => XfrmKey::Reqid,
             ("spi", _) => XfrmKey::Spi,
-            ("saddr", 2) => XfrmKey::SaddrIp4,
-            ("daddr", 2) => XfrmKey::DaddrIp4,
-            ("saddr", 10) => XfrmKey::SaddrIp6,
-            ("daddr", 10) => XfrmKey::DaddrIp6,
+            ("saddr", Some(Family::Ip)) => XfrmKey::SaddrIp4,
+            ("daddr", Some(Family::Ip)) => XfrmKey::DaddrIp4,
+            ("saddr", Some(Family::Ip6)) => XfrmKey::SaddrIp6,
+            ("daddr", Some(Family::Ip6)) => XfrmKey::DaddrIp6,
             _ => return self.error(format!("Unknown xfrm key '{name}'.")),
         };
         let out = match self.text(object, "dir", 1)? {

@@ -25,7 +25,7 @@ pub(super) fn bare_meta_key(name: &str) -> Option<MetaKey> {
 }
 
 impl Parser<'_> {
-    /// The key behind `meta`.
+    /// The key after `meta`.
     pub(super) fn meta(&mut self, start: Loc) -> Parsed<Expr> {
         let token = self.peek();
         if !matches!(token.tok, Tok::Word | Tok::Str) {

@@ -16,6 +16,7 @@ mod rt;
 mod socket;
 mod tunnel;
 
+use penstock_program::Family;
 use serde_json::Value;
 
 use crate::ast::{Expr, ExprKind, Key};
@@ -23,10 +24,6 @@ use crate::json::read::{Reader, maybe_text};
 use crate::json::{Object, Writer};
 use crate::parse::{Parsed, Parser, words};
 use crate::source::Loc;
-
-/// `NFPROTO_*` as written before an address.
-const IPV4: u8 = 2;
-const IPV6: u8 = 10;
 
 impl Parser<'_> {
     /// The selector that the word ahead begins, if it begins one.
@@ -111,12 +108,12 @@ impl Reader<'_> {
         }
     }
 
-    /// `NFPROTO_*` of `ip` and `ip6`, 0 for none.
-    fn protocol_family(&mut self, object: &Object) -> Option<u8> {
+    /// `ip`, `ip6`, or no family.
+    fn protocol_family(&mut self, object: &Object) -> Option<Option<Family>> {
         match maybe_text(object, "family") {
-            None => Some(0),
-            Some("ip") => Some(2),
-            Some("ip6") => Some(10),
+            None => Some(None),
+            Some("ip") => Some(Some(Family::Ip)),
+            Some("ip6") => Some(Some(Family::Ip6)),
             Some(other) => self.error(format!("Unknown family '{other}'.")),
         }
     }

@@ -2,6 +2,7 @@
 
 //! `rt`, of the route
 
+use penstock_program::Family;
 use penstock_program::expr::RtKey;
 use serde_json::{Map, Value, json};
 
@@ -13,22 +14,20 @@ use crate::keys;
 use crate::parse::{Parsed, Parser};
 use crate::source::Loc;
 
-use super::{IPV4, IPV6};
-
 impl Parser<'_> {
-    /// What stands behind `rt`.
+    /// What stands after `rt`.
     pub(super) fn rt(&mut self, start: Loc) -> Parsed<Expr> {
         let family = match self.word() {
-            "ip" => IPV4,
-            "ip6" => IPV6,
-            _ => 0,
+            "ip" => Some(Family::Ip),
+            "ip6" => Some(Family::Ip6),
+            _ => None,
         };
-        if family != 0 {
+        if family.is_some() {
             self.take();
         }
         let key = match self.word() {
             "classid" => RtKey::Classid,
-            "nexthop" if family == IPV6 => RtKey::Nexthop6,
+            "nexthop" if family == Some(Family::Ip6) => RtKey::Nexthop6,
             "nexthop" => RtKey::Nexthop4,
             "mtu" => RtKey::TcpMss,
             "ipsec" => RtKey::Xfrm,
@@ -37,8 +36,8 @@ impl Parser<'_> {
         self.take();
         let mut expr = Expr::new(ExprKind::Key(Key::Rt { key }), self.since(start));
         expr.dtype = Type::Base(match family {
-            IPV4 => DataType::IpAddr,
-            IPV6 => DataType::Ip6Addr,
+            Some(Family::Ip) => DataType::IpAddr,
+            Some(Family::Ip6) => DataType::Ip6Addr,
             _ => DataType::Invalid,
         });
         Ok(expr)
@@ -68,7 +67,7 @@ impl Reader<'_> {
         let family = self.protocol_family(object)?;
         let key = match (name, family) {
             ("classid", _) => RtKey::Classid,
-            ("nexthop", 10) => RtKey::Nexthop6,
+            ("nexthop", Some(Family::Ip6)) => RtKey::Nexthop6,
             ("nexthop", _) => RtKey::Nexthop4,
             ("mtu", _) => RtKey::TcpMss,
             ("ipsec", _) => RtKey::Xfrm,
@@ -77,8 +76,8 @@ impl Reader<'_> {
         let mut rt = expr(ExprKind::Key(Key::Rt { key }));
         // As in text: with a family its type is that of an address.
         rt.dtype = Type::Base(match family {
-            2 => DataType::IpAddr,
-            10 => DataType::Ip6Addr,
+            Some(Family::Ip) => DataType::IpAddr,
+            Some(Family::Ip6) => DataType::Ip6Addr,
             _ => DataType::Invalid,
         });
         Some(rt)

@@ -20,9 +20,9 @@ impl Parser<'_> {
     /// `reset tcp option …`, which began at `start`
     pub(super) fn reset_option(&mut self, start: Loc) -> Parsed<StmtKind> {
         self.take();
-        self.keywords = words::keywords_behind("reset");
+        self.keywords = words::keywords_after("reset");
         self.need("tcp")?;
-        self.keywords = words::keywords_behind("tcp");
+        self.keywords = words::keywords_after("tcp");
         if !self.at("option") {
             return self.unexpected(&["option"]);
         }
@@ -88,34 +88,13 @@ impl Writer<'_> {
 
     /// The parts of `a | b | c`.
     fn alternatives(&self, expr: &Expr, out: &mut Vec<Value>) {
-        match &expr.kind {
-            ExprKind::Binop { op: BinOp::Or, left, right } => {
-                self.alternatives(left, out);
-                self.alternatives(right, out);
-            }
-            ExprKind::List(parts) => parts.iter().for_each(|p| self.alternatives(p, out)),
-            ExprKind::Symbol { .. }
-            | ExprKind::Variable { .. }
-            | ExprKind::Value(_)
-            | ExprKind::String(_)
-            | ExprKind::Verdict(_)
-            | ExprKind::Prefix { .. }
-            | ExprKind::Range { .. }
-            | ExprKind::Concat(_)
-            | ExprKind::Set { .. }
-            | ExprKind::SetElem(_)
-            | ExprKind::CatchAll
-            | ExprKind::Mapping { .. }
-            | ExprKind::Map { .. }
-            | ExprKind::SetRef { .. }
-            | ExprKind::Payload(_)
-            | ExprKind::Exthdr(_)
-            | ExprKind::Key(_)
-            | ExprKind::Hash { .. }
-            | ExprKind::Unary { .. }
-            | ExprKind::Binop { .. }
-            | ExprKind::Relational { .. }
-            | ExprKind::FlagCmp { .. } => out.push(self.expr(expr)),
+        if let ExprKind::Binop { op: BinOp::Or, left, right } = &expr.kind {
+            self.alternatives(left, out);
+            self.alternatives(right, out);
+        } else if let ExprKind::List(parts) = &expr.kind {
+            parts.iter().for_each(|p| self.alternatives(p, out));
+        } else {
+            out.push(self.expr(expr));
         }
     }
 

@@ -15,7 +15,7 @@ impl Parser<'_> {
     pub(super) fn ct_count(&mut self) -> Parsed<StmtKind> {
         self.take();
         self.take();
-        self.keywords = words::keywords_behind("ct");
+        self.keywords = words::keywords_after("ct");
         let over = self.eat("over");
         if !over && !matches!(self.tok(), Tok::Num(_)) {
             return self.unexpected(&["number", "over"]);

@@ -2,6 +2,7 @@
 
 //! `fwd`
 
+use penstock_program::Family;
 use serde_json::{Map, Value, json};
 
 use crate::ast::{Expr, StmtKind};
@@ -13,24 +14,24 @@ use crate::print::Printer;
 impl Parser<'_> {
     pub(super) fn fwd(&mut self) -> Parsed<StmtKind> {
         self.take();
-        let nfproto = self.address_family();
-        self.need_to(nfproto != 0)?;
+        let family = self.address_family();
+        self.need_to(family.is_some())?;
         let first = self.target()?;
-        if nfproto == 0 {
-            return Ok(StmtKind::Fwd { dev: first, addr: None, nfproto });
+        if family.is_none() {
+            return Ok(StmtKind::Fwd { dev: first, addr: None, family });
         }
         self.need("device")?;
         let dev = self.target()?;
-        Ok(StmtKind::Fwd { dev, addr: Some(first), nfproto })
+        Ok(StmtKind::Fwd { dev, addr: Some(first), family })
     }
 }
 
 impl Printer<'_> {
-    pub(super) fn fwd(&mut self, dev: &Expr, addr: Option<&Expr>, nfproto: u8) {
+    pub(super) fn fwd(&mut self, dev: &Expr, addr: Option<&Expr>, family: Option<Family>) {
         self.push("fwd");
         match addr {
             Some(addr) => {
-                self.family(nfproto);
+                self.family(family);
                 self.push(" to ");
                 self.expr(addr);
                 self.push(" device ");
@@ -42,11 +43,11 @@ impl Printer<'_> {
 }
 
 impl Writer<'_> {
-    pub(super) fn fwd(&self, dev: &Expr, addr: Option<&Expr>, nfproto: u8) -> Value {
+    pub(super) fn fwd(&self, dev: &Expr, addr: Option<&Expr>, family: Option<Family>) -> Value {
         let mut m = Map::new();
         m.insert("dev".into(), self.expr(dev));
         if let Some(addr) = addr {
-            if let Some(word) = family_word(nfproto) {
+            if let Some(word) = family_word(family) {
                 m.insert("family".into(), json!(word));
             }
             m.insert("addr".into(), self.expr(addr));
@@ -60,13 +61,13 @@ impl Reader<'_> {
         let object = self.object(body)?;
         let dev = self.member(object, "dev", 0)?;
         let Some(dev) = self.stmt_expr(dev) else { return self.error("Invalid fwd dev value.") };
-        let nfproto = self.address_family(object)?;
-        if nfproto == 0 {
-            return Some(StmtKind::Fwd { dev, addr: None, nfproto });
+        let family = self.address_family(object)?;
+        if family.is_none() {
+            return Some(StmtKind::Fwd { dev, addr: None, family });
         }
         let addr = self.member(object, "addr", 0)?;
         match self.stmt_expr(addr) {
-            Some(addr) => Some(StmtKind::Fwd { dev, addr: Some(addr), nfproto }),
+            Some(addr) => Some(StmtKind::Fwd { dev, addr: Some(addr), family }),
             None => self.error("Invalid fwd addr value."),
         }
     }

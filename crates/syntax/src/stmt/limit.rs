@@ -46,9 +46,9 @@ impl Parser<'_> {
         Ok(StmtKind::Limit(limit))
     }
 
-    /// The same of an object, which may have no burst; and where the burst was written.
+    /// Reads the rate of a limit object, which may have no burst, and where the burst was written.
     pub(crate) fn limit_of_rate(&mut self) -> Parsed<(Limit, Loc)> {
-        self.keywords = words::keywords_behind("limit");
+        self.keywords = words::keywords_after("limit");
         self.need_rate()?;
         let over = self.over();
         let start = self.here();

@@ -107,7 +107,7 @@ impl Parser<'_> {
                 break;
             }
         }
-        self.no_keyword_behind()?;
+        self.no_keyword_after()?;
         Ok(flags)
     }
 

@@ -163,7 +163,7 @@ impl Printer<'_> {
             StmtKind::Reject(reject) => self.reject(reject),
             StmtKind::Nat(nat) => self.nat(nat),
             StmtKind::Tproxy { family, addr, port } => {
-                self.tproxy(family.unwrap_or(0), addr.as_ref(), port.as_ref());
+                self.tproxy(*family, addr.as_ref(), port.as_ref());
             }
             StmtKind::Synproxy { mss, wscale, flags } => self.synproxy(*mss, *wscale, *flags),
             StmtKind::Queue { expr, bypass, fanout } => {
@@ -171,7 +171,7 @@ impl Printer<'_> {
             }
             StmtKind::Notrack => self.push("notrack"),
             StmtKind::Dup { to, dev } => self.dup(to.as_ref(), dev.as_ref()),
-            StmtKind::Fwd { dev, addr, nfproto } => self.fwd(dev, addr.as_ref(), *nfproto),
+            StmtKind::Fwd { dev, addr, family } => self.fwd(dev, addr.as_ref(), *family),
             StmtKind::MetaSet { key, expr } => self.meta_set(*key, expr),
             StmtKind::CtSet { key, dir, expr } => self.ct_set(*key, *dir, expr),
             StmtKind::PayloadSet { target, value } | StmtKind::ExthdrSet { target, value } => {
@@ -218,13 +218,13 @@ impl Writer<'_> {
             StmtKind::Reject(r) => tagged("reject", self.reject(r)),
             StmtKind::Nat(n) => self.nat(n),
             StmtKind::Tproxy { family, addr, port } => {
-                self.tproxy(family.unwrap_or(0), addr.as_ref(), port.as_ref())
+                self.tproxy(*family, addr.as_ref(), port.as_ref())
             }
             StmtKind::Synproxy { mss, wscale, flags } => self.synproxy(*mss, *wscale, *flags),
             StmtKind::Queue { expr, bypass, fanout } => self.queue(expr.as_ref(), *bypass, *fanout),
             StmtKind::Notrack => tagged("notrack", Value::Null),
             StmtKind::Dup { to, dev } => self.dup(to.as_ref(), dev.as_ref()),
-            StmtKind::Fwd { dev, addr, nfproto } => self.fwd(dev, addr.as_ref(), *nfproto),
+            StmtKind::Fwd { dev, addr, family } => self.fwd(dev, addr.as_ref(), *family),
             StmtKind::MetaSet { key, expr } => self.mangle(self.meta(*key), expr),
             StmtKind::CtSet { key, dir, expr } => self.ct_set(*key, *dir, expr),
             StmtKind::PayloadSet { target, value } | StmtKind::ExthdrSet { target, value } => {

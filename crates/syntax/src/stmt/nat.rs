@@ -2,6 +2,7 @@
 
 //! `snat`, `dnat`, `masquerade`, `redirect`
 
+use penstock_program::Family;
 use penstock_program::expr::NatType;
 use serde_json::{Map, Value, json};
 
@@ -24,9 +25,9 @@ const FLAGS: [(&str, u32); 3] =
 
 impl Parser<'_> {
     /// `ip` or `ip6` before one of `next`.
-    fn family_before(&mut self, next: &[&str]) -> u8 {
+    fn family_before(&mut self, next: &[&str]) -> Option<Family> {
         let second = self.second_word();
-        if next.contains(&second) { self.address_family() } else { 0 }
+        if next.contains(&second) { self.address_family() } else { None }
     }
 
     /// `random,persistent`, nothing for 0.
@@ -61,7 +62,7 @@ impl Parser<'_> {
             prefix: false,
         };
         match self.word() {
-            "addr" if nat.family != 0 => {
+            "addr" if nat.family.is_some() => {
                 self.take();
                 self.need_tok(Tok::Dot)?;
                 self.need("port")?;
@@ -77,7 +78,7 @@ impl Parser<'_> {
             }
             _ => {}
         }
-        if nat.family != 0 || nat.concat || nat.interval || nat.prefix {
+        if nat.family.is_some() || nat.concat || nat.interval || nat.prefix {
             self.need("to")?;
         } else {
             self.eat("to");
@@ -101,7 +102,7 @@ impl Parser<'_> {
         self.take();
         let mut nat = Nat {
             kind,
-            family: 0,
+            family: None,
             addr: None,
             port: None,
             flags: 0,

@@ -21,7 +21,7 @@ impl Parser<'_> {
         self.take();
         let kind = if self.at("timeout") { ObjectType::CtTimeout } else { ObjectType::CtExpect };
         self.take();
-        self.keywords = words::keywords_behind("ct");
+        self.keywords = words::keywords_after("ct");
         self.need("set")?;
         Ok(StmtKind::ObjRef { kind, expr: self.scoped("ct", Self::target)? })
     }

@@ -2,6 +2,7 @@
 
 //! `reject`
 
+use penstock_program::Family;
 use penstock_program::expr::RejectType;
 use serde_json::{Map, Value, json};
 
@@ -18,13 +19,17 @@ use crate::source::Loc;
 impl Parser<'_> {
     pub(super) fn reject(&mut self) -> Parsed<StmtKind> {
         self.take();
-        let mut reject = Reject { kind: None, family: 0, expr: None, code: 0 };
+        let mut reject = Reject { kind: None, family: None, expr: None, code: 0 };
         if !self.eat("with") {
             return Ok(StmtKind::Reject(reject));
         }
         match self.word() {
-            "icmp" => (reject.kind, reject.family) = (Some(RejectType::IcmpUnreach), 2),
-            "icmpv6" => (reject.kind, reject.family) = (Some(RejectType::IcmpUnreach), 10),
+            "icmp" => {
+                (reject.kind, reject.family) = (Some(RejectType::IcmpUnreach), Some(Family::Ip))
+            }
+            "icmpv6" => {
+                (reject.kind, reject.family) = (Some(RejectType::IcmpUnreach), Some(Family::Ip6))
+            }
             "icmpx" => reject.kind = Some(RejectType::IcmpxUnreach),
             "tcp" => {
                 self.take();
@@ -35,12 +40,12 @@ impl Parser<'_> {
             _ => return self.unexpected(&["icmp", "icmpv6", "tcp", "icmpx"]),
         }
         let scope = if self.at("icmpx") { "reject" } else { "icmp" };
-        self.keywords = words::keywords_behind(scope);
+        self.keywords = words::keywords_after(scope);
         self.take();
         let typed = self.eat("type");
         let token = self.peek();
         let number = matches!(token.tok, Tok::Num(_));
-        let keyword = words::keywords_behind(scope).contains(&self.word());
+        let keyword = words::keywords_after(scope).contains(&self.word());
         let word = matches!(token.tok, Tok::Word | Tok::Str) && self.is_string(token) && !keyword;
         if !number && !word {
             return self.unexpected(if typed {
@@ -64,7 +69,7 @@ impl Printer<'_> {
                 return;
             }
             Some(RejectType::IcmpxUnreach) => " with icmpx ",
-            Some(RejectType::IcmpUnreach) if reject.family == 10 => " with icmpv6 ",
+            Some(RejectType::IcmpUnreach) if reject.family == Some(Family::Ip6) => " with icmpv6 ",
             Some(RejectType::IcmpUnreach) => " with icmp ",
         };
         if let Some(code) = &reject.expr {
@@ -79,7 +84,7 @@ impl Writer<'_> {
         let word = match (reject.kind, reject.family) {
             (Some(RejectType::TcpRst), _) => Some("tcp reset"),
             (Some(RejectType::IcmpxUnreach), _) => Some("icmpx"),
-            (Some(RejectType::IcmpUnreach), 10) => Some("icmpv6"),
+            (Some(RejectType::IcmpUnreach), Some(Family::Ip6)) => Some("icmpv6"),
             (Some(RejectType::IcmpUnreach), _) => Some("icmp"),
             (None, _) => None,
         };
@@ -102,14 +107,18 @@ impl Writer<'_> {
 
 impl Reader<'_> {
     pub(super) fn reject(&mut self, body: &Value) -> Option<StmtKind> {
-        let mut reject = Reject { kind: None, family: 0, expr: None, code: 0 };
+        let mut reject = Reject { kind: None, family: None, expr: None, code: 0 };
         let empty = Map::new();
         let object = body.as_object().unwrap_or(&empty);
         match maybe_text(object, "type") {
             Some("tcp reset") => reject.kind = Some(RejectType::TcpRst),
             Some("icmpx") => reject.kind = Some(RejectType::IcmpxUnreach),
-            Some("icmp") => (reject.kind, reject.family) = (Some(RejectType::IcmpUnreach), 2),
-            Some("icmpv6") => (reject.kind, reject.family) = (Some(RejectType::IcmpUnreach), 10),
+            Some("icmp") => {
+                (reject.kind, reject.family) = (Some(RejectType::IcmpUnreach), Some(Family::Ip))
+            }
+            Some("icmpv6") => {
+                (reject.kind, reject.family) = (Some(RejectType::IcmpUnreach), Some(Family::Ip6))
+            }
             _ => {}
         }
         if let Some(value) = object.get("expr") {

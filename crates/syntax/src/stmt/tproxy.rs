@@ -2,6 +2,7 @@
 
 //! `tproxy`
 
+use penstock_program::Family;
 use serde_json::{Map, Value, json};
 
 use crate::ast::{Expr, StmtKind};
@@ -14,7 +15,7 @@ use crate::print::Printer;
 impl Parser<'_> {
     pub(super) fn tproxy(&mut self) -> Parsed<StmtKind> {
         self.take();
-        let family = Some(self.address_family()).filter(|&f| f != 0);
+        let family = self.address_family();
         self.need_to(family.is_some())?;
         let addr = if self.tok() == Tok::Colon { None } else { Some(self.target()?) };
         let port = if self.eat_tok(Tok::Colon) { Some(self.target()?) } else { None };
@@ -23,7 +24,12 @@ impl Parser<'_> {
 }
 
 impl Printer<'_> {
-    pub(super) fn tproxy(&mut self, family: u8, addr: Option<&Expr>, port: Option<&Expr>) {
+    pub(super) fn tproxy(
+        &mut self,
+        family: Option<Family>,
+        addr: Option<&Expr>,
+        port: Option<&Expr>,
+    ) {
         self.push("tproxy");
         self.family(family);
         self.push(" to ");
@@ -38,7 +44,12 @@ impl Printer<'_> {
 }
 
 impl Writer<'_> {
-    pub(super) fn tproxy(&self, family: u8, addr: Option<&Expr>, port: Option<&Expr>) -> Value {
+    pub(super) fn tproxy(
+        &self,
+        family: Option<Family>,
+        addr: Option<&Expr>,
+        port: Option<&Expr>,
+    ) -> Value {
         let mut m = Map::new();
         if let Some(word) = family_word(family) {
             m.insert("family".into(), json!(word));
@@ -56,7 +67,7 @@ impl Writer<'_> {
 impl Reader<'_> {
     pub(super) fn tproxy(&mut self, body: &Value) -> Option<StmtKind> {
         let object = self.object(body)?;
-        let family = Some(self.address_family(object)?).filter(|&f| f != 0);
+        let family = self.address_family(object)?;
         let addr = self.maybe_expr(object, "addr", "Invalid addr.")?;
         let port = self.maybe_expr(object, "port", "Invalid port.")?;
         Some(StmtKind::Tproxy { family, addr, port })

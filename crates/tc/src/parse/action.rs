@@ -20,7 +20,7 @@ fn control(word: &str) -> Option<Control> {
     })
 }
 
-/// The control behind an action, if there is one.
+/// The control after an action, if there is one.
 fn control_after(words: &mut Words<'_>, default: Control) -> Control {
     match words.peek().and_then(control) {
         Some(found) => {

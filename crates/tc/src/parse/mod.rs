@@ -9,7 +9,7 @@ mod match_u32;
 mod qdisc;
 mod words;
 
-use penstock_batch::Error;
+use penstock_iproute2::Error;
 
 use crate::config::Config;
 use words::Words;

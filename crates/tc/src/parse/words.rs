@@ -2,7 +2,7 @@
 
 //! The words of tc(8): rates, sizes, times, handles.
 
-pub(super) use penstock_batch::{Words, lines, number, unknown};
+pub(super) use penstock_iproute2::{Words, lines, number, unknown};
 
 use crate::rate::Rate;
 

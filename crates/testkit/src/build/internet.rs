@@ -257,7 +257,7 @@ impl Layer for Ipv6 {
     }
 }
 
-/// Type of the header behind an extension header: nothing follows if there is none.
+/// Type of the header after an extension header: nothing follows if there is none.
 fn next_of(around: &Around<'_>) -> u8 {
     if around.next.is_none() { protocol::NO_NEXT } else { around.protocol() }
 }
@@ -454,7 +454,7 @@ pub struct Extension {
 }
 
 impl Extension {
-    /// Header of type `protocol` with length byte `units` and `contents` behind the first two
+    /// Header of type `protocol` with length byte `units` and `contents` after the first two
     /// bytes.
     pub fn raw(protocol: u8, units: u8, contents: &[u8]) -> Self {
         Self { protocol, units, contents: contents.to_vec() }

@@ -55,7 +55,7 @@ impl Layer for Ethernet {
     }
 }
 
-/// A VLAN tag, behind [`Ethernet`] or another tag.
+/// A VLAN tag, after [`Ethernet`] or another tag.
 #[derive(Clone, Debug)]
 pub struct Vlan {
     tci: u16,
@@ -212,7 +212,7 @@ impl Layer for Gre {
     }
 }
 
-/// A VXLAN header, behind [`super::Udp`].
+/// A VXLAN header, after [`super::Udp`].
 #[derive(Clone, Debug)]
 pub struct Vxlan(vxlan::Repr);
 
@@ -236,7 +236,7 @@ impl Layer for Vxlan {
     }
 }
 
-/// A GENEVE header, behind [`super::Udp`].
+/// A GENEVE header, after [`super::Udp`].
 #[derive(Clone, Debug)]
 pub struct Geneve {
     vni: u32,

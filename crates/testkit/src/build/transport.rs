@@ -322,7 +322,7 @@ impl Icmpv6 {
         Self::new(icmpv6::NEIGHBOUR_ADVERTISEMENT, 0).rest_of_header(0x6000_0000).target(target)
     }
 
-    /// Adds the address behind the header that neighbour discovery and listener messages carry.
+    /// Adds the address after the header that neighbour discovery and listener messages carry.
     pub fn target(mut self, target: impl Address<Ipv6Addr>) -> Self {
         self.target = target.address().octets().to_vec();
         self

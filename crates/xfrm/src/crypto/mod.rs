@@ -4,7 +4,7 @@
 //!
 //! All functions work on one ESP packet from its SPI to the last byte of the integrity value. Its
 //! header, and on the way out the padded payload, are there already; the initialization vector
-//! behind the header is written here.
+//! after the header is written here.
 
 mod aead;
 mod pair;

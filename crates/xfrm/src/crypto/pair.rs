@@ -114,7 +114,7 @@ impl PairKey {
         Some(context.sign())
     }
 
-    /// Initialization vector and blocks of what is behind the header.
+    /// Initialization vector and blocks of what follows the header.
     fn parts<'b>(
         &self,
         body: &'b mut [u8],

@@ -97,7 +97,7 @@ impl Setup {
         End { xfrm, id, setup: self.clone(), now }
     }
 
-    /// ESP behind an IPv4 header.
+    /// ESP after an IPv4 header.
     pub fn outer(&self, esp: &[u8]) -> Vec<u8> {
         let (IpAddr::V4(src), IpAddr::V4(dst)) = (self.source, self.destination) else {
             panic!("IPv4 only")

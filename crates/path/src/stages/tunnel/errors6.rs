@@ -110,7 +110,7 @@ impl<S: Sink> Worker<'_, S> {
         });
     }
 
-    /// The same for an IPv4 packet, which must be one that would go into such a tunnel.
+    /// Relays an error about an IPv4 packet, which must be one that would go into such a tunnel.
     fn relay_from6_to4(&mut self, packet: &Packet, inner: &[u8], relayed: &Relayed) {
         if inner.len() < ipv4::LEN {
             return;

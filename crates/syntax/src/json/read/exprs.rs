@@ -215,14 +215,14 @@ impl Reader<'_> {
             return self.expr_in(Place::RHS, value);
         };
         let left = self.expr_in(Place::RHS, left)?;
-        // What stands on the right is a place of its own.
+        // What stands on the right is a separate place.
         let before = std::mem::take(&mut self.context);
         let right = self.expr_in(Place::SET_RHS, right);
         self.context = before;
         Some(expr(ExprKind::Mapping { left: Box::new(left), right: Box::new(right?) }))
     }
 
-    /// A key with what stands beside it. Times are in seconds.
+    /// A key with its options. Times are in seconds.
     fn element(&mut self, body: &Value) -> Option<Expr> {
         let object = self.object(body)?;
         let key = self.member(object, "val", 0)?;

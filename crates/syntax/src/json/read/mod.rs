@@ -206,7 +206,7 @@ impl Reader<'_> {
     }
 }
 
-/// Puts the last of some objects where a listing can be read again: chains stand behind the maps
+/// Puts the last of some objects where a listing can be read again: chains stand after the maps
 /// whose elements lead to them there.
 fn chains_first(run: &mut [Cmd]) {
     let rank = |cmd: &Cmd| match &cmd.kind {

@@ -54,11 +54,11 @@ impl Reader<'_> {
         }
     }
 
-    pub(crate) fn address_family(&mut self, object: &Object) -> Option<u8> {
+    pub(crate) fn address_family(&mut self, object: &Object) -> Option<Option<Family>> {
         match maybe_text(object, "family") {
-            None => Some(0),
-            Some("ip") => Some(2),
-            Some("ip6") => Some(10),
+            None => Some(None),
+            Some("ip") => Some(Some(Family::Ip)),
+            Some("ip6") => Some(Some(Family::Ip6)),
             Some(other) if Family::from_name(other).is_some() => {
                 self.error(format!("Invalid family '{other}'."))
             }

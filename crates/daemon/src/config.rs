@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What is asked for: devices, rules, and how the dataplane works.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use penstock_path::{Engine, Settings};
+use penstock_state::{Broken, State as Kept};
+use serde::{Deserialize, Serialize};
+
+use crate::control::NftCall;
+use crate::log;
+use crate::seccomp::Violation;
+
+/// A device that becomes a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortConfig {
+    /// The device.
+    pub device: String,
+    /// Its name for the host and for rules.
+    pub name: String,
+    /// What carries its frames.
+    pub driver: Driver,
+}
+
+/// Where ruleset, elements and connections are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeepState {
+    /// The file.
+    pub path: PathBuf,
+    /// If it is broken, the dataplane begins without a state; else it does not begin.
+    pub go_on_without: bool,
+}
+
+impl KeepState {
+    /// What an earlier dataplane has left, or what is wrong with it, if that is no reason to end.
+    /// The file stays as it is.
+    pub(crate) fn read(&self) -> Result<(Option<Kept>, Option<Broken>), String> {
+        let path = self.path.display();
+        let broken =
+            match Kept::read(&self.path, crate::now()).map_err(|e| format!("{path}: {e}"))? {
+                None => return Ok((None, None)),
+                Some(Ok(kept)) => return Ok((Some(kept), None)),
+                Some(Err(broken)) => broken,
+            };
+        if !self.go_on_without {
+            return Err(format!(
+                "{path}: {broken}\nMove it away, or begin without it: --state-broken empty keeps it as {path}.broken."
+            ));
+        }
+        Ok((None, Some(broken)))
+    }
+
+    /// Gives a broken file another name.
+    pub(crate) fn set_aside(&self, broken: &Broken) -> Result<(), String> {
+        let path = self.path.display();
+        let aside = penstock_files::set_aside(&self.path, ".broken")
+            .map_err(|e| format!("{path}.broken: {e}"))?;
+        log(format_args!("the state is LOST: {path}: {broken}; it is kept as {}", aside.display()));
+        Ok(())
+    }
+}
+
+/// What carries frames from and to a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Driver {
+    /// AF_XDP without copies where the device's driver can, else packet sockets.
+    #[default]
+    Auto,
+    /// Packet sockets: super-packets pass whole.
+    Packet,
+    /// AF_XDP, however it works: the best for small packets.
+    Xdp,
+    /// AF_XDP in the kernel's generic way.
+    XdpGeneric,
+    /// The other end of a TAP that nobody has.
+    Tap,
+}
+
+impl Driver {
+    /// By the words of the command line.
+    pub const NAMES: [(&str, Driver); 5] = [
+        ("auto", Driver::Auto),
+        ("packet", Driver::Packet),
+        ("xdp", Driver::Xdp),
+        ("xdp-generic", Driver::XdpGeneric),
+        ("tap", Driver::Tap),
+    ];
+}
+
+/// What becomes of the ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnDeath {
+    /// The kernel forwards.
+    #[default]
+    Open,
+    /// No frame passes.
+    Closed,
+    /// No frame passes before this ruleset is in the kernel's nf_tables.
+    Ruleset(PathBuf),
+}
+
+impl OnDeath {
+    /// Whether devices are closed from the moment of death on.
+    pub(crate) fn closes(&self) -> bool {
+        *self != OnDeath::Open
+    }
+}
+
+/// A queue, and where its program listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// Its number.
+    pub num: u16,
+    /// The program's socket.
+    pub socket: PathBuf,
+}
+
+/// What is asked for.
+pub struct Config {
+    /// Devices.
+    pub ports: Vec<PortConfig>,
+    /// How many threads do packets; `None` for as many as the devices have queues, up to the
+    /// processors.
+    pub workers: Option<usize>,
+    /// The ruleset to begin with, read again at `SIGHUP`.
+    pub rules: Option<PathBuf>,
+    /// Where ruleset and connections are kept from one process to the next.
+    pub state: Option<KeepState>,
+    /// Users other than root may look.
+    pub readers: bool,
+    /// What becomes of the ports when the process dies.
+    pub on_death: OnDeath,
+    /// How long the process may do no packets before its guardian ends it; zero for however long.
+    pub hang_time: Duration,
+    /// What becomes of system calls that a thread does not need; `None` if they are not filtered.
+    pub seccomp: Option<Violation>,
+    /// How long the evaluation of a ruleset may take.
+    pub batch_time: Duration,
+    /// Bytes of memory that the evaluation of a ruleset may take, besides the ruleset in force.
+    pub batch_memory: u64,
+    /// What runs the chains.
+    pub engine: Engine,
+    /// All flowtables are for devices, as far as these can forward flows.
+    pub offload: bool,
+    /// A directory of a file system of type bpf: programs that forward flows stay on devices when
+    /// the process dies.
+    pub persist: Option<PathBuf>,
+    /// Settings of the path.
+    pub settings: Settings,
+    /// Reads the arguments of `penstock nft`: the grammar is the program's. The error is the
+    /// message.
+    pub nft: fn(&[String]) -> Result<NftCall, String>,
+    /// A loopback address and port where metrics can be asked for by HTTP.
+    pub metrics: Option<SocketAddr>,
+    /// Programs that rules give packets to.
+    pub queues: Vec<QueueConfig>,
+}

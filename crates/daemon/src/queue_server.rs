@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Packets that rules give to programs (`queue`): the side of the programs. A program listens on a
+//! Unix socket and speaks the protocol of `docs/queue.md`, as with `penstock run --queue`.
+//!
+//! A thread per queue connects to the program, again and again if it must, and reads its answers;
+//! another one writes.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use penstock_io::queue::{self, Message};
+
+use crate::config::QueueConfig;
+use crate::log;
+use crate::queues::{MOST, Program};
+use crate::requests::Request;
+use crate::requests::workers::Workers;
+use crate::seccomp::{self, Thread};
+
+/// Between two tries to connect to a program.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long a program may take for its first message.
+const OPENING: Duration = Duration::from_secs(10);
+/// How long a program may take to read what it is given, or to say the rest of what it has begun to
+/// say.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a program may have packets and answer none of them.
+const SILENCE: Duration = Duration::from_secs(30);
+/// Answers that wait for the worker; a program that has given more waits.
+const ANSWERS: usize = 256;
+
+/// Connects a program to its queue, for ever.
+pub(crate) fn serve(config: &QueueConfig, workers: &Arc<Workers>) {
+    seccomp::enter(Thread::Queue);
+    let QueueConfig { num, socket } = config;
+    // Whether it is said already that nobody is there.
+    let mut said = false;
+    loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => {
+                said = false;
+                match listen(*num, stream, workers) {
+                    Ok(()) => log(format_args!(
+                        "queue {num}: {} does not listen any more",
+                        socket.display()
+                    )),
+                    Err(e) => {
+                        log(format_args!("queue {num}: {}: {e}; trying again", socket.display()))
+                    }
+                }
+            }
+            Err(e) if !said => {
+                log(format_args!("queue {num}: {}: {e}; trying again", socket.display()));
+                said = true;
+            }
+            Err(_) => {}
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
+
+/// Serves one connection, until its end.
+fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> io::Result<()> {
+    let invalid = |what: &'static str| io::Error::new(ErrorKind::InvalidData, what);
+    let slow = |what: &'static str| io::Error::new(ErrorKind::TimedOut, what);
+    let words = |e: io::Error, late: &'static str| match e.kind() {
+        ErrorKind::WouldBlock => slow(late),
+        ErrorKind::UnexpectedEof => invalid("a message is cut"),
+        _ => e,
+    };
+    let mut buffer = Vec::new();
+    stream.set_read_timeout(Some(OPENING))?;
+    let opened = queue::read(&mut stream, &mut buffer);
+    let open = match opened.map_err(|e| words(e, "the program does not open the queue"))? {
+        Some(Message::Open(open)) if open.version == queue::VERSION => open,
+        Some(Message::Open(_)) => {
+            return Err(invalid("another version of the protocol is asked for"));
+        }
+        _ => return Err(invalid("the program does not open the queue")),
+    };
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let (to, packets) = sync_channel((open.length as usize).clamp(1, MOST));
+    let writing = stream.try_clone()?;
+    let stuck = Arc::new(AtomicBool::new(false));
+    let tell = stuck.clone();
+    std::thread::Builder::new().name("queue".into()).spawn(move || {
+        seccomp::enter(Thread::Queue);
+        if write(&writing, &packets).is_err_and(|e| e.kind() == ErrorKind::WouldBlock) {
+            tell.store(true, Relaxed);
+        }
+        // The reader finds its end, too.
+        let _ = writing.shutdown(std::net::Shutdown::Both);
+    })?;
+    let program = Program::new(open, to);
+    let waiting = program.waiting().clone();
+    workers.tell(|| Request::Queue(num, Some(program.clone())));
+    // The writer ends with the last of those who give it packets.
+    drop(program);
+    log(format_args!("queue {num}: a program listens"));
+    let mut heard = Instant::now();
+    let result = loop {
+        if !is_ready(&stream) {
+            if waiting.load(Relaxed) == 0 {
+                heard = Instant::now();
+            }
+            if heard.elapsed() >= SILENCE {
+                break Err(slow("the program answers no packets"));
+            }
+            continue;
+        }
+        heard = Instant::now();
+        match queue::read(&mut stream, &mut buffer) {
+            Ok(Some(Message::Answer(answer))) => {
+                // Whose packet it is only that worker knows.
+                for inbox in workers.inboxes() {
+                    let mut request = Request::Answer(num, answer.clone());
+                    while let Err(back) = inbox.offer(request, ANSWERS) {
+                        request = back;
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            }
+            _ if stuck.load(Relaxed) => break Err(slow("the program takes no packets")),
+            Ok(None) => break Ok(()),
+            Ok(Some(_)) => break Err(invalid("no answer, but something else")),
+            Err(e) => break Err(words(e, "half an answer, and no more")),
+        }
+    };
+    workers.tell(|| Request::Queue(num, None));
+    let _ = stream.shutdown(std::net::Shutdown::Both);
+    result
+}
+
+/// Whether a message begins, or the end, within a second.
+fn is_ready(stream: &UnixStream) -> bool {
+    let mut poll = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one structure, which lives through the call.
+    unsafe { libc::poll(&raw mut poll, 1, 1000) > 0 }
+}
+
+/// Gives packets to a program as long as there is somebody who has some.
+fn write(mut stream: &UnixStream, packets: &Receiver<Message>) -> io::Result<()> {
+    let mut buffer = Vec::new();
+    packets.iter().try_for_each(|message| queue::write(&mut stream, &message, &mut buffer))
+}

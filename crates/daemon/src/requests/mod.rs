@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What threads ask of each other.
+//!
+//! | file | is |
+//! | --- | --- |
+//! | [`workers`] | all workers, for those who ask them something |
+//! | [`inbox`] | the queue that a thread is asked by |
+//! | `barrier` | a point that all workers reach before one goes on |
+
+mod barrier;
+pub(crate) mod inbox;
+pub(crate) mod workers;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use penstock_io::queue::Answer;
+use penstock_net::Network;
+use penstock_path::{Dataplane, Engine};
+use penstock_print::show::status::Status;
+use penstock_print::trace::Tracer;
+use penstock_program::image::ChainIndex;
+use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
+use penstock_system::SystemNames;
+
+use crate::broadcast::Broadcast;
+use crate::devices::ports::WireShare;
+use crate::probe::Probe;
+use crate::queues::Program;
+pub(crate) use barrier::Barrier;
+
+/// Prints traces, with the names of this machine.
+pub(crate) type SystemTracer = Tracer<Arc<SystemNames>>;
+
+/// Reads something of a worker's path, and says it to those who have asked.
+pub(crate) type Look = Box<dyn FnOnce(&Dataplane) + Send>;
+
+/// What others ask of a worker.
+pub(crate) enum Request {
+    /// Another state of the network is in force.
+    Network(Arc<Network>),
+    /// Another generation is in force, and these chains run on devices (by index). Answered when it
+    /// is.
+    Rules(Arc<Linked>, Vec<(ChainIndex, u32)>, Sender<()>),
+    /// These chains of the generation run on devices from now on, and no others: when all workers
+    /// have done what they have received before.
+    Offloaded(Vec<(ChainIndex, u32)>, Barrier),
+    /// Whether packets are still done.
+    Alive(Sender<()>),
+    /// What happened so far.
+    Status(Sender<Status>),
+    /// The device of a port is another from now on, or there is none.
+    Wire(usize, Option<Box<WireShare>>),
+    /// Reads what it wants of the path, between two bursts.
+    Look(Look),
+    /// Whether devices can forward the flows of these flowtables.
+    CanOffload(Vec<LinkedFlowtable>, Sender<Result<(), CannotOffload>>),
+    /// Connections from a number on, so many numbers, as a part of a dump, and the number to go on
+    /// with.
+    Dump(u32, u32, Sender<(String, Option<u32>)>),
+    /// Connections of a dump, which are to be in the table. Answered with what is wrong.
+    Load(String, Sender<Result<usize, String>>),
+    /// Code counts the time of rules and stages from now on, or not.
+    Profile(Engine, bool),
+    /// What it has counted: name, times, ticks.
+    ProfileLines(Sender<Vec<(String, u64, u64)>>),
+    /// A program listens to a queue, or no longer.
+    Queue(u16, Option<Program>),
+    /// A program's answer to a packet of a queue.
+    Answer(u16, Answer),
+    /// One more capture.
+    Probe(Probe),
+    /// The capture with this number ends.
+    EndProbe(u32),
+    /// Steps of traced packets go there, or nowhere.
+    Trace(Option<(Arc<SystemTracer>, Arc<Broadcast>)>),
+    /// Ruleset and connections are there: frames are received from now on.
+    Begin,
+    /// The end.
+    Stop,
+}
+
+/// What others ask of the thread that keeps the network in step with the kernel's.
+#[derive(Debug)]
+pub(crate) enum SyncRequest {
+    /// The link address of a neighbour is wanted, on the device with this index.
+    Resolve(u32, IpAddr),
+    /// The end.
+    Stop,
+}

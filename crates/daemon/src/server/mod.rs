@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The server on the control socket: who connects, what they may, and what they ask.
+//!
+//! | file | is |
+//! | --- | --- |
+//! | `nft` | calls of `nft`, which a child of the evaluator serves |
+//! | `show`, `pages`, `talkers` | `penstock show`; long listings page by page |
+//! | `capture` | `penstock capture` |
+//! | [`metrics`] | metrics over HTTP |
+
+mod capture;
+pub(crate) mod metrics;
+mod nft;
+mod pages;
+mod show;
+mod talkers;
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::{Arc, Mutex};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use penstock_lang::session::NOT_PERMITTED;
+
+use crate::config::Config;
+use crate::control::protocol::Message;
+use crate::control::{
+    Admission, CaptureCall, Client, Listeners, PATIENCE, Pace, Peer, Rights, SHORT,
+};
+use crate::evaluator::Evaluator;
+use crate::offload::Offload;
+use crate::requests::workers::Workers;
+use crate::rules::Rules;
+use crate::seccomp::{self, Thread};
+use crate::{log, rights};
+
+/// How long those who may only look have to say what they want.
+const HEARD: Duration = Duration::from_secs(5);
+/// What connections share.
+pub(crate) struct Server {
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) workers: Arc<Workers>,
+    pub(crate) offload: Arc<Offload>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) evaluator: Arc<Evaluator>,
+    /// Said once when the dataplane is to end.
+    pub(crate) end: Box<dyn Fn() + Send + Sync>,
+    admission: Arc<Admission>,
+    /// How often workers are asked for those who may only look.
+    pace: Pace,
+    /// Held by who counts time.
+    counting: Mutex<()>,
+    /// Nanoseconds since the epoch.
+    started: u64,
+}
+
+/// Connections are being served.
+pub(crate) struct Serving(Vec<(UnixListener, JoinHandle<()>)>);
+
+impl Serving {
+    /// Begins.
+    pub(crate) fn begin(server: &Arc<Server>, listeners: Listeners) -> io::Result<Self> {
+        let Listeners { private, public } = listeners;
+        let sockets = [(Rights::All, Some(private)), (Rights::Look, public)];
+        let mut serving = Vec::new();
+        for (most, listener) in sockets {
+            let Some(listener) = listener else { continue };
+            let (own, server) = (listener.try_clone()?, server.clone());
+            let thread = Builder::new().name("control".into()).spawn(move || {
+                seccomp::enter(Thread::Control);
+                server.serve(&own, most);
+            })?;
+            serving.push((listener, thread));
+        }
+        Ok(Serving(serving))
+    }
+
+    /// Ends: nobody can connect any more. Clients that are there stay connected.
+    pub(crate) fn end(self) {
+        for (listener, thread) in self.0 {
+            // SAFETY: no pointers. A thread that waits for connections is woken.
+            let told = unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) } == 0;
+            // One that was not told ends with the process; one that has panicked has said so.
+            if told {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Server {
+    pub(crate) fn new(
+        rules: Arc<Rules>,
+        workers: Arc<Workers>,
+        offload: Arc<Offload>,
+        config: Arc<Config>,
+        evaluator: Arc<Evaluator>,
+        end: Box<dyn Fn() + Send + Sync>,
+    ) -> Arc<Self> {
+        let admission = Admission::new(config.readers, rights::spare_descriptors());
+        let (pace, counting, started) = (Pace::new(), Mutex::default(), crate::now());
+        Arc::new(Server {
+            rules,
+            workers,
+            offload,
+            config,
+            evaluator,
+            end,
+            admission,
+            pace,
+            counting,
+            started,
+        })
+    }
+
+    /// Serves connections, each on a thread of its own, until the listener is shut down. Who
+    /// connects there has those rights at most.
+    fn serve(self: Arc<Self>, listener: &UnixListener, most: Rights) {
+        for stream in listener.incoming() {
+            let stream = match stream {
+                Ok(stream) => stream,
+                Err(e) if e.kind() == io::ErrorKind::InvalidInput => return,
+                // The client has gone meanwhile, or there are no descriptors.
+                Err(_) => {
+                    std::thread::sleep(Duration::from_millis(10));
+                    continue;
+                }
+            };
+            // A client that goes away needs no answer.
+            let _ = self.clone().begin(stream, most);
+        }
+    }
+
+    /// Serves a client on a thread of its own, or turns it away.
+    fn begin(self: Arc<Self>, stream: UnixStream, most: Rights) -> io::Result<()> {
+        let peer = Peer::of(&stream)?;
+        let place = match self.admission.admit(peer, most) {
+            Ok(place) => place,
+            Err(reason) => {
+                // There is room for it in a socket that is new: nobody waits.
+                stream.set_nonblocking(true)?;
+                return Client::new(stream, SHORT)?.refuse(reason);
+            }
+        };
+        Builder::new().name("client".into()).spawn(move || {
+            seccomp::inherit("client");
+            // As above.
+            let _ = self.client(peer, stream, place.rights);
+            drop(place);
+        })?;
+        Ok(())
+    }
+
+    fn client(&self, peer: Peer, stream: UnixStream, rights: Rights) -> io::Result<()> {
+        if rights == Rights::Look {
+            // What they make us do has time.
+            // SAFETY: no pointers; 0 is the calling thread.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+        }
+        self.serve_one(peer, Client::new(stream, rights.longest())?, rights)
+    }
+
+    fn serve_one(&self, peer: Peer, client: Client, rights: Rights) -> io::Result<()> {
+        let name =
+            std::fs::read_to_string(format!("/proc/{}/comm", peer.process)).unwrap_or_default();
+        let process = (peer.process, name.trim().to_owned());
+        let look = rights == Rights::Look;
+        let message = client.hear(if look { HEARD } else { PATIENCE })?;
+        let status = match message {
+            Message::Show(show) => return self.show(&client, show, rights),
+            Message::Nft(args) => match self.nft(&client, args, rights, &process)? {
+                Some(status) => status,
+                // A child has told it all.
+                None => return Ok(()),
+            },
+            Message::Down | Message::Confirm | Message::Capture(_) if look => {
+                return client.refuse(NOT_PERMITTED);
+            }
+            Message::Capture(words) => match CaptureCall::of(words) {
+                Some(call) => match self.capture(&client, &call, &process)? {
+                    Some(status) => status,
+                    None => return Ok(()),
+                },
+                None => return Err(io::ErrorKind::InvalidData.into()),
+            },
+            Message::Confirm => match self.rules.confirm(None) {
+                true => 0,
+                false => {
+                    client.say(&Message::Err(
+                        "Error: no change waits for its confirmation\n".into(),
+                    ))?;
+                    1
+                }
+            },
+            Message::Down => {
+                log(format_args!("ended by process {} ({})", process.0, process.1));
+                (self.end)();
+                // The connection closes when all is given back.
+                std::thread::sleep(Duration::from_secs(60));
+                0
+            }
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        client.say(&Message::Exit(status))
+    }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The start: ports are opened, TAPs take the place of devices, and threads begin.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use penstock_io::device::{Launcher, Tap};
+use penstock_net::Network;
+use penstock_netlink::{Monitor, Policies, Socket, State, XdpMonitor};
+use penstock_path::{Dataplane, Engine, Settings, Shared};
+
+use crate::config::{Config, Driver};
+use crate::devices::on_death;
+use crate::devices::ports::{Held, Port, WireConfig, WireShare, launcher};
+use crate::devices::record::Recorder;
+use crate::devices::takeover::{Taken, swap};
+use crate::guardian::GuardianHandle;
+use crate::kernel_sync::{Followed, KernelSync};
+use crate::lines::Lines;
+use crate::offload::{Left, Offload, OffloadPort, Pins, remove_left};
+use crate::requests::inbox::Inbox;
+use crate::requests::workers::Workers;
+use crate::requests::{Request, SyncRequest};
+use crate::rules::Rules;
+use crate::seccomp::{self, Thread};
+use crate::worker::sink::{LiveSink, Out};
+use crate::worker::stages::Stages;
+use crate::worker::steering::steerings;
+use crate::worker::{In, Load, Named, Worker};
+use crate::{log, rights};
+
+/// What a dataplane starts with.
+pub(crate) struct Start<'s> {
+    pub(crate) config: Config,
+    pub(crate) taken: &'s [Taken],
+    pub(crate) taps: Vec<Tap>,
+    pub(crate) guardian: GuardianHandle,
+    pub(crate) recorder: Recorder,
+    pub(crate) left: &'s mut Left,
+    /// Devices that were closed while it started.
+    pub(crate) closed: &'s mut Vec<u32>,
+    /// Number of workers.
+    pub(crate) count: usize,
+}
+
+/// What runs then.
+pub(crate) struct Started {
+    pub(crate) config: Arc<Config>,
+    pub(crate) workers: Arc<Workers>,
+    /// Threads of the workers.
+    pub(crate) working: Vec<JoinHandle<()>>,
+    /// What the thread that follows the kernel's network is asked by.
+    pub(crate) sync: Arc<Inbox<SyncRequest>>,
+    /// That thread. It ends with what is taken.
+    pub(crate) following: JoinHandle<Vec<Taken>>,
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) offload: Arc<Offload>,
+}
+
+/// What a worker has of all ports.
+#[derive(Default)]
+struct Part {
+    outs: Vec<Out>,
+    wires: Vec<In>,
+    hosts: Vec<In>,
+    names: Vec<Named>,
+    held: Vec<Option<Held>>,
+}
+
+/// What all workers share.
+struct Common<'c> {
+    config: &'c Config,
+    net: &'c Arc<Network>,
+    workers: &'c Workers,
+    offload: &'c Arc<Offload>,
+    sync: &'c Arc<Inbox<SyncRequest>>,
+}
+
+fn failed(what: &'static str) -> impl Fn(io::Error) -> String {
+    move |e| format!("{what}: {e}")
+}
+
+impl Start<'_> {
+    /// Starts. The error is a sentence for the user; devices that were swapped are not given back
+    /// here.
+    pub(crate) fn start(mut self, socket: &mut Socket) -> Result<Started, String> {
+        // Changes from here on are told.
+        let monitor = Monitor::new().map_err(failed("netlink"))?;
+        let before = State::read(socket).map_err(failed("the kernel's network"))?;
+        let launcher = launcher(self.config.ports.iter().map(|port| port.driver));
+        let (ports, followed) = self.open_ports(&before, launcher.as_ref())?;
+        self.swap_devices(socket)?;
+        let (state, policies) = network(socket)?;
+        remove_left();
+        let Start { config, guardian, recorder, count, .. } = self;
+        let pins = config.persist.as_deref().map(Pins::new).transpose()?;
+        let workers = Arc::new(Workers::new(count).map_err(failed("eventfd"))?);
+        let asked = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
+        let own = Socket::new().map_err(failed("netlink"))?;
+        let offload = Offload::new(
+            ports.iter().filter_map(|p| OffloadPort::of(&p.taken, &p.wire)).collect(),
+            config.offload,
+            pins,
+        );
+        let sync = KernelSync {
+            left_out: HashSet::new(),
+            socket: own,
+            monitor,
+            state,
+            policies,
+            xdp: XdpMonitor::new().ok(),
+            offload: offload.clone(),
+            ports: followed,
+            workers: workers.clone(),
+            asks: asked.clone(),
+            launcher,
+            guardian,
+            recorder,
+            on_death: config.on_death.clone(),
+        };
+        let net = Arc::new(sync.network());
+        offload.set_network(&net);
+        let parts = shares(ports, count);
+        // From here on little is needed; threads have what their maker has.
+        rights::keep_only_needed().map_err(failed("capabilities"))?;
+        let common = Common {
+            config: &config,
+            net: &net,
+            workers: &workers,
+            offload: &offload,
+            sync: &asked,
+        };
+        let all = common.make(parts)?;
+        // It makes memory executable, which no other thread may.
+        if config.engine != Engine::Interpreter
+            && let Some(worker) = all.first()
+        {
+            worker.path.start_compiler(|| seccomp::enter(Thread::Compile));
+        }
+        seccomp::enter(Thread::Main);
+        let rules = Arc::new(Rules::new(workers.clone(), offload.clone()));
+        let (working, following) = begin(all, sync, &workers)?;
+        let config = Arc::new(config);
+        Ok(Started { config, workers, working, sync: asked, following, rules, offload })
+    }
+
+    /// Opens the devices and their TAPs.
+    fn open_ports(
+        &mut self,
+        before: &State,
+        launcher: Option<&Arc<Launcher>>,
+    ) -> Result<(Vec<Port>, Vec<Followed>), String> {
+        let (mut ports, mut followed) = (Vec::new(), Vec::new());
+        let taps = std::mem::take(&mut self.taps);
+        for ((taken, tap), wish) in self.taken.iter().zip(taps).zip(&self.config.ports) {
+            let driver = if taken.end.is_some() { Driver::Tap } else { wish.driver };
+            let device = before.devices().iter().find(|d| d.link.index == taken.device);
+            let device = device.ok_or_else(|| format!("{}: the device is gone", taken.before))?;
+            let closes = self.config.on_death.closes() && taken.end.is_none();
+            let wire = WireConfig::of(device, closes);
+            let own = tap.try_clone().map_err(failed("a TAP"))?;
+            let _shut = self.left.release(taken.device);
+            let port = Port::open(taken.clone(), wire, driver, tap, self.count, launcher)?;
+            let end =
+                port.wire.end.as_ref().map(Tap::try_clone).transpose().map_err(failed("a TAP"))?;
+            followed.push(Followed::new(taken.clone(), own, end, driver, &device.link));
+            log(format_args!("{}: {} by {}", taken.name, taken.port, port.wire.carrier));
+            ports.push(port);
+        }
+        Ok((ports, followed))
+    }
+
+    /// Closes devices if they are to be closed, and puts TAPs in their places.
+    fn swap_devices(&mut self, socket: &mut Socket) -> Result<(), String> {
+        let closes = self.config.on_death.closes();
+        for taken in self.taken.iter().filter(|t| closes && t.end.is_none()) {
+            if on_death::close(socket, taken.device, &taken.before)? {
+                self.closed.push(taken.device);
+            }
+        }
+        self.taken.iter().try_for_each(|taken| swap(socket, taken))
+    }
+}
+
+/// The kernel's network, and its IPsec policies if they can be read.
+fn network(socket: &mut Socket) -> Result<(State, Option<Policies>), String> {
+    let mut state = State::read(socket).map_err(failed("the kernel's network"))?;
+    let mut policies = Policies::open().map_err(failed("the kernel's IPsec policies"))?;
+    if let Some(policies) = &mut policies {
+        state.set_policies(policies.read().map_err(failed("the kernel's IPsec policies"))?);
+    }
+    Ok((state, policies))
+}
+
+/// What each of so many workers has of the ports.
+fn shares(ports: Vec<Port>, count: usize) -> Vec<Part> {
+    let mut parts: Vec<Part> = (0..count).map(|_| Default::default()).collect();
+    for (number, port) in ports.into_iter().enumerate() {
+        let named = Named {
+            name: port.taken.name.clone(),
+            device: port.taken.port.clone(),
+            carrier: port.wire.carrier.to_string(),
+        };
+        let dhcp_until = Arc::default();
+        for ((share, host), part) in port.wire.share().into_iter().zip(port.host).zip(&mut parts) {
+            let WireShare { rx, tx, spread, held, .. } = share;
+            let (host_rx, host_tx) = host;
+            part.wires.extend(rx.into_iter().map(|rx| In { port: number, rx, spread }));
+            part.hosts.push(In { port: number, rx: host_rx, spread: true });
+            let (index, dhcp_until) = (port.taken.tap, Arc::clone(&dhcp_until));
+            part.outs.push(Out { index, tx, host_tx, traffic: Default::default(), dhcp_until });
+            part.names.push(named.clone());
+            part.held.push(held);
+        }
+    }
+    parts
+}
+
+impl Common<'_> {
+    /// The workers, which do not work yet.
+    fn make(&self, parts: Vec<Part>) -> Result<Vec<Worker>, String> {
+        let Common { config, net, workers, offload, sync } = *self;
+        let settings = Settings { host_stack: true, ..config.settings.clone() };
+        let lines = Lines::start().map_err(failed("a thread"))?;
+        let shared = (parts.len() > 1).then(|| Shared::new(parts.len(), &settings));
+        let mut steering: Vec<_> = match &shared {
+            None => vec![None],
+            Some(shared) => {
+                steerings(shared.tracking(), workers.inboxes(), net).into_iter().map(Some).collect()
+            }
+        };
+        let mut all = Vec::new();
+        for (number, (part, steering)) in parts.into_iter().zip(steering.drain(..)).enumerate() {
+            let settings = settings.clone();
+            let mut path = match &shared {
+                None => Dataplane::live(net.clone(), settings),
+                Some(shared) => Dataplane::of_worker(net.clone(), settings, shared, number),
+            };
+            path.set_engine(config.engine);
+            let sink = LiveSink::new(part.outs, net.clone(), sync.clone(), lines.clone());
+            let (offloader, devices) = offload.offloader().map_err(failed("a thread"))?;
+            path.set_flow_offload(offloader, devices, config.offload);
+            let Part { wires, hosts, names, held, .. } = part;
+            let inbox = workers.inboxes()[number].clone();
+            let (load, stages) = (Load::default(), Stages::default());
+            all.push(Worker {
+                path,
+                sink,
+                wires,
+                hosts,
+                names,
+                held,
+                inbox,
+                steering,
+                load,
+                stages,
+            });
+        }
+        Ok(all)
+    }
+}
+
+/// Threads of the workers, and of what follows the kernel's network.
+type Threads = (Vec<JoinHandle<()>>, JoinHandle<Vec<Taken>>);
+
+/// Starts the threads: all of them, or none.
+fn begin(all: Vec<Worker>, sync: KernelSync, workers: &Workers) -> Result<Threads, String> {
+    let mut working = Vec::new();
+    let count = all.len();
+    let start = || {
+        for (number, worker) in all.into_iter().enumerate() {
+            let name = if count == 1 { "worker".to_owned() } else { format!("worker {number}") };
+            working.push(spawn(&name, move || {
+                seccomp::enter(Thread::Worker);
+                worker.run();
+            })?);
+        }
+        spawn("follow", move || {
+            seccomp::enter(Thread::Follow);
+            sync.run()
+        })
+    };
+    match start() {
+        Ok(following) => Ok((working, following)),
+        Err(e) => {
+            workers.tell(|| Request::Stop);
+            working.into_iter().for_each(|thread| drop(thread.join()));
+            Err(e)
+        }
+    }
+}
+
+fn spawn<E: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> E + Send + 'static,
+) -> Result<JoinHandle<E>, String> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread.map_err(failed("a thread"))
+}

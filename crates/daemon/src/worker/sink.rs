@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Where packets go that leave the path: wires, the host, the log.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use penstock_io::device::{BareTx, LocalTx, PacketTx, Tx};
+use penstock_net::{LOOPBACK, Link, Network};
+use penstock_packet::{Meta, Packet, PacketType};
+use penstock_path::{DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
+use penstock_print::log;
+use penstock_print::show::status::PortTraffic;
+use penstock_wire::ethernet;
+
+use super::host_side::way_up;
+use crate::broadcast::Broadcast;
+use crate::lines::Lines;
+use crate::probe::{Probe, number_of};
+use crate::queues::Listeners;
+use crate::requests::inbox::Inbox;
+use crate::requests::{SyncRequest, SystemTracer};
+
+/// Questions about neighbours that wait to be asked.
+const ASKS: usize = 1024;
+
+/// The sending sides of a port, a worker's own.
+#[derive(Debug)]
+pub(crate) struct Out {
+    /// Index of the TAP.
+    pub(crate) index: u32,
+    pub(crate) tx: Tx,
+    pub(crate) host_tx: Tx,
+    pub(crate) traffic: PortTraffic,
+    /// Until when a DHCP client of the host may get an answer; 0 if none has asked.
+    pub(crate) dhcp_until: Arc<AtomicU64>,
+}
+
+impl Out {
+    /// Gives a frame to the host as it came.
+    pub(crate) fn give_host(&mut self, frame: &[u8]) {
+        self.traffic.to_host.count(frame.len());
+        self.host_tx.send(frame, None, 0);
+    }
+}
+
+/// All of it.
+pub(crate) struct LiveSink {
+    pub(crate) ports: Vec<Out>,
+    /// Number of the port by index of its link.
+    by_index: Vec<Option<u16>>,
+    net: Arc<Network>,
+    /// Devices that are no ports, and that packets were routed to.
+    others: HashMap<u32, Option<PacketTx>>,
+    /// Those of them that have no link header.
+    bare: HashMap<u32, Option<BareTx>>,
+    local: Option<LocalTx>,
+    asks: Arc<Inbox<SyncRequest>>,
+    /// When log lines begin to count, by the packet clock.
+    started: u64,
+    lines: Lines,
+    pub(crate) probes: Vec<Probe>,
+    pub(crate) listeners: Listeners,
+    pub(crate) trace: Option<(Arc<SystemTracer>, Arc<Broadcast>)>,
+    scratch: Vec<u8>,
+    /// A frame of the host's without its tags.
+    pub(crate) untagged: Vec<u8>,
+    line: String,
+    /// Packets for the host that no port could take there.
+    pub(crate) undelivered: u64,
+    /// Packets sent by devices that are no ports.
+    pub(crate) elsewhere: u64,
+    /// Frames of the host that count at another port.
+    pub(crate) ignored: u64,
+}
+
+impl LiveSink {
+    pub(crate) fn new(
+        ports: Vec<Out>,
+        net: Arc<Network>,
+        asks: Arc<Inbox<SyncRequest>>,
+        lines: Lines,
+    ) -> Self {
+        let mut by_index =
+            vec![None; ports.iter().map(|p| p.index as usize + 1).max().unwrap_or(0)];
+        for (number, port) in ports.iter().enumerate() {
+            by_index[port.index as usize] = Some(number as u16);
+        }
+        LiveSink {
+            ports,
+            by_index,
+            net,
+            others: HashMap::new(),
+            bare: HashMap::new(),
+            local: LocalTx::open().ok(),
+            asks,
+            started: crate::now(),
+            lines,
+            probes: Vec::new(),
+            listeners: Listeners::default(),
+            trace: None,
+            scratch: Vec::new(),
+            untagged: Vec::new(),
+            line: String::new(),
+            undelivered: 0,
+            elsewhere: 0,
+            ignored: 0,
+        }
+    }
+
+    /// Numbers of ports by indexes of links.
+    pub(crate) fn indexes(&self) -> &[Option<u16>] {
+        &self.by_index
+    }
+
+    /// Another network is in force.
+    pub(crate) fn set_network(&mut self, net: Arc<Network>) {
+        self.others.retain(|index, _| net.link(*index).is_some());
+        self.bare.retain(|index, _| net.link(*index).is_some());
+        self.net = net;
+    }
+
+    /// Sends all that is kept.
+    pub(crate) fn flush(&mut self) {
+        for port in &mut self.ports {
+            port.tx.flush();
+            port.host_tx.flush();
+        }
+        self.others.values_mut().flatten().for_each(PacketTx::flush);
+    }
+
+    #[inline]
+    fn port(&mut self, index: u32) -> Option<&mut Out> {
+        let number = (*self.by_index.get(index as usize)?)?;
+        self.ports.get_mut(usize::from(number))
+    }
+
+    /// Gives a packet to the host as if it had come by a device.
+    fn give_host(&mut self, device: &Link, packet: &Packet) {
+        if device.index == LOOPBACK {
+            let sent = self.local.as_ref().is_some_and(|local| local.send(packet.network()));
+            self.undelivered += u64::from(!sent);
+            return;
+        }
+        // What the host itself has sent comes back to it without us.
+        if packet.meta.packet_type == PacketType::Loopback {
+            return;
+        }
+        let gso = packet.meta.gso;
+        let whole = packet.link().len() == ethernet::LEN;
+        if whole && let Some(port) = self.port(device.index) {
+            port.traffic.to_host.count(packet.frame().len());
+            port.host_tx.send(packet.frame(), gso, 0);
+            return;
+        }
+        let mut tags = Vec::new();
+        let Some(index) = way_up(&self.net, device, &self.by_index, &mut tags) else {
+            self.undelivered += 1;
+            return;
+        };
+        let mut frame = std::mem::take(&mut self.scratch);
+        frame.clear();
+        match packet.link().get(..12) {
+            Some(addresses) if whole => frame.extend_from_slice(addresses),
+            _ => {
+                frame.extend_from_slice(&device.mac.0);
+                frame.extend_from_slice(&[0; 6]);
+            }
+        }
+        frame.extend_from_slice(&tags);
+        frame.extend_from_slice(&packet.meta.protocol.to_be_bytes());
+        frame.extend_from_slice(packet.network());
+        match self.port(index) {
+            Some(port) => {
+                port.traffic.to_host.count(frame.len());
+                port.host_tx.send(&frame, gso, 0);
+            }
+            None => self.undelivered += 1,
+        }
+        self.scratch = frame;
+    }
+}
+
+impl Sink for LiveSink {
+    fn transmit(&mut self, device: &Link, frame: &[u8], meta: &Meta) {
+        if let Some(port) = self.port(device.index) {
+            port.traffic.sent.count(frame.len());
+            port.tx.send(frame, meta.gso, meta.mark);
+            return;
+        }
+        self.elsewhere += 1;
+        if !device.has_link_header() {
+            let bare =
+                self.bare.entry(device.index).or_insert_with(|| BareTx::open(device.index).ok());
+            let sent = bare.as_mut().is_some_and(|tx| tx.send(frame, meta.mark));
+            self.undelivered += u64::from(!sent);
+            return;
+        }
+        let other =
+            self.others.entry(device.index).or_insert_with(|| PacketTx::open(device.index).ok());
+        match other {
+            Some(tx) => tx.send(frame, meta.gso, meta.mark),
+            None => self.undelivered += 1,
+        }
+    }
+
+    fn deliver(&mut self, device: &Link, packet: &Packet) {
+        self.give_host(device, packet);
+    }
+
+    fn drop(&mut self, drop: &DropEvent<'_>, packet: &Packet) {
+        // Programs of the host that speak the protocol listen on packet sockets.
+        if drop.reason == DropReason::Ethertype {
+            let net = self.net.clone();
+            if let Some(link) = net.link(packet.meta.iif) {
+                self.give_host(link, packet);
+            }
+        }
+    }
+
+    fn drop_several(&mut self, drop: &DropEvent<'_>, _packets: u64) -> bool {
+        drop.reason != DropReason::Ethertype
+    }
+
+    fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {
+        let LiveSink { probes, lines, .. } = self;
+        if let Some(number) = number_of(record.place.table) {
+            if let Some(probe) = probes.iter().find(|p| p.number == number) {
+                probe.take(record, packet);
+            }
+            return;
+        }
+        for probe in probes.iter().filter(|p| p.group.is_some() && p.group == record.log.group) {
+            probe.take(record, packet);
+        }
+        // Groups are for those who listen to them: `penstock capture --log-group`.
+        if record.log.group.is_none() {
+            let mut line = log::line(record, packet, self.started);
+            line.push('\n');
+            lines.say(&line);
+        }
+    }
+
+    fn queue(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {
+        self.listeners.send(record, packet)
+    }
+
+    fn resolve(&mut self, device: &Link, next_hop: IpAddr) -> bool {
+        device.index != LOOPBACK
+            && self.asks.try_send(SyncRequest::Resolve(device.index, next_hop), ASKS)
+    }
+
+    fn trace(&mut self, record: &TraceRecord<'_>, packet: &Packet) {
+        if let Some((tracer, to)) = &self.trace
+            && number_of(record.place.table).is_none()
+        {
+            self.line.clear();
+            tracer.line(record, packet, &mut self.line);
+            to.say(&self.line);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The listings of `penstock show`.
+//!
+//! A listing has a file of its own: its values, their text and their JSON, and its
+//! [`About`]. The table below names all of them; command line, completion and messages are made
+//! from it.
+
+pub mod connections;
+pub mod flows;
+mod most;
+pub mod stages;
+pub mod state;
+pub mod status;
+
+/// How a listing is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// For people.
+    Text,
+    /// One line of JSON.
+    Json,
+    /// OpenMetrics; of the state only.
+    Metrics,
+}
+
+impl Form {
+    /// In the order of their numbers in messages.
+    pub const ALL: [Form; 3] = [Form::Text, Form::Json, Form::Metrics];
+}
+
+/// What the command line says of a listing.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// The operand of `penstock show`; empty for the state, which needs none.
+    pub word: &'static str,
+    /// What it lists, for the usage text.
+    pub lists: &'static str,
+    /// For how many milliseconds the dataplane counts for it unless `--time` is given; `None` if
+    /// it does not count for a time.
+    pub milliseconds: Option<u32>,
+}
+
+macro_rules! listings {
+    ($($(#[$doc:meta])* $name:ident: $module:ident,)*) => {
+        /// A listing.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Listing {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Listing {
+            /// All, in the order of their numbers in messages.
+            pub const ALL: &'static [Listing] = &[$(Listing::$name,)*];
+
+            /// What the command line says of it.
+            pub const fn about(self) -> &'static About {
+                match self {
+                    $(Listing::$name => &$module::ABOUT,)*
+                }
+            }
+        }
+    };
+}
+
+listings! {
+    /// Ports, packets, drops.
+    State: state,
+    /// Connections.
+    Connections: connections,
+    /// Flows in flowtables.
+    Flows: flows,
+    /// Where processing time is spent.
+    Stages: stages,
+}
+
+/// Words of the listings after the state, in their order.
+pub const WORDS: [&str; Listing::ALL.len() - 1] = {
+    let mut words = [""; Listing::ALL.len() - 1];
+    let mut at = 0;
+    while at < words.len() {
+        words[at] = Listing::ALL[at + 1].about().word;
+        at += 1;
+    }
+    words
+};

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! For tests of engines: an environment of programs, and images made by hand.
+
+#[cfg(feature = "jit")]
+mod host;
+mod mock_env;
+mod table;
+
+pub use mock_env::{Event, MockEnv};
+pub use table::Table;
