@@ -9,22 +9,21 @@
 //! message) keeps what follows between the same hosts after it. A SYN of a flow may end it: what
 //! comes before in both directions is sent before, and what follows is looked up after.
 
-use penstock_flowtable::tunnel::Head;
-use penstock_flowtable::{ArrivalId, At, Half, rewrite};
+use penstock_flowtable::{ArrivalId, At};
 use penstock_net::Mac;
 use penstock_packet::{Frame, Packet};
 use penstock_program::image::FlowtableIndex;
 use penstock_wire::{ethernet, protocol};
 
 use crate::flow::around::{self, Found};
-use crate::flow::fate::{Fate, fate};
-use crate::flow::resolved::{Kind, Resolved};
-use crate::flow::scratch::{END, Scratch, copy, make_room};
+use crate::flow::resolved::Resolved;
+use crate::flow::scratch::Scratch;
 use crate::flow::seen::{self, Like, Not, Seen, Start};
-use crate::flow::table::{Cause, Table};
+use crate::flow::table::Table;
 use crate::hook_result::HookResult;
 use crate::pending_frames::PendingFrames;
 use crate::sink::Sink;
+use crate::stages::flow::chain::Chain;
 use crate::worker::Worker;
 
 /// Where frames of a device arrive.
@@ -172,7 +171,9 @@ impl<S: Sink> Worker<'_, S> {
             };
             let Some(at) = found else { continue };
             if let Some(rest) = self.send_to_wire(index, at, frames, first, scratch, &mut gone) {
-                self.send_rest(index, at, frames, rest, scratch, packet, &mut gone);
+                let chain = Chain { index, at, frames, first: rest };
+                let sent = self.send_rest(&chain, scratch, packet);
+                gone = gone.and_also(sent);
                 if rest != first
                     && gone.has(rest)
                     && let Some(table) = self.state.flows.table_mut(index)
@@ -182,41 +183,6 @@ impl<S: Sink> Worker<'_, S> {
             }
         }
         gone
-    }
-
-    /// Sends a chain, or what is left of it, whatever it takes.
-    #[inline(never)]
-    #[allow(clippy::too_many_arguments)]
-    fn send_rest(
-        &mut self,
-        index: FlowtableIndex,
-        at: At,
-        frames: &[Frame<'_>],
-        first: usize,
-        scratch: &mut Scratch,
-        packet: &mut Packet,
-        gone: &mut PendingFrames,
-    ) {
-        let network = self.state.flows.network;
-        let Some((table, epoch)) = self.state.flows.at(index) else { return };
-        let half = *table.flows.half(at);
-        // Nearly always all is known already.
-        let known = table.resolved(half.way, epoch).filter(|_| half.network == network).copied();
-        if let Some(way) = known {
-            self.send_chain(index, at, (half, way), frames, first, scratch, packet, gone);
-        } else if self.flow_is_current(index, at) {
-            if let Some(way) = self.way(index, at) {
-                self.send_chain(index, at, (half, way), frames, first, scratch, packet, gone);
-            }
-        } else if let Some(frame) = frames.get(first) {
-            self.state.flows.end_flow(
-                &mut self.state.conntrack,
-                index,
-                at.flow,
-                Cause::TornDown,
-                frame.time,
-            );
-        }
     }
 
     /// Reads frames, and puts those of one flow into chains.
@@ -321,132 +287,6 @@ impl<S: Sink> Worker<'_, S> {
             receivers: [link.mac, bridge].map(|mac| seen::receiver(mac.0)),
             arrival,
         })
-    }
-
-    /// Sends the frames of a chain, up to one that falls back.
-    #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
-    fn send_chain(
-        &mut self,
-        index: FlowtableIndex,
-        at: At,
-        (half, way): (Half, Resolved),
-        frames: &[Frame<'_>],
-        first: usize,
-        scratch: &mut Scratch,
-        packet: &mut Packet,
-        gone: &mut PendingFrames,
-    ) {
-        if let Kind::Ipsec(..) = way.kind {
-            return self.send_chain_ipsec(
-                index,
-                at,
-                (&half, &way),
-                frames,
-                first,
-                scratch,
-                packet,
-                gone,
-            );
-        }
-        let Some(table) = self.state.flows.table_mut(index) else { return };
-        let timeout = table.timeouts.of(half.protocol());
-        let addresses = if half.is_ipv4() { [[0; 2]; 2] } else { table.flows.addresses(at) };
-        let link = self.net.link(way.device).filter(|_| way.kind == Kind::Wire);
-        let head = if way.around { table.head(half.way).copied() } else { None };
-        let before = head.as_ref().map_or(ethernet::LEN, Head::len);
-        if link.is_some() && head.is_none() {
-            let protocol = if half.is_ipv4() { ethernet::IPV4 } else { ethernet::IPV6 };
-            scratch.out[..12].copy_from_slice(&way.link);
-            scratch.out[12..ethernet::LEN].copy_from_slice(&protocol.to_be_bytes());
-        }
-        // All else in it is always as it is at first.
-        scratch.meta.protocol = if half.is_ipv4() { ethernet::IPV4 } else { ethernet::IPV6 };
-        scratch.meta.oif = way.device;
-        let (mut packets, mut bytes, mut latest) = (0, 0, half.used);
-        let mut member = first as u8;
-        let mut ended = None;
-        while let Some((frame, seen)) =
-            frames.get(usize::from(member)).zip(scratch.seen.get(usize::from(member)))
-        {
-            // All that speaks against it is rare.
-            let usual = seen.flags & seen::tcp_flag::ANY == 0
-                && seen.len <= way.mtu
-                && way.kind != Kind::Gone
-                && frame.time <= latest.saturating_add(timeout);
-            if !usual {
-                let Some(table) = self.state.flows.table_mut(index) else { break };
-                match fate(table, at, seen, seen.len, &way, frame.time) {
-                    Fate::Goes => {}
-                    Fate::FallsBack => break,
-                    Fate::Ends(cause) => {
-                        ended = Some((cause, frame.time));
-                        break;
-                    }
-                }
-            }
-            match link {
-                Some(link) => {
-                    let len = seen.len as usize;
-                    let end = before + len;
-                    make_room(&mut scratch.out, end);
-                    let start = ethernet::LEN + usize::from(seen.at);
-                    let (Some(from), Some(to)) =
-                        (frame.bytes.get(start..start + len), scratch.out.get_mut(before..end))
-                    else {
-                        break;
-                    };
-                    copy(from, to);
-                    if half.is_ipv4() {
-                        rewrite::ipv4(&half, to);
-                    } else {
-                        rewrite::ipv6(&half, addresses, to);
-                    }
-                    if let Some(head) = &head {
-                        let id = if head.wants_id() { self.next_ip_id() } else { 0 };
-                        head.write(&mut scratch.out[..end], id);
-                    }
-                    scratch.meta.time = frame.time;
-                    self.sink.transmit(link, &scratch.out[..end], &scratch.meta);
-                }
-                None => {
-                    let seen = *seen;
-                    self.send_flow_frame(index, at, frame, &seen, &way, packet);
-                }
-            }
-            packets += 1;
-            bytes += u64::from(seen.len);
-            latest = latest.max(frame.time);
-            *gone = gone.with(usize::from(member));
-            member = scratch.next[usize::from(member)];
-        }
-        if packets > 0 {
-            self.state.counters.received += packets;
-            if link.is_some() {
-                self.state.counters.fast += packets;
-                self.state.counters.transmitted += packets;
-            }
-            self.state.flows.count_flow(
-                &mut self.state.conntrack,
-                index,
-                at,
-                latest,
-                packets,
-                bytes,
-            );
-            if let Some(table) = self.state.flows.table_mut(index) {
-                table.counts.chained += packets - 1;
-            }
-        }
-        if member != END {
-            scratch.keep_after(usize::from(member));
-            if let Some(table) = self.state.flows.table_mut(index) {
-                table.counts.fell_back += 1;
-            }
-        }
-        if let Some((cause, now)) = ended {
-            self.state.flows.end_flow(&mut self.state.conntrack, index, at.flow, cause, now);
-        }
     }
 
     /// Sends a frame through its device as other packets.

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use penstock_conntrack::{Direction as CtDirection, Tuple};
 use penstock_flowtable::{Arrival, At, Direction, Half, Transmit, Way, rewrite};
 use penstock_net::{Link, Mac};
-use penstock_packet::{Frame, Meta, Packet};
+use penstock_packet::{Frame, Packet};
 use penstock_program::Hook;
 use penstock_program::image::FlowtableIndex;
 use penstock_wire::{esp, ethernet, ipv4, ipv6, protocol, udp};
@@ -68,23 +68,14 @@ fn policy_flow(
 }
 
 /// What all frames of a chain have in common that is encrypted where it leaves.
-struct Sealing<'a> {
-    straight: DirectState,
-    link: &'a Link,
-    half: &'a Half,
+pub(super) struct Sealing<'a> {
+    pub(super) straight: DirectState,
+    pub(super) link: &'a Link,
+    pub(super) half: &'a Half,
     /// [`Flowtable::addresses`](penstock_flowtable::Flowtable::addresses), for IPv6.
-    addresses: [[u64; 2]; 2],
+    pub(super) addresses: [[u64; 2]; 2],
     /// Link addresses.
-    addressed: [u8; 12],
-}
-
-/// Packets of a chain that have left and are not counted yet, and when the latest came.
-#[derive(Default)]
-struct Sent {
-    packets: u64,
-    bytes: u64,
-    chained: u64,
-    latest: u64,
+    pub(super) addressed: [u8; 12],
 }
 
 impl<S: Sink> Worker<'_, S> {
@@ -165,7 +156,12 @@ impl<S: Sink> Worker<'_, S> {
 
     /// Whether packets can leave by the states of a way.
     #[inline(always)]
-    fn ipsec_is_usable(&mut self, number: u32, straight: Option<DirectState>, now: u64) -> bool {
+    pub(super) fn ipsec_is_usable(
+        &mut self,
+        number: u32,
+        straight: Option<DirectState>,
+        now: u64,
+    ) -> bool {
         if let (Some(DirectState { id, .. }), Some(ipsec)) =
             (straight, self.state.ipsec.as_deref_mut())
         {
@@ -176,110 +172,10 @@ impl<S: Sink> Worker<'_, S> {
         way.states.states().iter().all(|&id| ipsec.xfrm.is_usable(id, now))
     }
 
-    /// Sends the frames of a chain that goes through states, up to one that falls back.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn send_chain_ipsec(
-        &mut self,
-        index: FlowtableIndex,
-        at: At,
-        (half, way): (&Half, &Resolved),
-        frames: &[Frame<'_>],
-        first: usize,
-        scratch: &mut Scratch,
-        packet: &mut Packet,
-        gone: &mut PendingFrames,
-    ) {
-        let Kind::Ipsec(number, straight) = way.kind else { return };
-        let Some(table) = self.state.flows.table(index) else { return };
-        let timeout = table.timeouts.of(half.protocol());
-        let addresses = if half.is_ipv4() { [[0; 2]; 2] } else { table.flows.addresses(at) };
-        let sealing = straight.and_then(|straight| {
-            let link = self.net.link(way.device)?;
-            Some(Sealing { straight, link, half, addresses, addressed: way.link })
-        });
-        scratch.meta = Meta { oif: way.device, ..Meta::default() };
-        let mut sent = Sent { latest: half.used, ..Sent::default() };
-        let mut member = Some(first);
-        while let Some(now) = member
-            && let Some(frame) = frames.get(now)
-        {
-            let seen = *scratch.seen(now);
-            // All that speaks against it is rare.
-            let usual = seen.flags & seen::tcp_flag::ANY == 0
-                && seen.len <= way.mtu
-                && frame.time <= sent.latest.saturating_add(timeout);
-            let fate = if !self.ipsec_is_usable(number, straight, frame.time) {
-                Fate::Ends(Cause::TornDown)
-            } else if usual {
-                Fate::Goes
-            } else {
-                // It asks when the flow was used last.
-                self.count_chain(index, at, &mut sent);
-                let Some(table) = self.state.flows.table_mut(index) else { break };
-                fate(table, at, &seen, seen.len, way, frame.time)
-            };
-            if fate != Fate::Goes {
-                scratch.keep_after(now);
-                self.count_chain(index, at, &mut sent);
-                if let Some(table) = self.state.flows.table_mut(index) {
-                    table.counts.fell_back += 1;
-                }
-                if let Fate::Ends(cause) = fate {
-                    self.state.flows.end_flow(
-                        &mut self.state.conntrack,
-                        index,
-                        at.flow,
-                        cause,
-                        frame.time,
-                    );
-                }
-                return;
-            }
-            match &sealing {
-                Some(sealing) => {
-                    if !self.seal_straight(sealing, frame, &seen, scratch, packet) {
-                        packet.load(frame.bytes, ethernet::LEN);
-                        packet.meta.time = frame.time;
-                        self.drop(DropReason::XfrmOutBundleGenError, packet);
-                    }
-                }
-                None => self.send_flow_frame(index, at, frame, &seen, way, packet),
-            }
-            sent.packets += 1;
-            sent.bytes += u64::from(seen.len);
-            sent.chained += u64::from(now != first);
-            sent.latest = sent.latest.max(frame.time);
-            *gone = gone.with(now);
-            member = scratch.following(now);
-        }
-        self.count_chain(index, at, &mut sent);
-    }
-
-    /// Notes what of a chain has left.
-    #[inline]
-    fn count_chain(&mut self, index: FlowtableIndex, at: At, sent: &mut Sent) {
-        let Sent { packets, bytes, chained, latest } =
-            std::mem::replace(sent, Sent { latest: sent.latest, ..Sent::default() });
-        if packets > 0 {
-            self.state.counters.received += packets;
-            self.state.flows.count_flow(
-                &mut self.state.conntrack,
-                index,
-                at,
-                latest,
-                packets,
-                bytes,
-            );
-            if let Some(table) = self.state.flows.table_mut(index) {
-                table.counts.chained += chained;
-            }
-        }
-    }
-
     /// A frame is copied to where it leaves from, rewritten and encrypted there; `false` if it
     /// could not be.
     #[inline(always)]
-    fn seal_straight(
+    pub(super) fn seal_frame(
         &mut self,
         sealing: &Sealing<'_>,
         frame: &Frame<'_>,
