@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use penstock_program::cells::WORKERS;
 
 use crate::nft;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
+use crate::setup::sentence;
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
@@ -94,234 +95,258 @@ fn usage() -> String {
     out
 }
 
-struct Options {
-    ports: Vec<PortConfig>,
-    workers: Option<usize>,
-    rules: Option<PathBuf>,
-    engine: Engine,
-    settings: Settings,
-    readers: bool,
-    offload: bool,
-    persist: Option<PathBuf>,
+/// The command line, as far as it is read.
+struct Given {
+    config: Config,
+    /// The driver of ports that have none of their own.
+    driver: Driver,
+    /// Drivers of single devices.
+    drivers: Vec<(String, Driver)>,
     state: Option<PathBuf>,
     go_on_without: bool,
-    seccomp: Option<Violation>,
-    metrics: Option<SocketAddr>,
-    queues: Vec<QueueConfig>,
-    batch_time: Duration,
-    batch_memory: u64,
-    on_death: OnDeath,
-    hang_time: Duration,
 }
 
-fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String> {
-    let mut options = Options {
-        ports: Vec::new(),
-        workers: Some(1),
-        rules: None,
-        engine: Engine::Jit,
-        settings: Settings::default(),
-        readers: false,
-        offload: false,
-        persist: None,
-        state: None,
-        go_on_without: false,
-        seccomp: Some(Violation::Refuse),
-        metrics: None,
-        queues: Vec::new(),
-        batch_time: Duration::from_secs(60),
-        batch_memory: 4096 << 20,
-        on_death: OnDeath::Open,
-        hang_time: Duration::from_secs(10),
-    };
-    let (mut driver, mut of_one) = (Driver::Auto, Vec::new());
+impl Default for Given {
+    fn default() -> Self {
+        let config = Config {
+            ports: Vec::new(),
+            workers: Some(1),
+            rules: None,
+            state: None,
+            readers: false,
+            on_death: OnDeath::Open,
+            hang_time: Duration::from_secs(10),
+            seccomp: Some(Violation::Refuse),
+            batch_time: Duration::from_secs(60),
+            batch_memory: 4096 << 20,
+            engine: Engine::Jit,
+            offload: false,
+            persist: None,
+            settings: Settings::default(),
+            nft: nft::call_of,
+            metrics: None,
+            queues: Vec::new(),
+        };
+        let (driver, drivers) = (Driver::Auto, Vec::new());
+        Given { config, driver, drivers, state: None, go_on_without: false }
+    }
+}
+
+fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Config>, String> {
+    let mut given = Given::default();
     let mut parser = lexopt::Parser::from_args(args);
-    let sentence = |e: lexopt::Error| e.to_string();
     while let Some(arg) = parser.next().map_err(sentence)? {
         match arg {
-            Long("rules") => options.rules = Some(parser.value().map_err(sentence)?.into()),
-            Long("driver") => {
-                let word = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
-                let (device, word) = word
-                    .split_once('=')
-                    .map_or((None, &*word), |(device, word)| (Some(device), word));
-                let found = Driver::NAMES.iter().find(|(name, _)| *name == word);
-                let found =
-                    found.map(|(_, d)| *d).ok_or_else(|| format!("there is no driver `{word}`"))?;
-                match device {
-                    Some(device) => of_one.push((device.to_owned(), found)),
-                    None => driver = found,
+            Short('h') => return Ok(None),
+            Long(name) => {
+                let name = name.to_owned();
+                if name == "help" {
+                    return Ok(None);
                 }
+                given.take(&name, &mut parser)?;
             }
-            Long("workers") => {
-                let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
-                let number = || text.parse().ok().filter(|number| (1..=WORKERS).contains(number));
-                options.workers = match &*text {
-                    "auto" => None,
-                    _ => Some(number().ok_or_else(|| {
-                        format!("--workers takes `auto`, or a number from 1 to {WORKERS}")
-                    })?),
-                };
-            }
-            Long("engine") => match parser.value().map_err(sentence)?.to_str() {
-                Some("jit") => {
-                    penstock_jit::supported().map_err(|e| format!("--engine jit: {e}"))?;
-                    options.engine = Engine::Jit;
-                }
-                Some("interpreter") => options.engine = Engine::Interpreter,
-                other => return Err(format!("there is no engine `{}`", other.unwrap_or_default())),
-            },
-            Long("sysctl") => {
-                for value in parser.values().map_err(sentence)? {
-                    let text = value.to_string_lossy().into_owned();
-                    let (name, number) = text
-                        .split_once('=')
-                        .and_then(|(name, value)| Some((name, value.parse::<u32>().ok()?)))
-                        .ok_or_else(|| {
-                            format!("--sysctl takes NAME=VALUE, a number, not `{text}`")
-                        })?;
-                    let set = options.settings.set_sysctl(name, number);
-                    set.map_err(|_| {
-                        format!("--sysctl: there is no {name} here, or it cannot be {number}")
-                    })?;
-                }
-            }
-            Long("persist") => options.persist = Some(parser.value().map_err(sentence)?.into()),
-            Long("offload") => options.offload = true,
-            Long("state") => options.state = Some(parser.value().map_err(sentence)?.into()),
-            Long("state-broken") => match parser.value().map_err(sentence)?.to_str() {
-                Some("refuse") => options.go_on_without = false,
-                Some("empty") => options.go_on_without = true,
-                _ => return Err("--state-broken takes `refuse` or `empty`".into()),
-            },
-            Long("batch-time") => {
-                let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
-                let seconds = text.parse().ok().filter(|s| *s > 0.0);
-                let time = seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
-                options.batch_time =
-                    time.ok_or_else(|| format!("--batch-time takes seconds, not `{text}`"))?;
-            }
-            Long("batch-memory") => {
-                let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
-                let bytes = text
-                    .parse::<u64>()
-                    .ok()
-                    .filter(|m| *m > 0)
-                    .and_then(|m| m.checked_mul(1 << 20));
-                options.batch_memory =
-                    bytes.ok_or_else(|| format!("--batch-memory takes MiB, not `{text}`"))?;
-            }
-            Long("on-death") => {
-                let word = parser.value().map_err(sentence)?;
-                options.on_death = match word.to_str() {
-                    Some("open") => OnDeath::Open,
-                    Some("closed") => OnDeath::Closed,
-                    // It is loaded from wherever the process is then.
-                    _ => OnDeath::Ruleset(
-                        std::path::absolute(&word).map_err(|e| format!("--on-death: {e}"))?,
-                    ),
-                };
-            }
-            Long("hang-time") => {
-                let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
-                let time = text.parse().ok().and_then(|s: f64| Duration::try_from_secs_f64(s).ok());
-                // Less is not told apart from a processor that others keep busy.
-                let time = time.filter(|time| time.is_zero() || *time >= Duration::from_secs(1));
-                options.hang_time = time.ok_or_else(|| {
-                    format!("--hang-time takes seconds, 1 at least, or 0, not `{text}`")
-                })?;
-            }
-            Long("metrics") => {
-                let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
-                let address = text.parse().ok().filter(|a: &SocketAddr| a.ip().is_loopback());
-                options.metrics = Some(address.ok_or_else(|| {
-                    format!("--metrics takes a loopback address and a port, such as 127.0.0.1:9900, not `{text}`")
-                })?);
-            }
-            Long("queue") => {
-                for value in parser.values().map_err(sentence)? {
-                    let text = value.to_string_lossy().into_owned();
-                    let queue = text
-                        .split_once('=')
-                        .and_then(|(num, socket)| Some((num.parse().ok()?, socket)));
-                    let (num, socket) =
-                        queue.ok_or_else(|| format!("--queue takes N=SOCKET, not `{text}`"))?;
-                    if options.queues.iter().any(|q| q.num == num) {
-                        return Err(format!("--queue {num} is given twice"));
-                    }
-                    options.queues.push(QueueConfig { num, socket: socket.into() });
-                }
-            }
-            Long("seccomp") => {
-                options.seccomp = Some(match parser.value().map_err(sentence)?.to_str() {
-                    Some("refuse") => Violation::Refuse,
-                    Some("log") => Violation::Log,
-                    Some("kill") => Violation::Kill,
-                    other => {
-                        let other = other.unwrap_or_default();
-                        return Err(format!("--seccomp takes refuse, log or kill, not `{other}`"));
-                    }
-                });
-            }
-            Long("no-seccomp") => options.seccomp = None,
-            Long("allow-read") => options.readers = true,
-            Long("help") | Short('h') => return Ok(None),
-            Value(value) => {
-                let text = value.to_string_lossy().into_owned();
-                let (device, name) = text.split_once('=').unwrap_or((&text, &text));
-                if device.is_empty() || name.is_empty() {
-                    return Err(format!("`{text}` is not DEV or DEV=NAME"));
-                }
-                let port = PortConfig {
-                    device: device.to_owned(),
-                    name: name.to_owned(),
-                    driver: Driver::Auto,
-                };
-                let taken = |p: &PortConfig| p.device == port.device || p.name == port.name;
-                if options.ports.iter().any(taken) {
-                    return Err(format!("`{text}` is given twice"));
-                }
-                options.ports.push(port);
-            }
-            other => return Err(other.unexpected().to_string()),
+            Value(value) => given.port(&value.to_string_lossy())?,
+            other @ Short(_) => return Err(sentence(other.unexpected())),
         }
     }
-    if options.ports.is_empty() {
-        return Err("no device is given".into());
+    given.config().map(Some)
+}
+
+/// The value of an option, as text.
+fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
+    Ok(parser.value().map_err(sentence)?.to_string_lossy().into_owned())
+}
+
+/// All values of an option, as texts.
+fn texts(parser: &mut lexopt::Parser) -> Result<Vec<String>, String> {
+    let values = parser.values().map_err(sentence)?;
+    Ok(values.map(|value| value.to_string_lossy().into_owned()).collect())
+}
+
+/// A file or directory.
+fn path(parser: &mut lexopt::Parser) -> Result<PathBuf, String> {
+    parser.value().map(PathBuf::from).map_err(sentence)
+}
+
+impl Given {
+    /// Takes an option.
+    fn take(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<(), String> {
+        let config = &mut self.config;
+        match name {
+            "rules" => config.rules = Some(path(parser)?),
+            "driver" => self.driver(&text(parser)?)?,
+            "workers" => config.workers = workers(&text(parser)?)?,
+            "engine" => config.engine = engine(&text(parser)?)?,
+            "sysctl" => {
+                texts(parser)?.iter().try_for_each(|text| sysctl(text, &mut config.settings))?
+            }
+            "persist" => config.persist = Some(path(parser)?),
+            "offload" => config.offload = true,
+            "state" => self.state = Some(path(parser)?),
+            "state-broken" => {
+                self.go_on_without = match &*text(parser)? {
+                    "refuse" => false,
+                    "empty" => true,
+                    _ => return Err("--state-broken takes `refuse` or `empty`".into()),
+                }
+            }
+            "batch-time" => config.batch_time = batch_time(&text(parser)?)?,
+            "batch-memory" => config.batch_memory = batch_memory(&text(parser)?)?,
+            "on-death" => config.on_death = on_death(&path(parser)?)?,
+            "hang-time" => config.hang_time = hang_time(&text(parser)?)?,
+            "metrics" => config.metrics = Some(metrics(&text(parser)?)?),
+            "queue" => {
+                texts(parser)?.iter().try_for_each(|text| queue(text, &mut config.queues))?
+            }
+            "seccomp" => config.seccomp = Some(seccomp(&text(parser)?)?),
+            "no-seccomp" => config.seccomp = None,
+            "allow-read" => config.readers = true,
+            _ => return Err(sentence(Long(name).unexpected())),
+        }
+        Ok(())
     }
-    options.ports.iter_mut().for_each(|port| port.driver = driver);
-    for (device, driver) in of_one {
-        let port = options.ports.iter_mut().find(|port| port.device == device);
-        port.ok_or_else(|| format!("--driver {device}=...: `{device}` is not among the ports"))?
+
+    /// `DEV` or `DEV=NAME`.
+    fn port(&mut self, text: &str) -> Result<(), String> {
+        let (device, name) = text.split_once('=').unwrap_or((text, text));
+        if device.is_empty() || name.is_empty() {
+            return Err(format!("`{text}` is not DEV or DEV=NAME"));
+        }
+        let (device, name) = (device.to_owned(), name.to_owned());
+        let port = PortConfig { device, name, driver: Driver::Auto };
+        let taken = |p: &PortConfig| p.device == port.device || p.name == port.name;
+        if self.config.ports.iter().any(taken) {
+            return Err(format!("`{text}` is given twice"));
+        }
+        self.config.ports.push(port);
+        Ok(())
+    }
+
+    /// `DRIVER` or `DEV=DRIVER`.
+    fn driver(&mut self, text: &str) -> Result<(), String> {
+        let (device, word) =
+            text.split_once('=').map_or((None, text), |(device, word)| (Some(device), word));
+        let found = Driver::NAMES.iter().find(|(name, _)| *name == word);
+        let found = found.map(|(_, d)| *d).ok_or_else(|| format!("there is no driver `{word}`"))?;
+        match device {
+            Some(device) => self.drivers.push((device.to_owned(), found)),
+            None => self.driver = found,
+        }
+        Ok(())
+    }
+
+    /// All of it, if it makes sense together.
+    fn config(self) -> Result<Config, String> {
+        let Given { mut config, driver, drivers, state, go_on_without } = self;
+        if config.ports.is_empty() {
+            return Err("no device is given".into());
+        }
+        config.ports.iter_mut().for_each(|port| port.driver = driver);
+        for (device, driver) in drivers {
+            let port = config.ports.iter_mut().find(|port| port.device == device);
+            port.ok_or_else(|| {
+                format!("--driver {device}=...: `{device}` is not among the ports")
+            })?
             .driver = driver;
+        }
+        config.state = state.map(|path| KeepState { path, go_on_without });
+        Ok(config)
     }
-    Ok(Some(options))
+}
+
+fn workers(text: &str) -> Result<Option<usize>, String> {
+    let number = || text.parse().ok().filter(|number| (1..=WORKERS).contains(number));
+    match text {
+        "auto" => Ok(None),
+        _ => number()
+            .map(Some)
+            .ok_or_else(|| format!("--workers takes `auto`, or a number from 1 to {WORKERS}")),
+    }
+}
+
+fn engine(text: &str) -> Result<Engine, String> {
+    match text {
+        "jit" => {
+            penstock_jit::supported().map_err(|e| format!("--engine jit: {e}"))?;
+            Ok(Engine::Jit)
+        }
+        "interpreter" => Ok(Engine::Interpreter),
+        other => Err(format!("there is no engine `{other}`")),
+    }
+}
+
+fn sysctl(text: &str, settings: &mut Settings) -> Result<(), String> {
+    let (name, number) = text
+        .split_once('=')
+        .and_then(|(name, value)| Some((name, value.parse::<u32>().ok()?)))
+        .ok_or_else(|| format!("--sysctl takes NAME=VALUE, a number, not `{text}`"))?;
+    let set = settings.set_sysctl(name, number);
+    set.map_err(|_| format!("--sysctl: there is no {name} here, or it cannot be {number}"))
+}
+
+fn batch_time(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|s| *s > 0.0);
+    let time = seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
+    time.ok_or_else(|| format!("--batch-time takes seconds, not `{text}`"))
+}
+
+fn batch_memory(text: &str) -> Result<u64, String> {
+    let mebibytes = text.parse::<u64>().ok().filter(|m| *m > 0);
+    let bytes = mebibytes.and_then(|m| m.checked_mul(1 << 20));
+    bytes.ok_or_else(|| format!("--batch-memory takes MiB, not `{text}`"))
+}
+
+fn on_death(word: &Path) -> Result<OnDeath, String> {
+    match word.to_str() {
+        Some("open") => Ok(OnDeath::Open),
+        Some("closed") => Ok(OnDeath::Closed),
+        // It is loaded from wherever the process is then.
+        _ => {
+            std::path::absolute(word).map(OnDeath::Ruleset).map_err(|e| format!("--on-death: {e}"))
+        }
+    }
+}
+
+fn hang_time(text: &str) -> Result<Duration, String> {
+    let time = text.parse().ok().and_then(|s: f64| Duration::try_from_secs_f64(s).ok());
+    // Less is not told apart from a processor that others keep busy.
+    let time = time.filter(|time| time.is_zero() || *time >= Duration::from_secs(1));
+    time.ok_or_else(|| format!("--hang-time takes seconds, 1 at least, or 0, not `{text}`"))
+}
+
+fn metrics(text: &str) -> Result<SocketAddr, String> {
+    let address = text.parse().ok().filter(|a: &SocketAddr| a.ip().is_loopback());
+    address.ok_or_else(|| {
+        format!(
+            "--metrics takes a loopback address and a port, such as 127.0.0.1:9900, not `{text}`"
+        )
+    })
+}
+
+fn queue(text: &str, queues: &mut Vec<QueueConfig>) -> Result<(), String> {
+    let queue = text.split_once('=').and_then(|(num, socket)| Some((num.parse().ok()?, socket)));
+    let (num, socket) = queue.ok_or_else(|| format!("--queue takes N=SOCKET, not `{text}`"))?;
+    if queues.iter().any(|q| q.num == num) {
+        return Err(format!("--queue {num} is given twice"));
+    }
+    queues.push(QueueConfig { num, socket: socket.into() });
+    Ok(())
+}
+
+fn seccomp(text: &str) -> Result<Violation, String> {
+    match text {
+        "refuse" => Ok(Violation::Refuse),
+        "log" => Ok(Violation::Log),
+        "kill" => Ok(Violation::Kill),
+        other => Err(format!("--seccomp takes refuse, log or kill, not `{other}`")),
+    }
 }
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let options = match given("up", parse(args), usage) {
-        Ok(options) => options,
+    let config = match given("up", parse(args), usage) {
+        Ok(config) => config,
         Err(status) => return status,
-    };
-    let config = Config {
-        ports: options.ports,
-        workers: options.workers,
-        rules: options.rules,
-        state: options.state.map(|path| KeepState { path, go_on_without: options.go_on_without }),
-        readers: options.readers,
-        seccomp: options.seccomp,
-        metrics: options.metrics,
-        queues: options.queues,
-        batch_time: options.batch_time,
-        batch_memory: options.batch_memory,
-        on_death: options.on_death,
-        hang_time: options.hang_time,
-        engine: options.engine,
-        offload: options.offload,
-        persist: options.persist,
-        settings: options.settings,
-        nft: nft::call_of,
     };
     match run(config) {
         Ok(()) => ExitCode::SUCCESS,

@@ -116,12 +116,7 @@ impl Options {
     /// Reads the arguments after `run`. The error is a sentence for the user.
     pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
         let mut parser = lexopt::Parser::from_args(args);
-        let mut setup = Setup::default();
-        let (mut write_dir, mut engine, mut conntrack_dump) = (None, None, None);
-        let (mut log, mut nflog, mut conntrack, mut flows) = (None, None, None, None);
-        let (mut taps, mut captures, mut matching) = (Vec::new(), Vec::new(), None);
-        let mut code = CompileOptions::default();
-        let (mut queues, mut reads, mut json, mut trace) = (Vec::new(), Vec::new(), false, false);
+        let (mut setup, mut given) = (Setup::default(), Given::default());
         while let Some(arg) = parser.next().map_err(sentence)? {
             let name = match arg {
                 Long(name) => name.to_owned(),
@@ -130,75 +125,99 @@ impl Options {
                 Value(value) => return Err(format!("unexpected argument `{}`", value.display())),
                 other @ Short(_) => return Err(sentence(other.unexpected())),
             };
-            if setup.take(&name, &mut parser)? {
-                continue;
+            if name == "help" {
+                return Ok(Wanted::Help);
             }
-            let file =
-                |parser: &mut lexopt::Parser| parser.value().map(PathBuf::from).map_err(sentence);
-            match &*name {
-                "read" => {
-                    for value in parser.values().map_err(sentence)? {
-                        reads.push(Read::parse(&value)?);
-                    }
-                }
-                "write-dir" => once(&mut write_dir, "--write-dir", file(&mut parser)?)?,
-                "log" => once(&mut log, "--log", file(&mut parser)?)?,
-                "nflog" => once(&mut nflog, "--nflog", file(&mut parser)?)?,
-                "conntrack-dump" => {
-                    once(&mut conntrack_dump, "--conntrack-dump", file(&mut parser)?)?
-                }
-                "conntrack" => once(&mut conntrack, "--conntrack", file(&mut parser)?)?,
-                "flows" => once(&mut flows, "--flows", file(&mut parser)?)?,
-                "tap" => {
-                    for value in parser.values().map_err(sentence)? {
-                        let tap = tap(&value)?;
-                        if taps.iter().any(|(device, _)| *device == tap.0) {
-                            return Err(format!("--tap {} is given twice", tap.0));
-                        }
-                        taps.push(tap);
-                    }
-                }
-                "capture" => {
-                    for value in parser.values().map_err(sentence)? {
-                        captures.push(capture(&value)?);
-                    }
-                }
-                "capture-match" => {
-                    let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
-                    once(&mut matching, "--capture-match", text)?;
-                }
-                "queue" => {
-                    for value in parser.values().map_err(sentence)? {
-                        let queue = queue(&value)?;
-                        if queues.iter().any(|(num, _)| *num == queue.0) {
-                            return Err(format!("--queue {} is given twice", queue.0));
-                        }
-                        queues.push(queue);
-                    }
-                }
-                "json" => json = true,
-                "engine" => {
-                    let name = parser.value().map_err(sentence)?;
-                    let chosen = match name.to_str() {
-                        Some("interpreter") => Engine::Interpreter,
-                        // A run waits for the code: it has the captures before it.
-                        Some("jit") => Engine::JitAtOnce,
-                        _ => {
-                            return Err(format!(
-                                "--engine is jit or interpreter, not `{}`",
-                                name.display()
-                            ));
-                        }
-                    };
-                    once(&mut engine, "--engine", chosen)?;
-                }
-                "perf-map" => code.perf_map = true,
-                "profile" => code.profile = true,
-                "trace" => trace = true,
-                "help" => return Ok(Wanted::Help),
-                _ => return Err(format!("invalid option '--{name}'")),
+            if !setup.take(&name, &mut parser)? {
+                given.take(&name, &mut parser)?;
             }
         }
+        given.options(setup).map(|options| Wanted::Run(Box::new(options)))
+    }
+}
+
+/// The command line, as far as it is read, without what [`Setup`] takes.
+#[derive(Default)]
+struct Given {
+    reads: Vec<Read>,
+    write_dir: Option<PathBuf>,
+    log: Option<PathBuf>,
+    nflog: Option<PathBuf>,
+    conntrack: Option<PathBuf>,
+    conntrack_dump: Option<PathBuf>,
+    flows: Option<PathBuf>,
+    taps: Vec<(String, PathBuf)>,
+    captures: Vec<(CaptureCall, PathBuf)>,
+    matching: Option<String>,
+    queues: Vec<(u16, PathBuf)>,
+    json: bool,
+    trace: bool,
+    engine: Option<Engine>,
+    code: CompileOptions,
+}
+
+fn file(parser: &mut lexopt::Parser) -> Result<PathBuf, String> {
+    parser.value().map(PathBuf::from).map_err(sentence)
+}
+
+impl Given {
+    /// Takes an option.
+    fn take(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<(), String> {
+        match name {
+            "read" => {
+                for value in parser.values().map_err(sentence)? {
+                    self.reads.push(Read::parse(&value)?);
+                }
+            }
+            "write-dir" => once(&mut self.write_dir, "--write-dir", file(parser)?)?,
+            "log" => once(&mut self.log, "--log", file(parser)?)?,
+            "nflog" => once(&mut self.nflog, "--nflog", file(parser)?)?,
+            "conntrack-dump" => once(&mut self.conntrack_dump, "--conntrack-dump", file(parser)?)?,
+            "conntrack" => once(&mut self.conntrack, "--conntrack", file(parser)?)?,
+            "flows" => once(&mut self.flows, "--flows", file(parser)?)?,
+            "tap" => {
+                for value in parser.values().map_err(sentence)? {
+                    let tap = tap(&value)?;
+                    if self.taps.iter().any(|(device, _)| *device == tap.0) {
+                        return Err(format!("--tap {} is given twice", tap.0));
+                    }
+                    self.taps.push(tap);
+                }
+            }
+            "capture" => {
+                for value in parser.values().map_err(sentence)? {
+                    self.captures.push(capture(&value)?);
+                }
+            }
+            "capture-match" => {
+                let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
+                once(&mut self.matching, "--capture-match", text)?;
+            }
+            "queue" => {
+                for value in parser.values().map_err(sentence)? {
+                    let queue = queue(&value)?;
+                    if self.queues.iter().any(|(num, _)| *num == queue.0) {
+                        return Err(format!("--queue {} is given twice", queue.0));
+                    }
+                    self.queues.push(queue);
+                }
+            }
+            "json" => self.json = true,
+            "engine" => {
+                let chosen = engine(&parser.value().map_err(sentence)?)?;
+                once(&mut self.engine, "--engine", chosen)?;
+            }
+            "perf-map" => self.code.perf_map = true,
+            "profile" => self.code.profile = true,
+            "trace" => self.trace = true,
+            _ => return Err(format!("invalid option '--{name}'")),
+        }
+        Ok(())
+    }
+
+    /// All of it, if it makes sense together.
+    fn options(self, setup: Setup) -> Result<Options, String> {
+        let Given { reads, mut captures, matching, engine, code, .. } = self;
         if reads.is_empty() {
             return Err("--read is missing".into());
         }
@@ -222,23 +241,32 @@ impl Options {
             return Err("--capture-match takes the matches of one rule".into());
         }
         setup.check()?;
-        Ok(Wanted::Run(Box::new(Options {
+        Ok(Options {
             setup,
             reads,
-            write_dir,
-            log,
-            nflog,
-            conntrack,
-            conntrack_dump,
-            flows,
-            taps,
+            write_dir: self.write_dir,
+            log: self.log,
+            nflog: self.nflog,
+            conntrack: self.conntrack,
+            conntrack_dump: self.conntrack_dump,
+            flows: self.flows,
+            taps: self.taps,
             captures,
-            queues,
-            json,
+            queues: self.queues,
+            json: self.json,
             engine,
             code,
-            trace,
-        })))
+            trace: self.trace,
+        })
+    }
+}
+
+fn engine(name: &OsStr) -> Result<Engine, String> {
+    match name.to_str() {
+        Some("interpreter") => Ok(Engine::Interpreter),
+        // A run waits for the code: it has the captures before it.
+        Some("jit") => Ok(Engine::JitAtOnce),
+        _ => Err(format!("--engine is jit or interpreter, not `{}`", name.display())),
     }
 }
 
