@@ -21,9 +21,7 @@ fn functions_take_and_give_what_they_did() {
     let _: fn(&Network, &str) -> R<Device> = Network::device;
     let _: fn(&Network, Device) -> Option<&str> = Network::name;
     let _: fn(&Network, Device) -> Option<[u8; 6]> = Network::address;
-    let _ = |network: Network| {
-        network.devices().map(|(device, name): (Device, &str)| (device, name.len())).count()
-    };
+    let _ = |network: Network| network.devices().collect::<Vec<(Device, &str)>>().len();
     let _: fn(NetworkBuilder, &str) -> NetworkBuilder = NetworkBuilder::line;
     let _: fn(NetworkBuilder, &str, [u8; 6]) -> NetworkBuilder = NetworkBuilder::ethernet;
     let _: fn(NetworkBuilder, &str, u32) -> NetworkBuilder = NetworkBuilder::mtu;

@@ -80,7 +80,7 @@ impl<S: Sink> Worker<'_, S> {
 
                 Next::Ingress => self.ingress(packet, course),
                 Next::AfterIngress => self.after_ingress(packet),
-                Next::Protocol => self.to_protocol(packet),
+                Next::Protocol => self.protocol(packet),
                 Next::Arp => self.arp_receive(packet, course),
 
                 Next::BridgePrerouting => self.bridge_prerouting(packet, course),

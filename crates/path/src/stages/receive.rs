@@ -103,12 +103,12 @@ impl<S: Sink> Worker<'_, S> {
         if self.net.bridge_port(packet.meta.iif).is_some() {
             return Next::BridgePrerouting;
         }
-        self.to_protocol(packet)
+        self.protocol(packet)
     }
 
     /// The packet is for no device above: its protocol, unless a tag is left.
     #[inline]
-    pub(super) fn to_protocol(&mut self, packet: &mut Packet) -> Next {
+    pub(super) fn protocol(&mut self, packet: &mut Packet) -> Next {
         let Some(tag) = packet.meta.vlan else { return self.hand_over(packet) };
         let id = tag.tci & vlan::VID_MASK;
         if id != 0 {
