@@ -21,7 +21,7 @@ pub enum Request {
     /// A router of these `ip -batch` lines, in place of the one before.
     SetUp { net: String },
     /// A scenario on the router, and what is expected of it.
-    Run { scenario: Scenario, expected: Option<Outcome> },
+    Run { scenario: Box<Scenario>, expected: Option<Outcome> },
 }
 
 /// What the guest says.

@@ -106,7 +106,8 @@ impl Kernel for Guest {
     }
 
     fn run(&mut self, scenario: &Scenario, expected: Option<&Outcome>) -> Result<Outcome, String> {
-        let request = Request::Run { scenario: scenario.clone(), expected: expected.cloned() };
+        let request =
+            Request::Run { scenario: Box::new(scenario.clone()), expected: expected.cloned() };
         match self.ask(&request)? {
             Answer::Outcome(outcome) => Ok(outcome),
             Answer::Refused(text) | Answer::Skip(text) => Err(text),
