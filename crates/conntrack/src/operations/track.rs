@@ -93,33 +93,53 @@ impl Conntrack {
                 }
             };
             let outcome = self.run_tracker(n, &p);
-            match outcome.verdict {
-                tracker::Verdict::Accept => {
-                    self.refresh(n, p.direction(), p.len, outcome.timeout);
-                    return (self.joined(n, p.info), Verdict::Accept);
-                }
-                tracker::Verdict::Ignore => return (self.joined(n, p.info), Verdict::Accept),
-                tracker::Verdict::End => {
-                    self.account(n, p.direction(), p.len);
-                    self.kill(n);
-                    return (self.joined(n, p.info), Verdict::Accept);
-                }
-                tracker::Verdict::Repeat => self.kill(n),
-                tracker::Verdict::Drop => {
-                    self.leave(n);
-                    self.statistics.drop += 1;
-                    self.statistics.invalid += 1;
-                    return (Ct::default(), Verdict::Drop);
-                }
-                tracker::Verdict::OutOfStep => {
-                    self.set_timeout(n, outcome.timeout);
-                    self.leave(n);
-                    return self.invalid();
-                }
-                tracker::Verdict::Invalid => {
-                    self.leave(n);
-                    return self.invalid();
-                }
+            if outcome.verdict == tracker::Verdict::Accept {
+                self.refresh(n, p.direction(), p.len, outcome.timeout);
+                return (self.joined(n, p.info), Verdict::Accept);
+            }
+            if let Some(end) = self.not_accepted(n, &p, outcome) {
+                return end;
+            }
+        }
+    }
+
+    /// What becomes of a packet that does not just prolong its connection. `None` if it begins
+    /// another one.
+    #[cold]
+    #[inline(never)]
+    fn not_accepted(
+        &mut self,
+        n: u32,
+        p: &PacketView<'_>,
+        outcome: Outcome,
+    ) -> Option<(Ct, Verdict)> {
+        match outcome.verdict {
+            tracker::Verdict::Accept | tracker::Verdict::Ignore => {
+                Some((self.joined(n, p.info), Verdict::Accept))
+            }
+            tracker::Verdict::End => {
+                self.account(n, p.direction(), p.len);
+                self.kill(n);
+                Some((self.joined(n, p.info), Verdict::Accept))
+            }
+            tracker::Verdict::Repeat => {
+                self.kill(n);
+                None
+            }
+            tracker::Verdict::Drop => {
+                self.leave(n);
+                self.statistics.drop += 1;
+                self.statistics.invalid += 1;
+                Some((Ct::default(), Verdict::Drop))
+            }
+            tracker::Verdict::OutOfStep => {
+                self.set_timeout(n, outcome.timeout);
+                self.leave(n);
+                Some(self.invalid())
+            }
+            tracker::Verdict::Invalid => {
+                self.leave(n);
+                Some(self.invalid())
             }
         }
     }

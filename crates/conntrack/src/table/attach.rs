@@ -45,6 +45,8 @@ impl Conntrack {
     }
 
     /// Drops what is attached.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn detach_all(&mut self, n: u32) {
         if self.extra(n).is_some_and(|x| !x.attached.0.is_empty()) {
             self.extra_mut(n).attached = Attached::default();

@@ -166,6 +166,7 @@ fn is_right(p: &PacketView<'_>, c: &Context<'_>, h: &dccp::Header<'_>) -> bool {
 }
 
 /// A packet of a connection (`nf_conntrack_dccp_packet()`).
+#[inline(never)]
 pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<'_>) -> Outcome {
     let bytes = p.transport();
     let Some(h) = dccp::Header::new(bytes) else { return Outcome::of(Verdict::Drop) };

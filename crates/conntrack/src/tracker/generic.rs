@@ -5,6 +5,7 @@
 use super::{Context, Outcome};
 
 /// A packet of a connection.
+#[inline(never)]
 pub(super) fn packet(c: &Context<'_>) -> Outcome {
     Outcome::accept(c.timeouts[0])
 }

@@ -10,6 +10,7 @@ const UNREPLIED: usize = 0;
 const REPLIED: usize = 1;
 
 /// A packet of a connection (`nf_conntrack_gre_packet()`).
+#[inline(never)]
 pub(super) fn packet(state: &mut ProtocolState, c: &Context<'_>) -> Outcome {
     let usual = (c.timeouts[UNREPLIED], c.timeouts[REPLIED]);
     if !c.has(status::CONFIRMED) {

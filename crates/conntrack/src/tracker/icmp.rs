@@ -8,6 +8,7 @@ use crate::tuple::IPV4;
 use penstock_wire::icmp;
 
 /// A request or reply (`nf_conntrack_icmp_packet()`): only requests begin a flow.
+#[inline(never)]
 pub(super) fn packet(p: &PacketView<'_>, c: &Context<'_>) -> Outcome {
     let [kind, _] = c.original.dst_id.to_be_bytes();
     let begins = matches!(

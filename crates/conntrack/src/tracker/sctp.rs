@@ -318,6 +318,7 @@ impl Sctp {
 }
 
 /// A packet of an association (`nf_conntrack_sctp_packet()`).
+#[inline(never)]
 pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<'_>) -> Outcome {
     let bytes = p.transport();
     let Some(h) = sctp::Header::new(bytes) else { return Outcome::INVALID };

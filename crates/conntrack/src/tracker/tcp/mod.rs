@@ -268,6 +268,7 @@ enum Transition {
 }
 
 /// A segment of a connection (`nf_conntrack_tcp_packet()`).
+#[inline(never)]
 pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<'_>) -> Outcome {
     let bytes = p.transport();
     let Some(h) = tcp::Header::new(bytes) else { return Outcome::INVALID };
