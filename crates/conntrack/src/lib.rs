@@ -70,5 +70,5 @@ pub use table::{
     Connection, Conntrack, Counter, Datagram, EventKind, Observer, OwnerLookup, PolicyError,
     Return, Shared, Span, Statistics, Template, Whose,
 };
-pub use text::{EventLine, ExpectationLine, Filter, Line, LoadError, Style};
+pub use text::{EventLine, ExpectationLine, Filter, Line, LoadError, Style, protocol_name};
 pub use tuple::{Direction, Tuple};

@@ -35,8 +35,8 @@ pub struct Line<'a> {
     style: Style,
 }
 
-/// Name of an IP protocol as listings have it.
-pub(super) fn protocol_name(number: u8) -> &'static str {
+/// Name of an IP protocol as conntrack(8) has it: `unknown` for those that it does not name.
+pub fn protocol_name(number: u8) -> &'static str {
     match number {
         protocol::TCP => "tcp",
         protocol::UDP => "udp",

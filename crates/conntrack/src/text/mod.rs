@@ -9,5 +9,5 @@ mod line;
 mod load;
 
 pub use filter::Filter;
-pub use line::{EventLine, ExpectationLine, Line, Style};
+pub use line::{EventLine, ExpectationLine, Line, Style, protocol_name};
 pub use load::LoadError;

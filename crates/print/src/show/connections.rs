@@ -141,21 +141,6 @@ impl Serialize for Flags {
     }
 }
 
-/// The name of a protocol as conntrack(8) has it.
-fn name(number: u8) -> &'static str {
-    match number {
-        protocol::TCP => "tcp",
-        protocol::UDP => "udp",
-        protocol::UDPLITE => "udplite",
-        protocol::ICMP => "icmp",
-        protocol::ICMPV6 => "icmpv6",
-        protocol::SCTP => "sctp",
-        protocol::DCCP => "dccp",
-        protocol::GRE => "gre",
-        _ => "unknown",
-    }
-}
-
 fn ids(tuple: &Tuple) -> Ids {
     let (sport, dport) = (tuple.src_id, tuple.dst_id);
     match tuple.protocol {
@@ -198,7 +183,7 @@ impl<'a> Connection<'a> {
             }
         };
         Connection {
-            protocol: name(original.protocol),
+            protocol: conntrack::protocol_name(original.protocol),
             protocol_number: original.protocol,
             timeout: c.remaining() / SECOND,
             state: c.state(),
