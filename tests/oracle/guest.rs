@@ -18,7 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A guest, as long as it is held.
 pub struct Guest {
-    qemu: Child,
+    /// Held, not used: the guest ends with it.
+    _qemu: Qemu,
     line: UnixStream,
     /// The version of its kernel.
     pub version: String,
@@ -45,7 +46,8 @@ impl Guest {
         let socket = std::env::temp_dir().join(name);
         let agent = std::env::current_exe()?;
         let console = directory.join(format!("console-{number}.log"));
-        let qemu = Command::new("qemu-system-x86_64")
+        let mut command = Command::new("qemu-system-x86_64");
+        command
             .args(["-M", "q35,accel=tcg", "-cpu", "max", "-smp", "1", "-m", "768"])
             .args(["-display", "none", "-monitor", "none", "-no-reboot", "-net", "none"])
             .arg("-kernel")
@@ -64,17 +66,11 @@ impl Guest {
             .args(["-device", "virtio-serial-pci", "-chardev"])
             .arg(format!("socket,id=line,path={},server=on,wait=off", socket.display()))
             .args(["-device", "virtserialport,chardev=line,name=oracle"])
-            .stdin(Stdio::null())
-            .spawn()?;
+            .stdin(Stdio::null());
+        let qemu = Qemu(command.spawn()?);
         let connected = connect(&socket);
         let _ = std::fs::remove_file(&socket);
-        let mut guest = match connected {
-            Ok(line) => Guest { qemu, line, version: String::new() },
-            Err(e) => {
-                end(qemu);
-                return Err(e);
-            }
-        };
+        let mut guest = Guest { _qemu: qemu, line: connected?, version: String::new() };
         guest.line.set_read_timeout(Some(PATIENCE))?;
         match receive(&mut guest.line) {
             Ok(Answer::Booted(version)) => guest.version = version,
@@ -116,16 +112,14 @@ impl Kernel for Guest {
     }
 }
 
-impl Drop for Guest {
-    fn drop(&mut self) {
-        let _ = self.qemu.kill();
-        let _ = self.qemu.wait();
-    }
-}
+/// The process, which ends with this.
+struct Qemu(Child);
 
-fn end(mut qemu: Child) {
-    let _ = qemu.kill();
-    let _ = qemu.wait();
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Connects to the line of a guest that has just been started.
