@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What bridges learn (`crates/path/src/bridge/learned.rs`).
+//! What bridges learn (`crates/dataplane/src/bridge/learned.rs`).
 
-#[path = "../../crates/path/src/bridge/learned.rs"]
+#[path = "../../crates/dataplane/src/bridge/learned.rs"]
 mod product;
 
 use product::{Key, Learned, Terms};

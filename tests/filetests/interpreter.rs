@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
+use penstock_dataplane::{Dataplane, DropEvent, Engine, Frame, LogRecord, Settings, Sink};
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
-use penstock_path::{Dataplane, DropEvent, Engine, Frame, LogRecord, Settings, Sink};
 use penstock_program::Expr;
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;

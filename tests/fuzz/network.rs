@@ -4,8 +4,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use penstock_dataplane::{Dataplane, Settings};
 use penstock_net::Network;
-use penstock_path::{Dataplane, Settings};
 
 /// When everything happens, nanoseconds since the epoch.
 pub const NOW: u64 = 1_700_000_000_000_000_000;

@@ -2,10 +2,10 @@
 
 //! Frames through the path.
 
+use penstock_dataplane::{Dataplane, Frame, QueueRecord, Queued, Sink};
 use penstock_net::Link;
 use penstock_packet::gso::Headers;
 use penstock_packet::{Meta, Packet};
-use penstock_path::{Dataplane, Frame, QueueRecord, Queued, Sink};
 
 use crate::network::NOW;
 

@@ -14,9 +14,9 @@ mod language;
 use std::sync::Arc;
 
 use fastrand::Rng;
+use penstock_dataplane::{Dataplane, Frame, Settings, Sink};
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
-use penstock_path::{Dataplane, Frame, Settings, Sink};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 use penstock_testkit::Chance;

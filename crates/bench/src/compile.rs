@@ -12,10 +12,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
+use penstock_dataplane::{Dataplane, Settings};
 use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Refusal, Session};
 use penstock_lang::source::{NoFiles, Origin};
-use penstock_path::{Dataplane, Settings};
 use penstock_ruleset::link::Linked;
 use penstock_ruleset::{Generation, Ruleset};
 

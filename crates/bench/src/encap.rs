@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use penstock_path::Settings;
+use penstock_dataplane::Settings;
 use penstock_testkit::build::{Ethernet, Ipv4, payload};
 
 use crate::Variant;

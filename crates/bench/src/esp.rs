@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use penstock_path::Settings;
+use penstock_dataplane::Settings;
 use penstock_testkit::build::*;
 use penstock_xfrm::{Aead, Algorithms, Config, Mark, Mode, Outer, Selector, StateConfig, Xfrm};
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};

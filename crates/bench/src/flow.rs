@@ -5,8 +5,8 @@
 
 use std::rc::Rc;
 
-use penstock_flowtable::{Arrival, Flowtable, Key, Limits, NewFlow, NewHalf, Way};
-use penstock_path::Settings;
+use penstock_dataplane::Settings;
+use penstock_flowtable::{Arrival, Flowtable, Key, Limits, NewFlow, NewHalf, Xmit};
 
 use crate::Variant;
 use crate::frames::{Frames, flow};
@@ -125,15 +125,15 @@ fn memory() -> f64 {
     unsafe { libc::malloc_trim(0) };
     let before = resident();
     let mut table = Flowtable::new(Limits { flows: FLOWS }, 1);
-    let way = |device| Way::neighbour(device, [2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 1], 1500);
+    let xmit = |device| Xmit::neighbour(device, [2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 1], 1500);
     for n in 0..FLOWS {
         let [a, b, c, d] = n.to_be_bytes();
         let client = [10 + a, b, c, d];
         let there = Key::v4(client, [203, 0, 113, 9], [1000, 53], 17);
         let back = Key::v4([203, 0, 113, 9], client, [53, 1000], 17);
         let halves = [
-            NewHalf { key: there, arrival: Arrival::on(2), way: way(3) },
-            NewHalf { key: back, arrival: Arrival::on(3), way: way(2) },
+            NewHalf { key: there, arrival: Arrival::on(2), xmit: xmit(3) },
+            NewHalf { key: back, arrival: Arrival::on(3), xmit: xmit(2) },
         ];
         let connection = u64::from(n);
         let new = NewFlow { halves, connection, lookup: 0, network: 0, translated: false, now: 0 };

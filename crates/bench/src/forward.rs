@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use penstock_path::Settings;
+use penstock_dataplane::Settings;
 
 use crate::Variant;
 use crate::flow::NET;

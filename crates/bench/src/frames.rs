@@ -89,8 +89,8 @@ mod tests {
             (0..200_000).step_by(7).map(|n| flow(n, 9)).collect();
         assert_eq!(frames.len(), 200_000usize.div_ceil(7));
         assert!(frames.iter().all(|f| f.len() == 60));
-        let six: std::collections::HashSet<_> = (0..1000).map(|n| flow6(n, 9)).collect();
-        assert!(six.len() == 1000 && six.iter().all(|f| f.len() == 62));
+        let v6: std::collections::HashSet<_> = (0..1000).map(|n| flow6(n, 9)).collect();
+        assert!(v6.len() == 1000 && v6.iter().all(|f| f.len() == 62));
         let cold = Frames::cold((0..10).map(|n| flow(n, 9)));
         let all: Vec<&[u8]> = cold.bursts(4).flatten().collect();
         assert_eq!(all, (0..10).map(|n| flow(n, 9)).collect::<Vec<_>>());

@@ -7,10 +7,10 @@ use std::io::Cursor;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use penstock_dataplane::Sink;
 use penstock_io::{Capture, CaptureWriter, LinkType};
 use penstock_net::Link;
 use penstock_packet::{Meta, Packet};
-use penstock_path::Sink;
 
 use crate::Variant;
 use crate::frames::{Frames, flow};

@@ -25,7 +25,7 @@ use std::rc::Rc;
 use penstock_bpf::{Mode, Next, Place, Program, xdp};
 use penstock_ebpf::flow::{FlowHalf, Flows, Site};
 use penstock_ebpf::rules::{Device, Entry, Job, compile};
-use penstock_flowtable::{Arrival, Key, Way};
+use penstock_flowtable::{Arrival, Key, Xmit};
 use penstock_ruleset::link::Linked;
 use penstock_wire::ethernet::Mac;
 
@@ -269,13 +269,13 @@ fn flows(lab: Lab, place: Place, count: u16, translate: bool) -> Result<Lab> {
     let code = flows.program(&Site::new(place, Next::Pass)).map_err(|e| e.to_string())?;
     let program = Program::load(place, "bench_flows", &code).map_err(|e| e.to_string())?;
     let arrival = Arrival::on(lab.index("r0")?);
-    let way = Way::neighbour(lab.index("r1")?, lab::BEHIND, lab::R1, 1500);
+    let xmit = Xmit::neighbour(lab.index("r1")?, lab::BEHIND, lab::R1, 1500);
     lab.inside(|| {
         for n in 0..count {
             let key = |address, port| Key::v4(address, [198, 19, 0, 7], [port, 9], 17);
             let from = key([198, 18, 0, 7], generator::FIRST_PORT + n);
             let to = if translate { key([198, 19, 0, 1], 20_000 + n) } else { from };
-            let half = FlowHalf { key: &from, arrival: &arrival, to: &to, way: &way };
+            let half = FlowHalf { key: &from, arrival: &arrival, to: &to, xmit: &xmit };
             flows.add(&half, 0).map_err(|e| e.to_string())?;
         }
         Ok(())

@@ -6,12 +6,12 @@ use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use penstock_dataplane::{CompileOptions, Dataplane, DropEvent, Engine, Frame, Settings, Sink};
 use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
-use penstock_path::{CompileOptions, Dataplane, DropEvent, Engine, Frame, Settings, Sink};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 
@@ -67,8 +67,8 @@ impl Sink for Taken {
 
 /// The answer to a UDP frame: addresses and ports the other way around, which no checksum notices.
 fn answer(mut frame: Vec<u8>) -> Vec<u8> {
-    let six = frame[12..14] == [0x86, 0xdd];
-    for (at, len) in if six { [(0, 6), (22, 16), (54, 2)] } else { [(0, 6), (26, 4), (34, 2)] } {
+    let v6 = frame[12..14] == [0x86, 0xdd];
+    for (at, len) in if v6 { [(0, 6), (22, 16), (54, 2)] } else { [(0, 6), (26, 4), (34, 2)] } {
         let (first, second) = frame[at..at + 2 * len].split_at_mut(len);
         first.swap_with_slice(second);
     }

@@ -9,11 +9,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use penstock_io::{Capture, LinkType};
-use penstock_net::Network;
-use penstock_path::{
+use penstock_dataplane::{
     Dataplane, Fingerprints, Frame, Settings, Sink, SysctlError, can_offload, can_run_chains,
 };
+use penstock_io::{Capture, LinkType};
+use penstock_net::Network;
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 use penstock_system::SystemFiles;

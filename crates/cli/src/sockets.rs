@@ -5,8 +5,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
+use penstock_dataplane::{ListedSocket, SocketList};
 use penstock_net::Network;
-use penstock_path::{ListedSocket, SocketList};
 
 /// Reads a file of lines
 /// `tcp LOCAL:PORT [peer REMOTE:PORT] [dev DEVICE] [mark N] [transparent] [cgroup ID…]`. The error

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use penstock_daemon::{err, errln, out};
+use penstock_dataplane::Engine;
 use penstock_io::{Capture, LinkType, Merge};
 use penstock_lang::datatype::Format;
-use penstock_path::Engine;
 
 use crate::rules::NetNames;
 use crate::setup::{InputPort, Setup, Source};

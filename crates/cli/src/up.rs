@@ -13,7 +13,7 @@ use penstock_daemon::errln;
 use penstock_daemon::{
     Config, Driver, KeepState, OnDeath, PortConfig, QueueConfig, Violation, run,
 };
-use penstock_path::{Engine, Settings};
+use penstock_dataplane::{Engine, Settings};
 use penstock_program::cells::WORKERS;
 
 use crate::nft;

@@ -139,19 +139,19 @@ fn echo_and_its_kin() {
     assert_eq!(net.state(Ipv4::new(A, B) / Icmp::new(10, 0)), "invalid");
     assert_eq!(net.state(Ipv4::new(A, B) / Icmp::new(42, 0)), "invalid");
     assert_eq!(net.state(Ipv4::new(A, B) / Icmp::echo_request(1, 1).checksum(1)), "invalid");
-    let six = || Ipv6::new("2001:db8::1", "2001:db8::2");
-    assert_eq!(net.state(six() / Icmpv6::echo_request(1, 1)), "new");
+    let v6 = || Ipv6::new("2001:db8::1", "2001:db8::2");
+    assert_eq!(net.state(v6() / Icmpv6::echo_request(1, 1)), "new");
     assert_eq!(
         net.state(Ipv6::new("2001:db8::2", "2001:db8::1") / Icmpv6::echo_reply(1, 1)),
         "established"
     );
-    assert_eq!(net.state(six() / Icmpv6::new(139, 0)), "new");
-    assert_eq!(net.state(six() / Icmpv6::new(200, 0)), "invalid");
+    assert_eq!(net.state(v6() / Icmpv6::new(139, 0)), "new");
+    assert_eq!(net.state(v6() / Icmpv6::new(200, 0)), "invalid");
     assert_eq!(
-        net.state(six().hop_limit(255) / Icmpv6::neighbour_solicitation("2001:db8::2")),
+        net.state(v6().hop_limit(255) / Icmpv6::neighbour_solicitation("2001:db8::2")),
         "untracked"
     );
-    assert_eq!(net.state(six() / Icmpv6::new(143, 0)), "untracked");
+    assert_eq!(net.state(v6() / Icmpv6::new(143, 0)), "untracked");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use penstock_path::{Engine, Settings};
+use penstock_dataplane::{Engine, Settings};
 use penstock_state::{Broken, State as Kept};
 use serde::{Deserialize, Serialize};
 

@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
+use penstock_dataplane::LogRecord;
 use penstock_lang::names::Names;
 use penstock_lang::session::remote::Changes;
 use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
 use penstock_packet::Packet;
-use penstock_path::LogRecord;
 use penstock_print::log;
 use penstock_program::Hook;
 use penstock_program::expr::Expr;

@@ -10,9 +10,9 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use penstock_conntrack::Direction;
+use penstock_dataplane::{QueueAnswer, QueueRecord, QueueVerdict, Queued};
 use penstock_io::queue::{self, Answer, Connection, Message, Open, Verdict};
 use penstock_packet::Packet;
-use penstock_path::{QueueAnswer, QueueRecord, QueueVerdict, Queued};
 use penstock_program::Hook;
 
 use crate::clock;

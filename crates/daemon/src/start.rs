@@ -7,10 +7,10 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use penstock_dataplane::{Dataplane, Engine, Settings, Shared};
 use penstock_io::device::{Launcher, Tap};
 use penstock_net::Network;
 use penstock_netlink::{Monitor, Policies, Socket, State, XdpMonitor};
-use penstock_path::{Dataplane, Engine, Settings, Shared};
 
 use crate::config::{Config, Driver};
 use crate::devices::on_death;

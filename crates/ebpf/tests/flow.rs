@@ -14,7 +14,7 @@ use penstock_flowtable::offload::{
     FlowOffload, HardwareCounts, HardwareFlow, HardwareHalf, OffloadError,
 };
 use penstock_flowtable::tunnel::Outer;
-use penstock_flowtable::{Arrival, Encap, Key, Tunnel, Way};
+use penstock_flowtable::{Arrival, Encap, Key, Tunnel, Xmit};
 use penstock_testkit::build::*;
 
 /// The loopback device stands for all: nothing is sent.
@@ -27,13 +27,13 @@ fn key(from: &str, to: &str, ports: [u16; 2], protocol: u8) -> Key {
     Key::new(from.parse().unwrap(), to.parse().unwrap(), ports, protocol)
 }
 
-fn way() -> Way {
-    Way::neighbour(DEVICE, [2, 0, 0, 0, 0, 3], [2, 0, 0, 0, 0, 2], 1500)
+fn xmit() -> Xmit {
+    Xmit::neighbour(DEVICE, [2, 0, 0, 0, 0, 3], [2, 0, 0, 0, 0, 2], 1500)
 }
 
-fn encap(mut way: Way, id: u16, protocol: u16) -> Way {
-    assert!(way.encaps.push(Encap { id, protocol }));
-    way
+fn encap(mut xmit: Xmit, id: u16, protocol: u16) -> Xmit {
+    assert!(xmit.encaps.push(Encap { id, protocol }));
+    xmit
 }
 
 fn tunnel(src: &str, dst: &str) -> Option<Tunnel> {
@@ -71,7 +71,7 @@ struct Case {
     key: Key,
     arrival: Arrival,
     to: Key,
-    way: Way,
+    xmit: Xmit,
     frame: Vec<u8>,
     /// `None` if it goes up as it is.
     sent: Option<Vec<u8>>,
@@ -105,7 +105,7 @@ fn cases() -> Vec<Case> {
         key: udp,
         arrival: plain,
         to: out,
-        way: way(),
+        xmit: xmit(),
         frame,
         sent,
     };
@@ -113,7 +113,7 @@ fn cases() -> Vec<Case> {
     let outer = || Ipv4::new("198.18.200.1", "198.18.200.2").id(99).ttl(33);
     let mut tunnelled = plain;
     tunnelled.tunnel = tunnel("198.18.200.1", "198.18.200.2");
-    let mut into_tunnel = way();
+    let mut into_tunnel = xmit();
     let outer_of = |ends: Option<Tunnel>| {
         let ends = ends.unwrap();
         Outer { ends, ttl: 0, tos: None, df: false, encap_limit: None, flow_label: None }
@@ -212,9 +212,9 @@ fn cases() -> Vec<Case> {
         up("longer_than_the_frame", came() / before().total_len(80) / Udp::new(1000, 53) / data()),
         up("shorter_than_udp", came() / before().total_len(27) / Udp::new(1000, 53) / data()),
         up("not_this_vlan", came() / Vlan::new(5) / udp_before()),
-        Case { way: Way { mtu: 36, ..way() }, ..case("mtu", plain_in.clone(), None) },
+        Case { xmit: Xmit { mtu: 36, ..xmit() }, ..case("mtu", plain_in.clone(), None) },
         Case {
-            way: Way { mtu: 37, ..way() },
+            xmit: Xmit { mtu: 37, ..xmit() },
             ..case("mtu_fits", plain_in.clone(), Some(plain_out.clone()))
         },
         Case {
@@ -226,12 +226,12 @@ fn cases() -> Vec<Case> {
             )
         },
         Case {
-            way: encap(way(), 9, 0x8100),
+            xmit: encap(xmit(), 9, 0x8100),
             ..case("vlan_on", plain_in.clone(), Some((left() / Vlan::new(9) / udp_after()).build()))
         },
         Case {
             arrival: tagged(5, 0x88a8),
-            way: encap(way(), 9, 0x8100),
+            xmit: encap(xmit(), 9, 0x8100),
             ..case(
                 "vlan_exchanged",
                 (came() / Vlan::new(5).service() / udp_before()).build(),
@@ -239,7 +239,7 @@ fn cases() -> Vec<Case> {
             )
         },
         Case {
-            way: encap(encap(way(), 7, 0x88a8), 9, 0x8100),
+            xmit: encap(encap(xmit(), 7, 0x88a8), 9, 0x8100),
             ..case(
                 "two_vlans_on",
                 plain_in.clone(),
@@ -255,7 +255,7 @@ fn cases() -> Vec<Case> {
             ..case("session_off", session(came(), 77, ip_in.clone()), Some(plain_out.clone()))
         },
         Case {
-            way: encap(way(), 88, 0x8864),
+            xmit: encap(xmit(), 88, 0x8864),
             ..case("session_on", plain_in.clone(), Some(session(left(), 88, ip_out)))
         },
         Case {
@@ -279,7 +279,7 @@ fn cases() -> Vec<Case> {
             )
         },
         Case {
-            way: into_tunnel,
+            xmit: into_tunnel,
             ..case(
                 "tunnel_on",
                 plain_in.clone(),
@@ -287,7 +287,7 @@ fn cases() -> Vec<Case> {
             )
         },
         Case {
-            way: own_settings,
+            xmit: own_settings,
             ..case(
                 "tunnel_with_settings_on",
                 (came() / congested() / Udp::new(1000, 53) / data()).build(),
@@ -303,7 +303,7 @@ fn cases() -> Vec<Case> {
         },
         Case {
             arrival: tagged(5, 0x8100),
-            way: encap(into_tunnel, 9, 0x8100),
+            xmit: encap(into_tunnel, 9, 0x8100),
             ..case(
                 "vlan_and_tunnel_on",
                 (came() / Vlan::new(5) / udp_before()).build(),
@@ -330,7 +330,7 @@ fn frames_of_flows_leave_as_the_flow_says() {
         )
         .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
         let half =
-            FlowHalf { key: &case.key, arrival: &case.arrival, to: &case.to, way: &case.way };
+            FlowHalf { key: &case.key, arrival: &case.arrival, to: &case.to, xmit: &case.xmit };
         flows.add(&half, 5).unwrap();
         let before = program.run(&case.frame, 0, 1).unwrap();
         let (verdict, frame, packets) = match &case.sent {
@@ -377,10 +377,10 @@ fn packets_of_flows_leave_tcx_as_the_flow_says() {
         )
         .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
         let half =
-            FlowHalf { key: &case.key, arrival: &case.arrival, to: &case.to, way: &case.way };
+            FlowHalf { key: &case.key, arrival: &case.arrival, to: &case.to, xmit: &case.xmit };
         flows.add(&half, 5).unwrap();
         let before = program.run(&case.frame, 0, 1).unwrap();
-        let sent = match (&case.sent, case.way.encaps.as_slice(), case.way.tunnel) {
+        let sent = match (&case.sent, case.xmit.encaps.as_slice(), case.xmit.tunnel) {
             (Some(frame), [], None) => Some(frame.clone()),
             // The tag stays in the metadata.
             (Some(frame), [Encap { protocol: 0x8100, .. }], None) => {
@@ -414,7 +414,7 @@ fn what_somebody_else_has_or_has_to_do_goes_up() {
     }
     let flows = Flows::new(16);
     let (key, to) = translated();
-    let half = FlowHalf { key: &key, arrival: &Arrival::on(DEVICE), to: &to, way: &way() };
+    let half = FlowHalf { key: &key, arrival: &Arrival::on(DEVICE), to: &to, xmit: &xmit() };
     flows.add(&half, 0).unwrap();
     let load =
         |site: &Site| Program::load(site.place, "flow", &flows.program(site).unwrap()).unwrap();
@@ -488,7 +488,7 @@ fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
         key,
         arrival,
         leaves,
-        way: Way { device, ..way() },
+        xmit: Xmit { device, ..xmit() },
     };
     let flow = HardwareFlow {
         halves: [half(there, Arrival::on(lan), out, wan), half(back, reply_arrival, back_out, lan)],
@@ -544,20 +544,20 @@ fn what_the_program_cannot_do_stays_with_software() {
     let plain = Arrival::on(DEVICE);
     let mut two = tagged(5, 0x88a8);
     assert!(two.encaps.push(Encap { id: 6, protocol: 0x8100 }));
-    let mut v6_tunnel = way();
+    let mut v6_tunnel = xmit();
     let ends = Tunnel { protocol: 41, ..tunnel("2001:db8::1", "2001:db8::2").unwrap() };
     v6_tunnel.tunnel =
         Some(Outer { ends, ttl: 0, tos: None, df: false, encap_limit: None, flow_label: None });
-    let ipsec = Way { transmit: penstock_flowtable::Transmit::Xfrm(1), ..way() };
+    let ipsec = Xmit { xmit_type: penstock_flowtable::XmitType::Xfrm(1), ..xmit() };
     let gre = Key { l4: 47, ..udp };
-    for (key, arrival, way, reason) in [
-        (gre, plain, way(), "a protocol other than TCP and UDP"),
-        (udp, two, way(), "it arrives with more than one tag"),
+    for (key, arrival, xmit, reason) in [
+        (gre, plain, xmit(), "a protocol other than TCP and UDP"),
+        (udp, two, xmit(), "it arrives with more than one tag"),
         (udp, plain, v6_tunnel, "a tunnel other than IPIP"),
         (udp, plain, ipsec, "it leaves through IPsec"),
-        (udp, plain, encap(way(), 1, 0x1234), "it leaves with a header that is no tag"),
+        (udp, plain, encap(xmit(), 1, 0x1234), "it leaves with a header that is no tag"),
     ] {
-        let half = FlowHalf { key: &key, arrival: &arrival, to: &out, way: &way };
+        let half = FlowHalf { key: &key, arrival: &arrival, to: &out, xmit: &xmit };
         let refused = Flows::new(16).check(&half).unwrap_err();
         assert_eq!(refused.0, reason);
     }

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use penstock_bpf::{Link, Mode, Next, Place, Program};
 use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows, Site};
-use penstock_flowtable::{Arrival, Encap, Key, Way};
+use penstock_flowtable::{Arrival, Encap, Key, Xmit};
 
 const A: [u8; 4] = [198, 18, 0, 7];
 const R: [u8; 4] = [198, 19, 0, 1];
@@ -169,17 +169,17 @@ fn send_by(lab: &Lab, place: Option<Place>, flows: &Flows) -> ([FlowStatistics; 
             Key::v4(A, B, [port, PORT], 6),
             Arrival::on(r0),
             Key::v4(R, B, [port, PORT], 6),
-            Way::neighbour(r1, MACS[3], f1, 1500),
+            Xmit::neighbour(r1, MACS[3], f1, 1500),
         ),
         (
             Key::v4(B, R, [PORT, port], 6),
             Arrival::on(r1),
             Key::v4(B, A, [PORT, port], 6),
-            Way::neighbour(r0, MACS[0], f0, 1500),
+            Xmit::neighbour(r0, MACS[0], f0, 1500),
         ),
     ];
     let halves =
-        halves.each_ref().map(|(key, arrival, to, way)| FlowHalf { key, arrival, to, way });
+        halves.each_ref().map(|(key, arrival, to, xmit)| FlowHalf { key, arrival, to, xmit });
     if place.is_some() {
         lab.inside("r", || halves.iter().for_each(|half| flows.add(half, 0).unwrap()));
     }
@@ -286,10 +286,10 @@ fn tags_go_to_the_other_end_beside_their_packets() {
     let program = program.unwrap_or_else(|e| panic!("{e}\n{}", e.log));
     let _link = lab.inside("r", || program.attach(r0, Mode::Any).unwrap());
     let (key, to) = (Key::v4(A, B, [PORT, PORT], 17), Key::v4(R, B, [PORT, PORT], 17));
-    let mut way = Way::neighbour(r1, MACS[3], MACS[2], 1500);
-    assert!(way.encaps.push(Encap { id: 7, protocol: 0x8100 }));
+    let mut xmit = Xmit::neighbour(r1, MACS[3], MACS[2], 1500);
+    assert!(xmit.encaps.push(Encap { id: 7, protocol: 0x8100 }));
     let arrival = Arrival::on(r0);
-    let half = FlowHalf { key: &key, arrival: &arrival, to: &to, way: &way };
+    let half = FlowHalf { key: &key, arrival: &arrival, to: &to, xmit: &xmit };
     lab.inside("r", || flows.add(&half, 0).unwrap());
     let args = [
         "netns",

@@ -343,43 +343,38 @@ mod tests {
     #[test]
     fn tags_sessions_and_tunnels_are_told() {
         let link = || Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
-        let four = || Ipv4::new("198.18.0.1", "198.18.1.1") / Udp::new(1, 2) / payload(b"data");
-        let six = || Ipv6::new("2001:db8::1", "2001:db8:1::1") / Udp::new(1, 2);
+        let v4 = || Ipv4::new("198.18.0.1", "198.18.1.1") / Udp::new(1, 2) / payload(b"data");
+        let v6 = || Ipv6::new("2001:db8::1", "2001:db8:1::1") / Udp::new(1, 2);
         let outer = || Ipv4::new("198.18.9.1", "198.18.9.2");
         let outer6 = || Ipv6::new("2001:db8:9::1", "2001:db8:9::2");
         let limit = || DestOptions::new().option(4, &[4]);
-        let inner = four().build();
+        let inner = v4().build();
         let tunnel = |src: &str, dst: &str, protocol| {
             Some(Tunnel { src: src.parse().unwrap(), dst: dst.parse().unwrap(), protocol })
         };
         let over4 = |protocol| tunnel("198.18.9.1", "198.18.9.2", protocol);
         let over6 = |protocol| tunnel("2001:db8:9::1", "2001:db8:9::2", protocol);
         for (n, (frame, tags, tunnel, want)) in [
-            (link() / four(), encaps(&[]), None, four()),
-            (link() / Vlan::new(5) / four(), encaps(&[(5, 0x8100)]), None, four()),
+            (link() / v4(), encaps(&[]), None, v4()),
+            (link() / Vlan::new(5) / v4(), encaps(&[(5, 0x8100)]), None, v4()),
             (
-                link() / Vlan::new(5).service() / Vlan::new(6) / six(),
+                link() / Vlan::new(5).service() / Vlan::new(6) / v6(),
                 encaps(&[(5, 0x88a8), (6, 0x8100)]),
                 None,
-                six(),
+                v6(),
             ),
-            (
-                link().ethertype(0x8864) / session(9, &inner, 6),
-                encaps(&[(9, 0x8864)]),
-                None,
-                four(),
-            ),
+            (link().ethertype(0x8864) / session(9, &inner, 6), encaps(&[(9, 0x8864)]), None, v4()),
             (
                 link() / Vlan::new(5).ethertype(0x8864) / session(9, &inner, 0),
                 encaps(&[(5, 0x8100), (9, 0x8864)]),
                 None,
-                four(),
+                v4(),
             ),
-            (link() / outer() / four(), encaps(&[]), over4(4), four()),
-            (link() / outer() / six(), encaps(&[]), over4(41), six()),
-            (link() / Vlan::new(5) / outer() / four(), encaps(&[(5, 0x8100)]), over4(4), four()),
-            (link() / outer6() / four(), encaps(&[]), over6(4), four()),
-            (link() / outer6() / limit() / six(), encaps(&[]), over6(41), six()),
+            (link() / outer() / v4(), encaps(&[]), over4(4), v4()),
+            (link() / outer() / v6(), encaps(&[]), over4(41), v6()),
+            (link() / Vlan::new(5) / outer() / v4(), encaps(&[(5, 0x8100)]), over4(4), v4()),
+            (link() / outer6() / v4(), encaps(&[]), over6(4), v4()),
+            (link() / outer6() / limit() / v6(), encaps(&[]), over6(41), v6()),
         ]
         .into_iter()
         .enumerate()
@@ -396,21 +391,21 @@ mod tests {
     fn what_is_unusual_about_an_outer_header_is_noticed() {
         use NotInside::{Other, Unusual};
         let link = || Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
-        let four = |tos| Ipv4::new("198.18.0.1", "198.18.1.1").tos(tos) / Udp::new(1, 2);
+        let v4 = |tos| Ipv4::new("198.18.0.1", "198.18.1.1").tos(tos) / Udp::new(1, 2);
         let outer = || Ipv4::new("198.18.9.1", "198.18.9.2");
         let outer6 = || Ipv6::new("2001:db8:9::1", "2001:db8:9::2");
         for (n, (frame, want)) in [
-            (link() / outer().ttl(1) / four(0), Unusual),
-            (link() / outer().fragment(0, true) / four(0), Unusual),
-            (link() / outer().options(&[1, 1, 1, 0]) / four(0), Unusual),
-            (link() / outer().checksum(1) / four(0), Unusual),
-            (link() / outer().total_len(99) / four(0), Unusual),
-            (link() / outer().tos(3) / four(2), Unusual),
-            (link() / outer().tos(3) / four(0), Unusual),
+            (link() / outer().ttl(1) / v4(0), Unusual),
+            (link() / outer().fragment(0, true) / v4(0), Unusual),
+            (link() / outer().options(&[1, 1, 1, 0]) / v4(0), Unusual),
+            (link() / outer().checksum(1) / v4(0), Unusual),
+            (link() / outer().total_len(99) / v4(0), Unusual),
+            (link() / outer().tos(3) / v4(2), Unusual),
+            (link() / outer().tos(3) / v4(0), Unusual),
             (link() / outer().protocol(4) / payload([]), Unusual),
-            (link() / outer6().hop_limit(1) / four(0), Unusual),
-            (link() / outer6().traffic_class(3) / four(1), Unusual),
-            (link() / Vlan::new(1) / Vlan::new(2) / Vlan::new(3) / four(0), Other),
+            (link() / outer6().hop_limit(1) / v4(0), Unusual),
+            (link() / outer6().traffic_class(3) / v4(1), Unusual),
+            (link() / Vlan::new(1) / Vlan::new(2) / Vlan::new(3) / v4(0), Other),
             (
                 link()
                     / Vlan::new(1)
@@ -427,7 +422,7 @@ mod tests {
         }
         // No congestion, or none that is new.
         for (outer_tos, inner_tos) in [(0, 0), (1, 0), (2, 2), (3, 3), (0, 3)] {
-            assert!(look(&(link() / outer().tos(outer_tos) / four(inner_tos)).build()).is_ok());
+            assert!(look(&(link() / outer().tos(outer_tos) / v4(inner_tos)).build()).is_ok());
         }
     }
 

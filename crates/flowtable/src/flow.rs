@@ -4,7 +4,7 @@
 
 use crate::arrival::ArrivalId;
 use crate::key::{self, IPV4, Key};
-use crate::way::WayId;
+use crate::xmit::XmitId;
 
 /// Direction of a flow, as of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,7 +81,7 @@ pub struct Half {
     /// What the transport's complemented checksum grows by: addresses and ports.
     pub(crate) transport_delta: u16,
     /// How it leaves.
-    pub way: WayId,
+    pub xmit: XmitId,
     /// Time of the latest packet, nanoseconds.
     pub used: u64,
     /// Packets that went this way since the flow was added.
@@ -107,7 +107,7 @@ impl Half {
         new_ports: 0,
         header_delta: 0,
         transport_delta: 0,
-        way: WayId(0),
+        xmit: XmitId(0),
         used: 0,
         packets: 0,
         bytes: 0,

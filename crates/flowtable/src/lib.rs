@@ -13,7 +13,7 @@
 //!   flows;
 //! - [`encap`]: what is around packets that arrive, and [`tunnel`]: what is put around them when
 //!   they leave;
-//! - [`way`]: how packets leave, which is common to many flows too;
+//! - [`xmit`]: how packets leave, which is common to many flows too;
 //! - [`flow`]: a flow, a cache line for each direction; [`rewrite`]: what it does to headers;
 //! - [`table`]: the table, made for bursts: hashes first, then buckets, then flows;
 //! - [`offload`]: devices that forward flows themselves, and the worker that tells them.
@@ -51,7 +51,7 @@ pub mod offload;
 pub mod rewrite;
 pub mod table;
 pub mod tunnel;
-pub mod way;
+pub mod xmit;
 
 mod hash;
 mod index;
@@ -64,4 +64,4 @@ pub use key::Key;
 
 pub use offload::{FlowOffload, Offloader};
 pub use table::{AddError, Flowtable, Limits, NewFlow, NewHalf};
-pub use way::{Transmit, Way, WayId};
+pub use xmit::{Xmit, XmitId, XmitType};

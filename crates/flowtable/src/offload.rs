@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 
 use crate::arrival::Arrival;
 use crate::key::Key;
-use crate::way::Way;
+use crate::xmit::Xmit;
 
 /// One direction of a flow, as devices are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct HardwareHalf {
     /// Addresses and ports with which they leave.
     pub leaves: Key,
     /// How they leave.
-    pub way: Way,
+    pub xmit: Xmit,
 }
 
 /// A flow, as devices are told: what belongs to neither direction (a FIN, a reset, a fragment, a
@@ -291,8 +291,8 @@ mod tests {
 
     fn flow() -> HardwareFlow {
         let key = Key::v4([1, 2, 3, 4], [5, 6, 7, 8], [1, 2], 17);
-        let way = Way::neighbour(2, [2; 6], [3; 6], 1500);
-        let half = HardwareHalf { key, arrival: Arrival::on(1), leaves: key, way };
+        let xmit = Xmit::neighbour(2, [2; 6], [3; 6], 1500);
+        let half = HardwareHalf { key, arrival: Arrival::on(1), leaves: key, xmit };
         HardwareFlow { halves: [half; 2] }
     }
 

@@ -10,7 +10,7 @@ use crate::interned::Interned;
 use crate::key::{self, IPV4, Key};
 use crate::memory;
 use crate::rewrite;
-use crate::way::{Way, WayId};
+use crate::xmit::{Xmit, XmitId};
 
 /// No flow.
 const NONE: u32 = u32::MAX;
@@ -40,7 +40,7 @@ pub struct NewHalf {
     /// Where they arrive.
     pub arrival: Arrival,
     /// How they leave.
-    pub way: Way,
+    pub xmit: Xmit,
 }
 
 /// A flow that is to be added: a packet of one direction leaves as what the other direction's key
@@ -83,7 +83,7 @@ pub struct Flowtable {
     addresses: Vec<Addresses>,
     free_addresses: Vec<u32>,
     arrivals: Interned<Arrival>,
-    ways: Interned<Way>,
+    xmits: Interned<Xmit>,
 }
 
 /// Room for `most`, whose memory the system gives as it is used. Where it refuses that much at
@@ -113,7 +113,7 @@ impl Flowtable {
             addresses: Vec::new(),
             free_addresses: Vec::new(),
             arrivals: Interned::default(),
-            ways: Interned::default(),
+            xmits: Interned::default(),
         }
     }
 
@@ -292,24 +292,24 @@ impl Flowtable {
 
     /// How packets of a direction leave.
     #[inline(always)]
-    pub fn way(&self, at: At) -> &Way {
-        self.ways.get(self.half(at).way.0)
+    pub fn xmit(&self, at: At) -> &Xmit {
+        self.xmits.get(self.half(at).xmit.0)
     }
 
     /// The way with a number that some flow has.
     #[inline(always)]
-    pub fn way_at(&self, way: WayId) -> &Way {
-        self.ways.get(way.0)
+    pub fn xmit_at(&self, xmit: XmitId) -> &Xmit {
+        self.xmits.get(xmit.0)
     }
 
     /// How many ways the flows have in common.
-    pub fn ways(&self) -> usize {
-        self.ways.len()
+    pub fn xmits(&self) -> usize {
+        self.xmits.len()
     }
 
     /// Number of a way that some flow has.
-    pub fn way_id(&self, way: &Way) -> Option<WayId> {
-        self.ways.number(way).map(WayId)
+    pub fn xmit_id(&self, xmit: &Xmit) -> Option<XmitId> {
+        self.xmits.number(xmit).map(XmitId)
     }
 
     /// Number of an arrival at which some flow arrives: without it no flow does.
@@ -352,7 +352,7 @@ impl Flowtable {
             arrivals.iter().for_each(|a| self.arrivals.release(a.0));
             return Err(AddError::Taken);
         }
-        let ways = new.halves.map(|half| WayId(self.ways.acquire(&half.way)));
+        let xmits = new.halves.map(|half| XmitId(self.xmits.acquire(&half.xmit)));
         let flow = self.take();
         let addresses = if keys[0].l3 == IPV4 { NONE } else { self.put_addresses(&keys) };
         self.lives[flow as usize] = Life {
@@ -393,7 +393,7 @@ impl Flowtable {
                 new_ports: leaves.ports,
                 header_delta,
                 transport_delta,
-                way: ways[direction as usize],
+                xmit: xmits[direction as usize],
                 used: new.now,
                 packets: 0,
                 bytes: 0,
@@ -445,9 +445,9 @@ impl Flowtable {
             let hash = self.hash(&self.key(at));
             self.index.remove(hash, at);
             let half = self.half(at);
-            let (arrival, way) = (half.arrival, half.way);
+            let (arrival, xmit) = (half.arrival, half.xmit);
             self.arrivals.release(arrival.0);
-            self.ways.release(way.0);
+            self.xmits.release(xmit.0);
         }
         let life = &mut self.lives[flow as usize];
         if life.addresses != NONE {

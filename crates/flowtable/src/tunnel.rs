@@ -55,7 +55,7 @@ pub struct Head {
 #[derive(Clone, Copy, Debug)]
 struct OuterAt {
     at: usize,
-    six: bool,
+    v6: bool,
     /// What is inside is IPv6.
     inner6: bool,
     ttl: u8,
@@ -134,7 +134,7 @@ impl Head {
     /// Whether outer headers have an identification, which counts up.
     #[inline(always)]
     pub fn wants_id(&self) -> bool {
-        self.outer.is_some_and(|o| !o.six)
+        self.outer.is_some_and(|o| !o.v6)
     }
 
     /// Writes the headers before a packet: `frame` begins with room for them, and the packet is as
@@ -181,7 +181,7 @@ impl Outer {
     /// Appends the header with what is always the same.
     fn append(&self, bytes: &mut Vec<u8>, inner6: bool) -> Option<OuterAt> {
         let at = bytes.len();
-        let (mut six, mut sum) = (false, Sum::new());
+        let (mut v6, mut sum) = (false, Sum::new());
         match (self.ends.src, self.ends.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 let protocol = self.ends.protocol;
@@ -204,7 +204,7 @@ impl Outer {
                     .bytes(&dst.octets());
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                six = true;
+                v6 = true;
                 let limit =
                     self.encap_limit.map(|limit| [self.ends.protocol, 0, 4, 1, limit, 1, 1, 0]);
                 let head = ipv6::Repr {
@@ -228,7 +228,7 @@ impl Outer {
         let inherit_label = self.flow_label.is_none();
         Some(OuterAt {
             at,
-            six,
+            v6,
             inner6,
             ttl: self.ttl,
             tos: self.tos,
@@ -264,7 +264,7 @@ impl OuterAt {
         let tos = ecn::encapsulate(self.tos.unwrap_or(inherited.tos), inherited.tos);
         let ttl = if self.ttl != 0 { self.ttl } else { inherited.ttl };
         let len = header.len() + packet.len();
-        if self.six {
+        if self.v6 {
             let Some(h) = header.first_chunk_mut::<{ ipv6::LEN }>() else { return };
             let label = u32::from_be_bytes([0, h[1], h[2], h[3]]);
             let label = if self.inherit_label { inherited.label } else { label };

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use penstock_flowtable::{
-    AddError, Arrival, At, Direction, Encap, Flowtable, Key, Limits, NewFlow, NewHalf, Tunnel, Way,
-    rewrite, state,
+    AddError, Arrival, At, Direction, Encap, Flowtable, Key, Limits, NewFlow, NewHalf, Tunnel,
+    Xmit, rewrite, state,
 };
 use penstock_testkit::build::*;
 
@@ -35,8 +35,8 @@ fn random_flow(rng: &mut fastrand::Rng) -> NewFlow {
     let mut half = || {
         let (src, dst) = (random_address(rng, v6), random_address(rng, v6));
         let key = Key::new(src, dst, [rng.u16(1..4), rng.u16(1..4)], l4);
-        let way = Way::neighbour(rng.u32(1..4), [2; 6], [3; 6], 1500);
-        NewHalf { key, arrival: random_arrival(rng), way }
+        let xmit = Xmit::neighbour(rng.u32(1..4), [2; 6], [3; 6], 1500);
+        NewHalf { key, arrival: random_arrival(rng), xmit }
     };
     NewFlow {
         halves: [half(), half()],
@@ -113,14 +113,14 @@ fn it_holds_what_a_map_holds() {
             if let Some(at) = at {
                 assert_eq!(table.key(at).arriving(Default::default()), probe.0);
                 assert_eq!(*table.arrival_at(table.half(at).arrival()), probe.1);
-                assert_eq!(*table.way(at), flows[&at.flow].halves[at.direction as usize].way);
+                assert_eq!(*table.xmit(at), flows[&at.flow].halves[at.direction as usize].xmit);
             }
         }
     }
     assert!(taken > 0, "{taken}");
     let _ = full;
     flows.keys().for_each(|flow| table.remove(*flow));
-    assert_eq!((table.len(), table.ways(), table.arrivals().count()), (0, 0, 0));
+    assert_eq!((table.len(), table.xmits(), table.arrivals().count()), (0, 0, 0));
 }
 
 #[test]
@@ -199,10 +199,10 @@ fn a_flow_over_ipv4_takes_less_than_256_bytes() {
         let [a, b, c, d] = n.to_be_bytes();
         let there = Key::v4([10 + a, b, c, d], [203, 0, 113, 9], [1000, 53], 17);
         let back = Key::v4([203, 0, 113, 9], [10 + a, b, c, d], [53, 1000], 17);
-        let way = Way::neighbour(2, [2; 6], [3; 6], 1500);
+        let xmit = Xmit::neighbour(2, [2; 6], [3; 6], 1500);
         let halves = [
-            NewHalf { key: there, arrival: Arrival::on(1), way },
-            NewHalf { key: back, arrival: Arrival::on(2), way },
+            NewHalf { key: there, arrival: Arrival::on(1), xmit },
+            NewHalf { key: back, arrival: Arrival::on(2), xmit },
         ];
         table
             .add(&NewFlow {

@@ -167,15 +167,15 @@ fn find(asm: &mut Asm<'_>, received: Value, unusual: Block) -> Found {
     asm.at(untagged);
     asm.jump_with_all(look, &[start, whole, kind]);
     asm.at(look);
-    let (four, six) = (asm.block(), asm.block());
+    let (v4, v6) = (asm.block(), asm.block());
     let (found, offset) = asm.block_with(Width::Long);
     let number = asm.parameter(found, Width::Byte);
-    let is_four = asm.is_number(ethertype, Is::Equal, on_wire(ETH_P_IP));
-    asm.leave_if(is_four, four);
-    let is_six = asm.is_number(ethertype, Is::Equal, on_wire(ETH_P_IPV6));
-    asm.branch(is_six, six, unusual);
+    let is_v4 = asm.is_number(ethertype, Is::Equal, on_wire(ETH_P_IP));
+    asm.leave_if(is_v4, v4);
+    let is_v6 = asm.is_number(ethertype, Is::Equal, on_wire(ETH_P_IPV6));
+    asm.branch(is_v6, v6, unusual);
 
-    asm.at(four);
+    asm.at(v4);
     const PLAIN: u64 = 0x45;
     const LATER: u16 = 0x1fff;
     let first = asm.load(Width::Byte, at, ethernet::LEN);
@@ -190,7 +190,7 @@ fn find(asm: &mut Asm<'_>, received: Value, unusual: Block) -> Found {
     let protocol = asm.load(Width::Byte, at, ethernet::LEN + 9);
     asm.jump_with_all(found, &[header, protocol]);
 
-    asm.at(six);
+    asm.at(v6);
     const VERSION: u64 = 0xf0;
     let header = asm.long(ipv6::LEN as u64);
     let least = (ipv6::LEN + TRANSPORT) as u64;

@@ -41,8 +41,8 @@ pub fn offset(packet: &[u8], l3: u8) -> Option<usize> {
 /// Translates an error whose ICMP header is at `at`. `false` if it is to be dropped: it is cut, its
 /// checksum is wrong, or it redirects a connection that is translated.
 pub fn translate(packet: &mut [u8], at: usize, related: &Related<'_>) -> bool {
-    let four = related.opposite.l3 == tuple::IPV4;
-    let (inner, kind, redirect) = if four {
+    let v4 = related.opposite.l3 == tuple::IPV4;
+    let (inner, kind, redirect) = if v4 {
         (icmp::LEN + ipv4::LEN, protocol::ICMP, icmp::REDIRECT)
     } else {
         (icmpv6::LEN + ipv6::LEN, protocol::ICMPV6, icmpv6::REDIRECT)
@@ -50,7 +50,7 @@ pub fn translate(packet: &mut [u8], at: usize, related: &Related<'_>) -> bool {
     if packet.len() < at + inner {
         return false;
     }
-    if related.check && !checksum_ok(packet, at, four) {
+    if related.check && !checksum_ok(packet, at, v4) {
         return false;
     }
     if packet[at] == redirect
@@ -67,21 +67,21 @@ pub fn translate(packet: &mut [u8], at: usize, related: &Related<'_>) -> bool {
         return false;
     }
     packet[at + 2..at + 4].fill(0);
-    let sum = pseudo(packet, at, four).bytes(&packet[at..]).finish();
+    let sum = pseudo(packet, at, v4).bytes(&packet[at..]).finish();
     packet[at + 2..at + 4].copy_from_slice(&sum.to_be_bytes());
     let outside = Target { protocol: kind, ..Target::answered_by(related.opposite, related.manip) };
     header::translate(packet, 0, &outside)
 }
 
-fn pseudo(packet: &[u8], at: usize, four: bool) -> checksum::Sum {
+fn pseudo(packet: &[u8], at: usize, v4: bool) -> checksum::Sum {
     match ipv6::Header::new(packet) {
-        Some(h) if !four => h.pseudo(protocol::ICMPV6, packet.len() - at),
+        Some(h) if !v4 => h.pseudo(protocol::ICMPV6, packet.len() - at),
         _ => checksum::Sum::new(),
     }
 }
 
-fn checksum_ok(packet: &[u8], at: usize, four: bool) -> bool {
-    pseudo(packet, at, four).bytes(&packet[at..]).is_valid()
+fn checksum_ok(packet: &[u8], at: usize, v4: bool) -> bool {
+    pseudo(packet, at, v4).bytes(&packet[at..]).is_valid()
 }
 
 #[cfg(test)]

@@ -41,9 +41,9 @@ pub fn replace(
         return false;
     }
     let total = packet.network().len();
-    let six = packet.meta.protocol == ethernet::IPV6;
+    let v6 = packet.meta.protocol == ethernet::IPV6;
     let upper = total - transport;
-    if six {
+    if v6 {
         if let Some(mut h) = ipv6::HeaderMut::new(packet.network_mut()) {
             h.set_payload_len((total - ipv6::LEN) as u16);
         }
@@ -51,7 +51,7 @@ pub fn replace(
         h.set_total_len(total as u16);
         h.fill_checksum();
     }
-    let pseudo = if six {
+    let pseudo = if v6 {
         ipv6::Header::new(packet.network()).map(|h| h.pseudo(protocol, upper))
     } else {
         ipv4::Header::new(packet.network()).map(|h| h.pseudo(upper))

@@ -70,20 +70,20 @@ pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, mode: Mode) -> Done {
     let index = config.link(dev)?.index;
     let text = local.ok_or("\"addr add\" needs an address")?;
     let invalid = |t: &str| format!("\"{t}\" is not an address");
-    let (value, mut len, six) =
+    let (value, mut len, v6) =
         lines::prefix(text, false).filter(|_| text != "default").ok_or_else(|| invalid(text))?;
     let peer = match peer {
         None => None,
         Some(p) => {
-            let (value, peer_len, peer_six) = lines::prefix(p, six).ok_or_else(|| invalid(p))?;
-            if peer_six != six {
+            let (value, peer_len, peer_v6) = lines::prefix(p, v6).ok_or_else(|| invalid(p))?;
+            if peer_v6 != v6 {
                 return Err("the addresses are of different families".into());
             }
             len = peer_len;
             Some(value)
         }
     };
-    if six {
+    if v6 {
         if broadcast.is_some() {
             return Err("Broadcast can be set only for IPv4 addresses".into());
         }

@@ -46,12 +46,12 @@ fn apply(config: &mut Config, words: &[String]) -> Done {
         return bridge_lines::line(config, &mut words);
     }
     words.take("ip");
-    let mut six = None;
+    let mut v6 = None;
     loop {
         if words.take("-6") {
-            six = Some(true);
+            v6 = Some(true);
         } else if words.take("-4") {
-            six = Some(false);
+            v6 = Some(false);
         } else {
             break;
         }
@@ -60,7 +60,7 @@ fn apply(config: &mut Config, words: &[String]) -> Done {
     let later = ["maddress", "mroute", "tuntap", "nexthop", "netns", "vrf", "l2tp", "sr"];
     let word = words.next().unwrap_or("");
     let object = match abbreviated(word, &objects) {
-        _ if word == "xfrm" || word == "x" => return xfrm_lines::line(config, &mut words, six),
+        _ if word == "xfrm" || word == "x" => return xfrm_lines::line(config, &mut words, v6),
         Some(o) => o,
         None if later.contains(&word) => return Err(format!("\"{word}\" is not supported yet")),
         None => return Err(unknown(word)),
@@ -95,10 +95,10 @@ fn apply(config: &mut Config, words: &[String]) -> Done {
         "link" if verb == "add" => link_lines::add(config, &mut words),
         "link" => link_lines::set(config, &mut words),
         "address" => address_lines::line(config, &mut words, mode),
-        "route" => route_lines::line(config, &mut words, mode, six),
-        "rule" => rule_lines::line(config, &mut words, verb == "delete", six),
+        "route" => route_lines::line(config, &mut words, mode, v6),
+        "rule" => rule_lines::line(config, &mut words, verb == "delete", v6),
         "tunnel" => {
-            let (name, tunnel) = tunnel_line(config, &mut words, six)?;
+            let (name, tunnel) = tunnel_line(config, &mut words, v6)?;
             link_lines::add_named_tunnel(config, name, tunnel)
         }
         _ => neighbour_lines::line(config, &mut words, mode),

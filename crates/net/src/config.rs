@@ -18,8 +18,8 @@ use crate::{
 };
 
 /// Bits of a prefix that count.
-pub(crate) fn masked(prefix: u128, len: u8, six: bool) -> u128 {
-    let bits = if six { 128 } else { 32 };
+pub(crate) fn masked(prefix: u128, len: u8, v6: bool) -> u128 {
+    let bits = if v6 { 128 } else { 32 };
     if len == 0 { 0 } else { prefix >> (bits - len) << (bits - len) }
 }
 
@@ -226,11 +226,11 @@ impl Config {
         if fallback || self.links.iter().filter_map(Link::tunnel).any(same) {
             return Err(EXISTS.into());
         }
-        let six = tunnel.kind.outer6();
-        let routes = if six { &self.routes6 } else { &self.routes4 };
+        let v6 = tunnel.kind.outer6();
+        let routes = if v6 { &self.routes6 } else { &self.routes4 };
         let tables = [TABLE_LOCAL, TABLE_MAIN, TABLE_DEFAULT];
         let found =
-            (remote != 0).then(|| Self::find(routes, &tables, remote, tunnel.link, six)).flatten();
+            (remote != 0).then(|| Self::find(routes, &tables, remote, tunnel.link, v6)).flatten();
         let by = found.and_then(|r| r.nexthops.first()).map_or(tunnel.link, |n| n.oif);
         let lower = self.by_index(by).map_or(1500, |l| l.mtu);
         Ok(tunnel.mtu_over(lower))

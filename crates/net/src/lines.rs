@@ -8,9 +8,9 @@ pub(crate) use penstock_iproute2::{Words, address, lines, number, unknown};
 
 /// A prefix as a number with its length, and whether it is IPv6. `default`, `any` and `all` are
 /// length 0 of the wanted family. A missing length is the whole address.
-pub(crate) fn prefix(text: &str, six: bool) -> Option<(u128, u8, bool)> {
+pub(crate) fn prefix(text: &str, v6: bool) -> Option<(u128, u8, bool)> {
     if matches!(text, "default" | "any" | "all") {
-        return Some((0, 0, six));
+        return Some((0, 0, v6));
     }
     let (head, len) = match text.split_once('/') {
         Some((head, len)) => (head, Some(len)),

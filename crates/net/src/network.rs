@@ -336,8 +336,8 @@ impl Network {
 
     /// Whether there are tunnels over IPv4; over IPv6.
     #[inline]
-    pub fn has_tunnels(&self, six: bool) -> bool {
-        if six { self.tunnels.over6() } else { self.tunnels.over4() }
+    pub fn has_tunnels(&self, v6: bool) -> bool {
+        if v6 { self.tunnels.over6() } else { self.tunnels.over4() }
     }
 
     /// The tunnel for a packet between these addresses (numbers of the outer family) that came in

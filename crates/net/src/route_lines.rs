@@ -66,15 +66,15 @@ fn route_type(word: &str) -> Option<RouteType> {
     ROUTE_TYPES.iter().find(|(n, _)| *n == word).map(|(_, t)| *t)
 }
 
-pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, mode: Mode, six: Option<bool>) -> Done {
+pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, mode: Mode, v6: Option<bool>) -> Done {
     let mut words = RouteWords::new();
     if let Some(t) = w.peek().and_then(route_type) {
         words.kind = t;
         w.next();
     }
     words.read(config, w)?;
-    let (route, six) = words.route(six)?;
-    config.add_route(route, six, mode)
+    let (route, v6) = words.route(v6)?;
+    config.add_route(route, v6, mode)
 }
 
 /// Words of a line about a route.
@@ -191,9 +191,9 @@ impl<'a> RouteWords<'a> {
         Ok(())
     }
 
-    /// The route, and whether it is one of IPv6, with defaults for what was not said. `six` is
+    /// The route, and whether it is one of IPv6, with defaults for what was not said. `v6` is
     /// what the command says of the family.
-    fn route(self, six: Option<bool>) -> Result<(Route, bool), String> {
+    fn route(self, v6: Option<bool>) -> Result<(Route, bool), String> {
         let RouteWords {
             destination,
             kind,
@@ -206,10 +206,10 @@ impl<'a> RouteWords<'a> {
         } = self;
         let text = destination.unwrap_or("default");
         let gateway6 = |n: &Nexthop| matches!(n.gateway, Some(IpAddr::V6(_)));
-        let wants6 = six.unwrap_or(gateway6(&first) || nexthops.iter().any(gateway6));
+        let wants6 = v6.unwrap_or(gateway6(&first) || nexthops.iter().any(gateway6));
         let (prefix, len, is6) =
             lines::prefix(text, wants6).ok_or_else(|| format!("\"{text}\" is not a prefix"))?;
-        if six.is_some_and(|s| s != is6) {
+        if v6.is_some_and(|s| s != is6) {
             return Err(format!("\"{text}\" is of the other family"));
         }
         for n in nexthops.iter().chain([&first]) {

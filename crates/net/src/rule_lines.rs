@@ -18,12 +18,7 @@ fn ports(word: &str) -> Result<(u16, u16), String> {
     if low == 0 || low > high { Err(invalid()) } else { Ok((low, high)) }
 }
 
-pub(crate) fn line(
-    config: &mut Config,
-    w: &mut Words<'_>,
-    delete: bool,
-    six: Option<bool>,
-) -> Done {
+pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, delete: bool, v6: Option<bool>) -> Done {
     let mut r = Rule::all(0, Action::Lookup(TABLE_MAIN));
     let mut priority = None;
     let mut action = None;
@@ -91,7 +86,7 @@ pub(crate) fn line(
             other => return Err(unknown(other)),
         }
     }
-    let mut is6 = six;
+    let mut is6 = v6;
     for (text, place) in [(from, 0), (to, 1)] {
         let Some(text) = text else { continue };
         let (prefix, len, its) = lines::prefix(text, is6.unwrap_or(false))

@@ -30,12 +30,12 @@ fn payload(kind: TunnelKind, word: &str) -> Result<u8, String> {
     })
 }
 
-fn end(w: &mut Words<'_>, six: bool) -> Result<IpAddr, String> {
+fn end(w: &mut Words<'_>, v6: bool) -> Result<IpAddr, String> {
     if w.take("any") {
-        return Ok(if six { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() });
+        return Ok(if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() });
     }
     let address = w.address()?;
-    if address.is_ipv6() != six {
+    if address.is_ipv6() != v6 {
         return Err(format!("\"{address}\" is of the other family"));
     }
     let group = match address {
@@ -58,16 +58,16 @@ fn tos(w: &mut Words<'_>) -> Result<Option<u8>, String> {
 
 /// What may follow the type of a tunnel.
 pub(crate) fn tunnel_words(config: &Config, w: &mut Words<'_>, tunnel: &mut Tunnel) -> Done {
-    let six = tunnel.kind.outer6();
+    let v6 = tunnel.kind.outer6();
     while let Some(word) = w.next() {
         match word {
             "mode" => tunnel.payload = payload(tunnel.kind, w.value()?)?,
             _ if common_word(config, w, tunnel, word)? => {}
-            _ if six => word6(w, tunnel, word)?,
+            _ if v6 => word6(w, tunnel, word)?,
             _ => word4(w, tunnel, word)?,
         }
     }
-    if !six && tunnel.ttl != 0 && !tunnel.pmtudisc {
+    if !v6 && tunnel.ttl != 0 && !tunnel.pmtudisc {
         return Err("ttl != 0 and nopmtudisc are incompatible".into());
     }
     Ok(())
@@ -80,10 +80,10 @@ fn common_word(
     tunnel: &mut Tunnel,
     word: &str,
 ) -> Result<bool, String> {
-    let six = tunnel.kind.outer6();
+    let v6 = tunnel.kind.outer6();
     match word {
-        "remote" => tunnel.remote = end(w, six)?,
-        "local" => tunnel.local = end(w, six)?,
+        "remote" => tunnel.remote = end(w, v6)?,
+        "local" => tunnel.local = end(w, v6)?,
         "dev" => tunnel.link = config.link(w.value()?)?.index,
         "ttl" | "hoplimit" | "hlim" => {
             tunnel.ttl = match w.value()? {
@@ -94,7 +94,7 @@ fn common_word(
         }
         "fwmark" => {
             tunnel.mark = match w.value()? {
-                "inherit" if six => None,
+                "inherit" if v6 => None,
                 n => Some(number(n).ok_or_else(|| format!("\"{n}\" is not a mark"))?),
             }
         }
@@ -194,7 +194,7 @@ pub(crate) fn pppoe_words(
 pub(crate) fn tunnel_line(
     config: &Config,
     w: &mut Words<'_>,
-    six: Option<bool>,
+    v6: Option<bool>,
 ) -> Result<(String, Tunnel), String> {
     let mut words: Vec<String> = Vec::new();
     let (mut name, mut mode) = (None, None);
@@ -210,7 +210,7 @@ pub(crate) fn tunnel_line(
     }
     let name = name.filter(|n| !matches!(n.as_str(), "remote" | "local" | "ttl" | "tos" | "dev"));
     let name = name.ok_or("\"tunnel add\" needs a name")?;
-    let mode = match (mode, six) {
+    let mode = match (mode, v6) {
         (Some(mode), _) => mode,
         (None, Some(true)) => "ip6ip6",
         (None, _) => return Err("\"tunnel add\" needs a \"mode\"".into()),
@@ -220,13 +220,13 @@ pub(crate) fn tunnel_line(
         "sit" | "ipv6/ip" => (TunnelKind::Sit, protocol::IPV6),
         "ip6ip6" | "ipv6/ipv6" => (TunnelKind::Ip6tnl, protocol::IPV6),
         "ipip6" | "ip/ipv6" | "ipv4/ipv6" | "ip4ip6" => (TunnelKind::Ip6tnl, protocol::IPIP),
-        "any" | "any/ipv6" if six == Some(true) => (TunnelKind::Ip6tnl, 0),
+        "any" | "any/ipv6" if v6 == Some(true) => (TunnelKind::Ip6tnl, 0),
         "gre" | "gre/ip" | "isatap" | "vti" | "ip6gre" | "gre/ipv6" | "vti6" => {
             return Err(format!("tunnels of mode \"{mode}\" are not supported yet"));
         }
         other => return Err(format!("Cannot guess tunnel mode: \"{other}\"")),
     };
-    if six.is_some_and(|six| six != kind.outer6()) {
+    if v6.is_some_and(|v6| v6 != kind.outer6()) {
         return Err(format!("mode \"{mode}\" is of the other family"));
     }
     let mut tunnel = Tunnel { payload, ..Tunnel::new(kind) };

@@ -44,11 +44,11 @@ neigh add 198.18.0.9 lladdr 02:00:00:00:00:09 dev wan nud permanent
 neigh add 2001:db8::9 lladdr 02:00:00:00:00:09 dev wan
 ";
 
-fn four(a: &str) -> u32 {
+fn v4(a: &str) -> u32 {
     a.parse::<Ipv4Addr>().unwrap().into()
 }
 
-fn six(a: &str) -> u128 {
+fn v6(a: &str) -> u128 {
     a.parse::<Ipv6Addr>().unwrap().into()
 }
 
@@ -87,14 +87,14 @@ fn ipv4_packets_go_where_the_kernel_sends_them() {
         ("198.18.99.1", 0x20, "Unreachable"),
     ];
     for (to, mark, want) in cases {
-        let flow = Flow4 { daddr: four(to), mark: *mark, ..Flow4::default() };
+        let flow = Flow4 { daddr: v4(to), mark: *mark, ..Flow4::default() };
         assert_eq!(describe(&net, net.route4(&flow)), *want, "{to} mark {mark:#x}");
     }
-    let from = Flow4 { saddr: four("198.18.7.5"), daddr: four("198.18.200.1"), ..Flow4::default() };
+    let from = Flow4 { saddr: v4("198.18.7.5"), daddr: v4("198.18.200.1"), ..Flow4::default() };
     assert_eq!(describe(&net, net.route4(&from)), "Prohibit");
-    let by_lan = Flow4 { daddr: four("198.18.66.129"), oif: 3, ..Flow4::default() };
+    let by_lan = Flow4 { daddr: v4("198.18.66.129"), oif: 3, ..Flow4::default() };
     assert_eq!(describe(&net, net.route4(&by_lan)), "Unicast dev lan");
-    let hit = net.route4(&Flow4 { daddr: four("198.18.66.1"), ..Flow4::default() }).unwrap();
+    let hit = net.route4(&Flow4 { daddr: v4("198.18.66.1"), ..Flow4::default() }).unwrap();
     assert_eq!((hit.route.mtu, hit.route.mtu_locked, hit.realm), (1000, true, 0x1_0002));
     assert_eq!(Ipv4Addr::from(net.source_of4(&hit)), Ipv4Addr::new(198, 18, 7, 1));
 }
@@ -103,7 +103,7 @@ fn ipv4_packets_go_where_the_kernel_sends_them() {
 fn ipv4_routes_lead_over_gateways_of_ipv6() {
     let text = format!("{ROUTER}\nroute add 198.18.70.0/24 via inet6 2001:db8::9\n");
     let net = Network::from_batch("net.ip", &text).unwrap();
-    let hit = net.route4(&Flow4 { daddr: four("198.18.70.7"), ..Flow4::default() });
+    let hit = net.route4(&Flow4 { daddr: v4("198.18.70.7"), ..Flow4::default() });
     assert_eq!(describe(&net, hit), "Unicast via 2001:db8::9 dev wan");
     for (line, message) in [
         ("route add 198.18.70.0/24 via inet6 2001:db8:77::9", "No route to host"),
@@ -124,7 +124,7 @@ fn flows_spread_over_nexthops_by_weight() {
     let net = Network::from_batch("net.ip", ROUTER).unwrap();
     let by_wan = (0..1000u32)
         .filter(|i| {
-            let flow = Flow4 { saddr: i * 77, daddr: four("198.18.67.1"), ..Flow4::default() };
+            let flow = Flow4 { saddr: i * 77, daddr: v4("198.18.67.1"), ..Flow4::default() };
             net.route4(&flow).unwrap().nexthop.oif == 2
         })
         .count();
@@ -147,11 +147,11 @@ fn ipv6_packets_go_where_the_kernel_sends_them() {
         ("fe80::70:73ff:fe00:3", 0, "Local dev lan"),
     ];
     for (to, mark, want) in cases {
-        let flow = Flow6 { daddr: six(to), mark: *mark, ..Flow6::default() };
+        let flow = Flow6 { daddr: v6(to), mark: *mark, ..Flow6::default() };
         assert_eq!(describe(&net, net.route6(&flow)), *want, "{to} mark {mark:#x}");
     }
     for (dev, want) in [(2, "Multicast dev wan"), (3, "Multicast dev lan"), (99, "None")] {
-        let flow = Flow6 { daddr: six("ff02::1"), oif: dev, strict: true, ..Flow6::default() };
+        let flow = Flow6 { daddr: v6("ff02::1"), oif: dev, strict: true, ..Flow6::default() };
         assert_eq!(describe(&net, net.route6(&flow)), want);
     }
 }
@@ -168,10 +168,10 @@ fn addresses_say_what_they_are_to_this_host() {
         ("0.0.0.0", None, RouteType::Broadcast),
         ("198.18.64.1", None, RouteType::Unicast),
     ] {
-        assert_eq!(net.kind4(four(address), link), want, "{address}");
+        assert_eq!(net.kind4(v4(address), link), want, "{address}");
     }
-    assert!(net.own6(six("2001:db8::1"), Some(2)) && !net.own6(six("2001:db8::1"), Some(3)));
-    let joined = |group| net.link(2).unwrap().joined6(six(group));
+    assert!(net.own6(v6("2001:db8::1"), Some(2)) && !net.own6(v6("2001:db8::1"), Some(3)));
+    let joined = |group| net.link(2).unwrap().joined6(v6(group));
     assert!(
         joined("ff02::1")
             && joined("ff05::2")
@@ -185,22 +185,22 @@ fn addresses_say_what_they_are_to_this_host() {
 fn sources_are_chosen_as_the_kernel_does() {
     let net = Network::from_batch("net.ip", ROUTER).unwrap();
     let all = penstock_net::Scope::UNIVERSE;
-    assert_eq!(net.source4(2, four("198.18.0.9"), all), four("198.18.0.1"));
-    assert_eq!(net.source4(4, 0, all), four("198.18.7.1"));
-    assert_eq!(net.source6(2, six("2001:db8:1::9")), Some(six("2001:db8::1")));
-    assert_eq!(net.source6(3, six("2001:db8:ffff::9")), Some(six("2001:db8:1::1")));
-    assert_eq!(net.source6(3, six("fe80::9")), Some(six("fe80::70:73ff:fe00:3")));
+    assert_eq!(net.source4(2, v4("198.18.0.9"), all), v4("198.18.0.1"));
+    assert_eq!(net.source4(4, 0, all), v4("198.18.7.1"));
+    assert_eq!(net.source6(2, v6("2001:db8:1::9")), Some(v6("2001:db8::1")));
+    assert_eq!(net.source6(3, v6("2001:db8:ffff::9")), Some(v6("2001:db8:1::1")));
+    assert_eq!(net.source6(3, v6("fe80::9")), Some(v6("fe80::70:73ff:fe00:3")));
 }
 
 #[test]
 fn a_link_that_goes_down_takes_its_routes_along() {
     let text = format!("{ROUTER}\nlink set wan down");
     let net = Network::from_batch("net.ip", &text).unwrap();
-    let to = |a| describe(&net, net.route4(&Flow4 { daddr: four(a), ..Flow4::default() }));
+    let to = |a| describe(&net, net.route4(&Flow4 { daddr: v4(a), ..Flow4::default() }));
     assert_eq!(to("198.18.0.77"), "None");
     assert_eq!(to("198.18.7.77"), "None", "the VLAN above went down with it");
     assert_eq!(to("198.18.0.1"), "Local dev wan", "the address is still ours");
-    assert!(!net.own6(six("2001:db8::1"), None));
+    assert!(!net.own6(v6("2001:db8::1"), None));
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn local_and_main_are_one_table_until_a_rule_is_added() {
         "link set lo up\nlink add a type veth\nlink set a up\nroute add 127.9.0.0/16 dev a\n";
     let to = |text: &str| {
         let net = Network::from_batch("net.ip", text).unwrap();
-        describe(&net, net.route4(&Flow4 { daddr: four("127.9.0.1"), ..Flow4::default() }))
+        describe(&net, net.route4(&Flow4 { daddr: v4("127.9.0.1"), ..Flow4::default() }))
     };
     assert_eq!(to(lines), "Unicast dev a");
     assert_eq!(to(&format!("{lines}rule add fwmark 1 lookup 9")), "Local dev lo");

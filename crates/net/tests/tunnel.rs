@@ -156,8 +156,8 @@ link add local type ipip local 198.18.1.1
 link add off type ipip local 198.18.0.1 remote 198.18.0.5
 link add sit type sit local 198.18.0.1 remote 198.18.0.3 dev wan
 link add any type sit dev lan
-link add six type ip6tnl local 2001:db8::1 remote 2001:db8::2
-link add six2 type ip6tnl local 2001:db8::1
+link add v6 type ip6tnl local 2001:db8::1 remote 2001:db8::2
+link add v6b type ip6tnl local 2001:db8::1
 link add ppp type pppoe dev wan session 7 peer 02:00:00:00:00:09
 link set exact up
 link set bound up
@@ -165,8 +165,8 @@ link set remote up
 link set local up
 link set sit up
 link set any up
-link set six up
-link set six2 up
+link set v6 up
+link set v6b up
 link set ppp up
 ");
     let address = |a: &str| match a.parse().unwrap() {
@@ -204,11 +204,11 @@ fn tunnels_that_ipv6_runs_on_have_a_link_local_address() {
     let net = net("
 link add ipip type ipip local 198.18.0.1 remote 198.18.0.2
 link add sit type sit local 198.18.0.1 remote 198.18.0.2
-link add six index 9 type ip6tnl local 2001:db8::1 remote 2001:db8::2
+link add v6 index 9 type ip6tnl local 2001:db8::1 remote 2001:db8::2
 link add quiet addrgenmode none type ip6tnl local 2001:db8::1 remote 2001:db8::3
 link set ipip up
 link set sit up
-link set six up
+link set v6 up
 link set quiet up
 ");
     let first = |name: &str| net.link_by_name(name).unwrap().addresses6.first().map(|a| a.local);

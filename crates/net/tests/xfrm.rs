@@ -43,7 +43,7 @@ fn a_state_says_everything_that_ip_xfrm_can_say() {
     let destination = (u128::from(u32::from_be_bytes([198, 18, 2, 0])), 24);
     let ports = ((80, 0xffff), (0, 0));
     let selector = Selector {
-        six: Some(false),
+        v6: Some(false),
         source,
         destination,
         protocol: 6,
@@ -70,7 +70,7 @@ fn a_policy_says_everything_that_ip_xfrm_can_say() {
     .unwrap();
     let [first, third, second] = net.xfrm().policies() else { panic!("{:?}", net.xfrm()) };
     assert_eq!(
-        (first.direction, first.priority, first.selector.six),
+        (first.direction, first.priority, first.selector.v6),
         (Direction::Forward, 7, Some(true))
     );
     assert_eq!((first.selector.sport, first.selector.dport), ((128, 0xffff), (0, 0xffff)));
@@ -82,7 +82,7 @@ fn a_policy_says_everything_that_ip_xfrm_can_say() {
     );
     assert!(transport.source.is_ipv6() && transport.source.is_unspecified());
     assert_eq!((second.direction, second.action), (Direction::Out, Action::Allow));
-    assert_eq!((third.direction, third.selector.six), (Direction::In, Some(true)));
+    assert_eq!((third.direction, third.selector.v6), (Direction::In, Some(true)));
 }
 
 #[test]

@@ -114,10 +114,10 @@ pub(crate) fn read(message: &Message) -> Option<Device> {
         }
         _ => None,
     };
-    let six = all.inside(IFLA_AF_SPEC).and_then(|s| s.inside(AF_INET6));
+    let v6 = all.inside(IFLA_AF_SPEC).and_then(|s| s.inside(AF_INET6));
     /// `IFLA_INET6_ADDR_GEN_MODE`
     const GENERATE: u16 = 8;
-    let generate = six.and_then(|s| s.u8(GENERATE)).unwrap_or(0);
+    let generate = v6.and_then(|s| s.u8(GENERATE)).unwrap_or(0);
     let link = Link {
         index,
         name: all.text(IFLA_IFNAME)?.into(),

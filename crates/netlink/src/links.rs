@@ -76,10 +76,10 @@ pub fn change(socket: &mut Socket, index: u32, changes: &[Change<'_>]) -> io::Re
             Change::Group(group) => put(&mut body, IFLA_GROUP, &group.to_ne_bytes()),
             Change::Alias(text) => put(&mut body, IFLA_IFALIAS, text.as_bytes()),
             Change::Generate(mode) => {
-                let mut six = Vec::new();
-                put(&mut six, IFLA_INET6_ADDR_GEN_MODE, &[mode]);
+                let mut v6 = Vec::new();
+                put(&mut v6, IFLA_INET6_ADDR_GEN_MODE, &[mode]);
                 let mut families = Vec::new();
-                put(&mut families, libc::AF_INET6 as u16, &six);
+                put(&mut families, libc::AF_INET6 as u16, &v6);
                 put(&mut body, IFLA_AF_SPEC, &families);
             }
         }
@@ -351,12 +351,12 @@ fn address_body(message: &Message) -> Option<Vec<u8>> {
     const NODAD: u32 = 0x02;
     /// Home address, managed temporary ones, no prefix route, automatic join.
     const KEPT: u32 = 0x10 | 0x100 | 0x200 | 0x400;
-    let six = i32::from(*message.body.first()?) == libc::AF_INET6;
+    let v6 = i32::from(*message.body.first()?) == libc::AF_INET6;
     let flags = message.attributes(address::HEAD).u32(IFA_FLAGS).unwrap_or(0);
-    if six && flags & TEMPORARY != 0 {
+    if v6 && flags & TEMPORARY != 0 {
         return None;
     }
-    let kept = flags & KEPT | if six { NODAD } else { 0 };
+    let kept = flags & KEPT | if v6 { NODAD } else { 0 };
     let mut body = rebuilt(message, address::HEAD, |kind, value, body| {
         if kind != IFA_FLAGS {
             put(body, kind, value);

@@ -76,7 +76,7 @@ impl Told {
 pub(crate) fn read(message: &Message) -> Option<(bool, Told)> {
     let &[family, len, source_len, tos, table, protocol, scope, number_of_kind, f0, f1, f2, f3] =
         message.head::<HEAD>()?;
-    let six = match i32::from(family) {
+    let v6 = match i32::from(family) {
         libc::AF_INET => false,
         libc::AF_INET6 => true,
         _ => return None,
@@ -117,7 +117,7 @@ pub(crate) fn read(message: &Message) -> Option<(bool, Told)> {
         nexthops,
     };
     let object = all.u32(RTA_NH_ID);
-    (object.is_some() || !route.nexthops.is_empty()).then_some((six, Told { route, object }))
+    (object.is_some() || !route.nexthops.is_empty()).then_some((v6, Told { route, object }))
 }
 
 fn nexthop(all: Attributes<'_>, oif: u32, flags: u32, weight: u32, kind: RouteType) -> Nexthop {

@@ -34,12 +34,12 @@ const INVERT: u32 = 2;
 pub(crate) fn read(message: &Message) -> Option<(bool, Rule)> {
     let &[family, dst_len, src_len, tos, table, _, _, action, f0, f1, f2, f3] =
         message.head::<HEAD>()?;
-    let six = match i32::from(family) {
+    let v6 = match i32::from(family) {
         libc::AF_INET => false,
         libc::AF_INET6 => true,
         _ => return None,
     };
-    if dst_len.max(src_len) > if six { 128 } else { 32 } {
+    if dst_len.max(src_len) > if v6 { 128 } else { 32 } {
         return None;
     }
     let all = message.attributes(HEAD);
@@ -76,5 +76,5 @@ pub(crate) fn read(message: &Message) -> Option<(bool, Rule)> {
     rule.suppress_prefix_length = suppress(FRA_SUPPRESS_PREFIXLEN).map(|n| n as u8);
     rule.suppress_group = suppress(FRA_SUPPRESS_IFGROUP);
     rule.realm = all.u32(FRA_FLOW).unwrap_or(0);
-    Some((six, rule))
+    Some((v6, rule))
 }

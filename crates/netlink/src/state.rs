@@ -31,8 +31,8 @@ pub struct State {
     policies: penstock_xfrm::Config,
 }
 
-fn family(six: bool) -> u8 {
-    if six { libc::AF_INET6 as u8 } else { libc::AF_INET as u8 }
+fn family(v6: bool) -> u8 {
+    if v6 { libc::AF_INET6 as u8 } else { libc::AF_INET as u8 }
 }
 
 impl State {
@@ -56,36 +56,32 @@ impl State {
         if what.nexthops {
             self.nexthops = Objects::read(socket)?;
         }
-        for (six, dirty, routes) in
+        for (v6, dirty, routes) in
             [(false, what.routes4, &mut self.routes4), (true, what.routes6, &mut self.routes6)]
         {
             if dirty {
                 let mut head = [0; route::HEAD];
-                head[0] = family(six);
+                head[0] = family(v6);
                 let all = socket.dump(libc::RTM_GETROUTE, &head)?;
-                *routes = all
-                    .iter()
-                    .filter_map(route::read)
-                    .filter(|r| r.0 == six)
-                    .map(|r| r.1)
-                    .collect();
+                *routes =
+                    all.iter().filter_map(route::read).filter(|r| r.0 == v6).map(|r| r.1).collect();
             }
         }
         if what.rules {
-            for (six, rules) in [(false, &mut self.rules4), (true, &mut self.rules6)] {
+            for (v6, rules) in [(false, &mut self.rules4), (true, &mut self.rules6)] {
                 let mut head = [0; rule::HEAD];
-                head[0] = family(six);
+                head[0] = family(v6);
                 // A kernel without IPv6 has no rules for it.
                 let all = socket.dump(libc::RTM_GETRULE, &head).unwrap_or_default();
                 *rules =
-                    all.iter().filter_map(rule::read).filter(|r| r.0 == six).map(|r| r.1).collect();
+                    all.iter().filter_map(rule::read).filter(|r| r.0 == v6).map(|r| r.1).collect();
             }
         }
         if what.neighbours {
             self.neighbours.clear();
-            for six in [false, true] {
+            for v6 in [false, true] {
                 let mut head = [0; neighbour::HEAD];
-                head[0] = family(six);
+                head[0] = family(v6);
                 let all = socket.dump(libc::RTM_GETNEIGH, &head)?;
                 all.iter().for_each(|message| self.take_neighbour(message));
             }

@@ -52,8 +52,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// `xfrm_address_t`
-fn address(bytes: &[u8], six: bool) -> Option<IpAddr> {
-    Some(if six {
+fn address(bytes: &[u8], v6: bool) -> Option<IpAddr> {
+    Some(if v6 {
         Ipv6Addr::from(*bytes.first_chunk::<16>()?).into()
     } else {
         Ipv4Addr::from(*bytes.first_chunk::<4>()?).into()
@@ -61,14 +61,14 @@ fn address(bytes: &[u8], six: bool) -> Option<IpAddr> {
 }
 
 /// The bits of an address that its prefix has.
-fn prefix(bytes: &[u8], six: bool, len: u8) -> (u128, u8) {
-    let bits = if six { 128 } else { 32 };
+fn prefix(bytes: &[u8], v6: bool, len: u8) -> (u128, u8) {
+    let bits = if v6 { 128 } else { 32 };
     let value = number(bytes.get(..bits / 8).unwrap_or_default());
     let rest = bits as u32 - u32::from(len).min(bits as u32);
     (if len == 0 { 0 } else { value >> rest << rest }, len)
 }
 
-fn is_six(family: u16) -> Option<bool> {
+fn is_v6(family: u16) -> Option<bool> {
     match i32::from(family) {
         libc::AF_INET => Some(false),
         libc::AF_INET6 => Some(true),
@@ -80,11 +80,11 @@ fn is_six(family: u16) -> Option<bool> {
 fn selector(bytes: &[u8; HEAD]) -> Option<Selector> {
     let family = u16::from_ne_bytes([bytes[40], bytes[41]]);
     // Without addresses it is of the family that it is looked up by: both.
-    let six = is_six(family)?;
+    let v6 = is_v6(family)?;
     Some(Selector {
-        six: Some(six),
-        destination: prefix(&bytes[..16], six, bytes[42]),
-        source: prefix(&bytes[16..32], six, bytes[43]),
+        v6: Some(v6),
+        destination: prefix(&bytes[..16], v6, bytes[42]),
+        source: prefix(&bytes[16..32], v6, bytes[43]),
         dport: (be16(bytes, 32)?, be16(bytes, 34)?),
         sport: (be16(bytes, 36)?, be16(bytes, 38)?),
         protocol: bytes[44],
@@ -95,11 +95,11 @@ fn selector(bytes: &[u8; HEAD]) -> Option<Selector> {
 /// `struct xfrm_user_tmpl`. What it asks for besides ESP does not matter here: it asks for
 /// something.
 fn template(bytes: &[u8], out: bool) -> Option<Template> {
-    let six = is_six(u16::from_ne_bytes(*bytes.get(24..)?.first_chunk()?))?;
+    let v6 = is_v6(u16::from_ne_bytes(*bytes.get(24..)?.first_chunk()?))?;
     let [mode, _, optional] = *bytes.get(48..)?.first_chunk::<3>()?;
     Some(Template {
-        source: address(bytes.get(28..)?, six)?,
-        destination: address(bytes, six)?,
+        source: address(bytes.get(28..)?, v6)?,
+        destination: address(bytes, v6)?,
         spi: u32::from_be_bytes(*bytes.get(16..)?.first_chunk()?),
         mode: if mode == 0 { Mode::Transport } else { Mode::Tunnel },
         reqid: word(bytes, 44)?,

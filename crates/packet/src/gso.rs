@@ -42,7 +42,7 @@ pub struct Headers {
     /// Where the packet ends: padding may follow in a frame.
     pub end: usize,
     /// IPv6.
-    pub six: bool,
+    pub v6: bool,
     /// `IPPROTO_TCP` or `IPPROTO_UDP`.
     pub protocol: u8,
 }
@@ -66,7 +66,7 @@ impl Headers {
     /// Headers of a packet of which the network header is at `network`.
     pub fn of_packet(bytes: &[u8], network: usize) -> Option<Headers> {
         let ip = bytes.get(network..)?;
-        let (six, found) = match ip.first()? >> 4 {
+        let (v6, found) = match ip.first()? >> 4 {
             4 => (
                 false,
                 crate::ipv4_transport(ip).filter(|found| usize::from(found.offset) >= ipv4::LEN)?,
@@ -75,12 +75,12 @@ impl Headers {
             _ => return None,
         };
         let more =
-            if six { *ip.get(6)? == protocol::FRAGMENT } else { be16(ip, 6)? & ipv4::MF != 0 };
+            if v6 { *ip.get(6)? == protocol::FRAGMENT } else { be16(ip, 6)? & ipv4::MF != 0 };
         if more || found.fragment_offset != 0 {
             return None;
         }
         let transport = network + usize::from(found.offset);
-        let (before, said) = if six { (ipv6::LEN, be16(ip, 4)?) } else { (0, be16(ip, 2)?) };
+        let (before, said) = if v6 { (ipv6::LEN, be16(ip, 4)?) } else { (0, be16(ip, 2)?) };
         // Lengths beyond 16 bits are written as nothing.
         let end =
             network + if said == 0 { ip.len() } else { ip.len().min(before + usize::from(said)) };
@@ -97,7 +97,7 @@ impl Headers {
             transport,
             payload: transport + len,
             end,
-            six,
+            v6,
             protocol: found.protocol,
         })
     }
@@ -109,7 +109,7 @@ impl Headers {
 
     /// Sum over the pseudo header for a transport header and data of `len` bytes.
     fn pseudo(&self, bytes: &[u8], len: usize) -> checksum::Sum {
-        let addresses = if self.six {
+        let addresses = if self.v6 {
             self.network + 8..self.network + 40
         } else {
             self.network + 12..self.network + 20
@@ -232,7 +232,7 @@ pub fn segments(
         scratch.extend_from_slice(head);
         scratch.extend_from_slice(part);
         let len = scratch.len();
-        if headers.six {
+        if headers.v6 {
             let value = (len - headers.network - ipv6::LEN) as u16;
             put16(scratch, headers.network + 4, value);
         } else if let Some(mut h) =

@@ -36,7 +36,7 @@ pub struct Frame<'a> {
 /// See the [crate's documentation](crate) for an example.
 #[derive(Debug)]
 pub struct Dataplane {
-    path: penstock_path::Dataplane,
+    path: penstock_dataplane::Dataplane,
     network: Network,
     rules: Rules,
     names: Arc<NetworkNames>,
@@ -66,7 +66,7 @@ impl DataplaneBuilder {
     /// # Errors
     /// [`Error::Setting`]: there is none of this name, or it does not take this value.
     pub fn sysctl(mut self, name: &str, value: u32) -> Result<Self, Error> {
-        use penstock_path::SysctlError;
+        use penstock_dataplane::SysctlError;
         match self.settings.set_sysctl(name, value) {
             Ok(()) => Ok(self),
             Err(SysctlError::Unknown) => Err(Error::Setting(format!("there is no {name} here"))),
@@ -109,8 +109,8 @@ impl DataplaneBuilder {
         let rules = ruleset.link()?;
         let net = network.inner.clone();
         let mut path = match seed {
-            Some(_) => penstock_path::Dataplane::new(net, settings),
-            None => penstock_path::Dataplane::live(net, settings),
+            Some(_) => penstock_dataplane::Dataplane::new(net, settings),
+            None => penstock_dataplane::Dataplane::live(net, settings),
         };
         if let Some(seed) = seed {
             path.seed(seed);
@@ -163,7 +163,7 @@ impl Dataplane {
                 long += 1;
                 return None;
             }
-            Some(penstock_path::Frame { device: device.index(), bytes, time })
+            Some(penstock_dataplane::Frame { device: device.index(), bytes, time })
         });
         with!(self, sink, |path, adapter| path.receive(frames, adapter));
         if long > 0 {

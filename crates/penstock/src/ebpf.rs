@@ -25,8 +25,8 @@ use std::cmp::Reverse;
 use std::fmt;
 
 use penstock_bpf::{Link, Mode, Next, Place};
+use penstock_dataplane::interface;
 use penstock_ebpf::rules::{Compiled, Counters, Entry, Job, compile};
-use penstock_path::interface;
 use penstock_program::Hook;
 
 use crate::{Device, Error, Family, Network, Rules};

@@ -113,12 +113,12 @@ pub use event::{
 pub use loader::Loader;
 pub use network::{Device, MAX_DEVICE_INDEX, Network, NetworkBuilder};
 pub use outcome::{Event, Fate, Outcome};
+pub use penstock_dataplane::{
+    Counters, DropReason, Engine, QueueAnswer, QueueVerdict, Queued as QueueReply, Settings,
+};
 pub use penstock_lang::budget::Limits;
 pub use penstock_lang::diag::{Message, Position, Severity};
 pub use penstock_packet::gso::finish_begun as finish_checksum;
-pub use penstock_path::{
-    Counters, DropReason, Engine, QueueAnswer, QueueVerdict, Queued as QueueReply, Settings,
-};
 pub use penstock_ruleset::Family;
 pub use ruleset::{Rules, Ruleset};
 pub use session::{Answer, Session};

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use penstock_dataplane::{can_offload, can_run_chains};
 use penstock_lang::scope::Scope;
 use penstock_lang::session::{Options, Outcome, Refusal, Session};
 use penstock_lang::source::{Files, NoFiles, Origin, cannot_read};
-use penstock_path::{can_offload, can_run_chains};
 use penstock_ruleset::Generation;
 use penstock_ruleset::link::Linked;
 use penstock_system::SystemFiles;

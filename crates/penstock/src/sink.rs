@@ -5,10 +5,12 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
+use penstock_dataplane::{
+    DropEvent, LogRecord, Place, QueueRecord, Queued as QueueReply, TraceRecord,
+};
 use penstock_lang::datatype::Format;
 use penstock_net::Link;
 use penstock_packet::{Meta, Packet};
-use penstock_path::{DropEvent, LogRecord, Place, QueueRecord, Queued as QueueReply, TraceRecord};
 
 use crate::event::Unresolved;
 use crate::names::NetworkNames;
@@ -97,7 +99,7 @@ fn device(link: &Link) -> Device {
     Device::from_index(link.index)
 }
 
-impl<S: Sink> penstock_path::Sink for Adapter<'_, S> {
+impl<S: Sink> penstock_dataplane::Sink for Adapter<'_, S> {
     fn transmit(&mut self, link: &Link, frame: &[u8], meta: &Meta) {
         let Meta { mark, priority, time, .. } = *meta;
         let (device, name) = (device(link), &*link.name);

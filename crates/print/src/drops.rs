@@ -2,7 +2,7 @@
 
 //! Why and where a packet was dropped.
 
-use penstock_path::DropEvent;
+use penstock_dataplane::DropEvent;
 
 /// `rule: inet filter forward handle 12`, `policy: inet filter forward`, `no route`.
 pub fn words(drop: &DropEvent<'_>) -> String {

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
+use penstock_dataplane::{TraceEvent, TraceRecord, TraceVerdict};
 use penstock_lang::datatype::Format;
 use penstock_lang::listing::Listing;
 use penstock_lang::names::Names;
@@ -14,7 +15,6 @@ use penstock_lang::print::trace::{
     policy_line, rule_line,
 };
 use penstock_packet::Packet;
-use penstock_path::{TraceEvent, TraceRecord, TraceVerdict};
 use penstock_ruleset::{Family, Generation};
 
 /// Hardware type of Ethernet devices.

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use penstock_conntrack::{Conntrack, Settings, Style, Tuple};
+use penstock_dataplane::{FlowSummary, NotOffloaded};
 use penstock_flowtable::{Encap, Tunnel};
 use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
-use penstock_path::{FlowSummary, NotOffloaded};
 use penstock_print::list::{Entries, List};
 use penstock_print::show::Form;
 use penstock_print::show::connections::{self, Connection};
@@ -303,7 +303,7 @@ fn flows_are_printed_in_two_forms() {
         by: By::Flowtable,
         closing: false,
     };
-    let six = ("[2001:db8::1]:9", "[2001:db8::2]:53");
+    let v6 = ("[2001:db8::1]:9", "[2001:db8::2]:53");
     let all = [
         flow(
             ("inet", "t", "f", "tcp"),
@@ -311,8 +311,8 @@ fn flows_are_printed_in_two_forms() {
             Some(("198.18.1.1:4", "198.18.1.2:5")),
             translated,
         ),
-        flow(("ip", "u", "g", "udp"), six, None, tunnelled),
-        flow(("ip", "u", "g", "udp"), six, None, FlowState::Refused { not_offloaded: "no route" }),
+        flow(("ip", "u", "g", "udp"), v6, None, tunnelled),
+        flow(("ip", "u", "g", "udp"), v6, None, FlowState::Refused { not_offloaded: "no route" }),
     ];
     let mut summary = FlowSummary::default();
     (summary.counts.added, summary.counts.packets, summary.counts.taken) = (2, 4, 2);

@@ -437,8 +437,8 @@ fn queues_have_numbers_by_hash_worker_or_register() {
         seen.insert(num);
     }
     assert_eq!(Vec::from_iter(seen), [10, 11, 12, 13]);
-    let mut six = MockEnv::at(Family::Ip6, Hook::Input);
-    assert!((10..14).contains(&run_queue(queue(10, 4, false, false), &mut six, &mut tcp6()).0));
+    let mut v6 = MockEnv::at(Family::Ip6, Hook::Input);
+    assert!((10..14).contains(&run_queue(queue(10, 4, false, false), &mut v6, &mut tcp6()).0));
 
     let program = "[ immediate reg 1 0x00020005 ]\n[ queue sreg_qnum 1 bypass ]";
     let outcome = run_text(program, &mut tcp4(), &mut outside());
@@ -596,8 +596,8 @@ fn tproxy_gives_packets_to_established_sockets_then_to_listeners() {
     }
     let mut other = packet(Ipv4::new(A, B) / Icmp::echo_request(1, 1), 0x0800);
     assert_eq!(run_text(both, &mut other, &mut outside()), Outcome::Policy, "no ports");
-    let mut six = MockEnv::at(Family::Ip6, Hook::Prerouting);
-    assert_eq!(run_text(both, &mut tcp6(), &mut six), Outcome::Policy, "another family");
+    let mut v6 = MockEnv::at(Family::Ip6, Hook::Prerouting);
+    assert_eq!(run_text(both, &mut tcp6(), &mut v6), Outcome::Policy, "another family");
 }
 
 #[test]

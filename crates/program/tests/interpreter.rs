@@ -220,13 +220,13 @@ fn packets_in_gre_are_seen_whatever_fields_its_header_has() {
     ];
     in_tunnel(GRE, outer() / Gre::new() / carried_packet(), &cases);
     in_tunnel(GRE, outer() / Gre::new().key(7) / carried_packet(), &cases);
-    let six = Ipv6::new("2001:db8::1", "2001:db8::2") / HopByHop::new() / Udp::new(1, 80);
+    let v6 = Ipv6::new("2001:db8::1", "2001:db8::2") / HopByHop::new() / Udp::new(1, 80);
     let cases = [
         (PROTOCOL, "eq reg 1 0x0000dd86", true),
         (L4PROTO, "eq reg 1 0x00000011", true),
         (DPORT, "eq reg 1 0x00005000", true),
     ];
-    in_tunnel(GRE, outer() / Gre::new() / six, &cases);
+    in_tunnel(GRE, outer() / Gre::new() / v6, &cases);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 //! The clock is set forwards and backwards, while a dataplane runs and between two of them.
 
-#[path = "../../path/tests/router/mod.rs"]
+#[path = "../../dataplane/tests/router/mod.rs"]
 mod router;
 
 use std::sync::Arc;

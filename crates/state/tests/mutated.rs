@@ -3,7 +3,7 @@
 //! Files that somebody has changed and given right sums: nothing in them makes the process panic,
 //! or run what no ruleset could say.
 
-#[path = "../../path/tests/router/mod.rs"]
+#[path = "../../dataplane/tests/router/mod.rs"]
 mod router;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -73,7 +73,7 @@ impl Mark {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     /// IPv6; `None` for both families.
-    pub six: Option<bool>,
+    pub v6: Option<bool>,
     /// Source prefix: bits beyond the length are zero.
     pub source: (u128, u8),
     /// Destination prefix.
@@ -88,16 +88,16 @@ pub struct Selector {
     pub device: u32,
 }
 
-fn in_prefix(address: u128, (prefix, len): (u128, u8), six: bool) -> bool {
-    let bits = if six { 128 } else { 32 };
+fn in_prefix(address: u128, (prefix, len): (u128, u8), v6: bool) -> bool {
+    let bits = if v6 { 128 } else { 32 };
     len == 0 || (address ^ prefix) >> (bits - u32::from(len).min(bits)) == 0
 }
 
 impl Selector {
     /// Whether a packet is one of those (`xfrm_selector_match()`), its family aside.
     pub fn matches(&self, flow: &Flow) -> bool {
-        in_prefix(flow.daddr, self.destination, flow.six)
-            && in_prefix(flow.saddr, self.source, flow.six)
+        in_prefix(flow.daddr, self.destination, flow.v6)
+            && in_prefix(flow.saddr, self.source, flow.v6)
             && (flow.dport ^ self.dport.0) & self.dport.1 == 0
             && (flow.sport ^ self.sport.0) & self.sport.1 == 0
             && (self.protocol == 0 || self.protocol == flow.protocol)
@@ -317,10 +317,10 @@ impl Config {
         if policy.templates.len() > DEPTH {
             return Err("Numerical result out of range".into());
         }
-        let mut family = policy.selector.six == Some(true);
+        let mut family = policy.selector.v6 == Some(true);
         for template in &policy.templates {
-            let six = template.destination.is_ipv6();
-            if template.source.is_ipv6() != six {
+            let v6 = template.destination.is_ipv6();
+            if template.source.is_ipv6() != v6 {
                 return Err("a template has addresses of different families".into());
             }
             // validate_tmpl()
@@ -329,12 +329,12 @@ impl Config {
                 Mode::Tunnel if optional && policy.direction == Direction::Out => {
                     return Err("Mode in optional template not allowed in outbound policy".into());
                 }
-                Mode::Transport if six != family => {
+                Mode::Transport if v6 != family => {
                     return Err("Mode in template doesn't support a family change".into());
                 }
                 Mode::Tunnel | Mode::Transport => {}
             }
-            family = six;
+            family = v6;
         }
         match (self.policy(policy.direction, &policy.selector, policy.mark), update) {
             (Some(_), false) => return Err(EXISTS.into()),

@@ -69,7 +69,7 @@ impl State {
         let Room { head, tail, kept: (kept, next_at) } = room;
         let all = network.len();
         let packet_len = all.checked_sub(head + tail).ok_or(Stat::OutStateMode)?;
-        let limit = if self.six() { 0xffff + ipv6::LEN } else { 0xffff };
+        let limit = if self.v6() { 0xffff + ipv6::LEN } else { 0xffff };
         if all > limit {
             return Err(Stat::OutStateMode);
         }

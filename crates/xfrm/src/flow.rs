@@ -6,7 +6,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// IPv6.
-    pub six: bool,
+    pub v6: bool,
     /// Source.
     pub saddr: u128,
     /// Destination.

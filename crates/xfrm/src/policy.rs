@@ -16,7 +16,7 @@ struct Entry {
 /// Policies whose selectors have the same family and prefix lengths.
 #[derive(Debug)]
 struct Group {
-    six: bool,
+    v6: bool,
     source: u8,
     destination: u8,
     /// The best priority in it.
@@ -34,8 +34,8 @@ pub(crate) struct Policies {
     groups: Vec<Group>,
 }
 
-fn masked(address: u128, len: u8, six: bool) -> u128 {
-    let bits = if six { 128 } else { 32 };
+fn masked(address: u128, len: u8, v6: bool) -> u128 {
+    let bits = if v6 { 128 } else { 32 };
     if len == 0 { 0 } else { address >> (bits - len.min(bits)) << (bits - len.min(bits)) }
 }
 
@@ -54,12 +54,12 @@ impl Policies {
     fn push(&mut self, policy: Policy) {
         let number = self.entries.len() as u32;
         let selector = &policy.selector;
-        let six = selector.six == Some(true);
+        let v6 = selector.v6 == Some(true);
         let (source, destination) = (selector.source.1, selector.destination.1);
-        let same = |g: &Group| (g.six, g.source, g.destination) == (six, source, destination);
+        let same = |g: &Group| (g.v6, g.source, g.destination) == (v6, source, destination);
         let at = self.groups.iter().position(same).unwrap_or_else(|| {
             let (best, policies) = (policy.priority, QuickMap::default());
-            self.groups.push(Group { six, source, destination, best, policies });
+            self.groups.push(Group { v6, source, destination, best, policies });
             self.groups.len() - 1
         });
         if let Some(group) = self.groups.get_mut(at) {
@@ -94,12 +94,12 @@ impl Policies {
             if found.is_some_and(|(priority, _)| group.best > priority) {
                 break;
             }
-            if group.six != flow.six {
+            if group.v6 != flow.v6 {
                 continue;
             }
             let key = (
-                masked(flow.saddr, group.source, flow.six),
-                masked(flow.daddr, group.destination, flow.six),
+                masked(flow.saddr, group.source, flow.v6),
+                masked(flow.daddr, group.destination, flow.v6),
             );
             let Some(numbers) = group.policies.get(&key) else { continue };
             for &number in numbers {
@@ -132,15 +132,15 @@ mod tests {
     use crate::{Action, Mark, Selector};
 
     fn random_policy(random: &mut fastrand::Rng) -> Policy {
-        let six = random.bool();
+        let v6 = random.bool();
         let mut prefix = || {
             let len = random.u8(0..4) * 2;
-            let bits = if six { 128 } else { 32 };
-            (masked(u128::from(random.u8(0..16)) << (bits - 4), len, six), len)
+            let bits = if v6 { 128 } else { 32 };
+            (masked(u128::from(random.u8(0..16)) << (bits - 4), len, v6), len)
         };
         let (source, destination) = (prefix(), prefix());
         let selector = Selector {
-            six: Some(six),
+            v6: Some(v6),
             source,
             destination,
             protocol: random.u8(0..2) * 17,
@@ -168,12 +168,12 @@ mod tests {
             let mut ordered: Vec<&Policy> = all.iter().collect();
             ordered.sort_by_key(|p| p.priority);
             for _ in 0..100 {
-                let six = random.bool();
-                let bits = if six { 128 } else { 32 };
+                let v6 = random.bool();
+                let bits = if v6 { 128 } else { 32 };
                 let mut address = || u128::from(random.u8(0..16)) << (bits - 4);
                 let (saddr, daddr) = (address(), address());
                 let flow = Flow {
-                    six,
+                    v6,
                     saddr,
                     daddr,
                     protocol: 17,
@@ -182,7 +182,7 @@ mod tests {
                     ..Flow::default()
                 };
                 let expected = ordered.iter().position(|p| {
-                    p.selector.six == Some(six)
+                    p.selector.v6 == Some(v6)
                         && p.mark.matches(flow.mark)
                         && p.selector.matches(&flow)
                 });

@@ -114,7 +114,7 @@ impl State {
     }
 
     /// Whether its addresses are IPv6.
-    pub fn six(&self) -> bool {
+    pub fn v6(&self) -> bool {
         self.config.destination.is_ipv6()
     }
 
@@ -149,7 +149,7 @@ impl State {
 
     /// How long packets may be that fit into this many bytes afterwards (`xfrm_state_mtu()`).
     pub(crate) fn mtu(&self, outer: usize) -> usize {
-        let kept = match (self.config.mode, self.six()) {
+        let kept = match (self.config.mode, self.v6()) {
             (Mode::Tunnel, _) => 0,
             (Mode::Transport, false) => penstock_wire::ipv4::LEN,
             (Mode::Transport, true) => penstock_wire::ipv6::LEN,
@@ -158,7 +158,7 @@ impl State {
         let room = outer.saturating_sub(head + icv + kept);
         let room = (room & !(block - 1)) + kept;
         let room = room.saturating_sub(2);
-        if self.six() { room.max(penstock_wire::ipv6::MIN_MTU) } else { room }
+        if self.v6() { room.max(penstock_wire::ipv6::MIN_MTU) } else { room }
     }
 
     /// The lifetime goes on by a packet (`xfrm_state_check_expire()`); `false` if it is over.
@@ -242,7 +242,7 @@ impl State {
     /// Whether a packet may go through it on its way out (`xfrm_state_look_at()`).
     pub(crate) fn carries(&self, flow: &Flow) -> bool {
         let selector = &self.config.selector;
-        selector.six.is_none_or(|six| six == flow.six) && selector.matches(flow)
+        selector.v6.is_none_or(|v6| v6 == flow.v6) && selector.matches(flow)
     }
 
     /// Whether it is what a template asks of a packet that came through it (`xfrm_state_ok()`).

@@ -62,8 +62,8 @@ pub(crate) fn number(address: IpAddr) -> (bool, u128) {
 }
 
 /// And back.
-pub(crate) fn address(six: bool, number: u128) -> IpAddr {
-    if six { Ipv6Addr::from(number).into() } else { Ipv4Addr::from(number as u32).into() }
+pub(crate) fn address(v6: bool, number: u128) -> IpAddr {
+    if v6 { Ipv6Addr::from(number).into() } else { Ipv4Addr::from(number as u32).into() }
 }
 
 #[derive(Debug, Default)]

@@ -353,7 +353,7 @@ fn resolve(
 ) -> Result<Bundle, Stat> {
     let mut bundle = Bundle::default();
     let (mut source, mut destination) =
-        (address(flow.six, flow.saddr), address(flow.six, flow.daddr));
+        (address(flow.v6, flow.saddr), address(flow.v6, flow.daddr));
     for template in templates {
         let (near, far) = match template.mode {
             Mode::Transport => (source, destination),

@@ -80,11 +80,11 @@ fn packets_come_out_as_they_went_in() {
     for setup in setups() {
         let (mut near, mut far) = (setup.xfrm(), setup.xfrm());
         for packet in packets() {
-            let six = packet[0] >> 4 == 6;
+            let v6 = packet[0] >> 4 == 6;
             let mut packet = packet;
             if setup.mode == Mode::Transport {
                 // Those go between the ends themselves.
-                if six != setup.source.is_ipv6() {
+                if v6 != setup.source.is_ipv6() {
                     continue;
                 }
                 match setup.destination {
@@ -301,12 +301,12 @@ fn packets_that_fit_a_tunnel_fit_the_way_behind_it() {
     for setup in setups() {
         let mut end = setup.xfrm();
         let id = end.id.unwrap();
-        let six = setup.source.is_ipv6();
+        let v6 = setup.source.is_ipv6();
         for outer in 1280..1520 {
             let mtu = end.xfrm.mtu(id, outer);
             let fits = |end: &mut common::End, len: usize| {
                 let ip = Ipv4::new("198.18.1.1", "198.18.0.2");
-                let packet = if six && setup.mode == Mode::Transport {
+                let packet = if v6 && setup.mode == Mode::Transport {
                     (Ipv6::new("2001:db8::1", "2001:db8::2") / payload(vec![0; len - 40])).build()
                 } else {
                     (ip / payload(vec![0; len - 20])).build()
@@ -314,7 +314,7 @@ fn packets_that_fit_a_tunnel_fit_the_way_behind_it() {
                 end.send(&packet).unwrap().len() <= outer
             };
             // IPv6 never has less than its least MTU.
-            if six && mtu <= 1280 {
+            if v6 && mtu <= 1280 {
                 continue;
             }
             if outer % 16 == 0 || outer == 1500 {

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use penstock_path::Settings;
+use penstock_dataplane::Settings;
 use penstock_ruleset::link::Linked;
 
 use super::Target;

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use penstock_path::{Frame, Settings};
+use penstock_dataplane::{Frame, Settings};
 use penstock_ruleset::link::Linked;
 use penstock_testkit::build::{Ethernet, Ipv4, Ipv6, Tcp, Udp, payload};
 

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use penstock_path::Settings;
+use penstock_dataplane::Settings;
 use penstock_ruleset::change::{Change, NewRule, Position};
 use penstock_ruleset::link::Linked;
 use penstock_ruleset::model::Family;

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use penstock_daemon::queue_answer;
 use penstock_io::queue::{self, Message};
-use penstock_path::{Frame, Settings};
+use penstock_dataplane::{Frame, Settings};
 use penstock_ruleset::link::Linked;
 
 use super::Target;

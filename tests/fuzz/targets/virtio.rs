@@ -4,7 +4,7 @@
 
 use penstock_io::device::vnet::{self, Head};
 use penstock_packet::gso::{self, Headers};
-use penstock_path::{Dataplane, Frame, Settings};
+use penstock_dataplane::{Dataplane, Frame, Settings};
 
 use super::Target;
 use crate::network::{NOW, dataplane};

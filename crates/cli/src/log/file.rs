@@ -5,9 +5,9 @@
 use std::io::{BufWriter, Result, Write};
 use std::path::Path;
 
+use penstock_dataplane::LogRecord;
 use penstock_files::Access;
 use penstock_packet::Packet;
-use penstock_path::LogRecord;
 use penstock_print::log::line;
 
 /// A log of lines.

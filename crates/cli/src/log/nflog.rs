@@ -8,9 +8,9 @@ use std::fs::File;
 use std::io::Result;
 use std::path::Path;
 
+use penstock_dataplane::LogRecord;
 use penstock_io::PcapngWriter;
 use penstock_packet::Packet;
-use penstock_path::LogRecord;
 use penstock_print::log;
 
 /// `LINKTYPE_NFLOG`.

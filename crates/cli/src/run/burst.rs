@@ -2,7 +2,7 @@
 
 //! Frames of captures that arrive together, as a device would give them.
 
-use penstock_path::{Dataplane, Frame, Sink, is_of_burst};
+use penstock_dataplane::{Dataplane, Frame, Sink, is_of_burst};
 
 /// Frames that wait for the rest of their burst: they are copied, as a capture is in memory a
 /// window at a time.

@@ -3,7 +3,7 @@
 //! The command line of `penstock run`.
 
 use penstock_daemon::control::CaptureCall;
-use penstock_path::{CompileOptions, Engine};
+use penstock_dataplane::{CompileOptions, Engine};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;

@@ -8,11 +8,13 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use penstock_daemon::probe::{captured, number_of};
+use penstock_dataplane::{
+    DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord,
+};
 use penstock_files::Access;
 use penstock_io::{CaptureWriter, LinkType};
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
-use penstock_path::{DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
 use penstock_print::drops::words;
 
 use super::queue::Queues;

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use penstock_daemon::{errln, queue_packet};
+use penstock_dataplane::{QueueRecord, Queued};
 use penstock_io::queue::{self, Answer, Message, Open, read, write};
 use penstock_packet::Packet;
-use penstock_path::{QueueRecord, Queued};
 
 /// How long a program may take for its first message.
 const OPENING: Duration = Duration::from_secs(10);

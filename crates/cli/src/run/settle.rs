@@ -3,7 +3,7 @@
 //! Packets that programs have answered for go on.
 
 use penstock_daemon::queue_answer;
-use penstock_path::Dataplane;
+use penstock_dataplane::Dataplane;
 
 use super::output::Output;
 

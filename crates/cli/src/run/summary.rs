@@ -5,8 +5,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use penstock_dataplane::Counters;
 use penstock_io::Frame;
-use penstock_path::Counters;
 
 use super::output::Output;
 

@@ -5,9 +5,9 @@
 
 use std::fmt::Write;
 
+use penstock_dataplane::{DropEvent, QueueRecord, Queued, Sink, TraceRecord};
 use penstock_net::Link;
 use penstock_packet::{Meta, Packet};
-use penstock_path::{DropEvent, QueueRecord, Queued, Sink, TraceRecord};
 use penstock_print::drops::words;
 
 use crate::tracer::Tracer;

@@ -10,14 +10,14 @@ use penstock_testkit::build::*;
 /// A conversation over TCP to a port of side b.
 struct Talk {
     port: u16,
-    six: bool,
+    v6: bool,
     seq: [u32; 2],
     steps: Vec<Step>,
 }
 
 impl Talk {
-    fn open(port: u16, six: bool) -> Self {
-        let mut talk = Talk { port, six, seq: [100, 500], steps: Vec::new() };
+    fn open(port: u16, v6: bool) -> Self {
+        let mut talk = Talk { port, v6, seq: [100, 500], steps: Vec::new() };
         talk.segment(true, 2, b"");
         talk.seq[0] += 1;
         talk.segment(false, 18, b"");
@@ -30,7 +30,7 @@ impl Talk {
         let (s, d) = if there { (1000, self.port) } else { (self.port, 1000) };
         let (seq, ack) = (self.seq[usize::from(!there)], self.seq[usize::from(there)]);
         let tcp = Tcp::new(s, d).seq(seq).ack(ack).flags(flags).window(60_000) / payload(text);
-        self.steps.push((there, ip(there, self.six, tcp)));
+        self.steps.push((there, ip(there, self.v6, tcp)));
     }
 
     fn say(mut self, there: bool, text: impl AsRef<[u8]>) -> Self {
@@ -41,13 +41,13 @@ impl Talk {
 
     /// A packet of another connection.
     fn other(mut self, there: bool, upper: impl Into<Frame>) -> Self {
-        self.steps.push((there, ip(there, self.six, upper.into())));
+        self.steps.push((there, ip(there, self.v6, upper.into())));
         self
     }
 }
 
-fn ip(there: bool, six: bool, upper: Frame) -> Frame {
-    match (there, six) {
+fn ip(there: bool, v6: bool, upper: Frame) -> Frame {
+    match (there, v6) {
         (true, false) => Ipv4::new(A, B) / upper,
         (false, false) => Ipv4::new(B, A) / upper,
         (true, true) => Ipv6::new(A6, B6) / upper,
@@ -88,7 +88,7 @@ fn sip(first: &str, cseq: &str, rest: &str, body: &str) -> String {
 fn related_connections() {
     let Some(mut lab) = lab() else { return };
     let ftp = || Talk::open(21, false).say(false, "220 hello\r\n").say(true, "USER x\r\n");
-    let six = || Talk::open(21, true).say(false, "220 hello\r\n").say(true, "USER x\r\n");
+    let v6 = || Talk::open(21, true).say(false, "220 hello\r\n").say(true, "USER x\r\n");
     let call = || {
         let t = Talk::open(1723, false)
             .say(true, pptp(1, &[], 144))
@@ -162,11 +162,11 @@ fn related_connections() {
         ),
         (
             "ftp in IPv6",
-            six().say(true, "EPRT |2|2001:db8:1::2|1029|\r\n").other(false, syn(20, 1029)).steps,
+            v6().say(true, "EPRT |2|2001:db8:1::2|1029|\r\n").other(false, syn(20, 1029)).steps,
         ),
         (
             "ftp passive in IPv6",
-            six().say(false, "229 Extended (|||2050|)\r\n").other(true, syn(9, 2050)).steps,
+            v6().say(false, "229 Extended (|||2050|)\r\n").other(true, syn(9, 2050)).steps,
         ),
         (
             "irc",

@@ -21,8 +21,8 @@ for line in sys.stdin:
     for s in ends.values():
         while select.select([s], [], [], 0)[0]:
             s.recv(65535)
-    six = frame[12:14] == b"\x86\xdd"
-    where = slice(22, 54) if six else slice(26, 34)
+    v6 = frame[12:14] == b"\x86\xdd"
+    where = slice(22, 54) if v6 else slice(26, 34)
     ends[d].send(frame)
     got, until = "-", time.time() + 0.3
     while time.time() < until and got == "-":
@@ -30,7 +30,7 @@ for line in sys.stdin:
             continue
         back, address = out.recvfrom(65535)
         if address[2] != 4 and back[12:14] == frame[12:14] and back[where] == frame[where]:
-            tos = (back[14] & 15) << 4 | back[15] >> 4 if six else back[15]
+            tos = (back[14] & 15) << 4 | back[15] >> 4 if v6 else back[15]
             got = str(tos >> 2)
     print(got, flush=True)
 "#;
@@ -194,10 +194,10 @@ impl Lab {
 
     /// Sends an IP packet from side a or b; gives the state that rules saw.
     pub fn send(&mut self, from_a: bool, packet: &[u8]) -> &'static str {
-        let six = packet[0] >> 4 == 6;
+        let v6 = packet[0] >> 4 == 6;
         let net = if from_a { 1 } else { 2 };
         let mut frame = vec![2, 0, 0, 0, 0, net, 2, 0, 0, 0, 1, net];
-        frame.extend(if six { [0x86, 0xdd] } else { [8, 0] });
+        frame.extend(if v6 { [0x86, 0xdd] } else { [8, 0] });
         frame.extend(packet);
         let hex: String = frame.iter().map(|b| format!("{b:02x}")).collect();
         writeln!(self.to, "{} {hex}", if from_a { 'a' } else { 'b' }).unwrap();

@@ -169,35 +169,35 @@ fn udp(there: bool) -> Frame {
 #[test]
 fn flows_without_connections() {
     let Some(mut lab) = lab() else { return };
-    let four = |there: bool| if there { Ipv4::new(A, B) } else { Ipv4::new(B, A) };
-    let six = |there: bool| if there { Ipv6::new(A6, B6) } else { Ipv6::new(B6, A6) };
+    let v4 = |there: bool| if there { Ipv4::new(A, B) } else { Ipv4::new(B, A) };
+    let v6 = |there: bool| if there { Ipv6::new(A6, B6) } else { Ipv6::new(B6, A6) };
     let error4 = |there, kind, code, quoted: Frame| {
-        four(there) / Icmp::new(kind, code) / payload(quoted.build())
+        v4(there) / Icmp::new(kind, code) / payload(quoted.build())
     };
     let error6 = |there, kind, code, quoted: Frame| {
-        six(there) / Icmpv6::new(kind, code) / payload(quoted.build())
+        v6(there) / Icmpv6::new(kind, code) / payload(quoted.build())
     };
     let udp6 = |there: bool| {
-        six(there) / Udp::new(if there { 7 } else { 8 }, if there { 8 } else { 7 }) / payload(b"x")
+        v6(there) / Udp::new(if there { 7 } else { 8 }, if there { 8 } else { 7 }) / payload(b"x")
     };
     let gre1 = |there, call: u16| {
         let mut header = vec![0x20, 0x01, 0x88, 0x0b, 0, 4];
         header.extend(call.to_be_bytes());
         header.extend([1, 2, 3, 4]);
-        four(there).protocol(47) / payload(header)
+        v4(there).protocol(47) / payload(header)
     };
     let scenarios: Vec<(&str, Vec<Step>)> = vec![
         ("udp", vec![(true, udp(true)), (true, udp(true)), (false, udp(false)), (true, udp(true))]),
         (
             "wrong udp",
             vec![
-                (true, four(true) / Udp::new(1, 2).checksum(0xbad) / payload(b"x")),
-                (true, four(true) / Udp::new(1, 2).checksum(0) / payload(b"x")),
-                (true, four(true) / Udp::new(1, 2).length(7)),
-                (true, four(true) / Udp::new(1, 2).length(8) / payload(b"pad")),
-                (true, four(true) / Udp::new(1, 3).length(80)),
-                (true, six(true) / Udp::new(1, 2).checksum(0) / payload(b"x")),
-                (true, six(true) / Udp::new(1, 2).checksum(0xbad) / payload(b"x")),
+                (true, v4(true) / Udp::new(1, 2).checksum(0xbad) / payload(b"x")),
+                (true, v4(true) / Udp::new(1, 2).checksum(0) / payload(b"x")),
+                (true, v4(true) / Udp::new(1, 2).length(7)),
+                (true, v4(true) / Udp::new(1, 2).length(8) / payload(b"pad")),
+                (true, v4(true) / Udp::new(1, 3).length(80)),
+                (true, v6(true) / Udp::new(1, 2).checksum(0) / payload(b"x")),
+                (true, v6(true) / Udp::new(1, 2).checksum(0xbad) / payload(b"x")),
             ],
         ),
         (
@@ -205,44 +205,44 @@ fn flows_without_connections() {
             // ones right.
             "udplite that is wrong anyhow",
             vec![
-                (true, four(true) / UdpLite::new(1, 4).coverage(7) / payload(b"abcd")),
-                (true, four(true) / UdpLite::new(1, 5).coverage(80) / payload(b"abcd")),
-                (true, (four(true).protocol(136) / payload(b"abcdefg"))),
+                (true, v4(true) / UdpLite::new(1, 4).coverage(7) / payload(b"abcd")),
+                (true, v4(true) / UdpLite::new(1, 5).coverage(80) / payload(b"abcd")),
+                (true, (v4(true).protocol(136) / payload(b"abcdefg"))),
             ],
         ),
         (
             "echo",
             vec![
-                (false, four(false) / Icmp::echo_reply(7, 1)),
-                (true, four(true) / Icmp::echo_request(7, 1)),
-                (true, four(true) / Icmp::echo_request(7, 2)),
-                (false, four(false) / Icmp::echo_reply(7, 1)),
-                (true, four(true) / Icmp::echo_request(7, 3)),
-                (true, four(true) / Icmp::new(13, 0)),
-                (false, four(false) / Icmp::new(14, 0)),
-                (true, four(true) / Icmp::new(17, 0)),
-                (true, four(true) / Icmp::new(15, 3)),
-                (true, four(true) / Icmp::new(19, 0)),
-                (true, four(true) / Icmp::new(40, 0)),
-                (true, four(true) / Icmp::new(10, 0)),
-                (true, four(true) / Icmp::echo_request(9, 1).checksum(3)),
+                (false, v4(false) / Icmp::echo_reply(7, 1)),
+                (true, v4(true) / Icmp::echo_request(7, 1)),
+                (true, v4(true) / Icmp::echo_request(7, 2)),
+                (false, v4(false) / Icmp::echo_reply(7, 1)),
+                (true, v4(true) / Icmp::echo_request(7, 3)),
+                (true, v4(true) / Icmp::new(13, 0)),
+                (false, v4(false) / Icmp::new(14, 0)),
+                (true, v4(true) / Icmp::new(17, 0)),
+                (true, v4(true) / Icmp::new(15, 3)),
+                (true, v4(true) / Icmp::new(19, 0)),
+                (true, v4(true) / Icmp::new(40, 0)),
+                (true, v4(true) / Icmp::new(10, 0)),
+                (true, v4(true) / Icmp::echo_request(9, 1).checksum(3)),
             ],
         ),
         (
             "echo in IPv6",
             vec![
-                (true, six(true) / Icmpv6::echo_request(7, 1)),
-                (false, six(false) / Icmpv6::echo_reply(7, 1)),
-                (true, six(true) / Icmpv6::new(139, 0)),
-                (true, six(true) / Icmpv6::new(129, 0)),
-                (true, six(true) / Icmpv6::new(200, 0)),
-                (true, six(true) / Icmpv6::new(143, 0)),
-                (true, six(true) / Icmpv6::new(130, 0)),
+                (true, v6(true) / Icmpv6::echo_request(7, 1)),
+                (false, v6(false) / Icmpv6::echo_reply(7, 1)),
+                (true, v6(true) / Icmpv6::new(139, 0)),
+                (true, v6(true) / Icmpv6::new(129, 0)),
+                (true, v6(true) / Icmpv6::new(200, 0)),
+                (true, v6(true) / Icmpv6::new(143, 0)),
+                (true, v6(true) / Icmpv6::new(130, 0)),
                 (
                     true,
-                    six(true) / HopByHop::new() / DestOptions::new() / Icmpv6::echo_request(8, 1),
+                    v6(true) / HopByHop::new() / DestOptions::new() / Icmpv6::echo_request(8, 1),
                 ),
-                (true, six(true) / Icmpv6::echo_request(7, 1).checksum(5)),
+                (true, v6(true) / Icmpv6::echo_request(7, 1).checksum(5)),
             ],
         ),
         (
@@ -264,10 +264,10 @@ fn flows_without_connections() {
                     false,
                     error4(false, 3, 1, Ipv4::new(A, B).fragment(8, true) / Udp::new(1000, 53)),
                 ),
-                (false, four(false) / Icmp::new(3, 3).checksum(9) / payload(udp(true).build())),
-                (true, four(true) / Icmp::echo_request(7, 1)),
-                (false, error4(false, 3, 1, four(true) / Icmp::echo_request(7, 1))),
-                (false, error4(false, 3, 1, four(true) / Icmp::echo_request(8, 1))),
+                (false, v4(false) / Icmp::new(3, 3).checksum(9) / payload(udp(true).build())),
+                (true, v4(true) / Icmp::echo_request(7, 1)),
+                (false, error4(false, 3, 1, v4(true) / Icmp::echo_request(7, 1))),
+                (false, error4(false, 3, 1, v4(true) / Icmp::echo_request(8, 1))),
                 (false, error4(false, 3, 1, error4(true, 3, 1, udp(false)))),
             ],
         ),
@@ -287,22 +287,17 @@ fn flows_without_connections() {
                         false,
                         1,
                         4,
-                        six(true) / DestOptions::new() / Udp::new(7, 8) / payload(b"x"),
+                        v6(true) / DestOptions::new() / Udp::new(7, 8) / payload(b"x"),
                     ),
                 ),
-                (
-                    false,
-                    error6(false, 1, 4, six(true) / Fragment::new(0, true, 1) / Udp::new(7, 8)),
-                ),
+                (false, error6(false, 1, 4, v6(true) / Fragment::new(0, true, 1) / Udp::new(7, 8))),
                 (
                     false,
                     error6(
                         false,
                         1,
                         4,
-                        six(true)
-                            / Fragment::new(9, true, 1).next_header(17)
-                            / payload(b"abcdefgh"),
+                        v6(true) / Fragment::new(9, true, 1).next_header(17) / payload(b"abcdefgh"),
                     ),
                 ),
             ],
@@ -310,40 +305,40 @@ fn flows_without_connections() {
         (
             "other protocols",
             vec![
-                (true, four(true).protocol(89) / payload(b"ospf")),
-                (false, four(false).protocol(89) / payload(b"ospf")),
-                (true, four(true) / Esp::new(1, 1)),
-                (true, four(true) / Ah::new(1, 1) / Udp::new(1, 2)),
-                (true, six(true) / Ah::new(1, 1) / Udp::new(1, 2)),
-                (true, four(true).protocol(4) / payload(udp(true).build())),
-                (true, four(true).protocol(58) / payload(b"abcdefgh")),
-                (true, six(true).next_header(1) / payload(b"\x08\0\0\0abcd")),
-                (true, six(true).into()),
-                (true, four(true).protocol(255) / payload(b"")),
+                (true, v4(true).protocol(89) / payload(b"ospf")),
+                (false, v4(false).protocol(89) / payload(b"ospf")),
+                (true, v4(true) / Esp::new(1, 1)),
+                (true, v4(true) / Ah::new(1, 1) / Udp::new(1, 2)),
+                (true, v6(true) / Ah::new(1, 1) / Udp::new(1, 2)),
+                (true, v4(true).protocol(4) / payload(udp(true).build())),
+                (true, v4(true).protocol(58) / payload(b"abcdefgh")),
+                (true, v6(true).next_header(1) / payload(b"\x08\0\0\0abcd")),
+                (true, v6(true).into()),
+                (true, v4(true).protocol(255) / payload(b"")),
             ],
         ),
         (
             "gre",
             vec![
-                (true, four(true) / Gre::new() / payload(b"x")),
-                (true, four(true) / Gre::new().key(5) / payload(b"x")),
-                (false, four(false) / Gre::new() / payload(b"x")),
-                (true, four(true) / Gre::new() / payload(b"x")),
+                (true, v4(true) / Gre::new() / payload(b"x")),
+                (true, v4(true) / Gre::new().key(5) / payload(b"x")),
+                (false, v4(false) / Gre::new() / payload(b"x")),
+                (true, v4(true) / Gre::new() / payload(b"x")),
                 (true, gre1(true, 9)),
                 (false, gre1(false, 9)),
                 (false, gre1(false, 0)),
-                (true, four(true).protocol(47) / payload([0x20, 1, 8, 0, 0, 0, 0, 1])),
-                (true, four(true).protocol(47) / payload([0x20, 1, 0x88, 0x0b])),
-                (true, four(true).protocol(47) / payload([0x20])),
+                (true, v4(true).protocol(47) / payload([0x20, 1, 8, 0, 0, 0, 0, 1])),
+                (true, v4(true).protocol(47) / payload([0x20, 1, 0x88, 0x0b])),
+                (true, v4(true).protocol(47) / payload([0x20])),
             ],
         ),
         (
             "short headers",
             vec![
-                (true, four(true).protocol(17) / payload(b"abc")),
-                (true, four(true).protocol(17) / payload(b"abcd")),
-                (true, four(true).protocol(6) / payload(b"abcdefghijklmnop")),
-                (true, four(true).protocol(132) / payload(b"abcdefgh")),
+                (true, v4(true).protocol(17) / payload(b"abc")),
+                (true, v4(true).protocol(17) / payload(b"abcd")),
+                (true, v4(true).protocol(6) / payload(b"abcdefghijklmnop")),
+                (true, v4(true).protocol(132) / payload(b"abcdefgh")),
             ],
         ),
     ];

@@ -5,9 +5,9 @@
 use std::cmp::Reverse;
 
 use penstock_bpf::{Link, LoadError, Map, MapKind, MapSpec, Mode, Next, Place, Program};
+use penstock_dataplane::{OffloadedChain, can_run_chains, interface};
 use penstock_ebpf::rules::{Compiled, Counters, Device, Entry, Job, NotOffloadable, compile};
 use penstock_net::Network;
-use penstock_path::{OffloadedChain, can_run_chains, interface};
 use penstock_program::image::ChainIndex;
 use penstock_ruleset::Family;
 use penstock_ruleset::link::{CannotOffload, Linked, OffloadPart};

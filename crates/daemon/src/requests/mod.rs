@@ -16,9 +16,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use penstock_dataplane::{Dataplane, Engine};
 use penstock_io::queue::Answer;
 use penstock_net::Network;
-use penstock_path::{Dataplane, Engine};
 use penstock_print::show::status::Status;
 use penstock_print::trace::Tracer;
 use penstock_program::image::ChainIndex;

@@ -5,7 +5,7 @@
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-use penstock_path::Dataplane;
+use penstock_dataplane::Dataplane;
 use penstock_print::list::Entries;
 use serde::Serialize;
 

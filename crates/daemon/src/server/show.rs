@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use penstock_dataplane::{Dataplane, Engine, FlowSummary};
 use penstock_lang::session::NOT_PERMITTED;
-use penstock_path::{Dataplane, Engine, FlowSummary};
 use penstock_print::list::{Entries, List};
 use penstock_print::show::connections::{self, Connection};
 use penstock_print::show::flows::{self, Flow, Totals};

@@ -4,7 +4,7 @@
 //! with the most bytes.
 
 use penstock_conntrack::Direction;
-use penstock_path::{Dataplane, FlowEntry};
+use penstock_dataplane::{Dataplane, FlowEntry};
 use penstock_print::show::status::Talker;
 
 use super::pages::Bounds;

@@ -18,7 +18,7 @@ pub(crate) const WATCHED: u64 = 60_000_000_000;
 
 /// The message in a frame from one port to another.
 fn message(frame: &[u8], from: u16, to: u16) -> Option<&[u8]> {
-    let headers = Headers::of_frame(frame).filter(|h| !h.six && h.protocol == protocol::UDP)?;
+    let headers = Headers::of_frame(frame).filter(|h| !h.v6 && h.protocol == protocol::UDP)?;
     let ports = frame.get(headers.transport..)?.first_chunk::<4>()?;
     let [from, to] = [from.to_be_bytes(), to.to_be_bytes()];
     (ports[..2] == from && ports[2..] == to).then(|| frame.get(headers.payload..headers.end))?

@@ -4,8 +4,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use penstock_dataplane::{Dataplane, Frame};
 use penstock_io::device::{BURST, Received};
-use penstock_path::{Dataplane, Frame};
 
 use super::dhcp;
 use super::steering::{Own, Steering};

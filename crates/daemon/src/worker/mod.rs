@@ -28,9 +28,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use penstock_dataplane::{CompileOptions, Dataplane, DropReason};
 use penstock_io::device::{BURST, Rx, wait};
 use penstock_net::Network;
-use penstock_path::{CompileOptions, Dataplane, DropReason};
 use penstock_print::show::status::{PortStatus, Status, WorkerStatus};
 
 use crate::devices::ports::{Held, WireShare};

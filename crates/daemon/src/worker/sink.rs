@@ -7,10 +7,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use penstock_dataplane::{
+    DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord,
+};
 use penstock_io::device::{BareTx, LocalTx, PacketTx, Tx};
 use penstock_net::{LOOPBACK, Link, Network};
 use penstock_packet::{Meta, Packet, PacketType};
-use penstock_path::{DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
 use penstock_print::log;
 use penstock_print::show::status::PortTraffic;
 use penstock_wire::ethernet;

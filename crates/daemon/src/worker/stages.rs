@@ -3,7 +3,7 @@
 //! Where a worker's time goes besides its rules: ticks of the processor's clock, counted only while
 //! somebody asks.
 
-use penstock_path::clock_ticks;
+use penstock_dataplane::clock_ticks;
 
 /// What a worker does with frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -50,24 +50,24 @@ struct Half {
     statistics: FlowStatistics,
 }
 
-fn address(bytes: &[u8], six: bool) -> Option<IpAddr> {
-    Some(if six {
+fn address(bytes: &[u8], v6: bool) -> Option<IpAddr> {
+    Some(if v6 {
         Ipv6Addr::from(*bytes.first_chunk::<16>()?).into()
     } else {
         Ipv4Addr::from(*bytes.first_chunk::<4>()?).into()
     })
 }
 
-fn ends(six: bool, source: &[u8], destination: &[u8], ports: &[u8]) -> Option<Ends> {
+fn ends(v6: bool, source: &[u8], destination: &[u8], ports: &[u8]) -> Option<Ends> {
     let &[s0, s1, d0, d1] = ports.first_chunk()?;
     Some(Ends {
-        source: (address(source, six)?, u16::from_be_bytes([s0, s1])),
-        destination: (address(destination, six)?, u16::from_be_bytes([d0, d1])),
+        source: (address(source, v6)?, u16::from_be_bytes([s0, s1])),
+        destination: (address(destination, v6)?, u16::from_be_bytes([d0, d1])),
     })
 }
 
-fn half(six: bool, key: &[u8], found: &[u8]) -> Option<Half> {
-    let (at, destination, ports, protocol) = if six {
+fn half(v6: bool, key: &[u8], found: &[u8]) -> Option<Half> {
+    let (at, destination, ports, protocol) = if v6 {
         (key6::SRC, key6::SRC + 16, key6::PORTS, key6::PROTOCOL)
     } else {
         (key4::SRC, key4::DST, key4::PORTS, key4::PROTOCOL)
@@ -77,8 +77,8 @@ fn half(six: bool, key: &[u8], found: &[u8]) -> Option<Half> {
     let flags = u16::from_ne_bytes(*of_value(value::FLAGS)?.first_chunk()?);
     Some(Half {
         protocol: *of_key(protocol)?.first()?,
-        arrives: ends(six, of_key(at)?, of_key(destination)?, of_key(ports)?)?,
-        leaves: ends(six, of_value(value::SRC)?, of_value(value::DST)?, of_value(value::PORTS)?)?,
+        arrives: ends(v6, of_key(at)?, of_key(destination)?, of_key(ports)?)?,
+        leaves: ends(v6, of_value(value::SRC)?, of_value(value::DST)?, of_value(value::PORTS)?)?,
         original: flags & ORIGINAL != 0,
         statistics: FlowStatistics::of(found),
     })
@@ -92,9 +92,9 @@ fn half(six: bool, key: &[u8], found: &[u8]) -> Option<Half> {
 pub fn found(names: [&Path; 2]) -> io::Result<Vec<FoundFlow>> {
     let [v4, v6, _] = Flows::specs(0);
     let mut halves = Vec::new();
-    for ((spec, name), six) in [v4, v6].into_iter().zip(names).zip([false, true]) {
+    for ((spec, name), v6) in [v4, v6].into_iter().zip(names).zip([false, true]) {
         let map = Map::pinned(spec, name)?;
-        map.each(|key, value| halves.extend(half(six, key, value)))?;
+        map.each(|key, value| halves.extend(half(v6, key, value)))?;
     }
     Ok(pairs(&halves))
 }
@@ -105,7 +105,7 @@ pub fn found_in<'a>(
     entries: impl IntoIterator<Item = (bool, &'a [u8], &'a [u8])>,
 ) -> Vec<FoundFlow> {
     let halves: Vec<Half> =
-        entries.into_iter().filter_map(|(six, key, value)| half(six, key, value)).collect();
+        entries.into_iter().filter_map(|(v6, key, value)| half(v6, key, value)).collect();
     pairs(&halves)
 }
 
@@ -133,10 +133,10 @@ pub const LAYOUT: &str = "1";
 mod tests {
     use super::super::layout;
     use super::*;
-    use penstock_flowtable::{Arrival, Key, Way, key};
+    use penstock_flowtable::{Arrival, Key, Xmit, key};
 
     /// A key of a flow over IPv4 or IPv6.
-    fn key(six: bool, source: (&str, u16), destination: (&str, u16)) -> Key {
+    fn key(v6: bool, source: (&str, u16), destination: (&str, u16)) -> Key {
         let words = |address: &str| {
             let address: IpAddr = address.parse().expect("an address");
             let mut bytes = [0; 16];
@@ -152,7 +152,7 @@ mod tests {
             src: words(source.0),
             dst: words(destination.0),
             ports: u32::from_ne_bytes([a, b, c, d]),
-            l3: if six { key::IPV6 } else { key::IPV4 },
+            l3: if v6 { key::IPV6 } else { key::IPV4 },
             l4: 6,
             ..Key::default()
         }
@@ -164,19 +164,19 @@ mod tests {
             source: (source.0.parse().expect("an address"), source.1),
             destination: (destination.0.parse().expect("an address"), destination.1),
         };
-        for (six, client, near, server) in [
+        for (v6, client, near, server) in [
             (false, ("198.18.0.2", 4000), ("198.18.1.1", 5000), ("198.18.1.2", 80)),
             (true, ("2001:db8::2", 4000), ("2001:db8:1::1", 4000), ("2001:db8:1::2", 443)),
         ] {
-            let way = Way::neighbour(7, [2; 6], [3; 6], 1500);
+            let xmit = Xmit::neighbour(7, [2; 6], [3; 6], 1500);
             let arrival = Arrival::on(3);
-            let (there, leaves) = (key(six, client, server), key(six, near, server));
-            let (back, returns) = (key(six, server, near), key(six, server, client));
+            let (there, leaves) = (key(v6, client, server), key(v6, near, server));
+            let (back, returns) = (key(v6, server, near), key(v6, server, client));
             let mut halves = Vec::new();
             for (arrives, to, flags) in [(&there, &leaves, ORIGINAL), (&back, &returns, 0)] {
-                let half = layout::FlowHalf { key: arrives, arrival: &arrival, to, way: &way };
+                let half = layout::FlowHalf { key: arrives, arrival: &arrival, to, xmit: &xmit };
                 let value = half.map_value(9, flags).expect("a value");
-                halves.extend(super::half(six, &half.map_key().expect("a key"), &value));
+                halves.extend(super::half(v6, &half.map_key().expect("a key"), &value));
             }
             let found = pairs(&halves);
             let statistics = [FlowStatistics { packets: 0, bytes: 0, used: 9 }; 2];

@@ -10,7 +10,7 @@ use penstock_flowtable::arrival::Encaps;
 use penstock_flowtable::offload::{
     FlowOffload, HardwareCounts, HardwareFlow, HardwareHalf, OffloadError,
 };
-use penstock_flowtable::{Arrival, Transmit, Way};
+use penstock_flowtable::{Arrival, Xmit, XmitType};
 
 use super::layout::ORIGINAL;
 use super::{AddError, FlowHalf, FlowStatistics, Flows};
@@ -93,7 +93,7 @@ impl Known {
 /// A half on the kernel's devices.
 struct Placed {
     arrival: Arrival,
-    way: Way,
+    xmit: Xmit,
 }
 
 impl Hardware {
@@ -107,22 +107,22 @@ impl Hardware {
     fn place(&self, half: &HardwareHalf) -> Option<Placed> {
         let from =
             self.ports.get(half.arrival.device).filter(|p| p.encaps.as_slice().is_empty())?;
-        let to = self.ports.get(half.way.device)?;
-        let (mut arrival, mut way) = (half.arrival, half.way);
+        let to = self.ports.get(half.xmit.device)?;
+        let (mut arrival, mut xmit) = (half.arrival, half.xmit);
         arrival.device = from.device;
-        way.device = to.device;
-        match way.transmit {
+        xmit.device = to.device;
+        match xmit.xmit_type {
             // They have the tags of the devices that they leave through.
-            Transmit::Neigh => {
-                way.encaps = to.encaps;
-                for inner in half.way.encaps.as_slice() {
-                    way.encaps.push(*inner).then_some(())?;
+            XmitType::Neigh => {
+                xmit.encaps = to.encaps;
+                for inner in half.xmit.encaps.as_slice() {
+                    xmit.encaps.push(*inner).then_some(())?;
                 }
             }
-            Transmit::Direct => to.encaps.as_slice().is_empty().then_some(())?,
-            Transmit::Xfrm(_) => return None,
+            XmitType::Direct => to.encaps.as_slice().is_empty().then_some(())?,
+            XmitType::Xfrm(_) => return None,
         }
-        let placed = Placed { arrival, way };
+        let placed = Placed { arrival, xmit };
         match from.place? {
             Place::Xdp => to.xdp_sends.then_some(placed),
             Place::Tcx => placed.half(half).suits_tcx().then_some(placed),
@@ -132,13 +132,13 @@ impl Hardware {
 
 impl Placed {
     fn half<'a>(&'a self, half: &'a HardwareHalf) -> FlowHalf<'a> {
-        FlowHalf { key: &half.key, arrival: &self.arrival, to: &half.leaves, way: &self.way }
+        FlowHalf { key: &half.key, arrival: &self.arrival, to: &half.leaves, xmit: &self.xmit }
     }
 }
 
 /// A half that is on the kernel's devices.
 fn known(half: &HardwareHalf) -> FlowHalf<'_> {
-    FlowHalf { key: &half.key, arrival: &half.arrival, to: &half.leaves, way: &half.way }
+    FlowHalf { key: &half.key, arrival: &half.arrival, to: &half.leaves, xmit: &half.xmit }
 }
 
 /// When the clock of BPF programs was zero, in nanoseconds since the epoch.
@@ -171,7 +171,7 @@ impl FlowOffload for Hardware {
         }
         let kept = [(original, there), (reply, back)];
         let kept =
-            kept.map(|(half, at)| HardwareHalf { arrival: at.arrival, way: at.way, ..*half });
+            kept.map(|(half, at)| HardwareHalf { arrival: at.arrival, xmit: at.xmit, ..*half });
         let known =
             Known { halves: kept, offered: flow.halves, told: Default::default(), gone: false };
         self.known.insert(cookie, known);

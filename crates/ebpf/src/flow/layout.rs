@@ -3,7 +3,7 @@
 //! What a flow is in its map. Numbers that packets carry are in memory as they are on the wire.
 
 use penstock_flowtable::tunnel::Head;
-use penstock_flowtable::{Arrival, Encap, Key, Tunnel, Way, key};
+use penstock_flowtable::{Arrival, Encap, Key, Tunnel, Xmit, key};
 use penstock_wire::checksum::Sum;
 use penstock_wire::{ethernet, protocol};
 use std::net::IpAddr;
@@ -85,7 +85,7 @@ pub struct FlowHalf<'a> {
     /// Addresses and ports that it leaves with.
     pub to: &'a Key,
     /// How it leaves: by the device on which the frame is put, with all tags that it has there.
-    pub way: &'a Way,
+    pub xmit: &'a Xmit,
 }
 
 /// Why a flow stays with software.
@@ -152,10 +152,10 @@ impl FlowHalf<'_> {
     /// What stands in front of the packet, and the flags that go with it.
     fn header(&self) -> Result<(Vec<u8>, u16), NotOffloadable> {
         let mut flags = 0;
-        if self.way.encaps.as_slice().iter().any(|e| e.protocol == ethernet::PPPOE_SESSION) {
+        if self.xmit.encaps.as_slice().iter().any(|e| e.protocol == ethernet::PPPOE_SESSION) {
             flags |= SESSION;
         }
-        if let Some(outer) = &self.way.tunnel {
+        if let Some(outer) = &self.xmit.tunnel {
             if flags & SESSION != 0 {
                 return Err(NotOffloadable("a tunnel in a session"));
             }
@@ -169,11 +169,12 @@ impl FlowHalf<'_> {
             flags |= if outer.df { TUNNEL_DF } else { 0 };
         }
         let mut link = [0; 12];
-        for (to, from) in link.iter_mut().zip(self.way.destination.iter().chain(&self.way.source)) {
+        for (to, from) in link.iter_mut().zip(self.xmit.destination.iter().chain(&self.xmit.source))
+        {
             *to = *from;
         }
         let protocol = if self.is_ipv4() { ethernet::IPV4 } else { ethernet::IPV6 };
-        let head = Head::new(&link, &self.way.encaps, self.way.tunnel.as_ref(), protocol)
+        let head = Head::new(&link, &self.xmit.encaps, self.xmit.tunnel.as_ref(), protocol)
             .ok_or(NotOffloadable("it leaves with a header that is no tag"))?;
         let mut out = vec![0; head.len()];
         head.write(&mut out, 0);
@@ -187,8 +188,8 @@ impl FlowHalf<'_> {
             [Encap { protocol, .. }] => penstock_wire::vlan::is_tag(*protocol),
             _ => false,
         };
-        let tunnel = self.arrival.tunnel.is_some() || self.way.tunnel.is_some();
-        !tunnel && tag(self.arrival.encaps.as_slice()) && tag(self.way.encaps.as_slice())
+        let tunnel = self.arrival.tunnel.is_some() || self.xmit.tunnel.is_some();
+        !tunnel && tag(self.arrival.encaps.as_slice()) && tag(self.xmit.encaps.as_slice())
     }
 
     /// The value, nothing counted, with the flags that follow from it and `more`.
@@ -196,8 +197,8 @@ impl FlowHalf<'_> {
     /// # Errors
     /// It cannot be offloaded.
     pub(super) fn map_value(&self, now: u64, more: u16) -> Result<Vec<u8>, NotOffloadable> {
-        use penstock_flowtable::Transmit;
-        if let Transmit::Xfrm(_) = self.way.transmit {
+        use penstock_flowtable::XmitType;
+        if let XmitType::Xfrm(_) = self.xmit.xmit_type {
             return Err(NotOffloadable("it leaves through IPsec"));
         }
         let (header, mut flags) = self.header()?;
@@ -213,8 +214,8 @@ impl FlowHalf<'_> {
         let address_delta = difference(&addresses(self.key), &addresses(self.to));
         let port_delta = difference(&self.key.ports.to_ne_bytes(), &self.to.ports.to_ne_bytes());
         let mut out = [0_u64, 0, now].iter().flat_map(|n| n.to_ne_bytes()).collect::<Vec<_>>();
-        out.extend(self.way.device.to_ne_bytes());
-        out.extend(self.way.mtu.to_ne_bytes());
+        out.extend(self.xmit.device.to_ne_bytes());
+        out.extend(self.xmit.mtu.to_ne_bytes());
         out.extend((header.len() as u32).to_ne_bytes());
         for delta in [header_delta, address_delta, port_delta] {
             out.extend(delta.to_be_bytes());

@@ -201,7 +201,7 @@ impl Flows {
 
     fn add_flagged(&self, half: &FlowHalf<'_>, now: u64, flags: u16) -> Result<(), AddError> {
         let (key, value) = (half.map_key()?, half.map_value(now, flags)?);
-        let device = half.way.device;
+        let device = half.xmit.device;
         let mut known = self.known.lock().unwrap_or_else(|e| e.into_inner());
         if !known.contains(&device) {
             self.devices.set(&device.to_ne_bytes(), &device.to_ne_bytes())?;

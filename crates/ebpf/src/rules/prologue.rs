@@ -309,14 +309,14 @@ impl Compiler<'_> {
     /// The transport header (`nft_set_pktinfo_ipv4_validate()`, `nft_set_pktinfo_ipv6_validate()`)
     /// and what is after it.
     fn transport(&mut self) {
-        let (end, found, six) = (self.asm.label(), self.asm.label(), self.asm.label());
+        let (end, found, v6) = (self.asm.label(), self.asm.label(), self.asm.label());
         self.asm.load(Width::D, COUNTERS, R10, NETWORK);
         self.asm.load(Width::D, R4, R10, ETHERTYPE);
-        self.asm.jump_if(Cond::Eq, R4, i32::from(ethernet::IPV6), six);
+        self.asm.jump_if(Cond::Eq, R4, i32::from(ethernet::IPV6), v6);
         self.asm.jump_if(Cond::Ne, R4, i32::from(ethernet::IPV4), end);
         self.ipv4(end);
         self.asm.jump(found);
-        self.asm.bind(six);
+        self.asm.bind(v6);
         self.ipv6(end);
         self.asm.bind(found);
         if let Some(slot) = self.plan.slots.find(Field::L4Proto) {

@@ -86,12 +86,12 @@ impl Compiler<'_> {
 
         // Two bytes of each header are needed, four of those for routing and fragments.
         asm.bind(extension);
-        let (four, read) = (asm.label(), asm.label());
+        let (v4, read) = (asm.label(), asm.label());
         asm.mov(R4, 4);
-        asm.jump_if(Cond::Eq, R7, i32::from(ROUTING), four);
-        asm.jump_if(Cond::Eq, R7, i32::from(FRAGMENT_HEADER), four);
+        asm.jump_if(Cond::Eq, R7, i32::from(ROUTING), v4);
+        asm.jump_if(Cond::Eq, R7, i32::from(FRAGMENT_HEADER), v4);
         asm.mov(R4, 2);
-        asm.bind(four);
+        asm.bind(v4);
         asm.store(Width::D, R10, -8, 0);
         asm.load(Width::D, R1, R6, AT_CONTEXT);
         asm.load(Width::W, R2, R6, AT_OFFSET);

@@ -10,17 +10,17 @@ use super::sys;
 /// Raw sockets for packets with their headers.
 #[derive(Debug)]
 pub struct LocalTx {
-    four: OwnedFd,
+    v4: OwnedFd,
     /// Missing where there is no IPv6.
-    six: Option<OwnedFd>,
+    v6: Option<OwnedFd>,
 }
 
 impl LocalTx {
     /// In the network namespace of the thread.
     pub fn open() -> io::Result<Self> {
-        let four = sys::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW)?;
-        let six = sys::socket(libc::AF_INET6, libc::SOCK_RAW, libc::IPPROTO_RAW).ok();
-        Ok(LocalTx { four, six })
+        let v4 = sys::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW)?;
+        let v6 = sys::socket(libc::AF_INET6, libc::SOCK_RAW, libc::IPPROTO_RAW).ok();
+        Ok(LocalTx { v4, v6 })
     }
 
     /// Sends an IP packet, from its header on, to the address in it. Whether it was taken.
@@ -34,7 +34,7 @@ impl LocalTx {
                 let mut address: libc::sockaddr_in = unsafe { std::mem::zeroed() };
                 address.sin_family = libc::AF_INET as u16;
                 address.sin_addr.s_addr = u32::from_ne_bytes(*to);
-                send(&self.four, packet, &address)
+                send(&self.v4, packet, &address)
             }
             Some(6) => {
                 let Some(to) = packet.get(24..).and_then(|p| p.first_chunk::<16>()) else {
@@ -44,7 +44,7 @@ impl LocalTx {
                 let mut address: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
                 address.sin6_family = libc::AF_INET6 as u16;
                 address.sin6_addr.s6_addr = *to;
-                self.six.as_ref().is_some_and(|six| send(six, packet, &address))
+                self.v6.as_ref().is_some_and(|v6| send(v6, packet, &address))
             }
             _ => false,
         }

@@ -103,7 +103,7 @@ impl Head {
 fn prepare_headers(gso: Gso, headers: Headers, frame: &mut [u8]) -> [u8; LEN] {
     headers.begin_checksum(frame);
     let is_tcp = headers.protocol == protocol::TCP;
-    let mut kind = match (is_tcp, headers.six) {
+    let mut kind = match (is_tcp, headers.v6) {
         (true, false) => GSO_TCP4,
         (true, true) => GSO_TCP6,
         (false, _) => GSO_UDP,

@@ -18,9 +18,8 @@ impl Eval<'_, '_> {
         {
             return error(loc, "specify either ip or ip6 for address");
         }
-        for (six, address) in [&mut tunnel.source, &mut tunnel.destination].into_iter().flatten() {
-            let (dtype, bits) =
-                if *six { (DataType::Ip6Addr, 128) } else { (DataType::IpAddr, 32) };
+        for (v6, address) in [&mut tunnel.source, &mut tunnel.destination].into_iter().flatten() {
+            let (dtype, bits) = if *v6 { (DataType::Ip6Addr, 128) } else { (DataType::IpAddr, 32) };
             self.expected = Expected::new(Type::Base(dtype), ByteOrder::Big, bits);
             self.expr(address)?;
             if !matches!(address.kind, ExprKind::Value(_)) {

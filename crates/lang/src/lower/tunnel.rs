@@ -40,9 +40,9 @@ pub(super) fn tunnel(spec: &TunnelSpec) -> Tunnel {
     }
 }
 
-fn address((six, address): &(bool, Expr)) -> Option<IpAddr> {
+fn address((v6, address): &(bool, Expr)) -> Option<IpAddr> {
     let value = address.value()?;
-    Some(match six {
+    Some(match v6 {
         true => IpAddr::V6(Ipv6Addr::from_bits(value)),
         false => IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(value).ok()?)),
     })

@@ -136,11 +136,11 @@ fn addresses_of_a_range_are_spread_and_persistent_ones_do_not_depend_on_the_dest
         );
     }
     assert_eq!((seen.len(), stays.len()), (16, 1));
-    let six = to("2001:db8:5::", "2001:db8:5:ffff:ffff:ffff:ffff:ffff");
+    let v6 = to("2001:db8:5::", "2001:db8:5:ffff:ffff:ffff:ffff:ffff");
     let mut seen = std::collections::HashSet::new();
     for n in 0..200 {
         let t = flow(UDP, "2001:db8:1::10", 4000, &format!("2001:db8:2::{n}"), 53);
-        let got = unique_tuple(&t, &six, Manip::Source, &mut Double::default(), &mut rng());
+        let got = unique_tuple(&t, &v6, Manip::Source, &mut Double::default(), &mut rng());
         assert_eq!(got.src[..6], [0x20, 1, 0xd, 0xb8, 0, 5]);
         seen.insert(got.src);
     }

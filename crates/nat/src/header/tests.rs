@@ -26,7 +26,7 @@ impl End {
 /// leave.
 #[derive(Clone, Debug)]
 struct Shape {
-    six: bool,
+    v6: bool,
     protocol: u8,
     options: bool,
     data: Vec<u8>,
@@ -37,8 +37,8 @@ struct Shape {
 
 impl Shape {
     fn random(rng: &mut fastrand::Rng) -> Shape {
-        let six = rng.bool();
-        let icmp = if six { protocol::ICMPV6 } else { protocol::ICMP };
+        let v6 = rng.bool();
+        let icmp = if v6 { protocol::ICMPV6 } else { protocol::ICMP };
         let protocols = [
             protocol::TCP,
             protocol::UDP,
@@ -50,7 +50,7 @@ impl Shape {
             253,
         ];
         Shape {
-            six,
+            v6,
             protocol: protocols[rng.usize(..protocols.len())],
             options: rng.u8(..4) == 0,
             data: (0..rng.usize(..60))
@@ -58,7 +58,7 @@ impl Shape {
                 .collect(),
             no_checksum: rng.u8(..6) == 0,
             coverage: [0, 8, 11][rng.usize(..3)],
-            kind: if six { [128, 129, 1][rng.usize(..3)] } else { [8, 0, 13, 3][rng.usize(..4)] },
+            kind: if v6 { [128, 129, 1][rng.usize(..3)] } else { [8, 0, 13, 3][rng.usize(..4)] },
         }
     }
 
@@ -88,7 +88,7 @@ impl Shape {
             }
             _ => data.into(),
         };
-        match (self.six, self.options) {
+        match (self.v6, self.options) {
             (false, false) => {
                 (Ipv4::new(from.ip4(), to.ip4()).protocol(self.protocol) / upper).build()
             }
@@ -117,13 +117,13 @@ impl Shape {
     }
 
     fn target(&self, manip: Manip, end: End) -> Target {
-        let address = if self.six { IpAddr::V6(end.ip6()) } else { IpAddr::V4(end.ip4()) };
+        let address = if self.v6 { IpAddr::V6(end.ip6()) } else { IpAddr::V4(end.ip4()) };
         Target {
             manip,
             address: tuple::address(address),
             id: end.id,
             protocol: self.protocol,
-            l3: if self.six { tuple::IPV6 } else { tuple::IPV4 },
+            l3: if self.v6 { tuple::IPV6 } else { tuple::IPV4 },
         }
     }
 }
@@ -172,7 +172,7 @@ fn wrong_checksums_stay_wrong() {
     };
     let mut packet = build(from, right(from) - 5);
     let shape = Shape {
-        six: false,
+        v6: false,
         protocol: protocol::TCP,
         options: false,
         data: vec![],
@@ -246,7 +246,7 @@ fn packets_that_are_cut_are_refused_and_nothing_panics() {
     for (len, ok) in [(19, false), (20, false), (27, false), (28, true), (39, true), (40, true)] {
         let mut packet = (Ipv4::new("198.18.0.1", "198.18.0.2") / Tcp::new(1, 2)).build();
         packet.truncate(len);
-        let shape = Shape { six: false, protocol: protocol::TCP, ..Shape::random(&mut rng) };
+        let shape = Shape { v6: false, protocol: protocol::TCP, ..Shape::random(&mut rng) };
         let got =
             translate(&mut packet, 0, &shape.target(Manip::Destination, End { host: 1, id: 1 }));
         assert_eq!(got, ok, "{len} bytes");
@@ -259,14 +259,14 @@ fn packets_that_are_cut_are_refused_and_nothing_panics() {
 #[ignore = "prints figures"]
 fn cost_per_packet() {
     let (from, to) = (End { host: 1, id: 1000 }, End { host: 2, id: 80 });
-    for (name, six, protocol) in [
+    for (name, v6, protocol) in [
         ("ipv4 tcp", false, protocol::TCP),
         ("ipv4 udp", false, protocol::UDP),
         ("ipv6 tcp", true, protocol::TCP),
         ("ipv4 sctp", false, protocol::SCTP),
     ] {
         let shape = Shape {
-            six,
+            v6,
             protocol,
             options: false,
             data: vec![0; 32],

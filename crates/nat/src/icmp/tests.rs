@@ -14,21 +14,21 @@ const LOCAL: (&str, &str) = ("198.18.0.88", "2001:db8:1::88");
 const BOTH: u32 = status::NAT_DONE_MASK;
 
 fn tuple(
-    six: bool,
+    v6: bool,
     protocol: u8,
     src: (&str, &str),
     src_id: u16,
     dst: (&str, &str),
     dst_id: u16,
 ) -> Tuple {
-    let pick = |e: (&str, &str)| address(if six { e.1 } else { e.0 }.parse().unwrap());
-    let l3 = if six { tuple::IPV6 } else { tuple::IPV4 };
+    let pick = |e: (&str, &str)| address(if v6 { e.1 } else { e.0 }.parse().unwrap());
+    let l3 = if v6 { tuple::IPV6 } else { tuple::IPV4 };
     Tuple { src: pick(src), dst: pick(dst), src_id, dst_id, zone: 0, l3, protocol }
 }
 
 /// A UDP or TCP packet, cut after `keep` bytes of its transport header and data.
 fn quoted(
-    six: bool,
+    v6: bool,
     tcp: bool,
     from: ((&str, &str), u16),
     to: ((&str, &str), u16),
@@ -39,7 +39,7 @@ fn quoted(
     } else {
         Udp::new(from.1, to.1) / payload([9; 30])
     };
-    let (bytes, header) = if six {
+    let (bytes, header) = if v6 {
         ((Ipv6::new(from.0.1, to.0.1) / upper).build(), 40)
     } else {
         ((Ipv4::new(from.0.0, to.0.0) / upper).build(), 20)
@@ -47,8 +47,8 @@ fn quoted(
     bytes[..bytes.len().min(header + keep)].to_vec()
 }
 
-fn error(six: bool, from: (&str, &str), to: (&str, &str), inner: &[u8]) -> Vec<u8> {
-    if six {
+fn error(v6: bool, from: (&str, &str), to: (&str, &str), inner: &[u8]) -> Vec<u8> {
+    if v6 {
         (Ipv6::new(from.1, to.1) / Icmpv6::new(1, 4) / payload(inner)).build()
     } else {
         (Ipv4::new(from.0, to.0) / Icmp::new(3, 3) / payload(inner)).build()
@@ -62,16 +62,16 @@ fn run(packet: &mut [u8], related: &Related<'_>) -> bool {
 
 #[test]
 fn errors_about_a_masqueraded_flow_reach_the_client_with_its_own_packet_inside() {
-    for six in [false, true] {
+    for v6 in [false, true] {
         for (tcp, keep) in [(false, 100), (true, 100), (true, 8), (false, 8)] {
             let kind = if tcp { protocol::TCP } else { protocol::UDP };
             // The flow: client:1000 -> server:53, seen as SEEN_BY:40000.
-            let original = tuple(six, kind, CLIENT, 1000, SERVER, 53);
-            let reply = tuple(six, kind, SERVER, 53, SEEN_BY, 40000);
+            let original = tuple(v6, kind, CLIENT, 1000, SERVER, 53);
+            let reply = tuple(v6, kind, SERVER, 53, SEEN_BY, 40000);
             // A TCP packet that ends before its checksum keeps that of the other side.
-            let seen = quoted(six, tcp, (SEEN_BY, 40000), (SERVER, 53), keep);
-            let sent = quoted(six, tcp, (CLIENT, 1000), (SERVER, 53), keep);
-            let mut packet = error(six, ROUTER, SEEN_BY, &seen);
+            let seen = quoted(v6, tcp, (SEEN_BY, 40000), (SERVER, 53), keep);
+            let sent = quoted(v6, tcp, (CLIENT, 1000), (SERVER, 53), keep);
+            let mut packet = error(v6, ROUTER, SEEN_BY, &seen);
             let related = |manip, direction, opposite| Related {
                 manip,
                 direction,
@@ -81,20 +81,20 @@ fn errors_about_a_masqueraded_flow_reach_the_client_with_its_own_packet_inside()
             };
             // The error goes in reply direction: at prerouting its destination becomes the client.
             assert!(run(&mut packet, &related(Manip::Destination, Direction::Reply, &original)));
-            assert_eq!(packet, error(six, ROUTER, CLIENT, &sent), "six {six} tcp {tcp} {keep}");
+            assert_eq!(packet, error(v6, ROUTER, CLIENT, &sent), "six {v6} tcp {tcp} {keep}");
             // Nothing at postrouting, since the destination of the flow was not translated.
             assert!(run(&mut packet, &related(Manip::Source, Direction::Reply, &original)));
-            assert_eq!(packet, error(six, ROUTER, CLIENT, &sent));
+            assert_eq!(packet, error(v6, ROUTER, CLIENT, &sent));
 
             // An error from the client's side about an answer leaves with the translator's address
             // outside and inside.
-            let answer = quoted(six, tcp, (SERVER, 53), (CLIENT, 1000), keep);
-            let mut packet = error(six, LOCAL, SERVER, &answer);
+            let answer = quoted(v6, tcp, (SERVER, 53), (CLIENT, 1000), keep);
+            let mut packet = error(v6, LOCAL, SERVER, &answer);
             assert!(run(&mut packet, &related(Manip::Destination, Direction::Original, &reply)));
-            assert_eq!(packet, error(six, LOCAL, SERVER, &answer));
+            assert_eq!(packet, error(v6, LOCAL, SERVER, &answer));
             assert!(run(&mut packet, &related(Manip::Source, Direction::Original, &reply)));
-            let answer = quoted(six, tcp, (SERVER, 53), (SEEN_BY, 40000), keep);
-            assert_eq!(packet, error(six, SEEN_BY, SERVER, &answer));
+            let answer = quoted(v6, tcp, (SERVER, 53), (SEEN_BY, 40000), keep);
+            assert_eq!(packet, error(v6, SEEN_BY, SERVER, &answer));
         }
     }
 }

@@ -45,12 +45,12 @@ impl Config {
         tables: &[u32],
         address: u128,
         oif: u32,
-        six: bool,
+        v6: bool,
     ) -> Option<&'a Route> {
         tables.iter().find_map(|&t| {
             let fits = |r: &&Route| {
                 r.table == t
-                    && masked(address, r.len, six) == r.prefix
+                    && masked(address, r.len, v6) == r.prefix
                     && (oif == 0 || r.nexthops.iter().any(|n| n.oif == oif))
             };
             routes.iter().filter(fits).max_by_key(|r| (r.len, std::cmp::Reverse(r.metric)))
@@ -63,7 +63,7 @@ impl Config {
         n: &mut Nexthop,
         scope: Scope,
         table: u32,
-        six: bool,
+        v6: bool,
     ) -> Result<(), String> {
         let down = |c: &Self, oif| c.by_index(oif).is_some_and(|l| !l.up);
         let Some(gateway) = n.gateway else {
@@ -98,7 +98,7 @@ impl Config {
                 }
                 let via = found.nexthops.first().ok_or(invalid)?;
                 // A gateway must be nearer than what is reached through it.
-                if !six
+                if !v6
                     && (found.scope < Scope::LINK && scope <= found.scope && via.gateway.is_some())
                 {
                     return Err(invalid.into());
@@ -143,7 +143,7 @@ impl Config {
                     return Err("Egress device can not be loopback device for this route.".into());
                 }
                 // An IPv4 route's (`fib_check_nh_v6_gw()`).
-                if !six {
+                if !v6 {
                     n.scope = Scope::LINK;
                 }
                 if down(self, n.oif) {
@@ -157,10 +157,10 @@ impl Config {
     pub(crate) fn add_route(
         &mut self,
         mut route: Route,
-        six: bool,
+        v6: bool,
         mode: Mode,
     ) -> Result<(), String> {
-        if masked(route.prefix, route.len, six) != route.prefix {
+        if masked(route.prefix, route.len, v6) != route.prefix {
             return Err("Invalid prefix for given prefix length.".into());
         }
         let refuses = !matches!(
@@ -172,7 +172,7 @@ impl Config {
                 | RouteType::Anycast
         );
         if refuses {
-            let oif = if six { LOOPBACK } else { 0 };
+            let oif = if v6 { LOOPBACK } else { 0 };
             route.nexthops = vec![Nexthop {
                 oif,
                 gateway: None,
@@ -183,15 +183,15 @@ impl Config {
         } else {
             let mut nexthops = std::mem::take(&mut route.nexthops);
             for n in &mut nexthops {
-                if route.kind == RouteType::Local && !six {
+                if route.kind == RouteType::Local && !v6 {
                     if n.oif == 0 {
                         return Err("Nexthop has no device.".into());
                     }
                     n.scope = Scope::NOWHERE;
                 } else {
-                    self.check_nexthop(n, route.scope, route.table, six)?;
+                    self.check_nexthop(n, route.scope, route.table, v6)?;
                 }
-                if six && n.oif == LOOPBACK && route.kind != RouteType::Local {
+                if v6 && n.oif == LOOPBACK && route.kind != RouteType::Local {
                     return Err("Egress device can not be loopback device for this route.".into());
                 }
             }
@@ -210,7 +210,7 @@ impl Config {
                 return Err("Invalid source address".into());
             }
         }
-        let routes = if six { &mut self.routes6 } else { &mut self.routes4 };
+        let routes = if v6 { &mut self.routes6 } else { &mut self.routes4 };
         let same = |o: &Route| {
             (o.table, o.prefix, o.len, o.tos, o.metric)
                 == (route.table, route.prefix, route.len, route.tos, route.metric)
@@ -218,7 +218,7 @@ impl Config {
         // Kernel routes of IPv6 links share prefix and metric; one per link is fine.
         let clashes = |o: &Route| {
             same(o)
-                && (!six
+                && (!v6
                     || mode != Mode::Append
                     || (o.nexthops == route.nexthops && o.kind == route.kind))
         };
@@ -227,7 +227,7 @@ impl Config {
             (Mode::Add, Some(_)) => return Err(EXISTS.into()),
             (Mode::Change, None) => return Err("No such process".into()),
             (Mode::Replace | Mode::Change, Some(at)) => routes[at] = route,
-            (Mode::Append, Some(at)) if six => {
+            (Mode::Append, Some(at)) if v6 => {
                 if routes.iter().any(clashes) {
                     return Err(EXISTS.into());
                 }
@@ -261,9 +261,9 @@ impl Config {
         &mut self,
         mut rule: Rule,
         priority: Option<u32>,
-        six: bool,
+        v6: bool,
     ) -> Result<(), String> {
-        let rules = if six { &mut self.rules6 } else { &mut self.rules4 };
+        let rules = if v6 { &mut self.rules6 } else { &mut self.rules4 };
         rule.priority = match priority {
             Some(p) => p,
             None => rules.get(1).map_or(0, |r| r.priority.saturating_sub(1)),
@@ -278,7 +278,7 @@ impl Config {
         }
         let at = rules.partition_point(|r| r.priority <= rule.priority);
         rules.insert(at, rule);
-        if six {
+        if v6 {
             self.custom6 = true;
         } else {
             self.unmerged = true;
@@ -291,15 +291,15 @@ impl Config {
         &mut self,
         priority: u32,
         table: Option<u32>,
-        six: bool,
+        v6: bool,
     ) -> Result<(), String> {
-        let rules = if six { &mut self.rules6 } else { &mut self.rules4 };
+        let rules = if v6 { &mut self.rules6 } else { &mut self.rules4 };
         let fits = |r: &Rule| {
             r.priority == priority && table.is_none_or(|t| r.action == Action::Lookup(t))
         };
         let at = rules.iter().position(fits).ok_or("No such file or directory")?;
         rules.remove(at);
-        if six {
+        if v6 {
             self.custom6 = true;
         } else {
             self.unmerged = true;

@@ -22,14 +22,14 @@ fn not_yet(word: &str) -> String {
     format!("\"{word}\" is not supported yet")
 }
 
-/// What follows `xfrm`. `six` as `-4` or `-6` says.
-pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, six: Option<bool>) -> Done {
+/// What follows `xfrm`. `v6` as `-4` or `-6` says.
+pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, v6: Option<bool>) -> Done {
     let object = w.next().ok_or("\"xfrm\" needs \"state\" or \"policy\"")?;
     let starts = |name: &str| !object.is_empty() && name.starts_with(object);
     if starts("state") || object == "sa" {
         state::line(config, w)
     } else if starts("policy") {
-        policy::line(config, w, six)
+        policy::line(config, w, v6)
     } else if starts("monitor") {
         Err("\"xfrm monitor\" changes nothing".into())
     } else {
@@ -147,18 +147,18 @@ struct SelectorWords {
 }
 
 impl SelectorWords {
-    fn prefix(&mut self, text: &str, six: Option<bool>) -> Result<(u128, u8), String> {
-        let wanted = self.selector.six.or(six).unwrap_or(false);
+    fn prefix(&mut self, text: &str, v6: Option<bool>) -> Result<(u128, u8), String> {
+        let wanted = self.selector.v6.or(v6).unwrap_or(false);
         let all = matches!(text, "any" | "all" | "default");
-        let (value, len, is_six) =
+        let (value, len, is_v6) =
             lines::prefix(text, wanted).ok_or_else(|| format!("\"{text}\" is not an address"))?;
         if !all {
-            if self.selector.six.is_some_and(|six| six != is_six) {
+            if self.selector.v6.is_some_and(|v6| v6 != is_v6) {
                 return Err("source and destination are of different families".into());
             }
-            self.selector.six = Some(is_six);
+            self.selector.v6 = Some(is_v6);
         }
-        Ok((masked(value, len, is_six), len))
+        Ok((masked(value, len, is_v6), len))
     }
 
     /// Takes a word if it belongs to a selector (`xfrm_selector_parse()`).
@@ -166,17 +166,17 @@ impl SelectorWords {
         &mut self,
         config: &Config,
         w: &mut Words<'_>,
-        six: Option<bool>,
+        v6: Option<bool>,
     ) -> Result<bool, String> {
         let Some(word) = w.peek() else { return Ok(false) };
         match word {
             "src" => {
                 w.next();
-                self.selector.source = self.prefix(w.value()?, six)?;
+                self.selector.source = self.prefix(w.value()?, v6)?;
             }
             "dst" => {
                 w.next();
-                self.selector.destination = self.prefix(w.value()?, six)?;
+                self.selector.destination = self.prefix(w.value()?, v6)?;
             }
             "dev" => {
                 w.next();
@@ -224,8 +224,8 @@ impl SelectorWords {
     }
 }
 
-fn unspecified(six: bool) -> IpAddr {
-    if six { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
+fn unspecified(v6: bool) -> IpAddr {
+    if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
 /// The words that name a state: `src ADDR dst ADDR proto esp spi SPI` (`xfrm_id_parse()`).
@@ -276,7 +276,7 @@ impl Id {
         Ok(true)
     }
 
-    fn six(&self) -> Option<bool> {
+    fn v6(&self) -> Option<bool> {
         self.destination.or(self.source).map(|a| a.is_ipv6())
     }
 }

@@ -10,14 +10,14 @@ use super::{
 use crate::config::Config;
 use crate::lines::{self, Words};
 
-pub(super) fn line(config: &mut Config, w: &mut Words<'_>, six: Option<bool>) -> Done {
+pub(super) fn line(config: &mut Config, w: &mut Words<'_>, v6: Option<bool>) -> Done {
     let known = ["add", "update", "delete", "flush", "setdefault"];
     let others =
         ["deleteall", "delall", "get", "getdefault", "list", "show", "lst", "count", "set"];
     match command(w, "policy", &known, &others)? {
-        "add" => change(config, w, six, Command::Add),
-        "update" => change(config, w, six, Command::Update),
-        "delete" => change(config, w, six, Command::Delete),
+        "add" => change(config, w, v6, Command::Add),
+        "update" => change(config, w, v6, Command::Update),
+        "delete" => change(config, w, v6, Command::Delete),
         "flush" => match w.next() {
             None => {
                 config.xfrm.flush_policies();
@@ -63,7 +63,7 @@ fn set_default(config: &mut Config, w: &mut Words<'_>) -> Done {
 }
 
 /// What follows `tmpl` (`xfrm_tmpl_parse()`).
-fn template(w: &mut Words<'_>, six: bool) -> Result<Template, String> {
+fn template(w: &mut Words<'_>, v6: bool) -> Result<Template, String> {
     let mut id = Id::default();
     let (mut found_mode, mut reqid, mut level) = (Mode::Transport, 0, Level::Required);
     loop {
@@ -93,20 +93,20 @@ fn template(w: &mut Words<'_>, six: bool) -> Result<Template, String> {
     if !id.esp {
         return Err("\"tmpl\" needs \"proto esp\"".into());
     }
-    let six = id.six().unwrap_or(six);
-    let source = id.source.unwrap_or(unspecified(six));
-    let destination = id.destination.unwrap_or(unspecified(six));
+    let v6 = id.v6().unwrap_or(v6);
+    let source = id.source.unwrap_or(unspecified(v6));
+    let destination = id.destination.unwrap_or(unspecified(v6));
     let spi = id.spi.unwrap_or(0);
     Ok(Template { source, destination, spi, mode: found_mode, reqid, level })
 }
 
-fn change(config: &mut Config, w: &mut Words<'_>, six: Option<bool>, command: Command) -> Done {
+fn change(config: &mut Config, w: &mut Words<'_>, v6: Option<bool>, command: Command) -> Done {
     let mut selector = SelectorWords::default();
     let (mut found, mut action, mut priority) = (None, Action::Allow, 0);
     let (mut wanted, mut limits) = (Mark::default(), Limits::default());
     let mut templates = Vec::new();
     while let Some(word) = w.peek() {
-        if templates.is_empty() && selector.take(config, w, six)? {
+        if templates.is_empty() && selector.take(config, w, v6)? {
             continue;
         }
         w.next();
@@ -123,8 +123,8 @@ fn change(config: &mut Config, w: &mut Words<'_>, six: Option<bool>, command: Co
             "priority" => priority = number(w, word)?,
             "limit" => limit(w, &mut limits)?,
             "tmpl" => {
-                let six = selector.selector.six.or(six).unwrap_or(false);
-                templates.push(template(w, six)?);
+                let v6 = selector.selector.v6.or(v6).unwrap_or(false);
+                templates.push(template(w, v6)?);
             }
             "ptype" => match w.value()? {
                 "main" => {}
@@ -147,10 +147,10 @@ fn change(config: &mut Config, w: &mut Words<'_>, six: Option<bool>, command: Co
     }
     selector.check()?;
     let mut selector = selector.selector;
-    if selector.six.is_none() {
+    if selector.v6.is_none() {
         // Without an address the templates tell, as ip(8) has it.
         let of_templates = templates.first().map(|t: &Template| t.destination.is_ipv6());
-        selector.six = Some(six.or(of_templates).unwrap_or(false));
+        selector.v6 = Some(v6.or(of_templates).unwrap_or(false));
     }
     let direction = found.ok_or("\"xfrm policy\" needs \"dir\"")?;
     if command == Command::Delete {

@@ -240,7 +240,7 @@ fn add(config: &mut Config, w: &mut Words<'_>, update: bool) -> Done {
             "flag" => list(w, |word| flag(&mut flags, word))?,
             "extra-flag" => list(w, |word| Ok(extra_flag(&mut flags, word)))?,
             "sel" => {
-                while selector.take(config, w, id.six())? {}
+                while selector.take(config, w, id.v6())? {}
                 if !selector.given {
                     return Err("\"sel\" needs a selector".into());
                 }
@@ -279,8 +279,8 @@ fn add(config: &mut Config, w: &mut Words<'_>, update: bool) -> Done {
     let spi = id.spi.filter(|spi| *spi != 0).ok_or("\"xfrm state\" needs an \"spi\"")?;
     selector.check()?;
     let mut selector = selector.selector;
-    if selector.six.is_none() && !flags.af_unspec {
-        selector.six = Some(destination.is_ipv6());
+    if selector.v6.is_none() && !flags.af_unspec {
+        selector.v6 = Some(destination.is_ipv6());
     }
     let state = StateConfig {
         source: id.source.unwrap_or(unspecified(destination.is_ipv6())),

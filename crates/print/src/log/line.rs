@@ -9,8 +9,8 @@
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use penstock_dataplane::LogRecord;
 use penstock_packet::Packet;
-use penstock_path::LogRecord;
 use penstock_program::expr::{LOG_IPOPT, LOG_MACDECODE, LOG_TCPOPT, LOG_TCPSEQ, LOG_UID};
 use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, protocol};
 

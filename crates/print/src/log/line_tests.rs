@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+use penstock_dataplane::{LogRecord, Place};
 use penstock_packet::Packet;
-use penstock_path::{LogRecord, Place};
 use penstock_program::expr::Log;
 use penstock_program::{Context, Hook};
 use penstock_ruleset::Family;

@@ -3,8 +3,8 @@
 //! Records of nfnetlink_log groups (`net/netfilter/nfnetlink_log.c`), as captures of
 //! `LINKTYPE_NFLOG` have them.
 
+use penstock_dataplane::LogRecord;
 use penstock_packet::Packet;
-use penstock_path::LogRecord;
 use penstock_program::{Context, Family, Hook};
 
 /// Longest payload that nfnetlink_log copies unless the statement says less.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use penstock_conntrack::{Connection, Direction, Tuple};
-use penstock_flowtable::{Encap, Transmit, Tunnel};
+use penstock_dataplane::{FlowCounts, FlowEntry, FlowSummary, ListedFlow};
+use penstock_flowtable::{Encap, Tunnel, XmitType};
 use penstock_net::Network;
-use penstock_path::{FlowCounts, FlowEntry, FlowSummary, ListedFlow};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -203,13 +203,13 @@ impl<'a> Flow<'a> {
 
 fn way<'a>(flow: &ListedFlow<'a>, direction: Direction, net: &Network) -> Way<'a> {
     let at = direction as usize;
-    let (arrival, way, (packets, bytes)) = (flow.arrivals[at], flow.ways[at], flow.packets[at]);
-    let leaves = match way.transmit {
-        Transmit::Neigh => Leaves::Routed,
-        Transmit::Direct => Leaves::Direct,
-        Transmit::Xfrm(_) => Leaves::Ipsec,
+    let (arrival, xmit, (packets, bytes)) = (flow.arrivals[at], flow.xmits[at], flow.packets[at]);
+    let leaves = match xmit.xmit_type {
+        XmitType::Neigh => Leaves::Routed,
+        XmitType::Direct => Leaves::Direct,
+        XmitType::Xfrm(_) => Leaves::Ipsec,
     };
-    let via = way.next_hop.map(|address| Hop { address, leaves });
+    let via = xmit.next_hop.map(|address| Hop { address, leaves });
     Way {
         from: Stack {
             device: net.name_of(arrival.device),
@@ -218,13 +218,13 @@ fn way<'a>(flow: &ListedFlow<'a>, direction: Direction, net: &Network) -> Way<'a
             leaves: Leaves::Routed,
         },
         to: Stack {
-            device: net.name_of(way.device),
-            encaps: way.encaps.as_slice(),
-            tunnel: way.tunnel.map(|tunnel| tunnel.ends),
+            device: net.name_of(xmit.device),
+            encaps: xmit.encaps.as_slice(),
+            tunnel: xmit.tunnel.map(|tunnel| tunnel.ends),
             leaves: if via.is_none() { leaves } else { Leaves::Routed },
         },
         via,
-        mtu: way.mtu,
+        mtu: xmit.mtu,
         packets,
         bytes,
     }

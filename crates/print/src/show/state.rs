@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use penstock_conntrack::Statistics;
-use penstock_path::{Counters, FlowCounts};
+use penstock_dataplane::{Counters, FlowCounts};
 use penstock_ruleset::Generation;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};

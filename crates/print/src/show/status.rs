@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use penstock_conntrack::{Statistics, Tuple};
-use penstock_path::{Counters, FlowCounts};
+use penstock_dataplane::{Counters, FlowCounts};
 use serde::Serialize;
 
 /// Frames and bytes of one side of a port.

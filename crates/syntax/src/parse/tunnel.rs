@@ -80,7 +80,7 @@ impl Parser<'_> {
 
     /// `ip saddr 198.18.0.1`
     fn tunnel_address(&mut self, tunnel: &mut TunnelSpec, start: Loc) -> Parsed<()> {
-        let six = self.at("ip6");
+        let v6 = self.at("ip6");
         self.take();
         let place = match self.word() {
             "saddr" => &mut tunnel.source,
@@ -93,7 +93,7 @@ impl Parser<'_> {
             let loc = self.since(start);
             return self.late_error(loc, super::TWICE);
         }
-        *place = Some((six, address));
+        *place = Some((v6, address));
         Ok(())
     }
 

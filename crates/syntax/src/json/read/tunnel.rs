@@ -44,9 +44,9 @@ impl Reader<'_> {
             let Some(text) = value.as_str() else {
                 return self.error(format!("Invalid tunnel address '{name}'."));
             };
-            let six = family.unwrap_or_else(|| text.parse::<IpAddr>().is_ok_and(|a| a.is_ipv6()));
+            let v6 = family.unwrap_or_else(|| text.parse::<IpAddr>().is_ok_and(|a| a.is_ipv6()));
             let kind = ExprKind::Symbol { kind: SymbolKind::Value, text: text.into() };
-            return Some(Some((six, Expr::new(kind, Loc::NOWHERE))));
+            return Some(Some((v6, Expr::new(kind, Loc::NOWHERE))));
         }
         Some(None)
     }

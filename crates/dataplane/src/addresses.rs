@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Addresses of packets and what they mean by themselves.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use penstock_packet::Packet;
+use penstock_wire::{ipv4, ipv6};
+
+/// Source and destination of an IPv4 packet, if its header is there.
+#[inline]
+pub(crate) fn of4(packet: &Packet) -> Option<(u32, u32)> {
+    let h = ipv4::Header::new(packet.network())?;
+    Some((h.src().into(), h.dst().into()))
+}
+
+/// Source and destination of an IPv6 packet, if its header is there.
+#[inline]
+pub(crate) fn of6(packet: &Packet) -> Option<(u128, u128)> {
+    let h = ipv6::Header::new(packet.network())?;
+    Some((h.src().into(), h.dst().into()))
+}
+
+/// Whether an address means something on one link only (`rt6_need_strict()`): groups, link-local,
+/// loopback.
+pub(crate) fn needs_device(address: u128) -> bool {
+    address >> 120 == 0xff || address >> 118 == 0x3fa || address == 1
+}
+
+/// Whether nothing may come from an address: it is unspecified, loopback, or a group.
+#[inline]
+pub(crate) fn is_no_source(source: u128) -> bool {
+    matches!(source, 0 | 1) || source >> 120 == 0xff
+}
+
+/// Whether nothing speaks against forwarding what comes from there (`ip6_forward()`).
+#[inline]
+pub(crate) fn is_usual_source(source: u128) -> bool {
+    !is_no_source(source) && !is_link_local(source)
+}
+
+/// Whether a unicast address is link-local.
+pub(crate) fn is_link_local(address: u128) -> bool {
+    address >> 118 == 0x3fa
+}
+
+/// An IPv4 address as a number.
+pub(crate) fn as_v4(address: Option<IpAddr>) -> Option<u32> {
+    match address {
+        Some(IpAddr::V4(a)) => Some(a.into()),
+        _ => None,
+    }
+}
+
+/// An IPv6 address as a number.
+pub(crate) fn as_v6(address: Option<IpAddr>) -> Option<u128> {
+    match address {
+        Some(IpAddr::V6(a)) => Some(a.into()),
+        _ => None,
+    }
+}
+
+/// An IPv4 address from a number.
+pub(crate) fn ip4(address: u32) -> Ipv4Addr {
+    Ipv4Addr::from(address)
+}
+
+/// An IPv6 address from a number.
+pub(crate) fn ip6(address: u128) -> Ipv6Addr {
+    Ipv6Addr::from(address)
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What the fast path reads of a packet (`nf_flow_tuple_ip()`, `nf_flow_tuple_ipv6()`).
+
+use penstock_flowtable::ArrivalId;
+use penstock_flowtable::key::{IPV4, IPV6, Key, address4, address6};
+use penstock_wire::{ethernet, ipv4, ipv6, protocol};
+
+/// Least bytes of transport headers that have to be there.
+const TCP_LEN: usize = 20;
+const UDP_LEN: usize = 8;
+const GRE_LEN: usize = 4;
+/// Where the flags of TCP are.
+const TCP_FLAGS: usize = 13;
+
+/// Bits of [`Seen::flags`], as in the header.
+pub(crate) mod tcp_flag {
+    pub(crate) const FIN: u8 = 1;
+    pub(crate) const SYN: u8 = 2;
+    pub(crate) const RST: u8 = 4;
+    /// Those that mean something here.
+    pub(crate) const ANY: u8 = FIN | SYN | RST;
+}
+
+/// A packet that may be a flow's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) key: Key,
+    /// Bytes from the IP header on, as the header says.
+    pub(crate) len: u32,
+    /// Flags of TCP, else 0.
+    pub(crate) flags: u8,
+    /// Where it begins after the link header: after what is around it.
+    pub(crate) at: u16,
+}
+
+/// Why a packet is none for the fast path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Not {
+    /// It goes from one host to another, perhaps as part of a flow between them: a fragment, one
+    /// with options or a TTL that ends, an ICMP message. What follows between them must not
+    /// overtake it.
+    Between([u64; 2], [u64; 2]),
+    /// It is no part of any flow.
+    Other,
+}
+
+/// Whether a frame without anything around its packet opens a TCP connection, as far as the fast
+/// path would look at it. `None` if something is around it.
+#[cold]
+pub(crate) fn is_syn(frame: &[u8]) -> Option<bool> {
+    let (link, network) = frame.split_first_chunk::<{ ethernet::LEN }>()?;
+    let (protocol, header) = match u16::from_be_bytes([link[12], link[13]]) {
+        ethernet::IPV4 => (*network.get(9)?, ipv4::LEN),
+        ethernet::IPV6 => (*network.get(6)?, ipv6::LEN),
+        _ => return None,
+    };
+    match protocol {
+        protocol::TCP => {
+            Some(network.get(header + TCP_FLAGS).is_some_and(|flags| flags & tcp_flag::SYN != 0))
+        }
+        protocol::IPIP | protocol::IPV6 => None,
+        _ => Some(false),
+    }
+}
+
+/// Transport header: ports and flags. `None` if the protocol is none for the fast path, or too
+/// little is there.
+#[inline(always)]
+fn transport(protocol: u8, bytes: &[u8]) -> Option<(u32, u8)> {
+    match protocol {
+        protocol::UDP => {
+            let h = bytes.first_chunk::<UDP_LEN>()?;
+            Some((u32::from_ne_bytes([h[0], h[1], h[2], h[3]]), 0))
+        }
+        protocol::TCP => {
+            let h = bytes.first_chunk::<TCP_LEN>()?;
+            Some((u32::from_ne_bytes([h[0], h[1], h[2], h[3]]), h[TCP_FLAGS]))
+        }
+        protocol::GRE => {
+            const VERSION: u8 = 7;
+            let h = bytes.first_chunk::<GRE_LEN>()?;
+            (h[1] & VERSION == 0).then_some((0, 0))
+        }
+        _ => None,
+    }
+}
+
+/// Reads an IPv4 packet, given from its header on.
+#[inline(always)]
+pub(crate) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
+    const NO_OPTIONS: u8 = 0x45;
+    /// More fragments, and their offset.
+    const FRAGMENT: u16 = 0x3fff;
+    let Some((h, rest)) = packet.split_first_chunk::<{ ipv4::LEN }>() else {
+        return Err(Not::Other);
+    };
+    let src = address4([h[12], h[13], h[14], h[15]]);
+    let dst = address4([h[16], h[17], h[18], h[19]]);
+    let len = usize::from(u16::from_be_bytes([h[2], h[3]]));
+    let fragment = u16::from_be_bytes([h[6], h[7]]) & FRAGMENT != 0;
+    let (ttl, l4) = (h[8], h[9]);
+    let whole = rest.get(..len.saturating_sub(ipv4::LEN)).filter(|_| packet.len() >= len);
+    let plain = h[0] == NO_OPTIONS && !fragment && ttl > 1;
+    match whole.filter(|_| plain).and_then(|rest| transport(l4, rest)) {
+        Some((ports, flags)) => {
+            let key = Key { src, dst, ports, arrival, l3: IPV4, l4 };
+            Ok(Seen { key, len: len as u32, flags, at: 0 })
+        }
+        None => Err(Not::Between(src, dst)),
+    }
+}
+
+/// What is the same at the beginning of all frames of a flow over IPv4: address of the receiver,
+/// protocol, addresses, ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Like {
+    receiver: u64,
+    protocol: u64,
+    addresses: u64,
+    ports: u32,
+}
+
+/// The usual beginning of a frame: Ethernet without a tag, and in it a whole packet of TCP or UDP
+/// over IPv4 without options, which is no fragment and not at its last hop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub(crate) like: Like,
+    /// Bytes from the IP header on.
+    pub(crate) len: u16,
+    /// Flags of TCP, else 0.
+    pub(crate) flags: u8,
+}
+
+/// A link address as it stands in [`Like`].
+#[inline(always)]
+pub(crate) const fn receiver(address: [u8; 6]) -> u64 {
+    let [a, b, c, d, e, f] = address;
+    u64::from_ne_bytes([a, b, c, d, e, f, 0, 0])
+}
+
+impl Start {
+    /// Bytes up to the ports.
+    const LEN: usize = ethernet::LEN + ipv4::LEN + 4;
+    const TTL: usize = ethernet::LEN + 8;
+    /// In the word at 8: ethertype, version and header length.
+    const KIND: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0xff, 0xff, 0xff, 0]);
+    const PLAIN: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0x08, 0, 0x45, 0]);
+    /// In the word at 16: what tells fragments, and the protocol.
+    const WHAT: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0x3f, 0xff, 0, 0xff]);
+    const UDP: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0, 0, 0, protocol::UDP]);
+    const TCP: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0, 0, 0, protocol::TCP]);
+
+    /// `None` if it is another one: what the frame carries is to be read step by step.
+    #[inline(always)]
+    pub(crate) fn read(frame: &[u8]) -> Option<Start> {
+        let start = frame.first_chunk::<{ Self::LEN }>()?;
+        let word = |at: usize| start[at..].first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
+        let protocol = word(16) & Self::WHAT;
+        let least = match protocol {
+            Self::UDP => ipv4::LEN + UDP_LEN,
+            Self::TCP => ipv4::LEN + TCP_LEN,
+            _ => return None,
+        };
+        let len = u16::from_be_bytes([start[16], start[17]]);
+        let whole = usize::from(len) >= least && usize::from(len) + ethernet::LEN <= frame.len();
+        if word(8) & Self::KIND != Self::PLAIN || start[Self::TTL] <= 1 || !whole {
+            return None;
+        }
+        let flags = match protocol {
+            Self::TCP => *frame.get(ethernet::LEN + ipv4::LEN + TCP_FLAGS)?,
+            _ => 0,
+        };
+        let receiver = word(0) & receiver([0xff; 6]);
+        let ports = start.last_chunk().map_or(0, |b| u32::from_ne_bytes(*b));
+        Some(Start { like: Like { receiver, protocol, addresses: word(26), ports }, len, flags })
+    }
+
+    /// Whether the frame is addressed to a link address, as [`receiver`] gives it.
+    #[inline(always)]
+    pub(crate) fn is_to(&self, receiver: u64) -> bool {
+        self.like.receiver == receiver
+    }
+
+    /// Reads what [`ipv4`] reads.
+    #[inline(always)]
+    pub(crate) fn seen(&self, arrival: ArrivalId) -> Seen {
+        let Like { protocol, addresses, ports, .. } = self.like;
+        let [a, b, c, d, e, f, g, h] = addresses.to_ne_bytes();
+        let [.., l4] = protocol.to_ne_bytes();
+        let (src, dst) = (address4([a, b, c, d]), address4([e, f, g, h]));
+        let key = Key { src, dst, ports, arrival, l3: IPV4, l4 };
+        Seen { key, len: u32::from(self.len), flags: self.flags, at: 0 }
+    }
+}
+
+/// Reads an IPv6 packet, given from its header on.
+#[inline(always)]
+pub(crate) fn ipv6(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
+    let Some((h, rest)) = packet.split_first_chunk::<{ ipv6::LEN }>() else {
+        return Err(Not::Other);
+    };
+    let address = |at: usize| h.get(at..).and_then(|b| b.first_chunk()).map_or([0; 2], address6);
+    let (src, dst) = (address(8), address(24));
+    let payload = usize::from(u16::from_be_bytes([h[4], h[5]]));
+    let (l4, hop_limit) = (h[6], h[7]);
+    let plain = h[0] >> 4 == 6 && hop_limit > 1;
+    // Without a length it is a jumbogram, or nothing.
+    let whole = rest.get(..payload).filter(|_| plain && payload > 0);
+    match whole.and_then(|rest| transport(l4, rest)) {
+        Some((ports, flags)) => {
+            let key = Key { src, dst, ports, arrival, l3: IPV6, l4 };
+            Ok(Seen { key, len: (payload + ipv6::LEN) as u32, flags, at: 0 })
+        }
+        None => Err(Not::Between(src, dst)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use penstock_testkit::build::*;
+
+    use super::*;
+
+    #[test]
+    fn frames_that_begin_as_usual_are_read_as_all_others() {
+        let link = || Ethernet::new("02:00:00:00:00:07", "02:00:00:00:00:01");
+        let ip = || Ipv4::new("198.18.0.1", "198.18.1.1");
+        let mut frames = vec![
+            (link() / ip() / Udp::new(1, 2) / payload(b"data")).build(),
+            (link() / ip().ttl(2).tos(9).id(7).df() / Udp::new(1, 2)).build(),
+            (link() / ip() / Tcp::new(1, 2).flags(0x12)).build(),
+            (link() / ip().options(&[1; 4]) / Udp::new(1, 2)).build(),
+            (link() / ip().ttl(1) / Udp::new(1, 2)).build(),
+            (link() / ip() / Icmp::echo_request(1, 1)).build(),
+            (link() / Ipv6::new("2001:db8::1", "2001:db8::2") / Udp::new(1, 2)).build(),
+            (link() / Vlan::new(7) / ip() / Udp::new(1, 2)).build(),
+        ];
+        for n in 0..frames.len() {
+            for at in 0..frames[n].len() * 8 {
+                let mut changed = frames[n].clone();
+                changed[at / 8] ^= 1 << (at % 8);
+                frames.push(changed);
+            }
+            let whole = frames[n].clone();
+            frames.extend((0..whole.len()).map(|cut| whole[..cut].to_vec()));
+        }
+        let to_us = receiver([2, 0, 0, 0, 0, 1]);
+        let mut usual = 0;
+        for frame in &frames {
+            let Some(start) = Start::read(frame) else {
+                let v4 = frame.get(12..14) == Some(&[0x08, 0]);
+                assert!(!v4 || ipv4(&frame[14..], ArrivalId(3)).is_err(), "{frame:?}");
+                continue;
+            };
+            usual += 1;
+            let (read, seen) =
+                (ipv4(&frame[14..], ArrivalId(3)).unwrap(), start.seen(ArrivalId(3)));
+            assert_eq!(
+                (read.key, read.len, read.flags, read.at),
+                (seen.key, seen.len, seen.flags, seen.at)
+            );
+            assert_eq!(start.is_to(to_us), frame[..6] == [2, 0, 0, 0, 0, 1]);
+        }
+        assert!(usual > frames.len() / 8, "{usual} of {}", frames.len());
+    }
+
+    #[test]
+    fn what_the_fast_path_cannot_take_is_between_hosts() {
+        let v4 = || Ipv4::new("198.18.0.1", "198.18.1.1");
+        let v6 = || Ipv6::new("2001:db8::1", "2001:db8:1::1");
+        let udp = || Udp::new(1, 2) / payload(b"data");
+        let tcp = || Tcp::new(1, 2);
+        let long = |mut bytes: Vec<u8>| {
+            bytes[3] += 1;
+            bytes
+        };
+        for (n, (bytes, good)) in [
+            ((v4() / udp()).build(), true),
+            ((v4() / tcp()).build(), true),
+            ((v4().ttl(1) / udp()).build(), false),
+            ((v4() / Icmp::echo_request(1, 1)).build(), false),
+            (long((v4() / udp()).build()), false),
+            ((v6() / udp()).build(), true),
+            ((v6() / tcp()).build(), true),
+            ((v6().hop_limit(1) / udp()).build(), false),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let read = if bytes[0] >> 4 == 4 { ipv4 } else { ipv6 };
+            let seen = read(&bytes, ArrivalId(3));
+            match seen {
+                Ok(seen) => {
+                    assert!(good, "{n}");
+                    assert_eq!(
+                        (seen.key.port_numbers(), seen.len as usize),
+                        ([1, 2], bytes.len()),
+                        "{n}"
+                    );
+                }
+                Err(not) => assert!(!good && matches!(not, Not::Between(..)), "{n}"),
+            }
+            for cut in 0..bytes.len() {
+                assert!(read(&bytes[..cut], ArrivalId(3)).is_err(), "{n} {cut}");
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Ways and neighbours that were found before, for one state of the network: the packets of a flow,
+//! and of many flows to one place, ask for the same again and again.
+//!
+//! Only what depends on the destination alone is here. A place holds what was asked for last; what
+//! falls on the same place takes turns.
+
+use penstock_net::Mac;
+
+use crate::route::Route;
+
+/// Places, of each kind.
+const PLACES: usize = 1024;
+
+/// An address of either family.
+pub(crate) trait Address: Copy + PartialEq {
+    /// All of its bits in fewer.
+    fn folded(self) -> u32;
+}
+
+impl Address for u32 {
+    #[inline(always)]
+    fn folded(self) -> u32 {
+        self
+    }
+}
+
+impl Address for u128 {
+    #[inline(always)]
+    fn folded(self) -> u32 {
+        let halves = (self >> 64) as u64 ^ (self as u64).rotate_left(17);
+        (halves >> 32) as u32 ^ halves as u32
+    }
+}
+
+/// A way to a destination for packets that came in by a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CachedRoute<A> {
+    daddr: A,
+    pub(crate) to: Route,
+    /// The MTU towards there ([`Worker::mtu`](crate::worker::Worker::mtu)).
+    pub(crate) mtu: usize,
+}
+
+/// The link address of a next hop.
+#[derive(Clone, Copy, Debug)]
+struct Neighbour<A> {
+    device: u32,
+    address: A,
+    mac: Mac,
+}
+
+/// What was found before in one family.
+#[derive(Debug)]
+pub(crate) struct Found<A> {
+    ways: Box<[Option<CachedRoute<A>>]>,
+    neighbours: Box<[Option<Neighbour<A>>]>,
+}
+
+/// What was found before.
+#[derive(Debug, Default)]
+pub(crate) struct RouteCache {
+    pub(crate) v4: Found<u32>,
+    pub(crate) v6: Found<u128>,
+    /// The device with rules at egress by which the last packet of the fast path left.
+    pub(crate) last_out: u32,
+}
+
+impl RouteCache {
+    /// The network is another one.
+    pub(crate) fn clear(&mut self) {
+        self.v4.clear();
+        self.v6.clear();
+    }
+}
+
+impl<A: Address> Default for Found<A> {
+    fn default() -> Self {
+        Found { ways: vec![None; PLACES].into(), neighbours: vec![None; PLACES].into() }
+    }
+}
+
+#[inline]
+fn place(device: u32, address: u32) -> usize {
+    let spread = (address ^ device.rotate_right(8)).wrapping_mul(0x9e37_79b1);
+    (spread >> 22) as usize % PLACES
+}
+
+impl<A: Address> Found<A> {
+    fn clear(&mut self) {
+        self.ways.fill(None);
+        self.neighbours.fill(None);
+    }
+
+    /// The way to an address for what came in by a device.
+    #[inline]
+    pub(crate) fn cached(&self, iif: u32, daddr: A) -> Option<&CachedRoute<A>> {
+        match self.ways.get(place(iif, daddr.folded())) {
+            Some(Some(way)) if way.daddr == daddr && way.to.iif == iif => Some(way),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn remember_way(&mut self, daddr: A, to: &Route, mtu: usize) {
+        if let Some(at) = self.ways.get_mut(place(to.iif, daddr.folded())) {
+            *at = Some(CachedRoute { daddr, to: *to, mtu });
+        }
+    }
+
+    /// The link address of a next hop of a device.
+    #[inline]
+    pub(crate) fn neighbour(&self, device: u32, address: A) -> Option<Mac> {
+        match self.neighbours.get(place(device, address.folded())) {
+            Some(Some(n)) if n.address == address && n.device == device => Some(n.mac),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn remember_neighbour(&mut self, device: u32, address: A, mac: Mac) {
+        if let Some(at) = self.neighbours.get_mut(place(device, address.folded())) {
+            *at = Some(Neighbour { device, address, mac });
+        }
+    }
+}

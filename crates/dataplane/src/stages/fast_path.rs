@@ -1,0 +1,606 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The fast path: what the packets of most flows meet, in one function.
+//!
+//! Packets of TCP and UDP, of IPv4 without options and IPv6 without extension headers, that arrive
+//! at a plain device go from reception over the hooks to the next plain device with what was read
+//! of their headers beforehand. Nothing here means anything of its own: each step is what the
+//! normal way ([`Worker::receive`]) does with such a packet, and where a packet needs more (it
+//! begins a connection, a rule keeps it, its way was not asked for before, …) it goes on from that
+//! step in the normal way.
+
+use std::net::IpAddr;
+
+use penstock_conntrack::{Conntrack, TupleLookup};
+use penstock_jit::{self as jit, Head};
+use penstock_net::Mac;
+use penstock_packet::{Frame, Packet, Transport};
+use penstock_program::{Context, Family, Hook};
+use penstock_wire::checksum::Sum;
+use penstock_wire::{ethernet, ipv4, ipv6, protocol};
+
+use crate::addresses;
+use crate::course::{Course, Next};
+use crate::hook_result::HookResult;
+use crate::hooks::{BuiltIn, HookList, Hooks, Protocol};
+use crate::link_header::put_ethernet;
+use crate::route::{Route, priority_of_tos};
+use crate::route_cache::CachedRoute;
+use crate::sink::Sink;
+use crate::stages::ingress_batch::IngressBatch;
+use crate::worker::Worker;
+
+/// What frames of a device pass that take the fast path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FastPath<'a> {
+    device: u32,
+    address: Mac,
+    /// There are rules at ingress: only frames that have passed them go this way.
+    pub(crate) filtered: bool,
+    /// The hooks of IPv4, and those of IPv6, unless that is off on the device.
+    v4: FamilyHooks<'a>,
+    v6: Option<FamilyHooks<'a>>,
+    /// About egress of the device by which the last packet left: the next ones mostly leave there,
+    /// too. Of IPv4 only.
+    pub(crate) egress_precheck: Option<EgressPrecheck<'a>>,
+}
+
+/// The hooks of a protocol that packets pass on their way through.
+#[derive(Clone, Copy, Debug)]
+struct FamilyHooks<'a> {
+    /// `prerouting` and `postrouting`; `None` where there are chains and the like.
+    before: Option<BuiltIn>,
+    after: Option<BuiltIn>,
+    forward: &'a HookList,
+    /// Nothing on the way can change a header that says where the next one is.
+    untouched: bool,
+}
+
+impl<'a> FamilyHooks<'a> {
+    fn of(hooks: &'a Hooks, protocol: Protocol) -> Self {
+        let after = hooks.list(protocol, Hook::Postrouting).built_in;
+        let before = hooks.list(protocol, Hook::Prerouting).built_in;
+        let forward = hooks.list(protocol, Hook::Forward);
+        let keeps = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !stages.translates);
+        let untouched = forward.is_empty() && keeps(before) && keeps(after);
+        FamilyHooks { before, after, forward, untouched }
+    }
+}
+
+impl<'a> FastPath<'a> {
+    /// The hooks of a family.
+    #[inline(always)]
+    fn hooks(&self, v6: bool) -> Option<&FamilyHooks<'a>> {
+        if v6 { self.v6.as_ref() } else { Some(&self.v4) }
+    }
+}
+
+/// Code that says of packets whether they will pass a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EgressPrecheck<'a> {
+    pub(crate) code: &'a jit::Compiled,
+    pub(crate) list: usize,
+    /// The device, at egress of which it is.
+    device: u32,
+}
+
+/// The headers of a frame that may take the fast path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ParsedHeaders {
+    /// It is of IPv6.
+    pub(crate) v6: bool,
+    /// Addresses of IPv4.
+    src: u32,
+    dst: u32,
+    /// Length of the packet.
+    len: u16,
+    protocol: u8,
+    tos: u8,
+    /// It is known that it passes egress ([`FastPath::egress_precheck`]).
+    pub(crate) egress_prechecked: bool,
+}
+
+impl ParsedHeaders {
+    /// Reads a frame. `None` if it is not for the fast path: addressed to another host, tagged, no
+    /// IP or not a valid one, with options, a fragment, at its last hop, or of another protocol
+    /// than TCP and UDP. Otherwise `head` is its headers, if it is of IPv4.
+    #[inline(always)]
+    pub(crate) fn read<'f>(
+        frame: &Frame<'f>,
+        fast_path: &FastPath<'_>,
+        head: &mut &'f Head,
+    ) -> Option<ParsedHeaders> {
+        /// Version and length of a header without options.
+        const PLAIN: u8 = 0x45;
+        /// Bits of fragments: more follow, or this is not the first.
+        const FRAGMENT: u16 = 0x3fff;
+        /// Ports, and what both protocols have after them.
+        const TRANSPORT: usize = 8;
+        let (link, network) = frame.bytes.split_first_chunk::<{ ethernet::LEN }>()?;
+        let h: &Head = network.first_chunk()?;
+        let half = |at: usize| u16::from_be_bytes([h[at], h[at + 1]]);
+        let word = |at: usize| u32::from_be_bytes([h[at], h[at + 1], h[at + 2], h[at + 3]]);
+        let (len, fragment) = (half(2), half(6));
+        let plain = frame.device == fast_path.device
+            && link[..6] == fast_path.address.0
+            && link[12..] == ethernet::IPV4.to_be_bytes()
+            && h[0] == PLAIN
+            && fragment & FRAGMENT == 0
+            && h[8] > 1
+            && matches!(h[9], protocol::TCP | protocol::UDP)
+            && usize::from(len) >= ipv4::LEN + TRANSPORT
+            && usize::from(len) <= network.len();
+        if !plain {
+            return ParsedHeaders::read6(frame, fast_path);
+        }
+        let sum = (0..5).fold(Sum::new(), |sum, n| sum.u32(word(4 * n)));
+        if !sum.is_valid() {
+            return None;
+        }
+        *head = h;
+        Some(ParsedHeaders {
+            src: word(12),
+            dst: word(16),
+            len,
+            protocol: h[9],
+            tos: h[1],
+            v6: false,
+            egress_prechecked: false,
+        })
+    }
+
+    /// Reads a frame of IPv6: no extension headers, and addresses that need no second look.
+    #[inline(never)]
+    fn read6(frame: &Frame<'_>, fast_path: &FastPath<'_>) -> Option<ParsedHeaders> {
+        /// Ports, and what both protocols have after them.
+        const TRANSPORT: usize = 8;
+        let (link, network) = frame.bytes.split_first_chunk::<{ ethernet::LEN }>()?;
+        let h: &[u8; ipv6::LEN] = network.first_chunk()?;
+        let payload = u16::from_be_bytes([h[4], h[5]]);
+        // Not unspecified, loopback, mapped, link-local, or a group.
+        let headers = |first: u8| (1..0xfe).contains(&first);
+        let plain = fast_path.v6.is_some()
+            && frame.device == fast_path.device
+            && link[..6] == fast_path.address.0
+            && link[12..] == ethernet::IPV6.to_be_bytes()
+            && h[0] >> 4 == 6
+            && matches!(h[6], protocol::TCP | protocol::UDP)
+            && h[7] > 1
+            && headers(h[8])
+            && headers(h[24])
+            && usize::from(payload) >= TRANSPORT
+            && usize::from(payload) <= network.len() - ipv6::LEN;
+        let len = payload.checked_add(ipv6::LEN as u16).filter(|_| plain)?;
+        Some(ParsedHeaders {
+            v6: true,
+            src: 0,
+            dst: 0,
+            len,
+            protocol: h[6],
+            tos: 0,
+            egress_prechecked: false,
+        })
+    }
+
+    /// Where the connection of a frame that was read is to be looked up, if that is what happens
+    /// first.
+    #[inline(always)]
+    pub(crate) fn seek(
+        &self,
+        frame: &Frame<'_>,
+        fast_path: &FastPath<'_>,
+        conntrack: &Conntrack,
+    ) -> Option<TupleLookup> {
+        fast_path.hooks(self.v6)?.before.filter(|before| before.tracks)?;
+        let network = frame.bytes.get(ethernet::LEN..)?;
+        Some(match self.v6 {
+            false => conntrack.seek_ports4(network.first_chunk()?),
+            true => conntrack.seek_ports6(network.first_chunk()?),
+        })
+    }
+}
+
+/// What came of a packet at a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// It goes on as it is.
+    On,
+    /// It goes on with other addresses or ports.
+    Translated,
+    /// It was dropped, or goes on elsewhere.
+    Ended,
+}
+
+impl<'a, S: Sink> Worker<'a, S> {
+    /// The fast path from a device; `None` if something else sees its frames on their way in, or
+    /// they may become anything other than IP packets.
+    pub(crate) fn fast_path_of(&self, device: u32) -> Option<FastPath<'a>> {
+        let state = &*self.state;
+        let watched = self.filtered(device) || state.ipsec.is_some() || state.trace_all;
+        let watched = watched || state.taps.has(device);
+        let hooks = self.hooks;
+        if !self.fast_path || watched {
+            return None;
+        }
+        let link = self.net.link(device).filter(|link| link.up && link.is_wire())?;
+        if self.net.bridge_port(device).is_some() {
+            return None;
+        }
+        let v4 = FamilyHooks::of(hooks, Protocol::Ip);
+        let v6 = (link.mtu >= ipv6::MIN_MTU as u32).then(|| FamilyHooks::of(hooks, Protocol::Ip6));
+        let filtered = !hooks.ingress(device).is_empty();
+        let egress_precheck = self.egress_precheck().filter(|_| v4.untouched);
+        Some(FastPath { egress_precheck, device, address: link.mac, filtered, v4, v6 })
+    }
+
+    /// Code that says what passes egress of the device by which the last packet left.
+    fn egress_precheck(&self) -> Option<EgressPrecheck<'a>> {
+        let device = self.state.routes.last_out;
+        let list = self.hooks.egress(device).code?;
+        let code = self.code.filter(|code| code.foresees(list))?;
+        Some(EgressPrecheck { code, list, device })
+    }
+
+    /// Forwards a frame by the fast path; `ingress_batch` is the ingress that it has passed, if
+    /// there is any.
+    #[inline]
+    pub(crate) fn take_fast_path(
+        &mut self,
+        fast_path: &FastPath<'_>,
+        frame: &Frame<'_>,
+        headers: &ParsedHeaders,
+        lookup: Option<&TupleLookup>,
+        ingress_batch: Option<&IngressBatch<'_>>,
+        packet: &mut Packet,
+    ) {
+        if headers.v6 {
+            self.take_fast_path6(fast_path, frame, headers, lookup, ingress_batch, packet);
+        } else {
+            self.take_fast_path_of::<false>(
+                fast_path,
+                frame,
+                headers,
+                lookup,
+                ingress_batch,
+                packet,
+            );
+        }
+    }
+
+    /// A function of its own, so that what is called from one place for IPv4 stays in one piece.
+    #[inline(never)]
+    fn take_fast_path6(
+        &mut self,
+        fast_path: &FastPath<'_>,
+        frame: &Frame<'_>,
+        headers: &ParsedHeaders,
+        lookup: Option<&TupleLookup>,
+        ingress_batch: Option<&IngressBatch<'_>>,
+        packet: &mut Packet,
+    ) {
+        self.take_fast_path_of::<true>(fast_path, frame, headers, lookup, ingress_batch, packet);
+    }
+
+    /// Forwards a frame of a family that is known by the fast path.
+    #[inline(always)]
+    fn take_fast_path_of<const SIX: bool>(
+        &mut self,
+        fast_path: &FastPath<'_>,
+        frame: &Frame<'_>,
+        headers: &ParsedHeaders,
+        lookup: Option<&TupleLookup>,
+        ingress_batch: Option<&IngressBatch<'_>>,
+        packet: &mut Packet,
+    ) {
+        let Some(hooks) = fast_path.hooks(SIX) else { return };
+        let len = ethernet::LEN + usize::from(headers.len);
+        let full = self.state.conntrack.statistics().table_full;
+        let mut tracked = None;
+        if let Some(lookup) = lookup {
+            let network = frame.bytes.get(ethernet::LEN..len).unwrap_or(&[]);
+            tracked = self.state.conntrack.track_sought(network, lookup, frame.time);
+            if tracked.is_none() {
+                // It begins a connection.
+                return match ingress_batch {
+                    Some(batch) => self.frame_after_ingress(frame, batch, packet),
+                    None => self.receive(frame, packet),
+                };
+            }
+        }
+        self.state.counters.received += 1;
+        let (offset, ethertype) =
+            if SIX { (ipv6::LEN, ethernet::IPV6) } else { (ipv4::LEN, ethernet::IPV4) };
+        let transport =
+            Transport { protocol: headers.protocol, offset: offset as u16, fragment_offset: 0 };
+        packet.receive_known(frame.bytes, len, ethertype, transport);
+        packet.meta.time = frame.time;
+        packet.meta.iif = fast_path.device;
+        if ingress_batch.is_some() {
+            packet.meta.trace_id = self.next_trace_id();
+        }
+        if let Some((ct, verdict)) = tracked {
+            packet.meta.ct = ct;
+            if self.tracked(verdict, full, packet) != HookResult::Accept {
+                return;
+            }
+        }
+        let step = self.fast_prerouting::<SIX>(hooks, packet);
+        match (step, SIX) {
+            (Step::Ended, _) => {}
+            (Step::On | Step::Translated, true) => {
+                self.fast_forward6(fast_path, hooks, headers, packet)
+            }
+            (Step::On, false) => {
+                self.fast_forward4(fast_path, hooks, headers, (headers.src, headers.dst), packet)
+            }
+            (Step::Translated, false) => match addresses::of4(packet) {
+                Some(addresses) => self.fast_forward4(fast_path, hooks, headers, addresses, packet),
+                None => self.continue_at(Next::Ip4Route, packet, None),
+            },
+        }
+    }
+
+    /// A packet that needs more continues stage by stage.
+    #[cold]
+    fn continue_at(&mut self, next: Next, packet: &mut Packet, route: Option<Route>) {
+        self.run(next, packet, &mut Course { route, ..Course::default() });
+    }
+
+    /// A packet of IPv4 that needs more continues after its routing decision.
+    #[cold]
+    fn continue_routed4(&mut self, packet: &mut Packet, to: Route) {
+        let mut course = Course::to(to);
+        let next = self.ip4_routed(packet, &mut course, false);
+        self.run(next, packet, &mut course);
+    }
+
+    /// `prerouting`; tracking is done, where it comes first.
+    #[inline(always)]
+    fn fast_prerouting<const SIX: bool>(
+        &mut self,
+        hooks: &FamilyHooks<'_>,
+        packet: &mut Packet,
+    ) -> Step {
+        match hooks.before {
+            Some(before) if before.translates => self.fast_nat::<SIX>(Hook::Prerouting, packet),
+            Some(_) => Step::On,
+            None => {
+                let (protocol, mut course) = (protocol_of(SIX), Course::default());
+                let next = Next::route(protocol);
+                let next =
+                    self.hook_before_route(protocol, Hook::Prerouting, packet, &mut course, next);
+                self.run(next, packet, &mut course);
+                Step::Ended
+            }
+        }
+    }
+
+    /// The NAT stage of a hook.
+    #[inline(always)]
+    fn fast_nat<const SIX: bool>(&mut self, hook: Hook, packet: &mut Packet) -> Step {
+        if self.stays_as_it_is(hook, packet) {
+            return Step::On;
+        }
+        packet.find_transport();
+        match self.nat(Context { family: family_of(SIX), hook }, packet, &mut None) {
+            HookResult::Accept => Step::Translated,
+            HookResult::Dropped | HookResult::Stolen | HookResult::Queue { .. } => Step::Ended,
+        }
+    }
+
+    /// From the routing decision of IPv4 on.
+    #[inline(always)]
+    fn fast_forward4(
+        &mut self,
+        fast_path: &FastPath<'_>,
+        hooks: &FamilyHooks<'_>,
+        headers: &ParsedHeaders,
+        (src, dst): (u32, u32),
+        packet: &mut Packet,
+    ) {
+        let known = self.state.routes.v4.cached(fast_path.device, dst);
+        let Some(&CachedRoute { to, mtu, .. }) = known.filter(|_| self.ip4_usual_source(src))
+        else {
+            return self.continue_at(Next::Ip4Route, packet, None);
+        };
+        let too_long = usize::from(headers.len) > mtu;
+        if to.local || to.redirect || too_long {
+            return self.continue_routed4(packet, to);
+        }
+        packet.meta.realm = to.realm;
+        packet.meta.route = Some(to.oif);
+        self.state.counters.forwarded += 1;
+        if let Some(mut h) = ipv4::HeaderMut::new(packet.network_mut()) {
+            h.decrement_ttl();
+        }
+        packet.meta.priority = priority_of_tos(headers.tos);
+        packet.meta.oif = to.oif;
+        self.fast_after_route::<false>(fast_path, hooks, headers, packet, &to, mtu);
+    }
+
+    /// From the routing decision of IPv6 on.
+    #[inline(always)]
+    fn fast_forward6(
+        &mut self,
+        fast_path: &FastPath<'_>,
+        hooks: &FamilyHooks<'_>,
+        headers: &ParsedHeaders,
+        packet: &mut Packet,
+    ) {
+        let addresses = addresses::of6(packet);
+        let known =
+            addresses.and_then(|(_, dst)| self.state.routes.v6.cached(fast_path.device, dst));
+        let Some(&CachedRoute { to, mtu, .. }) = known else {
+            return self.continue_at(Next::Ip6Route, packet, None);
+        };
+        let unusual = addresses.is_none_or(|(src, _)| !addresses::is_usual_source(src));
+        if to.oif == to.iif || unusual || usize::from(headers.len) > mtu {
+            return self.continue_at(Next::Ip6Route, packet, Some(to));
+        }
+        packet.meta.realm = to.realm;
+        packet.meta.route = Some(to.oif);
+        self.state.counters.forwarded += 1;
+        if let Some(mut h) = ipv6::HeaderMut::new(packet.network_mut()) {
+            h.decrement_hop_limit();
+        }
+        packet.meta.oif = to.oif;
+        self.fast_after_route::<true>(fast_path, hooks, headers, packet, &to, mtu);
+    }
+
+    /// `forward` and `postrouting`.
+    #[inline(always)]
+    fn fast_after_route<const SIX: bool>(
+        &mut self,
+        fast_path: &FastPath<'_>,
+        hooks: &FamilyHooks<'_>,
+        headers: &ParsedHeaders,
+        packet: &mut Packet,
+        to: &Route,
+        mtu: usize,
+    ) {
+        if !self.fast_forward_hook::<SIX>(hooks.forward, packet, to) {
+            return;
+        }
+        let Some(after) = hooks.after else {
+            return self.continue_at(Next::postrouting(protocol_of(SIX)), packet, Some(*to));
+        };
+        if after.translates && self.fast_nat::<SIX>(Hook::Postrouting, packet) == Step::Ended {
+            return;
+        }
+        let settled = !after.confirms || self.state.conntrack.is_settled(&packet.meta.ct);
+        if !settled && self.confirm(packet) != HookResult::Accept {
+            return;
+        }
+        self.fast_out::<SIX>(fast_path, hooks, headers, packet, to, mtu);
+    }
+
+    /// `forward`. Whether the packet goes on.
+    #[inline(always)]
+    fn fast_forward_hook<const SIX: bool>(
+        &mut self,
+        list: &HookList,
+        packet: &mut Packet,
+        to: &Route,
+    ) -> bool {
+        if list.is_empty() {
+            return true;
+        }
+        match self.run_alone(list, packet) {
+            Some(decision) if decision.is_pass() => true,
+            Some(decision) => {
+                let context = Context { family: family_of(SIX), hook: Hook::Forward };
+                let mut course = Course::at_hook(Some(*to), after_forward(SIX));
+                self.carry_out(decision, list, context, packet, &mut course) == HookResult::Accept
+            }
+            None => {
+                let (mut course, next) = (Course::to(*to), after_forward(SIX));
+                self.hook(protocol_of(SIX), Hook::Forward, packet, &mut course, next) == next
+            }
+        }
+    }
+
+    /// To a neighbour that is known, by egress of the device, which nobody taps.
+    #[inline(always)]
+    fn fast_out<const SIX: bool>(
+        &mut self,
+        fast_path: &FastPath<'_>,
+        hooks: &FamilyHooks<'_>,
+        headers: &ParsedHeaders,
+        packet: &mut Packet,
+        to: &Route,
+        mtu: usize,
+    ) {
+        let routes = &self.state.routes;
+        let neighbour = match (to.gateway, SIX) {
+            (None, false) => {
+                addresses::of4(packet).and_then(|(_, dst)| routes.v4.neighbour(to.oif, dst))
+            }
+            (None, true) => {
+                addresses::of6(packet).and_then(|(_, dst)| routes.v6.neighbour(to.oif, dst))
+            }
+            (Some(IpAddr::V4(gateway)), _) => routes.v4.neighbour(to.oif, gateway.into()),
+            (Some(IpAddr::V6(gateway)), _) => routes.v6.neighbour(to.oif, gateway.into()),
+        };
+        let link = self.net.link(to.oif).filter(|link| link.up && link.is_wire());
+        let link =
+            link.filter(|link| !self.state.taps.has(link.index) && packet.network().len() <= mtu);
+        let (Some(neighbour), Some(link)) = (neighbour, link) else {
+            let next = if SIX { Next::Ip6Finish } else { Next::Ip4Finish };
+            return self.continue_at(next, packet, Some(*to));
+        };
+        packet.meta.protocol = if SIX { ethernet::IPV6 } else { ethernet::IPV4 };
+        packet.meta.vlan = None;
+        put_ethernet(packet, neighbour, link.mac);
+        packet.data_at_link();
+        packet.meta.iif = 0;
+        packet.meta.oif = link.index;
+        let foreseen = headers.egress_prechecked
+            && fast_path
+                .egress_precheck
+                .is_some_and(|egress_precheck| egress_precheck.device == link.index);
+        let sees = self.state.tc.as_mut().is_none_or(|tc| tc.egress_sees());
+        if foreseen && sees {
+            if packet.meta.trace_id == 0 {
+                packet.meta.trace_id = self.next_trace_id();
+            }
+        } else if sees {
+            let egress = self.hooks.egress(link.index);
+            if !egress.is_empty() {
+                self.state.routes.last_out = link.index;
+                if !self.fast_egress(hooks, egress, packet) {
+                    return;
+                }
+            }
+        }
+        if self.state.tc.is_some()
+            && (self.tc(penstock_tc::Hook::Egress, link.index, packet).is_some()
+                || self.enqueue(packet, link).is_some())
+        {
+            return;
+        }
+        packet.put_tag_into_frame();
+        self.state.counters.transmitted += 1;
+        self.sink.transmit(link, packet.frame(), &packet.meta);
+    }
+
+    /// Netfilter's egress. Whether the packet goes on.
+    #[inline(always)]
+    fn fast_egress(
+        &mut self,
+        hooks: &FamilyHooks<'_>,
+        list: &HookList,
+        packet: &mut Packet,
+    ) -> bool {
+        if !hooks.untouched {
+            packet.find_transport_checked();
+        }
+        let decision = self.run_alone(list, packet);
+        if decision.is_some_and(|decision| decision.is_pass()) {
+            return true;
+        }
+        let context = Context { family: Family::Netdev, hook: Hook::Egress };
+        let end = match decision {
+            Some(decision) => {
+                self.carry_out(decision, list, context, packet, &mut Course::default())
+            }
+            None => self.run_with_host(list, context, packet, &mut Course::default()),
+        };
+        end == HookResult::Accept
+    }
+}
+
+#[inline(always)]
+const fn protocol_of(v6: bool) -> Protocol {
+    if v6 { Protocol::Ip6 } else { Protocol::Ip }
+}
+
+/// Where packets continue after `forward`.
+#[inline(always)]
+const fn after_forward(v6: bool) -> Next {
+    if v6 { Next::Ip6Postrouting } else { Next::Ip4AfterForward }
+}
+
+#[inline(always)]
+const fn family_of(v6: bool) -> Family {
+    if v6 { Family::Ip6 } else { Family::Ip }
+}

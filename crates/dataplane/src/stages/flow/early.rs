@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Early ingress: bursts of frames directly after reception, before taps and everything else ("New
+//! fast forwarding path", 2018).
+//!
+//! Packets of one flow within a burst are a chain: found once, rewritten alike, sent one after the
+//! other. They are not merged, so nothing has to be cut again. What falls back is received in its
+//! place among what is left of the burst; a packet that may be overtaken (a fragment, an ICMP
+//! message) keeps what follows between the same hosts after it. A SYN of a flow may end it: what
+//! comes before in both directions is sent before, and what follows is looked up after.
+
+use penstock_flowtable::{ArrivalId, At};
+use penstock_net::Mac;
+use penstock_packet::{Frame, Packet};
+use penstock_program::image::FlowtableIndex;
+use penstock_wire::{ethernet, protocol};
+
+use crate::flow::around::{self, Found};
+use crate::flow::resolved::Resolved;
+use crate::flow::scratch::Scratch;
+use crate::flow::seen::{self, Like, Not, Seen, Start};
+use crate::flow::table::Table;
+use crate::hook_result::HookResult;
+use crate::pending_frames::PendingFrames;
+use crate::sink::Sink;
+use crate::stages::flow::chain::Chain;
+use crate::worker::Worker;
+
+/// Where frames of a device arrive.
+#[derive(Clone, Copy)]
+struct Arrives {
+    device: u32,
+    mac: Mac,
+    /// Address of the bridge that it is a port of, else the same.
+    bridge: Mac,
+    /// Both, as the beginnings of frames have them.
+    receivers: [u64; 2],
+    arrival: ArrivalId,
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// Sends away what flowtables at early ingress take of a burst; gives what is left.
+    pub(crate) fn early_ingress(
+        &mut self,
+        frames: &[Frame<'_>],
+        left: PendingFrames,
+        packet: &mut Packet,
+    ) -> PendingFrames {
+        let Some(mut scratch) = self.state.flows.scratch.take() else { return left };
+        if let Some(frame) = frames.first() {
+            self.pass_time(frame.time);
+        }
+        self.state.flows.drop_ended(&mut self.state.conntrack);
+        scratch.kept_apart = 0;
+        let hooks = self.hooks;
+        let mut left = left;
+        if self.state.ipsec.is_some() {
+            left = self.early_esp(frames, left, packet);
+        }
+        let mut todo = left;
+        while let Some(frame) = todo.first().and_then(|at| frames.get(at)) {
+            let device = frame.device;
+            let mut same = todo.and(|at| frames.get(at).is_some_and(|f| f.device == device));
+            if let Some(other) = todo.without(same).first()
+                && todo.into_iter().any(|at| frames.get(at).is_some_and(|f| self.may_be_syn(f)))
+            {
+                same = same.and(|at| at < other);
+            }
+            todo = todo.without(same);
+            let mut rest = same;
+            for index in hooks.early(device) {
+                if rest != PendingFrames::NONE {
+                    rest =
+                        rest.without(self.early_table(*index, frames, rest, &mut scratch, packet));
+                }
+            }
+            left = left.without(same.without(rest));
+        }
+        self.state.flows.scratch = Some(scratch);
+        left
+    }
+
+    /// Early ingress of one flowtable and frames of its devices; gives those that left.
+    fn early_table(
+        &mut self,
+        index: FlowtableIndex,
+        frames: &[Frame<'_>],
+        these: PendingFrames,
+        scratch: &mut Scratch,
+        packet: &mut Packet,
+    ) -> PendingFrames {
+        self.find_chains(index, frames, these, scratch);
+        if scratch.syns != PendingFrames::NONE && scratch.chains > 1 {
+            let syns = self.syns_of_flows(index, scratch);
+            if syns != PendingFrames::NONE {
+                return self.early_parts(index, frames, these, syns, scratch, packet);
+            }
+        }
+        self.send_chains(index, frames, scratch, packet)
+    }
+
+    /// Early ingress around SYNs of flows: what comes before, the SYN, what follows, one after the
+    /// other.
+    #[cold]
+    fn early_parts(
+        &mut self,
+        index: FlowtableIndex,
+        frames: &[Frame<'_>],
+        these: PendingFrames,
+        syns: PendingFrames,
+        scratch: &mut Scratch,
+        packet: &mut Packet,
+    ) -> PendingFrames {
+        let (mut rest, mut gone) = (these, PendingFrames::NONE);
+        while let Some(first) = rest.first() {
+            let part = match syns.and(|at| at >= first).first() {
+                Some(syn) if syn == first => PendingFrames::NONE.with(first),
+                Some(syn) => rest.and(|at| at < syn),
+                None => rest,
+            };
+            self.find_chains(index, frames, part, scratch);
+            gone = gone.and_also(self.send_chains(index, frames, scratch, packet));
+            rest = rest.without(part);
+        }
+        gone
+    }
+
+    /// Those SYNs of a burst that belong to flows.
+    #[cold]
+    fn syns_of_flows(&self, index: FlowtableIndex, scratch: &Scratch) -> PendingFrames {
+        let Some(table) = self.state.flows.table(index) else { return PendingFrames::NONE };
+        scratch.syns.and(|at| {
+            let key = &scratch.seen[at].key;
+            table.flows.find(table.flows.hash(key), key).is_some()
+        })
+    }
+
+    /// Whether a frame may be a SYN for one of its device's flowtables.
+    #[cold]
+    fn may_be_syn(&self, frame: &Frame<'_>) -> bool {
+        let around =
+            |index: &FlowtableIndex| self.state.flows.table(*index).is_some_and(|t| t.around);
+        match seen::is_syn(frame.bytes) {
+            Some(is) => is,
+            None => self.hooks.early(frame.device).iter().any(around),
+        }
+    }
+
+    /// Sends the chains that were found.
+    #[inline(always)]
+    fn send_chains(
+        &mut self,
+        index: FlowtableIndex,
+        frames: &[Frame<'_>],
+        scratch: &mut Scratch,
+        packet: &mut Packet,
+    ) -> PendingFrames {
+        let Some(table) = self.state.flows.table(index) else { return PendingFrames::NONE };
+        for &first in scratch.first.iter().take(scratch.chains) {
+            let first = usize::from(first);
+            scratch.likely[first] = table.flows.prefetch_flow(scratch.hashes[first]);
+        }
+        let mut gone = PendingFrames::NONE;
+        for chain in 0..scratch.chains {
+            let first = usize::from(scratch.first[chain]);
+            let Some(table) = self.state.flows.table(index) else { break };
+            let key = &scratch.seen[first].key;
+            let found = match scratch.likely[first] {
+                Some(at) if table.flows.is(at, key) => Some(at),
+                Some(_) | None => table.flows.find(scratch.hashes[first], key),
+            };
+            let Some(at) = found else { continue };
+            if let Some(rest) = self.send_to_wire(index, at, frames, first, scratch, &mut gone) {
+                let chain = Chain { index, at, frames, first: rest };
+                let sent = self.send_rest(&chain, scratch, packet);
+                gone = gone.and_also(sent);
+                if rest != first
+                    && gone.has(rest)
+                    && let Some(table) = self.state.flows.table_mut(index)
+                {
+                    table.counts.chained += 1;
+                }
+            }
+        }
+        gone
+    }
+
+    /// Reads frames, and puts those of one flow into chains.
+    #[inline(always)]
+    fn find_chains(
+        &mut self,
+        index: FlowtableIndex,
+        frames: &[Frame<'_>],
+        these: PendingFrames,
+        scratch: &mut Scratch,
+    ) {
+        scratch.begin();
+        let chained = self.settings.flow.chains;
+        let Some(table) = self.state.flows.table_mut(index) else { return };
+        let mut lately = table.lately.take();
+        // How the frame begins that began the latest chain.
+        let mut like: Option<Like> = None;
+        let Some(table) = self.state.flows.table(index) else { return };
+        let mut arrives: Option<Arrives> = None;
+        for at in these {
+            let Some(frame) = frames.get(at) else { continue };
+            let here = match arrives {
+                Some(here) if here.device == frame.device => here,
+                _ => match self.arrives(table, frame.device) {
+                    Some(here) => *arrives.insert(here),
+                    None => continue,
+                },
+            };
+            if let Some(start) = Start::read(frame.bytes) {
+                if like == Some(start.like) {
+                    scratch.follow(at, &start);
+                } else if start.is_to(here.receivers[0]) || start.is_to(here.receivers[1]) {
+                    let seen = start.seen(here.arrival);
+                    let apart = scratch.is_apart(&seen);
+                    if !apart
+                        && scratch.chain(at, seen, |seen| table.flows.hash(&seen.key), chained)
+                    {
+                        table.flows.prefetch(scratch.hashes[at]);
+                        // Where some are kept apart, all have to be looked at.
+                        let alike = chained && scratch.kept_apart == 0;
+                        like = alike.then_some(start.like);
+                    }
+                }
+                continue;
+            }
+            let Some((link, network)) = frame.bytes.split_first_chunk::<{ ethernet::LEN }>() else {
+                continue;
+            };
+            if link[..6] != here.mac.0 && link[..6] != here.bridge.0 {
+                continue;
+            }
+            let ethertype = u16::from_be_bytes([link[12], link[13]]);
+            let tunnelled =
+                |network: &[u8]| matches!(network.get(9), Some(&(protocol::IPIP | protocol::IPV6)));
+            let mut seen = match ethertype {
+                ethernet::IPV4 if table.around && tunnelled(network) => Err(Not::Other),
+                ethernet::IPV4 => seen::ipv4(network, here.arrival),
+                ethernet::IPV6 => seen::ipv6(network, here.arrival),
+                _ => Err(Not::Other),
+            };
+            if seen.is_err() && table.around {
+                let lately = lately.get_or_insert_default();
+                match around::find(&table.flows, lately, frame.device, None, ethertype, network) {
+                    Found::Packet(found) => seen = Ok(found),
+                    Found::Not(not @ Not::Between(..)) => seen = Err(not),
+                    Found::Not(Not::Other) => {}
+                    Found::Hidden => {
+                        scratch.keep_all_apart();
+                        like = None;
+                    }
+                }
+            }
+            match seen {
+                Ok(seen) if !scratch.is_apart(&seen) => {
+                    let new = scratch.chain(at, seen, |seen| table.flows.hash(&seen.key), chained);
+                    if new {
+                        table.flows.prefetch(scratch.hashes[at]);
+                        like = None;
+                    }
+                }
+                Ok(_) | Err(Not::Other) => {}
+                Err(Not::Between(src, dst)) => {
+                    scratch.keep_apart(src, dst);
+                    like = None;
+                }
+            }
+        }
+        if let Some(table) = self.state.flows.table_mut(index) {
+            table.lately = lately;
+        }
+    }
+
+    fn arrives(&self, table: &Table, device: u32) -> Option<Arrives> {
+        let link = self.net.link(device).filter(|l| l.up)?;
+        let arrival = table.plain(device);
+        let bridge =
+            link.port.as_ref().and_then(|p| self.net.link(p.bridge)).map_or(link.mac, |b| b.mac);
+        (arrival != Table::NOWHERE || table.around).then_some(Arrives {
+            device,
+            mac: link.mac,
+            bridge,
+            receivers: [link.mac, bridge].map(|mac| seen::receiver(mac.0)),
+            arrival,
+        })
+    }
+
+    /// Sends a frame through its device as other packets.
+    pub(crate) fn send_flow_frame(
+        &mut self,
+        index: FlowtableIndex,
+        at: At,
+        frame: &Frame<'_>,
+        seen: &Seen,
+        xmit: &Resolved,
+        packet: &mut Packet,
+    ) {
+        let Some(link) = self.net.link(frame.device) else { return };
+        packet.receive_ethernet(frame.bytes, link.mac);
+        packet.meta.time = frame.time;
+        packet.meta.iif = frame.device;
+        self.send_flow(index, at, seen, xmit, packet);
+        self.drain();
+    }
+
+    /// Early ingress of a super-packet. Whether it left.
+    pub(crate) fn early_super(&mut self, packet: &mut Packet) -> bool {
+        let hooks = self.hooks;
+        hooks
+            .early(packet.meta.iif)
+            .iter()
+            .any(|index| self.flowtable(*index, packet) != HookResult::Accept)
+    }
+}

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! IPv4 from reception to the decision between input and forward (`ip_rcv()`,
+//! `ip_route_input_slow()`).
+
+use std::net::IpAddr;
+
+use penstock_net::{Flow4, Hit, LOOPBACK, NoRoute, RouteType};
+use penstock_packet::{Packet, PacketType};
+use penstock_program::Hook;
+use penstock_wire::ipv4::{self, InputError};
+use penstock_wire::ipv4_options::Compiled;
+use penstock_wire::{icmp, ipv4_options, protocol};
+use penstock_xfrm::Direction;
+
+use crate::addresses;
+use crate::addresses::ip4;
+use crate::course::{Course, Next};
+use crate::hooks::Protocol;
+use crate::reason::DropReason;
+use crate::reassembly::User;
+use crate::route::{Route, Routed, priority_of_tos};
+use crate::settings::SECOND;
+use crate::sink::Sink;
+use crate::worker::Worker;
+
+const fn is_multicast(address: u32) -> bool {
+    address >> 28 == 0xe
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// The checks of IPv4, and `prerouting` (`ip_rcv()`).
+    pub(super) fn ip4_prerouting(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        if packet.meta.packet_type == PacketType::OtherHost {
+            return self.end(DropReason::OtherHost, packet);
+        }
+        match ipv4::check_input(packet.network()) {
+            Ok(total) => packet.trim_network(total),
+            Err(InputError::Header) => return self.end(DropReason::Ip4Header, packet),
+            Err(InputError::Checksum) => return self.end(DropReason::Ip4Checksum, packet),
+            Err(InputError::Truncated) => return self.end(DropReason::Ip4Truncated, packet),
+        }
+        self.hook_before_route(Protocol::Ip, Hook::Prerouting, packet, course, Next::Ip4Route)
+    }
+
+    /// The routing decision (`ip_rcv_finish()`).
+    pub(super) fn ip4_route(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        if course.route.is_some() {
+            return self.ip4_routed(packet, course, true);
+        }
+        course.route = self.ip4_cached_route(packet);
+        match course.route {
+            Some(_) => self.ip4_routed(packet, course, false),
+            None => self.ip4_new_route(packet, course),
+        }
+    }
+
+    /// With a route that was found, or that the packet had before.
+    #[inline]
+    pub(super) fn ip4_routed(
+        &mut self,
+        packet: &mut Packet,
+        course: &mut Course,
+        before: bool,
+    ) -> Next {
+        let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
+        packet.meta.realm = to.realm;
+        packet.meta.route = Some(to.oif);
+        let local = to.local;
+        let Some(options) = self.ip4_options(packet, Some(to)) else { return Next::Done };
+        course.options = options;
+        if local {
+            Next::Ip4Input
+        } else if before {
+            // What the host sent itself to a group it is no member of.
+            self.end(DropReason::NotMember, packet)
+        } else {
+            Next::Ip4Forward
+        }
+    }
+
+    /// The routing decision for a packet that came in, where it was made before for another one.
+    #[inline]
+    fn ip4_cached_route(&self, packet: &Packet) -> Option<Route> {
+        let (saddr, daddr) = addresses::of4(packet)?;
+        let to = &self.state.routes.v4.cached(packet.meta.iif, daddr)?.to;
+        self.ip4_usual_source(saddr).then_some(*to)
+    }
+
+    /// Decides, and remembers the route if it is the same for other packets.
+    #[inline(never)]
+    pub(super) fn ip4_new_route(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        let to = match self.ip4_route_input(packet) {
+            Routed::To(to) => to,
+            Routed::No(why) => {
+                if self.ip4_options(packet, None).is_none() {
+                    return Next::Done;
+                }
+                self.ip4_unroutable(packet, why);
+                return Next::Done;
+            }
+            Routed::MartianSource => return self.end(DropReason::MartianSource, packet),
+            Routed::MartianDestination => return self.end(DropReason::MartianDestination, packet),
+            Routed::NotMember => return self.end(DropReason::NotMember, packet),
+        };
+        if let Some((_, daddr)) = addresses::of4(packet)
+            // On the same device it depends on the source whether the sender is told of a better
+            // way.
+            && to.kind == RouteType::Unicast && !to.local && to.oif != to.iif
+            && !self.net.custom4() && self.net.depends_on_destination4(daddr)
+        {
+            let mtu = self.mtu(&to);
+            self.state.routes.v4.remember_way(daddr, &to, mtu);
+        }
+        course.route = Some(to);
+        self.ip4_routed(packet, course, false)
+    }
+
+    /// Checks and fills in options (`ip_rcv_options()`). `None` if the packet was dropped.
+    fn ip4_options(&mut self, packet: &mut Packet, to: Option<&Route>) -> Option<Compiled> {
+        if packet.network().first().is_none_or(|b| b & 0xf <= 5) {
+            return Some(Compiled::default());
+        }
+        let net = self.net;
+        let iif = packet.meta.iif;
+        let (source, destination) = addresses::of4(packet)?;
+        // fib_compute_spec_dst(): the address that the packet was sent to, or one that suits an
+        // answer.
+        let own = match to {
+            Some(to) if to.kind == RouteType::Local => destination,
+            _ => {
+                let back =
+                    net.route4(&Flow4 { daddr: source, iif: LOOPBACK, oif: 0, ..Flow4::default() });
+                match back {
+                    Ok(hit) => net.source_of4(&hit),
+                    Err(_) => net.source4(iif, source, penstock_net::Scope::UNIVERSE),
+                }
+            }
+        };
+        let receive = ipv4_options::Receive {
+            address: ip4(own),
+            time: (packet.meta.time / (SECOND / 1000) % 86_400_000) as u32,
+            is_unicast: |a: std::net::Ipv4Addr| net.kind4(a.into(), None) == RouteType::Unicast,
+        };
+        // A host with a stack of its own fills in what it is given.
+        let by_host = self.settings.host_stack && to.is_some_and(|to| to.local);
+        let mut copy = [0; ipv4_options::MAX_LEN];
+        let mut header = ipv4::HeaderMut::new(packet.network_mut())?;
+        let options = header.options_mut();
+        let options = match copy.get_mut(..options.len()) {
+            Some(copy) if by_host => {
+                copy.copy_from_slice(options);
+                copy
+            }
+            _ => options,
+        };
+        match ipv4_options::check_received(options, &receive) {
+            Ok(found) => {
+                // The checksum is made anew only when the packet is forwarded.
+                if found.srr != 0 {
+                    self.drop(DropReason::SourceRoute, packet);
+                    return None;
+                }
+                Some(found)
+            }
+            Err(bad) => {
+                let pointer = u32::from(bad.0) << 24;
+                self.icmp4_error(packet, to, icmp::PARAMETER_PROBLEM, 0, pointer, true);
+                self.drop(DropReason::Ip4Options, packet);
+                None
+            }
+        }
+    }
+
+    /// Whether nothing speaks against a source where the way leads to another device: it is no
+    /// address of this host, and the others that [`Worker::ip4_route_input`] refuses it does not
+    /// accept either.
+    #[inline]
+    pub(crate) fn ip4_usual_source(&self, saddr: u32) -> bool {
+        let first = saddr >> 24;
+        saddr != 0
+            && first != 127
+            && !(is_multicast(saddr) || saddr == u32::MAX)
+            && !self.net.own4(saddr)
+    }
+
+    /// The routing decision for a packet that came in.
+    pub(crate) fn ip4_route_input(&mut self, packet: &Packet) -> Routed {
+        let Some(h) = ipv4::Header::new(packet.network()) else { return Routed::MartianSource };
+        let (saddr, daddr) = (u32::from(h.src()), u32::from(h.dst()));
+        let iif = packet.meta.iif;
+        // 0.0.0.0/8 but for its first address is unicast (ipv4_is_zeronet()).
+        let zero = |a: u32| a == 0;
+        let loopback = |a: u32| a >> 24 == 127;
+        if is_multicast(daddr) {
+            return self.ip4_route_group(saddr, daddr, h.protocol(), iif);
+        }
+        if is_multicast(saddr) || saddr == u32::MAX {
+            return Routed::MartianSource;
+        }
+        if daddr == u32::MAX || (saddr == 0 && daddr == 0) {
+            return self.ip4_broadcast(saddr, iif);
+        }
+        if zero(saddr) {
+            return Routed::MartianSource;
+        }
+        if zero(daddr) || loopback(daddr) {
+            return Routed::MartianDestination;
+        }
+        if loopback(saddr) {
+            return Routed::MartianSource;
+        }
+        let ports = || {
+            let t = packet.transport_bytes().and_then(|t| t.first_chunk::<4>());
+            t.map_or((0, 0), |t| {
+                (u16::from_be_bytes([t[0], t[1]]), u16::from_be_bytes([t[2], t[3]]))
+            })
+        };
+        let flow = Flow4 {
+            daddr,
+            saddr,
+            tos: h.tos() & 0x1c,
+            mark: packet.meta.mark,
+            iif,
+            oif: 0,
+            protocol: h.protocol(),
+            ports: ports(),
+            scope: 0,
+        };
+        let hit = match self.net.route4(&flow) {
+            Ok(hit) => hit,
+            Err(why) => return Routed::No(why),
+        };
+        match hit.route.kind {
+            RouteType::Broadcast => self.ip4_broadcast(saddr, iif),
+            RouteType::Local => {
+                if self.ip4_check_source(saddr, daddr, flow.tos, 0, iif).is_none() {
+                    return Routed::MartianSource;
+                }
+                let mut to = Route::of(&hit, iif);
+                to.oif = LOOPBACK;
+                Routed::To(to)
+            }
+            RouteType::Unicast => {
+                let Some(near) =
+                    self.ip4_check_source(saddr, daddr, flow.tos, hit.nexthop.oif, iif)
+                else {
+                    return Routed::MartianSource;
+                };
+                let mut to = Route::of(&hit, iif);
+                to.redirect = to.oif == iif && near && self.settings.send_redirects;
+                Routed::To(to)
+            }
+            _ => Routed::MartianDestination,
+        }
+    }
+
+    fn ip4_broadcast(&self, saddr: u32, iif: u32) -> Routed {
+        if saddr != 0 && self.ip4_check_source(saddr, 0, 0, 0, iif).is_none() {
+            return Routed::MartianSource;
+        }
+        Routed::To(Route::special(RouteType::Broadcast, true, LOOPBACK, iif))
+    }
+
+    /// `ip_route_input_mc()`: the host has joined 224.0.0.1 on every device, and nothing routes
+    /// groups.
+    fn ip4_route_group(&self, saddr: u32, daddr: u32, proto: u8, iif: u32) -> Routed {
+        const ALL_HOSTS: u32 = 0xe000_0001;
+        if daddr != ALL_HOSTS && !self.settings.host_stack {
+            return Routed::NotMember;
+        }
+        if is_multicast(saddr) || saddr == u32::MAX || saddr >> 24 == 127 {
+            return Routed::MartianSource;
+        }
+        if saddr == 0 {
+            if daddr >> 8 != 0xe0_0000 && proto != protocol::IGMP {
+                return Routed::MartianSource;
+            }
+        } else if self.ip4_check_source(saddr, 0, 0, 0, iif).is_none() {
+            return Routed::MartianSource;
+        }
+        Routed::To(Route::special(RouteType::Multicast, true, LOOPBACK, iif))
+    }
+
+    /// `fib_validate_source()` without reverse path filter: `None` for a source that cannot be,
+    /// else whether the sender is on the link. `oif` is the way out that was found, 0 for this
+    /// host.
+    fn ip4_check_source(
+        &self,
+        saddr: u32,
+        daddr: u32,
+        tos: u8,
+        oif: u32,
+        iif: u32,
+    ) -> Option<bool> {
+        if iif != oif || !self.settings.send_redirects {
+            // Own addresses only, unless routes or rules say more.
+            if !self.net.custom4() {
+                return (!self.net.own4(saddr)).then_some(false);
+            }
+        }
+        let flow = Flow4 {
+            daddr: saddr,
+            saddr: daddr,
+            tos,
+            iif: if oif != 0 { oif } else { LOOPBACK },
+            ..Flow4::default()
+        };
+        let Ok(hit) = self.net.route4(&flow) else { return Some(false) };
+        if hit.route.kind != RouteType::Unicast {
+            return None;
+        }
+        let near = |hit: &Hit<'_>| hit.nexthop.scope >= penstock_net::Scope::HOST;
+        if hit.route.nexthops.iter().any(|n| n.oif == iif) {
+            return Some(near(&hit));
+        }
+        if self.net.link(iif).is_none_or(|l| l.addresses4.is_empty()) {
+            return Some(false);
+        }
+        match self.net.route4(&Flow4 { oif: iif, ..flow }) {
+            Ok(hit) if hit.route.kind == RouteType::Unicast => Some(near(&hit)),
+            _ => Some(false),
+        }
+    }
+
+    /// `ip_error()`: tells the sender that there is no way, and drops.
+    fn ip4_unroutable(&mut self, packet: &Packet, why: NoRoute) {
+        let (code, reason) = match why {
+            NoRoute::Blackhole => return self.drop(DropReason::Blackhole, packet),
+            NoRoute::None => (icmp::unreachable::NET, DropReason::NoRoute),
+            NoRoute::Unreachable => (icmp::unreachable::HOST, DropReason::Unreachable),
+            NoRoute::Prohibit => (icmp::unreachable::ADMIN_PROHIBITED, DropReason::Prohibit),
+        };
+        if let Some((source, _)) = addresses::of4(packet) {
+            let peer = u128::from(ip4(source).to_ipv6_mapped());
+            if self.state.icmp_limits.v4.lock().route_error_allows(
+                peer,
+                packet.meta.time,
+                self.settings,
+            ) {
+                let iif = packet.meta.iif;
+                let nowhere = Route::special(RouteType::Unreachable, false, iif, iif);
+                self.icmp4_error(packet, Some(&nowhere), icmp::DEST_UNREACHABLE, code, 0, true);
+            }
+        }
+        self.drop(reason, packet);
+    }
+
+    /// To this host (`ip_local_deliver()`): whole again, then `input`.
+    pub(super) fn ip4_input(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        let fragment = ipv4::Header::new(packet.network()).is_some_and(|h| h.is_fragment());
+        if fragment && !self.ip4_reassemble(packet, User::Host) {
+            return Next::Done;
+        }
+        self.hook(Protocol::Ip, Hook::Input, packet, course, Next::Deliver)
+    }
+
+    /// `ip_forward()`.
+    pub(super) fn ip4_forward(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        if packet.meta.packet_type != PacketType::Host {
+            return self.end(DropReason::NotForHost, packet);
+        }
+        if self.state.ipsec.is_some() && !self.xfrm_check(Direction::Forward, packet) {
+            return Next::Done;
+        }
+        let Some(mut to) = course.route else { return self.end(DropReason::NoRoute, packet) };
+        let Some(h) = ipv4::Header::new(packet.network()) else {
+            return self.end(DropReason::Ip4Header, packet);
+        };
+        let (ttl, df, tos) = (h.ttl(), h.df(), h.tos());
+        if ttl <= 1 {
+            self.icmp4_error(
+                packet,
+                Some(&to),
+                icmp::TIME_EXCEEDED,
+                icmp::time_exceeded::TTL,
+                0,
+                true,
+            );
+            return self.end(DropReason::Ttl, packet);
+        }
+        if self.state.ipsec.is_some() {
+            let Some(found) = self.xfrm_route(packet, to) else { return Next::Done };
+            to = found;
+            course.route = Some(to);
+        }
+        self.state.counters.forwarded += 1;
+        let mtu = self.mtu(&to);
+        if df && self.ip4_too_big(packet, mtu) {
+            let code = icmp::unreachable::FRAG_NEEDED;
+            self.icmp4_error(packet, Some(&to), icmp::DEST_UNREACHABLE, code, mtu as u32, true);
+            return self.end(DropReason::TooBig, packet);
+        }
+        if !to.is_by_host()
+            && let Some(mut h) = ipv4::HeaderMut::new(packet.network_mut())
+        {
+            h.decrement_ttl();
+        }
+        if to.redirect && packet.meta.secpath == 0 {
+            self.ip4_redirect(packet, &to);
+        }
+        packet.meta.priority = priority_of_tos(tos);
+        packet.meta.oif = to.oif;
+        self.hook(Protocol::Ip, Hook::Forward, packet, course, Next::Ip4AfterForward)
+    }
+
+    /// `ip_forward_finish()`.
+    #[inline]
+    pub(super) fn ip4_after_forward(&mut self, packet: &mut Packet, course: &Course) -> Next {
+        self.ip4_forward_options(packet, &course.options);
+        Next::Ip4Postrouting
+    }
+
+    /// Record route and timestamp options get the address of the way out (`ip_forward_options()`).
+    fn ip4_forward_options(&mut self, packet: &mut Packet, options: &Compiled) {
+        if !options.rr_need_address && !options.ts_need_address && !options.changed {
+            return;
+        }
+        let Some((saddr, daddr)) = addresses::of4(packet) else { return };
+        let net = self.net;
+        let oif = packet.meta.oif;
+        let flow = Flow4 {
+            daddr,
+            saddr,
+            iif: packet.meta.iif,
+            oif,
+            mark: packet.meta.mark,
+            ..Flow4::default()
+        };
+        let address = match net.route4(&flow) {
+            Ok(hit) => net.source_of4(&hit),
+            Err(_) => net.source4(oif, daddr, penstock_net::Scope::UNIVERSE),
+        };
+        let Some(mut header) = ipv4::HeaderMut::new(packet.network_mut()) else { return };
+        ipv4_options::fill_forwarded(header.options_mut(), options, ip4(address));
+        header.fill_checksum();
+    }
+
+    /// Tells the sender of a shorter way, less and less often (`ip_rt_send_redirect()`).
+    fn ip4_redirect(&mut self, packet: &Packet, to: &Route) {
+        let Some((source, destination)) = addresses::of4(packet) else { return };
+        let peer = u128::from(ip4(source).to_ipv6_mapped());
+        if self.state.icmp_limits.v4.lock().redirect_allows(peer, packet.meta.time) {
+            let gateway = match to.gateway {
+                Some(IpAddr::V4(g)) => g.into(),
+                _ => destination,
+            };
+            self.icmp4_error(packet, Some(to), icmp::REDIRECT, icmp::redirect::HOST, gateway, true);
+        }
+    }
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Packets that rules give to a listener: where they go on, what an answer changes, limits.
+
+mod router;
+
+use penstock_dataplane::{
+    Dataplane, DropEvent, Frame, NotQueued, QueueAnswer, QueueRecord, QueueVerdict, Queued, Sink,
+};
+use penstock_net::Link;
+use penstock_packet::{Meta, Packet};
+use penstock_program::expr::{Ct, CtKey, Expr, Queue};
+use penstock_program::{Hook, Register, Verdict};
+use penstock_ruleset::Family;
+use penstock_testkit::build::*;
+use router::*;
+
+/// A listener to some queues.
+#[derive(Default)]
+struct Listener {
+    seen: Seen,
+    queues: Vec<u16>,
+    answer: Option<Queued>,
+    ids: Vec<u64>,
+}
+
+impl Sink for Listener {
+    fn transmit(&mut self, device: &Link, frame: &[u8], meta: &Meta) {
+        self.seen.transmit(device, frame, meta);
+    }
+    fn deliver(&mut self, device: &Link, packet: &Packet) {
+        self.seen.deliver(device, packet);
+    }
+    fn drop(&mut self, drop: &DropEvent<'_>, packet: &Packet) {
+        self.seen.drop(drop, packet);
+    }
+    fn queue(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {
+        if !self.queues.contains(&record.queue) {
+            return Queued::Nobody;
+        }
+        let answer = self.answer.unwrap_or(Queued::Held);
+        if answer == Queued::Held {
+            self.ids.push(record.id);
+            let name = |l: Option<&Link>| l.map_or("-".into(), |l| l.name.to_string());
+            self.seen.lines.push(format!(
+                "queue {} {:?} {} {}: {}",
+                record.queue,
+                record.context.hook,
+                name(record.input),
+                name(record.output),
+                describe(packet.meta.protocol, packet.network())
+            ));
+        }
+        answer
+    }
+}
+
+impl Listener {
+    fn of(queues: &[u16]) -> Self {
+        Listener { queues: queues.into(), ..Listener::default() }
+    }
+
+    fn receive(&mut self, path: &mut Dataplane, device: &str, frame: &[u8]) -> Vec<String> {
+        let device = path.network().link_by_name(device).unwrap().index;
+        path.receive([Frame { device, bytes: frame, time: START }], self);
+        std::mem::take(&mut self.seen.lines)
+    }
+
+    fn verdict(&mut self, path: &mut Dataplane, verdict: QueueVerdict) -> Vec<String> {
+        self.answer(path, &QueueAnswer { verdict, mark: None, payload: None })
+    }
+
+    /// Answers the oldest packet.
+    fn answer(&mut self, path: &mut Dataplane, answer: &QueueAnswer<'_>) -> Vec<String> {
+        let id = self.ids.remove(0);
+        path.verdict(id, answer, START + SECOND, self).unwrap();
+        std::mem::take(&mut self.seen.lines)
+    }
+}
+
+fn queue(num: u16, bypass: bool) -> Vec<Expr> {
+    vec![Expr::Queue(Queue { num, total: 1, sreg: None, bypass, fanout: false })]
+}
+
+fn udp() -> Vec<u8> {
+    (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(1000, 53) / payload(b"abc"))
+        .build()
+}
+
+fn udp6() -> Vec<u8> {
+    (from_wan() / Ipv6::new("2001:db8::7", "2001:db8:1::7") / Udp::new(1000, 53) / payload(b"abc"))
+        .build()
+}
+
+#[test]
+fn without_a_listener_bypass_goes_on_and_the_rest_is_dropped() {
+    let mut path = router(NET);
+    let ruleset = load(
+        &mut path,
+        vec![
+            Base::new(Family::Ip, "a", Hook::Forward, vec![queue(3, true), vec![counter()]]),
+            Base::new(Family::Ip, "b", Hook::Forward, vec![vec![counter()]]).at(1),
+            Base::new(Family::Ip6, "c", Hook::Forward, vec![queue(3, false)]),
+        ],
+    );
+    assert_eq!(receive(&mut path, "wan", &udp()).len(), 1);
+    // The rest of the chain that queues is passed over.
+    assert_eq!(counters(&ruleset).iter().map(|c| c.0).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(receive(&mut path, "wan", &udp6()), ["drop: queue without listener t c handle 2"]);
+}
+
+/// Each hook, and frames that pass it.
+fn hooks() -> [(Hook, &'static str); 5] {
+    [
+        (Hook::Prerouting, "wan"),
+        (Hook::Input, "wan"),
+        (Hook::Forward, "wan"),
+        (Hook::Output, "host"),
+        (Hook::Postrouting, "wan"),
+    ]
+}
+
+#[test]
+fn an_accepted_packet_goes_on_behind_the_chain_at_every_hook() {
+    for (hook, source) in hooks() {
+        for v6 in [false, true] {
+            let chain = |name, rules| Base::new(Family::Inet, name, hook, rules);
+            let bases =
+                || vec![chain("a", vec![queue(0, false)]), chain("b", vec![vec![counter()]]).at(1)];
+            let send = |path: &mut Dataplane, listener: &mut Listener| {
+                let far = match (hook, v6) {
+                    (Hook::Input, false) => "198.18.0.1",
+                    (Hook::Input, true) => "2001:db8::1",
+                    (_, false) => "198.18.1.7",
+                    (_, true) => "2001:db8:1::7",
+                };
+                let udp = Udp::new(1000, 53) / payload(b"abc");
+                let packet = match (v6, source) {
+                    (false, "host") => Ipv4::new("198.18.1.1", far) / udp,
+                    (true, "host") => Ipv6::new("2001:db8:1::1", far) / udp,
+                    (false, _) => from_wan() / Ipv4::new("198.18.0.7", far) / udp,
+                    (true, _) => from_wan() / Ipv6::new("2001:db8::7", far) / udp,
+                };
+                if source == "host" {
+                    path.send_host(&packet.build(), START, listener);
+                    return std::mem::take(&mut listener.seen.lines);
+                }
+                listener.receive(path, source, &packet.build())
+            };
+            let mut plain = router(NET);
+            let expected = send(&mut plain, &mut Listener::of(&[]));
+            assert_eq!(expected.len(), 1);
+
+            let mut path = router(NET);
+            let ruleset = load(&mut path, bases());
+            let mut listener = Listener::of(&[0]);
+            let queued = send(&mut path, &mut listener);
+            assert!(queued.len() == 1 && queued[0].starts_with("queue 0"), "{hook:?} {queued:?}");
+            assert_eq!((path.queued(), counters(&ruleset)[0].0), (1, 0));
+            assert_eq!(listener.verdict(&mut path, QueueVerdict::Accept), expected, "{hook:?}");
+            assert_eq!((path.queued(), counters(&ruleset)[0].0), (0, 1));
+
+            // Stop leaves the chains behind out, drop ends it, repeat queues again.
+            send(&mut path, &mut listener);
+            assert_eq!(listener.verdict(&mut path, QueueVerdict::Stop), expected, "{hook:?}");
+            assert_eq!(counters(&ruleset)[0].0, 1);
+            send(&mut path, &mut listener);
+            assert_eq!(listener.verdict(&mut path, QueueVerdict::Repeat), queued);
+            assert_eq!(
+                listener.verdict(&mut path, QueueVerdict::Drop),
+                ["drop: rule t a handle 2"]
+            );
+            assert_eq!(
+                path.verdict(7, &answer(QueueVerdict::Drop), START, &mut listener),
+                Err(NotQueued)
+            );
+        }
+    }
+}
+
+fn answer(verdict: QueueVerdict) -> QueueAnswer<'static> {
+    QueueAnswer { verdict, mark: None, payload: None }
+}
+
+#[test]
+fn an_answer_may_change_mark_and_bytes_and_choose_another_queue() {
+    let mut path = router(NET);
+    load(&mut path, vec![Base::new(Family::Ip, "a", Hook::Prerouting, vec![queue(0, false)])]);
+    let mut listener = Listener::of(&[0, 5]);
+    listener.receive(&mut path, "wan", &udp());
+    let other = QueueVerdict::Queue { num: 5, bypass: false };
+    let lines = listener.verdict(&mut path, other);
+    assert!(lines[0].starts_with("queue 5 Prerouting wan -"), "{lines:?}");
+    // To where no listener is.
+    let nowhere = |bypass| QueueVerdict::Queue { num: 6, bypass };
+    assert_eq!(
+        listener.verdict(&mut path, nowhere(false)),
+        ["drop: queue without listener t a handle 2"]
+    );
+    listener.receive(&mut path, "wan", &udp());
+    assert_eq!(listener.verdict(&mut path, nowhere(true)).len(), 1);
+
+    let elsewhere =
+        (Ipv4::new("198.18.0.7", "198.19.0.9") / Udp::new(1, 2) / payload([7; 900])).build();
+    listener.receive(&mut path, "wan", &udp());
+    listener.seen.frames.clear();
+    let new =
+        QueueAnswer { verdict: QueueVerdict::Accept, mark: Some(9), payload: Some(&elsewhere) };
+    let lines = listener.answer(&mut path, &new);
+    assert!(lines[0].starts_with("lan: to b7") && lines[0].contains("198.19.0.9"), "{lines:?}");
+    assert_eq!(listener.seen.frames[0].1.len(), 14 + elsewhere.len());
+}
+
+#[test]
+fn packets_are_answered_in_any_order_and_a_listener_that_goes_takes_its_packets_along() {
+    let mut path = router(NET);
+    load(&mut path, vec![Base::new(Family::Inet, "a", Hook::Forward, vec![queue(0, false)])]);
+    let mut listener = Listener::of(&[0]);
+    for frame in [udp(), udp6(), udp(), udp6()] {
+        listener.receive(&mut path, "wan", &frame);
+    }
+    listener.ids.swap(0, 1);
+    assert!(listener.verdict(&mut path, QueueVerdict::Accept)[0].contains("2001:db8:1::7"));
+    assert!(listener.verdict(&mut path, QueueVerdict::Accept)[0].contains("198.18.1.7"));
+    path.close_queue(0, START, &mut listener);
+    assert_eq!(listener.seen.lines, ["drop: rule t a handle 2"; 2]);
+    assert_eq!(path.queued(), 0);
+}
+
+#[test]
+fn a_full_queue_drops_or_lets_pass() {
+    let mut path = router(NET);
+    load(&mut path, vec![Base::new(Family::Ip, "a", Hook::Forward, vec![queue(0, false)])]);
+    let mut listener = Listener { answer: Some(Queued::Full), ..Listener::of(&[0]) };
+    assert_eq!(listener.receive(&mut path, "wan", &udp()), ["drop: queue full t a handle 2"]);
+    listener.answer = Some(Queued::PassedBy);
+    assert!(listener.receive(&mut path, "wan", &udp())[0].starts_with("lan: "));
+}
+
+#[test]
+fn a_queued_packet_keeps_its_new_connection() {
+    let mut path = router(NET);
+    let ct = vec![Expr::Ct(Ct { key: CtKey::State, dir: None, dreg: Register(1) }), counter()];
+    load(
+        &mut path,
+        vec![
+            Base::new(Family::Ip, "a", Hook::Forward, vec![queue(0, false)]),
+            Base::new(Family::Ip, "b", Hook::Forward, vec![ct]).at(1),
+        ],
+    );
+    let mut listener = Listener::of(&[0]);
+    listener.receive(&mut path, "wan", &udp());
+    // Another packet meanwhile, which is dropped.
+    listener.queues.clear();
+    let other = (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(1, 2)).build();
+    listener.receive(&mut path, "wan", &other);
+    assert_eq!(path.conntrack().iter().count(), 0);
+    listener.verdict(&mut path, QueueVerdict::Accept);
+    let ports: Vec<_> = path
+        .conntrack()
+        .iter()
+        .map(|c| c.tuple(penstock_conntrack::Direction::Original).src_id)
+        .collect();
+    assert_eq!(ports, [1000]);
+}
+
+#[test]
+fn packets_are_dropped_when_their_hook_changes_and_kept_when_only_rules_do() {
+    let chain = |name, rules| Base::new(Family::Ip, name, Hook::Forward, rules);
+    let mut path = router(NET);
+    load(&mut path, vec![chain("a", vec![queue(0, false)])]);
+    let mut listener = Listener::of(&[0]);
+    listener.receive(&mut path, "wan", &udp());
+    load(&mut path, vec![chain("a", vec![queue(0, false), vec![verdict(Verdict::Accept)]])]);
+    assert_eq!(path.queued(), 1);
+    load(&mut path, vec![chain("a", vec![queue(0, false)]), chain("b", vec![])]);
+    assert_eq!((path.queued(), path.counters().dropped()), (0, 1));
+}
