@@ -21,6 +21,9 @@
 
 mod backend;
 mod client;
+mod expression;
+mod message;
+mod uapi;
 
 pub use backend::{Backend, Local, Refused};
 pub use client::{Answers, Client, Notification, Process, SocketOption};
