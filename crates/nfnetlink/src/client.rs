@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use crate::Backend;
+use crate::message::{AckOptions, Failure, MIN_TYPE, Message, acknowledge, flags};
+use crate::nf_tables::{self, Dump, Get, Stamp};
+use crate::{Backend, batch};
 
 /// The process at the other end of a socket, as it is while it sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +73,19 @@ pub struct Client {
     strict_check: bool,
     /// Longest buffer that the program received into, in bytes.
     receive_buffer: usize,
+    /// Whether another client is a member of a group.
+    listened: bool,
+}
+
+/// What a batch needs to know of its socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Socket {
+    /// Port id.
+    pub(crate) port: u32,
+    /// How it is told of errors.
+    pub(crate) acks: AckOptions,
+    /// Whether another client is a member of a group.
+    pub(crate) listened: bool,
 }
 
 /// Longest datagram of a dump before the program received anything (`NLMSG_GOODSIZE`).
@@ -88,6 +103,7 @@ impl Client {
             ext_ack: false,
             strict_check: false,
             receive_buffer: DUMP_MIN,
+            listened: true,
         }
     }
 
@@ -135,6 +151,12 @@ impl Client {
         bit.is_some_and(|bit| self.groups & bit != 0)
     }
 
+    /// Says whether another client is a member of a group: if none is, notifications are not even
+    /// written. A new client takes it that there is one.
+    pub fn set_listened(&mut self, listened: bool) {
+        self.listened = listened;
+    }
+
     /// Takes a datagram that a process sent, and carries out what it asks for. All answers are in
     /// the result: a program that receives without blocking finds them.
     pub fn receive(
@@ -143,7 +165,95 @@ impl Client {
         from: &Process,
         backend: &mut dyn Backend,
     ) -> Answers {
-        let _ = (datagram, from, backend);
-        Answers::default()
+        let Some((first, rest)) = Message::first(datagram) else { return Answers::default() };
+        if first.header.kind == batch::BEGIN {
+            return batch::run(&self.socket(), &first, rest, from, backend);
+        }
+        let mut answers = Answers::default();
+        let mut rest = datagram;
+        while let Some((message, after)) = Message::first(rest) {
+            rest = after;
+            self.answer(&message, from, backend, &mut answers.datagrams);
+        }
+        answers
     }
+
+    fn socket(&self) -> Socket {
+        Socket {
+            port: self.port,
+            acks: AckOptions { cap: self.cap_ack, ext: self.ext_ack },
+            listened: self.listened,
+        }
+    }
+
+    /// Answers one message that is in no batch (`nfnetlink_rcv_msg()`).
+    fn answer(
+        &self,
+        message: &Message<'_>,
+        from: &Process,
+        backend: &mut dyn Backend,
+        to: &mut Vec<Vec<u8>>,
+    ) {
+        let header = &message.header;
+        let is_request = header.has(flags::REQUEST) && header.kind >= MIN_TYPE;
+        let result = match is_request && message.has_family() {
+            // Netlink's own messages, and answers, are left aside.
+            false => Ok(Done::Acknowledge),
+            true => self.request(message, from, backend, to),
+        };
+        let failure = result.as_ref().err();
+        let acknowledge_it = match &result {
+            Ok(Done::Acknowledge) => header.has(flags::ACK),
+            Ok(Done::Dumped) => false,
+            Err(_) => true,
+        };
+        if acknowledge_it {
+            to.push(acknowledge(message, failure, self.port, self.socket().acks));
+        }
+    }
+
+    fn request(
+        &self,
+        message: &Message<'_>,
+        from: &Process,
+        backend: &mut dyn Backend,
+        to: &mut Vec<Vec<u8>>,
+    ) -> Result<Done, Failure> {
+        if message.subsystem() != nf_tables::SUBSYSTEM {
+            return Err(Failure::einval());
+        }
+        let number = message.number();
+        // Changes are in batches.
+        if nf_tables::is_change(number) {
+            return Err(Failure::einval());
+        }
+        let generation = backend.generation();
+        let stamp =
+            Stamp { sequence: message.header.sequence, port: self.port, generation: generation.id };
+        let dump = message.header.flags & flags::DUMP != 0 && nf_tables::can_dump(number);
+        let (resets, done) = if dump {
+            let dump = Dump::new(stamp, self.receive_buffer);
+            let (datagrams, resets) = nf_tables::dump(&generation, message, dump, backend.now())?;
+            to.extend(datagrams);
+            (resets, Done::Dumped)
+        } else {
+            let mut get = Get::new(&generation, backend.now(), stamp);
+            nf_tables::get(&mut get, message, from)?;
+            get.flush();
+            to.append(&mut get.datagrams);
+            (get.resets, Done::Acknowledge)
+        };
+        for reset in &resets {
+            backend.reset(reset);
+        }
+        Ok(done)
+    }
+}
+
+/// What became of a request that was right.
+enum Done {
+    /// It is acknowledged if it wants that.
+    Acknowledge,
+    /// It was a dump, which has an end of its own.
+    Dumped,
 }

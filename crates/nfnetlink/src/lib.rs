@@ -20,9 +20,11 @@
 //! ```
 
 mod backend;
+mod batch;
 mod client;
 mod expression;
 mod message;
+mod nf_tables;
 mod uapi;
 
 pub use backend::{Backend, Local, Refused};

@@ -2,9 +2,7 @@
 
 //! Statements about the packet and its connection.
 
-use penstock_program::expr::{
-    Fwd, Log, Masq, Nat, Queue, Redir, Reject, RejectType, Tproxy, Xt,
-};
+use penstock_program::expr::{Fwd, Log, Masq, Nat, Queue, Redir, Reject, RejectType, Tproxy, Xt};
 use penstock_program::{Family, Register};
 use penstock_ruleset::Errno;
 
@@ -71,8 +69,7 @@ impl Codec for Nat {
         let kind = Enum::read(attributes.get(NFTA_NAT_TYPE))?;
         let family = attributes.need(NFTA_NAT_FAMILY)?.be32();
         let family = u8::try_from(family).map_err(|_| Errno::Eafnosupport)?;
-        let (addr_min, addr_max) =
-            range(attributes, NFTA_NAT_REG_ADDR_MIN, NFTA_NAT_REG_ADDR_MAX)?;
+        let (addr_min, addr_max) = range(attributes, NFTA_NAT_REG_ADDR_MIN, NFTA_NAT_REG_ADDR_MAX)?;
         let (proto_min, proto_max) =
             range(attributes, NFTA_NAT_REG_PROTO_MIN, NFTA_NAT_REG_PROTO_MAX)?;
         let flags = nat_flags(attributes, NFTA_NAT_FLAGS)?;

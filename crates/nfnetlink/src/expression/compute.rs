@@ -2,10 +2,10 @@
 
 //! Expressions on registers alone: constants, comparisons, arithmetic, hashes.
 
+use penstock_program::Register;
 use penstock_program::expr::{
     Bitwise, BitwiseOp, BoolOp, Cmp, Hash, Immediate, ImmediateData, Range,
 };
-use penstock_program::Register;
 use penstock_ruleset::Errno;
 
 use super::data::{Data, read_data, write_value, write_verdict};
@@ -60,11 +60,8 @@ impl Codec for Immediate {
 }
 
 impl Codec for Cmp {
-    const POLICY: Policy = &[
-        (NFTA_CMP_SREG, Reg::CHECK),
-        (NFTA_CMP_OP, Enum::CHECK),
-        (NFTA_CMP_DATA, Check::Nested),
-    ];
+    const POLICY: Policy =
+        &[(NFTA_CMP_SREG, Reg::CHECK), (NFTA_CMP_OP, Enum::CHECK), (NFTA_CMP_DATA, Check::Nested)];
 
     fn read(attributes: &Attributes<'_>, ids: &Ids) -> Result<Self, Failure> {
         Ok(Cmp {

@@ -38,10 +38,6 @@ pub struct Be32Or0;
 pub struct Be32Not0;
 /// Eight bytes in network order; 0 if they are missing.
 pub struct Be64Or0;
-/// A number of at most 255 in four bytes in network order, which has to be there.
-pub struct Byte32;
-/// A number of at most 255 in four bytes in network order; 0 if it is missing.
-pub struct Byte32Or0;
 /// One byte, which has to be there.
 pub struct U8;
 /// One byte; 0 if it is missing.
@@ -152,9 +148,6 @@ forms! {
     Be32Not0 u32, Check::U32, |a| Ok(a.map_or(0, |a| a.be32())),
         |w, k, v| if v != 0 { w.be32(k, v) };
     Be64Or0 u64, Check::U64, |a| Ok(a.map_or(0, |a| a.be64())), |w, k, v| w.be64(k, v);
-    Byte32 u8, Check::Max(255), |a| Ok(needed(a)?.be32() as u8), |w, k, v| w.be32(k, v.into());
-    Byte32Or0 u8, Check::Max(255), |a| Ok(a.map_or(0, |a| a.be32() as u8)),
-        |w, k, v| w.be32(k, v.into());
     U8 u8, Check::U8, |a| Ok(needed(a)?.u8()), |w, k, v| w.u8(k, v);
     U8Or0 u8, Check::U8, |a| Ok(a.map_or(0, |a| a.u8())), |w, k, v| w.u8(k, v);
     Be16Or0 u16, Check::U16, |a| Ok(a.map_or(0, |a| a.be16())), |w, k, v| w.be16(k, v);

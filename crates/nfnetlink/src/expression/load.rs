@@ -4,7 +4,7 @@
 //! back.
 
 use penstock_program::expr::{
-    Ct, CtKey, CtSet, Exthdr, ExthdrOp, ExthdrReset, ExthdrSet, Fib, Inner, Osf, Socket, SocketKey,
+    Ct, CtKey, CtSet, Exthdr, ExthdrOp, ExthdrReset, ExthdrSet, Inner, Osf, Socket, SocketKey,
     Tunnel,
 };
 use penstock_ruleset::Errno;
@@ -234,11 +234,8 @@ impl Codec for Socket {
 }
 
 impl Codec for Osf {
-    const POLICY: Policy = &[
-        (NFTA_OSF_DREG, Reg::CHECK),
-        (NFTA_OSF_TTL, U8::CHECK),
-        (NFTA_OSF_FLAGS, Be32::CHECK),
-    ];
+    const POLICY: Policy =
+        &[(NFTA_OSF_DREG, Reg::CHECK), (NFTA_OSF_TTL, U8::CHECK), (NFTA_OSF_FLAGS, Be32::CHECK)];
 
     fn read(attributes: &Attributes<'_>, _: &Ids) -> Result<Self, Failure> {
         let ttl = U8Or0::read(attributes.get(NFTA_OSF_TTL))?;

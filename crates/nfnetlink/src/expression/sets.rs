@@ -75,9 +75,7 @@ impl Codec for Dynset {
         let exprs = match attributes.get(NFTA_DYNSET_EXPR) {
             Some(expr) => vec![super::read(expr, ids)?],
             None => match attributes.get(NFTA_DYNSET_EXPRESSIONS) {
-                Some(list) => {
-                    super::read_list(list, STATEMENTS_MAX, ids)?
-                }
+                Some(list) => super::read_list(list, STATEMENTS_MAX, ids)?,
                 None => Vec::new(),
             },
         };

@@ -2,7 +2,7 @@
 
 //! Writes messages and attributes.
 
-use super::{DONE, align, flags};
+use super::align;
 
 /// `NLA_F_NESTED`.
 pub const NESTED: u16 = 0x8000;
@@ -36,18 +36,6 @@ impl Writer {
             place.copy_from_slice(&len.to_ne_bytes());
         }
         self.pad();
-    }
-
-    /// Forgets a message, or an attribute, that was begun.
-    pub fn cancel(&mut self, start: Start) {
-        self.bytes.truncate(start.0);
-    }
-
-    /// The end of a dump (`NLMSG_DONE`).
-    pub fn done(&mut self, sequence: u32, port: u32) {
-        let start = self.begin(DONE, flags::MULTI, sequence, port);
-        self.raw(&0i32.to_ne_bytes());
-        self.end(start);
     }
 
     /// Bytes as they are.
@@ -133,11 +121,6 @@ impl Writer {
         self.bytes.is_empty()
     }
 
-    /// Bytes since something began.
-    pub fn len_since(&self, start: Start) -> usize {
-        self.bytes.len() - start.0
-    }
-
     /// All that was written.
     pub fn finish(self) -> Vec<u8> {
         self.bytes
@@ -148,4 +131,3 @@ impl Writer {
         self.bytes.split_off(at.min(self.bytes.len()))
     }
 }
-

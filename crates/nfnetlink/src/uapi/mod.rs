@@ -2,4 +2,5 @@
 
 //! The kernel's numbers.
 
+#[allow(dead_code, reason = "the enumerations are whole")]
 pub mod nf_tables;
