@@ -39,7 +39,7 @@ use crate::uapi::nf_tables::*;
 /// `NFTA_CHAIN_ID`.
 #[derive(Clone, Debug, Default)]
 pub struct Ids {
-    /// Sets, as later changes of the batch name them.
+    /// Sets, by their final names.
     pub sets: HashMap<u32, Arc<str>>,
     /// Chains, likewise.
     pub chains: HashMap<u32, Arc<str>>,
@@ -49,11 +49,10 @@ impl Ids {
     /// The set that an expression means: the one of a name, unless the batch has made one without a
     /// final name under a number (`nft_set_lookup_global()`).
     pub fn set(&self, name: Attribute<'_>, id: Option<Attribute<'_>>) -> Result<Arc<str>, Failure> {
-        let by_id = id.and_then(|id| self.sets.get(&id.be32()));
-        match by_id {
-            Some(set) if set.contains('%') => Ok(set.clone()),
-            _ => Ok(name.text()?.into()),
-        }
+        let name = name.text()?;
+        // A name such as `__set%d` is none yet.
+        let by_id = id.filter(|_| name.contains('%')).and_then(|id| self.sets.get(&id.be32()));
+        Ok(by_id.cloned().unwrap_or_else(|| name.into()))
     }
 }
 

@@ -230,9 +230,7 @@ fn join(
         element
     };
     for attribute in list.each() {
-        if attribute.kind != NFTA_LIST_ELEM {
-            return Err(Failure::einval());
-        }
+        // Their numbers do not matter: libnftnl counts.
         let blamed = |failure: Failure| failure.blaming_only(&attribute);
         let Given { element, end } = read(attribute, shape, ids, now).map_err(blamed)?;
         let mut push = |element| {
@@ -433,12 +431,16 @@ fn write_both(to: &mut Writer, element: ElementRef<'_, ElementValue>, exprs: &[E
         && !element.key.is_empty()
         && let Some(end) = after(element.key_end.unwrap_or(element.key))
     {
-        to.nest(NFTA_LIST_ELEM, |to| {
-            expression::write_value(NFTA_SET_ELEM_KEY, &end, to);
-            to.be32(NFTA_SET_ELEM_FLAGS, INTERVAL_END);
-        });
+        write_end(to, &end);
     }
     to.nest(NFTA_LIST_ELEM, |to| write(to, element, exprs, show));
+}
+
+fn write_end(to: &mut Writer, end: &[u8]) {
+    to.nest(NFTA_LIST_ELEM, |to| {
+        expression::write_value(NFTA_SET_ELEM_KEY, end, to);
+        to.be32(NFTA_SET_ELEM_FLAGS, INTERVAL_END);
+    });
 }
 
 fn write(to: &mut Writer, element: ElementRef<'_, ElementValue>, exprs: &[Expr], show: Shown) {
@@ -551,9 +553,17 @@ pub fn dump(
         listed.sort_by(|a, b| b.key.cmp(a.key));
     }
     let mut part = Part::new(table, set, dump.limit());
+    // nft begins a set that does not begin with the first key with the end of what is before, and
+    // the kernel keeps that.
+    let first = listed.iter().rev().find(|element| !element.key.is_empty());
+    let gap = first.filter(|first| ends && first.key.iter().any(|byte| *byte != 0));
+    let gap = gap.map(|first| vec![0; first.key.len()]);
     for element in listed {
         let exprs = element.value.snapshot(now);
         part.add(dump, |to| write_both(to, element, &exprs, show));
+    }
+    if let Some(zero) = gap {
+        part.add(dump, |to| write_end(to, &zero));
     }
     part.finish(dump);
     Ok(())

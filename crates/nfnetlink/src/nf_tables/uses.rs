@@ -61,9 +61,9 @@ impl<'t> Uses<'t> {
         self.get(Reference::Flowtable(&flowtable.name))
     }
 
-    /// Of a table: what is in it, apart from rules and bound chains.
+    /// Of a table: what is in it, apart from rules and the sets that are bound to them.
     pub fn table(table: &Table) -> u32 {
-        let chains = table.chains.iter().filter(|chain| !chain.anonymous).count();
-        (chains + table.sets.len() + table.objects.len() + table.flowtables.len()) as u32
+        let sets = table.sets.iter().filter(|set| !set.anonymous).count();
+        (table.chains.len() + sets + table.objects.len() + table.flowtables.len()) as u32
     }
 }
