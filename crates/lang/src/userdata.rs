@@ -181,7 +181,15 @@ impl SetUserData {
                 fields => fields.iter().map(|f| u32::from(*f) * 8).collect(),
             };
             let fields = types.into_iter().zip(lens).map(|(t, len)| field_of(t, len)).collect();
-            return Some(key_type(ordered(fields, self.key_order)));
+            let mut fields = ordered(fields, self.key_order);
+            // Intervals are compared byte by byte, so numbers have their first byte first.
+            if let [field] = fields.as_mut_slice()
+                && description.interval
+                && field.dtype.basetype() != DataType::String
+            {
+                field.order = ByteOrder::Big;
+            }
+            return Some(key_type(fields));
         }
         Some(key_type(self.key.clone()))
     }

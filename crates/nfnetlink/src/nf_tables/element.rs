@@ -558,15 +558,47 @@ pub fn dump(
     let first = listed.iter().rev().find(|element| !element.key.is_empty());
     let gap = first.filter(|first| ends && first.key.iter().any(|byte| *byte != 0));
     let gap = gap.map(|first| vec![0; first.key.len()]);
+    let mut next: Option<&[u8]> = None;
     for element in listed {
         let exprs = element.value.snapshot(now);
-        part.add(dump, |to| write_both(to, element, &exprs, show));
+        let open = set.anonymous && is_followed(element, next);
+        part.add(dump, |to| match open {
+            true => to.nest(NFTA_LIST_ELEM, |to| write(to, element, &exprs, show)),
+            false => write_both(to, element, &exprs, show),
+        });
+        next = Some(element.key).filter(|_| ends);
     }
     if let Some(zero) = gap {
         part.add(dump, |to| write_end(to, &zero));
     }
     part.finish(dump);
     Ok(())
+}
+
+/// Whether an interval ends where the next one begins. In sets without a name nft gives it no end
+/// of its own then.
+fn is_followed(element: ElementRef<'_, ElementValue>, next: Option<&[u8]>) -> bool {
+    next.is_some() && after(element.key_end.unwrap_or(element.key)).as_deref() == next
+}
+
+/// `NFTA_SET_COUNT`: elements without the catch-all, which the kernel keeps apart. Of intervals it
+/// is half of what is in messages (`nft_rbtree_usize()`).
+pub fn count(set: &Set) -> u32 {
+    let elements = set.elements();
+    let all = elements.len() as u32 - u32::from(elements.catch_all(0).is_some());
+    if !has_ends(set) || !set.anonymous {
+        return all;
+    }
+    let mut listed: Vec<_> = elements.iter().filter(|e| !e.key.is_empty()).collect();
+    listed.sort_by(|a, b| b.key.cmp(a.key));
+    let gap = listed.last().is_some_and(|first| first.key.iter().any(|byte| *byte != 0));
+    let mut next: Option<&[u8]> = None;
+    let mut nodes = u32::from(gap);
+    for element in listed {
+        nodes += if is_followed(element, next) { 1 } else { 2 };
+        next = Some(element.key);
+    }
+    nodes / 2
 }
 
 /// What a dump with `NFT_MSG_GETSETELEM_RESET` sets to zero.

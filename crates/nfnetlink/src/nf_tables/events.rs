@@ -40,7 +40,7 @@ pub fn table_goes(batch: &mut Batch<'_>, message: &Message<'_>, gone: &Table) {
     });
 }
 
-fn find<'g>(generation: &'g Generation, table: u64, chain: u64) -> Option<(&'g Table, &'g Chain)> {
+fn find(generation: &Generation, table: u64, chain: u64) -> Option<(&Table, &Chain)> {
     let table = generation.tables.iter().find(|t| t.handle == table)?;
     let chain = table.chains.iter().find(|c| c.handle == chain)?;
     Some((table, chain))

@@ -42,30 +42,30 @@ pub const GROUP: u32 = 7;
 
 /// Whether a message is one of those that make a batch.
 pub fn is_change(number: u8) -> bool {
-    match number {
+    matches!(
+        number,
         NFT_MSG_NEWTABLE
-        | NFT_MSG_DELTABLE
-        | NFT_MSG_DESTROYTABLE
-        | NFT_MSG_NEWCHAIN
-        | NFT_MSG_DELCHAIN
-        | NFT_MSG_DESTROYCHAIN
-        | NFT_MSG_NEWRULE
-        | NFT_MSG_DELRULE
-        | NFT_MSG_DESTROYRULE
-        | NFT_MSG_NEWSET
-        | NFT_MSG_DELSET
-        | NFT_MSG_DESTROYSET
-        | NFT_MSG_NEWSETELEM
-        | NFT_MSG_DELSETELEM
-        | NFT_MSG_DESTROYSETELEM
-        | NFT_MSG_NEWOBJ
-        | NFT_MSG_DELOBJ
-        | NFT_MSG_DESTROYOBJ
-        | NFT_MSG_NEWFLOWTABLE
-        | NFT_MSG_DELFLOWTABLE
-        | NFT_MSG_DESTROYFLOWTABLE => true,
-        _ => false,
-    }
+            | NFT_MSG_DELTABLE
+            | NFT_MSG_DESTROYTABLE
+            | NFT_MSG_NEWCHAIN
+            | NFT_MSG_DELCHAIN
+            | NFT_MSG_DESTROYCHAIN
+            | NFT_MSG_NEWRULE
+            | NFT_MSG_DELRULE
+            | NFT_MSG_DESTROYRULE
+            | NFT_MSG_NEWSET
+            | NFT_MSG_DELSET
+            | NFT_MSG_DESTROYSET
+            | NFT_MSG_NEWSETELEM
+            | NFT_MSG_DELSETELEM
+            | NFT_MSG_DESTROYSETELEM
+            | NFT_MSG_NEWOBJ
+            | NFT_MSG_DELOBJ
+            | NFT_MSG_DESTROYOBJ
+            | NFT_MSG_NEWFLOWTABLE
+            | NFT_MSG_DELFLOWTABLE
+            | NFT_MSG_DESTROYFLOWTABLE
+    )
 }
 
 /// Takes one message of a batch.

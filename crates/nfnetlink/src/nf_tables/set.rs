@@ -89,7 +89,7 @@ fn flags_of(set: &Set) -> u32 {
         | of(description.timeout, TIMEOUT)
         | of(description.dynamic, EVAL)
         | of(description.interval && description.fields.len() > 1, CONCAT)
-        | of(!set.exprs.is_empty(), EXPR)
+        | of(set.exprs.len() > 1, EXPR)
 }
 
 /// The kernel's name of what holds the elements.
@@ -155,7 +155,7 @@ fn attributes(to: &mut Writer, number: u8, table: &Table, set: &Set) {
         }
     });
     to.string(NFTA_SET_TYPE, backend_name(set.backend()));
-    to.be32(NFTA_SET_COUNT, set.elements().len() as u32);
+    to.be32(NFTA_SET_COUNT, super::element::count(set));
     match set.exprs.as_slice() {
         [] => {}
         [expr] => to.nest(NFTA_SET_EXPR, |to| expression::write(expr, to)),
