@@ -363,7 +363,7 @@ impl<S: Sink> Worker<'_, S> {
         if self.state.ipsec.is_some() && !self.xfrm_check(Direction::Forward, packet) {
             return Next::Done;
         }
-        let Some(mut to) = course.route else { return self.end(DropReason::NoRoute, packet) };
+        let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
         let Some(h) = ipv4::Header::new(packet.network()) else {
             return self.end(DropReason::Ip4Header, packet);
         };
@@ -371,7 +371,7 @@ impl<S: Sink> Worker<'_, S> {
         if ttl <= 1 {
             self.icmp4_error(
                 packet,
-                Some(&to),
+                Some(to),
                 icmp::TIME_EXCEEDED,
                 icmp::time_exceeded::TTL,
                 0,
@@ -380,15 +380,15 @@ impl<S: Sink> Worker<'_, S> {
             return self.end(DropReason::Ttl, packet);
         }
         if self.state.ipsec.is_some() {
-            let Some(found) = self.xfrm_route(packet, to) else { return Next::Done };
-            to = found;
-            course.route = Some(to);
+            let Some(found) = self.xfrm_route(packet, *to) else { return Next::Done };
+            course.route = Some(found);
         }
+        let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
         self.state.counters.forwarded += 1;
-        let mtu = self.mtu(&to);
+        let mtu = self.mtu(to);
         if df && self.ip4_too_big(packet, mtu) {
             let code = icmp::unreachable::FRAG_NEEDED;
-            self.icmp4_error(packet, Some(&to), icmp::DEST_UNREACHABLE, code, mtu as u32, true);
+            self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, mtu as u32, true);
             return self.end(DropReason::TooBig, packet);
         }
         if !to.is_by_host()
@@ -397,7 +397,7 @@ impl<S: Sink> Worker<'_, S> {
             h.decrement_ttl();
         }
         if to.redirect && packet.meta.secpath == 0 {
-            self.ip4_redirect(packet, &to);
+            self.ip4_redirect(packet, to);
         }
         packet.meta.priority = priority_of_tos(tos);
         packet.meta.oif = to.oif;
