@@ -299,9 +299,7 @@ impl<'a> Parts<'a, '_> {
     ) -> Result<Change, Failure> {
         let (family, table, given) = (table.family, table.name.clone(), self.given);
         let name = given.get(NFTA_CHAIN_NAME);
-        if let (Some(chain), Some(_), Some(new)) = (there, given.get(NFTA_CHAIN_HANDLE), name)
-            && *chain.name != *new.text()?
-        {
+        if let (Some(chain), Some(_), Some(new)) = (there, given.get(NFTA_CHAIN_HANDLE), name) {
             let name = name_of(new)?;
             return Ok(Change::RenameChain { family, table, handle: chain.handle, name });
         }
@@ -341,6 +339,8 @@ impl<'a> Parts<'a, '_> {
             Blame::Hook => self.given.get(NFTA_CHAIN_HOOK),
             Blame::Type => self.given.get(NFTA_CHAIN_TYPE),
             Blame::Policy => self.given.get(NFTA_CHAIN_POLICY),
+            // A new name.
+            Blame::Whole if self.given.has(NFTA_CHAIN_HANDLE) => self.given.get(NFTA_CHAIN_NAME),
             _ => None,
         }
     }

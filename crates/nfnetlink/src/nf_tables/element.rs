@@ -123,6 +123,8 @@ impl Shape {
 pub struct Open {
     shape: Shape,
     element: Element<ElementValue>,
+    /// Offset of the element in its message.
+    at: usize,
     delete: bool,
 }
 
@@ -233,31 +235,28 @@ fn join(
         // Their numbers do not matter: libnftnl counts.
         let blamed = |failure: Failure| failure.blaming_only(&attribute);
         let Given { element, end } = read(attribute, shape, ids, now).map_err(blamed)?;
-        let mut push = |element| {
+        let mut push = |element, at| {
             joined.elements.push(element);
-            joined.places.push(attribute.at);
+            joined.places.push(at);
         };
         if !shape.ends || element.key.is_empty() || element.key_end.is_some() {
-            push(element);
+            push(element, attribute.at);
             continue;
         }
         // What lies between is where the last one ends, too.
-        if let Some(Open { element: first, .. }) = joined.open.take() {
-            if *first.key < *element.key {
-                push(until(first, Some(&element.key)));
-            } else {
-                push(until(first, None));
-            }
+        if let Some(Open { element: first, at, .. }) = joined.open.take() {
+            let next = (*first.key < *element.key).then_some(&*element.key);
+            push(until(first, next), at);
         }
         if !end {
-            joined.open = Some(Open { shape: shape.clone(), element, delete });
+            joined.open = Some(Open { shape: shape.clone(), element, at: attribute.at, delete });
         }
     }
     // What ends with the last key has no end of its own in messages.
     let is_last = |open: &Open| open.element.key.iter().all(|byte| *byte == 0xff);
     if let Some(open) = joined.open.take_if(|open| is_last(open)) {
         joined.elements.push(open.element);
-        joined.places.push(list.at);
+        joined.places.push(open.at);
     }
     Ok(joined)
 }
@@ -289,7 +288,7 @@ fn shape_of(
 /// # Errors
 /// The ruleset's.
 pub fn close(batch: &mut Batch<'_>) -> Result<(), Failure> {
-    let Some(Open { shape, mut element, delete }) = batch.open.take() else { return Ok(()) };
+    let Some(Open { shape, mut element, delete, .. }) = batch.open.take() else { return Ok(()) };
     element.key_end = Some(vec![0xff; element.key.len()].into());
     change(batch, &shape, vec![element], (Mode::Add, delete.then_some(false)), |_| None)
 }
@@ -319,7 +318,10 @@ fn change<'a>(
 /// ends.
 fn continued(batch: &mut Batch<'_>, shape: &Shape, delete: bool) -> Result<Option<Open>, Failure> {
     match batch.open.take() {
-        Some(open) if open.shape.is(shape) && open.delete == delete => Ok(Some(open)),
+        // It began in another message: no attribute of this one is it.
+        Some(open) if open.shape.is(shape) && open.delete == delete => {
+            Ok(Some(Open { at: 0, ..open }))
+        }
         Some(open) => {
             batch.open = Some(open);
             close(batch)?;
@@ -330,7 +332,7 @@ fn continued(batch: &mut Batch<'_>, shape: &Shape, delete: bool) -> Result<Optio
 }
 
 fn blamed_at(list: Attribute<'_>, places: &[usize], n: usize) -> Option<Attribute<'static>> {
-    let at = places.get(n).copied().unwrap_or(list.at);
+    let at = places.get(n).copied().filter(|at| *at != 0).unwrap_or(list.at);
     Some(Attribute { kind: NFTA_LIST_ELEM, payload: &[], at })
 }
 
@@ -348,7 +350,7 @@ pub fn new(
     batch.open = open;
     let mode = if message.header.has(flags::EXCL) { Mode::Create } else { Mode::Add };
     if message.header.has(flags::ECHO) || batch.is_listened() {
-        tell(batch, message, &shape, (NFT_MSG_NEWSETELEM, flags::CREATE), &elements);
+        tell(batch, message, &shape, (NFT_MSG_NEWSETELEM, flags::CREATE), list);
     }
     let set = given.get(NFTA_SET_ELEM_LIST_SET);
     change(batch, &shape, elements, (mode, None), |blame| match blame {
@@ -387,7 +389,7 @@ pub fn delete(
     let Joined { elements, places, open } = joined;
     batch.open = open;
     if message.header.has(flags::ECHO) || batch.is_listened() {
-        tell(batch, message, &shape, (NFT_MSG_DELSETELEM, 0), &elements);
+        tell(batch, message, &shape, (NFT_MSG_DELSETELEM, 0), list);
     }
     change(batch, &shape, elements, (Mode::Add, Some(destroy)), |blame| match blame {
         Blame::Element(n) => blamed_at(list, &places, n),
@@ -395,23 +397,30 @@ pub fn delete(
     })
 }
 
+/// Tells of each element as it stands in the message.
 fn tell(
     batch: &mut Batch<'_>,
     message: &Message<'_>,
     shape: &Shape,
     (number, flags): (u8, u16),
-    elements: &[Element<ElementValue>],
+    list: Attribute<'_>,
 ) {
     let now = batch.now;
+    let read = |attribute| read(attribute, shape, &batch.ids, now).ok();
+    let all: Vec<Given> = list.each().filter_map(read).collect();
     batch.tell(message, |to, stamp, _| {
-        for element in elements {
+        for Given { element, end } in &all {
             stamp.message(to, number, flags, Some(shape.family), |to| {
                 to.string(NFTA_SET_ELEM_LIST_TABLE, &shape.table);
                 to.string(NFTA_SET_ELEM_LIST_SET, &shape.name);
                 to.nest(NFTA_SET_ELEM_LIST_ELEMENTS, |to| {
-                    let exprs = element.value.exprs();
-                    let show = Shown { ends: shape.ends, now };
-                    write_both(to, element.view(), exprs, show);
+                    if *end {
+                        write_end(to, &element.key);
+                    } else {
+                        let show = Shown { ends: shape.ends, now };
+                        let exprs = element.value.exprs();
+                        to.nest(NFTA_LIST_ELEM, |to| write(to, element.view(), exprs, show));
+                    }
                 });
             });
         }

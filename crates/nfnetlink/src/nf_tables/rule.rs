@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use penstock_program::expr::Expr;
 use penstock_ruleset::change::{NewRule, Position};
-use penstock_ruleset::model::{Chain, UserData};
+use penstock_ruleset::model::{Chain, Rule, UserData};
 use penstock_ruleset::reset::{Reset, What};
 use penstock_ruleset::{Blame, Change, Errno, Generation, Table};
 
@@ -36,13 +36,23 @@ pub const POLICY: Policy = &[
 /// `NFT_RULE_MAXEXPRS`
 const EXPRS_MAX: usize = 128;
 
-fn attributes(to: &mut Writer, table: &Table, chain: &Chain, at: usize, exprs: &[Expr]) {
-    let Some(rule) = chain.rules.get(at) else { return };
+/// The rule before one.
+fn before(chain: &Chain, at: usize) -> Option<u64> {
+    at.checked_sub(1).and_then(|at| chain.rules.get(at)).map(|rule| rule.handle)
+}
+
+fn attributes(
+    to: &mut Writer,
+    table: &Table,
+    chain: &Chain,
+    (rule, before): (&Rule, Option<u64>),
+    exprs: &[Expr],
+) {
     to.string(NFTA_RULE_TABLE, &table.name);
     to.string(NFTA_RULE_CHAIN, &chain.name);
     to.be64(NFTA_RULE_HANDLE, rule.handle);
-    if let Some(before) = at.checked_sub(1).and_then(|at| chain.rules.get(at)) {
-        to.be64(NFTA_RULE_POSITION, before.handle);
+    if let Some(before) = before {
+        to.be64(NFTA_RULE_POSITION, before);
     }
     to.nest(NFTA_RULE_EXPRESSIONS, |to| expression::write_list(exprs, to));
     if !rule.userdata.is_empty() {
@@ -50,7 +60,7 @@ fn attributes(to: &mut Writer, table: &Table, chain: &Chain, at: usize, exprs: &
     }
 }
 
-/// `nf_tables_fill_rule_info()` of a rule by its place.
+/// `nf_tables_fill_rule_info()` of a rule by its place, for those who listen.
 pub fn fill(
     to: &mut Writer,
     stamp: Stamp,
@@ -60,8 +70,11 @@ pub fn fill(
     at: usize,
 ) {
     stamp.message(to, number, flags, Some(table.family), |to| {
-        let exprs = chain.rules.get(at).map(|rule| rule.snapshot(0)).unwrap_or_default();
-        attributes(to, table, chain, at, &exprs);
+        let Some(rule) = chain.rules.get(at) else { return };
+        // Told of a new rule in between only (`nf_tables_rule_notify()`).
+        let before =
+            before(chain, at).filter(|_| number == NFT_MSG_NEWRULE && at + 1 < chain.rules.len());
+        attributes(to, table, chain, (rule, before), &rule.snapshot(0));
     });
 }
 
@@ -78,10 +91,11 @@ pub fn get(
     let number = handle.be64();
     let at = chain.rules.iter().position(|rule| rule.handle == number);
     let at = at.ok_or_else(|| handle.refused(Errno::Enoent))?;
-    let exprs = chain.rules.get(at).map(|rule| rule.snapshot(get.now)).unwrap_or_default();
+    let Some(rule) = chain.rules.get(at) else { return Err(Errno::Enoent.into()) };
+    let exprs = rule.snapshot(get.now);
     let family = Some(table.family);
     get.stamp.message(&mut get.answer, NFT_MSG_NEWRULE, 0, family, |to| {
-        attributes(to, table, chain, at, &exprs);
+        attributes(to, table, chain, (rule, before(chain, at)), &exprs);
     });
     if reset {
         get.resets.push(Reset {
@@ -121,7 +135,7 @@ pub fn dump(
                     }
                 };
                 dump.message(NFT_MSG_NEWRULE, flags::APPEND, table.family, |to| {
-                    attributes(to, table, chain, at, exprs);
+                    attributes(to, table, chain, (rule, before(chain, at)), exprs);
                 });
             }
         }

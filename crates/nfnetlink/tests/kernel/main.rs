@@ -200,3 +200,25 @@ fn rulesets_are_listed_and_dumped_as_by_the_kernel() {
     }
     compare_all(&scratch.0, files);
 }
+
+#[test]
+fn commands_are_answered_as_by_the_kernel() {
+    if let Err(reason) = recording::possible() {
+        println!("SKIPPED: comparison with nft: {reason}");
+        return;
+    }
+    let scratch = Scratch::new("commands");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel");
+    let commands = fs::read_to_string(folder.join("commands.txt")).expect("it is there");
+    let commands: Vec<&str> = commands.lines().collect();
+    let runs = record(&scratch.0, &folder.join("rulesets/kinds.nft"), &commands)
+        .expect("nft can be recorded");
+    let mut backend = Local::default();
+    let mut wrong = Vec::new();
+    let names = std::iter::once("kinds.nft").chain(commands.iter().copied());
+    for (run, name) in runs.iter().zip(names) {
+        let (ours, theirs) = replay(run, &mut backend);
+        wrong.extend(difference(name, &lines(&ours), &lines(&theirs)));
+    }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -43,13 +43,16 @@ pub fn possible() -> Result<(), String> {
 pub fn record(directory: &Path, file: &Path, then: &[&str]) -> std::io::Result<Vec<Run>> {
     let trace = |n: usize| directory.join(format!("trace{n}"));
     let output = |n: usize, kind: &str| directory.join(format!("{kind}{n}"));
-    let mut script = String::from("ip link set lo up\n");
+    let mut script = String::from("set -f\nip link set lo up\n");
     let load = format!("-f {}", file.display());
     for (n, arguments) in std::iter::once(load.as_str()).chain(then.iter().copied()).enumerate() {
+        // One word at each blank, and nothing of it means anything to the shell.
+        std::fs::write(output(n, "args"), arguments)?;
         script.push_str(&format!(
             "strace -o {} -s 0 -e trace=socket,sendmsg,sendto,recvmsg -e write=all -e read=all \
-             nft {arguments} > {} 2> {}\n",
+             nft $(cat {}) > {} 2> {}\n",
             trace(n).display(),
+            output(n, "args").display(),
             output(n, "out").display(),
             output(n, "err").display(),
         ));
