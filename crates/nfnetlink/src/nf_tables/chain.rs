@@ -140,10 +140,10 @@ pub fn fill(
     stamp: Stamp,
     (number, flags): (u8, u16),
     table: &Table,
-    chain: &Chain,
+    (chain, uses): (&Chain, u32),
 ) {
     stamp.message(to, number, flags, Some(table.family), |to| {
-        attributes(to, number, table, chain, Uses::of(table).chain(chain));
+        attributes(to, number, table, chain, uses);
     });
 }
 
@@ -156,7 +156,8 @@ pub fn get(
     let table = table_named(get.generation, message, given.get(NFTA_CHAIN_TABLE))?;
     let chain = chain_named(table, given.get(NFTA_CHAIN_NAME))?;
     let stamp = get.stamp;
-    fill(&mut get.answer, stamp, (NFT_MSG_NEWCHAIN, 0), table, chain);
+    let uses = Uses::of(table).chain(chain);
+    fill(&mut get.answer, stamp, (NFT_MSG_NEWCHAIN, 0), table, (chain, uses));
     Ok(())
 }
 
@@ -262,7 +263,7 @@ pub fn new(
             return Err(Errno::Eopnotsupp.into());
         }
     }
-    let table_handle = table.handle;
+    let (table_handle, is_new) = (table.handle, there.is_none());
     let parts = Parts { given, blamed };
     let change = parts.change(table, there, given_flags)?;
     let applied = batch.apply(change, |blame| parts.blamed(blame))?;
@@ -277,7 +278,9 @@ pub fn new(
             table.and_then(|t| t.chains.iter().rev().find(|c| Some(c.handle) == applied.handle));
         if let (Some(table), Some(chain)) = (table, chain) {
             let created = message.header.flags & (flags::CREATE | flags::EXCL);
-            fill(to, stamp, (NFT_MSG_NEWCHAIN, created), table, chain);
+            // Nothing refers to a chain that was not there.
+            let uses = if is_new { 0 } else { Uses::of(table).chain(chain) };
+            fill(to, stamp, (NFT_MSG_NEWCHAIN, created), table, (chain, uses));
         }
     });
     Ok(())

@@ -31,10 +31,10 @@ pub fn table_goes(batch: &mut Batch<'_>, message: &Message<'_>, gone: &Table) {
             set::fill(to, stamp, (NFT_MSG_DELSET, 0), gone, set);
         }
         for object in &gone.objects {
-            object::fill(to, stamp, (NFT_MSG_DELOBJ, 0), gone, object);
+            object::fill(to, stamp, (NFT_MSG_DELOBJ, 0), gone, (object, 0));
         }
         for chain in &gone.chains {
-            chain::fill(to, stamp, (NFT_MSG_DELCHAIN, 0), gone, chain);
+            chain::fill(to, stamp, (NFT_MSG_DELCHAIN, 0), gone, (chain, 0));
         }
         table::fill(to, stamp, NFT_MSG_DELTABLE, 0, gone);
     });
@@ -51,7 +51,7 @@ pub fn chain_goes(batch: &mut Batch<'_>, message: &Message<'_>, table: u64, chai
     batch.tell(message, |to, stamp, working| {
         if let Some((table, gone)) = find(working, table, chain) {
             rules_go(to, stamp, table, gone);
-            chain::fill(to, stamp, (NFT_MSG_DELCHAIN, 0), table, gone);
+            chain::fill(to, stamp, (NFT_MSG_DELCHAIN, 0), table, (gone, 0));
         }
     });
 }

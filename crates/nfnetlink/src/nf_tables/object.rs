@@ -89,10 +89,10 @@ pub fn fill(
     stamp: Stamp,
     (number, flags): (u8, u16),
     table: &Table,
-    object: &Object,
+    (object, uses): (&Object, u32),
 ) {
     stamp.message(to, number, flags, Some(table.family), |to| {
-        attributes(to, number, table, object, (Uses::of(table).object(object), 0));
+        attributes(to, number, table, object, (uses, 0));
     });
 }
 
@@ -178,7 +178,8 @@ pub fn new(
     let is_it = |object: &Object| {
         object.value.kind().number() == kind.be32() && Ok(&*object.name) == name.text()
     };
-    if table.objects.iter().any(|object| is_it(object)) {
+    let is_new = !table.objects.iter().any(|object| is_it(object));
+    if !is_new {
         if message.header.has(flags::EXCL) {
             return Err(name.refused(Errno::Eexist));
         }
@@ -208,7 +209,9 @@ pub fn new(
             table.and_then(|t| t.objects.iter().find(|o| Some(o.handle) == applied.handle));
         if let (Some(table), Some(object)) = (table, object) {
             let created = message.header.flags & (flags::CREATE | flags::EXCL);
-            fill(to, stamp, (NFT_MSG_NEWOBJ, created), table, object);
+            // Nothing refers to an object that was not there.
+            let uses = if is_new { 0 } else { Uses::of(table).object(object) };
+            fill(to, stamp, (NFT_MSG_NEWOBJ, created), table, (object, uses));
         }
     });
     Ok(())
@@ -249,7 +252,7 @@ pub fn delete(
         let table = working.tables.iter().find(|t| t.handle == table_handle);
         let object = table.and_then(|t| t.objects.iter().find(|o| Some(o.handle) == gone));
         if let (Some(table), Some(object)) = (table, object) {
-            fill(to, stamp, (NFT_MSG_DELOBJ, 0), table, object);
+            fill(to, stamp, (NFT_MSG_DELOBJ, 0), table, (object, 0));
         }
     });
     batch.apply(change, |blame| match blame {
