@@ -424,11 +424,11 @@ impl<'a> Session<'a> {
     fn lint_and_optimize(
         &self,
         run: &mut Run,
-        cmds: &mut Vec<Cmd>,
+        cmds: &mut [Cmd],
         ruleset: &Ruleset,
     ) -> Result<(), Stop> {
         let rehearsed =
-            self.rehearse(cmds.clone(), &run.generation, ruleset, run.now, &mut run.diags);
+            self.rehearse(cmds.to_vec(), &run.generation, ruleset, run.now, &mut run.diags);
         let Some(mut ctx) = rehearsed else {
             return Err(if self.is_late() { Stop::late() } else { Stop::Errors });
         };
