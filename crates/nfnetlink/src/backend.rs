@@ -8,7 +8,7 @@ use penstock_ruleset::reset::Reset;
 use penstock_ruleset::transaction::Applied;
 use penstock_ruleset::{Change, Error, Generation, Ruleset, Transaction};
 
-use crate::Process;
+use crate::process::Process;
 
 /// Why a batch was not committed.
 #[derive(Clone, Debug, PartialEq, Eq)]

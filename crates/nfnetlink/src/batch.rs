@@ -6,9 +6,10 @@
 use penstock_ruleset::Errno;
 
 use crate::Backend;
-use crate::client::{Answers, Notification, Process, Socket};
 use crate::message::{Check, Failure, MIN_TYPE, Message, Policy, acknowledge, flags};
 use crate::nf_tables::{self, Batch, Event, GROUP, SUBSYSTEM, Stamp};
+use crate::process::Process;
+use crate::socket::{Answers, Notification, Socket};
 
 /// `NFNL_MSG_BATCH_BEGIN`
 pub const BEGIN: u16 = 0x10;
@@ -89,7 +90,7 @@ pub fn run(
     let last = run.messages(rest, &mut batch);
     let mut answers = Answers::default();
     if run.complete && !run.failed {
-        match batch.commit(from) {
+        match nf_tables::commit(batch, from) {
             Ok(events) => {
                 if let Some(last) = last.filter(|last| last.header.has(flags::ACK)) {
                     run.acks.push((last, None));

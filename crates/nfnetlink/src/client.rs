@@ -2,22 +2,11 @@
 
 //! The kernel's side of one netlink socket.
 
-use std::sync::Arc;
-
 use crate::message::{AckOptions, Failure, MIN_TYPE, Message, acknowledge, flags};
 use crate::nf_tables::{self, Dump, Get, Stamp};
+use crate::process::Process;
+use crate::socket::{Answers, Notification, Socket};
 use crate::{Backend, batch};
-
-/// The process at the other end of a socket, as it is while it sends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Process {
-    /// Process id, for `NFTA_GEN_PROC_PID`.
-    pub id: u32,
-    /// Name as in `/proc/PID/comm`, for `NFTA_GEN_PROC_NAME`.
-    pub name: Arc<str>,
-    /// Whether it may change anything (`CAP_NET_ADMIN`); otherwise it may only look.
-    pub may_change: bool,
-}
 
 /// Options of level `SOL_NETLINK` that change what is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,25 +31,6 @@ impl SocketOption {
     }
 }
 
-/// A datagram for the members of a multicast group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notification {
-    /// The group (`NFNLGRP_*`).
-    pub group: u32,
-    /// The messages.
-    pub datagram: Vec<u8>,
-}
-
-/// What comes of a datagram.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answers {
-    /// For the sender, in this order.
-    pub datagrams: Vec<Vec<u8>>,
-    /// For the members of groups, the sender left aside: for each other client of the same backend,
-    /// those that [`Client::wants`].
-    pub notifications: Vec<Notification>,
-}
-
 /// The kernel's side of one netlink socket.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -75,17 +45,6 @@ pub struct Client {
     receive_buffer: usize,
     /// Whether another client is a member of a group.
     listened: bool,
-}
-
-/// What a batch needs to know of its socket.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Socket {
-    /// Port id.
-    pub(crate) port: u32,
-    /// How it is told of errors.
-    pub(crate) acks: AckOptions,
-    /// Whether another client is a member of a group.
-    pub(crate) listened: bool,
 }
 
 /// Longest datagram of a dump before the program received anything (`NLMSG_GOODSIZE`).

@@ -25,7 +25,11 @@ mod client;
 mod expression;
 mod message;
 mod nf_tables;
+mod process;
+mod socket;
 mod uapi;
 
 pub use backend::{Backend, Local, Refused};
-pub use client::{Answers, Client, Notification, Process, SocketOption};
+pub use client::{Client, SocketOption};
+pub use process::Process;
+pub use socket::{Answers, Notification};

@@ -25,10 +25,6 @@ use crate::sink::Sink;
 use crate::stages::validate_source::Journey;
 use crate::worker::Worker;
 
-pub(super) const fn is_multicast(address: u32) -> bool {
-    address >> 28 == 0xe
-}
-
 /// Whether a route is to one host.
 const fn is_for_one(kind: RouteType) -> bool {
     !matches!(kind, RouteType::Broadcast | RouteType::Multicast)
@@ -218,10 +214,10 @@ impl<S: Sink> Worker<'_, S> {
         // 0.0.0.0/8 but for its first address is unicast (ipv4_is_zeronet()).
         let zero = |a: u32| a == 0;
         let loopback = |a: u32| a >> 24 == 127;
-        if is_multicast(daddr) {
+        if addresses::is_multicast4(daddr) {
             return self.ip4_route_group(packet, (saddr, daddr), h.protocol(), link);
         }
-        if is_multicast(saddr) || saddr == u32::MAX {
+        if addresses::is_multicast4(saddr) || saddr == u32::MAX {
             return BAD_SOURCE;
         }
         if daddr == u32::MAX || (saddr == 0 && daddr == 0) {
@@ -314,7 +310,8 @@ impl<S: Sink> Worker<'_, S> {
             return Routed::Refused(DropReason::NotMember);
         }
         let localnet = link.conf.is_on(Devconf::RouteLocalnet);
-        if is_multicast(saddr) || saddr == u32::MAX || (saddr >> 24 == 127 && !localnet) {
+        if addresses::is_multicast4(saddr) || saddr == u32::MAX || (saddr >> 24 == 127 && !localnet)
+        {
             return BAD_SOURCE;
         }
         if saddr == 0 {

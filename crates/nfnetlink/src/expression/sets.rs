@@ -10,8 +10,6 @@ use super::{Codec, Ids};
 use crate::message::{Attributes, Check, Failure, Policy, Writer};
 use crate::uapi::nf_tables::*;
 
-/// `NFT_SET_MAXNAMELEN` without its end.
-const NAME_MAX: usize = 255;
 /// Most expressions of an element (`NFT_SET_EXPR_MAX`).
 const STATEMENTS_MAX: usize = 2;
 

@@ -2,8 +2,9 @@
 
 //! Attributes (`struct nlattr`), read where they lie.
 
-use super::policy::{Policy, check};
-use super::{Failure, align, u16_at};
+use super::failure::{Failure, Located};
+use super::policy::{Policy, be32, check};
+use super::{align, u16_at};
 
 /// Bytes of a `struct nlattr`.
 const HEADER: usize = 4;
@@ -23,6 +24,12 @@ pub struct Attribute<'a> {
     pub at: usize,
 }
 
+impl Located for Attribute<'_> {
+    fn offset(&self) -> usize {
+        self.at
+    }
+}
+
 impl<'a> Attribute<'a> {
     /// The first byte; 0 of an empty one.
     pub fn u8(&self) -> u8 {
@@ -36,7 +43,7 @@ impl<'a> Attribute<'a> {
 
     /// The first four bytes, in network order; 0 if there are fewer.
     pub fn be32(&self) -> u32 {
-        self.payload.first_chunk().map_or(0, |b| u32::from_be_bytes(*b))
+        be32(self.payload)
     }
 
     /// The first eight bytes, in network order; 0 if there are fewer.
@@ -140,7 +147,8 @@ impl<'a> Attributes<'a> {
 pub fn parse<'a>(bytes: &'a [u8], at: usize, policy: Policy) -> Result<Attributes<'a>, Failure> {
     let mut found = [None; NUMBERS];
     for attribute in each(bytes, at) {
-        check(&attribute, policy)?;
+        check(attribute.kind, attribute.payload, policy)
+            .map_err(|errno| attribute.refused(errno))?;
         if let Some(place) = found.get_mut(usize::from(attribute.kind)) {
             *place = Some(attribute);
         }

@@ -4,7 +4,7 @@
 
 use penstock_ruleset::Errno;
 
-use super::{Attribute, ERROR, HEADER, Message, Writer, flags};
+use super::{ERROR, HEADER, Message, Writer, flags};
 
 /// `NLMSGERR_ATTR_MSG`.
 const ATTR_MSG: u16 = 1;
@@ -20,6 +20,12 @@ pub struct Failure {
     pub at: Option<usize>,
     /// The kernel's words, where it has any (`NLMSGERR_ATTR_MSG`).
     pub text: Option<&'static str>,
+}
+
+/// A part of a message that can be blamed.
+pub trait Located {
+    /// Its offset from the `struct nlmsghdr`.
+    fn offset(&self) -> usize;
 }
 
 impl From<Errno> for Failure {
@@ -40,14 +46,14 @@ impl Failure {
     }
 
     /// Blames an attribute, unless another one is blamed already.
-    pub fn blaming(mut self, attribute: &Attribute<'_>) -> Self {
-        self.at.get_or_insert(attribute.at);
+    pub fn blaming(mut self, attribute: &impl Located) -> Self {
+        self.at.get_or_insert(attribute.offset());
         self
     }
 
     /// Blames an attribute, whatever was blamed before.
-    pub fn blaming_only(mut self, attribute: &Attribute<'_>) -> Self {
-        self.at = Some(attribute.at);
+    pub fn blaming_only(mut self, attribute: &impl Located) -> Self {
+        self.at = Some(attribute.offset());
         self
     }
 

@@ -3,7 +3,7 @@
 //! What attributes have to look like (`struct nla_policy`), checked as the kernel checks those of
 //! old subsystems (`nla_validate_deprecated()`): too much is no error, too little is.
 
-use super::{Attribute, Failure};
+use penstock_ruleset::Errno;
 
 /// Attributes that a message may have, by number.
 pub type Policy = &'static [(u16, Check)];
@@ -35,12 +35,11 @@ pub enum Check {
     Nested,
 }
 
-/// Checks an attribute, if the policy knows its number.
-pub(super) fn check(attribute: &Attribute<'_>, policy: Policy) -> Result<(), Failure> {
-    let Some((_, check)) = policy.iter().find(|(kind, _)| *kind == attribute.kind) else {
+/// Checks the value of an attribute, if the policy knows its number.
+pub(super) fn check(number: u16, payload: &[u8], policy: Policy) -> Result<(), Errno> {
+    let Some((_, check)) = policy.iter().find(|(kind, _)| *kind == number) else {
         return Ok(());
     };
-    let payload = attribute.payload;
     let len = payload.len();
     let fits = match *check {
         Check::Any => true,
@@ -49,9 +48,9 @@ pub(super) fn check(attribute: &Attribute<'_>, policy: Policy) -> Result<(), Fai
         Check::U32 => len >= 4,
         Check::U64 => len >= 8,
         Check::Least(least) => len >= least,
-        Check::Max(most) => len >= 4 && attribute.be32() <= most,
+        Check::Max(most) => len >= 4 && be32(payload) <= most,
         Check::NulString(most) if !payload.iter().take(most + 1).any(|b| *b == 0) => {
-            return Err(attribute.refused(Failure::einval()));
+            return Err(Errno::Einval);
         }
         Check::String(most) | Check::NulString(most) => {
             len >= 1 && len - usize::from(payload.last() == Some(&0)) <= most
@@ -59,5 +58,10 @@ pub(super) fn check(attribute: &Attribute<'_>, policy: Policy) -> Result<(), Fai
         Check::Binary(most) => most == 0 || len <= most,
         Check::Nested => len == 0 || len >= 4,
     };
-    if fits { Ok(()) } else { Err(attribute.refused(Failure::erange())) }
+    if fits { Ok(()) } else { Err(Errno::Erange) }
+}
+
+/// The first four bytes, in network order; 0 if there are fewer.
+pub(super) fn be32(payload: &[u8]) -> u32 {
+    payload.first_chunk().map_or(0, |b| u32::from_be_bytes(*b))
 }

@@ -9,10 +9,11 @@ use penstock_ruleset::transaction::Applied;
 use penstock_ruleset::{Blame, Change, Error, Generation, Transaction};
 
 use super::answer::Stamp;
-use super::element::Open;
+use super::interval::Open;
+use crate::backend::{Backend, Refused};
 use crate::expression::Ids;
 use crate::message::{Attribute, Failure, Message, Writer, flags};
-use crate::{Backend, Process, Refused};
+use crate::process::Process;
 
 /// A message about a change, for those who listen.
 #[derive(Clone, Debug)]
@@ -129,8 +130,7 @@ impl<'b> Batch<'b> {
     ///
     /// # Errors
     /// What the ruleset refuses, and the number of the message to blame.
-    pub fn commit(mut self, by: &Process) -> Result<Vec<Event>, (Option<usize>, Failure)> {
-        super::element::close(&mut self).map_err(|failure| (None, failure))?;
+    pub fn commit(self, by: &Process) -> Result<Vec<Event>, (Option<usize>, Failure)> {
         let Batch { backend, transaction, events, messages, .. } = self;
         match backend.commit(transaction, by) {
             Ok(()) => Ok(events),

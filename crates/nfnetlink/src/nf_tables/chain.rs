@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use penstock_ruleset::change::{Key, Mode, NewBase, NewChain};
+use penstock_ruleset::change::{Mode, NewBase, NewChain};
 use penstock_ruleset::model::{BaseChain, Chain, ChainType, Hook, UserData};
 use penstock_ruleset::{Blame, Change, Errno, Family, Generation, Table};
 
@@ -12,7 +12,6 @@ use super::answer::{Dump, Stamp};
 use super::batch::{Batch, name_of};
 use super::find::{chain_named, table_named};
 use super::get::Get;
-use super::table::{NAME_MAX, USERDATA_MAX};
 use super::uses::Uses;
 use crate::message::{Attribute, Attributes, Check, Failure, Message, Policy, Writer, flags};
 use crate::uapi::nf_tables::*;
@@ -180,7 +179,7 @@ pub fn dump(
 }
 
 /// Hook, priority and devices of `NFTA_CHAIN_HOOK`, and the type.
-fn read_base(
+pub fn read_base(
     family: Family,
     hook: Attribute<'_>,
     kind: Option<Attribute<'_>>,
@@ -347,53 +346,4 @@ impl<'a> Parts<'a, '_> {
             _ => None,
         }
     }
-}
-
-/// `NFT_MSG_DELCHAIN`, `NFT_MSG_DESTROYCHAIN`
-pub fn delete(
-    batch: &mut Batch<'_>,
-    message: &Message<'_>,
-    given: &Attributes<'_>,
-    destroy: bool,
-) -> Result<(), Failure> {
-    let table = match table_named(batch.working(), message, given.get(NFTA_CHAIN_TABLE)) {
-        Ok(table) => table,
-        Err(e) if destroy && e.errno == Errno::Enoent as i32 => return Ok(()),
-        Err(e) => return Err(e),
-    };
-    let (name, handle) = (given.get(NFTA_CHAIN_NAME), given.get(NFTA_CHAIN_HANDLE));
-    let key = match handle {
-        Some(handle) => Key::Handle(handle.be64()),
-        None => Key::Name(name_of(given.need(NFTA_CHAIN_NAME)?)?),
-    };
-    let there = table.chains.iter().find(|chain| match &key {
-        Key::Handle(handle) => chain.handle == *handle,
-        Key::Name(name) => chain.name == *name,
-    });
-    let mut devices = Vec::new();
-    if let Some(hook) = given.get(NFTA_CHAIN_HOOK)
-        && let Some(chain) = there
-    {
-        let base = read_base(table.family, hook, None, name, chain.base.as_ref())?;
-        devices = base.devices;
-    }
-    if let Some(chain) = there
-        && message.header.has(flags::NONREC)
-        && !chain.rules.is_empty()
-    {
-        return Err(Errno::Ebusy.into());
-    }
-    let (family, table_handle) = (table.family, table.handle);
-    let gone = there.filter(|_| devices.is_empty()).map(|chain| chain.handle);
-    let change = Change::DeleteChain { family, table: table.name.clone(), key, devices, destroy };
-    if let Some(chain) = gone {
-        super::events::chain_goes(batch, message, table_handle, chain);
-    }
-    batch.apply(change, |blame| match blame {
-        Blame::Table => given.get(NFTA_CHAIN_TABLE),
-        Blame::Chain => name,
-        Blame::Handle => handle,
-        _ => None,
-    })?;
-    Ok(())
 }

@@ -6,20 +6,18 @@
 //! last one with `NFT_SET_ELEM_INTERVAL_END`. One without an end lasts until the next element, or
 //! for ever. The ruleset has first and last key together, so they are put together here.
 
-use std::sync::Arc;
-
 use penstock_program::expr::Expr;
 use penstock_ruleset::change::Mode;
 use penstock_ruleset::model::{ElementData, ElementExtras, ElementValue, MapData, Set, UserData};
 use penstock_ruleset::reset::{Reset, What};
-use penstock_ruleset::{Blame, Change, Errno, Family, Generation, Table};
+use penstock_ruleset::{Blame, Change, Errno, Generation, Table};
 use penstock_sets::{Element, ElementList, ElementRef};
 
 use super::answer::Dump;
 use super::batch::Batch;
 use super::find::{set_named, table_named};
 use super::get::Get;
-use super::table::{NAME_MAX, USERDATA_MAX};
+use super::interval::{Open, Shape, has_ends};
 use crate::expression::{self, Data, Ids};
 use crate::message::{Attribute, Attributes, Check, Failure, Message, Policy, Writer, flags};
 use crate::uapi::nf_tables::*;
@@ -79,53 +77,6 @@ fn before(key: &[u8]) -> Option<Vec<u8>> {
         }
     }
     None
-}
-
-/// Whether messages have intervals as two elements.
-fn has_ends(set: &Set) -> bool {
-    set.description.interval && set.description.fields.len() <= 1
-}
-
-/// What a message needs to know of its set.
-#[derive(Clone, Debug)]
-struct Shape {
-    family: Family,
-    table: Arc<str>,
-    name: Arc<str>,
-    key_len: usize,
-    data: Option<MapData>,
-    ends: bool,
-    timeouts: bool,
-    timeout: u64,
-}
-
-impl Shape {
-    fn of(table: &Table, set: &Set) -> Self {
-        Shape {
-            family: table.family,
-            table: table.name.clone(),
-            name: set.name.clone(),
-            key_len: set.description.key_len,
-            data: set.data,
-            ends: has_ends(set),
-            timeouts: set.description.timeout,
-            timeout: set.timeout,
-        }
-    }
-
-    fn is(&self, other: &Shape) -> bool {
-        (self.family, &self.table, &self.name) == (other.family, &other.table, &other.name)
-    }
-}
-
-/// The beginning of an interval, whose end has not come yet.
-#[derive(Clone, Debug)]
-pub struct Open {
-    shape: Shape,
-    element: Element<ElementValue>,
-    /// Offset of the element in its message.
-    at: usize,
-    delete: bool,
 }
 
 /// An element as it stands in a message.

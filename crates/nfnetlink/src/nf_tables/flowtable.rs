@@ -11,7 +11,6 @@ use super::batch::{Batch, name_of};
 use super::chain::{hook_number, hook_numbered, read_devices, write_devices};
 use super::find::table_named;
 use super::get::Get;
-use super::table::NAME_MAX;
 use super::uses::Uses;
 use crate::message::{Attributes, Check, Failure, Message, Policy, Writer, flags};
 use crate::uapi::nf_tables::*;

@@ -7,18 +7,19 @@
 //! | `table`, `chain`, `rule`, `set`, `element`, `object`, `flowtable` | messages about one kind of thing, both ways |
 //! | `batch` | changes: one transaction |
 //! | `get`, `answer` | answers to requests for one thing, and for all |
-//! | `events` | what is told of things that go |
+//! | `delete` | deleting tables, chains and rules, with all that is in them |
 
 mod answer;
 mod batch;
 mod chain;
 mod connection_object;
+mod delete;
 mod element;
-mod events;
 mod find;
 mod flowtable;
 mod generation;
 mod get;
+mod interval;
 mod object;
 mod rule;
 mod set;
@@ -33,8 +34,8 @@ pub use answer::{Dump, SUBSYSTEM, Stamp};
 pub use batch::{Batch, Event};
 pub use get::Get;
 
-use crate::Process;
 use crate::message::{Failure, Message, Writer};
+use crate::process::Process;
 use crate::uapi::nf_tables::*;
 
 /// `NFNLGRP_NFTABLES`
@@ -76,14 +77,14 @@ pub fn change(batch: &mut Batch<'_>, message: &Message<'_>) -> Result<(), Failur
     let m = message;
     match message.number() {
         NFT_MSG_NEWTABLE => table::new(batch, m, &m.attributes(table::POLICY)?),
-        NFT_MSG_DELTABLE => table::delete(batch, m, &m.attributes(table::POLICY)?, false),
-        NFT_MSG_DESTROYTABLE => table::delete(batch, m, &m.attributes(table::POLICY)?, true),
+        NFT_MSG_DELTABLE => delete::table(batch, m, &m.attributes(table::POLICY)?, false),
+        NFT_MSG_DESTROYTABLE => delete::table(batch, m, &m.attributes(table::POLICY)?, true),
         NFT_MSG_NEWCHAIN => chain::new(batch, m, &m.attributes(chain::POLICY)?),
-        NFT_MSG_DELCHAIN => chain::delete(batch, m, &m.attributes(chain::POLICY)?, false),
-        NFT_MSG_DESTROYCHAIN => chain::delete(batch, m, &m.attributes(chain::POLICY)?, true),
+        NFT_MSG_DELCHAIN => delete::chain(batch, m, &m.attributes(chain::POLICY)?, false),
+        NFT_MSG_DESTROYCHAIN => delete::chain(batch, m, &m.attributes(chain::POLICY)?, true),
         NFT_MSG_NEWRULE => rule::new(batch, m, &m.attributes(rule::POLICY)?),
-        NFT_MSG_DELRULE => rule::delete(batch, m, &m.attributes(rule::POLICY)?, false),
-        NFT_MSG_DESTROYRULE => rule::delete(batch, m, &m.attributes(rule::POLICY)?, true),
+        NFT_MSG_DELRULE => delete::rule(batch, m, &m.attributes(rule::POLICY)?, false),
+        NFT_MSG_DESTROYRULE => delete::rule(batch, m, &m.attributes(rule::POLICY)?, true),
         NFT_MSG_NEWSET => set::new(batch, m, &m.attributes(set::POLICY)?),
         NFT_MSG_DELSET => set::delete(batch, m, &m.attributes(set::POLICY)?, false),
         NFT_MSG_DESTROYSET => set::delete(batch, m, &m.attributes(set::POLICY)?, true),
@@ -102,6 +103,15 @@ pub fn change(batch: &mut Batch<'_>, message: &Message<'_>) -> Result<(), Failur
         }
         _ => Err(Failure::einval()),
     }
+}
+
+/// Puts the changes of a batch in force, and gives what there is to tell of them.
+///
+/// # Errors
+/// What the ruleset refuses, and the number of the message to blame.
+pub fn commit(mut batch: Batch<'_>, by: &Process) -> Result<Vec<Event>, (Option<usize>, Failure)> {
+    element::close(&mut batch).map_err(|failure| (None, failure))?;
+    batch.commit(by)
 }
 
 /// Answers a request for one thing.

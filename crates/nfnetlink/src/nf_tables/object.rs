@@ -12,7 +12,6 @@ use super::answer::{Dump, Stamp};
 use super::batch::{Batch, name_of};
 use super::find::table_named;
 use super::get::Get;
-use super::table::{NAME_MAX, USERDATA_MAX};
 use super::uses::Uses;
 use super::{connection_object, tunnel};
 use crate::expression::{Codec, Ids, Numbered};

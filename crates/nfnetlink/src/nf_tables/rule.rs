@@ -14,9 +14,8 @@ use super::answer::{Dump, Stamp};
 use super::batch::Batch;
 use super::find::{chain_named, table_named};
 use super::get::Get;
-use super::table::{NAME_MAX, USERDATA_MAX};
 use crate::expression;
-use crate::message::{Attribute, Attributes, Check, Failure, Message, Policy, Writer, flags};
+use crate::message::{Attributes, Check, Failure, Message, Policy, Writer, flags};
 use crate::uapi::nf_tables::*;
 
 /// `nft_rule_policy`
@@ -257,59 +256,5 @@ pub fn new(
             message.header.flags & (flags::CREATE | flags::EXCL | flags::APPEND | flags::REPLACE);
         fill(to, stamp, (NFT_MSG_NEWRULE, created), table, chain, at);
     });
-    Ok(())
-}
-
-/// `NFT_MSG_DELRULE`, `NFT_MSG_DESTROYRULE`
-pub fn delete(
-    batch: &mut Batch<'_>,
-    message: &Message<'_>,
-    given: &Attributes<'_>,
-    destroy: bool,
-) -> Result<(), Failure> {
-    let missing = |e: &Failure| destroy && e.errno == Errno::Enoent as i32;
-    let table = match table_named(batch.working(), message, given.get(NFTA_RULE_TABLE)) {
-        Ok(table) => table,
-        Err(e) if missing(&e) => return Ok(()),
-        Err(e) => return Err(e),
-    };
-    let named = given.get(NFTA_RULE_CHAIN);
-    let chain = match named.map(|name| chain_named(table, Some(name))).transpose() {
-        Ok(chain) => chain,
-        Err(e) if missing(&e) => return Ok(()),
-        Err(e) => return Err(e),
-    };
-    let handle: Option<Attribute<'_>> = given.get(NFTA_RULE_HANDLE);
-    let by_id = given.get(NFTA_RULE_ID).filter(|_| handle.is_none() && chain.is_some());
-    let number = match (handle, by_id) {
-        (Some(handle), _) => Some(handle.be64()),
-        (None, Some(id)) => {
-            let found = batch.rules.get(&id.be32()).copied();
-            Some(found.ok_or_else(|| id.refused(Errno::Enoent))?)
-        }
-        (None, None) => None,
-    };
-    let number = number.filter(|_| chain.is_some());
-    let change = Change::DeleteRule {
-        family: table.family,
-        table: table.name.clone(),
-        chain: chain.map(|chain| chain.name.clone()),
-        handle: number,
-        destroy,
-    };
-    let chains: Vec<u64> = match chain {
-        Some(chain) => vec![chain.handle],
-        None => table.chains.iter().filter(|c| !c.anonymous).map(|c| c.handle).collect(),
-    };
-    let table = table.handle;
-    for chain in chains {
-        super::events::rules_gone(batch, message, table, chain, number);
-    }
-    batch.apply(change, |blame| match blame {
-        Blame::Table => given.get(NFTA_RULE_TABLE),
-        Blame::Chain => named,
-        Blame::Handle => handle.or(by_id),
-        _ => None,
-    })?;
     Ok(())
 }

@@ -14,7 +14,6 @@ use super::answer::{Dump, Stamp};
 use super::batch::{Batch, name_of};
 use super::find::{set_named, table_named};
 use super::get::Get;
-use super::table::{NAME_MAX, USERDATA_MAX};
 use crate::expression::{self, Numbered};
 use crate::message::{Attribute, Attributes, Check, Failure, Message, Policy, Writer, flags};
 use crate::uapi::nf_tables::*;

@@ -2,22 +2,18 @@
 
 //! `NFT_MSG_*TABLE`.
 
-use penstock_ruleset::change::{Key, Mode};
+use penstock_ruleset::change::Mode;
 use penstock_ruleset::model::UserData;
 use penstock_ruleset::{Blame, Change, Errno, Family, Generation, Table};
 
 use super::answer::{Dump, Stamp};
 use super::batch::Batch;
-use super::find::{family_of, table_named};
+use super::find::table_named;
 use super::get::Get;
 use super::uses::Uses;
 use crate::message::{Attributes, Check, Failure, Message, Policy, Writer, flags};
 use crate::uapi::nf_tables::*;
 
-/// `NFT_NAME_MAXLEN` without its end.
-pub const NAME_MAX: usize = 255;
-/// `NFT_USERDATA_MAXLEN`
-pub const USERDATA_MAX: usize = 256;
 /// `NFT_TABLE_F_DORMANT`
 const DORMANT: u32 = 1;
 /// `NFT_TABLE_F_OWNER`
@@ -115,55 +111,5 @@ pub fn new(
             fill(to, stamp, NFT_MSG_NEWTABLE, 0, table);
         }
     });
-    Ok(())
-}
-
-/// `NFT_MSG_DELTABLE`, `NFT_MSG_DESTROYTABLE`
-pub fn delete(
-    batch: &mut Batch<'_>,
-    message: &Message<'_>,
-    given: &Attributes<'_>,
-    destroy: bool,
-) -> Result<(), Failure> {
-    let (name, handle) = (given.get(NFTA_TABLE_NAME), given.get(NFTA_TABLE_HANDLE));
-    let family = family_of(message);
-    let key = match (name, handle) {
-        (_, Some(handle)) => Some(Key::Handle(handle.be64())),
-        (Some(name), None) => Some(Key::Name(name.text()?.into())),
-        (None, None) => None,
-    };
-    let all = message.family() == 0 || key.is_none();
-    if !all && family.is_none() {
-        // No table has such a family.
-        let blamed = handle.or(name).filter(|_| !destroy);
-        return blamed.map_or(Ok(()), |attribute| Err(attribute.refused(Errno::Enoent)));
-    }
-    let goes = |table: &Table| {
-        family.is_none_or(|f| f == table.family)
-            && (all
-                || match &key {
-                    Some(Key::Name(name)) => *name == table.name,
-                    Some(Key::Handle(handle)) => *handle == table.handle,
-                    None => true,
-                })
-    };
-    let gone: Vec<_> = batch.working().tables.iter().filter(|t| goes(t)).cloned().collect();
-    if let [table] = gone.as_slice()
-        && !all
-        && message.header.has(flags::NONREC)
-        && Uses::table(table) > 0
-    {
-        return Err(Errno::Ebusy.into());
-    }
-    for table in &gone {
-        super::events::table_goes(batch, message, table);
-    }
-    drop(gone);
-    let change = Change::DeleteTable { family, key: key.filter(|_| !all), destroy };
-    batch.apply(change, |blame| match blame {
-        Blame::Table => name,
-        Blame::Handle => handle,
-        _ => None,
-    })?;
     Ok(())
 }

@@ -201,3 +201,8 @@ numbers! {
     /// `enum nft_target_attributes`.
     u16, 1: NFTA_TARGET_NAME NFTA_TARGET_REV NFTA_TARGET_INFO;
 }
+
+/// `NFT_NAME_MAXLEN` without its end.
+pub const NAME_MAX: usize = 255;
+/// `NFT_USERDATA_MAXLEN`
+pub const USERDATA_MAX: usize = 256;
