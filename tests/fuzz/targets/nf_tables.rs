@@ -83,7 +83,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let all = [begin, table, chain, set, elements, rule, object, end].concat();
     let dump = |kind| message(kind, DUMP, 1, &[attribute(1, b"t\0"), attribute(2, b"s\0")]);
     vec![
-        with_lengths(&[all.clone()]),
+        with_lengths(std::slice::from_ref(&all)),
         with_lengths(&[all, dump(0xa07), dump(0xa0d), dump(0xa0a), dump(0xa13)]),
         with_lengths(&[message(0xa10, 4, 0, &[])]),
     ]

@@ -213,7 +213,8 @@ impl<'a, S: Sink> Worker<'a, S> {
             return None;
         }
         let v4 = FamilyHooks::of(hooks, Protocol::Ip);
-        let v6 = (link.mtu >= ipv6::MIN_MTU as u32).then(|| FamilyHooks::of(hooks, Protocol::Ip6));
+        let forwards6 = link.mtu6().is_some() && link.conf.forwards6();
+        let v6 = forwards6.then(|| FamilyHooks::of(hooks, Protocol::Ip6));
         let filtered = !hooks.ingress(device).is_empty();
         let egress_precheck = self.egress_precheck().filter(|_| v4.untouched);
         let (address, receiver) = (link.mac, plain_frame::receiver(link.mac.0));
@@ -386,7 +387,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet: &mut Packet,
     ) {
         let known = self.state.routes.v4.cached(fast_path.device, dst);
-        let Some(&CachedRoute { to, mtu, .. }) = known.filter(|_| self.ip4_usual_source(src))
+        let Some(&CachedRoute { to, mtu, .. }) =
+            known.filter(|_| self.ip4_usual_source(fast_path.device, src))
         else {
             return self.continue_at(Next::Ip4Route, packet, None);
         };
