@@ -174,6 +174,37 @@ fn batch_counts_whole_or_not_at_all() {
     assert_eq!(backend.ruleset.generation().id, 2);
 }
 
+/// Elements of the set, one by one: a key, and whether it ends an interval.
+fn some_elements(all: &[([u8; 4], bool)]) -> Vec<u8> {
+    let key = |bytes: &[u8; 4]| nested(1, &[attribute(1, bytes)]);
+    let one = |(bytes, end): &([u8; 4], bool)| match end {
+        true => nested(1, &[be32(3, 1), key(bytes)]),
+        false => nested(1, &[key(bytes)]),
+    };
+    let list = nested(3, &all.iter().map(one).collect::<Vec<_>>());
+    message(NEWSETELEM, CREATE, 1, &[attribute(1, b"t\0"), attribute(2, b"s\0"), list])
+}
+
+#[test]
+fn interval_may_end_in_a_later_message_or_never() {
+    let mut backend = Local::default();
+    let first = some_elements(&[([0; 4], true), ([10, 0, 0, 0], false)]);
+    let then = some_elements(&[([10, 0, 1, 0], true), ([10, 0, 2, 1], false)]);
+    let last = some_elements(&[([10, 0, 2, 2], true), ([224, 0, 0, 0], false)]);
+    let all = [table(CREATE), set(), first, then, last];
+    assert_eq!(send(&batch(&all), &mut backend).datagrams, Vec::<Vec<u8>>::new());
+    let generation = backend.ruleset.generation();
+    let elements = generation.tables[0].sets[0].elements().into_owned();
+    let mut keys: Vec<_> = elements.iter().map(|e| (e.key, e.key_end)).collect();
+    keys.sort_unstable();
+    let expected: [(&[u8], Option<&[u8]>); 3] = [
+        (&[10, 0, 0, 0], Some(&[10, 0, 0, 255])),
+        (&[10, 0, 2, 1], None),
+        (&[224, 0, 0, 0], Some(&[255, 255, 255, 255])),
+    ];
+    assert_eq!(keys, expected);
+}
+
 #[test]
 fn stale_generation_is_refused() {
     let mut backend = Local::default();
@@ -277,5 +308,41 @@ fn any_bytes_are_answered_with_whole_messages() {
         if backend.ruleset.generation().tables.len() > 20 {
             backend = Local::default();
         }
+    }
+}
+
+/// Printed, not checked: how the time of a batch grows with its rules.
+#[test]
+#[ignore = "for a look at how it scales"]
+fn large_batches_take_linear_time() {
+    for count in [5_000, 10_000] {
+        let anonymous = |n: u32| {
+            let set = [
+                attribute(1, b"t\0"),
+                attribute(2, b"__set%d\0"),
+                be32(3, 3),
+                be32(4, 7),
+                be32(5, 4),
+                be32(10, n),
+            ];
+            let lookup = [attribute(1, b"__set%d\0"), be32(2, 1), be32(4, n)];
+            let list = nested(
+                4,
+                &[
+                    expression(b"payload\0", &[be32(1, 1), be32(2, 1), be32(3, 12), be32(4, 4)]),
+                    expression(b"lookup\0", &lookup),
+                ],
+            );
+            let rule = [attribute(1, b"t\0"), attribute(2, b"in\0"), list];
+            [message(NEWSET, CREATE, 1, &set), message(NEWRULE, CREATE | APPEND, 1, &rule)].concat()
+        };
+        let mut all = vec![table(CREATE), chain()];
+        all.extend((1..=count).map(anonymous));
+        let mut backend = Local::default();
+        let begin = std::time::Instant::now();
+        assert_eq!(send(&batch(&all), &mut backend).datagrams, Vec::<Vec<u8>>::new());
+        let loaded = begin.elapsed();
+        let dumped = send(&message(0xa07, DUMP, 1, &[]), &mut backend).datagrams.len();
+        println!("{count} rules: {loaded:?}, dump {:?} ({dumped})", begin.elapsed() - loaded);
     }
 }

@@ -220,17 +220,19 @@ fn shape_of(
 ) -> Result<Shape, Failure> {
     let table = table_named(batch.working(), message, given.get(NFTA_SET_ELEM_LIST_TABLE))?;
     let name = given.get(NFTA_SET_ELEM_LIST_SET);
-    let by_name = set_named(table, name);
-    let set = match (&by_name, given.get(NFTA_SET_ELEM_LIST_SET_ID)) {
-        (Err(e), Some(id)) if e.errno == Errno::Enoent as i32 || name.is_none() => {
-            let found = batch.ids.sets.get(&id.be32());
-            found.and_then(|name| table.sets.iter().rev().find(|set| set.name == *name))
-        }
-        _ => None,
+    let by_id = || {
+        let id = given.get(NFTA_SET_ELEM_LIST_SET_ID)?;
+        let name = batch.ids.sets.get(&id.be32())?;
+        table.sets.iter().rev().find(|set| set.name == *name)
     };
-    match set {
-        Some(set) => Ok(Shape::of(table, set)),
-        None => by_name.map(|set| Shape::of(table, set)),
+    // A name such as `__set%d` is none yet.
+    let is_pattern = name.is_none_or(|name| name.payload.contains(&b'%'));
+    if let Some(set) = is_pattern.then(by_id).flatten() {
+        return Ok(Shape::of(table, set));
+    }
+    match set_named(table, name) {
+        Ok(set) => Ok(Shape::of(table, set)),
+        Err(e) => by_id().map(|set| Shape::of(table, set)).ok_or(e),
     }
 }
 

@@ -322,7 +322,9 @@ pub fn new(
     let set = read(batch, given)?;
     let name = given.get(NFTA_SET_NAME);
     let table = table_named(batch.working(), message, given.get(NFTA_SET_TABLE))?;
-    let there = table.sets.iter().rev().any(|there| there.name == set.name);
+    // A name such as `__set%d` is none yet.
+    let named = !set.name.contains('%');
+    let there = named && table.sets.iter().any(|there| there.name == set.name);
     if there && message.header.has(flags::EXCL) {
         let failure = Failure::from(Errno::Eexist);
         return Err(name.map_or(failure.clone(), |name| name.refused(failure)));
