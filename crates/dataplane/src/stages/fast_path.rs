@@ -225,7 +225,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     fn egress_precheck(&self) -> Option<EgressPrecheck<'a>> {
         let device = self.state.routes.last_out;
         let list = self.hooks.egress(device).code?;
-        let code = self.code.filter(|code| code.foresees(list))?;
+        let code = self.code.filter(|code| code.has_egress_precheck(list))?;
         Some(EgressPrecheck { code, list, device })
     }
 
@@ -523,12 +523,12 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet.data_at_link();
         packet.meta.iif = 0;
         packet.meta.oif = link.index;
-        let foreseen = headers.egress_prechecked
+        let prechecked = headers.egress_prechecked
             && fast_path
                 .egress_precheck
                 .is_some_and(|egress_precheck| egress_precheck.device == link.index);
         let sees = self.state.tc.as_mut().is_none_or(|tc| tc.egress_sees());
-        if foreseen && sees {
+        if prechecked && sees {
             if packet.meta.trace_id == 0 {
                 packet.meta.trace_id = self.next_trace_id();
             }
