@@ -13,7 +13,7 @@ use penstock_dataplane::{
     Dataplane, Fingerprints, Frame, Settings, Sink, SysctlError, can_offload, can_run_chains,
 };
 use penstock_io::{Capture, LinkType};
-use penstock_net::Network;
+use penstock_net::{DevconfSysctls, Network};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 use penstock_system::SystemFiles;
@@ -106,10 +106,20 @@ impl Setup {
         self.rules.as_deref().unwrap_or(Path::new(""))
     }
 
-    /// Reads the network.
+    /// Reads the network, with the settings of its devices.
     pub fn network(&self) -> Result<Network, String> {
-        Network::from_batch(&self.net().display().to_string(), &read(self.net())?)
-            .map_err(|e| format!("Error: {e}"))
+        let net = Network::from_batch(&self.net().display().to_string(), &read(self.net())?)
+            .map_err(|e| format!("Error: {e}"))?;
+        let mut devconf = DevconfSysctls::default();
+        for (name, value) in &self.sysctls {
+            devconf.set(name, *value).map_err(|e| format!("Error: --sysctl: {e}"))?;
+        }
+        match net.missing_device(&devconf) {
+            Some(name) => {
+                Err(format!("Error: --sysctl: {} has no device `{name}`", self.net().display()))
+            }
+            None => Ok(net.with_sysctls(&devconf)),
+        }
     }
 
     /// Loads the ruleset at a time, in nanoseconds since the epoch. What it lists is printed.
@@ -131,7 +141,12 @@ impl Setup {
         now: u64,
     ) -> Result<Dataplane, String> {
         let mut settings = Settings::default();
+        // Those of devices are in the network.
+        let mut devconf = DevconfSysctls::default();
         for (name, value) in &self.sysctls {
+            if devconf.set(name, *value).is_ok_and(|is_of_devices| is_of_devices) {
+                continue;
+            }
             settings.set_sysctl(name, *value).map_err(|e| match e {
                 SysctlError::Unknown => format!("Error: --sysctl: there is no {name} here"),
                 SysctlError::Value => format!("Error: --sysctl: {name} cannot be {value}"),

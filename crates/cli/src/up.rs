@@ -123,6 +123,7 @@ impl Default for Given {
             offload: false,
             persist: None,
             settings: Settings::default(),
+            devconf: Default::default(),
             nft: nft::call_of,
             metrics: None,
             queues: Vec::new(),
@@ -177,9 +178,7 @@ impl Given {
             "driver" => self.driver(&text(parser)?)?,
             "workers" => config.workers = workers(&text(parser)?)?,
             "engine" => config.engine = engine(&text(parser)?)?,
-            "sysctl" => {
-                texts(parser)?.iter().try_for_each(|text| sysctl(text, &mut config.settings))?
-            }
+            "sysctl" => texts(parser)?.iter().try_for_each(|text| sysctl(text, config))?,
             "persist" => config.persist = Some(path(parser)?),
             "offload" => config.offload = true,
             "state" => self.state = Some(path(parser)?),
@@ -275,12 +274,15 @@ fn engine(text: &str) -> Result<Engine, String> {
     }
 }
 
-fn sysctl(text: &str, settings: &mut Settings) -> Result<(), String> {
+fn sysctl(text: &str, config: &mut Config) -> Result<(), String> {
     let (name, number) = text
         .split_once('=')
         .and_then(|(name, value)| Some((name, value.parse::<u32>().ok()?)))
         .ok_or_else(|| format!("--sysctl takes NAME=VALUE, a number, not `{text}`"))?;
-    let set = settings.set_sysctl(name, number);
+    if config.devconf.set(name, number).map_err(|e| format!("--sysctl: {e}"))? {
+        return Ok(());
+    }
+    let set = config.settings.set_sysctl(name, number);
     set.map_err(|_| format!("--sysctl: there is no {name} here, or it cannot be {number}"))
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use penstock_dataplane::{Engine, Settings};
+use penstock_net::DevconfSysctls;
 use penstock_state::{Broken, State as Kept};
 use serde::{Deserialize, Serialize};
 
@@ -150,6 +151,8 @@ pub struct Config {
     pub persist: Option<PathBuf>,
     /// Settings of the path.
     pub settings: Settings,
+    /// Settings of devices that count instead of the host's.
+    pub devconf: DevconfSysctls,
     /// Reads the arguments of `penstock nft`: the grammar is the program's. The error is the
     /// message.
     pub nft: fn(&[String]) -> Result<NftCall, String>,

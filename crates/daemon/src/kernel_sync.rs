@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_io::device::{Launcher, Tap, wait};
-use penstock_net::{LARGEST_INDEX, Link, Mac, Network};
+use penstock_net::{DevconfSysctls, LARGEST_INDEX, Link, Mac, Network};
 use penstock_netlink::links::{Change, change, set_port};
 use penstock_netlink::{Changed, Device, Monitor, Policies, Socket, State, XdpMonitor};
 
@@ -100,6 +100,10 @@ pub(crate) struct KernelSync {
     pub(crate) left_out: HashSet<u32>,
     pub(crate) recorder: Recorder,
     pub(crate) on_death: OnDeath,
+    /// Settings of devices that count instead of the host's.
+    pub(crate) devconf: DevconfSysctls,
+    /// When the host's settings of devices are read again: the kernel tells of few changes.
+    pub(crate) devconf_due: Instant,
 }
 
 impl KernelSync {
@@ -133,7 +137,7 @@ impl KernelSync {
                 on_bridge.isolated = port.taken.isolated.iter().any(|name| **name == *link.name);
             }
         };
-        self.state.network_with(adjust)
+        self.state.network_with(adjust).with_sysctls(&self.devconf)
     }
 
     /// Works until it is told to stop; what is taken by then.
@@ -145,9 +149,8 @@ impl KernelSync {
     fn work(&mut self) {
         /// Part of the time that reading the state may take.
         const SHARE: u32 = 4;
-        /// How soon it is noticed, in milliseconds, what happens to the TAP of a neighbour in
-        /// another namespace.
-        const LOOK: i32 = 500;
+        /// How soon it is noticed what happens to the TAP of a neighbour in another namespace.
+        const LOOK: Duration = Duration::from_millis(500);
         let (mut changed, mut ready) = (Changed::default(), Vec::new());
         let mut earliest = Instant::now();
         self.follow_ports();
@@ -159,11 +162,12 @@ impl KernelSync {
             } else {
                 Some(earliest.saturating_duration_since(Instant::now()))
             };
-            let idle =
-                if self.ports.iter().any(|port| port.taken.end.is_some()) { LOOK } else { -1 };
+            let ends = self.ports.iter().any(|port| port.taken.end.is_some());
+            let idle = if ends { LOOK } else { Duration::MAX };
             let due = self.recorder.due_in(!changed.is_empty());
-            let until = [patience, due].into_iter().flatten().min();
-            let milliseconds = until.map_or(idle, |until| until.as_millis().min(1000) as i32 + 1);
+            let look = self.devconf_due.saturating_duration_since(Instant::now());
+            let until = [patience, due].into_iter().flatten().fold(look.min(idle), Duration::min);
+            let milliseconds = until.as_millis().min(1000) as i32 + 1;
             let mut fds = vec![self.asks.as_fd()];
             fds.extend(self.xdp.as_ref().map(AsFd::as_fd));
             // While there is to be a pause, notifications may pile up.
@@ -197,11 +201,14 @@ impl KernelSync {
                 Ok(false) => {}
                 Err(e) => log(format_args!("the kernel's IPsec policies: {e}")),
             }
+            if Instant::now() >= self.devconf_due && self.look_at_devconf() {
+                changed.note_devconf();
+            }
             if self.recorder.due_in(!changed.is_empty()) == Some(Duration::ZERO) {
                 self.write_down();
             }
             if changed.is_empty() || Instant::now() < earliest {
-                if idle == LOOK {
+                if ends {
                     // The TAP may be elsewhere, or, come back, be held by whoever makes it.
                     self.follow_ports();
                     self.take_again();
@@ -223,6 +230,17 @@ impl KernelSync {
                 return;
             }
         }
+    }
+
+    /// Reads the host's settings of devices. Whether some have changed.
+    fn look_at_devconf(&mut self) -> bool {
+        /// Time between two readings, and the most of the time that they take.
+        const PAUSE: Duration = Duration::from_secs(1);
+        const SHARE: u32 = 50;
+        let begun = Instant::now();
+        let changed = self.state.refresh_devconf();
+        self.devconf_due = begun + PAUSE.max(begun.elapsed() * SHARE);
+        changed
     }
 
     /// A port whose TAP is no more.
@@ -251,7 +269,11 @@ impl KernelSync {
                 let _ = self.socket.resolve(link, address);
             }
         }
+        let devconf = changed.devconf();
         self.state.refresh(&mut self.socket, changed)?;
+        if links || devconf {
+            self.look_at_devconf();
+        }
         let net = Arc::new(self.network());
         let chains = self.offload.set_network(&net);
         self.workers.tell(|| Request::Network(net.clone()));

@@ -6,11 +6,12 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use penstock_dataplane::{Dataplane, Engine, Settings, Shared};
 use penstock_io::device::{Launcher, Tap};
 use penstock_net::Network;
-use penstock_netlink::{Monitor, Policies, Socket, State, XdpMonitor};
+use penstock_netlink::{Monitor, Policies, Socket, State, XdpMonitor, unfollowed_devconf};
 
 use crate::config::{Config, Driver};
 use crate::devices::on_death;
@@ -120,6 +121,8 @@ impl Start<'_> {
             guardian,
             recorder,
             on_death: config.on_death.clone(),
+            devconf: config.devconf.clone(),
+            devconf_due: Instant::now(),
         };
         let net = Arc::new(sync.network());
         offload.set_network(&net);
@@ -192,7 +195,17 @@ fn network(socket: &mut Socket) -> Result<(State, Option<Policies>), String> {
     if let Some(policies) = &mut policies {
         state.set_policies(policies.read().map_err(failed("the kernel's IPsec policies"))?);
     }
+    state.refresh_devconf();
+    tell_unfollowed(&state);
     Ok((state, policies))
+}
+
+/// Says which settings of the host's devices packets do not follow here.
+fn tell_unfollowed(state: &State) {
+    let devices = state.devices().iter().map(|device| &*device.link.name);
+    for setting in ["all"].into_iter().chain(devices).flat_map(unfollowed_devconf) {
+        log(format_args!("{setting} of the host is not followed"));
+    }
 }
 
 /// What each of so many workers has of the ports.

@@ -77,12 +77,18 @@ reasons! {
     Ip6Truncated = "malformed: IPv6 truncated",
     /// Hop-by-hop options are malformed or forbid to go on.
     Ip6Options = "malformed: IPv6 options",
-    /// IPv6 is off on devices with an MTU below 1280 (`IPV6DISABLED`).
+    /// IPv6 is off on the device, as on those with an MTU below 1280 (`IPV6DISABLED`).
     Ip6Disabled = "IPv6 disabled on device",
     /// An extension header at the destination is malformed or unknown.
     Ip6Extension = "malformed: IPv6 extension header",
     /// The source address cannot be one (`IP_INVALID_SOURCE`, `IP_LOCAL_SOURCE`).
     MartianSource = "martian source",
+    /// The source is not routed back by the device (`IP_RPFILTER`).
+    ReversePath = "reverse path",
+    /// The device does not forward packets (`IP_INADDRERRORS`).
+    NotForwarding = "forwarding off on device",
+    /// For one host, in a frame to many (`UNICAST_IN_L2_MULTICAST`).
+    UnicastInMulticast = "unicast in link multicast",
     /// The destination address cannot be one (`IP_INVALID_DEST`).
     MartianDestination = "martian destination",
     /// No route (`IP_INNOROUTES`).

@@ -9,6 +9,7 @@ use penstock_packet::Packet;
 use penstock_wire::{ipv4, ipv6};
 
 use crate::hooks::Protocol;
+use crate::reason::DropReason;
 
 /// Stands for the host in the way of a packet. No way through states has this number.
 pub(crate) const BY_HOST: u32 = u32::MAX;
@@ -48,9 +49,9 @@ pub(crate) enum Routed {
     To(Route),
     /// There is no way; the sender may be told.
     No(NoRoute),
-    MartianSource,
-    MartianDestination,
-    NotMember,
+    /// The device does not forward, and this host is not meant; nobody is told.
+    NotForwarded,
+    Refused(DropReason),
 }
 
 impl Route {

@@ -63,6 +63,8 @@ pub(crate) struct Found<A> {
 pub(crate) struct RouteCache {
     pub(crate) v4: Found<u32>,
     pub(crate) v6: Found<u128>,
+    /// IPv4 sources that have passed the check of their route back.
+    pub(crate) sources4: Sources,
     /// The device with rules at egress by which the last packet of the fast path left.
     pub(crate) last_out: u32,
 }
@@ -72,6 +74,33 @@ impl RouteCache {
     pub(crate) fn clear(&mut self) {
         self.v4.clear();
         self.v6.clear();
+        self.sources4.places.fill((0, 0));
+    }
+}
+
+/// Devices and sources; device 0 where there is none.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    places: Box<[(u32, u32)]>,
+}
+
+impl Default for Sources {
+    fn default() -> Self {
+        Sources { places: vec![(0, 0); PLACES].into() }
+    }
+}
+
+impl Sources {
+    /// Whether the source was remembered for the device.
+    #[inline]
+    pub(crate) fn has(&self, device: u32, source: u32) -> bool {
+        self.places.get(place(device, source)) == Some(&(device, source))
+    }
+
+    pub(crate) fn remember(&mut self, device: u32, source: u32) {
+        if let Some(at) = self.places.get_mut(place(device, source)) {
+            *at = (device, source);
+        }
     }
 }
 

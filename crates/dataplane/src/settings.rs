@@ -24,9 +24,7 @@ pub struct Settings {
     pub route_error_cost: u64,
     /// `net.ipv4.route.error_burst`.
     pub route_error_burst: u64,
-    /// `net.ipv4.conf.*.send_redirects`.
-    pub send_redirects: bool,
-    /// `net.ipv4.ip_default_ttl` and `net.ipv6.conf.*.hop_limit`.
+    /// `net.ipv4.ip_default_ttl`.
     pub ttl: u8,
     /// `net.ipv4.ipfrag_time`.
     pub fragment_time: u64,
@@ -98,7 +96,6 @@ impl Default for Settings {
             icmp6_ratelimit: SECOND,
             route_error_cost: SECOND,
             route_error_burst: 5 * SECOND,
-            send_redirects: true,
             ttl: 64,
             fragment_time: 30 * SECOND,
             fragment_memory: 4 << 20,

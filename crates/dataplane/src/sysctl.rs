@@ -28,7 +28,6 @@ impl Settings {
             "net.ipv4.icmp_msgs_per_sec" => self.icmp_msgs_per_sec = value.into(),
             "net.ipv4.icmp_msgs_burst" => self.icmp_msgs_burst = value.into(),
             "net.ipv6.icmp.ratelimit" => self.icmp6_ratelimit = milliseconds,
-            "net.ipv4.conf.all.send_redirects" => self.send_redirects = flag()?,
             "net.ipv4.ip_default_ttl" => {
                 self.ttl =
                     u8::try_from(value).ok().filter(|ttl| *ttl != 0).ok_or(SysctlError::Value)?;

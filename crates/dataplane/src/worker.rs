@@ -3,7 +3,7 @@
 //! One worker at one packet: what every stage needs.
 
 use penstock_jit::Compiled;
-use penstock_net::Network;
+use penstock_net::{Devconf, Network};
 use penstock_packet::Packet;
 use penstock_program::Image;
 
@@ -93,6 +93,25 @@ impl<'a, S: Sink> Worker<'a, S> {
         let mtu =
             if to.mtu == 0 && to.mtu_locked && to.gateway.is_some() { mtu.min(576) } else { mtu };
         mtu.min(65535) as usize
+    }
+
+    /// The value of a setting that counts for a device.
+    #[inline]
+    pub(crate) fn conf_of(&self, device: u32, setting: Devconf) -> u32 {
+        self.net.link(device).map_or(0, |link| link.conf.get(setting))
+    }
+
+    /// Hop limit of a packet that this host makes for an IPv6 route (`ip6_dst_hoplimit()`).
+    pub(crate) fn hop_limit6(&self, to: &Route) -> u8 {
+        match to.hop_limit {
+            0 => self.conf_of(to.oif, Devconf::HopLimit).clamp(1, 255) as u8,
+            set => set,
+        }
+    }
+
+    /// Hop limit of a packet that this host makes for no route.
+    pub(crate) fn hop_limit6_of_all(&self) -> u8 {
+        self.net.conf_all(Devconf::HopLimit).clamp(1, 255) as u8
     }
 
     /// Mark of an answer to a packet.

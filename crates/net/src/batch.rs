@@ -2,8 +2,8 @@
 
 //! Reading of `ip -batch` files.
 //!
-//! The words are ip(8)'s; a line that begins with `bridge` has those of bridge(8). A line may begin
-//! with `-4` or `-6` (and `ip` before it), which `ip` itself takes only on its command line: IPv6
+//! The words are ip(8)'s; a line that begins with `bridge` has those of bridge(8), and one that
+//! begins with `sysctl` sets [settings of devices](crate::Devconf). A line may begin with `-4` or `-6` (and `ip` before it), which `ip` itself takes only on its command line: IPv6
 //! rules cannot be said otherwise. What is known but cannot be done yet is refused as clearly as
 //! what is unknown.
 
@@ -40,10 +40,34 @@ fn abbreviated<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
     names.iter().find(|n| !word.is_empty() && n.starts_with(word)).copied()
 }
 
+/// `sysctl NAME=VALUE...`, with the names of settings of devices; `-w` may stand before them.
+fn sysctl_line(config: &mut Config, words: &mut Words<'_>) -> Done {
+    words.take("-w");
+    let mut some = false;
+    while let Some(word) = words.next() {
+        let split = word.split_once('=');
+        let (name, value) = split
+            .and_then(|(name, value)| Some((name, value.parse().ok()?)))
+            .ok_or_else(|| format!("sysctl takes NAME=VALUE, a number, not \"{word}\""))?;
+        if !config.sysctls.set(name, value)? {
+            return Err(format!("{name} is no setting of devices"));
+        }
+        some = true;
+    }
+    let missing = config.sysctls.devices().find(|name| config.link(name).is_err());
+    match missing {
+        Some(name) => Err(format!("Cannot find device \"{name}\"")),
+        None => some.then_some(()).ok_or_else(|| "sysctl takes NAME=VALUE".to_owned()),
+    }
+}
+
 fn apply(config: &mut Config, words: &[String]) -> Done {
     let mut words = Words::new(words);
     if words.take("bridge") {
         return bridge_lines::line(config, &mut words);
+    }
+    if words.take("sysctl") {
+        return sysctl_line(config, &mut words);
     }
     words.take("ip");
     let mut v6 = None;

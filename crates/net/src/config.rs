@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use crate::bridge::FdbEntry;
+use crate::devconf::DevconfSysctls;
 use crate::kind::{Kind, Loopback, Pppoe, Tunnel, Vlan, Wire};
 use crate::neighbour::Neighbours;
 use crate::network::Parts;
@@ -56,6 +57,8 @@ pub(crate) struct Config {
     pub(crate) fdb: Vec<FdbEntry>,
     /// IPsec.
     pub(crate) xfrm: penstock_xfrm::Config,
+    /// Settings of devices.
+    pub(crate) sysctls: DevconfSysctls,
 }
 
 const EXISTS: &str = "File exists";
@@ -94,6 +97,7 @@ impl Config {
             alias: None,
             addresses4: Vec::new(),
             addresses6: Vec::new(),
+            conf: Default::default(),
         };
         Config {
             links: vec![lo],
@@ -116,6 +120,7 @@ impl Config {
             neighbours6: Neighbours::default(),
             fdb: Vec::new(),
             xfrm: penstock_xfrm::Config::default(),
+            sysctls: DevconfSysctls::default(),
         }
     }
 
@@ -138,6 +143,7 @@ impl Config {
             self.unmerged,
             self.custom6,
         )
+        .with_sysctls(&self.sysctls)
     }
 
     pub(crate) fn link(&self, name: &str) -> Result<&Link, String> {

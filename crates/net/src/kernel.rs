@@ -2,10 +2,13 @@
 
 //! A network as a kernel has it: everything is given, nothing is concluded.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use crate::config::{Config, Mode};
-use crate::{Action, Link, Mac, Network, Route, Rule, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
+use crate::{
+    Action, DevconfValues, Link, Mac, Network, Route, Rule, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN,
+};
 
 /// The state of a network namespace.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +27,24 @@ pub struct KernelState {
     pub neighbours: Vec<(u32, IpAddr, Mac)>,
     /// IPsec policies, which the kernel carries out.
     pub policies: penstock_xfrm::Config,
+    /// Settings of devices.
+    pub devconf: KernelDevconf,
+}
+
+/// The settings of devices in a network namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelDevconf {
+    /// Those of `all`.
+    pub all: DevconfValues,
+    /// Those of links, by their indexes. Links that are not here have what a router has from the
+    /// beginning.
+    pub links: HashMap<u32, DevconfValues>,
+}
+
+impl Default for KernelDevconf {
+    fn default() -> Self {
+        KernelDevconf { all: DevconfValues::of_all(), links: HashMap::new() }
+    }
 }
 
 /// Whether there are others than the rules that are there from the start.
@@ -38,8 +59,16 @@ impl Network {
     /// The network of a namespace as its kernel says it is.
     pub fn from_kernel(state: KernelState) -> Network {
         let mut config = Config::new();
-        let KernelState { links, routes4, routes6, mut rules4, mut rules6, neighbours, policies } =
-            state;
+        let KernelState {
+            links,
+            routes4,
+            routes6,
+            mut rules4,
+            mut rules6,
+            neighbours,
+            policies,
+            devconf,
+        } = state;
         rules4.sort_by_key(|r| r.priority);
         rules6.sort_by_key(|r| r.priority);
         config.links = links;
@@ -53,6 +82,11 @@ impl Network {
             // To replace is always possible.
             let _ = config.add_neighbour(link, address, mac, Mode::Replace);
         }
-        config.finish()
+        let mut net = config.finish();
+        let own = |link: &Link| devconf.links.get(&link.index).copied();
+        let values = net.links().iter().map(|l| own(l).unwrap_or_else(DevconfValues::of_device));
+        let values = values.collect();
+        net.set_devconf(devconf.all, values);
+        net
     }
 }

@@ -6,7 +6,7 @@
 //! A [`Network`] is immutable. It is made from the lines that configure a real router, the input of
 //! `ip -batch` ([`Network::from_batch`]), with the kernel's consequences: an address makes local,
 //! broadcast and connected routes, a link that goes down loses its routes, a gateway must be
-//! reachable. Forwarding is on.
+//! reachable. Forwarding is on unless [settings of devices](Devconf) say otherwise.
 //!
 //! ```
 //! let net = penstock_net::Network::from_batch("net.ip", "
@@ -29,6 +29,7 @@ mod bridge;
 mod bridge_config;
 mod bridge_lines;
 mod config;
+mod devconf;
 mod kernel;
 mod kind;
 mod lines;
@@ -50,7 +51,10 @@ mod tunnels;
 mod xfrm_lines;
 
 pub use bridge::{Bridge, BridgePort, FdbEntry, Vlans};
-pub use kernel::KernelState;
+pub use devconf::{
+    Devconf, DevconfFamily, DevconfSysctls, DevconfValues, LinkDevconf, fixed_devconf,
+};
+pub use kernel::{KernelDevconf, KernelState};
 pub use kind::{
     Bare, ForwardPath, Kind, LinkKind, Loopback, Output, PPPOE_OVERHEAD, Pppoe, Tunnel, TunnelKind,
     Vlan, Wire,

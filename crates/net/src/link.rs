@@ -7,6 +7,7 @@ use std::sync::Arc;
 use penstock_wire::ethernet::Mac;
 
 use crate::bridge::{Bridge, BridgePort};
+use crate::devconf::{Devconf, LinkDevconf};
 use crate::kind::{Kind, LinkKind, Output, Pppoe, Tunnel, Vlan};
 
 /// Scope of an address or route (`RT_SCOPE_*`); greater is narrower.
@@ -29,6 +30,9 @@ impl Scope {
 /// The greatest index that a link of a [`Network`](crate::Network) may have: tables are as long as
 /// the greatest one. Linux counts up from 1, and takes any positive number that a user names.
 pub const LARGEST_INDEX: u32 = 1 << 20;
+
+/// Least MTU of IPv6 (RFC 8200, 5).
+const MIN_MTU6: u32 = 1280;
 
 /// An IPv4 address of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,9 +92,9 @@ pub struct Link {
     pub mac_inherited: bool,
     /// Link broadcast address.
     pub broadcast: Mac,
-    /// Bytes of network-layer packet.
+    /// Bytes of network-layer packet. Below 1280 there is no IPv6 on the link.
     pub mtu: u32,
-    /// IPv6 MTU is the link's unless that is below 1280: then IPv6 is off.
+    /// `IFF_UP`.
     pub up: bool,
     /// Resolves neighbours; with `arp off` frames for unknown neighbours carry the link's own
     /// address, as the kernel's do.
@@ -110,6 +114,8 @@ pub struct Link {
     pub addresses4: Vec<Address4>,
     /// In order of addition.
     pub addresses6: Vec<Address6>,
+    /// Its settings.
+    pub conf: LinkDevconf,
 }
 
 impl Link {
@@ -170,9 +176,21 @@ impl Link {
         self.kind.hardware_type()
     }
 
-    /// Whether the link is a member of the IPv6 group: the ones the kernel joins on a forwarding
-    /// router (all nodes, all routers, solicited-node groups of its addresses and subnet-router
-    /// anycast addresses).
+    /// The largest IPv6 packet by the link; `None` if there is no IPv6 on it.
+    #[inline]
+    pub fn mtu6(&self) -> Option<u32> {
+        if self.mtu < MIN_MTU6 || self.conf.is_on(Devconf::DisableIpv6) {
+            return None;
+        }
+        Some(match self.conf.get(Devconf::Mtu6) {
+            0 => self.mtu,
+            set => set.min(self.mtu),
+        })
+    }
+
+    /// Whether the link is a member of the IPv6 group: the ones that the kernel joins (all nodes,
+    /// solicited-node groups of its addresses; on a link of a router also all routers, and
+    /// subnet-router anycast addresses).
     pub fn joined6(&self, group: u128) -> bool {
         const ALL_NODES_INTERFACE: u128 = 0xff01 << 112 | 1;
         const ALL_NODES_LINK: u128 = 0xff02 << 112 | 1;
@@ -180,14 +198,16 @@ impl Link {
         const ALL_ROUTERS_LINK: u128 = 0xff02 << 112 | 2;
         const ALL_ROUTERS_SITE: u128 = 0xff05 << 112 | 2;
         const SOLICITED: u128 = 0xff02 << 112 | 0x1_ff00_0000;
+        let router = self.conf.own(Devconf::Forwarding6) != 0;
         match group {
             ALL_NODES_INTERFACE | ALL_NODES_LINK => true,
-            ALL_ROUTERS_INTERFACE | ALL_ROUTERS_LINK | ALL_ROUTERS_SITE => self.multicast,
+            ALL_ROUTERS_INTERFACE | ALL_ROUTERS_LINK | ALL_ROUTERS_SITE => self.multicast && router,
             _ if group & !0xff_ffff == SOLICITED => {
                 let low = group & 0xff_ffff;
                 let own = !self.is_loopback()
                     && self.addresses6.iter().any(|a| a.local & 0xff_ffff == low);
-                own || (low == 0 && self.addresses6.iter().any(|a| a.anycast().is_some()))
+                let anycast = || self.addresses6.iter().any(|a| a.anycast().is_some());
+                own || (low == 0 && router && anycast())
             }
             _ => false,
         }

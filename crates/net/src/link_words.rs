@@ -117,6 +117,7 @@ impl LinkWords {
             alias: None,
             addresses4: Vec::new(),
             addresses6: Vec::new(),
+            conf: Default::default(),
         }
     }
 

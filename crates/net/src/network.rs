@@ -12,8 +12,8 @@ use crate::neighbour::{Neighbours, Quick};
 use crate::rule::{Action, Rule};
 use crate::tunnels::Tunnels;
 use crate::{
-    BridgePort, FdbEntry, LOOPBACK, Link, Mac, Nexthop, Route, RouteType, TABLE_DEFAULT,
-    TABLE_LOCAL, TABLE_MAIN,
+    BridgePort, Devconf, DevconfSysctls, DevconfValues, FdbEntry, LOOPBACK, Link, LinkDevconf, Mac,
+    Nexthop, Route, RouteType, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN,
 };
 
 /// What an IPv4 lookup depends on (`struct flowi4`). Zero means "not given".
@@ -145,6 +145,10 @@ pub struct Network {
     /// A bit for each value of the low bits of those addresses.
     own4_bits: u64,
     custom4: bool,
+    /// Settings of `all` devices.
+    conf_all: DevconfValues,
+    /// Some link has `rp_filter` on.
+    filters_sources4: bool,
     v4: Family<u32>,
     v6: Family<u128>,
 }
@@ -286,9 +290,72 @@ impl Network {
             custom4,
             vlans,
             lowers,
+            conf_all: DevconfValues::of_all(),
+            filters_sources4: false,
             v4: Family::new(v4, !unmerged4, unmerged4, |p| p as u32),
             v6: Family::new(v6, false, custom6, |p| p),
         }
+    }
+
+    /// The same network, with settings of devices put in force in order. Devices that are not there
+    /// are passed over: [`Network::missing_device`] finds them.
+    #[must_use]
+    pub fn with_sysctls(mut self, sysctls: &DevconfSysctls) -> Network {
+        if sysctls.is_empty() {
+            return self;
+        }
+        let mut own: Vec<_> =
+            self.links.iter().map(|l| (l.name.clone(), l.conf.values())).collect();
+        let mut devices: Vec<_> = own.iter_mut().map(|(name, values)| (&**name, values)).collect();
+        sysctls.apply(&mut self.conf_all, &mut devices);
+        let values = own.into_iter().map(|(_, values)| values).collect();
+        self.set_devconf(self.conf_all, values);
+        self
+    }
+
+    /// A device that settings name and that is not there.
+    pub fn missing_device<'s>(&self, sysctls: &'s DevconfSysctls) -> Option<&'s str> {
+        sysctls.devices().find(|name| self.link_by_name(name).is_none())
+    }
+
+    /// Gives links their settings, and draws the kernel's consequences (`addrconf_ifdown()`,
+    /// `dev_forward_change()`): without IPv6 a link has neither addresses nor routes, and on a link
+    /// that is not a router's there are no anycast addresses.
+    pub(crate) fn set_devconf(&mut self, all: DevconfValues, values: Vec<DevconfValues>) {
+        self.conf_all = all;
+        let (mut off, mut hosts) = (Vec::new(), Vec::new());
+        for (link, own) in self.links.iter_mut().zip(values) {
+            link.conf = LinkDevconf::new(own, &all);
+            if link.conf.is_on(Devconf::DisableIpv6) {
+                link.addresses6.clear();
+                off.push(link.index);
+            }
+            if own.get(Devconf::Forwarding6) == 0 {
+                hosts.push(link.index);
+            }
+        }
+        self.filters_sources4 = self.links.iter().any(|l| l.conf.is_on(Devconf::RpFilter));
+        let by =
+            |route: &Route, links: &[u32]| route.nexthops.iter().any(|n| links.contains(&n.oif));
+        let goes = |route: &Route| {
+            by(route, &off) || route.kind == RouteType::Anycast && by(route, &hosts)
+        };
+        if !self.v6.routes.iter().any(goes) {
+            return;
+        }
+        let family = &mut self.v6;
+        let mut neighbours = std::mem::take(&mut family.neighbours);
+        off.iter().for_each(|link| neighbours.forget_link(*link));
+        let (mut routes, rules) =
+            (std::mem::take(&mut family.routes), std::mem::take(&mut family.rules));
+        routes.retain(|route| !goes(route));
+        let custom = !family.plain;
+        *family = Family::new(Parts { routes, rules, neighbours }, false, custom, |p| p);
+    }
+
+    /// The value of `all` for a setting of devices, for what leaves by no device.
+    pub fn conf_all(&self, setting: Devconf) -> u32 {
+        self.conf_all.get(setting)
     }
 
     /// All links in order of creation.
@@ -437,6 +504,18 @@ impl Network {
             }
         }
         Err(NoRoute::None)
+    }
+
+    /// Whether some link checks that sources are routed back (`rp_filter`).
+    #[inline]
+    pub fn filters_sources4(&self) -> bool {
+        self.filters_sources4
+    }
+
+    /// Whether [`Network::route4`] finds the same routes for all packets to a destination: there
+    /// are no rules, and no routes for one TOS.
+    pub fn is_plain4(&self) -> bool {
+        self.v4.plain && !self.v4.tos
     }
 
     /// Whether [`Network::route4`] gives the same for all packets to a destination that ask for no
@@ -633,7 +712,8 @@ impl Network {
         self.links
             .iter()
             .filter(|l| link.is_none_or(|i| l.index == i))
-            .any(|l| !l.is_loopback() && l.addresses6.iter().any(|a| a.anycast() == Some(address)))
+            .filter(|l| !l.is_loopback() && l.conf.own(Devconf::Forwarding6) != 0)
+            .any(|l| l.addresses6.iter().any(|a| a.anycast() == Some(address)))
     }
 
     /// Preferred source of a route for the host's own packets (`FIB_RES_PREFSRC`): the route's,

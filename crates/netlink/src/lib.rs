@@ -23,6 +23,7 @@
 
 mod address;
 pub mod closed;
+mod devconf;
 mod kept;
 mod kind;
 mod link;
@@ -42,6 +43,7 @@ mod vlans;
 mod xdp;
 mod xfrm;
 
+pub use devconf::{devconf_file, read_devconf, unfollowed_devconf};
 pub use kept::Kept;
 pub use link::{Device, Master, TapLink};
 pub use message::{Attributes, Message};

@@ -136,6 +136,7 @@ pub(crate) fn read(message: &Message) -> Option<Device> {
         alias: all.text(IFLA_IFALIAS).map(Arc::from),
         addresses4: Vec::new(),
         addresses6: Vec::new(),
+        conf: Default::default(),
     };
     Some(Device {
         tap: data.filter(|_| kind_name == "tun").and_then(tap),

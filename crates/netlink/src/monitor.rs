@@ -12,8 +12,12 @@ use crate::message::Message;
 use crate::socket::Socket;
 use crate::{neighbour, nexthop};
 
-/// `RTNLGRP_*`: links, neighbours, and for both families addresses, routes and rules.
-const GROUPS: [i32; 8] = [1, 3, 5, 7, 8, 9, 11, 19];
+/// `RTNLGRP_*`: links, neighbours, and for both families addresses, routes, rules and settings of
+/// devices.
+const GROUPS: [i32; 10] = [1, 3, 5, 7, 8, 9, 11, 19, 24, 25];
+/// `RTM_NEWNETCONF`, `RTM_DELNETCONF`.
+const NEW_NETCONF: u16 = 80;
+const DEL_NETCONF: u16 = 81;
 /// Bytes of notifications that wait for us.
 const QUEUED: i32 = 16 << 20;
 
@@ -28,6 +32,7 @@ pub struct Changed {
     pub(crate) nexthops: bool,
     pub(crate) neighbours: bool,
     pub(crate) policies: bool,
+    devconf: bool,
     pub(crate) told: Vec<Message>,
     /// Neighbours that nobody has confirmed for some time.
     stale: BTreeSet<(u32, IpAddr)>,
@@ -45,6 +50,7 @@ impl Changed {
             nexthops: true,
             neighbours: true,
             policies: true,
+            devconf: true,
             ..Changed::default()
         }
     }
@@ -77,6 +83,16 @@ impl Changed {
         self.policies = true;
     }
 
+    /// Whether settings of devices may be among it.
+    pub fn devconf(&self) -> bool {
+        self.devconf
+    }
+
+    /// Settings of devices have changed, too.
+    pub fn note_devconf(&mut self) {
+        self.devconf = true;
+    }
+
     /// The neighbours that have become stale, once.
     pub fn take_stale(&mut self) -> Vec<(u32, IpAddr)> {
         std::mem::take(&mut self.stale).into_iter().collect()
@@ -91,6 +107,8 @@ impl Changed {
                 let Changed { rules, policies, .. } = *self;
                 *self = Changed { rules, policies, stale, ..Changed::everything() };
             }
+            // Of some settings only; for the others somebody has to look.
+            NEW_NETCONF | DEL_NETCONF => self.devconf = true,
             libc::RTM_NEWADDR | libc::RTM_DELADDR => {
                 // Routes of an address, and those with it as their source, go in silence.
                 (self.addresses, self.routes4, self.routes6) = (true, true, true);

@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 
-use penstock_net::{KernelState, Link, Mac, Network, Rule};
+use penstock_net::{KernelDevconf, KernelState, Link, Mac, Network, Rule};
 
 use crate::address::{self, Address};
+use crate::devconf::read_devconf;
 use crate::link::{self, Device};
 use crate::message::{Attributes, Message, put};
 use crate::monitor::Changed;
@@ -29,6 +30,7 @@ pub struct State {
     rules6: Vec<Rule>,
     neighbours: HashMap<(u32, IpAddr), Mac>,
     policies: penstock_xfrm::Config,
+    devconf: KernelDevconf,
 }
 
 fn family(v6: bool) -> u8 {
@@ -106,6 +108,15 @@ impl State {
         self.policies = policies;
     }
 
+    /// Reads the settings of devices again. Whether some have changed.
+    pub fn refresh_devconf(&mut self) -> bool {
+        let links = self.devices.iter().map(|d| (d.link.index, &*d.link.name));
+        let devconf = read_devconf(links);
+        let changed = devconf != self.devconf;
+        self.devconf = devconf;
+        changed
+    }
+
     /// All links.
     pub fn devices(&self) -> &[Device] {
         &self.devices
@@ -157,6 +168,7 @@ impl State {
                 .map(|((link, address), mac)| (*link, *address, *mac))
                 .collect(),
             policies: self.policies.clone(),
+            devconf: self.devconf.clone(),
         })
     }
 }

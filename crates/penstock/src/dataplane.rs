@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use penstock_conntrack::Style;
+use penstock_net::DevconfSysctls;
 
 use crate::names::NetworkNames;
 use crate::sink::Adapter;
@@ -38,6 +39,7 @@ pub struct Frame<'a> {
 pub struct Dataplane {
     path: penstock_dataplane::Dataplane,
     network: Network,
+    devconf: DevconfSysctls,
     rules: Rules,
     names: Arc<NetworkNames>,
     tracer: OnceCell<Tracer<Arc<NetworkNames>>>,
@@ -48,6 +50,7 @@ pub struct Dataplane {
 pub struct DataplaneBuilder {
     network: Network,
     settings: Settings,
+    devconf: DevconfSysctls,
     engine: Option<Engine>,
     seed: Option<u64>,
 }
@@ -61,12 +64,20 @@ impl DataplaneBuilder {
     }
 
     /// A setting by the name that it has in the kernel, with its unit there:
-    /// `net.netfilter.nf_conntrack_max`, `net.ipv4.ip_default_ttl`.
+    /// `net.netfilter.nf_conntrack_max`, `net.ipv4.conf.wan.rp_filter`. Settings of devices count
+    /// in every network that is put in force, as far as it has the devices.
     ///
     /// # Errors
-    /// [`Error::Setting`]: there is none of this name, or it does not take this value.
+    /// [`Error::Setting`]: there is none of this name, or it does not take this value;
+    /// [`Error::NoDevice`]: the network has no device of the name.
     pub fn sysctl(mut self, name: &str, value: u32) -> Result<Self, Error> {
         use penstock_dataplane::SysctlError;
+        if self.devconf.set(name, value).map_err(Error::Setting)? {
+            return match self.network.inner.missing_device(&self.devconf) {
+                Some(device) => Err(Error::NoDevice(device.to_owned())),
+                None => Ok(self),
+            };
+        }
         match self.settings.set_sysctl(name, value) {
             Ok(()) => Ok(self),
             Err(SysctlError::Unknown) => Err(Error::Setting(format!("there is no {name} here"))),
@@ -97,7 +108,8 @@ impl DataplaneBuilder {
     /// there is not enough memory for the connections that the settings allow, and those of
     /// [`Ruleset::link`].
     pub fn build(self, ruleset: &Ruleset) -> Result<Dataplane, Error> {
-        let DataplaneBuilder { network, settings, engine, seed } = self;
+        let DataplaneBuilder { network, settings, devconf, engine, seed } = self;
+        let network = network.with_sysctls(&devconf);
         let supported = penstock_jit::supported();
         let engine = match (engine, supported) {
             (None, Ok(())) => Engine::Jit,
@@ -118,7 +130,7 @@ impl DataplaneBuilder {
         path.set_engine(engine);
         path.set_rules(rules.linked.clone());
         let names = rules.names.clone();
-        Ok(Dataplane { path, network, rules, names, tracer: OnceCell::new() })
+        Ok(Dataplane { path, network, devconf, rules, names, tracer: OnceCell::new() })
     }
 }
 
@@ -143,8 +155,13 @@ impl Dataplane {
 
     /// A dataplane with more to choose.
     pub fn builder(network: &Network) -> DataplaneBuilder {
-        let network = network.clone();
-        DataplaneBuilder { network, settings: Settings::default(), engine: None, seed: None }
+        DataplaneBuilder {
+            network: network.clone(),
+            settings: Settings::default(),
+            devconf: DevconfSysctls::default(),
+            engine: None,
+            seed: None,
+        }
     }
 
     /// Passes frames that came in by devices, and does all that follows from each before the next.
@@ -231,9 +248,10 @@ impl Dataplane {
     /// connections, and what bridges have learned, go on. Packets that waited for a neighbour that
     /// is known now leave.
     pub fn set_network<S: Sink>(&mut self, network: &Network, time: u64, sink: &mut S) {
+        let network = network.clone().with_sysctls(&self.devconf);
         let net = network.inner.clone();
         with!(self, sink, |path, adapter| path.set_network(net, time, adapter));
-        self.network = network.clone();
+        self.network = network;
     }
 
     /// Traces every packet from its first hook on, as if the first rule were `meta nftrace set 1`.

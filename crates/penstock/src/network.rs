@@ -7,6 +7,8 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use penstock_net::DevconfSysctls;
+
 use crate::Error;
 
 /// The greatest index that a device can have.
@@ -75,6 +77,14 @@ impl Network {
     /// Begins a network in code.
     pub fn builder() -> NetworkBuilder {
         NetworkBuilder::default()
+    }
+
+    /// The same network with settings of devices.
+    pub(crate) fn with_sysctls(self, sysctls: &DevconfSysctls) -> Self {
+        match sysctls.is_empty() {
+            true => self,
+            false => Network { inner: Arc::new((*self.inner).clone().with_sysctls(sysctls)) },
+        }
     }
 
     /// The device of a name.

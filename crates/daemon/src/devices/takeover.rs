@@ -123,7 +123,7 @@ fn read_sysctl(path: &Path) -> Option<String> {
 
 /// Settings of a device that another gets, but those that are about the device itself.
 fn copy_sysctls(from: &str, to: &str) {
-    const OWN: [&str; 3] = ["disable_ipv6", "mtu", "stable_secret"];
+    const OWN: [&str; 4] = ["addr_gen_mode", "disable_ipv6", "mtu", "stable_secret"];
     for family in ["ipv4", "ipv6"] {
         let Ok(all) = fs::read_dir(sysctl(family, from, "")) else { continue };
         for name in all.flatten().filter_map(|e| e.file_name().into_string().ok()) {

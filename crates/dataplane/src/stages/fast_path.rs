@@ -213,7 +213,8 @@ impl<'a, S: Sink> Worker<'a, S> {
             return None;
         }
         let v4 = FamilyHooks::of(hooks, Protocol::Ip);
-        let v6 = (link.mtu >= ipv6::MIN_MTU as u32).then(|| FamilyHooks::of(hooks, Protocol::Ip6));
+        let forwards6 = link.mtu6().is_some() && link.conf.forwards6();
+        let v6 = forwards6.then(|| FamilyHooks::of(hooks, Protocol::Ip6));
         let filtered = !hooks.ingress(device).is_empty();
         let egress_precheck = self.egress_precheck().filter(|_| v4.untouched);
         let (address, receiver) = (link.mac, plain_frame::receiver(link.mac.0));
@@ -224,7 +225,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     fn egress_precheck(&self) -> Option<EgressPrecheck<'a>> {
         let device = self.state.routes.last_out;
         let list = self.hooks.egress(device).code?;
-        let code = self.code.filter(|code| code.foresees(list))?;
+        let code = self.code.filter(|code| code.has_egress_precheck(list))?;
         Some(EgressPrecheck { code, list, device })
     }
 
@@ -386,7 +387,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet: &mut Packet,
     ) {
         let known = self.state.routes.v4.cached(fast_path.device, dst);
-        let Some(&CachedRoute { to, mtu, .. }) = known.filter(|_| self.ip4_usual_source(src))
+        let Some(&CachedRoute { to, mtu, .. }) =
+            known.filter(|_| self.ip4_usual_source(fast_path.device, src))
         else {
             return self.continue_at(Next::Ip4Route, packet, None);
         };
@@ -521,12 +523,12 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet.data_at_link();
         packet.meta.iif = 0;
         packet.meta.oif = link.index;
-        let foreseen = headers.egress_prechecked
+        let prechecked = headers.egress_prechecked
             && fast_path
                 .egress_precheck
                 .is_some_and(|egress_precheck| egress_precheck.device == link.index);
         let sees = self.state.tc.as_mut().is_none_or(|tc| tc.egress_sees());
-        if foreseen && sees {
+        if prechecked && sees {
             if packet.meta.trace_id == 0 {
                 packet.meta.trace_id = self.next_trace_id();
             }

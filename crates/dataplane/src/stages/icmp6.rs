@@ -107,7 +107,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         let Some(from) = from else { return };
         let quote = &network[..network.len().min(icmpv6::QUOTE_MAX)];
-        let hop_limit = if way.hop_limit != 0 { way.hop_limit } else { self.settings.ttl };
+        let hop_limit = self.hop_limit6(&way);
         let head = ipv6::Repr {
             traffic_class: 0,
             flow_label: 0,

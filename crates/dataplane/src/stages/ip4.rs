@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use penstock_net::{Flow4, Hit, LOOPBACK, NoRoute, RouteType};
+use penstock_net::{Devconf, Flow4, LOOPBACK, Link, NoRoute, RouteType};
 use penstock_packet::{Packet, PacketType};
 use penstock_program::Hook;
 use penstock_wire::ipv4::{self, InputError};
@@ -22,10 +22,30 @@ use crate::reassembly::User;
 use crate::route::{Route, Routed, priority_of_tos};
 use crate::settings::SECOND;
 use crate::sink::Sink;
+use crate::stages::validate_source::Journey;
 use crate::worker::Worker;
 
-const fn is_multicast(address: u32) -> bool {
-    address >> 28 == 0xe
+/// Whether a route is to one host.
+const fn is_for_one(kind: RouteType) -> bool {
+    !matches!(kind, RouteType::Broadcast | RouteType::Multicast)
+}
+
+/// Whether the sender may be told of a better way by the same link (`__mkroute_input()`).
+fn may_redirect(link: &Link, saddr: u32, gateway: Option<IpAddr>) -> bool {
+    let gateway = match gateway {
+        Some(IpAddr::V4(gateway)) => Some(u32::from(gateway)),
+        _ => None,
+    };
+    // inet_addr_onlink()
+    let shares_prefix = || {
+        link.addresses4.iter().any(|a| {
+            let mask = if a.len == 0 { 0 } else { u32::MAX << (32 - a.len.min(32)) };
+            let within = |address: u32| (address ^ a.peer) & mask == 0;
+            within(saddr) && gateway.is_none_or(within)
+        })
+    };
+    link.conf.is_on(Devconf::SendRedirects)
+        && (link.conf.is_on(Devconf::SharedMedia) || shares_prefix())
 }
 
 impl<S: Sink> Worker<'_, S> {
@@ -66,9 +86,15 @@ impl<S: Sink> Worker<'_, S> {
         let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
         packet.meta.realm = to.realm;
         packet.meta.route = Some(to.oif);
-        let local = to.local;
+        let (local, kind) = (to.local, to.kind);
         let Some(options) = self.ip4_options(packet, Some(to)) else { return Next::Done };
         course.options = options;
+        if matches!(packet.meta.packet_type, PacketType::Broadcast | PacketType::Multicast)
+            && is_for_one(kind)
+            && self.conf_of(packet.meta.iif, Devconf::DropUnicastInMulticast4) != 0
+        {
+            return self.end(DropReason::UnicastInMulticast, packet);
+        }
         if local {
             Next::Ip4Input
         } else if before {
@@ -84,7 +110,7 @@ impl<S: Sink> Worker<'_, S> {
     fn ip4_cached_route(&self, packet: &Packet) -> Option<Route> {
         let (saddr, daddr) = addresses::of4(packet)?;
         let to = &self.state.routes.v4.cached(packet.meta.iif, daddr)?.to;
-        self.ip4_usual_source(saddr).then_some(*to)
+        self.ip4_usual_source(packet.meta.iif, saddr).then_some(*to)
     }
 
     /// Decides, and remembers the route if it is the same for other packets.
@@ -99,17 +125,22 @@ impl<S: Sink> Worker<'_, S> {
                 self.ip4_unroutable(packet, why);
                 return Next::Done;
             }
-            Routed::MartianSource => return self.end(DropReason::MartianSource, packet),
-            Routed::MartianDestination => return self.end(DropReason::MartianDestination, packet),
-            Routed::NotMember => return self.end(DropReason::NotMember, packet),
+            Routed::NotForwarded => {
+                if self.ip4_options(packet, None).is_none() {
+                    return Next::Done;
+                }
+                return self.end(DropReason::NotForwarding, packet);
+            }
+            Routed::Refused(why) => return self.end(why, packet),
         };
-        if let Some((_, daddr)) = addresses::of4(packet)
+        if let Some((saddr, daddr)) = addresses::of4(packet)
             // On the same device it depends on the source whether the sender is told of a better
             // way.
             && to.kind == RouteType::Unicast && !to.local && to.oif != to.iif
             && !self.net.custom4() && self.net.depends_on_destination4(daddr)
         {
             let mtu = self.mtu(&to);
+            self.ip4_remember_source(packet, saddr);
             self.state.routes.v4.remember_way(daddr, &to, mtu);
         }
         course.route = Some(to);
@@ -172,43 +203,39 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// Whether nothing speaks against a source where the way leads to another device: it is no
-    /// address of this host, and the others that [`Worker::ip4_route_input`] refuses it does not
-    /// accept either.
-    #[inline]
-    pub(crate) fn ip4_usual_source(&self, saddr: u32) -> bool {
-        let first = saddr >> 24;
-        saddr != 0
-            && first != 127
-            && !(is_multicast(saddr) || saddr == u32::MAX)
-            && !self.net.own4(saddr)
-    }
-
     /// The routing decision for a packet that came in.
     pub(crate) fn ip4_route_input(&mut self, packet: &Packet) -> Routed {
-        let Some(h) = ipv4::Header::new(packet.network()) else { return Routed::MartianSource };
+        const BAD_SOURCE: Routed = Routed::Refused(DropReason::MartianSource);
+        const BAD_DESTINATION: Routed = Routed::Refused(DropReason::MartianDestination);
+        let Some(h) = ipv4::Header::new(packet.network()) else { return BAD_SOURCE };
         let (saddr, daddr) = (u32::from(h.src()), u32::from(h.dst()));
         let iif = packet.meta.iif;
+        let Some(link) = self.net.link(iif) else { return BAD_SOURCE };
         // 0.0.0.0/8 but for its first address is unicast (ipv4_is_zeronet()).
         let zero = |a: u32| a == 0;
         let loopback = |a: u32| a >> 24 == 127;
-        if is_multicast(daddr) {
-            return self.ip4_route_group(saddr, daddr, h.protocol(), iif);
+        if addresses::is_multicast4(daddr) {
+            return self.ip4_route_group(packet, (saddr, daddr), h.protocol(), link);
         }
-        if is_multicast(saddr) || saddr == u32::MAX {
-            return Routed::MartianSource;
+        if addresses::is_multicast4(saddr) || saddr == u32::MAX {
+            return BAD_SOURCE;
         }
         if daddr == u32::MAX || (saddr == 0 && daddr == 0) {
-            return self.ip4_broadcast(saddr, iif);
+            return self.ip4_broadcast(packet, saddr);
         }
         if zero(saddr) {
-            return Routed::MartianSource;
+            return BAD_SOURCE;
         }
-        if zero(daddr) || loopback(daddr) {
-            return Routed::MartianDestination;
+        if zero(daddr) {
+            return BAD_DESTINATION;
         }
-        if loopback(saddr) {
-            return Routed::MartianSource;
+        if !link.conf.is_on(Devconf::RouteLocalnet) {
+            if loopback(daddr) {
+                return BAD_DESTINATION;
+            }
+            if loopback(saddr) {
+                return BAD_SOURCE;
+            }
         }
         let ports = || {
             let t = packet.transport_bytes().and_then(|t| t.first_chunk::<4>());
@@ -227,100 +254,76 @@ impl<S: Sink> Worker<'_, S> {
             ports: ports(),
             scope: 0,
         };
+        let forwards = link.conf.is_on(Devconf::Forwarding4);
         let hit = match self.net.route4(&flow) {
             Ok(hit) => hit,
+            Err(_) if !forwards => return Routed::NotForwarded,
             Err(why) => return Routed::No(why),
         };
+        let journey = |oif| Journey { saddr, daddr, tos: flow.tos, oif };
         match hit.route.kind {
-            RouteType::Broadcast => self.ip4_broadcast(saddr, iif),
+            RouteType::Broadcast => self.ip4_broadcast(packet, saddr),
             RouteType::Local => {
-                if self.ip4_check_source(saddr, daddr, flow.tos, 0, iif).is_none() {
-                    return Routed::MartianSource;
+                if let Err(why) = self.ip4_check_source(packet, journey(0)) {
+                    return Routed::Refused(why);
                 }
                 let mut to = Route::of(&hit, iif);
                 to.oif = LOOPBACK;
                 Routed::To(to)
             }
+            _ if !forwards => Routed::NotForwarded,
             RouteType::Unicast => {
-                let Some(near) =
-                    self.ip4_check_source(saddr, daddr, flow.tos, hit.nexthop.oif, iif)
-                else {
-                    return Routed::MartianSource;
+                let near = match self.ip4_check_source(packet, journey(hit.nexthop.oif)) {
+                    Ok(near) => near,
+                    Err(why) => return Routed::Refused(why),
                 };
                 let mut to = Route::of(&hit, iif);
-                to.redirect = to.oif == iif && near && self.settings.send_redirects;
+                to.redirect = to.oif == iif && near && may_redirect(link, saddr, to.gateway);
                 Routed::To(to)
             }
-            _ => Routed::MartianDestination,
+            _ => BAD_DESTINATION,
         }
     }
 
-    fn ip4_broadcast(&self, saddr: u32, iif: u32) -> Routed {
-        if saddr != 0 && self.ip4_check_source(saddr, 0, 0, 0, iif).is_none() {
-            return Routed::MartianSource;
+    fn ip4_broadcast(&self, packet: &Packet, saddr: u32) -> Routed {
+        let journey = Journey { saddr, daddr: 0, tos: 0, oif: 0 };
+        if saddr != 0
+            && let Err(why) = self.ip4_check_source(packet, journey)
+        {
+            return Routed::Refused(why);
         }
-        Routed::To(Route::special(RouteType::Broadcast, true, LOOPBACK, iif))
+        Routed::To(Route::special(RouteType::Broadcast, true, LOOPBACK, packet.meta.iif))
     }
 
     /// `ip_route_input_mc()`: the host has joined 224.0.0.1 on every device, and nothing routes
     /// groups.
-    fn ip4_route_group(&self, saddr: u32, daddr: u32, proto: u8, iif: u32) -> Routed {
+    fn ip4_route_group(
+        &self,
+        packet: &Packet,
+        (saddr, daddr): (u32, u32),
+        proto: u8,
+        link: &Link,
+    ) -> Routed {
+        const BAD_SOURCE: Routed = Routed::Refused(DropReason::MartianSource);
         const ALL_HOSTS: u32 = 0xe000_0001;
         if daddr != ALL_HOSTS && !self.settings.host_stack {
-            return Routed::NotMember;
+            return Routed::Refused(DropReason::NotMember);
         }
-        if is_multicast(saddr) || saddr == u32::MAX || saddr >> 24 == 127 {
-            return Routed::MartianSource;
+        let localnet = link.conf.is_on(Devconf::RouteLocalnet);
+        if addresses::is_multicast4(saddr) || saddr == u32::MAX || (saddr >> 24 == 127 && !localnet)
+        {
+            return BAD_SOURCE;
         }
         if saddr == 0 {
             if daddr >> 8 != 0xe0_0000 && proto != protocol::IGMP {
-                return Routed::MartianSource;
+                return BAD_SOURCE;
             }
-        } else if self.ip4_check_source(saddr, 0, 0, 0, iif).is_none() {
-            return Routed::MartianSource;
+        } else if let Err(why) =
+            self.ip4_check_source(packet, Journey { saddr, daddr: 0, tos: 0, oif: 0 })
+        {
+            return Routed::Refused(why);
         }
-        Routed::To(Route::special(RouteType::Multicast, true, LOOPBACK, iif))
-    }
-
-    /// `fib_validate_source()` without reverse path filter: `None` for a source that cannot be,
-    /// else whether the sender is on the link. `oif` is the way out that was found, 0 for this
-    /// host.
-    fn ip4_check_source(
-        &self,
-        saddr: u32,
-        daddr: u32,
-        tos: u8,
-        oif: u32,
-        iif: u32,
-    ) -> Option<bool> {
-        if iif != oif || !self.settings.send_redirects {
-            // Own addresses only, unless routes or rules say more.
-            if !self.net.custom4() {
-                return (!self.net.own4(saddr)).then_some(false);
-            }
-        }
-        let flow = Flow4 {
-            daddr: saddr,
-            saddr: daddr,
-            tos,
-            iif: if oif != 0 { oif } else { LOOPBACK },
-            ..Flow4::default()
-        };
-        let Ok(hit) = self.net.route4(&flow) else { return Some(false) };
-        if hit.route.kind != RouteType::Unicast {
-            return None;
-        }
-        let near = |hit: &Hit<'_>| hit.nexthop.scope >= penstock_net::Scope::HOST;
-        if hit.route.nexthops.iter().any(|n| n.oif == iif) {
-            return Some(near(&hit));
-        }
-        if self.net.link(iif).is_none_or(|l| l.addresses4.is_empty()) {
-            return Some(false);
-        }
-        match self.net.route4(&Flow4 { oif: iif, ..flow }) {
-            Ok(hit) if hit.route.kind == RouteType::Unicast => Some(near(&hit)),
-            _ => Some(false),
-        }
+        Routed::To(Route::special(RouteType::Multicast, true, LOOPBACK, link.index))
     }
 
     /// `ip_error()`: tells the sender that there is no way, and drops.

@@ -3,7 +3,7 @@
 //! IPv6 from reception to delivery or forwarding (`ip6_rcv_core()`, `ip6_route_input()`,
 //! `ip6_forward()`).
 
-use penstock_net::{Flow6, NoRoute, RouteType};
+use penstock_net::{Devconf, Flow6, NoRoute, RouteType};
 use penstock_packet::{Packet, PacketType};
 use penstock_program::Hook;
 use penstock_wire::ipv6::{self, InputError};
@@ -31,14 +31,19 @@ impl<S: Sink> Worker<'_, S> {
         let Some(link) = self.net.link(packet.meta.iif) else {
             return self.end(DropReason::LinkDown, packet);
         };
-        // Below IPv6's least MTU the protocol is off.
-        if link.mtu < ipv6::MIN_MTU as u32 {
+        if link.mtu6().is_none() {
             return self.end(DropReason::Ip6Disabled, packet);
         }
         match ipv6::check_input(packet.network(), link.is_loopback()) {
             Ok(total) => packet.trim_network(total),
             Err(InputError::Header) => return self.end(DropReason::Ip6Header, packet),
             Err(InputError::Truncated) => return self.end(DropReason::Ip6Truncated, packet),
+        }
+        if matches!(packet.meta.packet_type, PacketType::Broadcast | PacketType::Multicast)
+            && link.conf.is_on(Devconf::DropUnicastInMulticast6)
+            && addresses::of6(packet).is_some_and(|(_, daddr)| daddr >> 120 != 0xff)
+        {
+            return self.end(DropReason::UnicastInMulticast, packet);
         }
         if packet.network().get(6) == Some(&protocol::HOP_BY_HOP) {
             match ipv6_ext::check_hop_by_hop(packet.network()) {
@@ -248,6 +253,9 @@ impl<S: Sink> Worker<'_, S> {
 
     /// `ip6_forward()`.
     pub(super) fn ip6_forward(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        if !self.net.link(packet.meta.iif).is_some_and(|link| link.conf.forwards6()) {
+            return self.end(DropReason::NotForwarding, packet);
+        }
         if packet.meta.packet_type != PacketType::Host {
             return self.end(DropReason::NotForHost, packet);
         }

@@ -59,6 +59,7 @@ pub(crate) mod tc;
 pub(crate) mod track;
 pub(crate) mod transmit;
 pub(crate) mod tunnel;
+pub(crate) mod validate_source;
 pub(crate) mod xfrm;
 
 use penstock_packet::Packet;

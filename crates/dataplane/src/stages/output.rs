@@ -265,7 +265,9 @@ impl<S: Sink> Worker<'_, S> {
 
     /// The MTU towards an IPv6 destination; never below what IPv6 asks for.
     pub(crate) fn mtu6(&self, to: &Route) -> usize {
-        self.mtu(to).max(ipv6::MIN_MTU)
+        let set = self.net.link(to.oif).filter(|_| to.mtu == 0).and_then(|l| l.mtu6());
+        let mtu = self.mtu(to);
+        set.map_or(mtu, |set| mtu.min(set as usize)).max(ipv6::MIN_MTU)
     }
 
     /// An IP packet that the host sends (`raw_send_hdrinc()`): the total length and checksum are

@@ -90,7 +90,7 @@ impl Prefetcher {
         if let Some(EgressPrecheck { code, list, .. }) =
             fast_path.and_then(|fast_path| fast_path.egress_precheck)
         {
-            let pass = code.foresee(list, &heads[..these.len().min(heads.len())]);
+            let pass = code.egress_precheck(list, &heads[..these.len().min(heads.len())]);
             for (bit, headers) in self.headers[these].iter_mut().enumerate() {
                 if let Some(headers) = headers {
                     headers.egress_prechecked = !headers.v6 && pass >> bit & 1 != 0;

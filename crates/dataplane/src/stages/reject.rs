@@ -213,7 +213,7 @@ impl<S: Sink> Worker<'_, S> {
                 let Some(way) = self.ip6_route_output(saddr, Some(daddr), mark, oif) else {
                     return;
                 };
-                let hop_limit = if way.hop_limit != 0 { way.hop_limit } else { self.settings.ttl };
+                let hop_limit = self.hop_limit6(&way);
                 let mut bytes = self.bytes();
                 bytes.extend_from_slice(&head6(&h, protocol::TCP, tcp::LEN, hop_limit));
                 bytes.extend_from_slice(&segment);
@@ -280,7 +280,7 @@ impl<S: Sink> Worker<'_, S> {
             return;
         }
         let network = &network[..total];
-        let hop_limit = self.settings.ttl;
+        let hop_limit = self.hop_limit6_of_all();
         let mut bytes = self.bytes();
         match how {
             Rejection::Icmpv6(code) => {

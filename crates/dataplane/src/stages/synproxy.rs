@@ -405,7 +405,7 @@ impl<S: Sink> Worker<'_, S> {
                 fill(&mut tcp_bytes, sum);
                 let mut bytes = vec![0x60, 0, 0, 0];
                 bytes.extend((len as u16).to_be_bytes());
-                bytes.extend([protocol::TCP, ttl]);
+                bytes.extend([protocol::TCP, self.hop_limit6_of_all()]);
                 bytes.extend(from.octets());
                 bytes.extend(to.octets());
                 bytes.extend(tcp_bytes);

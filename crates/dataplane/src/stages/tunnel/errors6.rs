@@ -127,10 +127,7 @@ impl<S: Sink> Worker<'_, S> {
             } else {
                 match worker.ip4_route_input(about) {
                     Routed::To(to) => Some(to),
-                    Routed::No(_)
-                    | Routed::MartianSource
-                    | Routed::MartianDestination
-                    | Routed::NotMember => None,
+                    Routed::No(_) | Routed::NotForwarded | Routed::Refused(_) => None,
                 }
             };
             let into_tunnel = |oif| {

@@ -18,8 +18,10 @@ mod host;
 mod input;
 mod output;
 
+use penstock_net::{Devconf, LOOPBACK};
 use penstock_packet::Packet;
 use penstock_program::env::IpsecState;
+use penstock_wire::ethernet;
 use penstock_xfrm::Direction;
 
 use crate::ipsec::{reason, shown};
@@ -32,8 +34,9 @@ impl<S: Sink> Worker<'_, S> {
     /// dropped.
     pub(crate) fn xfrm_check(&mut self, direction: Direction, packet: &mut Packet) -> bool {
         let Some(ipsec) = self.state.ipsec.as_deref() else { return true };
-        if packet.meta.secpath == 0 && (!ipsec.xfrm.asks(direction) || self.without_policy(packet))
-        {
+        let asks =
+            packet.meta.secpath != 0 || ipsec.xfrm.asks(direction) && packet.meta.iif != LOOPBACK;
+        if !asks || self.without_policy(packet) {
             return true;
         }
         packet.find_transport();
@@ -54,9 +57,11 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// The loopback device has no policies (`net.ipv4.conf.lo.disable_policy`).
+    /// Whether policy is not asked about packets of this device (`__xfrm_check_dev_nopolicy()`).
     fn without_policy(&self, packet: &Packet) -> bool {
-        packet.meta.iif == penstock_net::LOOPBACK
+        packet.meta.protocol == ethernet::IPV4
+            && packet.meta.iif != LOOPBACK
+            && self.conf_of(packet.meta.iif, Devconf::DisablePolicy) != 0
     }
 
     /// The state that a packet came through, or is to go through, by its number

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use penstock_conntrack::Direction as TupleDirection;
-use penstock_net::LOOPBACK;
+use penstock_net::{Devconf, LOOPBACK};
 use penstock_packet::{Ct, Packet};
 use penstock_program::Hook;
 use penstock_wire::{icmp, icmpv6, ipv4, ipv6};
@@ -35,12 +35,7 @@ impl<S: Sink> Worker<'_, S> {
 
     pub(crate) fn xfrm_lookup(&mut self, packet: &mut Packet, to: Route) -> Result<Route, Stat> {
         let Some(ipsec) = self.state.ipsec.as_deref() else { return Ok(to) };
-        // The loopback device has no transformations (`net.ipv4.conf.lo.disable_xfrm`).
-        if !ipsec.xfrm.asks(Direction::Out)
-            || packet.meta.transformed
-            || to.oif == LOOPBACK
-            || to.bundle != 0
-        {
+        if !ipsec.xfrm.asks(Direction::Out) || packet.meta.transformed || to.bundle != 0 {
             return Ok(to);
         }
         let flow = flow_of(packet, to.oif);
@@ -56,7 +51,9 @@ impl<S: Sink> Worker<'_, S> {
         to: Route,
     ) -> Result<Route, Stat> {
         let asks = self.state.ipsec.as_deref().is_some_and(|ipsec| ipsec.xfrm.asks(Direction::Out));
-        if !asks || to.oif == LOOPBACK {
+        // The loopback device has no transformations (`net.ipv4.conf.lo.disable_xfrm`).
+        let off = to.oif == LOOPBACK || !flow.v6 && self.conf_of(to.oif, Devconf::DisableXfrm) != 0;
+        if !asks || off {
             return Ok(to);
         }
         let Some(mut ipsec) = self.state.ipsec.take() else { return Ok(to) };
