@@ -5,7 +5,7 @@
 # make deny           advisories, licences, duplicates and sources of all dependencies (cargo-deny)
 # make header         the C header, from the sources of the C interface (cbindgen)
 # make header-check   say whether it is current
-# make python         build the Python module in debug form, and run its tests
+# make python         build the Python module in a virtual environment, and run its tests
 # make release        the release binary, reproducible: see docs/release.md
 # make release-check  build it twice, in two places, and compare
 # make sbom           its components, in CycloneDX form: target/sbom/penstock.cdx.json

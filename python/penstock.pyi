@@ -7,23 +7,45 @@ says otherwise, and their checksums are whole.
 """
 
 import os
-from typing import List, Literal, Optional, Protocol, Sequence, Tuple, TypedDict, Union
+from typing import List, Literal, Optional, Protocol, Sequence, Tuple, TypedDict, Union, final, type_check_only
 
 __version__: str
 
+@type_check_only
 class _Bytes(Protocol):
     def __bytes__(self) -> bytes: ...
 
 Packet = Union[bytes, bytearray, memoryview, _Bytes]
 
+@final
+class Message:
+    """A message about a text, with its place."""
+
+    @property
+    def severity(self) -> Literal["error", "warning"]: ...
+    @property
+    def text(self) -> str:
+        """The message without its place."""
+    @property
+    def file(self) -> Optional[str]:
+        """Name of the text; None if the message is about no place in one."""
+    @property
+    def line(self) -> Optional[int]:
+        """Line, from 1."""
+    @property
+    def first(self) -> Optional[int]:
+        """First column, from 1; None in a network."""
+    @property
+    def last(self) -> Optional[int]:
+        """Last column, from 1; None in a network."""
+
 class Error(ValueError):
-    """Why something was refused.
+    """Why something was refused; its text is that of nft, with the line and marks."""
 
-    args[0] is the message: of a ruleset it is nft's, with the line and marks. args[1], where it is
-    there, lists the messages of a ruleset: the text, and the place (file, line, first and last
-    column, from 1) or None.
-    """
+    messages: List[Message]
+    """The messages of a ruleset or a network one by one; empty for other errors."""
 
+@final
 class Network:
     """Devices, addresses, routes and neighbours, from lines for `ip -batch`."""
 
@@ -35,6 +57,7 @@ class Network:
     def devices(self) -> List[str]:
         """Names of the devices, in order of creation; the first is `lo`."""
 
+@final
 class Counter:
     """What a rule, or a named counter, has counted."""
 
@@ -56,6 +79,7 @@ class Counter:
     @property
     def bytes(self) -> int: ...
 
+@final
 class Ruleset:
     """A ruleset, as `nft -f` reads it."""
 
@@ -66,6 +90,7 @@ class Ruleset:
         *,
         name: str = "ruleset",
         defines: Optional[Sequence[Tuple[str, str]]] = None,
+        time: Optional[int] = None,
     ) -> None: ...
     @staticmethod
     def from_json(network: Network, rules: str) -> Ruleset:
@@ -85,6 +110,7 @@ class Ruleset:
     def counters(self) -> List[Counter]:
         """All counters: of each table the named ones, and then those of rules."""
 
+@final
 class Session:
     """Changes a ruleset by commands of nft, each text one transaction."""
 
@@ -95,6 +121,7 @@ class Session:
     def ruleset(self) -> Ruleset:
         """The ruleset as it is now."""
 
+@final
 class Outcome:
     """What came of a packet."""
 
@@ -122,6 +149,7 @@ class Outcome:
     def trace(self) -> List[str]:
         """Lines of `nft monitor trace`."""
 
+@type_check_only
 class Counters(TypedDict):
     received: int
     sent: int
@@ -130,6 +158,7 @@ class Counters(TypedDict):
     dropped: int
     drops: "dict[str, int]"
 
+@final
 class Dataplane:
     """What packets pass through: hooks, connections, NAT, routing.
 

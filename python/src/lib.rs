@@ -4,7 +4,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use penstock::{Counted, Engine, Event, Fate};
+use penstock::{Counted, Engine, Event, Fate, Severity};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -12,17 +12,81 @@ use pyo3::types::{PyBytes, PyDict};
 
 create_exception!(penstock, Error, PyValueError, "Why something was refused.");
 
-/// An exception with the messages of a refused ruleset as `args[1]`.
-fn refused(error: penstock::Error) -> PyErr {
-    let mut messages = Vec::new();
-    if let penstock::Error::Ruleset(error) = &error {
-        for message in error.messages() {
-            let position = message.position.as_ref();
-            let place = position.map(|p| (p.file.clone(), p.line, p.first, p.last));
-            messages.push((message.text.clone(), place));
+/// A message about a text, with its place.
+#[pyclass(frozen, get_all, module = "penstock")]
+struct Message {
+    /// `error` or `warning`.
+    severity: &'static str,
+    /// The message without its place.
+    text: String,
+    /// Name of the text, if the message is about a place in one.
+    file: Option<String>,
+    /// Line, from 1.
+    line: Option<usize>,
+    /// First column, from 1.
+    first: Option<usize>,
+    /// Last column, from 1.
+    last: Option<usize>,
+}
+
+#[pymethods]
+impl Message {
+    fn __repr__(&self) -> String {
+        let Message { severity, text, file, line, first, last } = self;
+        match (file, line, first, last) {
+            (Some(file), Some(line), Some(first), Some(last)) => {
+                format!("<Message {file}:{line}:{first}-{last}: {severity}: {text}>")
+            }
+            (Some(file), Some(line), ..) => format!("<Message {file}:{line}: {severity}: {text}>"),
+            _ => format!("<Message {severity}: {text}>"),
         }
     }
-    Error::new_err((error.to_string(), messages))
+}
+
+impl Message {
+    fn of(message: &penstock::Message) -> Self {
+        let severity = match message.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        let place = message.position.as_ref();
+        Message {
+            severity,
+            text: message.text.clone(),
+            file: place.and_then(|p| p.file.clone()),
+            line: place.map(|p| p.line as usize),
+            first: place.map(|p| p.first),
+            last: place.map(|p| p.last),
+        }
+    }
+}
+
+/// The exception for an error, with its messages as the attribute `messages`.
+fn refused(error: penstock::Error) -> PyErr {
+    let text = error.to_string();
+    let messages = match error {
+        penstock::Error::Ruleset(error) => error.messages().iter().map(Message::of).collect(),
+        penstock::Error::Network { file, line, message } => vec![Message {
+            severity: "error",
+            text: message,
+            file: Some(file),
+            line: Some(line),
+            first: None,
+            last: None,
+        }],
+        _ => Vec::new(),
+    };
+    exception(text, messages)
+}
+
+fn exception(text: String, messages: Vec<Message>) -> PyErr {
+    Python::attach(|py| {
+        let error = Error::new_err(text);
+        match error.value(py).setattr("messages", messages) {
+            Ok(()) => error,
+            Err(other) => other,
+        }
+    })
 }
 
 /// Nanoseconds since the epoch: those given, or the machine's.
@@ -103,14 +167,15 @@ struct Ruleset(penstock::Ruleset);
 #[pymethods]
 impl Ruleset {
     #[new]
-    #[pyo3(signature = (network, rules, *, name = "ruleset", defines = None))]
+    #[pyo3(signature = (network, rules, *, name = "ruleset", defines = None, time = None))]
     fn new(
         network: &Network,
         rules: &str,
         name: &str,
         defines: Option<Vec<(String, String)>>,
+        time: Option<u64>,
     ) -> PyResult<Self> {
-        let mut loader = penstock::Loader::new(&network.0).name(name);
+        let mut loader = penstock::Loader::new(&network.0).name(name).time(time_or_now(time));
         for (name, value) in defines.unwrap_or_default() {
             loader = loader.define(&name, &value);
         }
@@ -277,7 +342,9 @@ impl Dataplane {
             None => builder,
             Some("interpreter") => builder.engine(Engine::Interpreter),
             Some("jit") => builder.engine(Engine::Jit),
-            Some(other) => return Err(Error::new_err(format!("there is no engine {other}"))),
+            Some(other) => {
+                return Err(exception(format!("there is no engine {other}"), Vec::new()));
+            }
         };
         if let Some(seed) = seed {
             builder = builder.seed(seed);
@@ -367,6 +434,7 @@ impl Dataplane {
 fn penstock_module(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("Error", module.py().get_type::<Error>())?;
+    module.add_class::<Message>()?;
     module.add_class::<Network>()?;
     module.add_class::<Ruleset>()?;
     module.add_class::<Counter>()?;
