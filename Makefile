@@ -5,6 +5,7 @@
 # make deny           advisories, licences, duplicates and sources of all dependencies (cargo-deny)
 # make header         the C header, from the sources of the C interface (cbindgen)
 # make header-check   say whether it is current
+# make python         build the Python module in debug form, and run its tests
 # make release        the release binary, reproducible: see docs/release.md
 # make release-check  build it twice, in two places, and compare
 # make sbom           its components, in CycloneDX form: target/sbom/penstock.cdx.json
@@ -23,7 +24,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 EXAMPLE = examples/router
 
-.PHONY: run test lint deny header header-check release release-check sbom bench soak inject fuzz oracle record clean loom miri sanitize
+.PHONY: run test lint deny header header-check python release release-check sbom bench soak inject fuzz oracle record clean loom miri sanitize
 
 run:
 	@scripts/setup run
@@ -36,6 +37,7 @@ test:
 	cargo test --workspace --locked --quiet
 	cargo test -p penstock --all-features --locked --quiet
 	cargo check -p penstock --no-default-features --locked --quiet
+	scripts/python
 
 lint:
 	cargo fmt --all --check
@@ -53,6 +55,9 @@ header:
 header-check:
 	@scripts/tool cbindgen 0.29.4
 	cd crates/capi && cbindgen --quiet --config cbindgen.toml --output include/penstock.h --verify .
+
+python:
+	scripts/python
 
 release:
 	@scripts/setup run

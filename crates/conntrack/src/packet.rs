@@ -62,13 +62,16 @@ impl<'a> PacketView<'a> {
     }
 
     /// Sum over the pseudo header.
-    #[inline]
+    #[inline(always)]
     pub fn pseudo(&self, len: usize) -> checksum::Sum {
-        let n = self.network;
-        let addresses = if self.at.l3 == IPV4 { n.get(12..20) } else { n.get(8..40) };
-        checksum::Sum::new()
-            .bytes(addresses.unwrap_or(&[]))
-            .u16(u16::from(self.at.protocol))
-            .u32(len as u32)
+        let sum = checksum::Sum::new().u16(u16::from(self.at.protocol)).u32(len as u32);
+        if self.at.l3 != IPV4 {
+            return sum.bytes(self.network.get(8..40).unwrap_or(&[]));
+        }
+        let Some(&[a, b, c, d, e, f, g, h]) = self.network.get(12..).and_then(<[u8]>::first_chunk)
+        else {
+            return sum;
+        };
+        sum.u32(u32::from_be_bytes([a, b, c, d])).u32(u32::from_be_bytes([e, f, g, h]))
     }
 }

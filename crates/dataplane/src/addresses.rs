@@ -69,3 +69,8 @@ pub(crate) fn ip4(address: u32) -> Ipv4Addr {
 pub(crate) fn ip6(address: u128) -> Ipv6Addr {
     Ipv6Addr::from(address)
 }
+
+/// Whether an IPv4 address is that of a group.
+pub(crate) const fn is_multicast4(address: u32) -> bool {
+    address >> 28 == 0xe
+}

@@ -409,8 +409,8 @@ fn hook_list(
         // Frames come in bursts at ingress.
         let bursts = if ingress { Bursts::Apart } else { Bursts::Never };
         // What leaves a device has mostly passed forwarding unchanged.
-        let foreseen = family == Family::Netdev && !ingress;
-        let list = List { entries, bursts, frames: ingress, foreseen };
+        let egress_precheck = family == Family::Netdev && !ingress;
+        let list = List { entries, bursts, frames: ingress, egress_precheck };
         code.iter().position(|other| *other == list).unwrap_or_else(|| {
             code.push(list);
             code.len() - 1

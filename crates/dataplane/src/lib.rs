@@ -85,6 +85,7 @@ mod link_header;
 mod neigh_queue;
 mod pending_frames;
 mod place;
+mod plain_frame;
 mod queues;
 mod reason;
 mod reassembled;

@@ -21,9 +21,9 @@ use crate::CompileError;
 use crate::analysis::{Analysis, ops, rules};
 use crate::asm::{Block, Function, Is, Value, Width};
 use crate::filter;
-use crate::frame::{Frame, Registers};
 use crate::host::ResumeAt;
 use crate::lower::{Flow, lower};
+use crate::lowering_ctx::{LoweringCtx, Registers};
 use crate::outcome::{self, ENDED, drop_by, step};
 use crate::precheck::can_precheck;
 use crate::profile::Profile;
@@ -88,7 +88,7 @@ struct Place {
 /// Chains on their way into a function.
 pub(crate) struct Chains<'p, 'f, 'a, 'i> {
     pub(crate) program: &'p mut Program<'i>,
-    pub(crate) frame: &'p mut Frame<'f, 'a>,
+    pub(crate) ctx: &'p mut LoweringCtx<'f, 'a>,
     /// What went wrong on the way.
     pub(crate) errors: &'p mut Option<CompileError>,
     later: Vec<Later>,
@@ -158,10 +158,10 @@ impl<'a> Program<'a> {
 impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
     pub(crate) fn new(
         program: &'p mut Program<'i>,
-        frame: &'p mut Frame<'f, 'a>,
+        ctx: &'p mut LoweringCtx<'f, 'a>,
         errors: &'p mut Option<CompileError>,
     ) -> Self {
-        Chains { program, frame, errors, later: Vec::new() }
+        Chains { program, ctx, errors, later: Vec::new() }
     }
 
     /// The whole of a base chain; code goes on at `end` or `accept`, or has decided.
@@ -172,24 +172,23 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
 
     /// The whole of a base chain, by a call of a function of its own.
     pub(crate) fn base_by_address(&mut self, chain: ChainIndex, end: Block, accept: Block) {
-        let Some(function) = self.function_of(chain) else { return self.frame.asm.jump(end) };
-        let frame = &mut *self.frame;
-        let answer = frame
-            .asm
-            .call_by_address(function, &[frame.packet, frame.host, frame.cells, frame.entry]);
+        let Some(function) = self.function_of(chain) else { return self.ctx.asm.jump(end) };
+        let ctx = &mut *self.ctx;
+        let answer =
+            ctx.asm.call_by_address(function, &[ctx.packet, ctx.host, ctx.cells, ctx.entry]);
         if self.program.analysis.summary(chain).changes {
-            self.frame.facts.packet_changed();
+            self.ctx.facts.packet_changed();
         }
         self.answered(answer, Exits { end, accept: Some(accept) });
     }
 
     /// The function of a chain that is called, which is made later.
     fn function_of(&mut self, chain: ChainIndex) -> Option<Function> {
-        let shared = (chain, self.frame.family);
+        let shared = (chain, self.ctx.family);
         if let Some(function) = self.program.shared.get(&shared) {
             return Some(*function);
         }
-        match self.frame.asm.declare(SHARED_PARAMETERS) {
+        match self.ctx.asm.declare(SHARED_PARAMETERS) {
             Ok(function) => {
                 self.program.shared.insert(shared, function);
                 self.program.missing.push(shared);
@@ -212,13 +211,13 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         let all: Vec<u32> = rules(self.program.image, place.chain).collect();
         if let Some(first) = all
             .first()
-            .filter(|_| self.frame.profile.is_none() && self.is_looked_up(place.chain, &all))
+            .filter(|_| self.ctx.profile.is_none() && self.is_looked_up(place.chain, &all))
         {
             return self.resume(at(place, *first), place.exits);
         }
-        let mark = self.frame.facts.mark();
+        let mark = self.ctx.facts.mark();
         self.rules(place, &all, 0, &Registers::default(), place.exits.end);
-        self.frame.facts.back_to(mark);
+        self.ctx.facts.back_to(mark);
     }
 
     /// Whether the interpreter runs a chain, by its lookup, sooner than code would.
@@ -284,16 +283,16 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         registers: &Registers,
         next: Block,
     ) {
-        let outer = self.frame.way_out.take();
+        let outer = self.ctx.way_out.take();
         let mut rest = rules;
         while let Some((&first, others)) = rest.split_first() {
-            let (shared, searched) = if self.frame.profile.is_some() {
+            let (shared, searched) = if self.ctx.profile.is_some() {
                 (1, 0)
             } else {
                 (self.sharing(first, others, done), self.searching(rest, done, registers))
             };
             let (these, remaining) = rest.split_at(shared.max(searched));
-            let after = if remaining.is_empty() { next } else { self.frame.asm.block() };
+            let after = if remaining.is_empty() { next } else { self.ctx.asm.block() };
             if searched > shared {
                 self.search(place, these, done, registers, after);
             } else if shared > 1 {
@@ -302,18 +301,18 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
                 self.rule(place, first, done, registers, after);
             }
             // What was learnt before the first way out is known where that leads as well.
-            if let Some(mark) = self.frame.way_out.take() {
-                self.frame.facts.back_to(mark);
+            if let Some(mark) = self.ctx.way_out.take() {
+                self.ctx.facts.back_to(mark);
             }
             if remaining.is_empty() {
-                self.frame.way_out = outer;
+                self.ctx.way_out = outer;
                 return;
             }
-            self.frame.asm.at(after);
+            self.ctx.asm.at(after);
             rest = remaining;
         }
-        self.frame.way_out = outer;
-        self.frame.asm.jump(next);
+        self.ctx.way_out = outer;
+        self.ctx.asm.jump(next);
     }
 
     /// How many rules, the first included, begin with the same operation.
@@ -351,24 +350,24 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         registers: &Registers,
         after: Block,
     ) {
-        self.frame.asm.mark(these.first().map_or(0, |rule| rule + 1));
+        self.ctx.asm.mark(these.first().map_or(0, |rule| rule + 1));
         let mut registers = *registers;
         let Some(op) = these.first().and_then(|rule| self.ops(*rule).get(done)) else { return };
-        if self.frame.foresees && !can_precheck(op) {
-            return self.frame.decide(outcome::UNUSUAL);
+        if self.ctx.prechecks && !can_precheck(op) {
+            return self.ctx.decide(outcome::UNUSUAL);
         }
-        match lower(self.frame, op, &mut registers, after, &mut self.program.tables) {
+        match lower(self.ctx, op, &mut registers, after, &mut self.program.tables) {
             Flow::Next => {
                 // Each rule may use the memory of registers for itself.
                 let written = op.info().writes;
                 for slot in (0..16).filter(|slot| written >> slot & 1 != 0) {
-                    self.frame.word(&mut registers, slot);
+                    self.ctx.word(&mut registers, slot);
                 }
                 self.rules(place, these, done + 1, &registers, after);
             }
             Flow::Ended => {}
             // No operation that is shared answers so.
-            Flow::Step(_) | Flow::Verdicts(_) => self.frame.asm.jump(after),
+            Flow::Step(_) | Flow::Verdicts(_) => self.ctx.asm.jump(after),
         }
     }
 
@@ -399,7 +398,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         registers: &Registers,
         after: Block,
     ) {
-        self.frame.asm.mark(these.first().map_or(0, |rule| rule + 1));
+        self.ctx.asm.mark(these.first().map_or(0, |rule| rule + 1));
         let mut registers = *registers;
         let mut ways: BTreeMap<u32, (Block, Vec<u32>)> = BTreeMap::new();
         let mut compared = None;
@@ -407,40 +406,34 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             if let Some(Op::CmpWord { src, mask, data, .. }) = self.ops(rule).get(done) {
                 compared = Some((*src, *mask));
                 ways.entry(*data)
-                    .or_insert_with(|| (self.frame.asm.block(), Vec::new()))
+                    .or_insert_with(|| (self.ctx.asm.block(), Vec::new()))
                     .1
                     .push(rule);
             }
         }
         let Some((src, mask)) = compared else { return };
-        let mut value = self.frame.word(&mut registers, src);
+        let mut value = self.ctx.word(&mut registers, src);
         if mask != u32::MAX {
-            value = self.frame.asm.and_number(value, mask.into());
+            value = self.ctx.asm.and_number(value, mask.into());
         }
-        self.frame.leaves();
+        self.ctx.leaves();
         let sorted: Vec<(u32, Block)> =
             ways.iter().map(|(data, (block, _))| (*data, *block)).collect();
         if sorted.len() >= filter::WORTHWHILE {
             let constants = sorted.iter().map(|(data, _)| *data);
-            filter::leave_if_none(
-                self.frame.asm,
-                &mut self.program.tables,
-                value,
-                constants,
-                after,
-            );
+            filter::leave_if_none(self.ctx.asm, &mut self.program.tables, value, constants, after);
         }
         self.search_tree(value, &sorted, after);
-        let mark = self.frame.facts.mark();
+        let mark = self.ctx.facts.mark();
         for (block, rules) in ways.into_values() {
-            self.frame.asm.at(block);
+            self.ctx.asm.at(block);
             self.rules(place, &rules, done + 1, &registers, after);
-            self.frame.facts.back_to(mark);
+            self.ctx.facts.back_to(mark);
         }
     }
 
     fn search_tree(&mut self, value: Value, sorted: &[(u32, Block)], after: Block) {
-        let asm = &mut self.frame.asm;
+        let asm = &mut self.ctx.asm;
         if sorted.len() <= LEAF {
             for (data, block) in sorted {
                 let equal = asm.is_number(value, Is::Equal, u64::from(*data));
@@ -455,14 +448,14 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         asm.branch(below, left, right);
         asm.at(left);
         self.search_tree(value, low, after);
-        self.frame.asm.at(right);
+        self.ctx.asm.at(right);
         self.search_tree(value, high, after);
     }
 
     /// What is left of a rule.
     fn rule(&mut self, place: Place, rule: u32, done: usize, registers: &Registers, after: Block) {
-        self.frame.asm.mark(rule + 1);
-        self.frame.tick(Profile::number_of_rule(rule));
+        self.ctx.asm.mark(rule + 1);
+        self.ctx.tick(Profile::number_of_rule(rule));
         let mut registers = *registers;
         for (i, op) in self.ops(rule).iter().enumerate().skip(done) {
             if let Op::Verdict(verdict) = op {
@@ -471,31 +464,31 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
                 }
                 return self.verdict(place, rule, *verdict, after);
             }
-            if self.frame.foresees && !can_precheck(op) {
-                return self.frame.decide(outcome::UNUSUAL);
+            if self.ctx.prechecks && !can_precheck(op) {
+                return self.ctx.decide(outcome::UNUSUAL);
             }
-            match lower(self.frame, op, &mut registers, after, &mut self.program.tables) {
+            match lower(self.ctx, op, &mut registers, after, &mut self.program.tables) {
                 Flow::Next => {}
                 Flow::Ended => return,
                 Flow::Verdicts(ways) => {
                     let on = self.verdicts(place, rule, &ways, after);
                     match on {
-                        Some(on) => self.frame.asm.at(on),
+                        Some(on) => self.ctx.asm.at(on),
                         None => return,
                     }
                 }
                 Flow::Step(answer) => self.step(place, rule, op, answer, after),
             }
             if matches!(op.info().effect, Effect::Bytes | Effect::Metadata) {
-                self.frame.facts.packet_changed();
+                self.ctx.facts.packet_changed();
             }
             if matches!(op, Op::MetaSet { key: MetaKey::NfTrace, .. }) {
-                self.frame.spill(&registers, u16::MAX);
+                self.ctx.spill(&registers, u16::MAX);
                 let skip = (i + 1) as u16;
                 self.switch(ResumeAt { skip, begins: true, ..at(place, rule) }, place.exits);
             }
         }
-        self.frame.asm.jump(after);
+        self.ctx.asm.jump(after);
     }
 
     /// Verdicts of an inlined map; gives where the rule goes on, if it does.
@@ -507,49 +500,49 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         after: Block,
     ) -> Option<Block> {
         let mut on = None;
-        let mark = self.frame.facts.mark();
+        let mark = self.ctx.facts.mark();
         for (block, verdict) in ways {
             if *verdict == LinkedVerdict::Continue {
                 on = Some(*block);
                 continue;
             }
-            self.frame.asm.at(*block);
+            self.ctx.asm.at(*block);
             self.verdict(place, rule, *verdict, after);
-            self.frame.facts.back_to(mark);
+            self.ctx.facts.back_to(mark);
         }
         on
     }
 
     /// Sorts out what the interpreter answered; goes on where that was to go on.
     fn step(&mut self, place: Place, rule: u32, op: &Op, answer: Value, after: Block) {
-        self.frame.leaves();
-        let asm = &mut self.frame.asm;
+        self.ctx.leaves();
+        let asm = &mut self.ctx.asm;
         let (on, other) = (asm.block(), asm.block());
         let next = asm.is_number(answer, Is::Equal, step::NEXT);
         asm.branch(next, on, other);
         asm.at(other);
         let broke = asm.is_number(answer, Is::Equal, step::BREAK);
         asm.leave_if(broke, after);
-        let mark = self.frame.facts.mark();
+        let mark = self.ctx.facts.mark();
         self.when(answer, step::ACCEPT, |chains| chains.accept(place.exits));
         if matches!(op, Op::Lookup { load: Load::Verdict, .. }) {
-            self.when(answer, step::RETURN, |chains| chains.frame.asm.jump(place.exits.end));
+            self.when(answer, step::RETURN, |chains| chains.ctx.asm.jump(place.exits.end));
             for (chain, call) in op.targets() {
                 let kind = if call { step::JUMP } else { step::GOTO } | u64::from(chain.0) << 32;
                 let verdict =
                     if call { LinkedVerdict::Jump(chain) } else { LinkedVerdict::Goto(chain) };
                 self.when(answer, kind, |chains| chains.verdict(place, rule, verdict, after));
-                self.frame.facts.back_to(mark);
+                self.ctx.facts.back_to(mark);
             }
         } else {
             self.when(answer, step::STOLEN, |chains| {
-                chains.frame.decide(outcome::pack(Outcome::Stolen))
+                chains.ctx.decide(outcome::pack(Outcome::Stolen))
             });
         }
         if matches!(op, Op::Lookup { load: Load::Verdict, .. } | Op::Queue(_)) {
             // The decision is there but for the kind, which tells it from what was compared above,
             // and the rule.
-            let asm = &mut self.frame.asm;
+            let asm = &mut self.ctx.asm;
             let (queued, dropped) = (asm.block(), asm.block());
             let kind = asm.and_number(answer, step::QUEUE);
             let is = asm.is_number(kind, Is::Equal, step::QUEUE);
@@ -559,35 +552,35 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             let answer = asm.xor_number(answer, as_decision);
             let rule = asm.long(outcome::pack(queue_by(rule)) & !step::QUEUE);
             let answer = asm.or(answer, rule);
-            self.frame.decide_value(answer);
-            self.frame.asm.at(dropped);
+            self.ctx.decide_value(answer);
+            self.ctx.asm.at(dropped);
         }
-        self.frame.decide(drop_by(RuleIndex(rule)));
-        self.frame.asm.at(on);
+        self.ctx.decide(drop_by(RuleIndex(rule)));
+        self.ctx.asm.at(on);
     }
 
     /// Code for the case that a value is a number; the other case goes on.
     fn when(&mut self, value: Value, number: u64, then: impl FnOnce(&mut Self)) {
-        let asm = &mut self.frame.asm;
+        let asm = &mut self.ctx.asm;
         let (yes, no) = (asm.block(), asm.block());
         let is = asm.is_number(value, Is::Equal, number);
         asm.branch(is, yes, no);
         asm.at(yes);
         then(self);
-        self.frame.asm.at(no);
+        self.ctx.asm.at(no);
     }
 
     fn verdict(&mut self, place: Place, rule: u32, verdict: LinkedVerdict, after: Block) {
         let exits = place.exits;
         match verdict {
             LinkedVerdict::Accept => self.accept(exits),
-            LinkedVerdict::Drop => self.frame.decide(drop_by(RuleIndex(rule))),
+            LinkedVerdict::Drop => self.ctx.decide(drop_by(RuleIndex(rule))),
             LinkedVerdict::Queue { num, bypass } => {
                 let rule = RuleIndex(rule);
-                self.frame.decide(outcome::pack(Outcome::Queue { rule, num, bypass }));
+                self.ctx.decide(outcome::pack(Outcome::Queue { rule, num, bypass }));
             }
-            LinkedVerdict::Continue | LinkedVerdict::Break => self.frame.asm.jump(after),
-            LinkedVerdict::Return => self.frame.asm.jump(exits.end),
+            LinkedVerdict::Continue | LinkedVerdict::Break => self.ctx.asm.jump(after),
+            LinkedVerdict::Return => self.ctx.asm.jump(exits.end),
             LinkedVerdict::Jump(chain) => {
                 let after = if self.program.analysis.summary(chain).traces {
                     // Where the chain has begun a trace, the interpreter goes on with the rule
@@ -617,8 +610,8 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
 
     fn accept(&mut self, exits: Exits) {
         match exits.accept {
-            Some(block) => self.frame.asm.jump(block),
-            None => self.frame.decide(outcome::ACCEPTED),
+            Some(block) => self.ctx.asm.jump(block),
+            None => self.ctx.decide(outcome::ACCEPTED),
         }
     }
 
@@ -636,20 +629,19 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         }
         let exits = inside.exits;
         let Some(function) = self.function_of(inside.chain) else {
-            return self.frame.asm.jump(exits.end);
+            return self.ctx.asm.jump(exits.end);
         };
-        let frame = &mut *self.frame;
-        let answer =
-            frame.asm.call(function, &[frame.packet, frame.host, frame.cells, frame.entry]);
+        let ctx = &mut *self.ctx;
+        let answer = ctx.asm.call(function, &[ctx.packet, ctx.host, ctx.cells, ctx.entry]);
         if self.program.analysis.summary(inside.chain).changes {
-            self.frame.facts.packet_changed();
+            self.ctx.facts.packet_changed();
         }
         self.answered(answer, exits);
     }
 
     /// Goes where the answer of a chain leads.
     fn answered(&mut self, answer: Value, exits: Exits) {
-        let asm = &mut self.frame.asm;
+        let asm = &mut self.ctx.asm;
         let decided = asm.block();
         let ended = asm.is_number(answer, Is::Equal, ENDED);
         asm.branch(ended, exits.end, decided);
@@ -658,34 +650,34 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             let accepted = asm.is_number(answer, Is::Equal, outcome::ACCEPTED);
             asm.leave_if(accepted, accept);
         }
-        self.frame.decide_value(answer);
+        self.ctx.decide_value(answer);
     }
 
     /// A block that leads to `next`, or, if the packet is traced by now, to the interpreter.
     fn switching(&mut self, from: ResumeAt, next: Block, exits: Exits) -> Block {
-        let block = self.frame.asm.block();
+        let block = self.ctx.asm.block();
         self.later.push(Later { block, from, next, exits });
         block
     }
 
     /// Lets the interpreter go on if the packet is traced by now.
     fn switch(&mut self, from: ResumeAt, exits: Exits) {
-        let asm = &mut self.frame.asm;
+        let asm = &mut self.ctx.asm;
         let (traced, on) = (asm.cold_block(), asm.block());
-        let nftrace = asm.load(Width::Byte, self.frame.packet, layout::NFTRACE);
+        let nftrace = asm.load(Width::Byte, self.ctx.packet, layout::NFTRACE);
         asm.branch(nftrace, traced, on);
         asm.at(traced);
         self.resume(from, exits);
-        self.frame.asm.at(on);
+        self.ctx.asm.at(on);
     }
 
     fn resume(&mut self, from: ResumeAt, exits: Exits) {
-        let frame = &mut *self.frame;
-        let [place, rest] = from.pack().map(|number| frame.asm.long(number));
-        let image = frame.asm.long(std::ptr::from_ref(frame.image).addr() as u64);
-        let answer = frame.asm.call_address(
-            frame.helpers.resume,
-            &[frame.packet, frame.host, image, place, rest, frame.memory, frame.entry],
+        let ctx = &mut *self.ctx;
+        let [place, rest] = from.pack().map(|number| ctx.asm.long(number));
+        let image = ctx.asm.long(std::ptr::from_ref(ctx.image).addr() as u64);
+        let answer = ctx.asm.call_address(
+            ctx.helpers.resume,
+            &[ctx.packet, ctx.host, image, place, rest, ctx.memory, ctx.entry],
         );
         self.answered(answer, exits);
     }
@@ -693,9 +685,9 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
     /// Blocks that [`Chains::switching`] has promised.
     pub(crate) fn finish(&mut self) {
         while let Some(Later { block, from, next, exits }) = self.later.pop() {
-            self.frame.asm.at(block);
+            self.ctx.asm.at(block);
             self.switch(from, exits);
-            self.frame.asm.jump(next);
+            self.ctx.asm.jump(next);
         }
     }
 }

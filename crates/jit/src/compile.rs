@@ -12,11 +12,11 @@ use penstock_program::{Family, Image, Outcome};
 use crate::CompileError;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
 use crate::chain::{Chains, Program, SHARED_PARAMETERS};
-use crate::compiled::{Burst, Compiled, Foresight, Frames, Functions, OnePacket};
+use crate::compiled::{Burst, Compiled, EgressPrecheck, Frames, Functions, OnePacket};
 use crate::each::Each;
-use crate::frame::{Facts, Finish, Frame, Inputs, Windows};
 use crate::host::Helpers;
 use crate::list::{Bursts, Entry, List, Options};
+use crate::lowering_ctx::{Facts, Finish, Inputs, LoweringCtx, Windows};
 use crate::outcome::{self, ACCEPTED};
 use crate::perf;
 use crate::profile::Profile;
@@ -72,15 +72,18 @@ where
         let looks_up = making.looks_up(list);
         let frames = list.frames && alone && making.takes_frames(list);
         let frames = frames.then(|| making.frames(&mut session, list)).transpose()?.flatten();
-        let foresight =
-            list.foreseen.then(|| making.foresight(&mut session, list)).transpose()?.flatten();
+        let egress_precheck = list
+            .egress_precheck
+            .then(|| making.egress_precheck(&mut session, list))
+            .transpose()?
+            .flatten();
         let burst = match list.bursts {
             Bursts::Never => false,
             Bursts::Apart => frames.is_none() && making.apart(list, alone),
             Bursts::Always => true,
         };
         let burst = burst.then(|| making.list(&mut session, number, list, true)).transpose()?;
-        functions.push((one, burst, frames, foresight, alone, looks_up));
+        functions.push((one, burst, frames, egress_precheck, alone, looks_up));
     }
     making.shared(&mut session)?;
     let (interpreted, profile) = (making.interpreted, making.profile);
@@ -94,20 +97,21 @@ where
         code.address(function).ok_or_else(|| CompileError::Code("a function is missing".into()))
     };
     let mut lists = Vec::new();
-    for (one, burst, frames, foresight, alone, looks_up) in functions {
+    for (one, burst, frames, egress_precheck, alone, looks_up) in functions {
         let one = address(one)?;
-        let made = [burst, frames, foresight].map(|made| made.map(address).transpose());
-        let [burst, frames, foresight] = made;
-        let (burst, frames, foresight) = (burst?, frames?, foresight?);
+        let made = [burst, frames, egress_precheck].map(|made| made.map(address).transpose());
+        let [burst, frames, egress_precheck] = made;
+        let (burst, frames, egress_precheck) = (burst?, frames?, egress_precheck?);
         // SAFETY: these are functions that `Making::list` defined with the host's C convention,
         // with three parameters the one, with five the other, `Making::frames` with five and
-        // `Making::foresight` with two, all of them 64 bits wide and the results too.
+        // `Making::egress_precheck` with two, all of them 64 bits wide and the results too.
         lists.push(unsafe {
             Functions {
                 one: std::mem::transmute::<*const u8, OnePacket>(one),
                 burst: burst.map(|burst| std::mem::transmute::<*const u8, Burst>(burst)),
                 frames: frames.map(|frames| std::mem::transmute::<*const u8, Frames>(frames)),
-                foresight: foresight.map(|made| std::mem::transmute::<*const u8, Foresight>(made)),
+                egress_precheck: egress_precheck
+                    .map(|made| std::mem::transmute::<*const u8, EgressPrecheck>(made)),
                 alone,
                 looks_up,
             }
@@ -196,68 +200,68 @@ impl Making<'_> {
         finish: Finish,
     ) -> Result<(), CompileError> {
         let packet = inputs.packet;
-        let mut frame = Frame::new(asm, self.program.image, self.helpers, inputs, finish);
-        frame.profile = self.profile_address();
+        let mut ctx = LoweringCtx::new(asm, self.program.image, self.helpers, inputs, finish);
+        ctx.profile = self.profile_address();
         let mut errors = None;
         // Where traced packets go, entry by entry; they do not come back.
-        let traced: Vec<Block> = list.entries.iter().map(|_| frame.asm.cold_block()).collect();
-        let passed = frame.asm.block();
+        let traced: Vec<Block> = list.entries.iter().map(|_| ctx.asm.cold_block()).collect();
+        let passed = ctx.asm.block();
         let mut may_be_traced = true;
         let mut new_packet = true;
         for (n, entry) in list.entries.iter().enumerate() {
-            let next = frame.asm.block();
+            let next = ctx.asm.block();
             let number = n as u16;
-            frame.known_entry = Some(number);
-            frame.entry = frame.asm.long(n as u64);
+            ctx.known_entry = Some(number);
+            ctx.entry = ctx.asm.long(n as u64);
             match *entry {
                 Entry::Stage => {
                     if let Some(profile) = &self.profile {
-                        frame.tick(profile.number_of_stage(list_number, n));
+                        ctx.tick(profile.number_of_stage(list_number, n));
                     }
-                    stage(&mut frame, number, next);
+                    stage(&mut ctx, number, next);
                     (may_be_traced, new_packet) = (true, true);
                 }
                 Entry::Chain { chain, .. } | Entry::InetIngress { chain } => {
                     if may_be_traced {
-                        let nftrace = frame.asm.load(Width::Byte, packet, layout::NFTRACE);
-                        frame.asm.leave_if(nftrace, traced[n]);
+                        let nftrace = ctx.asm.load(Width::Byte, packet, layout::NFTRACE);
+                        ctx.asm.leave_if(nftrace, traced[n]);
                     }
                     if new_packet {
                         let needs = self.needs(&list.entries[n..]);
-                        frame.windows = Windows::new(frame.asm, packet, needs);
-                        frame.facts = Facts::default();
+                        ctx.windows = Windows::new(ctx.asm, packet, needs);
+                        ctx.facts = Facts::default();
                     }
                     new_packet = false;
                     may_be_traced = self.program.analysis.summary(chain).traces;
                     match *entry {
                         Entry::Chain { family, .. } => {
-                            self.chain(&mut frame, chain, family, next, &mut errors)
+                            self.chain(&mut ctx, chain, family, next, &mut errors)
                         }
                         Entry::InetIngress { .. } => {
                             for (ethertype, family) in
                                 [(ETH_P_IP, Family::Ip), (ETH_P_IPV6, Family::Ip6)]
                             {
-                                let (other, mine) = (frame.asm.block(), ethertype);
-                                ip_with_headers(&mut frame, mine, number, other);
-                                let mark = frame.facts.mark();
-                                self.chain(&mut frame, chain, family, next, &mut errors);
-                                frame.facts.back_to(mark);
-                                frame.asm.at(other);
+                                let (other, mine) = (ctx.asm.block(), ethertype);
+                                ip_with_headers(&mut ctx, mine, number, other);
+                                let mark = ctx.facts.mark();
+                                self.chain(&mut ctx, chain, family, next, &mut errors);
+                                ctx.facts.back_to(mark);
+                                ctx.asm.at(other);
                             }
-                            frame.asm.jump(next);
+                            ctx.asm.jump(next);
                         }
                         Entry::Stage => {}
                     }
                 }
             }
-            frame.asm.at(next);
+            ctx.asm.at(next);
         }
-        frame.asm.jump(passed);
-        self.calls = frame.asm.calls;
-        entries_for_traced(&mut frame, list, &traced, passed);
-        frame.asm.at(passed);
-        let pass = frame.asm.long(ACCEPTED);
-        frame.leave(pass);
+        ctx.asm.jump(passed);
+        self.calls = ctx.asm.calls;
+        entries_for_traced(&mut ctx, list, &traced, passed);
+        ctx.asm.at(passed);
+        let pass = ctx.asm.long(ACCEPTED);
+        ctx.leave(pass);
         errors.map_or(Ok(()), Err)
     }
 
@@ -303,7 +307,7 @@ impl Making<'_> {
     /// A base chain; code goes on at `next` if it lets the packet pass.
     pub(crate) fn chain(
         &mut self,
-        frame: &mut Frame<'_, '_>,
+        ctx: &mut LoweringCtx<'_, '_>,
         chain: ChainIndex,
         family: Family,
         next: Block,
@@ -311,20 +315,20 @@ impl Making<'_> {
     ) {
         if !self.program.analysis.summary(chain).compiles() {
             self.interpreted += 1;
-            return interpret(frame, chain, next);
+            return interpret(ctx, chain, next);
         }
-        frame.family = family;
-        let end = frame.asm.block();
+        ctx.family = family;
+        let end = ctx.asm.block();
         let by_address = self.indirect && !self.program.analysis.summary(chain).traces;
-        let mut chains = Chains::new(&mut self.program, frame, errors);
+        let mut chains = Chains::new(&mut self.program, ctx, errors);
         if by_address {
             chains.base_by_address(chain, end, next);
         } else {
             chains.base(chain, end, next);
         }
         chains.finish();
-        frame.asm.at(end);
-        policy(frame, chain, next);
+        ctx.asm.at(end);
+        policy(ctx, chain, next);
     }
 
     /// The functions of chains that were called, and of those that they call.
@@ -339,19 +343,19 @@ impl Making<'_> {
                 let inputs =
                     Inputs { packet: values[0], host: values[1], cells: values[2], memory };
                 let (image, profile) = (self.program.image, self.profile_address());
-                let mut frame = Frame::new(asm, image, self.helpers, inputs, Finish::Return);
-                frame.entry = values[3];
-                frame.family = family;
-                frame.windows = windows;
-                frame.profile = profile;
+                let mut ctx = LoweringCtx::new(asm, image, self.helpers, inputs, Finish::Return);
+                ctx.entry = values[3];
+                ctx.family = family;
+                ctx.windows = windows;
+                ctx.profile = profile;
                 let mut errors = None;
-                let end = frame.asm.block();
-                let mut chains = Chains::new(&mut self.program, &mut frame, &mut errors);
+                let end = ctx.asm.block();
+                let mut chains = Chains::new(&mut self.program, &mut ctx, &mut errors);
                 chains.shared(chain, end);
                 chains.finish();
-                frame.asm.at(end);
-                let ended = frame.asm.long(outcome::ENDED);
-                frame.leave(ended);
+                ctx.asm.at(end);
+                let ended = ctx.asm.long(outcome::ENDED);
+                ctx.leave(ended);
                 errors.map_or(Ok(()), Err)
             })??;
         }
@@ -361,76 +365,75 @@ impl Making<'_> {
 
 /// Goes on if the packet is of a protocol, to `other` if it is not; without valid headers it ends
 /// here.
-fn ip_with_headers(frame: &mut Frame<'_, '_>, ethertype: u16, entry: u16, other: Block) {
-    let protocol = frame.asm.load(Width::Half, frame.packet, layout::PROTOCOL);
-    let is = frame.asm.is_number(protocol, Is::Equal, ethertype.into());
-    frame.asm.leave_unless(is, other);
-    let has = frame.asm.load(Width::Byte, frame.packet, layout::HAS_TRANSPORT);
-    let (bad, good) = (frame.asm.cold_block(), frame.asm.block());
-    frame.asm.branch(has, good, bad);
-    frame.asm.at(bad);
-    let value = frame.asm.long(outcome::bad_header(entry));
-    frame.leave(value);
-    frame.asm.at(good);
+fn ip_with_headers(ctx: &mut LoweringCtx<'_, '_>, ethertype: u16, entry: u16, other: Block) {
+    let protocol = ctx.asm.load(Width::Half, ctx.packet, layout::PROTOCOL);
+    let is = ctx.asm.is_number(protocol, Is::Equal, ethertype.into());
+    ctx.asm.leave_unless(is, other);
+    let has = ctx.asm.load(Width::Byte, ctx.packet, layout::HAS_TRANSPORT);
+    let (bad, good) = (ctx.asm.cold_block(), ctx.asm.block());
+    ctx.asm.branch(has, good, bad);
+    ctx.asm.at(bad);
+    let value = ctx.asm.long(outcome::bad_header(entry));
+    ctx.leave(value);
+    ctx.asm.at(good);
 }
 
-fn stage(frame: &mut Frame<'_, '_>, entry: u16, next: Block) {
-    let answer =
-        frame.asm.call_address(frame.helpers.stage, &[frame.packet, frame.host, frame.entry]);
-    let ends = frame.asm.block();
-    frame.asm.branch(answer, ends, next);
-    frame.asm.at(ends);
-    let high = frame.asm.shift_left(answer, outcome::RULE_SHIFT);
-    let low = frame.asm.long(outcome::stage(entry));
-    let value = frame.asm.or(high, low);
-    frame.leave(value);
+fn stage(ctx: &mut LoweringCtx<'_, '_>, entry: u16, next: Block) {
+    let answer = ctx.asm.call_address(ctx.helpers.stage, &[ctx.packet, ctx.host, ctx.entry]);
+    let ends = ctx.asm.block();
+    ctx.asm.branch(answer, ends, next);
+    ctx.asm.at(ends);
+    let high = ctx.asm.shift_left(answer, outcome::RULE_SHIFT);
+    let low = ctx.asm.long(outcome::stage(entry));
+    let value = ctx.asm.or(high, low);
+    ctx.leave(value);
 }
 
 /// A base chain, by the interpreter.
-fn interpret(frame: &mut Frame<'_, '_>, chain: ChainIndex, next: Block) {
-    let image = frame.asm.long(std::ptr::from_ref(frame.image).addr() as u64);
-    let number = frame.asm.long(chain.0.into());
-    let arguments = [frame.packet, frame.host, image, number, frame.entry];
-    let answer = frame.asm.call_address(frame.helpers.interpret, &arguments);
-    let accepted = frame.asm.is_number(answer, Is::Equal, ACCEPTED);
-    frame.asm.leave_if(accepted, next);
-    let end = frame.asm.block();
-    let policy_decides = frame.asm.is_number(answer, Is::Equal, outcome::pack(Outcome::Policy));
-    frame.asm.leave_if(policy_decides, end);
-    frame.decide_value(answer);
-    frame.asm.at(end);
-    policy(frame, chain, next);
+fn interpret(ctx: &mut LoweringCtx<'_, '_>, chain: ChainIndex, next: Block) {
+    let image = ctx.asm.long(std::ptr::from_ref(ctx.image).addr() as u64);
+    let number = ctx.asm.long(chain.0.into());
+    let arguments = [ctx.packet, ctx.host, image, number, ctx.entry];
+    let answer = ctx.asm.call_address(ctx.helpers.interpret, &arguments);
+    let accepted = ctx.asm.is_number(answer, Is::Equal, ACCEPTED);
+    ctx.asm.leave_if(accepted, next);
+    let end = ctx.asm.block();
+    let policy_decides = ctx.asm.is_number(answer, Is::Equal, outcome::pack(Outcome::Policy));
+    ctx.asm.leave_if(policy_decides, end);
+    ctx.decide_value(answer);
+    ctx.asm.at(end);
+    policy(ctx, chain, next);
 }
 
 /// The entries of a list for packets that are traced: the interpreter runs its chains. `traced` are
 /// where that begins, entry by entry.
-fn entries_for_traced(frame: &mut Frame<'_, '_>, list: &List, traced: &[Block], passed: Block) {
+fn entries_for_traced(ctx: &mut LoweringCtx<'_, '_>, list: &List, traced: &[Block], passed: Block) {
     for (n, entry) in list.entries.iter().enumerate() {
         let next = traced.get(n + 1).copied().unwrap_or(passed);
-        frame.asm.at(traced[n]);
-        frame.known_entry = Some(n as u16);
-        frame.entry = frame.asm.long(n as u64);
+        ctx.asm.at(traced[n]);
+        ctx.known_entry = Some(n as u16);
+        ctx.entry = ctx.asm.long(n as u64);
         match *entry {
-            Entry::Stage => stage(frame, n as u16, next),
-            Entry::Chain { chain, .. } => interpret(frame, chain, next),
+            Entry::Stage => stage(ctx, n as u16, next),
+            Entry::Chain { chain, .. } => interpret(ctx, chain, next),
             Entry::InetIngress { chain } => {
                 for ethertype in [ETH_P_IP, ETH_P_IPV6] {
-                    let other = frame.asm.block();
-                    ip_with_headers(frame, ethertype, n as u16, other);
-                    interpret(frame, chain, next);
-                    frame.asm.at(other);
+                    let other = ctx.asm.block();
+                    ip_with_headers(ctx, ethertype, n as u16, other);
+                    interpret(ctx, chain, next);
+                    ctx.asm.at(other);
                 }
-                frame.asm.jump(next);
+                ctx.asm.jump(next);
             }
         }
     }
 }
 
-fn policy(frame: &mut Frame<'_, '_>, chain: ChainIndex, next: Block) {
-    frame.asm.mark(0);
-    if frame.image.chain(chain).and_then(|c| c.policy_accept).unwrap_or(true) {
-        frame.asm.jump(next);
+fn policy(ctx: &mut LoweringCtx<'_, '_>, chain: ChainIndex, next: Block) {
+    ctx.asm.mark(0);
+    if ctx.image.chain(chain).and_then(|c| c.policy_accept).unwrap_or(true) {
+        ctx.asm.jump(next);
     } else {
-        frame.decide(outcome::pack(Outcome::Policy));
+        ctx.decide(outcome::pack(Outcome::Policy));
     }
 }

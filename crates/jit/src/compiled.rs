@@ -24,7 +24,7 @@ pub(crate) type Burst = unsafe extern "C" fn(*mut Packet, u64, *mut c_void, u64,
 pub(crate) type Frames =
     unsafe extern "C" fn(*const Frame<'_>, u64, *mut Packet, u64, *mut u64) -> u64;
 
-pub(crate) type Foresight = unsafe extern "C" fn(*const &Head, u64) -> u64;
+pub(crate) type EgressPrecheck = unsafe extern "C" fn(*const &Head, u64) -> u64;
 
 /// The code of a generation, which several workers may run at the same time: what differs between
 /// them is an argument. It holds on to the generation, and its memory goes when it is dropped.
@@ -47,7 +47,7 @@ pub(crate) struct Functions {
     pub(crate) one: OnePacket,
     pub(crate) burst: Option<Burst>,
     pub(crate) frames: Option<Frames>,
-    pub(crate) foresight: Option<Foresight>,
+    pub(crate) egress_precheck: Option<EgressPrecheck>,
     /// Nothing that needs a host is called unless the packet is traced.
     pub(crate) alone: bool,
     /// The first entry is a chain that the interpreter runs for its lookup.
@@ -150,10 +150,10 @@ impl Compiled {
     }
 
     /// Whether there is code that says of packets that they will pass a list
-    /// ([`List::foreseen`](crate::List::foreseen)).
+    /// ([`List::egress_precheck`](crate::List::egress_precheck)).
     #[inline]
-    pub fn foresees(&self, list: usize) -> bool {
-        self.lists.get(list).is_some_and(|functions| functions.foresight.is_some())
+    pub fn has_egress_precheck(&self, list: usize) -> bool {
+        self.lists.get(list).is_some_and(|functions| functions.egress_precheck.is_some())
     }
 
     /// Of up to 64 packets, a bit for each that is known to pass a list without anybody noticing:
@@ -162,8 +162,9 @@ impl Compiled {
     /// or UDP, and the first bytes of its headers. A packet without its bit may pass, too, or not.
     /// 0 if there is no such code.
     #[inline]
-    pub fn foresee(&self, list: usize, heads: &[&Head]) -> u64 {
-        let Some(code) = self.lists.get(list).and_then(|functions| functions.foresight) else {
+    pub fn egress_precheck(&self, list: usize, heads: &[&Head]) -> u64 {
+        let Some(code) = self.lists.get(list).and_then(|functions| functions.egress_precheck)
+        else {
             return 0;
         };
         let count = heads.len().min(64) as u64;

@@ -16,8 +16,8 @@ use crate::CompileError;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
 use crate::compile::{ETH_P_IP, ETH_P_IPV6, Making};
 use crate::each::Each;
-use crate::frame::{Finish, Frame, Header, Inputs, Known, Window, Windows};
 use crate::list::{Entry, List};
+use crate::lowering_ctx::{Finish, Header, Inputs, Known, LoweringCtx, Window, Windows};
 use crate::outcome::{ACCEPTED, UNUSUAL};
 
 /// Bytes that a plain frame has at least after its network header.
@@ -73,7 +73,7 @@ impl Making<'_> {
             // Nobody is asked.
             let inputs = Inputs { packet, host: zero, cells, memory };
             let finish = Finish::Block(each.decided);
-            let mut frame = Frame::new(asm, self.program.image, self.helpers, inputs, finish);
+            let mut frame = LoweringCtx::new(asm, self.program.image, self.helpers, inputs, finish);
             frame.windows = found.windows;
             for (known, value) in [
                 (Known::There(Header::Network, ipv4::LEN as u32), None),
@@ -100,7 +100,7 @@ impl Making<'_> {
     /// protocol.
     fn entries(
         &mut self,
-        frame: &mut Frame<'_, '_>,
+        frame: &mut LoweringCtx<'_, '_>,
         list: &List,
         ethertype: Value,
     ) -> Result<(), CompileError> {

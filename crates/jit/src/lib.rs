@@ -16,12 +16,12 @@
 //! | `asm` | all that is known of Cranelift |
 //! | `host` | what code calls: [`Host`], [`Helpers`] |
 //! | `analysis` | what is known of chains beforehand |
-//! | `frame` | the function in the making: headers, facts, registers |
+//! | `lowering_ctx` | the function in the making: headers, facts, registers |
 //! | `lower` | operations |
 //! | `chain` | rules and chains |
 //! | `list`, `compile`, `compiled` | lists of hooks, their functions, and calling them |
 //! | `frames` | lists of hooks over frames that are no packets yet |
-//! | `foresight` | which packets will pass a list |
+//! | `egress_precheck` | which packets will pass a list |
 //! | `background` | compiling while the interpreter serves |
 //! | `without` | what stands in for the compiler without the feature `cranelift` |
 //!
@@ -71,15 +71,15 @@ mod compile;
 #[cfg(feature = "cranelift")]
 mod each;
 #[cfg(feature = "cranelift")]
+mod egress_precheck;
+#[cfg(feature = "cranelift")]
 mod filter;
-#[cfg(feature = "cranelift")]
-mod foresight;
-#[cfg(feature = "cranelift")]
-mod frame;
 #[cfg(feature = "cranelift")]
 mod frames;
 #[cfg(feature = "cranelift")]
 mod lower;
+#[cfg(feature = "cranelift")]
+mod lowering_ctx;
 #[cfg(feature = "cranelift")]
 mod perf;
 #[cfg(feature = "cranelift")]

@@ -17,8 +17,8 @@ pub struct List {
     /// unless they are [`Bursts::Always`].
     pub frames: bool,
     /// Whether code is made, where that can be, that says of packets beforehand that they will pass
-    /// ([`Compiled::foresee`](crate::Compiled::foresee)).
-    pub foreseen: bool,
+    /// ([`Compiled::egress_precheck`](crate::Compiled::egress_precheck)).
+    pub egress_precheck: bool,
 }
 
 /// Whether a list is run for several packets at once.
@@ -37,7 +37,12 @@ pub enum Bursts {
 impl List {
     /// A list for single packets.
     pub fn of(entries: impl Into<Vec<Entry>>) -> Self {
-        List { entries: entries.into(), bursts: Bursts::Never, frames: false, foreseen: false }
+        List {
+            entries: entries.into(),
+            bursts: Bursts::Never,
+            frames: false,
+            egress_precheck: false,
+        }
     }
 }
 

@@ -185,9 +185,9 @@ fn frames_are_decided_on_as_packets_are() {
 }
 
 #[test]
-fn packets_of_which_it_is_foreseen_pass_unnoticed() {
+fn prechecked_packets_pass_without_effect() {
     let mut rng = Rng::with_seed(penstock_testkit::seed());
-    let (mut foreseen, mut others) = (0, 0);
+    let (mut prechecked, mut others) = (0, 0);
     for round in 0..penstock_testkit::rounds(60) {
         let rule = |rng: &mut Rng| match RULES[rng.usize(..RULES.len())]
             .rsplit_once("\n[ immediate")
@@ -206,10 +206,10 @@ fn packets_of_which_it_is_foreseen_pass_unnoticed() {
         let (mut image, states) = Table::of(rules).link(Family::Netdev).unwrap();
         image.chains[0].policy_accept = Some(rng.u32(..4) > 0);
         let list = List::of([Entry::Chain { chain: ChainIndex(0), family: Family::Netdev }]);
-        let list = List { foreseen: true, ..list };
+        let list = List { egress_precheck: true, ..list };
         let options = Options { verify: true, ..Options::default() };
         let code = compile(Arc::new(image), &[list], Helpers::of::<MockEnv>(), options).unwrap();
-        assert!(code.foresees(0));
+        assert!(code.has_egress_precheck(0));
         let all: Vec<_> = (0..500)
             .map(|_| frame(&mut rng))
             .filter(|f| f.len() > 42 && f[12..15] == [8, 0, 0x45] && f[20..22] == [0, 0])
@@ -218,7 +218,7 @@ fn packets_of_which_it_is_foreseen_pass_unnoticed() {
             .collect();
         let heads: Vec<&Head> =
             all.iter().map(|frame| frame[14..].first_chunk().unwrap()).collect();
-        let passes = code.foresee(0, &heads);
+        let passes = code.egress_precheck(0, &heads);
         for (n, frame) in all.iter().enumerate() {
             let mut packet = Packet::new();
             assert!(packet.receive_dissected(frame, ADDRESS));
@@ -236,13 +236,13 @@ fn packets_of_which_it_is_foreseen_pass_unnoticed() {
                 others += 1;
                 continue;
             }
-            foreseen += 1;
+            prechecked += 1;
             assert_eq!(decision, Decision::Pass, "round {round}: {frame:02x?}");
             assert_eq!(counts(&states), before, "round {round}: {frame:02x?}");
         }
     }
-    println!("{foreseen} foreseen, {others} not");
-    assert!(foreseen > others / 4 && others > foreseen / 4);
+    println!("{prechecked} prechecked, {others} not");
+    assert!(prechecked > others / 4 && others > prechecked / 4);
 }
 
 #[test]

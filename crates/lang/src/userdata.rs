@@ -3,9 +3,12 @@
 //! What the language keeps next to objects of the ruleset: comments, and of sets the types of keys
 //! and data.
 //!
-//! The encoding is that of libnftnl, type-length-value with one byte each for type and length,
-//! except that a set's key and data types are spelled out field by field (the kernel's number alone
-//! does not tell the length of integers).
+//! The encoding is that of nft and libnftnl, type-length-value with one byte each for type and
+//! length, so that nft reads what is written here, and the other way round. Types of sets are
+//! spelled out field by field in addition (the kernel's number alone does not tell the length of
+//! integers), under numbers that nft ignores. What `typeof` said is only read if it was written
+//! here. Older versions had the fields and texts under the numbers that nft has for byte orders and
+//! expressions; these are read, too.
 
 use penstock_ruleset::model::UserData;
 use penstock_sets::Description;
@@ -15,14 +18,19 @@ use crate::key_type::{Field, KeyType};
 
 /// `NFTNL_UDATA_*_COMMENT` of tables, chains, rules, objects and elements.
 const COMMENT: u8 = 0;
-/// `NFTNL_UDATA_SET_*`.
-const SET_KEY_FIELDS: u8 = 0;
-const SET_DATA_FIELDS: u8 = 1;
+/// `NFTNL_UDATA_SET_*`: numbers of four bytes in host order, and a text with a zero at its end.
+const SET_KEY_ORDER: u8 = 0;
+const SET_DATA_ORDER: u8 = 1;
 const SET_MERGE_ELEMENTS: u8 = 2;
-const SET_KEY_TYPEOF: u8 = 3;
-const SET_DATA_TYPEOF: u8 = 4;
+const SET_KEY_EXPR: u8 = 3;
+const SET_DATA_EXPR: u8 = 4;
 const SET_DATA_INTERVAL: u8 = 6;
 const SET_COMMENT: u8 = 7;
+/// Ours.
+const SET_KEY_FIELDS: u8 = 200;
+const SET_DATA_FIELDS: u8 = 201;
+const SET_KEY_TYPEOF: u8 = 202;
+const SET_DATA_TYPEOF: u8 = 203;
 
 /// Appends one value; what is longer than 255 bytes is continued in a further one of the same type.
 fn put(out: &mut Vec<u8>, kind: u8, value: &[u8]) {
@@ -54,15 +62,32 @@ fn get(data: &[u8], kind: u8) -> Option<Vec<u8>> {
     found
 }
 
+/// Appends a text with a zero at its end, as nft has it.
+fn put_text(out: &mut Vec<u8>, kind: u8, text: &str) {
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.push(0);
+    put(out, kind, &bytes);
+}
+
+/// A text without the zero at its end, if it has one.
 fn text(data: &[u8], kind: u8) -> Option<String> {
-    get(data, kind).map(|v| String::from_utf8_lossy(&v).into_owned())
+    let mut bytes = get(data, kind)?;
+    if bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A number of four bytes in host order.
+fn number(data: &[u8], kind: u8) -> Option<u32> {
+    get(data, kind)?.try_into().ok().map(u32::from_ne_bytes)
 }
 
 /// Userdata of tables, chains, rules, objects and elements.
 pub fn with_comment(comment: Option<&str>) -> UserData {
     let mut out = Vec::new();
     if let Some(comment) = comment {
-        put(&mut out, COMMENT, comment.as_bytes());
+        put_text(&mut out, COMMENT, comment);
     }
     out.into()
 }
@@ -79,6 +104,10 @@ pub struct SetUserData {
     pub key: Vec<Field>,
     /// Fields of the data, for maps to values.
     pub data: Vec<Field>,
+    /// Byte order of a plain key, where the fields do not tell.
+    pub key_order: Option<ByteOrder>,
+    /// Byte order of plain data, where the fields do not tell.
+    pub data_order: Option<ByteOrder>,
     /// The data are intervals: both ends, one after the other.
     pub data_interval: bool,
     /// `auto-merge`.
@@ -95,12 +124,22 @@ impl SetUserData {
     /// The bytes.
     pub fn encode(&self) -> UserData {
         let mut out = Vec::new();
+        put(&mut out, SET_KEY_ORDER, &order_number(order_of(&self.key)).to_ne_bytes());
+        if !self.data.is_empty() {
+            put(&mut out, SET_DATA_ORDER, &order_number(order_of(&self.data)).to_ne_bytes());
+        }
+        if self.auto_merge {
+            put(&mut out, SET_MERGE_ELEMENTS, &1u32.to_ne_bytes());
+        }
+        if self.data_interval {
+            put(&mut out, SET_DATA_INTERVAL, &1u32.to_ne_bytes());
+        }
+        if let Some(text) = &self.comment {
+            put_text(&mut out, SET_COMMENT, text);
+        }
         put(&mut out, SET_KEY_FIELDS, &encode_fields(&self.key));
         if !self.data.is_empty() {
             put(&mut out, SET_DATA_FIELDS, &encode_fields(&self.data));
-        }
-        if self.auto_merge {
-            put(&mut out, SET_MERGE_ELEMENTS, &1u32.to_le_bytes());
         }
         if let Some(text) = &self.key_typeof {
             put(&mut out, SET_KEY_TYPEOF, text.as_bytes());
@@ -108,24 +147,26 @@ impl SetUserData {
         if let Some(text) = &self.data_typeof {
             put(&mut out, SET_DATA_TYPEOF, text.as_bytes());
         }
-        if self.data_interval {
-            put(&mut out, SET_DATA_INTERVAL, &1u32.to_le_bytes());
-        }
-        if let Some(text) = &self.comment {
-            put(&mut out, SET_COMMENT, text.as_bytes());
-        }
         out.into()
     }
 
     /// What the bytes say; what is missing or unknown is left out.
     pub fn decode(data: &[u8]) -> Self {
+        // Nested expressions of nft begin with a number, older texts of ours with a letter.
+        let old_text = |kind| text(data, kind).filter(|text| !text.starts_with('\0'));
+        let fields = |ours, old| {
+            let bytes = get(data, ours).or_else(|| get(data, old));
+            bytes.map(|v| decode_fields(&v)).unwrap_or_default()
+        };
         SetUserData {
-            key: get(data, SET_KEY_FIELDS).map(|v| decode_fields(&v)).unwrap_or_default(),
-            data: get(data, SET_DATA_FIELDS).map(|v| decode_fields(&v)).unwrap_or_default(),
-            data_interval: get(data, SET_DATA_INTERVAL).is_some(),
-            auto_merge: get(data, SET_MERGE_ELEMENTS).is_some(),
-            key_typeof: text(data, SET_KEY_TYPEOF),
-            data_typeof: text(data, SET_DATA_TYPEOF),
+            key: fields(SET_KEY_FIELDS, SET_KEY_ORDER),
+            data: fields(SET_DATA_FIELDS, SET_DATA_ORDER),
+            key_order: number(data, SET_KEY_ORDER).and_then(order),
+            data_order: number(data, SET_DATA_ORDER).and_then(order),
+            data_interval: number(data, SET_DATA_INTERVAL).is_some_and(|is| is != 0),
+            auto_merge: number(data, SET_MERGE_ELEMENTS).is_some_and(|is| is != 0),
+            key_typeof: text(data, SET_KEY_TYPEOF).or_else(|| old_text(SET_KEY_EXPR)),
+            data_typeof: text(data, SET_DATA_TYPEOF).or_else(|| old_text(SET_DATA_EXPR)),
             comment: text(data, SET_COMMENT),
         }
     }
@@ -135,12 +176,20 @@ impl SetUserData {
         if self.key.is_empty() {
             let types = Type::from_id(number)?.fields().to_vec();
             let lens: Vec<u32> = match description.fields.as_slice() {
-                [] => vec![description.key_len as u32 * 8],
+                [] if types.len() == 1 => vec![description.key_len as u32 * 8],
+                [] => types.iter().map(|t| t.size()).collect(),
                 fields => fields.iter().map(|f| u32::from(*f) * 8).collect(),
             };
-            return Some(key_type(
-                types.into_iter().zip(lens).map(|(t, len)| field_of(t, len)).collect(),
-            ));
+            let fields = types.into_iter().zip(lens).map(|(t, len)| field_of(t, len)).collect();
+            let mut fields = ordered(fields, self.key_order);
+            // Intervals are compared byte by byte, so numbers have their first byte first.
+            if let [field] = fields.as_mut_slice()
+                && description.interval
+                && field.dtype.basetype() != DataType::String
+            {
+                field.order = ByteOrder::Big;
+            }
+            return Some(key_type(fields));
         }
         Some(key_type(self.key.clone()))
     }
@@ -152,9 +201,45 @@ impl SetUserData {
             let fields = types
                 .into_iter()
                 .map(|t| field_of(t, if t.size() > 0 { t.size() } else { len * 8 }));
-            return Some((key_type(fields.collect()), self.data_interval));
+            let fields = ordered(fields.collect(), self.data_order);
+            return Some((key_type(fields), self.data_interval));
         }
         Some((key_type(self.data.clone()), self.data_interval))
+    }
+}
+
+/// Fields with the byte order that nft kept, which concerns plain values only.
+fn ordered(mut fields: Vec<Field>, order: Option<ByteOrder>) -> Vec<Field> {
+    if let ([field], Some(order)) = (fields.as_mut_slice(), order) {
+        field.order = order;
+    }
+    fields
+}
+
+/// The byte order of a key or of data as a whole, as nft knows it: network order for several
+/// fields.
+fn order_of(fields: &[Field]) -> ByteOrder {
+    match fields {
+        [one] => one.order,
+        _ => ByteOrder::Big,
+    }
+}
+
+/// A byte order by the number of `enum byteorder`; `None` if it is not known.
+fn order(number: u32) -> Option<ByteOrder> {
+    match number {
+        1 => Some(ByteOrder::Host),
+        2 => Some(ByteOrder::Big),
+        _ => None,
+    }
+}
+
+/// The number of a byte order in `enum byteorder`.
+fn order_number(order: ByteOrder) -> u32 {
+    match order {
+        ByteOrder::Invalid => 0,
+        ByteOrder::Host => 1,
+        ByteOrder::Big => 2,
     }
 }
 

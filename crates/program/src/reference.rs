@@ -8,7 +8,7 @@ use crate::Verdict;
 use crate::operand::ObjectType;
 
 /// A name in an expression.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reference<'a> {
     /// Target of a jump or goto.
     Chain(&'a Arc<str>),

@@ -26,6 +26,13 @@ pub(crate) fn check(expr: &Expr) -> Result<(), Errno> {
     expr.as_statement().map_or(Ok(()), Statement::check)
 }
 
+/// What the kernel refuses of a statement of a set, an element or an object (`ops->init`): its
+/// operands, and state to begin with. Those of rules are verified with their program.
+pub(crate) fn check_statement(expr: &Expr) -> Result<(), Errno> {
+    expr.verify().map_err(|reason| reason.errno())?;
+    check(expr)
+}
+
 /// The expressions, those with state as `read` gives them.
 fn with_states(
     exprs: &[Expr],

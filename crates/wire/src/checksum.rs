@@ -27,7 +27,7 @@ impl Sum {
     }
 
     /// Adds bytes as big-endian 16-bit words, an odd last byte padded with zero.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         // Native words are summed and the folded result is swapped: the sum is independent of byte

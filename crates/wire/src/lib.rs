@@ -47,6 +47,7 @@ pub mod dccp;
 pub mod ecn;
 pub mod esp;
 pub mod ethernet;
+pub mod frame;
 pub mod geneve;
 pub mod gre;
 pub mod icmp;

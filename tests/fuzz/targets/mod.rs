@@ -68,6 +68,7 @@ targets! {
     state
     changes
     netlink
+    nf_tables
     maps
 }
 

@@ -17,7 +17,7 @@ use penstock_conntrack::{OwnerLookup, Shared, Whose};
 use penstock_io::device::BURST;
 use penstock_net::Network;
 use penstock_packet::prefetch;
-use penstock_wire::{ethernet, vlan};
+use penstock_wire::frame::{Around, ip_packet};
 
 use crate::requests::Request;
 use crate::requests::inbox::Inbox;
@@ -25,6 +25,9 @@ use crate::worker::fragment_steering::{Fate, FragmentSteering};
 use crate::worker::handoff::HandoffMeta;
 use crate::worker::ring::{Consumer, Producer, ring};
 use crate::worker::waker::Waker;
+
+/// Tags that steering looks past.
+const TAGS: usize = 4;
 
 /// Which frames of a burst are a worker's own: a bit for each.
 #[derive(Clone, Copy)]
@@ -82,28 +85,6 @@ enum Owner {
     Fragment(usize),
 }
 
-/// The IP packet in a frame, behind tags and where there are sessions PPPoE.
-fn packet(frame: &[u8], sessions: bool) -> Option<&[u8]> {
-    const TAGS: usize = 4;
-    const SESSION: usize = 8;
-    const PPP: [u16; 2] = [0x0021, 0x0057];
-    let word = |at: usize| frame.get(at..)?.first_chunk().map(|b| u16::from_be_bytes(*b));
-    let mut at = ethernet::LEN;
-    for _ in 0..TAGS {
-        if !vlan::is_tag(word(at - 2)?) {
-            break;
-        }
-        at += vlan::LEN;
-    }
-    match word(at - 2)? {
-        ethernet::IPV4 | ethernet::IPV6 => frame.get(at..),
-        ethernet::PPPOE_SESSION if sessions && PPP.contains(&word(at + SESSION - 2)?) => {
-            frame.get(at + SESSION..)
-        }
-        _ => None,
-    }
-}
-
 /// The steering of all workers.
 pub(crate) fn steerings(
     shared: &Arc<Shared>,
@@ -148,10 +129,16 @@ impl Steering {
         self.sessions = net.has_sessions();
     }
 
+    /// What may be around the packets that steering looks at.
+    #[inline]
+    fn around(&self) -> Around {
+        Around { tags: TAGS, sessions: self.sessions }
+    }
+
     /// Reads the headers of a frame whose worker is asked for soon; `None` for what is not IP.
     #[inline]
     fn seek<'f>(&self, frame: &'f [u8]) -> Option<(&'f [u8], OwnerLookup)> {
-        let packet = packet(frame, self.sessions)?;
+        let packet = ip_packet(frame, self.around())?;
         Some((packet, self.shared.seek_owner(packet)))
     }
 
@@ -241,7 +228,7 @@ impl Steering {
     fn find_out(&mut self, handed: HandoffMeta, frame: &[u8], time: u64) -> bool {
         let handed = HandoffMeta { whose: false, ..handed };
         let Some(Whose::Fragment { datagram, span, first, .. }) =
-            packet(frame, self.sessions).map(|packet| self.shared.whose(packet, None))
+            ip_packet(frame, self.around()).map(|packet| self.shared.whose(packet, None))
         else {
             return true;
         };

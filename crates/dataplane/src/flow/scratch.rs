@@ -7,8 +7,9 @@ use penstock_flowtable::At;
 use penstock_packet::Meta;
 use penstock_wire::ethernet;
 
-use crate::flow::seen::{self, Seen, Start};
+use crate::flow::seen::{self, Seen};
 use crate::pending_frames::{BURST, PendingFrames};
+use crate::plain_frame::PlainFrame;
 
 /// Pairs of hosts kept apart; with more, all that follows takes the normal way.
 const APART: usize = 8;
@@ -153,7 +154,7 @@ impl Scratch {
 
     /// Appends a frame to the latest chain, whose first frame it is like.
     #[inline(always)]
-    pub(crate) fn follow(&mut self, at: usize, start: &Start) {
+    pub(crate) fn follow(&mut self, at: usize, start: &PlainFrame) {
         let first = usize::from(self.first[self.chains.saturating_sub(1)]);
         self.seen[at] = Seen { len: u32::from(start.len), flags: start.flags, ..self.seen[first] };
         self.next[at] = END;

@@ -6,12 +6,10 @@ use penstock_flowtable::ArrivalId;
 use penstock_flowtable::key::{IPV4, IPV6, Key, address4, address6};
 use penstock_wire::{ethernet, ipv4, ipv6, protocol};
 
-/// Least bytes of transport headers that have to be there.
-const TCP_LEN: usize = 20;
-const UDP_LEN: usize = 8;
+use crate::plain_frame::{PlainFrame, SameFlow, TCP_FLAGS, TCP_LEN, UDP_LEN};
+
+/// Bytes of a GRE header that have to be there.
 const GRE_LEN: usize = 4;
-/// Where the flags of TCP are.
-const TCP_FLAGS: usize = 13;
 
 /// Bits of [`Seen::flags`], as in the header.
 pub(crate) mod tcp_flag {
@@ -86,6 +84,18 @@ fn transport(protocol: u8, bytes: &[u8]) -> Option<(u32, u8)> {
     }
 }
 
+impl Seen {
+    /// What [`ipv4`] reads of the packet in a plain frame.
+    #[inline(always)]
+    pub(crate) fn of(frame: &PlainFrame, arrival: ArrivalId) -> Self {
+        let SameFlow { addresses, ports, .. } = frame.same;
+        let [a, b, c, d, e, f, g, h] = addresses.to_ne_bytes();
+        let (src, dst) = (address4([a, b, c, d]), address4([e, f, g, h]));
+        let key = Key { src, dst, ports, arrival, l3: IPV4, l4: frame.protocol() };
+        Seen { key, len: u32::from(frame.len), flags: frame.flags, at: 0 }
+    }
+}
+
 /// Reads an IPv4 packet, given from its header on.
 #[inline(always)]
 pub(crate) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
@@ -108,89 +118,6 @@ pub(crate) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
             Ok(Seen { key, len: len as u32, flags, at: 0 })
         }
         None => Err(Not::Between(src, dst)),
-    }
-}
-
-/// What is the same at the beginning of all frames of a flow over IPv4: address of the receiver,
-/// protocol, addresses, ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Like {
-    receiver: u64,
-    protocol: u64,
-    addresses: u64,
-    ports: u32,
-}
-
-/// The usual beginning of a frame: Ethernet without a tag, and in it a whole packet of TCP or UDP
-/// over IPv4 without options, which is no fragment and not at its last hop.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Start {
-    pub(crate) like: Like,
-    /// Bytes from the IP header on.
-    pub(crate) len: u16,
-    /// Flags of TCP, else 0.
-    pub(crate) flags: u8,
-}
-
-/// A link address as it stands in [`Like`].
-#[inline(always)]
-pub(crate) const fn receiver(address: [u8; 6]) -> u64 {
-    let [a, b, c, d, e, f] = address;
-    u64::from_ne_bytes([a, b, c, d, e, f, 0, 0])
-}
-
-impl Start {
-    /// Bytes up to the ports.
-    const LEN: usize = ethernet::LEN + ipv4::LEN + 4;
-    const TTL: usize = ethernet::LEN + 8;
-    /// In the word at 8: ethertype, version and header length.
-    const KIND: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0xff, 0xff, 0xff, 0]);
-    const PLAIN: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0x08, 0, 0x45, 0]);
-    /// In the word at 16: what tells fragments, and the protocol.
-    const WHAT: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0x3f, 0xff, 0, 0xff]);
-    const UDP: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0, 0, 0, protocol::UDP]);
-    const TCP: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0, 0, 0, protocol::TCP]);
-
-    /// `None` if it is another one: what the frame carries is to be read step by step.
-    #[inline(always)]
-    pub(crate) fn read(frame: &[u8]) -> Option<Start> {
-        let start = frame.first_chunk::<{ Self::LEN }>()?;
-        let word = |at: usize| start[at..].first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
-        let protocol = word(16) & Self::WHAT;
-        let least = match protocol {
-            Self::UDP => ipv4::LEN + UDP_LEN,
-            Self::TCP => ipv4::LEN + TCP_LEN,
-            _ => return None,
-        };
-        let len = u16::from_be_bytes([start[16], start[17]]);
-        let whole = usize::from(len) >= least && usize::from(len) + ethernet::LEN <= frame.len();
-        if word(8) & Self::KIND != Self::PLAIN || start[Self::TTL] <= 1 || !whole {
-            return None;
-        }
-        let flags = match protocol {
-            Self::TCP => *frame.get(ethernet::LEN + ipv4::LEN + TCP_FLAGS)?,
-            _ => 0,
-        };
-        let receiver = word(0) & receiver([0xff; 6]);
-        let ports = start.last_chunk().map_or(0, |b| u32::from_ne_bytes(*b));
-        Some(Start { like: Like { receiver, protocol, addresses: word(26), ports }, len, flags })
-    }
-
-    /// Whether the frame is addressed to a link address, as [`receiver`] gives it.
-    #[inline(always)]
-    pub(crate) fn is_to(&self, receiver: u64) -> bool {
-        self.like.receiver == receiver
-    }
-
-    /// Reads what [`ipv4`] reads.
-    #[inline(always)]
-    pub(crate) fn seen(&self, arrival: ArrivalId) -> Seen {
-        let Like { protocol, addresses, ports, .. } = self.like;
-        let [a, b, c, d, e, f, g, h] = addresses.to_ne_bytes();
-        let [.., l4] = protocol.to_ne_bytes();
-        let (src, dst) = (address4([a, b, c, d]), address4([e, f, g, h]));
-        let key = Key { src, dst, ports, arrival, l3: IPV4, l4 };
-        Seen { key, len: u32::from(self.len), flags: self.flags, at: 0 }
     }
 }
 
@@ -221,9 +148,10 @@ mod tests {
     use penstock_testkit::build::*;
 
     use super::*;
+    use crate::plain_frame::receiver;
 
     #[test]
-    fn frames_that_begin_as_usual_are_read_as_all_others() {
+    fn plain_frames_are_read_as_all_others() {
         let link = || Ethernet::new("02:00:00:00:00:07", "02:00:00:00:00:01");
         let ip = || Ipv4::new("198.18.0.1", "198.18.1.1");
         let mut frames = vec![
@@ -248,19 +176,19 @@ mod tests {
         let to_us = receiver([2, 0, 0, 0, 0, 1]);
         let mut usual = 0;
         for frame in &frames {
-            let Some(start) = Start::read(frame) else {
+            let Some(plain) = PlainFrame::read(frame) else {
                 let v4 = frame.get(12..14) == Some(&[0x08, 0]);
                 assert!(!v4 || ipv4(&frame[14..], ArrivalId(3)).is_err(), "{frame:?}");
                 continue;
             };
             usual += 1;
             let (read, seen) =
-                (ipv4(&frame[14..], ArrivalId(3)).unwrap(), start.seen(ArrivalId(3)));
+                (ipv4(&frame[14..], ArrivalId(3)).unwrap(), Seen::of(&plain, ArrivalId(3)));
             assert_eq!(
                 (read.key, read.len, read.flags, read.at),
                 (seen.key, seen.len, seen.flags, seen.at)
             );
-            assert_eq!(start.is_to(to_us), frame[..6] == [2, 0, 0, 0, 0, 1]);
+            assert_eq!(plain.is_to(to_us), frame[..6] == [2, 0, 0, 0, 0, 1]);
         }
         assert!(usual > frames.len() / 8, "{usual} of {}", frames.len());
     }

@@ -24,6 +24,7 @@ use crate::course::{Course, Next};
 use crate::hook_result::HookResult;
 use crate::hooks::{BuiltIn, HookList, Hooks, Protocol};
 use crate::link_header::put_ethernet;
+use crate::plain_frame::{self, PlainFrame};
 use crate::route::{Route, priority_of_tos};
 use crate::route_cache::CachedRoute;
 use crate::sink::Sink;
@@ -35,6 +36,8 @@ use crate::worker::Worker;
 pub(crate) struct FastPath<'a> {
     device: u32,
     address: Mac,
+    /// The address as [`PlainFrame`] has it.
+    receiver: u64,
     /// There are rules at ingress: only frames that have passed them go this way.
     pub(crate) filtered: bool,
     /// The hooks of IPv4, and those of IPv6, unless that is off on the device.
@@ -101,48 +104,31 @@ pub(crate) struct ParsedHeaders {
 }
 
 impl ParsedHeaders {
-    /// Reads a frame. `None` if it is not for the fast path: addressed to another host, tagged, no
-    /// IP or not a valid one, with options, a fragment, at its last hop, or of another protocol
-    /// than TCP and UDP. Otherwise `head` is its headers, if it is of IPv4.
+    /// Reads a frame. `None` if it is not for the fast path: addressed to another host, not plain
+    /// ([`PlainFrame`]), or with a wrong checksum in its header. Otherwise `head` is its headers,
+    /// if it is of IPv4.
     #[inline(always)]
     pub(crate) fn read<'f>(
         frame: &Frame<'f>,
         fast_path: &FastPath<'_>,
         head: &mut &'f Head,
     ) -> Option<ParsedHeaders> {
-        /// Version and length of a header without options.
-        const PLAIN: u8 = 0x45;
-        /// Bits of fragments: more follow, or this is not the first.
-        const FRAGMENT: u16 = 0x3fff;
-        /// Ports, and what both protocols have after them.
-        const TRANSPORT: usize = 8;
-        let (link, network) = frame.bytes.split_first_chunk::<{ ethernet::LEN }>()?;
-        let h: &Head = network.first_chunk()?;
-        let half = |at: usize| u16::from_be_bytes([h[at], h[at + 1]]);
+        let plain = PlainFrame::read(frame.bytes)
+            .filter(|plain| frame.device == fast_path.device && plain.is_to(fast_path.receiver));
+        let Some(plain) = plain else { return ParsedHeaders::read6(frame, fast_path) };
+        let h: &Head = frame.bytes.get(ethernet::LEN..)?.first_chunk()?;
         let word = |at: usize| u32::from_be_bytes([h[at], h[at + 1], h[at + 2], h[at + 3]]);
-        let (len, fragment) = (half(2), half(6));
-        let plain = frame.device == fast_path.device
-            && link[..6] == fast_path.address.0
-            && link[12..] == ethernet::IPV4.to_be_bytes()
-            && h[0] == PLAIN
-            && fragment & FRAGMENT == 0
-            && h[8] > 1
-            && matches!(h[9], protocol::TCP | protocol::UDP)
-            && usize::from(len) >= ipv4::LEN + TRANSPORT
-            && usize::from(len) <= network.len();
-        if !plain {
-            return ParsedHeaders::read6(frame, fast_path);
-        }
         let sum = (0..5).fold(Sum::new(), |sum, n| sum.u32(word(4 * n)));
         if !sum.is_valid() {
             return None;
         }
         *head = h;
+        let (src, dst) = plain.addresses();
         Some(ParsedHeaders {
-            src: word(12),
-            dst: word(16),
-            len,
-            protocol: h[9],
+            src,
+            dst,
+            len: plain.len,
+            protocol: plain.protocol(),
             tos: h[1],
             v6: false,
             egress_prechecked: false,
@@ -231,14 +217,15 @@ impl<'a, S: Sink> Worker<'a, S> {
         let v6 = forwards6.then(|| FamilyHooks::of(hooks, Protocol::Ip6));
         let filtered = !hooks.ingress(device).is_empty();
         let egress_precheck = self.egress_precheck().filter(|_| v4.untouched);
-        Some(FastPath { egress_precheck, device, address: link.mac, filtered, v4, v6 })
+        let (address, receiver) = (link.mac, plain_frame::receiver(link.mac.0));
+        Some(FastPath { egress_precheck, device, address, receiver, filtered, v4, v6 })
     }
 
     /// Code that says what passes egress of the device by which the last packet left.
     fn egress_precheck(&self) -> Option<EgressPrecheck<'a>> {
         let device = self.state.routes.last_out;
         let list = self.hooks.egress(device).code?;
-        let code = self.code.filter(|code| code.foresees(list))?;
+        let code = self.code.filter(|code| code.has_egress_precheck(list))?;
         Some(EgressPrecheck { code, list, device })
     }
 
@@ -536,12 +523,12 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet.data_at_link();
         packet.meta.iif = 0;
         packet.meta.oif = link.index;
-        let foreseen = headers.egress_prechecked
+        let prechecked = headers.egress_prechecked
             && fast_path
                 .egress_precheck
                 .is_some_and(|egress_precheck| egress_precheck.device == link.index);
         let sees = self.state.tc.as_mut().is_none_or(|tc| tc.egress_sees());
-        if foreseen && sees {
+        if prechecked && sees {
             if packet.meta.trace_id == 0 {
                 packet.meta.trace_id = self.next_trace_id();
             }

@@ -25,10 +25,6 @@ use crate::sink::Sink;
 use crate::stages::validate_source::Journey;
 use crate::worker::Worker;
 
-pub(super) const fn is_multicast(address: u32) -> bool {
-    address >> 28 == 0xe
-}
-
 /// Whether a route is to one host.
 const fn is_for_one(kind: RouteType) -> bool {
     !matches!(kind, RouteType::Broadcast | RouteType::Multicast)
@@ -218,10 +214,10 @@ impl<S: Sink> Worker<'_, S> {
         // 0.0.0.0/8 but for its first address is unicast (ipv4_is_zeronet()).
         let zero = |a: u32| a == 0;
         let loopback = |a: u32| a >> 24 == 127;
-        if is_multicast(daddr) {
+        if addresses::is_multicast4(daddr) {
             return self.ip4_route_group(packet, (saddr, daddr), h.protocol(), link);
         }
-        if is_multicast(saddr) || saddr == u32::MAX {
+        if addresses::is_multicast4(saddr) || saddr == u32::MAX {
             return BAD_SOURCE;
         }
         if daddr == u32::MAX || (saddr == 0 && daddr == 0) {
@@ -314,7 +310,8 @@ impl<S: Sink> Worker<'_, S> {
             return Routed::Refused(DropReason::NotMember);
         }
         let localnet = link.conf.is_on(Devconf::RouteLocalnet);
-        if is_multicast(saddr) || saddr == u32::MAX || (saddr >> 24 == 127 && !localnet) {
+        if addresses::is_multicast4(saddr) || saddr == u32::MAX || (saddr >> 24 == 127 && !localnet)
+        {
             return BAD_SOURCE;
         }
         if saddr == 0 {
@@ -369,7 +366,7 @@ impl<S: Sink> Worker<'_, S> {
         if self.state.ipsec.is_some() && !self.xfrm_check(Direction::Forward, packet) {
             return Next::Done;
         }
-        let Some(mut to) = course.route else { return self.end(DropReason::NoRoute, packet) };
+        let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
         let Some(h) = ipv4::Header::new(packet.network()) else {
             return self.end(DropReason::Ip4Header, packet);
         };
@@ -377,7 +374,7 @@ impl<S: Sink> Worker<'_, S> {
         if ttl <= 1 {
             self.icmp4_error(
                 packet,
-                Some(&to),
+                Some(to),
                 icmp::TIME_EXCEEDED,
                 icmp::time_exceeded::TTL,
                 0,
@@ -386,15 +383,15 @@ impl<S: Sink> Worker<'_, S> {
             return self.end(DropReason::Ttl, packet);
         }
         if self.state.ipsec.is_some() {
-            let Some(found) = self.xfrm_route(packet, to) else { return Next::Done };
-            to = found;
-            course.route = Some(to);
+            let Some(found) = self.xfrm_route(packet, *to) else { return Next::Done };
+            course.route = Some(found);
         }
+        let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
         self.state.counters.forwarded += 1;
-        let mtu = self.mtu(&to);
+        let mtu = self.mtu(to);
         if df && self.ip4_too_big(packet, mtu) {
             let code = icmp::unreachable::FRAG_NEEDED;
-            self.icmp4_error(packet, Some(&to), icmp::DEST_UNREACHABLE, code, mtu as u32, true);
+            self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, mtu as u32, true);
             return self.end(DropReason::TooBig, packet);
         }
         if !to.is_by_host()
@@ -403,7 +400,7 @@ impl<S: Sink> Worker<'_, S> {
             h.decrement_ttl();
         }
         if to.redirect && packet.meta.secpath == 0 {
-            self.ip4_redirect(packet, &to);
+            self.ip4_redirect(packet, to);
         }
         packet.meta.priority = priority_of_tos(tos);
         packet.meta.oif = to.oif;

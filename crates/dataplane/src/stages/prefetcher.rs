@@ -6,7 +6,7 @@
 use penstock_conntrack::{Conntrack, TupleLookup};
 use penstock_jit::Head;
 use penstock_packet::{Frame, prefetch};
-use penstock_wire::{ethernet, vlan};
+use penstock_wire::frame::{Around, ip_packet};
 
 use crate::pending_frames::BURST;
 use crate::stages::fast_path::{EgressPrecheck, FastPath, ParsedHeaders};
@@ -30,18 +30,8 @@ impl Default for Prefetcher {
     }
 }
 
-/// What follows the link header of a frame, past one tag.
-fn network(bytes: &[u8]) -> &[u8] {
-    let kind = |at: usize| bytes.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
-    let (mut at, mut ethertype) = (ethernet::LEN, kind(ethernet::LEN - 2));
-    if vlan::is_tag(ethertype) {
-        (at, ethertype) = (at + vlan::LEN, kind(at + 2));
-    }
-    match ethertype {
-        ethernet::IPV4 | ethernet::IPV6 => bytes.get(at..).unwrap_or(&[]),
-        _ => &[],
-    }
-}
+/// What connection tracking may look up: the packet of a wire, or of one VLAN.
+const AROUND: Around = Around { tags: 1, sessions: false };
 
 impl Prefetcher {
     /// Frames that are looked at together.
@@ -91,7 +81,7 @@ impl Prefetcher {
             if let Some(table) = conntrack {
                 self.lookup[at] = match (&self.headers[at], fast_path) {
                     (Some(headers), Some(fast_path)) => headers.seek(frame, fast_path, table),
-                    _ => table.seek(network(frame.bytes)),
+                    _ => ip_packet(frame.bytes, AROUND).and_then(|network| table.seek(network)),
                 };
             } else if self.lookup[at].is_some() {
                 self.lookup[at] = None;
@@ -100,7 +90,7 @@ impl Prefetcher {
         if let Some(EgressPrecheck { code, list, .. }) =
             fast_path.and_then(|fast_path| fast_path.egress_precheck)
         {
-            let pass = code.foresee(list, &heads[..these.len().min(heads.len())]);
+            let pass = code.egress_precheck(list, &heads[..these.len().min(heads.len())]);
             for (bit, headers) in self.headers[these].iter_mut().enumerate() {
                 if let Some(headers) = headers {
                     headers.egress_prechecked = !headers.v6 && pass >> bit & 1 != 0;

@@ -10,6 +10,7 @@ use penstock_wire::{icmp, icmpv6, ipv4, ipv6_ext, protocol, tcp};
 use crate::course::{Course, Next};
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
+use crate::route::Route;
 use crate::sink::Sink;
 use crate::worker::Worker;
 
@@ -35,16 +36,22 @@ impl<S: Sink> Worker<'_, S> {
 
     /// `ip_finish_output()`.
     pub(super) fn ip4_finish(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
-        let Some(to) = course.route else { return self.end(DropReason::NoRoute, packet) };
         if self.state.ipsec.is_some()
             && let Some(next) = self.xfrm_output(Protocol::Ip, packet, course)
         {
             return next;
         }
-        let mtu = self.mtu(&to);
+        let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
+        let mtu = self.mtu(to);
         if packet.sent_len() <= mtu && packet.meta.reassembled == 0 {
             return Next::Neighbour(Protocol::Ip);
         }
+        self.ip4_cut(packet, *to, mtu)
+    }
+
+    /// Sends a packet in pieces: its segments, or its fragments (`ip_fragment()`).
+    #[inline(never)]
+    fn ip4_cut(&mut self, packet: &mut Packet, to: Route, mtu: usize) -> Next {
         if packet.meta.gso.is_some() && !ipv4::Header::new(packet.network()).is_some_and(|h| h.df())
         {
             self.send_segments(packet, |worker, segment| {
@@ -104,18 +111,25 @@ impl<S: Sink> Worker<'_, S> {
     /// `ip6_finish_output()`. Only the host's own packets are cut, and what was put together before
     /// routing.
     pub(super) fn ip6_finish(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
-        let Some(to) = course.route else { return self.end(DropReason::NoRoute, packet) };
         if self.state.ipsec.is_some()
             && let Some(next) = self.xfrm_output(Protocol::Ip6, packet, course)
         {
             return next;
         }
-        let mtu = self.mtu6(&to);
+        let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
+        let mtu = self.mtu6(to);
         let len = packet.sent_len();
         let came = self.state.fragments.reassembled.get(packet);
         if len <= mtu && came.is_none_or(|r| len <= r.max_size) {
             return Next::Neighbour(Protocol::Ip6);
         }
+        self.ip6_cut(packet, *to, mtu)
+    }
+
+    /// Sends a packet in pieces: its segments, or its fragments (`ip6_fragment()`).
+    #[inline(never)]
+    fn ip6_cut(&mut self, packet: &mut Packet, to: Route, mtu: usize) -> Next {
+        let came = self.state.fragments.reassembled.get(packet);
         if came.map_or(packet.meta.iif != 0, |r| r.max_size > mtu) {
             self.icmp6_error(packet, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);
             return self.end(DropReason::TooBig, packet);

@@ -30,12 +30,12 @@ impl<S: Sink> Worker<'_, S> {
         course: &mut Course,
         next: Next,
     ) -> Next {
-        if self.hooks.list(protocol, hook).is_empty() {
-            return next;
-        }
-        let route = course.route;
+        // Only IPsec makes something of it here: a translated packet has another policy.
+        let kept = self.state.ipsec.is_some().then_some(course.route);
         let next = self.hook_before_route(protocol, hook, packet, course, next);
-        course.route = route;
+        if let Some(route) = kept {
+            course.route = route;
+        }
         next
     }
 

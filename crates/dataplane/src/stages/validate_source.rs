@@ -109,7 +109,7 @@ impl<S: Sink> Worker<'_, S> {
         let first = saddr >> 24;
         saddr != 0
             && first != 127
-            && !(super::ip4::is_multicast(saddr) || saddr == u32::MAX)
+            && !(crate::addresses::is_multicast4(saddr) || saddr == u32::MAX)
             && !self.net.own4(saddr)
             && (!self.net.filters_sources4() || self.state.routes.sources4.has(iif, saddr))
     }

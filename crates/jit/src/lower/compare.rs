@@ -7,56 +7,66 @@ use penstock_program::op::Op;
 
 use super::{Flow, call, load};
 use crate::asm::{Block, Is, Value, Width};
-use crate::frame::{Frame, Registers};
+use crate::lowering_ctx::{LoweringCtx, Registers};
 
 /// A comparison with a result that is known before any packet comes.
-fn known(f: &mut Frame<'_, '_>, holds: bool, fail: Block) -> Flow {
+fn known(ctx: &mut LoweringCtx<'_, '_>, holds: bool, fail: Block) -> Flow {
     if holds {
         return Flow::Next;
     }
-    f.leaves();
-    f.asm.jump(fail);
+    ctx.leaves();
+    ctx.asm.jump(fail);
     Flow::Ended
 }
 
 /// [`Op::CmpWord`].
-pub(super) fn word(f: &mut Frame<'_, '_>, op: &Op, registers: &mut Registers, fail: Block) -> Flow {
+pub(super) fn word(
+    ctx: &mut LoweringCtx<'_, '_>,
+    op: &Op,
+    registers: &mut Registers,
+    fail: Block,
+) -> Flow {
     let Op::CmpWord { src, equal, mask, data } = *op else {
-        return call::any_or_break(f, op, registers, fail);
+        return call::any_or_break(ctx, op, registers, fail);
     };
     if let Some(number) = registers.constant(src) {
-        return known(f, (number & mask == data) == equal, fail);
+        return known(ctx, (number & mask == data) == equal, fail);
     }
-    let mut value = f.word(registers, src);
+    let mut value = ctx.word(registers, src);
     if mask != u32::MAX {
-        value = f.asm.and_number(value, u64::from(mask));
+        value = ctx.asm.and_number(value, u64::from(mask));
     }
     let breaks =
-        f.asm.is_number(value, if equal { Is::NotEqual } else { Is::Equal }, u64::from(data));
-    f.leave_if(breaks, fail);
+        ctx.asm.is_number(value, if equal { Is::NotEqual } else { Is::Equal }, u64::from(data));
+    ctx.leave_if(breaks, fail);
     Flow::Next
 }
 
 /// The first `len` bytes from a register on as numbers of 64 bits that are ordered as the bytes
 /// are.
-fn ordered(f: &mut Frame<'_, '_>, src: u8, len: u8, registers: &mut Registers) -> Vec<Value> {
+fn ordered(
+    ctx: &mut LoweringCtx<'_, '_>,
+    src: u8,
+    len: u8,
+    registers: &mut Registers,
+) -> Vec<Value> {
     let slots: Vec<Value> = (0..len.div_ceil(4))
         .map(|i| {
-            let value = f.word(registers, src + i);
+            let value = ctx.word(registers, src + i);
             let value = match len - i * 4 {
-                left @ 1..4 => f.asm.and_number(value, u64::from(u32::MAX >> (8 * (4 - left)))),
+                left @ 1..4 => ctx.asm.and_number(value, u64::from(u32::MAX >> (8 * (4 - left)))),
                 _ => value,
             };
-            let swapped = f.asm.swap_bytes(value);
-            f.asm.widen(swapped, Width::Long)
+            let swapped = ctx.asm.swap_bytes(value);
+            ctx.asm.widen(swapped, Width::Long)
         })
         .collect();
     slots
         .chunks(2)
         .map(|pair| {
-            let high = f.asm.shift_left(pair[0], 32);
+            let high = ctx.asm.shift_left(pair[0], 32);
             match pair.get(1) {
-                Some(low) => f.asm.or(high, *low),
+                Some(low) => ctx.asm.or(high, *low),
                 None => high,
             }
         })
@@ -72,43 +82,53 @@ fn ordered_constant(data: &[u8; 16], len: u8) -> [u64; 2] {
 }
 
 /// Whether the numbers are below a constant (or not above it, with `or_equal`).
-fn below(f: &mut Frame<'_, '_>, value: &[Value], constant: [u64; 2], or_equal: bool) -> Value {
+fn below(
+    ctx: &mut LoweringCtx<'_, '_>,
+    value: &[Value],
+    constant: [u64; 2],
+    or_equal: bool,
+) -> Value {
     let last = if or_equal { Is::NotAbove } else { Is::Below };
     match value {
         [high, low] => {
-            let less = f.asm.is_number(*high, Is::Below, constant[0]);
-            let same = f.asm.is_number(*high, Is::Equal, constant[0]);
-            let beneath = f.asm.is_number(*low, last, constant[1]);
-            let beneath = f.asm.and(same, beneath);
-            f.asm.or(less, beneath)
+            let less = ctx.asm.is_number(*high, Is::Below, constant[0]);
+            let same = ctx.asm.is_number(*high, Is::Equal, constant[0]);
+            let beneath = ctx.asm.is_number(*low, last, constant[1]);
+            let beneath = ctx.asm.and(same, beneath);
+            ctx.asm.or(less, beneath)
         }
-        _ => f.asm.is_number(value[0], last, constant[0]),
+        _ => ctx.asm.is_number(value[0], last, constant[0]),
     }
 }
 
 /// [`Op::Cmp`].
-pub(super) fn cmp(f: &mut Frame<'_, '_>, op: &Op, registers: &mut Registers, fail: Block) -> Flow {
+pub(super) fn cmp(
+    ctx: &mut LoweringCtx<'_, '_>,
+    op: &Op,
+    registers: &mut Registers,
+    fail: Block,
+) -> Flow {
     let Op::Cmp { op: cmp, src, len: len @ 1..=16, data } = op else {
-        return call::any_or_break(f, op, registers, fail);
+        return call::any_or_break(ctx, op, registers, fail);
     };
     let (src, len) = (*src, *len);
     match cmp {
         CmpOp::Eq => {
-            let differs = differs(f, src, len, data, registers);
-            f.leave_if(differs, fail);
+            let differs = differs(ctx, src, len, data, registers);
+            ctx.leave_if(differs, fail);
         }
         CmpOp::Neq => {
-            let differs = differs(f, src, len, data, registers);
-            f.leave_unless(differs, fail);
+            let differs = differs(ctx, src, len, data, registers);
+            ctx.leave_unless(differs, fail);
         }
         CmpOp::Lt | CmpOp::Lte | CmpOp::Gt | CmpOp::Gte => {
-            let value = ordered(f, src, len, registers);
+            let value = ordered(ctx, src, len, registers);
             let or_equal = matches!(cmp, CmpOp::Lte | CmpOp::Gt);
-            let beneath = below(f, &value, ordered_constant(data, len), or_equal);
+            let beneath = below(ctx, &value, ordered_constant(data, len), or_equal);
             if matches!(cmp, CmpOp::Lt | CmpOp::Lte) {
-                f.leave_unless(beneath, fail);
+                ctx.leave_unless(beneath, fail);
             } else {
-                f.leave_if(beneath, fail);
+                ctx.leave_if(beneath, fail);
             }
         }
     }
@@ -117,7 +137,7 @@ pub(super) fn cmp(f: &mut Frame<'_, '_>, op: &Op, registers: &mut Registers, fai
 
 /// Not zero if bytes differ from a constant's.
 pub(super) fn differs(
-    f: &mut Frame<'_, '_>,
+    ctx: &mut LoweringCtx<'_, '_>,
     src: u8,
     len: u8,
     data: &[u8; 16],
@@ -125,38 +145,38 @@ pub(super) fn differs(
 ) -> Value {
     let mut all: Option<Value> = None;
     for (slot, chunk) in (src..).zip(data[..usize::from(len)].chunks(4)) {
-        let mut value = f.word(registers, slot);
+        let mut value = ctx.word(registers, slot);
         if chunk.len() < 4 {
-            value = f.asm.and_number(value, u64::from(u32::MAX >> (8 * (4 - chunk.len()))));
+            value = ctx.asm.and_number(value, u64::from(u32::MAX >> (8 * (4 - chunk.len()))));
         }
-        let value = f.asm.xor_number(value, u64::from(load::word_of(chunk)));
-        all = Some(all.map_or(value, |all| f.asm.or(all, value)));
+        let value = ctx.asm.xor_number(value, u64::from(load::word_of(chunk)));
+        all = Some(all.map_or(value, |all| ctx.asm.or(all, value)));
     }
-    all.unwrap_or_else(|| f.asm.word(0))
+    all.unwrap_or_else(|| ctx.asm.word(0))
 }
 
 /// [`Op::Range`].
 pub(super) fn range(
-    f: &mut Frame<'_, '_>,
+    ctx: &mut LoweringCtx<'_, '_>,
     op: &Op,
     registers: &mut Registers,
     fail: Block,
 ) -> Flow {
     let Op::Range { inside, src, len: len @ 1..=16, ends } = op else {
-        return call::any_or_break(f, op, registers, fail);
+        return call::any_or_break(ctx, op, registers, fail);
     };
-    let within = within(f, *src, *len, ends, registers);
+    let within = within(ctx, *src, *len, ends, registers);
     if *inside {
-        f.leave_unless(within, fail);
+        ctx.leave_unless(within, fail);
     } else {
-        f.leave_if(within, fail);
+        ctx.leave_if(within, fail);
     }
     Flow::Next
 }
 
 /// Whether `len` bytes, at most 16, are between two constants, both included.
 pub(super) fn within(
-    f: &mut Frame<'_, '_>,
+    ctx: &mut LoweringCtx<'_, '_>,
     src: u8,
     len: u8,
     ends: &[[u8; 16]; 2],
@@ -164,21 +184,21 @@ pub(super) fn within(
 ) -> Value {
     let [from, to] = ends.each_ref().map(|end| ordered_constant(end, len));
     if from > to {
-        return f.asm.number(Width::Byte, 0);
+        return ctx.asm.number(Width::Byte, 0);
     }
-    let value = ordered(f, src, len, registers);
+    let value = ordered(ctx, src, len, registers);
     match value[..] {
         [only] => {
             // One comparison for both ends: below the first, the difference is large.
-            let first = f.asm.long(from[0]);
-            let distance = f.asm.sub(only, first);
-            f.asm.is_number(distance, Is::NotAbove, to[0] - from[0])
+            let first = ctx.asm.long(from[0]);
+            let distance = ctx.asm.sub(only, first);
+            ctx.asm.is_number(distance, Is::NotAbove, to[0] - from[0])
         }
         _ => {
-            let low = below(f, &value, from, false);
-            let high = below(f, &value, to, true);
-            let zero = f.asm.number(Width::Byte, 0);
-            f.asm.select(low, zero, high)
+            let low = below(ctx, &value, from, false);
+            let high = below(ctx, &value, to, true);
+            let zero = ctx.asm.number(Width::Byte, 0);
+            ctx.asm.select(low, zero, high)
         }
     }
 }

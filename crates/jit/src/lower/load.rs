@@ -7,7 +7,7 @@ use penstock_program::op::{HeaderLoad, Op, sees_fragments};
 
 use super::{Flow, call};
 use crate::asm::{Block, Is, Value, Width};
-use crate::frame::{Frame, Header, Known, Registers};
+use crate::lowering_ctx::{Header, Known, LoweringCtx, Registers};
 
 /// Where the ethertype stands in the link header. An access from there on reaches the tag, which is
 /// not part of the frame here.
@@ -21,7 +21,7 @@ pub(super) fn word_of(bytes: &[u8]) -> u32 {
 }
 
 pub(super) fn immediate(
-    f: &mut Frame<'_, '_>,
+    ctx: &mut LoweringCtx<'_, '_>,
     dst: u8,
     len: u8,
     data: &[u8; 16],
@@ -30,7 +30,7 @@ pub(super) fn immediate(
     let bytes = data.get(..usize::from(len)).unwrap_or(data);
     for (slot, chunk) in (dst..).zip(bytes.chunks(4)) {
         let number = word_of(chunk);
-        let value = f.asm.word(number);
+        let value = ctx.asm.word(number);
         registers.set_constant(slot, value, number);
     }
     Flow::Next
@@ -38,13 +38,13 @@ pub(super) fn immediate(
 
 /// A load from the link, network or transport header.
 pub(super) fn header(
-    f: &mut Frame<'_, '_>,
+    ctx: &mut LoweringCtx<'_, '_>,
     op: &Op,
     registers: &mut Registers,
     fail: Block,
 ) -> Flow {
     let Some(HeaderLoad { base, dst, len, offset }) = op.header_load().filter(|l| l.len > 0) else {
-        return call::any_or_break(f, op, registers, fail);
+        return call::any_or_break(ctx, op, registers, fail);
     };
     let (offset, end) = (u32::from(offset), u32::from(offset) + u32::from(len));
     let header = match base {
@@ -56,22 +56,22 @@ pub(super) fn header(
         PayloadBase::Transport => Some(Header::WholeTransport),
         PayloadBase::Inner | PayloadBase::Tunnel => None,
     };
-    let Some((header, window)) = header.and_then(|h| Some((h, f.windows.of(h)?))) else {
-        return call::any_or_break(f, op, registers, fail);
+    let Some((header, window)) = header.and_then(|h| Some((h, ctx.windows.of(h)?))) else {
+        return call::any_or_break(ctx, op, registers, fail);
     };
-    if !f.facts.holds(Known::There(header, end)) {
-        let short = f.asm.is_number(window.len, Is::SignedBelow, end.into());
-        f.leave_if(short, fail);
-        f.facts.learn(Known::There(header, end), None);
+    if !ctx.facts.holds(Known::There(header, end)) {
+        let short = ctx.asm.is_number(window.len, Is::SignedBelow, end.into());
+        ctx.leave_if(short, fail);
+        ctx.facts.learn(Known::There(header, end), None);
     }
     for (slot, at) in (dst..).zip((offset..end).step_by(4)) {
         let count = (end - at).min(4) as u8;
         let known = Known::Bytes(header, at, count);
-        let value = match f.facts.value(known) {
+        let value = match ctx.facts.value(known) {
             Some(value) => value,
             None => {
-                let value = bytes(f, window.base, at as usize, count);
-                f.facts.learn(known, Some(value));
+                let value = bytes(ctx, window.base, at as usize, count);
+                ctx.facts.learn(known, Some(value));
                 value
             }
         };
@@ -81,21 +81,21 @@ pub(super) fn header(
 }
 
 /// 1 to 4 bytes as a word.
-fn bytes(f: &mut Frame<'_, '_>, base: Value, offset: usize, count: u8) -> Value {
+fn bytes(ctx: &mut LoweringCtx<'_, '_>, base: Value, offset: usize, count: u8) -> Value {
     match count {
         1 => {
-            let byte = f.asm.load(Width::Byte, base, offset);
-            f.asm.widen(byte, Width::Word)
+            let byte = ctx.asm.load(Width::Byte, base, offset);
+            ctx.asm.widen(byte, Width::Word)
         }
         2 => {
-            let half = f.asm.load(Width::Half, base, offset);
-            f.asm.widen(half, Width::Word)
+            let half = ctx.asm.load(Width::Half, base, offset);
+            ctx.asm.widen(half, Width::Word)
         }
         3 => {
-            let (low, high) = (bytes(f, base, offset, 2), bytes(f, base, offset + 2, 1));
-            let high = f.asm.shift_left(high, 16);
-            f.asm.or(low, high)
+            let (low, high) = (bytes(ctx, base, offset, 2), bytes(ctx, base, offset + 2, 1));
+            let high = ctx.asm.shift_left(high, 16);
+            ctx.asm.or(low, high)
         }
-        _ => f.asm.load(Width::Word, base, offset),
+        _ => ctx.asm.load(Width::Word, base, offset),
     }
 }

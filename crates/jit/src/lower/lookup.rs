@@ -12,38 +12,38 @@ use super::key::Key;
 use super::search::place;
 use super::{Flow, call, compare};
 use crate::asm::{Block, Is, Value, Width};
-use crate::frame::{Frame, Registers};
+use crate::lowering_ctx::{LoweringCtx, Registers};
 use crate::tables::Tables;
 
 /// Elements that are compared one after the other.
 const IN_LINE: usize = 8;
 
 pub(super) fn lookup(
-    f: &mut Frame<'_, '_>,
+    ctx: &mut LoweringCtx<'_, '_>,
     op: &Op,
     registers: &mut Registers,
     fail: Block,
     tables: &mut Tables,
 ) -> Flow {
     let Op::Lookup { src, key_len, inverse, load, set } = op else {
-        return call::any_or_break(f, op, registers, fail);
+        return call::any_or_break(ctx, op, registers, fail);
     };
     let key = Key { src: *src, len: *key_len };
     match load {
         Load::Nothing if plain(set, key.len) => {
             if let Some(elements) = small(set, key.len) {
-                members(f, key, &elements, *inverse, registers, fail);
+                members(ctx, key, &elements, *inverse, registers, fail);
                 return Flow::Next;
             }
             if key.len <= 2 {
                 let table = tables.keep_bits(bits_of(set, key.len));
-                bit_table(f, key, table, *inverse, registers, fail);
+                bit_table(ctx, key, table, *inverse, registers, fail);
                 return Flow::Next;
             }
         }
         Load::Verdict if !inverse && plain(set, key.len) => {
             if let Some(elements) = small(set, key.len) {
-                return verdicts(f, key, &elements, registers, fail);
+                return verdicts(ctx, key, &elements, registers, fail);
             }
         }
         Load::Nothing | Load::Bytes { .. } | Load::Verdict => {}
@@ -56,28 +56,28 @@ pub(super) fn lookup(
         && let Some(search) = &search
     {
         if *inverse {
-            let on = f.asm.block();
-            place(f, search, key, op, registers, on);
-            f.leaves();
-            f.asm.jump(fail);
-            f.asm.at(on);
+            let on = ctx.asm.block();
+            place(ctx, search, key, op, registers, on);
+            ctx.leaves();
+            ctx.asm.jump(fail);
+            ctx.asm.at(on);
         } else {
-            place(f, search, key, op, registers, fail);
+            place(ctx, search, key, op, registers, fail);
         }
         return Flow::Next;
     }
     let found =
-        search.filter(|_| !inverse).map(|search| place(f, &search, key, op, registers, fail));
+        search.filter(|_| !inverse).map(|search| place(ctx, &search, key, op, registers, fail));
     let statements = set.iter_unordered().any(|e| !e.value.statements.is_empty());
     if *load == Load::Verdict || statements {
         match found {
-            Some(place) => call::answered_at(f, op, place, registers),
-            None => call::answered(f, f.helpers.lookup, op, registers),
+            Some(place) => call::answered_at(ctx, op, place, registers),
+            None => call::answered(ctx, ctx.helpers.lookup, op, registers),
         }
     } else {
         match found {
-            Some(place) => call::at_or_break(f, op, place, registers, fail),
-            None => call::or_break(f, f.helpers.lookup, op, registers, fail),
+            Some(place) => call::at_or_break(ctx, op, place, registers, fail),
+            None => call::or_break(ctx, ctx.helpers.lookup, op, registers, fail),
         }
     }
 }
@@ -112,7 +112,7 @@ fn small(set: &Set<LinkedValue>, key_len: u8) -> Option<Vec<ElementRef<'_, Linke
 
 /// Whether the key is an element's.
 fn is_in(
-    f: &mut Frame<'_, '_>,
+    ctx: &mut LoweringCtx<'_, '_>,
     key: Key,
     element: &ElementRef<'_, LinkedValue>,
     registers: &mut Registers,
@@ -125,36 +125,36 @@ fn is_in(
     let from = padded(element.key);
     match element.key_end {
         Some(end) if end != element.key => {
-            compare::within(f, key.src, key.len, &[from, padded(end)], registers)
+            compare::within(ctx, key.src, key.len, &[from, padded(end)], registers)
         }
         _ => {
-            let differs = compare::differs(f, key.src, key.len, &from, registers);
-            f.asm.is_number(differs, Is::Equal, 0)
+            let differs = compare::differs(ctx, key.src, key.len, &from, registers);
+            ctx.asm.is_number(differs, Is::Equal, 0)
         }
     }
 }
 
 fn members(
-    f: &mut Frame<'_, '_>,
+    ctx: &mut LoweringCtx<'_, '_>,
     key: Key,
     elements: &[ElementRef<'_, LinkedValue>],
     inverse: bool,
     registers: &mut Registers,
     fail: Block,
 ) {
-    let on = f.asm.block();
+    let on = ctx.asm.block();
     let (hit, miss) = if inverse { (fail, on) } else { (on, fail) };
     for element in elements {
-        let found = is_in(f, key, element, registers);
-        f.leave_if(found, hit);
+        let found = is_in(ctx, key, element, registers);
+        ctx.leave_if(found, hit);
     }
-    f.leaves();
-    f.asm.jump(miss);
-    f.asm.at(on);
+    ctx.leaves();
+    ctx.asm.jump(miss);
+    ctx.asm.at(on);
 }
 
 fn verdicts(
-    f: &mut Frame<'_, '_>,
+    ctx: &mut LoweringCtx<'_, '_>,
     key: Key,
     elements: &[ElementRef<'_, LinkedValue>],
     registers: &mut Registers,
@@ -166,7 +166,7 @@ fn verdicts(
             LinkedData::Verdict(verdict) => match ways.iter().find(|(_, v)| v == verdict) {
                 Some((block, _)) => *block,
                 None => {
-                    let block = f.asm.block();
+                    let block = ctx.asm.block();
                     ways.push((block, *verdict));
                     block
                 }
@@ -177,11 +177,11 @@ fn verdicts(
             | LinkedData::Long(_)
             | LinkedData::Object(_) => fail,
         };
-        let found = is_in(f, key, element, registers);
-        f.leave_if(found, way);
+        let found = is_in(ctx, key, element, registers);
+        ctx.leave_if(found, way);
     }
-    f.leaves();
-    f.asm.jump(fail);
+    ctx.leaves();
+    ctx.asm.jump(fail);
     Flow::Verdicts(ways)
 }
 
@@ -200,7 +200,7 @@ fn bits_of(set: &Set<LinkedValue>, key_len: u8) -> Box<[u64]> {
 
 /// Asks for the bit of a key in the table at an address, which [`bits_of`] has made.
 fn bit_table(
-    f: &mut Frame<'_, '_>,
+    ctx: &mut LoweringCtx<'_, '_>,
     key: Key,
     table: u64,
     inverse: bool,
@@ -208,20 +208,20 @@ fn bit_table(
     fail: Block,
 ) {
     let keys = 1u64 << (8 * key.len);
-    let table = f.asm.long(table);
-    let word = f.word(registers, key.src);
-    let number = f.asm.and_number(word, keys - 1);
-    let wide = f.asm.widen(number, Width::Long);
-    let byte = f.asm.shift_right(wide, 3);
-    let address = f.asm.add(table, byte);
-    let byte = f.asm.load(Width::Byte, address, 0);
-    let byte = f.asm.widen(byte, Width::Word);
-    let bit = f.asm.and_number(number, 7);
-    let bit = f.asm.shift_right_by(byte, bit);
-    let bit = f.asm.and_number(bit, 1);
+    let table = ctx.asm.long(table);
+    let word = ctx.word(registers, key.src);
+    let number = ctx.asm.and_number(word, keys - 1);
+    let wide = ctx.asm.widen(number, Width::Long);
+    let byte = ctx.asm.shift_right(wide, 3);
+    let address = ctx.asm.add(table, byte);
+    let byte = ctx.asm.load(Width::Byte, address, 0);
+    let byte = ctx.asm.widen(byte, Width::Word);
+    let bit = ctx.asm.and_number(number, 7);
+    let bit = ctx.asm.shift_right_by(byte, bit);
+    let bit = ctx.asm.and_number(bit, 1);
     if inverse {
-        f.leave_if(bit, fail);
+        ctx.leave_if(bit, fail);
     } else {
-        f.leave_unless(bit, fail);
+        ctx.leave_unless(bit, fail);
     }
 }

@@ -17,7 +17,7 @@ use penstock_program::image::LinkedVerdict;
 use penstock_program::op::Op;
 
 use crate::asm::{Block, Value};
-use crate::frame::{Frame, Registers};
+use crate::lowering_ctx::{LoweringCtx, Registers};
 use crate::tables::Tables;
 
 /// What follows an operation.
@@ -34,46 +34,46 @@ pub(crate) enum Flow {
 
 /// Lowers an operation that is no verdict. Code leaves to `fail` where the rule ends.
 pub(crate) fn lower(
-    f: &mut Frame<'_, '_>,
+    ctx: &mut LoweringCtx<'_, '_>,
     op: &Op,
     registers: &mut Registers,
     fail: Block,
     tables: &mut Tables,
 ) -> Flow {
     match op {
-        Op::Immediate { dst, len, data } => load::immediate(f, *dst, *len, data, registers),
+        Op::Immediate { dst, len, data } => load::immediate(ctx, *dst, *len, data, registers),
         Op::LoadLink { .. } | Op::LoadNetwork { .. } | Op::LoadTransport { .. } => {
-            load::header(f, op, registers, fail)
+            load::header(ctx, op, registers, fail)
         }
-        Op::Meta { key, dst } => meta::get(f, op, *key, *dst, registers, fail),
-        Op::MetaSet { key, src } => meta::set(f, op, *key, *src, registers, fail),
-        Op::CmpWord { .. } => compare::word(f, op, registers, fail),
-        Op::Cmp { .. } => compare::cmp(f, op, registers, fail),
-        Op::Range { .. } => compare::range(f, op, registers, fail),
+        Op::Meta { key, dst } => meta::get(ctx, op, *key, *dst, registers, fail),
+        Op::MetaSet { key, src } => meta::set(ctx, op, *key, *src, registers, fail),
+        Op::CmpWord { .. } => compare::word(ctx, op, registers, fail),
+        Op::Cmp { .. } => compare::cmp(ctx, op, registers, fail),
+        Op::Range { .. } => compare::range(ctx, op, registers, fail),
         Op::MaskXorWord { src, dst, mask, xor } => {
-            bitwise::mask_xor(f, *src, *dst, 1, &[[*mask, 0, 0, 0], [*xor, 0, 0, 0]], registers)
+            bitwise::mask_xor(ctx, *src, *dst, 1, &[[*mask, 0, 0, 0], [*xor, 0, 0, 0]], registers)
         }
         Op::MaskXor { src, dst, words, mask_xor } => {
-            bitwise::mask_xor(f, *src, *dst, *words, mask_xor, registers)
+            bitwise::mask_xor(ctx, *src, *dst, *words, mask_xor, registers)
         }
         Op::Combine { op, src, other, dst, words } => {
-            bitwise::combine(f, *op, [*src, *other, *dst], *words, registers)
+            bitwise::combine(ctx, *op, [*src, *other, *dst], *words, registers)
         }
         Op::Lshift { src, dst, words, bits } => {
-            bitwise::lshift(f, *src, *dst, *words, *bits, registers)
+            bitwise::lshift(ctx, *src, *dst, *words, *bits, registers)
         }
         Op::Rshift { src, dst, words, bits } => {
-            bitwise::rshift(f, *src, *dst, *words, *bits, registers)
+            bitwise::rshift(ctx, *src, *dst, *words, *bits, registers)
         }
-        Op::Byteorder { .. } => bitwise::byteorder(f, op, registers, fail),
-        Op::Lookup { .. } => lookup::lookup(f, op, registers, fail, tables),
-        Op::Counter(state) => stateful::counter(f, state),
-        Op::Stateful(stateful) => stateful::run(f, op, stateful, registers, fail),
-        Op::CtState { dst } => meta::ct_state(f, *dst, registers),
+        Op::Byteorder { .. } => bitwise::byteorder(ctx, op, registers, fail),
+        Op::Lookup { .. } => lookup::lookup(ctx, op, registers, fail, tables),
+        Op::Counter(state) => stateful::counter(ctx, state),
+        Op::Stateful(stateful) => stateful::run(ctx, op, stateful, registers, fail),
+        Op::CtState { dst } => meta::ct_state(ctx, *dst, registers),
         // Statements of elements may answer in every way.
-        Op::LookupDynamic { .. } => call::answered(f, f.helpers.lookup_dynamic, op, registers),
+        Op::LookupDynamic { .. } => call::answered(ctx, ctx.helpers.lookup_dynamic, op, registers),
         // The interpreter's function.
-        _ if op.info().decides => call::any_answered(f, op, registers),
-        _ => call::any_or_break(f, op, registers, fail),
+        _ if op.info().decides => call::any_answered(ctx, op, registers),
+        _ => call::any_or_break(ctx, op, registers, fail),
     }
 }

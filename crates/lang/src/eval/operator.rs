@@ -7,6 +7,7 @@ use penstock_syntax::ast::expr::{BinOp, constant};
 use penstock_syntax::ast::{Expr, ExprKind};
 use penstock_syntax::bits::bitmask;
 use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
+use penstock_syntax::source::Loc;
 
 use crate::eval::context::Expected;
 use crate::eval::{Eval, Result, conflict};
@@ -28,71 +29,12 @@ impl Eval<'_, '_> {
         if !op.is_shift() && left.constant && !right.constant {
             std::mem::swap(left, right);
         }
-        let symbol = op.symbol();
-        if !matches!(left.base(), Base::Integer | Base::Bitmask | Base::String) {
-            return conflict(
-                left.loc,
-                loc,
-                format!("Binary operation ({symbol}) is undefined for {} types", left.dtype.desc()),
-            );
-        }
-        if left.constant && !left.singleton {
-            return conflict(
-                left.loc,
-                loc,
-                format!("Binary operation ({symbol}) is undefined for {} expressions", left.word()),
-            );
-        }
-        if !right.constant && op.is_shift() {
-            return conflict(
-                right.loc,
-                loc,
-                format!("Right hand side of binary operation ({symbol}) must be constant"),
-            );
-        }
-        if !right.constant && !matches!(right.base(), Base::Integer | Base::Bitmask) {
-            return conflict(
-                left.loc,
-                loc,
-                format!(
-                    "Binary operation ({symbol}) with different base types ({} vs {}) is not supported",
-                    left.dtype.name(),
-                    right.dtype.name()
-                ),
-            );
-        }
-        if right.constant && !right.singleton {
-            return conflict(
-                left.loc,
-                loc,
-                format!(
-                    "Binary operation ({symbol}) is undefined for {} expressions",
-                    right.word()
-                ),
-            );
-        }
-        if op.is_shift() {
-            let shift = right.value().unwrap_or(0);
-            let wanted = wanted.max(self.written);
-            let wide = shift >= u128::from(left.len) || self.written > left.len;
-            let bits = if wide { wanted } else { left.len };
-            if shift >= u128::from(left.len) && shift >= u128::from(wanted) {
-                let direction = if op == BinOp::Lshift { "Left" } else { "Right" };
-                return conflict(
-                    right.loc,
-                    left.loc,
-                    format!(
-                        "{direction} shift of {shift} bits is undefined for type of {} bits width",
-                        left.len.max(self.written)
-                    ),
-                );
-            }
+        check_operands(op, left, right, loc)?;
+        let (dtype, order, len) = if op.is_shift() {
+            let len = self.shifted_len(op, left, right, wanted)?;
             self.convert(left, ByteOrder::Host)?;
             self.convert(right, ByteOrder::Host)?;
-            let dtype = left.dtype.clone();
-            e.dtype = dtype;
-            e.order = ByteOrder::Host;
-            e.len = bits;
+            (left.dtype.clone(), ByteOrder::Host, len)
         } else {
             let (dtype, order, len) = if self.written > left.len {
                 self.convert(left, ByteOrder::Host)?;
@@ -101,10 +43,9 @@ impl Eval<'_, '_> {
                 (left.dtype.clone(), left.order, left.len)
             };
             self.convert(right, order)?;
-            e.dtype = dtype;
-            e.order = order;
-            e.len = len;
-        }
+            (dtype, order, len)
+        };
+        (e.dtype, e.order, e.len) = (dtype, order, len);
         // What stands next to a shifted value is a number, whatever was shifted.
         let operand = if op.is_shift() { Type::Base(DataType::Integer) } else { e.dtype.clone() };
         self.expected = Expected::new(operand, e.order, e.len);
@@ -115,6 +56,27 @@ impl Eval<'_, '_> {
             *e = constant(value, e.loc, e.dtype.clone(), e.order, e.len);
         }
         Ok(())
+    }
+
+    /// Bits of the result of a shift. `wanted` are the bits that its context expects.
+    fn shifted_len(&self, op: BinOp, left: &Expr, right: &Expr, wanted: u32) -> Result<u32> {
+        let shift = right.value().unwrap_or(0);
+        let wanted = wanted.max(self.written);
+        if shift < u128::from(left.len) {
+            return Ok(if self.written > left.len { wanted } else { left.len });
+        }
+        if shift >= u128::from(wanted) {
+            let direction = if op == BinOp::Lshift { "Left" } else { "Right" };
+            let bits = left.len.max(self.written);
+            return conflict(
+                right.loc,
+                left.loc,
+                format!(
+                    "{direction} shift of {shift} bits is undefined for type of {bits} bits width"
+                ),
+            );
+        }
+        Ok(wanted)
     }
 
     /// Moves shifts and exclusive ors that a field goes through before a comparison to the
@@ -148,6 +110,51 @@ impl Eval<'_, '_> {
             }
         }
     }
+}
+
+/// Whether an operator takes these operands. `loc` is the place of all of it.
+fn check_operands(op: BinOp, left: &Expr, right: &Expr, loc: Loc) -> Result {
+    let symbol = op.symbol();
+    if !matches!(left.base(), Base::Integer | Base::Bitmask | Base::String) {
+        return conflict(
+            left.loc,
+            loc,
+            format!("Binary operation ({symbol}) is undefined for {} types", left.dtype.desc()),
+        );
+    }
+    if left.constant && !left.singleton {
+        return conflict(
+            left.loc,
+            loc,
+            format!("Binary operation ({symbol}) is undefined for {} expressions", left.word()),
+        );
+    }
+    if !right.constant && op.is_shift() {
+        return conflict(
+            right.loc,
+            loc,
+            format!("Right hand side of binary operation ({symbol}) must be constant"),
+        );
+    }
+    if !right.constant && !matches!(right.base(), Base::Integer | Base::Bitmask) {
+        return conflict(
+            left.loc,
+            loc,
+            format!(
+                "Binary operation ({symbol}) with different base types ({} vs {}) is not supported",
+                left.dtype.name(),
+                right.dtype.name()
+            ),
+        );
+    }
+    if right.constant && !right.singleton {
+        return conflict(
+            left.loc,
+            loc,
+            format!("Binary operation ({symbol}) is undefined for {} expressions", right.word()),
+        );
+    }
+    Ok(())
 }
 
 /// The result of an operator on constants of `len` bits.

@@ -66,110 +66,53 @@ impl<'a> Listing<'a> {
     /// of this form.
     pub fn list(&self, kind: ObjKind, target: &Target) -> Option<Result<String, Missing>> {
         let family = target.family;
-        let table = || {
-            let name = target.table.as_ref()?;
-            self.table_named(family.unwrap_or(Family::Ip), &name.text)
-        };
-        let name = |place: &Option<penstock_syntax::ast::cmd::Name>| {
-            place.as_ref().map(|n| n.text.clone())
-        };
-        let in_table = |found: fn(&Self, &'a Table, &str) -> Option<String>, missing, place| {
-            let Some(table) = table() else { return Err(Missing::Table) };
-            let name = name(place).unwrap_or_else(|| "".into());
-            found(self, table, &name).ok_or(missing)
-        };
-        // `list sets` and the like take a table too.
-        let scoped =
-            |text: &dyn Fn(&Self, &'a Table, &mut Printer<'a>)| match (&target.table, table()) {
-                (Some(_), None) => Err(Missing::Table),
-                (_, only) => Ok(self.blocks(family, only, &|_| true, text)),
-            };
+        let table = self.target_table(target).ok_or(Missing::Table);
+        let name = target.name.as_ref().map(|name| &name.text);
+        let any = |_: &Table| true;
         Some(match kind {
             ObjKind::Ruleset => Ok(self.ruleset(family)),
             ObjKind::Tables => Ok(self.tables(family)),
-            ObjKind::Table => match table() {
-                Some(table) => Ok(self.table(table)),
-                None => Err(Missing::Table),
-            },
-            ObjKind::Chains => scoped(&|listing, table, printer| {
+            ObjKind::Table => table.map(|table| self.table(table)),
+            ObjKind::Chains => self.list_all(target, &any, &|listing, table, printer| {
                 for chain in table.chains.iter().filter(|c| !c.anonymous) {
                     listing.print_chain(table, chain, false, printer);
                 }
             }),
-            ObjKind::Chain => in_table(
-                |listing, table, name| {
-                    Some(listing.chain(table, table.chains.iter().find(|c| &*c.name == name)?))
-                },
-                Missing::Chain,
-                &target.chain,
-            ),
-            ObjKind::Sets | ObjKind::Maps | ObjKind::Meters => {
-                let kind = match kind {
-                    ObjKind::Sets => SetKind::Sets,
-                    ObjKind::Maps => SetKind::Maps,
-                    _ => SetKind::Meters,
-                };
-                scoped(&|listing, table, printer| {
-                    for set in table.sets.iter().filter(|s| is_kind(s, kind)) {
-                        listing.print_set(table, set, printer);
-                    }
-                })
-            }
-            ObjKind::Set | ObjKind::Map | ObjKind::Meter => {
-                let wanted = match kind {
-                    ObjKind::Set => SetKind::Sets,
-                    ObjKind::Map => SetKind::Maps,
-                    _ => SetKind::Meters,
-                };
-                let Some(table) = table() else { return Some(Err(Missing::Table)) };
-                let name = name(&target.name);
-                match table
-                    .sets
-                    .iter()
-                    .find(|s| Some(&s.name) == name.as_ref() && is_kind(s, wanted))
-                {
-                    Some(set) => Ok(self.set(table, set)),
-                    None => Err(Missing::Name),
-                }
-            }
-            ObjKind::Flowtables => scoped(&|_, table, printer| {
+            ObjKind::Chain => table.and_then(|table| {
+                let name = target.chain.as_ref().map(|chain| &chain.text);
+                let chain = table.chains.iter().find(|c| Some(&c.name) == name);
+                chain.map(|chain| self.chain(table, chain)).ok_or(Missing::Chain)
+            }),
+            ObjKind::Sets => self.list_sets(target, SetKind::Sets),
+            ObjKind::Maps => self.list_sets(target, SetKind::Maps),
+            ObjKind::Meters => self.list_sets(target, SetKind::Meters),
+            ObjKind::Set => self.list_set(target, SetKind::Sets),
+            ObjKind::Map => self.list_set(target, SetKind::Maps),
+            ObjKind::Meter => self.list_set(target, SetKind::Meters),
+            ObjKind::Flowtables => self.list_all(target, &any, &|_, table, printer| {
                 for flowtable in &table.flowtables {
                     tables::flowtable(printer, table.family, flowtable);
                 }
             }),
-            ObjKind::Flowtable => in_table(
-                |listing, table, name| {
-                    let flowtable = table.flowtables.iter().find(|f| &*f.name == name)?;
-                    Some(listing.flowtable(table, flowtable))
+            ObjKind::Flowtable => table.and_then(|table| {
+                let flowtable = table.flowtables.iter().find(|f| Some(&f.name) == name);
+                flowtable.map(|f| self.flowtable(table, f)).ok_or(Missing::Name)
+            }),
+            // Tables without objects of any kind are left out.
+            ObjKind::Objects(kind) => self.list_all(
+                target,
+                &|table| !table.objects.is_empty(),
+                &|listing, table, printer| {
+                    for object in table.objects.iter().filter(|o| o.value.kind() == kind) {
+                        object::object(printer, table.family, object, listing.now);
+                    }
                 },
-                Missing::Name,
-                &target.name,
             ),
-            ObjKind::Objects(kind) => match (&target.table, table()) {
-                (Some(_), None) => Err(Missing::Table),
-                // Tables without objects of any kind are left out.
-                (_, only) => Ok(self.blocks(
-                    family,
-                    only,
-                    &|table| !table.objects.is_empty(),
-                    &|listing, table, printer| {
-                        for object in table.objects.iter().filter(|o| o.value.kind() == kind) {
-                            object::object(printer, table.family, object, listing.now);
-                        }
-                    },
-                )),
-            },
-            ObjKind::Object(kind) => {
-                let Some(table) = table() else { return Some(Err(Missing::Table)) };
-                let name = name(&target.name);
-                let is_it = |o: &&std::sync::Arc<Object>| {
-                    Some(&o.name) == name.as_ref() && o.value.kind() == kind
-                };
-                match table.objects.iter().find(is_it) {
-                    Some(object) => Ok(self.object(table, object)),
-                    None => Err(Missing::Name),
-                }
-            }
+            ObjKind::Object(kind) => table.and_then(|table| {
+                let mut objects = table.objects.iter().filter(|o| o.value.kind() == kind);
+                let object = objects.find(|o| Some(&o.name) == name);
+                object.map(|object| self.object(table, object)).ok_or(Missing::Name)
+            }),
             ObjKind::Rules => match &target.chain {
                 Some(_) => return self.list(ObjKind::Chain, target),
                 None if target.table.is_some() => return self.list(ObjKind::Table, target),
@@ -177,6 +120,43 @@ impl<'a> Listing<'a> {
             },
             ObjKind::Rule | ObjKind::Elements | ObjKind::Hooks => return None,
         })
+    }
+
+    /// The table that a command names. Without a family it is of family ip.
+    fn target_table(&self, target: &Target) -> Option<&'a Table> {
+        let name = target.table.as_ref()?;
+        self.table_named(target.family.unwrap_or(Family::Ip), &name.text)
+    }
+
+    /// `list sets`, `list maps`, `list meters`
+    fn list_sets(&self, target: &Target, kind: SetKind) -> Result<String, Missing> {
+        self.list_all(target, &|_| true, &|listing, table, printer| {
+            for set in table.sets.iter().filter(|s| is_kind(s, kind)) {
+                listing.print_set(table, set, printer);
+            }
+        })
+    }
+
+    /// `list set`, `list map`, `list meter`
+    fn list_set(&self, target: &Target, kind: SetKind) -> Result<String, Missing> {
+        let table = self.target_table(target).ok_or(Missing::Table)?;
+        let name = target.name.as_ref().map(|name| &name.text);
+        let set = table.sets.iter().find(|s| Some(&s.name) == name && is_kind(s, kind));
+        set.map(|set| self.set(table, set)).ok_or(Missing::Name)
+    }
+
+    /// Everything of one kind: of the table that the command names, or of all tables of its family.
+    fn list_all(
+        &self,
+        target: &Target,
+        wanted: &dyn Fn(&Table) -> bool,
+        text: &dyn Fn(&Self, &'a Table, &mut Printer<'a>),
+    ) -> Result<String, Missing> {
+        let only = self.target_table(target);
+        if target.table.is_some() && only.is_none() {
+            return Err(Missing::Table);
+        }
+        Ok(self.blocks(target.family, only, wanted, text))
     }
 
     /// A table by family and name.

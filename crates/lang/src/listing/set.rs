@@ -134,49 +134,58 @@ pub(super) fn set(
         p.write(format_args!("\t\tcomment \"{comment}\"\n"));
     }
     if !p.format.terse {
-        let key = delinearizer.key_type(set);
-        let per_line =
-            elements_per_line(&key.as_ref().map(|k| k.dtype.clone()).unwrap_or_default());
-        let mut count = 0;
-        let mut before = |p: &mut Printer<'_>| {
-            p.push(match count {
-                0 => "\t\telements = { ",
-                n if n % per_line == 0 => NEXT_LINE,
-                _ => SAME_LINE,
-            });
-            count += 1;
-        };
-        match (elements, &key) {
-            (Some(elements), _) => elements.iter().for_each(|element| {
-                before(p);
-                p.expr(element);
-            }),
-            (None, Some(key)) => {
-                let data = delinearizer.data_type(set);
-                let plain = PlainSet::of(set, key, data.as_ref());
-                delinearizer.each_in_order(set, key, &mut |element| match plain
-                    .as_ref()
-                    .filter(|plain| plain.suits(&element))
-                {
-                    Some(plain) => {
-                        before(p);
-                        plain::plain_element(p, plain, element);
-                    }
-                    None => {
-                        for expr in delinearizer.listed_as(set, key, data.as_ref(), element) {
-                            before(p);
-                            p.expr(&expr);
-                        }
-                    }
-                });
-            }
-            (None, None) => {}
-        }
-        if count > 0 {
-            p.push(" }\n");
-        }
+        set_elements(p, delinearizer, set, elements);
     }
     p.push("\t}\n");
+}
+
+/// `elements = { … }`: those of the set, or those given. Nothing if there are none.
+fn set_elements(
+    p: &mut Printer<'_>,
+    delinearizer: &Delinearizer<'_>,
+    set: &Set,
+    elements: Option<&[Expr]>,
+) {
+    let key = delinearizer.key_type(set);
+    let per_line = elements_per_line(&key.as_ref().map(|k| k.dtype.clone()).unwrap_or_default());
+    let mut count = 0;
+    let mut before = |p: &mut Printer<'_>| {
+        p.push(match count {
+            0 => "\t\telements = { ",
+            n if n % per_line == 0 => NEXT_LINE,
+            _ => SAME_LINE,
+        });
+        count += 1;
+    };
+    match (elements, &key) {
+        (Some(elements), _) => elements.iter().for_each(|element| {
+            before(p);
+            p.expr(element);
+        }),
+        (None, Some(key)) => {
+            let data = delinearizer.data_type(set);
+            let plain = PlainSet::of(set, key, data.as_ref());
+            delinearizer.each_in_order(set, key, &mut |element| match plain
+                .as_ref()
+                .filter(|plain| plain.suits(&element))
+            {
+                Some(plain) => {
+                    before(p);
+                    plain::plain_element(p, plain, element);
+                }
+                None => {
+                    for expr in delinearizer.listed_as(set, key, data.as_ref(), element) {
+                        before(p);
+                        p.expr(&expr);
+                    }
+                }
+            });
+        }
+        (None, None) => {}
+    }
+    if count > 0 {
+        p.push(" }\n");
+    }
 }
 
 fn set_type(p: &mut Printer<'_>, set: &Set, userdata: &SetUserData) {

@@ -7,7 +7,7 @@ use penstock_program::expr::{
     Immediate, ImmediateData, Inner, Lookup, Meta, Payload, Range,
 };
 use penstock_program::{Data, Register, Verdict};
-use penstock_syntax::ast::expr::{BinOp, RelOp, UnaryOp, VerdictExpr};
+use penstock_syntax::ast::expr::{self as ast, BinOp, RelOp, UnaryOp, VerdictExpr};
 use penstock_syntax::ast::{Expr, ExprKind};
 use penstock_syntax::bits::{bitmask, prefixmask};
 use penstock_syntax::datatype::{Base, ByteOrder};
@@ -94,6 +94,23 @@ fn cmp_op(op: RelOp) -> CmpOp {
     }
 }
 
+/// The load of `bits` of a packet, from inside of a tunnel if the field is there.
+fn payload(p: &ast::Payload, bits: u32, dreg: Register) -> Op {
+    let load = match p.field.and_then(|f| f.meta) {
+        Some(key) => Op::Meta(Meta { key, dreg }),
+        None => {
+            let (offset, len) = (p.offset / 8, bytes_of(bits));
+            Op::Payload(Payload { base: p.base, offset, len, dreg })
+        }
+    };
+    match p.tunnel().and_then(tunnel::layout) {
+        Some((kind, hdrsize, flags)) => {
+            Op::Inner(Inner { kind, hdrsize, flags, expr: Box::new(load) })
+        }
+        None => load,
+    }
+}
+
 impl Program<'_, '_> {
     fn push(&mut self, op: Op) {
         self.ops.push(op);
@@ -122,21 +139,7 @@ impl Program<'_, '_> {
                     slot += part.len.div_ceil(32) as usize;
                 }
             }
-            ExprKind::Payload(p) => {
-                let load = match p.field.and_then(|f| f.meta) {
-                    Some(key) => Op::Meta(Meta { key, dreg }),
-                    None => {
-                        let (offset, len) = (p.offset / 8, bytes_of(e.len));
-                        Op::Payload(Payload { base: p.base, offset, len, dreg })
-                    }
-                };
-                self.push(match p.tunnel().and_then(tunnel::layout) {
-                    Some((kind, hdrsize, flags)) => {
-                        Op::Inner(Inner { kind, hdrsize, flags, expr: Box::new(load) })
-                    }
-                    None => load,
-                });
-            }
+            ExprKind::Payload(p) => self.push(payload(p, e.len, dreg)),
             ExprKind::Exthdr(x) => {
                 let len = if x.present { 1 } else { bytes_of(e.len) };
                 self.push(Op::Exthdr(Exthdr {
@@ -177,35 +180,7 @@ impl Program<'_, '_> {
                 };
                 self.push(Op::Byteorder(Byteorder { op, sreg: dreg, dreg, len, size }));
             }
-            ExprKind::Binop { op: op @ (BinOp::Lshift | BinOp::Rshift), left, right } => {
-                self.load(left, slot);
-                let by = right.value().unwrap_or(0) as u32;
-                let shift = if *op == BinOp::Lshift {
-                    BitwiseOp::Lshift(by)
-                } else {
-                    BitwiseOp::Rshift(by)
-                };
-                self.push(Op::Bitwise(Bitwise {
-                    sreg: dreg,
-                    dreg,
-                    len: bytes_of(e.len),
-                    op: shift,
-                }));
-            }
-            ExprKind::Binop { op, left, right } if !right.constant => {
-                self.load(left, slot);
-                let second = self.take(right);
-                self.load(right, second);
-                self.release(second);
-                let op = match op {
-                    BinOp::And => BoolOp::And,
-                    BinOp::Or => BoolOp::Or,
-                    _ => BoolOp::Xor,
-                };
-                let op = BitwiseOp::Combine(op, register(second));
-                self.push(Op::Bitwise(Bitwise { sreg: dreg, dreg, len: bytes_of(e.len), op }));
-            }
-            ExprKind::Binop { .. } => self.load_masked(e, slot),
+            ExprKind::Binop { op, left, right } => self.load_binop(e, *op, left, right, slot),
             ExprKind::Map { key, mappings } => self.load_map(key, mappings, Some(slot)),
             ExprKind::Symbol { .. }
             | ExprKind::Variable { .. }
@@ -221,6 +196,33 @@ impl Program<'_, '_> {
             | ExprKind::Relational { .. }
             | ExprKind::FlagCmp { .. } => {}
         }
+    }
+
+    /// A shift, a combination of two registers, or operators with constants.
+    fn load_binop(&mut self, e: &Expr, op: BinOp, left: &Expr, right: &Expr, slot: usize) {
+        let bits = right.value().unwrap_or(0) as u32;
+        let combine = match op {
+            BinOp::Lshift => return self.load_shifted(left, BitwiseOp::Lshift(bits), e.len, slot),
+            BinOp::Rshift => return self.load_shifted(left, BitwiseOp::Rshift(bits), e.len, slot),
+            _ if right.constant => return self.load_masked(e, slot),
+            BinOp::And => BoolOp::And,
+            BinOp::Or => BoolOp::Or,
+            BinOp::Xor => BoolOp::Xor,
+        };
+        self.load(left, slot);
+        let second = self.take(right);
+        self.load(right, second);
+        self.release(second);
+        let op = BitwiseOp::Combine(combine, register(second));
+        let (sreg, dreg) = (register(slot), register(slot));
+        self.push(Op::Bitwise(Bitwise { sreg, dreg, len: bytes_of(e.len), op }));
+    }
+
+    /// `bits` is the length of the result.
+    fn load_shifted(&mut self, left: &Expr, op: BitwiseOp, bits: u32, slot: usize) {
+        self.load(left, slot);
+        let (sreg, dreg) = (register(slot), register(slot));
+        self.push(Op::Bitwise(Bitwise { sreg, dreg, len: bytes_of(bits), op }));
     }
 
     /// A chain of `&`, `|` and `^` is one mask and one exclusive or.
@@ -308,7 +310,22 @@ impl Program<'_, '_> {
                     self.push(Op::Cmp(Cmp { op: CmpOp::Lte, sreg, data: to }));
                 }
             }
-            ExprKind::Prefix { base, len } => self.prefix(op, left, right, base, *len, slot),
+            // A prefix that ends on a byte is a shorter comparison, others are masked.
+            ExprKind::Prefix { base, len } => {
+                let masked = right.base() != Base::String
+                    && (right.order == ByteOrder::Host || *len == 0 || !len.is_multiple_of(8));
+                let mut data = constant_bytes(base);
+                if masked {
+                    self.load(left, slot);
+                    let mask = prefixmask(right.len, *len);
+                    self.mask(slot, mask, 0, right.order, bytes_of(right.len));
+                } else {
+                    data.truncate(bytes_of(*len) as usize);
+                    self.load_prefix(left, *len, slot);
+                }
+                let data = data.into();
+                self.push(Op::Cmp(Cmp { op: cmp_op(op), sreg: register(slot), data }));
+            }
             _ if op == RelOp::Neg
                 || op == RelOp::Implicit
                     && right.base() == Base::Bitmask
@@ -330,34 +347,15 @@ impl Program<'_, '_> {
         self.release(slot);
     }
 
-    /// A prefix that ends on a byte is a shorter comparison, others are masked.
-    fn prefix(
-        &mut self,
-        op: RelOp,
-        left: &Expr,
-        right: &Expr,
-        base: &Expr,
-        prefix: u32,
-        slot: usize,
-    ) {
-        let string = right.base() == Base::String;
-        let masked =
-            !string && (right.order == ByteOrder::Host || prefix == 0 || !prefix.is_multiple_of(8));
-        let mut data = constant_bytes(base);
-        if masked {
-            self.load(left, slot);
-            self.mask(slot, prefixmask(right.len, prefix), 0, right.order, bytes_of(right.len));
+    /// Loads what a prefix of `bits` is compared with. Only as much of a packet is loaded.
+    fn load_prefix(&mut self, left: &Expr, bits: u32, slot: usize) {
+        if let ExprKind::Payload(_) = left.kind {
+            let mut shorter = left.clone();
+            shorter.len = bits;
+            self.load(&shorter, slot);
         } else {
-            data.truncate(bytes_of(prefix) as usize);
-            if let ExprKind::Payload(_) = left.kind {
-                let mut shorter = left.clone();
-                shorter.len = prefix;
-                self.load(&shorter, slot);
-            } else {
-                self.load(left, slot);
-            }
+            self.load(left, slot);
         }
-        self.push(Op::Cmp(Cmp { op: cmp_op(op), sreg: register(slot), data: data.into() }));
     }
 }
 

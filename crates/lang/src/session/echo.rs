@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::change::{Mode, Position};
-use penstock_ruleset::model::{Chain, ElementValue, Family, Generation, Object, Table};
+use penstock_ruleset::model::{Chain, ElementValue, Family, Generation, Object};
 use penstock_ruleset::{Change, Transaction};
 use penstock_sets::Element;
 use penstock_syntax::json::{event, to_text, with_handles};
-use penstock_syntax::objects;
 use penstock_syntax::print::Printer;
 use serde_json::Value;
 
 use super::Session;
+use super::lines::{Lines, named};
 use super::step::Done;
 use crate::delinearize::Delinearizer;
 use crate::listing::Listing;
@@ -99,7 +99,7 @@ impl Session<'_> {
         let listing = Listing { generation, ..listing };
         let mut out = String::new();
         for item in done {
-            if let Some(line) = self.line(&listing, generation, item) {
+            if let Some(line) = self.line(&listing, item) {
                 out.push_str(&line);
                 out.push('\n');
             }
@@ -150,7 +150,7 @@ impl Session<'_> {
                 };
                 let delinearizer = Delinearizer { table, now: listing.now };
                 let all = set.elements();
-                let element = |asked: penstock_sets::Element<_>| {
+                let element = |asked: Element<_>| {
                     let there = all.find(&asked.key, asked.key_end.as_deref(), listing.now)?;
                     let element = delinearizer.element(set, there)?;
                     Some(event(verb(mode), t.some_elements(set, &[element])))
@@ -182,36 +182,21 @@ impl Session<'_> {
         event.into_iter().collect()
     }
 
-    fn handle(&self, handle: u64) -> String {
-        if self.options.format.handles { format!(" # handle {handle}") } else { String::new() }
-    }
-
-    fn line(&self, listing: &Listing<'_>, generation: &Generation, item: &Done) -> Option<String> {
+    fn line(&self, listing: &Listing<'_>, item: &Done) -> Option<String> {
+        let lines = Lines { listing: *listing, handles: self.options.format.handles };
         let verb = |mode: &Mode| if *mode == Mode::Create { "create" } else { "add" };
-        let find = |family, name: &str| {
-            generation.tables.iter().find(|t| t.family == family && &*t.name == name).map(|t| &**t)
-        };
-        match &item.change {
+        let (verb, text) = match &item.change {
             Change::AddTable { family, name, mode, .. } => {
-                let table = find(*family, name)?;
-                let handle = self.handle(table.handle);
-                Some(format!("{} table {} {name}{handle}", verb(mode), family.name()))
+                (verb(mode), lines.table(listing.table_named(*family, name)?))
             }
             Change::AddChain { family, table, mode, chain } => {
-                let table = find(*family, table)?;
+                let table = listing.table_named(*family, table)?;
                 let name = item.name.as_ref().unwrap_or(&chain.name);
                 let chain = table.chains.iter().find(|c| c.name == *name)?;
-                let mut bare = (**chain).clone();
-                bare.rules.clear();
-                bare.userdata = Default::default();
-                let body = one_line(&listing.chain(table, &bare), "; ", ";");
-                let body =
-                    if chain.base.is_some() { format!(" {{ {body} }}") } else { String::new() };
-                let handle = self.handle(chain.handle);
-                Some(format!("{} chain {}{body}{handle}", verb(mode), named(table, &chain.name)))
+                (verb(mode), lines.chain(table, chain))
             }
             Change::AddRule { family, table, chain, position, .. } => {
-                let table = find(*family, table)?;
+                let table = listing.table_named(*family, table)?;
                 // A chain in braces has got another name than the change says.
                 let find_rule = |c: &'_ Arc<Chain>| {
                     c.rules.iter().find(|r| Some(r.handle) == item.handle).cloned()
@@ -230,70 +215,47 @@ impl Session<'_> {
                     | Position::Before(Some(handle)) => format!(" handle {handle}"),
                     Position::After(None) | Position::Before(None) => String::new(),
                 };
-                let text = listing.rule(table, &rule);
-                let handle = self.handle(rule.handle);
-                Some(format!("{verb} rule {}{at} {text}{handle}", named(table, &chain.name)))
+                (verb, lines.rule(table, chain, &at, &rule))
             }
             Change::AddSet { family, table, mode, set } => {
-                let table = find(*family, table)?;
+                let table = listing.table_named(*family, table)?;
                 let name = item.name.as_ref().unwrap_or(&set.name);
                 let set = table.sets.iter().find(|s| s.name == *name && !s.anonymous)?;
-                let kind = if set.data.is_some() { "map" } else { "set" };
-                let body = one_line(&listing.set_with(table, set, &[]), "; ", ";");
-                let handle = self.handle(set.handle);
-                Some(format!(
-                    "{} {kind} {} {{{handle} {body} }} ",
-                    verb(mode),
-                    named(table, &set.name)
-                ))
+                (verb(mode), lines.set(table, set))
             }
             Change::AddElements { family, table, set, elements, mode } => {
-                let table = find(*family, table)?;
+                let table = listing.table_named(*family, table)?;
                 let set = table.sets.iter().find(|s| s.name == *set && !s.anonymous)?;
                 let delinearizer = Delinearizer { table, now: listing.now };
-                let mut lines = Vec::new();
                 let all = set.elements();
-                for element in elements.iter() {
-                    let there = all.find(&element.key, element.key_end.as_deref(), listing.now);
-                    let Some(there) = there else { continue };
-                    let Some(expr) = delinearizer.element(set, there) else { continue };
+                let line = |asked: Element<_>| {
+                    let there = all.find(&asked.key, asked.key_end.as_deref(), listing.now)?;
                     let mut printer = Printer::new(listing.format, self.names);
-                    printer.expr(&expr);
+                    printer.expr(&delinearizer.element(set, there)?);
                     let at = named(table, &set.name);
-                    lines.push(format!("{} element {at} {{ {} }}", verb(mode), printer.out));
-                }
-                (!lines.is_empty()).then(|| lines.join("\n"))
+                    Some(format!("{} element {at} {{ {} }}", verb(mode), printer.out))
+                };
+                let lines: Vec<String> = elements.iter().filter_map(line).collect();
+                return (!lines.is_empty()).then(|| lines.join("\n"));
             }
             Change::AddObject { family, table, name, value, mode, .. } => {
-                let table = find(*family, table)?;
-                let object = table
-                    .objects
-                    .iter()
-                    .find(|o| o.name == *name && o.value.kind() == value.kind())?;
-                let kind = objects::name(value.kind());
+                let table = listing.table_named(*family, table)?;
+                let is_it = |o: &&Arc<Object>| o.name == *name && o.value.kind() == value.kind();
+                let object = table.objects.iter().find(is_it)?;
                 // Those of connection tracking end each of their lines.
-                let ends = matches!(
-                    value.kind(),
+                let end = match value.kind() {
                     ObjectType::CtHelper
-                        | ObjectType::CtTimeout
-                        | ObjectType::CtExpect
-                        | ObjectType::Tunnel
-                );
-                let body =
-                    one_line(&listing.object(table, object), "; ", if ends { ";" } else { "" });
-                let handle = self.handle(object.handle);
-                Some(format!("{} {kind} {} {{{handle} {body} }} ", verb(mode), named(table, name)))
+                    | ObjectType::CtTimeout
+                    | ObjectType::CtExpect
+                    | ObjectType::Tunnel => ";",
+                    _ => "",
+                };
+                (verb(mode), lines.object(table, object, end))
             }
             Change::AddFlowtable { family, table, flowtable, mode } => {
-                let table = find(*family, table)?;
+                let table = listing.table_named(*family, table)?;
                 let flowtable = table.flowtables.iter().find(|f| f.name == flowtable.name)?;
-                let body = one_line(&listing.flowtable(table, flowtable), "; ", ";");
-                let handle = self.handle(flowtable.handle);
-                Some(format!(
-                    "{} flowtable {} {{ {body} }}{handle}",
-                    verb(mode),
-                    named(table, &flowtable.name)
-                ))
+                (verb(mode), lines.flowtable(table, flowtable))
             }
             // Only what comes is echoed.
             Change::RenameChain { .. }
@@ -303,30 +265,8 @@ impl Session<'_> {
             | Change::DeleteSet { .. }
             | Change::DeleteElements { .. }
             | Change::DeleteObject { .. }
-            | Change::DeleteFlowtable { .. } => None,
-        }
+            | Change::DeleteFlowtable { .. } => return None,
+        };
+        Some(format!("{verb} {text}"))
     }
-}
-
-fn named(table: &Table, name: &str) -> String {
-    format!("{} {} {name}", table.family.name(), table.name)
-}
-
-/// What stands between the inner braces of a listing, on one line.
-pub(super) fn one_line(listing: &str, between: &str, end: &str) -> String {
-    let (mut joined, mut blocks) = (String::new(), 0);
-    for line in listing.lines().skip(2).map(|line| line.trim().trim_end_matches(';')) {
-        // The braces of what stands in it stay, its own do not.
-        let closes = line == "}";
-        if line.is_empty() || closes && blocks == 0 {
-            continue;
-        }
-        if !joined.is_empty() {
-            joined += if joined.ends_with('{') { " " } else { between };
-        }
-        joined += line;
-        blocks += i32::from(line.ends_with(" {"));
-        blocks -= i32::from(closes);
-    }
-    if joined.is_empty() { joined } else { joined + end }
 }

@@ -17,7 +17,7 @@ use penstock_syntax::print::Printer;
 use serde_json::Value;
 
 use super::Options;
-use super::echo::one_line;
+use super::lines::{Lines, named};
 use crate::delinearize::Delinearizer;
 use crate::listing::Listing;
 use crate::listing::json::Tables;
@@ -119,10 +119,6 @@ struct Teller<'a> {
     out: String,
 }
 
-fn named(table: &Table, name: &str) -> String {
-    format!("{} {} {name}", table.family.name(), table.name)
-}
-
 impl<'a> Teller<'a> {
     fn listing<'g>(&self, generation: &'g Generation) -> Listing<'g>
     where
@@ -134,21 +130,11 @@ impl<'a> Teller<'a> {
         Listing { generation, format, names: self.names, now: self.now }
     }
 
-    fn handle(&self, handle: u64) -> String {
-        if self.options.format.handles { format!(" # handle {handle}") } else { String::new() }
-    }
-
-    fn say(
-        &mut self,
-        verb: &str,
-        text: impl FnOnce(&Self) -> String,
-        object: impl FnOnce() -> Value,
-    ) {
+    fn say(&mut self, verb: &str, text: impl FnOnce() -> String, object: impl FnOnce() -> Value) {
         if self.options.json {
             self.out.push_str(&to_text(&event(verb, object())));
         } else {
-            let text = text(self);
-            self.out.push_str(&format!("{verb} {text}"));
+            self.out.push_str(&format!("{verb} {}", text()));
         }
         self.out.push('\n');
     }
@@ -226,7 +212,7 @@ impl<'a> Teller<'a> {
         for (text, expr) in all {
             let object =
                 || Tables { listing, table }.some_elements(set, std::slice::from_ref(&expr));
-            self.say(verb, |_| format!("element {} {{ {text} }}", named(table, &set.name)), object);
+            self.say(verb, || format!("element {} {{ {text} }}", named(table, &set.name)), object);
         }
     }
 
@@ -243,9 +229,8 @@ impl<'a> Teller<'a> {
                     if left.is_some_and(|c| c.rules.iter().any(|r| r.handle == rule.handle)) {
                         continue;
                     }
-                    let text = |_: &Self| {
-                        format!("rule {} handle {}", named(table, &chain.name), rule.handle)
-                    };
+                    let text =
+                        || format!("rule {} handle {}", named(table, &chain.name), rule.handle);
                     self.say("delete", text, || json.rule(chain, rule));
                 }
             }
@@ -261,7 +246,7 @@ impl<'a> Teller<'a> {
             }
             if left.is_none() && self.watch.shows(Object::Sets) {
                 let kind = if set.data.is_some() { "map" } else { "set" };
-                let text = |_: &Self| format!("{kind} {}", named(table, &set.name));
+                let text = || format!("{kind} {}", named(table, &set.name));
                 self.say("delete", text, || json.set(set, Vec::new()));
             }
         }
@@ -269,13 +254,13 @@ impl<'a> Teller<'a> {
             for object in &table.objects {
                 if now.is_none_or(|t| t.objects.iter().all(|o| o.handle != object.handle)) {
                     let kind = objects::name(object.value.kind());
-                    let text = |_: &Self| format!("{kind} {}", named(table, &object.name));
+                    let text = || format!("{kind} {}", named(table, &object.name));
                     self.say("delete", text, || json.object(object));
                 }
             }
             for flowtable in &table.flowtables {
                 if now.is_none_or(|t| t.flowtables.iter().all(|f| f.handle != flowtable.handle)) {
-                    let text = |_: &Self| format!("flowtable {}", named(table, &flowtable.name));
+                    let text = || format!("flowtable {}", named(table, &flowtable.name));
                     self.say("delete", text, || json.flowtable(flowtable));
                 }
             }
@@ -284,13 +269,13 @@ impl<'a> Teller<'a> {
             for chain in table.chains.iter().filter(|c| !c.anonymous && chain_now(c).is_none()) {
                 self.say(
                     "delete",
-                    |_| format!("chain {}", named(table, &chain.name)),
+                    || format!("chain {}", named(table, &chain.name)),
                     || json.chain(chain),
                 );
             }
         }
         if now.is_none() && self.watch.shows(Object::Tables) {
-            let text = |_: &Self| format!("table {} {}", table.family.name(), table.name);
+            let text = || format!("table {} {}", table.family.name(), table.name);
             self.say("delete", text, || json.header());
         }
     }
@@ -299,11 +284,9 @@ impl<'a> Teller<'a> {
     fn come(&mut self, generation: &Generation, before: Option<&Table>, table: &Table) {
         let listing = &self.listing(generation);
         let json = Tables { listing, table };
+        let lines = Lines { listing: *listing, handles: self.options.format.handles };
         if before.is_none() && self.watch.shows(Object::Tables) {
-            let text = |t: &Self| {
-                format!("table {} {}{}", table.family.name(), table.name, t.handle(table.handle))
-            };
-            self.say("add", text, || json.header());
+            self.say("add", || lines.table(table), || json.header());
         }
         let chain_before =
             |c: &Chain| before.and_then(|t| t.chains.iter().find(|o| o.handle == c.handle));
@@ -311,54 +294,23 @@ impl<'a> Teller<'a> {
             for chain in table.chains.iter().filter(|c| !c.anonymous) {
                 let changed = chain_before(chain)
                     .is_none_or(|old| (&old.name, &old.base) != (&chain.name, &chain.base));
-                if !changed {
-                    continue;
+                if changed {
+                    self.say("add", || lines.chain(table, chain), || json.chain(chain));
                 }
-                let text = |t: &Self| {
-                    let bare = Chain {
-                        rules: Vec::new(),
-                        userdata: Default::default(),
-                        ..(**chain).clone()
-                    };
-                    let body = one_line(&listing.chain(table, &bare), "; ", ";");
-                    let body =
-                        if chain.base.is_some() { format!(" {{ {body} }}") } else { String::new() };
-                    format!("chain {}{body}{}", named(table, &chain.name), t.handle(chain.handle))
-                };
-                self.say("add", text, || json.chain(chain));
             }
         }
         if self.watch.shows(Object::All) {
             for object in &table.objects {
-                if before.is_some_and(|t| t.objects.iter().any(|o| o.handle == object.handle)) {
-                    continue;
+                if before.is_none_or(|t| t.objects.iter().all(|o| o.handle != object.handle)) {
+                    self.say("add", || lines.object(table, object, ""), || json.object(object));
                 }
-                let text = |t: &Self| {
-                    let kind = objects::name(object.value.kind());
-                    let body = one_line(&listing.object(table, object), "; ", "");
-                    format!(
-                        "{kind} {} {{{} {body} }} ",
-                        named(table, &object.name),
-                        t.handle(object.handle)
-                    )
-                };
-                self.say("add", text, || json.object(object));
             }
         }
         for set in table.sets.iter().filter(|s| !s.anonymous) {
             let old =
                 before.and_then(|t| Some((t, &**t.sets.iter().find(|s| s.handle == set.handle)?)));
             if old.is_none() && self.watch.shows(Object::Sets) {
-                let text = |t: &Self| {
-                    let kind = if set.data.is_some() { "map" } else { "set" };
-                    let body = one_line(&listing.set_with(table, set, &[]), "; ", ";");
-                    format!(
-                        "{kind} {} {{{} {body} }} ",
-                        named(table, &set.name),
-                        t.handle(set.handle)
-                    )
-                };
-                self.say("add", text, || json.set(set, Vec::new()));
+                self.say("add", || lines.set(table, set), || json.set(set, Vec::new()));
             }
             if self.watch.shows(Object::Elements)
                 && old.is_none_or(|(_, s)| !std::ptr::eq(s, &**set))
@@ -369,37 +321,21 @@ impl<'a> Teller<'a> {
         }
         if self.watch.shows(Object::All) {
             for flowtable in &table.flowtables {
-                if before.is_some_and(|t| t.flowtables.iter().any(|f| f.handle == flowtable.handle))
+                if before.is_none_or(|t| t.flowtables.iter().all(|f| f.handle != flowtable.handle))
                 {
-                    continue;
+                    let text = || lines.flowtable(table, flowtable);
+                    self.say("add", text, || json.flowtable(flowtable));
                 }
-                let text = |t: &Self| {
-                    let body = one_line(&listing.flowtable(table, flowtable), "; ", ";");
-                    format!(
-                        "flowtable {} {{ {body} }}{}",
-                        named(table, &flowtable.name),
-                        t.handle(flowtable.handle)
-                    )
-                };
-                self.say("add", text, || json.flowtable(flowtable));
             }
         }
         if self.watch.shows(Object::Rules) {
             for chain in &table.chains {
                 let old = chain_before(chain);
                 for rule in &chain.rules {
-                    if old.is_some_and(|c| c.rules.iter().any(|r| r.handle == rule.handle)) {
-                        continue;
+                    if old.is_none_or(|c| c.rules.iter().all(|r| r.handle != rule.handle)) {
+                        let text = || lines.rule(table, chain, "", rule);
+                        self.say("add", text, || json.rule(chain, rule));
                     }
-                    let text = |t: &Self| {
-                        let text = listing.rule(table, rule);
-                        format!(
-                            "rule {} {text}{}",
-                            named(table, &chain.name),
-                            t.handle(rule.handle)
-                        )
-                    };
-                    self.say("add", text, || json.rule(chain, rule));
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use penstock_ruleset::change::{NewRule, Position};
 use penstock_ruleset::model::{Family, Generation};
 use penstock_ruleset::reset::Reset;
-use penstock_ruleset::{Blame, Change, Errno, Transaction};
+use penstock_ruleset::{Applied, Blame, Change, Errno, Error, Transaction};
 use penstock_syntax::ast::cmd::{Markup, New};
 use penstock_syntax::ast::{Cmd, CmdKind};
 use penstock_syntax::diag::{Diagnostic, Diagnostics};
@@ -55,6 +55,34 @@ impl Execution {
             again: None,
             resets: Vec::new(),
         }
+    }
+
+    /// Applies a change to the transaction. `None` is a refusal of which the kernel says nothing:
+    /// it looks at a table as a whole only if nothing else was refused.
+    fn apply(&mut self, change: Change) -> Option<Result<Applied, Error>> {
+        let is_looked_at = matches!(change, Change::AddRule { .. } | Change::AddElements { .. });
+        let place = refusals::place(&change)
+            .filter(|_| is_looked_at)
+            .map(|(family, table)| (family, Arc::<str>::from(table)));
+        let found = found_invalid(&change, &self.invalid);
+        let applied = match (self.transaction.apply(change), found) {
+            // The kernel looks at the whole table at each change then, and tells each time what it
+            // finds.
+            (Ok(_), Some(errno)) => Err(Error::new(errno, Blame::Whole)),
+            (Err(e), Some(errno)) if is_validation(&e) => Err(Error::new(errno, Blame::Whole)),
+            (applied, _) => applied,
+        };
+        if let (Err(e), Some((family, table))) = (&applied, place)
+            && is_validation(e)
+        {
+            if self.diags.has_errors() && self.invalid.is_empty() {
+                return None;
+            }
+            if !self.invalid.iter().any(|(f, t, _)| *f == family && *t == table) {
+                self.invalid.push((family, table, e.errno));
+            }
+        }
+        Some(applied)
     }
 }
 
@@ -157,115 +185,88 @@ impl Session<'_> {
     /// Applies the changes of a command, or answers its question. Every refusal is kept, as the
     /// kernel does.
     pub(super) fn execute(&self, step: Step, execution: &mut Execution) {
-        // Sets may be large: a change is kept next to what the ruleset takes only for those who ask
-        // for it.
-        let keep = self.options.echo || self.options.runnable_only;
-        let Execution {
-            transaction,
-            now,
-            answers,
-            done,
-            diags,
-            invalid,
-            stdout,
-            noted,
-            again,
-            resets,
-        } = execution;
-        let copy = self.options.copy;
         if step.lowered.is_empty() {
-            if *answers
-                && copy != Copy::Whole
-                && remote::asks_for_state(&step, transaction.working())
-            {
-                *again = Some(Again::Whole);
-                resets.extend(remote::reset_by(&step));
-                return;
-            }
-            // The changes before it are not in this copy.
-            if *answers && copy == Copy::Unchecked && *noted > 0 {
-                again.get_or_insert(Again::Applied);
-                return;
-            }
-            if *answers {
-                stdout.push_str(&step.debug);
-                match self.answer(&step, transaction.working(), *now) {
-                    // It may be asked for again and again.
-                    Ok(text) if !self.budget.answer(text.len()) => {
-                        let most = self.options.limits.output;
-                        let message =
-                            format!("the answers to this text are longer than {most} bytes");
-                        diags.push(Diagnostic::error(step.cmd.loc, message));
-                        *answers = false;
-                    }
-                    // A listing may be large, and is mostly all there is.
-                    Ok(text) if stdout.is_empty() => *stdout = text,
-                    Ok(text) => stdout.push_str(&text),
-                    Err(diagnostic) => diags.push(*diagnostic),
-                }
+            if execution.answers {
+                self.execute_query(&step, execution);
             }
             return;
         }
+        execution.stdout.push_str(&step.debug);
+        let index = step.cmd.target.index.as_ref().map(|index| index.value);
+        for lowered in step.lowered {
+            self.execute_change(lowered, index, execution);
+        }
+    }
+
+    /// Answers a command that changes nothing. If the copy of the ruleset cannot answer it, the
+    /// text is to be run again.
+    fn execute_query(&self, step: &Step, execution: &mut Execution) {
+        let copy = self.options.copy;
+        let Execution { transaction, now, answers, diags, stdout, noted, again, resets, .. } =
+            execution;
+        if copy != Copy::Whole && remote::asks_for_state(step, transaction.working()) {
+            *again = Some(Again::Whole);
+            resets.extend(remote::reset_by(step));
+            return;
+        }
+        // The changes before it are not in this copy.
+        if copy == Copy::Unchecked && *noted > 0 {
+            again.get_or_insert(Again::Applied);
+            return;
+        }
         stdout.push_str(&step.debug);
-        for Lowered { mut change, places } in step.lowered {
-            let changes = self.changes.filter(|_| *answers);
-            if *answers && copy == Copy::Unchecked {
-                if step.cmd.target.index.is_some() {
-                    again.get_or_insert(Again::Applied);
-                } else if let Some(changes) = changes {
-                    changes.note(&change);
-                    *noted += 1;
-                }
-                continue;
+        match self.answer(step, transaction.working(), *now) {
+            // It may be asked for again and again.
+            Ok(text) if !self.budget.answer(text.len()) => {
+                let most = self.options.limits.output;
+                let message = format!("the answers to this text are longer than {most} bytes");
+                diags.push(Diagnostic::error(step.cmd.loc, message));
+                *answers = false;
             }
-            if let Some(index) = &step.cmd.target.index {
-                place_at_index(&mut change, index.value, transaction.working());
-            }
-            if let Some(changes) = changes {
+            // A listing may be large, and is mostly all there is.
+            Ok(text) if stdout.is_empty() => *stdout = text,
+            Ok(text) => stdout.push_str(&text),
+            Err(diagnostic) => diags.push(*diagnostic),
+        }
+    }
+
+    /// Notes a change elsewhere, where that is asked for, and applies it to the transaction.
+    /// `index` is the place of a rule as the command has it.
+    fn execute_change(&self, lowered: Lowered, index: Option<u64>, execution: &mut Execution) {
+        let Lowered { mut change, places } = lowered;
+        let changes = self.changes.filter(|_| execution.answers);
+        if execution.answers && self.options.copy == Copy::Unchecked {
+            if index.is_some() {
+                execution.again.get_or_insert(Again::Applied);
+            } else if let Some(changes) = changes {
                 changes.note(&change);
-                *noted += 1;
+                execution.noted += 1;
             }
-            let what = refusals::Subject::of(&change);
-            let kept =
-                keep.then(|| if self.options.echo { change.clone() } else { names_of(&change) });
-            let is_looked_at =
-                matches!(change, Change::AddRule { .. } | Change::AddElements { .. });
-            let place = refusals::place(&change)
-                .filter(|_| is_looked_at)
-                .map(|(family, table)| (family, Arc::<str>::from(table)));
-            let found = found_invalid(&change, invalid);
-            let applied = match (transaction.apply(change), found) {
-                // The kernel looks at the whole table at each change then, and tells each time what
-                // it finds.
-                (Ok(_), Some(errno)) => Err(penstock_ruleset::Error::new(errno, Blame::Whole)),
-                (Err(e), Some(errno)) if is_validation(&e) => {
-                    Err(penstock_ruleset::Error::new(errno, Blame::Whole))
-                }
-                (applied, _) => applied,
-            };
-            if let (Err(e), Some((family, table))) = (&applied, place)
-                && is_validation(e)
-            {
-                // It looks only if nothing else was refused.
-                if diags.has_errors() && invalid.is_empty() {
-                    continue;
-                }
-                if !invalid.iter().any(|(f, t, _)| *f == family && *t == table) {
-                    invalid.push((family, table, e.errno));
-                }
-            }
-            match applied {
-                Ok(applied) => done.extend(kept.map(|change| Done {
-                    change,
-                    handle: applied.handle,
-                    name: applied.name,
-                    places,
-                })),
-                Err(e) => {
-                    diags.push_with(|| {
-                        refusals::diagnostic(&e, &what, &places, transaction.working())
-                    });
-                }
+            return;
+        }
+        if let Some(index) = index {
+            place_at_index(&mut change, index, execution.transaction.working());
+        }
+        if let Some(changes) = changes {
+            changes.note(&change);
+            execution.noted += 1;
+        }
+        let what = refusals::Subject::of(&change);
+        // Sets may be large: a change is kept next to what the ruleset takes only for those who ask
+        // for it.
+        let keep = self.options.echo || self.options.runnable_only;
+        let kept = keep.then(|| if self.options.echo { change.clone() } else { names_of(&change) });
+        match execution.apply(change) {
+            None => {}
+            Some(Ok(applied)) => execution.done.extend(kept.map(|change| Done {
+                change,
+                handle: applied.handle,
+                name: applied.name,
+                places,
+            })),
+            Some(Err(e)) => {
+                let Execution { diags, transaction, .. } = execution;
+                diags.push_with(|| refusals::diagnostic(&e, &what, &places, transaction.working()));
             }
         }
     }
@@ -273,7 +274,7 @@ impl Session<'_> {
 
 /// Whether this is what the kernel says of a ruleset that is wrong as a whole: of its jumps, or of
 /// expressions where a hook does not take them.
-fn is_validation(e: &penstock_ruleset::Error) -> bool {
+fn is_validation(e: &Error) -> bool {
     e.blame == Blame::Whole && matches!(e.errno, Errno::Eopnotsupp | Errno::Emlink)
 }
 

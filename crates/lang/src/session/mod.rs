@@ -25,6 +25,7 @@
 //! | [`remote`] | rulesets that are somewhere else |
 //! | `echo` | what was added, as `nft -e` prints it |
 //! | [`events`] | what came and went from one generation to another, as `nft monitor` prints it |
+//! | `lines` | things of a ruleset on one line each, as both of them print them |
 //! | `step` | commands on their way, and what became of them |
 //! | `reset` | what `reset` commands name |
 
@@ -32,6 +33,7 @@ mod answers;
 mod echo;
 pub mod events;
 mod execute;
+mod lines;
 mod refusals;
 pub mod remote;
 mod replay;
@@ -56,7 +58,7 @@ use penstock_syntax::datatype::Format;
 use penstock_syntax::diag::{Diagnostic, Diagnostics, Message};
 use penstock_syntax::json;
 use penstock_syntax::names::Names;
-use penstock_syntax::parse::{self, Mode};
+use penstock_syntax::parse::{self, Mode, Reading};
 use penstock_syntax::scope::Scope;
 use penstock_syntax::source::{Files, Inputs, Origin, cannot_read};
 
@@ -154,6 +156,56 @@ pub enum Refusal {
 /// Has the last word on a generation before it is committed.
 pub type PreCommit<'g> = dyn FnMut(&Generation) -> Result<(), Refusal> + 'g;
 
+/// A text, and how it is read.
+#[derive(Clone)]
+struct Source<'a> {
+    origin: Origin,
+    text: Arc<String>,
+    /// Nanoseconds of the packet clock since the epoch.
+    now: u64,
+    files: &'a dyn Files,
+    mode: Mode,
+}
+
+/// A run of a text: what its stages have found out.
+struct Run {
+    inputs: Inputs,
+    diags: Diagnostics,
+    out: Outcome,
+    /// The ruleset before the run.
+    generation: Arc<Generation>,
+    /// Nanoseconds of the packet clock since the epoch.
+    now: u64,
+    /// Number of definitions in the scope before the text.
+    first_definition: usize,
+    /// The text, if it is JSON.
+    document: Option<Arc<String>>,
+    /// Parts of the text were not read.
+    skipped: bool,
+}
+
+/// Why a run ends early. Only with `Errors` do names stay that the text has defined.
+enum Stop {
+    /// Parts were skipped and something is wrong: the text is to be read again in another mode.
+    Reread,
+    /// The diagnostics say why.
+    Errors,
+    /// The sentence for standard error.
+    Refused(String),
+    /// The copy of the ruleset does not suffice ([`Outcome::again`], [`Outcome::resets`]).
+    Again(Option<Again>, Vec<Reset>),
+}
+
+impl Stop {
+    fn late() -> Self {
+        Stop::Refused(LATE.to_owned())
+    }
+
+    fn not_permitted() -> Self {
+        Stop::Refused(NOT_PERMITTED.to_owned())
+    }
+}
+
 /// Runs texts, one after the other; names that they define outlive them.
 pub struct Session<'a> {
     /// How.
@@ -239,193 +291,240 @@ impl<'a> Session<'a> {
     ) -> Outcome {
         // A command line ends as a line of a file does.
         let text = Arc::new(if origin == Origin::CommandLine { text + "\n" } else { text });
-        let trees = self.options.optimize || self.options.lint;
-        if trees {
-            return self
-                .run_as(Mode::Trees, self.files, origin, text, ruleset, now, gate)
-                .unwrap_or_default();
+        let source = Source { origin, text, now, files: self.files, mode: Mode::Trees };
+        if self.options.optimize || self.options.lint {
+            return self.run_as(&source, ruleset, gate).unwrap_or_default();
         }
         let scope = self.scope.clone();
         let mut files = Replay::new(self.files);
-        let first =
-            self.run_as(Mode::Skip, &files, origin.clone(), text.clone(), ruleset, now, gate);
-        first.unwrap_or_else(|read| {
+        let first = Source { files: &files, mode: Mode::Skip, ..source.clone() };
+        self.run_as(&first, ruleset, gate).unwrap_or_else(|read| {
             self.scope = scope;
             files.rewind(read);
-            self.run_as(Mode::Places, &files, origin, text, ruleset, now, gate).unwrap_or_default()
+            let again = Source { files: &files, mode: Mode::Places, ..source };
+            self.run_as(&again, ruleset, gate).unwrap_or_default()
         })
     }
 
     /// Runs one text, read in a mode. If something is wrong and parts of it were skipped, nothing
     /// was done, and the error is all texts that were read.
-    #[expect(clippy::too_many_arguments, reason = "those of `run_gated`, and how the text is read")]
     fn run_as(
         &mut self,
-        mode: Mode,
-        files: &dyn Files,
-        origin: Origin,
-        text: Arc<String>,
+        source: &Source<'_>,
         ruleset: &mut Ruleset,
-        now: u64,
         gate: &mut PreCommit<'_>,
     ) -> Result<Outcome, Inputs> {
         self.budget = Rc::new(Budget::new(self.options.limits, self.options.deadline));
         let scope = self.scope.clone();
-        let mut inputs = Inputs::default();
-        let mut diags = Diagnostics::default();
-        let mut out = Outcome::default();
-        self.define_variables(&mut inputs, &mut diags);
-        let first_definition = self.scope.definitions();
+        let mut run = Run {
+            inputs: Inputs::default(),
+            diags: Diagnostics::default(),
+            out: Outcome::default(),
+            generation: ruleset.generation(),
+            now: source.now,
+            first_definition: 0,
+            document: None,
+            skipped: false,
+        };
+        self.define_variables(&mut run.inputs, &mut run.diags);
+        run.first_definition = self.scope.definitions();
         let most = self.options.limits.bytes;
-        if !self.budget.read(text.len()) {
+        if !self.budget.read(source.text.len()) {
             let stderr = format!("Error: the text is longer than {most} bytes\n");
             return Ok(Outcome { stderr, ..Outcome::default() });
         }
-        let input = inputs.add(origin, text.clone());
-        let paths = &self.options.include_paths;
-        let json = if self.options.json { json::read(&text, input, &mut diags) } else { None };
-        let document = json.is_some().then_some(text.as_str());
-        let trees = mode == Mode::Trees;
-        let (mut cmds, in_one_go, skipped) = match json {
-            Some(cmds) => (cmds, false, false),
+        let outcome = match self.carry_out(&mut run, source, ruleset, gate) {
+            Ok(()) | Err(Stop::Errors) => {
+                run.out.ok = !run.diags.has_errors();
+                self.tell(&run.diags, &run.inputs, &mut run.out);
+                return Ok(run.out);
+            }
+            Err(Stop::Reread) => return Err(run.inputs),
+            Err(Stop::Refused(why)) => {
+                Outcome { stderr: format!("Error: {why}\n"), ..Outcome::default() }
+            }
+            Err(Stop::Again(again, resets)) => Outcome { again, resets, ..Outcome::default() },
+        };
+        // Nothing was done: names stand for what they did before.
+        self.scope = scope;
+        Ok(outcome)
+    }
+
+    /// The stages of a run, from the text to the commit.
+    fn carry_out(
+        &mut self,
+        run: &mut Run,
+        source: &Source<'_>,
+        ruleset: &mut Ruleset,
+        gate: &mut PreCommit<'_>,
+    ) -> Result<(), Stop> {
+        let (mut cmds, in_one_go) = self.read(run, source)?;
+        if source.mode == Mode::Trees && !run.diags.has_errors() {
+            self.lint_and_optimize(run, &mut cmds, ruleset)?;
+        }
+        let mut execution = self.run_commands(run, cmds, in_one_go, ruleset)?;
+        if !run.diags.has_errors() {
+            run.diags.append(std::mem::take(&mut execution.diags));
+            run.out.stdout = std::mem::take(&mut execution.stdout);
+            if !run.diags.has_errors() {
+                self.ask_gate(run, &mut execution, gate)?;
+            }
+            let commits = !self.options.check && !self.options.copy.is_checked_elsewhere();
+            if !run.diags.has_errors() && commits {
+                self.commit(run, execution, ruleset);
+            }
+        }
+        if run.skipped && run.diags.has_errors() { Err(Stop::Reread) } else { Ok(()) }
+    }
+
+    /// Reads the commands of a text, and says whether each may be executed before the next one is
+    /// evaluated.
+    fn read(&mut self, run: &mut Run, source: &Source<'_>) -> Result<(Vec<Cmd>, bool), Stop> {
+        let input = run.inputs.add(source.origin.clone(), source.text.clone());
+        let json =
+            if self.options.json { json::read(&source.text, input, &mut run.diags) } else { None };
+        let (mut cmds, in_one_go) = match json {
+            Some(cmds) => {
+                run.document = Some(source.text.clone());
+                (cmds, false)
+            }
             None => {
-                let read = parse::read(
-                    &mut inputs,
-                    input,
-                    files,
-                    paths,
-                    &mut self.scope,
-                    &mut diags,
-                    mode,
-                    &self.budget,
-                );
-                (read.cmds, !read.updates_sets, read.skipped)
+                let reading = Reading {
+                    files: source.files,
+                    include_paths: &self.options.include_paths,
+                    mode: source.mode,
+                    budget: &self.budget,
+                };
+                let (scope, diags) = (&mut self.scope, &mut run.diags);
+                let read = parse::read(&mut run.inputs, input, &reading, scope, diags);
+                run.skipped = read.skipped;
+                (read.cmds, !read.updates_sets)
             }
         };
         if self.is_late() {
-            return Ok(self.too_late(scope));
+            return Err(Stop::late());
         }
         if self.options.anew {
             cmds.insert(0, Cmd::flush_ruleset(input));
         }
         // Resetting takes effect at once.
         let resets = cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Reset { .. }));
-        out.changed = resets && !self.options.check;
-        if skipped && (resets || diags.has_errors()) {
-            return Err(inputs);
+        run.out.changed = resets && !self.options.check;
+        if run.skipped && (resets || run.diags.has_errors()) {
+            return Err(Stop::Reread);
         }
-        let not_permitted =
-            || Outcome { stderr: format!("Error: {NOT_PERMITTED}\n"), ..Outcome::default() };
-        if resets && self.options.read_only && !diags.has_errors() {
-            self.scope = scope;
-            return Ok(not_permitted());
+        if resets && self.options.read_only && !run.diags.has_errors() {
+            return Err(Stop::not_permitted());
         }
+        Ok((cmds, in_one_go))
+    }
 
-        let generation = ruleset.generation();
-        if trees && !diags.has_errors() {
-            let Some(mut ctx) = self.rehearse(cmds.clone(), &generation, ruleset, now, &mut diags)
-            else {
-                if self.is_late() {
-                    return Ok(self.too_late(scope));
-                }
-                self.tell(&diags, &inputs, &mut out);
-                return Ok(out);
-            };
-            diags.list.clear();
-            if self.options.lint {
-                let unused: Vec<_> = self.scope.unused(first_definition).cloned().collect();
-                diags.list = lint::lint(&cmds, &generation, &unused, &mut ctx, &inputs);
-            }
-            if self.options.optimize {
-                out.merges = optimize(&mut cmds, &generation, &mut ctx, &inputs);
-            }
+    /// Lints commands and merges their rules, where the options ask for it and the commands are
+    /// right as they were written.
+    fn lint_and_optimize(
+        &self,
+        run: &mut Run,
+        cmds: &mut [Cmd],
+        ruleset: &Ruleset,
+    ) -> Result<(), Stop> {
+        let rehearsed =
+            self.rehearse(cmds.to_vec(), &run.generation, ruleset, run.now, &mut run.diags);
+        let Some(mut ctx) = rehearsed else {
+            return Err(if self.is_late() { Stop::late() } else { Stop::Errors });
+        };
+        run.diags.list.clear();
+        if self.options.lint {
+            let unused: Vec<_> = self.scope.unused(run.first_definition).cloned().collect();
+            run.diags.list = lint::lint(cmds, &run.generation, &unused, &mut ctx, &run.inputs);
         }
-        let mut ctx = Context::new(&generation, self.names);
-        ctx.now = now;
+        if self.options.optimize {
+            run.out.merges = optimize(cmds, &run.generation, &mut ctx, &run.inputs);
+        }
+        Ok(())
+    }
+
+    /// Evaluates commands and executes them in a transaction.
+    fn run_commands(
+        &self,
+        run: &mut Run,
+        cmds: Vec<Cmd>,
+        in_one_go: bool,
+        ruleset: &Ruleset,
+    ) -> Result<Execution, Stop> {
+        let mut ctx = Context::new(&run.generation, self.names);
+        ctx.now = run.now;
         ctx.budget = self.budget.clone();
-        ctx.inputs = inputs.clone();
-        ctx.skipped = skipped;
+        ctx.inputs = run.inputs.clone();
+        ctx.skipped = run.skipped;
         if let Some(changes) = self.changes {
-            changes.begin(&generation, now);
+            changes.begin(&run.generation, run.now);
         }
-        let mut execution = Execution::new(ruleset.begin_at(now), now);
-        self.process(cmds, &mut ctx, &mut diags, &mut execution, in_one_go);
+        let mut execution = Execution::new(ruleset.begin_at(run.now), run.now);
+        self.process(cmds, &mut ctx, &mut run.diags, &mut execution, in_one_go);
         if self.is_late() {
-            return Ok(self.too_late(scope));
+            return Err(Stop::late());
         }
-        if execution.again.is_some() && !diags.has_errors() && !execution.diags.has_errors() {
-            self.scope = scope;
-            let Execution { again, resets, .. } = execution;
-            return Ok(Outcome { again, resets, ..Outcome::default() });
+        let wrong = run.diags.has_errors() || execution.diags.has_errors();
+        if execution.again.is_some() && !wrong {
+            return Err(Stop::Again(execution.again, execution.resets));
         }
-        if skipped && (diags.has_errors() || execution.diags.has_errors()) {
-            return Err(inputs);
+        if run.skipped && wrong {
+            return Err(Stop::Reread);
         }
-        if !diags.has_errors() {
-            let Execution { mut transaction, mut done, diags: refused, stdout, noted, .. } =
-                execution;
-            diags.append(refused);
-            out.stdout = stdout;
-            if !diags.has_errors() && (transaction.is_changed() || noted > 0) {
-                if self.options.read_only {
-                    self.scope = scope;
-                    return Ok(not_permitted());
-                }
-                transaction.settle();
-                match gate(transaction.working()) {
-                    Ok(()) => {}
-                    Err(Refusal::Link(e)) => blame(&e, &done, &mut diags),
-                    Err(Refusal::Offload(e)) => diags.push(refused_offload(&e, &done)),
-                    Err(Refusal::Change(number, e)) => {
-                        diags.push(refused_change(number, &e, &done))
-                    }
-                    Err(Refusal::Other(sentence)) => {
-                        self.scope = scope;
-                        return Ok(Outcome {
-                            stderr: format!("Error: {sentence}\n"),
-                            ..Outcome::default()
-                        });
-                    }
-                }
-            }
-            if !diags.has_errors()
-                && !self.options.check
-                && !self.options.copy.is_checked_elsewhere()
-            {
-                let echo = self.options.echo.then(|| {
-                    echo::only_new(&mut done, &generation, now);
-                    self.echo(&transaction, &done, document, now)
-                });
-                let before = ruleset.generation().id;
-                match ruleset.commit(transaction) {
-                    Ok(()) => {
-                        let id = ruleset.generation().id;
-                        out.changed |= id != before;
-                        if let Some(echo) = echo.filter(|text| id != before && !text.is_empty()) {
-                            out.stdout.push_str(&echo);
-                            if !self.options.json {
-                                let own = || (std::process::id(), "nft".to_owned());
-                                let (pid, name) = self.options.process.clone().unwrap_or_else(own);
-                                let line =
-                                    format!("# new generation {id} by process {pid} ({name})\n");
-                                out.stdout.push_str(&line);
-                            }
-                        }
-                    }
-                    Err(e) => {
-                        let whole = done.first().map(|d| d.places.whole).unwrap_or_default();
-                        let message = format!("Could not process rule: {}", e.errno.text());
-                        diags.push(Diagnostic::error(whole, message));
-                    }
-                }
+        Ok(execution)
+    }
+
+    /// Has the gate look at a generation that differs from the one before.
+    fn ask_gate(
+        &self,
+        run: &mut Run,
+        execution: &mut Execution,
+        gate: &mut PreCommit<'_>,
+    ) -> Result<(), Stop> {
+        let Execution { transaction, done, noted, .. } = execution;
+        if !transaction.is_changed() && *noted == 0 {
+            return Ok(());
+        }
+        if self.options.read_only {
+            return Err(Stop::not_permitted());
+        }
+        transaction.settle();
+        match gate(transaction.working()) {
+            Ok(()) => {}
+            Err(Refusal::Link(e)) => blame(&e, done, &mut run.diags),
+            Err(Refusal::Offload(e)) => run.diags.push(refused_offload(&e, done)),
+            Err(Refusal::Change(number, e)) => run.diags.push(refused_change(number, &e, done)),
+            Err(Refusal::Other(sentence)) => return Err(Stop::Refused(sentence)),
+        }
+        Ok(())
+    }
+
+    /// Commits a transaction, and echoes what it added if the options ask for it.
+    fn commit(&self, run: &mut Run, execution: Execution, ruleset: &mut Ruleset) {
+        let Execution { transaction, mut done, .. } = execution;
+        let echo = self.options.echo.then(|| {
+            echo::only_new(&mut done, &run.generation, run.now);
+            let document = run.document.as_ref().map(|text| text.as_str());
+            self.echo(&transaction, &done, document, run.now)
+        });
+        let before = ruleset.generation().id;
+        if let Err(e) = ruleset.commit(transaction) {
+            let whole = done.first().map(|d| d.places.whole).unwrap_or_default();
+            let message = format!("Could not process rule: {}", e.errno.text());
+            run.diags.push(Diagnostic::error(whole, message));
+            return;
+        }
+        let id = ruleset.generation().id;
+        run.out.changed |= id != before;
+        if let Some(echo) = echo.filter(|text| id != before && !text.is_empty()) {
+            run.out.stdout.push_str(&echo);
+            if !self.options.json {
+                let own = || (std::process::id(), "nft".to_owned());
+                let (pid, name) = self.options.process.clone().unwrap_or_else(own);
+                let line = format!("# new generation {id} by process {pid} ({name})\n");
+                run.out.stdout.push_str(&line);
             }
         }
-        if skipped && diags.has_errors() {
-            return Err(inputs);
-        }
-        out.ok = !diags.has_errors();
-        self.tell(&diags, &inputs, &mut out);
-        Ok(out)
     }
 
     /// Adds messages to what a run has said.
@@ -469,12 +568,6 @@ impl<'a> Session<'a> {
         self.budget.is_late()
     }
 
-    /// What comes of a text that took too long: nothing, and names stand for what they did before.
-    fn too_late(&mut self, scope: Scope) -> Outcome {
-        self.scope = scope;
-        Outcome { stderr: format!("Error: {LATE}\n"), ..Outcome::default() }
-    }
-
     fn define_variables(&mut self, inputs: &mut Inputs, diags: &mut Diagnostics) {
         if self.options.defines.is_empty() {
             return;
@@ -484,7 +577,12 @@ impl<'a> Session<'a> {
             text.push_str(&format!("define {name}={value};\n"));
         }
         let input = inputs.add(Origin::CommandLine, text);
-        let (files, paths) = (self.files, &self.options.include_paths);
-        parse::read(inputs, input, files, paths, &mut self.scope, diags, Mode::Trees, &self.budget);
+        let reading = Reading {
+            files: self.files,
+            include_paths: &self.options.include_paths,
+            mode: Mode::Trees,
+            budget: &self.budget,
+        };
+        parse::read(inputs, input, &reading, &mut self.scope, diags);
     }
 }

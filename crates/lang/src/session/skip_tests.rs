@@ -10,7 +10,7 @@ use penstock_syntax::names::NoNames;
 use penstock_syntax::parse::Mode;
 use penstock_syntax::source::{NoFiles, Origin};
 
-use super::{Options, Session};
+use super::{Options, Session, Source};
 
 /// What a text says, and what the ruleset is then.
 fn outcome(text: &str, mode: Option<Mode>) -> (String, String, Vec<u8>) {
@@ -19,9 +19,11 @@ fn outcome(text: &str, mode: Option<Mode>) -> (String, String, Vec<u8>) {
     let origin = Origin::File { name: "text".into(), from: None };
     let outcome = match mode {
         None => session.run(origin, text.into(), &mut ruleset, 1),
-        Some(mode) => session
-            .run_as(mode, &NoFiles, origin, Arc::new(text.into()), &mut ruleset, 1, &mut |_| Ok(()))
-            .unwrap_or_default(),
+        Some(mode) => {
+            let text = Arc::new(text.into());
+            let source = Source { origin, text, now: 1, files: &NoFiles, mode };
+            session.run_as(&source, &mut ruleset, &mut |_| Ok(())).unwrap_or_default()
+        }
     };
     (outcome.stdout, outcome.stderr, ruleset.save(1))
 }
@@ -214,14 +216,13 @@ fn plain_elements_need_no_second_reading() {
     let text = "table ip t {\n\tset s {\n\t\ttype ipv4_addr\n\t\telements = { 198.18.0.1, 198.18.0.2 }\n\t}\n\
                 \tchain c {\n\t\tip saddr @s accept\n\t}\n}\n";
     let mut session = Session::new(Options::default(), &NoFiles, &NoNames);
-    let first = session.run_as(
-        Mode::Skip,
-        &NoFiles,
-        Origin::CommandLine,
-        Arc::new(text.into()),
-        &mut Ruleset::default(),
-        1,
-        &mut |_| Ok(()),
-    );
+    let source = Source {
+        origin: Origin::CommandLine,
+        text: Arc::new(text.into()),
+        now: 1,
+        files: &NoFiles,
+        mode: Mode::Skip,
+    };
+    let first = session.run_as(&source, &mut Ruleset::default(), &mut |_| Ok(()));
     assert!(first.is_ok_and(|outcome| outcome.ok));
 }

@@ -157,6 +157,21 @@ fn refusals_stand_under_what_the_ruleset_blames() {
             "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
         ),
         (
+            "add rule inet t other limit rate 18446744073709551615/week",
+            "Could not process rule: Value too large for defined data type",
+            "                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
+        ),
+        (
+            "add set inet t r { type ipv4_addr; limit rate 18446744073709551615/week; }",
+            "Could not process rule: Value too large for defined data type",
+            "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
+        ),
+        (
+            "add limit inet t l { rate 18446744073709551615/week }",
+            "Could not process rule: Value too large for defined data type",
+            "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
+        ),
+        (
             "add rule inet t other ip saddr . ip daddr . ip6 daddr 5",
             "conflicting protocols specified: ip vs. ip6",
             "                                          ^^^^^^^^^^^",

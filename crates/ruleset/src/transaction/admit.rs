@@ -172,7 +172,7 @@ fn admit_object(object: &Object, is_new: bool) -> Result<(), Errno> {
 
 /// Values that a stateful expression can have come to: a quota may have seen more than it is of.
 fn admit_state(expr: &Expr) -> Result<(), Errno> {
-    live::check(&as_new(expr))
+    live::check_statement(&as_new(expr))
 }
 
 fn admit_flowtable(family: Family, flowtable: &Flowtable, is_new: bool) -> Result<(), Errno> {

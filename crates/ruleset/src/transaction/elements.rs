@@ -380,7 +380,7 @@ fn prepare(
     } else if value.exprs().is_empty() {
         value.change_extras(|extras| extras.exprs.clone_from(&set.exprs));
     } else {
-        checked_statements(set, family, value.exprs(), live::check)?;
+        checked_statements(set, family, value.exprs(), live::check_statement)?;
     }
     value.change_extras(|extras| extras.states = live::states_of(&extras.exprs, now));
     Ok(())

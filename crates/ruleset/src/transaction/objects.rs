@@ -29,7 +29,7 @@ impl OpenTable<'_> {
             tunnel.checked().map_err(|errno| Error::new(errno, Blame::Object))?;
         }
         let expr = value.as_expr();
-        let configured = expr.as_ref().map_or(Ok(()), live::check);
+        let configured = expr.as_ref().map_or(Ok(()), live::check_statement);
         let configured = configured.map_err(|errno| Error::new(errno, Blame::Whole));
         let key = (value.kind(), name);
         if let Some(&handle) = self.index.objects.get(&key) {

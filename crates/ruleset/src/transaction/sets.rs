@@ -166,7 +166,7 @@ pub(crate) fn checked_set(new: &NewSet, family: Family) -> Result<(), Errno> {
     if !new.exprs.iter().all(fits) {
         return Err(Errno::Eopnotsupp);
     }
-    new.exprs.iter().try_for_each(|e| e.available(family).and_then(|()| live::check(e)))
+    new.exprs.iter().try_for_each(|e| e.available(family).and_then(|()| live::check_statement(e)))
 }
 
 /// `nft_set_is_same`.

@@ -270,6 +270,42 @@ pub struct Nat {
     pub prefix: bool,
 }
 
+/// The operands of a statement kind, by the method that borrows an `Option`'s value.
+macro_rules! operands {
+    ($kind:expr, $iter:ident) => {
+        match $kind {
+            StmtKind::Match(expr)
+            | StmtKind::Verdict(expr)
+            | StmtKind::ObjRef { expr, .. }
+            | StmtKind::MetaSet { expr, .. }
+            | StmtKind::CtSet { expr, .. }
+            | StmtKind::ExthdrReset { target: expr }
+            | StmtKind::Meter { key: expr, .. } => vec![expr],
+            StmtKind::PayloadSet { target: first, value: second }
+            | StmtKind::ExthdrSet { target: first, value: second }
+            | StmtKind::SetUpdate { set: first, key: second, .. } => vec![first, second],
+            StmtKind::MapUpdate { map, key, data, .. } => vec![map, key, data],
+            StmtKind::Log(log) => log.prefix.$iter().collect(),
+            StmtKind::Reject(reject) => reject.expr.$iter().collect(),
+            StmtKind::Queue { expr, .. } => expr.$iter().collect(),
+            StmtKind::Nat(Nat { addr: first, port: second, .. })
+            | StmtKind::Tproxy { addr: first, port: second, .. }
+            | StmtKind::Dup { to: first, dev: second } => first.$iter().chain(second).collect(),
+            StmtKind::Fwd { dev, addr, .. } => addr.$iter().chain([dev]).collect(),
+            StmtKind::Counter { .. }
+            | StmtKind::Limit(_)
+            | StmtKind::Quota { .. }
+            | StmtKind::Last { .. }
+            | StmtKind::CtCount { .. }
+            | StmtKind::Synproxy { .. }
+            | StmtKind::Notrack
+            | StmtKind::FlowOffload { .. }
+            | StmtKind::Chain { .. }
+            | StmtKind::Xt { .. } => Vec::new(),
+        }
+    };
+}
+
 impl StmtKind {
     /// The statement that sets `target`; `None` if nothing can.
     pub fn assign(target: Expr, value: Expr) -> Option<StmtKind> {
@@ -384,72 +420,14 @@ impl StmtKind {
         }
     }
 
-    /// The expressions that it has, but for those of statements in it.
+    /// The expressions of the statement, without those of statements nested in it.
     pub fn operands(&self) -> Vec<&Expr> {
-        match self {
-            StmtKind::Match(expr)
-            | StmtKind::Verdict(expr)
-            | StmtKind::ObjRef { expr, .. }
-            | StmtKind::MetaSet { expr, .. }
-            | StmtKind::CtSet { expr, .. }
-            | StmtKind::ExthdrReset { target: expr }
-            | StmtKind::Meter { key: expr, .. } => vec![expr],
-            StmtKind::PayloadSet { target: first, value: second }
-            | StmtKind::ExthdrSet { target: first, value: second }
-            | StmtKind::SetUpdate { set: first, key: second, .. } => vec![first, second],
-            StmtKind::MapUpdate { map, key, data, .. } => vec![map, key, data],
-            StmtKind::Log(log) => log.prefix.iter().collect(),
-            StmtKind::Reject(reject) => reject.expr.iter().collect(),
-            StmtKind::Queue { expr, .. } => expr.iter().collect(),
-            StmtKind::Nat(Nat { addr: first, port: second, .. })
-            | StmtKind::Tproxy { addr: first, port: second, .. }
-            | StmtKind::Dup { to: first, dev: second } => first.iter().chain(second).collect(),
-            StmtKind::Fwd { dev, addr, .. } => addr.iter().chain([dev]).collect(),
-            StmtKind::Counter { .. }
-            | StmtKind::Limit(_)
-            | StmtKind::Quota { .. }
-            | StmtKind::Last { .. }
-            | StmtKind::CtCount { .. }
-            | StmtKind::Synproxy { .. }
-            | StmtKind::Notrack
-            | StmtKind::FlowOffload { .. }
-            | StmtKind::Chain { .. }
-            | StmtKind::Xt { .. } => Vec::new(),
-        }
+        operands!(self, iter)
     }
 
-    /// [`Self::operands`], to change them.
+    /// The expressions of [`Self::operands`], mutable.
     pub fn operands_mut(&mut self) -> Vec<&mut Expr> {
-        match self {
-            StmtKind::Match(expr)
-            | StmtKind::Verdict(expr)
-            | StmtKind::ObjRef { expr, .. }
-            | StmtKind::MetaSet { expr, .. }
-            | StmtKind::CtSet { expr, .. }
-            | StmtKind::ExthdrReset { target: expr }
-            | StmtKind::Meter { key: expr, .. } => vec![expr],
-            StmtKind::PayloadSet { target: first, value: second }
-            | StmtKind::ExthdrSet { target: first, value: second }
-            | StmtKind::SetUpdate { set: first, key: second, .. } => vec![first, second],
-            StmtKind::MapUpdate { map, key, data, .. } => vec![map, key, data],
-            StmtKind::Log(log) => log.prefix.iter_mut().collect(),
-            StmtKind::Reject(reject) => reject.expr.iter_mut().collect(),
-            StmtKind::Queue { expr, .. } => expr.iter_mut().collect(),
-            StmtKind::Nat(Nat { addr: first, port: second, .. })
-            | StmtKind::Tproxy { addr: first, port: second, .. }
-            | StmtKind::Dup { to: first, dev: second } => first.iter_mut().chain(second).collect(),
-            StmtKind::Fwd { dev, addr, .. } => addr.iter_mut().chain([dev]).collect(),
-            StmtKind::Counter { .. }
-            | StmtKind::Limit(_)
-            | StmtKind::Quota { .. }
-            | StmtKind::Last { .. }
-            | StmtKind::CtCount { .. }
-            | StmtKind::Synproxy { .. }
-            | StmtKind::Notrack
-            | StmtKind::FlowOffload { .. }
-            | StmtKind::Chain { .. }
-            | StmtKind::Xt { .. } => Vec::new(),
-        }
+        operands!(self, iter_mut)
     }
 
     /// The statements in it, but for those of rules.

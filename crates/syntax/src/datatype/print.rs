@@ -2,8 +2,9 @@
 
 //! A value to canonical text.
 
+use std::borrow::Cow;
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::datatype::{DataType, symbols, time};
 use crate::names::Names;
@@ -45,120 +46,70 @@ pub fn print(
     names: &dyn Names,
     out: &mut String,
 ) {
-    // Writing to a String does not fail: results are dropped throughout.
     match dtype {
         DataType::String | DataType::IfName => {
             out.push('"');
             push_text(value, out);
             out.push('"');
         }
-        DataType::LlAddr | DataType::EtherAddr => {
-            for i in (0..len.div_ceil(8)).rev() {
-                let _ = write!(out, "{:02x}", (value >> (8 * i)) as u8);
-                if i > 0 {
-                    out.push(':');
-                }
-            }
-        }
-        DataType::IpAddr => {
-            let address = Ipv4Addr::from(value as u32);
-            match names_of_host(IpAddr::V4(address), format, names) {
-                Some(name) => out.push_str(&name),
-                None => print_ipv4(address, out),
-            }
-        }
-        DataType::Ip6Addr => {
-            let address = Ipv6Addr::from(value);
-            match names_of_host(IpAddr::V6(address), format, names) {
-                Some(name) => out.push_str(&name),
-                None => print_ipv6(address, out),
-            }
-        }
-        DataType::InetProtocol => {
-            let name = if format.numeric_protocol {
-                None
-            } else {
-                u8::try_from(value).ok().and_then(|n| names.protocol_name(n))
-            };
-            match name {
-                Some(name) => out.push_str(&name),
-                None => decimal(value, out),
-            }
-        }
-        DataType::InetService => {
-            let name = if format.service_names {
-                u16::try_from(value).ok().and_then(|p| names.service_name(p, None))
-            } else {
-                None
-            };
-            match name {
-                Some(name) => quoted(&name, out),
-                None => decimal(value, out),
-            }
-        }
+        DataType::LlAddr | DataType::EtherAddr => print_link_address(value, len, out),
         DataType::Time => time::print_duration(value as u64, format.numeric_time, out),
         DataType::TimeDate => time::print_date(value as u64, names, out),
         DataType::TimeHour => time::print_hour(value as u64, names, out),
-        DataType::Mark => match from_system("rt_marks", value, format, names) {
-            Some(name) => quoted(&name, out),
-            None => {
-                let _ = write!(out, "{value:#010x}");
-            }
+        _ => match name_of(dtype, value, format, names) {
+            Some(Name::Bare(name)) => out.push_str(&name),
+            Some(Name::Quoted(name)) => quoted(&name, out),
+            None => print_unnamed(dtype, value, out),
         },
-        DataType::Realm => match from_system("rt_realms", value, format, names) {
-            Some(name) => quoted(&name, out),
-            None => decimal(value, out),
-        },
-        DataType::DevGroup => match from_system("group", value, format, names) {
-            Some(name) => quoted(&name, out),
-            None => decimal(value, out),
-        },
-        DataType::CtLabel => {
-            let bit = if value == 0 { 0 } else { value.trailing_zeros() };
-            match from_system("connlabel.conf", bit.into(), format, names) {
-                Some(name) if value.is_power_of_two() => quoted(&name, out),
-                _ if value.is_power_of_two() => decimal(bit.into(), out),
-                _ => {
-                    let _ = write!(out, "{value:#x}");
-                }
-            }
+    }
+}
+
+/// A name that is listed instead of a value.
+enum Name {
+    Bare(Cow<'static, str>),
+    /// In quotation marks.
+    Quoted(Cow<'static, str>),
+}
+
+/// The name of a value: from the type's symbols, or from the system. The format may ask for the
+/// number instead.
+fn name_of(dtype: DataType, value: u128, format: &Format, names: &dyn Names) -> Option<Name> {
+    let quoted = |name: Option<String>| name.map(|name| Name::Quoted(name.into()));
+    let bare = |name: Option<String>| name.map(|name| Name::Bare(name.into()));
+    let from_system = |table, value| quoted(from_system(table, value, format, names));
+    match dtype {
+        DataType::IpAddr if format.host_names => {
+            bare(names.host_name(Ipv4Addr::from(value as u32).into()))
+        }
+        DataType::Ip6Addr if format.host_names => {
+            bare(names.host_name(Ipv6Addr::from(value).into()))
+        }
+        DataType::InetProtocol if !format.numeric_protocol => {
+            bare(u8::try_from(value).ok().and_then(|n| names.protocol_name(n)))
+        }
+        DataType::InetService if format.service_names => {
+            quoted(u16::try_from(value).ok().and_then(|p| names.service_name(p, None)))
+        }
+        DataType::Mark => from_system("rt_marks", value),
+        DataType::Realm => from_system("rt_realms", value),
+        DataType::DevGroup => from_system("group", value),
+        DataType::CtLabel if value.is_power_of_two() => {
+            from_system("connlabel.conf", value.trailing_zeros().into())
         }
         DataType::IfIndex => {
-            match u32::try_from(value).ok().and_then(|i| names.interface_name(i)) {
-                Some(name) => quoted(&name, out),
-                None => decimal(value, out),
-            }
+            quoted(u32::try_from(value).ok().and_then(|i| names.interface_name(i)))
         }
         DataType::Classid => match value {
-            0xffff_ffff => out.push_str("root"),
-            0 => out.push_str("none"),
-            _ => {
-                let _ = write!(out, "{:x}:{:x}", (value >> 16) as u16, value as u16);
-            }
+            0xffff_ffff => Some(Name::Bare("root".into())),
+            0 => Some(Name::Bare("none".into())),
+            _ => None,
         },
-        DataType::Uid => match user(value, format, |id| names.user_name(id)) {
-            Some(name) => quoted(&name, out),
-            None => decimal(value, out),
-        },
-        DataType::Gid => match user(value, format, |id| names.group_name(id)) {
-            Some(name) => quoted(&name, out),
-            None => decimal(value, out),
-        },
+        DataType::Uid => quoted(user(value, format, |id| names.user_name(id))),
+        DataType::Gid => quoted(user(value, format, |id| names.group_name(id))),
         DataType::Cgroupv2 => {
-            match u64::try_from(value).ok().and_then(|id| names.cgroup_path(id)) {
-                Some(path) => quoted(&path, out),
-                None => decimal(value, out),
-            }
+            quoted(u64::try_from(value).ok().and_then(|id| names.cgroup_path(id)))
         }
-        DataType::Bitmask | DataType::RawInteger => hexadecimal(value, out),
-        // Subtypes of MPTCP have their names where they are read only, as ever.
-        DataType::Invalid | DataType::Verdict | DataType::Integer | DataType::MptcpSubtype => {
-            decimal(value, out)
-        }
-        DataType::TimeDay => match symbol(dtype, value, format) {
-            Some(name) => quoted(name, out),
-            None => decimal(value, out),
-        },
+        DataType::TimeDay => symbol(dtype, value, format).map(|name| Name::Quoted(name.into())),
         DataType::NfProto
         | DataType::EtherType
         | DataType::ArpOp
@@ -180,29 +131,48 @@ pub fn print(
         | DataType::FibAddr
         | DataType::Boolean
         | DataType::CtEventBit
-        | DataType::IgmpType => match symbol(dtype, value, format) {
-            Some(name) => out.push_str(name),
-            None => print_number(dtype, value, out),
-        },
+        | DataType::IgmpType => symbol(dtype, value, format).map(|name| Name::Bare(name.into())),
+        // nft reads the names of MPTCP subtypes and does not list them.
+        DataType::MptcpSubtype => None,
+        DataType::IpAddr
+        | DataType::Ip6Addr
+        | DataType::InetProtocol
+        | DataType::InetService
+        | DataType::CtLabel
+        | DataType::Invalid
+        | DataType::Verdict
+        | DataType::Integer
+        | DataType::Bitmask
+        | DataType::RawInteger
+        | DataType::String
+        | DataType::IfName
+        | DataType::LlAddr
+        | DataType::EtherAddr
+        | DataType::Time
+        | DataType::TimeDate
+        | DataType::TimeHour => None,
     }
 }
 
-/// Appends a value that no symbol stands for, in the number format of its type.
-pub fn print_number(dtype: DataType, value: u128, out: &mut String) {
-    match dtype {
-        DataType::EtherType => {
-            let _ = write!(out, "{value:#06x}");
+/// Appends a value without a name: an address, or a number in the format of its type.
+fn print_unnamed(dtype: DataType, value: u128, out: &mut String) {
+    // Writing to a String does not fail.
+    let _ = match dtype {
+        DataType::IpAddr => return print_ipv4(Ipv4Addr::from(value as u32), out),
+        DataType::Ip6Addr => return print_ipv6(Ipv6Addr::from(value), out),
+        DataType::CtLabel if value.is_power_of_two() => {
+            return decimal(value.trailing_zeros().into(), out);
         }
-        DataType::Dscp => {
-            let _ = write!(out, "{value:#04x}");
+        DataType::Classid => write!(out, "{:x}:{:x}", (value >> 16) as u16, value as u16),
+        DataType::EtherType => write!(out, "{value:#06x}"),
+        DataType::Dscp => write!(out, "{value:#04x}"),
+        DataType::Mark => write!(out, "{value:#010x}"),
+        DataType::Bitmask | DataType::RawInteger | DataType::Ecn => {
+            return hexadecimal(value, out);
         }
-        DataType::Ecn => hexadecimal(value, out),
-        DataType::Mark => {
-            let _ = write!(out, "{value:#010x}");
-        }
-        _ if dtype.is_bitmask() => hexadecimal(value, out),
-        _ => decimal(value, out),
-    }
+        _ if dtype.is_bitmask() => return hexadecimal(value, out),
+        _ => return decimal(value, out),
+    };
 }
 
 fn symbol(dtype: DataType, value: u128, format: &Format) -> Option<&'static str> {
@@ -223,8 +193,14 @@ fn user(value: u128, format: &Format, name: impl Fn(u32) -> Option<String>) -> O
     if format.user_names { u32::try_from(value).ok().and_then(name) } else { None }
 }
 
-fn names_of_host(address: IpAddr, format: &Format, names: &dyn Names) -> Option<String> {
-    if format.host_names { names.host_name(address) } else { None }
+/// Two digits for each byte, with colons between them. `len` is in bits.
+fn print_link_address(value: u128, len: u32, out: &mut String) {
+    for i in (0..len.div_ceil(8)).rev() {
+        let _ = write!(out, "{:02x}", (value >> (8 * i)) as u8);
+        if i > 0 {
+            out.push(':');
+        }
+    }
 }
 
 fn print_ipv4(address: Ipv4Addr, out: &mut String) {
@@ -238,8 +214,7 @@ fn print_ipv4(address: Ipv4Addr, out: &mut String) {
     out.push_str(text.as_str());
 }
 
-/// Text of up to 40 bytes in the making: there may be millions of addresses to write, and
-/// formatting in general takes its time.
+/// A buffer for text of up to 40 bytes. A listing may have millions of addresses, and `fmt` is slow.
 struct Short {
     bytes: [u8; 40],
     len: usize,

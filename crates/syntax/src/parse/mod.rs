@@ -106,7 +106,8 @@ pub fn parse(
     scope: &mut Scope,
     diags: &mut Diagnostics,
 ) -> Vec<Cmd> {
-    read(inputs, input, files, include_paths, scope, diags, Mode::Trees, &Budget::default()).cmds
+    let reading = Reading { files, include_paths, mode: Mode::Trees, budget: &Budget::default() };
+    read(inputs, input, &reading, scope, diags).cmds
 }
 
 /// What is kept of rules in blocks and of the elements of sets.
@@ -132,22 +133,28 @@ pub struct Read {
     pub skipped: bool,
 }
 
-/// As [`parse`], keeping only what `mode` says. Where `budget` is spent reading ends: with an
-/// error, or without one where time is over.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "where the text is, what it may refer to, and how it is read"
-)]
+/// How texts are read.
+#[derive(Clone, Copy)]
+pub struct Reading<'a> {
+    /// Included files come from there.
+    pub files: &'a dyn Files,
+    /// Folders of included files (`-I`).
+    pub include_paths: &'a [String],
+    /// What is kept of rules and elements.
+    pub mode: Mode,
+    /// Where it is spent reading ends: with an error, or without one where time is over.
+    pub budget: &'a Budget,
+}
+
+/// Reads a text to its end or its last error. Names are looked up in `scope`, and defined there.
 pub fn read(
     inputs: &mut Inputs,
     input: u32,
-    files: &dyn Files,
-    include_paths: &[String],
+    reading: &Reading<'_>,
     scope: &mut Scope,
     diags: &mut Diagnostics,
-    mode: Mode,
-    budget: &Budget,
 ) -> Read {
+    let Reading { files, include_paths, mode, budget } = *reading;
     let frames = vec![Lexer::new(input)];
     let last = Loc { input, start: 0, end: 0 };
     let mut parser = Parser {

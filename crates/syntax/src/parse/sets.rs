@@ -38,52 +38,9 @@ impl Parser<'_> {
     /// An item with its separator. Most say nothing before the separator is there.
     fn set_item(&mut self, set: &mut SetBlock) -> Parsed<()> {
         match self.word() {
-            word @ ("type" | "typeof") => {
-                let by_expression = word == "typeof";
-                self.take();
-                let key = if by_expression { self.typeof_list()? } else { self.type_names()? };
-                let mut data = None;
-                if set.map {
-                    if self.tok() != Tok::Colon {
-                        return self.unexpected(&["colon", "."]);
-                    }
-                    self.take();
-                    data = Some(self.map_data(by_expression)?);
-                }
-                let complete = match &data {
-                    None => false,
-                    Some(SetData::Object(_)) => true,
-                    Some(SetData::Expr { interval, .. }) => by_expression && !interval,
-                };
-                self.separator_or(if complete { &[] } else { &["."] })?;
-                (set.key, set.key_typeof) = (Some(key), by_expression);
-                set.data = data;
-                return Ok(());
-            }
-            "flags" => {
-                self.take();
-                let mut flags = set.flags;
-                loop {
-                    match self.word() {
-                        "constant" => flags.constant = true,
-                        "interval" => flags.interval = true,
-                        "timeout" => flags.timeout = true,
-                        "dynamic" => flags.eval = true,
-                        _ => {
-                            return self
-                                .unexpected(&["constant", "interval", "dynamic", "timeout"]);
-                        }
-                    }
-                    self.take();
-                    if !self.eat_tok(Tok::Comma) {
-                        break;
-                    }
-                }
-                self.separator_or(&["comma"])?;
-                set.flags = flags;
-                set.flags_written = true;
-                return Ok(());
-            }
+            "type" => return self.set_key(set, false),
+            "typeof" => return self.set_key(set, true),
+            "flags" => return self.set_flags(set),
             "timeout" => {
                 self.take();
                 let timeout = self.time()?;
@@ -124,27 +81,76 @@ impl Parser<'_> {
                 return Ok(());
             }
             "comment" => return self.separated_comment(&mut set.comment),
-            _ => {
-                if self.at("ct") && self.second_word() != "count" {
-                    self.take();
-                    self.keywords = super::words::keywords_after("ct");
-                    return self.unexpected(&["count"]);
-                }
-                let Some(stmt) = self.stateful_stmt()? else { return self.unexpected(&[]) };
-                let mut stmts = vec![stmt];
-                while let Some(stmt) = self.stateful_stmt()? {
-                    stmts.push(stmt);
-                }
-                // What may follow is more than nft names.
-                if !matches!(self.tok(), Tok::Newline | Tok::Semicolon) {
-                    return self.unexpected(&[]);
-                }
-                self.separator()?;
-                set.stmts.extend(stmts);
-                return Ok(());
-            }
+            _ => return self.set_stmts(set),
         }
         self.separator()
+    }
+
+    /// `type ipv4_addr : inet_service`, `typeof ip saddr : tcp dport`
+    fn set_key(&mut self, set: &mut SetBlock, by_expression: bool) -> Parsed<()> {
+        self.take();
+        let key = if by_expression { self.typeof_list()? } else { self.type_names()? };
+        let mut data = None;
+        if set.map {
+            if self.tok() != Tok::Colon {
+                return self.unexpected(&["colon", "."]);
+            }
+            self.take();
+            data = Some(self.map_data(by_expression)?);
+        }
+        let complete = match &data {
+            None => false,
+            Some(SetData::Object(_)) => true,
+            Some(SetData::Expr { interval, .. }) => by_expression && !interval,
+        };
+        self.separator_or(if complete { &[] } else { &["."] })?;
+        (set.key, set.key_typeof) = (Some(key), by_expression);
+        set.data = data;
+        Ok(())
+    }
+
+    /// `flags interval, timeout`
+    fn set_flags(&mut self, set: &mut SetBlock) -> Parsed<()> {
+        self.take();
+        let mut flags = set.flags;
+        loop {
+            match self.word() {
+                "constant" => flags.constant = true,
+                "interval" => flags.interval = true,
+                "timeout" => flags.timeout = true,
+                "dynamic" => flags.eval = true,
+                _ => return self.unexpected(&["constant", "interval", "dynamic", "timeout"]),
+            }
+            self.take();
+            if !self.eat_tok(Tok::Comma) {
+                break;
+            }
+        }
+        self.separator_or(&["comma"])?;
+        set.flags = flags;
+        set.flags_written = true;
+        Ok(())
+    }
+
+    /// `counter quota 10 mbytes`: statements that each element has a state of.
+    fn set_stmts(&mut self, set: &mut SetBlock) -> Parsed<()> {
+        if self.at("ct") && self.second_word() != "count" {
+            self.take();
+            self.keywords = super::words::keywords_after("ct");
+            return self.unexpected(&["count"]);
+        }
+        let Some(stmt) = self.stateful_stmt()? else { return self.unexpected(&[]) };
+        let mut stmts = vec![stmt];
+        while let Some(stmt) = self.stateful_stmt()? {
+            stmts.push(stmt);
+        }
+        // What may follow is more than nft names.
+        if !matches!(self.tok(), Tok::Newline | Tok::Semicolon) {
+            return self.unexpected(&[]);
+        }
+        self.separator()?;
+        set.stmts.extend(stmts);
+        Ok(())
     }
 
     /// `ipv4_addr . inet_service`: a symbol, or a concatenation of them.

@@ -84,38 +84,10 @@ impl Printer<'_> {
             }
             ExprKind::Binop { op, left, right } => {
                 self.operand(precedence(*op), left);
-                self.push(match op {
-                    BinOp::And => " & ",
-                    BinOp::Or => " | ",
-                    BinOp::Xor => " ^ ",
-                    BinOp::Lshift => " << ",
-                    BinOp::Rshift => " >> ",
-                });
+                self.write(format_args!(" {} ", op.symbol()));
                 self.operand(precedence(*op), right);
             }
-            ExprKind::Relational { op, left, right } => {
-                self.left_side(left, right);
-                self.push(match op {
-                    RelOp::Implicit => " ",
-                    RelOp::Eq if must_write_equals(left, right) => " == ",
-                    RelOp::Eq => " ",
-                    RelOp::Neq => " != ",
-                    RelOp::Lt => " < ",
-                    RelOp::Lte => " <= ",
-                    RelOp::Gt => " > ",
-                    RelOp::Gte => " >= ",
-                    RelOp::Neg => " ! ",
-                });
-                // nft looks for the name of the answer with its bytes the wrong way round.
-                if matches!(left.kind, ExprKind::Key(Key::Fib { .. }))
-                    && !matches!(op, RelOp::Eq | RelOp::Neq | RelOp::Implicit)
-                    && right.value() != Some(0)
-                {
-                    self.numeric(|p| p.expr(right));
-                } else {
-                    self.expr(right);
-                }
-            }
+            ExprKind::Relational { op, left, right } => self.relational(*op, left, right),
             ExprKind::FlagCmp { op, expr, value, mask } => {
                 self.expr(expr);
                 self.push(if *op == RelOp::Neq { " != " } else { " " });
@@ -123,6 +95,25 @@ impl Printer<'_> {
                 self.push(" / ");
                 self.expr(mask);
             }
+        }
+    }
+
+    /// A comparison. `==` is written only where the text would be read otherwise without it.
+    fn relational(&mut self, op: RelOp, left: &Expr, right: &Expr) {
+        self.left_side(left, right);
+        match op {
+            RelOp::Implicit => self.push(" "),
+            RelOp::Eq if !must_write_equals(left, right) => self.push(" "),
+            _ => self.write(format_args!(" {} ", op.symbol())),
+        }
+        // nft looks for the name of the answer with its bytes the wrong way round.
+        let numeric = matches!(left.kind, ExprKind::Key(Key::Fib { .. }))
+            && !matches!(op, RelOp::Eq | RelOp::Neq | RelOp::Implicit)
+            && right.value() != Some(0);
+        if numeric {
+            self.numeric(|p| p.expr(right));
+        } else {
+            self.expr(right);
         }
     }
 

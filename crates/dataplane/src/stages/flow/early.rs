@@ -18,10 +18,11 @@ use penstock_wire::{ethernet, protocol};
 use crate::flow::around::{self, Found};
 use crate::flow::resolved::Resolved;
 use crate::flow::scratch::Scratch;
-use crate::flow::seen::{self, Like, Not, Seen, Start};
+use crate::flow::seen::{self, Not, Seen};
 use crate::flow::table::Table;
 use crate::hook_result::HookResult;
 use crate::pending_frames::PendingFrames;
+use crate::plain_frame::{self, PlainFrame, SameFlow};
 use crate::sink::Sink;
 use crate::stages::flow::chain::Chain;
 use crate::worker::Worker;
@@ -199,7 +200,7 @@ impl<S: Sink> Worker<'_, S> {
         let Some(table) = self.state.flows.table_mut(index) else { return };
         let mut lately = table.lately.take();
         // How the frame begins that began the latest chain.
-        let mut like: Option<Like> = None;
+        let mut like: Option<SameFlow> = None;
         let Some(table) = self.state.flows.table(index) else { return };
         let mut arrives: Option<Arrives> = None;
         for at in these {
@@ -211,11 +212,11 @@ impl<S: Sink> Worker<'_, S> {
                     None => continue,
                 },
             };
-            if let Some(start) = Start::read(frame.bytes) {
-                if like == Some(start.like) {
+            if let Some(start) = PlainFrame::read(frame.bytes) {
+                if like == Some(start.same) {
                     scratch.follow(at, &start);
                 } else if start.is_to(here.receivers[0]) || start.is_to(here.receivers[1]) {
-                    let seen = start.seen(here.arrival);
+                    let seen = Seen::of(&start, here.arrival);
                     let apart = scratch.is_apart(&seen);
                     if !apart
                         && scratch.chain(at, seen, |seen| table.flows.hash(&seen.key), chained)
@@ -223,7 +224,7 @@ impl<S: Sink> Worker<'_, S> {
                         table.flows.prefetch(scratch.hashes[at]);
                         // Where some are kept apart, all have to be looked at.
                         let alike = chained && scratch.kept_apart == 0;
-                        like = alike.then_some(start.like);
+                        like = alike.then_some(start.same);
                     }
                 }
                 continue;
@@ -284,7 +285,7 @@ impl<S: Sink> Worker<'_, S> {
             device,
             mac: link.mac,
             bridge,
-            receivers: [link.mac, bridge].map(|mac| seen::receiver(mac.0)),
+            receivers: [link.mac, bridge].map(|mac| plain_frame::receiver(mac.0)),
             arrival,
         })
     }

@@ -237,7 +237,7 @@ pub(crate) enum Finish {
 }
 
 /// A function in the making, at some packet.
-pub(crate) struct Frame<'f, 'a> {
+pub(crate) struct LoweringCtx<'f, 'a> {
     pub(crate) asm: &'f mut Asm<'a>,
     pub(crate) image: &'f Image,
     pub(crate) helpers: &'static Helpers,
@@ -260,8 +260,8 @@ pub(crate) struct Frame<'f, 'a> {
     pub(crate) way_out: Option<Mark>,
     pub(crate) finish: Finish,
     /// It is only to be known whether the packet will pass: what cannot be known beforehand ends it
-    /// ([`crate::foresight`]).
-    pub(crate) foresees: bool,
+    /// ([`crate::egress_precheck`]).
+    pub(crate) prechecks: bool,
     /// Address of the profile to be kept.
     pub(crate) profile: Option<u64>,
 }
@@ -278,7 +278,7 @@ pub(crate) struct Inputs {
     pub(crate) memory: Value,
 }
 
-impl<'f, 'a> Frame<'f, 'a> {
+impl<'f, 'a> LoweringCtx<'f, 'a> {
     /// At the beginning: nothing is known of the packet, and the entry is the first of the list.
     pub(crate) fn new(
         asm: &'f mut Asm<'a>,
@@ -288,7 +288,7 @@ impl<'f, 'a> Frame<'f, 'a> {
         finish: Finish,
     ) -> Self {
         let Inputs { packet, host, cells, memory } = inputs;
-        Frame {
+        LoweringCtx {
             image,
             helpers,
             packet,
@@ -302,7 +302,7 @@ impl<'f, 'a> Frame<'f, 'a> {
             facts: Facts::default(),
             way_out: None,
             finish,
-            foresees: false,
+            prechecks: false,
             profile: None,
             asm,
         }

@@ -14,8 +14,8 @@ use penstock_wire::{ethernet, ipv4};
 use crate::CompileError;
 use crate::asm::{Function, Is, Session, Width};
 use crate::compile::Making;
-use crate::frame::{Finish, Frame, Header, Inputs, Known, Window, Windows};
 use crate::list::{Entry, List};
+use crate::lowering_ctx::{Finish, Header, Inputs, Known, LoweringCtx, Window, Windows};
 use crate::outcome::ACCEPTED;
 use crate::precheck::Head;
 
@@ -25,7 +25,7 @@ const PROTOCOL: usize = 9;
 impl Making<'_> {
     /// A function of the addresses of [`Head`]s, and their number, that gives a bit for each packet
     /// that will pass. `None` if none can be made, or the list holds more than chains.
-    pub(crate) fn foresight(
+    pub(crate) fn egress_precheck(
         &mut self,
         session: &mut Session,
         list: &List,
@@ -42,7 +42,7 @@ impl Making<'_> {
         let function = session.declare(PARAMETERS)?;
         let calls = session.define(function, PARAMETERS, |asm, values| {
             let [heads, count] = *values else {
-                return Err(CompileError::Code("foresight has two parameters".into()));
+                return Err(CompileError::Code("egress_precheck has two parameters".into()));
             };
             let memory = asm.stack(64);
             let (head, index) = asm.block_with(Width::Long);
@@ -79,9 +79,9 @@ impl Making<'_> {
             // Nobody asks for them: `can_precheck` has seen that.
             let inputs = Inputs { packet: zero, host: zero, cells: zero, memory };
             let finish = Finish::Block(decided);
-            let mut frame = Frame::new(asm, self.program.image, self.helpers, inputs, finish);
-            frame.windows = windows;
-            frame.foresees = true;
+            let mut ctx = LoweringCtx::new(asm, self.program.image, self.helpers, inputs, finish);
+            ctx.windows = windows;
+            ctx.prechecks = true;
             for (known, value) in [
                 (Known::There(Header::Network, size_of::<Head>() as u32), None),
                 (Known::There(Header::Transport, TRANSPORT_PRECHECKED as u32), None),
@@ -89,17 +89,17 @@ impl Making<'_> {
                 (Known::Protocol, None),
                 (Known::Meta(penstock_packet::layout::PROTOCOL), Some(ethertype)),
             ] {
-                frame.facts.learn(known, value);
+                ctx.facts.learn(known, value);
             }
             let mut errors = None;
             for &(chain, family) in &chains {
-                let next = frame.asm.block();
-                self.chain(&mut frame, chain, family, next, &mut errors);
-                frame.asm.at(next);
+                let next = ctx.asm.block();
+                self.chain(&mut ctx, chain, family, next, &mut errors);
+                ctx.asm.at(next);
             }
-            let pass = frame.asm.long(ACCEPTED);
-            frame.leave(pass);
-            let calls = frame.asm.calls;
+            let pass = ctx.asm.long(ACCEPTED);
+            ctx.leave(pass);
+            let calls = ctx.asm.calls;
             asm.at(decided);
             let passes = asm.is_number(decision, Is::NotAbove, ACCEPTED);
             let bit = asm.widen(passes, Width::Long);

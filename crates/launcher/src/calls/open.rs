@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `socket(2)`, and copies of descriptors.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::Trapped;
+use crate::context::{CONTINUE, Context, Reply, Result};
+use crate::notify::Call;
+use crate::task::Task;
+
+/// Opens a socket in the caller. In other network namespaces the kernel does.
+pub(super) fn socket(context: &Context, call: &Call, task: &Task) -> Result {
+    if task.network_namespace().as_ref() != Some(&context.namespace) {
+        return CONTINUE;
+    }
+    /// `SOCK_TYPE_MASK`
+    const KIND: i32 = 0xf;
+    let (kind, flags) = (call.int(1) & KIND, call.int(1) & !KIND);
+    if flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != 0 {
+        return Err(libc::EINVAL);
+    }
+    if kind != libc::SOCK_RAW && kind != libc::SOCK_DGRAM {
+        return Err(libc::ESOCKTNOSUPPORT);
+    }
+    let (inode, end) = context.sockets().open(kind, flags & libc::SOCK_NONBLOCK != 0)?;
+    context.watch(inode);
+    let given = give(context, call, task, end.as_fd(), 0, flags & libc::SOCK_CLOEXEC != 0);
+    if given.is_err() {
+        context.sockets().close(inode);
+    }
+    given
+}
+
+/// `dup(2)`, and `fcntl(2)` with `F_DUPFD` and `F_DUPFD_CLOEXEC`: the copy gets a number at which
+/// the filter knows it.
+pub(super) fn duplicate(this: &Trapped<'_>) -> Result {
+    let call = &this.call;
+    let (first, close_on_exec) = match (call.number, call.int(1)) {
+        (libc::SYS_dup, _) => (0, false),
+        (_, libc::F_DUPFD) => (call.arguments[2] as u32, false),
+        (_, libc::F_DUPFD_CLOEXEC) => (call.arguments[2] as u32, true),
+        _ => return CONTINUE,
+    };
+    if first > *this.context.range.end() {
+        return CONTINUE;
+    }
+    let file = this.task.borrow(&this.context.listener, call, call.int(0))?;
+    give(this.context, call, &this.task, file.as_fd(), first, close_on_exec)
+}
+
+/// Ends the call with a descriptor at the first free number of the range.
+fn give(
+    context: &Context,
+    call: &Call,
+    task: &Task,
+    file: BorrowedFd<'_>,
+    first: u32,
+    close_on_exec: bool,
+) -> Result {
+    let first = first.max(*context.range.start());
+    let number = (first..=*context.range.end()).find(|fd| task.is_free(*fd)).ok_or(libc::EMFILE)?;
+    match context.listener.answer_with_descriptor(call, file, number, close_on_exec) {
+        Ok(()) => Ok(Reply::Done),
+        // Beyond the caller's limit of open files.
+        Err(_) => Err(libc::EMFILE),
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What all trapped calls need.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::filter::Range;
+use crate::notify::{Call, Listener, Outcome};
+use crate::sockets::{Socket, Sockets};
+use crate::sys::{Errno, check, owned};
+use crate::task::open_proc;
+
+/// What all trapped calls need.
+pub(crate) struct Context {
+    /// Where calls come from.
+    pub listener: Listener,
+    /// `/proc`.
+    pub proc: OwnedFd,
+    /// The name of the network namespace that is answered for, `net:[INODE]`.
+    pub namespace: String,
+    /// The namespace itself: its inode is no other one's while this is open.
+    pub _namespace: OwnedFd,
+    /// Numbers of descriptors.
+    pub range: Range,
+    /// Listener and sockets (epoll(7)): the number of an event is the socket's inode, or
+    /// [`LISTENER`].
+    pub events: OwnedFd,
+    sockets: Mutex<Sockets>,
+}
+
+/// The number of the listener's events.
+pub(crate) const LISTENER: u64 = u64::MAX;
+/// Events of a socket: the program sends without a trapped call, or has closed its end.
+const USUAL: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP) as u32;
+
+/// What is left to do for a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// To answer it.
+    Now(Outcome),
+    /// Nothing: it is answered, waits, or has ended.
+    Done,
+}
+
+impl From<i64> for Reply {
+    fn from(value: i64) -> Self {
+        Reply::Now(Outcome::Value(value))
+    }
+}
+
+/// What a call returns, or its error.
+pub(crate) type Result = std::result::Result<Reply, Errno>;
+
+/// The answer for calls that are the kernel's.
+pub(crate) const CONTINUE: Result = Ok(Reply::Now(Outcome::Continue));
+
+impl Context {
+    /// The context of a process that answers for its own network namespace.
+    ///
+    /// # Errors
+    /// There is no `/proc`, or no descriptor left.
+    pub(crate) fn new(listener: Listener, range: Range, sockets: Sockets) -> io::Result<Self> {
+        let proc = open_proc()?;
+        let namespace = File::open("/proc/self/ns/net")?;
+        let name = std::fs::read_link("/proc/self/ns/net")?;
+        // SAFETY: no pointers.
+        let events = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }.into())?;
+        let context = Context {
+            listener,
+            proc,
+            namespace: name.to_string_lossy().into_owned(),
+            _namespace: namespace.into(),
+            range,
+            events,
+            sockets: Mutex::new(sockets),
+        };
+        let listener = context.listener.as_raw_fd();
+        context.control(libc::EPOLL_CTL_ADD, listener, LISTENER, libc::EPOLLIN as u32)?;
+        Ok(context)
+    }
+
+    fn control(&self, operation: i32, fd: RawFd, number: u64, events: u32) -> io::Result<()> {
+        let mut event = libc::epoll_event { events, u64: number };
+        // SAFETY: the event lives through the call, which only reads it.
+        check(
+            unsafe { libc::epoll_ctl(self.events.as_raw_fd(), operation, fd, &raw mut event) }
+                .into(),
+        )
+        .map(|_| ())
+    }
+
+    /// Waits for events of a new socket.
+    pub(crate) fn watch(&self, inode: u64) {
+        if let Some(socket) = self.sockets().get(inode) {
+            let _ = self.control(libc::EPOLL_CTL_ADD, socket.end(), inode, USUAL);
+        }
+    }
+
+    /// Waits for room in a socket's buffer if datagrams wait for it, and no longer otherwise.
+    pub(crate) fn wait_for_room(&self, inode: u64) {
+        if let Some(socket) = self.sockets().get(inode)
+            && socket.waits_for_room != socket.has_backlog()
+        {
+            socket.waits_for_room = socket.has_backlog();
+            let room = if socket.waits_for_room { libc::EPOLLOUT as u32 } else { 0 };
+            let _ = self.control(libc::EPOLL_CTL_MOD, socket.end(), inode, USUAL | room);
+        }
+    }
+
+    /// All sockets. Nothing that may wait for a program is called while this is held.
+    pub(crate) fn sockets(&self) -> MutexGuard<'_, Sockets> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads or changes one socket.
+    ///
+    /// # Errors
+    /// `EBADF`: it has been closed.
+    pub(crate) fn socket<T>(
+        &self,
+        inode: u64,
+        with: impl FnOnce(&mut Socket) -> T,
+    ) -> std::result::Result<T, Errno> {
+        self.sockets().get(inode).map(with).ok_or(libc::EBADF)
+    }
+
+    /// Ends a call; one that has ended already is left alone.
+    pub(crate) fn answer(&self, call: &Call, outcome: Outcome) {
+        let _ = self.listener.answer(call, outcome);
+    }
+}

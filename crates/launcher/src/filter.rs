@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The seccomp filter of the command: classic BPF over `struct seccomp_data` (seccomp(2)).
+//!
+//! It reports `socket(AF_NETLINK, *, NETLINK_NETFILTER)` and the calls on descriptors of a
+//! [`Range`] of numbers to the supervisor, and allows everything else. It is no sandbox.
+
+use std::ops::RangeInclusive;
+
+use libc::{c_long, sock_filter};
+
+/// Numbers of descriptors that the supervisor gives to its sockets. The filter cannot see what a
+/// descriptor is, so it goes by the number.
+pub(crate) type Range = RangeInclusive<u32>;
+
+/// `AUDIT_ARCH_*` (`linux/audit.h`) of this machine and of its programs of 32 bits.
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURES: [u32; 2] = [0xc000_003e, 0x4000_0003];
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURES: [u32; 2] = [0xc000_00b7, 0x4000_0028];
+
+/// `socketcall`, `socket` and `io_uring_setup` of programs of 32 bits: i386 and ARM EABI.
+#[cfg(target_arch = "x86_64")]
+const CALLS_32: [u32; 3] = [102, 359, 425];
+#[cfg(target_arch = "aarch64")]
+const CALLS_32: [u32; 3] = [102, 281, 425];
+
+/// Bit in the numbers of system calls of the x32 convention.
+#[cfg(target_arch = "x86_64")]
+const X32: u32 = 0x4000_0000;
+
+/// Offsets in `struct seccomp_data`.
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+const ARGUMENTS: u32 = 16;
+
+/// Calls whose first argument is a descriptor that may be in the range.
+pub(crate) const ON_SOCKETS: [c_long; 19] = [
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_bind,
+    libc::SYS_connect,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_setsockopt,
+    libc::SYS_getsockopt,
+    libc::SYS_shutdown,
+    libc::SYS_dup,
+    libc::SYS_fcntl,
+];
+
+fn statement(code: u32, k: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt: 0, jf: 0, k }
+}
+
+fn jump(kind: u32, k: u32, then: u8, otherwise: u8) -> sock_filter {
+    sock_filter { code: (libc::BPF_JMP | kind | libc::BPF_K) as u16, jt: then, jf: otherwise, k }
+}
+
+fn load(offset: u32) -> sock_filter {
+    statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset)
+}
+
+/// The low half of an argument: the kernel reads descriptors, families and protocols as 32 bits.
+/// Both machines are little-endian.
+fn argument(number: u32) -> sock_filter {
+    load(ARGUMENTS + 8 * number)
+}
+
+fn answer(what: u32) -> sock_filter {
+    statement(libc::BPF_RET | libc::BPF_K, what)
+}
+
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const REPORT: u32 = libc::SECCOMP_RET_USER_NOTIF;
+/// The call does not exist: programs fall back, or say so.
+const MISSING: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+
+/// The filter for a range of descriptors.
+///
+/// Calls that would reach the kernel's netfilter past the supervisor fail with `ENOSYS`: sockets of
+/// programs of 32 bits, all calls of the x32 convention, and io_uring. An architecture that is none
+/// of this machine's ends the process.
+pub(crate) fn program(range: &Range) -> Vec<sock_filter> {
+    let [native, narrow] = ARCHITECTURES;
+    let mut program = vec![
+        load(ARCHITECTURE),
+        jump(libc::BPF_JEQ, native, 8, 0),
+        jump(libc::BPF_JEQ, narrow, 1, 0),
+        answer(libc::SECCOMP_RET_KILL_PROCESS),
+        load(NUMBER),
+        jump(libc::BPF_JEQ, CALLS_32[0], 3, 0),
+        jump(libc::BPF_JEQ, CALLS_32[1], 2, 0),
+        jump(libc::BPF_JEQ, CALLS_32[2], 1, 0),
+        answer(ALLOW),
+        answer(MISSING),
+        load(NUMBER),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    program.extend([jump(libc::BPF_JGE, X32, 0, 1), answer(MISSING)]);
+    program.extend([
+        jump(libc::BPF_JEQ, libc::SYS_io_uring_setup as u32, 0, 1),
+        answer(MISSING),
+        jump(libc::BPF_JEQ, libc::SYS_socket as u32, 0, 6),
+        argument(0),
+        jump(libc::BPF_JEQ, libc::AF_NETLINK as u32, 0, 3),
+        argument(2),
+        jump(libc::BPF_JEQ, libc::NETLINK_NETFILTER as u32, 0, 1),
+        answer(REPORT),
+        answer(ALLOW),
+    ]);
+    let calls = ON_SOCKETS.len() as u8;
+    for (number, call) in (0..).zip(ON_SOCKETS) {
+        program.push(jump(libc::BPF_JEQ, call as u32, calls - number, 0));
+    }
+    program.extend([
+        answer(ALLOW),
+        argument(0),
+        jump(libc::BPF_JGE, *range.start(), 0, 1),
+        jump(libc::BPF_JGT, *range.end(), 0, 1),
+        answer(ALLOW),
+        answer(REPORT),
+    ]);
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a program answers, run as the kernel does.
+    fn run(program: &[sock_filter], arch: u32, number: u32, arguments: [u64; 6]) -> u32 {
+        let mut data = Vec::new();
+        data.extend(number.to_ne_bytes());
+        data.extend(arch.to_ne_bytes());
+        data.extend([0; 8]);
+        arguments.iter().for_each(|argument| data.extend(argument.to_ne_bytes()));
+        let (mut at, mut a) = (0, 0);
+        loop {
+            let op = program[at];
+            at += 1;
+            let to = |holds: bool| usize::from(if holds { op.jt } else { op.jf });
+            match (u32::from(op.code) & 7, u32::from(op.code) & 0xf0) {
+                (libc::BPF_LD, _) => {
+                    a = u32::from_ne_bytes(data[op.k as usize..][..4].try_into().unwrap());
+                }
+                (libc::BPF_JMP, libc::BPF_JEQ) => at += to(a == op.k),
+                (libc::BPF_JMP, libc::BPF_JGE) => at += to(a >= op.k),
+                (libc::BPF_JMP, libc::BPF_JGT) => at += to(a > op.k),
+                (libc::BPF_RET, _) => return op.k,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    const NETLINK: u64 = libc::AF_NETLINK as u64;
+    const NETFILTER: u64 = libc::NETLINK_NETFILTER as u64;
+
+    #[test]
+    fn only_netfilter_sockets_are_reported() {
+        let program = program(&(900..=1023));
+        let native = ARCHITECTURES[0];
+        let socket = libc::SYS_socket as u32;
+        for (arguments, expected) in [
+            ([NETLINK, 3, NETFILTER, 0, 0, 0], REPORT),
+            // The kernel does not look at the high halves.
+            ([NETLINK | 1 << 40, 3, NETFILTER | 1 << 32, 0, 0, 0], REPORT),
+            ([NETLINK, 3, 0, 0, 0, 0], ALLOW),
+            ([libc::AF_INET as u64, 3, NETFILTER, 0, 0, 0], ALLOW),
+        ] {
+            assert_eq!(run(&program, native, socket, arguments), expected, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn calls_are_reported_by_the_number_of_their_descriptor() {
+        let program = program(&(900..=1023));
+        let native = ARCHITECTURES[0];
+        for call in ON_SOCKETS {
+            for (fd, expected) in [
+                (3, ALLOW),
+                (899, ALLOW),
+                (900, REPORT),
+                (1023, REPORT),
+                (1024, ALLOW),
+                (u64::from(u32::MAX), ALLOW),
+                (1 << 32 | 900, REPORT),
+            ] {
+                assert_eq!(
+                    run(&program, native, call as u32, [fd, 0, 0, 0, 0, 0]),
+                    expected,
+                    "call {call} on {fd}"
+                );
+            }
+        }
+        for call in [libc::SYS_openat, libc::SYS_close, libc::SYS_ppoll, libc::SYS_execve] {
+            assert_eq!(run(&program, native, call as u32, [900, 0, 0, 0, 0, 0]), ALLOW);
+        }
+    }
+
+    #[test]
+    fn other_ways_to_the_kernel_do_not_exist() {
+        let program = program(&(900..=1023));
+        let [native, narrow] = ARCHITECTURES;
+        let uring = libc::SYS_io_uring_setup as u32;
+        assert_eq!(run(&program, native, uring, [0; 6]), MISSING);
+        for call in CALLS_32 {
+            assert_eq!(run(&program, narrow, call, [900; 6]), MISSING);
+        }
+        assert_eq!(run(&program, narrow, 4, [900; 6]), ALLOW);
+        #[cfg(target_arch = "x86_64")]
+        for call in [libc::SYS_socket as u32, libc::SYS_read as u32] {
+            assert_eq!(run(&program, native, X32 | call, [0; 6]), MISSING);
+        }
+        let kill = libc::SECCOMP_RET_KILL_PROCESS;
+        assert_eq!(run(&program, native ^ 1, libc::SYS_socket as u32, [0; 6]), kill);
+    }
+}

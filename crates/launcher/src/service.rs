@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What answers instead of the kernel.
+
+/// The number of a socket, which no other socket ever gets.
+pub type SocketId = u64;
+
+/// The thread that sends a datagram, as it is while it sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// Thread id, in the supervisor's pid namespace.
+    pub thread: u32,
+    /// Name as in `/proc/PID/comm`; empty where the datagram came without a trapped call.
+    pub name: String,
+}
+
+/// A datagram for the members of a multicast group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notification {
+    /// The group (`NFNLGRP_*`), from 1.
+    pub group: u32,
+    /// The messages.
+    pub datagram: Vec<u8>,
+}
+
+/// What comes of a datagram.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// For the sender, in this order.
+    pub datagrams: Vec<Vec<u8>>,
+    /// For all other sockets that are members of the groups.
+    pub notifications: Vec<Notification>,
+}
+
+/// What answers instead of the kernel. All calls come from one thread at a time, and clients wait
+/// while one runs.
+pub trait Service: Send {
+    /// A program has opened a socket.
+    fn open(&mut self, socket: SocketId);
+
+    /// A socket has a port id, as `getsockname(2)` gives it: this comes before its first datagram.
+    fn bind(&mut self, socket: SocketId, port: u32);
+
+    /// A program sets an option of level `SOL_NETLINK` that changes what is answered:
+    /// `NETLINK_CAP_ACK` (10), `NETLINK_EXT_ACK` (11) or `NETLINK_GET_STRICT_CHK` (12).
+    fn set_option(&mut self, socket: SocketId, option: i32, on: bool);
+
+    /// A program receives into a buffer of so many bytes. The kernel makes datagrams of dumps as
+    /// long as the longest buffer so far.
+    fn receives_into(&mut self, socket: SocketId, bytes: usize);
+
+    /// A program sends a datagram. It finds all answers when its call returns.
+    fn receive(&mut self, socket: SocketId, from: &Sender, datagram: &[u8]) -> Answers;
+
+    /// The last descriptor of a socket is closed (`NETLINK_URELEASE`). What comes of it is told to
+    /// the members of groups; datagrams for the sender are dropped.
+    fn close(&mut self, socket: SocketId) -> Answers;
+}

@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The sockets that programs have, from the supervisor's end.
+//!
+//! A program's socket is one end of a pair of unix(7) sockets of type `SOCK_SEQPACKET`; the
+//! supervisor has the other one. Datagrams that do not fit into the pair's buffer wait in the
+//! supervisor, and follow as the program receives.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Instant;
+
+use crate::address::Address;
+use crate::notify::{Call, Outcome};
+use crate::service::{Answers, Notification, Sender, Service, SocketId};
+use crate::sys::{self, Errno, check};
+
+/// Longest datagram that a program is given, in bytes. The kernel's are 32 KiB, but for errors that
+/// repeat what is wrong.
+pub(crate) const MOST_ANSWER: usize = 192 << 10;
+/// Bytes of the buffer between supervisor and program, if it may be that large.
+static BUFFER: i32 = 2 << 20;
+/// Bytes of answers that may wait for one program.
+const MOST_BACKLOG: usize = 128 << 20;
+/// Bytes of answers that may wait for all programs.
+const MOST_BACKLOGS: usize = 512 << 20;
+/// Bytes of notifications that may wait for one program.
+const MOST_EVENTS: usize = 1 << 20;
+/// First port id of sockets whose process has another one already, from which they count down
+/// (`netlink_autobind()`).
+const FIRST_ROVER: u32 = -4097i32 as u32;
+
+/// Options of level `SOL_NETLINK` that are flags, a bit for each number.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flags(u32);
+
+impl Flags {
+    /// Whether an option is set.
+    pub(crate) fn has(self, option: i32) -> bool {
+        self.0 & 1 << option != 0
+    }
+
+    /// Sets an option or takes it back.
+    pub(crate) fn set(&mut self, option: i32, on: bool) {
+        self.0 = self.0 & !(1 << option) | u32::from(on) << option;
+    }
+}
+
+/// A send that was carried out, and whose call was ended by a signal: it may be made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unanswered {
+    /// The thread.
+    pub thread: u32,
+    /// Number of the system call.
+    pub number: libc::c_long,
+    /// A hash of the datagrams.
+    pub hash: u64,
+    /// What the call would have returned.
+    pub outcome: Outcome,
+}
+
+/// A datagram for a program.
+#[derive(Clone, Debug)]
+pub(crate) struct Datagram {
+    /// The group that it was sent to, 0 for an answer.
+    pub group: u32,
+    /// The messages.
+    pub bytes: Vec<u8>,
+}
+
+impl Datagram {
+    /// Bytes that it takes while it waits.
+    fn cost(&self) -> usize {
+        self.bytes.len() + 64
+    }
+}
+
+/// A socket of a program.
+pub(crate) struct Socket {
+    end: OwnedFd,
+    /// Whether the supervisor waits for room in the buffer.
+    pub waits_for_room: bool,
+    /// See [`SocketId`].
+    pub id: SocketId,
+    /// `SOCK_RAW` or `SOCK_DGRAM`.
+    pub kind: i32,
+    /// Port id, 0 if it has none yet.
+    pub port: u32,
+    /// Groups that it is a member of, group 1 in the lowest bit.
+    pub groups: u32,
+    /// Where datagrams without address go.
+    pub peer: Address,
+    /// Options.
+    pub flags: Flags,
+    /// An error that the next receive returns, 0 for none.
+    pub error: Errno,
+    /// A send that may be made again.
+    pub unanswered: Option<Unanswered>,
+    backlog: VecDeque<Datagram>,
+    backlog_bytes: usize,
+    /// Groups of the datagrams in the pair's buffer.
+    buffered_groups: VecDeque<u32>,
+}
+
+/// Most entries of [`Socket::buffered_groups`]: a copy of the socket under a low number is read
+/// without the supervisor's knowledge.
+const MOST_BUFFERED_GROUPS: usize = 4096;
+
+impl Socket {
+    /// The supervisor's end.
+    pub(crate) fn end(&self) -> RawFd {
+        self.end.as_raw_fd()
+    }
+
+    /// Whether datagrams wait for room in the buffer.
+    pub(crate) fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    fn queue(&mut self, datagram: Datagram) {
+        if datagram.bytes.len() > MOST_ANSWER {
+            self.error = libc::ENOBUFS;
+        } else if self.backlog.is_empty() {
+            self.send_or_keep(datagram);
+        } else {
+            self.keep(datagram);
+        }
+    }
+
+    fn keep(&mut self, datagram: Datagram) {
+        self.backlog_bytes += datagram.cost();
+        self.backlog.push_back(datagram);
+    }
+
+    fn send_or_keep(&mut self, datagram: Datagram) {
+        match self.send(&datagram) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.keep(datagram),
+            Err(e) if e.raw_os_error() == Some(libc::EPIPE) => {}
+            Err(_) => self.error = libc::ENOBUFS,
+            Ok(()) => {}
+        }
+    }
+
+    fn send(&mut self, datagram: &Datagram) -> io::Result<()> {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        let bytes = &datagram.bytes;
+        // SAFETY: the bytes live through the call, which only reads them.
+        check(unsafe { libc::send(self.end(), bytes.as_ptr().cast(), bytes.len(), flags) } as _)?;
+        if self.buffered_groups.len() < MOST_BUFFERED_GROUPS {
+            self.buffered_groups.push_back(datagram.group);
+        }
+        Ok(())
+    }
+
+    /// Moves datagrams that wait into the buffer, as many as fit.
+    pub(crate) fn refill(&mut self) {
+        while let Some(datagram) = self.backlog.pop_front() {
+            let cost = datagram.cost();
+            match self.send(&datagram) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.backlog.push_front(datagram);
+                    return;
+                }
+                // The program is gone, or the datagram is too long for the buffer.
+                Err(_) => self.error = libc::ENOBUFS,
+                Ok(()) => {}
+            }
+            self.backlog_bytes -= cost;
+        }
+    }
+
+    /// Takes the next datagram out of the program's end of the pair, or looks at it.
+    ///
+    /// # Errors
+    /// `EAGAIN`: there is none. The socket's error, once.
+    pub(crate) fn receive(
+        &mut self,
+        program_end: &OwnedFd,
+        peek: bool,
+        scratch: &mut [u8],
+    ) -> Result<Datagram, Errno> {
+        if self.error != 0 {
+            return Err(std::mem::take(&mut self.error));
+        }
+        let mut flags = libc::MSG_DONTWAIT;
+        if peek {
+            flags |= libc::MSG_PEEK;
+        }
+        let (to, room) = (scratch.as_mut_ptr().cast(), scratch.len());
+        // SAFETY: the buffer has that room and lives through the call, which fills it.
+        let len = check(unsafe { libc::recv(program_end.as_raw_fd(), to, room, flags) } as _)
+            .map_err(|e| sys::errno(&e))? as usize;
+        let group = if peek {
+            self.buffered_groups.front().copied()
+        } else {
+            self.buffered_groups.pop_front()
+        };
+        if !peek {
+            self.refill();
+        }
+        let bytes = scratch.get(..len).unwrap_or_default().to_vec();
+        Ok(Datagram { group: group.unwrap_or(0), bytes })
+    }
+
+    /// Puts datagrams back that a receive took, before all others.
+    pub(crate) fn put_back(
+        &mut self,
+        program_end: &OwnedFd,
+        taken: Vec<Datagram>,
+        scratch: &mut [u8],
+    ) {
+        let error = std::mem::take(&mut self.error);
+        let after: Vec<Datagram> = std::mem::take(&mut self.backlog).into();
+        self.backlog_bytes = 0;
+        let mut all = taken;
+        while let Ok(datagram) = self.receive(program_end, false, scratch) {
+            all.push(datagram);
+        }
+        all.extend(after);
+        all.into_iter().for_each(|datagram| self.keep(datagram));
+        self.refill();
+        self.error = error;
+    }
+
+    /// Takes a datagram that the program sent without a trapped call: `sendfile(2)`, or by a copy
+    /// of the descriptor under a low number.
+    pub(crate) fn take_untrapped(&self, scratch: &mut [u8]) -> Option<Vec<u8>> {
+        let (to, room) = (scratch.as_mut_ptr().cast(), scratch.len());
+        // SAFETY: the buffer has that room and lives through the call, which fills it.
+        let len = unsafe { libc::recv(self.end(), to, room, libc::MSG_DONTWAIT) };
+        let len = usize::try_from(len).ok().filter(|len| *len > 0)?;
+        scratch.get(..len).map(<[u8]>::to_vec)
+    }
+}
+
+/// A receive that waits for a datagram.
+pub(crate) struct Waiting {
+    /// The call.
+    pub call: Call,
+    /// Inode of the socket.
+    pub inode: u64,
+    /// When it ends without one (`SO_RCVTIMEO`).
+    pub deadline: Option<Instant>,
+}
+
+/// All sockets, by the inode of the program's end, and what answers them.
+pub(crate) struct Sockets {
+    sockets: HashMap<u64, Socket>,
+    service: Box<dyn Service>,
+    /// By thread: a thread waits in one call.
+    waiting: HashMap<u32, Waiting>,
+    /// Inodes of sockets that got a datagram or an error.
+    touched: Vec<u64>,
+    rover: u32,
+    most: usize,
+}
+
+impl Sockets {
+    /// None yet, and at most so many.
+    pub(crate) fn new(service: Box<dyn Service>, most: usize) -> Self {
+        Sockets {
+            sockets: HashMap::new(),
+            service,
+            waiting: HashMap::new(),
+            touched: Vec::new(),
+            rover: FIRST_ROVER,
+            most,
+        }
+    }
+
+    /// The socket with an inode.
+    pub(crate) fn get(&mut self, inode: u64) -> Option<&mut Socket> {
+        self.sockets.get_mut(&inode)
+    }
+
+    /// What answers.
+    pub(crate) fn service(&mut self) -> &mut dyn Service {
+        &mut *self.service
+    }
+
+    /// Makes a socket. Gives its inode and the program's end.
+    ///
+    /// # Errors
+    /// `ENFILE`: there are as many as there may be.
+    pub(crate) fn open(&mut self, kind: i32, nonblocking: bool) -> Result<(u64, OwnedFd), Errno> {
+        if self.sockets.len() >= self.most {
+            return Err(libc::ENFILE);
+        }
+        let (end, program_end) = pair().map_err(|_| libc::ENFILE)?;
+        let made = || -> io::Result<(u64, SocketId)> {
+            if nonblocking {
+                check(
+                    // SAFETY: no pointers.
+                    unsafe {
+                        libc::fcntl(program_end.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK)
+                    }
+                    .into(),
+                )?;
+            }
+            Ok((inode(program_end.as_fd())?, sys::cookie(&program_end)?))
+        };
+        let (inode, id) = made().map_err(|e| sys::errno(&e))?;
+        let socket = Socket {
+            end,
+            waits_for_room: false,
+            id,
+            kind,
+            port: 0,
+            groups: 0,
+            peer: Address::default(),
+            flags: Flags::default(),
+            error: 0,
+            unanswered: None,
+            backlog: VecDeque::new(),
+            backlog_bytes: 0,
+            buffered_groups: VecDeque::new(),
+        };
+        self.sockets.insert(inode, socket);
+        self.service.open(id);
+        Ok((inode, program_end))
+    }
+
+    /// Forgets a socket whose program's end is closed. Gives the calls that wait on it.
+    pub(crate) fn close(&mut self, inode: u64) -> Vec<Call> {
+        let Some(socket) = self.sockets.remove(&inode) else { return Vec::new() };
+        let answers = self.service.close(socket.id);
+        self.notify(inode, answers.notifications);
+        let waiting: Vec<u32> = self.waiting_on(inode).collect();
+        waiting
+            .into_iter()
+            .filter_map(|thread| self.waiting.remove(&thread))
+            .map(|w| w.call)
+            .collect()
+    }
+
+    /// Gives a socket a port id.
+    ///
+    /// # Errors
+    /// `EADDRINUSE`: another one has it.
+    pub(crate) fn bind(&mut self, inode: u64, port: u32) -> Result<(), Errno> {
+        if self.sockets.values().any(|socket| socket.port == port) {
+            return Err(libc::EADDRINUSE);
+        }
+        let socket = self.sockets.get_mut(&inode).ok_or(libc::EBADF)?;
+        socket.port = port;
+        self.service.bind(socket.id, port);
+        Ok(())
+    }
+
+    /// Gives a socket a port id that is free: that of its process, or one that counts down from
+    /// -4097.
+    pub(crate) fn bind_to_any(&mut self, inode: u64, process: u32) -> Result<(), Errno> {
+        if process != 0 && self.bind(inode, process).is_ok() {
+            return Ok(());
+        }
+        loop {
+            let port = self.rover;
+            // Port ids of processes are below.
+            self.rover = if port == 1 << 31 { FIRST_ROVER } else { port - 1 };
+            match self.bind(inode, port) {
+                Err(libc::EADDRINUSE) => {}
+                bound => return bound,
+            }
+        }
+    }
+
+    /// Has a datagram answered.
+    ///
+    /// # Errors
+    /// `ENOBUFS`: too many answers wait for this program, or for all.
+    pub(crate) fn carry_out(
+        &mut self,
+        inode: u64,
+        from: &Sender,
+        datagram: &[u8],
+    ) -> Result<(), Errno> {
+        let all: usize = self.sockets.values().map(|socket| socket.backlog_bytes).sum();
+        let socket = self.sockets.get_mut(&inode).ok_or(libc::EBADF)?;
+        if socket.backlog_bytes > MOST_BACKLOG || all > MOST_BACKLOGS {
+            return Err(libc::ENOBUFS);
+        }
+        let Answers { datagrams, notifications } = self.service.receive(socket.id, from, datagram);
+        if !datagrams.is_empty() {
+            self.touched.push(inode);
+        }
+        for bytes in datagrams {
+            socket.queue(Datagram { group: 0, bytes });
+        }
+        self.notify(inode, notifications);
+        Ok(())
+    }
+
+    /// Tells the members of groups, but for the socket that it comes from.
+    fn notify(&mut self, from: u64, notifications: Vec<Notification>) {
+        for Notification { group, datagram } in notifications {
+            let Some(bit) = group.checked_sub(1).and_then(|n| 1u32.checked_shl(n)) else {
+                continue;
+            };
+            for (inode, socket) in &mut self.sockets {
+                if *inode == from || socket.groups & bit == 0 {
+                    continue;
+                }
+                if socket.backlog_bytes + datagram.len() > MOST_EVENTS {
+                    if !socket.flags.has(sys::NETLINK_NO_ENOBUFS) {
+                        socket.error = libc::ENOBUFS;
+                    }
+                } else {
+                    socket.queue(Datagram { group, bytes: datagram.clone() });
+                }
+                if !self.touched.contains(inode) {
+                    self.touched.push(*inode);
+                }
+            }
+        }
+    }
+
+    /// Lets a receive wait. A thread that waited before does so no longer.
+    pub(crate) fn wait(&mut self, waiting: Waiting) {
+        self.waiting.insert(waiting.call.thread, waiting);
+    }
+
+    fn waiting_on(&self, inode: u64) -> impl Iterator<Item = u32> {
+        self.waiting
+            .iter()
+            .filter(move |(_, waiting)| waiting.inode == inode)
+            .map(|(thread, _)| *thread)
+    }
+
+    /// Takes the inodes of sockets that got something since the last time.
+    pub(crate) fn take_touched(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// Takes the receives out that can go on: those of these sockets, and those whose time is over.
+    /// The order is that in which they were called.
+    pub(crate) fn take_ready(&mut self, touched: &[u64], now: Instant) -> Vec<Waiting> {
+        if self.waiting.is_empty() {
+            return Vec::new();
+        }
+        let mut ready: Vec<Waiting> = self
+            .waiting
+            .extract_if(|_, waiting| {
+                touched.contains(&waiting.inode) || waiting.deadline.is_some_and(|at| at <= now)
+            })
+            .map(|(_, waiting)| waiting)
+            .collect();
+        ready.sort_by_key(|waiting| waiting.call.id);
+        ready
+    }
+
+    /// Takes out the receives whose calls have ended.
+    pub(crate) fn take_ended(&mut self, is_waiting: impl Fn(&Call) -> bool) -> Vec<Waiting> {
+        self.waiting.extract_if(|_, waiting| !is_waiting(&waiting.call)).map(|(_, w)| w).collect()
+    }
+
+    /// How many receives wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// When the first of the receives that wait ends without a datagram.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.waiting.values().filter_map(|waiting| waiting.deadline).min()
+    }
+}
+
+/// A pair of connected sockets that keep messages apart.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: room for two descriptors, which the call fills.
+    check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) }.into())?;
+    // SAFETY: the call made both.
+    let [own, other] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+    for option in [libc::SO_SNDBUF, libc::SO_SNDBUFFORCE] {
+        // SAFETY: the value lives through the call, which only reads it. The second one is refused
+        // without rights, and the first one is cut to what is allowed.
+        unsafe {
+            libc::setsockopt(
+                own.as_raw_fd(),
+                libc::SOL_SOCKET,
+                option,
+                (&raw const BUFFER).cast(),
+                size_of::<i32>() as u32,
+            )
+        };
+    }
+    Ok((own, other))
+}
+
+fn inode(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: room for the structure, which the call fills.
+    check(unsafe { libc::fstat(fd.as_raw_fd(), stat.as_mut_ptr()) }.into())?;
+    // SAFETY: integers, which the call has filled.
+    Ok(unsafe { stat.assume_init() }.st_ino)
+}

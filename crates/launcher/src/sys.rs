@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Results of system calls, and constants that the libc crate lacks.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// The number of an error (errno(3)).
+pub(crate) type Errno = i32;
+
+/// `NETLINK_*` options of level `SOL_NETLINK` (`linux/netlink.h`).
+pub(crate) const SOL_NETLINK: i32 = 270;
+pub(crate) const NETLINK_ADD_MEMBERSHIP: i32 = 1;
+pub(crate) const NETLINK_DROP_MEMBERSHIP: i32 = 2;
+pub(crate) const NETLINK_PKTINFO: i32 = 3;
+pub(crate) const NETLINK_BROADCAST_ERROR: i32 = 4;
+pub(crate) const NETLINK_NO_ENOBUFS: i32 = 5;
+pub(crate) const NETLINK_LISTEN_ALL_NSID: i32 = 8;
+pub(crate) const NETLINK_LIST_MEMBERSHIPS: i32 = 9;
+pub(crate) const NETLINK_CAP_ACK: i32 = 10;
+pub(crate) const NETLINK_EXT_ACK: i32 = 11;
+pub(crate) const NETLINK_GET_STRICT_CHK: i32 = 12;
+
+/// `SO_COOKIE` (`asm-generic/socket.h`): a number of a socket that no other one ever gets.
+const SO_COOKIE: i32 = 57;
+
+/// A result of a system call that is negative on an error.
+pub(crate) fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// A descriptor that a system call made.
+pub(crate) fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
+    // SAFETY: the kernel made it for the caller alone.
+    check(result).map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// The number of an error; `EIO` for one that has none.
+pub(crate) fn errno(error: &io::Error) -> Errno {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// A socket option with a value of a fixed size.
+pub(crate) fn socket_option<T: Copy + Default>(
+    socket: &impl AsRawFd,
+    level: i32,
+    name: i32,
+) -> io::Result<T> {
+    let mut value = T::default();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    check(
+        // SAFETY: value and length live through the call, which writes at most as many bytes as is
+        // said; callers use integers, for which any bytes are a value.
+        unsafe {
+            libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut len)
+        }
+        .into(),
+    )?;
+    Ok(value)
+}
+
+/// The cookie of a socket. `ENOTSOCK` for what is none.
+pub(crate) fn cookie(socket: &impl AsRawFd) -> io::Result<u64> {
+    socket_option(socket, libc::SOL_SOCKET, SO_COOKIE)
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What requests read and change.
+
+use std::sync::Arc;
+
+use penstock_ruleset::reset::Reset;
+use penstock_ruleset::transaction::Applied;
+use penstock_ruleset::{Change, Error, Generation, Ruleset, Transaction};
+
+use crate::process::Process;
+
+/// Why a batch was not committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The change to blame, counted from 0 over those that were applied; `None` for the batch.
+    pub change: Option<usize>,
+    /// The error, and the part of the change.
+    pub error: Error,
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Refused { change: None, error }
+    }
+}
+
+/// A ruleset that requests read and change. One batch is one transaction.
+pub trait Backend {
+    /// Time of the packet clock, in nanoseconds since the epoch.
+    fn now(&self) -> u64;
+
+    /// The generation in force, with the state that packets change.
+    fn generation(&self) -> Arc<Generation>;
+
+    /// Starts a batch on top of the generation in force.
+    fn begin(&mut self) -> Transaction;
+
+    /// Takes one change into a batch. A backend that hands changes on to another process notes them
+    /// here.
+    ///
+    /// # Errors
+    /// The kernel's error, and the part of the change that it blames. The batch is as before.
+    fn apply(&mut self, batch: &mut Transaction, change: Change) -> Result<Applied, Error> {
+        batch.apply(change)
+    }
+
+    /// Puts a batch in force, in the name of a process.
+    ///
+    /// # Errors
+    /// The reason, where the ruleset stays as it was: `ERESTART` if another batch was committed
+    /// since this one began.
+    fn commit(&mut self, batch: Transaction, by: &Process) -> Result<(), Refused>;
+
+    /// Sets to zero what is named. It takes effect at once.
+    fn reset(&mut self, what: &Reset);
+}
+
+/// A ruleset in this process that no packet meets.
+#[derive(Clone, Debug, Default)]
+pub struct Local {
+    /// The ruleset.
+    pub ruleset: Ruleset,
+    /// Time in nanoseconds since the epoch.
+    pub now: u64,
+}
+
+impl Backend for Local {
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn generation(&self) -> Arc<Generation> {
+        self.ruleset.generation()
+    }
+
+    fn begin(&mut self) -> Transaction {
+        self.ruleset.begin_at(self.now)
+    }
+
+    fn commit(&mut self, mut batch: Transaction, _: &Process) -> Result<(), Refused> {
+        batch.settle();
+        Ok(self.ruleset.commit(batch)?)
+    }
+
+    fn reset(&mut self, what: &Reset) {
+        self.ruleset.generation().reset(what, self.now);
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Batches: messages between `NFNL_MSG_BATCH_BEGIN` and `NFNL_MSG_BATCH_END`, which count together
+//! or not at all (`nfnetlink_rcv_batch()`).
+
+use penstock_ruleset::Errno;
+
+use crate::Backend;
+use crate::message::{Check, Failure, MIN_TYPE, Message, Policy, acknowledge, flags};
+use crate::nf_tables::{self, Batch, Event, GROUP, SUBSYSTEM, Stamp};
+use crate::process::Process;
+use crate::socket::{Answers, Notification, Socket};
+
+/// `NFNL_MSG_BATCH_BEGIN`
+pub const BEGIN: u16 = 0x10;
+/// `NFNL_MSG_BATCH_END`
+const END: u16 = 0x11;
+/// `NFNL_BATCH_GENID`
+const GENERATION: u16 = 1;
+/// `nfnl_batch_policy`
+const POLICY: Policy = &[(GENERATION, Check::U32)];
+/// `NFNL_SUBSYS_COUNT`
+const SUBSYSTEMS: u16 = 13;
+/// Bytes after which notifications go on in another datagram (`NLMSG_GOODSIZE`).
+const NOTIFICATION_MAX: usize = 3776;
+
+/// Answers of a batch on their way.
+struct Run<'a> {
+    socket: &'a Socket,
+    /// Messages to answer at the end, each with its error or none.
+    acks: Vec<(Message<'a>, Option<Failure>)>,
+    failed: bool,
+    /// The end was reached.
+    complete: bool,
+}
+
+/// The subsystem that a batch is for. Old versions of nft wrote it in host order.
+fn subsystem(begin: &Message<'_>) -> u16 {
+    let resource = begin.resource();
+    match u16::from_ne_bytes(resource) == u16::from(SUBSYSTEM) {
+        true => u16::from(SUBSYSTEM),
+        false => u16::from_be_bytes(resource),
+    }
+}
+
+/// Runs a batch: `begin`, and the messages after it.
+pub fn run(
+    socket: &Socket,
+    begin: &Message<'_>,
+    rest: &[u8],
+    from: &Process,
+    backend: &mut dyn Backend,
+) -> Answers {
+    if !begin.has_family() {
+        return Answers::default();
+    }
+    // The kernel answers with the message at the head of what is left, which is the first one.
+    let head = Message::first(rest).map_or(*begin, |(message, _)| message);
+    let refuse = |to: &Message<'_>, errno: Errno| Answers {
+        datagrams: vec![acknowledge(to, Some(&errno.into()), socket.port, socket.acks)],
+        ..Answers::default()
+    };
+    if !from.may_change {
+        return refuse(begin, Errno::Eperm);
+    }
+    let generation = match begin.attributes(POLICY) {
+        Ok(given) => given.be32(GENERATION).unwrap_or(0),
+        Err(failure) => {
+            let failure = failure.blaming_nothing();
+            let ack = acknowledge(begin, Some(&failure), socket.port, socket.acks);
+            return Answers { datagrams: vec![ack], ..Answers::default() };
+        }
+    };
+    match subsystem(begin) {
+        SUBSYSTEMS.. => return refuse(begin, Errno::Einval),
+        subsystem if subsystem != u16::from(SUBSYSTEM) => {
+            return refuse(begin, Errno::Eopnotsupp);
+        }
+        _ => {}
+    }
+    if generation != 0 && generation != backend.generation().id {
+        return refuse(begin, Errno::Erestart);
+    }
+    let before = backend.generation().id;
+    let mut batch = Batch::new(backend, socket.port, socket.listened);
+    let mut run = Run { socket, acks: Vec::new(), failed: false, complete: false };
+    if begin.header.has(flags::ACK) {
+        run.acks.push((*begin, None));
+    }
+    let last = run.messages(rest, &mut batch);
+    let mut answers = Answers::default();
+    if run.complete && !run.failed {
+        match nf_tables::commit(batch, from) {
+            Ok(events) => {
+                if let Some(last) = last.filter(|last| last.header.has(flags::ACK)) {
+                    run.acks.push((last, None));
+                }
+                let after = backend.generation().id;
+                if after != before {
+                    run.tell(&head, after, events, from, &mut answers);
+                }
+            }
+            Err((message, failure)) => {
+                let blamed = message.and_then(|number| run.nth(rest, number)).unwrap_or(head);
+                let ack = acknowledge(&blamed, Some(&failure), socket.port, socket.acks);
+                answers.datagrams.push(ack);
+            }
+        }
+    }
+    for (message, failure) in &run.acks {
+        let ack = acknowledge(message, failure.as_ref(), socket.port, socket.acks);
+        answers.datagrams.push(ack);
+    }
+    answers
+}
+
+impl<'a> Run<'a> {
+    /// Takes the messages up to the end, and gives the last one. Errors do not stop it: the program
+    /// learns of all of them.
+    fn messages(&mut self, mut rest: &'a [u8], batch: &mut Batch<'_>) -> Option<Message<'a>> {
+        let mut last = None;
+        for number in 0.. {
+            if rest.len() < crate::message::HEADER {
+                return last;
+            }
+            let Some((message, after)) = Message::first(rest).filter(|(m, _)| m.has_family())
+            else {
+                self.acks.clear();
+                self.failed = true;
+                return last;
+            };
+            last = Some(message);
+            rest = after;
+            batch.begin_message(number);
+            let result = match message.header.kind {
+                _ if !message.header.has(flags::REQUEST) => Err(Failure::einval()),
+                BEGIN => {
+                    self.acks.clear();
+                    self.failed = true;
+                    return last;
+                }
+                END => {
+                    self.complete = true;
+                    return last;
+                }
+                kind if kind < MIN_TYPE || message.subsystem() != SUBSYSTEM => {
+                    Err(Failure::einval())
+                }
+                _ => nf_tables::change(batch, &message),
+            };
+            let failed = result.is_err();
+            if failed || message.header.has(flags::ACK) {
+                self.acks.push((message, result.err()));
+            }
+            self.failed |= failed;
+        }
+        last
+    }
+
+    /// The message with a number after the first one.
+    fn nth(&self, mut rest: &'a [u8], number: usize) -> Option<Message<'a>> {
+        for _ in 0..number {
+            rest = Message::first(rest)?.1;
+        }
+        Some(Message::first(rest)?.0)
+    }
+
+    /// Tells the sender, where it wants that, and everybody of what is new.
+    fn tell(
+        &self,
+        head: &Message<'_>,
+        generation: u32,
+        events: Vec<Event>,
+        from: &Process,
+        answers: &mut Answers,
+    ) {
+        let mut own = Vec::new();
+        let mut all = Vec::new();
+        let add = |to: &mut Vec<Vec<u8>>, bytes: &[u8]| match to.last_mut() {
+            Some(last) if last.len() + bytes.len() <= NOTIFICATION_MAX => {
+                last.extend_from_slice(bytes);
+            }
+            _ => to.push(bytes.to_vec()),
+        };
+        for event in &events {
+            if event.echo {
+                add(&mut own, &event.bytes);
+            }
+            if self.socket.listened {
+                add(&mut all, &event.bytes);
+            }
+        }
+        let stamp = Stamp { sequence: head.header.sequence, port: self.socket.port, generation };
+        let end = nf_tables::new_generation(stamp, from);
+        if head.header.has(flags::ECHO) {
+            own.push(end.clone());
+        }
+        if self.socket.listened {
+            all.push(end);
+        }
+        answers.datagrams.append(&mut own);
+        let notification = |datagram| Notification { group: GROUP, datagram };
+        answers.notifications.extend(all.into_iter().map(notification));
+    }
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The kernel's side of one netlink socket.
+
+use crate::message::{AckOptions, Failure, MIN_TYPE, Message, acknowledge, flags};
+use crate::nf_tables::{self, Dump, Get, Stamp};
+use crate::process::Process;
+use crate::socket::{Answers, Notification, Socket};
+use crate::{Backend, batch};
+
+/// Options of level `SOL_NETLINK` that change what is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketOption {
+    /// `NETLINK_CAP_ACK` (10): errors do not repeat the request.
+    CapAck,
+    /// `NETLINK_EXT_ACK` (11): errors say which attribute is to blame.
+    ExtAck,
+    /// `NETLINK_GET_STRICT_CHK` (12): filters of dumps are checked.
+    StrictCheck,
+}
+
+impl SocketOption {
+    /// By its number in `setsockopt(2)`; `None` for one that changes no answer.
+    pub fn from_number(number: i32) -> Option<Self> {
+        match number {
+            10 => Some(SocketOption::CapAck),
+            11 => Some(SocketOption::ExtAck),
+            12 => Some(SocketOption::StrictCheck),
+            _ => None,
+        }
+    }
+}
+
+/// The kernel's side of one netlink socket.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// The socket's port id, as `getsockname(2)` gives it.
+    port: u32,
+    /// Bit `n` for group `n + 1`.
+    groups: u64,
+    cap_ack: bool,
+    ext_ack: bool,
+    strict_check: bool,
+    /// Longest buffer that the program received into, in bytes.
+    receive_buffer: usize,
+    /// Whether another client is a member of a group.
+    listened: bool,
+}
+
+/// Longest datagram of a dump before the program received anything (`NLMSG_GOODSIZE`).
+const DUMP_MIN: usize = 3776;
+/// Longest datagram of a dump, in bytes.
+const DUMP_MAX: usize = 32 << 10;
+
+impl Client {
+    /// A socket that is bound to a port id (not 0), and member of no group.
+    pub fn new(port: u32) -> Self {
+        Client {
+            port,
+            groups: 0,
+            cap_ack: false,
+            ext_ack: false,
+            strict_check: false,
+            receive_buffer: DUMP_MIN,
+            listened: true,
+        }
+    }
+
+    /// The port id.
+    pub fn port(&self) -> u32 {
+        self.port
+    }
+
+    /// Takes another port id, and exactly the groups of a mask, as `bind(2)` with a `sockaddr_nl`
+    /// does: bit 0 is group 1.
+    pub fn bind(&mut self, port: u32, groups: u32) {
+        self.port = port;
+        self.groups = self.groups & !u64::from(u32::MAX) | u64::from(groups);
+    }
+
+    /// Joins or leaves a group: `NETLINK_ADD_MEMBERSHIP` and `NETLINK_DROP_MEMBERSHIP`. Numbers
+    /// that no group has are ignored.
+    pub fn set_membership(&mut self, group: u32, member: bool) {
+        let Some(bit) = group.checked_sub(1).and_then(|n| 1u64.checked_shl(n)) else { return };
+        if member {
+            self.groups |= bit;
+        } else {
+            self.groups &= !bit;
+        }
+    }
+
+    /// Sets an option.
+    pub fn set_option(&mut self, option: SocketOption, on: bool) {
+        match option {
+            SocketOption::CapAck => self.cap_ack = on,
+            SocketOption::ExtAck => self.ext_ack = on,
+            SocketOption::StrictCheck => self.strict_check = on,
+        }
+    }
+
+    /// The program receives into a buffer of so many bytes. Datagrams of dumps get as long as the
+    /// longest buffer so far, and at most 32 KiB.
+    pub fn receives_into(&mut self, bytes: usize) {
+        self.receive_buffer = self.receive_buffer.max(bytes).min(DUMP_MAX);
+    }
+
+    /// Whether a notification is for it.
+    pub fn wants(&self, notification: &Notification) -> bool {
+        let bit = notification.group.checked_sub(1).and_then(|n| 1u64.checked_shl(n));
+        bit.is_some_and(|bit| self.groups & bit != 0)
+    }
+
+    /// Says whether another client is a member of a group: if none is, notifications are not even
+    /// written. A new client takes it that there is one.
+    pub fn set_listened(&mut self, listened: bool) {
+        self.listened = listened;
+    }
+
+    /// Takes a datagram that a process sent, and carries out what it asks for. All answers are in
+    /// the result: a program that receives without blocking finds them.
+    pub fn receive(
+        &mut self,
+        datagram: &[u8],
+        from: &Process,
+        backend: &mut dyn Backend,
+    ) -> Answers {
+        let Some((first, rest)) = Message::first(datagram) else { return Answers::default() };
+        if first.header.kind == batch::BEGIN {
+            return batch::run(&self.socket(), &first, rest, from, backend);
+        }
+        let mut answers = Answers::default();
+        let mut rest = datagram;
+        while let Some((message, after)) = Message::first(rest) {
+            rest = after;
+            self.answer(&message, from, backend, &mut answers.datagrams);
+        }
+        answers
+    }
+
+    fn socket(&self) -> Socket {
+        Socket {
+            port: self.port,
+            acks: AckOptions { cap: self.cap_ack, ext: self.ext_ack },
+            listened: self.listened,
+        }
+    }
+
+    /// Answers one message that is in no batch (`nfnetlink_rcv_msg()`).
+    fn answer(
+        &self,
+        message: &Message<'_>,
+        from: &Process,
+        backend: &mut dyn Backend,
+        to: &mut Vec<Vec<u8>>,
+    ) {
+        let header = &message.header;
+        let is_request = header.has(flags::REQUEST) && header.kind >= MIN_TYPE;
+        let result = match is_request && message.has_family() {
+            // Netlink's own messages, and answers, are left aside.
+            false => Ok(Done::Acknowledge),
+            true => self.request(message, from, backend, to),
+        };
+        let failure = result.as_ref().err();
+        let acknowledge_it = match &result {
+            Ok(Done::Acknowledge) => header.has(flags::ACK),
+            Ok(Done::Dumped) => false,
+            Err(_) => true,
+        };
+        if acknowledge_it {
+            to.push(acknowledge(message, failure, self.port, self.socket().acks));
+        }
+    }
+
+    fn request(
+        &self,
+        message: &Message<'_>,
+        from: &Process,
+        backend: &mut dyn Backend,
+        to: &mut Vec<Vec<u8>>,
+    ) -> Result<Done, Failure> {
+        if message.subsystem() != nf_tables::SUBSYSTEM {
+            return Err(Failure::einval());
+        }
+        let number = message.number();
+        // Changes are in batches.
+        if nf_tables::is_change(number) {
+            return Err(Failure::einval());
+        }
+        let generation = backend.generation();
+        let stamp =
+            Stamp { sequence: message.header.sequence, port: self.port, generation: generation.id };
+        let dump = message.header.flags & flags::DUMP != 0 && nf_tables::can_dump(number);
+        let (resets, done) = if dump {
+            let dump = Dump::new(stamp, self.receive_buffer);
+            let (datagrams, resets) = nf_tables::dump(&generation, message, dump, backend.now())?;
+            to.extend(datagrams);
+            (resets, Done::Dumped)
+        } else {
+            let mut get = Get::new(&generation, backend.now(), stamp);
+            nf_tables::get(&mut get, message, from)?;
+            get.flush();
+            to.append(&mut get.datagrams);
+            (get.resets, Done::Acknowledge)
+        };
+        for reset in &resets {
+            backend.reset(reset);
+        }
+        Ok(done)
+    }
+}
+
+/// What became of a request that was right.
+enum Done {
+    /// It is acknowledged if it wants that.
+    Acknowledge,
+    /// It was a dump, which has an end of its own.
+    Dumped,
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! NETLINK_NETFILTER in front of a ruleset: programs that speak to the kernel's netfilter speak to
+//! this instead.
+//!
+//! A [`Client`] is the kernel's side of one netlink socket. It takes the datagrams that a program
+//! sends and gives the datagrams that the kernel would answer with. It does no I/O: the caller
+//! moves the bytes. What is asked for and changed is behind the trait [`Backend`].
+//!
+//! ```
+//! use penstock_nfnetlink::{Client, Local, Process};
+//!
+//! let mut backend = Local::default();
+//! let mut client = Client::new(4711);
+//! let nft = Process { id: 4711, name: "nft".into(), may_change: true };
+//! // NFT_MSG_GETGEN: length, type, flags, sequence, port, then family, version, resource.
+//! let request = [20, 0, 0, 0, 0x10, 0x0a, 1, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+//! let answers = client.receive(&request, &nft, &mut backend);
+//! assert_eq!(answers.datagrams.len(), 1);
+//! ```
+
+mod backend;
+mod batch;
+mod client;
+mod expression;
+mod message;
+mod nf_tables;
+mod process;
+mod socket;
+mod uapi;
+
+pub use backend::{Backend, Local, Refused};
+pub use client::{Client, SocketOption};
+pub use process::Process;
+pub use socket::{Answers, Notification};

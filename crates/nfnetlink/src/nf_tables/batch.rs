@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! One batch of changes on its way into the ruleset: one transaction.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use penstock_ruleset::transaction::Applied;
+use penstock_ruleset::{Blame, Change, Error, Generation, Transaction};
+
+use super::answer::Stamp;
+use super::interval::Open;
+use crate::backend::{Backend, Refused};
+use crate::expression::Ids;
+use crate::message::{Attribute, Failure, Message, Writer, flags};
+use crate::process::Process;
+
+/// A message about a change, for those who listen.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The one who made the change wants it, too (`NLM_F_ECHO`).
+    pub echo: bool,
+    /// The message.
+    pub bytes: Vec<u8>,
+}
+
+/// A batch of changes.
+pub struct Batch<'b> {
+    backend: &'b mut dyn Backend,
+    transaction: Transaction,
+    /// Names by the batch's own numbers.
+    pub ids: Ids,
+    /// Rules that the batch has made, by `NFTA_RULE_ID`.
+    pub rules: HashMap<u32, u64>,
+    /// The beginning of an interval whose end is in a later message.
+    pub open: Option<Open>,
+    /// Time of the packet clock in nanoseconds.
+    pub now: u64,
+    /// The sender's port.
+    port: u32,
+    /// Whether anybody listens to events.
+    listened: bool,
+    events: Vec<Event>,
+    /// For each change that was applied: the number of its message.
+    messages: Vec<usize>,
+    message: usize,
+}
+
+impl<'b> Batch<'b> {
+    /// A batch on top of the generation in force.
+    pub fn new(backend: &'b mut dyn Backend, port: u32, listened: bool) -> Self {
+        let transaction = backend.begin();
+        let now = backend.now();
+        Batch {
+            backend,
+            transaction,
+            ids: Ids::default(),
+            rules: HashMap::new(),
+            open: None,
+            now,
+            port,
+            listened,
+            events: Vec::new(),
+            messages: Vec::new(),
+            message: 0,
+        }
+    }
+
+    /// The ruleset as it is with the changes so far.
+    pub fn working(&self) -> &Generation {
+        self.transaction.working()
+    }
+
+    /// Whether anybody listens to events.
+    pub fn is_listened(&self) -> bool {
+        self.listened
+    }
+
+    /// Begins the message with a number, which later changes belong to.
+    pub fn begin_message(&mut self, number: usize) {
+        self.message = number;
+    }
+
+    /// Makes a change. `blamed` finds the attribute for the part of the change that is to blame.
+    ///
+    /// # Errors
+    /// The ruleset's.
+    pub fn apply<'a>(
+        &mut self,
+        change: Change,
+        blamed: impl FnOnce(Blame) -> Option<Attribute<'a>>,
+    ) -> Result<Applied, Failure> {
+        match self.backend.apply(&mut self.transaction, change) {
+            Ok(applied) => {
+                self.messages.push(self.message);
+                Ok(applied)
+            }
+            Err(Error { errno, blame, .. }) => {
+                let failure = Failure::from(errno);
+                Err(match blamed(blame) {
+                    Some(attribute) => failure.blaming(&attribute),
+                    None => failure,
+                })
+            }
+        }
+    }
+
+    /// Tells of a change, if anybody wants to know. `write` gets what the messages about it have in
+    /// common.
+    pub fn tell(
+        &mut self,
+        message: &Message<'_>,
+        write: impl FnOnce(&mut Writer, Stamp, &Generation),
+    ) {
+        let echo = message.header.has(flags::ECHO);
+        if !echo && !self.listened {
+            return;
+        }
+        let working = self.transaction.working();
+        let generation = working.id.wrapping_add(1);
+        let stamp = Stamp { sequence: message.header.sequence, port: self.port, generation };
+        let mut to = Writer::default();
+        write(&mut to, stamp, working);
+        if !to.is_empty() {
+            self.events.push(Event { echo, bytes: to.finish() });
+        }
+    }
+
+    /// Puts the changes in force, and gives what there is to tell of them.
+    ///
+    /// # Errors
+    /// What the ruleset refuses, and the number of the message to blame.
+    pub fn commit(self, by: &Process) -> Result<Vec<Event>, (Option<usize>, Failure)> {
+        let Batch { backend, transaction, events, messages, .. } = self;
+        match backend.commit(transaction, by) {
+            Ok(()) => Ok(events),
+            Err(Refused { change, error }) => {
+                let message = change.and_then(|change| messages.get(change)).copied();
+                Err((message, Failure::from(error.errno)))
+            }
+        }
+    }
+}
+
+/// A name as the ruleset keeps it.
+///
+/// # Errors
+/// `EINVAL` for bytes that are no UTF-8.
+pub fn name_of(attribute: Attribute<'_>) -> Result<Arc<str>, Failure> {
+    Ok(attribute.text()?.into())
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What programs send to the kernel's netfilter.
+
+use penstock_nfnetlink::{Client, Local, Process};
+
+use super::Target;
+use crate::mutate;
+
+pub const TARGET: Target = Target {
+    name: "nf_tables",
+    bytes: "datagrams of NETLINK_NETFILTER, each with its length in two bytes before it",
+    holds: "answers are whole messages; a batch counts whole or not at all; what was taken is dumped",
+    longest: 4096,
+    seeds,
+    make: mutate::bytes,
+    run,
+};
+
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend((value.len() as u16 + 4).to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+/// A request: type, flags, family, attributes.
+fn message(kind: u16, flags: u16, family: u8, attributes: &[Vec<u8>]) -> Vec<u8> {
+    let body = attributes.concat();
+    // The subsystem of a batch.
+    let resource: u16 = if matches!(kind, 0x10 | 0x11) { 10 } else { 0 };
+    let mut bytes = (20 + body.len() as u32).to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend((flags | 1).to_ne_bytes());
+    bytes.extend([0; 8]);
+    bytes.extend([family, 0]);
+    bytes.extend(resource.to_be_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+fn with_lengths(datagrams: &[Vec<u8>]) -> Vec<u8> {
+    let one = |d: &Vec<u8>| [(d.len() as u16).to_be_bytes().to_vec(), d.clone()].concat();
+    datagrams.iter().flat_map(one).collect()
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    const CREATE: u16 = 0x400;
+    const APPEND: u16 = 0x800;
+    const DUMP: u16 = 0x300;
+    let be32 = |kind, value: u32| attribute(kind, &value.to_be_bytes());
+    let expression = |name: &[u8], data: &[Vec<u8>]| {
+        attribute(1, &[attribute(1, name), attribute(2, &data.concat())].concat())
+    };
+    let table = message(0xa00, CREATE, 1, &[attribute(1, b"t\0")]);
+    let hook = attribute(4, &[be32(1, 1), be32(2, 0)].concat());
+    let chain = message(0xa03, CREATE, 1, &[attribute(1, b"t\0"), attribute(3, b"c\0"), hook]);
+    let set = [
+        attribute(1, b"t\0"),
+        attribute(2, b"s\0"),
+        be32(3, 4),
+        be32(4, 7),
+        be32(5, 4),
+        be32(10, 1),
+    ];
+    let set = message(0xa09, CREATE, 1, &set);
+    let key = attribute(1, &attribute(1, &attribute(1, &[10, 0, 0, 0])));
+    let elements = [attribute(1, b"t\0"), attribute(2, b"s\0"), attribute(3, &key)];
+    let elements = message(0xa0c, CREATE, 1, &elements);
+    let exprs = [
+        expression(b"payload\0", &[be32(1, 1), be32(2, 1), be32(3, 12), be32(4, 4)]),
+        expression(b"lookup\0", &[be32(2, 1), attribute(1, b"s\0")]),
+        expression(b"counter\0", &[]),
+        expression(b"immediate\0", &[be32(1, 0), attribute(2, &attribute(2, &be32(1, 1)))]),
+    ];
+    let rule = [attribute(1, b"t\0"), attribute(2, b"c\0"), attribute(4, &exprs.concat())];
+    let rule = message(0xa06, CREATE | APPEND, 1, &rule);
+    let object = [attribute(1, b"t\0"), attribute(2, b"o\0"), be32(3, 1), attribute(4, &[])];
+    let object = message(0xa12, CREATE, 1, &object);
+    let (begin, end) = (message(0x10, 0, 0, &[]), message(0x11, 0, 0, &[]));
+    let all = [begin, table, chain, set, elements, rule, object, end].concat();
+    let dump = |kind| message(kind, DUMP, 1, &[attribute(1, b"t\0"), attribute(2, b"s\0")]);
+    vec![
+        with_lengths(std::slice::from_ref(&all)),
+        with_lengths(&[all, dump(0xa07), dump(0xa0d), dump(0xa0a), dump(0xa13)]),
+        with_lengths(&[message(0xa10, 4, 0, &[])]),
+    ]
+}
+
+fn check(datagram: &[u8]) {
+    let mut rest = datagram;
+    while !rest.is_empty() {
+        let len = rest.first_chunk().map_or(0, |b| u32::from_ne_bytes(*b) as usize);
+        assert!((16..=rest.len()).contains(&len), "an answer is no message: {datagram:02x?}");
+        rest = &rest[len.next_multiple_of(4).min(rest.len())..];
+    }
+}
+
+fn run(data: &[u8]) {
+    let mut backend = Local::default();
+    let mut client = Client::new(1);
+    let process = Process { id: 1, name: "fuzz".into(), may_change: true };
+    let mut rest = data;
+    while let Some((len, after)) = rest.split_first_chunk() {
+        let len = usize::from(u16::from_be_bytes(*len)).min(after.len());
+        let (datagram, next) = after.split_at(len);
+        rest = next;
+        let before = backend.ruleset.generation().id;
+        let answers = client.receive(datagram, &process, &mut backend);
+        answers.datagrams.iter().for_each(|d| check(d));
+        answers.notifications.iter().for_each(|n| check(&n.datagram));
+        let after = backend.ruleset.generation().id;
+        assert!(after == before || after == before + 1, "one datagram is one batch");
+    }
+    for kind in [0xa01, 0xa04, 0xa07, 0xa0a, 0xa13, 0xa17u16] {
+        let dump = message(kind, 0x300, 0, &[]);
+        let answers = client.receive(&dump, &process, &mut backend);
+        answers.datagrams.iter().for_each(|d| check(d));
+        let last = answers.datagrams.last().expect("a dump has an end");
+        assert_eq!(last[4..6], 3u16.to_ne_bytes(), "a dump of what was taken");
+    }
+}
