@@ -188,7 +188,7 @@ link set ppp up
         (TunnelKind::Sit, "198.18.0.3", "198.18.0.1", "lan", Some("any")),
         (TunnelKind::Sit, "198.18.0.4", "198.18.0.1", "wan", None),
         (TunnelKind::Ip6tnl, "2001:db8::2", "2001:db8::1", "wan", Some("v6")),
-        (TunnelKind::Ip6tnl, "2001:db8::3", "2001:db8::1", "wan", Some("six2")),
+        (TunnelKind::Ip6tnl, "2001:db8::3", "2001:db8::1", "wan", Some("v6b")),
         (TunnelKind::Ip6tnl, "2001:db8::3", "2001:db8::9", "wan", None),
     ] {
         let found = net.tunnel(kind, address(remote), address(local), index(device));
