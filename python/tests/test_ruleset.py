@@ -91,7 +91,7 @@ def test_what_nobody_asked_for_is_dropped_by_the_policy():
     dataplane.trace_all(True)
     outcome = dataplane.process("wan", udp(1, ("198.18.0.9", 53), ("198.18.1.7", 4000)), time=NOW)
     assert (outcome.fate, outcome.reason, outcome.rule) == ("dropped", "policy", "inet filter forward")
-    assert outcome.trace[-1].endswith("inet filter forward policy drop"), outcome.trace
+    assert outcome.trace[-1].rstrip().endswith("inet filter forward policy drop"), outcome.trace
     assert dataplane.counters()["drops"] == {"policy": 1}
 
 

@@ -38,8 +38,6 @@ enum Combined {
     Max,
     /// On if either is.
     Or,
-    /// On if both are.
-    And,
 }
 
 impl Combined {
@@ -50,7 +48,6 @@ impl Combined {
             Combined::All => "that of `all`",
             Combined::Max => "the greater one",
             Combined::Or => "on if either is",
-            Combined::And => "on if both are",
         }
     }
 }
@@ -102,8 +99,6 @@ devconf! {
     SendRedirects = Ipv4 "send_redirects", Or, 1 1;
     /// Senders are told so even if they share no prefix with the next hop.
     SharedMedia = Ipv4 "shared_media", Or, 1 1;
-    /// Packets with a source route are taken.
-    AcceptSourceRoute = Ipv4 "accept_source_route", And, 0 1;
     /// IPv4 packets to one host in a frame to many are dropped.
     DropUnicastInMulticast4 = Ipv4 "drop_unicast_in_l2_multicast", Or, 0 0;
     /// Packets that leave by the device are not encrypted.
@@ -127,6 +122,7 @@ devconf! {
 /// Settings that the kernel's forwarding path follows and this one does not, with the value that
 /// says what this one does.
 const FIXED: &[(DevconfFamily, &str, u32)] = &[
+    (DevconfFamily::Ipv4, "accept_source_route", 0),
     (DevconfFamily::Ipv4, "bc_forwarding", 0),
     (DevconfFamily::Ipv4, "ignore_routes_with_linkdown", 0),
     (DevconfFamily::Ipv4, "mc_forwarding", 0),
@@ -282,7 +278,6 @@ impl DevconfValues {
                 Combined::All => all,
                 Combined::Max => all.max(own),
                 Combined::Or => u32::from(all != 0 || own != 0),
-                Combined::And => u32::from(all != 0 && own != 0),
             }
         }))
     }
@@ -476,6 +471,12 @@ mod tests {
     }
 
     #[test]
+    fn documentation_has_the_table() {
+        let documentation = include_str!("../../../docs/devices.md");
+        assert!(documentation.contains(&Devconf::markdown()), "\n{}", Devconf::markdown());
+    }
+
+    #[test]
     fn names_are_those_of_sysctl() {
         for name in ["net.ipv4.conf.eth0/7.rp_filter", "net/ipv4/conf/eth0.7/rp_filter"] {
             let (family, device, setting) = parts(name).unwrap();
@@ -518,8 +519,6 @@ mod tests {
         };
         assert_eq!((value(Devconf::RpFilter, 2, 1), value(Devconf::RpFilter, 0, 1)), (2, 1));
         assert_eq!((value(Devconf::AcceptLocal, 0, 1), value(Devconf::AcceptLocal, 0, 0)), (1, 0));
-        let route = Devconf::AcceptSourceRoute;
-        assert_eq!((value(route, 0, 1), value(route, 1, 1)), (0, 1));
         assert_eq!(value(Devconf::Forwarding4, 1, 0), 0);
         assert_eq!(value(Devconf::Forwarding6, 1, 0), 1);
     }

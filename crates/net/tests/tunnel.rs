@@ -187,8 +187,8 @@ link set ppp up
         (TunnelKind::Sit, "198.18.0.3", "198.18.0.1", "wan", Some("sit")),
         (TunnelKind::Sit, "198.18.0.3", "198.18.0.1", "lan", Some("any")),
         (TunnelKind::Sit, "198.18.0.4", "198.18.0.1", "wan", None),
-        (TunnelKind::Ip6tnl, "2001:db8::2", "2001:db8::1", "wan", Some("six")),
-        (TunnelKind::Ip6tnl, "2001:db8::3", "2001:db8::1", "wan", Some("six2")),
+        (TunnelKind::Ip6tnl, "2001:db8::2", "2001:db8::1", "wan", Some("v6")),
+        (TunnelKind::Ip6tnl, "2001:db8::3", "2001:db8::1", "wan", Some("v6b")),
         (TunnelKind::Ip6tnl, "2001:db8::3", "2001:db8::9", "wan", None),
     ] {
         let found = net.tunnel(kind, address(remote), address(local), index(device));
@@ -213,6 +213,6 @@ link set quiet up
 ");
     let first = |name: &str| net.link_by_name(name).unwrap().addresses6.first().map(|a| a.local);
     assert_eq!(first("sit"), Some(0xfe80 << 112 | 0xc612_0001));
-    assert_eq!(first("six").map(|a| a >> 64), Some(0xfe80 << 48));
+    assert_eq!(first("v6").map(|a| a >> 64), Some(0xfe80 << 48));
     assert_eq!((first("ipip"), first("quiet")), (None, None));
 }

@@ -57,10 +57,14 @@ pub fn read_devconf<'n>(links: impl Iterator<Item = (u32, &'n str)>) -> KernelDe
 /// Settings of a device, or of `all`, that the kernel would follow and that are not followed here,
 /// as sysctl(8) names them.
 pub fn unfollowed_devconf(device: &str) -> Vec<String> {
+    // Both values must be on for it to count, and that of devices is from the beginning.
+    let by_all = |(family, name, _): &(DevconfFamily, &str, u32)| {
+        (*family, *name) == (DevconfFamily::Ipv4, "accept_source_route") && device != "all"
+    };
     let differs = |(family, name, fixed): (DevconfFamily, &str, u32)| {
         let value = read(family, device, name).filter(|value| *value != fixed)?;
         let value = value.cast_signed();
         Some(format!("net.{}.conf.{device}.{name}={value}", family.name()))
     };
-    fixed_devconf().filter_map(differs).collect()
+    fixed_devconf().filter(|row| !by_all(row)).filter_map(differs).collect()
 }

@@ -366,8 +366,14 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
     // What the kernel asked there meanwhile, the dataplane got the answers to: packets would wait
     // for these, and fail.
     let _ = forget_asked(socket, taken.device);
-    let no_ipv6 = if taken.no_ipv6 { "1" } else { "0" };
-    write_sysctl(&sysctl("ipv6", &taken.before, "disable_ipv6"), no_ipv6);
+    let mut no_ipv6 = if taken.no_ipv6 { "1" } else { "0" }.to_owned();
+    if tap.is_some() {
+        // Settings that were changed on the TAP are the device's afterwards.
+        let waiting = format!("{WAITING}{}", taken.tap % 1_000_000);
+        copy_sysctls(&waiting, &taken.before);
+        no_ipv6 = read_sysctl(&sysctl("ipv6", &waiting, "disable_ipv6")).unwrap_or(no_ipv6);
+    }
+    write_sysctl(&sysctl("ipv6", &taken.before, "disable_ipv6"), &no_ipv6);
     if let Some(tap) = tap {
         let attributes = [Change::Mtu(tap.link.mtu), Change::Up(tap.link.up)];
         told(&taken.before, again(|| change(socket, taken.device, &attributes)))?;
