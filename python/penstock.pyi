@@ -15,7 +15,7 @@ __version__: str
 class _Bytes(Protocol):
     def __bytes__(self) -> bytes: ...
 
-Packet = Union[bytes, bytearray, memoryview, _Bytes]
+_Packet = Union[bytes, bytearray, memoryview, _Bytes]
 
 @final
 class Message:
@@ -49,7 +49,7 @@ class Error(ValueError):
 class Network:
     """Devices, addresses, routes and neighbours, from lines for `ip -batch`."""
 
-    def __init__(self, lines: str) -> None: ...
+    def __new__(cls, lines: str) -> Network: ...
     @staticmethod
     def read(path: Union[str, "os.PathLike[str]"]) -> Network:
         """Reads a file of such lines."""
@@ -83,15 +83,15 @@ class Counter:
 class Ruleset:
     """A ruleset, as `nft -f` reads it."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         network: Network,
         rules: str,
         *,
         name: str = "ruleset",
         defines: Optional[Sequence[Tuple[str, str]]] = None,
         time: Optional[int] = None,
-    ) -> None: ...
+    ) -> Ruleset: ...
     @staticmethod
     def from_json(network: Network, rules: str) -> Ruleset:
         """Reads a ruleset as `nft -j -f` does."""
@@ -114,7 +114,7 @@ class Ruleset:
 class Session:
     """Changes a ruleset by commands of nft, each text one transaction."""
 
-    def __init__(self, ruleset: Ruleset) -> None: ...
+    def __new__(cls, ruleset: Ruleset) -> Session: ...
     def run(self, commands: str, *, time: Optional[int] = None) -> str:
         """Runs commands; gives what nft prints on standard output."""
     @property
@@ -165,17 +165,17 @@ class Dataplane:
     With a seed, runs repeat. The engine is `interpreter` or `jit`; by default the best.
     """
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         network: Network,
         ruleset: Ruleset,
         *,
         seed: Optional[int] = None,
         engine: Optional[Literal["interpreter", "jit"]] = None,
-    ) -> None: ...
-    def process(self, device: str, frame: Packet, *, time: Optional[int] = None) -> Outcome:
+    ) -> Dataplane: ...
+    def process(self, device: str, frame: _Packet, *, time: Optional[int] = None) -> Outcome:
         """Passes a frame that came in by a device."""
-    def send(self, packet: Packet, *, time: Optional[int] = None) -> Outcome:
+    def send(self, packet: _Packet, *, time: Optional[int] = None) -> Outcome:
         """Sends an IP packet, from its header on, as the host does."""
     def advance(self, time: int) -> None:
         """Lets time pass without packets."""
