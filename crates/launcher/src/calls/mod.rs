@@ -2,6 +2,12 @@
 
 //! Trapped system calls. Each does what the kernel does for a netlink socket
 //! (`net/netlink/af_netlink.c`).
+//!
+//! A signal can end a call between its answer and the caller's return: the kernel drops the answer
+//! then and says that it was given (`seccomp_do_user_notification()`). That leaves a gap of well
+//! below a microsecond on an idle machine, in which a datagram is lost or sent twice. The flag
+//! `SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV` would close it, at the price of receives that no signal
+//! interrupts.
 
 mod name;
 mod open;

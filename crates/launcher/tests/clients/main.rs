@@ -291,7 +291,8 @@ fn a_killed_client_leaves_nothing() {
         line.clear();
         std::io::BufRead::read_line(&mut reader, &mut line).expect("a line");
         assert_eq!(line, "killed\n");
-        wait_for(|| count("fd") == files && count("task") <= threads);
+        // The supervisor may have been in the midst of a call when they were counted.
+        wait_for(|| count("fd") <= files && count("task") <= threads);
     }
     drop(input);
     assert!(child.wait().expect("wait").success());
