@@ -3,6 +3,7 @@
 //! Scenarios by hand, each named for what it shows.
 
 pub mod bridge;
+mod devices;
 mod fragments;
 mod headers;
 mod host;
@@ -23,6 +24,7 @@ use crate::scenario::Scenario;
 pub fn all() -> Vec<Scenario> {
     [
         bridge::all(),
+        devices::all(),
         fragments::all(),
         headers::all(),
         malformed::all(),
