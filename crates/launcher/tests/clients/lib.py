@@ -58,6 +58,12 @@ def raw(name, *arguments):
     return -ctypes.get_errno() if result == -1 else result
 
 
+def ends_with_parent():
+    """The kernel ends this process when its parent ends, so that no pipe stays open."""
+    LIBC.prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+
+
 def watchdog(seconds=30):
-    """Ends the script with an error if it hangs."""
+    """Ends the script, and the processes that it forks, with an error if it hangs."""
+    os.register_at_fork(after_in_child=ends_with_parent)
     threading.Thread(target=lambda: (time.sleep(seconds), os._exit(99)), daemon=True).start()
