@@ -24,6 +24,7 @@ use penstock_program::{Data, State};
 use serde::{Deserialize, Serialize};
 
 use crate::Errno;
+use crate::ct_helper;
 use crate::model::*;
 use crate::needs::{self, Needs};
 pub use error::{LinkError, Place};
@@ -539,20 +540,6 @@ fn secmark(context: &str) -> u32 {
     penstock_program::interp::jhash(context.as_bytes(), 0).max(1)
 }
 
-/// Helpers that the packet path has, with the transport protocol of their connections.
-pub const HELPERS: [(&str, u8); 10] = [
-    ("ftp", 6),
-    ("tftp", 17),
-    ("irc", 6),
-    ("amanda", 17),
-    ("netbios-ns", 17),
-    ("snmp", 17),
-    ("sane", 6),
-    ("pptp", 6),
-    ("sip", 17),
-    ("sip", 6),
-];
-
 /// Whether a rule gives connections a helper that is not there.
 fn helper_waits_for(table: &Table, expr: &Expr) -> Option<Unsupported> {
     let mut missing = None;
@@ -567,6 +554,6 @@ fn helper_waits_for(table: &Table, expr: &Expr) -> Option<Unsupported> {
 fn missing_helper(table: &Table, kind: ObjectType, name: &str) -> Option<Unsupported> {
     let object = table.objects.iter().find(|o| &*o.name == name && o.value.kind() == kind)?;
     let ObjectValue::CtHelper { helper, l4proto, .. } = &object.value else { return None };
-    let there = HELPERS.contains(&(&**helper, *l4proto));
+    let there = ct_helper::find(helper, *l4proto).is_some();
     (!there).then_some(Unsupported { expression: "objref", reason: "there is no such helper" })
 }
