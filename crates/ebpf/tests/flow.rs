@@ -221,9 +221,13 @@ fn cases() -> Vec<Case> {
             arrival: tagged(5, 0x8100),
             ..case(
                 "vlan_off",
-                (came() / Vlan::new(5).priority(3) / udp_before()).build(),
+                (came() / Vlan::new(5) / udp_before()).build(),
                 Some(plain_out.clone()),
             )
+        },
+        Case {
+            arrival: tagged(5, 0x8100),
+            ..up("vlan_with_priority", came() / Vlan::new(5).priority(3) / udp_before())
         },
         Case {
             xmit: encap(xmit(), 9, 0x8100),

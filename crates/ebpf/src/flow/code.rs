@@ -159,8 +159,8 @@ impl Writer<'_> {
         self.asm.bind(vlan);
         self.reach(R2, None, 18, self.next);
         self.asm.load(Width::H, R5, R2, 14);
+        // With priority bits, which no flow has: such a tag finds none, as in the kernel.
         self.asm.swap(R5, 16);
-        self.asm.alu(Alu::And, R5, 0xfff);
         self.asm.alu(Alu::Lsh, R4, 16);
         self.asm.alu(Alu::Or, R5, R4);
         self.asm.load(Width::H, R4, R2, 16);
