@@ -26,5 +26,5 @@ mod read;
 mod sys;
 mod write;
 
-pub use read::read;
-pub use write::{Access, can_replace, create, create_new, replace, set_aside};
+pub use read::{read, read_opened};
+pub use write::{Access, can_replace, create, create_new, replace, replace_opened, set_aside};

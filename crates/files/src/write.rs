@@ -37,6 +37,15 @@ impl Access {
 /// others can have made; `InvalidInput` if something stands there that is no regular file. What was
 /// there is as it was then.
 pub fn replace(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
+    replace_opened(path, bytes, access).map(drop)
+}
+
+/// Does what [`replace`] does, and gives the file that has the path's name now.
+///
+/// # Errors
+///
+/// As of [`replace`].
+pub fn replace_opened(path: &Path, bytes: &[u8], access: Access) -> io::Result<File> {
     let place = regular(path)?;
     let directory = place.directory.as_fd();
     let (mut file, name) = unnamed(directory, &place.name, access)?;
@@ -45,7 +54,8 @@ pub fn replace(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     // The new name is to last, too.
     let directory =
         sys::open(Some(directory), OsStr::new("."), libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
-    File::from(directory).sync_all()
+    File::from(directory).sync_all()?;
+    Ok(file)
 }
 
 /// Tries whether [`replace`] would do, a full disk included, and leaves everything as it is.

@@ -37,4 +37,4 @@ mod sys;
 mod task;
 
 pub use launch::{Error, launch};
-pub use service::{Answers, Notification, Sender, Service, SocketId};
+pub use service::{Answers, Notification, Request, Sender, Service, SocketId};
