@@ -186,7 +186,7 @@ mod tests {
     use super::{Misses, Row, portable};
 
     #[test]
-    fn four_at_once_are_four_one_by_one() {
+    fn four_parallel_searches_equal_four_single_ones() {
         let mut rng = fastrand::Rng::with_seed(3);
         for _ in 0..if cfg!(miri) { 8 } else { 20_000 } {
             let edge = |rng: &mut fastrand::Rng| {

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_come_back_as_they_went_in() {
+    fn packed_addresses_unpack_unchanged() {
         for text in ["198.18.0.1", "2001:db8::1", "::ffff:198.18.0.1"] {
             let ip: IpAddr = text.parse().unwrap();
             let l3 = if ip.is_ipv4() { IPV4 } else { IPV6 };

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tuple_has_one_worker_as_often_as_it_is_entered() {
+    fn a_tuple_belongs_to_one_worker_until_all_its_entries_are_removed() {
         let directory = Directory::new(1000);
         let hash = 0x1234_5678_9abc_def0;
         assert_eq!(directory.find(hash), None);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_refused() {
+    fn entries_are_refused_when_the_directory_is_full() {
         let directory = Directory::new(0);
         let near = |n: u64| n << 8;
         let entered = (1..=100).take_while(|n| directory.claim(near(*n), 1).is_ok()).count();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn of_workers_that_enter_the_same_at_once_at_most_one_has_it() {
+    fn concurrent_entries_of_a_tuple_have_one_owner_at_most() {
         const ROUNDS: u64 = if cfg!(miri) { 30 } else { 20_000 };
         const HASHES: u64 = 4;
         let directory = Directory::new(0);

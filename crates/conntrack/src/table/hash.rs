@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_counts() {
+    fn every_field_of_a_tuple_changes_its_hash() {
         let hasher = Hasher::new(&mut fastrand::Rng::with_seed(5));
         let zero = Tuple::default();
         let mut all = vec![zero];

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_out_when_they_end_and_never_before() {
+    fn entries_expire_at_their_time_and_never_early() {
         let seed = penstock_testkit::seed();
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut store = Store::new(10);
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_splits_the_work_and_loses_nothing() {
+    fn expiry_with_a_budget_loses_no_entry() {
         let mut store = Store::new(10);
         for k in 0..1000 {
             let n = store.take();

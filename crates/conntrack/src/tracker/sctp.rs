@@ -368,7 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_that_must_be_alone_or_first() {
+    fn sctp_chunks_that_must_be_alone_or_first_are_checked() {
         let packet = |kinds: &[u8]| {
             let mut b = vec![0; sctp::LEN];
             for &k in kinds {
