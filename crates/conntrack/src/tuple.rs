@@ -32,7 +32,7 @@ impl Direction {
 pub struct Tuple {
     /// Source address in network order; an IPv4 address in the first four bytes.
     pub src: [u8; 16],
-    /// Destination address, likewise.
+    /// Destination address, in the format of `src`.
     pub dst: [u8; 16],
     /// Port, ICMP identifier or GRE key of the source, in host order.
     pub src_id: u16,

@@ -202,7 +202,7 @@ fn a_flow_dropped_before_confirmation_leaves_no_entry() {
     assert_eq!(net.ct.count(), 1);
     net.ct.release(&mut p.meta.ct);
     assert_eq!((net.ct.count(), p.meta.ct), (0, Ct::default()));
-    // Also if nobody says so.
+    // Also without an explicit call.
     net.track(udp(A, B, 1, 2));
     net.wait(61.0);
     assert_eq!(net.ct.count(), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tables of several workers: whose a packet is, and what no two of them have.
+//! Tables of several workers: owners of packets, and what at most one of them has.
 
 use penstock_conntrack::{
     Conntrack, Direction, ExpectError, Expectation, Hook, Settings, Shared, Tuple, Verdict, Whose,
@@ -292,7 +292,7 @@ fn expected_connections_go_to_the_worker_of_the_expectation() {
             let fresh = Shared::new(WORKERS, &Settings { max: 1000, ..Settings::default() }, 7);
             whose(&fresh, elsewhere)
         });
-        // It goes on there when it is expected no more.
+        // It continues there after the expectation has ended.
         let (child, _) = pass(&mut tables[worker], data());
         assert_eq!(whose(&shared, data()), worker);
         tables[worker].kill(child);

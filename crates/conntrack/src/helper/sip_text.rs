@@ -116,7 +116,7 @@ impl<'a> Part<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Takes a message apart that begins at `at` of the data. In a stream it must be whole, as its
+    /// Parses a message that begins at `at` of the data. In a stream it must be whole, as its
     /// Content-Length says.
     pub fn parse(data: &'a str, at: usize, stream: bool) -> Option<Self> {
         let head = data.find("\r\n\r\n").map_or(data.len(), |end| end + 4);

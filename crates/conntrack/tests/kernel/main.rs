@@ -2,7 +2,7 @@
 
 //! The same packets through the tracker here and through that of the kernel: what rules see of each
 //! packet and what `conntrack -L` shows after it must be the same. Needs root and the tools `ip`,
-//! `nft`, `conntrack` and `python3`; is left out with a word about it otherwise.
+//! `nft`, `conntrack` and `python3`; is skipped with a message otherwise.
 
 mod helpers;
 mod lab;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Helpers on whole connections: what they expect and what becomes of the text.
+//! Helpers on whole connections: their expectations and the translated text.
 
 use crate::{Conntrack, Direction, Hook, Settings, Surroundings, Verdict, helper_number, status};
 use penstock_packet::{CtInfo, Packet};
@@ -134,7 +134,7 @@ fn ftp_announces_data_connections() {
     net.say(true, "USER x\r\n");
     assert_eq!(net.say(true, "PORT 198,18,0,1,4,5\r\n").unwrap(), "PORT 198,18,0,1,4,5\r\n");
     assert_eq!(net.expected(), ["198.18.0.2 > 198.18.0.1:1029"]);
-    // The next takes its place, since one is all.
+    // The next replaces it, since the maximum is one.
     net.say(true, "EPRT |1|198.18.0.1|1030|\r\n");
     assert_eq!(net.expected(), ["198.18.0.2 > 198.18.0.1:1030"]);
     net.ct.set_mark(0, 7);
