@@ -9,7 +9,7 @@
 //! | `sys` | bpf(2) itself, and all `unsafe` |
 //! | `next` | what follows a program |
 //!
-//! It knows no packets and no rules: those who write programs do.
+//! It knows no packets and no rules; its users do.
 //!
 //! ```no_run
 //! use penstock_bpf::asm::Asm;

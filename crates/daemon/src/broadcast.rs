@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_too_slow_misses_lines_and_nobody_else_does() {
+    fn only_slow_readers_miss_lines() {
         let all = Broadcast::default();
         let (slow, quick) = (all.subscribe(), all.subscribe());
         for number in 0..WAITING + 7 {

@@ -89,7 +89,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_packet_clock_goes_on_whatever_the_wall_clock_is_set_to() {
+    fn the_packet_clock_ignores_wall_clock_changes() {
         const SECOND: u64 = 1_000_000_000;
         let begun = 1_700_000_000 * SECOND;
         let start = Start { wall: begun, steady: Instant::now() };

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moved_between_two_parts_is_there_once() {
+    fn a_connection_that_moves_between_pages_is_kept_once() {
         let flow = |id: u32, port: u32| {
             format!("flow id={id} proto=17 orig=a,b,{port},53,0 reply=b,a,53,{port},0\n")
         };

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_for_packets_that_wait() {
+    fn verdicts_apply_to_waiting_packets_only() {
         for (id, up_to, expected) in [
             (3, false, &[103][..]),
             (3, true, &[101, 102, 103]),

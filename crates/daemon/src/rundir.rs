@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_its_owners_whatever_it_was_before() {
+    fn an_existing_run_directory_gets_the_requested_mode() {
         let root = scratch("owner");
         let path = root.join("penstock");
         for access in [Access::Owner, Access::All] {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn symbolic_links_and_what_is_no_file_are_refused() {
+    fn symbolic_links_and_non_files_are_refused() {
         let root = scratch("links");
         let (path, victim) = (root.join("penstock"), root.join("victim"));
         symlink(&root, &path).expect("a link");
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_could_have_opened_is_made_anew() {
+    fn a_file_that_others_could_open_is_replaced() {
         let root = scratch("private");
         let made = RunDir::make_at(&root, Access::Owner).expect("made");
         let inode = |file: &File| file.metadata().expect("a file").ino();

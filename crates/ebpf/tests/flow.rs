@@ -412,7 +412,7 @@ fn packets_of_flows_leave_tcx_as_the_flow_says() {
 /// What packet sockets got the program at tcx leaves alone, once; in XDP frames go up that are for
 /// others, or that a device was to finish.
 #[test]
-fn what_somebody_else_has_or_has_to_do_goes_up() {
+fn unhandled_frames_pass_to_the_stack() {
     if !rights::may_load() {
         return;
     }
@@ -471,7 +471,7 @@ const PSEUDO: u16 = {
 
 /// Both directions, on ports: the device `wan` is a VLAN device on the port.
 #[test]
-fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
+fn the_flowtable_syncs_flows_with_the_maps() {
     if !rights::may_load() {
         return;
     }
@@ -543,7 +543,7 @@ fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
 }
 
 #[test]
-fn what_the_program_cannot_do_stays_with_software() {
+fn flows_that_bpf_cannot_handle_stay_in_software() {
     let (udp, out) = translated();
     let plain = Arrival::on(DEVICE);
     let mut two = tagged(5, 0x88a8);

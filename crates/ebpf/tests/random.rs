@@ -161,11 +161,11 @@ fn rounds(place: Place, rounds: usize) {
 }
 
 #[test]
-fn xdp_programs_do_what_the_interpreter_does() {
+fn xdp_programs_agree_with_the_interpreter() {
     rounds(Place::Xdp, 40);
 }
 
 #[test]
-fn programs_at_tcx_do_what_the_interpreter_does() {
+fn tcx_programs_agree_with_the_interpreter() {
     rounds(Place::Tcx, 30);
 }

@@ -233,7 +233,7 @@ fn large_packets_with_unfinished_checksums_stay_whole_at_tcx() {
 }
 
 #[test]
-fn packets_go_to_the_other_end_at_once() {
+fn packets_are_redirected_to_the_veth_peer() {
     if !can() {
         return;
     }
@@ -270,7 +270,7 @@ fn packets_go_to_the_other_end_at_once() {
 }
 
 #[test]
-fn tags_go_to_the_other_end_beside_their_packets() {
+fn tags_are_redirected_with_their_packets() {
     if !can() || Command::new("tcpdump").arg("--version").output().is_err() {
         return;
     }

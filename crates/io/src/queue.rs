@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_side_writes_the_other_reads() {
+    fn queue_messages_survive_encoding() {
         let answer = Answer {
             mark: Some(4),
             payload: Some(vec![1, 2, 3]),
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_an_error() {
+    fn malformed_queue_messages_are_refused() {
         let mut whole = Vec::new();
         write(&mut whole, &Message::Packet(Box::new(packet())), &mut Vec::new()).unwrap();
         let link_cut = 4 + 1 + 8 + 8 + 2 + 2 + 2 + 8 + 40 + 4 + 12 + 8 + 13;

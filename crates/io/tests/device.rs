@@ -290,7 +290,7 @@ fn a_tap_has_several_queues() {
 }
 
 #[test]
-fn a_device_that_is_shut_is_shut_until_it_is_let_go() {
+fn a_closed_device_stays_closed_until_it_is_released() {
     if !namespace() {
         return;
     }

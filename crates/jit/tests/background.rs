@@ -40,7 +40,7 @@ fn wait(pending: &Pending) -> Arc<Compiled> {
 }
 
 #[test]
-fn what_several_ask_for_is_made_once_and_goes_with_the_last_of_them() {
+fn shared_code_is_compiled_once_and_freed_with_its_last_user() {
     if penstock_jit::supported().is_err() {
         return;
     }

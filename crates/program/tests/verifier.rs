@@ -48,7 +48,7 @@ fn programs_of_the_language_pass() {
 }
 
 #[test]
-fn others_are_refused_at_the_expression_to_blame() {
+fn unsafe_programs_are_refused_at_the_faulty_expression() {
     let r = Register;
     let unwritten = |n| Reason::Uninitialized(r(n));
     let operand =

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_get_no_place() {
+    fn unauthorised_users_get_no_connection_slot() {
         let of = Admission::new(false, 10_000);
         let refused =
             of.admit(Peer { process: 1, user: 65534 }, Rights::All).expect_err("it is a stranger");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_floods_there_is_room_for_others() {
+    fn a_flooding_user_leaves_slots_for_others() {
         let of = Admission::new(true, 10_000);
         let mut all: Vec<Vec<Place>> = (1000..1003).map(|user| flood(&of, user, 100)).collect();
         assert!(all.iter().all(|places| places.len() == EACH));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn where_descriptors_are_few_so_are_places() {
+    fn slots_shrink_with_the_descriptor_limit() {
         for (spare, roots, lookers) in [(10_000, 64, 32), (120, 14, 6), (0, FEWEST, 0)] {
             let of = Admission::new(true, spare);
             assert_eq!((of.roots, of.lookers), (roots, lookers), "{spare}");

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_is_spent_and_then_it_is_over() {
+    fn a_budget_ends_when_it_is_spent() {
         let budget = Budget::of_listing(true);
         budget.spend(LOOK_BYTES as usize - 1).expect("it is enough");
         let error = budget.spend(2).expect_err("there is one left");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn all_together_ask_no_more_often_than_one() {
+    fn concurrent_readers_query_no_more_often_than_one() {
         let pace = Pace::new();
         let begun = Instant::now();
         let end = begun + Duration::from_secs(60);

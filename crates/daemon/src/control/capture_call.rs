@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_come_as_they_were_made() {
+    fn capture_calls_survive_encoding() {
         for group in [None, Some(7)] {
             let call = CaptureCall { group, ..call("tcp dport { 22, 80 }") };
             assert_eq!(CaptureCall::of(call.words().to_vec()), Some(call));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_is_one() {
+    fn a_capture_expression_cannot_contain_other_statements() {
         for expression in
             ["", "tcp dport { 22, 80 }", "ip saddr . tcp dport { 198.18.0.1 . 1-2 } ct state new"]
         {

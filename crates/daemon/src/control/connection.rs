@@ -255,7 +255,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn long_texts_come_in_pieces_and_whole() {
+    fn long_texts_are_sent_in_pieces_and_arrive_whole() {
         let (ours, mut theirs) = UnixStream::pair().expect("two sockets");
         // Pieces would end inside of a letter.
         let text = "xé".repeat(PIECE);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_its_budget_is_cut_and_says_so() {
+    fn output_over_budget_is_cut_with_a_notice() {
         let (ours, mut theirs) = UnixStream::pair().expect("two sockets");
         let client = Client::new(ours, PIECE).expect("a client");
         client.set_budget(Some(Budget::for_test(10)));

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_as_they_were_said() {
+    fn messages_survive_encoding() {
         let text = || "füße\nzwei".to_owned();
         for message in [
             Message::Nft(vec!["-f".into(), String::new(), text()]),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn malformed_messages_are_refused() {
         for bytes in [
             &[0, 0, 0, 0][..],
             &[1, 0, 0, 0, b'?'],

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_tap_was_like_is_a_word_of_the_record() {
+    fn tap_properties_are_a_word_of_the_record() {
         for bits in 0..8u8 {
             let on = |bit: u8| bits >> bit & 1 != 0;
             let headers = TapHeaders { packet_info: on(0), vnet_header: on(1), several: on(2) };

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_comes_back_whole_or_not_at_all() {
+    fn a_record_is_read_whole_or_refused() {
         let record = Record {
             on_death: OnDeath::Ruleset("/etc/x.nft".into()),
             written: 7,

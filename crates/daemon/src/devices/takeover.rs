@@ -423,7 +423,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_ports_are_names_of_devices() {
+    fn port_names_are_device_names() {
         for (name, port) in [
             ("eth0", "eth0.port"),
             ("enp0s31f6", "enp0s31f6.port"),

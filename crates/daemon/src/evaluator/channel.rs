@@ -284,7 +284,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn messages_of_all_lengths_come_whole_and_with_their_descriptors() {
+    fn messages_of_all_lengths_arrive_whole_with_their_descriptors() {
         let (one, other) = Channel::pair(PATIENCE).unwrap();
         for len in [0, 1, PACKET - 1, PACKET, PACKET + 1, 5 * PACKET] {
             let bytes: Vec<u8> = (0..len).map(|n| n as u8).collect();

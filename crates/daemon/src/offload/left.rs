@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_become_connections_with_what_was_counted() {
+    fn flows_become_connections_with_their_counters() {
         let now = 1000 * SECOND;
         let mut dump = String::new();
         // One of UDP that has been silent for too long.
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_connection_asks_for_no_window_of_before() {
+    fn a_kept_connection_ignores_its_old_tcp_window() {
         let mut dump = String::new();
         adopt_flows(&mut dump, &[flow(6, 4000, 1, 1)], 1);
         let mut table = Conntrack::new(Settings::default());

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dump_is_cut_so_that_children_stay_with_their_masters() {
+    fn a_split_dump_keeps_children_with_their_masters() {
         let lines = [
             "flow id=4 proto=6",
             "flow id=7 proto=6 master=4",

@@ -165,7 +165,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn calls_and_their_arguments_are_told_apart() {
+    fn filters_distinguish_calls_by_arguments() {
         let rules = [
             Rule::Call(3),
             Rule::OneOf(41, 0, &[1, 16, 44]),
@@ -205,7 +205,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn as_many_values_as_are_allowed_fit() {
+    fn the_largest_allowed_value_list_fits() {
         let values: Vec<u32> = (0..MOST_VALUES as u32).collect();
         let values: &'static [u32] = values.leak();
         let program = program([Rule::OneOf(1, 5, values), Rule::Call(2)].iter(), REFUSED);

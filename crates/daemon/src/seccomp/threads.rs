@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn no_thread_can_do_what_none_needs() {
+    fn unneeded_system_calls_are_denied_to_all_threads() {
         for number in [
             libc::SYS_execve,
             libc::SYS_execveat,
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn who_starts_a_thread_has_what_that_needs() {
+    fn a_starter_has_the_system_calls_of_the_threads_it_starts() {
         // These begin before the main thread has a filter.
         let before = [Thread::Compile, Thread::Guardian];
         let others = Thread::ALL.into_iter().filter(|thread| !before.contains(thread));
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_do_only_what_is_theirs() {
+    fn threads_are_limited_to_their_own_system_calls() {
         let executable = [0, 4096, (libc::PROT_READ | libc::PROT_EXEC) as u64, 0, 0, 0];
         let writable = [0, 4096, (libc::PROT_READ | libc::PROT_WRITE) as u64, 0, 0, 0];
         for thread in Thread::ALL {

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_names_what_it_wants() {
+    fn a_request_names_its_path() {
         for (head, expected) in [
             ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", Some((Method::Get, "/metrics"))),
             ("GET /metrics?a=b HTTP/1.0\r\n\r\n", Some((Method::Get, "/metrics"))),
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn each_request_has_its_answer() {
+    fn each_request_gets_its_response() {
         let address = serving(b"a 1\n# EOF\n".to_vec());
         let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(LONGEST));
         for (request, status, body) in [
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_are_silent_or_do_not_read_keep_nobody_out() {
+    fn idle_clients_do_not_block_others() {
         let address = serving(vec![b'x'; 8 << 20]);
         let silent: Vec<_> =
             (0..300).map(|_| TcpStream::connect(address).expect("a connection")).collect();

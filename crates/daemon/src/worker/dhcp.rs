@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_known_by_the_address_of_the_client_in_it() {
+    fn a_dhcp_reply_is_identified_by_its_client_address() {
         let frame = |from: u16, to: u16, op: u8, mac: [u8; 6]| {
             let mut message = vec![0; 240];
             message[0] = op;

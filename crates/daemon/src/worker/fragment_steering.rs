@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_follow_the_first_one_whatever_their_order() {
+    fn fragments_in_any_order_follow_the_first_one() {
         let shared = Shared::new(3, &Settings { max: 10, ..Settings::default() }, 1);
         let mut all = FragmentSteering::default();
         let parts = parts(1);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_in_bytes_and_time() {
+    fn waiting_fragments_are_bounded_in_bytes_and_time() {
         let shared = Shared::new(3, &Settings { max: 10, ..Settings::default() }, 1);
         let mut all = FragmentSteering::default();
         let mut kept = 0;

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_a_bridge_over_vlans_are_the_bridges_and_count_once() {
+    fn frames_of_a_bridge_over_vlans_count_once_for_the_bridge() {
         let (net, indexes) = net();
         let plain = tagged("02:00:00:00:00:01", &[]);
         for (port, from, tags, expected) in [
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_the_host_goes_to_the_port_below_with_the_tags_of_its_vlans() {
+    fn frames_for_the_host_go_to_the_lower_port_with_vlan_tags() {
         let (net, indexes) = net();
         for (device, port, tags) in [
             ("a", "a", &[][..]),

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_comes_out_in_order_and_a_full_ring_takes_no_more() {
+    fn a_ring_keeps_order_and_refuses_when_full() {
         let (mut producer, mut consumer) = ring(1, BURST);
         let (mut given, mut taken) = (0, 0);
         for _ in 0..5 {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_hand_over_all_that_fits() {
+    fn threads_hand_over_every_accepted_frame() {
         const COUNT: u32 = 20_000;
         let (mut producer, mut consumer) = ring(1, BURST);
         std::thread::scope(|scope| {

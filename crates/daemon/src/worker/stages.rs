@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_rules_is_no_other_stages() {
+    fn rule_time_is_not_counted_for_other_stages() {
         let mut stages = Stages::default();
         stages.end(Doing::Send, 7, stages.begin());
         assert_eq!(stages.lines(&[]), [], "nobody asks");

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_spread_stays_and_what_is_not_goes_by_a_hash() {
+    fn spread_queues_keep_frames_and_others_steer_by_hash() {
         let mut all = three();
         assert!((0..100).all(|port| all[1].keep(HANDED, &udp(port), true, 0)));
         // One by one as in bursts.
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_takes_no_more_and_it_is_counted() {
+    fn a_full_ring_drops_and_counts() {
         let mut all = three();
         let arp = (link() / Arp::request("02:00:00:00:00:01", "198.18.0.1", "198.18.0.2")).build();
         for _ in 0..100_000 {
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_meet_wherever_they_come() {
+    fn fragments_of_a_datagram_meet_at_one_worker() {
         for port in 0..50 {
             let mut all = three();
             let whole = link()
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_is_woken() {
+    fn sleeping_workers_are_woken() {
         let mut all = three();
         let arp = (link() / Arp::request("02:00:00:00:00:01", "198.18.0.1", "198.18.0.2")).build();
         assert!(all[0].fall_asleep());

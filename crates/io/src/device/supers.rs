@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_as_many_as_frames_of_a_burst_and_do_not_overlap() {
+    fn buffer_slots_cover_a_burst_without_overlap() {
         let mut supers = Supers::new().unwrap();
         for number in 0..BURST {
             let place = supers.get_mut(number).unwrap();

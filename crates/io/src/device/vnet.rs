@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_super_packet_stays_one_from_header_to_header() {
+    fn a_super_packet_keeps_its_vnet_header() {
         let gso = Gso { size: 1000, kind: GsoKind::Tcp };
         let mut bytes = frame(3000);
         let header = prepare(Some(gso), &mut bytes).unwrap();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_stays_where_it_is_is_sent_as_one_that_is_copied() {
+    fn frames_sent_in_place_equal_copied_ones() {
         let short = Gso { size: 1000, kind: GsoKind::Tcp };
         for (gso, len) in [(Some(short), 3000), (None, 3000), (Some(short), 0), (None, 0)] {
             let mut copied = frame(len);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_say_nonsense_do_no_harm() {
+    fn nonsense_vnet_headers_do_no_harm() {
         let mut random = fastrand::Rng::with_seed(5);
         for _ in 0..20_000 {
             let mut header = [0; LEN];
