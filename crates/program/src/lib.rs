@@ -34,7 +34,6 @@ pub mod needs;
 pub mod op;
 mod operand;
 pub mod osf;
-pub mod parse;
 pub mod reference;
 mod register;
 pub mod state;
