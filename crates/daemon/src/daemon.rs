@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The beginning and the end: devices are taken, threads started; signals and clients end it, and
-//! devices are given back.
+//! Start and end: takes devices and starts threads; signals and clients end it, and devices are
+//! returned.
 
 use std::io;
 use std::net::TcpListener;
@@ -152,8 +152,7 @@ pub fn run(config: Config) -> Result<(), String> {
     daemon.rules.end();
     keeping.into_iter().for_each(Keeping::end);
     if result.is_err() && daemon.config.on_death.closes() {
-        // It has failed, as if it had died: the guardian does what is to be done then, once this
-        // process is gone.
+        // It has failed, as if it had died: the guardian acts once this process is gone.
         return result;
     }
     heartbeat.into_iter().for_each(Heartbeat::end);
@@ -174,7 +173,7 @@ fn give_all_back(socket: &mut Socket, taken: &[Taken]) {
     record::remove();
 }
 
-/// Most workers that make sense: as many as there are processors, and queues of some device.
+/// The largest useful number of workers: that of processors, and of queues of some device.
 fn workers_for(socket: &mut Socket, ports: &[PortConfig]) -> Result<usize, String> {
     let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
     let queues =
@@ -189,8 +188,7 @@ impl Daemon {
         self.taken.iter().map(|taken| (taken.tap, taken.name.clone())).collect()
     }
 
-    /// Ruleset and connections are what they are to be, and then frames are received: nothing
-    /// passes before.
+    /// Loads ruleset and connections, then starts to receive frames: nothing passes before.
     fn begin(&self, kept: Option<Kept>, left: &Left) -> Result<(), String> {
         let adopt = |connections: &mut String| {
             let adopted = left.adopt(connections, penstock_bpf::monotonic());
@@ -255,7 +253,7 @@ impl Daemon {
         self.rules.resume(kept.ruleset).map_err(|e| format!("the saved ruleset: {e}"))
     }
 
-    /// Begins to keep the state, if it is to be kept.
+    /// Begins to save the state, if that is configured.
     fn keep(&self) -> Result<Option<Keeping>, String> {
         let Some(state) = &self.config.state else { return Ok(None) };
         let (rules, workers) = (self.rules.clone(), self.workers.clone());
@@ -287,7 +285,7 @@ impl Daemon {
         metrics: Option<TcpListener>,
         signals: &Signals,
     ) -> Result<(), String> {
-        /// How soon something besides signals is noticed.
+        /// How soon events other than signals are noticed.
         const PULSE: Duration = Duration::from_millis(100);
         /// How soon it is noticed what devices can do.
         const LOOK: Duration = Duration::from_secs(1);
@@ -381,10 +379,10 @@ impl Daemon {
         }
         self.sync.send(SyncRequest::Stop);
         self.workers.tell(|| Request::Stop);
-        // Devices may have gone and come back meanwhile. A thread that has panicked has said so.
+        // Devices may have been removed and recreated since. A panicked thread has logged that.
         let taken = self.following.join().unwrap_or(self.taken);
         self.offload.end();
-        // If it is killed meanwhile, the next dataplane has to know.
+        // If it is killed here, the next dataplane needs this record.
         match State::read(socket) {
             Ok(state) => {
                 Recorder::new(self.config.on_death.clone()).write(

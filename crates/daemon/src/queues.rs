@@ -54,8 +54,8 @@ impl Program {
 pub(crate) struct Listener {
     num: u16,
     program: Program,
-    /// Packets without answer: by the number that the program knows, the path's, and their bytes;
-    /// some may have ended meanwhile.
+    /// Packets without a verdict: by the program's number, the dataplane's number and the length;
+    /// some may have ended already.
     waiting: BTreeMap<u64, (u64, usize)>,
 }
 

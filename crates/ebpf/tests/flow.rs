@@ -77,7 +77,7 @@ struct Case {
     sent: Option<Vec<u8>>,
 }
 
-/// A flow whose addresses and ports change in both places, over UDP.
+/// A flow with translated addresses and ports at both ends, over UDP.
 fn translated() -> (Key, Key) {
     (
         key("198.18.1.7", "198.18.9.9", [1000, 53], 17),
@@ -359,7 +359,7 @@ fn frames_of_flows_leave_as_the_flow_says() {
     }
 }
 
-/// At tcx a tag is metadata, and nothing else around a packet is known there.
+/// At tcx a tag is metadata, and other encapsulation is unknown.
 #[test]
 fn packets_of_flows_leave_tcx_as_the_flow_says() {
     if !rights::may_load() {
@@ -397,7 +397,7 @@ fn packets_of_flows_leave_tcx_as_the_flow_says() {
             None => (tcx::NEXT, &case.frame, 0),
         };
         assert_eq!((before.verdict, &before.frame), (verdict, frame), "{name}");
-        // The filter of a packet socket keeps exactly these from it. By hand it is run behind the
+        // The filter of a packet socket keeps exactly these from it. The test runs it after the
         // link header, so there are two.
         let filter = SocketFilter::load("filter", &flows.filter(&Site::claims(), None).unwrap());
         let filter = filter.unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
@@ -526,7 +526,7 @@ fn the_flowtable_syncs_flows_with_the_maps() {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos()
         as u64;
     assert!(counts.used.abs_diff(now) < 60_000_000_000, "{counts:?} at {now}");
-    // Others do not fit any more, and leave nothing behind.
+    // Further flows do not fit, and leave no entry.
     let other = |n: u16| {
         let mut other = flow;
         other.halves.iter_mut().for_each(|half| half.key = Key { ports: u32::from(n), ..half.key });

@@ -31,7 +31,7 @@ fn device() -> Device {
     Device { index: 1, mac: MAC, interface }
 }
 
-/// What the path does with a frame at ingress; whether it goes on.
+/// What the dataplane does with a frame at ingress; whether it continues.
 fn interpreted(image: &Image, entries: &[Entry], frame: &[u8], mac: Mac) -> bool {
     let mut packet = Packet::new();
     let mut outside = MockEnv::at(Family::Netdev, Hook::Ingress);

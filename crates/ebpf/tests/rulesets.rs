@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Rulesets as users write them, frames, and what becomes of them in XDP; and rules that are
-//! refused, with the reason.
+//! Rulesets as users write them, with frames and their fate in XDP; and rules that are refused,
+//! with the reason.
 
 mod rights;
 

@@ -23,7 +23,7 @@ const EACH: usize = 8;
 /// Descriptors that a client takes: its connection, files with names, and what changes are
 /// evaluated with.
 const DESCRIPTORS: usize = 6;
-/// Fewest places of root, however few descriptors there are.
+/// Minimum of root's places, even with few descriptors.
 const FEWEST: usize = 4;
 
 /// What a client may.
@@ -74,8 +74,7 @@ pub(crate) struct Place {
 }
 
 impl Admission {
-    /// As many places as there are descriptors for: `spare` can be opened, and are meant for
-    /// clients.
+    /// Sizes the places by the descriptors: `spare` of them are available for clients.
     pub(crate) fn new(readers: bool, spare: usize) -> Arc<Self> {
         let clients = spare / DESCRIPTORS;
         let lookers = LOOKERS.min(clients / 3);

@@ -35,7 +35,7 @@ impl CaptureCall {
         ]
     }
 
-    /// Of the words of a message; `None` if there are others, or a number is none.
+    /// Decodes the words of a message; `None` for unknown words or malformed numbers.
     pub fn of(words: Vec<String>) -> Option<Self> {
         let [family, hook, priority, device, snaplen, group, expression] = words.try_into().ok()?;
         let group = if group.is_empty() { None } else { Some(group.parse().ok()?) };

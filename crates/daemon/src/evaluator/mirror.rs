@@ -60,7 +60,7 @@ impl Mirror {
         if read.is_err() || !right {
             return Err(Astray);
         }
-        // Where all that it changed is state of packets, it is another generation all the same.
+        // It is a new generation even if it changed packet state only.
         transaction.change();
         self.ruleset.commit(transaction).map_err(|_| Astray)?;
         self.kept = commit.unconfirmed.then_some(before);

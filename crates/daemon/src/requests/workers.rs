@@ -12,7 +12,7 @@ use crate::requests::inbox::Inbox;
 /// The inboxes of all workers, in their order; there is at least one.
 pub(crate) struct Workers {
     inboxes: Vec<Arc<Inbox<Request>>>,
-    /// Held while all are told something: so all are told in the same order.
+    /// Held while a request goes to all workers, so that all get requests in the same order.
     order: Mutex<()>,
 }
 

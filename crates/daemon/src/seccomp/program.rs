@@ -31,11 +31,11 @@ pub(crate) enum Rule {
     Without(c_long, u32, u32),
     /// The call, if this argument has one of these bits.
     With(c_long, u32, u32),
-    /// The call fails with `ENOSYS`: programs fall back to an older one whose arguments can be
+    /// The call fails with `ENOSYS`: programs fall back to an older one with arguments that can be
     /// checked.
     Missing(c_long),
-    /// Unless another rule allows it, the call fails with `EPERM` whatever becomes of calls that no
-    /// rule knows: what makes it goes on without.
+    /// Unless another rule allows it, the call fails with `EPERM`, independent of the effect of
+    /// unknown calls: its caller works without it.
     Refuse(c_long),
 }
 
@@ -109,7 +109,7 @@ fn answer(what: u32) -> sock_filter {
 }
 
 /// The program that allows what one of the rules allows. `otherwise` is the `SECCOMP_RET_*` of all
-/// other calls; those by another convention, whose numbers mean other calls, end the process.
+/// other calls; calls by another convention, where numbers mean other calls, end the process.
 pub(super) fn program<'r>(
     rules: impl Iterator<Item = &'r Rule> + Clone,
     otherwise: u32,

@@ -24,7 +24,7 @@ pub(crate) enum Thread {
     Lookups,
     /// Answers requests for metrics.
     Metrics,
-    /// Speaks with a program behind `queue`.
+    /// Exchanges messages with a program of `queue`.
     Queue,
     /// Writes the state to its file.
     Keep,
@@ -140,8 +140,8 @@ const RUN: &[Rule] = &[
     Call(libc::SYS_rseq),
     Call(libc::SYS_tgkill),
     OneOf(libc::SYS_prctl, 0, &[libc::PR_SET_NAME as u32, PR_SET_VMA]),
-    // The C library's allocator looks once whether memory is overcommitted, and goes on without an
-    // answer (`check_may_shrink_heap` in its malloc/arena.c).
+    // The C library's allocator looks once whether memory is overcommitted, and continues without
+    // an answer (`check_may_shrink_heap` in its malloc/arena.c).
     Refuse(libc::SYS_openat),
 ];
 
@@ -291,7 +291,7 @@ const READ_FILES: &[Rule] = &[
     Call(libc::SYS_open),
 ];
 
-/// What files there are, whose, and what is in those that are open.
+/// Metadata of files, and contents of open ones.
 pub(crate) const SEE_FILES: &[Rule] = &[
     Call(libc::SYS_newfstatat),
     Call(libc::SYS_statx),

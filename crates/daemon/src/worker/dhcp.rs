@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Answers to DHCP clients of the host. A client without an address listens on a packet socket,
-//! which in the kernel sees frames before any rule, and whose address they are sent to nobody has
-//! yet: so they go to the host whatever becomes of them on the path.
+//! which in the kernel sees frames before any rule, and the address that they are sent to is not
+//! assigned yet: so they go to the host whatever their fate in the dataplane.
 
 use penstock_packet::gso::Headers;
 use penstock_wire::protocol;

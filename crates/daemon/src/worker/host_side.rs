@@ -11,9 +11,8 @@ const ADDRESSES: usize = 12;
 /// Devices on devices at most.
 const LEVELS: usize = 8;
 
-/// The port by which the host receives on a device: the one below a VLAN device, and one of a
-/// bridge's, behind which the host has a bridge, too. Tags are added on the way down, the outermost
-/// last.
+/// The port by which the host receives on a device: the one below a VLAN device, or one port of a
+/// bridge, since the host has a bridge, too. Tags are added on the way down, the outermost last.
 pub(crate) fn way_up(
     net: &Network,
     device: &Link,

@@ -31,7 +31,7 @@ impl Supers {
     /// The place of a number under [`BURST`], to write to.
     pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut [u8]> {
         let start = Self::place(number)?;
-        // SAFETY: it ends within the mapping, which is zeroed and borrowed by nobody else.
+        // SAFETY: it ends within the mapping, which is zeroed and not borrowed elsewhere.
         Some(unsafe { std::slice::from_raw_parts_mut(self.0.start().add(start), SUPER) })
     }
 

@@ -48,7 +48,7 @@ fn finish(header: &[u8; LEN], frame: &mut [u8]) {
     if let Some(headers) = Headers::of_frame(frame) {
         return headers.finish_checksum(frame);
     }
-    // Neither TCP nor UDP: what is to be summed is all that is known of it.
+    // Neither TCP nor UDP: only the range to sum is known.
     let [.., start_low, start_high, offset_low, offset_high] = *header;
     let start = usize::from(u16::from_ne_bytes([start_low, start_high]));
     let at = start + usize::from(u16::from_ne_bytes([offset_low, offset_high]));
@@ -66,8 +66,8 @@ pub fn prepare(gso: Option<Gso>, frame: &mut [u8]) -> Option<[u8; LEN]> {
     Some(prepare_headers(gso, headers, frame))
 }
 
-/// What goes before the payload of a frame that stays where it is: the header, and what of the
-/// frame is to be changed.
+/// What precedes the payload of a frame sent in place: the header, and the changed part of the
+/// frame.
 #[derive(Debug)]
 pub struct Head {
     bytes: [u8; LEN + Head::MOST],
@@ -79,7 +79,7 @@ impl Head {
     /// Headers have fewer bytes.
     const MOST: usize = 256;
 
-    /// As [`prepare`]; `None` also where the headers are too long.
+    /// [`prepare`] for a frame in place; `None` also if the headers are too long.
     pub fn of(gso: Option<Gso>, frame: &[u8]) -> Option<Head> {
         let mut head = Head { bytes: [0; LEN + Head::MOST], taken: 0 };
         let Some(gso) = gso else { return Some(head) };
