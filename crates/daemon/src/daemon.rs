@@ -26,7 +26,7 @@ use crate::guardian::Guardian;
 use crate::guardian::heartbeat::Heartbeat;
 use crate::keep::{Keeper, Keeping};
 use crate::namespace_lock::NamespaceLock;
-use crate::offload::{Left, Offload};
+use crate::offload::{Leftovers, Offload};
 use crate::queue_server;
 use crate::recovery::give_back_left;
 use crate::requests::inbox::Inbox;
@@ -79,7 +79,7 @@ pub fn run(config: Config) -> Result<(), String> {
     if let (Some(state), Some(broken)) = (&config.state, &broken) {
         state.set_aside(broken)?;
     }
-    let mut left = Left::find();
+    let mut leftovers = Leftovers::find();
     let workers = match config.workers {
         Some(workers) => workers,
         None => workers_for(&mut socket, &config.ports)?,
@@ -101,9 +101,9 @@ pub fn run(config: Config) -> Result<(), String> {
         recorder.write(&mut socket, &state, &taken, When::Before);
         let guardian = guardian.handle().map_err(|e| format!("the guardian: {e}"));
         let started = guardian.and_then(|guardian| {
-            let (taken, left, closed) = (&taken, &mut left, &mut closed);
+            let (taken, leftovers, closed) = (&taken, &mut leftovers, &mut closed);
             let count = workers;
-            let start = Start { config, taken, taps, guardian, recorder, left, closed, count };
+            let start = Start { config, taken, taps, guardian, recorder, leftovers, closed, count };
             start.start(&mut socket)
         });
         let started = started.map(|started| (listeners, started));
@@ -136,7 +136,8 @@ pub fn run(config: Config) -> Result<(), String> {
         config,
         evaluator,
     };
-    let begun = daemon.begin(kept, &left).and_then(|()| Ok((daemon.keep()?, daemon.heartbeat()?)));
+    let begun =
+        daemon.begin(kept, &leftovers).and_then(|()| Ok((daemon.keep()?, daemon.heartbeat()?)));
     let (keeping, heartbeat) = match begun {
         Ok(begun) => begun,
         Err(e) => {
@@ -189,10 +190,10 @@ impl Daemon {
     }
 
     /// Loads ruleset and connections, then starts to receive frames: nothing passes before.
-    fn begin(&self, kept: Option<Kept>, left: &Left) -> Result<(), String> {
+    fn begin(&self, kept: Option<Kept>, leftovers: &Leftovers) -> Result<(), String> {
         let adopt = |connections: &mut String| {
-            let adopted = left.adopt(connections, penstock_bpf::monotonic());
-            if left.any() {
+            let adopted = leftovers.adopt(connections, penstock_bpf::monotonic());
+            if leftovers.any() {
                 log(format_args!(
                     "{adopted} flows that an earlier dataplane has left in devices are connections"
                 ));

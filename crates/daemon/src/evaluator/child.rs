@@ -27,7 +27,7 @@ use super::files::Remembered;
 use super::mirror::Mirror;
 use super::names::ChildNames;
 use super::protocol::{ANSWER, Answer, Ask, Call, Task};
-use super::recorder::{Recorder, Way};
+use super::recorder::{Delivery, Recorder};
 use super::sandbox;
 use crate::config::Config;
 use crate::control::protocol::Message;
@@ -214,8 +214,10 @@ impl Child<'_> {
         }
         let files = Remembered::new(ClientFiles(self.client));
         let submits = self.call.rights == Rights::All;
-        let recorder =
-            Recorder::new(self.channel, if submits { Way::Sent } else { Way::Held(LOOKED_AT) });
+        let recorder = Recorder::new(
+            self.channel,
+            if submits { Delivery::Sent } else { Delivery::Held(LOOKED_AT) },
+        );
         let session = Session::new(options, &files, &names).noting(&recorder);
         let mut talk = Talk { session, files: &files, names: &names, recorder: &recorder, submits };
         let (origin, text) = match source {
@@ -287,7 +289,8 @@ impl Child<'_> {
         let system = SystemNames::expecting(&check.unwrap_or_default());
         let names = ChildNames::new(system, self.channel, self.client);
         let files = Remembered::new(ClientFiles(self.client));
-        let recorder = Recorder::new(self.channel, if submits { Way::Sent } else { Way::Kept });
+        let recorder =
+            Recorder::new(self.channel, if submits { Delivery::Sent } else { Delivery::Kept });
         let text = match ClientFiles(self.client).read(&name) {
             Ok(text) => text,
             Err(reason) => {

@@ -15,7 +15,7 @@
 
 mod chains;
 mod flows;
-mod left;
+mod leftovers;
 mod pins;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,8 +38,8 @@ use crate::seccomp::{self, Thread};
 pub(crate) use chains::Running;
 use chains::Wanted;
 pub(crate) use flows::Attached;
-pub(crate) use left::Left;
-pub use left::adopt_flows;
+pub(crate) use leftovers::Leftovers;
+pub use leftovers::adopt_flows;
 pub(crate) use pins::{Pins, remove_left};
 
 /// Directions of flows that devices forward at most, of each family.
