@@ -5,6 +5,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 
 use crate::side::{Scratch, exec, has, in_exec, left, penstock};
 
@@ -75,6 +76,21 @@ fn a_file_that_cannot_be_written_refuses_the_batch() {
     let refused = in_exec(&state, &script);
     assert!(refused.stderr.contains("Error: Could not process rule: "), "{}", refused.stderr);
     assert_eq!(refused.stdout, "");
+}
+
+#[test]
+fn programs_of_other_users_may_only_look() {
+    let root = left(Command::new("id").arg("-u")).stdout == "0\n";
+    if !root || !has("nft") || !has("setpriv") {
+        println!("SKIPPED: not root, or no nft or setpriv");
+        return;
+    }
+    let scratch = Scratch::new();
+    let other = "setpriv --reuid 65534 --clear-groups --inh-caps=-all";
+    let script = format!("nft add table ip a; {other} nft add table ip b; {other} nft list tables");
+    let tried = in_exec(&scratch.state(), &script);
+    assert!(tried.stderr.contains("Operation not permitted"), "{tried:?}");
+    assert_eq!(tried.stdout, "table ip a\n", "{tried:?}");
 }
 
 #[test]

@@ -22,3 +22,14 @@ fn chains_and_rules_are_added_listed_and_saved() {
         iptables-nft -S",
     );
 }
+
+#[test]
+fn extensions_are_kept_listed_and_saved() {
+    if !has("iptables-nft") || !has("ebtables-nft") || !has("arptables-nft") {
+        return;
+    }
+    if let Some(all) = both(include_str!("iptables.sh")) {
+        assert!(all.stdout.contains("-m conntrack --ctstate NEW,ESTABLISHED"), "{}", all.stdout);
+        assert!(all.stdout.contains("arpreply"), "{}", all.stdout);
+    }
+}

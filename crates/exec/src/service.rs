@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use penstock_launcher::{Answers, Notification, Request, Service, SocketId};
-use penstock_nfnetlink::{Backend, Client, Process, SocketOption, changes_between, may_change};
+use penstock_nfnetlink::{Backend, Client, Process, SocketOption, changes_between};
 use penstock_ruleset::Generation;
 
 use crate::stored::Stored;
@@ -18,7 +18,8 @@ use crate::watch::Watch;
 #[derive(Debug)]
 pub struct StateService {
     stored: Stored,
-    clients: HashMap<SocketId, Client>,
+    /// Each with whether it may change anything.
+    clients: HashMap<SocketId, (Client, bool)>,
     watch: Option<Watch>,
     /// The generation that members of groups know; `None` if there are none.
     told: Option<Arc<Generation>>,
@@ -69,18 +70,18 @@ impl Service for StateService {
         self.untold()
     }
 
-    fn open(&mut self, socket: SocketId) {
-        self.clients.insert(socket, Client::new(0));
+    fn open(&mut self, socket: SocketId, may_change: bool) {
+        self.clients.insert(socket, (Client::new(0), may_change));
     }
 
     fn bind(&mut self, socket: SocketId, port: u32) {
-        if let Some(client) = self.clients.get_mut(&socket) {
+        if let Some((client, _)) = self.clients.get_mut(&socket) {
             client.bind(port, 0);
         }
     }
 
     fn set_option(&mut self, socket: SocketId, option: i32, on: bool) {
-        if let Some(client) = self.clients.get_mut(&socket)
+        if let Some((client, _)) = self.clients.get_mut(&socket)
             && let Some(option) = SocketOption::from_number(option)
         {
             client.set_option(option, on);
@@ -88,24 +89,28 @@ impl Service for StateService {
     }
 
     fn receives_into(&mut self, socket: SocketId, bytes: usize) {
-        if let Some(client) = self.clients.get_mut(&socket) {
+        if let Some((client, _)) = self.clients.get_mut(&socket) {
             client.receives_into(bytes);
         }
     }
 
     fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers {
-        let Some(client) = self.clients.get_mut(&socket) else { return Answers::default() };
-        let changes = may_change(request.datagram);
+        let Some((client, may_change)) = self.clients.get_mut(&socket) else {
+            return Answers::default();
+        };
+        let changes = *may_change && penstock_nfnetlink::may_change(request.datagram);
         if let Err(errno) = self.stored.begin_request(changes) {
             let datagrams = client.refuse(request.datagram, errno).datagrams;
             return Answers { datagrams, ..Answers::default() };
         }
         let before = self.untold();
-        let Some(client) = self.clients.get_mut(&socket) else { return Answers::default() };
+        let Some((client, may_change)) = self.clients.get_mut(&socket) else {
+            return Answers::default();
+        };
         let process = Process {
             id: request.sender.thread,
             name: request.sender.name.as_str().into(),
-            may_change: true,
+            may_change: *may_change,
         };
         client.set_listened(request.listened != 0);
         let answers = client.receive(request.datagram, &process, &mut self.stored);

@@ -69,8 +69,9 @@ pub trait Service: Send {
         Vec::new()
     }
 
-    /// A program has opened a socket.
-    fn open(&mut self, socket: SocketId);
+    /// A program has opened a socket. `may_change` says whether it has `CAP_NET_ADMIN` or is of the
+    /// supervisor's user; otherwise what it asks for may change nothing.
+    fn open(&mut self, socket: SocketId, may_change: bool);
 
     /// A socket has a port id, as `getsockname(2)` gives it: this comes before its first datagram.
     fn bind(&mut self, socket: SocketId, port: u32);

@@ -283,7 +283,12 @@ impl Sockets {
     ///
     /// # Errors
     /// `ENFILE`: there are as many as there may be.
-    pub(crate) fn open(&mut self, kind: i32, nonblocking: bool) -> Result<(u64, OwnedFd), Errno> {
+    pub(crate) fn open(
+        &mut self,
+        kind: i32,
+        nonblocking: bool,
+        may_change: bool,
+    ) -> Result<(u64, OwnedFd), Errno> {
         if self.sockets.len() >= self.most {
             return Err(libc::ENFILE);
         }
@@ -317,7 +322,7 @@ impl Sockets {
             buffered_groups: VecDeque::new(),
         };
         self.sockets.insert(inode, socket);
-        self.service.open(id);
+        self.service.open(id, may_change);
         Ok((inode, program_end))
     }
 

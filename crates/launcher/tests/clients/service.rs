@@ -43,7 +43,7 @@ fn attribute(kind: u16, data: &[u8]) -> Vec<u8> {
 }
 
 impl Service for Canned {
-    fn open(&mut self, socket: SocketId) {
+    fn open(&mut self, socket: SocketId, _: bool) {
         self.ports.insert(socket, 0);
     }
 
