@@ -567,7 +567,9 @@ const NO_HELPER: Unsupported =
 /// The names of a table's helper objects that the packet path does not have.
 fn missing_helpers(table: &Table) -> HashSet<&str> {
     let missing = table.objects.iter().filter(|object| match &object.value {
-        ObjectValue::CtHelper { helper, l4proto, .. } => ct_helper::find(helper, *l4proto).is_none(),
+        ObjectValue::CtHelper { helper, l4proto, .. } => {
+            ct_helper::find(helper, *l4proto).is_none()
+        }
         _ => false,
     });
     missing.map(|object| &*object.name).collect()
