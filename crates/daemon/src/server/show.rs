@@ -119,7 +119,7 @@ impl Server {
         to: &mut dyn Write,
     ) -> io::Result<()> {
         let mut list = List::begin(form, connections::KEY, to)?;
-        self.list(looks, &mut list, |path, first, page| {
+        self.list(looks, &mut list, move |path, first, page| {
             let mut all = path.conntrack().iter_from(first);
             if form == Form::Proc {
                 all.try_for_each(|c| page.push(c.number(), || Some(ProcLine(c))));
