@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_is_in_the_manual_and_none_else() {
+    fn manual_and_option_tables_agree() {
         let pages = [
             (
                 "penstock.8",
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_has_a_name_of_its_own() {
+    fn option_names_are_unique() {
         for command in &COMMANDS {
             let mut names: Vec<String> = command.options().flat_map(Opt::names).collect();
             let all = names.len();

@@ -12,6 +12,17 @@
 //! | `stored` | the state file as what requests read and change |
 //! | `service` | one client for each socket |
 //! | `watch` | hears of changes that other processes make |
+//!
+//! ```no_run
+//! use penstock_exec::{StateService, Stored};
+//!
+//! // `nft list ruleset` of the file, in place of this process.
+//! let stored = Stored::open("ruleset.state".as_ref())?;
+//! let command = ["nft", "list", "ruleset"].map(Into::into);
+//! let Err(why) = penstock_launcher::launch(&command, Box::new(StateService::new(stored)));
+//! eprintln!("not started: {why}");
+//! # Ok::<(), penstock_exec::CannotOpen>(())
+//! ```
 
 mod service;
 mod stored;

@@ -76,13 +76,13 @@ pub fn can_replace(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes an empty file in the place of what is there, to be written to bit by bit. Something that
-/// is there and is no regular file (a terminal, `/dev/null`, a pipe) is opened as it is, if it
-/// belongs to root or the caller.
+/// Replaces the target by an empty file to be written step by step. An existing target that is no
+/// regular file (a terminal, `/dev/null`, a pipe) is opened as it is, if it belongs to root or the
+/// caller.
 ///
 /// # Errors
 ///
-/// Those of open(2) and rename(2); `PermissionDenied` for a symbolic link or a pipe that others can
+/// Those of open(2) and rename(2); `PermissionDenied` for a symbolic link or a pipe that others may
 /// have made.
 pub fn create(path: &Path, access: Access) -> io::Result<File> {
     if is_own_descriptor(path) {
@@ -233,7 +233,7 @@ fn linked(file: &File, directory: BorrowedFd<'_>, beside: &OsStr) -> io::Result<
     }
 }
 
-/// A name that nobody can guess, after the one that it stands in for.
+/// An unpredictable temporary name, derived from the target's.
 fn random_name(beside: &OsStr) -> io::Result<OsString> {
     /// `NAME_MAX` without the dots and the number.
     const KEPT: usize = 255 - 18;
