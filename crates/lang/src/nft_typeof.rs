@@ -61,7 +61,9 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Selector> {
     let data = get(bytes, DATA)?;
     let parts: Option<Vec<(String, Field)>> =
         (0..=u8::MAX).map_while(|n| get(&data, n)).map(|part| one(&part)).collect();
-    let (texts, fields): (Vec<String>, Vec<Field>) = parts?.into_iter().unzip();
+    // Of a concatenation by types nft keeps that it is one.
+    let (texts, fields): (Vec<String>, Vec<Field>) =
+        parts.filter(|parts| !parts.is_empty())?.into_iter().unzip();
     Some(Selector { text: texts.join(" . "), fields })
 }
 
@@ -159,7 +161,9 @@ fn payload(data: &[u8]) -> Option<(String, Field)> {
         return Some((format!("@{base},{offset},{len}"), field));
     }
     let header = proto::find(HEADERS.get(place(header)?)?)?;
-    let field: &Template = header.templates.get(place(at(1)?)?)?;
+    // Where the header before tells what it is, that is field 0.
+    let mut fields = header.templates.iter().filter(|field| field.meta.is_none());
+    let field: &Template = fields.nth(place(at(1)?)?)?;
     let text = format!("{} {}", header.name, field.name);
     Some((text, Field { dtype: field.dtype, order, len: field.len }))
 }
