@@ -481,7 +481,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_echo_routes_and_times() {
+    fn replies_echo_record_route_and_timestamp_options() {
         let address = Ipv4Addr::new(198, 18, 0, 1);
         let full = [RR, 7, 8, 1, 2, 3, 4, 0];
         for (options, wrong, expected) in [

@@ -92,7 +92,7 @@ fn check(lab: &mut Lab, settings: &Settings, scenarios: &[(&str, Vec<Step>)]) {
 }
 
 #[test]
-fn connections_by_hand() {
+fn hand_made_tcp_connections_are_tracked_as_in_the_kernel() {
     let Some(mut lab) = lab() else { return };
     let fin = || {
         then(open(), vec![t("FA", 101, 501), b("A", 501, 102), b("FA", 501, 102), t("A", 102, 502)])
@@ -384,7 +384,7 @@ fn connections_by_hand() {
 }
 
 #[test]
-fn connections_with_other_settings() {
+fn tcp_settings_act_as_in_the_kernel() {
     let Some(mut lab) = lab() else { return };
     let wild = then(
         open(),
@@ -473,7 +473,7 @@ fn story(rng: &mut fastrand::Rng, len: usize) -> Vec<Step> {
 }
 
 #[test]
-fn connections_by_chance() {
+fn random_tcp_connections_are_tracked_as_in_the_kernel() {
     let Some(mut lab) = lab() else { return };
     let seed = penstock_testkit::seed();
     let stories = penstock_testkit::rounds(15);

@@ -7,7 +7,7 @@ use penstock_flowtable::encap::{self, Lately, NotInside};
 use penstock_flowtable::tunnel::Head;
 use penstock_flowtable::{ArrivalId, Flowtable, Xmit};
 use penstock_packet::VlanTag;
-use penstock_wire::{ethernet, ipv4, protocol, vlan};
+use penstock_wire::{ethernet, ipv4, protocol};
 
 use crate::flow::seen::{self, Not, Seen};
 
@@ -15,8 +15,8 @@ use crate::flow::seen::{self, Not, Seen};
 pub(crate) enum Found {
     Packet(Seen),
     Not(Not),
-    /// It is in a tunnel, and not for the fast path: any flow's packet may be in it, which what
-    /// follows must not overtake.
+    /// It has a tag or is in a tunnel, and is not for the fast path: any flow's packet may be in it,
+    /// which what follows must not overtake.
     Hidden,
 }
 
@@ -53,7 +53,7 @@ fn find_anew(
     bytes: &[u8],
 ) -> Found {
     let changed = flows.arrivals_changed();
-    let tag = tag.map(|t| (t.tci & vlan::VID_MASK, t.protocol));
+    let tag = tag.map(|t| (t.tci, t.protocol));
     let inside = match encap::inside(device, tag, ethertype, bytes) {
         Ok(inside) => inside,
         Err(NotInside::Unusual) => return Found::Hidden,

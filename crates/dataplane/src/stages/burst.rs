@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_much_later_or_earlier_is_no_part_of_a_burst() {
+    fn frames_far_apart_in_time_form_separate_bursts() {
         let mut lens = Vec::new();
         let times = [0, SPAN, SPAN + 1, 2 * SPAN, 3 * SPAN, 10 * SPAN, SPAN, 0];
         gather(times.into_iter().map(|time| Frame { device: 0, bytes: &[], time }), |b| {

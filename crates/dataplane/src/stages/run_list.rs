@@ -79,6 +79,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// Runs a list: its chains and stages in order, until one does not accept. The packet's
     /// transport header has been found.
+    #[inline]
     pub(crate) fn run_list(
         &mut self,
         list: &HookList,

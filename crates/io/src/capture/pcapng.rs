@@ -102,8 +102,8 @@ impl Reader {
         }
     }
 
-    /// A section header: the byte order of all that follows; the interfaces of the section before
-    /// are gone.
+    /// A section header: sets the byte order of the section and forgets the interfaces of the
+    /// previous one.
     fn section(&mut self, window: &mut Window) -> Result<(), Problem> {
         let Some(head) = window.peek(16)? else {
             return Err(Problem::Ends("a section header"));

@@ -15,8 +15,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use penstock_testkit::Chance;
 
+use super::nat::{Side, net};
 use crate::frame::{Frame, ethernet};
-use crate::random_nat::{Side, net};
 use crate::scenario::Scenario;
 
 /// The scenario of a seed.
