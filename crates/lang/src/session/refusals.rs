@@ -26,13 +26,13 @@ pub(super) struct Subject {
     kind: Option<Kind>,
     place: Option<(Family, String)>,
     named: Option<String>,
-    /// Elements are to be deleted.
+    /// The change deletes elements.
     deletes_elements: bool,
 }
 
 impl Subject {
     pub(super) fn of(change: &Change) -> Subject {
-        // nft does not look for what is to be emptied, and so knows nothing alike.
+        // nft does not look up objects to flush, and so has no suggestion.
         let flushes = matches!(change, Change::DeleteRule { handle: None, .. });
         Subject {
             kind: kind(change),
@@ -55,7 +55,7 @@ pub(super) fn diagnostic(
 ) -> Diagnostic {
     let loc = places.loc(&e.blame);
     let text = e.errno.text();
-    // nft itself looks for the intervals that are to be deleted.
+    // nft itself looks up the intervals to delete.
     if let (Errno::Enoent, Blame::Element(_), true) = (e.errno, e.blame, subject.deletes_elements)
         && let Some((family, table)) = &subject.place
         && let Some(table) =
@@ -75,8 +75,8 @@ pub(super) fn diagnostic(
     }
 }
 
-/// What could have been meant. To nft that is what has that name, or one like it, in any table;
-/// where the table that was named is not there, it is the table of what was found.
+/// A suggestion for the missing object: for nft an object with that name, or a similar one, in any
+/// table; if the named table does not exist, it is the table of the object found.
 fn suggestion(subject: &Subject, generation: &Generation) -> Option<String> {
     let (family, table) =
         subject.place.as_ref().map(|(family, table)| (*family, table.as_str()))?;
