@@ -27,7 +27,7 @@ use crate::Errno;
 use crate::ct_helper;
 use crate::model::*;
 use crate::needs::{self, Needs};
-pub use error::{LinkError, Place};
+pub use error::{ErrorPlace, LinkError};
 use reuse::LinkedBefore;
 
 /// Milliseconds between sweeps of a set that says nothing of it (`nft_set_gc_interval()`).
@@ -315,7 +315,7 @@ fn link_rule_of(
     linked.map_err(|e| LinkError {
         family: table.family,
         table: table.name.clone(),
-        place: Place::Rule {
+        place: ErrorPlace::Rule {
             chain: chain.name.clone(),
             handle: rule.handle,
             expression: e.expression,

@@ -14,6 +14,7 @@
 pub(crate) mod around;
 pub(crate) mod direction;
 pub(crate) mod fate;
+pub(crate) mod flow_packet;
 pub(crate) mod hardware;
 pub(crate) mod list;
 pub(crate) mod offered;
@@ -21,7 +22,6 @@ pub(crate) mod reason;
 pub(crate) mod resolved;
 pub(crate) mod scratch;
 pub(crate) mod sealed;
-pub(crate) mod seen;
 pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod token;

@@ -10,7 +10,7 @@ use penstock_wire::ethernet;
 
 use crate::flow::resolved::Kind;
 use crate::flow::scratch::{END, Scratch, copy};
-use crate::flow::{FlowRef, around, seen};
+use crate::flow::{FlowRef, around, flow_packet};
 use crate::pending_frames::PendingFrames;
 use crate::sink::Sink;
 use crate::state::State;
@@ -57,7 +57,7 @@ impl<S: Sink> Worker<'_, S> {
         let rest = loop {
             let Some((frame, seen)) = frames.get(member).zip(seen.get(member)) else { break None };
             let len = seen.len as usize;
-            let usual = seen.flags & seen::tcp_flag::ANY == 0
+            let usual = seen.flags & flow_packet::tcp_flag::ANY == 0
                 && seen.len <= xmit.mtu
                 && frame.time <= latest.saturating_add(timeout);
             let start = ethernet::LEN + usize::from(seen.at);
