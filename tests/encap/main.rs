@@ -73,7 +73,7 @@ fn ran(test: &str) -> Option<(PathBuf, Vec<(String, String)>)> {
 }
 
 #[test]
-fn frames_are_those_that_scapy_makes() {
+fn encapsulated_frames_equal_those_of_scapy() {
     let Some((place, cases)) = ran("scapy") else { return };
     assert!(cases.len() > 10);
     output(Command::new(PYTHON).args([SCRIPT, "check"]).arg(&place));

@@ -18,7 +18,7 @@ except OSError as e: print(type(e).__name__, e.errno)'"
 }
 
 #[test]
-fn whoever_is_rejected_learns_it_at_once() {
+fn rejected_clients_are_answered_at_once() {
     let Some(mut net) = Net::new() else { return };
     net.spawn_in('b', "python3 -m http.server --bind :: 80");
     net.until("the server is there", |net| {

@@ -24,7 +24,7 @@ fn rules(hook: &str) -> String {
 }
 
 #[test]
-fn flows_are_shown_with_their_ways_and_others_with_the_reason() {
+fn flows_are_shown_with_their_path_or_the_reason_for_none() {
     let Some(mut net) = Net::new() else { return };
     let sum = serve(&mut net);
     for hook in ["ingress", "early_ingress"] {

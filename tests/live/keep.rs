@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::net::{Net, sh};
 
 #[test]
-fn what_is_kept_outlives_the_process() {
+fn saved_state_outlives_the_process() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("iperf3") {
         return;
@@ -97,7 +97,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn a_full_disk_is_said_and_costs_nothing_that_was_kept() {
+fn a_full_disk_is_reported_and_keeps_the_saved_state() {
     let Some(mut net) = Net::new() else { return };
     let small = Small::at(net.directory.join("small"));
     let (state, fill) = (small.0.join("state"), small.0.join("fill"));
@@ -133,7 +133,7 @@ fn a_full_disk_is_said_and_costs_nothing_that_was_kept() {
 }
 
 #[test]
-fn a_start_writes_through_no_link_of_somebody_else_and_leaves_nothing_if_it_fails() {
+fn a_start_follows_no_foreign_symlink_and_a_failed_one_leaves_no_file() {
     let Some(mut net) = Net::new() else { return };
     let theirs = net.directory.join("theirs");
     let precious = net.directory.join("precious");

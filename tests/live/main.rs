@@ -63,7 +63,7 @@ fn serve(net: &mut Net) -> String {
 }
 
 #[test]
-fn packets_pass_and_the_host_is_there() {
+fn packets_are_forwarded_and_the_host_answers() {
     let Some(mut net) = Net::new() else { return };
     for driver in ["packet", "xdp", "xdp-generic"] {
         net.up(&format!("r0 r1 --driver {driver}"));
@@ -92,7 +92,7 @@ fn packets_pass_and_the_host_is_there() {
 }
 
 #[test]
-fn a_device_comes_back_as_it_was() {
+fn a_device_is_restored_unchanged() {
     let Some(mut net) = Net::new() else { return };
     net.ok(&net.r, "ip route add 198.19.0.0/16 via 198.18.1.2 mtu 1300");
     net.ok(&net.r, "ip -6 route add 2001:db8:9::/48 via 2001:db8:1::2 dev r1");
@@ -248,7 +248,7 @@ fn traffic_returns_to_the_kernel_when_the_process_is_killed() {
 }
 
 #[test]
-fn the_ruleset_is_the_dataplanes() {
+fn the_control_socket_changes_the_ruleset_of_the_dataplane() {
     let Some(mut net) = Net::new() else { return };
     net.ok(&net.r, "$PENSTOCK nft list ruleset; test $? = 3");
     net.up("r0 r1");
@@ -296,7 +296,7 @@ fn the_ruleset_is_the_dataplanes() {
 }
 
 #[test]
-fn what_nobody_confirms_is_taken_back() {
+fn an_unconfirmed_change_is_rolled_back() {
     let Some(mut net) = Net::new() else { return };
     let up = format!("r0 r1 --state {}", net.directory.join("state").display());
     net.up(&up);
@@ -334,7 +334,7 @@ fn what_nobody_confirms_is_taken_back() {
 }
 
 #[test]
-fn ports_of_a_bridge_are_bridged_and_the_host_is_on_it() {
+fn bridge_ports_forward_and_the_host_is_reachable() {
     let Some(mut net) = Net::new() else { return };
     if !net.bridge() {
         return;
@@ -372,7 +372,7 @@ fn ports_of_a_bridge_are_bridged_and_the_host_is_on_it() {
 }
 
 #[test]
-fn devices_that_go_down_or_away_do_no_harm() {
+fn devices_that_go_down_or_disappear_do_no_harm() {
     let Some(mut net) = Net::new() else { return };
     for driver in ["packet", "xdp"] {
         net.up(&format!("r0 r1 --driver {driver}"));

@@ -157,7 +157,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn every_kind_of_translation_meets_whom_it_should() {
+fn every_kind_of_nat_reaches_its_destination() {
     let Some(mut net) = Net::new() else { return };
     serve(&mut net);
     net.ok(

@@ -41,7 +41,7 @@ const VLAN: &str = "set -e
     ip route add 198.19.112.0/20 nhid 8";
 
 #[test]
-fn nexthop_objects_are_as_before_while_a_device_is_a_port_and_afterwards() {
+fn nexthop_objects_are_unchanged_while_a_device_is_a_port_and_afterwards() {
     let Some(mut net) = Net::new() else { return };
     if !net.run(&net.r, "ip nexthop show").0 {
         eprintln!("skipped: this kernel, or ip(8), has no nexthop objects");

@@ -17,7 +17,7 @@ const RULES: &str = "table inet t {
  }";
 
 #[test]
-fn metrics_are_told_on_the_loopback_device_only() {
+fn metrics_are_served_on_loopback_only() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("curl") {
         return;
@@ -109,7 +109,7 @@ fn rates_are_seen_live_and_in_a_file() {
 }
 
 #[test]
-fn all_that_is_shown_is_there_as_json() {
+fn every_listing_is_available_as_json() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1 --driver xdp --sysctl net.netfilter.nf_conntrack_acct=1");
     net.nft(

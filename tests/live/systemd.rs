@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::net::Net;
 
 #[test]
-fn systemd_takes_the_unit() {
+fn systemd_accepts_the_unit() {
     let found = std::process::Command::new("systemd-analyze").arg("--version").output();
     if !found.is_ok_and(|o| o.status.success()) {
         eprintln!("skipped: systemd-analyze is not installed");
@@ -32,7 +32,7 @@ fn systemd_takes_the_unit() {
 }
 
 #[test]
-fn systemd_is_told_of_all() {
+fn systemd_is_notified_of_every_state_change() {
     let Some(net) = Net::new() else { return };
     let (address, rules) = (net.directory.join("notify"), net.directory.join("rules.nft"));
     let socket = UnixDatagram::bind(&address).unwrap();

@@ -45,7 +45,7 @@ fn give(net: &Net, namespace: &str) {
 }
 
 #[test]
-fn a_tap_is_a_neighbours_and_its_other_end_a_port() {
+fn the_other_end_of_a_neighbours_tap_is_a_port() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("iperf3") || !make(&net, "") {
         return;
@@ -102,7 +102,7 @@ fn a_tap_is_a_neighbours_and_its_other_end_a_port() {
 }
 
 #[test]
-fn a_tap_is_as_it_was_when_its_other_end_is_given_back() {
+fn a_tap_is_unchanged_after_its_other_end_is_released() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("ethtool") || !make(&net, "") {
         return;
@@ -156,7 +156,7 @@ fn a_tap_that_is_removed_is_waited_for() {
 }
 
 #[test]
-fn what_cannot_be_the_other_end_is_said_or_is_a_port_as_it_is() {
+fn devices_that_are_no_tap_end_are_refused_or_plain_ports() {
     let Some(mut net) = Net::new() else { return };
     if !make(&net, "multi_queue") {
         return;

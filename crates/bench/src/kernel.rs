@@ -3,7 +3,7 @@
 //! The kernel's own packet path on this machine, and what we put into it: drop and forwarding over
 //! veth.
 //!
-//! Each variant has a network namespace of its own, in which everything lies that a frame meets:
+//! Each variant has its own network namespace with everything that a frame passes:
 //!
 //! ```text
 //! generator -> a0 = r0 (rules, programs) -> r1 = b0 (end)
@@ -12,7 +12,7 @@
 //! Frames are made in the kernel (`BPF_PROG_TEST_RUN` with live frames) and go through all of it on
 //! one processor, in the caller's system call or in the thread that the kernel has for what it puts
 //! off. A figure is the time of both on the processor, making the frame included. A packet counts
-//! when it has arrived at the device behind.
+//! when it has arrived at the last device.
 
 mod generator;
 mod lab;
@@ -37,7 +37,7 @@ use lab::{Bounds, Lab};
 /// Packets of a call.
 const PACKETS: u64 = 8192;
 
-/// Flows where there are many.
+/// Number of flows of the variants with many flows.
 const FLOWS: u16 = 10_000;
 
 /// What is wrong, for the user.
@@ -158,7 +158,7 @@ const TRIES: u32 = 1000;
 impl Sender {
     /// Sends until so many packets have arrived.
     fn send(&mut self, packets: u64) {
-        // What does not arrive makes the figure worse, and is told before.
+        // Lost frames lower the figure, and were reported before.
         let _ = self.try_send(packets);
     }
 
@@ -177,7 +177,7 @@ impl Sender {
         Err(format!("frames do not arrive at {}", self.end))
     }
 
-    /// Whether all that is sent arrives, and nothing is sent on that should not be.
+    /// Checks that every frame that should be forwarded arrives, and no other.
     fn check(&mut self) -> Result<()> {
         let behind = self.lab.arrived("b0")?;
         self.try_send(PACKETS)?;

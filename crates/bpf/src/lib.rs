@@ -8,8 +8,9 @@
 //! | `map`, `program` | what the kernel holds: [`Map`], [`Program`], [`Link`] |
 //! | `sys` | bpf(2) itself, and all `unsafe` |
 //! | `next` | what follows a program |
+//! | [`seccomp`] | instructions of filters of system calls |
 //!
-//! It knows no packets and no rules: those who write programs do.
+//! It knows no packets and no rules; its users do.
 //!
 //! ```no_run
 //! use penstock_bpf::asm::Asm;
@@ -30,6 +31,7 @@ mod insn;
 mod map;
 mod next;
 mod program;
+pub mod seccomp;
 mod sys;
 
 pub use map::{Map, MapKind, MapSpec, possible_cpus};

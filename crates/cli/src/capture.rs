@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_the_line_is_the_expression() {
+    fn words_after_the_hook_form_the_expression() {
         let options = options("--hook forward -i eth0 -c 3 tcp dport 443 ct state new").unwrap();
         let CaptureCall { family, hook, device, expression, .. } = &options.call;
         assert_eq!((&**family, &**hook, device.as_deref()), ("inet", "forward", Some("eth0")));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn wrong_calls_are_refused_with_a_message() {
         for (line, message) in [
             ("", "either --hook or --log-group is needed"),
             ("--hook nowhere", "there is no hook `nowhere`"),

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_is_asked_for_in_a_form() {
+    fn listing_requests_carry_their_output_format() {
         let show = |listing, form| Show::new(listing, form);
         for (line, expected) in [
             ("", show(Listing::State, Form::Text)),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_calls_are_refused_in_words() {
+    fn wrong_calls_are_refused_with_a_message() {
         for (line, message) in [
             ("conntrack --metrics", "conntrack, flows and stages have no metrics"),
             ("--proc", "--proc is for `conntrack`"),

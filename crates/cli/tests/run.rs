@@ -133,7 +133,7 @@ fn forwarded(dport: u16) -> Vec<u8> {
 const T: u64 = 1_700_000_000_000_000_000;
 
 #[test]
-fn frames_come_out_where_rules_and_routes_send_them() {
+fn frames_leave_by_the_devices_that_rules_and_routes_choose() {
     let place = Place::new("frames");
     place.capture(
         "lan.pcap",
@@ -185,7 +185,7 @@ fn frames_come_out_where_rules_and_routes_send_them() {
 }
 
 #[test]
-fn a_profile_tells_how_often_each_rule_was_reached() {
+fn a_profile_counts_how_often_each_rule_is_reached() {
     let place = Place::new("profile");
     let frames = [53, 53, 9, 7].map(|port| (T, frame(port)));
     place.capture("lan.pcap", LinkType::Ethernet, &frames);
@@ -250,7 +250,7 @@ fn a_map_for_perf_names_chain_and_rule_of_the_code() {
 }
 
 #[test]
-fn a_mark_of_an_egress_chain_chooses_the_class_of_the_queue_behind_it() {
+fn a_mark_set_at_egress_selects_the_class_of_the_queueing_discipline() {
     let place = Place::new("tc");
     let rules = "table netdev n { chain e { type filter hook egress device wan priority 0; udp dport 53 meta mark set 7; }; }\n";
     place.write("rules.nft", rules.as_bytes());
@@ -278,7 +278,7 @@ fn a_mark_of_an_egress_chain_chooses_the_class_of_the_queue_behind_it() {
 }
 
 #[test]
-fn connections_are_listed_and_go_on_in_another_run() {
+fn connections_are_listed_and_continue_in_a_later_run() {
     let place = Place::new("conntrack");
     let rules = "table inet t { chain f { type filter hook forward priority 0; ct state new counter; }; }\n";
     place.write("rules.nft", rules.as_bytes());
@@ -317,7 +317,7 @@ fn connections_are_listed_and_go_on_in_another_run() {
 }
 
 #[test]
-fn the_final_ruleset_can_be_had_in_json() {
+fn the_final_ruleset_is_written_as_json() {
     let place = Place::new("json");
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);
     let out = place.run("--net net.ip --rules rules.nft --read lan=lan.pcap -j");
@@ -327,7 +327,7 @@ fn the_final_ruleset_can_be_had_in_json() {
 }
 
 #[test]
-fn a_trace_tells_each_rule_that_a_packet_meets() {
+fn a_trace_lists_each_rule_that_a_packet_meets() {
     let place = Place::new("trace");
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(9))]);
     let out = place.run("--net net.ip --rules rules.nft --read lan=lan.pcap --trace");
@@ -345,7 +345,7 @@ fn a_trace_tells_each_rule_that_a_packet_meets() {
 }
 
 #[test]
-fn a_broken_capture_is_told_and_what_came_before_is_run() {
+fn frames_before_the_damage_of_a_capture_are_run_and_the_damage_is_reported() {
     let place = Place::new("broken");
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53)), (T + 1, frame(53))]);
     let whole = std::fs::read(place.0.join("lan.pcap")).expect("was written");
@@ -418,7 +418,7 @@ fn flows_are_listed_and_taps_do_not_see_what_early_ingress_takes() {
 /// Frames that come within a tenth of a millisecond are a burst, in which packets of a flow leave
 /// together; which shows in nothing but the order among flows.
 #[test]
-fn what_passes_a_hook_is_captured_and_changes_nothing() {
+fn capturing_at_a_hook_does_not_change_results() {
     let place = Place::new("captured");
     let frames: Vec<_> =
         (0..6).map(|n| (n * 1000 + 7, frame([53, 9, 1][n as usize % 3]))).collect();
@@ -500,7 +500,7 @@ fn what_passes_a_hook_is_captured_and_changes_nothing() {
 }
 
 #[test]
-fn frames_that_come_together_are_a_burst() {
+fn frames_close_in_time_form_a_burst() {
     let place = Place::new("bursts");
     let rules = |flowtable: &str, add: &str| {
         format!(
@@ -548,7 +548,7 @@ fn frames_that_come_together_are_a_burst() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_are_reported_with_their_place() {
     let place = Place::new("wrong");
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);
     place.capture("raw.pcap", LinkType::Raw, &[(T, frame(53)[14..].to_vec())]);
@@ -614,7 +614,7 @@ fn what_is_wrong_is_told_with_its_place() {
 }
 
 #[test]
-fn the_example_counts_what_the_kernel_counted() {
+fn the_example_has_the_counts_of_the_kernel() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/router");
     let out = Command::new(env!("CARGO_BIN_EXE_penstock"))
         .current_dir(&examples)
@@ -678,7 +678,7 @@ table ip t {
 ";
 
 #[test]
-fn a_program_says_what_becomes_of_queued_packets() {
+fn a_program_gives_verdicts_on_queued_packets() {
     let place = Place::new("queue");
     place.write("rules.nft", QUEUE_RULES.as_bytes());
     let ports = [53, 9, 54];
@@ -730,7 +730,7 @@ fn a_program_says_what_becomes_of_queued_packets() {
 }
 
 #[test]
-fn a_program_may_answer_several_packets_at_once_and_only_so_many_wait() {
+fn batch_verdicts_work_and_queue_length_is_bounded() {
     let place = Place::new("window");
     place.write("rules.nft", QUEUE_RULES.as_bytes());
     let frames: Vec<_> = (0..5).map(|i| (T + i, frame(100 + i as u16))).collect();
@@ -795,7 +795,7 @@ table ip t {
 }
 
 #[test]
-fn one_packet_is_told_what_becomes_of_it() {
+fn trace_command_reports_the_fate_of_one_packet() {
     let place = Place::new("trace");
     place.capture("lan.pcap", LinkType::Ethernet, &[(1, frame(53)), (2, frame(9))]);
     let packet = "ip saddr 198.18.0.10 ip daddr 198.19.0.2 udp dport";

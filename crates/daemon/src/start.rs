@@ -21,7 +21,7 @@ use crate::devices::takeover::{Taken, swap};
 use crate::guardian::GuardianHandle;
 use crate::kernel_sync::{Followed, KernelSync};
 use crate::lines::Lines;
-use crate::offload::{Left, Offload, OffloadPort, Pins, remove_left};
+use crate::offload::{Leftovers, Offload, OffloadPort, Pins, remove_left};
 use crate::requests::inbox::Inbox;
 use crate::requests::workers::Workers;
 use crate::requests::{Request, SyncRequest};
@@ -40,7 +40,7 @@ pub(crate) struct Start<'s> {
     pub(crate) taps: Vec<Tap>,
     pub(crate) guardian: GuardianHandle,
     pub(crate) recorder: Recorder,
-    pub(crate) left: &'s mut Left,
+    pub(crate) leftovers: &'s mut Leftovers,
     /// Devices that were closed while it started.
     pub(crate) closed: &'s mut Vec<u32>,
     /// Number of workers.
@@ -85,10 +85,9 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> String {
 }
 
 impl Start<'_> {
-    /// Starts. The error is a sentence for the user; devices that were swapped are not given back
-    /// here.
+    /// Starts. The error is a sentence for the user; swapped devices are not returned here.
     pub(crate) fn start(mut self, socket: &mut Socket) -> Result<Started, String> {
-        // Changes from here on are told.
+        // Changes from here on cause notifications.
         let monitor = Monitor::new().map_err(failed("netlink"))?;
         let before = State::read(socket).map_err(failed("the kernel's network"))?;
         let launcher = launcher(self.config.ports.iter().map(|port| port.driver));
@@ -165,7 +164,7 @@ impl Start<'_> {
             let closes = self.config.on_death.closes() && taken.end.is_none();
             let wire = WireConfig::of(device, closes);
             let own = tap.try_clone().map_err(failed("a TAP"))?;
-            let _shut = self.left.release(taken.device);
+            let _shut = self.leftovers.release(taken.device);
             let port = Port::open(taken.clone(), wire, driver, tap, self.count, launcher)?;
             let end =
                 port.wire.end.as_ref().map(Tap::try_clone).transpose().map_err(failed("a TAP"))?;
@@ -176,7 +175,7 @@ impl Start<'_> {
         Ok((ports, followed))
     }
 
-    /// Closes devices if they are to be closed, and puts TAPs in their places.
+    /// Closes devices if configured, and puts TAPs in their places.
     fn swap_devices(&mut self, socket: &mut Socket) -> Result<(), String> {
         let closes = self.config.on_death.closes();
         for taken in self.taken.iter().filter(|t| closes && t.end.is_none()) {
@@ -292,7 +291,7 @@ fn begin(all: Vec<Worker>, sync: KernelSync, workers: &Workers) -> Result<Thread
             })?);
         }
         spawn("follow", move || {
-            seccomp::enter(Thread::Follow);
+            seccomp::enter(Thread::KernelSync);
             sync.run()
         })
     };

@@ -287,7 +287,7 @@ pub(crate) fn answer_ct(packet: &Packet) -> Ct {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn rules_may_name_the_helpers_that_there_are() {
+    fn every_known_helper_is_accepted_in_rules() {
         let mut there: Vec<_> =
             penstock_conntrack::HELPERS.iter().map(|h| (h.name, h.protocol, h.ipv6)).collect();
         let mut named: Vec<_> = penstock_ruleset::ct_helper::HELPERS

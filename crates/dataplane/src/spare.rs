@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn few_buffers_are_kept_and_of_large_ones_very_few() {
+    fn spare_buffers_are_bounded_and_large_ones_more_so() {
         let mut spare = Spare::default();
         (0..10_000).for_each(|n| spare.push(packet(if n % 2 == 0 { 60_000 } else { 1500 })));
         let kept: Vec<Packet> = std::iter::from_fn(|| spare.pop()).collect();

@@ -315,7 +315,7 @@ fn send(path: &mut Dataplane, steps: &[(&str, Vec<u8>)], burst: usize) -> Seen {
 }
 
 #[test]
-fn what_leaves_is_what_leaves_without_a_flowtable() {
+fn encapsulated_flows_leave_as_without_a_flowtable() {
     for case in CASES {
         for &version in case.versions {
             let mut steps = Vec::new();
@@ -389,7 +389,7 @@ fn packets_that_do_not_fit_fall_back_and_are_answered() {
 }
 
 #[test]
-fn unusual_outer_headers_take_the_normal_way() {
+fn unusual_outer_headers_take_the_slow_path() {
     let case = &CASES.iter().find(|c| c.name == "ipip").unwrap();
     let inner =
         || Ipv4::new("198.18.30.7", "198.18.1.7").tos(2) / Udp::new(53, 1000) / payload([7; 20]);
@@ -423,7 +423,7 @@ fn unusual_outer_headers_take_the_normal_way() {
 }
 
 #[test]
-fn translated_flows_come_out_of_a_tunnel_as_without() {
+fn translated_flows_leave_a_tunnel_as_without_a_flowtable() {
     let case = &CASES.iter().find(|c| c.name == "ipip").unwrap();
     let net = format!("{}addr add 198.18.29.1/32 dev far\n", case.network());
     for hook in ["ingress", "early_ingress"] {

@@ -443,7 +443,7 @@ fn transfer(case: &Case, hook: &str) -> (Dataplane, Vec<u8>) {
 }
 
 #[test]
-fn connections_carry_their_data_and_leave_the_rules() {
+fn connections_transfer_data_and_are_offloaded() {
     let nat = Case { rules: NAT, ..PLAIN };
     let mut cases = vec![PLAIN, Case { name: "forwarding, IPv6", v6: true, pmtu: true, ..PLAIN }];
     for (name, nets, near, routes, vlan) in [

@@ -204,7 +204,7 @@ impl Crew {
 }
 
 #[test]
-fn answers_find_their_way_whoever_receives_them() {
+fn replies_reach_their_connection_on_any_worker() {
     let seed = penstock_testkit::seed();
     for round in 0..penstock_testkit::rounds(8) as u64 {
         let mut crew = Crew::new(seed + round);

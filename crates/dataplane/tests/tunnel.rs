@@ -152,7 +152,7 @@ fn long6(dst: &str, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_does_not_fit_is_answered_or_cut() {
+fn oversized_tunnel_packets_are_answered_or_fragmented() {
     // Routes give the paths of the outer packets less than the devices have.
     let narrow = "
 route replace 198.18.99.0/24 via 198.18.0.7 mtu 1320
@@ -204,7 +204,7 @@ route replace 2001:db8:99::/48 via 2001:db8::7 mtu 1340
 }
 
 #[test]
-fn outer_headers_come_off() {
+fn outer_headers_are_removed() {
     let outer = |src: &str| from_wan() / Ipv4::new(src, "198.18.0.1");
     let inner = || Ipv4::new("198.18.10.1", "198.18.1.7") / udp();
     let inner6 = || Ipv6::new("2001:db8:20::1", "2001:db8:1::7") / udp();
@@ -291,7 +291,7 @@ fn outer_headers_come_off() {
 }
 
 #[test]
-fn fragments_of_outer_packets_are_put_together() {
+fn outer_fragments_are_reassembled() {
     let whole = (from_wan()
         / Ipv4::new("198.18.99.1", "198.18.0.1").id(7)
         / Ipv4::new("198.18.10.1", "198.18.1.7")
@@ -381,7 +381,7 @@ fn rules_see_a_packet_twice() {
 }
 
 #[test]
-fn packets_for_the_router_come_out_of_tunnels_and_its_own_go_in() {
+fn the_router_itself_communicates_through_tunnels() {
     let mut path = router(&tunnels("addr add 198.18.10.254/32 dev ipip\n"));
     let inner = || Ipv4::new("198.18.10.1", "198.18.10.254").ttl(1) / udp();
     assert_eq!(
@@ -403,7 +403,7 @@ fn packets_for_the_router_come_out_of_tunnels_and_its_own_go_in() {
 }
 
 #[test]
-fn tunnels_in_tunnels_end_somewhere() {
+fn tunnel_nesting_is_bounded() {
     // One goes by the other, two go by each other, and one goes by itself.
     let more = "
 route add 198.18.97.0/24 dev ipip
@@ -465,7 +465,7 @@ route add 198.18.94.0/24 dev two
 }
 
 #[test]
-fn errors_about_outer_packets_are_told_on() {
+fn errors_about_outer_packets_are_relayed() {
     let mut path = router(&tunnels(""));
     let sent =
         |dst: &str| (from_lan() / lan4(dst).df() / Udp::new(1, 2) / payload(vec![0; 1200])).build();
@@ -509,7 +509,7 @@ fn errors_about_outer_packets_are_told_on() {
 }
 
 #[test]
-fn errors_about_outer_packets_of_ipv6_are_told_on() {
+fn errors_about_outer_ipv6_packets_are_relayed() {
     let outer = || Ipv6::new("2001:db8::1", "2001:db8:99::1");
     let error = |kind, code, rest: u32, quoted: Frame| {
         (from_wan()

@@ -49,7 +49,7 @@ fn packets(listing: &str) -> Vec<u64> {
 }
 
 #[test]
-fn counters_add_up_what_workers_count_over_reloads_and_resets() {
+fn counters_sum_over_workers_across_reloads_and_resets() {
     const WORKERS: usize = 3;
     const BURSTS: u64 = 2000;
     let net = Arc::new(Network::from_batch("net.ip", NET).unwrap());
@@ -131,7 +131,7 @@ fn counters_add_up_what_workers_count_over_reloads_and_resets() {
 }
 
 #[test]
-fn what_one_worker_learns_of_a_bridge_all_know() {
+fn bridge_learning_is_shared_by_workers() {
     const BRIDGE: &str = "
         link add br0 type bridge
         link add p0 type veth

@@ -77,7 +77,7 @@ struct Case {
     sent: Option<Vec<u8>>,
 }
 
-/// A flow whose addresses and ports change in both places, over UDP.
+/// A flow with translated addresses and ports at both ends, over UDP.
 fn translated() -> (Key, Key) {
     (
         key("198.18.1.7", "198.18.9.9", [1000, 53], 17),
@@ -359,7 +359,7 @@ fn frames_of_flows_leave_as_the_flow_says() {
     }
 }
 
-/// At tcx a tag is metadata, and nothing else around a packet is known there.
+/// At tcx a tag is metadata, and other encapsulation is unknown.
 #[test]
 fn packets_of_flows_leave_tcx_as_the_flow_says() {
     if !rights::may_load() {
@@ -397,7 +397,7 @@ fn packets_of_flows_leave_tcx_as_the_flow_says() {
             None => (tcx::NEXT, &case.frame, 0),
         };
         assert_eq!((before.verdict, &before.frame), (verdict, frame), "{name}");
-        // The filter of a packet socket keeps exactly these from it. By hand it is run behind the
+        // The filter of a packet socket keeps exactly these from it. The test runs it after the
         // link header, so there are two.
         let filter = SocketFilter::load("filter", &flows.filter(&Site::claims(), None).unwrap());
         let filter = filter.unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
@@ -412,7 +412,7 @@ fn packets_of_flows_leave_tcx_as_the_flow_says() {
 /// What packet sockets got the program at tcx leaves alone, once; in XDP frames go up that are for
 /// others, or that a device was to finish.
 #[test]
-fn what_somebody_else_has_or_has_to_do_goes_up() {
+fn unhandled_frames_pass_to_the_stack() {
     if !rights::may_load() {
         return;
     }
@@ -471,7 +471,7 @@ const PSEUDO: u16 = {
 
 /// Both directions, on ports: the device `wan` is a VLAN device on the port.
 #[test]
-fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
+fn the_flowtable_syncs_flows_with_the_maps() {
     if !rights::may_load() {
         return;
     }
@@ -526,7 +526,7 @@ fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos()
         as u64;
     assert!(counts.used.abs_diff(now) < 60_000_000_000, "{counts:?} at {now}");
-    // Others do not fit any more, and leave nothing behind.
+    // Further flows do not fit, and leave no entry.
     let other = |n: u16| {
         let mut other = flow;
         other.halves.iter_mut().for_each(|half| half.key = Key { ports: u32::from(n), ..half.key });
@@ -543,7 +543,7 @@ fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
 }
 
 #[test]
-fn what_the_program_cannot_do_stays_with_software() {
+fn flows_that_bpf_cannot_handle_stay_in_software() {
     let (udp, out) = translated();
     let plain = Arrival::on(DEVICE);
     let mut two = tagged(5, 0x88a8);

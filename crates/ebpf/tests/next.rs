@@ -23,7 +23,7 @@ fn verdict_of(program: &Program) -> i32 {
 }
 
 #[test]
-fn packets_without_flow_go_on_to_the_program_that_is_there_now() {
+fn packets_without_a_flow_continue_to_the_current_program() {
     if !rights::may_load() {
         return;
     }
@@ -50,7 +50,7 @@ fn packets_without_flow_go_on_to_the_program_that_is_there_now() {
 }
 
 #[test]
-fn maps_hold_what_is_put_in() {
+fn maps_return_stored_values() {
     if !rights::may_load() {
         return;
     }

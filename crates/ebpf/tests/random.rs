@@ -31,7 +31,7 @@ fn device() -> Device {
     Device { index: 1, mac: MAC, interface }
 }
 
-/// What the path does with a frame at ingress; whether it goes on.
+/// What the dataplane does with a frame at ingress; whether it continues.
 fn interpreted(image: &Image, entries: &[Entry], frame: &[u8], mac: Mac) -> bool {
     let mut packet = Packet::new();
     let mut outside = MockEnv::at(Family::Netdev, Hook::Ingress);
@@ -161,11 +161,11 @@ fn rounds(place: Place, rounds: usize) {
 }
 
 #[test]
-fn xdp_programs_do_what_the_interpreter_does() {
+fn xdp_programs_agree_with_the_interpreter() {
     rounds(Place::Xdp, 40);
 }
 
 #[test]
-fn programs_at_tcx_do_what_the_interpreter_does() {
+fn tcx_programs_agree_with_the_interpreter() {
     rounds(Place::Tcx, 30);
 }

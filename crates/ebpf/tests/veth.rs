@@ -72,7 +72,7 @@ impl Lab {
             "table ip t { chain n { type nat hook postrouting priority 100; oifname \"r1\" masquerade; }
             chain f { type filter hook forward priority 0; ct state established,related accept; }; }";
         run(&format!("ip netns exec {} nft -f -", lab.name("r")), rules);
-        // It does not see what the programs forward, and a FIN comes to it.
+        // It does not see packets that the programs forward, except for a FIN.
         let liberal = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal";
         lab.inside("r", || std::fs::write(liberal, "1").unwrap());
         lab
@@ -120,7 +120,7 @@ fn pattern() -> Vec<u8> {
     (0..1 << 20).map(|_| rng.u8(..)).collect()
 }
 
-/// Reads all that comes and compares it.
+/// Reads everything and compares it.
 fn receive(mut stream: TcpStream, pattern: &[u8]) -> usize {
     let (mut buffer, mut count) = (vec![0; 1 << 16], 0);
     loop {
@@ -233,7 +233,7 @@ fn large_packets_with_unfinished_checksums_stay_whole_at_tcx() {
 }
 
 #[test]
-fn packets_go_to_the_other_end_at_once() {
+fn packets_are_redirected_to_the_veth_peer() {
     if !can() {
         return;
     }
@@ -270,7 +270,7 @@ fn packets_go_to_the_other_end_at_once() {
 }
 
 #[test]
-fn tags_go_to_the_other_end_beside_their_packets() {
+fn tags_are_redirected_with_their_packets() {
     if !can() || Command::new("tcpdump").arg("--version").output().is_err() {
         return;
     }

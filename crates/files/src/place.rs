@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_followed_if_nobody_else_can_have_made_them() {
+    fn symbolic_links_are_followed_only_in_directories_that_others_cannot_write() {
         let status = |mode, uid, gid| Status { mode, uid, gid };
         // Directory: mode, user, group; the link's user; the caller; whether it is followed.
         for ((mode, uid, gid), link, caller, followed) in [

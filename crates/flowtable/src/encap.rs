@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_sessions_and_tunnels_are_told() {
+    fn tags_pppoe_sessions_and_tunnels_are_distinguished() {
         let link = || Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
         let v4 = || Ipv4::new("198.18.0.1", "198.18.1.1") / Udp::new(1, 2) / payload(b"data");
         let v6 = || Ipv6::new("2001:db8::1", "2001:db8:1::1") / Udp::new(1, 2);
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_are_looked_up_again_when_they_changed() {
+    fn changed_arrivals_are_looked_up_again() {
         let mut lately = Lately::default();
         let around = |device| Around { device, ..Around::default() };
         for (device, changed, found, want) in [
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_tunnel_is_known_again_and_no_other() {
+    fn only_the_latest_tunnel_is_cached() {
         let outer = |dst: &str| Ipv4::new("198.18.9.1", dst);
         let inner = || Ipv4::new("198.18.0.1", "198.18.1.1") / Udp::new(1, 2);
         let packet = (outer("198.18.9.2") / inner()).build();

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_the_same_if_all_of_them_is() {
+    fn keys_are_equal_if_all_fields_are() {
         let key = Key::v4([1, 2, 3, 4], [5, 6, 7, 8], [1, 2], 17);
         let others = [
             Key::v4([1, 2, 3, 5], [5, 6, 7, 8], [1, 2], 17),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_in_comes_out() {
+    fn packed_keys_unpack_unchanged() {
         for (a, b) in [("198.18.0.1", "203.0.113.9"), ("2001:db8::1", "2001:db8:1::ff")] {
             let (a, b): (IpAddr, IpAddr) = (a.parse().unwrap(), b.parse().unwrap());
             let key = Key::new(a, b, [1000, 53], 17);

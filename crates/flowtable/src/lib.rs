@@ -6,7 +6,7 @@
 //! ```text
 //! frame -> Arrival (device, tags, tunnel) ┐
 //! headers -> addresses, ports, protocols  ┴-> Key -> Flowtable::find -> Half: addresses, ports, checksum differences
-//!                                                                        └-> Way: headers to put in front, device, MTU
+//!                                                                        └-> Xmit: headers to put in front, device, MTU
 //! ```
 //!
 //! - [`key`]: what names one direction of a flow, and [`arrival`]: what of that is common to many

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_says_so_and_answers_make_room() {
+    fn a_full_queue_is_reported_and_answers_free_slots() {
         let (mut offloader, mut worker) = Offloader::pair(Box::new(TestDevice::default()), 2);
         assert!(
             offloader.ask(Request::Add(1, flow().into()))
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_answers_and_ends() {
+    fn an_offload_thread_answers_and_ends() {
         let mut offloader = Offloader::start(Box::new(TestDevice::default()), 8).unwrap();
         assert!(offloader.ask(Request::Add(1, flow().into())) && offloader.ask(Request::Delete(1)));
         let mut answers = Vec::new();

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checksums_grow_by_what_changed() {
+    fn checksum_deltas_equal_recomputation() {
         for (check, delta) in [(0x1234, 0), (0, 0), (0xffff, 0)] {
             assert_eq!(grown(check, delta), check);
         }

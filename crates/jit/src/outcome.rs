@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_is_unpacked() {
+    fn packed_outcomes_unpack_unchanged() {
         let rule = RuleIndex(0x7abc_def0);
         for outcome in [
             Outcome::Drop(rule),

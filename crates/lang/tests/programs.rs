@@ -167,7 +167,7 @@ programs! {
 }
 
 #[test]
-fn refused_rules_are_refused_in_nfts_words() {
+fn refused_rules_have_the_messages_of_nft() {
     check_refusals("inet", include_str!("programs/inet.refusals"));
     check_refusals("ip", include_str!("programs/ip.refusals"));
 }

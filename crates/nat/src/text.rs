@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn text_grows_and_shrinks_and_headers_follow() {
+    fn replaced_text_changes_lengths_in_headers() {
         let v4 = |upper: Frame| (Ipv4::new("198.18.0.1", "198.18.0.2") / upper).build();
         let v6 = |upper: Frame| (Ipv6::new("2001:db8::1", "2001:db8::2") / upper).build();
         let tcp = |text: &str| Tcp::new(1000, 21).ack(5).timestamp(1, 2) / payload(text);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_changes_nothing() {
+    fn a_replacement_that_does_not_fit_changes_nothing() {
         let start =
             (Ipv4::new("198.18.0.1", "198.18.0.2") / Tcp::new(1, 21) / payload("QUIT")).build();
         let mut packet = loaded(&start);

@@ -157,12 +157,14 @@ pub struct Network {
 pub(crate) struct Parts<K> {
     pub(crate) routes: Vec<Route>,
     pub(crate) rules: Vec<Rule>,
+    /// A routing rule was ever added.
+    pub(crate) custom_rules: bool,
     pub(crate) neighbours: Neighbours<K>,
 }
 
 impl<K: Key> Family<K> {
-    fn new(parts: Parts<K>, merge: bool, custom_rules: bool, key: fn(u128) -> K) -> Self {
-        let Parts { mut routes, mut rules, neighbours } = parts;
+    fn new(parts: Parts<K>, merge: bool, key: fn(u128) -> K) -> Self {
+        let Parts { mut routes, mut rules, custom_rules, neighbours } = parts;
         rules.sort_by_key(|r| r.priority);
         // The IPv4 tables local and main are one as long as no rule was ever added: a longer prefix
         // in main then wins over a shorter one in local (fib_trie_unmerge()).
@@ -256,8 +258,6 @@ impl Network {
         xfrm: penstock_xfrm::Config,
         v4: Parts<u32>,
         v6: Parts<u128>,
-        unmerged4: bool,
-        custom6: bool,
     ) -> Self {
         let top = links.iter().map(|l| l.index).max().unwrap_or(0) as usize;
         let mut by_index = vec![None; top + 1];
@@ -276,6 +276,7 @@ impl Network {
         let addresses = links.iter().flat_map(|l| l.addresses4.iter().map(|a| (a.local, l.index)));
         let own4: HashMap<_, _, _> = addresses.collect();
         let own4_bits = own4.keys().fold(0, |bits, address| bits | 1 << (address % u64::BITS));
+        let unmerged4 = v4.custom_rules;
         let custom4 =
             unmerged4 || v4.routes.iter().any(|r| r.kind == RouteType::Local && !r.from_kernel);
         Network {
@@ -292,8 +293,8 @@ impl Network {
             lowers,
             conf_all: DevconfValues::of_all(),
             filters_sources4: false,
-            v4: Family::new(v4, !unmerged4, unmerged4, |p| p as u32),
-            v6: Family::new(v6, false, custom6, |p| p),
+            v4: Family::new(v4, !unmerged4, |p| p as u32),
+            v6: Family::new(v6, false, |p| p),
         }
     }
 
@@ -349,8 +350,8 @@ impl Network {
         let (mut routes, rules) =
             (std::mem::take(&mut family.routes), std::mem::take(&mut family.rules));
         routes.retain(|route| !goes(route));
-        let custom = !family.plain;
-        *family = Family::new(Parts { routes, rules, neighbours }, false, custom, |p| p);
+        let custom_rules = !family.plain;
+        *family = Family::new(Parts { routes, rules, custom_rules, neighbours }, false, |p| p);
     }
 
     /// The value of `all` for a setting of devices, for what leaves by no device.

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vlan_device_is_read_and_made_anew_as_ip_makes_it() {
+    fn a_vlan_device_is_recreated_as_ip_creates_it() {
         let mac = [2, 0, 0, 0, 0, 1];
         let message = listed(mac);
         let device = link::read(&message).expect("a link");
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_on_a_device_of_another_namespace_does_not_stand_on_one_here() {
+    fn upper_devices_of_another_namespace_are_not_matched_here() {
         let mut message = listed([2, 0, 0, 0, 0, 1]);
         put(&mut message.body, IFLA_LINK_NETNSID, &1u32.to_ne_bytes());
         assert!(read(&message, 3).is_none());
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_is_told_of_another_device_and_keeps_the_rest() {
+    fn a_tunnel_moves_to_another_device_and_keeps_its_settings() {
         let mut data = Vec::new();
         put(&mut data, TUNNEL_LINK, &3u32.to_ne_bytes());
         put(&mut data, 2, &[198, 18, 0, 1]);
@@ -431,7 +431,7 @@ mod tests {
     /// With macvlan devices in place of VLAN devices, which not all kernels have: they are made in
     /// the same way.
     #[test]
-    fn a_device_on_another_moves_with_everything_on_it_and_back() {
+    fn an_upper_device_moves_with_its_stack_and_back() {
         // SAFETY: no pointers; it concerns this thread alone.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
             eprintln!("skipped: no rights to make a network namespace");

@@ -186,7 +186,7 @@ fn some_elements(all: &[([u8; 4], bool)]) -> Vec<u8> {
 }
 
 #[test]
-fn interval_may_end_in_a_later_message_or_never() {
+fn an_interval_may_end_in_a_later_message_or_stay_open() {
     let mut backend = Local::default();
     let first = some_elements(&[([0; 4], true), ([10, 0, 0, 0], false)]);
     let then = some_elements(&[([10, 0, 1, 0], true), ([10, 0, 2, 1], false)]);
@@ -217,7 +217,7 @@ fn stale_generation_is_refused() {
 }
 
 #[test]
-fn changes_need_rights_and_looks_do_not() {
+fn changes_need_rights_and_queries_do_not() {
     let mut backend = Local::default();
     let answers = client().receive(&batch(&[table(CREATE)]), &nft(false), &mut backend);
     assert_eq!(errno(&answers.datagrams[0]), -1);

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_is_begun_and_finished_as_it_was() {
+    fn a_partial_checksum_is_restored_and_finished() {
         for data in [&b""[..], b"a", b"some bytes", &[0xff; 700]] {
             for (packet, _) in frames(data) {
                 let mut frame = packet.build();

@@ -451,7 +451,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tag_leaves_the_frame_and_lengths_do_not_count_it() {
+    fn a_removed_tag_is_not_part_of_the_length() {
         let mut frame = vec![1u8; 6];
         frame.extend([2; 6]);
         frame.extend([0x81, 0, 0, 5, 0x08, 0]);
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn outer_headers_come_and_go() {
+    fn outer_headers_are_pushed_and_pulled() {
         for len in [3, 20, HEADROOM + 50] {
             let mut p = Packet::new();
             p.load(b"link header...inner", 14);
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_come_and_go_at_both_ends() {
+    fn bytes_are_pushed_and_pulled_at_both_ends() {
         let mut p = Packet::new();
         p.load(b"linkheader", 4);
         p.pull_network(2);

@@ -120,7 +120,7 @@ fn main() -> Result<(), Error> {
 }
 
 #[test]
-fn a_begun_checksum_is_whole_when_the_other_guest_gets_it() {
+fn a_partial_checksum_is_finished_for_the_other_guest() {
     let mut switch = Switch::new(RULES).unwrap();
     assert_eq!(switch.transmit(0, &mut begun(), 1), Ok(()));
     let [buffer] = &switch.guests[1].received[..] else { panic!("one buffer") };
@@ -134,7 +134,7 @@ fn a_begun_checksum_is_whole_when_the_other_guest_gets_it() {
 }
 
 #[test]
-fn what_was_not_negotiated_is_refused() {
+fn features_that_were_not_negotiated_are_refused() {
     let mut switch = Switch::new(RULES).unwrap();
     let mut large = begun();
     large[1] = 1;

@@ -11,8 +11,8 @@
 //! | [`trace`] | the lines of `nft monitor trace` |
 //! | [`drops`] | why a packet was dropped, and where |
 //!
-//! A value is a plain struct. Its text is its [`Display`](std::fmt::Display), its JSON its
-//! [`Serialize`](serde::Serialize), so both say the same.
+//! A value is a plain struct. Its text is its [`Display`], its JSON its [`Serialize`], so both say
+//! the same.
 //!
 //! ```
 //! use penstock_print::show::Form;

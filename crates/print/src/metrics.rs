@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_openmetrics() {
+    fn metrics_are_valid_openmetrics() {
         let samples = parse(&printed());
         let find = |name: &str, label: &str, value: &str| {
             let is_it = |(n, labels): &&(String, Vec<(String, String)>)| {

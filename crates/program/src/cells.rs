@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_have_rows_of_their_own_in_memory_that_lines_do_not_share() {
+    fn workers_have_separate_cache_lines() {
         let (cells, _) = Cells::take();
         let first = std::ptr::from_ref(&cells.block[0]).addr();
         assert_eq!(first % 64, 0);

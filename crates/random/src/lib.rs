@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_numbers_that_it_gave_in_every_version() {
+    fn a_seed_gives_the_same_numbers_in_every_version() {
         let mut random = Random::seeded(1);
         let numbers =
             [random.u64(), random.split().u64(), u64::from(random.u32()), u64::from(random.u16())];
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn all_values_come_about_equally_often() {
+    fn values_are_uniformly_distributed() {
         let mut random = Random::seeded(2);
         let mut counts = [0u32; 256];
         for _ in 0..256 * 1000 {

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_those_that_contain_the_key() {
+    fn matches_are_the_entries_that_contain_the_key() {
         let mut rng = fastrand::Rng::with_seed(1);
         let fields = [(0, 4), (4, 2), (8, 1)];
         for count in [1, 7, 70, 200] {
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_too_large_is_refused() {
+    fn oversized_tables_are_refused() {
         let keys: Vec<[u8; 8]> = (0..4000u32)
             .map(|n| {
                 let [_, _, c, d] = n.to_be_bytes();
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn greatest_values_are_found() {
+    fn all_ones_keys_are_found() {
         for len in [1, 2, 3, 4, 6, 8, 12, 16] {
             let (low, high) = (vec![0; len], vec![255; len]);
             let mut near = high.clone();

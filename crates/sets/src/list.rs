@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_come_back_as_they_were() {
+    fn packed_elements_unpack_unchanged() {
         let keys: [&[u8]; 4] = [&[], &[1], &[2; 16], &[3; 255]];
         let mut all = Vec::new();
         for key in keys {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_from_outside_are_what_they_say() {
+    fn untrusted_lists_are_validated() {
         let element = [1, REST, 7];
         for (bytes, rest, len, taken) in [
             (&element[..], 1, 1, true),

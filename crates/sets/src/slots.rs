@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_holds_what_was_put_there_last() {
+    fn a_slot_holds_the_latest_value() {
         let element = |n: u8, end: Option<u8>, expires_at| Element {
             key: [n, n].into(),
             key_end: end.map(|e| [e, e].into()),

@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_stand_under_what_is_wrong_and_what_it_conflicts_with() {
+    fn carets_mark_the_error_and_its_conflict() {
         let at = |start, end| Loc { input: 0, start, end };
         let diagnostic = Diagnostic::error(at(6, 9), "bad").against(at(3, 5));
         assert_eq!(
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_suggested_only_if_it_is_near() {
+    fn only_similar_names_are_suggested() {
         for (wrong, names, expected) in [
             ("filtre", &["filter", "nat"][..], Some("filter")),
             ("inptu", &["output", "input"], Some("input")),

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_command_prints_or_how_it_failed_is_told() {
+    fn command_output_and_failure_are_returned() {
         for (allow_exec, command, expected) in [
             (true, "printf '1 2'; echo noted >&2", Ok("1 2")),
             (true, "cat", Ok("")),

@@ -40,7 +40,7 @@ mod tests {
 
     /// Figure 4 of RFC 6040, in the kernel's reading.
     #[test]
-    fn congestion_in_the_tunnel_reaches_those_who_understand_it() {
+    fn congestion_marks_are_copied_to_ecn_capable_inner_packets() {
         for (inner, outer, want) in [
             (NOT_ECT, NOT_ECT, Some(NOT_ECT)),
             (NOT_ECT, ECT_0, Some(NOT_ECT)),

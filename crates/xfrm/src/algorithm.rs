@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_has_and_we_do_not_is_told_from_what_nobody_knows() {
+    fn unsupported_and_unknown_algorithms_have_different_errors() {
         let error = |name| Encryption::new(name, &[1; 16]).err().map(|e| e.to_string());
         assert_eq!(
             error("cbc(camellia)").unwrap(),

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_find_what_going_through_all_finds() {
+    fn hashed_lookup_equals_a_linear_scan() {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..200 {
             let all: Vec<Policy> =

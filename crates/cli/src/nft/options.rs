@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_calls_are_refused_in_nfts_words() {
+    fn wrong_calls_are_refused_with_the_messages_of_nft() {
         for (line, message) in [
             (
                 "list ruleset -a",

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_describe_a_packet_is_refused() {
+    fn matches_that_describe_no_packet_are_refused() {
         for (text, message) in [
             ("tcp dport 443", "no protocol is given"),
             ("ip daddr 198.19.0.9", "the packet has no `ip saddr`"),

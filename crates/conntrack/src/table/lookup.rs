@@ -60,8 +60,8 @@ impl Conntrack {
     pub(crate) fn find_hashed(&self, hash: u64, tuple: &Tuple) -> Option<(u32, Direction)> {
         let store = &self.store;
         let (n, dir) = self.index.find(hash, |n, dir| store[n].tuple(dir) == tuple)?;
-        // A host that talks to itself may have a flow whose directions look alike: the kernel finds
-        // the one that was entered last, which is that of replies.
+        // Both directions of a host's flow to itself may look alike: the kernel finds the one that
+        // was entered last, which is that of replies.
         let alike = tuple.src == tuple.dst && store[n].reply == *tuple;
         Some((n, if alike { Direction::Reply } else { dir }))
     }
@@ -87,8 +87,8 @@ impl Conntrack {
             .is_some()
     }
 
-    /// Finds the entry for a tuple whose zone may differ by direction, ending entries that have
-    /// lived out on the way.
+    /// Finds the entry for a tuple with a zone that may differ by direction, and ends expired
+    /// entries that it meets.
     #[inline(always)]
     pub(crate) fn find_in_zones(
         &mut self,

@@ -23,7 +23,7 @@ const EACH: usize = 8;
 /// Descriptors that a client takes: its connection, files with names, and what changes are
 /// evaluated with.
 const DESCRIPTORS: usize = 6;
-/// Fewest places of root, however few descriptors there are.
+/// Minimum of root's places, even with few descriptors.
 const FEWEST: usize = 4;
 
 /// What a client may.
@@ -74,8 +74,7 @@ pub(crate) struct Place {
 }
 
 impl Admission {
-    /// As many places as there are descriptors for: `spare` can be opened, and are meant for
-    /// clients.
+    /// Sizes the places by the descriptors: `spare` of them are available for clients.
     pub(crate) fn new(readers: bool, spare: usize) -> Arc<Self> {
         let clients = spare / DESCRIPTORS;
         let lookers = LOOKERS.min(clients / 3);
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_get_no_place() {
+    fn unauthorised_users_get_no_connection_slot() {
         let of = Admission::new(false, 10_000);
         let refused =
             of.admit(Peer { process: 1, user: 65534 }, Rights::All).expect_err("it is a stranger");
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_floods_there_is_room_for_others() {
+    fn a_flooding_user_leaves_slots_for_others() {
         let of = Admission::new(true, 10_000);
         let mut all: Vec<Vec<Place>> = (1000..1003).map(|user| flood(&of, user, 100)).collect();
         assert!(all.iter().all(|places| places.len() == EACH));
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn where_descriptors_are_few_so_are_places() {
+    fn slots_shrink_with_the_descriptor_limit() {
         for (spare, roots, lookers) in [(10_000, 64, 32), (120, 14, 6), (0, FEWEST, 0)] {
             let of = Admission::new(true, spare);
             assert_eq!((of.roots, of.lookers), (roots, lookers), "{spare}");

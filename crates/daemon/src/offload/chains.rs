@@ -22,7 +22,7 @@ pub(crate) struct Running {
     device: Device,
     program: Program,
     counters: Counters,
-    /// `None` where it stands in front of AF_XDP sockets, or behind the program of flows.
+    /// `None` if it precedes AF_XDP sockets, or follows the program of flows.
     link: Option<Link>,
     pub(super) names: Vec<String>,
 }
@@ -45,14 +45,14 @@ impl Running {
     }
 }
 
-/// What a generation wants of a port.
+/// What a generation requires of a port.
 #[derive(Debug)]
 pub(super) struct Wanted {
     compiled: Compiled,
     device: Device,
     chains: Vec<ChainIndex>,
     names: Vec<String>,
-    /// `None` if what is there does the same.
+    /// `None` if the present program is equivalent.
     loaded: Option<(Program, Counters)>,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn any(linked: &Linked) -> bool {
     OffloadedChain::all(linked).next().is_some()
 }
 
-/// What a generation wants of each of the ports, as a program that is not loaded.
+/// What a generation requires of each port, as a program that is not loaded yet.
 pub(super) fn wanted(
     ports: &[OffloadPort],
     net: &Network,
@@ -147,7 +147,7 @@ impl OffloadPort {
         wanted.chains.iter().map(|chain| (*chain, self.tap)).collect()
     }
 
-    /// Puts what is wanted in the place of what is there. What runs here then.
+    /// Replaces the programs by the required ones. Returns what runs here then.
     pub(super) fn run_chains(
         &mut self,
         wanted: Option<Wanted>,
@@ -230,7 +230,7 @@ impl OffloadPort {
     }
 }
 
-/// A program by the link of the one before, or by one of its own.
+/// Attaches a program by the link of its predecessor, or by a new link.
 fn attached(
     link: Option<Link>,
     program: &Program,

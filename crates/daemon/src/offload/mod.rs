@@ -15,7 +15,7 @@
 
 mod chains;
 mod flows;
-mod left;
+mod leftovers;
 mod pins;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,8 +38,8 @@ use crate::seccomp::{self, Thread};
 pub(crate) use chains::Running;
 use chains::Wanted;
 pub(crate) use flows::Attached;
-pub(crate) use left::Left;
-pub use left::adopt_flows;
+pub(crate) use leftovers::Leftovers;
+pub use leftovers::adopt_flows;
 pub(crate) use pins::{Pins, remove_left};
 
 /// Directions of flows that devices forward at most, of each family.
@@ -47,7 +47,7 @@ const FLOWS: u32 = 1 << 17;
 /// Requests for flows that wait at most, of a worker.
 const QUEUE: usize = 4096;
 
-/// A port whose device may do more.
+/// A port with a device that may do work itself.
 #[derive(Debug)]
 pub(crate) struct OffloadPort {
     /// What the host calls it.
@@ -76,8 +76,8 @@ pub(crate) struct OffloadPort {
 }
 
 impl OffloadPort {
-    /// A port whose device has been opened; `None` of a TAP whose other end we are: what a program
-    /// on that sees is what we send.
+    /// A port with an open device; `None` if we are the other end of a TAP: a program on that sees
+    /// what we send.
     pub(crate) fn of(taken: &Taken, wire: &Wire) -> Option<Self> {
         let Wire { config, receives, .. } = wire;
         let receives = receives.clone()?;
@@ -125,12 +125,12 @@ struct State {
     net: Option<Arc<Network>>,
     /// The generation in force.
     linked: Arc<Linked>,
-    /// What the next one wants of the ports.
+    /// What the next one requires of the ports.
     wanted: Vec<Option<Wanted>>,
 }
 
 impl State {
-    /// Puts what the generation in force wants onto the ports, which have changed. As
+    /// Loads the programs of the generation in force onto changed ports, like
     /// [`State::run_chains`].
     fn run_chains_anew(&mut self) -> Option<Vec<(ChainIndex, u32)>> {
         let State { ports, linked, net, .. } = self;
@@ -322,7 +322,7 @@ impl Offload {
             }
         }
         if !*flows {
-            // Flows that are still there are forwarded until software has them.
+            // Remaining flows are forwarded until software has them.
             if ports.iter().any(|p| p.flows.is_some()) && self.flows.is_empty().unwrap_or(true) {
                 ports.iter_mut().for_each(OffloadPort::detach_flows);
                 self.unpin(ports);

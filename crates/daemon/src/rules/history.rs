@@ -52,8 +52,8 @@ impl History {
         }
     }
 
-    /// What leads from a generation with these marks to the ruleset. `None` if that is not known
-    /// any more.
+    /// The steps from a generation with these marks to the ruleset. `None` if they are no longer
+    /// known.
     pub(crate) fn since(
         &self,
         generation: u32,

@@ -51,8 +51,8 @@ impl Server {
         }
     }
 
-    /// Writes a listing that is within a budget. With an end, somebody asks who may only look, and
-    /// who waits until the workers have time, until that end.
+    /// Writes a listing that is within a budget. With an end, the client is read-only, and waits
+    /// until the workers have time, until that end.
     fn listing(&self, client: &Client, show: Show, looks: Option<Instant>) -> io::Result<()> {
         let mut telling = Telling::new(client);
         let Show { listing, form, .. } = show;
@@ -146,7 +146,7 @@ impl Server {
     /// Says where time goes: rules and stages with packets and ticks, counted by code that is made
     /// for it.
     fn stages(&self, client: &Client, show: Show) -> io::Result<()> {
-        /// Longest that is counted; the code is slower meanwhile.
+        /// Longest counting time; the code is slower during it.
         const LONGEST: u32 = 600_000;
         let Show { form, milliseconds, .. } = show;
         if self.config.engine == Engine::Interpreter {

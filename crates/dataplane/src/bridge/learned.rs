@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_all_that_may_be_learned() {
+    fn the_table_has_slots_for_the_learning_limit() {
         let table = Learned::default();
         for n in 1..=ROOM as u64 + 1000 {
             table.learn(key(n), n as u32, n, TERMS);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_learn_and_move_addresses_and_each_is_known_once() {
+    fn concurrent_learning_keeps_addresses_unique() {
         const THREADS: u64 = 4;
         const ADDRESSES: u64 = 300;
         const ROUNDS: u64 = 20_000;
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_learned_than_may_be_whoever_learns() {
+    fn the_learning_limit_holds_across_threads() {
         let (table, terms) = (Learned::default(), Terms { limit: 100, ..TERMS });
         std::thread::scope(|scope| {
             for thread in 0..4u64 {

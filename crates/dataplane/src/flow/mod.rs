@@ -27,6 +27,7 @@ pub(crate) mod table;
 pub(crate) mod token;
 
 use penstock_conntrack::Conntrack;
+use penstock_flowtable::At;
 use penstock_program::image::FlowtableIndex;
 use penstock_ruleset::link::Linked;
 
@@ -40,6 +41,13 @@ pub use list::{FlowEntry, ListedFlow, RefusedFlow};
 pub use reason::NotOffloaded;
 pub use summary::FlowSummary;
 pub use table::FlowCounts;
+
+/// A direction of a flow, in one of the flowtables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowRef {
+    pub(crate) table: FlowtableIndex,
+    pub(crate) at: At,
+}
 
 /// How often answers of a device are looked for.
 const ANSWERS: u64 = crate::settings::SECOND / 1000;

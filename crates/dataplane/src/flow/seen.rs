@@ -151,7 +151,7 @@ mod tests {
     use crate::plain_frame::receiver;
 
     #[test]
-    fn plain_frames_are_read_as_all_others() {
+    fn plain_frames_parse_as_in_the_general_parser() {
         let link = || Ethernet::new("02:00:00:00:00:07", "02:00:00:00:00:01");
         let ip = || Ipv4::new("198.18.0.1", "198.18.1.1");
         let mut frames = vec![
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_fast_path_cannot_take_is_between_hosts() {
+    fn frames_that_the_fast_path_refuses_have_no_flow_tuple() {
         let v4 = || Ipv4::new("198.18.0.1", "198.18.1.1");
         let v6 = || Ipv6::new("2001:db8::1", "2001:db8:1::1");
         let udp = || Udp::new(1, 2) / payload(b"data");

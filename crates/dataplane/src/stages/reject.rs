@@ -17,7 +17,7 @@ use crate::hooks::Protocol;
 use crate::link_header::put_ethernet;
 use crate::sink::Sink;
 use crate::stages::hook_env::ChainCall;
-use crate::stages::icmp6::pseudo;
+use crate::stages::icmp6::{TxMeta, pseudo};
 use crate::worker::Worker;
 
 /// Whether the transport checksum is right, or is none that could be checked
@@ -155,7 +155,7 @@ impl<S: Sink> Worker<'_, S> {
                 if unreachable_ok4(&h, header4(network, &h)) {
                     let compiled = matches!(site.context.hook, Hook::Input | Hook::Forward)
                         || site.context.hook == Hook::Postrouting && packet.meta.iif != 0;
-                    self.icmp4_error(packet, Some(&to), icmp::DEST_UNREACHABLE, code, 0, compiled);
+                    self.icmp4_error(packet, Some(&to), icmp::Repr::unreachable(code), compiled);
                 }
             }
             Rejection::Icmpv6(_) => {}
@@ -181,9 +181,7 @@ impl<S: Sink> Worker<'_, S> {
                 self.send_made(
                     Protocol::Ip,
                     &bytes,
-                    packet.meta.time,
-                    mark,
-                    answer_ct(packet),
+                    TxMeta { time: packet.meta.time, mark, ct: answer_ct(packet) },
                     way,
                 );
                 self.give_back(bytes);
@@ -221,9 +219,7 @@ impl<S: Sink> Worker<'_, S> {
                 self.send_made(
                     Protocol::Ip6,
                     &bytes,
-                    packet.meta.time,
-                    mark,
-                    answer_ct(packet),
+                    TxMeta { time: packet.meta.time, mark, ct: answer_ct(packet) },
                     way,
                 );
                 self.give_back(bytes);

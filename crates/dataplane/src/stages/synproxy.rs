@@ -23,6 +23,7 @@ use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::settings::SECOND;
 use crate::sink::Sink;
+use crate::stages::icmp6::TxMeta;
 use crate::synproxy::{Ends, Proxied};
 use crate::worker::Worker;
 
@@ -396,7 +397,7 @@ impl<S: Sink> Worker<'_, S> {
                 else {
                     return;
                 };
-                self.send_made(Protocol::Ip, &bytes, time, 0, ct, way);
+                self.send_made(Protocol::Ip, &bytes, TxMeta { time, mark: 0, ct }, way);
             }
             (IpAddr::V6(from), IpAddr::V6(to)) => {
                 let sum = checksum::pseudo_v6(from, to, protocol::TCP, len as u32)
@@ -412,7 +413,7 @@ impl<S: Sink> Worker<'_, S> {
                 let Some(way) = self.ip6_route_output(to.into(), Some(from.into()), 0, 0) else {
                     return;
                 };
-                self.send_made(Protocol::Ip6, &bytes, time, 0, ct, way);
+                self.send_made(Protocol::Ip6, &bytes, TxMeta { time, mark: 0, ct }, way);
             }
             _ => {}
         }

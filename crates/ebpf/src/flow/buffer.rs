@@ -49,9 +49,8 @@ impl Writer<'_> {
             asm.jump_if(Cond::Ne, R2, 0, self.next);
         }
         // Headers may be elsewhere than at the beginning of its memory; those of all packets that
-        // are looked at here fit. Only as many bytes are asked for as are needed: of a packet that
-        // its sender still has, those after the headers are not at hand, and fetching them would
-        // copy its head.
+        // are looked at here fit. Only the needed bytes are pulled: bytes after the headers of a
+        // packet that its sender still holds are not linear, and pulling them would copy its head.
         asm.mov(R4, LINEAR4);
         asm.load(Width::W, R5, CONTEXT, SKB_PROTOCOL);
         asm.jump_if(Cond::Ne, R5, raw(ethernet::IPV6), small);
@@ -188,7 +187,7 @@ impl Writer<'_> {
         let known = self.asm.label();
         let at = ETHERNET + i32::from(family.header());
         let asm = &mut self.asm;
-        // R7 is no pointer that is needed any more: the helpers make them void.
+        // R7 holds no pointer that is still needed: the helpers invalidate pointers.
         asm.mov(IP, 0);
         asm.load(Width::W, R4, R10, family.protocol());
         asm.mov(OFFSET, at + 16);

@@ -41,7 +41,7 @@ pub(super) const IP: Reg = R7;
 pub(super) const OFFSET: Reg = R8;
 pub(super) const FLOW: Reg = R9;
 
-/// The verifier wants to know how far headers go.
+/// The verifier requires a bound on the length of headers.
 pub(super) const FURTHEST: i32 = 64;
 
 pub(super) const ETHERNET: i32 = ethernet::LEN as i32;
@@ -114,7 +114,7 @@ pub(super) struct Writer<'a> {
     pub(super) next: Label,
     /// For what cannot happen.
     pub(super) drop: Label,
-    /// For packets of flows whose checksum may be unfinished.
+    /// For packets of flows with a possibly unfinished checksum.
     unfinished: Label,
 }
 
@@ -134,8 +134,8 @@ impl Writer<'_> {
         asm.jump_if(Cond::Gt, R1, R3, missing);
     }
 
-    /// Offset of the network header into [`OFFSET`], and what stands in front of it into the key.
-    /// IPv4 goes on after this code, IPv6 at the label.
+    /// Offset of the network header into [`OFFSET`], and what precedes it into the key. IPv4
+    /// continues after this code, IPv6 at the label.
     fn link(&mut self) -> Label {
         let (vlan, session, v6, known) =
             (self.asm.label(), self.asm.label(), self.asm.label(), self.asm.label());
@@ -484,7 +484,7 @@ impl Writer<'_> {
         self.asm.store(Width::H, IP, header + 16, R4);
         self.asm.jump(done);
         self.asm.bind(udp);
-        // None stays none, and what looks like none is written otherwise.
+        // A zero checksum stays zero, and a computed zero is written as 0xffff.
         self.asm.load(Width::H, R4, IP, header + 6);
         self.asm.jump_if(Cond::Ne, R4, 0, some);
         self.asm.jump(done);

@@ -16,7 +16,7 @@ use super::{Compiler, Entry, NotOffloadable};
 use penstock_bpf::asm::{Cond, Label, Reg::*, Width};
 use penstock_bpf::{Place, tcx, xdp};
 
-/// A chain with where it goes at its end: each call has a copy of its own.
+/// A chain with its continuation: each call has its own copy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     chain: ChainIndex,

@@ -35,10 +35,10 @@ use penstock_bpf::{LoadError, Place, Program};
 /// A base chain of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Of a netdev table.
+    /// A chain of a netdev table.
     Netdev(ChainIndex),
-    /// Of an inet table: it sees IP only, and what claims to be IP and is malformed is dropped in
-    /// front of it (`nft_do_chain_inet_ingress()`).
+    /// A chain of an inet table: it sees IP only, and malformed IP packets are dropped before it
+    /// (`nft_do_chain_inet_ingress()`).
     Inet(ChainIndex),
 }
 
@@ -50,8 +50,7 @@ impl Entry {
     }
 }
 
-/// The device of the packets that the program sees. It has to be made anew when one of these
-/// changes.
+/// The device of the packets that the program sees. It must be rebuilt when one of these changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Index.

@@ -69,7 +69,7 @@ struct Survey<'a> {
 }
 
 impl Survey<'_> {
-    /// Looks at a chain and all that it calls; how deep that goes.
+    /// Checks a chain and all that it calls; returns the call depth.
     fn chain(&mut self, chain: ChainIndex, inet: bool) -> Result<usize, NotOffloadable> {
         match self.depths.get(&(chain, inet)) {
             Some(Some(depth)) => return Ok(*depth),

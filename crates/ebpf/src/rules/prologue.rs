@@ -20,7 +20,7 @@ const SKB_MARK: i16 = 8;
 const SKB_PROTOCOL: i16 = 16;
 const SKB_PRIORITY: i16 = 32;
 
-/// Frames are not longer where bytes can be reached directly: the verifier wants to know.
+/// Upper bound of directly accessible bytes, for the verifier.
 const FURTHEST: i32 = 0x3fff;
 
 /// Two bytes of a frame as they are loaded.
@@ -33,7 +33,7 @@ const TAGGED_LEN: i32 = ETH_LEN + vlan::LEN as i32;
 const TYPE_AT: u16 = 12;
 
 impl Compiler<'_> {
-    /// Finds the fields. Packets that the path drops before it comes to its chains are passed on.
+    /// Finds the fields. Packets that the dataplane drops before its chains are passed on.
     pub(super) fn prologue(&mut self) {
         self.asm.mov(CONTEXT, R1);
         for at in (self.plan.slots.lowest()..FIELDS).step_by(8) {

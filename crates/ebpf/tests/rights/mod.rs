@@ -5,7 +5,7 @@
 use penstock_bpf::asm::Asm;
 use penstock_bpf::{Place, Program, xdp};
 
-/// Whether programs can be loaded here; says so if not.
+/// Whether programs can be loaded here; prints a message if not.
 pub fn may_load() -> bool {
     let mut asm = Asm::new();
     asm.exit_with(xdp::PASS);

@@ -19,7 +19,7 @@ pub(super) fn impossible(error: AsmError) -> io::Error {
 }
 
 /// A map of sockets by queue, and the program that gives each frame to the socket of its queue, or
-/// to the kernel where there is none. Both go with the last of those who hold it.
+/// to the kernel without one. Both are freed with the last holder.
 #[derive(Debug)]
 pub struct Redirect {
     sockets: Arc<Map>,
@@ -58,8 +58,7 @@ impl Redirect {
         &self.sockets
     }
 
-    /// Puts a program in front of the sockets, which has to end with them; with `None` takes it
-    /// away.
+    /// Puts a program before the sockets, which must end with a jump to them; `None` removes it.
     ///
     /// # Errors
     /// Those of bpf(2).
@@ -85,7 +84,7 @@ impl Redirect {
 pub struct Unfiltered(#[expect(dead_code, reason = "keeps the program attached")] Link);
 
 impl Unfiltered {
-    /// Of a device: its frames pass at tcx egress, and no filter is asked after that (Linux 6.6).
+    /// Passes all frames of a device at tcx egress; no later filter sees them (Linux 6.6).
     ///
     /// # Errors
     /// Those of bpf(2).

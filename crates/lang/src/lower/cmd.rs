@@ -99,25 +99,21 @@ fn lower_set<L: Default + Extend<Element<ElementValue>>>(
 ) -> (L, Vec<Loc>) {
     let (mut out, mut places) = (L::default(), Vec::new());
     if let ExprKind::Set { elements, .. } = &elements.kind {
-        places.reserve(elements.len());
-        lower_elements(elements, info, ctx, family, table, &mut out, &mut places);
+        let mut program = Program::new(ctx, family, table.clone());
+        out.extend(lower_elements(elements, info, ctx, &mut program));
+        places = elements.iter().map(element_loc).collect();
     }
     (out, places)
 }
 
-/// Lowers elements of a set after others, with the places of their keys.
-pub(crate) fn lower_elements(
-    elements: &[Expr],
-    info: &SetInfo,
-    ctx: &Context<'_>,
-    family: Family,
-    table: &Arc<str>,
-    out: &mut impl Extend<Element<ElementValue>>,
-    places: &mut Vec<Loc>,
-) {
-    let mut program = Program::new(ctx, family, table.clone());
-    out.extend(elements.iter().map(|element| lower_element(element, info, ctx, &mut program)));
-    places.extend(elements.iter().map(element_loc));
+/// Lowers elements of a set. `program` is of the set's family and table.
+pub(crate) fn lower_elements<'e>(
+    elements: &'e [Expr],
+    info: &'e SetInfo,
+    ctx: &'e Context<'_>,
+    program: &'e mut Program<'_, '_>,
+) -> impl Iterator<Item = Element<ElementValue>> + 'e {
+    elements.iter().map(move |element| lower_element(element, info, ctx, program))
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -14,9 +14,9 @@
 //! | verdict maps | one verdict map |
 //! | NAT | `dnat to tcp dport map { 1 : A . 80, 2 : B . 80 }` |
 //!
-//! Unlike nft, a merge is made only where no packet can tell the difference: [`row`] says what a
-//! rule does and whether it can be part of a merge at all, [`group`] which neighbours can join it,
-//! [`quiet`] which chains may be jumped to on the way, [`build`] makes the rule. What must not go
+//! Unlike nft, a merge is made only where no packet can tell the difference: `row` says what a
+//! rule does and whether it can be part of a merge at all, `group` which neighbours can join it,
+//! `quiet` which chains may be jumped to on the way, `build` makes the rule. What must not go
 //! into a set, such as a test of flag bits, stays next to it when all rules share it.
 
 mod build;

@@ -380,7 +380,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_comes_and_goes_is_told_in_the_kernels_order() {
+    fn changes_are_reported_in_the_order_of_the_kernel() {
         assert_eq!(
             told("monitor", &BATCHES),
             "add table inet t\n\
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn users_changes_of_sets_that_packets_change_are_told() {
+    fn user_changes_of_dynamic_sets_are_reported() {
         let batches = [
             "table inet t {
                set s { type ipv4_addr; size 99; flags dynamic; elements = { 198.18.0.1 }; }
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_is_not_told() {
+    fn monitors_report_only_what_they_subscribed_to() {
         assert_eq!(told("monitor new tables", &BATCHES), "add table inet t\n");
         assert_eq!(
             told("monitor destroy rules", &BATCHES),

@@ -134,7 +134,7 @@ fn seeded() -> fastrand::Rng {
 }
 
 #[test]
-fn a_translated_packet_equals_one_that_was_made_so() {
+fn a_translated_packet_equals_one_built_with_the_new_header() {
     let mut rng = seeded();
     for n in 0..20_000 {
         let shape = Shape::random(&mut rng);
@@ -185,7 +185,7 @@ fn wrong_checksums_stay_wrong() {
 }
 
 #[test]
-fn udp_without_checksum_has_none_afterwards_and_never_gets_zero() {
+fn udp_without_checksum_stays_without_and_zero_is_never_written() {
     let to = End { host: 2, id: 53 };
     let mut zeros = 0;
     // Among all ports there is one whose checksum would be zero.
@@ -257,7 +257,7 @@ fn packets_that_are_cut_are_refused_and_nothing_panics() {
 /// `cargo test --release -p penstock-nat cost -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints figures"]
-fn cost_per_packet() {
+fn prints_nanoseconds_per_packet() {
     let (from, to) = (End { host: 1, id: 1000 }, End { host: 2, id: 80 });
     for (name, v6, protocol) in [
         ("ipv4 tcp", false, protocol::TCP),

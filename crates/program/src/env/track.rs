@@ -153,7 +153,7 @@ mod tests {
     use crate::state::ConnCountState;
 
     #[test]
-    fn a_connection_leaves_its_count_and_does_not_keep_it() {
+    fn a_connection_leaves_its_connlimit_count() {
         let state = Arc::new(State::Connlimit(ConnCountState::default()));
         let count = ConnCount::State(&state);
         let (first, one) = count.join();

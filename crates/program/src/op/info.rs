@@ -460,14 +460,14 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_of_a_word_is_read() {
+    fn partly_written_words_count_as_read() {
         let op = Op::Byteorder { src: 0, dst: 4, len: 6, size: 2 };
         let info = op.info();
         assert_eq!((info.reads, info.writes), (0b10_0011, 0b11_0000));
     }
 
     #[test]
-    fn an_access_past_the_registers_is_seen_whatever_the_operation() {
+    fn register_accesses_out_of_range_are_detected() {
         for (op, fits) in [
             (Op::Immediate { dst: 12, len: 16, data: [0; 16] }, true),
             (Op::Immediate { dst: 13, len: 16, data: [0; 16] }, false),

@@ -22,7 +22,7 @@ pub enum Place {
         handle: u64,
         /// Number of the expression, from 0.
         expression: usize,
-        /// [`Expr::name`].
+        /// [`Expr::name`](penstock_program::Expr::name) of it.
         name: &'static str,
     },
 }

@@ -20,7 +20,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use penstock_flowtable::arrival::Encaps;
 use penstock_flowtable::tunnel::Outer;
 use penstock_flowtable::{Arrival, Encap, Tunnel as Ends, Xmit, XmitType};
-use penstock_net::{Bridge, ForwardPath, Kind, Link, Mac, RouteType, Tunnel, TunnelKind};
+use penstock_net::{Bridge, Flow4, ForwardPath, Kind, Link, Mac, RouteType, Tunnel, TunnelKind};
 use penstock_program::image::FlowtableIndex;
 use penstock_wire::{ethernet, ipv4, ipv6, protocol};
 
@@ -183,15 +183,15 @@ impl<S: Sink> Worker<'_, S> {
         }
         let (src, to) = match (tunnel.local, tunnel.remote) {
             (IpAddr::V4(local), IpAddr::V4(remote)) => {
-                let tos = tunnel.tos & 0x1c;
-                let (mut to, source) = self.ip4_route_output_by(
-                    remote.into(),
-                    local.into(),
-                    tos,
+                let flow = Flow4 {
+                    daddr: remote.into(),
+                    saddr: local.into(),
+                    tos: tunnel.tos & 0x1c,
                     mark,
-                    false,
-                    tunnel.link,
-                )?;
+                    oif: tunnel.link,
+                    ..Flow4::default()
+                };
+                let (mut to, source) = self.ip4_route_output_by(flow, false)?;
                 self.limit_path_mtu4(&mut to, remote.into(), self.state.conntrack.now());
                 (ip4(source).into(), to)
             }

@@ -9,12 +9,13 @@
 //! message) keeps what follows between the same hosts after it. A SYN of a flow may end it: what
 //! comes before in both directions is sent before, and what follows is looked up after.
 
-use penstock_flowtable::{ArrivalId, At};
+use penstock_flowtable::ArrivalId;
 use penstock_net::Mac;
 use penstock_packet::{Frame, Packet};
 use penstock_program::image::FlowtableIndex;
 use penstock_wire::{ethernet, protocol};
 
+use crate::flow::FlowRef;
 use crate::flow::around::{self, Found};
 use crate::flow::resolved::Resolved;
 use crate::flow::scratch::Scratch;
@@ -94,34 +95,26 @@ impl<S: Sink> Worker<'_, S> {
         if scratch.syns != PendingFrames::NONE && scratch.chains > 1 {
             let syns = self.syns_of_flows(index, scratch);
             if syns != PendingFrames::NONE {
-                return self.early_parts(index, frames, these, syns, scratch, packet);
+                return self.early_parts(index, frames, apart_from(these, syns), scratch, packet);
             }
         }
         self.send_chains(index, frames, scratch, packet)
     }
 
-    /// Early ingress around SYNs of flows: what comes before, the SYN, what follows, one after the
-    /// other.
+    /// Early ingress of parts of a burst, one after the other.
     #[cold]
     fn early_parts(
         &mut self,
         index: FlowtableIndex,
         frames: &[Frame<'_>],
-        these: PendingFrames,
-        syns: PendingFrames,
+        parts: impl Iterator<Item = PendingFrames>,
         scratch: &mut Scratch,
         packet: &mut Packet,
     ) -> PendingFrames {
-        let (mut rest, mut gone) = (these, PendingFrames::NONE);
-        while let Some(first) = rest.first() {
-            let part = match syns.and(|at| at >= first).first() {
-                Some(syn) if syn == first => PendingFrames::NONE.with(first),
-                Some(syn) => rest.and(|at| at < syn),
-                None => rest,
-            };
+        let mut gone = PendingFrames::NONE;
+        for part in parts {
             self.find_chains(index, frames, part, scratch);
             gone = gone.and_also(self.send_chains(index, frames, scratch, packet));
-            rest = rest.without(part);
         }
         gone
     }
@@ -171,8 +164,9 @@ impl<S: Sink> Worker<'_, S> {
                 Some(_) | None => table.flows.find(scratch.hashes[first], key),
             };
             let Some(at) = found else { continue };
-            if let Some(rest) = self.send_to_wire(index, at, frames, first, scratch, &mut gone) {
-                let chain = Chain { index, at, frames, first: rest };
+            let flow = FlowRef { table: index, at };
+            if let Some(rest) = self.send_to_wire(flow, frames, first, scratch, &mut gone) {
+                let chain = Chain { flow, frames, first: rest };
                 let sent = self.send_rest(&chain, scratch, packet);
                 gone = gone.and_also(sent);
                 if rest != first
@@ -293,8 +287,7 @@ impl<S: Sink> Worker<'_, S> {
     /// Sends a frame through its device as other packets.
     pub(crate) fn send_flow_frame(
         &mut self,
-        index: FlowtableIndex,
-        at: At,
+        flow: FlowRef,
         frame: &Frame<'_>,
         seen: &Seen,
         xmit: &Resolved,
@@ -304,7 +297,7 @@ impl<S: Sink> Worker<'_, S> {
         packet.receive_ethernet(frame.bytes, link.mac);
         packet.meta.time = frame.time;
         packet.meta.iif = frame.device;
-        self.send_flow(index, at, seen, xmit, packet);
+        self.send_flow(flow, seen, xmit, packet);
         self.drain();
     }
 
@@ -316,4 +309,19 @@ impl<S: Sink> Worker<'_, S> {
             .iter()
             .any(|index| self.flowtable(*index, packet) != HookResult::Accept)
     }
+}
+
+/// Parts of a burst around some of its frames: what comes before, the frame alone, what follows.
+fn apart_from(burst: PendingFrames, some: PendingFrames) -> impl Iterator<Item = PendingFrames> {
+    let mut rest = burst;
+    std::iter::from_fn(move || {
+        let first = rest.first()?;
+        let part = match some.and(|at| at >= first).first() {
+            Some(at) if at == first => PendingFrames::NONE.with(first),
+            Some(at) => rest.and(|other| other < at),
+            None => rest,
+        };
+        rest = rest.without(part);
+        Some(part)
+    })
 }
