@@ -71,7 +71,7 @@ pub struct End {
     /// Zone of the original direction, if the other one has another zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone_orig: Option<u16>,
-    /// Zone of the reply direction, likewise.
+    /// Zone of the reply direction, if the original one has another zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone_reply: Option<u16>,
     /// Packets and bytes, if they are counted (`nf_conntrack_acct`).
