@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make run            build, and run a recorded capture through a router ruleset
 # make test           run all tests; those against the kernel if the rights allow it
-# make lint           formatting, clippy (warnings are errors), and links of the documentation
+# make lint           formatting, clippy and rustdoc (warnings are errors), and links of the documentation
 # make deny           advisories, licences, duplicates and sources of all dependencies (cargo-deny)
 # make header         the C header, from the sources of the C interface (cbindgen)
 # make header-check   say whether it is current
@@ -42,6 +42,7 @@ test:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features --locked --quiet
 	scripts/links
 
 deny:

@@ -26,13 +26,6 @@ mod namespace;
 mod net;
 mod penstock;
 mod random;
-mod random_bridge;
-mod random_ct;
-mod random_dynamic;
-mod random_flow;
-mod random_fragments;
-mod random_headers;
-mod random_nat;
 mod router;
 mod scenario;
 mod shrink;
@@ -63,21 +56,14 @@ fn main() -> ExitCode {
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
     let seed = penstock_testkit::seed();
-    let random = number("PENSTOCK_RANDOM").unwrap_or(100);
+    let count = number("PENSTOCK_RANDOM").unwrap_or(100);
     println!(
-        "kernel: {random} random scenarios of each kind (filtering, headers, what rules remember, tracking, NAT, flowtables), a \
+        "kernel: {count} random scenarios of each kind (filtering, headers, what rules remember, tracking, NAT, flowtables), a \
          fifth of that of fragments, a tenth of bridges, PENSTOCK_SEED={seed}"
     );
     let scenarios: Vec<Scenario> = hand_made::all()
         .into_iter()
-        .chain((seed..seed + random).map(random::scenario))
-        .chain((seed..seed + random).map(random_nat::scenario))
-        .chain((seed..seed + random.div_ceil(10)).map(random_bridge::scenario))
-        .chain((seed..seed + random.div_ceil(5)).map(random_fragments::scenario))
-        .chain((seed..seed + random).map(random_ct::scenario))
-        .chain((seed..seed + random).map(random_flow::scenario))
-        .chain((seed..seed + random).map(random_headers::scenario))
-        .chain((seed..seed + random).map(random_dynamic::scenario))
+        .chain(random::scenarios(seed, |share| count.div_ceil(share)))
         .map(|s| if mode("bare") { Scenario { rules: String::new(), ..s } } else { s })
         .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))
         .collect();

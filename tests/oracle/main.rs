@@ -27,22 +27,8 @@ mod namespace;
 mod net;
 #[path = "../kernel/penstock.rs"]
 mod penstock;
-#[path = "../kernel/random.rs"]
+#[path = "../kernel/random/mod.rs"]
 mod random;
-#[path = "../kernel/random_bridge.rs"]
-mod random_bridge;
-#[path = "../kernel/random_ct.rs"]
-mod random_ct;
-#[path = "../kernel/random_dynamic.rs"]
-mod random_dynamic;
-#[path = "../kernel/random_flow.rs"]
-mod random_flow;
-#[path = "../kernel/random_fragments.rs"]
-mod random_fragments;
-#[path = "../kernel/random_headers.rs"]
-mod random_headers;
-#[path = "../kernel/random_nat.rs"]
-mod random_nat;
 #[path = "../kernel/router.rs"]
 mod router;
 #[path = "../kernel/scenario.rs"]
@@ -128,20 +114,10 @@ fn main() -> ExitCode {
 /// All scenarios that have these words in their names.
 fn chosen(words: &[String]) -> Vec<Scenario> {
     let seed = penstock_testkit::seed();
-    let random =
+    let count =
         std::env::var("PENSTOCK_RANDOM").ok().and_then(|v| v.parse::<u64>().ok()).unwrap_or(3);
-    println!("oracle: {random} random scenarios of each kind, PENSTOCK_SEED={seed}");
-    let kinds: [fn(u64) -> Scenario; 8] = [
-        random::scenario,
-        random_nat::scenario,
-        random_bridge::scenario,
-        random_fragments::scenario,
-        random_ct::scenario,
-        random_flow::scenario,
-        random_headers::scenario,
-        random_dynamic::scenario,
-    ];
-    let of_chance = kinds.into_iter().flat_map(|kind| (seed..seed + random).map(kind));
+    println!("oracle: {count} random scenarios of each kind, PENSTOCK_SEED={seed}");
+    let of_chance = random::scenarios(seed, |_| count);
     let all = hand_made::all().into_iter().chain(scenarios::all()).chain(of_chance);
     all.filter(|s| words.iter().all(|w| s.name.contains(w.as_str()))).collect()
 }

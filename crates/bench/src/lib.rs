@@ -8,6 +8,16 @@
 //! rounds, its ratio the median of the rates against another variant in the same round.
 //!
 //! Names of benchmarks and variants are fixed: others compare figures by them.
+//!
+//! ```no_run
+//! use penstock_bench::{Bench, Effort};
+//!
+//! let bench = Bench::find("forward").unwrap();
+//! for figure in bench.run(Some("plain-10k"), &Effort::default())? {
+//!     println!("{figure:?}");
+//! }
+//! # Ok::<(), String>(())
+//! ```
 
 mod compile;
 mod egress;

@@ -8,6 +8,7 @@
 //! | `map`, `program` | what the kernel holds: [`Map`], [`Program`], [`Link`] |
 //! | `sys` | bpf(2) itself, and all `unsafe` |
 //! | `next` | what follows a program |
+//! | [`seccomp`] | instructions of filters of system calls |
 //!
 //! It knows no packets and no rules; its users do.
 //!
@@ -30,9 +31,10 @@ mod insn;
 mod map;
 mod next;
 mod program;
+pub mod seccomp;
 mod sys;
 
 pub use map::{Map, MapKind, MapSpec, possible_cpus};
 pub use next::Next;
-pub use program::{Link, Live, LoadError, Mode, Place, Program, Ran, SocketFilter, tcx, xdp};
+pub use program::{AttachPoint, Link, Live, LoadError, Mode, Program, Ran, SocketFilter, tcx, xdp};
 pub use sys::monotonic;

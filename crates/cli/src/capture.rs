@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lexopt::Arg::{Long, Short, Value};
-use penstock_daemon::control::client::{Client, Seen};
+use penstock_daemon::control::client::{CaptureEvent, Client};
 use penstock_daemon::control::{CaptureCall, Captured};
 use penstock_daemon::errln;
 use penstock_files::Access;
@@ -212,8 +212,8 @@ fn capture(client: &mut Client, options: &Options) -> io::Result<u8> {
             None => opened.insert(open()?),
         };
         match seen {
-            Seen::Lost(lost) => file.lost = lost,
-            Seen::Frames(frames) => {
+            CaptureEvent::Lost(lost) => file.lost = lost,
+            CaptureEvent::Frames(frames) => {
                 for frame in frames {
                     if options.count.is_some_and(|count| file.frames >= count) {
                         break;

@@ -9,10 +9,12 @@ use std::process::ExitCode;
 use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
-use crate::{bench, capture, completion, confirm, down, monitor, nft, run, show, top, trace, up};
+use crate::{
+    bench, capture, completion, confirm, down, exec, monitor, nft, run, show, top, trace, up,
+};
 
 /// All commands.
-pub const COMMANDS: [Command; 12] = [
+pub const COMMANDS: [Command; 14] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -99,6 +101,20 @@ pub const COMMANDS: [Command; 12] = [
         sections: &monitor::SECTIONS,
         operands: monitor::WATCHED,
         main: |args| monitor::main(args),
+    },
+    Command {
+        name: "exec",
+        about: "run a program that speaks to the kernel's netfilter on the ruleset of a file",
+        sections: &exec::SECTIONS,
+        operands: Values::Files,
+        main: |args| exec::main(args),
+    },
+    Command {
+        name: "shell",
+        about: "start a shell whose programs run as with exec",
+        sections: &exec::SECTIONS,
+        operands: Values::OneOf(&[]),
+        main: |args| exec::shell(args),
     },
 ];
 
@@ -190,6 +206,11 @@ mod tests {
                 "penstock-top.8",
                 include_str!("../../../man/penstock-top.8"),
                 COMMANDS[10].options().collect(),
+            ),
+            (
+                "penstock-exec.1",
+                include_str!("../../../man/penstock-exec.1"),
+                COMMANDS[12].options().collect(),
             ),
         ];
         for (page, text, options) in pages {

@@ -26,7 +26,7 @@ use crate::guardian::Guardian;
 use crate::guardian::heartbeat::Heartbeat;
 use crate::keep::{Keeper, Keeping};
 use crate::namespace_lock::NamespaceLock;
-use crate::offload::{Left, Offload};
+use crate::offload::{Leftovers, Offload};
 use crate::queue_server;
 use crate::recovery::give_back_left;
 use crate::requests::inbox::Inbox;
@@ -79,17 +79,12 @@ pub fn run(config: Config) -> Result<(), String> {
     if let (Some(state), Some(broken)) = (&config.state, &broken) {
         state.set_aside(broken)?;
     }
-    let mut left = Left::find();
+    let mut leftovers = Leftovers::find();
     let workers = match config.workers {
         Some(workers) => workers,
         None => workers_for(&mut socket, &config.ports)?,
     };
-    let mut prepared = Vec::new();
-    for port in &config.ports {
-        let index = kept.as_ref().and_then(|kept| kept.index_of(&port.name));
-        prepared.push(prepare(&mut socket, port, index, workers > 1)?);
-    }
-    let (taken, taps): (Vec<Taken>, Vec<Tap>) = prepared.into_iter().unzip();
+    let (taken, taps) = prepare_ports(&mut socket, &config.ports, kept.as_ref(), workers)?;
     let guardian = Guardian::start(&taken, &taps, &config.on_death, metrics.as_ref());
     let guardian = guardian.map_err(|e| format!("the guardian: {e}"))?;
     // Devices that were not closed before.
@@ -101,9 +96,9 @@ pub fn run(config: Config) -> Result<(), String> {
         recorder.write(&mut socket, &state, &taken, When::Before);
         let guardian = guardian.handle().map_err(|e| format!("the guardian: {e}"));
         let started = guardian.and_then(|guardian| {
-            let (taken, left, closed) = (&taken, &mut left, &mut closed);
+            let (taken, leftovers, closed) = (&taken, &mut leftovers, &mut closed);
             let count = workers;
-            let start = Start { config, taken, taps, guardian, recorder, left, closed, count };
+            let start = Start { config, taken, taps, guardian, recorder, leftovers, closed, count };
             start.start(&mut socket)
         });
         let started = started.map(|started| (listeners, started));
@@ -136,7 +131,8 @@ pub fn run(config: Config) -> Result<(), String> {
         config,
         evaluator,
     };
-    let begun = daemon.begin(kept, &left).and_then(|()| Ok((daemon.keep()?, daemon.heartbeat()?)));
+    let begun =
+        daemon.begin(kept, &leftovers).and_then(|()| Ok((daemon.keep()?, daemon.heartbeat()?)));
     let (keeping, heartbeat) = match begun {
         Ok(begun) => begun,
         Err(e) => {
@@ -164,6 +160,20 @@ pub fn run(config: Config) -> Result<(), String> {
     result
 }
 
+/// Prepares the devices of ports, with the indexes that they had in the kept state.
+fn prepare_ports(
+    socket: &mut Socket,
+    ports: &[PortConfig],
+    kept: Option<&Kept>,
+    workers: usize,
+) -> Result<(Vec<Taken>, Vec<Tap>), String> {
+    let prepared = ports.iter().map(|port| {
+        let index = kept.and_then(|kept| kept.index_of(&port.name));
+        prepare(socket, port, index, workers > 1)
+    });
+    prepared.collect()
+}
+
 fn give_all_back(socket: &mut Socket, taken: &[Taken]) {
     for taken in taken {
         if let Err(e) = give_back(socket, taken) {
@@ -189,10 +199,10 @@ impl Daemon {
     }
 
     /// Loads ruleset and connections, then starts to receive frames: nothing passes before.
-    fn begin(&self, kept: Option<Kept>, left: &Left) -> Result<(), String> {
+    fn begin(&self, kept: Option<Kept>, leftovers: &Leftovers) -> Result<(), String> {
         let adopt = |connections: &mut String| {
-            let adopted = left.adopt(connections, penstock_bpf::monotonic());
-            if left.any() {
+            let adopted = leftovers.adopt(connections, penstock_bpf::monotonic());
+            if leftovers.any() {
                 log(format_args!(
                     "{adopted} flows that an earlier dataplane has left in devices are connections"
                 ));

@@ -15,28 +15,28 @@
 //!
 //! | module | is |
 //! | --- | --- |
-//! | [`daemon`] | the beginning and the end: all the others are put together |
-//! | [`start`] | devices become ports, and threads begin |
-//! | [`server`] | the server on the control socket, and metrics over HTTP |
-//! | [`evaluator`] | processes without rights, which read rule texts |
-//! | [`kernel_sync`] | the thread that keeps the network in step with the kernel's |
-//! | [`guardian`] | the process that gives the devices back when this one dies |
-//! | [`recovery`] | what an earlier dataplane left is given back |
-//! | [`preflight`] | what can be found wrong before a device is touched |
-//! | [`keep`] | the persistent state |
-//! | [`queue_server`] | programs that rules give packets to connect |
-//! | [`rules`] | the ruleset, its generations, roll-back |
-//! | [`worker`] | a thread that does packets |
-//! | [`requests`] | what threads ask of each other |
-//! | [`offload`] | flows and chains that devices do themselves |
-//! | [`probe`], [`queues`], [`broadcast`] | what leaves a worker for captures, programs, watchers |
-//! | [`devices`] | devices are taken, opened, and given back |
-//! | [`namespace_lock`] | one dataplane after the other in a network namespace |
+//! | `daemon` | the beginning and the end: all the others are put together |
+//! | `start` | devices become ports, and threads begin |
+//! | `server` | the server on the control socket, and metrics over HTTP |
+//! | `evaluator` | processes without rights, which read rule texts |
+//! | `kernel_sync` | the thread that keeps the network in step with the kernel's |
+//! | `guardian` | the process that gives the devices back when this one dies |
+//! | `recovery` | what an earlier dataplane left is given back |
+//! | `preflight` | what can be found wrong before a device is touched |
+//! | `keep` | the persistent state |
+//! | `queue_server` | programs that rules give packets to connect |
+//! | `rules` | the ruleset, its generations, roll-back |
+//! | `worker` | a thread that does packets |
+//! | `requests` | what threads ask of each other |
+//! | `offload` | flows and chains that devices do themselves |
+//! | [`probe`], `queues`, `broadcast` | what leaves a worker for captures, programs, watchers |
+//! | `devices` | devices are taken, opened, and given back |
+//! | `namespace_lock` | one dataplane after the other in a network namespace |
 //! | [`control`] | the control socket: addresses, messages, clients, rights |
-//! | [`config`] | what is asked for |
-//! | [`rundir`] | the directory of lock, sockets and record |
-//! | [`rights`], [`seccomp`] | what the process may do once it runs |
-//! | [`clock`], [`signals`], [`console`], [`lines`], [`memory`], [`systemd`] | of the process |
+//! | `config` | what is asked for |
+//! | `rundir` | the directory of lock, sockets and record |
+//! | `rights`, `seccomp` | what the process may do once it runs |
+//! | `clock`, `signals`, [`console`], `lines`, `memory`, `systemd` | of the process |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

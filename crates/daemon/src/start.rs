@@ -21,7 +21,7 @@ use crate::devices::takeover::{Taken, swap};
 use crate::guardian::GuardianHandle;
 use crate::kernel_sync::{Followed, KernelSync};
 use crate::lines::Lines;
-use crate::offload::{Left, Offload, OffloadPort, Pins, remove_left};
+use crate::offload::{Leftovers, Offload, OffloadPort, Pins, remove_left};
 use crate::requests::inbox::Inbox;
 use crate::requests::workers::Workers;
 use crate::requests::{Request, SyncRequest};
@@ -40,7 +40,7 @@ pub(crate) struct Start<'s> {
     pub(crate) taps: Vec<Tap>,
     pub(crate) guardian: GuardianHandle,
     pub(crate) recorder: Recorder,
-    pub(crate) left: &'s mut Left,
+    pub(crate) leftovers: &'s mut Leftovers,
     /// Devices that were closed while it started.
     pub(crate) closed: &'s mut Vec<u32>,
     /// Number of workers.
@@ -164,7 +164,7 @@ impl Start<'_> {
             let closes = self.config.on_death.closes() && taken.end.is_none();
             let wire = WireConfig::of(device, closes);
             let own = tap.try_clone().map_err(failed("a TAP"))?;
-            let _shut = self.left.release(taken.device);
+            let _shut = self.leftovers.release(taken.device);
             let port = Port::open(taken.clone(), wire, driver, tap, self.count, launcher)?;
             let end =
                 port.wire.end.as_ref().map(Tap::try_clone).transpose().map_err(failed("a TAP"))?;
@@ -291,7 +291,7 @@ fn begin(all: Vec<Worker>, sync: KernelSync, workers: &Workers) -> Result<Thread
             })?);
         }
         spawn("follow", move || {
-            seccomp::enter(Thread::Follow);
+            seccomp::enter(Thread::KernelSync);
             sync.run()
         })
     };

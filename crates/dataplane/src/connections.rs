@@ -289,8 +289,11 @@ mod tests {
     #[test]
     fn every_known_helper_is_accepted_in_rules() {
         let mut there: Vec<_> =
-            penstock_conntrack::HELPERS.iter().map(|h| (h.name, h.protocol)).collect();
-        let mut named = penstock_ruleset::link::HELPERS.to_vec();
+            penstock_conntrack::HELPERS.iter().map(|h| (h.name, h.protocol, h.ipv6)).collect();
+        let mut named: Vec<_> = penstock_ruleset::ct_helper::HELPERS
+            .iter()
+            .map(|h| (h.name, h.l4proto, h.ipv6))
+            .collect();
         there.sort();
         named.sort();
         assert_eq!(there, named);

@@ -8,7 +8,7 @@
 //! written to.
 //!
 //! On the way to the directory, and at its end, symbolic links are followed only if nobody else can
-//! have made them ([`place`]): they belong to root or to the caller, and stand in a directory that
+//! have made them (`place`): they belong to root or to the caller, and stand in a directory that
 //! only root and the caller can write to, or that is sticky. Other links are an error (`EPERM`), as
 //! with `fs.protected_symlinks` and systemd's `CHASE_SAFE`. A link that root made, such as
 //! `/var/lib` on another file system, is followed.
@@ -22,10 +22,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-mod place;
+mod dir_entry;
 mod read;
 mod sys;
 mod write;
 
-pub use read::read;
-pub use write::{Access, can_replace, create, create_new, replace, set_aside};
+pub use read::{read, read_opened};
+pub use write::{Access, can_replace, create, create_new, replace, replace_opened, set_aside};

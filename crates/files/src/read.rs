@@ -20,8 +20,12 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_opened(&file)
 }
 
-/// All bytes of a regular file that is open.
-pub(crate) fn read_opened(file: &File) -> io::Result<Vec<u8>> {
+/// All bytes of a regular file that is open, from where it stands.
+///
+/// # Errors
+///
+/// As of [`read`], but for those of open(2).
+pub fn read_opened(file: &File) -> io::Result<Vec<u8>> {
     let status = file.metadata()?;
     if !status.is_file() {
         let what = if status.is_dir() { "a directory" } else { "not a regular file" };

@@ -6,7 +6,7 @@
 //! ```text
 //! frame -> Arrival (device, tags, tunnel) ┐
 //! headers -> addresses, ports, protocols  ┴-> Key -> Flowtable::find -> Half: addresses, ports, checksum differences
-//!                                                                        └-> Way: headers to put in front, device, MTU
+//!                                                                        └-> Xmit: headers to put in front, device, MTU
 //! ```
 //!
 //! - [`key`]: what names one direction of a flow, and [`arrival`]: what of that is common to many
@@ -23,7 +23,7 @@
 //! wire.
 //!
 //! ```
-//! use penstock_flowtable::{Arrival, Direction, Flowtable, Key, Limits, NewFlow, NewHalf, Way};
+//! use penstock_flowtable::{Arrival, Direction, Flowtable, Key, Limits, NewFlow, NewHalf, Xmit};
 //!
 //! let mut table = Flowtable::new(Limits::default(), 7);
 //! let [lan, wan] = [2, 3].map(Arrival::on);
@@ -32,15 +32,15 @@
 //! let there = key([198, 18, 1, 7], [203, 0, 113, 9], [1000, 53]);
 //! let back = key([203, 0, 113, 9], [198, 18, 0, 1], [53, 1000]);
 //! let halves = [
-//!     NewHalf { key: there, arrival: lan, way: Way::neighbour(3, [2; 6], [3; 6], 1500) },
-//!     NewHalf { key: back, arrival: wan, way: Way::neighbour(2, [4; 6], [5; 6], 1500) },
+//!     NewHalf { key: there, arrival: lan, xmit: Xmit::neighbour(3, [2; 6], [3; 6], 1500) },
+//!     NewHalf { key: back, arrival: wan, xmit: Xmit::neighbour(2, [4; 6], [5; 6], 1500) },
 //! ];
 //! let flow = table.add(&NewFlow { halves, connection: 1, lookup: 0, network: 0, translated: true, now: 0 }).unwrap();
 //!
 //! let key = there.arriving(table.arrival(&lan).unwrap());
 //! let at = table.find(table.hash(&key), &key).unwrap();
 //! assert_eq!((at.flow, at.direction), (flow, Direction::Original));
-//! assert_eq!(table.way(at).device, 3);
+//! assert_eq!(table.xmit(at).device, 3);
 //! ```
 
 pub mod arrival;

@@ -4,7 +4,7 @@
 //!
 //! A message is its length without these four bytes (`u32`), a byte that says what it is, and its
 //! fields. All numbers are little-endian. [`Message`] is what either side says; [`read`] and
-//! [`write`] carry it over any stream.
+//! [`write`](write()) carry it over any stream.
 
 use std::io::{self, Read, Write};
 

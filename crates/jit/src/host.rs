@@ -244,6 +244,8 @@ impl ResumeAt {
     }
 }
 
+/// Runs the rest of a chain by the interpreter. Compiled code calls it, with a parameter for each
+/// value: a struct of them would have to be written to memory first.
 extern "C" fn resume_chain<H: Host>(
     packet: *mut Packet,
     host: *mut c_void,

@@ -7,9 +7,9 @@ use std::thread;
 
 use penstock_jit::{Background, Compiled, Entry, Helpers, List, Options, Pending};
 use penstock_packet::Packet;
+use penstock_program::WorkerNumber;
 use penstock_program::image::{ChainIndex, Image};
-use penstock_program::{WorkerNumber, parse};
-use penstock_testkit::program::{MockEnv, Table};
+use penstock_testkit::program::{MockEnv, Table, parse};
 
 fn image() -> Arc<Image> {
     let rule = parse::program(

@@ -11,9 +11,9 @@ use penstock_packet::{Frame, Packet};
 use penstock_program::Family;
 use penstock_program::Hook;
 use penstock_program::image::ChainIndex;
-use penstock_program::{Expr, State, WorkerNumber, parse};
+use penstock_program::{Expr, State, WorkerNumber};
 use penstock_testkit::build::*;
-use penstock_testkit::program::{MockEnv, Table};
+use penstock_testkit::program::{MockEnv, Table, parse};
 use penstock_wire::ethernet::Mac;
 
 const DEVICE: u32 = 3;

@@ -218,13 +218,5 @@ pub fn set_info(set: &penstock_ruleset::model::Set) -> Option<SetInfo> {
 /// [`StmtKind::stateful_name`](penstock_syntax::ast::StmtKind::stateful_name) for the evaluated
 /// statement.
 fn stateful_name(expr: &penstock_program::Expr) -> Option<&'static str> {
-    use penstock_program::Expr;
-    match expr {
-        Expr::Counter(_) => Some("counter"),
-        Expr::Limit(_) => Some("limit"),
-        Expr::Quota(_) => Some("quota"),
-        Expr::Last(_) => Some("last"),
-        Expr::Connlimit(_) => Some("connlimit"),
-        _ => None,
-    }
+    expr.as_statement().map(|_| expr.name())
 }

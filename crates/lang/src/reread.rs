@@ -17,7 +17,7 @@ use penstock_syntax::source::Loc;
 use crate::cache::SetInfo;
 use crate::eval::{self, Context, Eval, Result, intervals};
 use crate::intervals::number;
-use crate::lower::lower_elements;
+use crate::lower::{Program, element_loc, lower_elements};
 use crate::plain::Plain;
 
 /// Elements that are trees at the same time.
@@ -125,15 +125,9 @@ impl Eval<'_, '_> {
                     false => spans.extend(new.map(|(from, to, i)| (from, to, lowered.len() + i))),
                 }
             }
-            lower_elements(
-                elements,
-                info,
-                self.ctx,
-                self.family,
-                &table,
-                &mut lowered,
-                &mut places,
-            );
+            let mut program = Program::new(self.ctx, self.family, table.clone());
+            lowered.extend(lower_elements(elements, info, self.ctx, &mut program));
+            places.extend(elements.iter().map(element_loc));
         }
         if lowered.is_empty() {
             return Err(misread(place));

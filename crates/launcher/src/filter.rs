@@ -8,16 +8,17 @@
 use std::ops::RangeInclusive;
 
 use libc::{c_long, sock_filter};
+use penstock_bpf::seccomp::{ARCH, answer, arch, argument, jump, number};
 
 /// Numbers of descriptors that the supervisor gives to its sockets. The filter cannot see what a
 /// descriptor is, so it goes by the number.
 pub(crate) type Range = RangeInclusive<u32>;
 
-/// `AUDIT_ARCH_*` (`linux/audit.h`) of this machine and of its programs of 32 bits.
+/// `AUDIT_ARCH_*` (`linux/audit.h`) of this machine's programs of 32 bits.
 #[cfg(target_arch = "x86_64")]
-const ARCHITECTURES: [u32; 2] = [0xc000_003e, 0x4000_0003];
+const ARCH_32: u32 = 0x4000_0003;
 #[cfg(target_arch = "aarch64")]
-const ARCHITECTURES: [u32; 2] = [0xc000_00b7, 0x4000_0028];
+const ARCH_32: u32 = 0x4000_0028;
 
 /// `socketcall`, `socket` and `io_uring_setup` of programs of 32 bits: i386 and ARM EABI.
 #[cfg(target_arch = "x86_64")]
@@ -28,11 +29,6 @@ const CALLS_32: [u32; 3] = [102, 281, 425];
 /// Bit in the numbers of system calls of the x32 convention.
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
-
-/// Offsets in `struct seccomp_data`.
-const NUMBER: u32 = 0;
-const ARCHITECTURE: u32 = 4;
-const ARGUMENTS: u32 = 16;
 
 /// Calls whose first argument is a descriptor that may be in the range.
 pub(crate) const ON_SOCKETS: [c_long; 19] = [
@@ -57,28 +53,6 @@ pub(crate) const ON_SOCKETS: [c_long; 19] = [
     libc::SYS_fcntl,
 ];
 
-fn statement(code: u32, k: u32) -> sock_filter {
-    sock_filter { code: code as u16, jt: 0, jf: 0, k }
-}
-
-fn jump(kind: u32, k: u32, then: u8, otherwise: u8) -> sock_filter {
-    sock_filter { code: (libc::BPF_JMP | kind | libc::BPF_K) as u16, jt: then, jf: otherwise, k }
-}
-
-fn load(offset: u32) -> sock_filter {
-    statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset)
-}
-
-/// The low half of an argument: the kernel reads descriptors, families and protocols as 32 bits.
-/// Both machines are little-endian.
-fn argument(number: u32) -> sock_filter {
-    load(ARGUMENTS + 8 * number)
-}
-
-fn answer(what: u32) -> sock_filter {
-    statement(libc::BPF_RET | libc::BPF_K, what)
-}
-
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const REPORT: u32 = libc::SECCOMP_RET_USER_NOTIF;
 /// The call does not exist: programs fall back, or say so.
@@ -90,19 +64,18 @@ const MISSING: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 /// programs of 32 bits, all calls of the x32 convention, and io_uring. An architecture that is none
 /// of this machine's ends the process.
 pub(crate) fn program(range: &Range) -> Vec<sock_filter> {
-    let [native, narrow] = ARCHITECTURES;
     let mut program = vec![
-        load(ARCHITECTURE),
-        jump(libc::BPF_JEQ, native, 8, 0),
-        jump(libc::BPF_JEQ, narrow, 1, 0),
+        arch(),
+        jump(libc::BPF_JEQ, ARCH, 8, 0),
+        jump(libc::BPF_JEQ, ARCH_32, 1, 0),
         answer(libc::SECCOMP_RET_KILL_PROCESS),
-        load(NUMBER),
+        number(),
         jump(libc::BPF_JEQ, CALLS_32[0], 3, 0),
         jump(libc::BPF_JEQ, CALLS_32[1], 2, 0),
         jump(libc::BPF_JEQ, CALLS_32[2], 1, 0),
         answer(ALLOW),
         answer(MISSING),
-        load(NUMBER),
+        number(),
     ];
     #[cfg(target_arch = "x86_64")]
     program.extend([jump(libc::BPF_JGE, X32, 0, 1), answer(MISSING)]);
@@ -118,8 +91,8 @@ pub(crate) fn program(range: &Range) -> Vec<sock_filter> {
         answer(ALLOW),
     ]);
     let calls = ON_SOCKETS.len() as u8;
-    for (number, call) in (0..).zip(ON_SOCKETS) {
-        program.push(jump(libc::BPF_JEQ, call as u32, calls - number, 0));
+    for (n, call) in (0..).zip(ON_SOCKETS) {
+        program.push(jump(libc::BPF_JEQ, call as u32, calls - n, 0));
     }
     program.extend([
         answer(ALLOW),
@@ -134,31 +107,13 @@ pub(crate) fn program(range: &Range) -> Vec<sock_filter> {
 
 #[cfg(test)]
 mod tests {
+    use penstock_bpf::seccomp;
+
     use super::*;
 
-    /// What a program answers, run as the kernel does.
+    /// What a program answers.
     fn run(program: &[sock_filter], arch: u32, number: u32, arguments: [u64; 6]) -> u32 {
-        let mut data = Vec::new();
-        data.extend(number.to_ne_bytes());
-        data.extend(arch.to_ne_bytes());
-        data.extend([0; 8]);
-        arguments.iter().for_each(|argument| data.extend(argument.to_ne_bytes()));
-        let (mut at, mut a) = (0, 0);
-        loop {
-            let op = program[at];
-            at += 1;
-            let to = |holds: bool| usize::from(if holds { op.jt } else { op.jf });
-            match (u32::from(op.code) & 7, u32::from(op.code) & 0xf0) {
-                (libc::BPF_LD, _) => {
-                    a = u32::from_ne_bytes(data[op.k as usize..][..4].try_into().unwrap());
-                }
-                (libc::BPF_JMP, libc::BPF_JEQ) => at += to(a == op.k),
-                (libc::BPF_JMP, libc::BPF_JGE) => at += to(a >= op.k),
-                (libc::BPF_JMP, libc::BPF_JGT) => at += to(a > op.k),
-                (libc::BPF_RET, _) => return op.k,
-                other => panic!("{other:?}"),
-            }
-        }
+        seccomp::run(program, &seccomp::Call { arch, number, arguments }).expect("an answer")
     }
 
     const NETLINK: u64 = libc::AF_NETLINK as u64;
@@ -167,7 +122,7 @@ mod tests {
     #[test]
     fn only_netfilter_sockets_are_reported() {
         let program = program(&(900..=1023));
-        let native = ARCHITECTURES[0];
+        let native = ARCH;
         let socket = libc::SYS_socket as u32;
         for (arguments, expected) in [
             ([NETLINK, 3, NETFILTER, 0, 0, 0], REPORT),
@@ -183,7 +138,7 @@ mod tests {
     #[test]
     fn calls_are_reported_by_the_number_of_their_descriptor() {
         let program = program(&(900..=1023));
-        let native = ARCHITECTURES[0];
+        let native = ARCH;
         for call in ON_SOCKETS {
             for (fd, expected) in [
                 (3, ALLOW),
@@ -209,7 +164,7 @@ mod tests {
     #[test]
     fn other_ways_to_the_kernel_do_not_exist() {
         let program = program(&(900..=1023));
-        let [native, narrow] = ARCHITECTURES;
+        let [native, narrow] = [ARCH, ARCH_32];
         let uring = libc::SYS_io_uring_setup as u32;
         assert_eq!(run(&program, native, uring, [0; 6]), MISSING);
         for call in CALLS_32 {

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use crate::address::Address;
 use crate::notify::{Call, Outcome};
-use crate::service::{Answers, Notification, Sender, Service, SocketId};
+use crate::service::{Answers, Notification, Request, Sender, Service, SocketId};
 use crate::sys::{self, Errno, check};
 
 /// Longest datagram that a program is given, in bytes. The kernel's are 32 KiB, but for errors that
@@ -283,7 +283,12 @@ impl Sockets {
     ///
     /// # Errors
     /// `ENFILE`: there are as many as there may be.
-    pub(crate) fn open(&mut self, kind: i32, nonblocking: bool) -> Result<(u64, OwnedFd), Errno> {
+    pub(crate) fn open(
+        &mut self,
+        kind: i32,
+        nonblocking: bool,
+        may_change: bool,
+    ) -> Result<(u64, OwnedFd), Errno> {
         if self.sockets.len() >= self.most {
             return Err(libc::ENFILE);
         }
@@ -317,7 +322,7 @@ impl Sockets {
             buffered_groups: VecDeque::new(),
         };
         self.sockets.insert(inode, socket);
-        self.service.open(id);
+        self.service.open(id, may_change);
         Ok((inode, program_end))
     }
 
@@ -325,7 +330,11 @@ impl Sockets {
     pub(crate) fn close(&mut self, inode: u64) -> Vec<Call> {
         let Some(socket) = self.sockets.remove(&inode) else { return Vec::new() };
         let answers = self.service.close(socket.id);
-        self.notify(inode, answers.notifications);
+        self.notify(None, answers.before);
+        self.notify(None, answers.notifications);
+        if socket.groups != 0 {
+            self.look();
+        }
         let waiting: Vec<u32> = self.waiting_on(inode).collect();
         waiting
             .into_iter()
@@ -372,33 +381,62 @@ impl Sockets {
     pub(crate) fn carry_out(
         &mut self,
         inode: u64,
-        from: &Sender,
+        sender: &Sender,
         datagram: &[u8],
     ) -> Result<(), Errno> {
-        let all: usize = self.sockets.values().map(|socket| socket.backlog_bytes).sum();
+        let (mut all, mut listened) = (0, 0);
+        for (of, socket) in &self.sockets {
+            all += socket.backlog_bytes;
+            if *of != inode {
+                listened |= socket.groups;
+            }
+        }
         let socket = self.sockets.get_mut(&inode).ok_or(libc::EBADF)?;
         if socket.backlog_bytes > MOST_BACKLOG || all > MOST_BACKLOGS {
             return Err(libc::ENOBUFS);
         }
-        let Answers { datagrams, notifications } = self.service.receive(socket.id, from, datagram);
+        let request = Request { sender, datagram, listened };
+        let id = socket.id;
+        let Answers { before, datagrams, notifications } = self.service.receive(id, &request);
+        self.notify(None, before);
+        let socket = self.sockets.get_mut(&inode).ok_or(libc::EBADF)?;
         if !datagrams.is_empty() {
             self.touched.push(inode);
         }
         for bytes in datagrams {
             socket.queue(Datagram { group: 0, bytes });
         }
-        self.notify(inode, notifications);
+        self.notify(Some(inode), notifications);
+        Ok(())
+    }
+
+    /// Has the service look for something to tell.
+    pub(crate) fn look(&mut self) {
+        let listened = self.sockets.values().fold(0, |groups, socket| groups | socket.groups);
+        let notifications = self.service.look(listened);
+        self.notify(None, notifications);
+    }
+
+    /// Changes the groups of a socket.
+    ///
+    /// # Errors
+    /// `EBADF`: it has been closed.
+    pub(crate) fn set_groups(&mut self, inode: u64, groups: u32) -> Result<(), Errno> {
+        let socket = self.sockets.get_mut(&inode).ok_or(libc::EBADF)?;
+        if std::mem::replace(&mut socket.groups, groups) != groups {
+            self.look();
+        }
         Ok(())
     }
 
     /// Tells the members of groups, but for the socket that it comes from.
-    fn notify(&mut self, from: u64, notifications: Vec<Notification>) {
+    fn notify(&mut self, from: Option<u64>, notifications: Vec<Notification>) {
         for Notification { group, datagram } in notifications {
             let Some(bit) = group.checked_sub(1).and_then(|n| 1u32.checked_shl(n)) else {
                 continue;
             };
             for (inode, socket) in &mut self.sockets {
-                if *inode == from || socket.groups & bit == 0 {
+                if Some(*inode) == from || socket.groups & bit == 0 {
                     continue;
                 }
                 if socket.backlog_bytes + datagram.len() > MOST_EVENTS {

@@ -22,6 +22,7 @@
 mod backend;
 mod batch;
 mod client;
+mod compat;
 mod expression;
 mod message;
 mod nf_tables;
@@ -30,6 +31,7 @@ mod socket;
 mod uapi;
 
 pub use backend::{Backend, Local, Refused};
-pub use client::{Client, SocketOption};
+pub use batch::changes_between;
+pub use client::{Client, SocketOption, may_change};
 pub use process::Process;
 pub use socket::{Answers, Notification};

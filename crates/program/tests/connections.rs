@@ -15,9 +15,9 @@ use penstock_program::image::{
 };
 use penstock_program::op::Op;
 use penstock_program::osf::Fingerprints;
-use penstock_program::{Family, Hook, Outcome, Register, WorkerNumber, parse, run};
+use penstock_program::{Family, Hook, Outcome, Register, WorkerNumber, run};
 use penstock_testkit::build::*;
-use penstock_testkit::program::{Event, MockEnv, Table};
+use penstock_testkit::program::{Event, MockEnv, Table, parse};
 
 const A: &str = "198.18.0.1";
 const B: &str = "198.18.0.2";

@@ -10,10 +10,10 @@ use penstock_program::expr::{Expr, FIB_MARK, FIB_SADDR, Fib, FibResult, Log};
 use penstock_program::image::{
     ChainIndex, LinkedData, LinkedSet, LinkedValue, LinkedVerdict, RuleIndex, Stateful,
 };
-use penstock_program::{Outcome, Register, State, parse, run};
+use penstock_program::{Outcome, Register, State, run};
 use penstock_sets::{Description, Element, Set};
 use penstock_testkit::build::*;
-use penstock_testkit::program::{Event, MockEnv, Table};
+use penstock_testkit::program::{Event, MockEnv, Table, parse};
 use penstock_wire::{ipv4, tcp};
 use std::sync::Arc;
 

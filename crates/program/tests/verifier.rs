@@ -7,7 +7,8 @@ use penstock_program::expr::{
     Bitwise, BitwiseOp, Cmp, CmpOp, Expr, Immediate, ImmediateData, Payload, PayloadBase,
 };
 use penstock_program::verify::{Reason, Sets, VerifyError, verify};
-use penstock_program::{Data, Register, Verdict, parse};
+use penstock_program::{Data, Register, Verdict};
+use penstock_testkit::program::parse;
 
 /// `s` holds ports, `m` maps ports to six bytes, `v` maps ports to verdicts.
 struct ThreeSets;

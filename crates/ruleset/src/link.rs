@@ -24,9 +24,10 @@ use penstock_program::{Data, State};
 use serde::{Deserialize, Serialize};
 
 use crate::Errno;
+use crate::ct_helper;
 use crate::model::*;
 use crate::needs::{self, Needs};
-pub use error::{LinkError, Place};
+pub use error::{ErrorPlace, LinkError};
 use reuse::LinkedBefore;
 
 /// Milliseconds between sweeps of a set that says nothing of it (`nft_set_gc_interval()`).
@@ -314,7 +315,7 @@ fn link_rule_of(
     linked.map_err(|e| LinkError {
         family: table.family,
         table: table.name.clone(),
-        place: Place::Rule {
+        place: ErrorPlace::Rule {
             chain: chain.name.clone(),
             handle: rule.handle,
             expression: e.expression,
@@ -559,20 +560,6 @@ fn secmark(context: &str) -> u32 {
     penstock_program::interp::jhash(context.as_bytes(), 0).max(1)
 }
 
-/// Helpers that the packet path has, with the transport protocol of their connections.
-pub const HELPERS: [(&str, u8); 10] = [
-    ("ftp", 6),
-    ("tftp", 17),
-    ("irc", 6),
-    ("amanda", 17),
-    ("netbios-ns", 17),
-    ("snmp", 17),
-    ("sane", 6),
-    ("pptp", 6),
-    ("sip", 17),
-    ("sip", 6),
-];
-
 /// Why a helper object cannot be used.
 const NO_HELPER: Unsupported =
     Unsupported { expression: "objref", reason: "there is no such helper" };
@@ -580,7 +567,9 @@ const NO_HELPER: Unsupported =
 /// The names of a table's helper objects that the packet path does not have.
 fn missing_helpers(table: &Table) -> HashSet<&str> {
     let missing = table.objects.iter().filter(|object| match &object.value {
-        ObjectValue::CtHelper { helper, l4proto, .. } => !HELPERS.contains(&(&**helper, *l4proto)),
+        ObjectValue::CtHelper { helper, l4proto, .. } => {
+            ct_helper::find(helper, *l4proto).is_none()
+        }
         _ => false,
     });
     missing.map(|object| &*object.name).collect()

@@ -10,7 +10,7 @@ use penstock_program::expr::{Expr, set_statements};
 use penstock_program::{Data, State};
 use penstock_sets::{Backend, Description, Element, ElementList, InsertError, Structure};
 
-use crate::content::{Content, Edit, Place, Staged, Told};
+use crate::content::{Content, Edit, Reservation, Staged, Told};
 use crate::element::{ElementData, ElementExtras, ElementValue, MapData};
 use crate::userdata::UserData;
 
@@ -180,7 +180,9 @@ impl Set {
         let edits = elements
             .iter_unordered()
             // There is a place for each.
-            .filter_map(|e| Some(Edit::Insert(e.to_element(), Place::reserve(&set, e, 0, 0)?)))
+            .filter_map(|e| {
+                Some(Edit::Insert(e.to_element(), Reservation::reserve(&set, e, 0, 0)?))
+            })
             .collect();
         set.set_size(size);
         let elements = elements.clone();
@@ -217,7 +219,8 @@ impl Set {
         let Stage { elements, notes } = self.stage();
         let Some(notes) = notes else { return elements.try_insert(element, now) };
         elements.try_insert(element.clone(), now)?;
-        let Some(place) = Place::reserve(notes.set, element.view(), *notes.removed, now) else {
+        let Some(place) = Reservation::reserve(notes.set, element.view(), *notes.removed, now)
+        else {
             elements.remove(&element.key, None, now);
             return Err((InsertError::Full, element));
         };

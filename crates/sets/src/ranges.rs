@@ -17,7 +17,7 @@
 //!
 //! New entries wait in a short list that is searched from its start, and move from there to levels
 //! of growing size, so that many insertions cost little each. Sealing puts all entries into one
-//! structure: tables ([`Crossed`]) where they stay small; else a [`Classifier`], in which an entry
+//! structure: tables ([`Rfc`]) where they stay small; else a [`Classifier`], in which an entry
 //! is a rule and its place in the order the rule's number; or, where memory counts, one level. A
 //! few changes later it is still of use: what is new is searched separately, what is gone is passed
 //! over.
@@ -26,9 +26,9 @@ use std::sync::Arc;
 
 use penstock_classify::{Builder, Classifier, Interval, Location, MAX_DIMENSIONS};
 
-use crate::crossed::Crossed;
 use crate::error::InsertError;
 use crate::hash::HashBytes;
+use crate::rfc::Rfc;
 use crate::select::Structure;
 
 /// Longest key in bytes.
@@ -124,7 +124,7 @@ pub(crate) struct Ranges {
 /// What is made when entries are sealed.
 #[derive(Clone, Debug)]
 enum Sealed {
-    Tables(Arc<Crossed>),
+    Tables(Arc<Rfc>),
     Trees(Arc<Classifier>),
 }
 
@@ -180,7 +180,7 @@ impl Ranges {
         }
         if let Some((sealed, _)) = &self.classified {
             let found = match sealed {
-                Sealed::Tables(tables) => self.lookup_crossed(tables, key, &alive),
+                Sealed::Tables(tables) => self.lookup_rfc(tables, key, &alive),
                 Sealed::Trees(trees) => {
                     self.lookup_classified(trees, &self.locate(trees, key), key, &alive)
                 }
@@ -226,12 +226,7 @@ impl Ranges {
     }
 
     #[inline]
-    fn lookup_crossed(
-        &self,
-        tables: &Crossed,
-        key: &[u8],
-        alive: &impl Fn(u32) -> bool,
-    ) -> Option<u32> {
+    fn lookup_rfc(&self, tables: &Rfc, key: &[u8], alive: &impl Fn(u32) -> bool) -> Option<u32> {
         let slots =
             tables.entries_of(key).iter().filter_map(|place| self.order.get(usize::from(*place)));
         slots.copied().find(|slot| *slot != DEAD && alive(*slot))
@@ -396,7 +391,7 @@ impl Ranges {
             self.waiting.clone_from(&self.order);
             return;
         }
-        let tables = || self.crossed().map(|tables| Sealed::Tables(Arc::new(tables)));
+        let tables = || self.rfc().map(|tables| Sealed::Tables(Arc::new(tables)));
         let trees = || self.classifier().map(|trees| Sealed::Trees(Arc::new(trees)));
         if !small && let Some(sealed) = tables().or_else(trees) {
             self.classified = Some((sealed, self.order.len() as u32));
@@ -406,15 +401,15 @@ impl Ranges {
         self.levels.push(level);
     }
 
-    fn crossed(&self) -> Option<Crossed> {
+    fn rfc(&self) -> Option<Rfc> {
         let fields: Vec<(usize, usize)> = self.fields.iter().map(|f| (f.offset, f.len)).collect();
         let entries: Vec<(&[u8], &[u8])> =
             self.order.iter().map(|slot| self.bounds_of(*slot)).collect();
-        Crossed::new(&fields, &entries, &self.order)
+        Rfc::new(&fields, &entries, &self.order)
     }
 
     /// The tables, if they say all that there is to know.
-    pub fn tables(&self) -> Option<&Crossed> {
+    pub fn tables(&self) -> Option<&Rfc> {
         match &self.classified {
             Some((Sealed::Tables(tables), _))
                 if self.dead == 0 && self.levels.is_empty() && self.waiting.is_empty() =>

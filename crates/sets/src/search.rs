@@ -7,10 +7,10 @@ use penstock_classify::Root;
 
 use crate::bitmap::Bitmap;
 use crate::cells::{NOWHERE, WordCells};
-use crate::crossed::{Classes, Crossed, Field};
 use crate::hash::HashBytes;
 use crate::intervals::{Intervals, Ranked, Sorted, Width};
 use crate::ranges::Ranges;
+use crate::rfc::{Classes, Field, Rfc};
 use crate::set::Index;
 use crate::{ElementRef, Set};
 
@@ -184,7 +184,7 @@ fn class_field(field: &Field) -> ClassField<'_> {
     }
 }
 
-fn class_tables(tables: &Crossed) -> ClassTables<'_> {
+fn class_tables(tables: &Rfc) -> ClassTables<'_> {
     ClassTables { fields: tables.fields.iter().map(class_field).collect(), places: &tables.places }
 }
 

@@ -2,7 +2,7 @@
 
 //! What outlives a process: a ruleset, elements with their timeouts, connections, and the indexes
 //! of devices, which rules (`iif`) and masqueraded connections refer to. `penstock up --state` and
-//! `penstock nft --state` read and write the same files.
+//! `penstock nft --state` read and write the same files; [`file`] has what keeps them apart.
 //!
 //! ```text
 //! \x7fpenstock-state\0, version (1 byte)
@@ -28,6 +28,8 @@
 //! let broken = State::from_bytes(&bytes[..30]).err().map(|broken| broken.at);
 //! assert_eq!(broken, Some(30));
 //! ```
+
+pub mod file;
 
 use std::fmt;
 use std::io;

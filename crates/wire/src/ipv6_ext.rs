@@ -51,7 +51,7 @@ const fn extension_len(protocol: u8, units: u8) -> usize {
 
 /// What [`find`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundHeader {
     /// The header's protocol number.
     pub protocol: u8,
     /// Its offset from the start of the packet. 0 if it belongs to a later fragment and so is not
@@ -89,12 +89,12 @@ pub struct Walk {
 /// # Errors
 /// See [`FindError`].
 #[inline]
-pub fn find(packet: &[u8], target: Option<u8>, walk: Walk) -> Result<Found, FindError> {
+pub fn find(packet: &[u8], target: Option<u8>, walk: Walk) -> Result<FoundHeader, FindError> {
     let Some(&first) = packet.get(6) else { return Err(FindError::Malformed) };
     if !is_extension(first) {
         return match target {
             Some(t) if t != first => Err(FindError::Absent),
-            _ => Ok(Found {
+            _ => Ok(FoundHeader {
                 protocol: first,
                 offset: ipv6::LEN,
                 fragment_offset: 0,
@@ -110,9 +110,9 @@ fn find_extension(
     first: u8,
     target: Option<u8>,
     walk: Walk,
-) -> Result<Found, FindError> {
+) -> Result<FoundHeader, FindError> {
     let mut out =
-        Found { protocol: first, offset: ipv6::LEN, fragment_offset: 0, is_fragment: false };
+        FoundHeader { protocol: first, offset: ipv6::LEN, fragment_offset: 0, is_fragment: false };
     loop {
         let mut found = target == Some(out.protocol);
         if !is_extension(out.protocol) || out.protocol == NO_NEXT {
@@ -132,7 +132,7 @@ fn find_extension(
                 let offset = word(2)? >> 3;
                 if offset != 0 {
                     if target.is_none() && (!is_extension(next) || next == NO_NEXT) {
-                        return Ok(Found {
+                        return Ok(FoundHeader {
                             protocol: next,
                             offset: 0,
                             fragment_offset: offset,
@@ -142,7 +142,7 @@ fn find_extension(
                     if !found {
                         return Err(FindError::Absent);
                     }
-                    return Ok(Found { fragment_offset: offset, ..out });
+                    return Ok(FoundHeader { fragment_offset: offset, ..out });
                 }
             }
             AH if walk.stop_at_ah && target.is_none() => return Ok(out),

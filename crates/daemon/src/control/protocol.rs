@@ -199,6 +199,7 @@ mod tests {
             Message::Line(text()),
             Message::Show(Show::new(Listing::State, Form::Metrics)),
             Message::Show(Show::new(Listing::Connections, Form::Json)),
+            Message::Show(Show::new(Listing::Connections, Form::Proc)),
             Message::Show(Show { milliseconds: 2500, ..Show::new(Listing::Stages, Form::Text) }),
             Message::Down,
             Message::Confirm,

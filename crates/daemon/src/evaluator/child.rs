@@ -27,7 +27,7 @@ use super::files::Remembered;
 use super::mirror::Mirror;
 use super::names::ChildNames;
 use super::protocol::{ANSWER, Answer, Ask, Call, Task};
-use super::recorder::{Recorder, Way};
+use super::recorder::{Delivery, Recorder};
 use super::sandbox;
 use crate::config::Config;
 use crate::control::protocol::Message;
@@ -66,6 +66,17 @@ struct Talk<'c, 's> {
     recorder: &'s Recorder<'c>,
     /// Changes are for the dataplane.
     submits: bool,
+}
+
+/// The changes of one evaluation, and what the dataplane answers to them.
+struct Submission<'s> {
+    recorder: &'s Recorder<'s>,
+    /// They are for the dataplane; otherwise it is asked about devices only.
+    submits: bool,
+    copy: Copy,
+    ask: Ask,
+    /// The answer, once the dataplane was asked.
+    answered: Option<io::Result<Answer>>,
 }
 
 /// Serves a client, whatever it wants. `confined` says whether system calls are restricted.
@@ -214,8 +225,10 @@ impl Child<'_> {
         }
         let files = Remembered::new(ClientFiles(self.client));
         let submits = self.call.rights == Rights::All;
-        let recorder =
-            Recorder::new(self.channel, if submits { Way::Sent } else { Way::Held(LOOKED_AT) });
+        let recorder = Recorder::new(
+            self.channel,
+            if submits { Delivery::Sent } else { Delivery::Held(LOOKED_AT) },
+        );
         let session = Session::new(options, &files, &names).noting(&recorder);
         let mut talk = Talk { session, files: &files, names: &names, recorder: &recorder, submits };
         let (origin, text) = match source {
@@ -287,7 +300,8 @@ impl Child<'_> {
         let system = SystemNames::expecting(&check.unwrap_or_default());
         let names = ChildNames::new(system, self.channel, self.client);
         let files = Remembered::new(ClientFiles(self.client));
-        let recorder = Recorder::new(self.channel, if submits { Way::Sent } else { Way::Kept });
+        let recorder =
+            Recorder::new(self.channel, if submits { Delivery::Sent } else { Delivery::Kept });
         let text = match ClientFiles(self.client).read(&name) {
             Ok(text) => text,
             Err(reason) => {
@@ -299,6 +313,36 @@ impl Child<'_> {
         let session = Session::new(options, &files, &names).noting(&recorder);
         let mut talk = Talk { session, files: &files, names: &names, recorder: &recorder, submits };
         self.text(&mut talk, Origin::File { name, from: None }, text, None).map(End::Status)
+    }
+
+    /// Submits the changes of a text that was evaluated to the dataplane, if that is to be asked.
+    fn submit(
+        &self,
+        submission: &mut Submission<'_>,
+        generation: &Generation,
+    ) -> Result<(), Refusal> {
+        let mut devices = false;
+        if submission.copy != Copy::Unchecked {
+            let linked = Linked::new(generation).map_err(Refusal::Link)?;
+            devices = self.call.rights == Rights::Look && wants_devices(generation, &linked);
+        }
+        if !submission.submits && !devices {
+            return Ok(());
+        }
+        let answer = submission.recorder.flush().and_then(|()| self.ask(&submission.ask));
+        let refusal = match &answer {
+            Ok(Answer::Accepted { .. }) => Ok(()),
+            Ok(Answer::Refused(refused)) => Err(refusal(refused, submission.copy)),
+            Ok(_) => Err(Refusal::Other("not an answer".into())),
+            Err(e) if e.kind() == io::ErrorKind::FileTooLarge => {
+                let sentence =
+                    "a ruleset this large, with parts for devices, is checked for root alone";
+                return Err(Refusal::Other(sentence.into()));
+            }
+            Err(e) => Err(Refusal::Other(e.to_string())),
+        };
+        submission.answered = Some(answer);
+        refusal
     }
 
     /// Evaluates a text until it is right, or wrong, on a copy of the ruleset that does for it.
@@ -335,42 +379,21 @@ impl Child<'_> {
             // Reset values are printed once the whole text is known to be valid.
             let rehearses = !resets.is_empty() && !reset && !check;
             talk.session.options.check = check || rehearses;
-            let mut answered = None;
-            let outcome = {
-                let (recorder, submits) = (talk.recorder, talk.submits && !rehearses);
-                let looks = self.call.rights == Rights::Look;
-                let mut gate = |generation: &Generation| {
-                    let mut devices = false;
-                    if copy != Copy::Unchecked {
-                        let linked = Linked::new(generation).map_err(Refusal::Link)?;
-                        devices = looks && wants_devices(generation, &linked);
-                    }
-                    if !submits && !devices {
-                        return Ok(());
-                    }
-                    let answer =
-                        recorder.flush().and_then(|()| self.ask(&Ask::Submit { check, confirm }));
-                    let refusal = match &answer {
-                        Ok(Answer::Accepted { .. }) => Ok(()),
-                        Ok(Answer::Refused(refused)) => Err(refusal(refused, copy)),
-                        Ok(_) => Err(Refusal::Other("not an answer".into())),
-                        Err(e) if e.kind() == io::ErrorKind::FileTooLarge => {
-                            let sentence = "a ruleset this large, with parts for devices, is checked for root alone";
-                            return Err(Refusal::Other(sentence.into()));
-                        }
-                        Err(e) => Err(Refusal::Other(e.to_string())),
-                    };
-                    answered = Some(answer);
-                    refusal
-                };
-                talk.session.run_gated(
-                    origin.clone(),
-                    text.to_owned(),
-                    &mut ruleset,
-                    now(),
-                    &mut gate,
-                )
+            let mut submission = Submission {
+                recorder: talk.recorder,
+                submits: talk.submits && !rehearses,
+                copy,
+                ask: Ask::Submit { check, confirm },
+                answered: None,
             };
+            let outcome = talk.session.run_gated(
+                origin.clone(),
+                text.to_owned(),
+                &mut ruleset,
+                now(),
+                &mut |generation: &Generation| self.submit(&mut submission, generation),
+            );
+            let answered = submission.answered;
             talk.session.options.check = check;
             let again = match (&answered, outcome.again) {
                 (_, Some(Again::Whole)) => {

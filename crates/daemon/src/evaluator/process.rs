@@ -163,19 +163,19 @@ struct Child {
 
 /// A child that waits for a client. A fork takes as long as evaluating a small text: with the pages
 /// of a large ruleset, milliseconds.
-struct Ahead {
+struct PreforkedChild {
     process: i32,
     /// Closed, it ends the child.
     line: Channel,
 }
 
-impl Ahead {
-    fn fork(mirror: &mut Mirror, config: &Config) -> io::Result<Ahead> {
+impl PreforkedChild {
+    fn fork(mirror: &mut Mirror, config: &Config) -> io::Result<PreforkedChild> {
         let (line, theirs) = Channel::pair(PATIENCE)?;
         let own = std::process::id();
         let process = fork()?;
         if process != 0 {
-            return Ok(Ahead { process, line });
+            return Ok(PreforkedChild { process, line });
         }
         sandbox::end_with(own);
         name(c"penstock-ready");
@@ -253,12 +253,16 @@ fn evaluate(channel: &Channel, config: &Config) {
             exit(1)
         }
     };
-    let mut evaluation =
-        Evaluation { mirror: Mirror::default(), children: Vec::new(), ahead: None, pause: None };
+    let mut evaluation = Evaluation {
+        mirror: Mirror::default(),
+        children: Vec::new(),
+        preforked: None,
+        pause: None,
+    };
     loop {
-        if !wait(channel, &ends, evaluation.pause.filter(|_| evaluation.ahead.is_none())) {
+        if !wait(channel, &ends, evaluation.pause.filter(|_| evaluation.preforked.is_none())) {
             // Without one the next client waits for its child, and gets an error if none starts.
-            evaluation.ahead = Ahead::fork(&mut evaluation.mirror, config).ok();
+            evaluation.preforked = PreforkedChild::fork(&mut evaluation.mirror, config).ok();
             evaluation.pause = None;
         }
         evaluation.reap(&ends);
@@ -295,7 +299,7 @@ fn evaluate(channel: &Channel, config: &Config) {
 struct Evaluation {
     mirror: Mirror,
     children: Vec<Child>,
-    ahead: Option<Ahead>,
+    preforked: Option<PreforkedChild>,
     /// After so long without an order a child is forked ahead.
     pause: Option<Duration>,
 }
@@ -304,7 +308,7 @@ impl Evaluation {
     /// Follows a step of the ruleset. If it cannot, it knows no ruleset.
     fn follows(&mut self, update: &Update) -> bool {
         // It has the ruleset of before.
-        self.ahead = None;
+        self.preforked = None;
         self.pause = Some(Duration::ZERO);
         let follows = self.mirror.follow(update).is_ok();
         if !follows {
@@ -315,10 +319,12 @@ impl Evaluation {
 
     /// Has a child serve a client.
     fn serve(&mut self, client: &OwnedFd, channel: Channel, config: &Config) {
-        let given = self.ahead.take().and_then(|child| child.give(client, &channel).ok());
+        let given = self.preforked.take().and_then(|child| child.give(client, &channel).ok());
         // The one that was ready may have died.
-        let given =
-            given.map_or_else(|| Ahead::fork(&mut self.mirror, config)?.give(client, &channel), Ok);
+        let given = given.map_or_else(
+            || PreforkedChild::fork(&mut self.mirror, config)?.give(client, &channel),
+            Ok,
+        );
         match given {
             Ok(process) => self.children.push(Child { process, channel }),
             Err(e) => {
@@ -339,7 +345,7 @@ impl Evaluation {
             if process <= 0 {
                 return;
             }
-            self.ahead.take_if(|ahead| ahead.process == process);
+            self.preforked.take_if(|child| child.process == process);
             let Some(at) = self.children.iter().position(|child| child.process == process) else {
                 continue;
             };

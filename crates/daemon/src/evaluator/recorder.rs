@@ -28,7 +28,7 @@ struct Pending {
 
 /// Where changes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Delivery {
     /// They go to the dataplane as they come.
     Sent,
     /// They are held until they are asked for, up to so many bytes.
@@ -40,13 +40,13 @@ pub(super) enum Way {
 /// Notes changes.
 pub(super) struct Recorder<'c> {
     channel: &'c Channel,
-    way: Way,
+    delivery: Delivery,
     pending: RefCell<Pending>,
 }
 
 impl<'c> Recorder<'c> {
-    pub(super) fn new(channel: &'c Channel, way: Way) -> Self {
-        Recorder { channel, way, pending: RefCell::default() }
+    pub(super) fn new(channel: &'c Channel, delivery: Delivery) -> Self {
+        Recorder { channel, delivery, pending: RefCell::default() }
     }
 
     /// Sends the rest. An error if anything could not be sent, or held.
@@ -90,16 +90,16 @@ impl Changes for Recorder<'_> {
 
     fn note(&self, change: &Change) {
         let pending = &mut *self.pending.borrow_mut();
-        if self.way == Way::Kept || pending.lost {
+        if self.delivery == Delivery::Kept || pending.lost {
             return;
         }
         received::send(change, &mut pending.bytes);
-        match self.way {
-            Way::Sent if pending.bytes.len() >= TOGETHER => self.send(pending),
-            Way::Held(most) if pending.bytes.len() > most => {
+        match self.delivery {
+            Delivery::Sent if pending.bytes.len() >= TOGETHER => self.send(pending),
+            Delivery::Held(most) if pending.bytes.len() > most => {
                 (pending.lost, pending.bytes) = (true, Vec::new());
             }
-            Way::Sent | Way::Held(_) | Way::Kept => {}
+            Delivery::Sent | Delivery::Held(_) | Delivery::Kept => {}
         }
     }
 }

@@ -4,19 +4,7 @@
 //! `struct seccomp_data` (seccomp(2), `Documentation/userspace-api/seccomp_filter.rst`).
 
 use libc::{c_long, sock_filter};
-
-/// `AUDIT_ARCH_*` of this machine.
-#[cfg(target_arch = "x86_64")]
-pub(super) const ARCH: u32 = 0xc000_003e;
-#[cfg(target_arch = "aarch64")]
-pub(super) const ARCH: u32 = 0xc000_00b7;
-
-/// Offsets in `struct seccomp_data`.
-const NUMBER: u32 = 0;
-const ARCHITECTURE: u32 = 4;
-const ARGUMENTS: u32 = 16;
-/// Bytes of an argument. The machines above are little-endian: its low half comes first.
-const ARGUMENT: u32 = 8;
+use penstock_bpf::seccomp::{ARCH, answer, arch, argument, jump, number};
 
 /// What is allowed. Arguments are counted from 0, and their low 32 bits are compared: the kernel
 /// itself takes families, commands and `ioctl` numbers as 32 bits, and all flags that are asked for
@@ -58,54 +46,34 @@ impl Rule {
     /// Appends its instructions. They begin and end with the number of the call in the accumulator.
     fn put(self, program: &mut Vec<sock_filter>) {
         let allow = answer(libc::SECCOMP_RET_ALLOW);
-        let number = self.number() as u32;
-        let by_bits = |argument, bits, then, otherwise| {
-            let argument = load(ARGUMENTS + ARGUMENT * argument);
+        let own = self.number() as u32;
+        let by_bits = |n, bits, then, otherwise| {
             let test = jump(libc::BPF_JSET, bits, then, otherwise);
-            [jump(libc::BPF_JEQ, number, 0, 4), argument, test, allow, load(NUMBER)]
+            [jump(libc::BPF_JEQ, own, 0, 4), argument(n), test, allow, number()]
         };
         match self {
-            Rule::Call(_) => program.extend([jump(libc::BPF_JEQ, number, 0, 1), allow]),
+            Rule::Call(_) => program.extend([jump(libc::BPF_JEQ, own, 0, 1), allow]),
             Rule::Missing(_) => {
                 let missing = answer(libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32);
-                program.extend([jump(libc::BPF_JEQ, number, 0, 1), missing]);
+                program.extend([jump(libc::BPF_JEQ, own, 0, 1), missing]);
             }
             Rule::Refuse(_) => {
                 let refuse = answer(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
-                program.extend([jump(libc::BPF_JEQ, number, 0, 1), refuse]);
+                program.extend([jump(libc::BPF_JEQ, own, 0, 1), refuse]);
             }
-            Rule::OneOf(_, argument, values) => {
+            Rule::OneOf(_, n, values) => {
                 let values = values.get(..MOST_VALUES).unwrap_or(values);
                 let len = 2 * values.len() as u8 + 2;
-                program.extend([
-                    jump(libc::BPF_JEQ, number, 0, len),
-                    load(ARGUMENTS + ARGUMENT * argument),
-                ]);
+                program.extend([jump(libc::BPF_JEQ, own, 0, len), argument(n)]);
                 for value in values {
                     program.extend([jump(libc::BPF_JEQ, *value, 0, 1), allow]);
                 }
-                program.push(load(NUMBER));
+                program.push(number());
             }
-            Rule::Without(_, argument, bits) => program.extend(by_bits(argument, bits, 1, 0)),
-            Rule::With(_, argument, bits) => program.extend(by_bits(argument, bits, 0, 1)),
+            Rule::Without(_, n, bits) => program.extend(by_bits(n, bits, 1, 0)),
+            Rule::With(_, n, bits) => program.extend(by_bits(n, bits, 0, 1)),
         }
     }
-}
-
-fn statement(code: u32, k: u32) -> sock_filter {
-    sock_filter { code: code as u16, jt: 0, jf: 0, k }
-}
-
-fn jump(kind: u32, k: u32, then: u8, otherwise: u8) -> sock_filter {
-    sock_filter { code: (libc::BPF_JMP | kind | libc::BPF_K) as u16, jt: then, jf: otherwise, k }
-}
-
-fn load(offset: u32) -> sock_filter {
-    statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset)
-}
-
-fn answer(what: u32) -> sock_filter {
-    statement(libc::BPF_RET | libc::BPF_K, what)
 }
 
 /// The program that allows what one of the rules allows. `otherwise` is the `SECCOMP_RET_*` of all
@@ -115,10 +83,10 @@ pub(super) fn program<'r>(
     otherwise: u32,
 ) -> Vec<sock_filter> {
     let mut program = vec![
-        load(ARCHITECTURE),
+        arch(),
         jump(libc::BPF_JEQ, ARCH, 1, 0),
         answer(libc::SECCOMP_RET_KILL_PROCESS),
-        load(NUMBER),
+        number(),
     ];
     let refuses = |rule: &&Rule| matches!(rule, Rule::Refuse(_));
     rules.clone().filter(|rule| !refuses(rule)).for_each(|rule| rule.put(&mut program));
@@ -129,39 +97,23 @@ pub(super) fn program<'r>(
 
 #[cfg(test)]
 pub(super) mod tests {
+    use penstock_bpf::seccomp;
+
     use super::*;
 
     const ALLOWED: u32 = libc::SECCOMP_RET_ALLOW;
     const REFUSED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
     const OTHERWISE: u32 = libc::SECCOMP_RET_TRAP;
 
-    /// What a program answers, run as the kernel does.
+    /// What a program answers.
     pub(in super::super) fn run(
         program: &[sock_filter],
         arch: u32,
         number: c_long,
         arguments: [u64; 6],
     ) -> u32 {
-        let mut data = Vec::new();
-        data.extend((number as u32).to_ne_bytes());
-        data.extend(arch.to_ne_bytes());
-        data.extend([0; 8]);
-        arguments.iter().for_each(|argument| data.extend(argument.to_ne_bytes()));
-        let (mut at, mut a) = (0, 0);
-        loop {
-            let op = program[at];
-            at += 1;
-            let to = |holds: bool| usize::from(if holds { op.jt } else { op.jf });
-            match (u32::from(op.code) & 7, u32::from(op.code) & 0xf0) {
-                (libc::BPF_LD, _) => {
-                    a = u32::from_ne_bytes(data[op.k as usize..][..4].try_into().unwrap());
-                }
-                (libc::BPF_JMP, libc::BPF_JEQ) => at += to(a == op.k),
-                (libc::BPF_JMP, libc::BPF_JSET) => at += to(a & op.k != 0),
-                (libc::BPF_RET, _) => return op.k,
-                other => panic!("{other:?}"),
-            }
-        }
+        let call = seccomp::Call { arch, number: number as u32, arguments };
+        seccomp::run(program, &call).expect("an answer")
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(crate) enum Thread {
     /// Puts flows onto devices.
     FlowOffload,
     /// Follows the kernel's network; takes devices that come back.
-    Follow,
+    KernelSync,
     /// Accepts connections of clients. Those that serve them, a thread for each, have its filter:
     /// to put on another one would take longer than many a call.
     Control,
@@ -44,7 +44,7 @@ impl Thread {
         Thread::Worker,
         Thread::Compile,
         Thread::FlowOffload,
-        Thread::Follow,
+        Thread::KernelSync,
         Thread::Control,
         Thread::Lookups,
         Thread::Metrics,
@@ -62,7 +62,7 @@ impl Thread {
             Thread::Worker => "worker",
             Thread::Compile => "compile",
             Thread::FlowOffload => "flow-offload",
-            Thread::Follow => "follow",
+            Thread::KernelSync => "follow",
             Thread::Control => "control",
             Thread::Lookups => "lookups",
             Thread::Metrics => "metrics",
@@ -85,7 +85,7 @@ impl Thread {
             Thread::Worker => &[BASE, RUN, FRAMES, TAPS, OTHER_DEVICES, FRAME_MAPS],
             Thread::Compile => &[BASE, RUN, MACHINE_CODE],
             Thread::FlowOffload => &[BASE, RUN, FRAME_MAPS],
-            Thread::Follow => &[BASE, RUN, FRAMES, TAPS, SOCKETS, SEE_FILES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF],
+            Thread::KernelSync => &[BASE, RUN, FRAMES, TAPS, SOCKETS, SEE_FILES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF],
             Thread::Control => &[
                 BASE, RUN, START, STREAMS, PAIRS, ACCEPT, FRAMES, SOCKETS, NAMES, SEE_FILES, READ_FILES, FRAME_MAPS, BPF,
             ],
@@ -378,7 +378,9 @@ const MACHINE_CODE: &[Rule] = &[Call(libc::SYS_mmap), Call(libc::SYS_mprotect)];
 #[cfg(test)]
 mod tests {
     use super::super::program::tests::run;
-    use super::super::program::{ARCH, program};
+    use penstock_bpf::seccomp::ARCH;
+
+    use super::super::program::program;
     use super::*;
 
     const REFUSED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
@@ -477,7 +479,7 @@ mod tests {
             (Thread::Metrics, libc::SYS_bpf, first(1)),
             (Thread::Metrics, libc::SYS_socket, first(libc::AF_INET)),
             (Thread::Queue, libc::SYS_socket, first(libc::AF_INET)),
-            (Thread::Follow, libc::SYS_socket, first(libc::AF_INET)),
+            (Thread::KernelSync, libc::SYS_socket, first(libc::AF_INET)),
             (Thread::Keep, libc::SYS_socket, first(libc::AF_UNIX)),
             (Thread::Lines, libc::SYS_openat, [0; 6]),
             (Thread::Lookups, libc::SYS_openat, [0; 6]),

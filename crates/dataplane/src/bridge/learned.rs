@@ -57,16 +57,16 @@ struct Bucket {
 
 /// A place of a bucket.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct Slot<'a> {
     key: &'a AtomicU64,
     port: &'a AtomicU64,
     seen: &'a AtomicU64,
 }
 
 impl Bucket {
-    fn places(&self) -> impl Iterator<Item = Place<'_>> {
+    fn places(&self) -> impl Iterator<Item = Slot<'_>> {
         let all = self.keys.iter().zip(&self.ports).zip(&self.seen);
-        all.map(|((key, port), seen)| Place { key, port, seen })
+        all.map(|((key, port), seen)| Slot { key, port, seen })
     }
 }
 
@@ -88,7 +88,7 @@ impl Hashed {
     }
 }
 
-impl Place<'_> {
+impl Slot<'_> {
     fn is_over(&self, now: u64, ageing: u64) -> bool {
         self.seen.load(Acquire).saturating_add(ageing) <= now
     }
@@ -165,14 +165,14 @@ impl Learned {
         Hashed { buckets: [at(hash), at(hash >> 32)], check: fold(hash, self.secret[0] | 1) as u32 }
     }
 
-    fn places(&self, hashed: Hashed) -> impl Iterator<Item = Place<'_>> {
+    fn places(&self, hashed: Hashed) -> impl Iterator<Item = Slot<'_>> {
         let [first, second] = hashed.buckets;
         let buckets = self.buckets();
         let second = (second != first).then(|| buckets.get(second)).flatten();
         buckets.get(first).into_iter().chain(second).flat_map(Bucket::places)
     }
 
-    fn place(&self, hashed: Hashed, key: Key) -> Option<Place<'_>> {
+    fn place(&self, hashed: Hashed, key: Key) -> Option<Slot<'_>> {
         self.places(hashed).find(|place| place.key.load(Acquire) == key.0)
     }
 
@@ -249,7 +249,7 @@ impl Learned {
         same.skip(1).for_each(|place| self.remove(place, key.0));
     }
 
-    fn remove(&self, place: Place<'_>, key: u64) {
+    fn remove(&self, place: Slot<'_>, key: u64) {
         // Should the place be another's by now, that one's port is written again when it is seen
         // next.
         place.port.store(0, Release);

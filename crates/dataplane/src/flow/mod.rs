@@ -14,6 +14,7 @@
 pub(crate) mod around;
 pub(crate) mod direction;
 pub(crate) mod fate;
+pub(crate) mod flow_packet;
 pub(crate) mod hardware;
 pub(crate) mod list;
 pub(crate) mod offered;
@@ -21,12 +22,12 @@ pub(crate) mod reason;
 pub(crate) mod resolved;
 pub(crate) mod scratch;
 pub(crate) mod sealed;
-pub(crate) mod seen;
 pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod token;
 
 use penstock_conntrack::Conntrack;
+use penstock_flowtable::At;
 use penstock_program::image::FlowtableIndex;
 use penstock_ruleset::link::Linked;
 
@@ -40,6 +41,13 @@ pub use list::{FlowEntry, ListedFlow, RefusedFlow};
 pub use reason::NotOffloaded;
 pub use summary::FlowSummary;
 pub use table::FlowCounts;
+
+/// A direction of a flow, in one of the flowtables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowRef {
+    pub(crate) table: FlowtableIndex,
+    pub(crate) at: At,
+}
 
 /// How often answers of a device are looked for.
 const ANSWERS: u64 = crate::settings::SECOND / 1000;

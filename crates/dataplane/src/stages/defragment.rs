@@ -460,7 +460,12 @@ impl<S: Sink> Worker<'_, S> {
             && (to.kind == RouteType::Local || !matches!(user, User::In(_)))
         {
             let code = icmp::time_exceeded::REASSEMBLY;
-            self.icmp4_error(&first, Some(&to), icmp::TIME_EXCEEDED, code, 0, true);
+            self.icmp4_error(
+                &first,
+                Some(&to),
+                icmp::Repr { kind: icmp::TIME_EXCEEDED, code, rest_of_header: 0 },
+                true,
+            );
         }
         self.drop(DropReason::ReassemblyTimeout, &first);
         self.state.buffers.spare.push(first);

@@ -121,7 +121,7 @@ impl<S: Sink> Worker<'_, S> {
         match protocol {
             Protocol::Ip => {
                 let code = icmp::unreachable::HOST;
-                self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, 0, forwarded);
+                self.icmp4_error(packet, Some(to), icmp::Repr::unreachable(code), forwarded);
             }
             Protocol::Ip6 => {
                 self.icmp6_error(packet, icmpv6::DEST_UNREACHABLE, icmpv6::unreachable::ADDRESS, 0);

@@ -64,16 +64,8 @@ impl<S: Sink> Worker<'_, S> {
             return self.end(DropReason::Ip4Header, packet);
         };
         if h.df() && came.is_none_or(|r| r.max_size > mtu) {
-            let code = icmp::unreachable::FRAG_NEEDED;
             let forwarded = packet.meta.iif != 0;
-            self.icmp4_error(
-                packet,
-                Some(&to),
-                icmp::DEST_UNREACHABLE,
-                code,
-                mtu as u32,
-                forwarded,
-            );
+            self.icmp4_error(packet, Some(&to), icmp::Repr::frag_needed(mtu as u32), forwarded);
             return self.end(DropReason::TooBig, packet);
         }
         let mtu = came.map_or(mtu, |r| r.max_size.min(mtu));

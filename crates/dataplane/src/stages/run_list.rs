@@ -14,6 +14,7 @@ use crate::reason::DropReason;
 use crate::route::route_key;
 use crate::sink::Sink;
 use crate::stages::hook_env::ChainCall;
+use crate::stages::ingress_batch::ListCode;
 use crate::stages::run_chain;
 use crate::worker::Worker;
 
@@ -78,6 +79,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// Runs a list: its chains and stages in order, until one does not accept. The packet's
     /// transport header has been found.
+    #[inline]
     pub(crate) fn run_list(
         &mut self,
         list: &HookList,
@@ -119,7 +121,7 @@ impl<S: Sink> Worker<'_, S> {
     ) -> HookResult {
         match (self.code, list.code) {
             (Some(code), Some(number)) => {
-                self.run_code(code, number, list, context, packet, course)
+                self.run_code(ListCode { code, number }, list, context, packet, course)
             }
             _ => self.run_list_from(list, 0, context, packet, course),
         }

@@ -2,11 +2,11 @@
 
 //! VM programs back to the tree (nft's `netlink_delinearize.c`), in two passes.
 //!
-//! [`program`] follows the registers and turns each VM expression into raw statements: payload by
-//! offset and length, constants as bytes. [`postprocess`] then walks the statements with what is
-//! known of the packet so far ([`context`]): it gives payload its names, constants their types,
-//! drops the matches that a later one implies ([`dependency`]), folds masks and shifts into fields,
-//! prefixes and flag tests ([`binop`]). [`set`] turns the elements of sets back into expressions.
+//! `program` follows the registers and turns each VM expression into raw statements: payload by
+//! offset and length, constants as bytes. `postprocess` then walks the statements with what is
+//! known of the packet so far (`context`): it gives payload its names, constants their types,
+//! drops the matches that a later one implies (`dependency`), folds masks and shifts into fields,
+//! prefixes and flag tests (`binop`). [`set`] turns the elements of sets back into expressions.
 
 use std::sync::Arc;
 

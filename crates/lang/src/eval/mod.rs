@@ -8,14 +8,14 @@
 //! declarations that the rule refers to. What comes out is what [`crate::lower`] turns into
 //! programs.
 //!
-//! - [`expr`]: values, symbols, prefixes, ranges, concatenations, lists, operators;
-//! - [`relational`]: matches; [`payload`]: header fields and their dependencies; [`payload_set`]:
+//! - `expr`: values, symbols, prefixes, ranges, concatenations, lists, operators;
+//! - `relational`: matches; `payload`: header fields and their dependencies; `payload_set`:
 //!   writing them;
-//! - [`keys`]: meta, ct and their like;
-//! - [`set`]: sets, maps and their elements; [`stmt`]: what statements have in common, each of them
-//!   is in [`crate::semantics`]; [`chain`]: hooks;
-//! - [`expand`], [`cmd`]: commands taken apart, and one by one; [`declaration`]: declared sets;
-//!   [`elements`]: theirs; [`presence`]: what commands speak of.
+//! - `keys`: meta, ct and their like;
+//! - `set`: sets, maps and their elements; `stmt`: what statements have in common, each of them
+//!   is in `crate::semantics`; `chain`: hooks;
+//! - [`expand`], `cmd`: commands taken apart, and one by one; `declaration`: declared sets;
+//!   `elements`: theirs; `presence`: what commands speak of.
 
 mod chain;
 mod cmd;

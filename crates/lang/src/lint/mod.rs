@@ -8,9 +8,9 @@
 //!
 //! | file | warns of |
 //! | --- | --- |
-//! | [`shadow`] | rules that never match, or are never reached |
-//! | [`unused`] | chains never jumped to; sets, maps and objects that no rule uses |
-//! | [`suggest`] | (errors) a misspelt word, with the nearest known one |
+//! | `shadow` | rules that never match, or are never reached |
+//! | `unused` | chains never jumped to; sets, maps and objects that no rule uses |
+//! | `suggest` | (errors) a misspelt word, with the nearest known one |
 //!
 //! Unused definitions come from the [`Scope`](penstock_syntax::scope::Scope).
 

@@ -3,9 +3,9 @@
 //! Linearization: evaluated commands to the changes that the ruleset takes (nft's
 //! `netlink_linearize.c` and `mnl.c`).
 //!
-//! - [`expr`], [`stmt`]: rules to VM programs, each statement by [`crate::semantics`];
+//! - `expr`, `stmt`: rules to VM programs, each statement by `crate::semantics`;
 //! - [`set`]: sets, maps, elements;
-//! - [`cmd`]: commands to [`Change`]s;
+//! - `cmd`: commands to [`Change`]s;
 //! - [`debug`]: what `--debug=netlink` shows of them.
 
 mod cmd;
@@ -30,6 +30,7 @@ use crate::eval::Context;
 
 pub(crate) use cmd::lower_elements;
 pub use cmd::{elements_of, lower};
+pub(crate) use set::element_loc;
 
 /// Where what a change consists of was written, so that a refusal points at the right word.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 //! What the ruleset refuses, in nft's words.
 
-use penstock_ruleset::link::{CannotOffload, LinkError, OffloadPart, Place};
+use penstock_ruleset::link::{CannotOffload, ErrorPlace, LinkError, OffloadPart};
 use penstock_ruleset::model::{Family, Generation, Table};
 use penstock_ruleset::{Blame, Change, Errno, Error};
 use penstock_syntax::diag::{Diagnostic, Diagnostics, Severity, most_similar_of};
@@ -190,11 +190,11 @@ fn name_in(change: &Change) -> Option<&str> {
 /// Blames the statement of an expression that the packet path cannot run.
 pub(super) fn blame(e: &LinkError, done: &[Done], diags: &mut Diagnostics) {
     let loc = match &e.place {
-        Place::Chain(name) => done
+        ErrorPlace::Chain(name) => done
             .iter()
             .find(|d| matches!(&d.change, Change::AddChain { chain, .. } if chain.name == *name))
             .map(|d| d.places.chain.unwrap_or(d.places.whole)),
-        Place::Rule { handle, expression, .. } => done
+        ErrorPlace::Rule { handle, expression, .. } => done
             .iter()
             .find(|d| matches!(d.change, Change::AddRule { .. }) && d.handle == Some(*handle))
             .map(|d| d.places.expressions.get(*expression).copied().unwrap_or(d.places.whole)),

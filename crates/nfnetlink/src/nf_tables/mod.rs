@@ -7,6 +7,7 @@
 //! | `table`, `chain`, `rule`, `set`, `element`, `object`, `flowtable` | messages about one kind of thing, both ways |
 //! | `batch` | changes: one transaction |
 //! | `get`, `answer` | answers to requests for one thing, and for all |
+//! | `difference` | what came and went between two generations |
 //! | `delete` | deleting tables, chains and rules, with all that is in them |
 
 mod answer;
@@ -14,6 +15,7 @@ mod batch;
 mod chain;
 mod connection_object;
 mod delete;
+mod difference;
 mod element;
 mod find;
 mod flowtable;
@@ -32,6 +34,7 @@ use penstock_ruleset::reset::Reset;
 
 pub use answer::{Dump, SUBSYSTEM, Stamp};
 pub use batch::{Batch, Event};
+pub use difference::difference;
 pub use get::Get;
 
 use crate::message::{Failure, Message, Writer};
@@ -67,6 +70,11 @@ pub fn is_change(number: u8) -> bool {
             | NFT_MSG_DELFLOWTABLE
             | NFT_MSG_DESTROYFLOWTABLE
     )
+}
+
+/// Whether a request sets to zero what it asks for.
+pub fn is_reset(number: u8) -> bool {
+    matches!(number, NFT_MSG_GETRULE_RESET | NFT_MSG_GETSETELEM_RESET | NFT_MSG_GETOBJ_RESET)
 }
 
 /// Takes one message of a batch.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Connections: the lines of `conntrack -L`.
+//! Connections: the lines of `conntrack -L` and of `/proc/net/nf_conntrack`.
 
 use std::fmt;
 use std::net::IpAddr;
 
-use penstock_conntrack::{self as conntrack, Direction, Tuple, status};
+use penstock_conntrack::{self as conntrack, Direction, Style, Tuple, status};
 use penstock_wire::protocol;
 use serde::{Serialize, Serializer};
 
@@ -28,9 +28,11 @@ pub struct Connection<'a> {
     pub protocol: &'static str,
     /// Its number.
     pub protocol_number: u8,
-    /// Seconds until the connection ends if no packet comes.
-    pub timeout: u64,
-    /// State, for protocols that have one.
+    /// Seconds until the connection ends if no packet comes; none while a flowtable has it, as in
+    /// the kernel (`ctnetlink_dump_info()`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u64>,
+    /// State, for protocols that have one; none while a flowtable has the connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<&'static str>,
     /// Mark.
@@ -122,6 +124,21 @@ pub enum Ids {
     None {},
 }
 
+/// A connection as a line of `/proc/net/nf_conntrack`.
+pub struct ProcLine<'a>(pub conntrack::Connection<'a>);
+
+impl fmt::Display for ProcLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.line(Style { proc: true, ..Style::default() }).fmt(f)
+    }
+}
+
+impl Serialize for ProcLine<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 fn hexadecimal<S: Serializer>(key: &u16, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{key:#x}"))
 }
@@ -166,6 +183,7 @@ impl<'a> Connection<'a> {
         let original = c.tuple(Direction::Original);
         let zones = [original.zone, c.zone(Direction::Reply)];
         let same = zones[0] == zones[1];
+        let offloaded = has(status::OFFLOAD);
         let end = |direction| {
             let tuple = c.tuple(direction);
             let apart = |of: Direction| {
@@ -185,8 +203,8 @@ impl<'a> Connection<'a> {
         Connection {
             protocol: conntrack::protocol_name(original.protocol),
             protocol_number: original.protocol,
-            timeout: c.remaining() / SECOND,
-            state: c.state(),
+            timeout: (!offloaded).then(|| c.remaining() / SECOND),
+            state: c.state().filter(|_| !offloaded),
             mark: c.mark(),
             secmark: Some(c.secmark()).filter(|mark| *mark != 0),
             zone: Some(zones[0]).filter(|zone| same && *zone != 0),
@@ -235,7 +253,10 @@ impl fmt::Display for End {
 impl fmt::Display for Connection<'_> {
     /// A line, without its end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<8} {} {} ", self.protocol, self.protocol_number, self.timeout)?;
+        write!(f, "{:<8} {} ", self.protocol, self.protocol_number)?;
+        if let Some(seconds) = self.timeout {
+            write!(f, "{seconds} ")?;
+        }
         if let Some(state) = self.state {
             write!(f, "{state} ")?;
         }

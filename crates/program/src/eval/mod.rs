@@ -169,12 +169,8 @@ pub fn execute<E: Env>(
         Op::Byteorder { src, dst, len, size } => {
             bitwise::byteorder(*src, *dst, *len, *size, registers)
         }
-        Op::Lookup { src, key_len, inverse, load, set } => {
-            lookup::lookup(set, *src, *key_len, *inverse, *load, registers, packet, env)
-        }
-        Op::LookupDynamic { src, key_len, inverse, load, set } => {
-            dynset::lookup(set, *src, *key_len, *inverse, *load, registers, packet, env)
-        }
+        Op::Lookup { .. } => lookup::lookup(op, registers, packet, env),
+        Op::LookupDynamic { .. } => dynset::lookup(op, registers, packet, env),
         Op::SetUpdate(update) => dynset::update(update, registers, packet, env),
         Op::ObjectMap { src, key_len, set } => {
             lookup::object(set, *src, *key_len, registers, packet, env)

@@ -18,6 +18,6 @@ pub struct Log {
     pub queue_threshold: Option<u16>,
     /// `NFTA_LOG_LEVEL`: 0 (emerg) to 7 (debug) as syslog(3), 8 audit; 4 (warn) if absent.
     pub level: Option<u32>,
-    /// `NFTA_LOG_FLAGS`: [`LOG_TCPSEQ`] and its like.
+    /// `NFTA_LOG_FLAGS`: [`crate::expr::LOG_TCPSEQ`] and its like.
     pub flags: Option<u32>,
 }

@@ -4,7 +4,7 @@
 //! `struct datatype`).
 //!
 //! - [`symbols`]: the tables of symbolic constants;
-//! - [`parse`]: a word to a value, with nft's words where it is none;
+//! - [`parse`](mod@parse): a word to a value, with nft's words where it is none;
 //! - [`print`](mod@print): a value to canonical text;
 //! - [`time`]: durations, dates, hours;
 //! - [`Base`]: what operators go by.

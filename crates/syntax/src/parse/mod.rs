@@ -12,7 +12,7 @@
 //! | `stmts` | rules, and what statements have in common; each statement is in [`crate::stmt`] |
 //! | `exprs` | operators, left and right sides of matches, arguments of statements |
 //! | `primary`, `headers` | what expressions are made of: header fields, options; each other
-//! selector is in [`crate::selector`] |
+//! selector is in `crate::selector` |
 //! | `names` | names, numbers, times |
 //! | `definitions` | `define`, `include` and their like |
 //! | `keywords` | which words are keywords where |

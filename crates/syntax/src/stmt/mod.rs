@@ -3,7 +3,7 @@
 //! How each statement is written, in text and in JSON: a file for each.
 //!
 //! A file has what is particular to its statement, in up to four `impl` blocks: text to the tree
-//! ([`Parser`]) and back ([`Printer`]), JSON to the tree ([`Reader`]) and back ([`Writer`]). This
+//! (`Parser`) and back ([`Printer`]), JSON to the tree (`Reader`) and back ([`Writer`]). This
 //! file has the matches that lead there; a statement of one word needs no more than its lines
 //! here. The kinds are [`StmtKind`].
 

@@ -140,7 +140,12 @@ impl<S: Sink> Worker<'_, S> {
                 Relayed::TooBig(mtu) if *mtu as usize > worker.mtu(&to) => return,
                 Relayed::TooBig(mtu) => (icmp::unreachable::FRAG_NEEDED, *mtu),
             };
-            worker.icmp4_error(about, Some(&to), icmp::DEST_UNREACHABLE, code, info, false);
+            worker.icmp4_error(
+                about,
+                Some(&to),
+                icmp::Repr { kind: icmp::DEST_UNREACHABLE, code, rest_of_header: info },
+                false,
+            );
         });
     }
 }

@@ -160,13 +160,10 @@ impl<S: Sink> Worker<'_, S> {
             if v6 {
                 worker.icmp6_error(about, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);
             } else {
-                let code = icmp::unreachable::FRAG_NEEDED;
                 worker.icmp4_error(
                     about,
                     route.as_ref(),
-                    icmp::DEST_UNREACHABLE,
-                    code,
-                    mtu as u32,
+                    icmp::Repr::frag_needed(mtu as u32),
                     false,
                 );
             }
@@ -188,7 +185,7 @@ impl<S: Sink> Worker<'_, S> {
                 worker.icmp6_error(about, icmpv6::DEST_UNREACHABLE, code, 0);
             } else {
                 let code = icmp::unreachable::HOST;
-                worker.icmp4_error(about, route.as_ref(), icmp::DEST_UNREACHABLE, code, 0, false);
+                worker.icmp4_error(about, route.as_ref(), icmp::Repr::unreachable(code), false);
             }
         });
     }

@@ -55,7 +55,7 @@ impl<S: Sink> Worker<'_, S> {
             let to =
                 Route::special(penstock_net::RouteType::Local, true, penstock_net::LOOPBACK, 0);
             let code = icmp::unreachable::PORT;
-            self.icmp4_error(packet, Some(&to), icmp::DEST_UNREACHABLE, code, 0, false);
+            self.icmp4_error(packet, Some(&to), icmp::Repr::unreachable(code), false);
             return self.drop(DropReason::NoTunnel, packet);
         };
         if !tunnel.carries(outer.payload) {

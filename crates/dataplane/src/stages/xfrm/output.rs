@@ -330,13 +330,10 @@ impl<S: Sink> Worker<'_, S> {
                 if !df || packet.network().len() <= mtu {
                     return true;
                 }
-                let code = icmp::unreachable::FRAG_NEEDED;
                 self.icmp4_error(
                     packet,
                     Some(&bundled.before),
-                    icmp::DEST_UNREACHABLE,
-                    code,
-                    mtu as u32,
+                    icmp::Repr::frag_needed(mtu as u32),
                     forwarded,
                 );
             }

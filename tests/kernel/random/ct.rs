@@ -4,14 +4,14 @@
 //! protocols want them and sometimes not, fragments and ICMP errors in between, and rules that ask
 //! for what is known of connections.
 //!
-//! As in `random_nat`, no packet goes to an address without a neighbour, and none leaves where it
+//! As in `nat`, no packet goes to an address without a neighbour, and none leaves where it
 //! came in.
 
 use fastrand::Rng;
 use penstock_testkit::Chance;
 
+use super::nat::{Side, net};
 use crate::frame::{Frame, bare, ethernet};
-use crate::random_nat::{Side, net};
 use crate::scenario::Scenario;
 
 /// The scenario of a seed.

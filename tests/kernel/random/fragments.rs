@@ -8,8 +8,8 @@
 use fastrand::Rng;
 use penstock_testkit::Chance;
 
+use super::nat::{Side, net};
 use crate::frame::{Frame, bare, ethernet};
-use crate::random_nat::{Side, net};
 use crate::scenario::Scenario;
 use crate::sift::sift;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use penstock_testkit::Chance;
 
+use super::nat::{Side, net};
 use crate::frame::ethernet;
-use crate::random_nat::{Side, net};
 use crate::scenario::Scenario;
 use crate::sift::sift;
 

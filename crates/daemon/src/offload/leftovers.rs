@@ -30,18 +30,18 @@ const UDP_LEFT: u64 = 120 * SECOND;
 
 /// Programs that are still on their devices, and the flows that they forward.
 #[derive(Debug, Default)]
-pub(crate) struct Left {
+pub(crate) struct Leftovers {
     links: HashMap<u32, Link>,
     flows: Vec<FoundFlow>,
     any: bool,
 }
 
-impl Left {
+impl Leftovers {
     /// What there is. Programs stay where they are.
-    pub(crate) fn find() -> Left {
-        let Some(found) = pins::left() else { return Left::default() };
+    pub(crate) fn find() -> Leftovers {
+        let Some(found) = pins::left() else { return Leftovers::default() };
         let links = found.links().collect();
-        Left { links, flows: found.flows(), any: true }
+        Leftovers { links, flows: found.flows(), any: true }
     }
 
     /// Whether there was something.
