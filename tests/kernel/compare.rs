@@ -224,8 +224,8 @@ pub fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// The identification of an ICMP error that the host makes itself is a hash with a secret: nobody
-/// can know it.
+/// The identification of an ICMP error that the host makes itself is a hash with a secret: it is
+/// unpredictable.
 pub fn without_chance(frame: &[u8], link: usize) -> Vec<u8> {
     let mut frame = frame.to_vec();
     if frame.len() < link || link != 0 && frame_type(&frame[..link]) != 0x0800 {

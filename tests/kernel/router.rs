@@ -15,8 +15,8 @@ use crate::sockets::{Host, Log, Wire};
 const GROUP: u16 = 7;
 
 /// A table that is last in input, so that a packet counts as delivered and the host does not answer
-/// it. It is there from the beginning and stays: of the same priority, what is registered later runs
-/// first, and connections are to be confirmed before. Packets that tunnels or IPsec of `net.ip` lines
+/// it. It is there from the beginning and stays: at equal priority, a chain registered later runs
+/// first, and connections must be confirmed before. Packets that tunnels or IPsec of `net.ip` lines
 /// take come after `input`: they pass, and what is in them is delivered.
 fn delivery(net: &str) -> String {
     let mut pass = String::new();
@@ -334,8 +334,8 @@ impl Router {
         Ok(())
     }
 
-    /// Sends one frame under the rules in force, and gives what comes of it at once.
-    // The filetests ask packet by packet.
+    /// Sends one frame under the rules in force, and returns its immediate results. The filetests
+    /// work packet by packet.
     #[allow(dead_code)]
     pub fn send_one(&mut self, source: &str, bytes: &[u8]) -> Result<Outcome, String> {
         self.send(source, bytes)?;

@@ -31,8 +31,8 @@ pub struct Guest {
     pub version: String,
 }
 
-/// Fetches the kernel of a suite of Debian into `directory`, if it is not there. The error is why
-/// it is not to be had.
+/// Fetches the kernel of a suite of Debian into `directory`, if it is not there. The error is the
+/// reason why it is not available.
 pub fn prepare(directory: &Path, suite: &str) -> Result<(), String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/oracle/kernel");
     let made = Command::new(script)

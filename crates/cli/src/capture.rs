@@ -292,8 +292,8 @@ impl<W: Write> CaptureFile<W> {
         self.writer.write_cut(*interface, frame.time, &frame.bytes, frame.len, frame.outgoing)
     }
 
-    /// Says of each interface how many frames it had, and of the first how many are lost: which
-    /// they would have been of, nobody knows. `now` is in nanoseconds since the epoch.
+    /// Says of each interface how many frames it had, and for the first how many are lost: their
+    /// interfaces are unknown. `now` is in nanoseconds since the epoch.
     pub fn finish(mut self, now: u64) -> io::Result<()> {
         // Programs want an interface, even if nothing came by it.
         if self.interfaces.is_empty() {

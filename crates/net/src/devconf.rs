@@ -95,9 +95,9 @@ devconf! {
     SrcValidMark = Ipv4 "src_valid_mark", Or, 0 0;
     /// Addresses in 127.0.0.0/8 are addresses like any other.
     RouteLocalnet = Ipv4 "route_localnet", Or, 0 0;
-    /// Senders are told of a better next hop on their own link.
+    /// Senders get a redirect to a better next hop on their own link.
     SendRedirects = Ipv4 "send_redirects", Or, 1 1;
-    /// Senders are told so even if they share no prefix with the next hop.
+    /// Senders get a redirect even if they share no prefix with the next hop.
     SharedMedia = Ipv4 "shared_media", Or, 1 1;
     /// IPv4 packets to one host in a frame to many are dropped.
     DropUnicastInMulticast4 = Ipv4 "drop_unicast_in_l2_multicast", Or, 0 0;
@@ -299,7 +299,7 @@ impl Default for LinkDevconf {
 }
 
 impl LinkDevconf {
-    /// Of a link with these values of its own.
+    /// The values in effect for a link with these values.
     pub fn new(own: DevconfValues, all: &DevconfValues) -> Self {
         LinkDevconf { own, effective: own.combined(all) }
     }

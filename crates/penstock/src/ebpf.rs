@@ -100,7 +100,7 @@ impl Program {
         self.compiled.code.len()
     }
 
-    /// Loads it, and attaches it to the device of this index in the network namespace at hand.
+    /// Loads it, and attaches it to the device of this index in the current network namespace.
     ///
     /// # Errors
     /// [`Error::System`]: without `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_PERFMON`, `EPERM`; `EBUSY`

@@ -20,7 +20,7 @@ use penstock_ruleset::{Family, Generation};
 /// Hardware type of Ethernet devices.
 const ARPHRD_ETHER: u16 = 1;
 
-/// What has names at hand.
+/// Sources of names.
 pub trait HasNames {
     /// The names.
     fn names(&self) -> &dyn Names;

@@ -112,7 +112,7 @@ impl Drop for Reservation {
 }
 
 impl Reservation {
-    /// Marks the place as used, so that it is not given back.
+    /// Marks the slot as used, so that it is not released.
     pub(crate) fn take(&self) {
         self.taken.store(true, Relaxed);
     }

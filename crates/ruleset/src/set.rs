@@ -28,7 +28,7 @@ pub struct Set {
     pub anonymous: bool,
     /// `NFTA_SET_KEY_TYPE`: nft's number for the data type, opaque here.
     pub key_type: u32,
-    /// `NFTA_SET_DATA_TYPE`, likewise.
+    /// `NFTA_SET_DATA_TYPE`: nft's number for the type of the data, opaque here.
     pub data_type: u32,
     /// What it maps to; `None` for sets.
     pub data: Option<MapData>,
@@ -283,7 +283,7 @@ impl Set {
         matches!(&self.content, Content::Fixed(elements) if elements.is_empty())
     }
 
-    /// [`penstock_sets::Set::load`]; elements are given back as well if packets change the set.
+    /// [`penstock_sets::Set::load`]; elements are also returned if packets change the set.
     pub(crate) fn load_elements(
         &mut self,
         elements: ElementList<ElementValue>,

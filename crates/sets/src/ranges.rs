@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Concatenations whose fields are ranges.
+//! Concatenations of ranges.
 //!
 //! As in the kernel's `nft_set_pipapo.c`, entries may overlap: a new one is refused only if its
-//! first or its last corner lies inside an existing one. Of several that match, the one inserted
-//! first is found.
+//! first or its last corner lies inside an existing one. If several match, the one inserted first
+//! is found.
 //!
 //! Entries are sorted into groups by which of their fields are exact. A hash of those fields leads
 //! to a bucket of entries; in it they are sorted by the first value of one of the other fields,
@@ -37,7 +37,7 @@ const KEY_MAX: usize = 64;
 const WAITING: usize = 64;
 /// A sealed index of so many entries stays a list.
 const FEW: usize = 6;
-/// Entries are classified anew when one of so many is new or gone.
+/// Entries are reclassified when one of so many is new or gone.
 const BESIDE: usize = 8;
 /// In the order of insertion: a removed entry.
 const DEAD: u32 = u32::MAX;
@@ -116,7 +116,7 @@ pub(crate) struct Ranges {
     levels: Vec<Level>,
     /// Not in a level yet, later in order than all that are.
     waiting: Vec<u32>,
-    /// All entries whose place in the order is below the number; they are in no level.
+    /// All entries with a position below the number; they are in no level.
     classified: Option<(Sealed, u32)>,
     sealed: bool,
 }
@@ -192,8 +192,7 @@ impl Ranges {
         self.lookup_rest(key, alive)
     }
 
-    /// As [`Ranges::lookup`], for several keys at the same time, at most as many as there are
-    /// places for what is found.
+    /// [`Ranges::lookup`] for several keys at the same time, at most the number of result slots.
     pub fn lookup_batch<const N: usize>(
         &self,
         keys: &[&[u8]],

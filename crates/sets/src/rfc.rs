@@ -87,7 +87,7 @@ fn ordered(bytes: &[u8]) -> u128 {
 }
 
 impl Classes {
-    /// Of entries from the first to the last value each, in bytes of one length.
+    /// For entries from their first to their last value, in bytes of one length.
     fn new(len: usize, entries: &[(&[u8], &[u8])], pool: &mut Pool) -> Option<Classes> {
         let words = entries.len().div_ceil(64);
         let set = |members: &mut [u64], entry: usize, is: bool| {
@@ -286,8 +286,8 @@ pub(crate) struct Rfc {
 }
 
 impl Rfc {
-    /// Of fields, each of so many bytes at an offset, and of entries from first to last key in
-    /// these slots. `None` if that would be too large.
+    /// For fields, each of so many bytes at an offset, and entries from first to last key in these
+    /// slots. `None` if that would be too large.
     pub fn new<'e>(
         fields: &[(usize, usize)],
         entries: &[(&'e [u8], &'e [u8])],

@@ -18,8 +18,8 @@ use crate::{ElementRef, Set};
 /// unchanged.
 ///
 /// Keys are numbers of 64 bits, their bytes from the lowest on, zeros above; those of more than 8
-/// bytes are told by their address. A search gives the number of the place for [`Set::element_at`],
-/// or [`NOWHERE`].
+/// bytes are passed by address. A search gives the number of the place for [`Set::element_at`], or
+/// [`NOWHERE`].
 #[derive(Clone, Debug)]
 pub enum Search<'a> {
     /// Keys of four bytes in open addressing.

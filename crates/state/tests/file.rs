@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Files: what comes back, and what is refused.
+//! Files: what is restored, and what is refused.
 
 use std::sync::Arc;
 

@@ -58,7 +58,7 @@ pub struct Compiled {
     pub ts_need_address: bool,
     /// Router alert.
     pub router_alert: u8,
-    /// Option bytes were changed: the header checksum must be made anew.
+    /// Option bytes were changed: the header checksum must be recomputed.
     pub changed: bool,
 }
 
@@ -107,7 +107,7 @@ pub fn check_copy(options: &[u8]) -> Result<Compiled, BadOption> {
 }
 
 /// Checks the options of a received packet and fills in the host's address and the time where
-/// options ask for them. With [`Compiled::changed`] the checksum is to be made anew.
+/// options ask for them. With [`Compiled::changed`] the checksum must be recomputed.
 ///
 /// # Errors
 /// The first byte that is wrong; the packet is dropped with a parameter problem.

@@ -39,7 +39,7 @@ pub const fn is_extension(protocol: u8) -> bool {
     matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | AH | NO_NEXT | DEST_OPTIONS)
 }
 
-/// Length of a header of type `protocol` whose length byte is `units`.
+/// Length of a header of type `protocol` with length byte `units`.
 #[inline]
 const fn extension_len(protocol: u8, units: u8) -> usize {
     match protocol {
@@ -83,9 +83,8 @@ pub struct Walk {
 }
 
 /// Finds the first header of type `target`, or the last header of the chain for `None`, as
-/// `ipv6_find_hdr()` does. `packet` begins with the IPv6 header, whose version and length are not
-/// looked at, nor whether it is cut off; what is after the payload length is walked over as well
-/// if it is there.
+/// `ipv6_find_hdr()` does. `packet` begins with the IPv6 header; version, length and truncation are
+/// not checked; what is after the payload length is walked over as well if it is there.
 ///
 /// # Errors
 /// See [`FindError`].
@@ -261,15 +260,15 @@ pub struct HopByHop {
     pub next_header: u8,
     /// Value of the router alert option.
     pub router_alert: Option<u16>,
-    /// Payload length of a jumbogram; the packet is to be trimmed to 40 bytes more.
+    /// Payload length of a jumbogram; the packet must be trimmed to 40 bytes more.
     pub jumbo: Option<u32>,
 }
 
 /// Checks the hop-by-hop options of a received packet as `ipv6_parse_hopopts()` does. `packet`
-/// begins with the IPv6 header, whose next header is hop-by-hop, and passed [`ipv6::check_input`].
+/// begins with the IPv6 header, with next header hop-by-hop, and passed [`ipv6::check_input`].
 ///
 /// # Errors
-/// The packet is to be dropped, with an answer or without.
+/// The packet must be dropped, with an answer or without.
 pub fn check_hop_by_hop(packet: &[u8]) -> Result<HopByHop, OptionError> {
     const START: usize = ipv6::LEN;
     let ip = ipv6::Header::new(packet).ok_or(OptionError::Drop)?;

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What a bridge has learned, for all workers: none waits for another, and whoever looks writes
-//! nothing.
+//! What a bridge has learned, for all workers: without locks, and lookups write nothing.
 //!
 //! ```text
 //! address, VLAN --hash--> two buckets of eight places:  key    | port, some bits of the key's hash | last seen
 //! ```
 //!
-//! A place belongs to whoever's key is there; it is entered by exchanging a zero for it, and taken
-//! back by exchanging it for zero. The port stands beside bits of the key that it was written for,
-//! so that a reader who was late, and finds the place to be another address's by now, takes nothing
-//! for the other's. What was entered at two places at once stays at the first of them.
+//! A slot belongs to the key in it; it is entered by exchanging a zero for it, and taken back by
+//! exchanging it for zero. The port stands beside bits of the key that it was written for, so that
+//! a reader who was late, and finds the place to be another address's by now, takes nothing for the
+//! other's. What was entered at two places at once stays at the first of them.
 
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
@@ -70,7 +69,7 @@ impl Bucket {
     }
 }
 
-/// Where a key may be, and what its port stands beside.
+/// Where a key may be, and the hash bits stored with its port.
 #[derive(Clone, Copy)]
 struct Hashed {
     buckets: [usize; 2],
@@ -226,7 +225,7 @@ impl Learned {
         for place in places {
             match place.key.compare_exchange(0, key.0, SeqCst, SeqCst) {
                 Ok(_) => {
-                    // As long as it has no port nobody takes it for one that is over.
+                    // A slot without a port is not treated as expired.
                     place.seen.store(now, Release);
                     place.port.store(hashed.port(port), Release);
                     self.leave_one(key, hashed);
@@ -258,7 +257,8 @@ impl Learned {
         }
     }
 
-    /// Forgets what has not been seen for the ageing time, unless somebody is at it already.
+    /// Removes entries that were not seen for the ageing time, unless another worker does so
+    /// already.
     fn sweep(&self, now: u64, ageing: u64) {
         if self.sweeping.swap(true, SeqCst) {
             return;

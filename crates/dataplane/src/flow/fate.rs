@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What becomes of a packet of a flow.
+//! The fate of a packet of a flow.
 
 use penstock_conntrack::Conntrack;
 use penstock_flowtable::{At, state};
@@ -12,7 +12,7 @@ use crate::flow::resolved::{Kind, Resolved};
 use crate::flow::table::{Cause, Table};
 use crate::flow::{FlowRef, Flows, token};
 
-/// What becomes of a packet of a flow.
+/// The fate of a packet of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It leaves.

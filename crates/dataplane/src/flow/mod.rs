@@ -72,7 +72,7 @@ pub(crate) struct Flows {
     /// When flows are looked for next that have lived out.
     pub(crate) next_sweep: u64,
     pub(crate) refusals: Vec<u64>,
-    /// What happened in tables that are no more.
+    /// Counts of removed tables.
     pub(crate) gone: FlowCounts,
     pub(crate) scratch: Option<Box<Scratch>>,
 }
@@ -155,7 +155,7 @@ impl Flows {
         self.tables.get_mut(at.0 as usize)
     }
 
-    /// Flows whose connections ended are gone afterwards.
+    /// Flows of ended connections are gone afterwards.
     #[inline(always)]
     pub(crate) fn drop_ended(&mut self, conntrack: &mut Conntrack) {
         if conntrack.has_ended() {

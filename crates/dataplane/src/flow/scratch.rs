@@ -152,7 +152,7 @@ impl Scratch {
         true
     }
 
-    /// Appends a frame to the latest chain, whose first frame it is like.
+    /// Appends a frame to the latest chain, which has frames like it.
     #[inline(always)]
     pub(crate) fn follow(&mut self, at: usize, start: &PlainFrame) {
         let first = usize::from(self.first[self.chains.saturating_sub(1)]);

@@ -168,8 +168,7 @@ impl ParsedHeaders {
         })
     }
 
-    /// Where the connection of a frame that was read is to be looked up, if that is what happens
-    /// first.
+    /// The connection lookup of a parsed frame, if that is its first step.
     #[inline(always)]
     pub(crate) fn seek(
         &self,
@@ -476,7 +475,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
     }
 
-    /// To a neighbour that is known, by egress of the device, which nobody taps.
+    /// To a resolved neighbour, through egress of a device without taps.
     #[inline(always)]
     fn fast_out<const SIX: bool>(
         &mut self,

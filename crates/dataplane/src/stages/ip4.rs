@@ -134,8 +134,7 @@ impl<S: Sink> Worker<'_, S> {
             Routed::Refused(why) => return self.end(why, packet),
         };
         if let Some((saddr, daddr)) = addresses::of4(packet)
-            // On the same device it depends on the source whether the sender is told of a better
-            // way.
+            // On the same device the source decides whether the sender gets a redirect.
             && to.kind == RouteType::Unicast && !to.local && to.oif != to.iif
             && !self.net.custom4() && self.net.depends_on_destination4(daddr)
         {
@@ -187,7 +186,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         match ipv4_options::check_received(options, &receive) {
             Ok(found) => {
-                // The checksum is made anew only when the packet is forwarded.
+                // The checksum is recomputed only when the packet is forwarded.
                 if found.srr != 0 {
                     self.drop(DropReason::SourceRoute, packet);
                     return None;

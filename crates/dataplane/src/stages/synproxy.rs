@@ -364,7 +364,7 @@ impl<S: Sink> Worker<'_, S> {
         proxies.connections.insert(key, Proxied::default());
     }
 
-    /// A segment in somebody's name (`synproxy_send_tcp()`).
+    /// Sends a segment on behalf of an endpoint (`synproxy_send_tcp()`).
     fn send_segment(&mut self, packet: &Packet, ends: Ends, segment: &Segment, ct: Ct) {
         let mut header = Vec::with_capacity(60);
         segment.options.write(&mut header);

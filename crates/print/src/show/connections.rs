@@ -79,7 +79,7 @@ struct End {
     /// Zone of the original direction, if the other one has another zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     zone_orig: Option<u16>,
-    /// Zone of the reply direction, likewise.
+    /// Zone of the reply direction, if the original one has another zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     zone_reply: Option<u16>,
     /// Packets and bytes, if they are counted (`nf_conntrack_acct`).

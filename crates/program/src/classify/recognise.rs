@@ -88,7 +88,7 @@ pub(super) type Condition = (Span, Test);
 pub(super) struct Conditions {
     /// All of these.
     pub all: Vec<Condition>,
-    /// Of each list all of one entry: the elements of a set.
+    /// One entry of each list must hold completely: the elements of a set.
     pub sets: Vec<Vec<Vec<Condition>>>,
     /// Bytes that must be there.
     pub loads: Vec<Span>,
@@ -534,7 +534,7 @@ enum Equal {
     Never,
     /// Nothing else has to hold.
     Tests(Vec<Condition>),
-    /// Of some of the bytes nothing is known.
+    /// Some of the bytes are unknown.
     Unknown(Vec<Condition>),
 }
 

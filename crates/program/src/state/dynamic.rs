@@ -350,8 +350,7 @@ impl DynamicSet {
         Some(DynamicHit { slot, statements })
     }
 
-    /// Starts the life of an element that ends anew, of so many milliseconds; `None` if it is not
-    /// there.
+    /// Restarts the timeout of an element, in milliseconds; `None` if it is missing.
     #[inline]
     pub(crate) fn renew(&self, key: &[u8], now: u64, timeout: u64) -> Option<DynamicHit> {
         let ends = |value: &[AtomicU64]| value.get(TIMEOUT).is_some_and(|t| t.load(Relaxed) != 0);

@@ -90,7 +90,7 @@ impl<S: Sink> Worker<'_, S> {
         self.forward_found(FlowRef { table: index, at }, &seen, longest, &xmit, packet)
     }
 
-    /// A packet whose flow was found: on its way, or back to the normal one. `longest` as for
+    /// Handles a packet of a flow: sends it, or returns it to the slow path. `longest` as for
     /// [`fate`].
     pub(crate) fn forward_found(
         &mut self,

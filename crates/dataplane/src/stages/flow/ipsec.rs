@@ -79,8 +79,8 @@ pub(super) struct Sealing<'a> {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// The ways of a flow with the states that policy wants: that of the given direction first.
-    /// Beside them, by direction, whether its packets have to come out of IPsec.
+    /// The transmissions of a flow with the states that policy requires: that of the given
+    /// direction first. Also, by direction, whether its packets must come out of IPsec.
     pub(crate) fn ipsec_xmits(
         &mut self,
         (mark, class, now): (u32, u8, u64),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Chains over IPv4 that leave by a wire where nobody looks at frames: what nearly all are. All
-//! else, and what speaks against a packet, is for [`Worker::send_chain`](super::early).
+//! Chains over IPv4 that leave by a wire without taps, which is the usual case. Everything else,
+//! and packets with an obstacle, are for [`Worker::send_chain`](super::early).
 
 use penstock_flowtable::rewrite;
 use penstock_flowtable::tunnel::Head;
