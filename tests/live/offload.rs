@@ -263,7 +263,7 @@ fn offloaded_flows_survive_the_process_where_configured() {
     sh(&format!("umount {}", pins.display()));
 }
 
-/// The number behind a word in a line of the ruleset that has some text.
+/// The number after a word in a line of the ruleset with some text.
 fn counted(net: &Net, text: &str) -> u64 {
     let listed = net.ok(&net.r, "$PENSTOCK nft list ruleset");
     let line =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The run directory: nobody but root delays or prevents start, end or recovery.
+//! The run directory: only root can delay or prevent start, end or recovery.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};

@@ -39,8 +39,7 @@ impl Drop for Disk {
     }
 }
 
-/// Starts the dataplane by a line of the shell whose outputs go to a file; the process is the
-/// dataplane's.
+/// Starts the dataplane by a shell line, with its output in a file; the process is the dataplane's.
 fn begin(net: &Net, before: &str, args: &str) -> Child {
     let log = std::fs::File::create(net.directory.join("begun")).unwrap();
     let mut command = net.command(&net.r, &format!("{before} exec $PENSTOCK up {args}"));

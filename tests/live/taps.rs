@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Ports that are the other end of a TAP that was there, whose device is a neighbour's: in another
+//! Ports that are the other end of an existing TAP with the device of a neighbour: in another
 //! namespace, or on a bridge.
 
 use crate::net::Net;
@@ -20,7 +20,7 @@ const RULES: &str = "table inet t {
 const SEEN: &str =
     "ip -d link show tap0 | sed 's/^[0-9]*: //'; ethtool -k tap0 | sed 's/ .requested on.//'";
 
-/// Makes a TAP in R that nobody has open. `false`, and said, if this kernel has none.
+/// Creates a TAP in R that is not open. `false`, with a message, if this kernel has none.
 fn make(net: &Net, kind: &str) -> bool {
     let made = net.run(&net.r, &format!("ip tuntap add tap0 mode tap {kind}")).0;
     if !made {

@@ -127,7 +127,7 @@ fn fragments_and_errors_go_to_the_worker_of_their_connection() {
             assert!(said.contains(router), "{said}");
         }
     }
-    // Errors from behind, about translated flows.
+    // ICMP errors from B about translated flows.
     net.ok(&net.a, "for i in $(seq 20); do python3 -c 'import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect((\"198.18.1.2\", 7100 )); s.send(b\"x\" * 8); s.settimeout(2); s.recv(99)'; done");
     net.nft("flush chain inet t f\ntable inet t { chain f { ct state established,related accept; udp dport { 7100, 9 } accept; }; }");
@@ -208,7 +208,7 @@ fn all_workers_serve_the_ports_of_a_bridge() {
         // Super-packets, too, where the driver has them.
         assert_eq!(crate::fetch(&net, "http://198.18.0.3/file"), sum, "{workers} {driver}");
         assert_eq!(shown(&net, "s[\"drops\"].get(\"packet too big\", 0)"), 0, "{workers} {driver}");
-        // B goes elsewhere with its address: whoever hears of it first, all know. And back.
+        // B moves with its address: all workers know, whichever learns it first. And back.
         for (round, [from, to]) in [(2, ["b0", "b1"]), (3, ["b1", "b0"])] {
             net.ok(
                 &net.b,

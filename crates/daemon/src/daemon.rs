@@ -84,12 +84,7 @@ pub fn run(config: Config) -> Result<(), String> {
         Some(workers) => workers,
         None => workers_for(&mut socket, &config.ports)?,
     };
-    let mut prepared = Vec::new();
-    for port in &config.ports {
-        let index = kept.as_ref().and_then(|kept| kept.index_of(&port.name));
-        prepared.push(prepare(&mut socket, port, index, workers > 1)?);
-    }
-    let (taken, taps): (Vec<Taken>, Vec<Tap>) = prepared.into_iter().unzip();
+    let (taken, taps) = prepare_ports(&mut socket, &config.ports, kept.as_ref(), workers)?;
     let guardian = Guardian::start(&taken, &taps, &config.on_death, metrics.as_ref());
     let guardian = guardian.map_err(|e| format!("the guardian: {e}"))?;
     // Devices that were not closed before.
@@ -163,6 +158,20 @@ pub fn run(config: Config) -> Result<(), String> {
     remove_sockets();
     lock.end();
     result
+}
+
+/// Prepares the devices of ports, with the indexes that they had in the kept state.
+fn prepare_ports(
+    socket: &mut Socket,
+    ports: &[PortConfig],
+    kept: Option<&Kept>,
+    workers: usize,
+) -> Result<(Vec<Taken>, Vec<Tap>), String> {
+    let prepared = ports.iter().map(|port| {
+        let index = kept.and_then(|kept| kept.index_of(&port.name));
+        prepare(socket, port, index, workers > 1)
+    });
+    prepared.collect()
 }
 
 fn give_all_back(socket: &mut Socket, taken: &[Taken]) {

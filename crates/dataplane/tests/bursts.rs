@@ -24,7 +24,7 @@ use router::{NET, SECOND, START, Seen};
 /// to be so.
 struct All(Seen, Drops);
 
-/// Whether drops are told one by one.
+/// Whether drops are reported one by one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Drops {
     Told,

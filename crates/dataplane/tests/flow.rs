@@ -350,7 +350,7 @@ fn routes_and_neighbours_that_change_end_flows_that_they_lead_elsewhere() {
             ("nothing", NET.to_string(), 1, 8),
             ("another route", format!("{NET}route add 192.0.2.0/24 via 198.18.0.7\n"), 1, 8),
             ("neighbour", other_wan.clone(), 1, 8),
-            // The host that asks is told.
+            // The requesting host gets an ICMP error.
             ("down", down.clone(), 0, 4),
         ] {
             let mut path = with_rules(&rules(at, ""));
@@ -660,7 +660,7 @@ mod random {
     }
 
     /// Networks, rules and flowtables change between packets of flows: nothing is lost or overtaken
-    /// that would not be without flowtables, and no flow is left behind.
+    /// that would not be without flowtables, and no flow is left over.
     #[test]
     fn traffic_leaves_as_without_flowtables_whatever_changes() {
         let rounds = penstock_testkit::rounds(150);
@@ -697,7 +697,7 @@ mod random {
                             plain.set_network(net.clone(), time, &mut all_plain);
                             path.set_network(net, time, &mut all);
                         }
-                        // Other rules, and a flowtable that is made anew.
+                        // Other rules, and a recreated flowtable.
                         3 => _ = set_rules(&mut path, &rules(at, "counter")),
                         4 => {
                             _ = set_rules(
@@ -766,7 +766,7 @@ mod hardware {
 
     type Device = Arc<Mutex<TestDevice>>;
 
-    /// A router whose device forwards flows when it gets around to it.
+    /// A router with a device that forwards flows after a delay.
     fn offloading(device: TestDevice, queue: usize) -> (Dataplane, Device, Worker) {
         let device = Arc::new(Mutex::new(device));
         let (offloader, worker) = Offloader::pair(Box::new(device.clone()), queue);

@@ -89,7 +89,7 @@ struct Case {
     /// Device on the side of A that has the addresses.
     near: &'static str,
     routes: [&'static str; 2],
-    /// Rules beside the usual ones.
+    /// Additional rules.
     rules: &'static str,
     v6: bool,
     /// Ends find out how long packets may be, instead of leaving it to routers to cut them.

@@ -57,7 +57,7 @@ pub struct KeyType {
 }
 
 impl KeyType {
-    /// Of an evaluated expression.
+    /// The key type of an evaluated expression.
     pub fn of(expr: &Expr) -> Self {
         let fields = expr.parts().iter().map(Field::of).collect();
         KeyType { dtype: expr.dtype.clone(), fields }

@@ -87,7 +87,7 @@ pub trait Service: Send {
     /// A program sends a datagram. It finds all answers when its call returns.
     fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers;
 
-    /// The last descriptor of a socket is closed (`NETLINK_URELEASE`). What comes of it is told to
-    /// the members of groups; datagrams for the sender are dropped.
+    /// The last descriptor of a socket is closed (`NETLINK_URELEASE`). Resulting notifications go
+    /// to the members of groups; datagrams for the sender are dropped.
     fn close(&mut self, socket: SocketId) -> Answers;
 }

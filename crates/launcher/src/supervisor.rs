@@ -129,7 +129,7 @@ impl Shared {
                         Err(_) => return self.end(watch),
                     }
                 } else {
-                    // No thread has the filter any more.
+                    // No thread has the filter now.
                     return self.end(watch);
                 }
                 self.resume(&mut scratch);

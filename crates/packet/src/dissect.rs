@@ -27,8 +27,8 @@ impl Packet {
     }
 
     /// [`Packet::receive_ethernet`], [`Packet::untag`] and [`Packet::find_transport_checked`] in
-    /// one. `false` if the frame is shorter than its header or tag: what becomes of it is to be
-    /// found step by step.
+    /// one. `false` if the frame is shorter than its header or tag: the three functions then find
+    /// its fate.
     #[inline]
     pub fn receive_dissected(&mut self, frame: &[u8], device: Mac) -> bool {
         if !self.receive_ethernet(frame, device) {

@@ -2,10 +2,10 @@
 
 //! The network side of a virtual machine monitor: buffers of virtio-net go through a ruleset.
 //!
-//! Each buffer begins with the 12 bytes of `struct virtio_net_hdr_v1` (virtio 1.2, 5.1.6), whose
-//! numbers are little-endian. The example negotiates `VIRTIO_NET_F_CSUM` and
-//! `VIRTIO_NET_F_GUEST_CSUM`, and none of the segmentation offloads: a guest may leave a checksum
-//! for the device to finish, and a buffer is one frame.
+//! Each buffer begins with the 12 bytes of `struct virtio_net_hdr_v1` (virtio 1.2, 5.1.6), with
+//! little-endian numbers. The example negotiates `VIRTIO_NET_F_CSUM` and `VIRTIO_NET_F_GUEST_CSUM`,
+//! and none of the segmentation offloads: a guest may leave a checksum for the device to finish,
+//! and a buffer is one frame.
 
 use penstock::{Dataplane, Device, Error, Frame, Network, Ruleset, Sent, Sink, finish_checksum};
 

@@ -19,7 +19,7 @@ use crate::{err, errln, out};
 
 /// What a capture tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum CaptureEvent {
     /// Frames.
     Frames(Vec<Captured>),
     /// So many so far are lost. Said when the capture has begun, too.
@@ -110,16 +110,16 @@ impl Client {
     pub fn capture(
         &mut self,
         call: &CaptureCall,
-        take: &mut dyn FnMut(Seen) -> io::Result<bool>,
+        take: &mut dyn FnMut(CaptureEvent) -> io::Result<bool>,
     ) -> io::Result<u8> {
         self.say(&Message::Capture(call.words().to_vec()))?;
         loop {
             let seen = match read(&mut self.stream, LONGEST) {
-                Ok(Message::Frames(bytes)) => Seen::Frames(
+                Ok(Message::Frames(bytes)) => CaptureEvent::Frames(
                     Captured::all(&bytes)
                         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not frames"))?,
                 ),
-                Ok(Message::Lost(count)) => Seen::Lost(count),
+                Ok(Message::Lost(count)) => CaptureEvent::Lost(count),
                 Ok(Message::Err(text)) => {
                     err!("{text}");
                     continue;

@@ -68,6 +68,17 @@ struct Talk<'c, 's> {
     submits: bool,
 }
 
+/// The changes of one evaluation, and what the dataplane answers to them.
+struct Submission<'s> {
+    recorder: &'s Recorder<'s>,
+    /// They are for the dataplane; otherwise it is asked about devices only.
+    submits: bool,
+    copy: Copy,
+    ask: Ask,
+    /// The answer, once the dataplane was asked.
+    answered: Option<io::Result<Answer>>,
+}
+
 /// Serves a client, whatever it wants. `confined` says whether system calls are restricted.
 pub(super) fn serve(
     stream: UnixStream,
@@ -304,6 +315,36 @@ impl Child<'_> {
         self.text(&mut talk, Origin::File { name, from: None }, text, None).map(End::Status)
     }
 
+    /// Submits the changes of a text that was evaluated to the dataplane, if that is to be asked.
+    fn submit(
+        &self,
+        submission: &mut Submission<'_>,
+        generation: &Generation,
+    ) -> Result<(), Refusal> {
+        let mut devices = false;
+        if submission.copy != Copy::Unchecked {
+            let linked = Linked::new(generation).map_err(Refusal::Link)?;
+            devices = self.call.rights == Rights::Look && wants_devices(generation, &linked);
+        }
+        if !submission.submits && !devices {
+            return Ok(());
+        }
+        let answer = submission.recorder.flush().and_then(|()| self.ask(&submission.ask));
+        let refusal = match &answer {
+            Ok(Answer::Accepted { .. }) => Ok(()),
+            Ok(Answer::Refused(refused)) => Err(refusal(refused, submission.copy)),
+            Ok(_) => Err(Refusal::Other("not an answer".into())),
+            Err(e) if e.kind() == io::ErrorKind::FileTooLarge => {
+                let sentence =
+                    "a ruleset this large, with parts for devices, is checked for root alone";
+                return Err(Refusal::Other(sentence.into()));
+            }
+            Err(e) => Err(Refusal::Other(e.to_string())),
+        };
+        submission.answered = Some(answer);
+        refusal
+    }
+
     /// Evaluates a text until it is right, or wrong, on a copy of the ruleset that does for it.
     /// Gives the number of the change that waits for its confirmation, too.
     fn evaluate(
@@ -338,42 +379,21 @@ impl Child<'_> {
             // Reset values are printed once the whole text is known to be valid.
             let rehearses = !resets.is_empty() && !reset && !check;
             talk.session.options.check = check || rehearses;
-            let mut answered = None;
-            let outcome = {
-                let (recorder, submits) = (talk.recorder, talk.submits && !rehearses);
-                let looks = self.call.rights == Rights::Look;
-                let mut gate = |generation: &Generation| {
-                    let mut devices = false;
-                    if copy != Copy::Unchecked {
-                        let linked = Linked::new(generation).map_err(Refusal::Link)?;
-                        devices = looks && wants_devices(generation, &linked);
-                    }
-                    if !submits && !devices {
-                        return Ok(());
-                    }
-                    let answer =
-                        recorder.flush().and_then(|()| self.ask(&Ask::Submit { check, confirm }));
-                    let refusal = match &answer {
-                        Ok(Answer::Accepted { .. }) => Ok(()),
-                        Ok(Answer::Refused(refused)) => Err(refusal(refused, copy)),
-                        Ok(_) => Err(Refusal::Other("not an answer".into())),
-                        Err(e) if e.kind() == io::ErrorKind::FileTooLarge => {
-                            let sentence = "a ruleset this large, with parts for devices, is checked for root alone";
-                            return Err(Refusal::Other(sentence.into()));
-                        }
-                        Err(e) => Err(Refusal::Other(e.to_string())),
-                    };
-                    answered = Some(answer);
-                    refusal
-                };
-                talk.session.run_gated(
-                    origin.clone(),
-                    text.to_owned(),
-                    &mut ruleset,
-                    now(),
-                    &mut gate,
-                )
+            let mut submission = Submission {
+                recorder: talk.recorder,
+                submits: talk.submits && !rehearses,
+                copy,
+                ask: Ask::Submit { check, confirm },
+                answered: None,
             };
+            let outcome = talk.session.run_gated(
+                origin.clone(),
+                text.to_owned(),
+                &mut ruleset,
+                now(),
+                &mut |generation: &Generation| self.submit(&mut submission, generation),
+            );
+            let answered = submission.answered;
             talk.session.options.check = check;
             let again = match (&answered, outcome.again) {
                 (_, Some(Again::Whole)) => {

@@ -20,7 +20,7 @@ mod pins;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use penstock_bpf::{Map, Next, Place};
+use penstock_bpf::{AttachPoint, Map, Next};
 use penstock_ebpf::flow::{Flows, Hardware, Port as FlowPort, Ports};
 use penstock_flowtable::Offloader;
 use penstock_flowtable::arrival::Encaps;
@@ -97,10 +97,10 @@ impl OffloadPort {
     }
 
     /// Where flows are forwarded.
-    fn place(&self) -> Place {
+    fn place(&self) -> AttachPoint {
         match self.receives {
-            Receives::Packet(_) if self.super_packets => Place::Tcx,
-            Receives::Packet(_) | Receives::Xdp(_) => Place::Xdp,
+            Receives::Packet(_) if self.super_packets => AttachPoint::Tcx,
+            Receives::Packet(_) | Receives::Xdp(_) => AttachPoint::Xdp,
         }
     }
 
@@ -313,7 +313,7 @@ impl Offload {
     pub(crate) fn refresh(&self) {
         let mut state = self.lock();
         let State { ports, xdp, links, flows, .. } = &mut *state;
-        for port in ports.iter().filter(|p| p.flows.is_some() && p.place() == Place::Tcx) {
+        for port in ports.iter().filter(|p| p.flows.is_some() && p.place() == AttachPoint::Tcx) {
             let can = links
                 .as_mut()
                 .is_some_and(|links| can_hand_over(links, port.device).unwrap_or(false));
@@ -418,8 +418,8 @@ impl Offload {
 impl OffloadPort {
     fn words(&self) -> &'static str {
         match self.place() {
-            Place::Xdp => "in XDP",
-            Place::Tcx => "at tcx, where super-packets stay whole",
+            AttachPoint::Xdp => "in XDP",
+            AttachPoint::Tcx => "at tcx, where super-packets stay whole",
         }
     }
 }

@@ -110,7 +110,7 @@ impl Fdb {
         }
         let key = Key::new(mac, vid);
         if let Some(fixed) = self.fixed.get(&key) {
-            // Somebody else has one of the host's addresses, or a station moved.
+            // Another station has one of the host's addresses, or a station moved.
             if !fixed.local && !fixed.sticky && fixed.port.load(Relaxed) != port {
                 fixed.port.store(port, Relaxed);
             }
