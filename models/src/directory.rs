@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Whose tuples are (`crates/conntrack/src/table/directory.rs`).
+//! Owners of tuples (`crates/conntrack/src/table/directory.rs`).
 
 #[path = "../../crates/conntrack/src/table/directory.rs"]
 mod product;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tunnels, VLANs and PPPoE against what others make of them: frames that scapy built go in, what
-//! comes out is compared with what scapy would build, and tshark has to find nothing wrong with it.
-//! On the normal way, and with flowtables.
+//! Tunnels, VLANs and PPPoE against other implementations: frames built by scapy go in, the output
+//! is compared with frames that scapy builds, and tshark must report no error in it. On the slow
+//! path, and with flowtables.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -73,7 +73,7 @@ fn ran(test: &str) -> Option<(PathBuf, Vec<(String, String)>)> {
 }
 
 #[test]
-fn frames_are_those_that_scapy_makes() {
+fn encapsulated_frames_equal_those_of_scapy() {
     let Some((place, cases)) = ran("scapy") else { return };
     assert!(cases.len() > 10);
     output(Command::new(PYTHON).args([SCRIPT, "check"]).arg(&place));

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Filetests: rulesets, their VM programs, packets and what comes of them, in the files of
-//! `filetests/`.
+//! Filetests: rulesets, their VM programs, packets and their results, in the files of `filetests/`.
 //!
 //! Every engine that a test names must agree with the file. The format is described in
 //! `filetests/README.md`.
 //!
 //! Arguments: words that `FILE: TITLE` must contain. Environment: `UPDATE=1` writes what is
 //! observed into the files, for review; `UPDATE=kernel` takes it from the kernel; `PENSTOCK_SEED`,
-//! `PENSTOCK_ROUNDS`: of the random tests behind the files.
+//! `PENSTOCK_ROUNDS`: of the random tests after the files.
 
 mod computed;
 mod format;

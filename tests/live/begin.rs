@@ -14,7 +14,7 @@ pub(crate) fn devices(net: &Net) -> String {
 }
 
 #[test]
-fn what_cannot_begin_leaves_devices_alone() {
+fn a_failed_start_leaves_devices_alone() {
     let Some(net) = Net::new() else { return };
     let file = |name: &str, text: &str| {
         let path = net.directory.join(name);
@@ -47,7 +47,7 @@ fn what_cannot_begin_leaves_devices_alone() {
             format!("r0 r1 --rules {first}"),
             "first.nft:1:9-9: Error: syntax error, unexpected string",
         ),
-        // A port that is to be there may be spoken of.
+        // Rules may name a future port.
         (
             format!("r0 r1=wan --rules {nowhere}"),
             "nowhere.nft:1:44-50: Error: Interface does not exist",
@@ -79,7 +79,7 @@ fn what_cannot_begin_leaves_devices_alone() {
 }
 
 #[test]
-fn nobody_but_root_begins_or_ends_it() {
+fn only_root_starts_or_stops_it() {
     let Some(net) = Net::new() else { return };
     if !net.has("setpriv") {
         return;
@@ -102,7 +102,7 @@ fn nobody_but_root_begins_or_ends_it() {
 }
 
 #[test]
-fn another_can_begin_as_soon_as_one_has_ended() {
+fn a_new_dataplane_starts_as_soon_as_the_old_one_has_ended() {
     let Some(mut net) = Net::new() else { return };
     for _ in 0..3 {
         net.up("r0 r1");
@@ -115,7 +115,7 @@ fn another_can_begin_as_soon_as_one_has_ended() {
 }
 
 #[test]
-fn of_two_that_begin_at_once_one_is_told_so() {
+fn of_two_simultaneous_starts_one_is_refused() {
     let Some(net) = Net::new() else { return };
     let file = |device: &str| net.directory.join(device);
     for _ in 0..3 {

@@ -18,7 +18,7 @@ except OSError as e: print(type(e).__name__, e.errno)'"
 }
 
 #[test]
-fn whoever_is_rejected_learns_it_at_once() {
+fn rejected_clients_are_answered_at_once() {
     let Some(mut net) = Net::new() else { return };
     net.spawn_in('b', "python3 -m http.server --bind :: 80");
     net.until("the server is there", |net| {
@@ -186,7 +186,7 @@ print(\"ready\", flush=True); sys.stdin.readline()
 if \"HOW\" == \"reset\": s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack(\"ii\", 1, 0))
 s.close()'";
 
-/// Sends back what comes, and says how each connection ends.
+/// Echoes received data, and prints how each connection ends.
 const ECHO: &str = "python3 -c 'import socket
 l = socket.create_server((\"\", 81))
 while True:

@@ -162,7 +162,7 @@ fn processes_that_read_rule_texts_have_no_rights() {
 }
 
 #[test]
-fn whoever_is_killed_packets_go_on() {
+fn packets_pass_while_helper_processes_are_killed() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1");
     net.nft(RULES);
@@ -221,7 +221,7 @@ fn whoever_is_killed_packets_go_on() {
 }
 
 #[test]
-fn what_packets_changed_is_known_to_those_who_ask() {
+fn listings_include_changes_made_by_packets() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1");
     net.nft(RULES);
@@ -264,7 +264,7 @@ fn what_packets_changed_is_known_to_those_who_ask() {
 }
 
 #[test]
-fn nothing_stays_of_a_dataplane_that_is_killed_while_its_evaluator_hangs() {
+fn a_killed_dataplane_takes_its_hanging_evaluator_along() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1");
     let (spawner, evaluator) = evaluator(&net);

@@ -73,7 +73,7 @@ fn reloads_break_no_connection_and_let_nothing_pass() {
     flood.stop();
     assert_eq!(listener.wait(), "ready\n", "what neither ruleset lets pass");
     assert!(reloads > 5, "{reloads}");
-    // What a reload left behind would add up.
+    // Leftovers of reloads would add up.
     assert!(
         reloads < 10 || after < warm + (32 << 20),
         "{warm} bytes, after {reloads} reloads {after}"
@@ -81,7 +81,7 @@ fn reloads_break_no_connection_and_let_nothing_pass() {
 }
 
 #[test]
-fn another_begins_at_once_when_one_has_been_killed() {
+fn a_new_dataplane_starts_at_once_after_a_kill() {
     let Some(mut net) = Net::new() else { return };
     for driver in ["packet", "xdp", "xdp-generic", "packet"] {
         for _ in 0..3 {
@@ -89,7 +89,7 @@ fn another_begins_at_once_when_one_has_been_killed() {
             net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
             net.kill();
         }
-        // Whoever asks for its end waits for the devices, too.
+        // `penstock down` waits for the devices, too.
         net.run(&net.r, "$PENSTOCK down");
         let names = net.ok(&net.r, "ip -o link");
         assert!(names.contains("r0@") && !names.contains(".port"), "{names}");
@@ -97,7 +97,7 @@ fn another_begins_at_once_when_one_has_been_killed() {
 }
 
 #[test]
-fn nothing_passes_before_the_ruleset_is_there() {
+fn nothing_passes_before_the_ruleset_is_loaded() {
     let Some(mut net) = Net::new() else { return };
     // The kernel forwards nothing, so whatever passes is ours.
     net.ok(&net.r, "sysctl -qw net.ipv4.ip_forward=0");
@@ -122,7 +122,7 @@ fn nothing_passes_before_the_ruleset_is_there() {
 }
 
 #[test]
-fn connections_go_on_in_the_kernel_when_the_process_is_killed_under_load() {
+fn connections_continue_in_the_kernel_after_a_kill_under_load() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("iperf3") {
         return;
@@ -186,12 +186,12 @@ fn ten_thousand_route_changes_do_no_harm() {
 }
 
 #[test]
-fn lost_notifications_are_made_up_for() {
+fn lost_netlink_notifications_cause_a_resync() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1 --hang-time 60");
     net.ok(&net.b, "ip addr add 198.19.200.1/32 dev lo");
     let (pid, batch) = (net.pid(), net.directory.join("routes"));
-    // While nobody reads, more is told than waits: 32 MiB.
+    // Without a reader, more notifications come than the queue holds: 32 MiB.
     let routes: String = (0..60_000u32)
         .map(|i| std::net::Ipv4Addr::from(0xc612_0800 + i))
         .map(|to| format!("route add {to}/32 via 198.18.1.2\n"))
@@ -206,7 +206,7 @@ fn lost_notifications_are_made_up_for() {
 }
 
 #[test]
-fn devices_that_come_back_work_again() {
+fn recreated_devices_work_again() {
     let Some(mut net) = Net::new() else { return };
     for driver in ["packet", "xdp"] {
         net.up(&format!("r0 r1 --driver {driver}"));
@@ -233,7 +233,7 @@ fn devices_that_come_back_work_again() {
             }
         }
         assert_eq!(net.log().matches("r1.port is back").count(), 2, "{}", net.log());
-        // However it ends, the new device is given back.
+        // However it ends, the new device is returned.
         if driver == "packet" {
             net.down();
         } else {
@@ -245,7 +245,7 @@ fn devices_that_come_back_work_again() {
 }
 
 #[test]
-fn the_next_one_has_the_address_of_metrics_at_once() {
+fn a_restart_binds_the_metrics_address_at_once() {
     let Some(mut net) = Net::new() else { return };
     for _ in 0..5 {
         net.up("r0 r1 --metrics 127.0.0.1:9900");
@@ -256,8 +256,8 @@ fn the_next_one_has_the_address_of_metrics_at_once() {
 }
 
 #[test]
-fn a_log_that_nobody_takes_stops_nothing() {
-    // A full disk, and a pipe whose reader ends when the dataplane has said its first word.
+fn an_unread_log_stops_nothing() {
+    // A full disk, and a pipe with a reader that ends after the first line of the dataplane.
     for log in ["exec 2> /dev/full", "mkfifo $PIPE; head -c 1 < $PIPE > /dev/null & exec 2> $PIPE"]
     {
         let Some(mut net) = Net::new() else { return };

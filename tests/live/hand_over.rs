@@ -51,7 +51,7 @@ fn send(net: &Net, to: &str) -> (u64, u64, u64) {
 }
 
 #[test]
-fn packets_of_flows_go_to_the_other_end_at_once_while_nobody_minds() {
+fn flow_packets_are_redirected_to_the_veth_peer_while_allowed() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("ethtool") || !net.has("iperf3") || !net.has("tc") {
         return;
@@ -113,7 +113,7 @@ fn packets_of_flows_go_to_the_other_end_at_once_while_nobody_minds() {
 
 /// The kernel drops what is to go to the other end in the same namespace.
 #[test]
-fn the_other_end_may_come_into_the_namespace_of_the_port() {
+fn a_veth_peer_may_move_into_the_namespace_of_the_port() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("iperf3") {
         return;

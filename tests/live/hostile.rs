@@ -26,7 +26,7 @@ fn all_is_well(net: &Net) {
 }
 
 #[test]
-fn clients_that_misbehave_harm_nobody() {
+fn misbehaving_clients_do_no_harm() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("python3") {
         return;
@@ -39,10 +39,10 @@ fn clients_that_misbehave_harm_nobody() {
     all_is_well(&net);
     halves.kill().unwrap();
     halves.wait().unwrap();
-    // Those who are not allowed to are told so.
+    // Clients without rights get an error.
     let (ok, said) = net.run(&net.r, &format!("python3 {SCRIPT} looker"));
     assert!(!ok && !said.contains("list:"), "{said}");
-    // All places are taken by those who say nothing: whoever comes waits no longer than they may.
+    // Idle clients take all places: further clients wait no longer than the idle limit.
     let (mut halves, _) = begin(&net, "halves 64 60");
     for command in ["show", "nft list tables", "top", "capture --hook forward -w -", "confirm"] {
         let (ok, said) = net.run(&net.r, &format!("$PENSTOCK {command} < /dev/null"));
@@ -55,7 +55,7 @@ fn clients_that_misbehave_harm_nobody() {
 }
 
 #[test]
-fn clients_that_may_look_can_do_no_more() {
+fn read_only_clients_cannot_change_anything() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("python3") {
         return;
@@ -92,7 +92,7 @@ fn clients_that_may_look_can_do_no_more() {
 }
 
 #[test]
-fn whatever_strangers_do_root_is_served() {
+fn root_is_served_while_other_users_flood() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("python3") {
         return;
@@ -117,7 +117,7 @@ fn whatever_strangers_do_root_is_served() {
 }
 
 #[test]
-fn those_who_do_not_read_hold_a_page_each() {
+fn clients_that_do_not_read_hold_one_page_each() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("python3") {
         return;
@@ -149,7 +149,7 @@ fn those_who_do_not_read_hold_a_page_each() {
 }
 
 #[test]
-fn metrics_are_told_however_many_connections_are_idle() {
+fn metrics_are_served_while_connections_idle() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("python3") || !net.has("curl") {
         return;
@@ -168,7 +168,7 @@ fn metrics_are_told_however_many_connections_are_idle() {
 }
 
 #[test]
-fn watchers_that_do_not_read_hold_nobody_up() {
+fn watchers_that_do_not_read_block_no_other_client() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("python3") {
         return;

@@ -140,7 +140,7 @@ fn round(net: &Net, driver: &str, strace: &str, before: &str) -> Result<(), Stri
     }
     if runs() {
         let rules = "'table ip t { chain f { type filter hook forward priority 0; counter; }; }'";
-        // What fails is said, and holds nobody up.
+        // Failures are reported, and block no other client.
         for command in [format!("nft {rules}"), "show".into(), "nft list ruleset".into()] {
             ask(net, &format!("$PENSTOCK {command}"))?;
         }
@@ -161,7 +161,7 @@ fn round(net: &Net, driver: &str, strace: &str, before: &str) -> Result<(), Stri
         return Err(format!("processes stay: {}; {}", processes(net), said()));
     }
     drop(dataplane.stop());
-    // Where process and guardian both ended early, whoever comes next gives the devices back.
+    // If process and guardian both ended early, the next `penstock` command returns the devices.
     if devices(net) != before {
         ask(net, "$PENSTOCK down")?;
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::net::{Net, sh};
 
 #[test]
-fn what_is_kept_outlives_the_process() {
+fn saved_state_outlives_the_process() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("iperf3") {
         return;
@@ -97,7 +97,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn a_full_disk_is_said_and_costs_nothing_that_was_kept() {
+fn a_full_disk_is_reported_and_keeps_the_saved_state() {
     let Some(mut net) = Net::new() else { return };
     let small = Small::at(net.directory.join("small"));
     let (state, fill) = (small.0.join("state"), small.0.join("fill"));
@@ -115,7 +115,7 @@ fn a_full_disk_is_said_and_costs_nothing_that_was_kept() {
         kept.windows(name.len()).any(|w| w == name.as_bytes())
     };
     net.until("it is kept", |_| has("first"));
-    // Where there is no more room the last state stays, and packets and clients go on.
+    // On a full disk the last state stays, and packets and clients continue.
     assert!(!filled(300 << 10));
     net.ok(&net.r, "$PENSTOCK nft add table ip second");
     net.until("it is said", |net| net.log().contains("is not saved to"));
@@ -133,7 +133,7 @@ fn a_full_disk_is_said_and_costs_nothing_that_was_kept() {
 }
 
 #[test]
-fn a_start_writes_through_no_link_of_somebody_else_and_leaves_nothing_if_it_fails() {
+fn a_start_follows_no_foreign_symlink_and_a_failed_one_leaves_no_file() {
     let Some(mut net) = Net::new() else { return };
     let theirs = net.directory.join("theirs");
     let precious = net.directory.join("precious");
@@ -150,13 +150,13 @@ fn a_start_writes_through_no_link_of_somebody_else_and_leaves_nothing_if_it_fail
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
         assert_eq!(std::fs::read_dir(&theirs).unwrap().count(), 3);
     }
-    // The dataplane gives up the right to write to a directory of somebody else's, and says so
+    // The dataplane gives up the right to write to a directory of another user, and reports that
     // before it begins.
     std::fs::remove_file(theirs.join("state")).unwrap();
     let (ok, said) =
         net.run(&net.r, &format!("$PENSTOCK up r0 r1 --state {}", theirs.join("state").display()));
     assert!(!ok && said.contains("the state cannot be saved: Permission denied"), "{said}");
-    // Where it may write, names that somebody else may guess are not in the way.
+    // In its own directory, guessable names of other users do not block it.
     let ours = net.directory.join("ours");
     std::fs::create_dir(&ours).unwrap();
     for name in ["state.new", "state.broken"] {

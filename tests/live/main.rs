@@ -63,7 +63,7 @@ fn serve(net: &mut Net) -> String {
 }
 
 #[test]
-fn packets_pass_and_the_host_is_there() {
+fn packets_are_forwarded_and_the_host_answers() {
     let Some(mut net) = Net::new() else { return };
     for driver in ["packet", "xdp", "xdp-generic"] {
         net.up(&format!("r0 r1 --driver {driver}"));
@@ -92,7 +92,7 @@ fn packets_pass_and_the_host_is_there() {
 }
 
 #[test]
-fn a_device_comes_back_as_it_was() {
+fn a_device_is_restored_unchanged() {
     let Some(mut net) = Net::new() else { return };
     net.ok(&net.r, "ip route add 198.19.0.0/16 via 198.18.1.2 mtu 1300");
     net.ok(&net.r, "ip -6 route add 2001:db8:9::/48 via 2001:db8:1::2 dev r1");
@@ -248,7 +248,7 @@ fn traffic_returns_to_the_kernel_when_the_process_is_killed() {
 }
 
 #[test]
-fn the_ruleset_is_the_dataplanes() {
+fn the_control_socket_changes_the_ruleset_of_the_dataplane() {
     let Some(mut net) = Net::new() else { return };
     net.ok(&net.r, "$PENSTOCK nft list ruleset; test $? = 3");
     net.up("r0 r1");
@@ -296,17 +296,17 @@ fn the_ruleset_is_the_dataplanes() {
 }
 
 #[test]
-fn what_nobody_confirms_is_taken_back() {
+fn an_unconfirmed_change_is_rolled_back() {
     let Some(mut net) = Net::new() else { return };
     let up = format!("r0 r1 --state {}", net.directory.join("state").display());
     net.up(&up);
     net.nft("table ip t { chain c { type filter hook forward priority 0; }; }");
     let before = net.ok(&net.r, "$PENSTOCK nft list ruleset");
     let now = |net: &Net| net.ok(&net.r, "$PENSTOCK nft list ruleset");
-    // Nobody says anything.
+    // Without an answer.
     assert!(!net.run(&net.r, "$PENSTOCK nft --confirm 1s flush ruleset < /dev/null").0);
     assert_eq!(now(&net), before);
-    // The client is killed; meanwhile nobody else changes anything.
+    // The client is killed; until the timeout no other client changes anything.
     let r = net.r.clone();
     let client = net.spawn_reading(&r, "exec $PENSTOCK nft --confirm 3s flush ruleset < /dev/zero");
     net.until("the change is in force", |net| now(net).is_empty());
@@ -323,7 +323,7 @@ fn what_nobody_confirms_is_taken_back() {
     assert!(net.log().contains("ends with the dataplane, and is not kept"), "{}", net.log());
     net.up(&up);
     assert_eq!(now(&net), before);
-    // The user says yes, or somebody confirms from elsewhere.
+    // The user answers yes, or another client confirms.
     assert!(net.run(&net.r, "echo yes | $PENSTOCK nft --confirm 5s add table ip yes").0);
     let client =
         net.spawn_reading(&r, "$PENSTOCK nft --confirm 20s add table ip elsewhere < /dev/null");
@@ -334,7 +334,7 @@ fn what_nobody_confirms_is_taken_back() {
 }
 
 #[test]
-fn ports_of_a_bridge_are_bridged_and_the_host_is_on_it() {
+fn bridge_ports_forward_and_the_host_is_reachable() {
     let Some(mut net) = Net::new() else { return };
     if !net.bridge() {
         return;
@@ -372,7 +372,7 @@ fn ports_of_a_bridge_are_bridged_and_the_host_is_on_it() {
 }
 
 #[test]
-fn devices_that_go_down_or_away_do_no_harm() {
+fn devices_that_go_down_or_disappear_do_no_harm() {
     let Some(mut net) = Net::new() else { return };
     for driver in ["packet", "xdp"] {
         net.up(&format!("r0 r1 --driver {driver}"));

@@ -187,7 +187,7 @@ fn flows_of_devices_survive_a_reload_and_a_kill_gives_them_to_the_kernel() {
 /// With their translation, which the kernel knows nothing of; and the next dataplane goes on with
 /// them, whether it has kept its state or not.
 #[test]
-fn flows_live_on_without_the_process_where_that_is_wanted_and_with_the_next() {
+fn offloaded_flows_survive_the_process_where_configured() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("ethtool") || !net.has("iperf3") {
         return;
@@ -263,7 +263,7 @@ fn flows_live_on_without_the_process_where_that_is_wanted_and_with_the_next() {
     sh(&format!("umount {}", pins.display()));
 }
 
-/// The number behind a word in a line of the ruleset that has some text.
+/// The number after a word in a line of the ruleset with some text.
 fn counted(net: &Net, text: &str) -> u64 {
     let listed = net.ok(&net.r, "$PENSTOCK nft list ruleset");
     let line =
@@ -345,7 +345,7 @@ for i in range(20): s.sendto(b\"x\", (\"{to}\", {port}))'"
 }
 
 #[test]
-fn what_devices_cannot_run_is_refused_at_its_place() {
+fn rules_that_devices_cannot_offload_are_refused_at_their_place() {
     let Some(mut net) = Net::new() else { return };
     net.ok(&net.r, "ip link add other type veth peer name other2; ip link set other up");
     net.up("r0 r1 --driver xdp");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What becomes of devices when the dataplane dies, alone or with its guardian, or hangs.
+//! The state of devices after the dataplane dies, alone or with its guardian, or hangs.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn state(net: &Net) -> Vec<String> {
     lines
 }
 
-/// What there is no more, and what there was not.
+/// Removed and added lines.
 fn difference(before: &[String], after: &[String]) -> String {
     let lines = |sign: &str, of: &[String], without: &[String]| {
         of.iter()
@@ -31,7 +31,7 @@ fn difference(before: &[String], after: &[String]) -> String {
 }
 
 #[test]
-fn devices_come_back_with_all_they_had_when_process_and_guardian_are_killed() {
+fn devices_are_restored_when_process_and_guardian_are_killed() {
     let Some(mut net) = Net::new() else { return };
     net.ok(
         &net.r,
@@ -84,7 +84,7 @@ fn devices_come_back_with_all_they_had_when_process_and_guardian_are_killed() {
 }
 
 #[test]
-fn a_port_of_a_bridge_comes_back_when_process_and_guardian_are_killed() {
+fn a_bridge_port_is_restored_when_process_and_guardian_are_killed() {
     let Some(mut net) = Net::new() else { return };
     if !net.bridge() {
         return;
@@ -106,7 +106,7 @@ fn a_port_of_a_bridge_comes_back_when_process_and_guardian_are_killed() {
 }
 
 #[test]
-fn a_broken_record_is_said() {
+fn a_broken_record_is_reported() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1");
     let cookie = "python3 -c 'import socket as s, struct; print(struct.unpack(\"=Q\", s.socket(s.AF_UNIX, s.SOCK_DGRAM).getsockopt(1, 71, 8))[0])'";
@@ -140,7 +140,7 @@ fn received(net: &Net, which: char) -> u64 {
 }
 
 #[test]
-fn closed_devices_let_nothing_pass_whoever_dies() {
+fn closed_devices_pass_nothing_after_any_kill() {
     let Some(mut net) = Net::new() else { return };
     // On the wire, so that what is counted is what the test sends.
     for (end, device) in [(&net.a, "a0"), (&net.b, "b0")] {
@@ -211,7 +211,7 @@ fn closed_devices_let_nothing_pass_whoever_dies() {
 }
 
 #[test]
-fn closed_ports_of_a_bridge_let_nothing_pass() {
+fn closed_bridge_ports_pass_nothing() {
     let Some(mut net) = Net::new() else { return };
     if !net.bridge() {
         return;
@@ -242,7 +242,7 @@ fn closed_ports_of_a_bridge_let_nothing_pass() {
 }
 
 #[test]
-fn a_device_that_has_come_back_is_closed_as_well() {
+fn a_recreated_device_is_closed_too() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1 --on-death closed");
     net.ok(&net.b, "ip link del b0");
@@ -266,7 +266,7 @@ fn a_device_that_has_come_back_is_closed_as_well() {
 }
 
 #[test]
-fn a_ruleset_of_the_kernels_is_in_force_before_devices_open() {
+fn a_kernel_ruleset_is_in_force_before_devices_open() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("nft") {
         return;
@@ -318,7 +318,7 @@ fn a_ruleset_of_the_kernels_is_in_force_before_devices_open() {
 }
 
 #[test]
-fn a_process_that_hangs_is_ended_and_one_that_is_slow_is_not() {
+fn a_hanging_process_is_killed_and_a_slow_one_is_not() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1 --hang-time 2");
     let stop = |net: &Net, seconds: &str| {
@@ -347,7 +347,7 @@ fn a_process_that_hangs_is_ended_and_one_that_is_slow_is_not() {
         assert!(net.log().contains("the dataplane is not heard any more"), "{}", net.log());
         net.kill();
     }
-    // Closed if it is to be.
+    // Closed as configured.
     net.up("r0 r1 --hang-time 1 --on-death closed");
     net.ok(&net.r, &format!("kill -STOP {}", net.pid()));
     let (ok, said) = net.run(&net.r, "timeout 20 $PENSTOCK down");

@@ -15,7 +15,7 @@ fn stat(net: &Net, name: &str) -> u64 {
 }
 
 #[test]
-fn what_policy_of_the_host_wants_protected_does_not_leave_in_the_clear() {
+fn packets_under_a_host_ipsec_policy_never_leave_in_the_clear() {
     let Some(mut net) = Net::new() else { return };
     // From before the start on.
     let blocked = "src 198.18.0.0/24 dst 198.18.1.0/24 proto icmp dir fwd";

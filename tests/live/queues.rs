@@ -40,7 +40,7 @@ fn pings(net: &Net) -> bool {
 }
 
 #[test]
-fn a_program_decides_on_packets() {
+fn a_program_gives_verdicts_on_live_packets() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("python3") {
         return;
@@ -59,7 +59,7 @@ fn a_program_decides_on_packets() {
 }
 
 #[test]
-fn a_program_that_goes_wrong_stops_its_own_packets_only() {
+fn a_failing_queue_program_affects_its_own_packets_only() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("python3") {
         return;

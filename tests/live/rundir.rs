@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The run directory: nobody but root delays or prevents start, end or recovery.
+//! The run directory: only root can delay or prevent start, end or recovery.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -25,7 +25,7 @@ fn end(mut child: Child) {
 }
 
 #[test]
-fn strangers_delay_neither_start_nor_end_nor_recovery() {
+fn other_users_cannot_delay_start_stop_or_recovery() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("python3") {
         return;
@@ -65,7 +65,7 @@ fn strangers_delay_neither_start_nor_end_nor_recovery() {
 }
 
 #[test]
-fn the_run_directory_is_roots_alone() {
+fn only_root_may_enter_the_run_directory() {
     let Some(mut net) = Net::new() else { return };
     let modes = |net: &Net| {
         let list = "cd /run && stat -c '%a %u %F' penstock; find penstock -type f -newer $MARK -printf '%m %U %y\\n';
@@ -94,7 +94,7 @@ fn the_run_directory_is_roots_alone() {
 }
 
 #[test]
-fn a_run_directory_of_somebody_else_is_refused() {
+fn a_run_directory_of_another_user_is_refused() {
     let Some(net) = Net::new() else { return };
     let own = "mount -t tmpfs none /run && mkdir /run/penstock";
     for (how, said) in [
@@ -114,7 +114,7 @@ fn a_run_directory_of_somebody_else_is_refused() {
 }
 
 #[test]
-fn of_many_that_begin_at_once_one_runs() {
+fn of_many_simultaneous_starts_one_runs() {
     let Some(net) = Net::new() else { return };
     let many = 6;
     let file = |n: usize| net.directory.join(format!("up{n}"));

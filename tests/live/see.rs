@@ -17,7 +17,7 @@ const RULES: &str = "table inet t {
  }";
 
 #[test]
-fn metrics_are_told_on_the_loopback_device_only() {
+fn metrics_are_served_on_loopback_only() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("curl") {
         return;
@@ -44,7 +44,7 @@ fn metrics_are_told_on_the_loopback_device_only() {
     let file = net.directory.join("penstock.prom");
     net.ok(&net.r, &format!("$PENSTOCK show --metrics-file {}", file.display()));
     assert!(std::fs::read_to_string(&file).unwrap().ends_with("# EOF\n"));
-    // Many who say nothing, or nonsense, keep nobody.
+    // Many idle or misbehaving clients block no other.
     let idle = net.spawn_reading(&net.r, "python3 -c 'import socket, time; all = [socket.create_connection((\"127.0.0.1\", 9900)) for _ in range(20)]; print(1, flush=True); time.sleep(30)'");
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert!(
@@ -109,7 +109,7 @@ fn rates_are_seen_live_and_in_a_file() {
 }
 
 #[test]
-fn all_that_is_shown_is_there_as_json() {
+fn every_listing_is_available_as_json() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1 --driver xdp --sysctl net.netfilter.nf_conntrack_acct=1");
     net.nft(
@@ -142,7 +142,7 @@ fn all_that_is_shown_is_there_as_json() {
         (&after["unconfirmed"], &after["generation"]),
         (&serde_json::Value::Null, &2.into())
     );
-    // Nobody polls at the other ends of the devices, so nothing can leave from XDP.
+    // The peers of the devices do not poll, so nothing can leave from XDP.
     assert_eq!(
         (&after["ports"][0]["flows"], &after["ports"][0]["sends_from_xdp"]),
         (&"xdp".into(), &false.into())

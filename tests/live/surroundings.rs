@@ -39,8 +39,7 @@ impl Drop for Disk {
     }
 }
 
-/// Starts the dataplane by a line of the shell whose outputs go to a file; the process is the
-/// dataplane's.
+/// Starts the dataplane by a shell line, with its output in a file; the process is the dataplane's.
 fn begin(net: &Net, before: &str, args: &str) -> Child {
     let log = std::fs::File::create(net.directory.join("begun")).unwrap();
     let mut command = net.command(&net.r, &format!("{before} exec $PENSTOCK up {args}"));
@@ -116,7 +115,7 @@ fn a_full_disk_costs_the_new_state_and_not_the_old_one() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_written_any_more_stops_nothing() {
+fn a_read_only_disk_stops_nothing() {
     let Some(mut net) = Net::new() else { return };
     let Some(disk) = Disk::new(&net, 1024) else { return };
     let up = format!("r0 r1 --state {}", disk.0.join("state").display());
@@ -159,7 +158,7 @@ fn without_a_run_directory_or_with_a_full_one_devices_are_safe() {
 }
 
 #[test]
-fn limits_of_descriptors_and_memory_are_said_or_do_not_matter() {
+fn descriptor_and_memory_limits_are_reported_or_harmless() {
     let Some(net) = Net::new() else { return };
     let before = devices(&net);
     let mut ran = Vec::new();
@@ -200,7 +199,7 @@ fn a_namespace_that_loses_its_name_is_still_served() {
 }
 
 #[test]
-fn devices_that_go_while_they_are_taken_or_given_back_take_nothing_along() {
+fn a_device_that_disappears_during_takeover_affects_no_other() {
     let Some(net) = Net::new() else { return };
     let (r, b) = (&net.r, &net.b);
     let mut rng = fastrand::Rng::with_seed(penstock_testkit::seed());
@@ -256,7 +255,7 @@ fn devices_that_go_while_they_are_taken_or_given_back_take_nothing_along() {
 }
 
 #[test]
-fn who_was_stopped_for_a_while_goes_on() {
+fn a_stopped_process_continues_after_sigcont() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1 --workers 2");
     let (pid, seconds) = (net.pid(), setting("PENSTOCK_LIVE_SECONDS", 3));
@@ -270,7 +269,7 @@ fn who_was_stopped_for_a_while_goes_on() {
 }
 
 #[test]
-fn storms_of_devices_that_go_down_and_up_pass() {
+fn link_flap_storms_are_survived() {
     let Some(mut net) = Net::new() else { return };
     for driver in ["packet", "xdp-generic"] {
         net.up(&format!("r0 r1 --driver {driver} --workers 2"));
@@ -357,7 +356,7 @@ impl Drop for Group {
 }
 
 #[test]
-fn a_group_without_memory_gets_its_devices_back() {
+fn a_cgroup_out_of_memory_gets_its_devices_back() {
     let Some(net) = Net::new() else { return };
     let Some(group) = Group::new(&net.r, 48 << 20) else { return };
     let before = devices(&net);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What systemd is told: readiness, reload, the watchdog, the end (sd_notify(3)).
+//! Notifications to systemd: readiness, reload, the watchdog, the end (sd_notify(3)).
 
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::net::Net;
 
 #[test]
-fn systemd_takes_the_unit() {
+fn systemd_accepts_the_unit() {
     let found = std::process::Command::new("systemd-analyze").arg("--version").output();
     if !found.is_ok_and(|o| o.status.success()) {
         eprintln!("skipped: systemd-analyze is not installed");
@@ -32,7 +32,7 @@ fn systemd_takes_the_unit() {
 }
 
 #[test]
-fn systemd_is_told_of_all() {
+fn systemd_is_notified_of_every_state_change() {
     let Some(net) = Net::new() else { return };
     let (address, rules) = (net.directory.join("notify"), net.directory.join("rules.nft"));
     let socket = UnixDatagram::bind(&address).unwrap();
@@ -69,7 +69,7 @@ fn systemd_is_told_of_all() {
     let status = next("READY=1");
     assert!(status.ends_with("\nSTATUS=generation 3 is in force"), "{status}");
     assert_eq!(net.ok(&net.r, "$PENSTOCK nft list tables"), "table ip two\n");
-    // What is wrong does not count, and is no reason not to be ready.
+    // A wrong ruleset has no effect, and does not prevent readiness.
     std::fs::write(&rules, "table ip three {\n").unwrap();
     signal("HUP");
     next("RELOADING=1");

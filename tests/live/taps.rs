@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Ports that are the other end of a TAP that was there, whose device is a neighbour's: in another
+//! Ports that are the other end of an existing TAP with the device of a neighbour: in another
 //! namespace, or on a bridge.
 
 use crate::net::Net;
@@ -20,7 +20,7 @@ const RULES: &str = "table inet t {
 const SEEN: &str =
     "ip -d link show tap0 | sed 's/^[0-9]*: //'; ethtool -k tap0 | sed 's/ .requested on.//'";
 
-/// Makes a TAP in R that nobody has open. `false`, and said, if this kernel has none.
+/// Creates a TAP in R that is not open. `false`, with a message, if this kernel has none.
 fn make(net: &Net, kind: &str) -> bool {
     let made = net.run(&net.r, &format!("ip tuntap add tap0 mode tap {kind}")).0;
     if !made {
@@ -45,7 +45,7 @@ fn give(net: &Net, namespace: &str) {
 }
 
 #[test]
-fn a_tap_is_a_neighbours_and_its_other_end_a_port() {
+fn the_other_end_of_a_neighbours_tap_is_a_port() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("iperf3") || !make(&net, "") {
         return;
@@ -102,7 +102,7 @@ fn a_tap_is_a_neighbours_and_its_other_end_a_port() {
 }
 
 #[test]
-fn a_tap_is_as_it_was_when_its_other_end_is_given_back() {
+fn a_tap_is_unchanged_after_its_other_end_is_released() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("ethtool") || !make(&net, "") {
         return;
@@ -156,7 +156,7 @@ fn a_tap_that_is_removed_is_waited_for() {
 }
 
 #[test]
-fn what_cannot_be_the_other_end_is_said_or_is_a_port_as_it_is() {
+fn devices_that_are_no_tap_end_are_refused_or_plain_ports() {
     let Some(mut net) = Net::new() else { return };
     if !make(&net, "multi_queue") {
         return;

@@ -5,7 +5,7 @@
 use crate::net::Net;
 
 #[test]
-fn a_tunnel_over_a_device_goes_on_over_the_port_and_back() {
+fn a_tunnel_over_a_device_continues_over_the_port_and_back() {
     let Some(mut net) = Net::new() else { return };
     let tunnel = |device: &str, to: &str, address: u8| {
         format!(
@@ -50,7 +50,7 @@ fn a_tunnel_over_a_device_goes_on_over_the_port_and_back() {
 }
 
 #[test]
-fn a_device_is_not_taken_from_what_would_get_no_frames() {
+fn a_device_with_uppers_that_would_get_no_frames_is_refused() {
     let Some(net) = Net::new() else { return };
     for (kind, error) in [
         (
@@ -76,7 +76,7 @@ fn a_device_is_not_taken_from_what_would_get_no_frames() {
 }
 
 #[test]
-fn a_bridge_that_is_made_later_has_ports_of_ours() {
+fn a_bridge_created_later_accepts_our_ports() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1");
     if !net.bridge() {

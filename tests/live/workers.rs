@@ -92,7 +92,7 @@ fn many_flows_of_several_workers_are_translated_and_counted_each_once() {
 }
 
 #[test]
-fn fragments_and_errors_meet_the_worker_of_their_connection() {
+fn fragments_and_errors_go_to_the_worker_of_their_connection() {
     let Some(mut net) = Net::new() else { return };
     flows(&mut net);
     net.ok(
@@ -127,7 +127,7 @@ fn fragments_and_errors_meet_the_worker_of_their_connection() {
             assert!(said.contains(router), "{said}");
         }
     }
-    // Errors from behind, about translated flows.
+    // ICMP errors from B about translated flows.
     net.ok(&net.a, "for i in $(seq 20); do python3 -c 'import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect((\"198.18.1.2\", 7100 )); s.send(b\"x\" * 8); s.settimeout(2); s.recv(99)'; done");
     net.nft("flush chain inet t f\ntable inet t { chain f { ct state established,related accept; udp dport { 7100, 9 } accept; }; }");
@@ -141,7 +141,7 @@ for i in range(20):
 }
 
 #[test]
-fn announced_connections_meet_the_worker_that_expects_them() {
+fn announced_connections_go_to_the_worker_that_expects_them() {
     let Some(mut net) = Net::new() else { return };
     net.spawn_in('b', &format!("python3 {PEERS} ftp-serve"));
     net.until("the server is there", |net| net.run(&net.b, "ss -lnt | grep -q :21").0);
@@ -167,7 +167,7 @@ fn announced_connections_meet_the_worker_that_expects_them() {
 }
 
 #[test]
-fn ports_of_a_bridge_are_the_work_of_all_workers() {
+fn all_workers_serve_the_ports_of_a_bridge() {
     let Some(mut net) = Net::new() else { return };
     let sum = crate::serve(&mut net);
     if !net.bridge() {
@@ -208,7 +208,7 @@ fn ports_of_a_bridge_are_the_work_of_all_workers() {
         // Super-packets, too, where the driver has them.
         assert_eq!(crate::fetch(&net, "http://198.18.0.3/file"), sum, "{workers} {driver}");
         assert_eq!(shown(&net, "s[\"drops\"].get(\"packet too big\", 0)"), 0, "{workers} {driver}");
-        // B goes elsewhere with its address: whoever hears of it first, all know. And back.
+        // B moves with its address: all workers know, whichever learns it first. And back.
         for (round, [from, to]) in [(2, ["b0", "b1"]), (3, ["b1", "b0"])] {
             net.ok(
                 &net.b,
@@ -263,7 +263,7 @@ fn connections_stay_where_they_are_when_a_port_goes_into_a_bridge() {
 }
 
 #[test]
-fn queues_of_devices_are_shared_out() {
+fn device_queues_are_distributed_over_workers() {
     let Some(mut net) = Net::new() else { return };
     let queues = "numtxqueues 2 numrxqueues 2";
     for (end, name, far, port, subnet) in
@@ -325,7 +325,7 @@ fn stall(net: &Net, seconds: u32) -> crate::net::Reading {
 }
 
 #[test]
-fn what_one_worker_does_not_take_up_in_time_is_in_force_with_none() {
+fn a_ruleset_that_one_worker_misses_takes_effect_on_none() {
     let Some(mut net) = Net::new() else { return };
     flows(&mut net);
     net.up("r0 r1 --workers 2");
@@ -357,7 +357,7 @@ for n in range(TIMES):
 time.sleep(0.5); print(sum(tried(s.recv, 2000) for s in all))'";
 
 #[test]
-fn a_worker_that_is_stalled_holds_up_nobody_else_and_down_works_under_load() {
+fn a_stalled_worker_blocks_no_other_and_down_works_under_load() {
     let Some(mut net) = Net::new() else { return };
     flows(&mut net);
     // One queue: the first worker receives all, and hands over what is the other's.

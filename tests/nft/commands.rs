@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Single commands, each on a ruleset of one table: `commands.txt` has a line for each.
+//! Single commands, each on a ruleset of one table, and the listing afterwards: `commands.txt` has a
+//! line for each command.
 
 use std::path::PathBuf;
 
@@ -26,7 +27,8 @@ pub fn compare() -> u64 {
         let run = |side: &Side| {
             side.clear();
             side.run(&["add", "table", "ip", "t"]);
-            let said = side.run(&[command]);
+            let mut said = side.run(&[command]);
+            said.stdout += &side.run(&["list", "ruleset"]).stdout;
             side.clear();
             said
         };

@@ -176,7 +176,7 @@ impl Sink for Seen {
     }
 }
 
-/// What becomes of each packet, and what each chain counted in all.
+/// The fate of each packet, and the counts of each chain.
 fn run(
     ruleset: &Ruleset,
     net: &Arc<Network>,
@@ -211,7 +211,7 @@ fn run(
 }
 
 #[test]
-fn no_packet_can_tell_whether_rules_were_merged() {
+fn merged_rules_treat_packets_like_the_originals() {
     let first = penstock_testkit::seed();
     let net = Arc::new(Network::from_batch("net.ip", NET).expect("the network"));
     let mut merged = 0;
@@ -236,7 +236,7 @@ fn no_packet_can_tell_whether_rules_were_merged() {
 }
 
 #[test]
-fn rules_that_lint_calls_dead_match_no_packet() {
+fn rules_reported_dead_by_lint_match_no_packet() {
     let first = penstock_testkit::seed();
     let net = Arc::new(Network::from_batch("net.ip", NET).expect("the network"));
     let mut dead = 0;

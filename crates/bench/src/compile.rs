@@ -4,9 +4,9 @@
 //!
 //! `commit-…` is what the dataplane does between a text and the moment when packets meet it: read
 //! and evaluate, apply, link after the generation before, commit, and set it. Machine code and
-//! lookups of long chains are made afterwards, on threads of their own; the interpreter serves
-//! meanwhile. A number alone is all of it for so many rules: linked, lookups and code made, and a
-//! packet sent through it.
+//! lookups of long chains are made afterwards, on separate threads; until then the interpreter
+//! runs. A number alone is all of it for so many rules: linked, lookups and code made, and a packet
+//! sent through it.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ struct Commits {
     ruleset: Ruleset,
     linked: Arc<Linked>,
     path: Dataplane,
-    /// Somebody else forgets what is not in force any more.
+    /// Another thread frees generations that are no longer in force.
     forget: Sender<(Ruleset, Arc<Linked>)>,
 }
 

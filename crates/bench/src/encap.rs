@@ -14,7 +14,7 @@ use crate::{Scale, Variant};
 /// Flows.
 const FLOWS: u32 = 10_000;
 
-/// Clients and servers behind a router each.
+/// Clients and servers, each behind a router.
 const NET: &str = "\
 link add wan address 02:00:00:00:00:01 type veth
 link add lan address 02:00:00:00:00:02 type veth
@@ -51,7 +51,7 @@ const RULES: &str = "table ip t {
     }
 }";
 
-/// A router whose flowtable has all the flows of the frames.
+/// A router with all flows of the frames in its flowtable.
 fn offloaded(net: &[&str], frames: &Rc<Frames>) -> impl FnMut() + use<> {
     let net = [&[NET], net].concat().concat();
     let mut router = Router::between(&net, Settings::default(), &ruleset(RULES));

@@ -23,8 +23,8 @@ const LEN: usize = 1400;
 const PACKETS: usize = 64;
 const KEY: [u8; 20] = [7; 20];
 
-/// A gateway of a tunnel between `lan` and what is behind the other end of `wan`. There is no
-/// window for what comes in, so that the same packets may come again.
+/// A gateway of a tunnel between `lan` and the network behind the peer on `wan`. Received packets
+/// have no replay window, so the same packets may be received again.
 fn net() -> String {
     let key: String = KEY.iter().map(|b| format!("{b:02x}")).collect();
     let aead = format!("aead rfc4106(gcm(aes)) 0x{key} 128");
@@ -68,7 +68,7 @@ const FAST: &str = "table ip t {
     }
 }";
 
-/// From the host behind `lan` to one behind the tunnel, or the answer.
+/// A packet from the host behind `lan` to one behind the tunnel, or the reply.
 fn inner(answer: bool) -> Vec<u8> {
     let (near, far) = ("198.18.0.7", "203.0.113.7");
     let (src, dst, ports) = if answer { (far, near, (9, 1000)) } else { (near, far, (1000, 9)) };
@@ -123,7 +123,7 @@ fn gateway(rules: &str) -> Router {
     Router::between(&net(), Settings::default(), &ruleset(rules))
 }
 
-/// A gateway whose flowtable has the flow, in both directions.
+/// A gateway with the flow, in both directions, in its flowtable.
 fn offloaded(out: &Rc<Frames>, back: Option<&Rc<Frames>>) -> Box<dyn FnMut()> {
     let mut gateway = gateway(FAST);
     (0..2).for_each(|_| gateway.check(out, Fate::Sent));
@@ -147,7 +147,7 @@ fn normal(out: &Rc<Frames>, back: Option<&Rc<Frames>>) -> Box<dyn FnMut()> {
     }
 }
 
-/// Nothing but encryption, or decryption, of as many bytes in a buffer each.
+/// Only encryption, or decryption, of equally many bytes, each in its own buffer.
 fn cipher(open: bool) -> impl FnMut() {
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &KEY[..16]).expect("a key"));
     let nonce = || Nonce::assume_unique_for_key([1; 12]);

@@ -61,7 +61,7 @@ fn router(rules: &str, flows: u32, chains: bool) -> Router {
     Router::between(NET, settings, &ruleset(rules))
 }
 
-/// A router whose flowtable has all the flows of the frames.
+/// A router with all flows of the frames in its flowtable.
 fn offloaded(
     rules: &str,
     flows: u32,
@@ -121,8 +121,8 @@ pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
 /// Bytes of memory that a flow takes, both directions and its place in the table, among so many
 /// over IPv4.
 fn memory(flows: u32) -> f64 {
-    // What earlier benchmarks have given back would be used again, and not be seen.
-    // SAFETY: gives free memory of the allocator back to the system, nothing else.
+    // Memory that earlier benchmarks freed would be reused and not be counted.
+    // SAFETY: only returns free memory of the allocator to the system.
     unsafe { libc::malloc_trim(0) };
     let before = resident();
     let mut table = Flowtable::new(Limits { flows }, 1);

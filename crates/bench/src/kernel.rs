@@ -3,7 +3,7 @@
 //! The kernel's own packet path on this machine, and what we put into it: drop and forwarding over
 //! veth.
 //!
-//! Each variant has a network namespace of its own, in which everything lies that a frame meets:
+//! Each variant has its own network namespace with everything that a frame passes:
 //!
 //! ```text
 //! generator -> a0 = r0 (rules, programs) -> r1 = b0 (end)
@@ -12,7 +12,7 @@
 //! Frames are made in the kernel (`BPF_PROG_TEST_RUN` with live frames) and go through all of it on
 //! one processor, in the caller's system call or in the thread that the kernel has for what it puts
 //! off. A figure is the time of both on the processor, making the frame included. A packet counts
-//! when it has arrived at the device behind.
+//! when it has arrived at the last device.
 
 mod generator;
 mod lab;
@@ -22,7 +22,7 @@ mod process;
 
 use std::rc::Rc;
 
-use penstock_bpf::{Mode, Next, Place, Program, xdp};
+use penstock_bpf::{AttachPoint, Mode, Next, Program, xdp};
 use penstock_ebpf::flow::{FlowHalf, Flows, Site};
 use penstock_ebpf::rules::{Device, Entry, Job, compile};
 use penstock_flowtable::{Arrival, Key, Xmit};
@@ -37,7 +37,7 @@ use lab::{Bounds, Lab};
 /// Packets of a call.
 const PACKETS: u64 = 8192;
 
-/// Flows where there are many.
+/// Number of flows of the variants with many flows.
 const FLOWS: u16 = 10_000;
 
 /// What is wrong, for the user.
@@ -133,11 +133,17 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
     let end = |lab| with_program(lab, "b0", &bare_drop()?);
     variant("xdp-redirect", FORWARD, end(generator::redirecting(dropping(None)?)?)?, 1, "b0")?;
     let through = |place, count, translate| flows(dropping(None)?, place, count, translate);
-    variant("xdp-flow-1", FORWARD, end(through(Place::Xdp, 1, false)?)?, 1, "b0")?;
-    variant("xdp-flow-10k", FORWARD, end(through(Place::Xdp, FLOWS, false)?)?, FLOWS, "b0")?;
-    variant("xdp-flow-nat-10k", FORWARD, end(through(Place::Xdp, FLOWS, true)?)?, FLOWS, "b0")?;
-    variant("tcx-flow-10k", FORWARD, through(Place::Tcx, FLOWS, false)?, FLOWS, "b0")?;
-    variant("tcx-flow-nat-10k", FORWARD, through(Place::Tcx, FLOWS, true)?, FLOWS, "b0")?;
+    variant("xdp-flow-1", FORWARD, end(through(AttachPoint::Xdp, 1, false)?)?, 1, "b0")?;
+    variant("xdp-flow-10k", FORWARD, end(through(AttachPoint::Xdp, FLOWS, false)?)?, FLOWS, "b0")?;
+    variant(
+        "xdp-flow-nat-10k",
+        FORWARD,
+        end(through(AttachPoint::Xdp, FLOWS, true)?)?,
+        FLOWS,
+        "b0",
+    )?;
+    variant("tcx-flow-10k", FORWARD, through(AttachPoint::Tcx, FLOWS, false)?, FLOWS, "b0")?;
+    variant("tcx-flow-nat-10k", FORWARD, through(AttachPoint::Tcx, FLOWS, true)?, FLOWS, "b0")?;
     variant("up-xdp-flow-10k", FORWARD, live(dropping(None)?, "xdp", false)?, FLOWS, "b0")?;
     variant("up-xdp-flow-nat-10k", FORWARD, live(dropping(None)?, "xdp", true)?, FLOWS, "b0")?;
     variant("up-tcx-flow-10k", FORWARD, live(dropping(None)?, "packet", false)?, FLOWS, "b0")?;
@@ -158,7 +164,7 @@ const TRIES: u32 = 1000;
 impl Sender {
     /// Sends until so many packets have arrived.
     fn send(&mut self, packets: u64) {
-        // What does not arrive makes the figure worse, and is told before.
+        // Lost frames lower the figure, and were reported before.
         let _ = self.try_send(packets);
     }
 
@@ -177,7 +183,7 @@ impl Sender {
         Err(format!("frames do not arrive at {}", self.end))
     }
 
-    /// Whether all that is sent arrives, and nothing is sent on that should not be.
+    /// Checks that every frame that should be forwarded arrives, and no other.
     fn check(&mut self) -> Result<()> {
         let behind = self.lab.arrived("b0")?;
         self.try_send(PACKETS)?;
@@ -255,7 +261,7 @@ fn offloaded(lab: Lab, rules: &str) -> Result<Lab> {
         image: &linked.image,
         entries: &entries,
         device: &device,
-        place: Place::Xdp,
+        place: AttachPoint::Xdp,
         next: &Next::Pass,
     };
     let compiled = compile(job).map_err(|e| e.to_string())?;
@@ -264,7 +270,7 @@ fn offloaded(lab: Lab, rules: &str) -> Result<Lab> {
 }
 
 /// Flows from r0 to r1 in a map, with their source translated or as they are.
-fn flows(lab: Lab, place: Place, count: u16, translate: bool) -> Result<Lab> {
+fn flows(lab: Lab, place: AttachPoint, count: u16, translate: bool) -> Result<Lab> {
     let flows = Flows::new(1 << 20);
     let code = flows.program(&Site::new(place, Next::Pass)).map_err(|e| e.to_string())?;
     let program = Program::load(place, "bench_flows", &code).map_err(|e| e.to_string())?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Benchmarks of the packet path in memory, on one core, and of the kernel's beside it:
+//! Benchmarks of the packet path in memory, on one core, and of the kernel's for comparison:
 //! `penstock bench`.
 //!
 //! A benchmark is a list of variants. All variants of a benchmark run by turns, round by round, so
@@ -8,6 +8,16 @@
 //! rounds, its ratio the median of the rates against another variant in the same round.
 //!
 //! Names of benchmarks and variants are fixed: others compare figures by them.
+//!
+//! ```no_run
+//! use penstock_bench::{Bench, Effort};
+//!
+//! let bench = Bench::find("forward").unwrap();
+//! for figure in bench.run(Some("plain-10k"), &Effort::default())? {
+//!     println!("{figure:?}");
+//! }
+//! # Ok::<(), String>(())
+//! ```
 
 mod compile;
 mod egress;
@@ -42,7 +52,7 @@ pub struct Bench {
 pub const BENCHES: [Bench; 14] = [
     Bench {
         name: "ingress",
-        about: "drop at netdev ingress: one rule, sets, ranges; prerouting beside it",
+        about: "drop at netdev ingress: one rule, sets, ranges; also at prerouting",
         variants: |_| Ok(ingress::variants()),
     },
     Bench {
@@ -118,11 +128,10 @@ impl Bench {
         BENCHES.iter().find(|b| b.name == name)
     }
 
-    /// Runs it: all variants, or one and what it is compared with. Nothing comes of a variant that
-    /// there is not.
+    /// Runs it: all variants, or one and its reference. An unknown variant gives no figures.
     ///
     /// # Errors
-    /// What it needs is not there, in a sentence: rights, tools.
+    /// Missing rights or tools, in a sentence.
     pub fn run(&self, variant: Option<&str>, effort: &Effort) -> Result<Vec<Figure>, String> {
         let mut variants = (self.variants)(effort.scale)?;
         if let Some(name) = variant {

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct Variant {
     /// Its name within the benchmark.
     pub name: String,
-    /// The variant whose rate is 1.
+    /// The reference variant: its rate counts as 1.
     pub against: Option<&'static str>,
     /// Operations of a call of `run`: packets, lookups, or rules compiled.
     pub operations: u64,
@@ -197,7 +197,7 @@ fn time(variant: &mut Variant, calls: u64) -> f64 {
     (now(variant) - start).as_nanos() as f64 / (calls * variant.operations) as f64
 }
 
-/// Time that this thread has spent on a processor: what others do there meanwhile does not count.
+/// Processor time of this thread, without that of others.
 fn cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a timespec that the call fills in; the clock exists on every Linux.
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_are_in_the_middle() {
+    fn median_of_an_odd_and_an_even_count() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
     }

@@ -10,7 +10,7 @@ const LABELS: u32 = 220;
 const BARS: u32 = 480;
 const ROW: u32 = 24;
 
-/// A chart of the rates of a benchmark: one bar per variant, its rate and ratio beside it.
+/// A chart of the rates of a benchmark: one bar per variant, with its rate and ratio.
 pub fn svg(bench: &str, figures: &[Figure]) -> String {
     let (width, height) = (LABELS + BARS + 160, (figures.len() as u32 + 2) * ROW);
     let figures: Vec<_> = figures.iter().filter(|f| f.bytes.is_none()).collect();

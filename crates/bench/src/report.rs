@@ -29,8 +29,8 @@ pub fn table(bench: &str, figures: &[Figure]) -> String {
     out
 }
 
-/// One JSON object per line. `ratio` is the rate against the variant `against`; both are null where
-/// there is none.
+/// One JSON object per line. `ratio` is the rate against the variant `against`; both are null
+/// without one.
 pub fn json_lines(bench: &str, figures: &[Figure]) -> String {
     let mut out = String::new();
     for f in figures {

@@ -36,7 +36,7 @@ neigh add 198.18.0.7 lladdr 02:00:00:00:00:a7 dev lan
 route add 203.0.113.0/24 via 198.19.0.7
 ";
 
-/// Takes what comes out, and only counts it.
+/// Counts sent frames and discards them.
 #[derive(Debug, Default)]
 pub(crate) struct Count {
     sent: u64,
@@ -54,7 +54,7 @@ impl Sink for Count {
     }
 }
 
-/// Keeps what comes out.
+/// Keeps sent frames.
 #[derive(Debug, Default)]
 struct Taken(Vec<Vec<u8>>);
 
@@ -139,7 +139,7 @@ impl Router {
         Self::between(NET, Settings::default(), ruleset)
     }
 
-    /// A router in a network of its own, with settings and a ruleset.
+    /// A router in its own network, with settings and a ruleset.
     pub(crate) fn between(net: &str, settings: Settings, ruleset: &Ruleset) -> Self {
         let net = Network::from_batch("net.ip", net).expect("a network");
         let device = net.link_by_name("lan").expect("a device").index;
@@ -169,7 +169,7 @@ impl Router {
         self
     }
 
-    /// After the servers behind `wan` have answered each of the frames: all connections are
+    /// The router after the servers behind `wan` have answered each frame: all connections are
     /// established.
     pub(crate) fn answered(mut self, frames: &Frames) -> Self {
         let mut out = Taken::default();
@@ -189,7 +189,7 @@ impl Router {
         self
     }
 
-    /// [`Router::sending`] of frames whose flows a flowtable has already: it forwards all of them.
+    /// [`Router::sending`] of frames of offloaded flows: the flowtable forwards all of them.
     pub(crate) fn sending_fast(mut self, frames: &Rc<Frames>) -> impl FnMut() + use<> {
         let before = self.fast();
         self.check(frames, Fate::Sent);
@@ -212,14 +212,14 @@ impl Router {
         self
     }
 
-    /// As something to measure, once it was seen what becomes of the frames.
+    /// A closure to measure, after a check that the frames have the expected fate.
     pub(crate) fn sending(mut self, frames: &Rc<Frames>, fate: Fate) -> impl FnMut() + use<> {
         self.check(frames, fate);
         let frames = frames.clone();
         move || self.send(&frames)
     }
 
-    /// Frames with their times arrive as a burst; what comes of them goes to `sink`.
+    /// Receives frames with their times as a burst; the results go to `sink`.
     pub(crate) fn receive<'f>(
         &mut self,
         frames: impl Iterator<Item = (u64, &'f [u8])>,

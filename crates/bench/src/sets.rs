@@ -32,8 +32,8 @@ fn far_address(n: u32) -> u32 {
     n.wrapping_mul(0x9e37_79b1)
 }
 
-/// A set that packets may change: it is taken for one because of a rule that adds to it, in a chain
-/// that nobody calls.
+/// A set that packets may change: a rule in a chain that is never called adds to it, which makes it
+/// dynamic.
 fn dynamic() -> String {
     let elements = addresses(1000, |n| address(2 * n));
     format!(

@@ -465,7 +465,7 @@ mod tests {
         a.jump_if32(Cond::Ne, R1, 9, end);
         a.mov64(R1, 0x1234_5678_9abc_def0);
         a.jump(end);
-        // Nobody comes here.
+        // Unreachable.
         a.mov(R1, 1);
         a.bind(end);
         a.call(Helper::KtimeGetNs);

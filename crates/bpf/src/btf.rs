@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The type information that the kernel asks of programs with functions
-//! (`Documentation/bpf/btf.rst`): that there are functions, and where.
+//! The type information that the kernel requires of programs with functions
+//! (`Documentation/bpf/btf.rst`): which functions exist, and where they begin.
 
 /// Bytes of the header.
 const HEADER: u32 = 24;

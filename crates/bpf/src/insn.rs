@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Instructions as the kernel takes them.
+//! Instructions in the kernel's encoding.
 
 /// One instruction (`struct bpf_insn`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

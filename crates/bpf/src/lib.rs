@@ -10,7 +10,7 @@
 //! | `next` | what follows a program |
 //! | [`seccomp`] | instructions of filters of system calls |
 //!
-//! It knows no packets and no rules: those who write programs do.
+//! It knows no packets and no rules; its users do.
 //!
 //! ```no_run
 //! use penstock_bpf::asm::Asm;
@@ -36,5 +36,5 @@ mod sys;
 
 pub use map::{Map, MapKind, MapSpec, possible_cpus};
 pub use next::Next;
-pub use program::{Link, Live, LoadError, Mode, Place, Program, Ran, SocketFilter, tcx, xdp};
+pub use program::{AttachPoint, Link, Live, LoadError, Mode, Program, Ran, SocketFilter, tcx, xdp};
 pub use sys::monotonic;

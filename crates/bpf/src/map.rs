@@ -19,7 +19,7 @@ pub enum MapKind {
     Array = 2,
     /// Programs to go on with.
     Programs = 3,
-    /// As [`MapKind::Array`], each processor has values of its own.
+    /// An array with separate values for each processor.
     PerCpuArray = 6,
     /// Prefixes; a key begins with its length in bits.
     LongestPrefix = 11,
@@ -31,7 +31,7 @@ pub enum MapKind {
     DevicesByHash = 25,
     /// Maps by a number from 0 on, made by [`Map::of_maps`].
     Maps = 12,
-    /// As [`MapKind::Array`]; user space maps it into its memory, value behind value.
+    /// An array that user space maps into its memory; the values are contiguous.
     MappedArray = ARRAY | MAPPED,
 }
 
@@ -72,7 +72,8 @@ pub struct MapSpec {
     pub entries: u32,
 }
 
-/// A map. It is made when it is first used, so that code can be written where nobody may load it.
+/// A map. It is created at its first use, so that code can be generated without the right to load
+/// it.
 #[derive(Debug)]
 pub struct Map {
     spec: MapSpec,
@@ -88,7 +89,7 @@ impl Map {
         Map { spec, fd: OnceLock::new(), contents, inner: None }
     }
 
-    /// As [`Map::with_contents`], empty.
+    /// A map without contents.
     pub fn new(spec: MapSpec) -> Self {
         Map::with_contents(spec, Vec::new())
     }
@@ -258,7 +259,8 @@ impl Map {
         Ok(keys.len() / len)
     }
 
-    /// All keys and values, those that come and go meanwhile maybe not. Not for all kinds.
+    /// Visits all keys and values; elements that change during the walk may be missed. Not for all
+    /// kinds.
     ///
     /// # Errors
     /// Those of bpf(2).
@@ -288,7 +290,7 @@ impl Map {
         }
     }
 
-    /// The key behind another, or the first.
+    /// The key after another, or the first.
     ///
     /// # Errors
     /// Those of bpf(2); a key of another length.

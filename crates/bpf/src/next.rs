@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Where a program goes on with packets that it has nothing more to say about.
+//! Where a program sends packets that it does not decide on.
 
 use std::sync::Arc;
 
 use crate::asm::{Asm, Helper, Reg, Width};
 use crate::map::Map;
-use crate::program::{Place, tcx, xdp};
+use crate::program::{AttachPoint, tcx, xdp};
 
 /// What follows a program.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub enum Next {
     /// The kernel: its bridge, its IP, its packet sockets.
     Pass,
     /// The AF_XDP socket of the queue ([`MapKind::Sockets`](crate::MapKind::Sockets)), or
-    /// [`Next::Pass`] where there is none. At tcx it is [`Next::Pass`].
+    /// [`Next::Pass`] without one. At tcx it is always [`Next::Pass`].
     Sockets(Arc<Map>),
     /// Another program of the same place ([`MapKind::Programs`](crate::MapKind::Programs)),
     /// exchanged there in one step.
@@ -23,7 +23,7 @@ pub enum Next {
         programs: Arc<Map>,
         /// Which of them.
         index: u32,
-        /// What follows where there is none.
+        /// What follows without one.
         otherwise: Box<Next>,
     },
 }
@@ -41,8 +41,8 @@ fn to_socket(asm: &mut Asm, sockets: &Arc<Map>, otherwise: i32) {
 }
 
 impl Next {
-    /// Ends an XDP program with the sockets that come in the end, as [`Next::emit`]; where there is
-    /// none, the packet is dropped.
+    /// Ends an XDP program with the sockets at the end of the sequence, like [`Next::emit`];
+    /// without a socket the packet is dropped.
     pub fn emit_sockets_or_drop(&self, asm: &mut Asm) {
         match self {
             Next::Pass => asm.exit_with(xdp::PASS),
@@ -52,11 +52,11 @@ impl Next {
     }
 
     /// Ends a program with it. R6 is its context.
-    pub fn emit(&self, asm: &mut Asm, place: Place) {
+    pub fn emit(&self, asm: &mut Asm, place: AttachPoint) {
         match (self, place) {
-            (Next::Pass, Place::Xdp) => asm.exit_with(xdp::PASS),
-            (Next::Pass | Next::Sockets(_), Place::Tcx) => asm.exit_with(tcx::NEXT),
-            (Next::Sockets(sockets), Place::Xdp) => to_socket(asm, sockets, xdp::PASS),
+            (Next::Pass, AttachPoint::Xdp) => asm.exit_with(xdp::PASS),
+            (Next::Pass | Next::Sockets(_), AttachPoint::Tcx) => asm.exit_with(tcx::NEXT),
+            (Next::Sockets(sockets), AttachPoint::Xdp) => to_socket(asm, sockets, xdp::PASS),
             (Next::Program { programs, index, otherwise }, _) => {
                 asm.mov(Reg::R1, Reg::R6);
                 asm.map(Reg::R2, programs);

@@ -15,7 +15,7 @@ use crate::sys::{self, ProgParts, TestRun};
 
 /// Where a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum AttachPoint {
     /// In the driver, or in front of everything else (`BPF_PROG_TYPE_XDP`).
     Xdp,
     /// At ingress of traffic control (`BPF_PROG_TYPE_SCHED_CLS`): packets may be larger than the
@@ -23,20 +23,20 @@ pub enum Place {
     Tcx,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for AttachPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Place::Xdp => "xdp",
-            Place::Tcx => "tcx",
+            AttachPoint::Xdp => "xdp",
+            AttachPoint::Tcx => "tcx",
         })
     }
 }
 
 /// `BPF_PROG_TYPE_*` and the attach type of a place.
-fn numbers(place: Place) -> (u32, u32) {
+fn numbers(place: AttachPoint) -> (u32, u32) {
     match place {
-        Place::Xdp => (6, 37),
-        Place::Tcx => (3, 46),
+        AttachPoint::Xdp => (6, 37),
+        AttachPoint::Tcx => (3, 46),
     }
 }
 
@@ -99,7 +99,7 @@ const LOG: usize = 1 << 24;
 #[derive(Debug)]
 pub struct Program {
     fd: OwnedFd,
-    place: Place,
+    place: AttachPoint,
     /// It uses them.
     maps: Vec<Arc<Map>>,
 }
@@ -118,11 +118,11 @@ pub struct Ran {
 /// Frames that a program is run on, and that really go where it says.
 #[derive(Clone, Copy, Debug)]
 pub struct Live<'a> {
-    /// What each begins as: metadata and the frame behind it.
+    /// The initial content of each frame: metadata, then the frame.
     pub input: &'a [u8],
     /// Bytes of metadata, in fours, 32 at most.
     pub metadata: u32,
-    /// The device that they arrive on; 0 for the loopback device of the namespace at hand.
+    /// The device that they arrive on; 0 for the loopback device of the current namespace.
     pub ingress: u32,
     /// How many.
     pub count: u32,
@@ -133,7 +133,7 @@ pub struct Live<'a> {
 /// The largest frame that comes out of a run by hand.
 const FRAME: usize = 1 << 16;
 
-/// `BPF_F_BEFORE`, and nothing that is before.
+/// `BPF_F_BEFORE` without a reference program: the first place.
 const TCX_FIRST: u32 = 1 << 3;
 
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
@@ -145,13 +145,13 @@ impl Program {
     /// # Errors
     /// The kernel refuses the program or a map, or the caller has not the rights (`CAP_BPF` and
     /// `CAP_NET_ADMIN`).
-    pub fn load(place: Place, name: &str, code: &Code) -> Result<Self, LoadError> {
+    pub fn load(place: AttachPoint, name: &str, code: &Code) -> Result<Self, LoadError> {
         let (fd, maps) = load(numbers(place), name, code)?;
         Ok(Program { fd, place, maps })
     }
 
     /// Where it runs.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> AttachPoint {
         self.place
     }
 
@@ -172,7 +172,7 @@ impl Program {
     }
 
     /// Runs it on a frame, as received on device `ingress` (0 for the loopback device of the
-    /// namespace at hand, which is where there is no other), `repeat` times. Nothing is sent.
+    /// current namespace), `repeat` times. Nothing is sent.
     ///
     /// # Errors
     /// Those of bpf(2); `EINVAL` for a frame shorter than an Ethernet header.
@@ -198,11 +198,11 @@ impl Program {
         }
         match self.place {
             // data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
-            Place::Xdp => [0, len, 0, ingress, 0, 0]
+            AttachPoint::Xdp => [0, len, 0, ingress, 0, 0]
                 .iter()
                 .flat_map(|word: &u32| word.to_ne_bytes())
                 .collect(),
-            Place::Tcx => {
+            AttachPoint::Tcx => {
                 let mut context = vec![0; 192];
                 // ingress_ifindex, ifindex
                 for at in [36, 40] {
@@ -215,14 +215,14 @@ impl Program {
         }
     }
 
-    /// Runs it, an XDP program, on copies of a frame that really go where its verdict says; returns
-    /// when all are on their way.
+    /// Runs it, an XDP program, on copies of a frame that are really sent where its verdict says;
+    /// returns when all have been sent.
     ///
     /// Unless the program is on some device, the kernel waits with each call for all of its
     /// processors, for milliseconds (`bpf_prog_test_run_xdp`, net/bpf/test_run.c).
     ///
     /// # Errors
-    /// Those of bpf(2); `EINTR` where a signal came meanwhile: then not all have been run.
+    /// Those of bpf(2); `EINTR` after a signal: then not all have been run.
     pub fn run_live(&self, live: Live<'_>) -> io::Result<()> {
         let Live { input, metadata, ingress, count, batch } = live;
         // data_meta is 0: metadata lies from there to data, as in the input.
@@ -238,24 +238,25 @@ impl Program {
         sys::prog_test_run(self.fd.as_fd(), run).map(drop)
     }
 
-    /// Attaches it to a device of the network namespace at hand; at tcx in front of what is there.
+    /// Attaches it to a device of the current network namespace; at tcx before the programs already
+    /// there.
     ///
     /// # Errors
-    /// Those of bpf(2): `EBUSY` or `EEXIST` where there is a program already, `EOPNOTSUPP` where
+    /// Those of bpf(2): `EBUSY` or `EEXIST` if a program is attached already, `EOPNOTSUPP` where
     /// the driver has no XDP, `EINVAL` or `ERANGE` where the device's MTU is too large for it.
     pub fn attach(&self, device: u32, mode: Mode) -> io::Result<Link> {
         let (_, attach) = numbers(self.place);
         let flags = match (self.place, mode) {
-            (Place::Tcx, _) => TCX_FIRST,
-            (Place::Xdp, Mode::Any) => 0,
-            (Place::Xdp, Mode::Generic) => 1 << 1,
-            (Place::Xdp, Mode::Native) => 1 << 2,
+            (AttachPoint::Tcx, _) => TCX_FIRST,
+            (AttachPoint::Xdp, Mode::Any) => 0,
+            (AttachPoint::Xdp, Mode::Generic) => 1 << 1,
+            (AttachPoint::Xdp, Mode::Native) => 1 << 2,
         };
         Ok(Link { fd: sys::link_create(self.fd.as_fd(), device, attach, flags)? })
     }
 
-    /// Attaches a program for tcx to egress of a device in place of ingress, in front of what is
-    /// there.
+    /// Attaches a program for tcx to egress of a device instead of ingress, before the programs
+    /// already there.
     ///
     /// # Errors
     /// Those of bpf(2), as for [`Program::attach`].
@@ -296,7 +297,7 @@ fn load(
             insn.imm = fd;
         }
     }
-    // Maps are told apart by address: clones of an `Arc` are the same one.
+    // Maps are distinguished by address: clones of an `Arc` are the same map.
     let mut maps: Vec<Arc<Map>> = Vec::new();
     for (_, map) in &code.maps {
         if !maps.iter().any(|m| Arc::ptr_eq(m, map)) {
@@ -324,7 +325,7 @@ fn load(
 }
 
 /// A filter of sockets (`BPF_PROG_TYPE_SOCKET_FILTER`): how many bytes of a packet a socket gets, 0
-/// for nothing of it.
+/// to discard it.
 #[derive(Debug)]
 pub struct SocketFilter {
     fd: OwnedFd,
@@ -405,7 +406,7 @@ impl Link {
         sys::pin(self.fd.as_fd(), &sys::path_name(path)?)
     }
 
-    /// Takes the program off the device at once, whoever else holds the link or has a name for it.
+    /// Detaches the program from the device at once, even if the link is held or pinned elsewhere.
     ///
     /// # Errors
     /// Those of bpf(2).

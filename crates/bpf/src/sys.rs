@@ -97,7 +97,7 @@ impl Attr {
     /// For commands that open something.
     fn open(mut self, command: Command) -> io::Result<OwnedFd> {
         let fd = self.call(command)?;
-        // SAFETY: the command has just made this descriptor, nobody else knows it.
+        // SAFETY: the command has just created this descriptor, which has no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
     }
 }
@@ -118,7 +118,7 @@ pub(crate) struct MapParts<'a> {
     pub(crate) value: u32,
     pub(crate) entries: u32,
     pub(crate) flags: u32,
-    /// One like those that are to be in it.
+    /// A template for the maps that it will contain.
     pub(crate) inner: Option<BorrowedFd<'a>>,
     pub(crate) name: &'a str,
 }
@@ -139,7 +139,7 @@ pub(crate) fn map_lookup(map: BorrowedFd<'_>, key: &[u8], value: &mut [u8]) -> i
     absent(Attr::new().fd(0, map).slice(8, key).slice_mut(16, value).call(Command::MapLookup))
 }
 
-/// As [`map_lookup`], and the key is gone, at once.
+/// Reads the value of a key and removes the key, atomically.
 pub(crate) fn map_take(map: BorrowedFd<'_>, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
     absent(Attr::new().fd(0, map).slice(8, key).slice_mut(16, value).call(Command::MapTake))
 }
@@ -164,7 +164,7 @@ pub(crate) fn map_delete(map: BorrowedFd<'_>, key: &[u8]) -> io::Result<bool> {
     absent(Attr::new().fd(0, map).slice(8, key).call(Command::MapDelete))
 }
 
-/// The key behind `key`, or the first; `false` if that was the last.
+/// The key after `key`, or the first; `false` after the last.
 pub(crate) fn map_next_key(
     map: BorrowedFd<'_>,
     key: Option<&[u8]>,
@@ -186,7 +186,7 @@ fn absent(result: io::Result<i64>) -> io::Result<bool> {
     }
 }
 
-/// Sets `count` elements that lie one behind the other.
+/// Sets `count` contiguous elements.
 pub(crate) fn map_update_batch(
     map: BorrowedFd<'_>,
     keys: &[u8],
@@ -206,9 +206,9 @@ pub(crate) fn map_delete_batch(map: BorrowedFd<'_>, keys: &[u8], count: u32) -> 
     }
 }
 
-/// Reads up to `count` elements from where `from` says, which is the `next` of the call before, or
-/// from the beginning. How many were read, and whether there are more. `next` has as many bytes as
-/// a key, four at least.
+/// Reads up to `count` elements from `from` (the `next` of the previous call) or from the
+/// beginning. Returns how many were read, and whether more follow. `next` has the length of a key,
+/// at least four bytes.
 pub(crate) fn map_lookup_batch(
     map: BorrowedFd<'_>,
     from: Option<&[u8]>,
@@ -395,7 +395,7 @@ pub fn monotonic() -> u64 {
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }
 
-/// A path as system calls take it.
+/// A path in the form for system calls.
 pub(crate) fn path_name(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)
 }

@@ -108,7 +108,7 @@ fn guard<T>(error: *mut *mut penstock_error, failed: T, work: impl FnOnce() -> D
 /// What a pointer points to.
 ///
 /// # Safety
-/// It is null, or points to a `T` that nobody changes while the result is used.
+/// It is null, or points to a `T` that does not change while the result is used.
 unsafe fn deref<'a, T>(pointer: *const T) -> Done<&'a T> {
     // SAFETY: the caller vouches for it.
     unsafe { pointer.as_ref() }.ok_or_else(|| penstock_error::of("a pointer is null"))
@@ -117,7 +117,7 @@ unsafe fn deref<'a, T>(pointer: *const T) -> Done<&'a T> {
 /// The text at a pointer.
 ///
 /// # Safety
-/// It is null, or points to bytes that end with a zero byte and that nobody changes.
+/// It is null, or points to bytes that end with a zero byte and do not change.
 unsafe fn text<'a>(pointer: *const c_char) -> Done<&'a str> {
     if pointer.is_null() {
         return Err(penstock_error::of("a pointer is null"));
@@ -130,7 +130,7 @@ unsafe fn text<'a>(pointer: *const c_char) -> Done<&'a str> {
 /// The bytes at a pointer.
 ///
 /// # Safety
-/// It points to that many bytes that nobody changes, or there are none.
+/// It points to that many bytes that do not change, or `len` is 0.
 unsafe fn bytes<'a>(pointer: *const u8, len: usize) -> Done<&'a [u8]> {
     if len == 0 {
         return Ok(&[]);
@@ -147,10 +147,10 @@ fn give<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))
 }
 
-/// Takes a value back.
+/// Takes ownership of a value again.
 ///
 /// # Safety
-/// It is null, or came from [`give`] and was not taken back yet.
+/// It is null, or came from [`give`] and was not taken yet.
 unsafe fn take<T>(pointer: *mut T) {
     if !pointer.is_null() {
         // SAFETY: the caller vouches for it.

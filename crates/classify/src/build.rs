@@ -28,8 +28,8 @@ pub struct Builder {
     intervals: Vec<Interval>,
 }
 
-/// A rule that covers less than one of so many parts of a dimension is narrow there; parts are as
-/// large as there are bounds in them.
+/// A rule that covers less than one of so many parts of a dimension is narrow there; parts are
+/// measured by the number of bounds in them.
 const NARROW: usize = 16;
 /// Leaves have so many rules at most, unless cutting does not help.
 const LEAF: usize = 8;
@@ -43,7 +43,7 @@ const GROWTH: usize = 3;
 /// They have the rules that are narrow nowhere, so cutting copies many of them, but there are few.
 const SMALL_GROWTH: usize = 16;
 const SMALL: usize = 32;
-/// A dimension gets a tree of its own for one of so many rules at least.
+/// A dimension gets its own tree if at least one of so many rules is narrow in it.
 const SHARE: usize = 64;
 
 impl Builder {
@@ -60,7 +60,7 @@ impl Builder {
         self.rules.push((rule, self.intervals.len() as u32));
     }
 
-    /// The structure; `None` if there are too many rules that cannot be told apart, or too many
+    /// The structure; `None` if too many rules cannot be separated, or there are too many
     /// dimensions.
     pub fn build(self) -> Option<Classifier> {
         let widths = self.widths.clone();
@@ -120,7 +120,7 @@ impl Boxes {
     fn new(builder: Builder) -> Self {
         let count = builder.widths.len();
         let mut by_dimension: Vec<Vec<(u128, u128)>> = vec![Vec::new(); count];
-        // All rules with what is left of their intervals where several name a dimension.
+        // All rules, with several intervals of a dimension intersected.
         let mut rules = Vec::with_capacity(builder.rules.len());
         let mut spans: Vec<Option<(u128, u128)>> = Vec::with_capacity(builder.rules.len() * count);
         let mut start = 0;
@@ -189,7 +189,7 @@ impl Boxes {
     }
 }
 
-/// Groups of rules, each narrow in one dimension as far as there are enough of them.
+/// Groups of rules, each narrow in one dimension if there are enough of them.
 fn split(boxes: &Boxes, mut rest: Vec<u32>) -> Vec<Vec<u32>> {
     let mut groups = Vec::new();
     let all = rest.len();
@@ -364,7 +364,7 @@ impl Trees<'_> {
                     now += i64::from(*step);
                     now * now
                 };
-                // Mean length of the list that a rule comes to lie in, times 16.
+                // Mean length of the list that contains a rule, times 16.
                 let cost = steps.iter().map(square).sum::<i64>() as u64 * 16 / total.max(1) as u64;
                 if cost < rules.len() as u64 * 14
                     && best.as_ref().is_none_or(|b| (cost, total) < (b.0, b.1))

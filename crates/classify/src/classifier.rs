@@ -117,7 +117,7 @@ const LARGE: usize = 256 << 10;
 
 const _: () = assert!(size_of::<Cell>() == size_of::<Row>());
 
-/// Packets whose searches run at the same time.
+/// Packets that are searched for at the same time.
 const LANES: usize = 32;
 
 /// Some of the packets, in order.
@@ -183,7 +183,7 @@ impl Classifier {
         }
     }
 
-    /// As [`Classifier::place`], for a dimension of up to four bytes.
+    /// Places a packet in a dimension of up to four bytes.
     #[inline]
     pub fn place_word(&self, location: &mut Location, dimension: usize, value: u32) {
         if let Some(at) = location.coordinates.get_mut(dimension) {
@@ -225,8 +225,8 @@ impl Classifier {
         (best != u32::MAX).then_some(best)
     }
 
-    /// As [`Classifier::next`], where most steps wait for memory: the trees are searched side by
-    /// side.
+    /// [`Classifier::next`] for large structures, where most steps wait for memory: the trees are
+    /// searched in parallel.
     fn next_in_large(&self, location: &Location, from: u32) -> Option<u32> {
         let mut cells = [&Cell::EMPTY; MOST_TREES];
         for (cell, tree) in cells.iter_mut().zip(&self.trees) {
@@ -254,9 +254,8 @@ impl Classifier {
         (best != u32::MAX).then_some(best)
     }
 
-    /// As [`Classifier::next`], for several packets at a time: while the memory of one is on its
-    /// way, the others go on. What is found comes in the order of the packets; `u32::MAX` for
-    /// nothing.
+    /// [`Classifier::next`] for several packets at a time: while memory for one is fetched, the
+    /// others continue. Results are in the order of the packets; `u32::MAX` for no match.
     pub fn next_batch(&self, locations: &[Location], from: u32, found: &mut [u32]) {
         for (locations, found) in locations.chunks(LANES).zip(found.chunks_mut(LANES)) {
             found.fill(u32::MAX);
@@ -266,8 +265,8 @@ impl Classifier {
         }
     }
 
-    /// Looks for something better than what was found, in one tree. Branches that hang on the
-    /// packet are few: who goes on to walk, and who has a leaf to compare, is in lists.
+    /// Searches one tree for an earlier rule than the one found. To have few branches that depend
+    /// on the packet, lists hold the packets that walk on and those with a leaf to compare.
     fn next_in_tree(&self, tree: &Tree, locations: &[Location], from: u32, found: &mut [u32]) {
         let mut cells = [&tree.root; LANES];
         let mut walking = Lanes::default();

@@ -53,7 +53,7 @@ impl Line {
     /// Rows of a line.
     pub const ROWS: usize = 4;
 
-    /// Lines of rows; what is left of the last one is empty.
+    /// Lines of rows; the last one is padded with empty rows.
     pub fn of(rows: &[Row]) -> Vec<Line> {
         let line = |rows: &[Row]| {
             Line(std::array::from_fn(|i| rows.get(i).copied().unwrap_or(Row::EMPTY)))
@@ -113,7 +113,7 @@ mod sse2 {
             Misses(unsafe { _mm_cmpgt_epi32(_mm_set1_epi32(from as i32), vector(numbers)) })
         }
 
-        /// And those between whose bounds a coordinate does not lie.
+        /// Clears rows with bounds that exclude a coordinate.
         #[inline(always)]
         pub fn words(self, first: &Row, last: &Row, at: i32) -> Misses {
             // SAFETY: as above.
@@ -125,8 +125,8 @@ mod sse2 {
             }
         }
 
-        /// And those between whose bounds, four first and four last ones, a coordinate of 16 bits
-        /// does not lie.
+        /// Clears rows with 16-bit bounds, four first and four last ones, that exclude a
+        /// coordinate.
         #[inline(always)]
         pub fn halves(self, bounds: &Row, at: u16) -> Misses {
             // SAFETY: as above.
@@ -186,7 +186,7 @@ mod tests {
     use super::{Misses, Row, portable};
 
     #[test]
-    fn four_at_once_are_four_one_by_one() {
+    fn four_parallel_searches_equal_four_single_ones() {
         let mut rng = fastrand::Rng::with_seed(3);
         for _ in 0..if cfg!(miri) { 8 } else { 20_000 } {
             let edge = |rng: &mut fastrand::Rng| {

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_those_of_bisection() {
+    fn ranks_equal_those_of_bisection() {
         let mut rng = fastrand::Rng::with_seed(7);
         for len in [0, 1, 2, 16, 17, 40, 300, 5000] {
             for spread in [1u32, 7, 24] {

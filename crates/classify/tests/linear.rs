@@ -30,7 +30,7 @@ fn interval(rng: &mut Rng, dimension: u8, width: u8, points: bool) -> Interval {
 }
 
 #[test]
-fn the_first_match_is_that_of_a_walk() {
+fn first_match_equals_that_of_a_linear_walk() {
     for seed in 0..30 {
         let mut rng = Rng::with_seed(seed);
         let widths: Vec<u8> =
@@ -111,7 +111,7 @@ fn rules_that_cannot_match_are_left_out() {
 }
 
 #[test]
-fn what_is_too_much_is_refused() {
+fn oversized_rule_lists_are_refused() {
     assert!(Builder::new(&[1; 17]).build().is_none());
     let mut same = Builder::new(&[4]);
     for rule in 0..100_000 {
@@ -122,7 +122,7 @@ fn what_is_too_much_is_refused() {
 }
 
 #[test]
-fn large_lists_are_searched_right_one_packet_at_a_time_and_several() {
+fn single_and_batched_searches_of_large_lists_agree() {
     let between =
         |dimension, from: u32, to: u32| Interval { dimension, from: from.into(), to: to.into() };
     let net = |dimension, Prefix { address, len }: Prefix| {

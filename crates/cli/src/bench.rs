@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_command_lines_are_refused_in_words() {
+    fn wrong_command_lines_are_refused_with_a_message() {
         for (line, message) in [
             ("", "which benchmark?"),
             ("speed", "there is no benchmark `speed`"),

@@ -9,10 +9,12 @@ use std::process::ExitCode;
 use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
-use crate::{bench, capture, completion, confirm, down, monitor, nft, run, show, top, trace, up};
+use crate::{
+    bench, capture, completion, confirm, down, exec, monitor, nft, run, show, top, trace, up,
+};
 
 /// All commands.
-pub const COMMANDS: [Command; 12] = [
+pub const COMMANDS: [Command; 14] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -100,6 +102,20 @@ pub const COMMANDS: [Command; 12] = [
         operands: monitor::WATCHED,
         main: |args| monitor::main(args),
     },
+    Command {
+        name: "exec",
+        about: "run a program that speaks to the kernel's netfilter on the ruleset of a file",
+        sections: &exec::SECTIONS,
+        operands: Values::Files,
+        main: |args| exec::main(args),
+    },
+    Command {
+        name: "shell",
+        about: "start a shell whose programs run as with exec",
+        sections: &exec::SECTIONS,
+        operands: Values::OneOf(&[]),
+        main: |args| exec::shell(args),
+    },
 ];
 
 fn complete(args: &mut dyn Iterator<Item = OsString>) -> ExitCode {
@@ -144,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_is_in_the_manual_and_none_else() {
+    fn manual_and_option_tables_agree() {
         let pages = [
             (
                 "penstock.8",
@@ -191,6 +207,11 @@ mod tests {
                 include_str!("../../../man/penstock-top.8"),
                 COMMANDS[10].options().collect(),
             ),
+            (
+                "penstock-exec.1",
+                include_str!("../../../man/penstock-exec.1"),
+                COMMANDS[12].options().collect(),
+            ),
         ];
         for (page, text, options) in pages {
             let mut expected: Vec<String> = options.into_iter().map(item).collect();
@@ -211,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_has_a_name_of_its_own() {
+    fn option_names_are_unique() {
         for command in &COMMANDS {
             let mut names: Vec<String> = command.options().flat_map(Opt::names).collect();
             let all = names.len();

@@ -30,7 +30,7 @@ fn usage() -> String {
     out
 }
 
-/// Whether devices are to be opened.
+/// Whether to open devices.
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<bool>, String> {
     let mut force = false;
     for arg in args {

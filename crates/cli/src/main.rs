@@ -12,6 +12,7 @@ mod completion;
 mod confirm;
 mod dataplane;
 mod down;
+mod exec;
 mod log;
 mod memory;
 mod monitor;

@@ -6,9 +6,7 @@
 pub mod options;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{BufRead, ErrorKind, IsTerminal, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,16 +15,16 @@ use penstock_daemon::control::client::Client;
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::control::{self, NftCall};
 use penstock_daemon::{err, errln, out};
-use penstock_files::Access;
 use penstock_lang::session::{Outcome, Session};
 use penstock_lang::source::{Files, Origin, cannot_read};
 use penstock_state as state;
+use penstock_state::file::Locked;
 use penstock_system::{CalledFiles, SystemFiles, SystemNames, words};
 
 use crate::dataplane::NO_DATAPLANE;
 use options::{Call, Parsed, Source, State};
 
-/// Runs with the arguments behind the program's name.
+/// Runs with the arguments after the program's name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let args: Vec<String> = args.map(|a| a.to_string_lossy().into_owned()).collect();
     match options::parse(&args) {
@@ -92,13 +90,13 @@ fn now() -> u64 {
 
 fn run(call: Call) -> ExitCode {
     let names = SystemNames::default();
-    let mut kept = Vec::new();
     // Other callers wait until this one has written what it read.
     let mut locked = None;
+    let mut kept = Vec::new();
     let mut state = state::State::default();
     if let State::File(path) = &call.state {
         match lock(path, call.options.check).and_then(|file| {
-            let bytes = file.is_some().then(|| penstock_files::read(path)).transpose();
+            let bytes = file.as_ref().map(Locked::read).transpose();
             locked = file;
             bytes
         }) {
@@ -142,19 +140,18 @@ fn run(call: Call) -> ExitCode {
         Source::Commands(text) => show(&session.run(Origin::CommandLine, text, ruleset, now())),
         Source::Interactive => interact(&mut session, ruleset, &mut show),
     };
-    if let State::File(path) = &call.state
+    if let (State::File(path), Some(locked)) = (&call.state, locked)
         && !session.options.check
         && changed
     {
         let bytes = state.to_bytes(now());
         if !state::same(&bytes, &kept)
-            && let Err(e) = penstock_files::replace(path, &bytes, Access::Owner)
+            && let Err(e) = locked.replace(&bytes)
         {
             errln!("Error: Could not write file \"{}\": {}", path.display(), words(&e));
             return ExitCode::FAILURE;
         }
     }
-    drop(locked);
     if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -203,31 +200,7 @@ fn interact(
     }
 }
 
-/// Opens a state file and keeps other callers from it until it is closed. The file is made if it is
-/// not there; where it is only read there may be none.
-fn lock(path: &Path, only_read: bool) -> std::io::Result<Option<File>> {
-    loop {
-        // A pipe is not to be waited for.
-        let file = match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
-            Err(e) if e.kind() == ErrorKind::NotFound && only_read => return Ok(None),
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                let empty = state::State::default().to_bytes(now());
-                match penstock_files::create_new(path, &empty, Access::Owner) {
-                    Err(e) if e.kind() == ErrorKind::AlreadyExists => continue,
-                    made => made?,
-                }
-                continue;
-            }
-            opened => opened?,
-        };
-        file.lock()?;
-        let own = file.metadata()?;
-        match std::fs::metadata(path) {
-            Ok(now) if (now.dev(), now.ino()) == (own.dev(), own.ino()) => return Ok(Some(file)),
-            // The process that had the lock has put another file in place of this one.
-            Ok(_) => {}
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
-            Err(e) => return Err(e),
-        }
-    }
+/// Locks a state file; where it is only read there may be none.
+fn lock(path: &Path, only_read: bool) -> std::io::Result<Option<Locked>> {
+    if only_read { Locked::open(path) } else { Locked::create(path, now()).map(Some) }
 }

@@ -27,6 +27,7 @@ const OPTIONS: &[Opt] = &[
     long("metrics", "print OpenMetrics, for Prometheus"),
     long("metrics-file", "write OpenMetrics to a file, which is replaced atomically")
         .takes("FILE", Values::Files),
+    long("proc", "print `conntrack` in the form of /proc/net/nf_conntrack"),
     long("time", "how long `stages` counts; default: 2 seconds").takes("SECONDS", Values::Any),
     flag('h', "help", "print this text"),
 ];
@@ -38,7 +39,7 @@ fn listings() -> impl Iterator<Item = &'static About> {
 
 fn usage() -> String {
     let mut out = format!(
-        "Usage: penstock show [-j | --metrics | --metrics-file FILE]\n       penstock show {} [--time SECONDS] [-j]\n\n\
+        "Usage: penstock show [-j | --metrics | --metrics-file FILE]\n       penstock show {} [--time SECONDS] [-j | --proc]\n\n\
          Shows ports, packets and drops by reason of the dataplane of this network namespace; or one of these:\n\n",
         WORDS.join(" | ")
     );
@@ -83,6 +84,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Wanted>, String>
                 form = Some(Form::Metrics);
                 file = Some(parser.value().map_err(sentence)?.into());
             }
+            Long("proc") if form.is_none() => form = Some(Form::Proc),
             Long("time") => {
                 let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
                 let seconds = text.parse().ok().filter(|s: &f64| (0.1..=600.0).contains(s));
@@ -99,6 +101,9 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Wanted>, String>
     }
     if listing.is_some() && form == Some(Form::Metrics) {
         return Err(format!("{} have no metrics", joined(&WORDS)));
+    }
+    if form == Some(Form::Proc) && listing != Some(Listing::Connections) {
+        return Err("--proc is for `conntrack`".into());
     }
     let form = form.unwrap_or(Form::Text);
     let mut show = Show::new(listing.unwrap_or(Listing::State), form);
@@ -153,12 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_is_asked_for_in_a_form() {
+    fn listing_requests_carry_their_output_format() {
         let show = |listing, form| Show::new(listing, form);
         for (line, expected) in [
             ("", show(Listing::State, Form::Text)),
             ("--metrics", show(Listing::State, Form::Metrics)),
             ("conntrack", show(Listing::Connections, Form::Text)),
+            ("conntrack --proc", show(Listing::Connections, Form::Proc)),
             ("-j flows", show(Listing::Flows, Form::Json)),
             ("stages", Show { milliseconds: 2000, ..show(Listing::Stages, Form::Text) }),
             (
@@ -174,9 +180,11 @@ mod tests {
     }
 
     #[test]
-    fn wrong_calls_are_refused_in_words() {
+    fn wrong_calls_are_refused_with_a_message() {
         for (line, message) in [
             ("conntrack --metrics", "conntrack, flows and stages have no metrics"),
+            ("--proc", "--proc is for `conntrack`"),
+            ("flows --proc", "--proc is for `conntrack`"),
             ("--time 3", "--time is for `stages`"),
             ("stages --time 601", "--time takes seconds up to 600, not `601`"),
             ("conntrack flows", "unexpected argument \"flows\""),

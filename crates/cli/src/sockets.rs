@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_a_socket_is_bound_to_and_what_it_has() {
+    fn socket_lines_give_binding_and_properties() {
         let all = parse("tcp *:3000 transparent mark 0x10 dev lan cgroup 7 cgroup 9").unwrap();
         assert_eq!(
             (all.protocol, all.local, all.transparent, all.mark),

@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn every_driver_has_its_word() {
+    fn every_driver_has_a_keyword() {
         assert_eq!(Driver::NAMES.map(|(name, _)| name), DRIVERS);
     }
 }

@@ -15,7 +15,7 @@ const RULES: &str =
 const LARGE: &str = "type ipv4_addr; size 4294967295; flags dynamic;";
 
 #[test]
-fn there_is_no_size_that_ends_the_process() {
+fn no_claimed_size_exhausts_memory() {
     let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("memory");
     let _ = fs::remove_dir_all(&at);
     fs::create_dir(&at).expect("the build directory is writable");

@@ -42,7 +42,7 @@ fn good(state: &Path, command: &str) -> String {
 }
 
 #[test]
-fn a_change_of_the_rules_leaves_connections_and_devices_of_a_dataplane_alone() {
+fn a_ruleset_change_keeps_connections_and_devices_in_the_state_file() {
     let at = Scratch::new("state-shared");
     let file = at.0.join("state");
     let flow = "flow id=1 proto=17 orig=198.18.0.1,198.18.1.1,9,53,0 reply=198.18.1.1,198.18.0.1,53,9,0 \
@@ -63,7 +63,7 @@ fn a_change_of_the_rules_leaves_connections_and_devices_of_a_dataplane_alone() {
 }
 
 #[test]
-fn a_file_with_another_bit_or_without_its_end_is_refused_with_the_byte() {
+fn a_corrupt_or_truncated_state_file_is_refused_with_the_offset() {
     let at = Scratch::new("state-flipped");
     let file = at.0.join("state");
     good(
@@ -87,7 +87,7 @@ fn a_file_with_another_bit_or_without_its_end_is_refused_with_the_byte() {
 }
 
 #[test]
-fn root_writes_through_no_link_of_somebody_else() {
+fn root_does_not_write_through_symbolic_links_of_other_users() {
     if fs::metadata("/proc/self").unwrap().uid() != 0 {
         return;
     }

@@ -233,7 +233,7 @@ fn churn(shared: Option<&Arc<Shared>>) {
     row(name, ns, &format!("{} at the end", table.count()));
 }
 
-/// What it takes to find out whose a packet is, of connections of another worker's.
+/// The cost of finding the owner of a packet of another worker's connection.
 fn whose(flows: u32) {
     let shared = Shared::new(4, &Settings::default(), 1);
     let mut table = Conntrack::of_worker(Settings::default(), 1, &shared, 1);

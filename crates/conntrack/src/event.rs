@@ -10,7 +10,7 @@ pub const RELATED: u16 = 1 << 1;
 pub const DESTROY: u16 = 1 << 2;
 /// First packet in the reply direction.
 pub const REPLY: u16 = 1 << 3;
-/// Will not be dropped early any more.
+/// Is no longer dropped early.
 pub const ASSURED: u16 = 1 << 4;
 /// The protocol's state changed.
 pub const PROTOINFO: u16 = 1 << 5;

@@ -133,8 +133,8 @@ pub enum ExpectError {
     /// Another connection expects it already (`EALREADY`), or something that cannot be told from it
     /// (`EBUSY`).
     Busy,
-    /// The master expects as many as it may (`EMFILE`).
+    /// The master has its maximum of expectations (`EMFILE`).
     TooMany,
-    /// There are as many expectations as there may be (`EMFILE`).
+    /// The table has its maximum of expectations (`EMFILE`).
     TableFull,
 }

@@ -16,12 +16,12 @@ pub enum Hook {
     Output,
 }
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It goes on.
     Accept,
-    /// It is to be dropped: [`crate::Statistics`] says why.
+    /// It must be dropped: [`crate::Statistics`] counts why.
     Drop,
 }
 

@@ -27,8 +27,8 @@ impl SeqAdjust {
 
     /// An acknowledgement of this direction as its sender must see it.
     fn acknowledged(&self, ack: u32) -> u32 {
-        // The position is where the text was before it was rewritten; the acknowledgement is of
-        // what came out.
+        // The position is where the text was before it was rewritten; the acknowledgement refers to
+        // the rewritten text.
         let back = ack.wrapping_sub(self.before as u32).wrapping_sub(self.position);
         let shift = if (back as i32) > 0 { self.after } else { self.before };
         ack.wrapping_sub(shift as u32)

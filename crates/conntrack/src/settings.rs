@@ -162,8 +162,8 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 pub struct Settings {
     /// Connections at most (`nf_conntrack_max`). 0 stands for [`Settings::LARGEST`].
     pub max: u32,
-    /// Buckets of the table, each with seven places, and a connection takes two places. `None`
-    /// takes as many as `max` needs, which is what one wants (`nf_conntrack_buckets`).
+    /// Buckets of the table, each with seven slots, and a connection takes two slots. `None`, the
+    /// usual choice, takes as many as `max` needs (`nf_conntrack_buckets`).
     pub buckets: Option<u32>,
     /// Whether transport checksums are verified at prerouting (`nf_conntrack_checksum`).
     pub checksum: bool,

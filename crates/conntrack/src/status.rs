@@ -16,7 +16,7 @@ pub const SRC_NAT: u32 = 1 << 4;
 pub const DST_NAT: u32 = 1 << 5;
 /// Either.
 pub const NAT_MASK: u32 = SRC_NAT | DST_NAT;
-/// Sequence numbers are to be adjusted.
+/// Sequence numbers must be adjusted.
 pub const SEQ_ADJUST: u32 = 1 << 6;
 /// Source translation was decided.
 pub const SRC_NAT_DONE: u32 = 1 << 7;
@@ -28,7 +28,7 @@ pub const NAT_DONE_MASK: u32 = SRC_NAT_DONE | DST_NAT_DONE;
 pub const DYING: u32 = 1 << 9;
 /// The timeout is not renewed by packets.
 pub const FIXED_TIMEOUT: u32 = 1 << 10;
-/// No connection, but what rules want of one.
+/// Not a connection, but what rules request for one.
 pub const TEMPLATE: u32 = 1 << 11;
 /// Entered although its reply tuple was taken (`IPS_NAT_CLASH`); lives one second, never assured.
 pub const NAT_CLASH: u32 = 1 << 12;

@@ -32,7 +32,7 @@ impl Direction {
 pub struct Tuple {
     /// Source address in network order; an IPv4 address in the first four bytes.
     pub src: [u8; 16],
-    /// Destination address, likewise.
+    /// Destination address, in the format of `src`.
     pub dst: [u8; 16],
     /// Port, ICMP identifier or GRE key of the source, in host order.
     pub src_id: u16,
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_come_back_as_they_went_in() {
+    fn packed_addresses_unpack_unchanged() {
         for text in ["198.18.0.1", "2001:db8::1", "::ffff:198.18.0.1"] {
             let ip: IpAddr = text.parse().unwrap();
             let l3 = if ip.is_ipv4() { IPV4 } else { IPV6 };

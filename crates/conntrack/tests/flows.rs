@@ -79,7 +79,7 @@ fn udp(from: &str, to: &str, sport: u16, dport: u16) -> Frame {
 }
 
 #[test]
-fn a_udp_flow_becomes_a_stream_after_two_seconds_both_ways() {
+fn a_bidirectional_udp_flow_becomes_a_stream_after_two_seconds() {
     let mut net = Net::new();
     let there = || udp(A, B, 1000, 53);
     let back = || udp(B, A, 53, 1000);
@@ -103,7 +103,7 @@ fn a_udp_flow_becomes_a_stream_after_two_seconds_both_ways() {
 }
 
 #[test]
-fn wrong_udp_is_invalid() {
+fn udp_with_a_wrong_length_or_checksum_is_invalid() {
     let mut net = Net::new();
     for frame in [
         Ipv4::new(A, B) / Udp::new(1, 2).checksum(0xbad),
@@ -124,7 +124,7 @@ fn wrong_udp_is_invalid() {
 }
 
 #[test]
-fn echo_and_its_kin() {
+fn icmp_requests_are_tracked_and_matched_by_their_replies() {
     let mut net = Net::new();
     let request = |id| Ipv4::new(A, B) / Icmp::echo_request(id, 1) / payload(b"x");
     let reply = |id| Ipv4::new(B, A) / Icmp::echo_reply(id, 1) / payload(b"x");
@@ -155,7 +155,7 @@ fn echo_and_its_kin() {
 }
 
 #[test]
-fn errors_are_related_to_the_flow_they_quote() {
+fn icmp_errors_are_related_to_the_flow_they_quote() {
     let mut net = Net::new();
     let flow = || udp(A, B, 1000, 53);
     let error = |from: &str, to: &str, inner: Frame| {
@@ -181,7 +181,7 @@ fn errors_are_related_to_the_flow_they_quote() {
 }
 
 #[test]
-fn errors_in_ipv6() {
+fn icmpv6_errors_are_related_to_the_flow_they_quote() {
     let mut net = Net::new();
     let (a, b, r) = ("2001:db8::1", "2001:db8::2", "2001:db8::fe");
     let flow = || Ipv6::new(a, b) / Udp::new(1000, 53) / payload(b"x");
@@ -196,13 +196,13 @@ fn errors_in_ipv6() {
 }
 
 #[test]
-fn a_flow_that_is_dropped_before_it_leaves_was_never_there() {
+fn a_flow_dropped_before_confirmation_leaves_no_entry() {
     let mut net = Net::new();
     let mut p = net.track(udp(A, B, 1, 2));
     assert_eq!(net.ct.count(), 1);
     net.ct.release(&mut p.meta.ct);
     assert_eq!((net.ct.count(), p.meta.ct), (0, Ct::default()));
-    // Also if nobody says so.
+    // Also without an explicit call.
     net.track(udp(A, B, 1, 2));
     net.wait(61.0);
     assert_eq!(net.ct.count(), 0);
@@ -242,7 +242,7 @@ fn zones_keep_flows_apart() {
 }
 
 #[test]
-fn two_first_packets_at_once_become_one_flow() {
+fn two_simultaneous_first_packets_become_one_flow() {
     let mut net = Net::new();
     let mut first = net.track(udp(A, B, 1, 2));
     let mut second = net.track(udp(A, B, 1, 2));
@@ -254,7 +254,7 @@ fn two_first_packets_at_once_become_one_flow() {
 }
 
 #[test]
-fn a_full_table_drops_what_is_not_assured_first() {
+fn a_full_table_evicts_unassured_connections_first() {
     let mut net = Net::with(Settings { max: 50, ..Settings::default() });
     for port in 0..50 {
         assert_eq!(net.state(udp(A, B, port, 53)), "new");
@@ -278,7 +278,7 @@ fn a_full_table_drops_what_is_not_assured_first() {
 }
 
 #[test]
-fn assured_connections_stay_when_the_table_is_full() {
+fn a_full_table_keeps_assured_connections() {
     let mut net = Net::with(Settings { max: 20, ..Settings::default() });
     for port in 0..20 {
         net.state(udp(A, B, port, 53));
@@ -297,7 +297,7 @@ fn assured_connections_stay_when_the_table_is_full() {
 }
 
 #[test]
-fn time_runs_as_packets_say_and_never_back() {
+fn the_packet_clock_never_goes_backwards() {
     let mut net = Net::new();
     net.state(udp(A, B, 1, 2));
     net.now -= 100 * SECOND;
@@ -326,7 +326,7 @@ fn a_timeout_policy_holds_for_new_flows() {
 }
 
 #[test]
-fn an_entry_that_was_killed_is_still_there_for_its_packet() {
+fn a_killed_entry_stays_readable_for_its_packet() {
     let mut net = Net::new();
     let mut p = net.track(udp(A, B, 1, 2));
     net.ct.confirm(&mut p);

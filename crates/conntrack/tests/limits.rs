@@ -61,7 +61,7 @@ fn closing_connections_make_room_in_the_background() {
 }
 
 #[test]
-fn a_crowded_table_refuses_what_has_no_place_near_its_hash() {
+fn an_entry_without_a_slot_near_its_hash_is_refused() {
     let mut table = Conntrack::new(Settings { buckets: Some(12), ..Settings::default() });
     let (mut inside, mut refused) = (0, 0);
     for port in 0..200 {
@@ -85,7 +85,7 @@ fn a_crowded_table_refuses_what_has_no_place_near_its_hash() {
 }
 
 #[test]
-fn a_smaller_table_ends_what_it_has_no_room_for() {
+fn shrinking_the_table_ends_surplus_connections() {
     let mut table = Conntrack::new(Settings { max: 1000, ..Settings::default() });
     for port in 0..500 {
         pass(&mut table, Ipv4::new(A, B) / Udp::new(port, 9), START).unwrap();
@@ -96,21 +96,21 @@ fn a_smaller_table_ends_what_it_has_no_room_for() {
     assert_eq!(table.iter().count() as u32, left);
 }
 
-struct Place(Arc<AtomicU32>);
+struct Slot(Arc<AtomicU32>);
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 #[test]
-fn places_in_counts_end_with_their_connection() {
+fn connlimit_entries_end_with_their_connection() {
     let count = Arc::new(AtomicU32::new(0));
     let mut table = Conntrack::new(Settings { max: 100, ..Settings::default() });
     let attach = |table: &mut Conntrack, n: u32| {
         count.fetch_add(1, Ordering::Relaxed);
-        table.attach(n, 7, Box::new(Place(count.clone()))).is_ok()
+        table.attach(n, 7, Box::new(Slot(count.clone()))).is_ok()
     };
     let udp = pass(&mut table, Ipv4::new(A, B) / Udp::new(1, 2), START).unwrap();
     let killed = pass(&mut table, Ipv4::new(A, B) / Udp::new(2, 2), START).unwrap();
@@ -184,7 +184,7 @@ fn a_translated_flow_that_clashes_lives_for_a_second() {
     let clash = table.connection(&packets[1].meta.ct).unwrap();
     assert_ne!(packets[0].meta.ct.entry, packets[1].meta.ct.entry);
     assert!(clash.status() & status::NAT_CLASH != 0 && clash.remaining() == SECOND);
-    // Its answer finds it; what comes next in the original direction is the winner's.
+    // Its answer finds it; the next packet in the original direction belongs to the winner.
     let answer = pass(&mut table, Ipv4::new("198.18.0.101", A) / Udp::new(2, 1), START).unwrap();
     assert_eq!(answer, packets[1].meta.ct.entry);
     let next = pass(&mut table, Ipv4::new(A, B) / Udp::new(1, 2), START).unwrap();

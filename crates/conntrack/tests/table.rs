@@ -90,7 +90,7 @@ fn replace(
 }
 
 #[test]
-fn no_packets_break_the_table() {
+fn random_packets_keep_the_table_consistent() {
     let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     for round in 0..6 {
@@ -271,7 +271,7 @@ fn a_dump_loads_to_the_same_table() {
 }
 
 #[test]
-fn connections_of_flows_are_loaded_without_their_flows_and_live_as_others_do() {
+fn offloaded_connections_are_loaded_as_ordinary_ones() {
     let (mut table, now) = full();
     let all: Vec<u32> = table.iter().map(|c| c.number()).collect();
     all.iter().for_each(|n| table.set_offloaded(*n, 1));
@@ -288,7 +288,7 @@ fn connections_of_flows_are_loaded_without_their_flows_and_live_as_others_do() {
 }
 
 #[test]
-fn what_is_no_dump_is_refused_with_its_line() {
+fn malformed_dumps_are_refused_with_the_line() {
     let flow = "flow proto=17 orig=198.18.0.1,198.18.0.2,1,2,0 reply=198.18.0.2,198.18.0.1,2,1,0";
     for (text, line, reason) in [
         ("", 1, "a dump begins with"),
@@ -332,7 +332,7 @@ fn what_is_no_dump_is_refused_with_its_line() {
 }
 
 #[test]
-fn filters_choose_as_conntrack_does() {
+fn filters_select_as_conntrack_does() {
     let mut table = Conntrack::new(Settings { max: 100, ..Settings::default() });
     let mut pass = |frame: Frame, mark| {
         let mut p = load(&frame.build(), START);
@@ -387,7 +387,7 @@ impl Observer for Log {
 }
 
 #[test]
-fn events_are_told_as_conntrack_prints_them() {
+fn events_are_printed_as_by_conntrack() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let mut table = Conntrack::new(Settings { max: 100, ..Settings::default() });
     table.set_observer(Some(Box::new(Log(log.clone()))));
@@ -416,7 +416,7 @@ fn events_are_told_as_conntrack_prints_them() {
 }
 
 #[test]
-fn lines_have_everything_that_was_set() {
+fn dump_lines_contain_every_field_that_is_set() {
     let settings = Settings { max: 100, acct: true, timestamp: true, ..Settings::default() };
     let mut table = Conntrack::new(settings);
     table.want_labels(true);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tables of several workers: whose a packet is, and what no two of them have.
+//! Tables of several workers: owners of packets, and what at most one of them has.
 
 use penstock_conntrack::{
     Conntrack, Direction, ExpectError, Expectation, Hook, Settings, Shared, Tuple, Verdict, Whose,
@@ -62,7 +62,7 @@ fn source_translated(
 }
 
 #[test]
-fn both_directions_meet_the_same_worker_and_flows_spread() {
+fn both_directions_have_one_worker_and_flows_spread() {
     let shared = shared();
     let mut counts = [0; WORKERS];
     for port in 1000..1600 {
@@ -80,7 +80,7 @@ fn both_directions_meet_the_same_worker_and_flows_spread() {
 }
 
 #[test]
-fn who_receives_what_is_new_keeps_it_and_others_find_out() {
+fn a_new_connection_belongs_to_its_receiver_and_others_hand_over() {
     let shared = shared();
     let there = || (Ipv4::new(A, B) / Udp::new(1000, 53)).build();
     let back = || (Ipv4::new(B, A) / Udp::new(53, 1000)).build();
@@ -101,7 +101,7 @@ fn who_receives_what_is_new_keeps_it_and_others_find_out() {
 }
 
 #[test]
-fn an_icmp_error_meets_the_worker_of_the_packet_that_it_quotes() {
+fn an_icmp_error_goes_to_the_worker_of_the_quoted_packet() {
     let shared = shared();
     for port in 1000..1100 {
         let flow = Ipv4::new(A, B) / Udp::new(port, 53) / payload([1; 20]);
@@ -119,7 +119,7 @@ fn an_icmp_error_meets_the_worker_of_the_packet_that_it_quotes() {
 }
 
 #[test]
-fn the_first_fragment_says_whose_a_datagram_is() {
+fn the_first_fragment_decides_the_worker_of_a_datagram() {
     let shared = shared();
     for port in 1000..1100 {
         let link = || Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
@@ -156,7 +156,7 @@ fn the_first_fragment_says_whose_a_datagram_is() {
 }
 
 #[test]
-fn answers_to_what_is_translated_find_its_worker_as_long_as_it_is_there() {
+fn replies_to_translated_connections_reach_their_worker() {
     let shared = shared();
     let mut tables: Vec<Conntrack> = (0..WORKERS).map(|worker| table(&shared, worker)).collect();
     let mut strays = 0;
@@ -183,7 +183,7 @@ fn answers_to_what_is_translated_find_its_worker_as_long_as_it_is_there() {
 }
 
 #[test]
-fn no_two_workers_have_the_same_tuple() {
+fn a_tuple_has_at_most_one_worker() {
     let shared = shared();
     let (mut one, mut other) = (table(&shared, 0), table(&shared, 1));
     assert_eq!(
@@ -210,7 +210,7 @@ fn no_two_workers_have_the_same_tuple() {
 }
 
 #[test]
-fn limits_are_for_all_workers_together() {
+fn limits_apply_to_all_workers_together() {
     let settings = Settings { max: 10, expect_max: 3, ..Settings::default() };
     let shared = Shared::new(2, &settings, 1);
     let mut tables =
@@ -246,7 +246,7 @@ fn limits_are_for_all_workers_together() {
 }
 
 #[test]
-fn what_a_translated_client_begins_meets_the_worker_that_has_its_other_connections() {
+fn new_connections_of_a_translated_client_go_to_the_worker_with_its_others() {
     let shared = shared();
     let mut tables: Vec<Conntrack> = (0..WORKERS).map(|worker| table(&shared, worker)).collect();
     let to = |server: &'static str, port| Ipv4::new(A, server) / Udp::new(port, 53);
@@ -268,7 +268,7 @@ fn what_a_translated_client_begins_meets_the_worker_that_has_its_other_connectio
 }
 
 #[test]
-fn what_is_expected_meets_the_worker_that_expects_it() {
+fn expected_connections_go_to_the_worker_of_the_expectation() {
     let shared = shared();
     let mut tables: Vec<Conntrack> = (0..WORKERS).map(|worker| table(&shared, worker)).collect();
     for port in 1000..1060u16 {
@@ -292,7 +292,7 @@ fn what_is_expected_meets_the_worker_that_expects_it() {
             let fresh = Shared::new(WORKERS, &Settings { max: 1000, ..Settings::default() }, 7);
             whose(&fresh, elsewhere)
         });
-        // It goes on there when it is expected no more.
+        // It continues there after the expectation has ended.
         let (child, _) = pass(&mut tables[worker], data());
         assert_eq!(whose(&shared, data()), worker);
         tables[worker].kill(child);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Texts for several watchers, as of traces. Nobody waits for a watcher: one that is too slow
-//! misses lines, and is told so.
+//! Texts for several watchers, for instance traces. The sender never waits: a watcher that is too
+//! slow misses lines, and is told how many.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{
@@ -41,10 +41,10 @@ impl Texts {
         text.to_owned()
     }
 
-    /// The next one, as soon as it is there.
+    /// Waits for the next one.
     ///
     /// # Errors
-    /// It is not there in that time, or there will be none any more.
+    /// None comes in that time, or the sender is gone.
     pub(crate) fn recv_timeout(&self, time: Duration) -> Result<String, RecvTimeoutError> {
         self.from.recv_timeout(time).map(|text| self.taken(&text))
     }
@@ -52,14 +52,14 @@ impl Texts {
     /// The next one, if it is there.
     ///
     /// # Errors
-    /// It is not, or there will be none any more.
+    /// There is none, or the sender is gone.
     #[cfg_attr(not(test), expect(dead_code, reason = "tests do not wait"))]
     pub(crate) fn try_recv(&self) -> Result<String, TryRecvError> {
         self.from.try_recv().map(|text| self.taken(&text))
     }
 }
 
-/// What one watcher is told.
+/// The lines for one watcher.
 #[derive(Debug)]
 pub(crate) struct Heard {
     pub(crate) texts: Texts,
@@ -108,7 +108,7 @@ impl Broadcast {
         );
     }
 
-    /// Whether somebody listens.
+    /// Whether there is a watcher.
     pub(crate) fn is_heard(&self) -> bool {
         !self.to.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_too_slow_misses_lines_and_nobody_else_does() {
+    fn only_slow_readers_miss_lines() {
         let all = Broadcast::default();
         let (slow, quick) = (all.subscribe(), all.subscribe());
         for number in 0..WAITING + 7 {

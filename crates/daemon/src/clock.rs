@@ -2,12 +2,12 @@
 
 //! The packet clock, which no change of the machine's clock moves.
 //!
-//! Timeouts of elements and connections, limits, and the order of packets go by it, as the kernel's
-//! go by jiffies and `ktime_get()`. It begins with what the wall clock says when the process
-//! starts, and goes on as `CLOCK_MONOTONIC` does, which stands still while the machine sleeps. What
-//! is told to people or kept for another process is of the wall clock: `meta time`, `hour` and
-//! `day`, time stamps of captures and of packets for programs, expiries in state files. These
-//! follow a change within [`LOOK`].
+//! Timeouts of elements and connections, limits, and the order of packets use it, as the kernel's
+//! use jiffies and `ktime_get()`. It starts with the wall clock's time when the process starts, and
+//! continues with `CLOCK_MONOTONIC`, which stops while the machine sleeps. What is told to people
+//! or kept for another process is of the wall clock: `meta time`, `hour` and `day`, time stamps of
+//! captures and of packets for programs, expiries in state files. These follow a change within
+//! [`LOOK`].
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -60,8 +60,8 @@ fn wall() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }
 
-/// The packet clock: nanoseconds since the epoch, if nobody has set the wall clock since the
-/// process began.
+/// The packet clock: nanoseconds since the epoch, unless the wall clock was set since the process
+/// began.
 pub fn now() -> u64 {
     start().at(Instant::now())
 }
@@ -89,7 +89,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_packet_clock_goes_on_whatever_the_wall_clock_is_set_to() {
+    fn the_packet_clock_ignores_wall_clock_changes() {
         const SECOND: u64 = 1_000_000_000;
         let begun = 1_700_000_000 * SECOND;
         let start = Start { wall: begun, steady: Instant::now() };

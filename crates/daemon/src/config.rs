@@ -76,7 +76,7 @@ pub enum Driver {
     Xdp,
     /// AF_XDP in the kernel's generic way.
     XdpGeneric,
-    /// The other end of a TAP that nobody has.
+    /// The other end of a TAP without a user.
     Tap,
 }
 
@@ -91,7 +91,7 @@ impl Driver {
     ];
 }
 
-/// What becomes of the ports.
+/// What happens to the ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnDeath {
     /// The kernel forwards.
@@ -123,7 +123,7 @@ pub struct QueueConfig {
 pub struct Config {
     /// Devices.
     pub ports: Vec<PortConfig>,
-    /// How many threads do packets; `None` for as many as the devices have queues, up to the
+    /// Number of worker threads; `None` for the number of device queues, at most that of
     /// processors.
     pub workers: Option<usize>,
     /// The ruleset to begin with, read again at `SIGHUP`.
@@ -132,11 +132,11 @@ pub struct Config {
     pub state: Option<KeepState>,
     /// Users other than root may look.
     pub readers: bool,
-    /// What becomes of the ports when the process dies.
+    /// What happens to the ports when the process dies.
     pub on_death: OnDeath,
     /// How long the process may do no packets before its guardian ends it; zero for however long.
     pub hang_time: Duration,
-    /// What becomes of system calls that a thread does not need; `None` if they are not filtered.
+    /// The effect of system calls that a thread does not need; `None` without a filter.
     pub seccomp: Option<Violation>,
     /// How long the evaluation of a ruleset may take.
     pub batch_time: Duration,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Words on standard output and standard error. Nobody may be there any more to read them (a
-//! terminal that hangs up, a pipe whose reader ends, a full disk): that ends no process, where
-//! `println!` and `eprintln!` of the standard library panic.
+//! Writes to standard output and standard error. A write may fail (a terminal hangs up, the reader
+//! of a pipe ends, a disk is full) without an end of the process, where `println!` and `eprintln!`
+//! of the standard library panic.
 
 use std::fmt::Arguments;
 use std::io::Write;

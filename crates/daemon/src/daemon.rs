@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The beginning and the end: devices are taken, threads started; signals and clients end it, and
-//! devices are given back.
+//! Start and end: takes devices and starts threads; signals and clients end it, and devices are
+//! returned.
 
 use std::io;
 use std::net::TcpListener;
@@ -84,12 +84,7 @@ pub fn run(config: Config) -> Result<(), String> {
         Some(workers) => workers,
         None => workers_for(&mut socket, &config.ports)?,
     };
-    let mut prepared = Vec::new();
-    for port in &config.ports {
-        let index = kept.as_ref().and_then(|kept| kept.index_of(&port.name));
-        prepared.push(prepare(&mut socket, port, index, workers > 1)?);
-    }
-    let (taken, taps): (Vec<Taken>, Vec<Tap>) = prepared.into_iter().unzip();
+    let (taken, taps) = prepare_ports(&mut socket, &config.ports, kept.as_ref(), workers)?;
     let guardian = Guardian::start(&taken, &taps, &config.on_death, metrics.as_ref());
     let guardian = guardian.map_err(|e| format!("the guardian: {e}"))?;
     // Devices that were not closed before.
@@ -153,8 +148,7 @@ pub fn run(config: Config) -> Result<(), String> {
     daemon.rules.end();
     keeping.into_iter().for_each(Keeping::end);
     if result.is_err() && daemon.config.on_death.closes() {
-        // It has failed, as if it had died: the guardian does what is to be done then, once this
-        // process is gone.
+        // It has failed, as if it had died: the guardian acts once this process is gone.
         return result;
     }
     heartbeat.into_iter().for_each(Heartbeat::end);
@@ -166,6 +160,20 @@ pub fn run(config: Config) -> Result<(), String> {
     result
 }
 
+/// Prepares the devices of ports, with the indexes that they had in the kept state.
+fn prepare_ports(
+    socket: &mut Socket,
+    ports: &[PortConfig],
+    kept: Option<&Kept>,
+    workers: usize,
+) -> Result<(Vec<Taken>, Vec<Tap>), String> {
+    let prepared = ports.iter().map(|port| {
+        let index = kept.and_then(|kept| kept.index_of(&port.name));
+        prepare(socket, port, index, workers > 1)
+    });
+    prepared.collect()
+}
+
 fn give_all_back(socket: &mut Socket, taken: &[Taken]) {
     for taken in taken {
         if let Err(e) = give_back(socket, taken) {
@@ -175,7 +183,7 @@ fn give_all_back(socket: &mut Socket, taken: &[Taken]) {
     record::remove();
 }
 
-/// Most workers that make sense: as many as there are processors, and queues of some device.
+/// The largest useful number of workers: that of processors, and of queues of some device.
 fn workers_for(socket: &mut Socket, ports: &[PortConfig]) -> Result<usize, String> {
     let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
     let queues =
@@ -190,8 +198,7 @@ impl Daemon {
         self.taken.iter().map(|taken| (taken.tap, taken.name.clone())).collect()
     }
 
-    /// Ruleset and connections are what they are to be, and then frames are received: nothing
-    /// passes before.
+    /// Loads ruleset and connections, then starts to receive frames: nothing passes before.
     fn begin(&self, kept: Option<Kept>, leftovers: &Leftovers) -> Result<(), String> {
         let adopt = |connections: &mut String| {
             let adopted = leftovers.adopt(connections, penstock_bpf::monotonic());
@@ -256,7 +263,7 @@ impl Daemon {
         self.rules.resume(kept.ruleset).map_err(|e| format!("the saved ruleset: {e}"))
     }
 
-    /// Begins to keep the state, if it is to be kept.
+    /// Begins to save the state, if that is configured.
     fn keep(&self) -> Result<Option<Keeping>, String> {
         let Some(state) = &self.config.state else { return Ok(None) };
         let (rules, workers) = (self.rules.clone(), self.workers.clone());
@@ -288,7 +295,7 @@ impl Daemon {
         metrics: Option<TcpListener>,
         signals: &Signals,
     ) -> Result<(), String> {
-        /// How soon something besides signals is noticed.
+        /// How soon events other than signals are noticed.
         const PULSE: Duration = Duration::from_millis(100);
         /// How soon it is noticed what devices can do.
         const LOOK: Duration = Duration::from_secs(1);
@@ -382,10 +389,10 @@ impl Daemon {
         }
         self.sync.send(SyncRequest::Stop);
         self.workers.tell(|| Request::Stop);
-        // Devices may have gone and come back meanwhile. A thread that has panicked has said so.
+        // Devices may have been removed and recreated since. A panicked thread has logged that.
         let taken = self.following.join().unwrap_or(self.taken);
         self.offload.end();
-        // If it is killed meanwhile, the next dataplane has to know.
+        // If it is killed here, the next dataplane needs this record.
         match State::read(socket) {
             Ok(state) => {
                 Recorder::new(self.config.on_death.clone()).write(

@@ -18,7 +18,7 @@ impl Event {
         if fd < 0 {
             return Err(std::io::Error::last_os_error());
         }
-        // SAFETY: a new descriptor that nobody else has.
+        // SAFETY: a new descriptor without another owner.
         Ok(Event(unsafe { File::from_raw_fd(fd) }))
     }
 

@@ -27,7 +27,7 @@ const TOGETHER: u32 = 4096;
 /// How long the worker may take for them.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The file, and who knows what is to be in it.
+/// The file, and the sources of its contents.
 pub(crate) struct Keeper {
     pub(crate) path: PathBuf,
     pub(crate) links: Vec<(u32, String)>,
@@ -63,8 +63,8 @@ impl Keeper {
         Ok(sound(&crate::requests::workers::whole(&parts)))
     }
 
-    /// Writes the file from time to time, and soon after each change of the ruleset, until the end
-    /// is told, which is when the sender is dropped.
+    /// Writes the file from time to time, and soon after each change of the ruleset, until the
+    /// sender is dropped.
     fn run(&self, end: &Receiver<()>) {
         let mut saved = self.rules.confirmed();
         let (mut last, mut pause) = (Instant::now(), SOON);
@@ -81,7 +81,7 @@ impl Keeper {
     }
 }
 
-/// A keeper at work on a thread of its own.
+/// A keeper running on its own thread.
 pub(crate) struct Keeping {
     keeper: Arc<Keeper>,
     end: Sender<()>,
@@ -89,7 +89,7 @@ pub(crate) struct Keeping {
 }
 
 impl Keeping {
-    /// Writes the file at once, to see that it can be, and goes on.
+    /// Writes the file at once, to check that it can be written, and continues.
     pub(crate) fn begin(keeper: Keeper) -> std::io::Result<Keeping> {
         let keeper = Arc::new(keeper);
         let (end, ended) = channel();
@@ -111,8 +111,8 @@ impl Keeping {
     }
 }
 
-/// One dump of parts between which packets passed: connections that ended in one and began anew in
-/// another part are there once, and expectations of connections that are not there are left out.
+/// One dump from parts taken while packets passed: a connection in two parts is kept once, and
+/// expectations of missing connections are left out.
 fn sound(dump: &str) -> String {
     let mut out = String::new();
     let mut tuples: HashSet<(&str, &str)> = HashSet::new();
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moved_between_two_parts_is_there_once() {
+    fn a_connection_that_moves_between_pages_is_kept_once() {
         let flow = |id: u32, port: u32| {
             format!("flow id={id} proto=17 orig=a,b,{port},53,0 reply=b,a,53,{port},0\n")
         };

@@ -36,7 +36,7 @@ pub(crate) struct Followed {
     pub(crate) kind: Arc<str>,
     /// What the TAP was told.
     carrier: Option<bool>,
-    /// What the device was told whose other end we are.
+    /// The last carrier state set on the TAP, if we are its other end.
     plugged: Option<bool>,
     /// The device has gone. It comes back under its name as a port, or another one, with this
     /// address.
@@ -70,7 +70,7 @@ impl Followed {
         }
     }
 
-    /// Whether a device that nobody has taken is the one of this port, come back.
+    /// Whether a device that is not taken is the recreated one of this port.
     fn is_device(&self, device: &Device) -> bool {
         let link = &device.link;
         let named = *link.name == *self.taken.port;
@@ -115,9 +115,9 @@ impl KernelSync {
         self.ports.iter().position(is_below)
     }
 
-    /// The network of what is known. Rules see the kind of the device, not that a TAP stands for
-    /// it, and ports of a bridge are isolated from each other only if they were before they were
-    /// taken.
+    /// The network from the known state. Rules see the kind of the device, not that a TAP stands
+    /// for it, and ports of a bridge are isolated from each other only if they were before they
+    /// were taken.
     pub(crate) fn network(&self) -> Network {
         let ours: HashMap<u32, usize> = self
             .state
@@ -140,7 +140,7 @@ impl KernelSync {
         self.state.network_with(adjust).with_sysctls(&self.devconf)
     }
 
-    /// Works until it is told to stop; what is taken by then.
+    /// Runs until it is told to stop; returns the devices taken by then.
     pub(crate) fn run(mut self) -> Vec<Taken> {
         self.work();
         self.ports.into_iter().map(|port| port.taken).collect()
@@ -170,7 +170,7 @@ impl KernelSync {
             let milliseconds = until.as_millis().min(1000) as i32 + 1;
             let mut fds = vec![self.asks.as_fd()];
             fds.extend(self.xdp.as_ref().map(AsFd::as_fd));
-            // While there is to be a pause, notifications may pile up.
+            // During a pause, notifications may pile up.
             if patience.is_none() {
                 fds.push(self.monitor.as_fd());
                 fds.extend(self.policies.as_ref().map(AsFd::as_fd));
@@ -209,7 +209,7 @@ impl KernelSync {
             }
             if changed.is_empty() || Instant::now() < earliest {
                 if ends {
-                    // The TAP may be elsewhere, or, come back, be held by whoever makes it.
+                    // The TAP may be in another namespace, or, recreated, be held by its creator.
                     self.follow_ports();
                     self.take_again();
                 }
@@ -243,7 +243,7 @@ impl KernelSync {
         changed
     }
 
-    /// A port whose TAP is no more.
+    /// A port with a TAP that is gone.
     fn lost_tap(&self) -> Option<&str> {
         let there =
             |p: &&Followed| self.state.devices().iter().all(|d| d.link.index != p.taken.tap);
@@ -260,7 +260,7 @@ impl KernelSync {
         {
             self.state.set_policies(policies.read()?);
         }
-        // Nobody but us sends there: without packets of its own the kernel would forget them.
+        // Only we send there: without packets of its own the kernel would forget them.
         for (link, address) in changed.take_stale() {
             let device = self.state.devices().iter().find(|d| d.link.index == link);
             let port = self.ports.iter().any(|p| p.taken.tap == link);
@@ -393,8 +393,8 @@ impl KernelSync {
         self.recorder.write(&mut self.socket, &self.state, &all, When::During);
     }
 
-    /// The host's bridge is not to forward between ports of ours, VLANs on them included, that
-    /// somebody has put into it: what goes from one to the other is for us to forward.
+    /// The host's bridge must not forward between our ports (or VLANs on them) that were put into
+    /// it: we forward between them.
     fn isolate(&mut self) {
         let open = |d: &&Device| d.link.port.as_ref().is_some_and(|port| !port.isolated);
         let devices =

@@ -83,7 +83,7 @@ pub use recovery::{Recovered, finish, open_all, recover};
 pub use seccomp::Violation;
 pub use server::metrics::requested_path;
 
-/// A line of the log, on standard error: systemd takes it from there.
+/// A line of the log, on standard error: systemd reads it there.
 pub(crate) fn log(line: impl std::fmt::Display) {
     errln!("penstock: {line}");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What rules log, on standard error: by a thread of its own, since its reader may be slow.
-//! Lines for which there is no room are lost, and it is said how many.
+//! What rules log, on standard error: by a separate thread, since the reader may be slow. Lines
+//! that do not fit the queue are lost, and counted in the log.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Lines {
 
 fn write(from: &Receiver<String>, lost: &AtomicU64, to: &mut impl Write) {
     for line in from {
-        // Nobody is there to be told that it failed.
+        // There is nowhere to report the failure.
         let _ = to.write_all(line.as_bytes());
         match lost.swap(0, Ordering::Relaxed) {
             0 => {}

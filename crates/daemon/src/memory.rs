@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The C library's allocator (mallopt(3)), as a process wants it that runs for months.
+//! The C library's allocator (mallopt(3)), set up for a process that runs for months.
 
-/// Sets it up. Said once, before there are other threads.
+/// Sets it up. Called once, before other threads start.
 pub(crate) fn set_up() {
-    /// Arenas. Each keeps what its fullest moment took, and no thread that does packets allocates.
-    /// With a number of its own the library does not read that of processors from a file either,
-    /// which a thread may want to do that may not open files.
+    /// Number of arenas. Each keeps its peak size, and no packet thread allocates. With a fixed
+    /// number the library does not read the number of processors from a file, which a thread
+    /// without the right to open files might do.
     const ARENAS: libc::c_int = 4;
     /// Bytes from which on an allocation is a mapping of its own, which goes back to the system:
-    /// texts of all connections, rulesets on their way to the evaluator. By itself the library
-    /// takes more and more of them from its arenas.
+    /// texts of all connections, rulesets on their way to the evaluator. By default the library
+    /// serves more and more of them from its arenas.
     const MAPPED: libc::c_int = 1 << 20;
     /// Bytes that an arena may keep at its end.
     const KEPT: libc::c_int = 8 << 20;

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use crate::control::{RUNS_ALREADY, is_served};
 use crate::rundir::{self, RunDir};
 
-/// The permission to take devices and to give them back: a lock on a file that only the owner of
-/// the run directory can open. It goes with the last process that has it: a guardian keeps it until
-/// it has given back what it guards.
+/// The permission to take and return devices: a lock on a file that only the owner of the run
+/// directory can open. It goes with the last process that has it: a guardian keeps it until it has
+/// returned its devices.
 #[derive(Debug)]
 pub(crate) struct NamespaceLock(
     #[expect(dead_code, reason = "the lock is held as long as it is open")] File,
@@ -75,7 +75,8 @@ impl NamespaceLock {
         }
     }
 
-    /// It is over, and all is given back. Without this the file stays, which does no harm.
+    /// Removes the file after all devices are returned. Without this the file stays, which does no
+    /// harm.
     pub(crate) fn end(self) {
         remove();
     }

@@ -15,8 +15,7 @@ use crate::evaluator::{self, Evaluator};
 use crate::offload::Pins;
 use crate::rights;
 
-/// Looks at all that is asked for. `kept` says that there is a saved ruleset. The error is a
-/// sentence.
+/// Checks the whole configuration. `kept` if there is a saved ruleset. The error is a sentence.
 pub(crate) fn check(config: &Config, evaluator: &Evaluator, kept: bool) -> Result<(), String> {
     if !rights::may_take_devices() {
         return Err(NOT_PERMITTED.into());

@@ -3,10 +3,9 @@
 //! What `penstock capture` and `penstock run --capture` see: frames that pass a hook, or that rules
 //! log to a group.
 //!
-//! A probe of a hook is a base chain with one rule, `EXPRESSION log`, in a table of its own next to
-//! those of the user, which no listing shows: so it is compiled like any other, and costs nothing
-//! where there is none. What it logs is copied into a bounded queue. The path never waits for it;
-//! what finds no room is counted.
+//! A probe of a hook is a base chain with one rule, `EXPRESSION log`, in a separate table that no
+//! listing shows: so it is compiled like any other, and costs nothing where there is none. What it
+//! logs is copied into a bounded queue. The path never waits for it; what finds no room is counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -41,9 +40,9 @@ const LINKTYPE_NFLOG: u16 = 239;
 /// The side of the path, for each worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
-    /// By which its end is told.
+    /// Identifies the probe when it ends.
     pub(crate) number: u32,
-    /// What rules of the user log to this group, in place of what the rule of its own table logs.
+    /// Captures what rules of the user log to this group, instead of its own rule.
     pub(crate) group: Option<u16>,
     /// Only frames that came by this device, or leave by it.
     device: Option<String>,
@@ -63,10 +62,10 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// The next one, if there is one in that time.
+    /// Waits that long for the next one.
     ///
     /// # Errors
-    /// There is none, or there will be none any more.
+    /// There is none in that time, or the sender is gone.
     pub(crate) fn next(&self, time: Duration) -> Result<Captured, RecvTimeoutError> {
         let frame = self.frames.recv_timeout(time)?;
         self.waiting.fetch_sub(frame.bytes.len(), Ordering::Relaxed);
@@ -79,7 +78,7 @@ impl Frames {
     }
 }
 
-/// The number of the probe whose table this is.
+/// The number of the probe with this table.
 pub fn number_of(table: &str) -> Option<u32> {
     table.strip_prefix(TABLE)?.parse().ok()
 }
@@ -144,14 +143,14 @@ pub fn captured(record: &LogRecord<'_>, packet: &Packet) -> Captured {
 }
 
 /// The frame as a capture has it. At hooks of IP its link header is that of its arrival. It is an
-/// Ethernet frame in any case, since libpcap reads no file with several interfaces whose type is
+/// Ethernet frame in any case, since libpcap reads no file with several interfaces of type
 /// `LINKTYPE_RAW`.
 fn frame(packet: &Packet) -> Vec<u8> {
     const ADDRESSES: usize = 12;
     let mut out = Vec::new();
     match packet.link().get(..ADDRESSES) {
         Some(addresses) if packet.link().len() >= ethernet::LEN => out.extend_from_slice(addresses),
-        // Of this host, of a device without link header, or not made yet.
+        // A packet of this host, of a device without link header, or without its header yet.
         _ => out.extend_from_slice(&[0; ADDRESSES]),
     }
     if let Some(tag) = packet.meta.vlan {
@@ -179,7 +178,7 @@ pub fn table(
     table_of(&*evaluated(call, ports, names, &Ignored)?, number)
 }
 
-/// Changes that nobody asks for.
+/// Changes that are not recorded.
 struct Ignored;
 
 impl Changes for Ignored {

@@ -30,7 +30,7 @@ const OPENING: Duration = Duration::from_secs(10);
 /// How long a program may take to read what it is given, or to say the rest of what it has begun to
 /// say.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a program may have packets and answer none of them.
+/// How long a program may hold packets without any verdict.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Answers that wait for the worker; a program that has given more waits.
 const ANSWERS: usize = 256;
@@ -39,7 +39,7 @@ const ANSWERS: usize = 256;
 pub(crate) fn serve(config: &QueueConfig, workers: &Arc<Workers>) {
     seccomp::enter(Thread::Queue);
     let QueueConfig { num, socket } = config;
-    // Whether it is said already that nobody is there.
+    // Whether the missing program is logged already.
     let mut said = false;
     loop {
         match UnixStream::connect(socket) {
@@ -145,7 +145,7 @@ fn is_ready(stream: &UnixStream) -> bool {
     unsafe { libc::poll(&raw mut poll, 1, 1000) > 0 }
 }
 
-/// Gives packets to a program as long as there is somebody who has some.
+/// Sends packets to a program until the senders are gone.
 fn write(mut stream: &UnixStream, packets: &Receiver<Message>) -> io::Result<()> {
     let mut buffer = Vec::new();
     packets.iter().try_for_each(|message| queue::write(&mut stream, &message, &mut buffer))

@@ -54,8 +54,8 @@ impl Program {
 pub(crate) struct Listener {
     num: u16,
     program: Program,
-    /// Packets without answer: by the number that the program knows, the path's, and their bytes;
-    /// some may have ended meanwhile.
+    /// Packets without a verdict: by the program's number, the dataplane's number and the length;
+    /// some may have ended already.
     waiting: BTreeMap<u64, (u64, usize)>,
 }
 
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_for_packets_that_wait() {
+    fn verdicts_apply_to_waiting_packets_only() {
         for (id, up_to, expected) in [
             (3, false, &[103][..]),
             (3, true, &[101, 102, 103]),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is done for a dataplane that is no more: its devices come back, and are open or stay closed
-//! as it was told.
+//! Recovers from a dead dataplane: returns its devices, open or closed as configured.
 
 use penstock_netlink::Socket;
 
@@ -19,12 +18,12 @@ use crate::{control, rights};
 pub enum Recovered {
     /// Nothing.
     Nothing,
-    /// Devices were given back, or opened.
+    /// Devices were returned, or opened.
     Devices,
 }
 
-/// Gives back what a dataplane has taken that died together with its guardian. Devices stay closed
-/// if they were to be. What it was to do at its death, if there was one.
+/// Returns the devices of a dataplane that died together with its guardian. Devices stay closed if
+/// that is configured. Returns the configured action at its death, if there was one.
 ///
 /// # Errors
 /// A sentence.
@@ -37,8 +36,8 @@ pub(crate) fn give_back_left(socket: &mut Socket) -> Result<Option<OnDeath>, Str
 }
 
 /// What was found when it was this process's turn.
-struct Found {
-    /// Flows or devices were given back.
+struct Recovery {
+    /// Flows or devices were returned.
     any: bool,
     /// What the dataplane that has died was to do at its death.
     on_death: Option<OnDeath>,
@@ -46,9 +45,9 @@ struct Found {
     closed: Vec<(u32, String)>,
 }
 
-/// Waits for its turn, gives back what is left, and settles the rest of what was found.
+/// Waits for the lock, returns what is left, and cleans up the rest.
 fn in_turn(
-    settle: impl FnOnce(&mut Socket, Found) -> Result<Recovered, String>,
+    settle: impl FnOnce(&mut Socket, Recovery) -> Result<Recovered, String>,
 ) -> Result<Recovered, String> {
     if !rights::may_take_devices() {
         return Ok(Recovered::Nothing);
@@ -60,7 +59,7 @@ fn in_turn(
         let on_death = give_back_left(&mut socket)?;
         let closed = closed_devices(&mut socket);
         let any = flows || on_death.is_some();
-        settle(&mut socket, Found { any, on_death, closed })
+        settle(&mut socket, Recovery { any, on_death, closed })
     };
     let settled = found();
     control::remove_sockets();
@@ -68,12 +67,12 @@ fn in_turn(
     settled
 }
 
-/// Does for a dataplane that has died what is still to be done, once nobody else does.
+/// Finishes the recovery of a dead dataplane, once no other process does.
 ///
 /// # Errors
-/// A sentence: it cannot be done, or devices are closed and stay so.
+/// A sentence: recovery failed, or devices are closed and stay closed.
 pub fn recover() -> Result<Recovered, String> {
-    in_turn(|socket, Found { any, on_death, closed }| {
+    in_turn(|socket, Recovery { any, on_death, closed }| {
         if let Some(OnDeath::Ruleset(file)) = &on_death {
             on_death::load(file)?;
             on_death::open(socket, closed.into_iter().map(|(index, _)| index));
@@ -102,13 +101,13 @@ pub fn finish(force: bool) -> Result<(), String> {
     }
 }
 
-/// Gives back what a dataplane has taken that died, opens all devices that are closed, and takes
-/// away a ruleset that was loaded into the kernel at its death.
+/// Returns the devices of a dead dataplane, opens all closed devices, and removes a ruleset that
+/// was loaded into the kernel at its death.
 ///
 /// # Errors
 /// A sentence.
 pub fn open_all() -> Result<Recovered, String> {
-    in_turn(|socket, Found { any, closed, .. }| {
+    in_turn(|socket, Recovery { any, closed, .. }| {
         let any = any || !closed.is_empty();
         on_death::open(socket, closed.into_iter().map(|(index, _)| index));
         on_death::unload();

@@ -41,12 +41,12 @@ fn sets() -> io::Result<[Set; 2]> {
     Ok(sets)
 }
 
-/// Whether devices can be taken and given back at all.
+/// Whether devices can be taken and returned at all.
 pub(crate) fn may_take_devices() -> bool {
     sets().is_ok_and(|[first, _]| first.effective & 1 << NET_ADMIN != 0)
 }
 
-/// Programs that this process runs get no more than it keeps.
+/// Limits programs that this process runs to the capabilities that it keeps.
 fn bound() {
     let last = (0..64).take_while(|number| {
         // SAFETY: no pointers; it fails for numbers that are no capabilities.
@@ -67,8 +67,8 @@ fn lift_memory_lock() -> io::Result<()> {
     check(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) }.into())
 }
 
-/// Lets this thread gain no capability by running a program. To be called while it has all that it
-/// has.
+/// Lets this thread gain no capability by running a program. Called while it has all its
+/// capabilities.
 pub(crate) fn bound_to_none() {
     for number in 0..64 {
         // Without CAP_SETPCAP it is refused: what is started gains nothing all the same.
@@ -88,8 +88,7 @@ pub(crate) fn keep_none() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())
 }
 
-/// Lets this process have as many descriptors as it may: devices that come back need some, whatever
-/// clients do.
+/// Raises the descriptor limit to its maximum: recreated devices need some, whatever clients do.
 pub(crate) fn lift_descriptor_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit lives through both calls, of which the first one fills it.
@@ -102,8 +101,8 @@ pub(crate) fn lift_descriptor_limit() {
     }
 }
 
-/// Descriptors that clients may take: what is left of those that this process may have, but for
-/// some that devices which come back, metrics, files and queues need.
+/// Descriptors available to clients: the rest of the limit, except for some that recreated devices,
+/// metrics, files and queues need.
 pub(crate) fn spare_descriptors() -> usize {
     /// Kept for others than clients.
     const KEPT: usize = 512;

@@ -33,7 +33,7 @@ const RUN: &str = "/run";
 const PRIVATE: &str = "penstock";
 /// The directory that everybody enters.
 const PUBLIC: &str = "penstock-read";
-/// Files that are larger are none of ours.
+/// Larger files are not ours.
 const LONGEST: u64 = 64 << 20;
 
 /// A directory of files that only its owner writes.
@@ -76,7 +76,7 @@ pub(crate) fn user() -> u32 {
 
 /// `SO_NETNS_COOKIE` of the network namespace (Linux 5.14).
 pub(crate) fn cookie() -> io::Result<u64> {
-    // Asked once: when system calls are restricted there are no new sockets of that kind.
+    // Queried once: restricted system calls allow no new sockets of that kind.
     static COOKIE: OnceLock<u64> = OnceLock::new();
     if let Some(cookie) = COOKIE.get() {
         return Ok(*cookie);
@@ -119,8 +119,8 @@ fn parents() -> Vec<PathBuf> {
     [PathBuf::from(RUN)].into_iter().chain(own).collect()
 }
 
-/// The directories where a dataplane may be listening, for a client: of root or of the own user,
-/// and written by nobody else.
+/// The directories where a dataplane may be listening, for a client: owned by root or by the own
+/// user, and not writable by others.
 pub(crate) fn places(access: Access) -> impl Iterator<Item = PathBuf> {
     let all = parents().into_iter().map(move |parent| parent.join(access.name()));
     all.filter(|path| {
@@ -129,11 +129,11 @@ pub(crate) fn places(access: Access) -> impl Iterator<Item = PathBuf> {
 }
 
 impl RunDir {
-    /// The private one, made if need be. It is the same for the whole life of the process, and of
-    /// those that it forks.
+    /// The private one, created if needed. It stays the same for the life of the process and its
+    /// forks.
     ///
     /// # Errors
-    /// A sentence: there is no place for it, or what is there is somebody else's.
+    /// A sentence: there is no place for it, or it belongs to another user.
     pub(crate) fn get() -> Result<&'static RunDir, String> {
         static OPENED: OnceLock<RunDir> = OnceLock::new();
         if let Some(opened) = OPENED.get() {
@@ -198,8 +198,8 @@ impl RunDir {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", self.directory.as_raw_fd()))
     }
 
-    /// Opens a file of which nobody else has a descriptor but the owner: one that others could have
-    /// opened is made anew.
+    /// Opens a file that only the owner can have a descriptor of: one that others could have opened
+    /// is replaced.
     pub(crate) fn open_private(&self, name: &str) -> io::Result<File> {
         let path = self.inside(name);
         let mut how = File::options();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_its_owners_whatever_it_was_before() {
+    fn an_existing_run_directory_gets_the_requested_mode() {
         let root = scratch("owner");
         let path = root.join("penstock");
         for access in [Access::Owner, Access::All] {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn symbolic_links_and_what_is_no_file_are_refused() {
+    fn symbolic_links_and_non_files_are_refused() {
         let root = scratch("links");
         let (path, victim) = (root.join("penstock"), root.join("victim"));
         symlink(&root, &path).expect("a link");
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_could_have_opened_is_made_anew() {
+    fn a_file_that_others_could_open_is_replaced() {
         let root = scratch("private");
         let made = RunDir::make_at(&root, Access::Owner).expect("made");
         let inode = |file: &File| file.metadata().expect("a file").ino();

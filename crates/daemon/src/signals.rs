@@ -25,8 +25,7 @@ impl Signals {
     pub(crate) fn wait(&self, time: Duration) -> Option<i32> {
         let time =
             libc::timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-        // SAFETY: set and time live through the call; what the signal says besides its number is
-        // not asked for.
+        // SAFETY: set and time live through the call; only the signal's number is requested.
         let signal =
             unsafe { libc::sigtimedwait(&raw const self.0, std::ptr::null_mut(), &raw const time) };
         (signal > 0).then_some(signal)

@@ -85,10 +85,9 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> String {
 }
 
 impl Start<'_> {
-    /// Starts. The error is a sentence for the user; devices that were swapped are not given back
-    /// here.
+    /// Starts. The error is a sentence for the user; swapped devices are not returned here.
     pub(crate) fn start(mut self, socket: &mut Socket) -> Result<Started, String> {
-        // Changes from here on are told.
+        // Changes from here on cause notifications.
         let monitor = Monitor::new().map_err(failed("netlink"))?;
         let before = State::read(socket).map_err(failed("the kernel's network"))?;
         let launcher = launcher(self.config.ports.iter().map(|port| port.driver));
@@ -176,7 +175,7 @@ impl Start<'_> {
         Ok((ports, followed))
     }
 
-    /// Closes devices if they are to be closed, and puts TAPs in their places.
+    /// Closes devices if configured, and puts TAPs in their places.
     fn swap_devices(&mut self, socket: &mut Socket) -> Result<(), String> {
         let closes = self.config.on_death.closes();
         for taken in self.taken.iter().filter(|t| closes && t.end.is_none()) {

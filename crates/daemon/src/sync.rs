@@ -14,7 +14,7 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
 /// length.
 pub(crate) struct Bytes(Box<[UnsafeCell<MaybeUninit<u64>>]>);
 
-// SAFETY: callers make sure that nobody else writes at the same time.
+// SAFETY: callers make sure that there is no concurrent writer.
 unsafe impl Sync for Bytes {}
 
 impl std::fmt::Debug for Bytes {
@@ -42,7 +42,7 @@ impl Bytes {
     ///
     /// # Safety
     /// The place is a multiple of eight, a `T` fits before the end and needs no more alignment, and
-    /// nobody else reads or writes there.
+    /// there is no concurrent access.
     pub(crate) unsafe fn put<T: Copy>(&self, place: usize, value: T) {
         // SAFETY: the caller vouches for it.
         unsafe { self.at(place).cast::<T>().write(value) };
@@ -51,7 +51,7 @@ impl Bytes {
     /// Reads a value.
     ///
     /// # Safety
-    /// The same type was written at the place, and nobody writes there.
+    /// A value of the same type was written at the place, and there is no concurrent writer.
     pub(crate) unsafe fn get<T: Copy>(&self, place: usize) -> T {
         // SAFETY: the caller vouches for it.
         unsafe { self.at(place).cast::<T>().read() }
@@ -60,7 +60,7 @@ impl Bytes {
     /// Writes bytes.
     ///
     /// # Safety
-    /// They fit before the end, and nobody else reads or writes there.
+    /// They fit before the end, and there is no concurrent access.
     pub(crate) unsafe fn write(&self, place: usize, bytes: &[u8]) {
         // SAFETY: the caller vouches for it.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(place), bytes.len()) };
@@ -69,7 +69,7 @@ impl Bytes {
     /// Bytes that were written.
     ///
     /// # Safety
-    /// They were written in one piece, and nobody writes there as long as they are borrowed.
+    /// They were written in one piece, and there is no writer as long as they are borrowed.
     pub(crate) unsafe fn slice(&self, place: usize, len: usize) -> &[u8] {
         // SAFETY: the caller vouches for it.
         unsafe { std::slice::from_raw_parts(self.at(place), len) }

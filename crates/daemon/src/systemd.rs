@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What systemd is told, and wants to hear: sd_notify(3), sd_watchdog_enabled(3).
+//! Notifications and watchdog of systemd: sd_notify(3), sd_watchdog_enabled(3).
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(crate) fn notify(state: &str) {
         "RELOADING=1" => format!("{state}\nMONOTONIC_USEC={}", monotonic()),
         _ => state.to_owned(),
     };
-    // Nobody is there to be told that it failed.
+    // There is nowhere to report the failure.
     let _ = match name.strip_prefix('@') {
         Some(name) => std::os::unix::net::SocketAddr::from_abstract_name(name)
             .and_then(|to| socket.send_to_addr(state.as_bytes(), &to)),
@@ -30,7 +30,7 @@ fn monotonic() -> u64 {
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
 }
 
-/// How often systemd wants to hear that all is well: half of what it waits.
+/// Interval of watchdog notifications: half of systemd's timeout.
 pub(crate) struct Watchdog(pub(crate) Option<Duration>);
 
 impl Watchdog {

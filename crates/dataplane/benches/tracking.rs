@@ -13,12 +13,13 @@ use std::time::Instant;
 use penstock_dataplane::{Dataplane, Frame, Settings, Sink};
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
-use penstock_program::{Hook, parse};
+use penstock_program::Hook;
 use penstock_ruleset::change::{Mode, NewBase, NewChain, NewRule, Position};
 use penstock_ruleset::link::Linked;
 use penstock_ruleset::model::ChainType;
 use penstock_ruleset::{Change, Family, Ruleset};
 use penstock_testkit::build::*;
+use penstock_testkit::program::parse;
 
 const NET: &str = "
 link add wan address 02:00:00:00:00:01 type veth

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn receivers_do_not_see_how_much_others_get() {
+    fn ip_ids_do_not_reveal_traffic_of_others() {
         let mut ids = IpIds::new([5, 9], 0);
         let mut own = |destination: u32| ids.next(1, destination, 1);
         let first = own(7);

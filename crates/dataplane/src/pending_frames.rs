@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_received_in_order() {
+    fn pending_frames_are_received_in_order() {
         for count in [0, 1, 5, 63, 64] {
             assert!(PendingFrames::all_of(count).eq(0..count), "{count}");
         }

@@ -14,8 +14,7 @@ use penstock_program::image::RuleIndex;
 
 use crate::course::Course;
 
-/// Held packets beyond which those that were put together from fragments are cut anew on their way
-/// out.
+/// Above this number of held packets, reassembled ones are fragmented by MTU on their way out.
 const PARTS_KEPT: usize = 4096;
 
 /// What a listener makes of a packet.
@@ -41,7 +40,7 @@ pub enum QueueVerdict {
 /// A listener's answer.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueAnswer<'a> {
-    /// What becomes of the packet.
+    /// The verdict on the packet.
     pub verdict: QueueVerdict,
     /// Its new mark.
     pub mark: Option<u32>,

@@ -31,7 +31,7 @@ reasons! {
     Rule = "rule",
     /// The policy of a base chain (`NETFILTER_DROP`).
     Policy = "policy",
-    /// A rule queued it and nobody listens.
+    /// A rule queued it without a listener.
     Queue = "queue without listener",
     /// A rule queued it and the listener has too many already.
     QueueFull = "queue full",

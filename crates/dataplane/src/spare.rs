@@ -2,9 +2,8 @@
 
 //! Buffers of packets that are not in use.
 //!
-//! A buffer grows to the largest packet that was ever in it. So that a rush of packets that wait
-//! does not keep its memory for ever, there are few buffers here, and of large ones very few: what
-//! is more is given back.
+//! A buffer grows to the largest packet that was ever in it. To free the memory of a rush of
+//! waiting packets, only few buffers are kept here, and very few large ones; the rest is freed.
 
 use penstock_packet::Packet;
 
@@ -58,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn few_buffers_are_kept_and_of_large_ones_very_few() {
+    fn spare_buffers_are_bounded_and_large_ones_more_so() {
         let mut spare = Spare::default();
         (0..10_000).for_each(|n| spare.push(packet(if n % 2 == 0 { 60_000 } else { 1500 })));
         let kept: Vec<Packet> = std::iter::from_fn(|| spare.pop()).collect();

@@ -43,7 +43,7 @@ const FIRST_ID: u16 = 0x5053;
 /// What lives on from burst to burst, by what uses it.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// In whose cells rules count.
+    /// The worker with the cells in which rules count.
     pub(crate) worker: WorkerNumber,
     /// What happened so far.
     pub(crate) counters: Counters,
@@ -140,7 +140,7 @@ pub(crate) struct Buffers {
 pub(crate) struct Numbers {
     /// Unpredictable, or the same in each run.
     pub(crate) random: Random,
-    /// Identification of the latest packet with an outer header, whose receiver is another router.
+    /// Identification of the latest packet with an outer header to another router.
     pub(crate) ip_id: u16,
     /// Identifications of packets to anybody.
     pub(crate) ip_ids: IpIds,

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sysctls_set_what_they_set_in_the_kernel() {
+    fn sysctls_have_their_effect_of_the_kernel() {
         let mut settings = Settings::default();
         for (name, value) in [
             ("net.ipv4.ipfrag_time", 5),

@@ -24,7 +24,7 @@ use router::{NET, SECOND, START, Seen};
 /// to be so.
 struct All(Seen, Drops);
 
-/// Whether drops are told one by one.
+/// Whether drops are reported one by one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Drops {
     Told,
@@ -427,7 +427,7 @@ fn pause(rng: &mut Rng) -> u64 {
 }
 
 #[test]
-fn a_burst_is_what_its_frames_are_one_by_one() {
+fn a_burst_gives_the_results_of_single_frames() {
     let mut rng = Rng::with_seed(penstock_testkit::seed());
     for round in 0..4 {
         println!("round {round}");
@@ -445,7 +445,7 @@ fn a_burst_is_what_its_frames_are_one_by_one() {
 }
 
 #[test]
-fn connections_that_go_on_are_what_their_frames_are_one_by_one() {
+fn bursts_of_established_connections_give_the_results_of_single_frames() {
     let mut rng = Rng::with_seed(penstock_testkit::seed());
     for round in 0..4 {
         println!("round {round}");
@@ -464,7 +464,7 @@ fn connections_that_go_on_are_what_their_frames_are_one_by_one() {
 }
 
 #[test]
-fn traffic_control_meets_packets_of_bursts_one_by_one() {
+fn traffic_control_sees_the_packets_of_a_burst_in_order() {
     let mut rng = Rng::with_seed(penstock_testkit::seed());
     let mut time = START;
     let frames: Vec<_> = (0..1500)

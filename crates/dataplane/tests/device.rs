@@ -62,7 +62,7 @@ fn to(address: &str) -> Vec<u8> {
 }
 
 #[test]
-fn packets_wait_for_a_neighbour_and_leave_when_it_is_known() {
+fn packets_wait_for_a_neighbour_and_leave_when_it_is_resolved() {
     let mut path = router(NET);
     let wan = device(&path, "wan");
     let mut sink = Live::default();
@@ -77,7 +77,7 @@ fn packets_wait_for_a_neighbour_and_leave_when_it_is_known() {
 }
 
 #[test]
-fn senders_are_told_of_neighbours_that_do_not_answer() {
+fn unresolved_neighbours_cause_icmp_errors() {
     let mut path = router(NET);
     let wan = device(&path, "wan");
     let mut sink = Live::default();
@@ -95,7 +95,7 @@ fn senders_are_told_of_neighbours_that_do_not_answer() {
 }
 
 #[test]
-fn no_scan_fills_the_memory_with_packets_that_wait() {
+fn an_address_scan_queues_a_bounded_number_of_packets() {
     let mut path = router(
         "link add wan address 02:00:00:00:00:01 type veth\nlink set wan up\naddr add 198.18.0.1/24 dev wan\n\
          link add lan address 02:00:00:00:00:02 type veth\nlink set lan up\naddr add 198.19.0.1/16 dev lan\n",
@@ -144,7 +144,7 @@ fn a_super_packet_passes_whole_where_its_segments_fit() {
 }
 
 #[test]
-fn a_super_packet_passes_a_bridge_whole_and_what_is_too_long_alone_does_not() {
+fn a_bridge_passes_super_packets_whole_and_drops_oversized_frames() {
     let mut path = router(
         "link add br0 type bridge
          link add p0 type veth
@@ -199,7 +199,7 @@ fn rules_follow_devices_that_come_and_go() {
 }
 
 #[test]
-fn what_the_host_sends_passes_the_hooks_of_its_kind() {
+fn packets_of_the_host_pass_the_hooks_of_their_family() {
     let mut path = router(NET);
     load(
         &mut path,
@@ -258,7 +258,7 @@ fn what_the_host_sends_passes_the_hooks_of_its_kind() {
 }
 
 #[test]
-fn groups_go_to_a_host_that_knows_what_it_has_joined() {
+fn multicast_goes_to_a_host_with_its_own_stack() {
     let net = Network::from_batch("net.ip", NET).unwrap();
     let mut path =
         Dataplane::new(Arc::new(net), Settings { host_stack: true, ..Settings::unlimited() });

@@ -254,7 +254,7 @@ fn tcp_closes_in_the_fast_path_and_a_syn_opens_it_again() {
 }
 
 #[test]
-fn what_cannot_be_offloaded_has_a_reason() {
+fn flows_that_cannot_be_offloaded_have_a_reason() {
     let unreplied = udp(from_lan(), "198.18.1.7", "198.18.0.7", [9, 53], b"a");
     let ping =
         (from_lan() / Ipv4::new("198.18.1.7", "198.18.0.7") / Icmp::echo_request(1, 1)).build();
@@ -350,7 +350,7 @@ fn routes_and_neighbours_that_change_end_flows_that_they_lead_elsewhere() {
             ("nothing", NET.to_string(), 1, 8),
             ("another route", format!("{NET}route add 192.0.2.0/24 via 198.18.0.7\n"), 1, 8),
             ("neighbour", other_wan.clone(), 1, 8),
-            // The host that asks is told.
+            // The requesting host gets an ICMP error.
             ("down", down.clone(), 0, 4),
         ] {
             let mut path = with_rules(&rules(at, ""));
@@ -369,7 +369,7 @@ fn routes_and_neighbours_that_change_end_flows_that_they_lead_elsewhere() {
 }
 
 #[test]
-fn what_falls_back_is_not_overtaken() {
+fn packets_that_fall_back_are_not_overtaken() {
     let data =
         |n: u8, len: usize| udp(from_lan(), "198.18.1.7", "198.18.0.7", [1000, 53], &vec![n; len]);
     let ping =
@@ -420,7 +420,7 @@ fn a_super_packet_leaves_as_one_if_its_segments_fit() {
 /// A SYN ends a flow that is closing: what answers it is not looked up before it, wherever both
 /// come in.
 #[test]
-fn what_opens_a_connection_again_is_seen_in_order_both_ways() {
+fn a_reopening_syn_is_seen_in_order_in_both_directions() {
     for end in ["fin", "rst"] {
         let before = tcp_story(0, 1000, 2, "");
         // The rest is one burst.
@@ -660,7 +660,7 @@ mod random {
     }
 
     /// Networks, rules and flowtables change between packets of flows: nothing is lost or overtaken
-    /// that would not be without flowtables, and no flow is left behind.
+    /// that would not be without flowtables, and no flow is left over.
     #[test]
     fn traffic_leaves_as_without_flowtables_whatever_changes() {
         let rounds = penstock_testkit::rounds(150);
@@ -697,7 +697,7 @@ mod random {
                             plain.set_network(net.clone(), time, &mut all_plain);
                             path.set_network(net, time, &mut all);
                         }
-                        // Other rules, and a flowtable that is made anew.
+                        // Other rules, and a recreated flowtable.
                         3 => _ = set_rules(&mut path, &rules(at, "counter")),
                         4 => {
                             _ = set_rules(
@@ -766,7 +766,7 @@ mod hardware {
 
     type Device = Arc<Mutex<TestDevice>>;
 
-    /// A router whose device forwards flows when it gets around to it.
+    /// A router with a device that forwards flows after a delay.
     fn offloading(device: TestDevice, queue: usize) -> (Dataplane, Device, Worker) {
         let device = Arc::new(Mutex::new(device));
         let (offloader, worker) = Offloader::pair(Box::new(device.clone()), queue);
@@ -872,7 +872,7 @@ mod hardware {
 
     /// None of its packets would come here to show it.
     #[test]
-    fn a_device_gives_flows_up_whose_ways_have_changed() {
+    fn a_device_loses_flows_after_route_changes() {
         for (what, text, stays) in [
             ("another route", format!("{NET}route add 192.0.2.0/24 via 198.18.0.7\n"), 1),
             ("neighbour", NET.replace("lladdr 02:00:00:00:00:a7", "lladdr 02:00:00:00:00:a9"), 0),
@@ -898,7 +898,7 @@ mod hardware {
     }
 
     #[test]
-    fn a_device_that_cannot_forward_flows_is_told() {
+    fn a_device_without_offload_is_reported() {
         let path = router(NET);
         let mut ruleset = Ruleset::default();
         commit(

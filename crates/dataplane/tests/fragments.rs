@@ -62,7 +62,7 @@ fn sizes(path: &mut Dataplane, frames: &[Vec<u8>]) -> Vec<usize> {
 }
 
 #[test]
-fn packets_leave_in_the_pieces_in_which_they_came_or_smaller() {
+fn packets_are_refragmented_at_the_same_or_smaller_sizes() {
     let mut path = defragmenting(Settings::default());
     /// Offsets and lengths that come in; lengths that go out.
     type Case = (&'static [(usize, usize)], &'static [usize]);
@@ -71,7 +71,7 @@ fn packets_leave_in_the_pieces_in_which_they_came_or_smaller() {
         (&[(0, 800), (800, 1200)], &[820, 420]),
         (&[(800, 1200), (0, 800)], &[820, 420]),
         (&[(0, 8), (8, 16), (16, 400)], &[28, 28, 404]),
-        // The second wire takes 1400 bytes: cut anew at the largest size that fits.
+        // The second wire takes 1400 bytes: refragmented at the largest size that fits.
         (&[(0, 1480), (1480, 1600)], &[1396, 244]),
     ];
     for (i, (parts, want)) in cases.iter().enumerate() {
@@ -99,7 +99,7 @@ fn overlaps_end_a_packet_and_duplicates_do_not() {
 }
 
 #[test]
-fn what_waits_is_bounded_and_forgotten_in_time() {
+fn waiting_fragments_are_bounded_and_time_out() {
     let settings = Settings { fragment_memory: 100_000, ..Settings::default() };
     let mut path = defragmenting(settings);
     for id in 0..60_000u16 {
@@ -113,7 +113,7 @@ fn what_waits_is_bounded_and_forgotten_in_time() {
 }
 
 #[test]
-fn many_fragments_between_two_of_a_packet_begin_it_anew() {
+fn many_interleaved_fragments_restart_reassembly() {
     let mut path = defragmenting(Settings::default());
     for (others, want) in [(63, &[820usize, 120][..]), (64, &[])] {
         sizes(&mut path, &[part4(1, 0, 800, true)]);
@@ -126,7 +126,7 @@ fn many_fragments_between_two_of_a_packet_begin_it_anew() {
 }
 
 #[test]
-fn a_packet_cut_into_thousands_of_pieces_in_any_order_is_put_together() {
+fn thousands_of_fragments_in_any_order_are_reassembled() {
     let mut path = defragmenting(Settings::default());
     let mut order: Vec<usize> = (0..500).collect();
     fastrand::Rng::with_seed(7).shuffle(&mut order);

@@ -178,7 +178,7 @@ fn malformed_ipv4_is_dropped_with_the_check_that_failed() {
 }
 
 #[test]
-fn large_packets_are_cut_or_answered() {
+fn large_packets_are_fragmented_or_answered() {
     let data = vec![7; 1450];
     let big = |ip: Ipv4| (from_wan() / ip / Udp::new(1, 2) / payload(&data)).build();
     check(&[
@@ -325,7 +325,7 @@ fn tags_lead_to_vlan_devices() {
 }
 
 #[test]
-fn fragments_are_put_together_for_the_host_only() {
+fn fragments_are_reassembled_for_the_host_only() {
     let mut path = router(NET);
     let piece = |dst: &str, offset, more, data: &[u8]| {
         (from_wan()
@@ -345,7 +345,7 @@ fn fragments_are_put_together_for_the_host_only() {
         receive(&mut path, "wan", &through),
         ["lan: to b7 198.18.0.7 > 198.18.1.7 ttl 63 len 28 frag 16+"]
     );
-    // The first arrives alone; after 30 seconds its sender is told.
+    // The first arrives alone; after 30 seconds its sender gets an ICMP error.
     assert_eq!(receive(&mut path, "wan", &first), Vec::<String>::new());
     let mut seen = Seen::default();
     path.advance(START + 31 * SECOND, &mut seen);
@@ -364,7 +364,7 @@ fn fragments_are_put_together_for_the_host_only() {
 }
 
 #[test]
-fn ipv6_fragments_are_put_together() {
+fn ipv6_fragments_are_reassembled() {
     let mut path = router(NET);
     let piece = |offset, more, data: &[u8]| {
         (from_wan()

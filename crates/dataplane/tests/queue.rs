@@ -93,7 +93,7 @@ fn udp6() -> Vec<u8> {
 }
 
 #[test]
-fn without_a_listener_bypass_goes_on_and_the_rest_is_dropped() {
+fn without_a_listener_only_bypass_queues_pass_packets() {
     let mut path = router(NET);
     let ruleset = load(
         &mut path,
@@ -121,7 +121,7 @@ fn hooks() -> [(Hook, &'static str); 5] {
 }
 
 #[test]
-fn an_accepted_packet_goes_on_behind_the_chain_at_every_hook() {
+fn an_accepted_packet_continues_after_its_chain_at_every_hook() {
     for (hook, source) in hooks() {
         for v6 in [false, true] {
             let chain = |name, rules| Base::new(Family::Inet, name, hook, rules);
@@ -160,7 +160,7 @@ fn an_accepted_packet_goes_on_behind_the_chain_at_every_hook() {
             assert_eq!(listener.verdict(&mut path, QueueVerdict::Accept), expected, "{hook:?}");
             assert_eq!((path.queued(), counters(&ruleset)[0].0), (0, 1));
 
-            // Stop leaves the chains behind out, drop ends it, repeat queues again.
+            // Stop skips the later chains, drop ends it, repeat queues again.
             send(&mut path, &mut listener);
             assert_eq!(listener.verdict(&mut path, QueueVerdict::Stop), expected, "{hook:?}");
             assert_eq!(counters(&ruleset)[0].0, 1);
@@ -183,7 +183,7 @@ fn answer(verdict: QueueVerdict) -> QueueAnswer<'static> {
 }
 
 #[test]
-fn an_answer_may_change_mark_and_bytes_and_choose_another_queue() {
+fn a_verdict_may_change_mark_bytes_and_queue() {
     let mut path = router(NET);
     load(&mut path, vec![Base::new(Family::Ip, "a", Hook::Prerouting, vec![queue(0, false)])]);
     let mut listener = Listener::of(&[0, 5]);
@@ -212,7 +212,7 @@ fn an_answer_may_change_mark_and_bytes_and_choose_another_queue() {
 }
 
 #[test]
-fn packets_are_answered_in_any_order_and_a_listener_that_goes_takes_its_packets_along() {
+fn verdicts_come_in_any_order_and_a_closing_listener_drops_its_packets() {
     let mut path = router(NET);
     load(&mut path, vec![Base::new(Family::Inet, "a", Hook::Forward, vec![queue(0, false)])]);
     let mut listener = Listener::of(&[0]);

@@ -114,7 +114,7 @@ fn lengths_count_the_link_header_at_egress_only() {
 }
 
 #[test]
-fn rules_that_send_in_circles_end() {
+fn forwarding_loops_end() {
     use Family::*;
     let mut path = router(NET);
     let lan = 3u32.to_ne_bytes();
@@ -132,7 +132,7 @@ fn rules_that_send_in_circles_end() {
 }
 
 #[test]
-fn a_fragment_that_egress_drops_ends_the_ones_behind_it() {
+fn a_fragment_dropped_at_egress_drops_the_following_ones() {
     use Family::*;
     let mut path = router(NET);
     let big =
@@ -146,7 +146,7 @@ fn a_fragment_that_egress_drops_ends_the_ones_behind_it() {
 }
 
 #[test]
-fn vlan_devices_have_ingress_and_egress_of_their_own() {
+fn vlan_devices_have_their_own_ingress_and_egress() {
     use Family::*;
     let mut path = router(NET);
     let dev: &[&str] = &["lan", "lan.7"];
@@ -268,7 +268,7 @@ fn rejected_packets_are_answered() {
 }
 
 #[test]
-fn answers_pass_output_and_postrouting() {
+fn generated_replies_pass_output_and_postrouting() {
     use Family::*;
     let mut path = router(NET);
     load(
@@ -404,7 +404,7 @@ fn the_way_back_and_address_types_can_be_matched() {
 }
 
 #[test]
-fn traced_packets_tell_every_step() {
+fn traces_contain_every_step() {
     use Family::*;
     let mut path = router(NET);
     path.trace_all(true);

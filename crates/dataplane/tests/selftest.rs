@@ -89,7 +89,7 @@ struct Case {
     /// Device on the side of A that has the addresses.
     near: &'static str,
     routes: [&'static str; 2],
-    /// Rules beside the usual ones.
+    /// Additional rules.
     rules: &'static str,
     v6: bool,
     /// Ends find out how long packets may be, instead of leaving it to routers to cut them.
@@ -443,7 +443,7 @@ fn transfer(case: &Case, hook: &str) -> (Dataplane, Vec<u8>) {
 }
 
 #[test]
-fn connections_carry_their_data_and_leave_the_rules() {
+fn connections_transfer_data_and_are_offloaded() {
     let nat = Case { rules: NAT, ..PLAIN };
     let mut cases = vec![PLAIN, Case { name: "forwarding, IPv6", v6: true, pmtu: true, ..PLAIN }];
     for (name, nets, near, routes, vlan) in [

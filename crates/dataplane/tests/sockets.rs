@@ -83,7 +83,7 @@ fn socket_finds_who_a_packet_is_for() {
 }
 
 #[test]
-fn osf_knows_what_the_database_has() {
+fn osf_matches_every_database_entry() {
     let name = |text: &str| {
         let mut bytes = [0; 16];
         bytes[..text.len()].copy_from_slice(text.as_bytes());

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use penstock_dataplane::{Dataplane, Settings};
 use penstock_program::expr::{Expr, Synproxy};
-use penstock_program::{Hook, Verdict, parse};
+use penstock_program::{Hook, Verdict};
 use penstock_ruleset::Family;
 use penstock_testkit::build::*;
+use penstock_testkit::program::parse;
 use penstock_wire::{ipv4, tcp};
 use router::*;
 

@@ -35,7 +35,7 @@ fn flows(path: &Dataplane) -> Vec<String> {
 }
 
 #[test]
-fn what_comes_through_is_entered_and_what_does_not_leaves_nothing() {
+fn passing_connections_are_confirmed_and_dropped_ones_leave_no_entry() {
     let mut path = tracking(Settings::default());
     let udp = |to: &str, ttl: u8| {
         (from_wan() / Ipv4::new("198.18.0.7", to).ttl(ttl) / Udp::new(1000, 53) / payload(b"abc"))
@@ -63,7 +63,7 @@ fn what_comes_through_is_entered_and_what_does_not_leaves_nothing() {
 }
 
 #[test]
-fn a_full_table_drops_what_begins_a_connection() {
+fn a_full_table_drops_new_connections() {
     let mut settings = Settings::default();
     settings.conntrack.max = 4;
     let mut path = tracking(settings);
@@ -83,7 +83,7 @@ fn a_full_table_drops_what_begins_a_connection() {
 }
 
 #[test]
-fn connections_end_with_the_clock_of_the_packets() {
+fn connections_expire_by_the_packet_clock() {
     let mut path = tracking(Settings::default());
     for port in 0..1000 {
         let frame =

@@ -152,7 +152,7 @@ fn long6(dst: &str, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_does_not_fit_is_answered_or_cut() {
+fn oversized_tunnel_packets_are_answered_or_fragmented() {
     // Routes give the paths of the outer packets less than the devices have.
     let narrow = "
 route replace 198.18.99.0/24 via 198.18.0.7 mtu 1320
@@ -169,7 +169,7 @@ route replace 2001:db8:99::/48 via 2001:db8::7 mtu 1340
         [big("0x514"), "drop: packet too big".into()]
     );
     assert_eq!(seen(&long4("198.18.10.1", 1300, true)).len(), 1);
-    // The outer packet must not be cut, so nobody hears of it but the tunnel: the router's own
+    // The outer packet must not be fragmented, so only the tunnel gets the error: the router's own
     // address is its source.
     let lost = seen(&long4("198.18.10.1", 1301, false));
     assert_eq!(
@@ -204,7 +204,7 @@ route replace 2001:db8:99::/48 via 2001:db8::7 mtu 1340
 }
 
 #[test]
-fn outer_headers_come_off() {
+fn outer_headers_are_removed() {
     let outer = |src: &str| from_wan() / Ipv4::new(src, "198.18.0.1");
     let inner = || Ipv4::new("198.18.10.1", "198.18.1.7") / udp();
     let inner6 = || Ipv6::new("2001:db8:20::1", "2001:db8:1::7") / udp();
@@ -291,7 +291,7 @@ fn outer_headers_come_off() {
 }
 
 #[test]
-fn fragments_of_outer_packets_are_put_together() {
+fn outer_fragments_are_reassembled() {
     let whole = (from_wan()
         / Ipv4::new("198.18.99.1", "198.18.0.1").id(7)
         / Ipv4::new("198.18.10.1", "198.18.1.7")
@@ -381,7 +381,7 @@ fn rules_see_a_packet_twice() {
 }
 
 #[test]
-fn packets_for_the_router_come_out_of_tunnels_and_its_own_go_in() {
+fn the_router_itself_communicates_through_tunnels() {
     let mut path = router(&tunnels("addr add 198.18.10.254/32 dev ipip\n"));
     let inner = || Ipv4::new("198.18.10.1", "198.18.10.254").ttl(1) / udp();
     assert_eq!(
@@ -403,7 +403,7 @@ fn packets_for_the_router_come_out_of_tunnels_and_its_own_go_in() {
 }
 
 #[test]
-fn tunnels_in_tunnels_end_somewhere() {
+fn tunnel_nesting_is_bounded() {
     // One goes by the other, two go by each other, and one goes by itself.
     let more = "
 route add 198.18.97.0/24 dev ipip
@@ -465,7 +465,7 @@ route add 198.18.94.0/24 dev two
 }
 
 #[test]
-fn errors_about_outer_packets_are_told_on() {
+fn errors_about_outer_packets_are_relayed() {
     let mut path = router(&tunnels(""));
     let sent =
         |dst: &str| (from_lan() / lan4(dst).df() / Udp::new(1, 2) / payload(vec![0; 1200])).build();
@@ -479,13 +479,13 @@ fn errors_about_outer_packets_are_told_on() {
     let mut receive = |device, frame: &[u8], time| {
         receive_at(&mut path, device, frame, START + time * SECOND).lines
     };
-    // Unreachable: the next packet's sender hears of it, and the packet goes all the same.
+    // Unreachable: the next packet's sender gets an error, and the packet is still sent.
     receive("wan", &error(3, 1, 0, "198.18.99.1"), 1);
     let told = receive("lan", &sent("198.18.10.1"), 2);
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told[0].ends_with("icmp 3/1 0x0"), "{told:?}");
     assert_eq!(receive("lan", &sent("198.18.10.1"), 3).len(), 1);
-    // After half a minute nobody cares.
+    // After half a minute the error is forgotten.
     receive("wan", &error(3, 1, 0, "198.18.99.1"), 4);
     assert_eq!(receive("lan", &sent("198.18.10.1"), 40).len(), 1);
     // The path's MTU counts for ten minutes.
@@ -509,7 +509,7 @@ fn errors_about_outer_packets_are_told_on() {
 }
 
 #[test]
-fn errors_about_outer_packets_of_ipv6_are_told_on() {
+fn errors_about_outer_ipv6_packets_are_relayed() {
     let outer = || Ipv6::new("2001:db8::1", "2001:db8:99::1");
     let error = |kind, code, rest: u32, quoted: Frame| {
         (from_wan()

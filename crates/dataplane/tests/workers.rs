@@ -49,7 +49,7 @@ fn packets(listing: &str) -> Vec<u64> {
 }
 
 #[test]
-fn counters_add_up_what_workers_count_over_reloads_and_resets() {
+fn counters_sum_over_workers_across_reloads_and_resets() {
     const WORKERS: usize = 3;
     const BURSTS: u64 = 2000;
     let net = Arc::new(Network::from_batch("net.ip", NET).unwrap());
@@ -131,7 +131,7 @@ fn counters_add_up_what_workers_count_over_reloads_and_resets() {
 }
 
 #[test]
-fn what_one_worker_learns_of_a_bridge_all_know() {
+fn bridge_learning_is_shared_by_workers() {
     const BRIDGE: &str = "
         link add br0 type bridge
         link add p0 type veth
@@ -185,7 +185,7 @@ fn what_one_worker_learns_of_a_bridge_all_know() {
     workers[1].set_network(mtu.clone(), next(), &mut sink);
     workers[2].set_network(mtu, next(), &mut sink);
     assert_eq!(sent(&mut workers[2], "p0", 1, 2, next()), ["p2"]);
-    // A port leaves, and with it all behind it, although a worker hears of it late.
+    // A port leaves, and with it all addresses behind it, although a worker learns that late.
     workers[0].set_network(without.clone(), next(), &mut sink);
     assert_eq!(sent(&mut workers[0], "p0", 1, 2, next()), ["p1"]);
     assert_eq!(sent(&mut workers[1], "p2", 2, 1, next()), ["p0"]);

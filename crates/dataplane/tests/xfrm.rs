@@ -130,7 +130,7 @@ fn packets_go_through_a_tunnel_between_two_gateways() {
 }
 
 #[test]
-fn what_policy_wants_protected_does_not_come_in_the_clear() {
+fn cleartext_packets_under_a_policy_are_dropped() {
     let mut b = gateway(2, &tunnel(2));
     let ether = Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
     let udp =
@@ -204,7 +204,7 @@ fn what_policy_wants_protected_does_not_come_in_the_clear() {
 }
 
 #[test]
-fn packets_that_may_not_leave_end_with_a_reason() {
+fn blocked_packets_have_a_drop_reason() {
     let no_key = "xfrm policy add src 198.18.11.0/24 dst 198.18.12.0/24 dir out tmpl src 198.18.0.1 dst 198.18.0.2 proto esp reqid 7 mode tunnel\n";
     for (name, lines, want) in [
         ("no state", no_key.to_owned(), "drop: XfrmOutNoStates"),
@@ -251,7 +251,7 @@ fn packets_that_may_not_leave_end_with_a_reason() {
 }
 
 #[test]
-fn a_packet_too_long_for_the_tunnel_is_told_so() {
+fn packets_too_long_for_the_tunnel_are_answered() {
     let mut a = gateway(1, &tunnel(1));
     let df = |len: usize| {
         (inner()
@@ -428,7 +428,7 @@ fn hosts_talk_in_transport_mode() {
 }
 
 #[test]
-fn keepalives_are_eaten_and_key_exchange_goes_to_the_host() {
+fn keepalives_are_consumed_and_ike_goes_to_the_host() {
     let lines = states("mode tunnel encap espinudp 4500 4500 0.0.0.0") + &policies(2);
     let mut b = gateway(2, &lines);
     let ether = || Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
@@ -507,7 +507,7 @@ fn tunnels_over_ipv6_and_transformations_in_each_other_work() {
 }
 
 #[test]
-fn no_bytes_in_esp_panic_or_get_lost() {
+fn random_esp_bytes_neither_panic_nor_leak_packets() {
     let mut random = fastrand::Rng::with_seed(5);
     let (mut a, mut b) = (gateway(1, &tunnel(1)), gateway(2, &tunnel(2)));
     for round in 0..300 {
@@ -688,7 +688,7 @@ fn a_flow_ends_with_its_state() {
 /// Routes, neighbours and states may change: what does not concern a flow leaves it alone, and
 /// numbers of states go on.
 #[test]
-fn a_flow_ends_only_with_what_it_goes_by() {
+fn a_flow_ends_only_with_states_and_routes_that_it_uses() {
     let rules = "table inet t {
         flowtable f { hook early_ingress priority 0; devices = { wan, lan }; }
         chain f { type filter hook forward priority 0; ct state established flow add @f; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! BPF programs for the kernel, made without a compiler: what of the packet path XDP can take.
+//! BPF programs for the kernel, generated without a compiler: the part of the packet path that XDP
+//! can run.
 //!
 //! ```text
 //! device -> XDP: flows ([`flow`]) -> chains ([`rules`]) -> AF_XDP socket or kernel

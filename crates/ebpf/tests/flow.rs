@@ -7,7 +7,7 @@ mod rights;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use penstock_bpf::{Next, Place, Program, SocketFilter, possible_cpus, tcx, xdp};
+use penstock_bpf::{AttachPoint, Next, Program, SocketFilter, possible_cpus, tcx, xdp};
 use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows, Hardware, Port, Ports, Site};
 use penstock_flowtable::arrival::Encaps;
 use penstock_flowtable::offload::{
@@ -77,7 +77,7 @@ struct Case {
     sent: Option<Vec<u8>>,
 }
 
-/// A flow whose addresses and ports change in both places, over UDP.
+/// A flow with translated addresses and ports at both ends, over UDP.
 fn translated() -> (Key, Key) {
     (
         key("198.18.1.7", "198.18.9.9", [1000, 53], 17),
@@ -221,9 +221,13 @@ fn cases() -> Vec<Case> {
             arrival: tagged(5, 0x8100),
             ..case(
                 "vlan_off",
-                (came() / Vlan::new(5).priority(3) / udp_before()).build(),
+                (came() / Vlan::new(5) / udp_before()).build(),
                 Some(plain_out.clone()),
             )
+        },
+        Case {
+            arrival: tagged(5, 0x8100),
+            ..up("vlan_with_priority", came() / Vlan::new(5).priority(3) / udp_before())
         },
         Case {
             xmit: encap(xmit(), 9, 0x8100),
@@ -324,9 +328,9 @@ fn frames_of_flows_leave_as_the_flow_says() {
         let name = case.name;
         let flows = Flows::new(16);
         let program = Program::load(
-            Place::Xdp,
+            AttachPoint::Xdp,
             "flow",
-            &flows.program(&Site::new(Place::Xdp, Next::Pass)).unwrap(),
+            &flows.program(&Site::new(AttachPoint::Xdp, Next::Pass)).unwrap(),
         )
         .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
         let half =
@@ -355,7 +359,7 @@ fn frames_of_flows_leave_as_the_flow_says() {
     }
 }
 
-/// At tcx a tag is metadata, and nothing else around a packet is known there.
+/// At tcx a tag is metadata, and other encapsulation is unknown.
 #[test]
 fn packets_of_flows_leave_tcx_as_the_flow_says() {
     if !rights::may_load() {
@@ -371,9 +375,9 @@ fn packets_of_flows_leave_tcx_as_the_flow_says() {
         }
         let flows = Flows::new(16);
         let program = Program::load(
-            Place::Tcx,
+            AttachPoint::Tcx,
             "flow",
-            &flows.program(&Site::new(Place::Tcx, Next::Pass)).unwrap(),
+            &flows.program(&Site::new(AttachPoint::Tcx, Next::Pass)).unwrap(),
         )
         .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
         let half =
@@ -393,7 +397,7 @@ fn packets_of_flows_leave_tcx_as_the_flow_says() {
             None => (tcx::NEXT, &case.frame, 0),
         };
         assert_eq!((before.verdict, &before.frame), (verdict, frame), "{name}");
-        // The filter of a packet socket keeps exactly these from it. By hand it is run behind the
+        // The filter of a packet socket keeps exactly these from it. The test runs it after the
         // link header, so there are two.
         let filter = SocketFilter::load("filter", &flows.filter(&Site::claims(), None).unwrap());
         let filter = filter.unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
@@ -408,7 +412,7 @@ fn packets_of_flows_leave_tcx_as_the_flow_says() {
 /// What packet sockets got the program at tcx leaves alone, once; in XDP frames go up that are for
 /// others, or that a device was to finish.
 #[test]
-fn what_somebody_else_has_or_has_to_do_goes_up() {
+fn unhandled_frames_pass_to_the_stack() {
     if !rights::may_load() {
         return;
     }
@@ -422,7 +426,7 @@ fn what_somebody_else_has_or_has_to_do_goes_up() {
         || came() / Ipv4::new("198.18.1.7", "198.18.9.9") / Udp::new(1000, 53) / payload(b"data");
 
     let claims = Site::claims();
-    let site = Site { claims: Some(claims.clone()), ..Site::new(Place::Tcx, Next::Pass) };
+    let site = Site { claims: Some(claims.clone()), ..Site::new(AttachPoint::Tcx, Next::Pass) };
     let program = load(&site);
     let note = |word: u64| {
         let words: Vec<u8> = (0..possible_cpus()).flat_map(|_| word.to_ne_bytes()).collect();
@@ -448,7 +452,7 @@ fn what_somebody_else_has_or_has_to_do_goes_up() {
         if let Some(checksum) = checksum {
             bytes[40..42].copy_from_slice(&u16::to_be_bytes(checksum));
         }
-        let site = Site { address, unfinished, ..Site::new(Place::Xdp, Next::Pass) };
+        let site = Site { address, unfinished, ..Site::new(AttachPoint::Xdp, Next::Pass) };
         let found = load(&site).run(&bytes, 0, 1).unwrap().verdict;
         assert_eq!(found, verdict, "{address:?} {unfinished} {checksum:?}");
     }
@@ -467,7 +471,7 @@ const PSEUDO: u16 = {
 
 /// Both directions, on ports: the device `wan` is a VLAN device on the port.
 #[test]
-fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
+fn the_flowtable_syncs_flows_with_the_maps() {
     if !rights::may_load() {
         return;
     }
@@ -476,8 +480,8 @@ fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
     let mut vlan = Encaps::NONE;
     assert!(vlan.push(Encap { id: 9, protocol: 0x8100 }));
     let flows = Arc::new(Flows::new(4));
-    let code = flows.program(&Site::new(Place::Xdp, Next::Pass)).unwrap();
-    let program = Program::load(Place::Xdp, "flow", &code).unwrap();
+    let code = flows.program(&Site::new(AttachPoint::Xdp, Next::Pass)).unwrap();
+    let program = Program::load(AttachPoint::Xdp, "flow", &code).unwrap();
     let mut hardware = Hardware::new(flows.clone(), ports.clone());
     let (there, out) = translated();
     let back = key("198.19.0.4", "198.18.0.1", [5353, 40000], 17);
@@ -495,7 +499,7 @@ fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
     };
     assert_eq!(hardware.add(1, &flow), Err(OffloadError::Unsupported), "no ports");
     let port = |encaps, xdp_sends| {
-        Some(Port { device: DEVICE, encaps, place: Some(Place::Xdp), xdp_sends })
+        Some(Port { device: DEVICE, encaps, place: Some(AttachPoint::Xdp), xdp_sends })
     };
     ports.set(lan, port(Encaps::NONE, true));
     ports.set(wan, port(vlan, false));
@@ -522,7 +526,7 @@ fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos()
         as u64;
     assert!(counts.used.abs_diff(now) < 60_000_000_000, "{counts:?} at {now}");
-    // Others do not fit any more, and leave nothing behind.
+    // Further flows do not fit, and leave no entry.
     let other = |n: u16| {
         let mut other = flow;
         other.halves.iter_mut().for_each(|half| half.key = Key { ports: u32::from(n), ..half.key });
@@ -539,7 +543,7 @@ fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
 }
 
 #[test]
-fn what_the_program_cannot_do_stays_with_software() {
+fn flows_that_bpf_cannot_handle_stay_in_software() {
     let (udp, out) = translated();
     let plain = Arrival::on(DEVICE);
     let mut two = tagged(5, 0x88a8);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Rulesets as users write them, frames, and what becomes of them in XDP; and rules that are
-//! refused, with the reason.
+//! Rulesets as users write them, with frames and their fate in XDP; and rules that are refused,
+//! with the reason.
 
 mod rights;
 
 use std::sync::Arc;
 
-use penstock_bpf::{Next, Place, Program, xdp};
+use penstock_bpf::{AttachPoint, Next, Program, xdp};
 use penstock_ebpf::rules::{Compiled, Device, Entry, Job, NotOffloadable, compile};
 use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Session};
@@ -49,7 +49,7 @@ fn offload(ruleset: &Ruleset) -> Result<Compiled, NotOffloadable> {
         image: &linked.image,
         entries: &entries,
         device: &device,
-        place: Place::Xdp,
+        place: AttachPoint::Xdp,
         next: &Next::Pass,
     })
 }
@@ -137,7 +137,7 @@ const CASES: &[(&str, &str, &str, &[&str])] = &[
 ];
 
 #[test]
-fn rulesets_do_in_xdp_what_they_say() {
+fn rulesets_have_their_effect_in_xdp() {
     if !rights::may_load() {
         return;
     }
@@ -202,7 +202,7 @@ fn chains_of_inet_see_ip_only() {
 }
 
 #[test]
-fn rules_that_xdp_cannot_take_say_why() {
+fn rules_without_xdp_code_give_the_reason() {
     for (rules, reason) in [
         ("chain in { limit rate 5/second drop; }", "`limit` has no XDP code"),
         ("chain in { quota 5 mbytes drop; }", "`quota` has no XDP code"),
@@ -243,7 +243,7 @@ fn rules_that_xdp_cannot_take_say_why() {
 }
 
 #[test]
-fn long_chains_are_taken() {
+fn long_chains_are_compiled() {
     if !rights::may_load() {
         return;
     }
@@ -290,7 +290,7 @@ fn programs_need_three_rights() {
         scope.spawn(|| {
             rights::keep_only(&[rights::NET_ADMIN, rights::BPF, rights::PERFMON]);
             compiled.load("rules").map(drop).unwrap_or_else(|e| panic!("{e}\n{}", e.log));
-            for place in [Place::Xdp, Place::Tcx] {
+            for place in [AttachPoint::Xdp, AttachPoint::Tcx] {
                 let code =
                     flows.program(&penstock_ebpf::flow::Site::new(place, Next::Pass)).unwrap();
                 Program::load(place, "flow", &code)

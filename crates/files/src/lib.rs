@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Files that are written whole or not at all, and never through somebody else's symbolic link.
+//! Files that are written whole or not at all, and never through another user's symbolic link.
 //!
-//! A new file is made under a random name in the directory of its target (`O_EXCL`, `O_NOFOLLOW`),
-//! and takes the target's name by rename(2). So a reader finds the old file or the new one, and a
-//! file that the target's name leads to, by a symbolic or a hard link, is never written to.
+//! A new file is created under a random name in the directory of its target (`O_EXCL`,
+//! `O_NOFOLLOW`), and takes the target's name by rename(2). So a reader finds the old file or the
+//! new one, and a file that the target's name leads to, by a symbolic or a hard link, is never
+//! written to.
 //!
 //! On the way to the directory, and at its end, symbolic links are followed only if nobody else can
 //! have made them (`place`): they belong to root or to the caller, and stand in a directory that
@@ -21,10 +22,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-mod place;
+mod dir_entry;
 mod read;
 mod sys;
 mod write;
 
-pub use read::read;
-pub use write::{Access, can_replace, create, create_new, replace, set_aside};
+pub use read::{read, read_opened};
+pub use write::{Access, can_replace, create, create_new, replace, replace_opened, set_aside};

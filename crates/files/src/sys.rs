@@ -48,7 +48,7 @@ pub(crate) fn open(
             libc::openat(directory, name.as_ptr(), flags | libc::O_CLOEXEC, mode)
         });
         match opened {
-            // SAFETY: the kernel has just made the descriptor, and nobody else has it.
+            // SAFETY: the kernel has just created the descriptor, which has no other owner.
             Ok(fd) => return Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),

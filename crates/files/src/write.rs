@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use crate::place::{Place, place};
+use crate::dir_entry::{DirEntry, dir_entry};
 use crate::sys;
 
 /// Who may read what is written.
@@ -37,6 +37,15 @@ impl Access {
 /// others can have made; `InvalidInput` if something stands there that is no regular file. What was
 /// there is as it was then.
 pub fn replace(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
+    replace_opened(path, bytes, access).map(drop)
+}
+
+/// Does what [`replace`] does, and gives the file that has the path's name now.
+///
+/// # Errors
+///
+/// As of [`replace`].
+pub fn replace_opened(path: &Path, bytes: &[u8], access: Access) -> io::Result<File> {
     let place = regular(path)?;
     let directory = place.directory.as_fd();
     let (mut file, name) = unnamed(directory, &place.name, access)?;
@@ -45,7 +54,8 @@ pub fn replace(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     // The new name is to last, too.
     let directory =
         sys::open(Some(directory), OsStr::new("."), libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
-    File::from(directory).sync_all()
+    File::from(directory).sync_all()?;
+    Ok(file)
 }
 
 /// Tries whether [`replace`] would do, a full disk included, and leaves everything as it is.
@@ -66,19 +76,19 @@ pub fn can_replace(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes an empty file in the place of what is there, to be written to bit by bit. Something that
-/// is there and is no regular file (a terminal, `/dev/null`, a pipe) is opened as it is, if it
-/// belongs to root or the caller.
+/// Replaces the target by an empty file to be written step by step. An existing target that is no
+/// regular file (a terminal, `/dev/null`, a pipe) is opened as it is, if it belongs to root or the
+/// caller.
 ///
 /// # Errors
 ///
-/// Those of open(2) and rename(2); `PermissionDenied` for a symbolic link or a pipe that others can
+/// Those of open(2) and rename(2); `PermissionDenied` for a symbolic link or a pipe that others may
 /// have made.
 pub fn create(path: &Path, access: Access) -> io::Result<File> {
     if is_own_descriptor(path) {
         return File::options().write(true).open(path);
     }
-    let place = place(path)?;
+    let place = dir_entry(path)?;
     if let Some((there, status)) = &place.there
         && !status.is(libc::S_IFREG)
     {
@@ -102,7 +112,7 @@ pub fn create(path: &Path, access: Access) -> io::Result<File> {
 ///
 /// As of [`replace`], and `AlreadyExists`.
 pub fn create_new(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
-    let place = place(path)?;
+    let place = dir_entry(path)?;
     let directory = place.directory.as_fd();
     let (mut file, name) = unnamed(directory, &place.name, access)?;
     let linked = file
@@ -122,7 +132,7 @@ pub fn create_new(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
 ///
 /// Those of rename(2), and `PermissionDenied` for a symbolic link that others can have made.
 pub fn set_aside(path: &Path, end: &str) -> io::Result<PathBuf> {
-    let place = place(path)?;
+    let place = dir_entry(path)?;
     let mut name = place.name.clone();
     name.push(end);
     sys::rename(place.directory.as_fd(), &place.name, &name)?;
@@ -132,8 +142,8 @@ pub fn set_aside(path: &Path, end: &str) -> io::Result<PathBuf> {
 }
 
 /// A place where a regular file is, or nothing.
-fn regular(path: &Path) -> io::Result<Place> {
-    let place = place(path)?;
+fn regular(path: &Path) -> io::Result<DirEntry> {
+    let place = dir_entry(path)?;
     match &place.there {
         Some((_, status)) if !status.is(libc::S_IFREG) => {
             Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
@@ -192,7 +202,7 @@ fn named(
 fn put(
     file: &File,
     name: Option<OsString>,
-    place: &Place,
+    place: &DirEntry,
     written: io::Result<()>,
 ) -> io::Result<()> {
     let directory = place.directory.as_fd();
@@ -223,7 +233,7 @@ fn linked(file: &File, directory: BorrowedFd<'_>, beside: &OsStr) -> io::Result<
     }
 }
 
-/// A name that nobody can guess, after the one that it stands in for.
+/// An unpredictable temporary name, derived from the target's.
 fn random_name(beside: &OsStr) -> io::Result<OsString> {
     /// `NAME_MAX` without the dots and the number.
     const KEPT: usize = 255 - 18;

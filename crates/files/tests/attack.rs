@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What somebody who may write to the directory can do, and cannot.
+//! What another user with write access to the directory can do, and cannot.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -42,7 +42,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn a_file_is_put_in_place_whole_and_nothing_is_left_beside_it() {
+fn a_file_is_replaced_whole_without_leftover_files() {
     let at = Scratch::new("whole");
     let file = at.0.join("state");
     can_replace(&file).unwrap();
@@ -63,7 +63,7 @@ fn a_file_is_put_in_place_whole_and_nothing_is_left_beside_it() {
 }
 
 #[test]
-fn symbolic_links_are_followed_only_if_nobody_else_can_have_made_them() {
+fn symbolic_links_are_followed_only_in_directories_that_others_cannot_write() {
     if !is_root() {
         return;
     }

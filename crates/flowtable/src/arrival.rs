@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_two_tags_at_most() {
+    fn at_most_two_tags_are_accepted() {
         let encap = |id| Encap { id, protocol: 0x8100 };
         let mut encaps = Encaps::NONE;
         assert!(encaps.push(encap(1)) && encaps.push(encap(2)) && !encaps.push(encap(3)));

@@ -48,14 +48,25 @@ pub struct Inside {
 /// Why nothing was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotInside {
-    /// It is a tunnel's packet, but not one for the fast path: a fragment, with options or a TTL
-    /// that ends, with congestion to be told. What is inside may be any flow's.
+    /// It is a tagged packet or a tunnel's packet, but not one for the fast path: a tag has priority
+    /// bits, or the tunnel's packet is a fragment, has options, a TTL that ends, or congestion to be
+    /// told. What is inside may be any flow's.
     Unusual,
     /// Nothing that flows have around them.
     Other,
 }
 
 impl Around {
+    /// Adds a tag. The kernel compares all bits of a tag with a flow's VLAN id
+    /// (`nf_flow_tuple_encap()`): with a priority, or marked as eligible to be dropped, it is no
+    /// flow's.
+    fn push_tag(&mut self, tci: u16, protocol: u16) -> Result<(), NotInside> {
+        if tci & !vlan::VID_MASK != 0 {
+            return Err(NotInside::Unusual);
+        }
+        self.push(tci, protocol)
+    }
+
     fn push(&mut self, id: u16, protocol: u16) -> Result<(), NotInside> {
         let place = self.encaps.get_mut(usize::from(self.count)).ok_or(NotInside::Other)?;
         *place = Encap { id, protocol };
@@ -86,7 +97,7 @@ impl Around {
 }
 
 /// Looks into a frame that came in by a device, given from after its ethertype on: `ethertype` is
-/// that, `tag` one that was taken out before (VLAN id and protocol). Tags, session and tunnel come
+/// that, `tag` one that was taken out before (control information and protocol). Tags, session and tunnel come
 /// in that order, none of which need be there.
 #[inline]
 pub fn inside(
@@ -96,15 +107,15 @@ pub fn inside(
     bytes: &[u8],
 ) -> Result<Inside, NotInside> {
     let mut around = Around { device, ..Around::default() };
-    if let Some((id, protocol)) = tag {
-        around.push(id, protocol)?;
+    if let Some((tci, protocol)) = tag {
+        around.push_tag(tci, protocol)?;
     }
     let (mut protocol, mut at, mut end) = (ethertype, 0, bytes.len());
     loop {
         match protocol {
             ethernet::VLAN | ethernet::QINQ => {
                 let tag = bytes.get(at..end).and_then(vlan::Header::new).ok_or(NotInside::Other)?;
-                around.push(tag.vid(), protocol)?;
+                around.push_tag(tag.tci(), protocol)?;
                 protocol = tag.ethertype();
                 at += vlan::LEN;
             }
@@ -341,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_sessions_and_tunnels_are_told() {
+    fn tags_pppoe_sessions_and_tunnels_are_distinguished() {
         let link = || Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
         let v4 = || Ipv4::new("198.18.0.1", "198.18.1.1") / Udp::new(1, 2) / payload(b"data");
         let v6 = || Ipv6::new("2001:db8::1", "2001:db8:1::1") / Udp::new(1, 2);
@@ -388,13 +399,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unusual_about_an_outer_header_is_noticed() {
+    fn what_is_unusual_around_a_packet_is_noticed() {
         use NotInside::{Other, Unusual};
         let link = || Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
         let v4 = |tos| Ipv4::new("198.18.0.1", "198.18.1.1").tos(tos) / Udp::new(1, 2);
         let outer = || Ipv4::new("198.18.9.1", "198.18.9.2");
         let outer6 = || Ipv6::new("2001:db8:9::1", "2001:db8:9::2");
         for (n, (frame, want)) in [
+            (link() / Vlan::new(5).priority(3) / v4(0), Unusual),
+            (link() / Vlan::new(5).service() / Vlan::new(6).priority(1) / v4(0), Unusual),
             (link() / outer().ttl(1) / v4(0), Unusual),
             (link() / outer().fragment(0, true) / v4(0), Unusual),
             (link() / outer().options(&[1, 1, 1, 0]) / v4(0), Unusual),
@@ -427,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_are_looked_up_again_when_they_changed() {
+    fn changed_arrivals_are_looked_up_again() {
         let mut lately = Lately::default();
         let around = |device| Around { device, ..Around::default() };
         for (device, changed, found, want) in [
@@ -447,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_tunnel_is_known_again_and_no_other() {
+    fn only_the_latest_tunnel_is_cached() {
         let outer = |dst: &str| Ipv4::new("198.18.9.1", dst);
         let inner = || Ipv4::new("198.18.0.1", "198.18.1.1") / Udp::new(1, 2);
         let packet = (outer("198.18.9.2") / inner()).build();

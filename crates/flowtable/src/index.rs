@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_holds_what_a_map_holds() {
+    fn index_agrees_with_a_hash_map_under_random_operations() {
         let seed = penstock_testkit::seed();
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut index = Index::new();

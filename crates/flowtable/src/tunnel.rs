@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_those_that_others_would_make() {
+    fn tunnel_headers_equal_reference_headers() {
         let link = || Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
         let v4 = || {
             Ipv4::new("198.18.0.1", "198.18.1.1").ttl(9).tos(0x2b)

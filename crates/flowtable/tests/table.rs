@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The table against a plain map, and rewritten packets against packets made anew.
+//! The table against a plain map, and rewritten packets against newly built packets.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -49,7 +49,7 @@ fn random_flow(rng: &mut fastrand::Rng) -> NewFlow {
 }
 
 #[test]
-fn it_holds_what_a_map_holds() {
+fn index_agrees_with_a_hash_map_under_random_operations() {
     let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut table = Flowtable::new(Limits { flows: 600 }, seed);

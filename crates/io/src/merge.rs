@@ -13,8 +13,8 @@ pub struct Merge {
     captures: Vec<Capture>,
     /// Captures that still have a frame, the next one first, each with the time of that frame.
     queue: Vec<(u64, usize)>,
-    /// Captures to advance before the next choice: all at the start, then the one whose frame was
-    /// handed out.
+    /// Captures to advance before the next choice: all at the start, then the one that gave the
+    /// latest frame.
     pending: Vec<usize>,
     /// Errors that were met when looking ahead.
     errors: VecDeque<CaptureError>,
@@ -32,7 +32,7 @@ impl Merge {
         }
     }
 
-    /// Reads on in the captures whose next frame is not known yet.
+    /// Reads on in captures without a known next frame.
     fn look(&mut self) {
         while let Some(which) = self.pending.pop() {
             let capture = &mut self.captures[which];
@@ -57,8 +57,8 @@ impl Merge {
         self.queue.first().map(|(time, _)| *time)
     }
 
-    /// The next frame, with the number of its capture. After an error of one capture, which is told
-    /// once, the others go on.
+    /// The next frame, with the number of its capture. After an error of one capture, which is
+    /// returned once, the others continue.
     pub fn next_frame(&mut self) -> Option<Result<(usize, Frame<'_>), CaptureError>> {
         self.look();
         if let Some(error) = self.errors.pop_front() {

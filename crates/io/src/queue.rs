@@ -79,7 +79,7 @@ pub struct Packet {
     pub link: Vec<u8>,
     /// Length from the network header on.
     pub len: u32,
-    /// Bytes from the network header on, as many as [`Open::copy`] asks for.
+    /// Bytes from the network header on, at most [`Open::copy`].
     pub payload: Vec<u8>,
 }
 
@@ -95,7 +95,7 @@ pub enum Verdict {
     Queue = 3,
     /// Through the chain that queued it again.
     Repeat = 4,
-    /// On after the hook, without its other chains.
+    /// Continue after the hook, without its other chains.
     Stop = 5,
 }
 
@@ -104,9 +104,9 @@ pub enum Verdict {
 pub struct Answer {
     /// The packet's.
     pub id: u64,
-    /// Also all that were sent before it and were not answered yet.
+    /// Also all earlier packets without a verdict.
     pub up_to: bool,
-    /// What becomes of it.
+    /// Its verdict.
     pub verdict: Verdict,
     /// Of [`Verdict::Queue`]: which.
     pub queue: u16,
@@ -134,7 +134,7 @@ pub enum Message {
     Answer(Answer),
     /// To the listener.
     Packet(Box<Packet>),
-    /// To the listener: no more packets come; what waits is to be answered.
+    /// To the listener: no more packets come; waiting ones need a verdict.
     End,
 }
 
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_side_writes_the_other_reads() {
+    fn queue_messages_survive_encoding() {
         let answer = Answer {
             mark: Some(4),
             payload: Some(vec![1, 2, 3]),
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_an_error() {
+    fn malformed_queue_messages_are_refused() {
         let mut whole = Vec::new();
         write(&mut whole, &Message::Packet(Box::new(packet())), &mut Vec::new()).unwrap();
         let link_cut = 4 + 1 + 8 + 8 + 2 + 2 + 2 + 8 + 40 + 4 + 12 + 8 + 13;

@@ -11,7 +11,7 @@ use penstock_packet::gso::Headers;
 use penstock_packet::{Gso, GsoKind};
 use penstock_testkit::build::*;
 
-/// Gives this thread a network namespace of its own with `wa` and `wb`, two ends of a wire. `false`
+/// Moves this thread to a new network namespace with `wa` and `wb`, two ends of a wire. `false`
 /// without the rights.
 fn namespace() -> bool {
     // SAFETY: no pointers; it concerns this thread alone.
@@ -41,7 +41,7 @@ fn frame(len: usize) -> Vec<u8> {
     .build()
 }
 
-/// The next frames of ours, until there are `count` or a second is over.
+/// Receives our next frames, until there are `count` or a second is over.
 fn receive(rx: &mut Rx, count: usize) -> Vec<(Vec<u8>, Option<Gso>)> {
     let mut got = Vec::new();
     let end = Instant::now() + Duration::from_secs(1);
@@ -147,8 +147,8 @@ fn few_frames_go_by_the_socket_and_bursts_too_where_the_device_cannot_send_from_
         (1500, true, true, 1500, 1500),
         (1500, true, false, 0, 1500),
         (40, false, false, 0, 40),
-        // What the kernel does with frames from XDP for a veth whose peer does not poll, without a
-        // word.
+        // What the kernel silently does with frames from XDP for a veth with a peer that does not
+        // poll.
         (40, false, true, 40, 0),
     ] {
         let gro = if polls { "on" } else { "off" };
@@ -290,7 +290,7 @@ fn a_tap_has_several_queues() {
 }
 
 #[test]
-fn a_device_that_is_shut_is_shut_until_it_is_let_go() {
+fn a_closed_device_stays_closed_until_it_is_released() {
     if !namespace() {
         return;
     }

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_go_on_behind_a_backslash_and_words_may_be_quoted() {
+    fn lines_continue_after_a_backslash_and_words_may_be_quoted() {
         let text =
             "# comment\nqdisc add \\\n dev lan # here\n\nalias \"two words\" 'and more'\nlast \\";
         let read = lines(text);

@@ -17,10 +17,10 @@ use penstock_program::Family;
 use penstock_program::image::{
     ChainIndex, Image, LinkedData, LinkedElements, LinkedSet, LinkedValue,
 };
-use penstock_program::{Expr, Hook, Outcome, parse, run};
+use penstock_program::{Expr, Hook, Outcome, run};
 use penstock_sets::{Description, Element, Set};
 use penstock_testkit::build::*;
-use penstock_testkit::program::{MockEnv, Table};
+use penstock_testkit::program::{MockEnv, Table, parse};
 
 const UDP_DPORT: &str = "[ meta load l4proto => reg 1 ]
     [ cmp eq reg 1 0x00000011 ]

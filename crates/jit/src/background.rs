@@ -109,7 +109,7 @@ impl Background {
             }
             let result = compile(image, &lists, helpers, options).map(Arc::new);
             if let Some(slot) = weak.upgrade() {
-                // Nobody else sets it.
+                // This is the only writer.
                 let _ = slot.set(result);
             }
         }));

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constants_pass_and_few_others() {
+    fn only_constants_and_few_patterns_pass_the_filter() {
         for count in [64, 100, 1000, 10_000] {
             let constants: Vec<u32> =
                 (0..count).map(|n: u32| (10 << 24 | n).swap_bytes()).collect();

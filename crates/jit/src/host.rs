@@ -31,7 +31,7 @@ pub trait Host: Env {
     }
 
     /// Runs an entry that is no chain ([`Entry::Stage`](crate::Entry::Stage)). With 0 the packet
-    /// goes on; everything else ends the list and is told in
+    /// continues; everything else ends the list and is returned in
     /// [`Decision::Stage`](crate::Decision::Stage).
     fn stage(&mut self, entry: usize, packet: &mut Packet) -> u32;
 }
@@ -67,12 +67,12 @@ unsafe impl Send for Address {}
 unsafe impl Sync for Address {}
 
 impl Address {
-    /// Of [`tick`](crate::profile::tick), which needs no host.
+    /// A call of [`tick`](crate::profile::tick), which needs no host.
     pub(crate) fn of_tick() -> Self {
         Address(crate::profile::tick as *const ())
     }
 
-    /// Of what searches a set, which needs no host.
+    /// A call of a set search, which needs no host.
     pub(crate) fn of_search(function: *const ()) -> Self {
         Address(function)
     }
@@ -244,6 +244,8 @@ impl ResumeAt {
     }
 }
 
+/// Runs the rest of a chain by the interpreter. Compiled code calls it, with a parameter for each
+/// value: a struct of them would have to be written to memory first.
 extern "C" fn resume_chain<H: Host>(
     packet: *mut Packet,
     host: *mut c_void,

@@ -33,8 +33,8 @@
 //! use penstock_jit::{Decision, Entry, Helpers, List, Options, compile};
 //! use penstock_packet::Packet;
 //! use penstock_program::image::ChainIndex;
-//! use penstock_testkit::program::{MockEnv, Table};
-//! use penstock_program::{Family, Hook, parse};
+//! use penstock_program::{Family, Hook};
+//! use penstock_testkit::program::{MockEnv, Table, parse};
 //!
 //! let rule = parse::program("[ meta load mark => reg 1 ]\n[ cmp eq reg 1 0x00000007 ]\n[ immediate reg 0 drop ]");
 //! let (image, _) = Table::of(vec![rule.unwrap()]).link(Family::Ip).unwrap();

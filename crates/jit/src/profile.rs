@@ -49,8 +49,8 @@ pub(crate) struct Profile {
     workers: Box<[OnceLock<Ticks>]>,
 }
 
-/// The counts of one worker, written by nobody else; relaxed atomics, so that others may read
-/// meanwhile.
+/// The counts of one worker, the only writer; relaxed atomics, so that others may read
+/// concurrently.
 #[derive(Debug)]
 struct Ticks {
     /// Count and ticks by number; number 0 is what is between lists.
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_count_for_what_a_worker_began_last() {
+    fn ticks_count_for_the_latest_rule_of_a_worker() {
         let profile = Profile::new(2, vec![(0, 3)]);
         let (first, second) = (WorkerNumber::FIRST, WorkerNumber::new(1).expect("a worker"));
         let stage = profile.number_of_stage(0, 3);

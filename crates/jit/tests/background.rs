@@ -7,9 +7,9 @@ use std::thread;
 
 use penstock_jit::{Background, Compiled, Entry, Helpers, List, Options, Pending};
 use penstock_packet::Packet;
+use penstock_program::WorkerNumber;
 use penstock_program::image::{ChainIndex, Image};
-use penstock_program::{WorkerNumber, parse};
-use penstock_testkit::program::{MockEnv, Table};
+use penstock_testkit::program::{MockEnv, Table, parse};
 
 fn image() -> Arc<Image> {
     let rule = parse::program(
@@ -40,7 +40,7 @@ fn wait(pending: &Pending) -> Arc<Compiled> {
 }
 
 #[test]
-fn what_several_ask_for_is_made_once_and_goes_with_the_last_of_them() {
+fn shared_code_is_compiled_once_and_freed_with_its_last_user() {
     if penstock_jit::supported().is_err() {
         return;
     }

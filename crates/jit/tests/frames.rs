@@ -11,9 +11,9 @@ use penstock_packet::{Frame, Packet};
 use penstock_program::Family;
 use penstock_program::Hook;
 use penstock_program::image::ChainIndex;
-use penstock_program::{Expr, State, WorkerNumber, parse};
+use penstock_program::{Expr, State, WorkerNumber};
 use penstock_testkit::build::*;
-use penstock_testkit::program::{MockEnv, Table};
+use penstock_testkit::program::{MockEnv, Table, parse};
 use penstock_wire::ethernet::Mac;
 
 const DEVICE: u32 = 3;
@@ -117,7 +117,7 @@ fn counts(states: &[Arc<State>]) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn frames_are_decided_on_as_packets_are() {
+fn verdicts_on_frames_equal_verdicts_on_packets() {
     let mut rng = Rng::with_seed(penstock_testkit::seed());
     let (mut decided, mut left, mut dropped) = (0, 0, 0);
     for round in 0..penstock_testkit::rounds(60) {
@@ -246,7 +246,7 @@ fn prechecked_packets_pass_without_effect() {
 }
 
 #[test]
-fn what_asks_or_changes_more_than_frames_is_left_to_packets() {
+fn lists_that_need_more_than_frames_are_left_to_packets() {
     for (text, takes) in [
         ("[ counter pkts 0 bytes 0 ]", true),
         ("[ meta load mark => reg 1 ]\n[ meta set priority with reg 1 ]", false),

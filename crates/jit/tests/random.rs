@@ -146,7 +146,7 @@ fn jit(
 }
 
 #[test]
-fn compiled_code_does_what_the_interpreter_does() {
+fn compiled_code_agrees_with_the_interpreter() {
     let seed = penstock_testkit::seed();
     let rounds = penstock_testkit::rounds(60);
     let mut rng = Rng::with_seed(seed);
@@ -162,7 +162,7 @@ fn compiled_code_does_what_the_interpreter_does() {
 }
 
 #[test]
-fn long_chains_do_what_the_interpreter_does() {
+fn compiled_long_chains_agree_with_the_interpreter() {
     let seed = penstock_testkit::seed();
     let mut rng = Rng::with_seed(seed);
     for round in 0..12 {

@@ -17,7 +17,7 @@ use penstock_syntax::source::Loc;
 use crate::cache::SetInfo;
 use crate::eval::{self, Context, Eval, Result, intervals};
 use crate::intervals::number;
-use crate::lower::lower_elements;
+use crate::lower::{Program, element_loc, lower_elements};
 use crate::plain::Plain;
 
 /// Elements that are trees at the same time.
@@ -39,7 +39,7 @@ pub fn evaluate(cmd: &mut Cmd, ctx: &mut Context<'_>, diags: &mut Diagnostics) -
     })
 }
 
-/// What was skipped is not what it was taken for: all of the text is to be read again.
+/// Skipped text turns out to be something else: the whole text must be read again.
 fn misread(place: Loc) -> Box<Diagnostic> {
     Box::new(Diagnostic::error(place, "syntax error"))
 }
@@ -85,7 +85,7 @@ impl Eval<'_, '_> {
         let (mut lowered, mut places) = (ElementList::new(), Vec::new());
         let (mut spans, mut added) = (Vec::new(), intervals::Spans::new());
         let plain_intervals = info.interval && !info.key.is_concat();
-        // Where something was skipped nobody asks for the places of elements: with an error all is
+        // With skipped text the places of elements are not needed: after an error everything is
         // read again.
         let plain = if self.ctx.skipped { Plain::of(info) } else { None };
         let table = self.table.clone().unwrap_or_default();
@@ -125,15 +125,9 @@ impl Eval<'_, '_> {
                     false => spans.extend(new.map(|(from, to, i)| (from, to, lowered.len() + i))),
                 }
             }
-            lower_elements(
-                elements,
-                info,
-                self.ctx,
-                self.family,
-                &table,
-                &mut lowered,
-                &mut places,
-            );
+            let mut program = Program::new(self.ctx, self.family, table.clone());
+            lowered.extend(lower_elements(elements, info, self.ctx, &mut program));
+            places.extend(elements.iter().map(element_loc));
         }
         if lowered.is_empty() {
             return Err(misread(place));
@@ -152,8 +146,8 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    /// Plain elements of an empty set whose intervals are joined. `false` if they are not, and
-    /// nothing was done.
+    /// Plain elements of an empty set that joins intervals. `false`, without effect, for other
+    /// sets.
     fn joined_elements(&mut self, place: Loc, info: &Arc<SetInfo>) -> bool {
         let Some(plain) = Plain::of(info).filter(|_| !info.is_map() && !info.key.is_concat())
         else {

@@ -100,7 +100,7 @@ fn excessive() -> Vec<(&'static str, String, &'static str)> {
 }
 
 #[test]
-fn what_comes_to_too_much_is_refused_at_its_place() {
+fn oversized_expansions_are_refused_at_their_place() {
     for (name, text, expected) in excessive() {
         for options in checks() {
             // Text is tried as JSON first where that is asked for, but not the other way round.
@@ -190,7 +190,7 @@ fn files_are_included_up_to_a_number_and_a_length() {
 }
 
 #[test]
-fn answers_are_given_up_to_a_length() {
+fn output_is_bounded_in_length() {
     let text = "add table t; add chain t c;".to_owned() + &"list ruleset;".repeat(100);
     let length = "table ip t {\n\tchain c {\n\t}\n}\n".len() as u64;
     for (output, ok) in [(100 * length, true), (100 * length - 1, false)] {
@@ -203,7 +203,7 @@ fn answers_are_given_up_to_a_length() {
     }
 }
 
-/// Texts whose work is in one phase or another, and how they are run.
+/// Texts with most work in one phase or another, and how they are run.
 fn long_runs() -> Vec<(&'static str, String, Options)> {
     let plain = Options::default();
     let optimize = Options { optimize: true, ..plain.clone() };
@@ -236,7 +236,7 @@ fn long_runs() -> Vec<(&'static str, String, Options)> {
 }
 
 #[test]
-fn time_is_over_in_every_phase() {
+fn the_time_limit_holds_in_every_phase() {
     for (name, text, options) in long_runs() {
         for time in [0, 300] {
             let deadline = Some(Instant::now() + Duration::from_millis(time));
@@ -251,7 +251,7 @@ fn time_is_over_in_every_phase() {
 }
 
 #[test]
-fn of_a_long_line_a_piece_around_the_place_is_shown() {
+fn errors_in_long_lines_show_an_excerpt() {
     for (before, after) in [(0, 0), (10, 10), (0, 100), (100, 0), (100, 100), (5000, 5000)] {
         let commands = |count| "add table t; ".repeat(count);
         let text = commands(before) + "add table t typo; " + &commands(after);
@@ -276,7 +276,7 @@ fn of_a_long_line_a_piece_around_the_place_is_shown() {
 }
 
 #[test]
-fn a_string_ends_where_one_of_c_does() {
+fn strings_end_at_a_nul_byte() {
     let mut ruleset = Ruleset::default();
     let mut session = Session::new(Options::default(), &NoFiles, &NoNames);
     let mut said = |text: &str| {
@@ -302,7 +302,7 @@ fn a_string_ends_where_one_of_c_does() {
 }
 
 #[test]
-fn json_takes_the_names_that_nft_takes() {
+fn json_accepts_the_names_that_nft_accepts() {
     let table = r#"{"add": {"table": {"family": "ip", "name": "t"}}}"#;
     let chain = r#"{"add": {"chain": {"family": "ip", "table": "t", "name": "c"}}}"#;
     let (fits, long) = ("x".repeat(253), "x".repeat(254));

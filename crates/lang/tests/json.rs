@@ -280,7 +280,7 @@ fn whole_rulesets_and_the_rules_of_the_filetests_survive_json() {
             if rule.contains("jump {") || rule.contains("goto {") {
                 continue;
             }
-            // Rules on objects of their file are left out, and so are those that are to be refused.
+            // Rules on objects of their file are left out, and so are invalid ones.
             let Ok(before) = load(&format!("{head}{rule}")) else { continue };
             rules += 1;
             wrong.extend(lost(&before).map(|lost| format!("{name}: {rule}\n{lost}\n")));
@@ -388,7 +388,7 @@ fn tunnel_objects_survive_json() {
 }
 
 #[test]
-fn errors_are_those_of_nft() {
+fn json_errors_equal_those_of_nft() {
     let chain = "table ip t { chain c { }; }";
     for (document, expected) in [
         ("{\"nftables\":5}", "Value of property \"nftables\" must be an array."),
@@ -462,7 +462,7 @@ fn errors_are_those_of_nft() {
 /// Listed rules with parts exchanged, taken away or put elsewhere: whatever comes of it, it is an
 /// answer.
 #[test]
-fn no_document_panics() {
+fn random_json_does_not_panic() {
     let seed = penstock_testkit::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut documents: Vec<Value> =

@@ -206,8 +206,7 @@ fn rules_are_listed_as_nft_lists_them() {
     );
 }
 
-/// Rules whose listing by nft is not the whole of them, or is written back in other expressions
-/// that match the same.
+/// Rules that nft lists incompletely, or as other expressions with the same meaning.
 const LISTED_OTHERWISE: &[&str] = &[
     // The header is asked for by another of its names.
     "ether type ip ip saddr 1.2.3.4",
@@ -237,7 +236,7 @@ const LISTED_OTHERWISE: &[&str] = &[
 ];
 
 #[test]
-fn what_is_listed_compiles_to_the_same_program() {
+fn listed_rules_compile_to_the_same_program() {
     let mut wrong = Vec::new();
     for (family, rule, listed) in rows() {
         if LISTED_OTHERWISE.contains(&rule) {
@@ -269,7 +268,7 @@ const LISTED_RULESET: &str = include_str!("listed_ruleset.nft");
 const LISTED_TUNNELS: &str = include_str!("listed_tunnels.nft");
 
 #[test]
-fn a_listed_ruleset_is_listed_again_to_the_letter() {
+fn a_listed_ruleset_reloads_to_the_same_listing() {
     for ruleset in [LISTED_RULESET, LISTED_TUNNELS] {
         let generation = load(ruleset).unwrap_or_else(|e| panic!("{e}"));
         let listed = listing(&generation, Format::default()).ruleset(None);
@@ -281,7 +280,7 @@ fn a_listed_ruleset_is_listed_again_to_the_letter() {
 }
 
 #[test]
-fn tunnels_that_nobody_can_make_are_refused() {
+fn invalid_tunnel_objects_are_refused() {
     for (lines, expected) in [
         ("id 5", "Invalid argument"),
         ("ip daddr 198.18.0.1; ip daddr 198.18.0.2", "You can only specify this once"),
@@ -343,7 +342,7 @@ const ANYWHERE: &[&str] = &[
 ];
 
 #[test]
-fn rules_among_other_statements_are_listed_as_they_are_read_back() {
+fn rules_mixed_with_other_statements_survive_listing() {
     let seed = penstock_testkit::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let rows: Vec<_> = rows()

@@ -5,7 +5,7 @@
 //!
 //! `programs/FAMILY.programs` holds a rule per block, with what `nft --debug=netlink -c` printed
 //! for it; `programs/FAMILY.refusals` a rule, the marks under it, and the message. The rules stand
-//! in chain `c` of table `t`, beside the sets and objects of [`SURROUNDINGS`].
+//! in chain `c` of table `t`, next to the sets and objects of [`SURROUNDINGS`].
 
 use penstock_lang::names::Names;
 use penstock_lang::source::{Files, Inputs, Loc, Origin};
@@ -167,7 +167,7 @@ programs! {
 }
 
 #[test]
-fn refused_rules_are_refused_in_nfts_words() {
+fn refused_rules_have_the_messages_of_nft() {
     check_refusals("inet", include_str!("programs/inet.refusals"));
     check_refusals("ip", include_str!("programs/ip.refusals"));
 }

@@ -25,14 +25,16 @@ pub(crate) struct Context {
     pub _namespace: OwnedFd,
     /// Numbers of descriptors.
     pub range: Range,
-    /// Listener and sockets (epoll(7)): the number of an event is the socket's inode, or
-    /// [`LISTENER`].
+    /// Listener, service and sockets (epoll(7)): the number of an event is the socket's inode,
+    /// [`LISTENER`], or [`SERVICE`].
     pub events: OwnedFd,
     sockets: Mutex<Sockets>,
 }
 
 /// The number of the listener's events.
 pub(crate) const LISTENER: u64 = u64::MAX;
+/// The number of the service's events.
+pub(crate) const SERVICE: u64 = u64::MAX - 1;
 /// Events of a socket: the program sends without a trapped call, or has closed its end.
 const USUAL: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP) as u32;
 
@@ -61,7 +63,7 @@ impl Context {
     /// The context of a process that answers for its own network namespace.
     ///
     /// # Errors
-    /// There is no `/proc`, or no descriptor left.
+    /// There is no `/proc`, or no descriptor left, or the service cannot start.
     pub(crate) fn new(listener: Listener, range: Range, sockets: Sockets) -> io::Result<Self> {
         let proc = open_proc()?;
         let namespace = File::open("/proc/self/ns/net")?;
@@ -79,6 +81,10 @@ impl Context {
         };
         let listener = context.listener.as_raw_fd();
         context.control(libc::EPOLL_CTL_ADD, listener, LISTENER, libc::EPOLLIN as u32)?;
+        if let Some(watched) = context.sockets().service().start()? {
+            let watched = watched.as_raw_fd();
+            context.control(libc::EPOLL_CTL_ADD, watched, SERVICE, libc::EPOLLIN as u32)?;
+        }
         Ok(context)
     }
 

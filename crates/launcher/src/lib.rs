@@ -20,6 +20,16 @@
 //! | `sockets` | the supervisor's end of sockets |
 //! | `task`, `notify` | memory and descriptors of a program; notifications |
 //!
+//! ```no_run
+//! use penstock_launcher::{Service, launch};
+//!
+//! /// Replaces this process by a command that the service answers.
+//! fn run(service: impl Service + 'static) -> String {
+//!     let command = ["nft", "list", "ruleset"].map(Into::into);
+//!     let Err(why) = launch(&command, Box::new(service));
+//!     format!("not started: {why}")
+//! }
+//! ```
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("the filter of system calls is written for x86_64 and aarch64");
@@ -37,4 +47,4 @@ mod sys;
 mod task;
 
 pub use launch::{Error, launch};
-pub use service::{Answers, Notification, Sender, Service, SocketId};
+pub use service::{Answers, Notification, Request, Sender, Service, SocketId};

@@ -2,16 +2,32 @@
 
 //! What answers instead of the kernel.
 
+use std::io;
+use std::os::fd::BorrowedFd;
+
 /// The number of a socket, which no other socket ever gets.
 pub type SocketId = u64;
 
 /// The thread that sends a datagram, as it is while it sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// Thread id, in the supervisor's pid namespace.
+    /// Thread id, in the supervisor's pid namespace; 0 where the datagram came without a trapped
+    /// call.
     pub thread: u32,
     /// Name as in `/proc/PID/comm`; empty where the datagram came without a trapped call.
     pub name: String,
+}
+
+/// A datagram that a program sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The thread that sends it.
+    pub sender: &'a Sender,
+    /// The messages.
+    pub datagram: &'a [u8],
+    /// Groups that other sockets are members of, group 1 in the lowest bit: nobody else is told of
+    /// notifications.
+    pub listened: u32,
 }
 
 /// A datagram for the members of a multicast group.
@@ -26,6 +42,8 @@ pub struct Notification {
 /// What comes of a datagram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
+    /// For all sockets that are members of the groups, the sender included, before its answers.
+    pub before: Vec<Notification>,
     /// For the sender, in this order.
     pub datagrams: Vec<Vec<u8>>,
     /// For all other sockets that are members of the groups.
@@ -35,8 +53,25 @@ pub struct Answers {
 /// What answers instead of the kernel. All calls come from one thread at a time, and clients wait
 /// while one runs.
 pub trait Service: Send {
-    /// A program has opened a socket.
-    fn open(&mut self, socket: SocketId);
+    /// Comes first, in the supervisor's process. Gives a descriptor that is readable when there may
+    /// be something to tell that no datagram has caused.
+    ///
+    /// # Errors
+    /// Why it cannot answer; the command is not started.
+    fn start(&mut self) -> io::Result<Option<BorrowedFd<'_>>> {
+        Ok(None)
+    }
+
+    /// Looks for something to tell: the descriptor of [`Service::start`] is readable, or sockets have
+    /// joined or left groups. `listened` are the groups that have members, group 1 in the lowest bit.
+    fn look(&mut self, listened: u32) -> Vec<Notification> {
+        let _ = listened;
+        Vec::new()
+    }
+
+    /// A program has opened a socket. `may_change` says whether it has `CAP_NET_ADMIN` or is of the
+    /// supervisor's user; otherwise what it asks for may change nothing.
+    fn open(&mut self, socket: SocketId, may_change: bool);
 
     /// A socket has a port id, as `getsockname(2)` gives it: this comes before its first datagram.
     fn bind(&mut self, socket: SocketId, port: u32);
@@ -50,9 +85,9 @@ pub trait Service: Send {
     fn receives_into(&mut self, socket: SocketId, bytes: usize);
 
     /// A program sends a datagram. It finds all answers when its call returns.
-    fn receive(&mut self, socket: SocketId, from: &Sender, datagram: &[u8]) -> Answers;
+    fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers;
 
-    /// The last descriptor of a socket is closed (`NETLINK_URELEASE`). What comes of it is told to
-    /// the members of groups; datagrams for the sender are dropped.
+    /// The last descriptor of a socket is closed (`NETLINK_URELEASE`). Resulting notifications go
+    /// to the members of groups; datagrams for the sender are dropped.
     fn close(&mut self, socket: SocketId) -> Answers;
 }

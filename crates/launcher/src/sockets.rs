@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use crate::address::Address;
 use crate::notify::{Call, Outcome};
-use crate::service::{Answers, Notification, Sender, Service, SocketId};
+use crate::service::{Answers, Notification, Request, Sender, Service, SocketId};
 use crate::sys::{self, Errno, check};
 
 /// Longest datagram that a program is given, in bytes. The kernel's are 32 KiB, but for errors that
@@ -27,8 +27,7 @@ const MOST_BACKLOG: usize = 128 << 20;
 const MOST_BACKLOGS: usize = 512 << 20;
 /// Bytes of notifications that may wait for one program.
 const MOST_EVENTS: usize = 1 << 20;
-/// First port id of sockets whose process has another one already, from which they count down
-/// (`netlink_autobind()`).
+/// First port id of further sockets of a process, which count down from it (`netlink_autobind()`).
 const FIRST_ROVER: u32 = -4097i32 as u32;
 
 /// Options of level `SOL_NETLINK` that are flags, a bit for each number.
@@ -47,7 +46,7 @@ impl Flags {
     }
 }
 
-/// A send that was carried out, and whose call was ended by a signal: it may be made again.
+/// A send that was carried out, with its call ended by a signal: it may be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unanswered {
     /// The thread.
@@ -283,7 +282,12 @@ impl Sockets {
     ///
     /// # Errors
     /// `ENFILE`: there are as many as there may be.
-    pub(crate) fn open(&mut self, kind: i32, nonblocking: bool) -> Result<(u64, OwnedFd), Errno> {
+    pub(crate) fn open(
+        &mut self,
+        kind: i32,
+        nonblocking: bool,
+        may_change: bool,
+    ) -> Result<(u64, OwnedFd), Errno> {
         if self.sockets.len() >= self.most {
             return Err(libc::ENFILE);
         }
@@ -317,15 +321,19 @@ impl Sockets {
             buffered_groups: VecDeque::new(),
         };
         self.sockets.insert(inode, socket);
-        self.service.open(id);
+        self.service.open(id, may_change);
         Ok((inode, program_end))
     }
 
-    /// Forgets a socket whose program's end is closed. Gives the calls that wait on it.
+    /// Forgets a socket after the program closed it. Returns the calls that wait on it.
     pub(crate) fn close(&mut self, inode: u64) -> Vec<Call> {
         let Some(socket) = self.sockets.remove(&inode) else { return Vec::new() };
         let answers = self.service.close(socket.id);
-        self.notify(inode, answers.notifications);
+        self.notify(None, answers.before);
+        self.notify(None, answers.notifications);
+        if socket.groups != 0 {
+            self.look();
+        }
         let waiting: Vec<u32> = self.waiting_on(inode).collect();
         waiting
             .into_iter()
@@ -372,33 +380,62 @@ impl Sockets {
     pub(crate) fn carry_out(
         &mut self,
         inode: u64,
-        from: &Sender,
+        sender: &Sender,
         datagram: &[u8],
     ) -> Result<(), Errno> {
-        let all: usize = self.sockets.values().map(|socket| socket.backlog_bytes).sum();
+        let (mut all, mut listened) = (0, 0);
+        for (of, socket) in &self.sockets {
+            all += socket.backlog_bytes;
+            if *of != inode {
+                listened |= socket.groups;
+            }
+        }
         let socket = self.sockets.get_mut(&inode).ok_or(libc::EBADF)?;
         if socket.backlog_bytes > MOST_BACKLOG || all > MOST_BACKLOGS {
             return Err(libc::ENOBUFS);
         }
-        let Answers { datagrams, notifications } = self.service.receive(socket.id, from, datagram);
+        let request = Request { sender, datagram, listened };
+        let id = socket.id;
+        let Answers { before, datagrams, notifications } = self.service.receive(id, &request);
+        self.notify(None, before);
+        let socket = self.sockets.get_mut(&inode).ok_or(libc::EBADF)?;
         if !datagrams.is_empty() {
             self.touched.push(inode);
         }
         for bytes in datagrams {
             socket.queue(Datagram { group: 0, bytes });
         }
-        self.notify(inode, notifications);
+        self.notify(Some(inode), notifications);
+        Ok(())
+    }
+
+    /// Has the service look for something to tell.
+    pub(crate) fn look(&mut self) {
+        let listened = self.sockets.values().fold(0, |groups, socket| groups | socket.groups);
+        let notifications = self.service.look(listened);
+        self.notify(None, notifications);
+    }
+
+    /// Changes the groups of a socket.
+    ///
+    /// # Errors
+    /// `EBADF`: it has been closed.
+    pub(crate) fn set_groups(&mut self, inode: u64, groups: u32) -> Result<(), Errno> {
+        let socket = self.sockets.get_mut(&inode).ok_or(libc::EBADF)?;
+        if std::mem::replace(&mut socket.groups, groups) != groups {
+            self.look();
+        }
         Ok(())
     }
 
     /// Tells the members of groups, but for the socket that it comes from.
-    fn notify(&mut self, from: u64, notifications: Vec<Notification>) {
+    fn notify(&mut self, from: Option<u64>, notifications: Vec<Notification>) {
         for Notification { group, datagram } in notifications {
             let Some(bit) = group.checked_sub(1).and_then(|n| 1u32.checked_shl(n)) else {
                 continue;
             };
             for (inode, socket) in &mut self.sockets {
-                if *inode == from || socket.groups & bit == 0 {
+                if Some(*inode) == from || socket.groups & bit == 0 {
                     continue;
                 }
                 if socket.backlog_bytes + datagram.len() > MOST_EVENTS {
@@ -432,8 +469,8 @@ impl Sockets {
         std::mem::take(&mut self.touched)
     }
 
-    /// Takes the receives out that can go on: those of these sockets, and those whose time is over.
-    /// The order is that in which they were called.
+    /// Takes out the receives that can continue: those of these sockets, and expired ones. The
+    /// order is that in which they were called.
     pub(crate) fn take_ready(&mut self, touched: &[u64], now: Instant) -> Vec<Waiting> {
         if self.waiting.is_empty() {
             return Vec::new();
@@ -449,7 +486,7 @@ impl Sockets {
         ready
     }
 
-    /// Takes out the receives whose calls have ended.
+    /// Takes out the receives with ended calls.
     pub(crate) fn take_ended(&mut self, is_waiting: impl Fn(&Call) -> bool) -> Vec<Waiting> {
         self.waiting.extract_if(|_, waiting| !is_waiting(&waiting.call)).map(|(_, w)| w).collect()
     }

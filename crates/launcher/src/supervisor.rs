@@ -14,7 +14,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use crate::calls;
-use crate::context::{Context, LISTENER};
+use crate::context::{Context, LISTENER, SERVICE};
 use crate::notify::Outcome;
 
 /// How long a call may take until another thread goes on with the others.
@@ -118,7 +118,9 @@ impl Shared {
             for event in &events[..many] {
                 let (number, seen) = (event.u64, event.events as i32);
                 self.busy(watch);
-                if number != LISTENER {
+                if number == SERVICE {
+                    self.context.sockets().look();
+                } else if number != LISTENER {
                     self.socket(number, seen, &mut scratch);
                 } else if seen & libc::EPOLLIN != 0 {
                     match self.context.listener.receive() {
@@ -127,7 +129,7 @@ impl Shared {
                         Err(_) => return self.end(watch),
                     }
                 } else {
-                    // No thread has the filter any more.
+                    // No thread has the filter now.
                     return self.end(watch);
                 }
                 self.resume(&mut scratch);

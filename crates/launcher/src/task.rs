@@ -115,6 +115,19 @@ impl Task {
         self.status("NStgid")?.split_whitespace().next_back()?.parse().ok()
     }
 
+    /// Whether the thread may administer networks (`CAP_NET_ADMIN`), or is the supervisor's user.
+    pub(crate) fn may_administer(&self) -> bool {
+        /// `CAP_NET_ADMIN`
+        const NET_ADMIN: u64 = 1 << 12;
+        let effective = self.status("CapEff").and_then(|set| u64::from_str_radix(&set, 16).ok());
+        // Real, effective, saved, of the file system.
+        let user = self.status("Uid");
+        let user = user.and_then(|ids| ids.split_whitespace().nth(1)?.parse::<u32>().ok());
+        // SAFETY: no pointers.
+        let own = unsafe { libc::geteuid() };
+        effective.is_some_and(|set| set & NET_ADMIN != 0) || user == Some(own)
+    }
+
     /// A copy of a descriptor of the thread. To be dropped soon: it hides that the program has
     /// closed its own.
     ///

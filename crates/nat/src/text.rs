@@ -10,8 +10,8 @@ use penstock_wire::{ethernet, ipv4, ipv6, protocol, tcp, udp};
 /// Longest IP packet.
 const MAX_LEN: usize = 65535;
 
-/// Replaces `len` bytes at `at` in the data of a TCP segment or UDP datagram by others, whose
-/// number may differ: lengths and checksums of all headers follow (`nf_nat_mangle_tcp_packet()`,
+/// Replaces `len` bytes at `at` in the data of a TCP segment or UDP datagram by others, possibly
+/// more or fewer: lengths and checksums of all headers follow (`nf_nat_mangle_tcp_packet()`,
 /// `nf_nat_mangle_udp_packet()`). A UDP datagram without checksum stays without. `transport` is
 /// where the transport header is, from the network header.
 ///
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn text_grows_and_shrinks_and_headers_follow() {
+    fn replaced_text_changes_lengths_in_headers() {
         let v4 = |upper: Frame| (Ipv4::new("198.18.0.1", "198.18.0.2") / upper).build();
         let v6 = |upper: Frame| (Ipv6::new("2001:db8::1", "2001:db8::2") / upper).build();
         let tcp = |text: &str| Tcp::new(1000, 21).ack(5).timestamp(1, 2) / payload(text);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_changes_nothing() {
+    fn a_replacement_that_does_not_fit_changes_nothing() {
         let start =
             (Ipv4::new("198.18.0.1", "198.18.0.2") / Tcp::new(1, 21) / payload("QUIT")).build();
         let mut packet = loaded(&start);

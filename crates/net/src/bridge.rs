@@ -17,7 +17,7 @@ pub(crate) const GROUP_FORWARD_RESTRICTED: u16 = 0b111;
 pub struct Bridge {
     /// Nanoseconds after which a learned address is forgotten; 0 for a bridge that learns nothing.
     pub ageing: u64,
-    /// Frames are told apart by VLANs.
+    /// Frames are separated by VLANs.
     pub vlan_filtering: bool,
     /// Tags that name the VLAN: 0x8100 or 0x88a8.
     pub vlan_protocol: u16,

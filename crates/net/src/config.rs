@@ -138,10 +138,18 @@ impl Config {
             self.links,
             fdb,
             self.xfrm,
-            Parts { routes: self.routes4, rules: self.rules4, neighbours: self.neighbours4 },
-            Parts { routes: self.routes6, rules: self.rules6, neighbours: self.neighbours6 },
-            self.unmerged,
-            self.custom6,
+            Parts {
+                routes: self.routes4,
+                rules: self.rules4,
+                custom_rules: self.unmerged,
+                neighbours: self.neighbours4,
+            },
+            Parts {
+                routes: self.routes6,
+                rules: self.rules6,
+                custom_rules: self.custom6,
+                neighbours: self.neighbours6,
+            },
         )
         .with_sysctls(&self.sysctls)
     }

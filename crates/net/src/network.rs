@@ -108,7 +108,7 @@ struct Run {
 
 /// What a rule does, with its table found.
 #[derive(Clone, Debug)]
-enum Step {
+enum RuleAction {
     Table(u32),
     Jump(usize),
     Skip,
@@ -120,7 +120,7 @@ struct Family<K> {
     routes: Vec<Route>,
     tables: Vec<Table<K>>,
     rules: Vec<Rule>,
-    steps: Vec<Step>,
+    steps: Vec<RuleAction>,
     neighbours: Neighbours<K>,
     /// Only the rules that are there from the start: no need to match them.
     plain: bool,
@@ -157,12 +157,14 @@ pub struct Network {
 pub(crate) struct Parts<K> {
     pub(crate) routes: Vec<Route>,
     pub(crate) rules: Vec<Rule>,
+    /// A routing rule was ever added.
+    pub(crate) custom_rules: bool,
     pub(crate) neighbours: Neighbours<K>,
 }
 
 impl<K: Key> Family<K> {
-    fn new(parts: Parts<K>, merge: bool, custom_rules: bool, key: fn(u128) -> K) -> Self {
-        let Parts { mut routes, mut rules, neighbours } = parts;
+    fn new(parts: Parts<K>, merge: bool, key: fn(u128) -> K) -> Self {
+        let Parts { mut routes, mut rules, custom_rules, neighbours } = parts;
         rules.sort_by_key(|r| r.priority);
         // The IPv4 tables local and main are one as long as no rule was ever added: a longer prefix
         // in main then wins over a shorter one in local (fib_trie_unmerge()).
@@ -199,14 +201,15 @@ impl<K: Key> Family<K> {
         let steps = rules
             .iter()
             .map(|r| match r.action {
-                Action::Lookup(t) => place(t).map_or(Step::Skip, Step::Table),
-                Action::Goto(p) => {
-                    rules.iter().position(|o| o.priority == p).map_or(Step::Skip, Step::Jump)
-                }
-                Action::Nop => Step::Skip,
-                Action::Blackhole => Step::Refuse(NoRoute::Blackhole),
-                Action::Unreachable => Step::Refuse(NoRoute::None),
-                Action::Prohibit => Step::Refuse(NoRoute::Prohibit),
+                Action::Lookup(t) => place(t).map_or(RuleAction::Skip, RuleAction::Table),
+                Action::Goto(p) => rules
+                    .iter()
+                    .position(|o| o.priority == p)
+                    .map_or(RuleAction::Skip, RuleAction::Jump),
+                Action::Nop => RuleAction::Skip,
+                Action::Blackhole => RuleAction::Refuse(NoRoute::Blackhole),
+                Action::Unreachable => RuleAction::Refuse(NoRoute::None),
+                Action::Prohibit => RuleAction::Refuse(NoRoute::Prohibit),
             })
             .collect();
         let tos = routes.iter().any(|r| r.tos != 0);
@@ -256,8 +259,6 @@ impl Network {
         xfrm: penstock_xfrm::Config,
         v4: Parts<u32>,
         v6: Parts<u128>,
-        unmerged4: bool,
-        custom6: bool,
     ) -> Self {
         let top = links.iter().map(|l| l.index).max().unwrap_or(0) as usize;
         let mut by_index = vec![None; top + 1];
@@ -276,6 +277,7 @@ impl Network {
         let addresses = links.iter().flat_map(|l| l.addresses4.iter().map(|a| (a.local, l.index)));
         let own4: HashMap<_, _, _> = addresses.collect();
         let own4_bits = own4.keys().fold(0, |bits, address| bits | 1 << (address % u64::BITS));
+        let unmerged4 = v4.custom_rules;
         let custom4 =
             unmerged4 || v4.routes.iter().any(|r| r.kind == RouteType::Local && !r.from_kernel);
         Network {
@@ -292,8 +294,8 @@ impl Network {
             lowers,
             conf_all: DevconfValues::of_all(),
             filters_sources4: false,
-            v4: Family::new(v4, !unmerged4, unmerged4, |p| p as u32),
-            v6: Family::new(v6, false, custom6, |p| p),
+            v4: Family::new(v4, !unmerged4, |p| p as u32),
+            v6: Family::new(v6, false, |p| p),
         }
     }
 
@@ -349,8 +351,8 @@ impl Network {
         let (mut routes, rules) =
             (std::mem::take(&mut family.routes), std::mem::take(&mut family.rules));
         routes.retain(|route| !goes(route));
-        let custom = !family.plain;
-        *family = Family::new(Parts { routes, rules, neighbours }, false, custom, |p| p);
+        let custom_rules = !family.plain;
+        *family = Family::new(Parts { routes, rules, custom_rules, neighbours }, false, |p| p);
     }
 
     /// The value of `all` for a setting of devices, for what leaves by no device.
@@ -487,11 +489,11 @@ impl Network {
                 continue;
             }
             match step {
-                Step::Skip => {}
-                Step::Jump(to) if *to >= at => at = *to,
-                Step::Jump(_) => {}
-                Step::Refuse(why) => return Err(*why),
-                Step::Table(t) => match self.table4(&family.tables[*t as usize], flow) {
+                RuleAction::Skip => {}
+                RuleAction::Jump(to) if *to >= at => at = *to,
+                RuleAction::Jump(_) => {}
+                RuleAction::Refuse(why) => return Err(*why),
+                RuleAction::Table(t) => match self.table4(&family.tables[*t as usize], flow) {
                     None => {}
                     Some(Err(why)) => return Err(why),
                     Some(Ok(route)) => {
@@ -595,11 +597,11 @@ impl Network {
                 continue;
             }
             match step {
-                Step::Skip => {}
-                Step::Jump(to) if *to >= at => at = *to,
-                Step::Jump(_) => {}
-                Step::Refuse(why) => return Err(*why),
-                Step::Table(t) => match self.table6(&family.tables[*t as usize], flow) {
+                RuleAction::Skip => {}
+                RuleAction::Jump(to) if *to >= at => at = *to,
+                RuleAction::Jump(_) => {}
+                RuleAction::Refuse(why) => return Err(*why),
+                RuleAction::Table(t) => match self.table6(&family.tables[*t as usize], flow) {
                     None => {}
                     Some(Err(why)) => return Err(why),
                     Some(Ok(route)) => {

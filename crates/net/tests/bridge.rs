@@ -28,7 +28,7 @@ fn looks(more: &str) -> String {
 }
 
 #[test]
-fn a_bridge_follows_its_ports_until_it_is_told_otherwise() {
+fn a_bridge_takes_its_address_and_mtu_from_ports_until_they_are_set() {
     for (more, want) in [
         ("", "02:00:00:00:00:05 1400"),
         ("link set two nomaster\n", "02:00:00:00:00:09 1500"),
@@ -110,7 +110,7 @@ bridge fdb replace 02:00:00:00:00:bb dev one master static sticky vlan 1
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn impossible_bridge_lines_are_refused() {
     for (line, want) in [
         (
             "link set br0 type bridge stp_state 1",

@@ -157,7 +157,7 @@ fn ipv6_packets_go_where_the_kernel_sends_them() {
 }
 
 #[test]
-fn addresses_say_what_they_are_to_this_host() {
+fn addresses_are_classified_for_this_host() {
     let net = Network::from_batch("net.ip", ROUTER).unwrap();
     for (address, link, want) in [
         ("198.18.0.1", None, RouteType::Local),
@@ -216,7 +216,7 @@ fn local_and_main_are_one_table_until_a_rule_is_added() {
 }
 
 #[test]
-fn what_cannot_be_taken_is_refused_with_its_line() {
+fn bad_lines_are_refused_with_their_number() {
     let up = "link add a type veth\nlink set a up\naddr add 198.18.0.1/24 dev a\n";
     let cases = [
         ("link add a type veth foo", "net.ip:4: unknown word \"foo\""),
@@ -260,7 +260,7 @@ fn what_cannot_be_taken_is_refused_with_its_line() {
 }
 
 #[test]
-fn no_text_panics() {
+fn random_lines_do_not_panic() {
     let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let words: Vec<&str> = ROUTER

@@ -73,7 +73,7 @@ fn lines_of_ip_make_tunnels_with_the_kernels_defaults() {
 }
 
 #[test]
-fn what_is_wrong_with_a_tunnel_is_said() {
+fn bad_tunnel_lines_are_refused_with_a_message() {
     let first = "link add one type ipip local 198.18.0.1 remote 198.18.0.2\n";
     for (line, want) in [
         ("link add t type ipip", "File exists"),
@@ -147,7 +147,7 @@ fn what_is_wrong_with_a_tunnel_is_said() {
 }
 
 #[test]
-fn the_nearest_tunnel_takes_a_packet() {
+fn the_most_specific_tunnel_receives_a_packet() {
     let net = net("
 link add exact type ipip local 198.18.0.1 remote 198.18.0.2
 link add bound type ipip local 198.18.0.1 remote 198.18.0.3 dev wan

@@ -16,7 +16,7 @@ fn aead() -> String {
 }
 
 #[test]
-fn a_state_says_everything_that_ip_xfrm_can_say() {
+fn every_ip_xfrm_state_option_is_read() {
     let net = read(
         "ip xfrm state add src 198.18.0.1 dst 198.18.0.2 proto esp spi 0xabc mode tunnel reqid 7 mark 5 mask 0xff \\
             replay-window 128 replay-seq 9 replay-seq-hi 1 replay-oseq 10 flag esn noecn nopmtudisc extra-flag dont-encap-dscp \\
@@ -58,7 +58,7 @@ fn a_state_says_everything_that_ip_xfrm_can_say() {
 }
 
 #[test]
-fn a_policy_says_everything_that_ip_xfrm_can_say() {
+fn every_ip_xfrm_policy_option_is_read() {
     let net = read(
         "xfrm policy add src 2001:db8:1::/64 dst 2001:db8:2::/64 proto ipv6-icmp type 128 code 0 dir fwd priority 7 action allow \\
             tmpl src 2001:db8::1 dst 2001:db8::2 proto esp mode tunnel reqid 3 level use tmpl proto esp spi 9 mode transport
@@ -86,7 +86,7 @@ fn a_policy_says_everything_that_ip_xfrm_can_say() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_place() {
+fn impossible_xfrm_lines_are_refused_with_their_place() {
     let state =
         |rest: &str| format!("xfrm state add src 198.18.0.1 dst 198.18.0.2 proto esp spi 1 {rest}");
     let policy = |rest: &str| format!("xfrm policy add src 198.18.0.0/16 dst 198.19.0.0/16 {rest}");

@@ -20,6 +20,15 @@
 //!
 //! Only names and numbers of the kernel's interface are known here. IPv4 addresses are in host
 //! order, as in `penstock_net`.
+//!
+//! ```no_run
+//! use penstock_netlink::{Socket, State};
+//!
+//! // The network of this namespace, as packets meet it.
+//! let state = State::read(&mut Socket::new()?)?;
+//! let network = state.network();
+//! # std::io::Result::Ok(())
+//! ```
 
 mod address;
 pub mod closed;

@@ -57,7 +57,7 @@ pub struct Device {
     pub ethernet: bool,
     /// Queues that receive.
     pub queues: u32,
-    /// Whether there is somebody at the other end of the wire.
+    /// Whether the link has a carrier.
     pub carrier: bool,
     /// `IFLA_TXQLEN`
     pub queue_len: u32,

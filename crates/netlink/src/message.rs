@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_come_back_as_they_were_put() {
+    fn attributes_survive_encoding() {
         let mut body = vec![0; 12];
         put(&mut body, 1, b"abc");
         put(&mut body, 2, &7u32.to_ne_bytes());
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_messages_are_left_out_and_do_no_harm() {
+    fn truncated_messages_are_skipped() {
         let mut body = vec![0; 12];
         put(&mut body, 1, b"abcdefgh");
         let bytes = Message { kind: 5, flags: 6, sequence: 7, body }.bytes();

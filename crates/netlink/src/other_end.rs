@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_down_or_has_a_program_takes_nothing() {
+    fn devices_that_are_down_or_have_a_program_receive_nothing() {
         let program = |attached: u8| {
             let mut xdp = Vec::new();
             put(&mut xdp, XDP_ATTACHED, &[attached]);

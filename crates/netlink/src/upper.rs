@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Devices that stand on another: VLAN devices, which are made anew on another, and tunnels, which
-//! are told of it (`<linux/if_link.h>`, `<linux/if_tunnel.h>`).
+//! Devices that stand on another: VLAN devices, which are recreated on another, and tunnels, which
+//! are changed to it (`<linux/if_link.h>`, `<linux/if_tunnel.h>`).
 
 use std::io;
 
@@ -33,7 +33,7 @@ const TUNNEL_LINK: u16 = 1;
 /// `IFLA_VXLAN_REMCSUM_RX`, which even as 0 needs a bit of the header that
 /// `IFLA_VXLAN_RESERVED_BITS` says is none's.
 const VXLAN_REMCSUM_RX: u16 = 22;
-/// `IFLA_VXLAN_TTL_INHERIT`, which is told as a byte, and asked for by being there.
+/// `IFLA_VXLAN_TTL_INHERIT`, which the kernel reports as a byte, and accepts as a flag attribute.
 const VXLAN_TTL_INHERIT: u16 = 28;
 
 /// Tunnels that can be told of another device.
@@ -50,10 +50,10 @@ const TUNNELS: [&str; 11] = [
     "vti",
     "vti6",
 ];
-/// Devices whose link is their other end.
+/// Devices linked to their peer.
 const PAIRS: [&str; 3] = ["veth", "netkit", "vxcan"];
 
-/// How names of devices begin that are not yet in their place, or no more.
+/// Name prefix of devices that are not yet, or no longer, in their place.
 const BESIDE: &str = "penstock";
 
 /// How a device stands on another.
@@ -61,7 +61,7 @@ const BESIDE: &str = "penstock";
 pub enum Stands {
     /// A VLAN device.
     Vlan,
-    /// A tunnel whose packets leave by it.
+    /// A tunnel that sends through it.
     Tunnel,
     /// Another one, which gets frames before anybody else (macvlan, for instance).
     Other,
@@ -141,10 +141,10 @@ fn nested(kind: &str, data: &[u8]) -> Vec<u8> {
     info
 }
 
-/// Devices that stand on one come to stand on another: tunnels are told of it, VLAN devices are
-/// made anew there, with everything that stands on them. `alike` gives a device the settings of
-/// another, by their names. `isolated` says of a device, by its name, whether it is to be an
-/// isolated port of its bridge. Says what could not be moved.
+/// Moves upper devices to another lower device: tunnels are changed, VLAN devices are recreated
+/// there, with everything that stands on them. `alike` gives a device the settings of another, by
+/// their names. `isolated` tells for a device name whether it must be an isolated port of its
+/// bridge. Says what could not be moved.
 pub fn move_uppers(
     socket: &mut Socket,
     from: u32,
@@ -185,8 +185,8 @@ impl Upper {
         body
     }
 
-    /// Makes it anew on a device with this index and link address, where it is gone; where it is
-    /// still there, it is told of the device. Its index.
+    /// Recreates it on a device with this index and link address if it is gone; otherwise changes
+    /// its lower device. Returns its index.
     pub(crate) fn again(&self, socket: &mut Socket, lower: u32, mac: [u8; 6]) -> io::Result<u32> {
         let state = State::read(socket)?;
         if let Some(there) = state.device(&self.name) {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vlan_device_is_read_and_made_anew_as_ip_makes_it() {
+    fn a_vlan_device_is_recreated_as_ip_creates_it() {
         let mac = [2, 0, 0, 0, 0, 1];
         let message = listed(mac);
         let device = link::read(&message).expect("a link");
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_on_a_device_of_another_namespace_does_not_stand_on_one_here() {
+    fn upper_devices_of_another_namespace_are_not_matched_here() {
         let mut message = listed([2, 0, 0, 0, 0, 1]);
         put(&mut message.body, IFLA_LINK_NETNSID, &1u32.to_ne_bytes());
         assert!(read(&message, 3).is_none());
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_is_told_of_another_device_and_keeps_the_rest() {
+    fn a_tunnel_moves_to_another_device_and_keeps_its_settings() {
         let mut data = Vec::new();
         put(&mut data, TUNNEL_LINK, &3u32.to_ne_bytes());
         put(&mut data, 2, &[198, 18, 0, 1]);
@@ -431,7 +431,7 @@ mod tests {
     /// With macvlan devices in place of VLAN devices, which not all kernels have: they are made in
     /// the same way.
     #[test]
-    fn a_device_on_another_moves_with_everything_on_it_and_back() {
+    fn an_upper_device_moves_with_its_stack_and_back() {
         // SAFETY: no pointers; it concerns this thread alone.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
             eprintln!("skipped: no rights to make a network namespace");

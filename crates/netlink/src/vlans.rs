@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn vlans_are_told_to_the_kernel_as_bridge_does() {
+    fn vlans_are_set_as_by_the_bridge_command() {
         let there = vlans(&[(1, true, true)]);
         let wanted = vlans(&[(10, true, true), (20, false, false)]);
         assert_eq!(

@@ -144,7 +144,7 @@ fn defaults(message: &Message) -> [Action; 3] {
     [action(inward), action(outward), action(forward)]
 }
 
-/// A socket that asks for policies, and one that is told of changes.
+/// A socket for policy dumps, and one for notifications.
 #[derive(Debug)]
 pub struct Policies {
     socket: Socket,
@@ -219,7 +219,7 @@ mod tests {
         xfrm policy add dst 198.18.6.7 src 198.18.5.3 proto icmp dir out tmpl src 198.18.0.1 dst 198.18.0.2 proto esp reqid 5 mode tunnel";
 
     #[test]
-    fn policies_of_the_host_are_those_that_ip_made_and_changes_are_told() {
+    fn host_policies_are_read_and_changes_are_reported() {
         // SAFETY: no pointers; it concerns this thread alone.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
             eprintln!("skipped: no rights to make a network namespace");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_of_others_is_left_out() {
+    fn truncated_and_foreign_messages_are_skipped() {
         let mut body = vec![0; HEAD];
         body[40] = libc::AF_INET as u8;
         let message =

@@ -64,7 +64,7 @@ fn way(net: &Network, to: &str) -> String {
 }
 
 #[test]
-fn the_network_is_as_the_kernel_has_it() {
+fn the_network_is_read_as_the_kernel_has_it() {
     if !namespace() {
         return;
     }
@@ -96,7 +96,7 @@ fn the_network_is_as_the_kernel_has_it() {
 }
 
 #[test]
-fn changes_are_told_and_taken_up() {
+fn kernel_changes_are_followed() {
     if !namespace() {
         return;
     }
@@ -261,7 +261,7 @@ fn nexthop_objects_move_to_another_link_and_back() {
 }
 
 #[test]
-fn what_stands_on_a_link_moves_to_another_and_back() {
+fn upper_devices_move_to_another_link_and_back() {
     if !namespace() {
         return;
     }

@@ -53,7 +53,10 @@ pub trait Backend {
     fn commit(&mut self, batch: Transaction, by: &Process) -> Result<(), Refused>;
 
     /// Sets to zero what is named. It takes effect at once.
-    fn reset(&mut self, what: &Reset);
+    ///
+    /// # Errors
+    /// The reason, where nothing is set to zero.
+    fn reset(&mut self, what: &[Reset]) -> Result<(), Error>;
 }
 
 /// A ruleset in this process that no packet meets.
@@ -83,7 +86,9 @@ impl Backend for Local {
         Ok(self.ruleset.commit(batch)?)
     }
 
-    fn reset(&mut self, what: &Reset) {
-        self.ruleset.generation().reset(what, self.now);
+    fn reset(&mut self, what: &[Reset]) -> Result<(), Error> {
+        let generation = self.ruleset.generation();
+        what.iter().for_each(|what| generation.reset(what, self.now));
+        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! Batches: messages between `NFNL_MSG_BATCH_BEGIN` and `NFNL_MSG_BATCH_END`, which count together
 //! or not at all (`nfnetlink_rcv_batch()`).
 
-use penstock_ruleset::Errno;
+use penstock_ruleset::{Errno, Generation};
 
 use crate::Backend;
 use crate::message::{Check, Failure, MIN_TYPE, Message, Policy, acknowledge, flags};
@@ -14,7 +14,7 @@ use crate::socket::{Answers, Notification, Socket};
 /// `NFNL_MSG_BATCH_BEGIN`
 pub const BEGIN: u16 = 0x10;
 /// `NFNL_MSG_BATCH_END`
-const END: u16 = 0x11;
+pub const END: u16 = 0x11;
 /// `NFNL_BATCH_GENID`
 const GENERATION: u16 = 1;
 /// `nfnl_batch_policy`
@@ -176,12 +176,6 @@ impl<'a> Run<'a> {
     ) {
         let mut own = Vec::new();
         let mut all = Vec::new();
-        let add = |to: &mut Vec<Vec<u8>>, bytes: &[u8]| match to.last_mut() {
-            Some(last) if last.len() + bytes.len() <= NOTIFICATION_MAX => {
-                last.extend_from_slice(bytes);
-            }
-            _ => to.push(bytes.to_vec()),
-        };
         for event in &events {
             if event.echo {
                 add(&mut own, &event.bytes);
@@ -199,7 +193,34 @@ impl<'a> Run<'a> {
             all.push(end);
         }
         answers.datagrams.append(&mut own);
-        let notification = |datagram| Notification { group: GROUP, datagram };
         answers.notifications.extend(all.into_iter().map(notification));
     }
+}
+
+/// Adds a message to the last datagram, or to a new one.
+fn add(to: &mut Vec<Vec<u8>>, bytes: &[u8]) {
+    match to.last_mut() {
+        Some(last) if last.len() + bytes.len() <= NOTIFICATION_MAX => last.extend_from_slice(bytes),
+        _ => to.push(bytes.to_vec()),
+    }
+}
+
+fn notification(datagram: Vec<u8>) -> Notification {
+    Notification { group: GROUP, datagram }
+}
+
+/// What the members of groups are told of a ruleset that another process has changed, at a time of
+/// the packet clock in nanoseconds. It is not known who did that: process id 0, without a name.
+pub fn changes_between(before: &Generation, after: &Generation, now: u64) -> Vec<Notification> {
+    if before.id == after.id {
+        return Vec::new();
+    }
+    let stamp = Stamp { sequence: 0, port: 0, generation: after.id };
+    let mut all = Vec::new();
+    for message in nf_tables::difference(before, after, stamp, now) {
+        add(&mut all, &message);
+    }
+    let nobody = Process { id: 0, name: "".into(), may_change: false };
+    all.push(nf_tables::new_generation(stamp, &nobody));
+    all.into_iter().map(notification).collect()
 }

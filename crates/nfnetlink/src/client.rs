@@ -2,11 +2,13 @@
 
 //! The kernel's side of one netlink socket.
 
+use penstock_ruleset::Errno;
+
 use crate::message::{AckOptions, Failure, MIN_TYPE, Message, acknowledge, flags};
 use crate::nf_tables::{self, Dump, Get, Stamp};
 use crate::process::Process;
 use crate::socket::{Answers, Notification, Socket};
-use crate::{Backend, batch};
+use crate::{Backend, batch, compat};
 
 /// Options of level `SOL_NETLINK` that change what is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +139,22 @@ impl Client {
         answers
     }
 
+    /// Refuses each request of a datagram with an error, as where the ruleset cannot be reached. Of a
+    /// batch the first message is refused.
+    pub fn refuse(&self, datagram: &[u8], errno: Errno) -> Answers {
+        let mut answers = Answers::default();
+        let mut rest = datagram;
+        while let Some((message, after)) = Message::first(rest) {
+            if message.header.has(flags::REQUEST) && message.header.kind >= MIN_TYPE {
+                let acks = self.socket().acks;
+                let ack = acknowledge(&message, Some(&errno.into()), self.port, acks);
+                answers.datagrams.push(ack);
+            }
+            rest = if message.header.kind == batch::BEGIN { &[] } else { after };
+        }
+        answers
+    }
+
     fn socket(&self) -> Socket {
         Socket {
             port: self.port,
@@ -178,8 +196,13 @@ impl Client {
         backend: &mut dyn Backend,
         to: &mut Vec<Vec<u8>>,
     ) -> Result<Done, Failure> {
-        if message.subsystem() != nf_tables::SUBSYSTEM {
-            return Err(Failure::einval());
+        match message.subsystem() {
+            nf_tables::SUBSYSTEM => {}
+            compat::SUBSYSTEM => {
+                to.push(compat::get(message, self.port)?);
+                return Ok(Done::Acknowledge);
+            }
+            _ => return Err(Failure::einval()),
         }
         let number = message.number();
         // Changes are in batches.
@@ -190,23 +213,39 @@ impl Client {
         let stamp =
             Stamp { sequence: message.header.sequence, port: self.port, generation: generation.id };
         let dump = message.header.flags & flags::DUMP != 0 && nf_tables::can_dump(number);
-        let (resets, done) = if dump {
+        let (mut datagrams, resets, done) = if dump {
             let dump = Dump::new(stamp, self.receive_buffer);
             let (datagrams, resets) = nf_tables::dump(&generation, message, dump, backend.now())?;
-            to.extend(datagrams);
-            (resets, Done::Dumped)
+            (datagrams, resets, Done::Dumped)
         } else {
             let mut get = Get::new(&generation, backend.now(), stamp);
             nf_tables::get(&mut get, message, from)?;
             get.flush();
-            to.append(&mut get.datagrams);
-            (get.resets, Done::Acknowledge)
+            (get.datagrams, get.resets, Done::Acknowledge)
         };
-        for reset in &resets {
-            backend.reset(reset);
+        if !resets.is_empty() {
+            if !from.may_change {
+                return Err(Errno::Eperm.into());
+            }
+            backend.reset(&resets).map_err(|error| Failure::from(error.errno))?;
         }
+        to.append(&mut datagrams);
         Ok(done)
     }
+}
+
+/// Whether a datagram may change the ruleset or what packets have changed in it: a batch with its
+/// end, or a request that resets.
+pub fn may_change(datagram: &[u8]) -> bool {
+    let mut rest = datagram;
+    while let Some((message, after)) = Message::first(rest) {
+        let own = message.subsystem() == nf_tables::SUBSYSTEM;
+        if message.header.kind == batch::END || own && nf_tables::is_reset(message.number()) {
+            return true;
+        }
+        rest = after;
+    }
+    false
 }
 
 /// What became of a request that was right.

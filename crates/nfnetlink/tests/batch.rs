@@ -186,7 +186,7 @@ fn some_elements(all: &[([u8; 4], bool)]) -> Vec<u8> {
 }
 
 #[test]
-fn interval_may_end_in_a_later_message_or_never() {
+fn an_interval_may_end_in_a_later_message_or_stay_open() {
     let mut backend = Local::default();
     let first = some_elements(&[([0; 4], true), ([10, 0, 0, 0], false)]);
     let then = some_elements(&[([10, 0, 1, 0], true), ([10, 0, 2, 1], false)]);
@@ -217,7 +217,7 @@ fn stale_generation_is_refused() {
 }
 
 #[test]
-fn changes_need_rights_and_looks_do_not() {
+fn changes_need_rights_and_queries_do_not() {
     let mut backend = Local::default();
     let answers = client().receive(&batch(&[table(CREATE)]), &nft(false), &mut backend);
     assert_eq!(errno(&answers.datagrams[0]), -1);
@@ -233,7 +233,7 @@ fn echo_and_acknowledgements_come_in_order() {
     let kinds: Vec<u16> = answers.datagrams.iter().map(|a| kind(a)).collect();
     assert_eq!(kinds, [NEWTABLE, NEWGEN, 2]);
     assert_eq!(errno(&answers.datagrams[2]), 0);
-    // Others hear of everything, and then of the generation.
+    // Other sockets receive every change, and then the generation.
     let told: Vec<u16> = answers.notifications.iter().map(|n| kind(&n.datagram)).collect();
     assert_eq!(told, [NEWTABLE, NEWGEN]);
     let mut other = Client::new(5);

@@ -27,8 +27,8 @@ impl Packet {
     }
 
     /// [`Packet::receive_ethernet`], [`Packet::untag`] and [`Packet::find_transport_checked`] in
-    /// one. `false` if the frame is shorter than its header or tag: what becomes of it is to be
-    /// found step by step.
+    /// one. `false` if the frame is shorter than its header or tag: the three functions then find
+    /// its fate.
     #[inline]
     pub fn receive_dissected(&mut self, frame: &[u8], device: Mac) -> bool {
         if !self.receive_ethernet(frame, device) {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn inner_data_starts_behind_the_transport_header() {
+    fn inner_data_starts_after_the_transport_header() {
         let v4 = || link() / Ipv4::new(A4, B4);
         let fragment = || link() / Ipv4::new(A4, B4).fragment(1, false);
         for (n, (frame, inner)) in [
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tag_leaves_the_frame_and_goes_back() {
+    fn one_tag_is_removed_and_restored() {
         let frame = (link()
             / Vlan::new(7).service()
             / Vlan::new(9).priority(3)
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_needs_the_two_bytes_behind_it() {
+    fn a_tag_needs_the_two_bytes_after_it() {
         let frame = (link() / Vlan::new(7) / payload([1, 2, 3])).build();
         for len in 14..frame.len() {
             let mut p = Packet::new();
@@ -404,7 +404,7 @@ mod tests {
     /// `cargo test --release -p penstock-packet cost -- --ignored --nocapture`.
     #[test]
     #[ignore = "prints figures"]
-    fn cost_per_packet() {
+    fn prints_nanoseconds_per_packet() {
         for (name, frame) in [
             ("ipv4 udp", (link() / Ipv4::new(A4, B4) / Udp::new(1, 2)).build()),
             ("ipv6 tcp", (link() / Ipv6::new(A6, B6) / Tcp::new(1, 2)).build()),

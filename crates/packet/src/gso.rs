@@ -20,7 +20,7 @@ pub enum GsoKind {
     Udp,
 }
 
-/// How a super-packet is to be cut.
+/// How a super-packet is segmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gso {
     /// Bytes of payload in a segment, more than 0; the last one may have fewer.
@@ -154,7 +154,8 @@ impl Headers {
 }
 
 /// Finishes the checksum of a frame of TCP or UDP if it was only begun: then it is the sum over the
-/// pseudo header. Of the right ones one in 65,536 looks like that, too, and is made what it is.
+/// pseudo header. One valid checksum in 65,536 looks like that, too; recomputing it gives the same
+/// value.
 #[inline]
 pub fn finish_begun(frame: &mut [u8]) {
     if !may_be_begun(frame) {
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_is_begun_and_finished_as_it_was() {
+    fn a_partial_checksum_is_restored_and_finished() {
         for data in [&b""[..], b"a", b"some bytes", &[0xff; 700]] {
             for (packet, _) in frames(data) {
                 let mut frame = packet.build();

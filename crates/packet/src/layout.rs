@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_frames_are_where_the_layout_says() {
+    fn frame_bytes_are_at_the_offsets_of_the_layout() {
         let bytes = [1, 2, 3, 4, 5];
         let frames = [3, 5].map(|n| Frame { device: 7, bytes: &bytes[..n], time: 9 });
         for frame in &frames {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_is_where_the_layout_says() {
+    fn every_field_is_at_the_offset_of_the_layout() {
         let mut p = Packet::new();
         p.load(&[7; 60], 14);
         p.put_link(18);

@@ -15,6 +15,26 @@
 //! - transport offsets are found once per hook family ([`Packet::find_transport`],
 //!   [`Packet::find_transport_checked`]) as `nft_set_pktinfo_ipv4()` and its kin do, and kept in
 //!   [`Transport`].
+//!
+//! ```
+//! use penstock_packet::{Packet, PacketType};
+//! use penstock_testkit::build::{Ethernet, Ipv4, Udp, Vlan, payload};
+//!
+//! let frame = Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02")
+//!     / Vlan::new(5)
+//!     / Ipv4::new("198.18.0.1", "198.18.0.2")
+//!     / Udp::new(1000, 53)
+//!     / payload(b"hello");
+//! let mut packet = Packet::new();
+//! assert!(packet.receive_ethernet(&frame.build(), "02:00:00:00:00:02".parse().unwrap()));
+//! packet.untag().unwrap();
+//! packet.find_transport_checked();
+//! assert_eq!(packet.meta.packet_type, PacketType::Host);
+//! assert_eq!(packet.meta.vlan.unwrap().tci, 5);
+//! assert!(packet.transport_bytes().unwrap().ends_with(b"hello"));
+//! // Lengths begin at the network header, without the tag.
+//! assert_eq!(packet.len(), 20 + 8 + 5);
+//! ```
 
 mod buffer;
 mod dissect;

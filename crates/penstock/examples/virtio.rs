@@ -2,10 +2,10 @@
 
 //! The network side of a virtual machine monitor: buffers of virtio-net go through a ruleset.
 //!
-//! Each buffer begins with the 12 bytes of `struct virtio_net_hdr_v1` (virtio 1.2, 5.1.6), whose
-//! numbers are little-endian. The example negotiates `VIRTIO_NET_F_CSUM` and
-//! `VIRTIO_NET_F_GUEST_CSUM`, and none of the segmentation offloads: a guest may leave a checksum
-//! for the device to finish, and a buffer is one frame.
+//! Each buffer begins with the 12 bytes of `struct virtio_net_hdr_v1` (virtio 1.2, 5.1.6), with
+//! little-endian numbers. The example negotiates `VIRTIO_NET_F_CSUM` and `VIRTIO_NET_F_GUEST_CSUM`,
+//! and none of the segmentation offloads: a guest may leave a checksum for the device to finish,
+//! and a buffer is one frame.
 
 use penstock::{Dataplane, Device, Error, Frame, Network, Ruleset, Sent, Sink, finish_checksum};
 
@@ -120,7 +120,7 @@ fn main() -> Result<(), Error> {
 }
 
 #[test]
-fn a_begun_checksum_is_whole_when_the_other_guest_gets_it() {
+fn a_partial_checksum_is_finished_for_the_other_guest() {
     let mut switch = Switch::new(RULES).unwrap();
     assert_eq!(switch.transmit(0, &mut begun(), 1), Ok(()));
     let [buffer] = &switch.guests[1].received[..] else { panic!("one buffer") };
@@ -134,7 +134,7 @@ fn a_begun_checksum_is_whole_when_the_other_guest_gets_it() {
 }
 
 #[test]
-fn what_was_not_negotiated_is_refused() {
+fn features_that_were_not_negotiated_are_refused() {
     let mut switch = Switch::new(RULES).unwrap();
     let mut large = begun();
     large[1] = 1;

@@ -214,8 +214,8 @@ impl Dataplane {
     }
 
     /// Lets time pass without packets, to a time in nanoseconds since the epoch: fragments and
-    /// connections whose time is over go, with what has to be said of them. A program calls it from
-    /// time to time while no packets come; once a second is enough.
+    /// connections expire, with their events. A program calls it from time to time without packets;
+    /// once a second is enough.
     pub fn advance<S: Sink>(&mut self, time: u64, sink: &mut S) {
         with!(self, sink, |path, adapter| path.advance(time, adapter));
     }

@@ -30,8 +30,8 @@ impl fmt::Debug for Tap {
 }
 
 impl Tap {
-    /// Makes a TAP of this name, or opens one that is there and that nobody else has open. The
-    /// device is gone when this is dropped, unless somebody has made it persistent.
+    /// Creates a TAP of this name, or opens an existing one that is not open elsewhere. The device
+    /// is gone when this is dropped, unless it was made persistent.
     ///
     /// # Errors
     /// [`Error::System`]: without `CAP_NET_ADMIN`, or the right to this device, `EPERM`; `EBUSY` if

@@ -13,7 +13,7 @@ type R<T> = Result<T, Error>;
 
 /// Functions and their types.
 #[test]
-fn functions_take_and_give_what_they_did() {
+fn function_signatures_are_stable() {
     let _: fn(&str) -> R<Network> = Network::from_text;
     let _: fn(&str, &str) -> R<Network> = Network::from_named_text;
     let _ = |path: &Path| -> R<Network> { Network::read(path) };
@@ -160,7 +160,7 @@ impl Sink for All {
 
 /// Values that programs take apart or make.
 #[test]
-fn values_have_the_fields_that_they_had() {
+fn public_fields_are_stable() {
     let outcome = Outcome { events: vec![] };
     assert_eq!(outcome.fate(), Fate::Held);
     for event in outcome.events {

@@ -24,7 +24,7 @@ const STATEFUL: &str = "
 ";
 
 #[test]
-fn answers_pass_and_what_nobody_asked_for_is_dropped_by_the_policy() {
+fn replies_pass_and_unsolicited_packets_are_dropped_by_policy() {
     let network = router();
     let (wan, lan) = sides(&network);
     let ruleset = Ruleset::from_text(&network, STATEFUL).unwrap();
@@ -47,7 +47,7 @@ fn answers_pass_and_what_nobody_asked_for_is_dropped_by_the_policy() {
 }
 
 #[test]
-fn counters_of_rules_and_named_ones_are_read_while_packets_pass() {
+fn rule_and_named_counters_are_readable_under_traffic() {
     let network = router();
     let (_, lan) = sides(&network);
     let ruleset = Ruleset::from_text(&network, STATEFUL).unwrap();
@@ -113,7 +113,7 @@ fn a_trace_names_each_rule_that_the_packet_meets() {
 }
 
 #[test]
-fn errors_are_nfts_with_their_places() {
+fn errors_have_the_text_and_place_of_nft() {
     let network = router();
     let text = "table inet t {\n\tchain c {\n\t\ttcp dport 99999 accept\n\t}\n}\n";
     let error = Loader::new(&network).name("rules.nft").text(text).unwrap_err();
@@ -148,7 +148,7 @@ fn errors_are_nfts_with_their_places() {
 }
 
 #[test]
-fn a_session_changes_rules_while_connections_go_on() {
+fn a_session_changes_rules_while_connections_continue() {
     let network = router();
     let (wan, lan) = sides(&network);
     let mut session = Session::new(Ruleset::from_text(&network, STATEFUL).unwrap()).unwrap();
@@ -178,7 +178,7 @@ fn a_session_changes_rules_while_connections_go_on() {
 }
 
 #[test]
-fn a_state_keeps_rules_with_what_they_have_counted() {
+fn a_saved_state_keeps_rules_with_their_counters() {
     let network = router();
     let (_, lan) = sides(&network);
     let ruleset = Ruleset::from_text(&network, STATEFUL).unwrap();
@@ -200,7 +200,7 @@ fn a_state_keeps_rules_with_what_they_have_counted() {
 }
 
 #[test]
-fn packets_are_translated_and_answers_find_their_way_back() {
+fn packets_are_translated_and_replies_translated_back() {
     let network = router();
     let (wan, lan) = sides(&network);
     let text = "table ip nat { chain post { type nat hook postrouting priority srcnat; oifname wan masquerade\n }\n }";
@@ -320,7 +320,7 @@ fn settings_are_checked_before_they_are_used() {
 }
 
 #[test]
-fn what_threads_share_is_send_and_sync() {
+fn shared_types_are_send_and_sync() {
     fn send<T: Send>() {}
     fn sync<T: Send + Sync>() {}
     send::<Dataplane>();

@@ -44,7 +44,7 @@ use show::state::State;
 ///
 /// # Errors
 /// The error of the writer. `InvalidInput`: the form is [`Form::Metrics`], which only
-/// [`metrics::write`] makes.
+/// [`metrics::write`] makes, or [`Form::Proc`], which connections alone have.
 pub fn write(
     value: &(impl Display + Serialize + ?Sized),
     form: Form,
@@ -56,17 +56,17 @@ pub fn write(
             serde_json::to_writer(&mut *to, value)?;
             to.write_all(b"\n")
         }
-        Form::Metrics => Err(io::ErrorKind::InvalidInput.into()),
+        Form::Metrics | Form::Proc => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
 
 /// Writes the state in any form.
 ///
 /// # Errors
-/// The error of the writer.
+/// The error of the writer. `InvalidInput`: the form is [`Form::Proc`].
 pub fn write_state(state: &State<'_>, form: Form, to: &mut dyn Write) -> io::Result<()> {
     match form {
-        Form::Text | Form::Json => write(state, form, to),
+        Form::Text | Form::Json | Form::Proc => write(state, form, to),
         Form::Metrics => metrics::write(state, to),
     }
 }

@@ -33,7 +33,7 @@ impl Entries {
                 }
                 serde_json::to_writer(&mut self.bytes, entry).map_err(io::Error::from)
             }
-            Form::Text | Form::Metrics => writeln!(self.bytes, "{entry}"),
+            Form::Text | Form::Metrics | Form::Proc => writeln!(self.bytes, "{entry}"),
         };
     }
 

@@ -15,7 +15,7 @@ use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
 use penstock_print::list::{Entries, List};
 use penstock_print::show::Form;
-use penstock_print::show::connections::{self, Connection};
+use penstock_print::show::connections::{self, Connection, ProcLine};
 use penstock_print::show::flows::{
     self, By, Ends, Flow, Hop, Leaves, Stack, State as FlowState, Totals, Way,
 };
@@ -192,6 +192,8 @@ flow id=4 proto=17 orig=2001:db8::1,2001:db8::2,9,69,1 reply=2001:db8::2,2001:db
 flow id=5 proto=89 orig=198.18.0.1,198.18.1.1,0,0,0 reply=198.18.1.1,198.18.0.1,0,0,0 status=8 left=5000000000
 flow id=6 proto=47 orig=198.18.0.1,198.18.1.1,16,32,0 reply=198.18.1.1,198.18.0.1,32,16,0 status=14 left=5000000000 gre=30000000000,180000000000
 flow id=7 proto=6 orig=198.18.0.1,198.18.1.1,4000,80,0 reply=198.18.1.1,203.0.113.1,80,4000,0 status=14 left=431998000000000 tcp=3,0,0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0
+flow id=8 proto=17 orig=198.18.0.1,198.18.1.1,11,53,0 reply=198.18.1.1,198.18.0.1,53,11,0 status=14 left=7900000000 udp=0
+flow id=9 proto=6 orig=198.18.0.1,198.18.1.1,4001,80,0 reply=198.18.1.1,203.0.113.1,80,4001,0 status=14 left=431998000000000 tcp=3,0,0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0
 ";
 
 /// What a list prints, page by page.
@@ -217,16 +219,25 @@ fn list<E: Display + Serialize>(
 }
 
 #[test]
-fn connections_are_printed_in_two_forms() {
+fn connections_are_printed_in_three_forms() {
     let settings = Settings { acct: true, timestamp: true, ..Settings::default() };
     let mut table = Conntrack::new(settings);
     table.load(CONNECTIONS, 2_000_000_000).expect("a dump");
+    // The last two are in flowtables, one of them in a device's.
+    let last: Vec<u32> = table.iter().map(|c| c.number()).collect();
+    if let [.., udp, tcp] = last[..] {
+        table.set_offloaded(udp, 1);
+        table.set_offloaded(tcp, 2);
+        table.set_hardware(tcp, true);
+    }
     let all: Vec<_> = table.iter().map(|c| Connection::of(&c)).collect();
     let pages: &[&[_]] = &[&[], &all[..1], &[], &all[1..], &[]];
     check("connections.txt", &list(Form::Text, connections::KEY, pages, None));
     check("connections.json", &list(Form::Json, connections::KEY, pages, None));
     let lines: String = table.iter().map(|c| format!("{}\n", c.line(Style::default()))).collect();
     assert_eq!(lines, list(Form::Text, connections::KEY, pages, None), "as a line of conntrack -L");
+    let proc: Vec<_> = table.iter().map(ProcLine).collect();
+    check("connections.proc", &list(Form::Proc, connections::KEY, &[&proc], None));
     let none = list::<Connection<'_>>(Form::Json, connections::KEY, &[], None);
     assert_eq!(none, "{\"connections\":[]}\n");
 }

@@ -11,9 +11,9 @@ use std::time::Instant;
 use penstock_packet::Packet;
 use penstock_program::Family;
 use penstock_program::image::ChainIndex;
-use penstock_program::{Hook, Outcome, parse, run};
+use penstock_program::{Hook, Outcome, run};
 use penstock_testkit::build::*;
-use penstock_testkit::program::{MockEnv, Table};
+use penstock_testkit::program::{MockEnv, Table, parse};
 
 const DROP_PORT_9: &str = "[ meta load l4proto => reg 1 ]
     [ cmp eq reg 1 0x00000011 ]

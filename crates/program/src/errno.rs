@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The error numbers of nf_tables (`include/uapi/asm-generic/errno*.h`).
+//! The error numbers of nf_tables and of state files (`include/uapi/asm-generic/errno*.h`).
 
 use serde::{Deserialize, Serialize};
 
-/// The error numbers that nf_tables gives.
+/// The error numbers that nf_tables gives, and those of files that rulesets are kept in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(i32)]
 pub enum Errno {
@@ -48,6 +48,14 @@ pub enum Errno {
     Eopnotsupp = 95,
     /// Address family not supported by protocol.
     Eafnosupport = 97,
+    /// Input/output error: a file.
+    Eio = 5,
+    /// Permission denied: a file.
+    Eacces = 13,
+    /// No space left on device: a file.
+    Enospc = 28,
+    /// Read-only file system: a file.
+    Erofs = 30,
 }
 
 impl Errno {
@@ -74,6 +82,10 @@ impl Errno {
             Errno::Enotempty => "Directory not empty",
             Errno::Eopnotsupp => "Operation not supported",
             Errno::Eafnosupport => "Address family not supported by protocol",
+            Errno::Eio => "Input/output error",
+            Errno::Eacces => "Permission denied",
+            Errno::Enospc => "No space left on device",
+            Errno::Erofs => "Read-only file system",
         }
     }
 }

@@ -14,6 +14,26 @@
 //!
 //! What an expression asks of the outside (sets, routes, the clock) is one trait, [`Env`]. This
 //! crate does not know where sets live, and knows no devices and no text but the debug form.
+//!
+//! ```
+//! use penstock_packet::Packet;
+//! use penstock_program::image::ChainIndex;
+//! use penstock_program::{Family, Hook, Outcome, run};
+//! use penstock_testkit::program::{MockEnv, Table, parse};
+//!
+//! // What nft makes of `meta mark 7 drop`.
+//! let rule = "[ meta load mark => reg 1 ]\n[ cmp eq reg 1 0x00000007 ]\n[ immediate reg 0 drop ]";
+//! let table = Table::of(vec![parse::program(rule).unwrap()]);
+//! let (image, _) = table.link(Family::Ip).unwrap();
+//! let mut env = MockEnv::at(Family::Ip, Hook::Forward);
+//! let mut packet = Packet::new();
+//! let mut verdict = |mark| {
+//!     packet.meta.mark = mark;
+//!     run(&image, ChainIndex(0), &mut packet, &mut env)
+//! };
+//! assert!(matches!(verdict(7), Outcome::Drop { .. }));
+//! assert!(!matches!(verdict(8), Outcome::Drop { .. }));
+//! ```
 
 pub mod cells;
 mod check;
@@ -34,7 +54,6 @@ pub mod needs;
 pub mod op;
 mod operand;
 pub mod osf;
-pub mod parse;
 pub mod reference;
 mod register;
 pub mod state;

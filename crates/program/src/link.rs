@@ -20,8 +20,7 @@ pub use crate::linking::{LinkReason, Linking, NO_TUNNEL, Names, Unsupported, lin
 /// # Errors
 /// What is missing.
 pub fn supported(expr: &Expr) -> Result<(), Unsupported> {
-    let expression = expr.name();
-    expr.runnable().map_err(|reason| Unsupported { expression, reason })
+    expr.runnable().map_err(|reason| Unsupported { expression: expr.name(), reason })
 }
 
 /// Why a rule could not be linked, and where.

@@ -235,7 +235,7 @@ pub enum CtObject {
         l3proto: u8,
         /// Destination port expected, host order.
         dport: u16,
-        /// Milliseconds until it is expected no more.
+        /// Milliseconds until the expectation expires.
         timeout: u32,
         /// Most expectations at a time of one connection.
         size: u8,

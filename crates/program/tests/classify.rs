@@ -428,7 +428,7 @@ fn elements(image: &Image) -> String {
 }
 
 #[test]
-fn every_packet_fares_as_in_a_walk() {
+fn classified_chains_give_the_verdicts_of_a_walk() {
     let seed = penstock_testkit::seed();
     let (mut looked_up, mut skipped) = (0, 0);
     for round in 0..60 {
@@ -465,7 +465,7 @@ fn every_packet_fares_as_in_a_walk() {
 }
 
 #[test]
-fn a_changed_chain_is_found_in_by_the_lookup_that_it_had() {
+fn a_changed_chain_keeps_its_lookup() {
     let seed = penstock_testkit::seed();
     let mut served = 0;
     for round in 0..25 {
@@ -521,7 +521,7 @@ fn a_changed_chain_is_found_in_by_the_lookup_that_it_had() {
 }
 
 #[test]
-fn rules_that_do_nothing_are_not_met() {
+fn rules_without_effect_are_skipped() {
     let address = |n: u32| {
         let value: Data = n.to_be_bytes().to_vec().into();
         let counter = Expr::Counter(Counter { packets: 0, bytes: 0 });

@@ -15,9 +15,9 @@ use penstock_program::image::{
 };
 use penstock_program::op::Op;
 use penstock_program::osf::Fingerprints;
-use penstock_program::{Family, Hook, Outcome, Register, WorkerNumber, parse, run};
+use penstock_program::{Family, Hook, Outcome, Register, WorkerNumber, run};
 use penstock_testkit::build::*;
-use penstock_testkit::program::{Event, MockEnv, Table};
+use penstock_testkit::program::{Event, MockEnv, Table, parse};
 
 const A: &str = "198.18.0.1";
 const B: &str = "198.18.0.2";
@@ -66,7 +66,7 @@ fn outside() -> MockEnv {
 }
 
 #[test]
-fn ct_state_is_the_packets_and_nobody_is_asked() {
+fn ct_state_is_read_from_metadata_without_a_host_call() {
     let none = tcp4();
     let mut untracked = tcp4();
     untracked.meta.ct.info = CtInfo::Untracked;
@@ -140,7 +140,7 @@ fn keys_are_set_on_connections_only_and_zones_only_without() {
     for (program, event) in without {
         let mut out = outside();
         let mut packet = tcp4();
-        // A packet that is not to be tracked is tracked after all.
+        // An untracked packet is tracked after all.
         packet.meta.ct.info = CtInfo::Untracked;
         assert_eq!(run_text(program, &mut packet, &mut out), Outcome::Accept);
         assert_eq!(out.events, Vec::from_iter(event), "{program}");
@@ -188,7 +188,7 @@ const NONE: NatRequest = NatRequest {
 };
 
 #[test]
-fn translations_are_asked_for_with_the_registers_ranges() {
+fn nat_requests_carry_the_ranges_in_registers() {
     let first = "[ immediate reg 1 0x010012c6 ]";
     let last = "[ immediate reg 9 0x050012c6 ]";
     let cases = [
@@ -243,7 +243,7 @@ fn translations_are_asked_for_with_the_registers_ranges() {
 }
 
 #[test]
-fn a_prefix_keeps_the_packets_bits_behind_it() {
+fn a_netmap_prefix_keeps_the_host_bits() {
     let v4 = "[ immediate reg 1 0x00fe13c6 ]\n[ immediate reg 9 0xfffe13c6 ]";
     let cases = [("snat", "198.19.254.1"), ("dnat", "198.19.254.2")];
     for (kind, expected) in cases {
@@ -268,7 +268,7 @@ fn a_prefix_keeps_the_packets_bits_behind_it() {
 }
 
 #[test]
-fn in_inet_tables_a_translation_of_the_other_family_is_passed_over() {
+fn nat_of_the_other_family_is_skipped_in_inet_tables() {
     let program = "[ immediate reg 1 0x010012c6 ]\n[ nat snat ip addr_min reg 1 ]";
     let mut out = MockEnv::at(Family::Ip6, Hook::Postrouting);
     let text = format!("{program}\n[ immediate reg 0 accept ]");
@@ -278,7 +278,7 @@ fn in_inet_tables_a_translation_of_the_other_family_is_passed_over() {
 }
 
 #[test]
-fn objects_decide_as_the_outside_says() {
+fn objects_decide_as_the_host_answers() {
     let helper = CtObject::Helper { name: "ftp".into(), l4proto: 6, l3proto: 2 };
     let synproxy = Synproxy { mss: 1460, wscale: 7, flags: 7 };
     for (decision, outcome) in [
@@ -321,7 +321,7 @@ fn a_secmark_object_marks_the_packet() {
 }
 
 #[test]
-fn a_quota_object_says_once_that_it_is_used_up() {
+fn a_quota_object_reports_exhaustion_once() {
     let quota = Expr::Quota(Quota { bytes: 50, consumed: 0, over: true, depleted: false });
     let state = Arc::new(quota.new_state(0).unwrap());
     let object = Stateful::NamedQuota { bytes: 50, over: true, state: state.clone() };
@@ -344,7 +344,7 @@ fn a_quota_object_says_once_that_it_is_used_up() {
 }
 
 #[test]
-fn connections_are_limited_by_what_the_outside_counts() {
+fn connlimit_uses_the_counts_of_the_host() {
     let limit = |count, over| {
         let mut program = vec![Expr::Connlimit(Connlimit { count, over })];
         program.extend(parse::program("[ immediate reg 0 accept ]").unwrap());
@@ -601,7 +601,7 @@ fn tproxy_gives_packets_to_established_sockets_then_to_listeners() {
 }
 
 #[test]
-fn osf_names_systems_of_the_database_and_unknown_ones() {
+fn osf_returns_names_of_the_database_or_unknown() {
     let known = Fingerprints::parse(
         "# window:ttl:DF:size:options:genre:version:subtype:details\n\
          S20:64:0:60:M*,S,T,N,W7:*Linux:3.11::Linux 3.11 and newer\n\

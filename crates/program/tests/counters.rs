@@ -13,7 +13,7 @@ fn worker(number: usize) -> WorkerNumber {
 }
 
 #[test]
-fn what_workers_count_is_added_up() {
+fn counters_sum_over_workers() {
     let counter = CounterState::new(10, 1000);
     for number in [0, 3, 63, 3] {
         counter.count(worker(number), 60);
@@ -27,7 +27,7 @@ fn what_workers_count_is_added_up() {
 }
 
 #[test]
-fn a_new_counter_begins_where_it_should_in_cells_that_others_had() {
+fn a_new_counter_in_a_reused_cell_begins_at_its_value() {
     for round in 0..3 {
         let counters: Vec<_> = (0..600).map(|n| CounterState::new(n, 2 * n)).collect();
         for (n, counter) in (0..).zip(&counters) {

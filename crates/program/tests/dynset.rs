@@ -11,8 +11,8 @@ use penstock_program::expr::{
     Counter, Dynset, DynsetOp, Expr, Limit, LimitType, Quota, set_statements,
 };
 use penstock_program::image::{ChainIndex, Image, LinkedElements, LinkedSet};
-use penstock_program::{Hook, Outcome, Register, parse, run};
-use penstock_testkit::program::{MockEnv, Table};
+use penstock_program::{Hook, Outcome, Register, run};
+use penstock_testkit::program::{MockEnv, Table, parse};
 
 const MS: u64 = 1_000_000;
 

@@ -10,10 +10,10 @@ use penstock_program::expr::{Expr, FIB_MARK, FIB_SADDR, Fib, FibResult, Log};
 use penstock_program::image::{
     ChainIndex, LinkedData, LinkedSet, LinkedValue, LinkedVerdict, RuleIndex, Stateful,
 };
-use penstock_program::{Outcome, Register, State, parse, run};
+use penstock_program::{Outcome, Register, State, run};
 use penstock_sets::{Description, Element, Set};
 use penstock_testkit::build::*;
-use penstock_testkit::program::{Event, MockEnv, Table};
+use penstock_testkit::program::{Event, MockEnv, Table, parse};
 use penstock_wire::{ipv4, tcp};
 use std::sync::Arc;
 
@@ -183,7 +183,7 @@ fn carried_packet() -> Frame {
 }
 
 #[test]
-fn frames_in_tunnels_are_seen_behind_the_header_and_its_options() {
+fn inner_frames_are_found_after_the_tunnel_header_and_its_options() {
     let cases = [
         (VNI, "eq reg 1 0x000a0000", true),
         (PROTOCOL, "eq reg 1 0x00000008", true),
@@ -230,7 +230,7 @@ fn packets_in_gre_are_seen_whatever_fields_its_header_has() {
 }
 
 #[test]
-fn of_a_tagged_frame_in_a_tunnel_the_protocol_is_the_tags() {
+fn a_tagged_inner_frame_has_the_protocol_of_its_tag() {
     let frame =
         Ethernet::new("02:00:00:00:00:11", "02:00:00:00:00:12") / Vlan::new(5) / carried_packet();
     let cases = [
@@ -243,7 +243,7 @@ fn of_a_tagged_frame_in_a_tunnel_the_protocol_is_the_tags() {
 }
 
 #[test]
-fn rules_end_where_a_tunnel_does_not_hold_what_is_asked_for() {
+fn a_missing_inner_header_breaks_the_rule() {
     let vxlan = || outer() / Udp::new(1, 4789) / Vxlan::new(10);
     let frame = || Ethernet::new("02:00:00:00:00:11", "02:00:00:00:00:12");
     let ip = || Ipv4::new("198.19.0.1", "198.19.0.2");
@@ -280,7 +280,7 @@ fn rules_end_where_a_tunnel_does_not_hold_what_is_asked_for() {
 }
 
 #[test]
-fn a_tag_beside_the_frame_is_seen_as_if_it_stood_in_it() {
+fn an_out_of_band_tag_is_loaded_as_if_in_the_frame() {
     let tagged = || {
         packet(
             (link()
@@ -636,7 +636,7 @@ fn an_option_that_is_cut_cannot_be_reset() {
 }
 
 #[test]
-fn numbers_run_and_random_ones_are_scaled() {
+fn numgen_counts_and_scales_random_numbers() {
     let program = parse::program(
         "[ numgen reg 1 = inc mod 3 ]\n[ cmp eq reg 1 0x00000000 ]\n[ counter pkts 0 bytes 0 ]",
     );
@@ -659,7 +659,7 @@ fn numbers_run_and_random_ones_are_scaled() {
 }
 
 #[test]
-fn hashes_are_the_kernels() {
+fn hash_values_equal_those_of_the_kernel() {
     // Jenkins' own test vectors, then what Linux 6.18 computed for `jhash ip saddr . ip daddr`.
     use penstock_program::interp::{jhash, reciprocal_scale};
     assert_eq!(jhash(b"", 0), 0xdead_beef);
@@ -692,7 +692,7 @@ fn both_directions_have_the_same_symmetric_hash() {
 }
 
 #[test]
-fn limits_are_the_kernels_token_buckets() {
+fn limits_follow_the_token_bucket_of_the_kernel() {
     let matched = |limit: &str, times: &[u64]| -> Vec<bool> {
         let program = format!("{limit}\n[ immediate reg 0 accept ]");
         let (image, _) =
@@ -770,7 +770,7 @@ fn quotas_count_every_packet_and_match_until_or_over() {
 }
 
 #[test]
-fn the_time_of_the_last_match_is_told_in_milliseconds() {
+fn last_reports_milliseconds_since_the_match() {
     let exprs = parse::program("[ last never ]").unwrap();
     let (image, states) = Table::of(vec![exprs.clone()]).link(Family::Ip).unwrap();
     assert_eq!(exprs[0].snapshot(&states[0], SECOND).to_string(), "[ last never ]");
@@ -857,7 +857,7 @@ fn lookups_match_load_decide_and_run_the_statements_of_elements() {
 }
 
 #[test]
-fn chains_are_called_left_and_returned_from() {
+fn chains_are_called_jumped_to_and_returned_from() {
     let c = |text: &str| parse::program(text).unwrap();
     let count = "[ counter pkts 0 bytes 0 ]";
     let table = Table {
@@ -965,7 +965,7 @@ fn rejects_answer_by_family_and_drop() {
 }
 
 #[test]
-fn copies_and_forwards_go_to_the_outside() {
+fn dup_and_fwd_are_passed_to_the_host() {
     let run_one = |program: &str, p: &mut Packet| {
         let (image, _) = Table::of(vec![parse::program(program).unwrap()]).link(family(p)).unwrap();
         let mut outside = outside(p);
@@ -996,7 +996,7 @@ fn copies_and_forwards_go_to_the_outside() {
 }
 
 #[test]
-fn the_routing_table_is_asked_as_for_the_way_back() {
+fn rt_expressions_query_the_reverse_route() {
     let mut p = udp();
     p.meta.mark = 7;
     let mut o = outside(&p);

@@ -7,7 +7,8 @@ use penstock_program::expr::{
     Bitwise, BitwiseOp, Cmp, CmpOp, Expr, Immediate, ImmediateData, Payload, PayloadBase,
 };
 use penstock_program::verify::{Reason, Sets, VerifyError, verify};
-use penstock_program::{Data, Register, Verdict, parse};
+use penstock_program::{Data, Register, Verdict};
+use penstock_testkit::program::parse;
 
 /// `s` holds ports, `m` maps ports to six bytes, `v` maps ports to verdicts.
 struct ThreeSets;
@@ -48,7 +49,7 @@ fn programs_of_the_language_pass() {
 }
 
 #[test]
-fn others_are_refused_at_the_expression_to_blame() {
+fn unsafe_programs_are_refused_at_the_faulty_expression() {
     let r = Register;
     let unwritten = |n| Reason::Uninitialized(r(n));
     let operand =

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Random numbers that packets are given: ports of NAT, identifications of fragments,
-//! `meta random`, secrets of cookies.
+//! Random numbers for packets: ports of NAT, identifications of fragments, `meta random`, secrets
+//! of cookies.
 //!
-//! Strangers see some of these numbers and profit from guessing the next one, so they come from a
+//! Attackers see some of these numbers and profit from guessing the next one, so they come from a
 //! stream cipher (ChaCha with eight rounds, RFC 8439), keyed once by the system (getrandom(2), or
 //! random(4) where that is refused). A worker has a generator of its own: a number costs no lock
 //! and no system call. The generator is not made anew after fork(2), since no process that is
@@ -29,7 +29,7 @@ use chacha20::rand_core::{Rng, SeedableRng};
 pub struct Random(ChaCha8Rng);
 
 impl Random {
-    /// One whose numbers nobody can know.
+    /// A generator with unpredictable numbers.
     ///
     /// # Panics
     ///
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_numbers_that_it_gave_in_every_version() {
+    fn a_seed_gives_the_same_numbers_in_every_version() {
         let mut random = Random::seeded(1);
         let numbers =
             [random.u64(), random.split().u64(), u64::from(random.u32()), u64::from(random.u16())];
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn all_values_come_about_equally_often() {
+    fn values_are_uniformly_distributed() {
         let mut random = Random::seeded(2);
         let mut counts = [0u32; 256];
         for _ in 0..256 * 1000 {

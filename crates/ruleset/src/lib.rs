@@ -33,6 +33,7 @@
 
 pub mod change;
 pub mod content;
+pub mod ct_helper;
 mod element;
 pub mod error;
 pub mod link;

@@ -10,7 +10,7 @@ mod error;
 mod reuse;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -24,9 +24,10 @@ use penstock_program::{Data, State};
 use serde::{Deserialize, Serialize};
 
 use crate::Errno;
+use crate::ct_helper;
 use crate::model::*;
 use crate::needs::{self, Needs};
-pub use error::{LinkError, Place};
+pub use error::{ErrorPlace, LinkError};
 use reuse::LinkedBefore;
 
 /// Milliseconds between sweeps of a set that says nothing of it (`nft_set_gc_interval()`).
@@ -47,8 +48,8 @@ pub struct Linked {
     pub flowtables: Vec<LinkedFlowtable>,
     /// Objects of connection tracking, also those that no rule names.
     pub ct_objects: Vec<Arc<CtObject>>,
-    /// It is of a batch that changes sets which packets change, too: after its commit these may be
-    /// others, and the generation is to be linked again.
+    /// It belongs to a batch that changes sets which packets change, too: their contents may differ
+    /// after its commit, and the generation must be linked again.
     pub provisional: bool,
     /// Linked sets that depend on nothing but themselves, for the next generation. By address: each
     /// holds the set it was made from, so an address stands for one set only.
@@ -203,8 +204,9 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
     let known = before.tables.get(&table.handle);
     let known = known.filter(|known| known.is_same_for(table, first, first_flowtable));
     let mut needs = Vec::with_capacity(table.chains.len());
-    let resolver =
-        Resolver { table, before, chains, objects, flowtables, sets: RefCell::default() };
+    let missing_helpers = missing_helpers(table);
+    let sets = RefCell::default();
+    let resolver = Resolver { table, before, chains, objects, flowtables, missing_helpers, sets };
     for (number, chain) in table.chains.iter().enumerate() {
         let at = ChainIndex((first + number) as u32);
         let first = image.rules.len() as u32;
@@ -303,19 +305,17 @@ fn link_rule_of(
 ) -> Result<(), LinkError> {
     let table = resolver.table;
     let first = image.ops.len() as u32;
-    let waiting = rule.exprs.iter().enumerate().find_map(|(expression, expr)| {
-        let unsupported = helper_waits_for(table, expr)?;
-        let reason = LinkReason::Unsupported(unsupported);
-        Some(penstock_program::link::LinkError { expression, reason })
-    });
-    let linked = match waiting {
-        Some(error) => Err(error),
+    let linked = match rule.exprs.iter().position(|expr| resolver.needs_missing_helper(expr)) {
+        Some(expression) => Err(penstock_program::link::LinkError {
+            expression,
+            reason: LinkReason::Unsupported(NO_HELPER),
+        }),
         None => link_rule(&rule.exprs, &rule.states, table.family, resolver, &mut image.ops),
     };
     linked.map_err(|e| LinkError {
         family: table.family,
         table: table.name.clone(),
-        place: Place::Rule {
+        place: ErrorPlace::Rule {
             chain: chain.name.clone(),
             handle: rule.handle,
             expression: e.expression,
@@ -368,8 +368,29 @@ struct Resolver<'a> {
     chains: HashMap<&'a str, ChainIndex>,
     objects: HashMap<&'a str, Vec<(ObjectType, Stateful)>>,
     flowtables: HashMap<&'a str, FlowtableIndex>,
+    missing_helpers: HashSet<&'a str>,
     /// Sets as far as rules have asked for them.
     sets: RefCell<HashMap<Arc<str>, SetAndLinked>>,
+}
+
+impl Resolver<'_> {
+    fn lacks_helper(&self, kind: ObjectType, name: &str) -> bool {
+        kind == ObjectType::CtHelper && self.missing_helpers.contains(name)
+    }
+
+    /// Whether an expression gives connections a helper that the packet path does not have.
+    fn needs_missing_helper(&self, expr: &Expr) -> bool {
+        if self.missing_helpers.is_empty() {
+            return false;
+        }
+        let mut found = false;
+        expr.references(&mut |reference| {
+            if let Reference::Object(kind, name) = reference {
+                found |= self.lacks_helper(kind, name);
+            }
+        });
+        found
+    }
 }
 
 impl Names for Resolver<'_> {
@@ -450,8 +471,8 @@ impl Resolver<'_> {
             (Some(ElementData::Object(name)), Some(MapData::Object(kind))) => {
                 match self.object(kind, name) {
                     Some(object) => {
-                        if let Some(unsupported) = missing_helper(self.table, kind, name) {
-                            return Err(LinkReason::Unsupported(unsupported));
+                        if self.lacks_helper(kind, name) {
+                            return Err(LinkReason::Unsupported(NO_HELPER));
                         }
                         LinkedData::Object(object.clone())
                     }
@@ -539,34 +560,17 @@ fn secmark(context: &str) -> u32 {
     penstock_program::interp::jhash(context.as_bytes(), 0).max(1)
 }
 
-/// Helpers that the packet path has, with the transport protocol of their connections.
-pub const HELPERS: [(&str, u8); 10] = [
-    ("ftp", 6),
-    ("tftp", 17),
-    ("irc", 6),
-    ("amanda", 17),
-    ("netbios-ns", 17),
-    ("snmp", 17),
-    ("sane", 6),
-    ("pptp", 6),
-    ("sip", 17),
-    ("sip", 6),
-];
+/// Why a helper object cannot be used.
+const NO_HELPER: Unsupported =
+    Unsupported { expression: "objref", reason: "there is no such helper" };
 
-/// Whether a rule gives connections a helper that is not there.
-fn helper_waits_for(table: &Table, expr: &Expr) -> Option<Unsupported> {
-    let mut missing = None;
-    expr.references(&mut |reference| {
-        if let Reference::Object(kind, name) = reference {
-            missing = missing_helper(table, kind, name);
+/// The names of a table's helper objects that the packet path does not have.
+fn missing_helpers(table: &Table) -> HashSet<&str> {
+    let missing = table.objects.iter().filter(|object| match &object.value {
+        ObjectValue::CtHelper { helper, l4proto, .. } => {
+            ct_helper::find(helper, *l4proto).is_none()
         }
+        _ => false,
     });
-    missing
-}
-
-fn missing_helper(table: &Table, kind: ObjectType, name: &str) -> Option<Unsupported> {
-    let object = table.objects.iter().find(|o| &*o.name == name && o.value.kind() == kind)?;
-    let ObjectValue::CtHelper { helper, l4proto, .. } = &object.value else { return None };
-    let there = HELPERS.contains(&(&**helper, *l4proto));
-    (!there).then_some(Unsupported { expression: "objref", reason: "there is no such helper" })
+    missing.map(|object| &*object.name).collect()
 }

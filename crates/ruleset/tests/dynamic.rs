@@ -108,7 +108,7 @@ fn at(ruleset: &mut Ruleset, now: u64, changes: Vec<Change>) -> Result<(), Errno
 }
 
 #[test]
-fn what_packets_add_is_listed_kept_by_other_commits_and_deleted_by_commands() {
+fn elements_added_by_packets_are_listed_kept_and_deletable() {
     let mut ruleset = setup(10, vec![]);
     let linked = Linked::new(&ruleset.generation()).unwrap();
     assert!(packet(&linked, "add", 1, 5 * MS) && packet(&linked, "add", 2, 6 * MS));
@@ -141,14 +141,13 @@ fn what_packets_add_is_listed_kept_by_other_commits_and_deleted_by_commands() {
 }
 
 #[test]
-fn a_batch_that_comes_to_nothing_leaves_all_as_it_was() {
+fn a_failed_batch_changes_nothing() {
     let mut ruleset = setup(3, vec![]);
     let linked = Linked::new(&ruleset.generation()).unwrap();
     assert!(packet(&linked, "add", 1, MS));
     let before = listed(&ruleset, MS);
     let deleted = delete_elements("s", Some(vec![key(1)]));
-    // A change that is refused is taken back alone; a batch that is dropped is as if it had never
-    // been.
+    // A refused change is undone alone; a dropped batch has no effect.
     let mut batch = ruleset.begin_at(2 * MS);
     batch.apply(deleted.clone()).unwrap();
     batch.apply(create(add_elements("s", vec![key(5), key(6), key(5)]))).unwrap_err();
@@ -170,7 +169,7 @@ fn a_batch_that_comes_to_nothing_leaves_all_as_it_was() {
 }
 
 #[test]
-fn elements_of_before_the_first_rule_that_changes_the_set_stay_with_all_that_is_theirs() {
+fn elements_keep_their_state_when_a_rule_makes_the_set_dynamic() {
     let mut commented = key(1);
     commented.value.change_extras(|extras| {
         extras.userdata = Some(Arc::from(*b"why"));
@@ -202,7 +201,7 @@ fn elements_of_before_the_first_rule_that_changes_the_set_stay_with_all_that_is_
 }
 
 #[test]
-fn a_set_that_only_a_rule_made_dynamic_is_saved_and_read_as_often_as_one_likes() {
+fn a_set_made_dynamic_by_a_rule_survives_repeated_save_and_load() {
     let mut set = NewSet { exprs: vec![counter()], ..new_set("s") };
     set.description.size = None;
     let mut ruleset = made_of(vec![
@@ -223,7 +222,7 @@ fn a_set_that_only_a_rule_made_dynamic_is_saved_and_read_as_often_as_one_likes()
 }
 
 #[test]
-fn a_larger_size_keeps_what_is_there_and_a_new_set_starts_anew() {
+fn growing_a_set_keeps_elements_and_a_new_set_is_empty() {
     let mut ruleset = setup(1, vec![]);
     let linked = Linked::new(&ruleset.generation()).unwrap();
     assert!(packet(&linked, "add", 1, MS) && packet(&linked, "lookup", 1, MS));
@@ -290,7 +289,7 @@ impl Model {
 }
 
 #[test]
-fn packets_and_transactions_at_random_do_what_a_plain_map_does() {
+fn random_packets_and_transactions_agree_with_a_map() {
     let seed = penstock_testkit::seed();
     let mut rng = Rng::with_seed(seed);
     for round in 0..30 {

@@ -64,7 +64,7 @@ fn each_commit_that_changes_something_is_one_generation() {
 }
 
 #[test]
-fn a_table_counts_one_row_of_handles_for_all_it_holds() {
+fn handles_are_numbered_per_table() {
     let mut ruleset = made_of(vec![
         table(IP),
         chain(IP, "c"),
@@ -89,7 +89,7 @@ fn a_table_counts_one_row_of_handles_for_all_it_holds() {
 }
 
 #[test]
-fn rules_stand_where_they_were_put() {
+fn rules_are_inserted_at_their_position() {
     let mut ruleset = made_of(vec![table(IP), chain(IP, "c")]);
     let put = |position| rule_at(IP, "c", position, vec![]);
     let changes = vec![
@@ -186,7 +186,7 @@ fn live_state_stays_with_a_rule_over_generations() {
 }
 
 #[test]
-fn quotas_take_a_new_limit_and_keep_what_they_saw() {
+fn a_quota_update_changes_the_limit_and_keeps_the_count() {
     let quota = |bytes, consumed, over| {
         ObjectValue::Quota(Quota { bytes, consumed, over, depleted: false })
     };
@@ -203,7 +203,7 @@ fn quotas_take_a_new_limit_and_keep_what_they_saw() {
 }
 
 #[test]
-fn policy_changes_and_nothing_else_of_a_base_chain() {
+fn only_the_policy_of_a_base_chain_may_change() {
     let mut ruleset = made_of(vec![table(IP), base(IP, "c", ChainType::Filter, Hook::Input)]);
     commit(
         &mut ruleset,
@@ -216,7 +216,7 @@ fn policy_changes_and_nothing_else_of_a_base_chain() {
 }
 
 #[test]
-fn devices_come_and_go() {
+fn chains_gain_and_lose_devices() {
     let netdev = Family::Netdev;
     let on = |devices: &[&str]| base_on(netdev, "c", ChainType::Filter, Hook::Ingress, 0, devices);
     let mut ruleset = made_of(vec![table(netdev), on(&["a", "b"]), on(&["b", "c"])]);
@@ -239,7 +239,7 @@ fn devices_come_and_go() {
 }
 
 #[test]
-fn a_table_that_wakes_registers_its_chains_after_all_others() {
+fn a_reactivated_table_registers_its_chains_last() {
     let flags = |flags| Change::AddTable {
         family: IP,
         name: "t".into(),
@@ -320,7 +320,7 @@ fn each_element_gets_its_own_copy_of_the_sets_statements() {
 }
 
 #[test]
-fn a_point_deletes_the_concatenated_ranges_around_it() {
+fn a_point_key_deletes_the_covering_concatenated_ranges() {
     let mut set = new_set("s");
     set.description.key_len = 8;
     set.description.fields = vec![4, 2];

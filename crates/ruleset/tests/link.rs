@@ -18,7 +18,7 @@ use penstock_ruleset::model::*;
 use penstock_ruleset::tunnel::{TTL, Tunnel, TunnelOptions};
 
 #[test]
-fn base_chains_are_listed_and_jumps_lead_to_their_chains() {
+fn base_chains_and_jumps_are_linked() {
     let mut ruleset = Ruleset::default();
     commit(
         &mut ruleset,
@@ -54,7 +54,7 @@ fn base_chains_are_listed_and_jumps_lead_to_their_chains() {
 }
 
 #[test]
-fn what_cannot_run_is_refused_with_its_place() {
+fn unlinkable_rules_are_refused_with_their_place() {
     let xt = Expr::Xt(Xt { target: false, name: "tcp".into(), rev: 0, info: [].into() });
     let mut ruleset = Ruleset::default();
     commit(
@@ -123,7 +123,7 @@ fn from(address: u32) -> Vec<Expr> {
 }
 
 #[test]
-fn lookups_of_chains_outlive_changes() {
+fn chain_lookups_are_reused_across_generations() {
     let mut ruleset = Ruleset::default();
     let mut changes = vec![
         table(IP),

@@ -218,7 +218,7 @@ fn programs(linked: &Linked) -> String {
 }
 
 #[test]
-fn random_batches_keep_the_ruleset_whole() {
+fn random_batches_keep_the_ruleset_consistent() {
     let seed = penstock_testkit::seed();
     let mut rng = Rng::with_seed(seed);
     let (mut taken, mut refused, mut runs) = (0, 0, 0);

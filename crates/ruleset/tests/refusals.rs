@@ -39,7 +39,7 @@ fn taken(setup: Vec<Change>, change: Change) {
 }
 
 #[test]
-fn tables_that_are_missing_or_there() {
+fn missing_and_duplicate_tables_are_refused() {
     refused(vec![], chain(IP, "c"), Errno::Enoent, Blame::Table);
     refused(vec![], delete_table("t"), Errno::Enoent, Blame::Table);
     refused(vec![table(IP)], create(table(IP)), Errno::Eexist, Blame::Table);
@@ -50,7 +50,7 @@ fn tables_that_are_missing_or_there() {
 }
 
 #[test]
-fn base_chains_where_they_do_not_belong() {
+fn base_chains_at_unknown_hooks_are_refused() {
     use ChainType::*;
     use Hook::*;
     let unsupported = [
@@ -89,7 +89,7 @@ fn base_chains_where_they_do_not_belong() {
 }
 
 #[test]
-fn chains_that_cannot_become_others() {
+fn incompatible_chain_updates_are_refused() {
     use ChainType::*;
     use Hook::*;
     let output = || vec![table(IP), base(IP, "c", Filter, Output)];
@@ -121,7 +121,7 @@ fn chains_that_cannot_become_others() {
 }
 
 #[test]
-fn rules_without_a_place() {
+fn rules_at_missing_positions_are_refused() {
     let setup = || vec![table(IP), chain(IP, "c"), rule(IP, "c", vec![])];
     refused(setup(), rule(IP, "d", vec![]), Errno::Enoent, Blame::Chain);
     refused(
@@ -144,7 +144,7 @@ fn rules_without_a_place() {
 }
 
 #[test]
-fn names_in_rules_that_lead_nowhere() {
+fn dangling_names_in_rules_are_refused() {
     let setup = || {
         vec![
             table(IP),
@@ -192,7 +192,7 @@ fn names_in_rules_that_lead_nowhere() {
 }
 
 #[test]
-fn what_is_in_use_stays() {
+fn referenced_objects_cannot_be_deleted() {
     let busy = |setup: Vec<Change>, change, blame| {
         let setup = [vec![table(IP), chain(IP, "c"), chain(IP, "d")], setup].concat();
         refused(setup, change, Errno::Ebusy, blame);
@@ -240,7 +240,7 @@ fn key_one() -> Element<ElementValue> {
 }
 
 #[test]
-fn references_that_go_earlier_in_the_batch_free_what_they_held() {
+fn references_removed_earlier_in_a_batch_permit_deletion() {
     let mut ruleset = made_of(vec![
         table(IP),
         chain(IP, "c"),
@@ -256,7 +256,7 @@ fn references_that_go_earlier_in_the_batch_free_what_they_held() {
 }
 
 #[test]
-fn jumps_too_deep_or_in_a_loop_that_a_base_chain_reaches() {
+fn deep_and_looping_jumps_are_refused() {
     let name = |i: usize| format!("c{i}");
     let row = |n: usize| {
         let mut all = vec![
@@ -294,7 +294,7 @@ fn jumps_too_deep_or_in_a_loop_that_a_base_chain_reaches() {
 }
 
 #[test]
-fn expressions_where_the_hook_does_not_take_them() {
+fn expressions_at_unsupported_hooks_are_refused() {
     use ChainType::*;
     use Hook::*;
     let reject = || Expr::Reject(Reject { kind: RejectType::IcmpUnreach, code: 3 });
@@ -369,7 +369,7 @@ fn expressions_where_the_hook_does_not_take_them() {
 }
 
 #[test]
-fn sets_that_cannot_be() {
+fn contradictory_sets_are_refused() {
     let with = |change: fn(&mut NewSet)| {
         let mut set = new_set("s");
         change(&mut set);
@@ -401,7 +401,7 @@ fn sets_that_cannot_be() {
 }
 
 #[test]
-fn elements_that_do_not_fit() {
+fn elements_of_wrong_type_or_length_are_refused() {
     let extras = || ElementExtras { timeout: Some(3), ..Default::default() };
     let timed = || Element { value: ElementValue::new(None, extras()), ..key(2) };
     let range =
@@ -489,7 +489,7 @@ fn elements_that_do_not_fit() {
 }
 
 #[test]
-fn limits_of_elements_that_overflow() {
+fn overflowing_limits_of_elements_are_refused() {
     let limited = |n, rate, unit, burst| {
         let limit = Limit { rate, unit, burst, kind: LimitType::Packets, over: false };
         let extras = ElementExtras { exprs: vec![Expr::Limit(limit)], ..Default::default() };
@@ -511,7 +511,7 @@ fn limits_of_elements_that_overflow() {
 }
 
 #[test]
-fn objects_and_flowtables_that_clash() {
+fn clashing_objects_and_flowtables_are_refused() {
     let t = || vec![table(IP)];
     let with = |change| [t(), vec![change]].concat();
     refused(with(counter_object("k")), create(counter_object("k")), Errno::Eexist, Blame::Object);

@@ -6,13 +6,13 @@ use crate::list::{ElementList, Keys};
 use crate::set::{Index, Set};
 use crate::slots::Slots;
 
-/// Keys whose cells are fetched ahead of their turn.
+/// Keys with cells prefetched ahead of their turn.
 const AHEAD: usize = 16;
 
 impl<V: Clone + Default> Set<V> {
-    /// Puts elements into an empty set, as [`Set::try_insert`] one by one does. They are given
-    /// back, and the set is still empty, if one of them would be refused, is there twice, expires,
-    /// or is the catch-all: who inserts them one by one learns which.
+    /// Puts elements into an empty set, as [`Set::try_insert`] one by one does. They are returned,
+    /// and the set is still empty, if one of them would be refused, occurs twice, expires, or is
+    /// the catch-all: inserting them one by one shows which.
     pub fn load(&mut self, elements: ElementList<V>) -> Result<(), ElementList<V>> {
         let d = self.description();
         let allowed =
@@ -87,7 +87,7 @@ mod tests {
 
     /// Loaded or inserted, a set is the same; and what cannot be loaded is what insertion refuses.
     #[test]
-    fn loading_is_inserting_all() {
+    fn bulk_loading_equals_inserting_each() {
         let mut rng = fastrand::Rng::with_seed(7);
         let (mut loaded, mut refused) = (0, 0);
         for _ in 0..if cfg!(miri) { 20 } else { 3000 } {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_special_is_not_loaded() {
+    fn catch_all_and_expiring_elements_are_not_bulk_loaded() {
         let description = Description { key_len: 4, timeout: true, ..Description::default() };
         let element = |key: &[u8], expires_at| Element {
             key: key.into(),

@@ -15,7 +15,7 @@ fn key(len: usize, number: u64) -> Vec<u8> {
 }
 
 #[test]
-fn the_table_does_what_a_plain_map_does_under_random_operations_and_time() {
+fn the_table_agrees_with_a_map_under_random_operations_and_time() {
     let mut rng = Rng::with_seed(penstock_testkit::seed());
     for round in 0..if cfg!(miri) { 3 } else { 60 } {
         let key_len = [1, 2, 4, 6, 8, 16, 20, 64][rng.usize(..8)];
@@ -75,7 +75,7 @@ fn the_table_does_what_a_plain_map_does_under_random_operations_and_time() {
 }
 
 #[test]
-fn keys_of_another_length_are_not_there() {
+fn keys_of_another_length_are_not_found() {
     let table = Dynamic::new(4, 0, 8);
     assert!(table.insert(&[1, 2, 3], 0, NEVER, |_| ()).is_none());
     assert!(table.lookup(&[0; 5], 0, |_| ()).is_none());
@@ -84,14 +84,14 @@ fn keys_of_another_length_are_not_there() {
 }
 
 #[test]
-fn a_reserved_place_cannot_be_taken_by_others() {
+fn a_reserved_slot_is_exclusive() {
     let table = Dynamic::new(4, 0, 2);
     let insert = |n: u32| table.insert(&n.to_ne_bytes(), 0, NEVER, |_| ()).is_some();
     assert!(insert(1) && table.reserve(0));
     assert!(!insert(2), "the last place is reserved");
     assert!(!table.reserve(0));
     assert!(table.insert_reserved(&3u32.to_ne_bytes(), 0, NEVER, |_| ()).is_some());
-    // A place that is not needed is given back.
+    // An unused slot is released.
     assert!(table.reserve(1) && table.len() == 3);
     assert_eq!(
         table.insert_reserved(&3u32.to_ne_bytes(), 0, NEVER, |_| ()).map(|(_, made)| made),
@@ -114,7 +114,7 @@ fn a_table_of_any_size_can_be_made() {
 /// last free places are always fought for. Values must never be mixed, keys never twice, counts
 /// never lost.
 #[test]
-fn workers_never_see_half_an_element_nor_one_twice() {
+fn concurrent_readers_see_whole_elements_once() {
     let seed = penstock_testkit::seed();
     let (threads, steps) = if cfg!(miri) { (3, 60) } else { (4, 60_000) };
     let table = Dynamic::new(12, 3, 24);
@@ -193,7 +193,7 @@ fn workers_never_see_half_an_element_nor_one_twice() {
 }
 
 #[test]
-fn the_place_of_what_was_removed_later_stays_taken_for_a_while() {
+fn a_slot_freed_with_a_delay_stays_taken_until_then() {
     let table = Dynamic::new(4, 0, 2);
     let insert = |n: u32, now| table.insert(&n.to_ne_bytes(), now, NEVER, |_| ()).is_some();
     assert!(insert(1, 0) && insert(2, 0));
@@ -206,7 +206,7 @@ fn the_place_of_what_was_removed_later_stays_taken_for_a_while() {
 
 /// What expired makes place also where no packet comes by.
 #[test]
-fn a_full_table_finds_what_has_expired() {
+fn a_full_table_reuses_expired_elements() {
     let table = Dynamic::new(4, 0, 200);
     let insert =
         |n: u32, now, expires| table.insert(&n.to_ne_bytes(), now, expires, |_| ()).is_some();

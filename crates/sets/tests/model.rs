@@ -253,7 +253,7 @@ fn run(seed: u64, description: &Description, backend: Option<Backend>, steps: us
 }
 
 #[test]
-fn every_backend_answers_as_a_plain_list_does() {
+fn every_backend_agrees_with_a_plain_list() {
     let seed = penstock_testkit::seed();
     let kinds = [
         Backend::HashFast,
@@ -283,7 +283,7 @@ fn every_backend_answers_as_a_plain_list_does() {
 }
 
 #[test]
-fn a_hundred_thousand_elements_go_in_and_are_found() {
+fn a_hundred_thousand_elements_are_inserted_and_found() {
     let number = |i: u32| i.wrapping_mul(2_654_435_761) & !0xff;
     let plain = Description { key_len: 4, ..Description::default() };
     let nets = Description { interval: true, ..plain.clone() };
@@ -337,7 +337,7 @@ fn concatenated_ranges_survive_many_insertions_and_removals() {
     }
 }
 
-/// As [`run`], with keys from a space so wide that hundreds of entries fit.
+/// [`run`] with keys from a space wide enough for hundreds of entries.
 fn run_wide(seed: u64, description: &Description) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut set = Set::new(description.clone()).unwrap();
@@ -432,7 +432,7 @@ fn intervals_of_any_number_and_spread_are_found() {
 }
 
 #[test]
-fn sets_choose_their_structure_by_what_they_are_and_how_large() {
+fn backends_are_selected_by_type_and_size() {
     let d = Description::default;
     let ranges = || Description { key_len: 8, fields: vec![4, 2], interval: true, ..d() };
     let memory = Policy::Memory;

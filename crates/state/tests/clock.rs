@@ -43,7 +43,7 @@ fn left(ruleset: &mut Ruleset, now: u64) -> Option<u64> {
 }
 
 #[test]
-fn elements_age_by_the_time_that_passed_and_by_no_change_of_the_clock() {
+fn element_timeouts_ignore_wall_clock_changes() {
     const HOUR: i64 = 3600;
     // How it goes; seconds that the wall clock was set forwards by before it is saved, ten minutes
     // after the start; seconds from then to the next start, as the wall clock says; seconds that
@@ -91,7 +91,7 @@ fn a_limit_is_no_stricter_after_the_clock_was_set_back() {
 }
 
 #[test]
-fn rules_that_ask_for_the_time_see_the_wall_clock() {
+fn time_matches_use_the_wall_clock() {
     let mut ruleset = Ruleset::default();
     session(&mut ruleset, RULES, START);
     let mut path = router::router(router::NET);

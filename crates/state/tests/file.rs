@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Files: what comes back, and what is refused.
+//! Files: what is restored, and what is refused.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn state() -> State {
 }
 
 #[test]
-fn a_state_comes_back_as_it_was() {
+fn a_saved_state_is_restored_unchanged() {
     let bytes = state().to_bytes(NOW);
     let back = State::from_bytes(&bytes).expect("a state");
     assert_eq!((back.index_of("wan"), back.index_of("lan")), (Some(9), None));
@@ -38,7 +38,7 @@ fn a_state_comes_back_as_it_was() {
 }
 
 #[test]
-fn each_flipped_bit_and_each_missing_end_is_found_with_its_place() {
+fn bit_flips_and_truncation_are_detected_with_their_offset() {
     let bytes = state().to_bytes(NOW);
     for cut in 0..bytes.len() {
         let broken = State::from_bytes(&bytes[..cut]).expect_err("cut short");
@@ -74,7 +74,7 @@ fn version_1(state: &State) -> Vec<u8> {
 }
 
 #[test]
-fn older_formats_are_read_or_refused_with_what_to_do() {
+fn older_formats_are_read_or_refused_with_advice() {
     let old = State::from_bytes(&version_1(&state())).expect("version 1");
     assert_eq!(old.to_bytes(NOW), state().to_bytes(NOW));
     let mut newer = state().to_bytes(NOW);
@@ -197,7 +197,7 @@ fn comments_and_types_of_an_older_version_are_read() {
 }
 
 #[test]
-fn what_is_wrong_under_a_right_sum_is_refused_at_its_place() {
+fn invalid_contents_with_valid_checksums_are_refused() {
     let wrong =
         State { connections: format!("penstock-conntrack 1\n{FLOW}\nflow id=2\n"), ..state() };
     let bytes = wrong.to_bytes(1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Files that somebody has changed and given right sums: nothing in them makes the process panic,
-//! or run what no ruleset could say.
+//! Manipulated files with valid checksums: nothing in them makes the process panic, or run what no
+//! ruleset expresses.
 
 #[path = "../../dataplane/tests/router/mod.rs"]
 mod router;
@@ -139,7 +139,7 @@ fn mutated(bytes: &[u8], random: &mut Rng) -> Vec<u8> {
 }
 
 #[test]
-fn whatever_is_accepted_can_run() {
+fn accepted_mutations_link_and_run() {
     let saved = ruleset().save(router::START);
     assert!(State::from_bytes(&with_ruleset(&saved)).is_ok());
     let mut random = Rng::with_seed(penstock_testkit::seed());
@@ -162,7 +162,7 @@ fn whatever_is_accepted_can_run() {
 }
 
 #[test]
-fn what_no_text_can_say_is_refused() {
+fn states_that_no_text_expresses_are_refused() {
     for (name, change) in CHANGES {
         let ruleset = ruleset();
         let mut generation = (*ruleset.generation()).clone();

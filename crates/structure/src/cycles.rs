@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_leads_through_imports_and_globs() {
+    fn paths_resolve_through_imports_and_globs() {
         let folder = std::env::temp_dir().join(format!("structure-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         for (file, text) in [

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_spent_is_gone() {
+    fn spending_reduces_the_budget() {
         let limits = Limits {
             expanded: 10,
             expanded_per_byte: 1,

@@ -352,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_lead_back_to_names() {
+    fn option_numbers_map_back_to_names() {
         for (op, kind, offset, len, name, field) in [
             (ExthdrOp::TcpOpt, 5, 80, 32, "sack1", "left"),
             (ExthdrOp::TcpOpt, 5, 48, 32, "sack", "right"),

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_reading_wins() {
+    fn the_longest_token_wins() {
         for (text, expected) in [
             ("ip saddr 10.0.0.0/8", "w:ip w:saddr s:10.0.0.0 / 8"),
             ("1.1.1.1-2.2.2.2", "s:1.1.1.1 - s:2.2.2.2"),

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_told_in_the_largest_unit_that_divides_them() {
+    fn amounts_are_printed_in_the_largest_exact_unit() {
         let cases = [
             (0, (0, "bytes")),
             (1023, (1023, "bytes")),

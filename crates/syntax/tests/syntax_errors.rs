@@ -25,7 +25,7 @@ impl Files for NoFiles {
 const CASES: &str = include_str!("syntax_errors.txt");
 
 #[test]
-fn errors_read_as_those_of_nft() {
+fn syntax_errors_equal_those_of_nft() {
     let mut wrong = Vec::new();
     for case in CASES.split("%%\n") {
         let (text, expected) = case.split_once("\n----\n").expect("a text and its messages");

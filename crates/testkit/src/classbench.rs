@@ -267,7 +267,7 @@ fn ports(rng: &mut Rng, chances: Chances<Ports>) -> (u16, u16) {
     }
 }
 
-/// A prefix whose bits mostly follow the heavy branch.
+/// A prefix with bits that mostly follow the heavy branch.
 fn prefix(rng: &mut Rng, len: u8, skew: u32, tree: u64) -> Prefix {
     let mut address = 0u32;
     for depth in 0..len {
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn traffic_meets_the_rules() {
+    fn generated_traffic_matches_the_rules() {
         let list = rules(Kind::Firewall, 300, 1);
         let packets = traffic(&list, 1000, 2);
         assert_eq!(packets.len(), 1000);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_told_in_the_words_of_nft() {
+    fn rules_are_written_as_nft_text() {
         let any = Rule {
             source: Prefix { address: 0, len: 0 },
             destination: Prefix { address: 0, len: 0 },

@@ -8,6 +8,14 @@
 //! dev-dependency, also those that it depends on itself. Unit tests of those (`penstock_wire`,
 //! `penstock_packet`, `penstock_program`) cannot mix their types with types of functions here: to
 //! the compiler these are two crates. Their integration tests can.
+//!
+//! ```
+//! use penstock_testkit::build::{Ipv4, Tcp, payload};
+//!
+//! // Lengths, protocols and checksums are filled in.
+//! let packet = Ipv4::new("198.18.0.1", "198.18.0.2") / Tcp::new(1000, 80).syn() / payload(b"hi");
+//! assert_eq!(packet.build().len(), 20 + 20 + 2);
+//! ```
 
 pub mod build;
 pub mod classbench;

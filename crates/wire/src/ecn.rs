@@ -22,8 +22,8 @@ pub const fn encapsulate(outer: u8, inner: u8) -> u8 {
     outer & !MASK | ecn
 }
 
-/// TOS of the inner header when it leaves the tunnel; `None` if the packet is to be dropped: it met
-/// congestion and cannot say so (`INET_ECN_decapsulate()`).
+/// TOS of the inner header when it leaves the tunnel; `None` if the packet must be dropped: it met
+/// congestion and its transport cannot signal that (`INET_ECN_decapsulate()`).
 #[inline]
 pub const fn decapsulate(outer: u8, inner: u8) -> Option<u8> {
     match (outer & MASK, inner & MASK) {
@@ -40,7 +40,7 @@ mod tests {
 
     /// Figure 4 of RFC 6040, in the kernel's reading.
     #[test]
-    fn congestion_in_the_tunnel_reaches_those_who_understand_it() {
+    fn congestion_marks_are_copied_to_ecn_capable_inner_packets() {
         for (inner, outer, want) in [
             (NOT_ECT, NOT_ECT, Some(NOT_ECT)),
             (NOT_ECT, ECT_0, Some(NOT_ECT)),

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_are_found_past_what_may_be_around_them() {
+    fn ip_packets_are_found_after_tags_and_pppoe() {
         let frame = |around: &[u8]| [&[0; 12], around, &[0x45, 1, 2, 3]].concat();
         let tag = [0x81, 0, 0, 7];
         let (ip, arp) = ([0x08, 0], [0x08, 6]);

@@ -213,9 +213,9 @@ impl Repr {
         Self { kind: DEST_UNREACHABLE, code, rest_of_header: 0 }
     }
 
-    /// Fragmentation needed, naming the MTU.
-    pub const fn frag_needed(mtu: u16) -> Self {
-        Self { kind: DEST_UNREACHABLE, code: unreachable::FRAG_NEEDED, rest_of_header: mtu as u32 }
+    /// Fragmentation needed, with the MTU in the four bytes that depend on the type.
+    pub const fn frag_needed(mtu: u32) -> Self {
+        Self { kind: DEST_UNREACHABLE, code: unreachable::FRAG_NEEDED, rest_of_header: mtu }
     }
 
     /// TTL ran out in transit.

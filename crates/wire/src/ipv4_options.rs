@@ -58,7 +58,7 @@ pub struct Compiled {
     pub ts_need_address: bool,
     /// Router alert.
     pub router_alert: u8,
-    /// Option bytes were changed: the header checksum must be made anew.
+    /// Option bytes were changed: the header checksum must be recomputed.
     pub changed: bool,
 }
 
@@ -107,7 +107,7 @@ pub fn check_copy(options: &[u8]) -> Result<Compiled, BadOption> {
 }
 
 /// Checks the options of a received packet and fills in the host's address and the time where
-/// options ask for them. With [`Compiled::changed`] the checksum is to be made anew.
+/// options ask for them. With [`Compiled::changed`] the checksum must be recomputed.
 ///
 /// # Errors
 /// The first byte that is wrong; the packet is dropped with a parameter problem.
@@ -151,54 +151,19 @@ fn compile<F: Fn(Ipv4Addr) -> bool>(
         let o = &mut options[at..at + n];
         match kind {
             SSRR | LSRR => {
-                if n < 3 {
-                    return bad(1);
-                }
-                if o[2] < 4 {
-                    return bad(2);
-                }
-                if out.srr != 0 {
-                    return bad(0);
-                }
-                if receive.is_none() && (o[2] != 4 || n < 7 || (n - 3) % 4 != 0) {
-                    return bad(1);
+                if let Err(byte) = source_route(o, receive.is_some(), &out) {
+                    return bad(byte);
                 }
                 out.strict = kind == SSRR;
                 out.srr = position;
             }
             RR => {
-                if out.rr != 0 {
-                    return bad(0);
-                }
-                if n < 3 {
-                    return bad(1);
-                }
-                if o[2] < 4 {
-                    return bad(2);
-                }
-                if o[2] <= opt_len {
-                    if usize::from(o[2]) + 3 > n {
-                        return bad(2);
-                    }
-                    if let Some(r) = receive {
-                        put4(o, usize::from(o[2]) - 1, r.address.octets());
-                        out.changed = true;
-                    }
-                    o[2] += 4;
-                    out.rr_need_address = true;
+                if let Err(byte) = record_route(o, receive, &mut out) {
+                    return bad(byte);
                 }
                 out.rr = position;
             }
             TIMESTAMP => {
-                if out.ts != 0 {
-                    return bad(0);
-                }
-                if n < 4 {
-                    return bad(1);
-                }
-                if o[2] < 5 {
-                    return bad(2);
-                }
                 if let Err(byte) = timestamp(o, receive, &mut out) {
                     return bad(byte);
                 }
@@ -224,12 +189,74 @@ fn compile<F: Fn(Ipv4Addr) -> bool>(
     Ok(out)
 }
 
-/// The timestamp option; an error is the offset of the wrong byte in the option.
+/// Checks a source route option, which is as long as it says. A packet that is not `received` is a
+/// copy ([`check_copy`]). An error is the offset of the wrong byte in the option.
+fn source_route(o: &[u8], received: bool, out: &Compiled) -> Result<(), u8> {
+    let n = o.len();
+    if n < 3 {
+        return Err(1);
+    }
+    if o[2] < 4 {
+        return Err(2);
+    }
+    if out.srr != 0 {
+        return Err(0);
+    }
+    if !received && (o[2] != 4 || n < 7 || (n - 3) % 4 != 0) {
+        return Err(1);
+    }
+    Ok(())
+}
+
+/// The record route option, which is as long as it says; an error is the offset of the wrong byte
+/// in it.
+fn record_route<F: Fn(Ipv4Addr) -> bool>(
+    o: &mut [u8],
+    receive: Option<&Receive<F>>,
+    out: &mut Compiled,
+) -> Result<(), u8> {
+    let n = o.len();
+    if out.rr != 0 {
+        return Err(0);
+    }
+    if n < 3 {
+        return Err(1);
+    }
+    let pointer = usize::from(o[2]);
+    if pointer < 4 {
+        return Err(2);
+    }
+    if pointer > n {
+        return Ok(());
+    }
+    if pointer + 3 > n {
+        return Err(2);
+    }
+    if let Some(r) = receive {
+        put4(o, pointer - 1, r.address.octets());
+        out.changed = true;
+    }
+    o[2] += 4;
+    out.rr_need_address = true;
+    Ok(())
+}
+
+/// The timestamp option, which is as long as it says; an error is the offset of the wrong byte in
+/// it.
 fn timestamp<F: Fn(Ipv4Addr) -> bool>(
     o: &mut [u8],
     receive: Option<&Receive<F>>,
     out: &mut Compiled,
 ) -> Result<(), u8> {
+    if out.ts != 0 {
+        return Err(0);
+    }
+    if o.len() < 4 {
+        return Err(1);
+    }
+    if o[2] < 5 {
+        return Err(2);
+    }
     let (n, pointer, flag) = (o.len(), usize::from(o[2]), o[3] & 0x0f);
     if pointer > n {
         if flag != TS_PRESPECIFIED {
@@ -454,7 +481,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_echo_routes_and_times() {
+    fn replies_echo_record_route_and_timestamp_options() {
         let address = Ipv4Addr::new(198, 18, 0, 1);
         let full = [RR, 7, 8, 1, 2, 3, 4, 0];
         for (options, wrong, expected) in [

@@ -8,7 +8,7 @@ use std::fmt;
 /// Why an algorithm cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AlgorithmError {
-    /// Nobody knows the name.
+    /// The name is unknown.
     Unknown(String),
     /// The kernel has it, this program does not.
     Unsupported(String),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_has_and_we_do_not_is_told_from_what_nobody_knows() {
+    fn unsupported_and_unknown_algorithms_have_different_errors() {
         let error = |name| Encryption::new(name, &[1; 16]).err().map(|e| e.to_string());
         assert_eq!(
             error("cbc(camellia)").unwrap(),

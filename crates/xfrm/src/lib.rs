@@ -17,6 +17,17 @@
 //!
 //! RFC 4301 (architecture), 4303 (ESP), 4304 (extended sequence numbers), 4106 (AES-GCM), 7634
 //! (ChaCha20-Poly1305), 3602 (AES-CBC), 4868 (HMAC-SHA-2), 3948 (UDP encapsulation).
+//!
+//! ```
+//! use penstock_xfrm::{Aead, Encapsulated, Encryption, classify};
+//!
+//! // Algorithms have the names that `ip xfrm` has, and refuse keys of another length.
+//! assert!(Aead::new("rfc4106(gcm(aes))", &[7; 20], 128).is_ok());
+//! assert!(Encryption::new("cbc(aes)", &[7; 5]).is_err());
+//! // What comes to a port for ESP in UDP.
+//! assert_eq!(classify(&[0xff]), Encapsulated::KeepAlive);
+//! assert_eq!(classify(&[0, 0, 0, 1, 0, 0, 0, 9, 0]), Encapsulated::Esp);
+//! ```
 
 mod algorithm;
 mod config;

@@ -13,7 +13,7 @@ struct Entry {
     usage: Usage,
 }
 
-/// Policies whose selectors have the same family and prefix lengths.
+/// Policies with selectors of the same family and prefix lengths.
 #[derive(Debug)]
 struct Group {
     v6: bool,
@@ -87,7 +87,7 @@ impl Policies {
         self.entries.get(number as usize).map(|e| &e.policy)
     }
 
-    /// The first policy whose selector a packet fits.
+    /// The first policy with a selector that matches a packet.
     pub(crate) fn find(&mut self, flow: &Flow, now: u64) -> Option<u32> {
         let mut found: Option<(u32, u32)> = None;
         for group in &self.groups {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_find_what_going_through_all_finds() {
+    fn hashed_lookup_equals_a_linear_scan() {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..200 {
             let all: Vec<Policy> =

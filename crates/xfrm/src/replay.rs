@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_of_all_sizes_do_what_the_definition_says() {
+    fn windows_of_all_sizes_follow_rfc_4303() {
         let mut random = fastrand::Rng::with_seed(7);
         for window in [1, 2, 31, 32, 33, 63, 64, 65, 128, 1000, 4095, 4096] {
             for (esn, start) in
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_window_everything_comes_and_number_zero_never_with_one() {
+    fn without_a_window_all_numbers_pass_and_with_one_zero_is_refused() {
         let mut none = Replay::new(0, false, 0);
         none.advance(7);
         assert_eq!((none.check(7), none.check(0)), (Ok(()), Ok(())));

@@ -73,7 +73,7 @@ pub struct State {
     stats: StateStats,
     /// Reached a soft limit.
     dying: bool,
-    /// Gone: nobody finds it any more.
+    /// Removed: lookups no longer find it.
     dead: bool,
 }
 

@@ -105,7 +105,7 @@ pub(crate) fn write(
     }
 }
 
-/// Sets the length of an IP packet to what there is, and the checksum of IPv4.
+/// Sets the length of an IP packet to its actual length, and the checksum of IPv4.
 #[inline]
 pub(crate) fn finish(packet: &mut [u8]) -> Option<()> {
     let len = packet.len();

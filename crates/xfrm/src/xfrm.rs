@@ -66,9 +66,8 @@ pub struct Xfrm {
 }
 
 impl Xfrm {
-    /// From a configuration. `salt` is asked for numbers that nobody can guess: initialization
-    /// vectors depend on them, so that a state that counts anew with the same key does not repeat
-    /// them.
+    /// From a configuration. `salt` returns unpredictable numbers: initialization vectors depend on
+    /// them, so that a state that restarts its count with the same key does not repeat them.
     pub fn new(config: &Config, mut salt: impl FnMut() -> u128) -> Self {
         let mut states = States::default();
         let mut ports = Vec::new();

@@ -76,7 +76,7 @@ fn setups() -> Vec<Setup> {
 }
 
 #[test]
-fn packets_come_out_as_they_went_in() {
+fn decrypted_packets_equal_the_originals() {
     for setup in setups() {
         let (mut near, mut far) = (setup.xfrm(), setup.xfrm());
         for packet in packets() {
@@ -116,7 +116,7 @@ fn packets_come_out_as_they_went_in() {
 }
 
 #[test]
-fn a_changed_packet_does_not_come_out() {
+fn a_modified_packet_fails_authentication() {
     let mut random = fastrand::Rng::with_seed(1);
     for setup in setups() {
         if matches!(setup.algorithms, Algorithms::Pair(_, Authentication::Null)) {
@@ -149,7 +149,7 @@ fn a_changed_packet_does_not_come_out() {
 }
 
 #[test]
-fn no_bytes_panic() {
+fn random_esp_bytes_do_not_panic() {
     let mut random = fastrand::Rng::with_seed(2);
     for setup in setups() {
         let mut end = setup.xfrm();
@@ -170,7 +170,7 @@ fn no_bytes_panic() {
 }
 
 #[test]
-fn the_same_key_anew_does_not_repeat_initialization_vectors() {
+fn a_reinstalled_key_does_not_repeat_initialization_vectors() {
     let packet = packets().remove(20);
     let mut seen = std::collections::HashSet::new();
     let setup = Setup::default();
@@ -186,7 +186,7 @@ fn the_same_key_anew_does_not_repeat_initialization_vectors() {
 }
 
 #[test]
-fn headers_of_tunnels_are_the_kernels() {
+fn tunnel_headers_equal_those_of_the_kernel() {
     let inner = |tos: u8, df: bool| {
         let ip = Ipv4::new("198.18.1.1", "198.19.1.1").tos(tos);
         let ip = if df { ip.df() } else { ip };
@@ -236,7 +236,7 @@ fn headers_of_tunnels_are_the_kernels() {
 }
 
 #[test]
-fn lifetimes_end() {
+fn states_end_with_their_lifetimes() {
     let second = 1_000_000_000;
     let packet =
         (Ipv4::new("198.18.1.1", "198.19.1.1") / Udp::new(1, 2) / payload([1; 72])).build();
@@ -277,7 +277,7 @@ fn lifetimes_end() {
 }
 
 #[test]
-fn sequence_numbers_run_out() {
+fn exhausted_sequence_numbers_drop_packets() {
     let packet = packets().remove(20);
     let last = Setup { oseq: u64::from(u32::MAX) - 1, ..Setup::default() };
     let mut end = last.xfrm();
@@ -297,7 +297,7 @@ fn sequence_numbers_run_out() {
 }
 
 #[test]
-fn packets_that_fit_a_tunnel_fit_the_way_behind_it() {
+fn packets_within_the_tunnel_mtu_fit_the_path() {
     for setup in setups() {
         let mut end = setup.xfrm();
         let id = end.id.unwrap();

@@ -116,7 +116,7 @@ fn there_is_scapy() -> bool {
 }
 
 #[test]
-fn scapy_reads_what_we_send_and_we_read_what_scapy_sends() {
+fn esp_packets_are_exchanged_with_scapy() {
     if !there_is_scapy() {
         println!("skipped: {PYTHON} has no scapy");
         return;

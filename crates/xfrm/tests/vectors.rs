@@ -91,7 +91,7 @@ fn vectors() -> Vec<Vector> {
 }
 
 #[test]
-fn packets_of_others_come_out() {
+fn known_vectors_are_decrypted() {
     for v in vectors() {
         let setup = Setup {
             algorithms: v.algorithms.clone(),

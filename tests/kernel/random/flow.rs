@@ -35,7 +35,7 @@ pub fn scenario(seed: u64) -> Scenario {
         if talks[which].is_empty() {
             talks.swap_remove(which);
         }
-        // Flows are found by what comes in later bursts.
+        // Packets of later bursts find the flows.
         if g.one_in(3) {
             s = s.wait(Duration::from_millis(1));
         }
@@ -55,6 +55,15 @@ struct End {
     address: &'static str,
     port: u16,
     known_as: (&'static str, u16),
+}
+
+/// A TCP stream between two ends.
+struct Stream<'a> {
+    six: bool,
+    ends: &'a [End; 2],
+    /// The sequence number that each end sends next.
+    next: [u32; 2],
+    out: &'a mut Vec<Frames>,
 }
 
 struct Generator {
@@ -169,7 +178,7 @@ impl Generator {
         let mut out = Vec::new();
         for n in 0..self.rng.usize(2..16) {
             let from = usize::from(n > 0 && self.rng.bool());
-            // From `dmz` no more comes than fits there.
+            // Packets from `dmz` fit its MTU.
             let most = if ends[from].side == Side::Dmz { 1220 } else { 1440 };
             let len =
                 if self.one_in(6) { self.rng.usize(1200..most) } else { self.rng.usize(..60) };
@@ -251,42 +260,36 @@ impl Generator {
         let times = if self.one_in(5) { 2 } else { 1 };
         for time in 0..times {
             self.again |= time > 0;
-            let mut next = [1000 + 100_000 * time, 9000 + 100_000 * time];
-            self.segment(&mut out, six, ends, 0, SYN, &mut next, 0);
-            self.segment(&mut out, six, ends, 1, SYN | ACK, &mut next, 0);
-            self.segment(&mut out, six, ends, 0, ACK, &mut next, 0);
+            let next = [1000 + 100_000 * time, 9000 + 100_000 * time];
+            let mut stream = Stream { six, ends, next, out: &mut out };
+            self.segment(&mut stream, 0, SYN, 0);
+            self.segment(&mut stream, 1, SYN | ACK, 0);
+            self.segment(&mut stream, 0, ACK, 0);
             for _ in 0..self.rng.usize(..10) {
                 let from = usize::from(self.rng.bool());
                 let len =
                     if self.one_in(8) { self.rng.usize(1000..1250) } else { self.rng.usize(1..80) };
-                self.segment(&mut out, six, ends, from, ACK | PSH, &mut next, len);
-                self.segment(&mut out, six, ends, 1 - from, ACK, &mut next, 0);
+                self.segment(&mut stream, from, ACK | PSH, len);
+                self.segment(&mut stream, 1 - from, ACK, 0);
             }
             let from = usize::from(self.rng.bool());
             match self.rng.u8(..3) {
                 0 if times == 1 => {}
-                1 => self.segment(&mut out, six, ends, from, RST | ACK, &mut next, 0),
+                1 => self.segment(&mut stream, from, RST | ACK, 0),
                 _ => {
-                    self.segment(&mut out, six, ends, from, FIN | ACK, &mut next, 0);
-                    self.segment(&mut out, six, ends, 1 - from, FIN | ACK, &mut next, 0);
-                    self.segment(&mut out, six, ends, from, ACK, &mut next, 0);
+                    self.segment(&mut stream, from, FIN | ACK, 0);
+                    self.segment(&mut stream, 1 - from, FIN | ACK, 0);
+                    self.segment(&mut stream, from, ACK, 0);
                 }
             }
         }
         out
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn segment(
-        &mut self,
-        out: &mut Vec<Frames>,
-        six: bool,
-        ends: &[End; 2],
-        from: usize,
-        flags: u8,
-        next: &mut [u32; 2],
-        len: usize,
-    ) {
+    /// A segment of a stream from one of its ends, with `len` bytes of payload.
+    fn segment(&mut self, stream: &mut Stream<'_>, from: usize, flags: u8, len: usize) {
+        let Stream { six, ends, next, out } = stream;
+        let six = *six;
         let (seq, ack) = (next[from], if flags & ACK != 0 { next[1 - from] } else { 0 });
         next[from] = seq + len as u32 + u32::from(flags & (SYN | FIN) != 0);
         let (sport, dport) = (ends[from].port, ends[1 - from].known_as.1);

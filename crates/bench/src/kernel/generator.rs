@@ -72,7 +72,7 @@ fn write_headers(asm: &mut Asm, frame: &[u8]) {
     }
 }
 
-/// What becomes of frames on their way. The kernel uses them again as it finds them at the end.
+/// How frames change on their way. The kernel reuses them as they are at the end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Frames {
     /// Nothing.

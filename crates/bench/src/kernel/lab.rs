@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use penstock_bpf::asm::Asm;
-use penstock_bpf::{Link, Mode, Place, Program, xdp};
+use penstock_bpf::{AttachPoint, Link, Mode, Program, xdp};
 
 use super::Result;
 
@@ -55,8 +55,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Looks whether all is there, removes what a run that was killed left behind, and stays on one
-    /// processor.
+    /// Checks for the tools, removes leftovers of a killed run, and pins itself to one processor.
     pub(super) fn new() -> Result<Self> {
         let mut asm = penstock_bpf::asm::Asm::new();
         asm.exit_with(xdp::PASS);
@@ -76,7 +75,7 @@ impl Bounds {
         // SAFETY: it takes nothing.
         let cpu = unsafe { libc::sched_getcpu() }.max(0) as usize;
         let deferred = deferred_work(cpu)?;
-        // SAFETY: both calls get a set of the size that they are told; the processor is one of the
+        // SAFETY: both calls get a set of the size passed to them; the processor is one of the
         // set's.
         let before = unsafe {
             let mut before: libc::cpu_set_t = std::mem::zeroed();
@@ -92,7 +91,7 @@ impl Bounds {
 
     /// From here on the caller stays off that processor.
     pub(super) fn elsewhere(&self) -> Result<()> {
-        // SAFETY: both calls get a set of the size that they are told.
+        // SAFETY: both calls get a set of the size passed to them.
         let moved = unsafe {
             let mut others = self.before;
             libc::CPU_CLR(self.cpu, &mut others);
@@ -129,7 +128,7 @@ impl Drop for Bounds {
     }
 }
 
-/// Namespaces of processes that are no more.
+/// Removes namespaces of processes that have ended.
 fn remove_leftovers() {
     for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -274,7 +273,7 @@ impl Lab {
         self.indexes.get(device).copied().ok_or_else(|| format!("there is no {device}"))
     }
 
-    /// Does something in the namespace, on a thread of its own.
+    /// Runs a function in the namespace, on a separate thread.
     pub(super) fn inside<T: Send>(&self, what: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         within(&self.name, what)
     }
@@ -348,7 +347,7 @@ impl Namespace {
 impl Drop for Namespace {
     fn drop(&mut self) {
         if !self.0.is_empty() {
-            // Nobody could do anything about it.
+            // A failure cannot be handled here.
             let _ = run("ip", &["netns", "del", &self.0], "");
         }
     }
@@ -357,7 +356,7 @@ impl Drop for Namespace {
 fn within<T: Send>(name: &str, what: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let enter = || -> io::Result<()> {
         let namespace = File::open(PathBuf::from("/run/netns").join(name))?;
-        // SAFETY: the descriptor is open; the thread is one of its own and ends afterwards.
+        // SAFETY: the descriptor is open; the thread is used for nothing else and ends afterwards.
         match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -375,5 +374,5 @@ fn within<T: Send>(name: &str, what: impl FnOnce() -> Result<T> + Send) -> Resul
 /// Loads a program.
 pub(super) fn load(name: &str, asm: Asm) -> Result<Program> {
     let code = asm.finish().map_err(|e| e.to_string())?;
-    Program::load(Place::Xdp, name, &code).map_err(|e| e.to_string())
+    Program::load(AttachPoint::Xdp, name, &code).map_err(|e| e.to_string())
 }

@@ -4,7 +4,8 @@
 //! established flows.
 //!
 //! Everything runs on one processor, and all of it is counted: making the frames, the kernel's
-//! part, and our process. The figure is what a second of a processor forwards, whoever spends it.
+//! part, and our process. The figure is the number of frames forwarded per second of processor
+//! time, including the kernel's.
 
 use std::rc::Rc;
 use std::thread;
@@ -16,13 +17,11 @@ use super::process::{Process, up};
 use super::{FLOWS, Result, STATEFUL};
 use crate::Variant;
 
-/// Packets of a call, and as many as are on their way at a time: less than the rings of sockets
-/// hold.
+/// Packets per call, and in flight at a time: fewer than the rings of sockets hold.
 const PACKETS: u64 = 8192;
 const ON_THEIR_WAY: u64 = 1024;
 
-/// Pauses until what is on its way has arrived; what others do with the processor meanwhile does
-/// not count.
+/// Pauses until packets in flight have arrived. Processor time of other processes is not counted.
 const PAUSE: Duration = Duration::from_micros(50);
 const PAUSES: u32 = 2000;
 
@@ -73,7 +72,7 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
     Ok(all)
 }
 
-/// Frames into a lab, as many at a time as it can take.
+/// Sends frames into a lab, as many at a time as it accepts.
 pub(super) struct Stream {
     // Before the namespace.
     there: Generator,

@@ -3,10 +3,10 @@
 //! Forwarding through AF_XDP sockets in user space: `penstock up` against Open vSwitch and DPDK's
 //! testpmd on the same devices.
 //!
-//! The one measured has a processor of its own, and more frames than it can take: they are made on
-//! another. What counts is the time of its process, with all that the kernel does in its name
-//! (sending and what receives behind), and of the kernel's thread for deferred work there. The
-//! others are stopped meanwhile, since they poll.
+//! The measured forwarder has its own processor and more frames than it can forward: they are
+//! generated on another processor. What counts is the time of its process, with all kernel work on
+//! its behalf (sending, and reception at the next device), and of the kernel's thread for deferred
+//! work there. The others are stopped meanwhile, since they poll.
 //!
 //! Open vSwitch changes addresses and TTL by one flow of OpenFlow, testpmd changes addresses
 //! (`--forward-mode=mac`) and looks at nothing else.
@@ -29,8 +29,8 @@ use crate::Variant;
 /// Packets of a call.
 const PACKETS: u64 = 1 << 17;
 
-/// Frames of a system call: more than are forwarded meanwhile. Between two calls the kernel waits
-/// for some milliseconds.
+/// Frames per system call: more than are forwarded during the call. Between two calls the kernel
+/// waits for some milliseconds.
 const AT_ONCE: u32 = 1 << 20;
 
 /// How long between two looks at how many have arrived.
@@ -85,8 +85,8 @@ struct Saturated {
 }
 
 impl Saturated {
-    /// Looks whether frames arrive, those that answer too where there are connections, and leaves
-    /// the forwarder stopped.
+    /// Checks that frames arrive, with connections also the replies, and leaves the forwarder
+    /// stopped.
     fn new(mut lab: Lab, forwarders: Vec<Process>, connections: bool) -> Result<Self> {
         if connections {
             let mut stream = Stream::new(lab)?;
@@ -99,7 +99,7 @@ impl Saturated {
         Ok(made)
     }
 
-    /// Lets it run until so many packets have arrived behind it.
+    /// Lets it run until so many packets have been forwarded.
     fn pass(&mut self, packets: u64) {
         // What does not arrive makes the figure worse.
         let _ = self.try_pass(packets);
@@ -126,7 +126,7 @@ impl Saturated {
                 }
                 break;
             }
-            // What comes from now on counts for nobody.
+            // Frames from now on are not counted.
             self.forwarders.iter().for_each(|process| process.stop(true));
             done.store(true, Relaxed);
             sender.join().unwrap_or_else(|_| Err("a thread ended early".into()))?;
@@ -211,8 +211,8 @@ fn open_vswitch(lab: &Lab) -> Result<Vec<Process>> {
     Ok(vec![database, switch])
 }
 
-/// DPDK's own forwarder with its driver for AF_XDP. Nothing of it is in huge pages, which a machine
-/// may not have.
+/// DPDK's own forwarder with its driver for AF_XDP. It uses no huge pages, which a machine may not
+/// have.
 fn testpmd(lab: &Lab) -> Result<Process> {
     installed("dpdk-testpmd")?;
     let cpu = lab.processor();

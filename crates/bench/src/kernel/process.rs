@@ -36,8 +36,8 @@ impl Process {
                 Ok(())
             });
         }
-        // What it logs is of interest only if it ends. A program that is told to stop by the end of
-        // its input gets none.
+        // Its log is read only if it fails. A program that stops at the end of its input gets no
+        // input.
         let child =
             command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         Ok(Process { child: child.map_err(|e| format!("{name}: {e}"))?, name })

@@ -226,7 +226,7 @@ impl Given {
                 return Err("--perf-map and --profile need machine code: use --engine jit".into());
             }
             Some(engine) => engine,
-            // What is told of the code is told of all packets.
+            // Reports on machine code are about all packets.
             None if code != CompileOptions::default() => Engine::JitAtOnce,
             None => Engine::Jit,
         };
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_line_says_where_frames_come_from() {
+    fn command_line_names_the_sources_of_frames() {
         let Ok(Wanted::Run(o)) = parse(
             "--net n --rules r --read lan=l.pcap wan=w=2.pcap --read host=h --read=host:wan.5=- -j --write-dir d",
         ) else {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_of_the_usage_text_is_taken() {
+    fn every_option_in_the_usage_text_is_accepted() {
         for option in OPTIONS.iter().chain(setup::OPTIONS) {
             for name in option.names() {
                 for line in [name.clone(), format!("{name} lan=1")] {
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_command_lines_are_refused_in_words() {
+    fn wrong_command_lines_are_refused_with_a_message() {
         for (line, message) in [
             ("", "--read is missing"),
             ("--read a=b", "--net is missing"),

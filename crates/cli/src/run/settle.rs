@@ -17,7 +17,7 @@ pub fn settle(path: &mut Dataplane, output: &mut Output, now: u64) {
         };
         let said = queue_answer(&answer);
         for id in output.queues.answered(num, &answer) {
-            // One that was dropped meanwhile needs no answer any more.
+            // A packet dropped since then needs no verdict.
             let _ = path.verdict(id, &said, now, output);
         }
     }

@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_short() {
+    fn large_numbers_are_abbreviated() {
         for (number, expected) in [
             (0.0, "0"),
             (12.4, "12"),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_switch_sort_and_end() {
+    fn keys_switch_views_sort_and_quit() {
         let page = Page::new(View::Ports);
         let mut screen = Screen { before: Snapshot::default(), now: Snapshot::default(), page };
         assert!(screen.take(b'2') && screen.page.view == View::Rules);

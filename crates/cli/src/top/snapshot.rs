@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_what_passed_between_two_moments() {
+    fn rates_are_differences_between_two_snapshots() {
         let (first, last) =
             Snapshot::read(&format!("{}\n{}", at(110.0, 1000), at(112.0, 3000))).unwrap();
         let ports = last.rows(&first, View::Ports, 0);
@@ -236,20 +236,20 @@ mod tests {
     }
 
     #[test]
-    fn one_moment_is_seen_from_the_beginning() {
+    fn a_single_snapshot_counts_from_the_start() {
         let (first, last) = Snapshot::read(&at(110.0, 1000)).unwrap();
         assert_eq!(last.rows(&first, View::Ports, 0)[0].rates[0], 100.0);
     }
 
     #[test]
-    fn a_counter_that_began_anew_is_not_negative() {
+    fn a_reset_counter_has_no_negative_rate() {
         let (first, last) =
             Snapshot::read(&format!("{}{}", at(110.0, 1000), at(111.0, 10))).unwrap();
         assert_eq!(last.rows(&first, View::Ports, 0)[0].rates[0], 10.0);
     }
 
     #[test]
-    fn whatever_else_is_refused() {
+    fn malformed_snapshots_are_refused() {
         for text in ["", "{", "{}", "[1]", "null"] {
             assert!(Snapshot::read(text).is_err(), "{text}");
         }

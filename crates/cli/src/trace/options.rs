@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_command_lines_are_refused_in_words() {
+    fn wrong_command_lines_are_refused_with_a_message() {
         for (line, message) in [
             ("lan tcp dport 80", "--net is missing"),
             ("--net n --rules r", "a device and a packet are missing"),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_of_the_usage_text_is_taken() {
+    fn every_option_in_the_usage_text_is_accepted() {
         for name in OPTIONS.iter().chain(setup::OPTIONS).flat_map(Opt::names) {
             for line in [name.clone(), format!("{name} lan=1")] {
                 let message =

@@ -14,15 +14,15 @@ pub(crate) enum Action {
     Live(u64),
     /// Another connection is expected.
     Expect(Announcement),
-    /// The expectations of this connection for which the function says so are taken back.
+    /// Removes the expectations of this connection for which the function returns `true`.
     Unexpect(fn(&Expectation) -> bool),
     /// Expectations of a class become active, for `timeout` nanoseconds from now on; `max` is how
     /// many of the class the connection may expect.
     Activate { class: u8, timeout: u64, max: u32 },
     /// Source identifiers that the connection entered are forgotten.
     ForgetKeys,
-    /// The connections whose source identifiers this one entered end, and the identifiers are
-    /// forgotten.
+    /// Ends the connections with source identifiers that this one entered, and removes the
+    /// identifiers.
     EndKeyed,
     /// The text changes.
     Edit(Edit),
@@ -68,16 +68,15 @@ pub(crate) struct Announcement {
 pub(crate) enum Ports {
     /// The expectation's.
     AsItIs,
-    /// The first from the expectation's on that nobody else expects.
+    /// The first free port from the expectation's on.
     FirstFree,
     /// The expectation's, which is even, and the next, for data and control of a stream: the first
-    /// such pair that nobody else expects, or with `search` unset no other than this. If the
-    /// connection expects the same already, nothing is to be done. `asked` is the port that the
-    /// text names, one of the pair.
+    /// free pair, or with `search` unset only this one. If the connection has the same expectation
+    /// already, nothing happens. `asked` is the port that the text names, one of the pair.
     Pair { asked: u16, search: bool },
 }
 
-/// What becomes of a message whose connection cannot be expected.
+/// The fate of a message if its connection cannot be expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Otherwise {
     /// It goes on.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Protocols whose requests go to all and whose answers come from each
-//! (`nf_conntrack_broadcast.c`): NetBIOS name service and SNMP.
+//! Protocols with broadcast requests and unicast replies (`nf_conntrack_broadcast.c`): NetBIOS name
+//! service and SNMP.
 
 use super::{Action, Message, Otherwise};
 use crate::expectation::{Expectation, expect_flag};

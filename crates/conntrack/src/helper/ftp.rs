@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_found_as_the_kernel_finds_them() {
+    fn ftp_commands_are_found_as_in_the_kernel() {
         use Direction::{Original, Reply};
         let at = |at, len, address: &str, port, form| {
             Search::Found(Endpoint { at, len, address: address.parse().ok(), port, form })

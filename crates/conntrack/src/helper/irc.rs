@@ -99,7 +99,7 @@ mod tests {
     use crate::tuple::{IPV4, address};
 
     #[test]
-    fn an_offer_of_a_translated_client_names_the_port_that_is_found() {
+    fn an_irc_offer_of_a_translated_client_names_the_chosen_port() {
         let [client, server, outside] =
             ["198.18.0.1", "198.18.0.2", "198.18.0.254"].map(|a| a.parse().unwrap());
         let tuple = |from, to| Tuple {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn offers_are_found() {
+    fn irc_dcc_offers_are_found() {
         let found = |text: &str| {
             search(text.as_bytes()).map(|o| (o.address.to_string(), o.port, o.at, o.len))
         };

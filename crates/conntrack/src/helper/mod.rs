@@ -4,9 +4,9 @@
 //! (`nf_conntrack_helper.c`, `nf_conntrack_ftp.c` and the like).
 //!
 //! One file per protocol, each with a function from a [`Message`] and what the helper remembers of
-//! the connection ([`Memory`]) to [`Action`]s: connections to be expected, new text where the
-//! connection is translated (`nf_nat_ftp.c` and the like), and so on. Helpers do none of that
-//! themselves. They let pass what they cannot read.
+//! the connection ([`Memory`]) to [`Action`]s: connections to expect, new text for translated
+//! connections (`nf_nat_ftp.c` and the like), and so on. Helpers do none of that themselves. They
+//! let pass what they cannot read.
 
 mod action;
 mod amanda;
@@ -39,7 +39,7 @@ pub struct Class {
     pub timeout: u32,
 }
 
-/// A helper that there is.
+/// A known helper.
 #[derive(Debug)]
 pub struct Helper {
     /// As `ct helper` objects and listings call it.
@@ -148,7 +148,7 @@ impl Helping {
         self.helper.name
     }
 
-    /// Lets the helper read a message; gives what is to be done, in this order.
+    /// Lets the helper read a message; returns its actions in order.
     pub fn read(&mut self, message: &Message<'_>) -> Vec<Action> {
         let memory = &mut self.memory;
         match self.helper.kind {

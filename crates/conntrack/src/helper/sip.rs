@@ -31,7 +31,7 @@ pub(crate) struct Dialogue {
     register: u32,
 }
 
-/// A message whose announcements cannot be tracked.
+/// A message with announcements that cannot be tracked.
 struct Refused;
 
 pub(super) fn read(m: &Message<'_>, memory: &Memory) -> Vec<Action> {
@@ -109,7 +109,7 @@ fn read_one(
     Ok(())
 }
 
-/// Takes back what is expected of media (`flush_expectations()`).
+/// Removes the expectations of media (`flush_expectations()`).
 const FLUSH_MEDIA: Action = Action::Unexpect(|e| e.class != SIGNALLING);
 
 /// Announces the media of a session description (`process_sdp()`), and rewrites its addresses.
@@ -139,7 +139,7 @@ fn media(m: &Message<'_>, text: &Text<'_>, actions: &mut Vec<Action>) -> Result<
             .take_while(|l| !l.text.starts_with("m="))
             .find_map(|l| l.connection(ipv4));
         let address = own.as_ref().or(session.as_ref()).ok_or(Refused)?.address;
-        // Media of somebody else are not ours to open a door for.
+        // Media at another address than the sender's get no expectation.
         if address != m.tuple().source() {
             continue;
         }
@@ -215,7 +215,7 @@ fn register(m: &Message<'_>, text: &Text<'_>, actions: &mut Vec<Action>) {
     }
 }
 
-/// The registrar answers: calls are expected from now on, or not any more
+/// The registrar answers: calls are expected from now on, or no longer
 /// (`process_register_response()`).
 fn registered(m: &Message<'_>, text: &Text<'_>, code: u16) -> Action {
     let expires = match code {

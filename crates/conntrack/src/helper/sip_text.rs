@@ -116,7 +116,7 @@ impl<'a> Part<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Takes a message apart that begins at `at` of the data. In a stream it must be whole, as its
+    /// Parses a message that begins at `at` of the data. In a stream it must be whole, as its
     /// Content-Length says.
     pub fn parse(data: &'a str, at: usize, stream: bool) -> Option<Self> {
         let head = data.find("\r\n\r\n").map_or(data.len(), |end| end + 4);
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_found_where_they_stand() {
+    fn sip_addresses_are_found_at_their_offsets() {
         let host = |text: &'static str| {
             Part { at: 0, text }
                 .host()
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_a_stream_end_where_they_say() {
+    fn sip_messages_in_a_stream_end_at_their_content_length() {
         let data =
             "BYE sip:a@198.18.0.1 SIP/2.0\r\nCSeq: 7 BYE\r\nl: 2\r\n\r\nabSIP/2.0 200 OK\r\n";
         let message = Message::parse(data, 0, true).unwrap();

@@ -5,15 +5,15 @@
 
 use crate::packet::Verdict;
 use crate::settings::SECOND;
-use crate::table::{Conntrack, NotEntered};
+use crate::table::{Conntrack, NotEntered, sides};
 use crate::{Tuple, status};
 use penstock_packet::{CtInfo, Packet};
 use penstock_wire::protocol;
 
 impl Conntrack {
-    /// To be called at the end of input and postrouting: enters the packet's connection into the
-    /// table if it is not there yet. `Drop` if it cannot be entered; then the packet has no
-    /// connection any more.
+    /// Enters the packet's connection into the table if it is not there yet. Called at the end of
+    /// input and postrouting. `Drop` if it cannot be entered; then the packet has no connection
+    /// afterwards.
     #[inline]
     pub fn confirm(&mut self, packet: &mut Packet) -> Verdict {
         self.advance(packet.meta.time);
@@ -39,14 +39,16 @@ impl Conntrack {
         }
         let (original, reply) = (e.original, e.reply);
         let hashes = [self.hash(&original), self.hash(&reply)];
-        for (hash, tuple) in [(hashes[0], &original), (hashes[1], &reply)] {
-            while let Some((other, _)) = self.find_hashed(hash, tuple) {
+        let sides = sides(&original, &reply);
+        for (hash, tuple, side) in [(hashes[0], &original, sides[0]), (hashes[1], &reply, sides[1])]
+        {
+            while let Some((other, _)) = self.find_side(hash, tuple, side) {
                 if self.store[other].expires <= self.now {
                     self.destroy(other);
                     continue;
                 }
-                // A reply tuple is shared with nobody: flows that differ in the zone of their
-                // original direction only.
+                // A reply tuple is not shared: the flows differ in the zone of their original
+                // direction only.
                 let apart =
                     self.store[other].original != original && self.store[other].reply == reply;
                 if apart && !self.store[other].has(status::NAT_DONE_MASK) {
@@ -82,10 +84,10 @@ impl Conntrack {
 
     /// Another entry has one of the tuples (`nf_ct_resolve_clash()`). If it is the same connection,
     /// or the other is not translated, the packet joins the other. Packets of UDP and other
-    /// protocols without connections may also have an entry of their own for a second, found by its
-    /// reply tuple only, if just the original tuple is taken.
+    /// connectionless protocols may also have a separate entry for a second, found by its reply
+    /// tuple only, if just the original tuple is taken.
     ///
-    /// The kernel drops a packet of TCP whose connection another packet entered in between. Here
+    /// The kernel drops a TCP packet if another packet entered its connection in between. Here
     /// packets go through in bursts, so that happens more often, and the packet joins that
     /// connection.
     #[cold]
@@ -103,7 +105,7 @@ impl Conntrack {
         }
         if lenient {
             let reply = self.store[n].reply;
-            match self.find_hashed(reply_hash, &reply) {
+            match self.find_side(reply_hash, &reply, sides(&original, &reply)[1]) {
                 Some((other, _)) => {
                     if let Some(info) = self.may_join(n, other, lenient) {
                         return self.join(packet, n, other, info);
@@ -158,7 +160,7 @@ impl Conntrack {
     }
 }
 
-/// Protocols whose clashes are resolved (`allow_clash`).
+/// Protocols with clash resolution (`allow_clash`).
 fn allows_clash(tuple: &Tuple) -> bool {
     matches!(
         tuple.protocol,

@@ -216,8 +216,8 @@ impl Conntrack {
         }
     }
 
-    /// Expects a connection at the first port, from the expectation's on, that nobody else expects;
-    /// gives the port.
+    /// Expects a connection at the first port, from the expectation's on, that is free; returns the
+    /// port.
     fn expect_first_free(&mut self, expectation: &Expectation, max: u32) -> Option<u16> {
         let first = expectation.tuple.dst_id;
         // Some hundred tries, as the kernel's limit for UDP and TCP ports in helpers.
@@ -286,8 +286,7 @@ impl Conntrack {
         }
     }
 
-    /// Ends the connections that connection `n` is the master of and whose source identifiers it
-    /// entered.
+    /// Ends the connections with master `n` and a source identifier that it entered.
     fn end_keyed(&mut self, n: u32) {
         let (master, zone) = (self.reference(n), self.store[n].original.zone);
         for tuple in self.forget_keys(n).into_iter().flatten() {

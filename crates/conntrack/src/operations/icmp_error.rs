@@ -86,7 +86,7 @@ impl Conntrack {
     }
 
     /// The connection of the packet that is quoted from `inner` on (`nf_conntrack_inet_error()`).
-    /// It goes to whom the error goes to, or the error is none of its.
+    /// Its source must be the destination of the error, otherwise the error is unrelated.
     fn related(
         &mut self,
         p: &PacketView<'_>,

@@ -14,9 +14,9 @@ use penstock_wire::protocol;
 
 impl Conntrack {
     /// Looks a packet up and gives it its connection in [`penstock_packet::Meta::ct`], a new and
-    /// unconfirmed one if there is none. A packet that already has one, or is untracked, goes on as
-    /// it is; what rules asked for before ([`Ct::template`]) is followed. An invalid packet has no
-    /// connection afterwards.
+    /// unconfirmed one if there is none. A packet that already has one, or is untracked, stays as
+    /// it is; what rules requested before ([`Ct::template`]) is followed. An invalid packet gets no
+    /// connection.
     ///
     /// The time is that of the packet. `Drop` if the table is full.
     #[inline]
@@ -103,8 +103,8 @@ impl Conntrack {
         }
     }
 
-    /// What becomes of a packet that does not just prolong its connection. `None` if it begins
-    /// another one.
+    /// Handles a packet that does more than refresh its connection. `None` if it begins another
+    /// one.
     #[cold]
     #[inline(never)]
     fn not_accepted(

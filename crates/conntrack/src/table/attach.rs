@@ -39,7 +39,7 @@ impl Conntrack {
         Ok(())
     }
 
-    /// Whether the protocol has closed a connection, which then is not counted any more.
+    /// Whether the protocol has closed a connection, which then no longer counts.
     pub fn is_over(&self, n: u32) -> bool {
         self.store[n].proto.is_over()
     }

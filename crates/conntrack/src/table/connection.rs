@@ -178,7 +178,7 @@ impl Conntrack {
         self.store.end()
     }
 
-    /// Ends all connections for which `which` says so; gives how many.
+    /// Ends all connections for which `which` returns `true`; returns how many.
     pub fn kill_if(&mut self, mut which: impl FnMut(Connection<'_>) -> bool) -> usize {
         let mut killed = 0;
         for n in 0..self.store.end() {

@@ -16,7 +16,7 @@ pub struct Counter {
 }
 
 impl Conntrack {
-    /// Makes room for what the settings want of a new entry; gives its flags.
+    /// Allocates what the settings require for a new entry; returns its flags.
     #[inline]
     pub(super) fn begin_counting(&mut self, n: u32) -> u16 {
         let mut flags = 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Which worker has a tuple: the tuples of all connections of all workers, for tables that are one
-//! worker's each.
+//! Which worker has a tuple: the tuples of all connections of all workers, while each worker has
+//! its own table.
 //!
 //! A tuple is 56 bits of its hash, in one of sixteen words that the hash names: a word holds them
-//! and the worker. Nobody waits for anybody: who enters a tuple looks afterwards whether another
-//! worker has done the same, and if so takes it back, so that no two workers have one tuple. Two
+//! and the worker. There are no locks: after a worker enters a tuple, it checks whether another
+//! worker has done the same, and if so removes it, so that no two workers have one tuple. Two
 //! tuples with the same bits are one here: then a connection that would be translated gets another
 //! port, and others do not begin; with half a million tuples the odds of that are one in 10^5.
 
@@ -15,7 +15,7 @@ use crate::sync::{AtomicU64, prefetch};
 
 /// Words that a tuple may be in: two cache lines.
 const WORDS: usize = 16;
-/// The part of a word that says whose it is.
+/// The part of a word that holds the worker.
 const WORKER: u64 = 0xff;
 
 /// Workers at most.
@@ -93,11 +93,11 @@ impl Directory {
         Ok(())
     }
 
-    /// Takes back what was entered, once.
+    /// Removes a tuple that was entered, once.
     pub fn release(&self, hash: u64, worker: usize) {
         let own = word(hash, worker);
         if let Some(place) = self.bucket(hash).iter().find(|w| w.load(SeqCst) == own) {
-            // Only this worker takes its words away.
+            // Only this worker removes its words.
             place.store(0, SeqCst);
         }
     }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tuple_has_one_worker_as_often_as_it_is_entered() {
+    fn a_tuple_belongs_to_one_worker_until_all_its_entries_are_removed() {
         let directory = Directory::new(1000);
         let hash = 0x1234_5678_9abc_def0;
         assert_eq!(directory.find(hash), None);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_refused() {
+    fn entries_are_refused_when_the_directory_is_full() {
         let directory = Directory::new(0);
         let near = |n: u64| n << 8;
         let entered = (1..=100).take_while(|n| directory.claim(near(*n), 1).is_ok()).count();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn of_workers_that_enter_the_same_at_once_at_most_one_has_it() {
+    fn concurrent_entries_of_a_tuple_have_one_owner_at_most() {
         const ROUNDS: u64 = if cfg!(miri) { 30 } else { 20_000 };
         const HASHES: u64 = 4;
         let directory = Directory::new(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What happens to connections, told to an observer (`nf_conntrack_ecache.c`, `conntrack -E`).
-//! Costs nothing while nobody does.
+//! Reports changes of connections to an observer (`nf_conntrack_ecache.c`, `conntrack -E`). Costs
+//! nothing without one.
 
 use super::Conntrack;
 use super::connection::Connection;
@@ -37,7 +37,7 @@ impl Conntrack {
         std::mem::replace(&mut self.observer, observer)
     }
 
-    /// Whether anybody listens.
+    /// Whether there is an observer.
     #[inline]
     pub(crate) fn is_observed(&self) -> bool {
         self.observer.is_some()
@@ -51,7 +51,7 @@ impl Conntrack {
         }
     }
 
-    /// Says which events of a connection are told (`ct event set`); all if nobody says.
+    /// Sets which events of a connection are reported (`ct event set`); the default is all.
     pub fn set_event_mask(&mut self, n: u32, mask: u16) {
         self.extra_mut(n).event_mask = Some(mask);
     }
@@ -85,7 +85,7 @@ impl Conntrack {
 
     fn send(&mut self, n: u32, kind: EventKind, what: u16) {
         let what = what & self.extra(n).and_then(|x| x.event_mask).unwrap_or(u16::MAX);
-        // It is not here while it is told: what it hears cannot change meanwhile.
+        // The observer is taken out during the call, so it cannot change while it is notified.
         let Some(mut observer) = self.observer.take() else { return };
         if what != 0
             && let Some(connection) = self.connection_at(n)

@@ -51,8 +51,8 @@ fn zone_of(original: &Tuple, reply: &Tuple) -> u16 {
 
 impl Conntrack {
     /// Expects a connection (`nf_ct_expect_related()`). One that the same connection expects
-    /// already begins anew. `max` is how many of the class the master may expect at a time, 0 for
-    /// any number; the oldest makes room.
+    /// already restarts. `max` is how many of the class the master may expect at a time, 0 for any
+    /// number; the oldest makes room.
     ///
     /// # Errors
     /// See [`ExpectError`].
@@ -159,7 +159,7 @@ impl Conntrack {
         stored.filter(|s| s.expires > self.now).map(|s| (&s.expectation, s.expires - self.now))
     }
 
-    /// Takes expectations back for which `which` says so; gives how many.
+    /// Removes expectations for which `which` returns `true`; returns how many.
     pub fn unexpect_if(&mut self, mut which: impl FnMut(&Expectation) -> bool) -> usize {
         let ids: Vec<u32> = self
             .expects
@@ -173,7 +173,7 @@ impl Conntrack {
         ids.len()
     }
 
-    /// Takes expectations of one connection back for which `which` says so.
+    /// Removes expectations of one connection for which `which` returns `true`.
     pub(crate) fn unexpect_of(&mut self, master: u32, which: impl Fn(&Expectation) -> bool) {
         let Some(extra) = self.extra(master) else { return };
         let of = |id: &&u32| self.expects.get(**id).is_some_and(|s| which(&s.expectation));
@@ -230,7 +230,7 @@ impl Conntrack {
             return false;
         }
         let Some(master) = self.resolve_ref(expectation.master) else { return false };
-        // Of a connection whose first packet has not left nobody can know.
+        // A connection is unknown outside until its first packet has left.
         if !self.store[master].has(status::CONFIRMED) || self.store[master].has(status::DYING) {
             return false;
         }
@@ -282,7 +282,7 @@ impl Conntrack {
         }
     }
 
-    /// Ends expectations whose time is over.
+    /// Ends expired expectations.
     pub(crate) fn expire_expectations(&mut self, budget: &mut u32) {
         while let Some(&(expires, id)) = self.expects.deadlines.first()
             && expires <= self.now

@@ -30,7 +30,7 @@ pub(crate) struct Extra {
     pub expects: ExpectList,
     /// How it is translated, if its master is.
     pub follow: Option<Box<Follow>>,
-    /// Which events are told; `None` for all.
+    /// Which events are reported; `None` for all.
     pub event_mask: Option<u16>,
     /// Tuples that it entered into the [`SourceKeys`](super::keys::SourceKeys), by direction.
     pub keyed: Option<Box<[Option<Tuple>; 2]>>,

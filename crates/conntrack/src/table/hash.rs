@@ -4,7 +4,7 @@
 
 use crate::Tuple;
 
-/// Hashes tuples with a secret of its own, so that nobody outside can choose flows that collide.
+/// Hashes tuples with a secret, so that senders cannot choose flows that collide.
 #[derive(Clone, Debug)]
 pub(crate) struct Hasher {
     keys: [u64; 7],
@@ -32,7 +32,7 @@ impl Hasher {
         Self { keys: std::array::from_fn(|_| rng.u64(..) | 1) }
     }
 
-    /// Of a direction of a flow.
+    /// Hash of a direction of a flow.
     #[inline(always)]
     pub fn tuple(&self, t: &Tuple) -> u64 {
         let k = &self.keys;
@@ -50,12 +50,12 @@ impl Hasher {
         fold(h ^ k[6], MIX)
     }
 
-    /// Of the source of a direction: address, identifier, protocol, family (`hash_by_src()`).
+    /// Hash of the source of a direction: address, identifier, protocol, family (`hash_by_src()`).
     pub fn source(&self, t: &Tuple) -> u64 {
         self.tuple(&Tuple { dst: [0; 16], dst_id: 0, ..*t })
     }
 
-    /// Of a word, for identifiers.
+    /// Hash of a word, for identifiers.
     pub fn word(&self, a: u64, b: u64) -> u64 {
         fold(a ^ self.keys[0], b ^ self.keys[5])
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_counts() {
+    fn every_field_of_a_tuple_changes_its_hash() {
         let hasher = Hasher::new(&mut fastrand::Rng::with_seed(5));
         let zero = Tuple::default();
         let mut all = vec![zero];

@@ -2,10 +2,10 @@
 
 //! The hash table over both directions of all connections.
 //!
-//! A bucket is a cache line: seven places and the number of tuples that went past it because it was
-//! full. A search goes on to the next bucket only if that number is not zero, and at most [`PROBE`]
-//! buckets far. A place holds 32 bits of the hash and the number of the entry with its direction,
-//! so an entry is read only when it is very likely the right one.
+//! A bucket is a cache line: seven slots and the number of tuples that went past it because it was
+//! full. A search continues in the next bucket only if that number is not zero, and at most
+//! [`PROBE`] buckets far. A place holds 32 bits of the hash and the number of the entry with its
+//! direction, so an entry is read only when it is very likely the right one.
 //!
 //! The table is as large as the most connections need from the beginning, but memory is only taken
 //! where something was stored, so it never has to be rebuilt while packets wait.
@@ -84,7 +84,7 @@ impl Index {
         prefetch(&self.words[self.start + self.home(hash) * WORDS]);
     }
 
-    /// The first tuple with this hash for which `is` says so.
+    /// The first tuple with this hash for which `is` returns `true`.
     #[inline(always)]
     pub fn find(
         &self,
@@ -177,7 +177,7 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn it_holds_what_a_map_holds() {
+    fn index_agrees_with_a_hash_map_under_random_operations() {
         let seed = penstock_testkit::seed();
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut index = Index::new(20);

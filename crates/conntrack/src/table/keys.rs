@@ -18,7 +18,7 @@ pub(crate) struct SourceKeys {
 const MOST: usize = 131_072;
 
 impl SourceKeys {
-    /// The source identifier of a tuple that has none; 0 if nobody entered one.
+    /// The source identifier entered for a tuple without one; 0 if there is none.
     #[inline]
     pub fn find(&self, tuple: &Tuple) -> u16 {
         if self.keys.is_empty() {
@@ -43,7 +43,7 @@ impl SourceKeys {
 }
 
 impl Conntrack {
-    /// The source identifier of a tuple that has none; 0 if nobody entered one.
+    /// The source identifier entered for a tuple without one; 0 if there is none.
     #[inline(always)]
     pub(crate) fn source_key(&self, tuple: &Tuple) -> u16 {
         self.keys.find(tuple)
@@ -55,7 +55,7 @@ impl Conntrack {
         self.extra_mut(n).keyed.get_or_insert_default()[direction as usize] = Some(tuple);
     }
 
-    /// Takes back the tuples that connection `n` entered; gives them.
+    /// Removes the tuples that connection `n` entered, and returns them.
     pub(crate) fn forget_keys(&mut self, n: u32) -> [Option<Tuple>; 2] {
         self.remove_keys(n);
         match self.extra(n) {
@@ -66,7 +66,7 @@ impl Conntrack {
         }
     }
 
-    /// Removes the tuples of a connection that ends: packets do not find them any more.
+    /// Removes the tuples of a connection that ends: packets no longer find them.
     pub(super) fn remove_keys(&mut self, n: u32) {
         let extra = self.store[n].extra;
         if extra != NONE

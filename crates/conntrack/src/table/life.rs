@@ -19,7 +19,7 @@ const DYING_AGE: u64 = SECOND;
 const DYING_MAX: u32 = 1024;
 /// Steps of the wheel per call.
 const EXPIRE_BUDGET: u32 = 512;
-/// Entries whose places in the hash table are fetched together.
+/// Entries with slots in the hash table that are prefetched together.
 const EXPIRE_BATCH: usize = 8;
 
 /// Why an entry is not in the table.
@@ -109,7 +109,7 @@ impl Conntrack {
         Ok(())
     }
 
-    /// Tells other workers whose a connection's tuples are; `false` if one is another's.
+    /// Enters a connection's tuples into the shared directory; `false` if another worker has one.
     #[inline]
     fn claim(&self, n: u32) -> bool {
         let e = &self.store[n];
@@ -182,7 +182,7 @@ impl Conntrack {
         self.store.give(n);
     }
 
-    /// Ends an entry to which no packet belongs any more.
+    /// Ends an entry that no packet refers to.
     pub(crate) fn destroy(&mut self, n: u32) {
         if !self.store[n].has(status::DYING) {
             self.detach(n);
@@ -217,8 +217,8 @@ impl Conntrack {
         *ct = Ct::default();
     }
 
-    /// Ends all entries that are not confirmed. To be called when no packet is on its way: those
-    /// that were dropped before [`Conntrack::confirm`] leave nothing behind, whatever ended them.
+    /// Ends all entries that are not confirmed. Called when no packet is in flight: packets dropped
+    /// before [`Conntrack::confirm`] leave no entry, whatever dropped them.
     #[inline]
     pub fn release_unconfirmed(&mut self) {
         while let Some(n) = self.store.oldest(Waiting::Unconfirmed, 0, self.now) {
@@ -226,9 +226,8 @@ impl Conntrack {
         }
     }
 
-    /// Ends what has lived out at `now`, as far as one call's budget goes, so that no call takes
-    /// long. What is left is not found by packets any more and ends with the next calls. Gives
-    /// whether all is done.
+    /// Ends entries expired at `now`, within a budget, so that no call takes long. Packets no
+    /// longer find the rest, which ends with the next calls. Returns whether all are done.
     pub fn expire(&mut self, now: u64) -> bool {
         self.advance(now);
         let mut budget = EXPIRE_BUDGET;

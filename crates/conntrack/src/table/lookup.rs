@@ -7,6 +7,15 @@ use crate::reference::Ref;
 use crate::{Direction, Tuple};
 use penstock_packet::Ct;
 
+/// The directions of other connections that the tuples of a connection may clash with: where its
+/// zones differ, each with its own.
+pub(crate) fn sides(original: &Tuple, reply: &Tuple) -> [Option<Direction>; 2] {
+    match original.zone == reply.zone {
+        true => [None; 2],
+        false => [Some(Direction::Original), Some(Direction::Reply)],
+    }
+}
+
 impl Conntrack {
     /// The keyed hash of a tuple.
     #[inline(always)]
@@ -51,8 +60,8 @@ impl Conntrack {
     pub(crate) fn find_hashed(&self, hash: u64, tuple: &Tuple) -> Option<(u32, Direction)> {
         let store = &self.store;
         let (n, dir) = self.index.find(hash, |n, dir| store[n].tuple(dir) == tuple)?;
-        // A host that talks to itself may have a flow whose directions look alike: the kernel finds
-        // the one that was entered last, which is that of replies.
+        // Both directions of a host's flow to itself may look alike: the kernel finds the one that
+        // was entered last, which is that of replies.
         let alike = tuple.src == tuple.dst && store[n].reply == *tuple;
         Some((n, if alike { Direction::Reply } else { dir }))
     }
@@ -78,8 +87,8 @@ impl Conntrack {
             .is_some()
     }
 
-    /// Finds the entry for a tuple whose zone may differ by direction, ending entries that have
-    /// lived out on the way.
+    /// Finds the entry for a tuple with a zone that may differ by direction, and ends expired
+    /// entries that it meets.
     #[inline(always)]
     pub(crate) fn find_in_zones(
         &mut self,
@@ -91,16 +100,44 @@ impl Conntrack {
         if zones[0] == zones[1] {
             return (self.find_alive(hash, tuple), hash);
         }
-        let found = self.find_alive(hash, tuple).filter(|(_, dir)| *dir == Direction::Original);
+        let found = self.find_alive_side(hash, tuple, Direction::Original);
         if found.is_some() {
             return (found, hash);
         }
         tuple.zone = zones[1];
-        let found = self
-            .find_alive(self.hasher.tuple(tuple), tuple)
-            .filter(|(_, dir)| *dir == Direction::Reply);
+        let found = self.find_alive_side(self.hasher.tuple(tuple), tuple, Direction::Reply);
         tuple.zone = zones[0];
         (found, hash)
+    }
+
+    #[cold]
+    fn find_alive_side(
+        &mut self,
+        hash: u64,
+        tuple: &Tuple,
+        side: Direction,
+    ) -> Option<(u32, Direction)> {
+        loop {
+            let (n, dir) = self.find_side(hash, tuple, Some(side))?;
+            if self.store[n].expires > self.now {
+                return Some((n, dir));
+            }
+            self.destroy(n);
+        }
+    }
+
+    /// Finds the entry that has a tuple in a direction, or in either where `side` says none. What is
+    /// looked for in a zone of one direction matches that direction alone: the kernel compares the
+    /// zones of the direction that it finds (`nf_ct_zone_equal()`).
+    pub(crate) fn find_side(
+        &self,
+        hash: u64,
+        tuple: &Tuple,
+        side: Option<Direction>,
+    ) -> Option<(u32, Direction)> {
+        let Some(side) = side else { return self.find_hashed(hash, tuple) };
+        let store = &self.store;
+        self.index.find(hash, |n, dir| dir == side && store[n].tuple(dir) == tuple)
     }
 
     #[inline(always)]

@@ -47,6 +47,7 @@ pub use template::{PolicyError, Template};
 
 pub(crate) use entry::NONE;
 pub(crate) use life::NotEntered;
+pub(crate) use lookup::sides;
 
 use crate::helper;
 use crate::settings::Settings;
@@ -88,8 +89,7 @@ pub struct Conntrack {
     observer: Option<Box<dyn Observer>>,
     /// What helpers may do.
     pub(crate) helper_options: helper::Options,
-    /// What stands for the flows of connections whose packets are not tracked, by number of the
-    /// entry.
+    /// Tokens of the flows of offloaded connections, by number of the entry.
     offloads: Vec<u64>,
     /// What stood for the flows of such connections that ended.
     offloads_ended: Vec<u64>,
@@ -108,13 +108,12 @@ impl std::fmt::Debug for Conntrack {
 }
 
 impl Conntrack {
-    /// An empty table with a secret of its own.
+    /// An empty table with a random secret.
     pub fn new(settings: Settings) -> Self {
         Self::with_seed(settings, fastrand::u64(..))
     }
 
-    /// An empty table whose random numbers follow from `seed`: the same packets give the same
-    /// results.
+    /// An empty table with random numbers from `seed`: the same packets give the same results.
     pub fn with_seed(settings: Settings, seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         Self {
@@ -223,7 +222,7 @@ impl Conntrack {
         self.store.waiting_len(Waiting::Unconfirmed)
     }
 
-    /// Connections whose original direction is in `zone`.
+    /// Connections with their original direction in `zone`.
     pub fn count_in_zone(&self, zone: u16) -> u32 {
         match (self.zones.get(usize::from(zone)), zone) {
             (Some(n), _) => *n,

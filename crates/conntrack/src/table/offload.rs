@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Connections whose packets a flowtable forwards (`nf_ct_offload_timeout()`,
-//! `flow_offload_fixup_ct()`): they are not tracked meanwhile, and come back as if the latest
-//! packet had been.
+//! Connections that a flowtable forwards (`nf_ct_offload_timeout()`, `flow_offload_fixup_ct()`):
+//! they are not tracked during that time, and return as if the latest packet had been.
 
 use super::Conntrack;
 use super::counters::Counter;
@@ -12,8 +11,8 @@ use crate::{Direction, status};
 
 /// How long a connection lives while its packets are not seen (`NF_CT_DAY`).
 const DAY: u64 = 86_400 * SECOND;
-/// When less is left, it gets more (`nf_flow_table_extend_ct_timeout()`); and what one gets whose
-/// TCP is closing.
+/// If less time is left, it is extended (`nf_flow_table_extend_ct_timeout()`); also the timeout of
+/// a closing TCP connection.
 const LITTLE: u64 = 300 * SECOND;
 
 /// How a connection comes back.
@@ -53,8 +52,8 @@ impl Conntrack {
         (note >> 32 == u64::from(e.serial)).then_some(note as u32)
     }
 
-    /// Says that packets of a confirmed connection are not tracked any more. `token` comes back
-    /// with [`Conntrack::next_ended`] if the connection ends before
+    /// Marks a confirmed connection as offloaded: its packets are no longer tracked.
+    /// [`Conntrack::next_ended`] returns `token` if the connection ends before
     /// [`Conntrack::return_offloaded`].
     pub fn set_offloaded(&mut self, n: u32, token: u64) {
         self.put_offload(n, token);
@@ -64,14 +63,14 @@ impl Conntrack {
         self.set_timeout(n, DAY);
     }
 
-    /// The token of a connection whose packets are not tracked.
+    /// The token of an offloaded connection.
     pub fn offloaded(&self, n: u32) -> Option<u64> {
         self.store.get_live(n).filter(|e| e.has(status::OFFLOAD))?;
         self.offloads.get(n as usize).copied()
     }
 
-    /// Lets a connection live on whose packets are not tracked, if little of its life is left: slow
-    /// packets of it may have shortened that.
+    /// Extends the timeout of an offloaded connection if little of it is left: packets on the slow
+    /// path may have shortened it.
     pub fn extend_offloaded(&mut self, n: u32) {
         let e = &self.store[n];
         if !e.has(status::OFFLOAD) || e.expires > self.now.saturating_add(LITTLE) {
@@ -123,7 +122,7 @@ impl Conntrack {
         }
     }
 
-    /// Whether connections ended whose packets are not tracked.
+    /// Whether offloaded connections have ended.
     #[inline(always)]
     pub fn has_ended(&self) -> bool {
         !self.offloads_ended.is_empty()

@@ -47,9 +47,9 @@ impl Conntrack {
         false
     }
 
-    /// After packets were dropped because the table was full, and while more than 95 of 100 places
-    /// are taken: ends connections that are not assured, or whose protocol is closing them, some
-    /// with every call (`gc_worker()`).
+    /// After packets were dropped because the table was full, and while more than 95 of 100 slots
+    /// are taken: ends some connections with every call that are not assured, or that their
+    /// protocol is closing (`gc_worker()`).
     pub(crate) fn relieve(&mut self) {
         if !self.pressure.wanted {
             return;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the tables of several workers have in common: whose a packet is, which tuples and
-//! expectations others have, and how many connections there are in all.
+//! What the tables of several workers share: the owner of a packet, the tuples and expectations of
+//! the others, and the number of all connections.
 //!
-//! A connection is one worker's, who enters both its tuples, and what it announces, into a
-//! directory when it begins, and takes them back when it ends. The receiver of a packet looks
-//! there:
+//! A connection belongs to one worker, which enters both its tuples, and what it announces, into a
+//! directory when it begins, and removes them when it ends. The receiver of a packet looks them up:
 //!
 //! ```text
 //! packet -> tuple (of an ICMP error: of the packet inside, inverted)
@@ -51,7 +50,7 @@ pub struct Shared {
 #[derive(Debug)]
 struct Expected {
     count: AtomicU32,
-    /// How many there are with this hash: the lock is only for those who are expected.
+    /// How many there are with this hash: the lock is taken for expected packets only.
     filter: Box<[AtomicU32]>,
     all: Mutex<HashMap<Tuple, Vec<(usize, Expectation)>>>,
 }
@@ -67,14 +66,14 @@ pub enum Whose {
         datagram: Datagram,
         /// Which part of it this is.
         span: Span,
-        /// The worker that finds out.
+        /// The worker that determines the owner.
         finder: usize,
         /// The datagram's worker, if this is the first fragment.
         first: Option<usize>,
     },
 }
 
-/// What has been read of a packet whose owner is asked for soon ([`Shared::seek_owner`]).
+/// The parsed headers of a packet before its owner lookup ([`Shared::seek_owner`]).
 #[derive(Clone, Copy, Debug)]
 pub struct OwnerLookup(OwnerKey);
 
@@ -179,8 +178,8 @@ impl Shared {
         self.spread(self.hasher.tuple(&both))
     }
 
-    /// The worker of a packet that looks like this. One that begins something is its receiver's, or
-    /// if that is `None` it goes by a hash.
+    /// The worker of a packet with this tuple. A new connection belongs to its receiver, or if that
+    /// is `None`, to a worker chosen by hash.
     #[inline]
     pub fn owner(&self, t: &Tuple, receiver: Option<usize>) -> usize {
         self.owner_by(t, self.hasher.tuple(&t.on_arrival()), receiver)
@@ -201,15 +200,15 @@ impl Shared {
         receiver.unwrap_or_else(|| self.home(t))
     }
 
-    /// Whose a packet is that this worker has received, as [`Shared::owner`]: `network` are its
+    /// The owner of a packet that this worker has received, as [`Shared::owner`]: `network` are its
     /// bytes from the IP header on. What is cut is its receiver's, or the first worker's.
     #[inline]
     pub fn whose(&self, network: &[u8], receiver: Option<usize>) -> Whose {
         self.whose_sought(&self.seek_owner(network), network, receiver)
     }
 
-    /// Reads the headers of a packet whose owner is asked for soon, and asks the processor to fetch
-    /// what that will look at. `network` are its bytes from the IP header on.
+    /// Reads the headers of a packet before its owner lookup, and prefetches the memory for that.
+    /// `network` are its bytes from the IP header on.
     #[inline]
     pub fn seek_owner(&self, network: &[u8]) -> OwnerLookup {
         if datagram(network).is_some() {
@@ -223,7 +222,7 @@ impl Shared {
         OwnerLookup(OwnerKey::Tuple(tuple, hash))
     }
 
-    /// [`Shared::whose`] of a packet that was looked at by [`Shared::seek_owner`].
+    /// [`Shared::whose`] for a packet after [`Shared::seek_owner`].
     #[inline]
     pub fn whose_sought(
         &self,
@@ -344,8 +343,8 @@ impl Member {
         tuples.into_iter().for_each(|t| self.shared.directory.release(self.hash(t), self.worker));
     }
 
-    /// Enters the source of a connection; `false` if it is there already. The connection that has
-    /// entered it takes it back.
+    /// Enters the source of a connection; `false` if it is there already. The connection that
+    /// entered it removes it.
     pub fn claim_source(&self, original: &Tuple) -> bool {
         let hash = self.shared.hasher.source(&original.on_arrival());
         let claimed = self.shared.directory.find(hash).is_none()

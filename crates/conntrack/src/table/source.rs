@@ -79,9 +79,9 @@ impl Conntrack {
         }
     }
 
-    /// The linked connections whose original direction has the source (address, identifier, zone)
-    /// and protocol of `tuple`, the latest first; no more than the latest 64 with near hashes are
-    /// looked at.
+    /// The linked connections with an original direction that has the source (address, identifier,
+    /// zone) and protocol of `tuple`, the latest first; no more than the latest 64 with near hashes
+    /// are looked at.
     pub fn by_source<'a>(&'a self, tuple: &'a Tuple) -> impl Iterator<Item = u32> + 'a {
         let mut at = match self.sources.heads.is_empty() {
             true => NONE,

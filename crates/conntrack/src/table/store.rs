@@ -2,9 +2,8 @@
 
 //! The entries by number, and the timing wheel that they are linked into.
 //!
-//! Numbers of entries that ended are used again, the last first. A packet's refresh only changes
-//! [`Entry::expires`]: the wheel looks at an entry when the time comes for which it was armed, and
-//! arms it anew if it lives longer. An entry whose end comes nearer is moved at once. So every
+//! Numbers of ended entries are reused, the last one first. A packet's refresh only changes
+//! [`Entry::expires`]: the wheel checks an entry at the time for which it was armed, and rearms it if it lives longer. An entry with an earlier new end is moved at once. So every
 //! entry is in the wheel no later than it ends, and refreshing costs nothing.
 
 use super::entry::{Entry, NONE, list};
@@ -66,8 +65,8 @@ pub(crate) enum Waiting {
 }
 
 impl Store {
-    /// Room for `max` entries, whose memory is taken as they are used. If the system refuses that
-    /// much at once, the rest is asked for later.
+    /// Room for `max` entries; their memory is taken as they are used. If the system refuses that
+    /// much at once, the rest is allocated later.
     pub fn new(max: u32) -> Self {
         let mut entries = Vec::new();
         // Killed entries that packets still hold do not count, so there can be some more.
@@ -356,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_out_when_they_end_and_never_before() {
+    fn entries_expire_at_their_time_and_never_early() {
         let seed = penstock_testkit::seed();
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut store = Store::new(10);
@@ -412,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_splits_the_work_and_loses_nothing() {
+    fn expiry_with_a_budget_loses_no_entry() {
         let mut store = Store::new(10);
         for k in 0..1000 {
             let n = store.take();

@@ -92,8 +92,8 @@ impl Conntrack {
         self.settings.timeouts(tracker)
     }
 
-    /// The number for [`penstock_packet::Ct::template`] that stands for what is asked for; the same
-    /// number for the same template. 0, which is none, if there are 65535 others already.
+    /// The number of a template for [`penstock_packet::Ct::template`]; equal templates have the
+    /// same number. 0, which is none, if there are 65535 others already.
     pub fn template(&mut self, template: Template) -> u16 {
         if let Some(&n) = self.templates.numbers.get(&template) {
             return n;

@@ -37,7 +37,7 @@ mod tests {
     use super::ctime;
 
     #[test]
-    fn known_dates() {
+    fn dates_of_known_timestamps() {
         for (seconds, text) in [
             (0, "Thu Jan  1 00:00:00 1970"),
             (951_782_400, "Tue Feb 29 00:00:00 2000"),

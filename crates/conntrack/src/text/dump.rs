@@ -110,9 +110,9 @@ impl Conntrack {
     }
 
     /// Appends the part of a dump that is about connections with `count` numbers from `from` on,
-    /// and gives the number to go on with; the first part, from 0 on, begins with the head, and the
-    /// last one ends with expectations. Parts can be made with packets between them: what has ended
-    /// or begun meanwhile is in it or not.
+    /// and returns the number to continue with; the first part, from 0 on, begins with the head,
+    /// and the last one ends with expectations. Parts can be made with packets between them:
+    /// connections that began or ended in between may be missing or present.
     pub fn dump_part(&self, from: u32, count: u32, out: &mut String) -> Option<u32> {
         if from == 0 {
             out.push_str(HEADER);

@@ -108,16 +108,18 @@ impl fmt::Display for Line<'_> {
             write!(f, "{:<8} {} ", family(original.l3), original.l3)?;
         }
         write!(f, "{:<8} {} ", protocol_name(original.protocol), original.protocol)?;
-        // An offloaded flow is kept by its flowtable.
+        // A flowtable keeps an offloaded connection, and does not track its state: listings have
+        // neither timeout nor state (`ctnetlink_dump_info()`, `ct_seq_show()`), events have both.
         let offloaded = has(status::OFFLOAD);
+        let kept = offloaded && self.style.event.is_none();
         let ended = self.style.event == Some(EventKind::Destroy);
-        if !(ended || proc && offloaded) {
+        if !(ended || kept) {
             write!(f, "{} ", c.remaining() / SECOND)?;
         }
         if proc && let ProtocolState::Gre { timeout, stream_timeout } = c.proto() {
             write!(f, "timeout={}, stream_timeout={} ", timeout / SECOND, stream_timeout / SECOND)?;
         }
-        if let Some(state) = c.state().filter(|_| !offloaded || !proc) {
+        if let Some(state) = c.state().filter(|_| !kept) {
             write!(f, "{state} ")?;
         }
         for direction in [Direction::Original, Direction::Reply] {

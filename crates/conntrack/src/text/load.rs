@@ -8,7 +8,7 @@ use crate::helper::helper_number;
 use crate::reference::Ref;
 use crate::seqadj::SeqAdjust;
 use crate::settings::LONGEST;
-use crate::table::{Conntrack, Counter, NotEntered, Return};
+use crate::table::{Conntrack, Counter, NotEntered, Return, sides};
 use crate::tracker::tcp::{self, Side, Tcp};
 use crate::tracker::{ProtocolState, dccp, sctp};
 use crate::{Direction, Tuple, status, tuple};
@@ -103,10 +103,11 @@ impl Conntrack {
         let (mark, secmark) = (f.number("mark")?.unwrap_or(0), f.number("secmark")?.unwrap_or(0));
         let left: u64 = f.number("left")?.unwrap_or(0);
         let (masquerade, start) = (f.number("masq")?, f.number("start")?);
-        // From here on nothing is read, so nothing is left half done.
+        // No error is possible from here on, so nothing is left half done.
         let hashes = [self.hash(&original), self.hash(&reply)];
-        for (hash, t) in [(hashes[0], &original), (hashes[1], &reply)] {
-            while let Some((n, _)) = self.find_hashed(hash, t) {
+        let sides = sides(&original, &reply);
+        for (hash, t, side) in [(hashes[0], &original, sides[0]), (hashes[1], &reply, sides[1])] {
+            while let Some((n, _)) = self.find_side(hash, t, side) {
                 if self.store[n].expires > self.now {
                     return Err("this connection is there already".into());
                 }
@@ -131,7 +132,7 @@ impl Conntrack {
             status::DYING | status::TEMPLATE | status::OFFLOAD | status::HW_OFFLOAD;
         self.store[n].status |= status & !NOT_LOADED;
         if status & status::OFFLOAD != 0 {
-            // Its flow is no more: it is tracked again, and lives as long as others in its state.
+            // Its flow is gone: it is tracked again, with the timeout of its state.
             self.return_offloaded(n, Return { since: self.now, over: 0, closing: false });
         }
         self.link_source(n);

@@ -19,7 +19,7 @@ pub enum State {
     Respond = 2,
     /// Response acknowledged.
     PartOpen = 3,
-    /// Both have spoken.
+    /// Both sides have sent.
     Open = 4,
     /// The server asked the client to close.
     CloseReq = 5,

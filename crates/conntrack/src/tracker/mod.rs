@@ -71,7 +71,7 @@ impl Context<'_> {
         self.status & bits != 0
     }
 
-    /// Whether the checksum of a packet is to be verified.
+    /// Whether the checksum of a packet must be verified.
     #[inline(always)]
     fn verifies(&self, p: &PacketView<'_>) -> bool {
         self.settings.checksum && p.hook == Hook::Prerouting && !p.unfinished
@@ -102,7 +102,7 @@ pub(crate) enum Verdict {
 /// What a packet does to its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// In nanoseconds, for verdicts that speak of it.
+    /// In nanoseconds, for verdicts with a timeout.
     pub timeout: u64,
     /// Status bits that are set from now on.
     pub status: u32,

@@ -177,7 +177,7 @@ struct Chunk {
     at: usize,
 }
 
-/// All chunks whose header is there; one of length zero is the last.
+/// All chunks with a complete header; one of length zero is the last.
 fn walk(bytes: &[u8]) -> impl Iterator<Item = Chunk> {
     let mut at = sctp::LEN;
     std::iter::from_fn(move || {
@@ -189,7 +189,7 @@ fn walk(bytes: &[u8]) -> impl Iterator<Item = Chunk> {
     })
 }
 
-/// The tag that an INIT or INIT ACK offers, whose fixed part must be whole.
+/// The tag that an INIT or INIT ACK offers; its fixed part must be complete.
 fn init_tag(bytes: &[u8], c: &Chunk) -> Option<u32> {
     let body: &[u8; 16] = bytes.get(c.at + sctp::CHUNK_LEN..)?.first_chunk()?;
     Some(u32::from_be_bytes([body[0], body[1], body[2], body[3]]))
@@ -274,7 +274,7 @@ impl Sctp {
                         {
                             return None;
                         }
-                        // The other side answers to the new tag: the association was made anew on
+                        // The other side answers to the new tag: the association was restarted on
                         // another path.
                         self.heartbeat_failed = None;
                         self.vtag[this] = vtag;
@@ -368,7 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_that_must_be_alone_or_first() {
+    fn sctp_chunks_that_must_be_alone_or_first_are_checked() {
         let packet = |kinds: &[u8]| {
             let mut b = vec![0; sctp::LEN];
             for &k in kinds {

@@ -69,9 +69,9 @@ impl ProtocolState {
         }
     }
 
-    /// Packets are tracked again: gives the tracker and the state whose timeout begins; `None` if
-    /// none does (`flow_offload_fixup_ct()`). `closing` if a FIN or reset was among those that were
-    /// not tracked, `replied` if there were packets in both directions.
+    /// Packets are tracked again: returns the tracker and the state that sets the timeout; `None`
+    /// without one (`flow_offload_fixup_ct()`). `closing` if a FIN or reset was among those that
+    /// were not tracked, `replied` if there were packets in both directions.
     pub fn return_to_tracking(&mut self, closing: bool, replied: bool) -> Option<(Tracker, usize)> {
         match self {
             Self::Tcp(t) => {

@@ -70,7 +70,7 @@ mod tests {
     use penstock_testkit::build::*;
 
     #[test]
-    fn a_flow_becomes_a_stream_two_seconds_after_it_began() {
+    fn a_udp_flow_becomes_a_stream_after_two_seconds() {
         let mut packet = Packet::new();
         packet.load(&(Ipv4::new("198.18.0.1", "198.18.0.2") / Udp::new(1000, 53)).build(), 0);
         let network = packet.network();

@@ -85,7 +85,7 @@ fn sip(first: &str, cseq: &str, rest: &str, body: &str) -> String {
 }
 
 #[test]
-fn related_connections() {
+fn helper_connections_are_related_as_in_the_kernel() {
     let Some(mut lab) = lab() else { return };
     let ftp = || Talk::open(21, false).say(false, "220 hello\r\n").say(true, "USER x\r\n");
     let v6 = || Talk::open(21, true).say(false, "220 hello\r\n").say(true, "USER x\r\n");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A router of the real kernel in namespaces of its own, through which frames are sent one by one.
+//! A router of the real kernel in separate namespaces, through which frames are sent one by one.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -2,7 +2,7 @@
 
 //! The same packets through the tracker here and through that of the kernel: what rules see of each
 //! packet and what `conntrack -L` shows after it must be the same. Needs root and the tools `ip`,
-//! `nft`, `conntrack` and `python3`; is left out with a word about it otherwise.
+//! `nft`, `conntrack` and `python3`; is skipped with a message otherwise.
 
 mod helpers;
 mod lab;
@@ -167,7 +167,7 @@ fn udp(there: bool) -> Frame {
 }
 
 #[test]
-fn flows_without_connections() {
+fn udp_and_icmp_flows_are_tracked_as_in_the_kernel() {
     let Some(mut lab) = lab() else { return };
     let v4 = |there: bool| if there { Ipv4::new(A, B) } else { Ipv4::new(B, A) };
     let v6 = |there: bool| if there { Ipv6::new(A6, B6) } else { Ipv6::new(B6, A6) };
@@ -350,7 +350,7 @@ fn flows_without_connections() {
 }
 
 #[test]
-fn sctp_associations() {
+fn sctp_associations_are_tracked_as_in_the_kernel() {
     let Some(mut lab) = lab() else { return };
     let packet = |there: bool, vtag: u32, chunks: &[(u8, u8)]| {
         let (from, to, s, d) = if there { (A, B, 1, 2) } else { (B, A, 2, 1) };

@@ -7,46 +7,71 @@ use crate::{Step, compare, lab};
 use penstock_conntrack::Settings;
 use penstock_testkit::build::*;
 
-/// A segment from side a (`there`) with flags from letters.
-fn segment(
+/// A segment.
+struct Segment<'o> {
+    /// From side a.
     there: bool,
-    flags: &str,
+    /// A letter for each flag.
+    flags: &'o str,
     seq: u32,
     ack: u32,
     window: u16,
-    options: &[u8],
+    options: &'o [u8],
+    /// Bytes of payload.
     data: usize,
-) -> Step {
-    let (from, to, s, d) = if there { (A, B, 1000, 80) } else { (B, A, 80, 1000) };
-    let bits = flags.chars().fold(0, |bits, c| {
-        bits | match c {
-            'F' => 1,
-            'S' => 2,
-            'R' => 4,
-            'P' => 8,
-            'A' => 16,
-            'U' => 32,
-            'E' => 64,
-            _ => 0,
-        }
-    });
-    let mut tcp = Tcp::new(s, d).ack(ack).flags(bits).seq(seq).window(window);
-    if !options.is_empty() {
-        tcp = tcp.raw_options(options);
+}
+
+/// A segment from side a (`there`) with flags from letters, without options and payload.
+fn segment(there: bool, flags: &str, seq: u32, ack: u32) -> Segment<'_> {
+    Segment { there, flags, seq, ack, window: 1000, options: &[], data: 0 }
+}
+
+impl<'o> Segment<'o> {
+    fn window(self, window: u16) -> Self {
+        Segment { window, ..self }
     }
-    (there, Ipv4::new(from, to) / tcp / payload(vec![b'x'; data]))
+
+    fn options(self, options: &'o [u8]) -> Self {
+        Segment { options, ..self }
+    }
+
+    fn data(self, data: usize) -> Self {
+        Segment { data, ..self }
+    }
+
+    fn step(self) -> Step {
+        let there = self.there;
+        let (from, to, s, d) = if there { (A, B, 1000, 80) } else { (B, A, 80, 1000) };
+        let bits = self.flags.chars().fold(0, |bits, c| {
+            bits | match c {
+                'F' => 1,
+                'S' => 2,
+                'R' => 4,
+                'P' => 8,
+                'A' => 16,
+                'U' => 32,
+                'E' => 64,
+                _ => 0,
+            }
+        });
+        let mut tcp = Tcp::new(s, d).ack(self.ack).flags(bits).seq(self.seq).window(self.window);
+        if !self.options.is_empty() {
+            tcp = tcp.raw_options(self.options);
+        }
+        (there, Ipv4::new(from, to) / tcp / payload(vec![b'x'; self.data]))
+    }
 }
 
 fn t(flags: &str, seq: u32, ack: u32) -> Step {
-    segment(true, flags, seq, ack, 1000, &[], 0)
+    segment(true, flags, seq, ack).step()
 }
 
 fn b(flags: &str, seq: u32, ack: u32) -> Step {
-    segment(false, flags, seq, ack, 1000, &[], 0)
+    segment(false, flags, seq, ack).step()
 }
 
 fn data(there: bool, seq: u32, ack: u32, len: usize) -> Step {
-    segment(there, "AP", seq, ack, 1000, &[], len)
+    segment(there, "AP", seq, ack).data(len).step()
 }
 
 fn open() -> Vec<Step> {
@@ -67,7 +92,7 @@ fn check(lab: &mut Lab, settings: &Settings, scenarios: &[(&str, Vec<Step>)]) {
 }
 
 #[test]
-fn connections_by_hand() {
+fn hand_made_tcp_connections_are_tracked_as_in_the_kernel() {
     let Some(mut lab) = lab() else { return };
     let fin = || {
         then(open(), vec![t("FA", 101, 501), b("A", 501, 102), b("FA", 501, 102), t("A", 102, 502)])
@@ -248,9 +273,9 @@ fn connections_by_hand() {
             then(
                 open(),
                 vec![
-                    segment(false, "A", 501, 101, 0, &[], 0),
+                    segment(false, "A", 501, 101).window(0).step(),
                     t("A", 101, 501),
-                    segment(false, "A", 501, 101, 5, &[], 0),
+                    segment(false, "A", 501, 101).window(5).step(),
                 ],
             ),
         ),
@@ -273,27 +298,27 @@ fn connections_by_hand() {
                 vec![
                     t("A", 100, 501),
                     b("A", 501, 101),
-                    segment(true, "A", 100, 501, 1000, &[], 1),
+                    segment(true, "A", 100, 501).data(1).step(),
                 ],
             ),
         ),
         (
             "window scale",
             vec![
-                segment(true, "S", 100, 0, 1000, &scale, 0),
-                segment(false, "SA", 500, 101, 1000, &scale, 0),
-                segment(true, "A", 101, 501, 1000, &[], 0),
-                segment(false, "A", 501, 101, 1000, &[], 0),
+                segment(true, "S", 100, 0).options(&scale).step(),
+                segment(false, "SA", 500, 101).options(&scale).step(),
+                segment(true, "A", 101, 501).step(),
+                segment(false, "A", 501, 101).step(),
                 data(true, 101, 501, 1400),
-                segment(true, "AP", 60_000, 501, 1000, &[], 100),
+                segment(true, "AP", 60_000, 501).data(100).step(),
             ],
         ),
         (
             "window scale of one side",
             vec![
-                segment(true, "S", 100, 0, 1000, &scale, 0),
-                segment(false, "SA", 500, 101, 1000, &sack_ok, 0),
-                segment(true, "A", 101, 501, 1000, &[], 0),
+                segment(true, "S", 100, 0).options(&scale).step(),
+                segment(false, "SA", 500, 101).options(&sack_ok).step(),
+                segment(true, "A", 101, 501).step(),
                 data(true, 101, 501, 1400),
                 data(true, 1501, 501, 1400),
             ],
@@ -301,26 +326,30 @@ fn connections_by_hand() {
         (
             "window scale of twenty and of a syn sent again",
             vec![
-                segment(true, "S", 100, 0, 1000, &[3, 3, 20, 0], 0),
-                segment(true, "S", 100, 0, 1000, &[], 0),
-                segment(true, "S", 200, 0, 1000, &scale, 0),
-                segment(false, "SA", 500, 201, 1000, &scale, 0),
-                segment(false, "SA", 500, 201, 1000, &[], 0),
-                segment(true, "A", 201, 501, 1000, &[], 0),
+                segment(true, "S", 100, 0).options(&[3, 3, 20, 0]).step(),
+                segment(true, "S", 100, 0).step(),
+                segment(true, "S", 200, 0).options(&scale).step(),
+                segment(false, "SA", 500, 201).options(&scale).step(),
+                segment(false, "SA", 500, 201).step(),
+                segment(true, "A", 201, 501).step(),
                 data(true, 201, 501, 1400),
             ],
         ),
         (
             "sack",
             vec![
-                segment(true, "S", 100, 0, 1000, &sack_ok, 0),
-                segment(false, "SA", 500, 101, 1000, &sack_ok, 0),
-                segment(true, "A", 101, 501, 1000, &[], 0),
+                segment(true, "S", 100, 0).options(&sack_ok).step(),
+                segment(false, "SA", 500, 101).options(&sack_ok).step(),
+                segment(true, "A", 101, 501).step(),
                 data(true, 101, 501, 100),
                 data(true, 301, 501, 100),
-                segment(false, "A", 501, 201, 1000, &[1, 1, 5, 10, 0, 0, 1, 45, 0, 0, 1, 145], 0),
-                segment(false, "A", 501, 201, 1000, &[1, 1, 5, 10, 0, 0, 1, 45, 0, 0, 9, 145], 0),
-                segment(false, "A", 501, 201, 1000, &[5, 3, 0, 0], 0),
+                segment(false, "A", 501, 201)
+                    .options(&[1, 1, 5, 10, 0, 0, 1, 45, 0, 0, 1, 145])
+                    .step(),
+                segment(false, "A", 501, 201)
+                    .options(&[1, 1, 5, 10, 0, 0, 1, 45, 0, 0, 9, 145])
+                    .step(),
+                segment(false, "A", 501, 201).options(&[5, 3, 0, 0]).step(),
                 data(true, 1101, 501, 150),
             ],
         ),
@@ -355,7 +384,7 @@ fn connections_by_hand() {
 }
 
 #[test]
-fn connections_with_other_settings() {
+fn tcp_settings_act_as_in_the_kernel() {
     let Some(mut lab) = lab() else { return };
     let wild = then(
         open(),
@@ -428,7 +457,9 @@ fn story(rng: &mut fastrand::Rng, len: usize) -> Vec<Step> {
         let options =
             if flags.contains('S') || rng.u32(..8) == 0 { options[rng.usize(..5)] } else { &[] };
         let ack = if flags.contains('A') { seen } else { 0 };
-        steps.push(segment(there, flags, next, ack, window, options, size));
+        steps.push(
+            segment(there, flags, next, ack).window(window).options(options).data(size).step(),
+        );
         let extra = flags.chars().filter(|c| matches!(c, 'S' | 'F')).count() as u32;
         let end = next.wrapping_add(size as u32 + extra);
         if rng.u32(..8) != 0 {
@@ -442,7 +473,7 @@ fn story(rng: &mut fastrand::Rng, len: usize) -> Vec<Step> {
 }
 
 #[test]
-fn connections_by_chance() {
+fn random_tcp_connections_are_tracked_as_in_the_kernel() {
     let Some(mut lab) = lab() else { return };
     let seed = penstock_testkit::seed();
     let stories = penstock_testkit::rounds(15);

@@ -19,7 +19,7 @@ use crate::rundir::{self, Access, RunDir};
 
 const EXTENSION: &str = "sock";
 
-/// What a second one is told.
+/// The error for a second dataplane.
 pub(crate) const RUNS_ALREADY: &str = "a dataplane is running in this network namespace already";
 
 /// The sockets of a dataplane.
@@ -75,11 +75,11 @@ pub(crate) fn is_served() -> bool {
     path.is_some_and(|path| UnixStream::connect(path).is_ok())
 }
 
-/// Connects to the dataplane of this network namespace, where the user may do everything if that is
-/// allowed, else where it may look. `None` if nobody listens.
+/// Connects to the dataplane of this network namespace, with all rights if the user has them, else
+/// read-only. `None` if no dataplane listens.
 ///
 /// # Errors
-/// The user may not even know whether somebody listens, or the connection fails.
+/// The user may not see whether a dataplane listens, or the connection fails.
 pub(crate) fn connect() -> io::Result<Option<UnixStream>> {
     let name = rundir::name(EXTENSION)?;
     let mut denied = false;

@@ -23,7 +23,7 @@ const EACH: usize = 8;
 /// Descriptors that a client takes: its connection, files with names, and what changes are
 /// evaluated with.
 const DESCRIPTORS: usize = 6;
-/// Fewest places of root, however few descriptors there are.
+/// Minimum of root's places, even with few descriptors.
 const FEWEST: usize = 4;
 
 /// What a client may.
@@ -67,15 +67,14 @@ struct Taken {
 
 /// A client's place, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Admitted {
     of: Arc<Admission>,
     user: u32,
     pub(crate) rights: Rights,
 }
 
 impl Admission {
-    /// As many places as there are descriptors for: `spare` can be opened, and are meant for
-    /// clients.
+    /// Sizes the places by the descriptors: `spare` of them are available for clients.
     pub(crate) fn new(readers: bool, spare: usize) -> Arc<Self> {
         let clients = spare / DESCRIPTORS;
         let lookers = LOOKERS.min(clients / 3);
@@ -87,9 +86,13 @@ impl Admission {
     ///
     /// # Errors
     /// There is none for it: a sentence.
-    pub(crate) fn admit(self: &Arc<Self>, peer: Peer, most: Rights) -> Result<Place, &'static str> {
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        peer: Peer,
+        most: Rights,
+    ) -> Result<Admitted, &'static str> {
         const TOO_MANY: &str = "too many clients";
-        let place = |rights| Place { of: self.clone(), user: peer.user, rights };
+        let place = |rights| Admitted { of: self.clone(), user: peer.user, rights };
         if most == Rights::All && peer.is_trusted() {
             let mut taken = self.taken();
             if taken.roots >= self.roots {
@@ -115,7 +118,7 @@ impl Admission {
     }
 }
 
-impl Drop for Place {
+impl Drop for Admitted {
     fn drop(&mut self) {
         let mut taken = self.of.taken();
         match self.rights {
@@ -134,12 +137,12 @@ mod tests {
     use super::*;
 
     /// So many of a user ask at once; how many places they get.
-    fn flood(of: &Arc<Admission>, user: u32, many: usize) -> Vec<Place> {
+    fn flood(of: &Arc<Admission>, user: u32, many: usize) -> Vec<Admitted> {
         (0..many).filter_map(|_| of.admit(Peer { process: 1, user }, Rights::All).ok()).collect()
     }
 
     #[test]
-    fn strangers_get_no_place() {
+    fn unauthorised_users_get_no_connection_slot() {
         let of = Admission::new(false, 10_000);
         let refused =
             of.admit(Peer { process: 1, user: 65534 }, Rights::All).expect_err("it is a stranger");
@@ -148,9 +151,9 @@ mod tests {
     }
 
     #[test]
-    fn whoever_floods_there_is_room_for_others() {
+    fn a_flooding_user_leaves_slots_for_others() {
         let of = Admission::new(true, 10_000);
-        let mut all: Vec<Vec<Place>> = (1000..1003).map(|user| flood(&of, user, 100)).collect();
+        let mut all: Vec<Vec<Admitted>> = (1000..1003).map(|user| flood(&of, user, 100)).collect();
         assert!(all.iter().all(|places| places.len() == EACH));
         assert_eq!(flood(&of, 0, 20).len(), 20);
         let others = flood(&of, 7, 100);
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn where_descriptors_are_few_so_are_places() {
+    fn slots_shrink_with_the_descriptor_limit() {
         for (spare, roots, lookers) in [(10_000, 64, 32), (120, 14, 6), (0, FEWEST, 0)] {
             let of = Admission::new(true, spare);
             assert_eq!((of.roots, of.lookers), (roots, lookers), "{spare}");

@@ -53,7 +53,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Of a listing that begins now, for root or for those who may only look.
+    /// The budget of a listing that begins now, for root or for a read-only client.
     pub(crate) fn of_listing(looks: bool) -> Self {
         let (time, bytes) = if looks { (LOOK_TIME, LOOK_BYTES) } else { (ROOT_TIME, ROOT_BYTES) };
         Budget { end: Instant::now() + time, bytes: Cell::new(bytes) }
@@ -84,7 +84,7 @@ impl Budget {
     }
 }
 
-/// When somebody who may only look may ask a worker next.
+/// When a read-only client may query a worker next.
 #[derive(Debug)]
 pub(crate) struct Pace {
     free: Mutex<Instant>,
@@ -95,11 +95,11 @@ impl Pace {
         Pace { free: Mutex::new(Instant::now()) }
     }
 
-    /// Waits until a worker may be asked, and takes this turn: the next one comes no sooner than
-    /// after `least` of a worker's time is made up for.
+    /// Waits until a worker may be queried, and takes this turn: the next turn comes after at least
+    /// `least` of a worker's time is made up for.
     ///
     /// # Errors
-    /// [`Exceeded::Time`]: it is not before `end`.
+    /// [`Exceeded::Time`]: the turn would not come before `end`.
     pub(crate) fn wait(&self, end: Instant, least: Duration) -> io::Result<()> {
         loop {
             let now = Instant::now();
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_is_spent_and_then_it_is_over() {
+    fn a_budget_ends_when_it_is_spent() {
         let budget = Budget::of_listing(true);
         budget.spend(LOOK_BYTES as usize - 1).expect("it is enough");
         let error = budget.spend(2).expect_err("there is one left");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn all_together_ask_no_more_often_than_one() {
+    fn concurrent_readers_query_no_more_often_than_one() {
         let pace = Pace::new();
         let begun = Instant::now();
         let end = begun + Duration::from_secs(60);

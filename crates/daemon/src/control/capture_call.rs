@@ -35,7 +35,7 @@ impl CaptureCall {
         ]
     }
 
-    /// Of the words of a message; `None` if there are others, or a number is none.
+    /// Decodes the words of a message; `None` for unknown words or malformed numbers.
     pub fn of(words: Vec<String>) -> Option<Self> {
         let [family, hook, priority, device, snaplen, group, expression] = words.try_into().ok()?;
         let group = if group.is_empty() { None } else { Some(group.parse().ok()?) };
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_come_as_they_were_made() {
+    fn capture_calls_survive_encoding() {
         for group in [None, Some(7)] {
             let call = CaptureCall { group, ..call("tcp dport { 22, 80 }") };
             assert_eq!(CaptureCall::of(call.words().to_vec()), Some(call));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_is_one() {
+    fn a_capture_expression_cannot_contain_other_statements() {
         for expression in
             ["", "tcp dport { 22, 80 }", "ip saddr . tcp dport { 198.18.0.1 . 1-2 } ct state new"]
         {

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_as_they_passed() {
+    fn captured_frames_survive_encoding() {
         let frame = Captured {
             interface: "eth0".into(),
             link_type: 101,

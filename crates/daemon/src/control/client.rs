@@ -19,7 +19,7 @@ use crate::{err, errln, out};
 
 /// What a capture tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum CaptureEvent {
     /// Frames.
     Frames(Vec<Captured>),
     /// So many so far are lost. Said when the capture has begun, too.
@@ -36,8 +36,8 @@ impl Client {
     /// Connects. `None` if there is no dataplane.
     ///
     /// # Errors
-    /// The user may not ask; or who listens is neither root nor the own user, and so is not to be
-    /// given files, nor to have commands run.
+    /// The user has no access; or the listener is neither root nor the own user, and so must not
+    /// get files or run commands.
     pub fn connect() -> io::Result<Option<Client>> {
         match address::connect()? {
             Some(stream) if Peer::of(&stream)?.is_trusted() => Ok(Some(Client { stream })),
@@ -55,8 +55,8 @@ impl Client {
         self.answers(files)
     }
 
-    /// Says something. Who is not served, or no longer, is told so, and the connection closed,
-    /// before this was heard: that is no error yet, since the answer is there.
+    /// Sends a message. A dataplane that refuses a client answers and closes the connection before
+    /// it reads the message: that is no error here, since the answer can be read.
     fn say(&mut self, message: &Message) -> io::Result<()> {
         match write(&mut self.stream, message) {
             Err(e)
@@ -91,7 +91,7 @@ impl Client {
         }
     }
 
-    /// Asks for the end, and waits until the devices are given back.
+    /// Requests the end, and waits until the devices are returned.
     pub fn down(&mut self) -> io::Result<u8> {
         self.say(&Message::Down)?;
         loop {
@@ -110,16 +110,16 @@ impl Client {
     pub fn capture(
         &mut self,
         call: &CaptureCall,
-        take: &mut dyn FnMut(Seen) -> io::Result<bool>,
+        take: &mut dyn FnMut(CaptureEvent) -> io::Result<bool>,
     ) -> io::Result<u8> {
         self.say(&Message::Capture(call.words().to_vec()))?;
         loop {
             let seen = match read(&mut self.stream, LONGEST) {
-                Ok(Message::Frames(bytes)) => Seen::Frames(
+                Ok(Message::Frames(bytes)) => CaptureEvent::Frames(
                     Captured::all(&bytes)
                         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not frames"))?,
                 ),
-                Ok(Message::Lost(count)) => Seen::Lost(count),
+                Ok(Message::Lost(count)) => CaptureEvent::Lost(count),
                 Ok(Message::Err(text)) => {
                     err!("{text}");
                     continue;
@@ -214,7 +214,7 @@ impl Client {
         said: &Receiver<String>,
         time: Duration,
     ) -> io::Result<Result<String, RecvTimeoutError>> {
-        /// How soon it is noticed that nobody is there any more.
+        /// How soon a closed connection is noticed.
         const PULSE: Duration = Duration::from_millis(200);
         let begun = Instant::now();
         loop {
@@ -241,7 +241,7 @@ impl Client {
             if io::stdin().lock().read_line(&mut line)? == 0 {
                 return Ok(0);
             }
-            // A line that ends in a backslash goes on.
+            // A backslash at the end continues a line.
             while line.ends_with("\\\n") && io::stdin().lock().read_line(&mut line)? > 0 {}
             let text = line.trim_end_matches('\n');
             if text.trim() == "quit" {

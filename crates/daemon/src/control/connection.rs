@@ -23,7 +23,7 @@ pub(crate) struct Client {
     budget: RefCell<Option<Budget>>,
 }
 
-/// Bytes of a text that are told at once: who reads slowly holds no more of it.
+/// Bytes of a text that are sent at once: a slow reader holds no more of it.
 pub(crate) const PIECE: usize = 64 << 10;
 
 /// How long a client may take to say something that is waited for, and to take what is said.
@@ -80,12 +80,12 @@ impl Client {
         Ok(Client { stream: RefCell::new(stream), limit, budget: RefCell::default() })
     }
 
-    /// What is told from now on comes off the budget, which is ended by `None`.
+    /// Everything sent from now on is charged to the budget; `None` ends it.
     pub(crate) fn set_budget(&self, budget: Option<Budget>) {
         *self.budget.borrow_mut() = budget;
     }
 
-    /// When what is told has to be told, if that is bounded.
+    /// The deadline for sending, if there is one.
     pub(crate) fn end(&self) -> Option<Instant> {
         self.budget.borrow().as_ref().map(Budget::end)
     }
@@ -154,8 +154,8 @@ impl Client {
         is_there(&self.stream.borrow())
     }
 
-    /// What a run said, in its order, within the budget of a listing. `false` if that was not
-    /// enough: then the client is told so.
+    /// Sends the output of a run, in its order, within the budget of a listing. `false` if the
+    /// budget was exceeded: then the client gets a notice.
     pub(crate) fn outcome(&self, outcome: &Outcome, looks: bool) -> io::Result<bool> {
         self.set_budget(Some(Budget::of_listing(looks)));
         let told = self.all_of(outcome);
@@ -193,7 +193,7 @@ impl Client {
     }
 }
 
-/// A text for a client's standard output, which is told as soon as there is a piece of it.
+/// A text for a client's standard output, sent in pieces as it grows.
 pub(crate) struct Telling<'c> {
     client: &'c Client,
     bytes: Vec<u8>,
@@ -215,7 +215,7 @@ impl io::Write for Telling<'_> {
         Ok(taken.len())
     }
 
-    /// Tells what is there; the beginning of a letter waits for the rest of it.
+    /// Sends what is there; an incomplete UTF-8 character waits for its rest.
     fn flush(&mut self) -> io::Result<()> {
         let whole = match std::str::from_utf8(&self.bytes) {
             Err(e) if e.error_len().is_none() => e.valid_up_to(),
@@ -255,7 +255,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn long_texts_come_in_pieces_and_whole() {
+    fn long_texts_are_sent_in_pieces_and_arrive_whole() {
         let (ours, mut theirs) = UnixStream::pair().expect("two sockets");
         // Pieces would end inside of a letter.
         let text = "xé".repeat(PIECE);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_its_budget_is_cut_and_says_so() {
+    fn output_over_budget_is_cut_with_a_notice() {
         let (ours, mut theirs) = UnixStream::pair().expect("two sockets");
         let client = Client::new(ours, PIECE).expect("a client");
         client.set_budget(Some(Budget::for_test(10)));

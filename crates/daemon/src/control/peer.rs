@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_own_user_and_root_are_trusted() {
+    fn own_user_and_root_are_trusted() {
         let (one, other) = UnixStream::pair().expect("two sockets");
         let peer = Peer::of(&one).expect("who made them");
         assert_eq!((peer.process, peer), (std::process::id(), Peer::of(&other).expect("the same")));

@@ -17,21 +17,21 @@ pub enum Message {
     Nft(Vec<String>),
     /// A line of an interactive client.
     Line(String),
-    /// The client wants to see a listing.
+    /// The client requests a listing.
     Show(Show),
     /// The dataplane is to end.
     Down,
     /// The change that waits is right.
     Confirm,
-    /// The client wants to see frames: the words of a [`CaptureCall`](super::CaptureCall).
+    /// The client requests a capture: the words of a [`CaptureCall`](super::CaptureCall).
     Capture(Vec<String>),
-    /// The server wants the contents of a file of the client.
+    /// The server requests the contents of a file of the client.
     Read(String),
-    /// The server wants names that match a pattern.
+    /// The server requests names that match a pattern.
     Glob(String),
-    /// The server wants what a command prints.
+    /// The server requests the output of a command.
     Exec(String),
-    /// The server wants the addresses of a host, as the client knows them.
+    /// The server requests the addresses of a host, as the client resolves them.
     Resolve(String),
     /// The client's answer.
     Data(Vec<u8>),
@@ -51,7 +51,7 @@ pub enum Message {
     Exit(u8),
 }
 
-/// What a client wants to see.
+/// A listing that a client requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Show {
     /// The listing.
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_as_they_were_said() {
+    fn messages_survive_encoding() {
         let text = || "füße\nzwei".to_owned();
         for message in [
             Message::Nft(vec!["-f".into(), String::new(), text()]),
@@ -199,6 +199,7 @@ mod tests {
             Message::Line(text()),
             Message::Show(Show::new(Listing::State, Form::Metrics)),
             Message::Show(Show::new(Listing::Connections, Form::Json)),
+            Message::Show(Show::new(Listing::Connections, Form::Proc)),
             Message::Show(Show { milliseconds: 2500, ..Show::new(Listing::Stages, Form::Text) }),
             Message::Down,
             Message::Confirm,
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn malformed_messages_are_refused() {
         for bytes in [
             &[0, 0, 0, 0][..],
             &[1, 0, 0, 0, b'?'],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What becomes of the ports when the dataplane dies: `--on-death`.
+//! What happens to the ports when the dataplane dies: `--on-death`.
 //!
 //! | | from the death on | until |
 //! | --- | --- | --- |
@@ -119,8 +119,8 @@ pub(crate) fn closed_devices(socket: &mut Socket) -> Vec<(u32, String)> {
     all
 }
 
-/// A dataplane has begun: what was closed or loaded when an earlier one died is open, or taken
-/// away, but for ports that are to be closed when this one dies.
+/// A dataplane has begun: opens what was closed, and removes what was loaded, when an earlier one
+/// died, except for ports that must close when this one dies.
 pub(crate) fn settle(socket: &mut Socket, taken: &[Taken], on_death: &OnDeath) {
     let stays = |index: u32| {
         on_death.closes() && taken.iter().any(|t| t.device == index && t.end.is_none())

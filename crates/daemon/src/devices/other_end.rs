@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Being the other end of a TAP that is there: its file.
+//! Serves as the other end of an existing TAP: its file.
 //!
 //! ```text
-//! whoever has the TAP (a namespace, a container, a bridge) -- tap0 -- file --[ dataplane ]--[ TAP ]-- port -- the host's stack
+//! user of the TAP (a namespace, a container, a bridge) -- tap0 -- file --[ dataplane ]--[ TAP ]--
+//! port -- the host's stack
 //! ```
 //!
-//! The device itself is a neighbour's: it keeps its name, and all that stands on it. It may be
-//! moved to another namespace once it is open; closed, it is what it was before.
+//! The device itself belongs to the neighbour: it keeps its name, and all that stands on it. It may
+//! be moved to another namespace once it is open; closed, it is what it was before.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ pub struct End {
 }
 
 impl End {
-    /// Of a device, if the port is to be its other end, or may be and nobody else is.
+    /// Opens the other end of a device, if the port must be that, or may be and the end is free.
     pub(crate) fn of(device: &Device, port: &PortConfig) -> Result<Option<End>, String> {
         let (name, forced) = (&port.device, port.driver == Driver::Tap);
         let Some(tap) = device.tap.filter(|_| matches!(port.driver, Driver::Auto | Driver::Tap))
@@ -83,7 +84,7 @@ impl End {
         let end = Instant::now() + PATIENCE;
         loop {
             let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
-            // Elsewhere, or gone, it is nothing to us any more.
+            // In another namespace, or gone, it no longer concerns us.
             let Some(tap) = state.device(name).and_then(|device| device.tap) else { return Ok(()) };
             let restored = match tap.open {
                 0 => Tap::restore(name, self.headers, self.header_len),
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_tap_was_like_is_a_word_of_the_record() {
+    fn tap_properties_are_a_word_of_the_record() {
         for bits in 0..8u8 {
             let on = |bit: u8| bits >> bit & 1 != 0;
             let headers = TapHeaders { packet_info: on(0), vnet_header: on(1), several: on(2) };

@@ -55,7 +55,7 @@ impl fmt::Display for Carrier {
 /// How frames of a port are received, as far as programs have to know.
 #[derive(Clone, Debug)]
 pub(crate) enum Receives {
-    /// By AF_XDP sockets, behind the program that gives frames to them.
+    /// AF_XDP sockets, and the program that redirects frames to them.
     Xdp(Arc<Redirect>),
     /// By packet sockets.
     Packet(Arc<Vec<OwnedFd>>),
@@ -79,13 +79,13 @@ pub struct Wire {
     pub carrier: Carrier,
     /// Its queues, by worker, and what each sends to it by.
     pub sides: Vec<(Vec<Rx>, Tx)>,
-    /// Each worker receives its share; else there are more of them than queues.
+    /// Each worker receives its share; otherwise there are more workers than queues.
     pub spread: bool,
     /// The device, as programs on it need to know it.
     pub config: WireConfig,
     /// How its frames are received, where programs on the device have a part in it.
     pub(crate) receives: Option<Receives>,
-    /// The file, of a TAP whose other end we are.
+    /// The file, if we are the other end of a TAP.
     pub(crate) end: Option<Tap>,
     /// Keeps the device promiscuous, and the kernel from what it receives.
     pub held: Held,
@@ -147,7 +147,7 @@ const FRAME: usize = 22;
 pub(crate) const MOST: usize = xdp::LONGEST - FRAME;
 
 impl WireConfig {
-    /// Of a device, on which `closes` says that there are, or will be, such filters.
+    /// Of a device; `closes` if it has, or will get, such filters.
     pub fn of(device: &Device, closes: bool) -> Self {
         let Device { link, queues, tap, .. } = device;
         let kind = link.kind_name();
@@ -167,8 +167,7 @@ impl WireConfig {
 impl Port {
     /// Opens both sides.
     ///
-    /// The TAP has as many queues as there are workers; it is still called what it was when it was
-    /// made.
+    /// The TAP has one queue per worker; it still has the name that it was created with.
     pub fn open(
         taken: Taken,
         config: WireConfig,
@@ -243,7 +242,7 @@ impl Wire {
             }
             None => {
                 if config.is_veth {
-                    // As on a wire's device: there it is off until somebody asks for it.
+                    // As on a physical device, where it is off by default.
                     set_gro(index, true).map_err(error)?;
                 }
                 let frame = config.mtu as usize + FRAME;
@@ -258,7 +257,7 @@ impl Wire {
         let shut = Shut::device(index);
         let shut = match (shut, carrier) {
             (Ok(shut), _) => Some(shut),
-            // What the program does not redirect is little: nothing of it is for a device without
+            // The program redirects almost everything; the rest is of no use to a device without
             // addresses.
             (Err(_), Carrier::Xdp(_)) => None,
             (Err(e), Carrier::Packet | Carrier::Tap) => {

@@ -7,8 +7,8 @@
 //! \x7fpenstock-ports\0, version (1 byte), CRC-32C of what follows (u32, little-endian), Record (postcard)
 //! ```
 //!
-//! The TAPs, and all that stands on them, go with the process. So addresses, routes and the like
-//! are written down as well, by the thread that follows the kernel's network, soon after they
+//! The TAPs, and all that stands on them, disappear with the process. So addresses, routes and the
+//! like are written down as well, by the thread that follows the kernel's network, soon after they
 //! change.
 
 use std::io;
@@ -29,19 +29,18 @@ const VERSION: u8 = 2;
 /// What is taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// What is to become of the ports.
+    /// What happens to the ports.
     pub(crate) on_death: OnDeath,
     /// When it was written: seconds since the machine was started.
     pub(crate) written: u64,
-    /// They are being taken or given back: what they have is on its way, and belongs where this
-    /// says.
+    /// They are being taken or returned: their configuration is in transit, and belongs where this
+    /// record says.
     pub(crate) moving: bool,
     /// The ports, and what their TAPs have.
     pub(crate) ports: Vec<(Taken, Kept)>,
 }
 
-/// Seconds since the machine was started, those that it slept included: lifetimes of addresses go
-/// on meanwhile.
+/// Seconds since boot, including those asleep: lifetimes of addresses continue during sleep.
 fn seconds() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: room for the time, which lives through the call.
@@ -77,7 +76,7 @@ impl Record {
         postcard::from_bytes(body).map_err(|_| "it makes no sense")
     }
 
-    /// Reads it; nothing was taken where there is none. The error is a sentence.
+    /// Reads it; without a record nothing was taken. The error is a sentence.
     pub(crate) fn read() -> Result<Option<Record>, String> {
         let name = name().map_err(|e| format!("the record of what is taken: {e}"))?;
         let directory = RunDir::get()?;
@@ -106,7 +105,7 @@ impl Record {
     }
 }
 
-/// Removes it: all is given back.
+/// Removes it: all devices are returned.
 pub(crate) fn remove() {
     if let (Ok(directory), Ok(name)) = (RunDir::get(), name()) {
         directory.remove(&name);
@@ -116,18 +115,18 @@ pub(crate) fn remove() {
 /// When a record is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Before devices are taken: they still have all that they have.
+    /// Before devices are taken: they still have their configuration.
     Before,
     /// While they are taken: their TAPs have it.
     During,
-    /// When they are about to be given back: their TAPs still have it.
+    /// When they are about to be returned: their TAPs still have it.
     Ending,
 }
 
 /// Writes the record, not more often than is good for the rest.
 pub(crate) struct Recorder {
     on_death: OnDeath,
-    /// When it is to be written.
+    /// When it is written next.
     due: Option<Instant>,
     /// No sooner than then.
     earliest: Instant,
@@ -143,8 +142,8 @@ impl Recorder {
         self.due.get_or_insert(self.earliest.max(Instant::now()));
     }
 
-    /// How long until it is to be written; `None` as long as nothing has changed. Where there is
-    /// something else to do (`busy`), that comes first for some time.
+    /// Time until it must be written; `None` without a change. Other work (`busy`) comes first for
+    /// some time.
     pub(crate) fn due_in(&self, busy: bool) -> Option<Duration> {
         const PATIENCE: Duration = Duration::from_secs(5);
         let due = self.due? + if busy { PATIENCE } else { Duration::ZERO };
@@ -187,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_comes_back_whole_or_not_at_all() {
+    fn a_record_is_read_whole_or_refused() {
         let record = Record {
             on_death: OnDeath::Ruleset("/etc/x.nft".into()),
             written: 7,

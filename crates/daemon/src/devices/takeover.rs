@@ -3,8 +3,8 @@
 //! A device becomes a port, and a TAP of the host takes its place with name, address, MTU and
 //! everything that stands on it; and back.
 //!
-//! Giving back works from any point in between, and by what the kernel says then: addresses that
-//! came meanwhile (a lease, for instance) are the device's afterwards.
+//! Returning it works from any point in between, and uses the kernel's state at that time:
+//! addresses added since (a lease, for instance) go to the device.
 
 use std::fs;
 use std::io;
@@ -24,15 +24,15 @@ use crate::log;
 /// Longest name of a device.
 const NAME_MAX: usize = 15;
 
-/// What a TAP is called while it is in nobody's place; a number follows.
+/// Name of a TAP before it replaces a device; a number follows.
 const WAITING: &str = "penstock";
 
-/// What was taken, and all that is needed to give it back.
+/// A taken device, with everything needed to return it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
     /// What the host, and rules, call it.
     pub name: String,
-    /// What the device is called meanwhile.
+    /// Name of the device while it is a port.
     pub port: String,
     /// What it was called before.
     pub before: String,
@@ -44,7 +44,7 @@ pub struct Taken {
     no_ipv6: bool,
     /// `IFLA_INET6_ADDR_GEN_MODE` before.
     generate: u8,
-    /// Packets that arrived by it were put together (GRO).
+    /// Its received packets were merged (GRO).
     gro: bool,
     /// What was an isolated port of a bridge: the device, VLAN devices on it; by their names on the
     /// host.
@@ -92,8 +92,8 @@ fn sysctl(family: &str, device: &str, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/sys/net/{family}/conf/{device}/{name}"))
 }
 
-/// How often something is tried that fails, and how long is waited in between: a descriptor or
-/// memory may be short for a moment, and whoever gives a device back has no other chance.
+/// How often a failed step is retried, and the pause in between: a descriptor or memory may be
+/// short for a moment, and a device must be returned.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -133,7 +133,7 @@ fn copy_sysctls(from: &str, to: &str) {
             let (value, there) =
                 (read_sysctl(&sysctl(family, from, &name)), sysctl(family, to, &name));
             if let Some(value) = value.filter(|v| read_sysctl(&there).as_ref() != Some(v)) {
-                // Some are to be read only.
+                // Some are read-only.
                 let _ = fs::write(there, value);
             }
         }
@@ -161,9 +161,8 @@ fn is_name(name: &str) -> bool {
         && !name.contains(wrong)
 }
 
-/// Makes a TAP for a device, which does not take its place yet: that is [`swap`]. `wish` is the
-/// index that its TAP is to have if no other device has it; `several` says that it is to have
-/// several queues.
+/// Creates a TAP for a device; [`swap`] puts it in the device's place. `wish` is the index for the
+/// TAP if no other device has it; `several` requests several queues.
 pub fn prepare(
     socket: &mut Socket,
     port: &PortConfig,
@@ -281,7 +280,7 @@ pub fn swap(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
         }
         told(&taken.port, change(socket, taken.device, &[Change::Up(true)]))
     });
-    // Whatever was refused: what stood on the device is not to be lost.
+    // What stood on the device must not be lost, whatever the kernel refuses.
     for refused in standing.put(socket, taken.device, taken.tap) {
         log(format_args!("{}: could not take over {refused}", taken.name));
     }
@@ -308,8 +307,8 @@ pub fn resume(socket: &mut Socket, taken: &Taken, device: &Device) -> Result<(),
     told(&taken.port, change(socket, index, &[Change::Up(true)]))
 }
 
-/// Gives a device back: what stands on the TAP goes to it, and it gets its name again. Works
-/// wherever taking it stopped. The TAP itself goes with its last descriptor. Gives whether what
+/// Returns a device: what stands on the TAP moves to it, and it gets its name again. Works wherever
+/// the takeover stopped. The TAP itself disappears with its last descriptor. Gives whether what
 /// stood there was found on the TAP: where the TAP is gone, or somebody who has ended has begun to
 /// give the device back, the [record](crate::devices::record) knows.
 pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
@@ -363,8 +362,8 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
     if !taken.gro {
         let _ = set_gro(taken.device, false);
     }
-    // What the kernel asked there meanwhile, the dataplane got the answers to: packets would wait
-    // for these, and fail.
+    // The dataplane received the answers to neighbour requests of the kernel on this device:
+    // packets would wait for them, and fail.
     let _ = forget_asked(socket, taken.device);
     let mut no_ipv6 = if taken.no_ipv6 { "1" } else { "0" }.to_owned();
     if tap.is_some() {
@@ -391,8 +390,8 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
     Ok(found)
 }
 
-/// Gives devices back, with what their TAPs have, or had `seconds` ago where these are gone or, as
-/// all may be on its way, where devices are `moving`. Says what could not be given back.
+/// Returns devices, with the configuration of their TAPs, or that of `seconds` ago if a TAP is gone
+/// or if devices are `moving`. Reports what could not be returned.
 pub fn restore(
     socket: &mut Socket,
     all: &[(Taken, Kept)],
@@ -402,7 +401,7 @@ pub fn restore(
     let mut refused: Vec<String> = Vec::new();
     let mut gone = Vec::new();
     for (taken, kept) in all {
-        // A TAP may go meanwhile, with the last process that had it.
+        // A TAP may disappear at any time, with the last process that holds it.
         match again(|| give_back(socket, taken)) {
             Ok(true) if !moving || taken.end.is_some() => {}
             Ok(_) => gone.push((kept, taken.device)),
@@ -423,7 +422,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_ports_are_names_of_devices() {
+    fn port_names_are_device_names() {
         for (name, port) in [
             ("eth0", "eth0.port"),
             ("enp0s31f6", "enp0s31f6.port"),

@@ -35,14 +35,14 @@ pub(crate) enum End {
     Done,
     /// The dataplane serves the client from here on; the changes, if there were any, made this.
     HandedOver(Arc<Generation>),
-    /// The child is no more; the sentence is for the client.
+    /// The child has ended; the sentence is for the client.
     Failed(String),
 }
 
 /// Changes as they come in.
 struct Incoming {
     submission: Submission,
-    /// The generation is not that of the ruleset any more: the changes are not looked at.
+    /// The generation is outdated: the changes are ignored.
     overtaken: bool,
     refused: Option<(usize, penstock_ruleset::Error)>,
     count: usize,
@@ -296,7 +296,7 @@ fn tell(changes: &Receiver<Committed>, over: &AtomicBool, say: impl Fn(&Answer) 
 
 const LATE: &str = "evaluation takes longer than is allowed; nothing is changed";
 
-/// What a client is told whose child a signal has ended.
+/// The error for a client after a signal ended its child.
 fn ended_by(signal: i32) -> &'static str {
     match signal {
         // A program that gets no memory aborts.

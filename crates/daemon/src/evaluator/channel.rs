@@ -4,7 +4,8 @@
 //! messages apart (`SOCK_SEQPACKET`, unix(7)).
 //!
 //! A message is cut into packets; the first byte of each says whether a message begins or ends with
-//! it. Where one of two writers dies in the middle of a message, the other one's begins anew.
+//! it. If one of two writers dies in the middle of a message, the message of the other starts
+//! cleanly.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -47,7 +48,7 @@ impl Channel {
         if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: two new descriptors that nobody else has.
+        // SAFETY: two new descriptors without another owner.
         let ends = ends.map(|end| Channel(unsafe { OwnedFd::from_raw_fd(end) }));
         let time = libc::timeval {
             tv_sec: patience.as_secs() as libc::time_t,
@@ -151,7 +152,7 @@ impl Channel {
                 }
             }
         }
-        // SAFETY: the header and all that it points to live through the call.
+        // SAFETY: the header and everything it points to live through the call.
         uninterrupted(|| unsafe {
             libc::sendmsg(self.raw(), &raw const header, libc::MSG_NOSIGNAL)
         })?;
@@ -182,7 +183,7 @@ impl Channel {
                 bytes.clear();
                 begun = true;
             } else if !begun {
-                // The rest of a message that somebody else has begun to receive.
+                // The rest of a message that another receiver has begun.
                 continue;
             }
             if bytes.len() + piece.len() > limit {
@@ -226,13 +227,13 @@ impl Channel {
         header.msg_iovlen = 1;
         header.msg_control = control.0.as_mut_ptr().cast();
         header.msg_controllen = size_of::<Control>() as _;
-        // SAFETY: the header and all that it points to live through the call, which fills the
-        // packet and the control buffer up to the lengths that are said.
+        // SAFETY: the header and everything it points to live through the call, which fills the
+        // packet and the control buffer up to the lengths given.
         let receive =
             || unsafe { libc::recvmsg(self.raw(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
         let got = or_closed(uninterrupted(receive))?;
-        // SAFETY: the kernel has filled the control buffer, and the macros stay inside of what the
-        // header says of it; the descriptors are new ones that nobody else has.
+        // SAFETY: the kernel has filled the control buffer, and the macros stay inside the length
+        // in the header; the descriptors are new and have no other owner.
         unsafe {
             let mut at = libc::CMSG_FIRSTHDR(&raw const header);
             while let Some(message) = at.as_ref() {
@@ -269,7 +270,7 @@ fn uninterrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     }
 }
 
-/// What was received: nothing from an end that has gone without reading all that it was sent.
+/// The received bytes: none from a peer that closed with unread data.
 fn or_closed(received: io::Result<usize>) -> io::Result<usize> {
     match received {
         Err(e) if e.kind() == io::ErrorKind::ConnectionReset => Ok(0),
@@ -284,7 +285,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn messages_of_all_lengths_come_whole_and_with_their_descriptors() {
+    fn messages_of_all_lengths_arrive_whole_with_their_descriptors() {
         let (one, other) = Channel::pair(PATIENCE).unwrap();
         for len in [0, 1, PACKET - 1, PACKET, PACKET + 1, 5 * PACKET] {
             let bytes: Vec<u8> = (0..len).map(|n| n as u8).collect();
@@ -295,7 +296,7 @@ mod tests {
                 sent.join().unwrap().unwrap();
             });
         }
-        // What is left of a message whose writer has died is passed over, and so is its beginning.
+        // A partial message of a dead writer is skipped.
         for half in [&[FIRST, 1, 2][..], &[0, 3], &[LAST, 4]] {
             one.send_packet(half, &[]).unwrap();
             one.send(&[7], &[]).unwrap();

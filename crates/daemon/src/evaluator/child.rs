@@ -68,6 +68,17 @@ struct Talk<'c, 's> {
     submits: bool,
 }
 
+/// The changes of one evaluation, and what the dataplane answers to them.
+struct Submission<'s> {
+    recorder: &'s Recorder<'s>,
+    /// They are for the dataplane; otherwise it is asked about devices only.
+    submits: bool,
+    copy: Copy,
+    ask: Ask,
+    /// The answer, once the dataplane was asked.
+    answered: Option<io::Result<Answer>>,
+}
+
 /// Serves a client, whatever it wants. `confined` says whether system calls are restricted.
 pub(super) fn serve(
     stream: UnixStream,
@@ -81,8 +92,8 @@ pub(super) fn serve(
     }
     let Ok(Some(Answer::Call(call))) = channel.hear(ANSWER, Some(PATIENCE)) else { return };
     let Ok(client) = Client::new(stream, call.rights.longest()) else { return };
-    // The process ends with the conversation. What is not given back bit by bit is not copied for
-    // that, either.
+    // The process ends with the conversation. Skipping the drop also avoids copying pages to free
+    // them.
     let mut child = ManuallyDrop::new(Child {
         channel: &channel,
         client: &client,
@@ -141,14 +152,14 @@ impl Child<'_> {
         Ok(())
     }
 
-    /// One text is all that it does.
+    /// A child evaluates one text only.
     fn limit_time(&self) -> io::Result<()> {
         const PRINTING: u64 = 60;
         sandbox::limit_time(self.call.time.as_secs().saturating_mul(2).saturating_add(PRINTING))
     }
 
-    /// Asks the dataplane. Its time is not ours: who evaluated in time waits for others, and for
-    /// what comes of it.
+    /// Queries the dataplane. Its time is not charged: a child that evaluated in time waits for
+    /// others, and for the result.
     fn ask(&self, ask: &Ask) -> io::Result<Answer> {
         let left = sandbox::stop_alarm();
         self.channel.say(ask)?;
@@ -304,6 +315,36 @@ impl Child<'_> {
         self.text(&mut talk, Origin::File { name, from: None }, text, None).map(End::Status)
     }
 
+    /// Submits the changes of a text that was evaluated to the dataplane, if that is to be asked.
+    fn submit(
+        &self,
+        submission: &mut Submission<'_>,
+        generation: &Generation,
+    ) -> Result<(), Refusal> {
+        let mut devices = false;
+        if submission.copy != Copy::Unchecked {
+            let linked = Linked::new(generation).map_err(Refusal::Link)?;
+            devices = self.call.rights == Rights::Look && wants_devices(generation, &linked);
+        }
+        if !submission.submits && !devices {
+            return Ok(());
+        }
+        let answer = submission.recorder.flush().and_then(|()| self.ask(&submission.ask));
+        let refusal = match &answer {
+            Ok(Answer::Accepted { .. }) => Ok(()),
+            Ok(Answer::Refused(refused)) => Err(refusal(refused, submission.copy)),
+            Ok(_) => Err(Refusal::Other("not an answer".into())),
+            Err(e) if e.kind() == io::ErrorKind::FileTooLarge => {
+                let sentence =
+                    "a ruleset this large, with parts for devices, is checked for root alone";
+                return Err(Refusal::Other(sentence.into()));
+            }
+            Err(e) => Err(Refusal::Other(e.to_string())),
+        };
+        submission.answered = Some(answer);
+        refusal
+    }
+
     /// Evaluates a text until it is right, or wrong, on a copy of the ruleset that does for it.
     /// Gives the number of the change that waits for its confirmation, too.
     fn evaluate(
@@ -335,45 +376,24 @@ impl Child<'_> {
                 Copy::WithoutState | Copy::Unchecked => self.mirror.ruleset.clone(),
             };
             talk.session.options.copy = copy;
-            // What a text sets to zero is told once it is known that the text is right.
+            // Reset values are printed once the whole text is known to be valid.
             let rehearses = !resets.is_empty() && !reset && !check;
             talk.session.options.check = check || rehearses;
-            let mut answered = None;
-            let outcome = {
-                let (recorder, submits) = (talk.recorder, talk.submits && !rehearses);
-                let looks = self.call.rights == Rights::Look;
-                let mut gate = |generation: &Generation| {
-                    let mut devices = false;
-                    if copy != Copy::Unchecked {
-                        let linked = Linked::new(generation).map_err(Refusal::Link)?;
-                        devices = looks && wants_devices(generation, &linked);
-                    }
-                    if !submits && !devices {
-                        return Ok(());
-                    }
-                    let answer =
-                        recorder.flush().and_then(|()| self.ask(&Ask::Submit { check, confirm }));
-                    let refusal = match &answer {
-                        Ok(Answer::Accepted { .. }) => Ok(()),
-                        Ok(Answer::Refused(refused)) => Err(refusal(refused, copy)),
-                        Ok(_) => Err(Refusal::Other("not an answer".into())),
-                        Err(e) if e.kind() == io::ErrorKind::FileTooLarge => {
-                            let sentence = "a ruleset this large, with parts for devices, is checked for root alone";
-                            return Err(Refusal::Other(sentence.into()));
-                        }
-                        Err(e) => Err(Refusal::Other(e.to_string())),
-                    };
-                    answered = Some(answer);
-                    refusal
-                };
-                talk.session.run_gated(
-                    origin.clone(),
-                    text.to_owned(),
-                    &mut ruleset,
-                    now(),
-                    &mut gate,
-                )
+            let mut submission = Submission {
+                recorder: talk.recorder,
+                submits: talk.submits && !rehearses,
+                copy,
+                ask: Ask::Submit { check, confirm },
+                answered: None,
             };
+            let outcome = talk.session.run_gated(
+                origin.clone(),
+                text.to_owned(),
+                &mut ruleset,
+                now(),
+                &mut |generation: &Generation| self.submit(&mut submission, generation),
+            );
+            let answered = submission.answered;
             talk.session.options.check = check;
             let again = match (&answered, outcome.again) {
                 (_, Some(Again::Whole)) => {
@@ -418,10 +438,10 @@ impl Child<'_> {
         Ok((Outcome { stderr, ..Outcome::default() }, None))
     }
 
-    /// Waits for the client's word, or for somebody else's. Without one, or without the client, the
-    /// change is taken back when its time is over.
+    /// Waits for a confirmation by this client or another. Without one, or without the client, the
+    /// change is rolled back at its timeout.
     fn confirmation(&self, id: u32, time: Duration) -> io::Result<u8> {
-        /// How soon a word of somebody else is noticed.
+        /// How soon a confirmation by another client is noticed.
         const PULSE: Duration = Duration::from_millis(200);
         let yes = |ask: Ask| match self.ask(&ask)? {
             Answer::Yes(yes) => Ok(yes),
@@ -528,8 +548,8 @@ impl Child<'_> {
     }
 }
 
-/// What the session is told of a refusal: where the copy was good enough, so that it tells the
-/// place; else anything, since the text is run again.
+/// The refusal for the session: with its place if the copy was complete enough; otherwise any
+/// refusal, since the text is run again.
 fn refusal(refused: &Refused, copy: Copy) -> Refusal {
     match refused {
         _ if copy == Copy::Unchecked && !matches!(refused, Refused::Other(_)) => {

@@ -18,8 +18,7 @@ use crate::control::Rights;
 use crate::control::protocol::{LONGEST, Message, read, write};
 use crate::rules::Rules;
 
-/// Puts the file in force, as all there is to be. The error is for the user, without the word that
-/// it is one.
+/// Makes the file the whole ruleset. The error is for the user, without an "Error:" prefix.
 pub(crate) fn load(
     evaluator: &Evaluator,
     rules: &Rules,
@@ -59,7 +58,7 @@ fn run(
         let client = scope.spawn(|| answer(&ours, (name, text)));
         let names = Box::new(SystemNames::default());
         let end = Attendance { evaluator, channel, rules, names, call }.attend();
-        // Those who still listen get no more.
+        // Remaining listeners get nothing more.
         let _ = ours.shutdown(std::net::Shutdown::Read);
         (end, client.join())
     });

@@ -60,7 +60,7 @@ impl Mirror {
         if read.is_err() || !right {
             return Err(Astray);
         }
-        // Where all that it changed is state of packets, it is another generation all the same.
+        // It is a new generation even if it changed packet state only.
         transaction.change();
         self.ruleset.commit(transaction).map_err(|_| Astray)?;
         self.kept = commit.unconfirmed.then_some(before);
@@ -150,7 +150,7 @@ mod tests {
     ];
 
     #[test]
-    fn it_gives_the_same_handles_to_the_same_things() {
+    fn mirror_assigns_the_handles_of_the_original() {
         let (mut ruleset, mut mirror) = (Ruleset::default(), Mirror::default());
         let mut now = 1_000_000_000;
         for text in TEXTS {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn from_all_of_it_the_way_goes_on() {
+    fn a_full_copy_continues_with_changes() {
         for begin in 0..TEXTS.len() {
             let (mut ruleset, mut mirror) = (Ruleset::default(), Mirror::default());
             for (number, text) in TEXTS.iter().enumerate() {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_taken_back_there_too() {
+    fn rollbacks_are_mirrored() {
         let (mut ruleset, mut mirror) = (Ruleset::default(), Mirror::default());
         assert_eq!(mirror.follow(&step(&mut ruleset, TEXTS[0], 1, false)), Ok(()));
         let before = ruleset.generation();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_that_packets_added_are_not_missed() {
+    fn elements_added_by_packets_are_mirrored() {
         let (mut ruleset, mut mirror) = (Ruleset::default(), Mirror::default());
         assert_eq!(mirror.follow(&step(&mut ruleset, TEXTS[3], 1, false)), Ok(()));
         // As if packets had added it: the mirror does not have it.

@@ -64,8 +64,7 @@ use protocol::{Answer, Order, QUESTION, Unknowing};
 #[derive(Debug)]
 pub(crate) struct Evaluator {
     line: Mutex<Line>,
-    /// Held while a ruleset is on its way to somebody who may only look: there is one such copy at
-    /// a time.
+    /// Held while a ruleset is sent to a read-only client: there is one such copy at a time.
     copies: Mutex<()>,
 }
 
@@ -84,9 +83,9 @@ impl Evaluator {
         Ok(Evaluator { line, copies: Mutex::default() })
     }
 
-    /// Tells it of what was committed, before somebody waits for it.
+    /// Sends it a commit, before a client needs it.
     pub(crate) fn update(&self, rules: &Rules) {
-        // Without an evaluator the next call says so.
+        // Without an evaluator the next call reports that.
         let _ = self.line.lock().unwrap_or_else(PoisonError::into_inner).update(rules);
     }
 

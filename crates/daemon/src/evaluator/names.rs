@@ -20,7 +20,7 @@ type Known<K, V> = RefCell<HashMap<K, Option<V>>>;
 
 /// The names of a child.
 pub(super) struct ChildNames<'c> {
-    /// Those that need no more than files.
+    /// Names that need files only.
     system: SystemNames,
     channel: &'c Channel,
     client: &'c Client,

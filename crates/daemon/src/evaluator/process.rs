@@ -2,9 +2,9 @@
 
 //! The processes: one that starts evaluators, the evaluator, and its children.
 //!
-//! The first does nothing but to start an evaluator, and another one when that ends: it cannot be
-//! started later, when the dataplane has no rights left that could be given up. The evaluator has
-//! one thread, so that it can fork. It reads nothing that a client has written: children do.
+//! The first only starts an evaluator, and another one when that ends: the evaluator cannot be
+//! started later, when the dataplane has no rights left to give up. The evaluator has one thread,
+//! so that it can fork. It reads nothing that a client has written: children do.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -18,10 +18,10 @@ use crate::config::Config;
 use crate::log;
 use crate::rules::Update;
 
-/// How long a child that waits for a client may leave what it is told unread.
+/// How long a waiting child may leave updates unread.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// So long after a call a child is forked for the next one: a call that changes the ruleset is over
-/// by then.
+/// Delay after a call before a child is forked for the next one: a call that changes the ruleset is
+/// over by then.
 const QUIET: Duration = Duration::from_millis(10);
 /// Exit status of a child that has panicked.
 const PANICKED: i32 = 101;
@@ -49,7 +49,7 @@ fn name(name: &std::ffi::CStr) {
 /// Starts the processes. There must be no other thread. Gives the end of the channel to the
 /// evaluator.
 pub(super) fn start(config: &Config) -> io::Result<Channel> {
-    /// How long the evaluator may take to apply a large change before it hears of the next one.
+    /// How long the evaluator may take to apply a large change before the next one is sent.
     const PATIENCE: Duration = Duration::from_secs(60);
     /// Between two evaluators.
     const SHORTEST: Duration = Duration::from_millis(50);
@@ -108,8 +108,7 @@ fn watch(evaluator: i32, channel: &Channel, ends: &OwnedFd) -> Option<i32> {
         // SAFETY: two structures, which live through the call.
         unsafe { libc::poll(polls.as_mut_ptr(), 2, -1) };
         if polls[0].revents != 0 {
-            // SAFETY: no pointers; nobody has waited for this child yet, so the number is still its
-            // own.
+            // SAFETY: no pointers; this child was not waited for yet, so its number is not reused.
             unsafe { libc::kill(evaluator, libc::SIGKILL) };
             return None;
         }
@@ -129,7 +128,7 @@ fn hung_up(channel: &Channel, time: Duration) -> bool {
 fn begin(parent: u32, channel: &Channel) -> OwnedFd {
     name(c"penstock-spawn");
     sandbox::keep_only(channel.raw());
-    // SAFETY: no pointers but sets that live through the calls; a session of its own keeps the
+    // SAFETY: no pointers but sets that live through the calls; a separate session keeps the
     // terminal's signals away.
     unsafe {
         libc::setsid();
@@ -162,8 +161,8 @@ struct Child {
     channel: Channel,
 }
 
-/// A child that waits for a client. To fork takes as long as many a text: with the pages of a large
-/// ruleset, milliseconds.
+/// A child that waits for a client. A fork takes as long as evaluating a small text: with the pages
+/// of a large ruleset, milliseconds.
 struct PreforkedChild {
     process: i32,
     /// Closed, it ends the child.
@@ -230,7 +229,7 @@ fn ends() -> io::Result<OwnedFd> {
     }
 }
 
-/// Reads what is told of children: what it says is asked of waitpid(2).
+/// Empties the pipe of child events; waitpid(2) gives the details.
 fn forget_told(ends: &OwnedFd) {
     let mut told = [0u8; 128];
     // SAFETY: room for so many bytes.
@@ -262,7 +261,7 @@ fn evaluate(channel: &Channel, config: &Config) {
     };
     loop {
         if !wait(channel, &ends, evaluation.pause.filter(|_| evaluation.preforked.is_none())) {
-            // Without one the next client waits for its child, and is told if there is none.
+            // Without one the next client waits for its child, and gets an error if none starts.
             evaluation.preforked = PreforkedChild::fork(&mut evaluation.mirror, config).ok();
             evaluation.pause = None;
         }
@@ -281,7 +280,7 @@ fn evaluate(channel: &Channel, config: &Config) {
         match postcard::from_bytes(&bytes) {
             Ok(Order::Update(update)) => {
                 if !evaluation.follows(&update) {
-                    // Without an answer the next message shows that nobody is there.
+                    // If this is lost, the next message shows that the peer is gone.
                     let _ = channel.say(&Unknowing);
                 }
             }
@@ -371,8 +370,8 @@ fn wait(channel: &Channel, ends: &OwnedFd, time: Option<Duration>) -> bool {
     unsafe { libc::poll(polls.as_mut_ptr(), 2, millis) != 0 }
 }
 
-/// A child that panics says so in the log, and ends with a status of its own: programs may be made
-/// such that a panic is an abort, as it is where memory has run out.
+/// A child that panics logs it, and ends with a distinct status: programs may be made such that a
+/// panic is an abort, as it is where memory has run out.
 fn panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         log(format_args!("BUG: the evaluation of a rule text: {panic}"));

@@ -58,7 +58,7 @@ impl Call {
 pub(crate) enum Task {
     /// `nft` with these arguments.
     Nft(Vec<String>),
-    /// The file that says all there is to be.
+    /// The file with the whole ruleset.
     Load {
         /// Its name.
         name: String,
@@ -80,7 +80,7 @@ pub(crate) enum Task {
 pub(super) enum Ask {
     /// Said before anything else.
     Begun,
-    /// What came after this generation. With `alone` nobody else commits before the child has.
+    /// The changes after this generation. With `alone` no other client commits before the child.
     Base {
         /// The generation that the child has; 0 for none.
         generation: u32,
@@ -89,7 +89,7 @@ pub(super) enum Ask {
         /// It was overtaken before.
         alone: bool,
     },
-    /// Changes of this generation follow; those before them count no more.
+    /// Changes of this generation follow; earlier ones are void.
     Begin {
         /// The generation.
         generation: u32,
@@ -122,7 +122,7 @@ pub(super) enum Ask {
     TakeBack(u32),
     /// All changes from here on.
     Watch,
-    /// The dataplane is to serve the client from here on: it wants traces, or frames of a capture.
+    /// The dataplane serves the client from here on: it requests traces, or frames of a capture.
     HandOver,
     /// The client has been told all.
     Done,

@@ -26,7 +26,7 @@ struct Pending {
     failed: Option<io::Error>,
 }
 
-/// What becomes of changes.
+/// Where changes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivery {
     /// They go to the dataplane as they come.
@@ -49,7 +49,7 @@ impl<'c> Recorder<'c> {
         Recorder { channel, delivery, pending: RefCell::default() }
     }
 
-    /// Sends what is left. An error if anything could not be sent, or held.
+    /// Sends the rest. An error if anything could not be sent, or held.
     pub(super) fn flush(&self) -> io::Result<()> {
         let pending = &mut *self.pending.borrow_mut();
         if pending.lost {

@@ -2,11 +2,10 @@
 
 //! What the processes that read rule text may do: next to nothing.
 //!
-//! They are another user's (`nobody`) where they may be, without capabilities, cannot gain any,
-//! start no programs, open no sockets and no file for writing (seccomp(2)), leave no core, and end
-//! with their parent. Where memory is scarce, the kernel ends them first
-//! (`/proc/PID/oom_score_adj`, proc(5)). Children have limits of memory and time as well
-//! (setrlimit(2)).
+//! They run as user `nobody` where permitted, have no capabilities and cannot gain any, start no
+//! programs, open no sockets and no file for writing (seccomp(2)), leave no core, and end with
+//! their parent. Where memory is scarce, the kernel ends them first (`/proc/PID/oom_score_adj`,
+//! proc(5)). Children have limits of memory and time as well (setrlimit(2)).
 
 use std::io;
 use std::os::fd::RawFd;
@@ -19,8 +18,7 @@ use crate::seccomp::threads::{BASE, SEE_FILES};
 /// The user `nobody` and its group, by their numbers in all distributions.
 const NOBODY: libc::uid_t = 65534;
 
-/// What a child needs besides memory and time: connections that are there, files that are only
-/// read, limits.
+/// What a child needs besides memory and time: existing connections, files to read, limits.
 const CHILD: &[Rule] = &[
     Call(libc::SYS_recvmsg),
     Call(libc::SYS_recvfrom),
@@ -44,8 +42,8 @@ const CHILD: &[Rule] = &[
     Without(libc::SYS_open, 1, !READ_ONLY),
 ];
 
-/// What the evaluator does besides: it starts children, which restrict themselves further, and sees
-/// them end.
+/// What the evaluator needs in addition: it starts children, which restrict themselves further, and
+/// waits for them.
 const PARENT: &[Rule] = &[
     Call(libc::SYS_clone),
     Call(libc::SYS_clone3),
@@ -72,7 +70,7 @@ const O_LARGEFILE: u32 = 0o400_000;
 
 /// Closes all descriptors but standard error and this one; standard input and output lead nowhere.
 pub(super) fn keep_only(fd: RawFd) {
-    // SAFETY: a string with its end; standard input and output are used by nobody in this process.
+    // SAFETY: a terminated string; this process does not use standard input and output.
     unsafe {
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
         if null >= 0 {
@@ -87,7 +85,7 @@ pub(super) fn keep_only(fd: RawFd) {
 /// close it again.
 pub(super) fn close_but(fd: RawFd) {
     let (fd, last) = (fd as libc::c_uint, libc::c_uint::MAX);
-    // SAFETY: no pointers; nobody in this process goes on with what is closed.
+    // SAFETY: no pointers; this process no longer uses the closed descriptors.
     unsafe {
         if fd > 3 {
             libc::syscall(libc::SYS_close_range, 3, fd - 1, 0);
@@ -181,8 +179,8 @@ fn size() -> Option<(u64, u64)> {
     Some((all * PAGE, data * PAGE))
 }
 
-/// Limits memory to so many bytes besides what is there, and to four times what is there: a listing
-/// of a large ruleset takes as much.
+/// Limits memory to so many bytes more than now, and to four times the present size: a listing of a
+/// large ruleset needs that.
 pub(super) fn limit_memory(bytes: u64) -> io::Result<()> {
     let (all, data) = size().ok_or(io::ErrorKind::NotFound)?;
     limit(libc::RLIMIT_AS, all.saturating_add(data.saturating_mul(4)).saturating_add(bytes))
@@ -193,7 +191,7 @@ pub(super) fn limit_time(seconds: u64) -> io::Result<()> {
     limit(libc::RLIMIT_CPU, seconds)
 }
 
-/// Ends this process in so many seconds, if there are any.
+/// Ends this process in so many seconds; 0 sets no limit.
 pub(super) fn alarm(seconds: u64) {
     // SAFETY: no pointers.
     unsafe { libc::alarm(u32::try_from(seconds).unwrap_or(u32::MAX)) };

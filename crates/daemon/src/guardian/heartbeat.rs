@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tells the guardian that packets are still done: all workers answer.
+//! Tells the guardian that packets are still processed: all workers answer.
 //!
-//! A process that is stopped, or whose workers are dead-locked, leaves a black hole where its ports
-//! are. Who does not hear a beat in time ends it, and gives the devices back.
+//! A process that is stopped, or has deadlocked workers, turns its ports into black holes. Without
+//! a beat in time the guardian ends it, and returns the devices.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::requests::Request;
 use crate::requests::workers::Workers;
 use crate::seccomp::{self, Thread};
 
-/// Beats in the time after which nobody waits for another one.
+/// Beats within the patience of the guardian.
 const BEATS: u32 = 5;
 
 /// The thread that asks and tells.

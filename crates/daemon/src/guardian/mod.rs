@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A process that gives the devices back when the dataplane dies, however it does, or hangs.
+//! A process that returns the devices when the dataplane dies, for any reason, or hangs.
 //!
 //! It holds the other descriptors of the TAPs, so these are still there, with all that stands on
-//! them, when it is needed. It ignores what ends other processes politely: its end is that of the
-//! dataplane. A dataplane that has begun to beat and is not heard in time is ended by it.
+//! them, when it is needed. It ignores the usual termination signals: it ends with the dataplane.
+//! It kills a dataplane that has begun to beat and misses a beat.
 
 pub(crate) mod heartbeat;
 
@@ -24,12 +24,11 @@ use crate::devices::takeover::{Taken, restore};
 use crate::seccomp::{self, Thread};
 use crate::{control, log, namespace_lock, rights};
 
-/// Said when all is given back already.
+/// Sent when all devices are already returned.
 const DONE: u8 = b'd';
 /// Said when a device has come back, with the number of its port and its index, 32 bits each.
 const BACK: u8 = b'b';
-/// Said when packets are done, with the milliseconds in which that is to be said again; 0 for
-/// never.
+/// Sent while packets are processed, with the milliseconds until the next beat; 0 for none.
 const BEAT: u8 = b'a';
 /// Bytes of what is said, so that each comes whole.
 const SAID: usize = 9;
@@ -48,13 +47,13 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: two new descriptors that nobody else has.
+    // SAFETY: two new descriptors without another owner.
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
 impl Guardian {
-    /// Starts it. There must be no other thread yet. It closes its copy of the listener of metrics:
-    /// whoever begins next is to have the address.
+    /// Starts it. There must be no other thread yet. It closes its copy of the metrics listener:
+    /// the next dataplane needs the address.
     pub fn start(
         taken: &[Taken],
         taps: &[Tap],
@@ -62,8 +61,7 @@ impl Guardian {
         metrics: Option<&TcpListener>,
     ) -> io::Result<Guardian> {
         let (read, write) = pipe()?;
-        // Nobody waits for a guardian that is held up.
-        // SAFETY: no pointers.
+        // The dataplane does not wait for a guardian that is held up. SAFETY: no pointers.
         unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         // SAFETY: this is the only thread, so that the child may go on like any process.
         match unsafe { libc::fork() } {
@@ -71,7 +69,7 @@ impl Guardian {
             0 => {
                 drop(write);
                 if let Some(listener) = metrics {
-                    // SAFETY: a descriptor of this process, which nobody in it uses from here on.
+                    // SAFETY: a descriptor of this process, which does not use it from here on.
                     unsafe { libc::close(listener.as_raw_fd()) };
                 }
                 watch(File::from(read), taken, taps, on_death);
@@ -93,7 +91,7 @@ impl Guardian {
         unsafe { libc::waitpid(self.process, std::ptr::null_mut(), libc::WNOHANG) == self.process }
     }
 
-    /// All is given back: it may go.
+    /// All devices are returned: ends the guardian.
     pub fn dismiss(mut self) {
         let mut said = [0; SAID];
         said[0] = DONE;
@@ -113,7 +111,7 @@ impl GuardianHandle {
         let mut said = [what; SAID];
         said[1..5].copy_from_slice(&one.to_ne_bytes());
         said[5..].copy_from_slice(&two.to_ne_bytes());
-        // Without a guardian nobody needs to know.
+        // Without a guardian there is no receiver.
         let _ = self.0.write_all(&said);
     }
 
@@ -122,7 +120,7 @@ impl GuardianHandle {
         self.say(BACK, port as u32, device);
     }
 
-    /// Packets are done, and that is to be said again in this time; at zero, it need not be said.
+    /// Packets are processed, and the next beat comes within this time; zero ends the beats.
     pub fn beat(&mut self, patience: Duration) {
         self.say(BEAT, patience.as_millis().min(u32::MAX.into()) as u32, 0);
     }
@@ -188,10 +186,10 @@ fn is_readable(file: &File, patience: Option<Duration>) -> bool {
     }
 }
 
-/// Ends a dataplane that is not heard any more, and waits until it is gone.
+/// Kills a dataplane that has stopped to beat, and waits until it is gone.
 fn end(dataplane: i32, pipe: &mut File) {
-    /// How long what the kernel does for a process may keep it. It does nothing of its own
-    /// meanwhile.
+    /// How long kernel work may delay the end of a process. The process itself does nothing during
+    /// that time.
     const PATIENCE: Duration = Duration::from_secs(5);
     // SAFETY: no pointers. As long as it is the parent, no other process has its number.
     unsafe {
@@ -208,7 +206,7 @@ fn end(dataplane: i32, pipe: &mut File) {
     }
 }
 
-/// Listens until the dataplane is gone. `false` if all is given back already.
+/// Listens until the dataplane is gone. `false` if all devices are already returned.
 fn listen(dataplane: i32, pipe: &mut File, taken: &mut [Taken]) -> bool {
     let mut said = [0; SAID];
     let mut patience = None;
@@ -240,8 +238,8 @@ fn listen(dataplane: i32, pipe: &mut File, taken: &mut [Taken]) -> bool {
 fn watch(mut pipe: File, taken: &[Taken], taps: &[Tap], on_death: &OnDeath) {
     // SAFETY: no pointers.
     let dataplane = unsafe { libc::getppid() };
-    // SAFETY: no pointers but a string with its end; a session of its own keeps the terminal's
-    // signals away.
+    // SAFETY: no pointers but a terminated string; a separate session keeps the terminal's signals
+    // away.
     unsafe {
         libc::setsid();
         for signal in
@@ -255,7 +253,7 @@ fn watch(mut pipe: File, taken: &[Taken], taps: &[Tap], on_death: &OnDeath) {
         libc::sigemptyset(&raw mut none);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
     }
-    // It needs no more than the dataplane does.
+    // It needs the same rights as the dataplane.
     if let Err(e) = rights::keep_only_needed() {
         log(format_args!("the guardian keeps its capabilities: {e}"));
     }

@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 
-use penstock_bpf::{Link, LoadError, Map, MapKind, MapSpec, Mode, Next, Place, Program};
+use penstock_bpf::{AttachPoint, Link, LoadError, Map, MapKind, MapSpec, Mode, Next, Program};
 use penstock_dataplane::{OffloadedChain, can_run_chains, interface};
 use penstock_ebpf::rules::{Compiled, Counters, Device, Entry, Job, NotOffloadable, compile};
 use penstock_net::Network;
@@ -22,7 +22,7 @@ pub(crate) struct Running {
     device: Device,
     program: Program,
     counters: Counters,
-    /// `None` where it stands in front of AF_XDP sockets, or behind the program of flows.
+    /// `None` if it precedes AF_XDP sockets, or follows the program of flows.
     link: Option<Link>,
     pub(super) names: Vec<String>,
 }
@@ -45,14 +45,14 @@ impl Running {
     }
 }
 
-/// What a generation wants of a port.
+/// What a generation requires of a port.
 #[derive(Debug)]
 pub(super) struct Wanted {
     compiled: Compiled,
     device: Device,
     chains: Vec<ChainIndex>,
     names: Vec<String>,
-    /// `None` if what is there does the same.
+    /// `None` if the present program is equivalent.
     loaded: Option<(Program, Counters)>,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn any(linked: &Linked) -> bool {
     OffloadedChain::all(linked).next().is_some()
 }
 
-/// What a generation wants of each of the ports, as a program that is not loaded.
+/// What a generation requires of each port, as a program that is not loaded yet.
 pub(super) fn wanted(
     ports: &[OffloadPort],
     net: &Network,
@@ -106,7 +106,7 @@ impl OffloadPort {
             image: &linked.image,
             entries: &entries,
             device: &device,
-            place: Place::Xdp,
+            place: AttachPoint::Xdp,
             next: &next,
         };
         let compiled = compile(job).map_err(|refused| {
@@ -147,7 +147,7 @@ impl OffloadPort {
         wanted.chains.iter().map(|chain| (*chain, self.tap)).collect()
     }
 
-    /// Puts what is wanted in the place of what is there. What runs here then.
+    /// Replaces the programs by the required ones. Returns what runs here then.
     pub(super) fn run_chains(
         &mut self,
         wanted: Option<Wanted>,
@@ -202,7 +202,7 @@ impl OffloadPort {
     pub(super) fn arrange(&mut self) -> std::io::Result<()> {
         let mode = self.xdp_mode();
         let chains = self.chains.as_ref().map(|c| &c.program);
-        let flows = self.flows.as_mut().filter(|f| f.program.place() == Place::Xdp);
+        let flows = self.flows.as_mut().filter(|f| f.program.place() == AttachPoint::Xdp);
         match (chains, &flows) {
             (Some(chains), Some(_)) => chains.enter_into(&self.programs, CHAINS)?,
             // Nothing may be there.
@@ -230,7 +230,7 @@ impl OffloadPort {
     }
 }
 
-/// A program by the link of the one before, or by one of its own.
+/// Attaches a program by the link of its predecessor, or by a new link.
 fn attached(
     link: Option<Link>,
     program: &Program,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! What an earlier dataplane has left in devices with `--persist`: programs that forward its flows.
-//! Its flows become connections again, with what was counted meanwhile.
+//! Its flows become connections again, with their present counters.
 //!
-//! The connections are lines of a dump ([`penstock_conntrack`]), beside or in place of those that
-//! were kept in a file: these may be a minute old.
+//! The connections are lines of a dump ([`penstock_conntrack`]), in addition to or instead of those
+//! saved in a file, which may be a minute old.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -49,8 +49,8 @@ impl Leftovers {
         self.any
     }
 
-    /// Takes the program off a device. Until somebody else receives there, what comes is lost, and
-    /// not the kernel's to answer.
+    /// Takes the program off a device. Until a socket receives there, frames are dropped, so the
+    /// kernel does not answer them.
     pub(crate) fn release(&mut self, device: u32) -> Option<Shut> {
         let link = self.links.remove(&device)?;
         let shut = Shut::device(device).ok();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_become_connections_with_what_was_counted() {
+    fn flows_become_connections_with_their_counters() {
         let now = 1000 * SECOND;
         let mut dump = String::new();
         // One of UDP that has been silent for too long.
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_connection_asks_for_no_window_of_before() {
+    fn a_kept_connection_ignores_its_old_tcp_window() {
         let mut dump = String::new();
         adopt_flows(&mut dump, &[flow(6, 4000, 1, 1)], 1);
         let mut table = Conntrack::new(Settings::default());

@@ -20,7 +20,7 @@ mod pins;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use penstock_bpf::{Map, Next, Place};
+use penstock_bpf::{AttachPoint, Map, Next};
 use penstock_ebpf::flow::{Flows, Hardware, Port as FlowPort, Ports};
 use penstock_flowtable::Offloader;
 use penstock_flowtable::arrival::Encaps;
@@ -47,7 +47,7 @@ const FLOWS: u32 = 1 << 17;
 /// Requests for flows that wait at most, of a worker.
 const QUEUE: usize = 4096;
 
-/// A port whose device may do more.
+/// A port with a device that may do work itself.
 #[derive(Debug)]
 pub(crate) struct OffloadPort {
     /// What the host calls it.
@@ -76,8 +76,8 @@ pub(crate) struct OffloadPort {
 }
 
 impl OffloadPort {
-    /// A port whose device has been opened; `None` of a TAP whose other end we are: what a program
-    /// on that sees is what we send.
+    /// A port with an open device; `None` if we are the other end of a TAP: a program on that sees
+    /// what we send.
     pub(crate) fn of(taken: &Taken, wire: &Wire) -> Option<Self> {
         let Wire { config, receives, .. } = wire;
         let receives = receives.clone()?;
@@ -97,10 +97,10 @@ impl OffloadPort {
     }
 
     /// Where flows are forwarded.
-    fn place(&self) -> Place {
+    fn place(&self) -> AttachPoint {
         match self.receives {
-            Receives::Packet(_) if self.super_packets => Place::Tcx,
-            Receives::Packet(_) | Receives::Xdp(_) => Place::Xdp,
+            Receives::Packet(_) if self.super_packets => AttachPoint::Tcx,
+            Receives::Packet(_) | Receives::Xdp(_) => AttachPoint::Xdp,
         }
     }
 
@@ -125,12 +125,12 @@ struct State {
     net: Option<Arc<Network>>,
     /// The generation in force.
     linked: Arc<Linked>,
-    /// What the next one wants of the ports.
+    /// What the next one requires of the ports.
     wanted: Vec<Option<Wanted>>,
 }
 
 impl State {
-    /// Puts what the generation in force wants onto the ports, which have changed. As
+    /// Loads the programs of the generation in force onto changed ports, like
     /// [`State::run_chains`].
     fn run_chains_anew(&mut self) -> Option<Vec<(ChainIndex, u32)>> {
         let State { ports, linked, net, .. } = self;
@@ -313,7 +313,7 @@ impl Offload {
     pub(crate) fn refresh(&self) {
         let mut state = self.lock();
         let State { ports, xdp, links, flows, .. } = &mut *state;
-        for port in ports.iter().filter(|p| p.flows.is_some() && p.place() == Place::Tcx) {
+        for port in ports.iter().filter(|p| p.flows.is_some() && p.place() == AttachPoint::Tcx) {
             let can = links
                 .as_mut()
                 .is_some_and(|links| can_hand_over(links, port.device).unwrap_or(false));
@@ -322,7 +322,7 @@ impl Offload {
             }
         }
         if !*flows {
-            // Flows that are still there are forwarded until software has them.
+            // Remaining flows are forwarded until software has them.
             if ports.iter().any(|p| p.flows.is_some()) && self.flows.is_empty().unwrap_or(true) {
                 ports.iter_mut().for_each(OffloadPort::detach_flows);
                 self.unpin(ports);
@@ -418,8 +418,8 @@ impl Offload {
 impl OffloadPort {
     fn words(&self) -> &'static str {
         match self.place() {
-            Place::Xdp => "in XDP",
-            Place::Tcx => "at tcx, where super-packets stay whole",
+            AttachPoint::Xdp => "in XDP",
+            AttachPoint::Tcx => "at tcx, where super-packets stay whole",
         }
     }
 }

@@ -3,8 +3,8 @@
 //! `--persist`: programs of flows that stay on their devices when this process dies.
 //!
 //! Only links get a name in a file system of type bpf: they hold programs, and these their maps.
-//! What is left behind is removed by the next dataplane before it takes the devices, or by
-//! `penstock down`; a note in the run directory says where it is.
+//! Leftovers are removed by the next dataplane before it takes the devices, or by `penstock down`;
+//! a note in the run directory says where it is.
 
 use std::fs;
 use std::io;
@@ -81,7 +81,7 @@ impl Pins {
     pub(super) fn pin(&self, device: u32, link: &Link) -> io::Result<()> {
         match link.pin(&self.path(device)) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                // Of a device that is gone.
+                // The pin of a device that is gone.
                 self.unpin(device);
                 link.pin(&self.path(device))
             }
@@ -111,7 +111,7 @@ impl Pins {
         self.map_names().iter().for_each(|name| drop(fs::remove_file(name)));
     }
 
-    /// The links that there are, by device.
+    /// The pinned links, by device.
     pub(super) fn links(&self) -> impl Iterator<Item = (u32, Link)> {
         let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
         entries.filter_map(|entry| {
@@ -121,7 +121,7 @@ impl Pins {
         })
     }
 
-    /// The flows that there are.
+    /// The flows in pinned maps.
     pub(super) fn flows(&self) -> Vec<FoundFlow> {
         let names = self.map_names();
         found([&names[0], &names[1]]).unwrap_or_else(|e| {
@@ -151,7 +151,8 @@ pub(crate) fn remove_left() -> bool {
     let mut found = false;
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_name().as_bytes().starts_with(prefix.as_bytes()) {
-            // Without its name a link goes later, when others may want the device.
+            // Without its name the link would be detached later, when another process may use the
+            // device.
             let _ = Link::pinned(&entry.path()).and_then(Link::detach);
             found |= fs::remove_file(entry.path()).is_ok();
         }

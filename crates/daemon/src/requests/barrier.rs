@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A point that all workers reach before one goes on.
+//! A barrier: all workers reach it before one continues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// A point that all workers reach before one goes on, or a second later.
+/// A barrier that all workers reach before one continues, or that ends after a second.
 #[derive(Clone, Debug)]
 pub(crate) struct Barrier {
     there: Arc<AtomicUsize>,
@@ -18,7 +18,7 @@ impl Barrier {
         Barrier { there: Arc::default(), workers }
     }
 
-    /// Waits for all others, and does something meanwhile.
+    /// Waits for all others, and calls `meanwhile` during that time.
     pub(crate) fn wait(&self, mut meanwhile: impl FnMut()) {
         const LONGEST: Duration = Duration::from_secs(1);
         const PAUSE: Duration = Duration::from_micros(50);

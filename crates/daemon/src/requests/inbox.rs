@@ -14,9 +14,9 @@ use crate::sync::{AtomicBool, Mutex};
 #[derive(Debug)]
 pub struct Inbox<T> {
     messages: Mutex<VecDeque<T>>,
-    /// Whether there are any, to be seen without the lock.
+    /// Whether there are requests, readable without the lock.
     waiting: AtomicBool,
-    /// Signalled as long as there are any.
+    /// Signalled while there are requests.
     pub(crate) event: Event,
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What threads ask of each other.
+//! Requests between threads.
 //!
 //! | file | is |
 //! | --- | --- |
-//! | [`workers`] | all workers, for those who ask them something |
-//! | [`inbox`] | the queue that a thread is asked by |
-//! | `barrier` | a point that all workers reach before one goes on |
+//! | [`workers`] | queries and commands for all workers |
+//! | [`inbox`] | the queue of a thread's requests |
+//! | `barrier` | a point that all workers reach before one continues |
 
 mod barrier;
 pub(crate) mod inbox;
@@ -51,16 +51,16 @@ pub(crate) enum Request {
     Alive(Sender<()>),
     /// What happened so far.
     Status(Sender<Status>),
-    /// The device of a port is another from now on, or there is none.
+    /// Replaces the device of a port, or removes it.
     Wire(usize, Option<Box<WireShare>>),
-    /// Reads what it wants of the path, between two bursts.
+    /// Reads state of the dataplane, between two bursts.
     Look(Look),
     /// Whether devices can forward the flows of these flowtables.
     CanOffload(Vec<LinkedFlowtable>, Sender<Result<(), CannotOffload>>),
     /// Connections from a number on, so many numbers, as a part of a dump, and the number to go on
     /// with.
     Dump(u32, u32, Sender<(String, Option<u32>)>),
-    /// Connections of a dump, which are to be in the table. Answered with what is wrong.
+    /// Loads connections of a dump into the table. Answered with the error.
     Load(String, Sender<Result<usize, String>>),
     /// Code counts the time of rules and stages from now on, or not.
     Profile(Engine, bool),

@@ -12,7 +12,7 @@ use crate::requests::inbox::Inbox;
 /// The inboxes of all workers, in their order; there is at least one.
 pub(crate) struct Workers {
     inboxes: Vec<Arc<Inbox<Request>>>,
-    /// Held while all are told something: so all are told in the same order.
+    /// Held while a request goes to all workers, so that all get requests in the same order.
     order: Mutex<()>,
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dump_is_cut_so_that_children_stay_with_their_masters() {
+    fn a_split_dump_keeps_children_with_their_masters() {
         let lines = [
             "flow id=4 proto=6",
             "flow id=7 proto=6 master=4",

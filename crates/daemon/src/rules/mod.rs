@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The ruleset of the dataplane: clients change it, workers get each generation, and a change that
-//! nobody confirms is taken back.
+//! The ruleset of the dataplane: clients change it, workers get each generation, and an unconfirmed
+//! change is rolled back.
 //!
 //! | file | is |
 //! | --- | --- |
@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Who makes a change: process and its name.
 pub(crate) type Process = (u32, String);
 
-/// A change that is to be confirmed.
+/// A change that waits for confirmation.
 #[derive(Debug)]
 struct Unconfirmed {
     /// The generation to come back.
@@ -95,7 +95,7 @@ pub(crate) struct Rules {
 /// Keeps others from committing anything.
 pub(crate) type Alone<'r> = MutexGuard<'r, ()>;
 
-/// Changes that are to be committed.
+/// Changes to commit.
 #[derive(Debug)]
 pub(crate) struct Submission {
     /// The ruleset that they are made from.
@@ -165,8 +165,8 @@ impl Rules {
         self.lock().ruleset.generation()
     }
 
-    /// The ruleset as it is to be when another dataplane goes on from it: without a change that
-    /// still waits for its confirmation, which nobody could give then.
+    /// The ruleset for a later dataplane: without a change that still waits for confirmation, which
+    /// could not be confirmed then.
     pub(crate) fn confirmed_ruleset(&self) -> Ruleset {
         let inner = self.lock();
         let mut ruleset = inner.ruleset.clone();
@@ -220,7 +220,7 @@ impl Rules {
             return updates;
         }
         let ruleset = inner.ruleset.clone();
-        // It takes its time.
+        // Dropping it may take long.
         drop(inner);
         let (after, marks) = (ruleset.generation().id, ruleset.marks());
         vec![Update::Whole { bytes: ruleset.save(now()), after, marks }]
@@ -252,9 +252,9 @@ impl Rules {
         Submission::begin(ruleset, at)
     }
 
-    /// Checks changes, and puts them in force. With `confirm` they are taken back unless
-    /// [`Rules::confirm`] is called in that time; meanwhile nobody else changes anything. `alone`
-    /// says that nobody else can have committed anything since they began. Gives the number of the
+    /// Checks changes, and puts them in force. With `confirm` they are rolled back unless
+    /// [`Rules::confirm`] is called in that time; until then no other change is accepted. `alone`
+    /// means that no other commit can have happened since they began. Returns the number of the
     /// change that waits.
     pub(crate) fn submit(
         &self,
@@ -319,13 +319,13 @@ impl Rules {
         Ok(waits)
     }
 
-    /// Whether devices can forward the flows of flowtables that want it.
+    /// Whether devices can forward the flows of flowtables with offload.
     fn can_offload(&self, flowtables: &[LinkedFlowtable]) -> Result<(), CannotOffload> {
         if !flowtables.iter().any(LinkedFlowtable::is_for_devices) {
             return Ok(());
         }
-        // All would say the same. Without an answer the change is refused when it is to be in
-        // force.
+        // All workers would answer the same. Without an answer the change is refused when it takes
+        // effect.
         let answer =
             self.workers.ask_one(0, |to| Request::CanOffload(flowtables.to_vec(), to), PATIENCE);
         answer.unwrap_or(Ok(()))
@@ -351,8 +351,7 @@ impl Rules {
         }
         self.settle(&linked);
         let gone = std::mem::replace(&mut inner.linked, linked.clone());
-        // Long chains are walked through until this is done. A large ruleset takes its time to be
-        // forgotten, too.
+        // Long chains are walked until this is done. Freeing a large ruleset takes time, too.
         let _ = std::thread::Builder::new().name("lookups".into()).spawn(move || {
             seccomp::enter(Thread::Lookups);
             linked.image.build_lookups();
@@ -371,7 +370,7 @@ impl Rules {
             log(format_args!("devices run no chains: {e}"));
             Vec::new()
         });
-        // Nobody waits for it: each has it in its inbox behind the other.
+        // No wait is needed: it follows the other request in each inbox.
         let (done, _) = channel();
         self.workers.tell(|| Request::Rules(linked.clone(), running.clone(), done.clone()));
         self.settle(linked);
@@ -435,7 +434,7 @@ impl Rules {
         receiver
     }
 
-    /// Lets a change stay. With a number only that one; `false` if it does not wait (any more).
+    /// Confirms a change. With a number only that one; `false` if it does not wait (or no longer).
     pub(crate) fn confirm(&self, id: Option<u32>) -> bool {
         let mut inner = self.lock();
         match &inner.unconfirmed {
@@ -467,7 +466,7 @@ impl Rules {
         }
     }
 
-    /// Takes back what nobody has confirmed in time.
+    /// Rolls back a change that was not confirmed in time.
     pub(crate) fn tick(&self) {
         let mut inner = self.lock();
         if let Some(waits) = inner.unconfirmed.take_if(|waits| waits.deadline <= Instant::now()) {

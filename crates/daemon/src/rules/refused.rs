@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Why changes are refused.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Refused {
-    /// The ruleset was changed meanwhile.
+    /// The ruleset was changed since.
     Overtaken,
     /// A change, by its number.
     Change(usize, penstock_ruleset::Error),

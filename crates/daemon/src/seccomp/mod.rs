@@ -24,7 +24,7 @@ pub(crate) use threads::Thread;
 
 use crate::log;
 
-/// What becomes of a system call that a thread is not to make.
+/// The effect of a system call that a thread may not make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// It fails with `EPERM`.
@@ -54,8 +54,8 @@ thread_local! {
     static KIND: Cell<&'static str> = const { Cell::new("unknown") };
 }
 
-/// Filters are wanted: [`enter`] puts them on from now on, in this process and those that it forks.
-/// Said once, before there are other threads.
+/// Enables filters: [`enter`] installs them from now on, in this process and its forks. Called
+/// once, before other threads start.
 pub(crate) fn want(violation: Violation) {
     if violation == Violation::Kill {
         // SAFETY: the handler only makes calls that are safe in handlers; the structure lives
@@ -98,8 +98,8 @@ pub(crate) fn enter_with<'r>(
     KIND.set(name);
     let mut program = program::program(rules, violation.answer());
     let filter = sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: the program lives through the call, which copies it, and has as many instructions as
-    // is said.
+    // SAFETY: the program lives through the call, which copies it, and has the given number of
+    // instructions.
     let result = unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter)
     };

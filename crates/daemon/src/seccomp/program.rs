@@ -19,11 +19,11 @@ pub(crate) enum Rule {
     Without(c_long, u32, u32),
     /// The call, if this argument has one of these bits.
     With(c_long, u32, u32),
-    /// The call fails with `ENOSYS`: programs fall back to an older one whose arguments can be
+    /// The call fails with `ENOSYS`: programs fall back to an older one with arguments that can be
     /// checked.
     Missing(c_long),
-    /// Unless another rule allows it, the call fails with `EPERM` whatever becomes of calls that no
-    /// rule knows: what makes it goes on without.
+    /// Unless another rule allows it, the call fails with `EPERM`, independent of the effect of
+    /// unknown calls: its caller works without it.
     Refuse(c_long),
 }
 
@@ -77,7 +77,7 @@ impl Rule {
 }
 
 /// The program that allows what one of the rules allows. `otherwise` is the `SECCOMP_RET_*` of all
-/// other calls; those by another convention, whose numbers mean other calls, end the process.
+/// other calls; calls by another convention, where numbers mean other calls, end the process.
 pub(super) fn program<'r>(
     rules: impl Iterator<Item = &'r Rule> + Clone,
     otherwise: u32,
@@ -117,7 +117,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn calls_and_their_arguments_are_told_apart() {
+    fn filters_distinguish_calls_by_arguments() {
         let rules = [
             Rule::Call(3),
             Rule::OneOf(41, 0, &[1, 16, 44]),
@@ -157,7 +157,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn as_many_values_as_are_allowed_fit() {
+    fn the_largest_allowed_value_list_fits() {
         let values: Vec<u32> = (0..MOST_VALUES as u32).collect();
         let values: &'static [u32] = values.leak();
         let program = program([Rule::OneOf(1, 5, values), Rule::Call(2)].iter(), REFUSED);

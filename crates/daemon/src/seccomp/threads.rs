@@ -24,7 +24,7 @@ pub(crate) enum Thread {
     Lookups,
     /// Answers requests for metrics.
     Metrics,
-    /// Speaks with a program behind `queue`.
+    /// Exchanges messages with a program of `queue`.
     Queue,
     /// Writes the state to its file.
     Keep,
@@ -140,8 +140,8 @@ const RUN: &[Rule] = &[
     Call(libc::SYS_rseq),
     Call(libc::SYS_tgkill),
     OneOf(libc::SYS_prctl, 0, &[libc::PR_SET_NAME as u32, PR_SET_VMA]),
-    // The C library's allocator looks once whether memory is overcommitted, and goes on without an
-    // answer (`check_may_shrink_heap` in its malloc/arena.c).
+    // The C library's allocator looks once whether memory is overcommitted, and continues without
+    // an answer (`check_may_shrink_heap` in its malloc/arena.c).
     Refuse(libc::SYS_openat),
 ];
 
@@ -291,7 +291,7 @@ const READ_FILES: &[Rule] = &[
     Call(libc::SYS_open),
 ];
 
-/// What files there are, whose, and what is in those that are open.
+/// Metadata of files, and contents of open ones.
 pub(crate) const SEE_FILES: &[Rule] = &[
     Call(libc::SYS_newfstatat),
     Call(libc::SYS_statx),
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn no_thread_can_do_what_none_needs() {
+    fn unneeded_system_calls_are_denied_to_all_threads() {
         for number in [
             libc::SYS_execve,
             libc::SYS_execveat,
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn who_starts_a_thread_has_what_that_needs() {
+    fn a_starter_has_the_system_calls_of_the_threads_it_starts() {
         // These begin before the main thread has a filter.
         let before = [Thread::Compile, Thread::Guardian];
         let others = Thread::ALL.into_iter().filter(|thread| !before.contains(thread));
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_do_only_what_is_theirs() {
+    fn threads_are_limited_to_their_own_system_calls() {
         let executable = [0, 4096, (libc::PROT_READ | libc::PROT_EXEC) as u64, 0, 0, 0];
         let writable = [0, 4096, (libc::PROT_READ | libc::PROT_WRITE) as u64, 0, 0, 0];
         for thread in Thread::ALL {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `penstock capture`: a client is told of frames until it goes.
+//! `penstock capture`: sends frames to a client until it disconnects.
 
 use std::io;
 use std::sync::mpsc::RecvTimeoutError;
@@ -38,8 +38,8 @@ impl Server {
         call: &CaptureCall,
         process: &Process,
     ) -> io::Result<Option<u8>> {
-        /// How soon a client that went away is noticed where nothing passes, and how often it is
-        /// told of losses.
+        /// How soon a disconnected client is noticed without traffic, and how often losses are
+        /// reported.
         const PULSE: Duration = Duration::from_millis(200);
         /// Bytes of frames told at once.
         const TOGETHER: usize = 64 << 10;

@@ -33,7 +33,7 @@ const GRACE: Duration = Duration::from_millis(100);
 const BACKLOG: libc::c_int = 4096;
 /// Longest head of a request.
 const LONGEST: usize = 8 << 10;
-/// How long what was made is told to those who ask anew.
+/// How long a produced text is reused for new requests.
 const FRESH: Duration = Duration::from_millis(100);
 /// Different bodies that are being sent at a time: who still reads an older one is cut off.
 const BODIES: usize = 4;
@@ -73,7 +73,7 @@ enum State {
     Asking(Vec<u8>),
     /// Head and body of the answer go: bytes of both together that have gone.
     Answering { head: Vec<u8>, body: Arc<Vec<u8>>, gone: usize },
-    /// All is told; the other side may have more to say, which nobody hears.
+    /// The response is sent; further input of the peer is ignored.
     Closing,
 }
 
@@ -85,13 +85,13 @@ struct Connection {
     until: Instant,
 }
 
-/// All connections, and what they are told; `text` makes that.
+/// All connections, and their response, which `text` produces.
 struct Door<F> {
     text: F,
     made: Option<(Instant, Arc<Vec<u8>>)>,
     /// Bodies in the order in which they were made.
     bodies: Vec<Arc<Vec<u8>>>,
-    /// Those of before, whose readers are to be cut off.
+    /// Earlier texts; their readers are disconnected first.
     old: Vec<Arc<Vec<u8>>>,
     connections: Vec<Connection>,
 }
@@ -115,7 +115,7 @@ impl<F: Fn() -> io::Result<Vec<u8>>> Door<F> {
         let next = self.connections.iter().map(|connection| connection.until).chain(place).min();
         let time = next
             .map_or(-1, |next| next.saturating_duration_since(now).as_millis() as libc::c_int + 1);
-        // SAFETY: as many structures as are said, which live through the call.
+        // SAFETY: as many structures as given, which live through the call.
         unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, time) };
         let now = Instant::now();
         let mut ready = polled.iter().skip(1).map(|polled| polled.revents != 0);
@@ -134,13 +134,13 @@ impl<F: Fn() -> io::Result<Vec<u8>>> Door<F> {
         }
     }
 
-    /// Takes connections that wait, as long as there are places.
+    /// Accepts waiting connections while there are places.
     fn accept(&mut self, listener: &TcpListener) {
         while self.connections.len() < MOST || self.place_at().is_none() {
             let stream = match listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                // It has gone meanwhile, or there are no descriptors.
+                // It is gone already, or there are no descriptors.
                 Err(_) => return std::thread::sleep(Duration::from_millis(10)),
             };
             if stream.set_nonblocking(true).is_err() {
@@ -265,7 +265,7 @@ impl<F: Fn() -> io::Result<Vec<u8>>> Door<F> {
         (head, body)
     }
 
-    /// What there is to tell: made anew unless it is fresh.
+    /// The response text: produced again unless it is fresh.
     fn body(&mut self) -> io::Result<Arc<Vec<u8>>> {
         let now = Instant::now();
         if let Some((made, body)) = &self.made
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_names_what_it_wants() {
+    fn a_request_names_its_path() {
         for (head, expected) in [
             ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", Some((Method::Get, "/metrics"))),
             ("GET /metrics?a=b HTTP/1.0\r\n\r\n", Some((Method::Get, "/metrics"))),
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn each_request_has_its_answer() {
+    fn each_request_gets_its_response() {
         let address = serving(b"a 1\n# EOF\n".to_vec());
         let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(LONGEST));
         for (request, status, body) in [
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_are_silent_or_do_not_read_keep_nobody_out() {
+    fn idle_clients_do_not_block_others() {
         let address = serving(vec![b'x'; 8 << 20]);
         let silent: Vec<_> =
             (0..300).map(|_| TcpStream::connect(address).expect("a connection")).collect();

@@ -78,7 +78,7 @@ impl Serving {
         Ok(Serving(serving))
     }
 
-    /// Ends: nobody can connect any more. Clients that are there stay connected.
+    /// Ends: no further connections are accepted. Connected clients stay.
     pub(crate) fn end(self) {
         for (listener, thread) in self.0 {
             // SAFETY: no pointers. A thread that waits for connections is woken.
@@ -116,14 +116,14 @@ impl Server {
         })
     }
 
-    /// Serves connections, each on a thread of its own, until the listener is shut down. Who
-    /// connects there has those rights at most.
+    /// Serves connections, each on its own thread, until the listener is shut down. Its clients
+    /// have those rights at most.
     fn serve(self: Arc<Self>, listener: &UnixListener, most: Rights) {
         for stream in listener.incoming() {
             let stream = match stream {
                 Ok(stream) => stream,
                 Err(e) if e.kind() == io::ErrorKind::InvalidInput => return,
-                // The client has gone meanwhile, or there are no descriptors.
+                // The client is gone already, or there are no descriptors.
                 Err(_) => {
                     std::thread::sleep(Duration::from_millis(10));
                     continue;
@@ -134,13 +134,13 @@ impl Server {
         }
     }
 
-    /// Serves a client on a thread of its own, or turns it away.
+    /// Serves a client on its own thread, or refuses it.
     fn begin(self: Arc<Self>, stream: UnixStream, most: Rights) -> io::Result<()> {
         let peer = Peer::of(&stream)?;
         let place = match self.admission.admit(peer, most) {
             Ok(place) => place,
             Err(reason) => {
-                // There is room for it in a socket that is new: nobody waits.
+                // A new socket has room for it: the write does not wait.
                 stream.set_nonblocking(true)?;
                 return Client::new(stream, SHORT)?.refuse(reason);
             }
@@ -198,7 +198,7 @@ impl Server {
             Message::Down => {
                 log(format_args!("ended by process {} ({})", process.0, process.1));
                 (self.end)();
-                // The connection closes when all is given back.
+                // The connection closes when all devices are returned.
                 std::thread::sleep(Duration::from_secs(60));
                 0
             }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use penstock_dataplane::{Dataplane, Engine, FlowSummary};
 use penstock_lang::session::NOT_PERMITTED;
 use penstock_print::list::{Entries, List};
-use penstock_print::show::connections::{self, Connection};
+use penstock_print::show::connections::{self, Connection, ProcLine};
 use penstock_print::show::flows::{self, Flow, Totals};
 use penstock_print::show::stages::{Stage, Stages};
 use penstock_print::show::state::State;
@@ -51,11 +51,14 @@ impl Server {
         }
     }
 
-    /// Writes a listing that is within a budget. With an end, somebody asks who may only look, and
-    /// who waits until the workers have time, until that end.
+    /// Writes a listing that is within a budget. With an end, the client is read-only, and waits
+    /// until the workers have time, until that end.
     fn listing(&self, client: &Client, show: Show, looks: Option<Instant>) -> io::Result<()> {
         let mut telling = Telling::new(client);
         let Show { listing, form, .. } = show;
+        if form == Form::Proc && listing != Listing::Connections {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         match listing {
             Listing::State => self.state(form, looks, &mut telling)?,
             Listing::Connections => self.connections(form, looks, &mut telling)?,
@@ -116,10 +119,13 @@ impl Server {
         to: &mut dyn Write,
     ) -> io::Result<()> {
         let mut list = List::begin(form, connections::KEY, to)?;
-        self.list(looks, &mut list, |path, first, page| {
-            path.conntrack()
-                .iter_from(first)
-                .try_for_each(|c| page.push(c.number(), || Some(Connection::of(&c))));
+        self.list(looks, &mut list, move |path, first, page| {
+            let mut all = path.conntrack().iter_from(first);
+            if form == Form::Proc {
+                all.try_for_each(|c| page.push(c.number(), || Some(ProcLine(c))));
+            } else {
+                all.try_for_each(|c| page.push(c.number(), || Some(Connection::of(&c))));
+            }
         })?;
         list.end()
     }
@@ -140,7 +146,7 @@ impl Server {
     /// Says where time goes: rules and stages with packets and ticks, counted by code that is made
     /// for it.
     fn stages(&self, client: &Client, show: Show) -> io::Result<()> {
-        /// Longest that is counted; the code is slower meanwhile.
+        /// Longest counting time; the code is slower during it.
         const LONGEST: u32 = 600_000;
         let Show { form, milliseconds, .. } = show;
         if self.config.engine == Engine::Interpreter {

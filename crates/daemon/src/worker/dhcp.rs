@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Answers to DHCP clients of the host. A client without an address listens on a packet socket,
-//! which in the kernel sees frames before any rule, and whose address they are sent to nobody has
-//! yet: so they go to the host whatever becomes of them on the path.
+//! which in the kernel sees frames before any rule, and the address that they are sent to is not
+//! assigned yet: so they go to the host whatever their fate in the dataplane.
 
 use penstock_packet::gso::Headers;
 use penstock_wire::protocol;
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_known_by_the_address_of_the_client_in_it() {
+    fn a_dhcp_reply_is_identified_by_its_client_address() {
         let frame = |from: u16, to: u16, op: u8, mac: [u8; 6]| {
             let mut message = vec![0; 240];
             message[0] = op;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Whose fragments are: only the first one of a datagram has ports. All come to one worker, which
-//! is named by their addresses and identification; it passes them on to the one that the first
-//! fragment names, and keeps what comes before that.
+//! Finds the owner of fragments: only the first fragment of a datagram has ports. All go to one
+//! worker, chosen by their addresses and identification; it passes them on to the owner that the
+//! first fragment determines, and keeps earlier ones until then.
 //!
-//! Nothing is put together here: that is the path's.
+//! Reassembly is the dataplane's work.
 
 use std::collections::HashMap;
 
@@ -23,15 +23,15 @@ const PATIENCE: u64 = 30_000_000_000;
 struct Known {
     worker: Option<usize>,
     since: u64,
-    /// Bytes that have come, and how many there are to be if that is known.
+    /// Bytes received, and the total if it is known.
     bytes: (u32, Option<u32>),
     waiting: Vec<(HandoffMeta, Vec<u8>)>,
 }
 
-/// What becomes of a fragment.
+/// The fate of a fragment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It goes to this worker, behind those that waited for it.
+    /// It goes to this worker, after those that waited for it.
     To(usize, Vec<(HandoffMeta, Vec<u8>)>),
     /// It waits.
     Kept,
@@ -47,8 +47,8 @@ pub(crate) struct FragmentSteering {
 }
 
 impl FragmentSteering {
-    /// A fragment comes; `first` is its datagram's worker if it says so, `here` the worker of those
-    /// that there is no room for.
+    /// Takes a fragment; `first` is its datagram's worker if it determines that, `here` the worker
+    /// of fragments that do not fit.
     pub(crate) fn take(
         &mut self,
         (datagram, span): (Datagram, Span),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_follow_the_first_one_whatever_their_order() {
+    fn fragments_in_any_order_follow_the_first_one() {
         let shared = Shared::new(3, &Settings { max: 10, ..Settings::default() }, 1);
         let mut all = FragmentSteering::default();
         let parts = parts(1);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_in_bytes_and_time() {
+    fn waiting_fragments_are_bounded_in_bytes_and_time() {
         let shared = Shared::new(3, &Settings { max: 10, ..Settings::default() }, 1);
         let mut all = FragmentSteering::default();
         let mut kept = 0;

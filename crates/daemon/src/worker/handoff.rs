@@ -12,7 +12,7 @@ pub(crate) struct HandoffMeta {
     pub(crate) port: u32,
     /// It comes from the host, not from the wire.
     pub(crate) from_host: bool,
-    /// It is a fragment whose worker is to be found out.
+    /// It is a fragment that needs an owner lookup.
     pub(crate) whose: bool,
     /// It is a super-packet.
     pub(crate) gso: Option<Gso>,

@@ -11,9 +11,8 @@ const ADDRESSES: usize = 12;
 /// Devices on devices at most.
 const LEVELS: usize = 8;
 
-/// The port by which the host receives on a device: the one below a VLAN device, and one of a
-/// bridge's, behind which the host has a bridge, too. Tags are added on the way down, the outermost
-/// last.
+/// The port by which the host receives on a device: the one below a VLAN device, or one port of a
+/// bridge, since the host has a bridge, too. Tags are added on the way down, the outermost last.
 pub(crate) fn way_up(
     net: &Network,
     device: &Link,
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_a_bridge_over_vlans_are_the_bridges_and_count_once() {
+    fn frames_of_a_bridge_over_vlans_count_once_for_the_bridge() {
         let (net, indexes) = net();
         let plain = tagged("02:00:00:00:00:01", &[]);
         for (port, from, tags, expected) in [
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_the_host_goes_to_the_port_below_with_the_tags_of_its_vlans() {
+    fn frames_for_the_host_go_to_the_lower_port_with_vlan_tags() {
         let (net, indexes) = net();
         for (device, port, tags) in [
             ("a", "a", &[][..]),

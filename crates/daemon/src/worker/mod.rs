@@ -51,8 +51,7 @@ const BURSTS: usize = 8;
 const REQUESTS: usize = 256;
 /// Nanoseconds after which time is passed on, with packets or without.
 const TICK: u64 = 20_000_000;
-/// Milliseconds to wait for frames when there are none; what has to do with time is late by that
-/// much at most.
+/// Milliseconds to wait for frames; timers are late by that much at most.
 const IDLE: i32 = 50;
 /// Nanoseconds over which it is measured how busy a worker is.
 const MEASURED: u64 = 1_000_000_000;
@@ -61,7 +60,7 @@ const MEASURED: u64 = 1_000_000_000;
 pub(crate) struct In {
     pub(crate) port: usize,
     pub(crate) rx: Rx,
-    /// Each worker receives its share of what comes there.
+    /// Each worker receives its share of the frames there.
     pub(crate) spread: bool,
 }
 
@@ -79,10 +78,10 @@ pub(crate) struct Worker {
     pub(crate) wires: Vec<In>,
     pub(crate) hosts: Vec<In>,
     pub(crate) names: Vec<Named>,
-    /// What holds as long as it works, by port; nothing of a device that is gone.
+    /// Held while the worker runs, by port; `None` for a device that is gone.
     pub(crate) held: Vec<Option<Held>>,
     pub(crate) inbox: Arc<Inbox<Request>>,
-    /// The others, if there are any.
+    /// The other workers, if there are any.
     pub(crate) steering: Option<Steering>,
     pub(crate) load: Load,
     pub(crate) stages: Stages,
@@ -108,7 +107,7 @@ impl Load {
 }
 
 impl Worker {
-    /// Works until it is told to stop; then all devices are closed.
+    /// Runs until it is told to stop; then all devices are closed.
     pub(crate) fn run(mut self) {
         let (mut ticked, mut looked, mut ready) = (0, 0, Vec::new());
         if !self.wait_for_begin() {
@@ -368,7 +367,7 @@ impl Worker {
             }
             Request::Answer(num, answer) => {
                 for id in self.sink.listeners.answered(num, &answer) {
-                    // One that was dropped meanwhile needs no answer any more.
+                    // A packet dropped since then needs no verdict.
                     let _ = self.path.verdict(id, &queue_answer(&answer), now(), &mut self.sink);
                 }
                 self.sink.flush();
@@ -395,7 +394,7 @@ impl Worker {
         self.sink.flush();
     }
 
-    /// Puts another device behind a port, or none: then what is sent there is refused.
+    /// Replaces the device of a port, or removes it: then sends to it fail.
     fn set_wire(&mut self, port: usize, wire: Option<WireShare>) {
         self.wires.retain(|input| input.port != port);
         if let Some(held) = self.held.get_mut(port) {

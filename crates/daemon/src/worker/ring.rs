@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Frames that one worker hands over to another: a ring of a fixed number of bytes between each
-//! two.
+//! Hands frames over between workers: a ring of a fixed number of bytes between each two.
 //!
-//! A frame is copied once, into the ring, and read where it lies. Nobody waits: a frame for which
-//! there is no room is refused.
+//! A frame is copied once, into the ring, and read where it lies. Neither side waits: a frame that
+//! does not fit is refused.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ const SHORTEST: usize = 256 << 10;
 const ALL: usize = 64 << 20;
 /// Frames begin at multiples of this.
 const ALIGN: usize = 8;
-/// Bytes before a frame: its length, then what is known of it.
+/// Bytes before a frame: its length, then its metadata.
 const fn before<H>() -> usize {
     const { assert!(align_of::<H>() <= ALIGN) };
     ALIGN + size_of::<H>().next_multiple_of(ALIGN)
@@ -35,14 +34,14 @@ struct Ring {
     /// the producer's. Each learns from the other's number, with acquire and release, that some
     /// have changed sides.
     bytes: Bytes,
-    /// Bytes that were ever given back; written by the consumer.
+    /// Total bytes consumed; written by the consumer.
     taken: AtomicUsize,
     /// Bytes that were ever put in; written by the producer.
     given: AtomicUsize,
 }
 
-/// Both ends of one of so many rings, whose frames are taken out in bursts of at most so many. What
-/// is known of each frame is an `H`.
+/// Both ends of one of `of` rings; frames are taken out in bursts of at most `burst`. Each frame
+/// has metadata of type `H`.
 pub(crate) fn ring<H: Copy>(of: usize, burst: usize) -> (Producer<H>, Consumer<H>) {
     with_bytes((ALL / of.max(1)).next_power_of_two().clamp(SHORTEST, LONGEST), burst)
 }
@@ -117,17 +116,16 @@ impl<H: Copy> Consumer<H> {
         self.ring.given.load(Ordering::SeqCst) == self.taken
     }
 
-    /// Takes as many frames as a burst has at most, which are there until the next release; how
-    /// many.
+    /// Fetches up to a burst of frames, which stay until the next release; returns how many.
     pub(crate) fn fetch(&mut self) -> usize {
         self.release();
         let given = self.ring.given.load(Ordering::Acquire);
         let bytes = &self.ring.bytes;
         let mut at = self.taken;
         while at != given && self.burst.len() < self.burst.capacity() {
-            // SAFETY: what lies before `given` was written by the producer, and is the consumer's
-            // until it is given back; at `at` begins a length, and after one that is no skip what is
-            // known of the frame.
+            // SAFETY: what lies before `given` was written by the producer, and belongs to the
+            // consumer until its release; a length begins at `at`, and unless it is a skip, the
+            // frame's metadata follows.
             let len: u32 = unsafe { bytes.get(at) };
             if len == SKIP {
                 at += bytes.len() - at % bytes.len();
@@ -142,7 +140,7 @@ impl<H: Copy> Consumer<H> {
         self.burst.len()
     }
 
-    /// A frame of the burst, and what is known of it.
+    /// A frame of the burst, and its metadata.
     pub(crate) fn frame(&self, i: usize) -> Option<(H, &[u8])> {
         let (known, at, len) = *self.burst.get(i)?;
         // SAFETY: these bytes were written by the producer in one piece, and are the consumer's
@@ -180,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_comes_out_in_order_and_a_full_ring_takes_no_more() {
+    fn a_ring_keeps_order_and_refuses_when_full() {
         let (mut producer, mut consumer) = ring(1, BURST);
         let (mut given, mut taken) = (0, 0);
         for _ in 0..5 {
@@ -204,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_hand_over_all_that_fits() {
+    fn threads_hand_over_every_accepted_frame() {
         const COUNT: u32 = 20_000;
         let (mut producer, mut consumer) = ring(1, BURST);
         std::thread::scope(|scope| {

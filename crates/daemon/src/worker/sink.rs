@@ -124,7 +124,7 @@ impl LiveSink {
         self.net = net;
     }
 
-    /// Sends all that is kept.
+    /// Sends everything queued.
     pub(crate) fn flush(&mut self) {
         for port in &mut self.ports {
             port.tx.flush();

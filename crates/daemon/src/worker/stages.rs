@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Where a worker's time goes besides its rules: ticks of the processor's clock, counted only while
-//! somebody asks.
+//! Where a worker's time goes besides its rules: ticks of the processor's clock, counted only on
+//! request.
 
 use penstock_dataplane::clock_ticks;
 
@@ -15,7 +15,7 @@ pub(crate) enum Doing {
     Timers,
 }
 
-/// In words, in the order of [`Doing`].
+/// Names, in the order of [`Doing`].
 const WORDS: [&str; 5] = [
     "frames received from devices",
     "frames received from the host",
@@ -32,7 +32,7 @@ pub(crate) struct Stages {
 }
 
 impl Stages {
-    /// Counts from now on, or not any more.
+    /// Starts or stops counting.
     pub(crate) fn set(&mut self, counted: bool) {
         *self = Stages { counted, ..Stages::default() };
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_rules_is_no_other_stages() {
+    fn rule_time_is_not_counted_for_other_stages() {
         let mut stages = Stages::default();
         stages.end(Doing::Send, 7, stages.begin());
         assert_eq!(stages.lines(&[]), [], "nobody asks");

@@ -56,7 +56,7 @@ pub(crate) struct Handing {
     pub(crate) taken: u64,
     /// Frames for which there was no room.
     pub(crate) refused: u64,
-    /// Fragments whose first one did not come in time.
+    /// Fragments without a first fragment in time.
     pub(crate) late: u64,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Steering {
     pub(crate) handing: Handing,
 }
 
-/// Whose a frame is.
+/// The owner of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Mine,
@@ -135,7 +135,7 @@ impl Steering {
         Around { tags: TAGS, sessions: self.sessions }
     }
 
-    /// Reads the headers of a frame whose worker is asked for soon; `None` for what is not IP.
+    /// Reads the headers of a frame before its owner lookup; `None` if it is not IP.
     #[inline]
     fn seek<'f>(&self, frame: &'f [u8]) -> Option<(&'f [u8], OwnerLookup)> {
         let packet = ip_packet(frame, self.around())?;
@@ -215,16 +215,15 @@ impl Steering {
         }
     }
 
-    /// Whether a frame that another worker has handed over is to be worked on here; if not it is
-    /// passed on.
+    /// Whether a frame handed over by another worker is processed here; if not it is passed on.
     pub(crate) fn keep_handed(&mut self, handed: HandoffMeta, frame: &[u8], time: u64) -> bool {
         self.handing.taken += 1;
         !handed.whose || self.find_out(handed, frame, time)
     }
 
-    /// Whether a fragment is to be worked on here, where this worker finds out its owner. Fragments
-    /// that waited and turn out to be this worker's are left in [`Steering::own`]: they are put
-    /// together here, so their order does not matter.
+    /// Whether a fragment is processed here, if this worker determines its owner. Waiting fragments
+    /// that belong to this worker are left in [`Steering::own`]: they are reassembled here, so
+    /// their order does not matter.
     fn find_out(&mut self, handed: HandoffMeta, frame: &[u8], time: u64) -> bool {
         let handed = HandoffMeta { whose: false, ..handed };
         let Some(Whose::Fragment { datagram, span, first, .. }) =
@@ -302,7 +301,7 @@ impl Steering {
         }
     }
 
-    /// Time goes on.
+    /// Advances the clock.
     pub(crate) fn pass_time(&mut self, now: u64) {
         self.handing.late += self.fragments.pass_time(now);
     }
@@ -354,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_spread_stays_and_what_is_not_goes_by_a_hash() {
+    fn spread_queues_keep_frames_and_others_steer_by_hash() {
         let mut all = three();
         assert!((0..100).all(|port| all[1].keep(HANDED, &udp(port), true, 0)));
         // One by one as in bursts.
@@ -376,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_takes_no_more_and_it_is_counted() {
+    fn a_full_ring_drops_and_counts() {
         let mut all = three();
         let arp = (link() / Arp::request("02:00:00:00:00:01", "198.18.0.1", "198.18.0.2")).build();
         for _ in 0..100_000 {
@@ -390,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_meet_wherever_they_come() {
+    fn fragments_of_a_datagram_meet_at_one_worker() {
         for port in 0..50 {
             let mut all = three();
             let whole = link()
@@ -404,7 +403,7 @@ mod tests {
                 let receiver = n % 3;
                 kept[receiver] += usize::from(all[receiver].keep(HANDED, part, true, 0));
                 kept[receiver] += all[receiver].own.drain(..).count();
-                // By way of the one that finds out.
+                // Through the worker that determines the owner.
                 for _ in 0..2 {
                     for (n, crew) in all.iter_mut().enumerate() {
                         kept[n] += taken(crew).len();
@@ -416,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_is_woken() {
+    fn sleeping_workers_are_woken() {
         let mut all = three();
         let arp = (link() / Arp::request("02:00:00:00:00:01", "198.18.0.1", "198.18.0.2")).build();
         assert!(all[0].fall_asleep());

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! How a worker that sleeps learns that others have left something for it, in places where nobody
-//! waits.
+//! Wakes a sleeping worker after others have left work for it, without locks.
 
 use std::sync::atomic::Ordering;
 
@@ -14,8 +13,8 @@ pub(crate) struct Waker {
 }
 
 impl Waker {
-    /// After something was left for the worker: whether it sleeps and is to be woken, which only
-    /// one is told.
+    /// Called after work was left for the worker: whether it sleeps and must be woken; only one
+    /// caller gets `true`.
     pub(crate) fn is_to_be_woken(&self) -> bool {
         // Either the worker that is about to sleep sees what was left, or this sees that it sleeps.
         fence(Ordering::SeqCst);

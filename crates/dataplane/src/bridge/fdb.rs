@@ -110,7 +110,7 @@ impl Fdb {
         }
         let key = Key::new(mac, vid);
         if let Some(fixed) = self.fixed.get(&key) {
-            // Somebody else has one of the host's addresses, or a station moved.
+            // Another station has one of the host's addresses, or a station moved.
             if !fixed.local && !fixed.sticky && fixed.port.load(Relaxed) != port {
                 fixed.port.store(port, Relaxed);
             }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_for_the_ageing_time_is_forgotten() {
+    fn entries_expire_after_the_ageing_time() {
         let fdb = table(|b| b.ageing = 100, &[]);
         fdb.learn(A, 0, 5, 1000);
         fdb.learn(B, 0, 6, 1010);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_learns_nothing_new_and_keeps_what_it_has() {
+    fn a_full_table_keeps_its_entries_and_learns_none() {
         let fdb = table(|b| (b.learned_limit, b.ageing) = (1, 100), &[]);
         fdb.learn(A, 0, 5, 0);
         fdb.learn(B, 0, 6, 1);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_by_hand_ages_from_the_first_packet_on_and_once() {
+    fn entries_added_by_hand_age_from_the_first_packet_on() {
         let entry = |mac| FdbEntry {
             bridge: 9,
             mac,

@@ -137,7 +137,7 @@ bridge vlan add dev br0 vid 12 self
     }
 
     #[test]
-    fn frames_come_in_by_their_tag_or_by_the_ports_vlan() {
+    fn frames_get_the_vlan_of_their_tag_or_port() {
         let net = net("");
         const Q: u16 = 0x8100;
         const S: u16 = 0x88a8;
@@ -168,7 +168,7 @@ bridge vlan add dev br0 vid 12 self
     }
 
     #[test]
-    fn frames_leave_by_members_with_or_without_their_tag() {
+    fn frames_leave_by_vlan_members_tagged_or_untagged() {
         let net = net("");
         for (device, vid, want) in [
             ("access", 10, Some(false)),
@@ -207,7 +207,7 @@ bridge vlan add dev br0 vid 12 self
     }
 
     #[test]
-    fn a_service_bridge_takes_other_tags_for_payload() {
+    fn an_802_1ad_bridge_treats_802_1q_tags_as_payload() {
         let net = net("link set br0 type bridge vlan_protocol 802.1ad\n");
         assert_eq!(
             entered(&net, "access", &[(0x88a8, 10)]),
@@ -220,7 +220,7 @@ bridge vlan add dev br0 vid 12 self
     }
 
     #[test]
-    fn another_default_vlan_takes_the_place_of_the_one_before_where_it_was_not_touched() {
+    fn a_new_default_vlan_replaces_the_untouched_old_one() {
         let net = net("link set br0 type bridge vlan_default_pvid 5\n");
         let ids = |device| at(&net, device).1.ids().collect::<Vec<_>>();
         assert_eq!((at(&net, "br0").1.pvid, ids("br0")), (5, vec![5, 12]));

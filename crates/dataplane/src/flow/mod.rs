@@ -14,6 +14,7 @@
 pub(crate) mod around;
 pub(crate) mod direction;
 pub(crate) mod fate;
+pub(crate) mod flow_packet;
 pub(crate) mod hardware;
 pub(crate) mod list;
 pub(crate) mod offered;
@@ -21,12 +22,12 @@ pub(crate) mod reason;
 pub(crate) mod resolved;
 pub(crate) mod scratch;
 pub(crate) mod sealed;
-pub(crate) mod seen;
 pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod token;
 
 use penstock_conntrack::Conntrack;
+use penstock_flowtable::At;
 use penstock_program::image::FlowtableIndex;
 use penstock_ruleset::link::Linked;
 
@@ -40,6 +41,13 @@ pub use list::{FlowEntry, ListedFlow, RefusedFlow};
 pub use reason::NotOffloaded;
 pub use summary::FlowSummary;
 pub use table::FlowCounts;
+
+/// A direction of a flow, in one of the flowtables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowRef {
+    pub(crate) table: FlowtableIndex,
+    pub(crate) at: At,
+}
 
 /// How often answers of a device are looked for.
 const ANSWERS: u64 = crate::settings::SECOND / 1000;
@@ -64,7 +72,7 @@ pub(crate) struct Flows {
     /// When flows are looked for next that have lived out.
     pub(crate) next_sweep: u64,
     pub(crate) refusals: Vec<u64>,
-    /// What happened in tables that are no more.
+    /// Counts of removed tables.
     pub(crate) gone: FlowCounts,
     pub(crate) scratch: Option<Box<Scratch>>,
 }
@@ -147,7 +155,7 @@ impl Flows {
         self.tables.get_mut(at.0 as usize)
     }
 
-    /// Flows whose connections ended are gone afterwards.
+    /// Flows of ended connections are gone afterwards.
     #[inline(always)]
     pub(crate) fn drop_ended(&mut self, conntrack: &mut Conntrack) {
         if conntrack.has_ended() {

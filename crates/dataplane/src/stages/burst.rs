@@ -23,7 +23,7 @@ use crate::pending_frames::{BURST, PendingFrames};
 use crate::place::rule_place;
 use crate::reason::{DropEvent, DropReason};
 use crate::sink::Sink;
-use crate::stages::fast_path::FastPath;
+use crate::stages::fast_path::{FastPath, ParsedFrame};
 use crate::stages::ingress_batch::IngressBatch;
 use crate::stages::prefetcher::Prefetcher;
 use crate::worker::Worker;
@@ -119,7 +119,8 @@ impl<'a, S: Sink> Worker<'a, S> {
                     if self.is_due(frame.time) {
                         self.pass_time(frame.time);
                     }
-                    self.take_fast_path(fast_path, frame, headers, lookup, None, one);
+                    let parsed = ParsedFrame { frame, headers, lookup, ingress_batch: None };
+                    self.take_fast_path(fast_path, &parsed, one);
                     self.drain();
                 }
                 _ => self.frame(frame, one),
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_much_later_or_earlier_is_no_part_of_a_burst() {
+    fn frames_far_apart_in_time_form_separate_bursts() {
         let mut lens = Vec::new();
         let times = [0, SPAN, SPAN + 1, 2 * SPAN, 3 * SPAN, 10 * SPAN, SPAN, 0];
         gather(times.into_iter().map(|time| Frame { device: 0, bytes: &[], time }), |b| {

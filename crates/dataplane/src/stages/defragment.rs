@@ -243,7 +243,7 @@ impl<S: Sink> Worker<'_, S> {
         if made { Gathered::Whole } else { Gathered::Gone }
     }
 
-    /// For the host: takes an IPv6 fragment whose fragment header is at `at`. `true` if `packet` is
+    /// For the host: takes an IPv6 fragment with its fragment header at `at`. `true` if `packet` is
     /// now the whole packet.
     pub(crate) fn ip6_reassemble(&mut self, packet: &mut Packet, at: usize) -> bool {
         let network = packet.network();
@@ -445,8 +445,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// `ip_expire()`: the packet is routed anew; of what connection tracking put together, the
-    /// sender is told only if it was for this host.
+    /// `ip_expire()`: the packet is routed again; for packets of connection tracking, the sender
+    /// gets an ICMP error only if they are for this host.
     fn ip4_expired(&mut self, gone: &mut Waiting, user: User, now: u64) {
         let device = gone.device;
         let Some(mut first) = gone.take_first() else {
@@ -460,7 +460,12 @@ impl<S: Sink> Worker<'_, S> {
             && (to.kind == RouteType::Local || !matches!(user, User::In(_)))
         {
             let code = icmp::time_exceeded::REASSEMBLY;
-            self.icmp4_error(&first, Some(&to), icmp::TIME_EXCEEDED, code, 0, true);
+            self.icmp4_error(
+                &first,
+                Some(&to),
+                icmp::Repr { kind: icmp::TIME_EXCEEDED, code, rest_of_header: 0 },
+                true,
+            );
         }
         self.drop(DropReason::ReassemblyTimeout, &first);
         self.state.buffers.spare.push(first);

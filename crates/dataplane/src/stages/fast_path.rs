@@ -168,8 +168,7 @@ impl ParsedHeaders {
         })
     }
 
-    /// Where the connection of a frame that was read is to be looked up, if that is what happens
-    /// first.
+    /// The connection lookup of a parsed frame, if that is its first step.
     #[inline(always)]
     pub(crate) fn seek(
         &self,
@@ -184,6 +183,25 @@ impl ParsedHeaders {
             true => conntrack.seek_ports6(network.first_chunk()?),
         })
     }
+}
+
+/// A frame that may take the fast path, with what was found out before its turn.
+pub(crate) struct ParsedFrame<'a> {
+    pub(crate) frame: &'a Frame<'a>,
+    pub(crate) headers: &'a ParsedHeaders,
+    /// Where its connection is looked up, if that is what happens first.
+    pub(crate) lookup: Option<&'a TupleLookup>,
+    /// The ingress that it has passed, if there is any.
+    pub(crate) ingress_batch: Option<&'a IngressBatch<'a>>,
+}
+
+/// What a packet on the fast path is forwarded by.
+#[derive(Clone, Copy)]
+struct FastPacket<'a> {
+    fast_path: &'a FastPath<'a>,
+    /// The hooks of its family.
+    hooks: &'a FamilyHooks<'a>,
+    headers: &'a ParsedHeaders,
 }
 
 /// What came of a packet at a hook.
@@ -229,29 +247,18 @@ impl<'a, S: Sink> Worker<'a, S> {
         Some(EgressPrecheck { code, list, device })
     }
 
-    /// Forwards a frame by the fast path; `ingress_batch` is the ingress that it has passed, if
-    /// there is any.
+    /// Forwards a frame by the fast path.
     #[inline]
     pub(crate) fn take_fast_path(
         &mut self,
         fast_path: &FastPath<'_>,
-        frame: &Frame<'_>,
-        headers: &ParsedHeaders,
-        lookup: Option<&TupleLookup>,
-        ingress_batch: Option<&IngressBatch<'_>>,
+        parsed: &ParsedFrame<'_>,
         packet: &mut Packet,
     ) {
-        if headers.v6 {
-            self.take_fast_path6(fast_path, frame, headers, lookup, ingress_batch, packet);
+        if parsed.headers.v6 {
+            self.take_fast_path6(fast_path, parsed, packet);
         } else {
-            self.take_fast_path_of::<false>(
-                fast_path,
-                frame,
-                headers,
-                lookup,
-                ingress_batch,
-                packet,
-            );
+            self.take_fast_path_of::<false>(fast_path, parsed, packet);
         }
     }
 
@@ -260,13 +267,10 @@ impl<'a, S: Sink> Worker<'a, S> {
     fn take_fast_path6(
         &mut self,
         fast_path: &FastPath<'_>,
-        frame: &Frame<'_>,
-        headers: &ParsedHeaders,
-        lookup: Option<&TupleLookup>,
-        ingress_batch: Option<&IngressBatch<'_>>,
+        parsed: &ParsedFrame<'_>,
         packet: &mut Packet,
     ) {
-        self.take_fast_path_of::<true>(fast_path, frame, headers, lookup, ingress_batch, packet);
+        self.take_fast_path_of::<true>(fast_path, parsed, packet);
     }
 
     /// Forwards a frame of a family that is known by the fast path.
@@ -274,13 +278,12 @@ impl<'a, S: Sink> Worker<'a, S> {
     fn take_fast_path_of<const SIX: bool>(
         &mut self,
         fast_path: &FastPath<'_>,
-        frame: &Frame<'_>,
-        headers: &ParsedHeaders,
-        lookup: Option<&TupleLookup>,
-        ingress_batch: Option<&IngressBatch<'_>>,
+        parsed: &ParsedFrame<'_>,
         packet: &mut Packet,
     ) {
+        let &ParsedFrame { frame, headers, lookup, ingress_batch } = parsed;
         let Some(hooks) = fast_path.hooks(SIX) else { return };
+        let fast = FastPacket { fast_path, hooks, headers };
         let len = ethernet::LEN + usize::from(headers.len);
         let full = self.state.conntrack.statistics().table_full;
         let mut tracked = None;
@@ -315,14 +318,10 @@ impl<'a, S: Sink> Worker<'a, S> {
         let step = self.fast_prerouting::<SIX>(hooks, packet);
         match (step, SIX) {
             (Step::Ended, _) => {}
-            (Step::On | Step::Translated, true) => {
-                self.fast_forward6(fast_path, hooks, headers, packet)
-            }
-            (Step::On, false) => {
-                self.fast_forward4(fast_path, hooks, headers, (headers.src, headers.dst), packet)
-            }
+            (Step::On | Step::Translated, true) => self.fast_forward6(fast, packet),
+            (Step::On, false) => self.fast_forward4(fast, (headers.src, headers.dst), packet),
             (Step::Translated, false) => match addresses::of4(packet) {
-                Some(addresses) => self.fast_forward4(fast_path, hooks, headers, addresses, packet),
+                Some(addresses) => self.fast_forward4(fast, addresses, packet),
                 None => self.continue_at(Next::Ip4Route, packet, None),
             },
         }
@@ -378,14 +377,8 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// From the routing decision of IPv4 on.
     #[inline(always)]
-    fn fast_forward4(
-        &mut self,
-        fast_path: &FastPath<'_>,
-        hooks: &FamilyHooks<'_>,
-        headers: &ParsedHeaders,
-        (src, dst): (u32, u32),
-        packet: &mut Packet,
-    ) {
+    fn fast_forward4(&mut self, fast: FastPacket<'_>, (src, dst): (u32, u32), packet: &mut Packet) {
+        let FastPacket { fast_path, headers, .. } = fast;
         let known = self.state.routes.v4.cached(fast_path.device, dst);
         let Some(&CachedRoute { to, mtu, .. }) =
             known.filter(|_| self.ip4_usual_source(fast_path.device, src))
@@ -404,18 +397,13 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
         packet.meta.priority = priority_of_tos(headers.tos);
         packet.meta.oif = to.oif;
-        self.fast_after_route::<false>(fast_path, hooks, headers, packet, &to, mtu);
+        self.fast_after_route::<false>(fast, packet, &to, mtu);
     }
 
     /// From the routing decision of IPv6 on.
     #[inline(always)]
-    fn fast_forward6(
-        &mut self,
-        fast_path: &FastPath<'_>,
-        hooks: &FamilyHooks<'_>,
-        headers: &ParsedHeaders,
-        packet: &mut Packet,
-    ) {
+    fn fast_forward6(&mut self, fast: FastPacket<'_>, packet: &mut Packet) {
+        let FastPacket { fast_path, headers, .. } = fast;
         let addresses = addresses::of6(packet);
         let known =
             addresses.and_then(|(_, dst)| self.state.routes.v6.cached(fast_path.device, dst));
@@ -433,20 +421,19 @@ impl<'a, S: Sink> Worker<'a, S> {
             h.decrement_hop_limit();
         }
         packet.meta.oif = to.oif;
-        self.fast_after_route::<true>(fast_path, hooks, headers, packet, &to, mtu);
+        self.fast_after_route::<true>(fast, packet, &to, mtu);
     }
 
     /// `forward` and `postrouting`.
     #[inline(always)]
     fn fast_after_route<const SIX: bool>(
         &mut self,
-        fast_path: &FastPath<'_>,
-        hooks: &FamilyHooks<'_>,
-        headers: &ParsedHeaders,
+        fast: FastPacket<'_>,
         packet: &mut Packet,
         to: &Route,
         mtu: usize,
     ) {
+        let hooks = fast.hooks;
         if !self.fast_forward_hook::<SIX>(hooks.forward, packet, to) {
             return;
         }
@@ -460,7 +447,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         if !settled && self.confirm(packet) != HookResult::Accept {
             return;
         }
-        self.fast_out::<SIX>(fast_path, hooks, headers, packet, to, mtu);
+        self.fast_out::<SIX>(fast, packet, to, mtu);
     }
 
     /// `forward`. Whether the packet goes on.
@@ -488,17 +475,16 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
     }
 
-    /// To a neighbour that is known, by egress of the device, which nobody taps.
+    /// To a resolved neighbour, through egress of a device without taps.
     #[inline(always)]
     fn fast_out<const SIX: bool>(
         &mut self,
-        fast_path: &FastPath<'_>,
-        hooks: &FamilyHooks<'_>,
-        headers: &ParsedHeaders,
+        fast: FastPacket<'_>,
         packet: &mut Packet,
         to: &Route,
         mtu: usize,
     ) {
+        let FastPacket { fast_path, hooks, headers } = fast;
         let routes = &self.state.routes;
         let neighbour = match (to.gateway, SIX) {
             (None, false) => {

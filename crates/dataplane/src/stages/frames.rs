@@ -18,7 +18,7 @@ use crate::place::{chain_place, rule_place};
 use crate::reason::{DropEvent, DropReason};
 use crate::sink::Sink;
 use crate::stages::burst::Packets;
-use crate::stages::fast_path::FastPath;
+use crate::stages::fast_path::{FastPath, ParsedFrame};
 use crate::stages::ingress_batch::IngressBatch;
 use crate::worker::Worker;
 
@@ -69,14 +69,9 @@ impl<'a, S: Sink> Worker<'a, S> {
                     self.prefetch_ahead(first + at, frames, fast_path, prefetcher);
                     match (prefetcher.headers(first + at), fast_path) {
                         (Some((headers, lookup)), Some(fast_path)) => {
-                            self.take_fast_path(
-                                fast_path,
-                                frame,
-                                headers,
-                                lookup,
-                                Some(batch),
-                                one,
-                            );
+                            let ingress_batch = Some(batch);
+                            let parsed = ParsedFrame { frame, headers, lookup, ingress_batch };
+                            self.take_fast_path(fast_path, &parsed, one);
                         }
                         _ => self.frame_after_ingress(frame, batch, one),
                     }
@@ -117,7 +112,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet.meta.trace_id = self.next_trace_id();
     }
 
-    /// What is told of a frame if a rule or a policy drops it.
+    /// What is reported of a frame if a rule or a policy drops it.
     #[inline]
     fn drop_of(&self, decision: PackedDecision, list: &HookList) -> Option<DropEvent<'a>> {
         if let Some(rule) = decision.dropped_by() {

@@ -13,6 +13,7 @@ use crate::hooks::Protocol;
 use crate::route::Route;
 use crate::settings::SECOND;
 use crate::sink::Sink;
+use crate::stages::icmp6::TxMeta;
 use crate::worker::Worker;
 
 /// Source where the host has no address at all (RFC 7600).
@@ -20,18 +21,16 @@ const DUMMY: u32 = 0xc000_0008;
 
 impl<S: Sink> Worker<'_, S> {
     /// Sends an error about `packet` to its source, unless that would be wrong or too often. `to`
-    /// is where the packet was going; without it nothing is sent. `info` are the four bytes that
-    /// depend on the type. Options of the packet are echoed if the host has read them (`compiled`):
-    /// that is between routing of what came in and sending.
+    /// is where the packet was going; without it nothing is sent. Options of the packet are echoed
+    /// if the host has read them (`compiled`): that is between routing of what came in and sending.
     pub(crate) fn icmp4_error(
         &mut self,
         packet: &Packet,
         to: Option<&Route>,
-        kind: u8,
-        code: u8,
-        info: u32,
+        error: icmp::Repr,
         compiled: bool,
     ) {
+        let icmp::Repr { kind, code, rest_of_header: info } = error;
         let Some(to) = to else { return };
         if packet.meta.packet_type != PacketType::Host {
             return;
@@ -103,7 +102,7 @@ impl<S: Sink> Worker<'_, S> {
             dst: ip4(daddr),
         }
         .bytes();
-        let message = icmp::Repr { kind, code, rest_of_header: info }.bytes(quote);
+        let message = error.bytes(quote);
         let mut bytes = self.bytes();
         bytes.extend_from_slice(&head);
         if !echoed.is_empty() {
@@ -117,7 +116,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         bytes.extend_from_slice(&message);
         bytes.extend_from_slice(quote);
-        self.send_made(Protocol::Ip, &bytes, time, mark, answer_ct(packet), way);
+        self.send_made(Protocol::Ip, &bytes, TxMeta { time, mark, ct: answer_ct(packet) }, way);
         self.give_back(bytes);
     }
 }

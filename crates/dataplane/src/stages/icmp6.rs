@@ -24,6 +24,16 @@ pub(crate) fn pseudo(from: u128, to: u128, payload: usize) -> Sum {
     checksum::pseudo_v6(ip6(from), ip6(to), protocol::ICMPV6, (icmpv6::LEN + payload) as u32)
 }
 
+/// Metadata of a packet that the host makes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TxMeta {
+    /// When it is sent, in nanoseconds.
+    pub(crate) time: u64,
+    pub(crate) mark: u32,
+    /// The connection that it is part of, if there is one.
+    pub(crate) ct: Ct,
+}
+
 /// Whether a packet is an ICMPv6 error or too broken to tell (`is_ineligible()`).
 fn is_error(network: &[u8]) -> bool {
     let Some(&next) = network.get(6) else { return true };
@@ -124,7 +134,7 @@ impl<S: Sink> Worker<'_, S> {
         bytes.extend_from_slice(&head);
         bytes.extend_from_slice(&message);
         bytes.extend_from_slice(quote);
-        self.send_made(Protocol::Ip6, &bytes, time, mark, answer_ct(packet), way);
+        self.send_made(Protocol::Ip6, &bytes, TxMeta { time, mark, ct: answer_ct(packet) }, way);
         self.give_back(bytes);
     }
 
@@ -138,16 +148,9 @@ impl<S: Sink> Worker<'_, S> {
         self.net.source6(by, to)
     }
 
-    /// A packet that the host made goes out, as part of a connection if `ct` is one.
-    pub(crate) fn send_made(
-        &mut self,
-        protocol: Protocol,
-        bytes: &[u8],
-        time: u64,
-        mark: u32,
-        ct: Ct,
-        way: Route,
-    ) {
+    /// A packet that the host made goes out.
+    pub(crate) fn send_made(&mut self, protocol: Protocol, bytes: &[u8], meta: TxMeta, way: Route) {
+        let TxMeta { time, mark, ct } = meta;
         self.nested(time, |worker, answer| {
             answer.load_network(bytes);
             answer.meta.time = time;
@@ -213,7 +216,7 @@ impl<S: Sink> Worker<'_, S> {
         bytes.extend_from_slice(&head);
         bytes.extend_from_slice(&message);
         bytes.extend_from_slice(&body);
-        self.send_made(Protocol::Ip6, &bytes, time, 0, Ct::default(), way);
+        self.send_made(Protocol::Ip6, &bytes, TxMeta { time, mark: 0, ct: Ct::default() }, way);
         self.give_back(bytes);
         self.give_back(body);
     }

@@ -12,17 +12,17 @@ pub(crate) struct IngressBatch<'a> {
     pub(crate) device: u32,
     pub(crate) address: Mac,
     pub(crate) list: &'a HookList,
-    pub(crate) code: BurstCode<'a>,
+    pub(crate) code: ListCode<'a>,
 }
 
-/// Code of a list for bursts.
+/// Compiled code, and the number of a list in it.
 #[derive(Clone, Copy)]
-pub(crate) struct BurstCode<'a> {
+pub(crate) struct ListCode<'a> {
     pub(crate) code: &'a Compiled,
     pub(crate) number: usize,
 }
 
-impl BurstCode<'_> {
+impl ListCode<'_> {
     /// Whether it takes frames as they are.
     #[inline]
     pub(crate) fn takes_frames(&self) -> bool {

@@ -134,8 +134,7 @@ impl<S: Sink> Worker<'_, S> {
             Routed::Refused(why) => return self.end(why, packet),
         };
         if let Some((saddr, daddr)) = addresses::of4(packet)
-            // On the same device it depends on the source whether the sender is told of a better
-            // way.
+            // On the same device the source decides whether the sender gets a redirect.
             && to.kind == RouteType::Unicast && !to.local && to.oif != to.iif
             && !self.net.custom4() && self.net.depends_on_destination4(daddr)
         {
@@ -187,7 +186,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         match ipv4_options::check_received(options, &receive) {
             Ok(found) => {
-                // The checksum is made anew only when the packet is forwarded.
+                // The checksum is recomputed only when the packet is forwarded.
                 if found.srr != 0 {
                     self.drop(DropReason::SourceRoute, packet);
                     return None;
@@ -196,7 +195,12 @@ impl<S: Sink> Worker<'_, S> {
             }
             Err(bad) => {
                 let pointer = u32::from(bad.0) << 24;
-                self.icmp4_error(packet, to, icmp::PARAMETER_PROBLEM, 0, pointer, true);
+                self.icmp4_error(
+                    packet,
+                    to,
+                    icmp::Repr { kind: icmp::PARAMETER_PROBLEM, code: 0, rest_of_header: pointer },
+                    true,
+                );
                 self.drop(DropReason::Ip4Options, packet);
                 None
             }
@@ -343,7 +347,7 @@ impl<S: Sink> Worker<'_, S> {
             ) {
                 let iif = packet.meta.iif;
                 let nowhere = Route::special(RouteType::Unreachable, false, iif, iif);
-                self.icmp4_error(packet, Some(&nowhere), icmp::DEST_UNREACHABLE, code, 0, true);
+                self.icmp4_error(packet, Some(&nowhere), icmp::Repr::unreachable(code), true);
             }
         }
         self.drop(reason, packet);
@@ -372,14 +376,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         let (ttl, df, tos) = (h.ttl(), h.df(), h.tos());
         if ttl <= 1 {
-            self.icmp4_error(
-                packet,
-                Some(to),
-                icmp::TIME_EXCEEDED,
-                icmp::time_exceeded::TTL,
-                0,
-                true,
-            );
+            self.icmp4_error(packet, Some(to), icmp::Repr::time_exceeded(), true);
             return self.end(DropReason::Ttl, packet);
         }
         if self.state.ipsec.is_some() {
@@ -390,8 +387,7 @@ impl<S: Sink> Worker<'_, S> {
         self.state.counters.forwarded += 1;
         let mtu = self.mtu(to);
         if df && self.ip4_too_big(packet, mtu) {
-            let code = icmp::unreachable::FRAG_NEEDED;
-            self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, mtu as u32, true);
+            self.icmp4_error(packet, Some(to), icmp::Repr::frag_needed(mtu as u32), true);
             return self.end(DropReason::TooBig, packet);
         }
         if !to.is_by_host()
@@ -448,7 +444,16 @@ impl<S: Sink> Worker<'_, S> {
                 Some(IpAddr::V4(g)) => g.into(),
                 _ => destination,
             };
-            self.icmp4_error(packet, Some(to), icmp::REDIRECT, icmp::redirect::HOST, gateway, true);
+            self.icmp4_error(
+                packet,
+                Some(to),
+                icmp::Repr {
+                    kind: icmp::REDIRECT,
+                    code: icmp::redirect::HOST,
+                    rest_of_header: gateway,
+                },
+                true,
+            );
         }
     }
 }

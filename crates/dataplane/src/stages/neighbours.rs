@@ -35,7 +35,7 @@ const BYTES: usize = 4 << 20;
 const PATIENCE: u64 = 3 * SECOND;
 
 impl<S: Sink> Worker<'_, S> {
-    /// A packet whose next hop is not known: it waits if somebody finds out.
+    /// A packet with an unresolved next hop: it waits if resolution is under way.
     pub(crate) fn wait_for_neighbour(
         &mut self,
         protocol: Protocol,
@@ -121,7 +121,7 @@ impl<S: Sink> Worker<'_, S> {
         match protocol {
             Protocol::Ip => {
                 let code = icmp::unreachable::HOST;
-                self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, 0, forwarded);
+                self.icmp4_error(packet, Some(to), icmp::Repr::unreachable(code), forwarded);
             }
             Protocol::Ip6 => {
                 self.icmp6_error(packet, icmpv6::DEST_UNREACHABLE, icmpv6::unreachable::ADDRESS, 0);

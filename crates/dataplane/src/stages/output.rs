@@ -28,20 +28,19 @@ impl<S: Sink> Worker<'_, S> {
         mark: u32,
         any_source: bool,
     ) -> Option<(Route, u32)> {
-        self.ip4_route_output_by(daddr, saddr, tos, mark, any_source, 0)
+        self.ip4_route_output_by(Flow4 { daddr, saddr, tos, mark, ..Flow4::default() }, any_source)
     }
 
-    /// Routes a packet of the host's own that must leave by a device; 0 for any. Where no route
-    /// leads there, the destination is taken to be on the link.
+    /// Routes a packet of the host's own that must leave by the flow's `oif`; 0 for any device.
+    /// Where no route leads there, the destination is taken to be on the link. The flow's `iif` is
+    /// not read: such packets come from the loopback device.
     pub(crate) fn ip4_route_output_by(
         &self,
-        daddr: u32,
-        saddr: u32,
-        tos: u8,
-        mark: u32,
+        flow: Flow4,
         any_source: bool,
-        oif: u32,
     ) -> Option<(Route, u32)> {
+        let flow = Flow4 { iif: LOOPBACK, ..flow };
+        let Flow4 { daddr, saddr, oif, .. } = flow;
         let zero = |a: u32| a == 0;
         if saddr != 0 {
             if saddr >> 28 == 0xe || saddr == u32::MAX || zero(saddr) {
@@ -62,7 +61,6 @@ impl<S: Sink> Worker<'_, S> {
                 return Some((Route::special(kind, false, oif, 0), saddr));
             }
         }
-        let flow = Flow4 { daddr, saddr, tos, mark, iif: LOOPBACK, oif, ..Flow4::default() };
         let hit = match self.net.route4(&flow) {
             Ok(hit) => hit,
             Err(_) if oif != 0 && self.net.link(oif).is_some_and(|l| l.up) => {

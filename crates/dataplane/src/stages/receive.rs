@@ -55,7 +55,12 @@ impl<S: Sink> Worker<'_, S> {
     /// the route that packets on the loopback device keep.
     pub(crate) fn pass_up(&mut self, packet: &mut Packet, known: Option<Route>) {
         packet.meta.nftrace |= self.state.trace_all;
-        self.run(Next::Ingress, packet, &mut Course { route: known, ..Course::default() });
+        let mut course = Course { route: known, ..Course::default() };
+        // The first stage of all packets, and of many the last: the loop need not choose it.
+        match self.ingress(packet, &mut course) {
+            Next::Done => {}
+            next => _ = self.run(next, packet, &mut course),
+        }
     }
 
     /// Receives a packet that ingress of its device has let pass.

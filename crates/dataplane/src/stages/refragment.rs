@@ -64,22 +64,14 @@ impl<S: Sink> Worker<'_, S> {
             return self.end(DropReason::Ip4Header, packet);
         };
         if h.df() && came.is_none_or(|r| r.max_size > mtu) {
-            let code = icmp::unreachable::FRAG_NEEDED;
             let forwarded = packet.meta.iif != 0;
-            self.icmp4_error(
-                packet,
-                Some(&to),
-                icmp::DEST_UNREACHABLE,
-                code,
-                mtu as u32,
-                forwarded,
-            );
+            self.icmp4_error(packet, Some(&to), icmp::Repr::frag_needed(mtu as u32), forwarded);
             return self.end(DropReason::TooBig, packet);
         }
         let mtu = came.map_or(mtu, |r| r.max_size.min(mtu));
         let head = h.header_len();
-        // Looking for a socket of the host's, the kernel puts the header of TCP together
-        // (`tcp_v4_early_demux()`), and the sizes are not those any more in which the packet came.
+        // When it looks for a host socket, the kernel linearizes the TCP header
+        // (`tcp_v4_early_demux()`), which changes the sizes in which the packet came.
         let least =
             if h.protocol() == protocol::TCP && packet.meta.iif != 0 { tcp::LEN } else { 0 };
         let mut pieces = self.pieces();

@@ -2,7 +2,7 @@
 
 //! Running hook lists by compiled code, and carrying out what it decides.
 
-use penstock_jit::{self as jit, Compiled};
+use penstock_jit as jit;
 use penstock_packet::{Frame, Packet};
 use penstock_program::classify::PACKETS;
 use penstock_program::interp::engine::find;
@@ -16,16 +16,24 @@ use crate::place::rule_place;
 use crate::reason::DropReason;
 use crate::sink::Sink;
 use crate::stages::hook_env::{ChainCall, Destined, FoundFirst, HookEnv, Listed};
-use crate::stages::ingress_batch::BurstCode;
+use crate::stages::ingress_batch::ListCode;
 use crate::stages::run_chain::ended;
 use crate::worker::Worker;
+
+/// What compiled code decided of a packet, and what happened on the way there.
+struct Decided {
+    decision: jit::Decision,
+    /// The packet was answered.
+    rejected: bool,
+    /// How the last stage that is no chain ended.
+    stage_end: HookResult,
+}
 
 impl<'a, S: Sink> Worker<'a, S> {
     /// Runs a list by compiled code.
     pub(crate) fn run_code(
         &mut self,
-        code: &Compiled,
-        number: usize,
+        code: ListCode<'_>,
         list: &HookList,
         context: Context,
         packet: &mut Packet,
@@ -33,7 +41,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     ) -> HookResult {
         let stages = &*list.stages;
         let first = stages.iter().find(|stage| matches!(stage, Stage::Chain(_)));
-        let (Some(Stage::Chain(first)), Some(code)) = (first, code.bind()) else {
+        let (Some(Stage::Chain(first)), Some(bound)) = (first, code.code.bind()) else {
             return self.run_list_from(list, 0, context, packet, course);
         };
         let site = ChainCall { entry: first, context, destination: None };
@@ -41,29 +49,28 @@ impl<'a, S: Sink> Worker<'a, S> {
         env.destination = Destined::Changing(course);
         let protocol = packet.meta.protocol;
         env.list = Some(Listed { stages, context, entry: usize::MAX, protocol });
-        let decision = code.run(number, packet, &mut env);
+        let decision = bound.run(code.number, packet, &mut env);
         let (rejected, stage_end) = (env.rejected, env.stage_end);
         match decision {
             Some(jit::Decision::Pass) => HookResult::Accept,
             Some(decision) => {
-                self.decided(decision, (rejected, stage_end), list, context, packet, course)
+                let decided = Decided { decision, rejected, stage_end };
+                self.decided(decided, list, context, packet, course)
             }
             None => self.run_list_from(list, 0, context, packet, course),
         }
     }
 
-    /// Carries out what compiled code decided of a packet. `told` is whether it was answered, and
-    /// how a stage that is no chain ended.
+    /// Carries out what compiled code decided of a packet.
     fn decided(
         &mut self,
-        decision: jit::Decision,
-        told: (bool, HookResult),
+        decided: Decided,
         list: &HookList,
         context: Context,
         packet: &mut Packet,
         course: &mut Course,
     ) -> HookResult {
-        let (rejected, stage_end) = told;
+        let Decided { decision, rejected, stage_end } = decided;
         let (at, mut end) = match decision {
             jit::Decision::Pass => return HookResult::Accept,
             jit::Decision::Chain { entry, outcome } => {
@@ -91,10 +98,10 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// The compiled code of a list of chains, if it takes packets in bursts.
     #[inline]
-    pub(crate) fn burst_code(&self, list: &HookList) -> Option<BurstCode<'a>> {
+    pub(crate) fn burst_code(&self, list: &HookList) -> Option<ListCode<'a>> {
         let (code, number) = (self.code?, list.code?);
         (code.takes_bursts(number) || code.takes_frames(number))
-            .then_some(BurstCode { code, number })
+            .then_some(ListCode { code, number })
     }
 
     /// Runs frames of one device through a list; what was decided is still to be carried out.
@@ -103,7 +110,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     #[inline]
     pub(crate) fn run_frames(
         &self,
-        code: BurstCode<'_>,
+        code: ListCode<'_>,
         frames: &[Frame<'_>],
         packet: &mut Packet,
         decisions: &mut [jit::PackedDecision],
@@ -117,7 +124,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     #[inline]
     pub(crate) fn run_burst(
         &mut self,
-        code: BurstCode<'_>,
+        code: ListCode<'_>,
         list: &HookList,
         context: Context,
         packets: &mut [Packet],
@@ -147,7 +154,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         bound.run_burst(code.number, packets, &mut env, decisions).is_some()
     }
 
-    /// Carries out what a list that nobody is asked by decided of a packet.
+    /// Carries out the decision of a list without host calls.
     #[inline]
     pub(crate) fn carry_out(
         &mut self,
@@ -165,6 +172,8 @@ impl<'a, S: Sink> Worker<'a, S> {
             return HookResult::Dropped;
         }
         // No list of this kind answers packets.
-        self.decided(decision.unpack(), (false, HookResult::Accept), list, context, packet, course)
+        let decided =
+            Decided { decision: decision.unpack(), rejected: false, stage_end: HookResult::Accept };
+        self.decided(decided, list, context, packet, course)
     }
 }

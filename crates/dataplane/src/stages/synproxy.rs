@@ -23,6 +23,7 @@ use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::settings::SECOND;
 use crate::sink::Sink;
+use crate::stages::icmp6::TxMeta;
 use crate::synproxy::{Ends, Proxied};
 use crate::worker::Worker;
 
@@ -132,7 +133,7 @@ struct Segment {
 
 /// What is read of a TCP segment.
 #[derive(Clone, Copy)]
-struct Seen {
+struct ReceivedSegment {
     ends: Ends,
     seq: u32,
     ack: u32,
@@ -141,7 +142,7 @@ struct Seen {
     options: Options,
 }
 
-impl Seen {
+impl ReceivedSegment {
     fn read(packet: &Packet) -> Option<Self> {
         let bytes = packet.transport_bytes()?;
         let header = tcp::Header::new(bytes)?;
@@ -153,7 +154,7 @@ impl Seen {
             let h = ipv6::Header::new(network)?;
             (IpAddr::V6(h.src()), IpAddr::V6(h.dst()))
         };
-        Some(Seen {
+        Some(ReceivedSegment {
             ends: Ends { from: (from, header.sport()), to: (to, header.dport()) },
             seq: header.seq(),
             ack: header.ack_seq(),
@@ -170,7 +171,7 @@ impl<S: Sink> Worker<'_, S> {
         if !checksum_ok(packet) {
             return Decision::Drop;
         }
-        let Some(seen) = Seen::read(packet) else { return Decision::Drop };
+        let Some(seen) = ReceivedSegment::read(packet) else { return Decision::Drop };
         if seen.flags & SYN != 0 {
             self.answer_syn(packet, &seen, offer);
             return Decision::Stolen;
@@ -178,7 +179,7 @@ impl<S: Sink> Worker<'_, S> {
         if seen.flags & ACK != 0 {
             let mut options = seen.options;
             options.flags &= offer.flags | ECN;
-            return match self.open(packet, &Seen { options, ..seen }, seen.seq) {
+            return match self.open(packet, &ReceivedSegment { options, ..seen }, seen.seq) {
                 true => Decision::Stolen,
                 false => Decision::Drop,
             };
@@ -187,7 +188,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `nft_synproxy_tcp_options()`, `synproxy_send_client_synack()`.
-    fn answer_syn(&mut self, packet: &Packet, seen: &Seen, offer: &Synproxy) {
+    fn answer_syn(&mut self, packet: &Packet, seen: &ReceivedSegment, offer: &Synproxy) {
         let mut options = seen.options;
         if seen.flags & (ECE | CWR) == ECE | CWR {
             options.flags |= ECN;
@@ -224,7 +225,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// The client's ACK: if its cookie is valid the connection to the server is opened
     /// (`synproxy_recv_client_ack()`, `synproxy_send_server_syn()`).
-    fn open(&mut self, packet: &Packet, seen: &Seen, seq: u32) -> bool {
+    fn open(&mut self, packet: &Packet, seen: &ReceivedSegment, seq: u32) -> bool {
         let isn = seen.ack.wrapping_sub(1);
         let time = packet.meta.time;
         let Some(mss) =
@@ -271,7 +272,9 @@ impl<S: Sink> Worker<'_, S> {
             self.keep(key);
         }
         let tcp = packet.transport().is_some_and(|t| t.protocol == protocol::TCP);
-        let Some(seen) = Seen::read(packet).filter(|_| tcp) else { return HookResult::Accept };
+        let Some(seen) = ReceivedSegment::read(packet).filter(|_| tcp) else {
+            return HookResult::Accept;
+        };
         let direction = if ct.info.is_reply() { Direction::Reply } else { Direction::Original };
         let mut proxied =
             self.state.tracking.proxies.connections.get(&key).copied().unwrap_or_default();
@@ -322,7 +325,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// The server has answered: so it is in turn, and the client may send.
-    fn opened(&mut self, packet: &Packet, seen: &Seen, n: u32, proxied: &mut Proxied) {
+    fn opened(&mut self, packet: &Packet, seen: &ReceivedSegment, n: u32, proxied: &mut Proxied) {
         let mut options = seen.options;
         if options.flags & TIMESTAMP != 0 {
             proxied.tsoff = options.tsval.wrapping_sub(proxied.its);
@@ -361,7 +364,7 @@ impl<S: Sink> Worker<'_, S> {
         proxies.connections.insert(key, Proxied::default());
     }
 
-    /// A segment in somebody's name (`synproxy_send_tcp()`).
+    /// Sends a segment on behalf of an endpoint (`synproxy_send_tcp()`).
     fn send_segment(&mut self, packet: &Packet, ends: Ends, segment: &Segment, ct: Ct) {
         let mut header = Vec::with_capacity(60);
         segment.options.write(&mut header);
@@ -396,7 +399,7 @@ impl<S: Sink> Worker<'_, S> {
                 else {
                     return;
                 };
-                self.send_made(Protocol::Ip, &bytes, time, 0, ct, way);
+                self.send_made(Protocol::Ip, &bytes, TxMeta { time, mark: 0, ct }, way);
             }
             (IpAddr::V6(from), IpAddr::V6(to)) => {
                 let sum = checksum::pseudo_v6(from, to, protocol::TCP, len as u32)
@@ -412,7 +415,7 @@ impl<S: Sink> Worker<'_, S> {
                 let Some(way) = self.ip6_route_output(to.into(), Some(from.into()), 0, 0) else {
                     return;
                 };
-                self.send_made(Protocol::Ip6, &bytes, time, 0, ct, way);
+                self.send_made(Protocol::Ip6, &bytes, TxMeta { time, mark: 0, ct }, way);
             }
             _ => {}
         }

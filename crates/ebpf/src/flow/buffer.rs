@@ -8,7 +8,7 @@
 //! that is in one piece. So headers are made on the stack, and a helper stores them: it copies
 //! nothing where the headers are the clone's own, as TCP's are.
 
-use penstock_bpf::Place;
+use penstock_bpf::AttachPoint;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 use penstock_wire::{ethernet, protocol};
 
@@ -49,16 +49,15 @@ impl Writer<'_> {
             asm.jump_if(Cond::Ne, R2, 0, self.next);
         }
         // Headers may be elsewhere than at the beginning of its memory; those of all packets that
-        // are looked at here fit. Only as many bytes are asked for as are needed: of a packet that
-        // its sender still has, those after the headers are not at hand, and fetching them would
-        // copy its head.
+        // are looked at here fit. Only the needed bytes are pulled: bytes after the headers of a
+        // packet that its sender still holds are not linear, and pulling them would copy its head.
         asm.mov(R4, LINEAR4);
         asm.load(Width::W, R5, CONTEXT, SKB_PROTOCOL);
         asm.jump_if(Cond::Ne, R5, raw(ethernet::IPV6), small);
         asm.mov(R4, LINEAR6);
         asm.bind(small);
-        asm.load(Width::W, R2, CONTEXT, fields(Place::Tcx).data);
-        asm.load(Width::W, R3, CONTEXT, fields(Place::Tcx).data_end);
+        asm.load(Width::W, R2, CONTEXT, fields(AttachPoint::Tcx).data);
+        asm.load(Width::W, R3, CONTEXT, fields(AttachPoint::Tcx).data_end);
         asm.alu(Alu::Add, R2, R4);
         asm.jump_if(Cond::Le, R2, R3, linear);
         asm.load(Width::W, R2, CONTEXT, SKB_LEN);
@@ -188,7 +187,7 @@ impl Writer<'_> {
         let known = self.asm.label();
         let at = ETHERNET + i32::from(family.header());
         let asm = &mut self.asm;
-        // R7 is no pointer that is needed any more: the helpers make them void.
+        // R7 holds no pointer that is still needed: the helpers invalidate pointers.
         asm.mov(IP, 0);
         asm.load(Width::W, R4, R10, family.protocol());
         asm.mov(OFFSET, at + 16);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Who gets a packet where a device has packet sockets and the program of flows at tcx: sockets see
-//! packets before tcx, so their filter decides, by the rules of the program, and leaves word for
-//! it. Both run on one processor, one directly after the other.
+//! packets before tcx, so their filter decides, by the same rules as the program, and notes the
+//! result for it. Both run on one processor, one directly after the other.
 //!
 //! The filter lets a packet of a flow not through to the sockets, and any other one it does, which
 //! it notes: that packet the program leaves alone, even if it has become one of a flow meanwhile.
@@ -79,8 +79,8 @@ pub(super) fn filter(
     asm.finish()
 }
 
-/// [`HEADERS`] = `len` bytes of the packet from `offset` on; to `missing` where there are not so
-/// many.
+/// [`HEADERS`] = `len` bytes of the packet from `offset` on; jumps to `missing` if the packet is
+/// shorter.
 fn read(asm: &mut Asm, offset: i32, len: i32, missing: Label) {
     asm.mov(R1, R6);
     asm.mov(R2, offset);

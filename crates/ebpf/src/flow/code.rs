@@ -9,7 +9,7 @@ use super::layout::*;
 use super::skb::{SKB_DEVICE, SKB_GSO_SIZE, SKB_LEN};
 use super::{Flows, Site};
 use penstock_bpf::asm::{Alu, Asm, AsmError, Code, Cond, Helper, Label, Reg, Reg::*, Width};
-use penstock_bpf::{Place, tcx, xdp};
+use penstock_bpf::{AttachPoint, tcx, xdp};
 
 /// Where a context says where the frame begins and ends, and on which device it came:
 /// `struct xdp_md`, `struct __sk_buff`.
@@ -19,10 +19,10 @@ pub(super) struct Fields {
     pub(super) device: i16,
 }
 
-pub(super) const fn fields(place: Place) -> Fields {
+pub(super) const fn fields(place: AttachPoint) -> Fields {
     match place {
-        Place::Xdp => Fields { data: 0, data_end: 4, device: 12 },
-        Place::Tcx => Fields { data: 76, data_end: 80, device: SKB_DEVICE },
+        AttachPoint::Xdp => Fields { data: 0, data_end: 4, device: 12 },
+        AttachPoint::Tcx => Fields { data: 76, data_end: 80, device: SKB_DEVICE },
     }
 }
 
@@ -41,7 +41,7 @@ pub(super) const IP: Reg = R7;
 pub(super) const OFFSET: Reg = R8;
 pub(super) const FLOW: Reg = R9;
 
-/// The verifier wants to know how far headers go.
+/// The verifier requires a bound on the length of headers.
 pub(super) const FURTHEST: i32 = 64;
 
 pub(super) const ETHERNET: i32 = ethernet::LEN as i32;
@@ -81,8 +81,8 @@ pub(super) fn program(flows: &Flows, site: &Site) -> Result<Code, AsmError> {
     let place = site.place;
     let mut writer = Writer { asm, place, site, flows, next: next_label, drop, unfinished };
     let v6 = match place {
-        Place::Xdp => writer.link(),
-        Place::Tcx => writer.buffer(),
+        AttachPoint::Xdp => writer.link(),
+        AttachPoint::Tcx => writer.buffer(),
     };
     writer.ipv4();
     writer.family(Family::V4);
@@ -92,29 +92,29 @@ pub(super) fn program(flows: &Flows, site: &Site) -> Result<Code, AsmError> {
     let Writer { mut asm, .. } = writer;
     asm.bind(next_label);
     site.next.emit(&mut asm, place);
-    if site.unfinished && place == Place::Xdp {
+    if site.unfinished && place == AttachPoint::Xdp {
         // Or it only looks so: it must not go on unless something translates it.
         asm.bind(unfinished);
         site.next.emit_sockets_or_drop(&mut asm);
     }
     asm.bind(drop);
     asm.exit_with(match place {
-        Place::Xdp => xdp::DROP,
-        Place::Tcx => tcx::DROP,
+        AttachPoint::Xdp => xdp::DROP,
+        AttachPoint::Tcx => tcx::DROP,
     });
     asm.finish()
 }
 
 pub(super) struct Writer<'a> {
     pub(super) asm: Asm,
-    place: Place,
+    place: AttachPoint,
     pub(super) site: &'a Site,
     pub(super) flows: &'a Flows,
     /// For packets that are not of a flow; they are as they came.
     pub(super) next: Label,
     /// For what cannot happen.
     pub(super) drop: Label,
-    /// For packets of flows whose checksum may be unfinished.
+    /// For packets of flows with a possibly unfinished checksum.
     unfinished: Label,
 }
 
@@ -134,8 +134,8 @@ impl Writer<'_> {
         asm.jump_if(Cond::Gt, R1, R3, missing);
     }
 
-    /// Offset of the network header into [`OFFSET`], and what stands in front of it into the key.
-    /// IPv4 goes on after this code, IPv6 at the label.
+    /// Offset of the network header into [`OFFSET`], and what precedes it into the key. IPv4
+    /// continues after this code, IPv6 at the label.
     fn link(&mut self) -> Label {
         let (vlan, session, v6, known) =
             (self.asm.label(), self.asm.label(), self.asm.label(), self.asm.label());
@@ -159,8 +159,8 @@ impl Writer<'_> {
         self.asm.bind(vlan);
         self.reach(R2, None, 18, self.next);
         self.asm.load(Width::H, R5, R2, 14);
+        // With priority bits, which no flow has: such a tag finds none, as in the kernel.
         self.asm.swap(R5, 16);
-        self.asm.alu(Alu::And, R5, 0xfff);
         self.asm.alu(Alu::Lsh, R4, 16);
         self.asm.alu(Alu::Or, R5, R4);
         self.asm.load(Width::H, R4, R2, 16);
@@ -195,11 +195,11 @@ impl Writer<'_> {
     /// [`BYTES`] = what the frame has from [`OFFSET`] on.
     fn measure(&mut self) {
         match self.place {
-            Place::Xdp => {
+            AttachPoint::Xdp => {
                 self.asm.mov(R1, CONTEXT);
                 self.asm.call(Helper::XdpBuffLen);
             }
-            Place::Tcx => self.asm.load(Width::W, R0, CONTEXT, SKB_LEN),
+            AttachPoint::Tcx => self.asm.load(Width::W, R0, CONTEXT, SKB_LEN),
         }
         self.asm.alu(Alu::Sub, R0, OFFSET);
         self.asm.store(Width::D, R10, BYTES, R0);
@@ -225,7 +225,7 @@ impl Writer<'_> {
         self.reach(IP, Some(OFFSET), 28, self.next);
         self.check4();
         self.asm.load(Width::B, R5, IP, 9);
-        if self.place == Place::Xdp {
+        if self.place == AttachPoint::Xdp {
             self.tunnel();
         }
         self.asm.load(Width::H, R0, IP, 2);
@@ -309,18 +309,18 @@ impl Writer<'_> {
         self.asm.jump_if(Cond::Eq, R0, 0, self.next);
         self.asm.mov(FLOW, R0);
         self.fits(family);
-        if self.site.unfinished && self.place == Place::Xdp {
+        if self.site.unfinished && self.place == AttachPoint::Xdp {
             self.finished(family);
         }
         match self.place {
-            Place::Xdp => {
+            AttachPoint::Xdp => {
                 self.shift();
                 self.count();
                 self.rewrite(family);
                 self.put_header(family);
                 self.send();
             }
-            Place::Tcx => {
+            AttachPoint::Tcx => {
                 self.tags();
                 self.count();
                 self.store_headers(family);
@@ -333,7 +333,7 @@ impl Writer<'_> {
     fn fits(&mut self, family: Family) {
         let (whole, compare, udp) = (self.asm.label(), self.asm.label(), self.asm.label());
         let header = family.header();
-        if self.place == Place::Tcx {
+        if self.place == AttachPoint::Tcx {
             self.asm.load(Width::W, R5, CONTEXT, SKB_GSO_SIZE);
             self.asm.jump_if(Cond::Eq, R5, 0, whole);
             self.asm.load(Width::W, R4, R10, family.protocol());
@@ -484,7 +484,7 @@ impl Writer<'_> {
         self.asm.store(Width::H, IP, header + 16, R4);
         self.asm.jump(done);
         self.asm.bind(udp);
-        // None stays none, and what looks like none is written otherwise.
+        // A zero checksum stays zero, and a computed zero is written as 0xffff.
         self.asm.load(Width::H, R4, IP, header + 6);
         self.asm.jump_if(Cond::Ne, R4, 0, some);
         self.asm.jump(done);

@@ -14,7 +14,7 @@ use penstock_flowtable::{Arrival, Xmit, XmitType};
 
 use super::layout::ORIGINAL;
 use super::{AddError, FlowHalf, FlowStatistics, Flows};
-use penstock_bpf::Place;
+use penstock_bpf::AttachPoint;
 
 /// What a device of the network is to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +23,8 @@ pub struct Port {
     pub device: u32,
     /// Tags that frames have there, outermost first: those of VLAN devices in between.
     pub encaps: Encaps,
-    /// Where the program is that sees what arrives; `None` if there is none.
-    pub place: Option<Place>,
+    /// Where the program for received packets is attached; `None` without one.
+    pub place: Option<AttachPoint>,
     /// Frames can be sent by it from XDP (`NETDEV_XDP_ACT_NDO_XMIT`); from tcx they always can.
     pub xdp_sends: bool,
 }
@@ -40,7 +40,7 @@ impl Ports {
         Ports::default()
     }
 
-    /// Sets a port, or with `None` takes it away. Flows that are there stay.
+    /// Sets a port, or with `None` removes it. Its flows stay.
     pub fn set(&self, device: u32, port: Option<Port>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match port {
@@ -71,7 +71,7 @@ struct Known {
     offered: [HardwareHalf; 2],
     /// Packets and bytes that were told already.
     told: [(u64, u64); 2],
-    /// It was taken out: a port is gone, or cannot send any more.
+    /// It was removed: a port is gone, or can no longer send.
     gone: bool,
 }
 
@@ -124,8 +124,8 @@ impl Hardware {
         }
         let placed = Placed { arrival, xmit };
         match from.place? {
-            Place::Xdp => to.xdp_sends.then_some(placed),
-            Place::Tcx => placed.half(half).suits_tcx().then_some(placed),
+            AttachPoint::Xdp => to.xdp_sends.then_some(placed),
+            AttachPoint::Tcx => placed.half(half).suits_tcx().then_some(placed),
         }
     }
 }
@@ -160,7 +160,7 @@ impl FlowOffload for Hardware {
             let flags = if n == 0 { ORIGINAL } else { 0 };
             if let Err(error) = self.flows.add_flagged(half, 0, flags) {
                 for half in halves.iter().take(n) {
-                    // It was added just now; what it counted meanwhile is nobody's.
+                    // It was added just now; its counts since then are discarded.
                     let _ = self.flows.remove(half);
                 }
                 return Err(match error {
@@ -202,7 +202,7 @@ impl FlowOffload for Hardware {
             return None;
         }
         let flow = self.known.get_mut(&cookie)?;
-        // What it counted last is told first.
+        // Its last counts are reported first.
         flow.gone = !stays;
         Some(flow.counts(all))
     }

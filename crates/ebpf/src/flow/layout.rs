@@ -70,7 +70,7 @@ pub(super) const SESSION: u16 = 4;
 pub(super) const TUNNEL_TOS: u16 = 8;
 /// It has the packet's TTL.
 pub(super) const TUNNEL_TTL: u16 = 16;
-/// It is never to be fragmented, not only when the packet says so.
+/// It is never fragmented, even if the packet allows that.
 pub(super) const TUNNEL_DF: u16 = 32;
 /// It is the direction of the connection's first packet. The program does not ask.
 pub(super) const ORIGINAL: u16 = 64;

@@ -29,8 +29,8 @@ use penstock_wire::ethernet::Mac;
 pub use found::{Ends, FoundFlow, LAYOUT, found, found_in};
 pub use hardware::{Hardware, Port, Ports};
 pub use layout::{FlowHalf, FlowStatistics, NotOffloadable};
+use penstock_bpf::AttachPoint;
 use penstock_bpf::Next;
-use penstock_bpf::Place;
 use penstock_bpf::asm::{AsmError, Code};
 use penstock_bpf::{Map, MapKind, MapSpec};
 
@@ -39,7 +39,7 @@ use penstock_bpf::{Map, MapKind, MapSpec};
 pub enum AddError {
     /// Software keeps it.
     NotOffloadable(NotOffloadable),
-    /// The map is full, or bpf(2) says something else.
+    /// The map is full, or bpf(2) failed otherwise.
     Map(io::Error),
 }
 
@@ -70,7 +70,7 @@ impl std::error::Error for AddError {}
 #[derive(Clone, Debug)]
 pub struct Site {
     /// Where it runs.
-    pub place: Place,
+    pub place: AttachPoint,
     /// What follows for packets that are not of a flow.
     pub next: Next,
     /// The device's link address: frames for others go up.
@@ -79,14 +79,14 @@ pub struct Site {
     /// device: in XDP nothing tells of that. What looks so goes up.
     pub unfinished: bool,
     /// At tcx of a device with packet sockets, which see packets before: their
-    /// [filter](Flows::filter) decides about each packet, and leaves word in this map for those
-    /// that the sockets get.
+    /// [filter](Flows::filter) decides on each packet, and notes in this map those that the sockets
+    /// get.
     pub claims: Option<Arc<Map>>,
 }
 
 impl Site {
-    /// For packets that are for the host, with finished checksums.
-    pub fn new(place: Place, next: Next) -> Self {
+    /// For packets to the host, with finished checksums.
+    pub fn new(place: AttachPoint, next: Next) -> Self {
         Site { place, next, address: None, unfinished: false, claims: None }
     }
 
@@ -100,8 +100,8 @@ impl Site {
 /// Devices that flows leave by, at most.
 const DEVICES: u32 = 256;
 
-/// Places for devices whose packets go to their other ends: a power of two. Of two with the same
-/// place one is not among them.
+/// Slots for devices with direct redirection to their peers: a power of two. Of two devices with
+/// the same slot one has none.
 const PEERS: u32 = 256;
 
 /// The maps of flows, shared by all programs.
@@ -110,7 +110,7 @@ pub struct Flows {
     v4: Arc<Map>,
     v6: Arc<Map>,
     devices: Arc<Map>,
-    /// Devices whose packets go to their other ends at once, by number modulo [`PEERS`].
+    /// Devices with direct redirection to their peers, by number modulo [`PEERS`].
     peers: Arc<Map>,
     /// What `peers` has been told of.
     handing: Mutex<Vec<u32>>,
@@ -230,9 +230,9 @@ impl Flows {
     }
 
     /// Whether packets that programs at tcx send by a device go to the device at its other end at
-    /// once (`bpf_redirect_peer()`), past its own queue, counters and taps. The caller vouches that
-    /// this is a veth whose other end is up, in another network namespace, and wants packets as
-    /// they are: the kernel drops what cannot be handed over.
+    /// once (`bpf_redirect_peer()`), past its own queue, counters and taps. The caller must ensure
+    /// that this is a veth with a peer that is up, in another network namespace, and accepts
+    /// packets as they are: the kernel drops others.
     ///
     /// # Errors
     /// Those of bpf(2).
@@ -254,7 +254,7 @@ impl Flows {
         Ok(())
     }
 
-    /// A device is gone, or another has its number: nothing leaves by it any more.
+    /// A device is gone, or its number is reused: nothing leaves by it from now on.
     ///
     /// # Errors
     /// Those of bpf(2).

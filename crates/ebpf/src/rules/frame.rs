@@ -12,7 +12,7 @@ use penstock_bpf::asm::Reg;
 pub(super) const CONTEXT: Reg = Reg::R6;
 /// Length as `meta length` and counters see it. While headers are looked for, that of the frame.
 pub(super) const LENGTH: Reg = Reg::R7;
-/// While headers are looked for, the offset of the header at hand.
+/// While headers are searched, the offset of the current header.
 pub(super) const COUNTERS: Reg = Reg::R8;
 pub(super) const PRESENT: Reg = Reg::R9;
 

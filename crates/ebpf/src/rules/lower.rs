@@ -12,7 +12,7 @@ use super::counters::CELL;
 use super::frame::*;
 use super::words::Word;
 use super::{Compiler, StateRef};
-use penstock_bpf::Place;
+use penstock_bpf::AttachPoint;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Operand, Reg, Reg::*, Width};
 
 /// Where a register word lives when it is computed.
@@ -107,7 +107,7 @@ impl Compiler<'_> {
 
     fn meta(&mut self, key: MetaKey, dst: u8, rule: &mut Rule) -> Result<(), String> {
         let device = self.job.device;
-        let tcx = self.job.place == Place::Tcx;
+        let tcx = self.job.place == AttachPoint::Tcx;
         let words = &mut rule.words;
         match key {
             MetaKey::L4Proto => return self.field(Field::L4Proto, dst, rule),
@@ -174,7 +174,7 @@ impl Compiler<'_> {
     }
 
     /// `reg` = bytes `4 * word` to `4 * word + 4` of a key of `len` bytes as a number in their
-    /// order; where the key ends in between, of what is there.
+    /// order; if the key ends in between, of its remaining bytes.
     pub(super) fn ordered(&mut self, reg: Reg, src: u8, word: u8, len: u8, rule: &Rule) {
         self.word(reg, src + word, rule);
         self.asm.swap(reg, 32);
@@ -339,8 +339,8 @@ impl Compiler<'_> {
             _ => results
                 .extend((0..len.div_ceil(4)).map(|i| (from(i), (len / 2 * 2 - i * 4).min(4)))),
         }
-        // Results wait where no register is read meanwhile: the places of the registers after
-        // these, or memory of their own.
+        // Results are kept where no register is read before their use: in the slots after these
+        // registers, or in separate memory.
         for (i, (word, bytes)) in (0_i16..).zip(&results) {
             match word {
                 Word::Constant(value) => self.asm.mov32(R1, *value),

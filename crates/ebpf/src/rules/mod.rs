@@ -30,15 +30,15 @@ use penstock_wire::ethernet::Mac;
 pub use counters::Counters;
 use penstock_bpf::Next;
 use penstock_bpf::asm::{Asm, AsmError, Code, Label};
-use penstock_bpf::{LoadError, Place, Program};
+use penstock_bpf::{AttachPoint, LoadError, Program};
 
 /// A base chain of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Of a netdev table.
+    /// A chain of a netdev table.
     Netdev(ChainIndex),
-    /// Of an inet table: it sees IP only, and what claims to be IP and is malformed is dropped in
-    /// front of it (`nft_do_chain_inet_ingress()`).
+    /// A chain of an inet table: it sees IP only, and malformed IP packets are dropped before it
+    /// (`nft_do_chain_inet_ingress()`).
     Inet(ChainIndex),
 }
 
@@ -50,8 +50,7 @@ impl Entry {
     }
 }
 
-/// The device of the packets that the program sees. It has to be made anew when one of these
-/// changes.
+/// The device of the packets that the program sees. It must be rebuilt when one of these changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Index.
@@ -73,7 +72,7 @@ pub struct Job<'a> {
     /// The device.
     pub device: &'a Device,
     /// Where the program runs.
-    pub place: Place,
+    pub place: AttachPoint,
     /// What follows for packets that are accepted.
     pub next: &'a Next,
 }
@@ -127,7 +126,7 @@ const MOST: usize = 200_000;
 pub struct Compiled {
     /// The program.
     pub code: Code,
-    place: Place,
+    place: AttachPoint,
     counters: Counters,
 }
 

@@ -15,7 +15,7 @@ use penstock_sets::Set;
 use super::counters::{Counters, MOST};
 use super::frame::{Base, Field, Slots};
 use super::{Entry, Job, NotOffloadable, StateRef};
-use penstock_bpf::Place;
+use penstock_bpf::AttachPoint;
 
 /// Where a tag stands in a link header.
 const TAG_AT: u16 = 12;
@@ -69,7 +69,7 @@ struct Survey<'a> {
 }
 
 impl Survey<'_> {
-    /// Looks at a chain and all that it calls; how deep that goes.
+    /// Checks a chain and all that it calls; returns the call depth.
     fn chain(&mut self, chain: ChainIndex, inet: bool) -> Result<usize, NotOffloadable> {
         match self.depths.get(&(chain, inet)) {
             Some(Some(depth)) => return Ok(*depth),
@@ -110,7 +110,10 @@ impl Survey<'_> {
             return Err("loads no bytes".into());
         }
         let base = Base::of(base, len, offset).ok_or("loads from inside a tunnel")?;
-        if base == Base::Link && self.job.place == Place::Tcx && offset + u16::from(len) > TAG_AT {
+        if base == Base::Link
+            && self.job.place == AttachPoint::Tcx
+            && offset + u16::from(len) > TAG_AT
+        {
             return Err(
                 "a link header behind its addresses, where a tag may be beside it, has no tcx code"
                     .into(),
@@ -166,8 +169,8 @@ impl Survey<'_> {
             MetaKey::PktType => Field::PacketType,
             MetaKey::NfProto if inet => Field::NfProto,
             // In front of everything that sets them.
-            MetaKey::Mark if self.job.place == Place::Tcx => Field::Mark,
-            MetaKey::Priority if self.job.place == Place::Tcx => Field::Priority,
+            MetaKey::Mark if self.job.place == AttachPoint::Tcx => Field::Mark,
+            MetaKey::Priority if self.job.place == AttachPoint::Tcx => Field::Priority,
             MetaKey::Mark
             | MetaKey::Priority
             | MetaKey::NfProto

@@ -29,7 +29,7 @@ struct Outcome {
     verdict: Option<usize>,
 }
 
-/// All that there are, each once; they are numbered from 1 on.
+/// All sets, each once; they are numbered from 1 on.
 #[derive(Default)]
 struct Outcomes {
     all: Vec<Outcome>,
@@ -131,7 +131,7 @@ impl Compiler<'_> {
         members.mute = plain || inverse;
         let (hit, missed) = (self.asm.label(), self.asm.label());
         if inverse {
-            // What is found ends the rule, what is not goes on.
+            // A match ends the rule; otherwise it continues.
             let absent = if catch_all.is_some() { rule.next } else { hit };
             self.search(&members, src, rule.next, absent, rule)?;
             self.asm.bind(hit);
@@ -225,7 +225,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Of those from `first` on; to `go_on` where the next operation of the rule follows.
+    /// Dispatches among those from `first` on; the next operation of the rule follows at `go_on`.
     fn dispatch_to(
         &mut self,
         verdicts: &[LinkedVerdict],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! The walk over IPv6 extension headers (`ipv6_find_hdr()` as nftables calls it): a function that
-//! the kernel calls in a loop, since there may be as many headers as fit a frame.
+//! the kernel calls in a loop, since a frame may be full of headers.
 
 use penstock_wire::ipv6_ext::FRAGMENT_LEN;
 use penstock_wire::protocol::{
@@ -10,12 +10,12 @@ use penstock_wire::protocol::{
 
 use super::Compiler;
 use super::frame::*;
-use penstock_bpf::Place;
+use penstock_bpf::AttachPoint;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 
-/// Within [`WALK`]: the context; offset of the header at hand from the frame's start; its protocol;
-/// the fragment offset; how it ended. Where they stand, four after a multiple of eight, the
-/// verifier takes words for unknown, and so finds that one header is like the other.
+/// Within [`WALK`]: the context; offset of the current header from the frame's start; its protocol;
+/// the fragment offset; how it ended. At these places, four after a multiple of eight, the verifier
+/// treats words as unknown, so it can merge the states of iterations.
 const AT_CONTEXT: i16 = 0;
 const AT_OFFSET: i16 = 12;
 const AT_PROTOCOL: i16 = 20;
@@ -33,8 +33,8 @@ const MOST: i32 = 8192;
 const EXTENSIONS: [u8; 6] = [HOP_BY_HOP, ROUTING, FRAGMENT_HEADER, AH, NO_NEXT, DEST_OPTIONS];
 
 impl Compiler<'_> {
-    /// From the header at [`COUNTERS`], with the protocol in R0, to the transport header; to `none`
-    /// where there is none.
+    /// From the header at [`COUNTERS`], with the protocol in R0, to the transport header; jumps to
+    /// `none` without one.
     pub(super) fn walk_extensions(&mut self, none: Label) {
         let function = *self.walk.get_or_insert_with(|| self.asm.label());
         let asm = &mut self.asm;
@@ -66,8 +66,8 @@ impl Compiler<'_> {
     pub(super) fn walk_function(&mut self) {
         let Some(function) = self.walk else { return };
         let load = match self.job.place {
-            Place::Xdp => Helper::XdpLoadBytes,
-            Place::Tcx => Helper::SkbLoadBytes,
+            AttachPoint::Xdp => Helper::XdpLoadBytes,
+            AttachPoint::Tcx => Helper::SkbLoadBytes,
         };
         let asm = &mut self.asm;
         let [at_header, extension, stop, fragment, first, authentication, step] =
@@ -122,7 +122,8 @@ impl Compiler<'_> {
         asm.alu(Alu::Rsh, R1, 3);
         asm.mov(R9, FRAGMENT_LEN as i32);
         asm.jump_if(Cond::Eq, R1, 0, step);
-        // A later fragment is told by what its header says, unless that is an extension header.
+        // A later fragment has the protocol in its fragment header, unless that is an extension
+        // header.
         asm.jump_if(Cond::Eq, R8, i32::from(NO_NEXT), first);
         for protocol in EXTENSIONS {
             asm.jump_if(Cond::Eq, R8, i32::from(protocol), stop);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Sets of every shape that has a structure of its own, and rules that look something up.
+//! Sets of every shape with a separate structure, and rules with lookups.
 
 use std::collections::HashMap;
 use std::sync::Arc;

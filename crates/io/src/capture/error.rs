@@ -18,7 +18,7 @@ pub struct CaptureError {
 /// What is wrong with a capture.
 #[derive(Debug)]
 pub enum Problem {
-    /// The system says so.
+    /// A system error.
     Io(std::io::Error),
     /// Not a byte in it.
     Empty,

@@ -3,7 +3,7 @@
 //! pcapng (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-02.html>).
 
 use super::pcap::without_check_sequence;
-use super::{Found, LinkType, MAX_FRAME, Problem, Window};
+use super::{CapturedFrame, LinkType, MAX_FRAME, Problem, Window};
 
 /// Type of a section header block, the same in both byte orders.
 pub(super) const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
@@ -46,7 +46,7 @@ impl Reader {
         Reader { big_endian: false, interfaces: Vec::new(), last_time: 0 }
     }
 
-    pub(super) fn next(&mut self, window: &mut Window) -> Result<Option<Found>, Problem> {
+    pub(super) fn next(&mut self, window: &mut Window) -> Result<Option<CapturedFrame>, Problem> {
         loop {
             window.begin();
             let Some(head) = window.peek(8)? else {
@@ -98,12 +98,12 @@ impl Reader {
             };
             self.last_time = packet.time;
             let start = window.pass(total as usize) + 8 + packet.start;
-            return Ok(Some(Found { start, ..packet }));
+            return Ok(Some(CapturedFrame { start, ..packet }));
         }
     }
 
-    /// A section header: the byte order of all that follows; the interfaces of the section before
-    /// are gone.
+    /// A section header: sets the byte order of the section and forgets the interfaces of the
+    /// previous one.
     fn section(&mut self, window: &mut Window) -> Result<(), Problem> {
         let Some(head) = window.peek(16)? else {
             return Err(Problem::Ends("a section header"));
@@ -174,54 +174,27 @@ impl Reader {
 
     /// An enhanced packet block, or the obsolete packet block, which has 16 bits for the interface
     /// and 16 for drops.
-    fn packet(&self, body: &[u8], enhanced: bool) -> Result<Found, Problem> {
+    fn packet(&self, body: &[u8], enhanced: bool) -> Result<CapturedFrame, Problem> {
         if body.len() < 20 {
             return Err(Problem::BlockLength(body.len() as u32 + BLOCK_OVERHEAD));
         }
         let number = if enhanced { self.word(body, 0) } else { u32::from(self.half(body, 0)) };
         let interface = self.interfaces.get(number as usize).ok_or(Problem::Interface(number))?;
         let ticks = u64::from(self.word(body, 4)) << 32 | u64::from(self.word(body, 8));
-        self.found(
-            interface,
-            interface.time(ticks),
-            self.word(body, 12),
-            self.word(body, 16),
-            body,
-            20,
-        )
+        let (captured, on_wire) = (self.word(body, 12), self.word(body, 16));
+        interface.found(interface.time(ticks), captured, on_wire, body, 20)
     }
 
     /// A simple packet block: always of interface 0, no time, captured length from the snapshot
     /// length.
-    fn simple_packet(&self, body: &[u8]) -> Result<Found, Problem> {
+    fn simple_packet(&self, body: &[u8]) -> Result<CapturedFrame, Problem> {
         let interface = self.interfaces.first().ok_or(Problem::Interface(0))?;
         if body.len() < 4 {
             return Err(Problem::BlockLength(body.len() as u32 + BLOCK_OVERHEAD));
         }
         let on_wire = self.word(body, 0);
         let snaplen = if interface.snaplen == 0 { u32::MAX } else { interface.snaplen };
-        self.found(interface, self.last_time, on_wire.min(snaplen), on_wire, body, 4)
-    }
-
-    fn found(
-        &self,
-        interface: &Interface,
-        time: u64,
-        captured: u32,
-        on_wire: u32,
-        body: &[u8],
-        start: usize,
-    ) -> Result<Found, Problem> {
-        if captured as usize > body.len() - start {
-            return Err(Problem::PacketInBlock(captured));
-        }
-        if captured > MAX_FRAME {
-            return Err(Problem::TooLong(captured));
-        }
-        let link =
-            LinkType::from_number(interface.link).ok_or(Problem::LinkType(interface.link))?;
-        let (len, wire_len) = without_check_sequence(captured, on_wire, interface.fcs);
-        Ok(Found { time, wire_len, link, start, len: len as usize })
+        interface.found(self.last_time, on_wire.min(snaplen), on_wire, body, 4)
     }
 
     fn word(&self, bytes: &[u8], at: usize) -> u32 {
@@ -236,6 +209,26 @@ impl Reader {
 }
 
 impl Interface {
+    /// A packet of the interface that begins `start` bytes into the body of its block.
+    fn found(
+        &self,
+        time: u64,
+        captured: u32,
+        on_wire: u32,
+        body: &[u8],
+        start: usize,
+    ) -> Result<CapturedFrame, Problem> {
+        if captured as usize > body.len() - start {
+            return Err(Problem::PacketInBlock(captured));
+        }
+        if captured > MAX_FRAME {
+            return Err(Problem::TooLong(captured));
+        }
+        let link = LinkType::from_number(self.link).ok_or(Problem::LinkType(self.link))?;
+        let (len, wire_len) = without_check_sequence(captured, on_wire, self.fcs);
+        Ok(CapturedFrame { time, wire_len, link, start, len: len as usize })
+    }
+
     /// Nanoseconds since the epoch; a time outside of what 64 bits hold becomes the nearest that
     /// they hold.
     fn time(&self, ticks: u64) -> u64 {

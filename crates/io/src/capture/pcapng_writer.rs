@@ -23,7 +23,7 @@ const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 /// `isb_ifrecv`: frames that came, lost ones included.
 const OPTION_RECEIVED: u16 = 4;
-/// `isb_ifdrop`: frames that are not in the file for want of room.
+/// `isb_ifdrop`: frames that are not in the file because the queue was full.
 const OPTION_DROPPED: u16 = 5;
 
 /// Writes a capture of several interfaces, little-endian on every machine. [`PcapngWriter::finish`]

@@ -167,7 +167,7 @@ fn each_pcapng_section_has_its_own_byte_order_and_interfaces() {
 }
 
 #[test]
-fn a_broken_capture_says_at_which_byte_and_gives_what_came_before() {
+fn a_broken_capture_yields_earlier_frames_and_the_offset_of_the_damage() {
     let pcap = |rest: &[u32]| {
         let mut b = Bytes::new(false);
         b.pcap(0xa1b2_3c4d, 1).u32(&[0, 0, 4, 4]).raw(b"good").u32(rest);
@@ -246,7 +246,7 @@ fn a_broken_capture_says_at_which_byte_and_gives_what_came_before() {
 }
 
 #[test]
-fn what_is_written_is_read_back_however_the_source_delivers_it() {
+fn written_captures_are_read_back_from_short_reads() {
     /// Hands out a few bytes at a time.
     struct Drip(Cursor<Vec<u8>>, fastrand::Rng);
     impl Read for Drip {

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read};
 /// stays the same, and pipes work.
 const READ: usize = 256 << 10;
 
-/// Part of a file in memory. What was passed last stays readable until the next call that moves the
+/// Part of a file in memory. The latest record stays readable until the next call that moves the
 /// window.
 pub(super) struct Window {
     source: Box<dyn Read + Send>,
@@ -37,7 +37,7 @@ impl Window {
         }
     }
 
-    /// A record or block begins at the next byte: errors are told with its place.
+    /// A record or block begins at the next byte: errors are reported with its offset.
     #[inline]
     pub(super) fn begin(&mut self) {
         self.record = self.position;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use penstock_bpf::asm::{Asm, AsmError, Code, Reg};
-use penstock_bpf::{Link, LoadError, Map, MapKind, MapSpec, Mode, Next, Place, Program, tcx};
+use penstock_bpf::{AttachPoint, Link, LoadError, Map, MapKind, MapSpec, Mode, Next, Program, tcx};
 
 pub(super) fn refused(error: LoadError) -> io::Error {
     io::Error::new(error.error.kind(), error)
@@ -19,7 +19,7 @@ pub(super) fn impossible(error: AsmError) -> io::Error {
 }
 
 /// A map of sockets by queue, and the program that gives each frame to the socket of its queue, or
-/// to the kernel where there is none. Both go with the last of those who hold it.
+/// to the kernel without one. Both are freed with the last holder.
 #[derive(Debug)]
 pub struct Redirect {
     sockets: Arc<Map>,
@@ -35,8 +35,8 @@ impl Redirect {
         let sockets =
             MapSpec { name: "xsk", kind: MapKind::Sockets, key: 4, value: 4, entries: queues };
         let sockets = Arc::new(Map::new(sockets));
-        let plain =
-            Program::load(Place::Xdp, "penstock_xsk", &Self::code(&sockets)?).map_err(refused)?;
+        let plain = Program::load(AttachPoint::Xdp, "penstock_xsk", &Self::code(&sockets)?)
+            .map_err(refused)?;
         let link = plain.attach(index, mode)?;
         Ok(Redirect { sockets, link, plain, sends: AtomicBool::new(false) })
     }
@@ -44,7 +44,7 @@ impl Redirect {
     fn code(sockets: &Arc<Map>) -> io::Result<Code> {
         let mut asm = Asm::new();
         asm.mov(Reg::R6, Reg::R1);
-        Next::Sockets(sockets.clone()).emit(&mut asm, Place::Xdp);
+        Next::Sockets(sockets.clone()).emit(&mut asm, AttachPoint::Xdp);
         asm.finish().map_err(impossible)
     }
 
@@ -58,8 +58,7 @@ impl Redirect {
         &self.sockets
     }
 
-    /// Puts a program in front of the sockets, which has to end with them; with `None` takes it
-    /// away.
+    /// Puts a program before the sockets, which must end with a jump to them; `None` removes it.
     ///
     /// # Errors
     /// Those of bpf(2).
@@ -85,7 +84,7 @@ impl Redirect {
 pub struct Unfiltered(#[expect(dead_code, reason = "keeps the program attached")] Link);
 
 impl Unfiltered {
-    /// Of a device: its frames pass at tcx egress, and no filter is asked after that (Linux 6.6).
+    /// Passes all frames of a device at tcx egress; no later filter sees them (Linux 6.6).
     ///
     /// # Errors
     /// Those of bpf(2).
@@ -99,7 +98,7 @@ fn always(name: &str, verdict: i32) -> io::Result<Program> {
     let mut asm = Asm::new();
     asm.exit_with(verdict);
     let code = asm.finish().map_err(impossible)?;
-    Program::load(Place::Tcx, name, &code).map_err(refused)
+    Program::load(AttachPoint::Tcx, name, &code).map_err(refused)
 }
 
 /// Keeps the kernel's protocols from what a device receives, as long as it is there: packet sockets

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Sending bursts from XDP: frames that the kernel itself brings into being, and that a program of
-//! ours fills and redirects.
+//! Sending bursts from XDP: frames that the kernel itself generates, and that our program fills and
+//! redirects.
 //!
 //! A copy-mode AF_XDP socket makes a packet of each frame and takes it down the stack: a
-//! microsecond a frame. A device whose driver sends from XDP (`ndo_xdp_xmit`) can have frames by
-//! the burst in a fraction of that. Only XDP programs may give it any, and these run on frames that
+//! microsecond a frame. A device with a driver that sends from XDP (`ndo_xdp_xmit`) takes bursts of
+//! frames in a fraction of that. Only XDP programs may give it any, and these run on frames that
 //! arrive; so frames are made to arrive: `BPF_PROG_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES` (Linux
 //! 5.18) runs a program on as many empty frames as there are to send. For each the program takes
 //! the next one of a list, copies its bytes from memory that it shares with us, and redirects it to
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use penstock_bpf::asm::{Alu, Asm, AsmError, Code, Cond, Helper, Reg, Width};
-use penstock_bpf::{Link, Live, Map, MapKind, MapSpec, Mode, Place, Program, xdp};
+use penstock_bpf::{AttachPoint, Link, Live, Map, MapKind, MapSpec, Mode, Program, xdp};
 use penstock_wire::ethernet;
 
 use super::bpf::{impossible, refused};
@@ -39,8 +39,7 @@ pub(crate) const MOST: usize = 1000;
 /// The longest frame: an empty one has a page, with room in front and `struct skb_shared_info`
 /// after.
 pub(crate) const LONGEST: usize = 4096 - 256 - 320;
-/// Frames that the kernel makes and sends at a time; with more of them they leave its caches
-/// meanwhile.
+/// Frames that the kernel generates and sends at a time; more of them would not stay in its caches.
 const BATCH: u32 = 64;
 
 /// Pads at most: sending sides of devices.
@@ -62,13 +61,13 @@ pub struct Launcher {
     pads: Arc<Map>,
     /// What a pad's map is made from.
     spec: MapSpec,
-    /// Numbers of pads that were given back, and the first that was never given.
+    /// Numbers of released pads, and the first that was never used.
     free: Mutex<(Vec<u32>, u32)>,
 }
 
 impl Launcher {
-    /// For sending sides with so many places for frames, in the network namespace of the thread,
-    /// whose devices they send by. It has a device of its own there, which is down, and nobody's.
+    /// For senders with so many slots for frames, by devices in the network namespace of the
+    /// thread. It creates an internal device there, which stays down.
     ///
     /// # Errors
     /// Those of bpf(2) and of TAPs: kernels before 5.18, missing rights.
@@ -84,7 +83,7 @@ impl Launcher {
         let all = MapSpec { name: "pads", kind: MapKind::Maps, key: 4, value: 4, entries: PADS };
         let pads = Arc::new(Map::of_maps(all, like));
         let code = code(&pads).map_err(impossible)?;
-        let program = Program::load(Place::Xdp, "penstock_launch", &code).map_err(refused)?;
+        let program = Program::load(AttachPoint::Xdp, "penstock_launch", &code).map_err(refused)?;
         let nowhere = Tap::open("penstock%d")?;
         let link = program.attach(interface_index(nowhere.name())?, Mode::Native)?;
         let launcher = Launcher {
@@ -202,7 +201,7 @@ fn code(pads: &Arc<Map>) -> Result<Code, AsmError> {
     /// `struct xdp_md`.
     const DATA: i16 = 0;
     const DATA_META: i16 = 8;
-    /// Of the stack.
+    /// Offsets in the stack.
     const KEY: i16 = -8;
     const LEN: i16 = -16;
     let mut asm = Asm::new();

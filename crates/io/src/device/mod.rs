@@ -148,7 +148,7 @@ impl Tx {
         }
     }
 
-    /// Sends all that is kept.
+    /// Sends everything queued.
     pub fn flush(&mut self) {
         match self {
             Tx::Packet(tx) => tx.flush(),

@@ -43,8 +43,8 @@ const STATUS_VLAN_PROTOCOL: u32 = 0x40;
 
 /// Places in the ring.
 const PLACES: u32 = 4096;
-/// A frame of so many bytes is sent at once from where it is: a call of its own costs less than to
-/// copy it.
+/// A frame of at least so many bytes is sent from where it is: a separate call costs less than a
+/// copy.
 pub(super) const LARGE: usize = 4096;
 /// Bytes of received super-packets that wait for us, and of frames on their way out.
 const QUEUED: i32 = 32 << 20;
@@ -128,17 +128,16 @@ enum Where {
 }
 
 impl PacketRx {
-    /// Receives all that comes by a device whose frames have up to `frame_len` bytes, super-packets
-    /// aside.
+    /// Receives from a device with frames of up to `frame_len` bytes, super-packets aside.
     pub fn open(index: u32, frame_len: usize) -> io::Result<Self> {
         let (socket, address) = Self::open_unbound(index, frame_len)?;
         sys::bind(&socket.fd, &address)?;
         Ok(socket)
     }
 
-    /// Opens `count` sockets, of which each gets its share: a hash over addresses and ports
-    /// that is the same in both directions, and on all devices that are opened with as many
-    /// sockets, says whose a frame is.
+    /// Opens `count` sockets, of which each gets its share: a hash over addresses and ports that is
+    /// the same in both directions, and on all devices that are opened with as many sockets,
+    /// selects the socket of a frame.
     pub fn open_several(index: u32, frame_len: usize, count: usize) -> io::Result<Vec<Self>> {
         if count <= 1 {
             return Ok(vec![Self::open(index, frame_len)?]);
@@ -321,10 +320,10 @@ impl AsFd for PacketRx {
     }
 }
 
-/// Marks the number of a buffer whose frame has a tag.
+/// Marks the number of a buffer with a tagged frame.
 const TAGGED: usize = 1 << 31;
 
-/// Puts a tag into a frame that begins at `at`, whose addresses move four bytes to the front.
+/// Inserts a tag into a frame that begins at `at`; its addresses move four bytes to the front.
 fn put_tag(bytes: &mut [u8], at: usize, (protocol, tci): (u16, u16)) -> bool {
     let (Some(start), true) = (at.checked_sub(vlan::LEN), bytes.len() >= at + 12) else {
         return false;

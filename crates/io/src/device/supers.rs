@@ -31,7 +31,7 @@ impl Supers {
     /// The place of a number under [`BURST`], to write to.
     pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut [u8]> {
         let start = Self::place(number)?;
-        // SAFETY: it ends within the mapping, which is zeroed and borrowed by nobody else.
+        // SAFETY: it ends within the mapping, which is zeroed and not borrowed elsewhere.
         Some(unsafe { std::slice::from_raw_parts_mut(self.0.start().add(start), SUPER) })
     }
 
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_as_many_as_frames_of_a_burst_and_do_not_overlap() {
+    fn buffer_slots_cover_a_burst_without_overlap() {
         let mut supers = Supers::new().unwrap();
         for number in 0..BURST {
             let place = supers.get_mut(number).unwrap();

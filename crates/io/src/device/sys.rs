@@ -16,7 +16,7 @@ pub(crate) fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedF
     let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no pointers.
     let fd = check(unsafe { libc::socket(domain, kind, protocol) }.into())?;
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! TAPs: devices of the host whose other end, a file, is here.
+//! TAPs: devices of the host with their other end, a file, here.
 //!
-//! A TAP that we make is gone when its last file is closed. One that is there already, made
-//! persistent by somebody (`ip tuntap add`), is opened by its name in its network namespace; it may
-//! be moved to another one afterwards. What its file is like (headers before frames, offloads) is
-//! set by the program that opens it, and stays so when it is closed.
+//! A TAP that we create disappears when its last file is closed. An existing persistent one
+//! (`ip tuntap add`) is opened by its name in its network namespace; it may be moved to another one
+//! afterwards. What its file is like (headers before frames, offloads) is set by the program that
+//! opens it, and stays so when it is closed.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -38,7 +38,7 @@ const TCP_OFFLOADS: libc::c_ulong = 0xf;
 /// `TUN_F_USO4`, `_USO6`.
 const UDP_OFFLOADS: libc::c_ulong = 0x60;
 
-/// What a TAP's file is like, besides frames.
+/// Settings of a TAP's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapHeaders {
     /// Frames have a header of the file's own before them.
@@ -69,9 +69,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes a TAP, or opens one that is there and that nobody else has open. Without `%d` in it
-    /// the name is the name. The device is gone when its last opening is closed, unless it is
-    /// persistent.
+    /// Creates a TAP, or opens an existing one that is not open elsewhere. A name without `%d` is
+    /// used as it is. The device is gone when its last opening is closed, unless it is persistent.
     pub fn open(name: &str) -> io::Result<Tap> {
         Tap::open_as(name, None, false)
     }
@@ -99,7 +98,7 @@ impl Tap {
     pub fn open_end(name: &str, several: bool) -> io::Result<Tap> {
         let queues = if several { IFF_MULTI_QUEUE } else { 0 };
         let tap = Tap::attach(name, None, IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | queues)?;
-        // What we say does not count where somebody has another queue.
+        // Our settings are ignored if another queue is open.
         if tap.request()? & IFF_VNET_HDR == 0 {
             return Err(io::Error::from_raw_os_error(libc::EBUSY));
         }
@@ -107,15 +106,15 @@ impl Tap {
         Ok(tap)
     }
 
-    /// Opens a TAP that is there as it was opened before, to find out whether anybody has it. Gives
+    /// Opens an existing TAP with its previous settings, to find out whether it is in use. Returns
     /// the length of the virtio-net header that it has, or would have, before frames. Errors are
     /// those of [`Tap::open_end`].
     pub fn probe(name: &str, was: TapHeaders) -> io::Result<i32> {
         Tap::attach(name, None, was.flags())?.header_len()
     }
 
-    /// Leaves a TAP as if we had never had it. Nobody has it open any more: of one that may have
-    /// several queues the kernel does not say, and goes on with what the others have said.
+    /// Restores a TAP as if we had never opened it. It is no longer open anywhere: for one with
+    /// several queues the kernel does not tell, and keeps the settings of the other queues.
     pub fn restore(name: &str, was: TapHeaders, header_len: i32) -> io::Result<()> {
         let tap = Tap::attach(name, None, was.flags())?;
         tap.set_offloads(false)?;

@@ -48,7 +48,7 @@ fn finish(header: &[u8; LEN], frame: &mut [u8]) {
     if let Some(headers) = Headers::of_frame(frame) {
         return headers.finish_checksum(frame);
     }
-    // Neither TCP nor UDP: what is to be summed is all that is known of it.
+    // Neither TCP nor UDP: only the range to sum is known.
     let [.., start_low, start_high, offset_low, offset_high] = *header;
     let start = usize::from(u16::from_ne_bytes([start_low, start_high]));
     let at = start + usize::from(u16::from_ne_bytes([offset_low, offset_high]));
@@ -66,8 +66,8 @@ pub fn prepare(gso: Option<Gso>, frame: &mut [u8]) -> Option<[u8; LEN]> {
     Some(prepare_headers(gso, headers, frame))
 }
 
-/// What goes before the payload of a frame that stays where it is: the header, and what of the
-/// frame is to be changed.
+/// What precedes the payload of a frame sent in place: the header, and the changed part of the
+/// frame.
 #[derive(Debug)]
 pub struct Head {
     bytes: [u8; LEN + Head::MOST],
@@ -79,7 +79,7 @@ impl Head {
     /// Headers have fewer bytes.
     const MOST: usize = 256;
 
-    /// As [`prepare`]; `None` also where the headers are too long.
+    /// [`prepare`] for a frame in place; `None` also if the headers are too long.
     pub fn of(gso: Option<Gso>, frame: &[u8]) -> Option<Head> {
         let mut head = Head { bytes: [0; LEN + Head::MOST], taken: 0 };
         let Some(gso) = gso else { return Some(head) };
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_super_packet_stays_one_from_header_to_header() {
+    fn a_super_packet_keeps_its_vnet_header() {
         let gso = Gso { size: 1000, kind: GsoKind::Tcp };
         let mut bytes = frame(3000);
         let header = prepare(Some(gso), &mut bytes).unwrap();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_stays_where_it_is_is_sent_as_one_that_is_copied() {
+    fn frames_sent_in_place_equal_copied_ones() {
         let short = Gso { size: 1000, kind: GsoKind::Tcp };
         for (gso, len) in [(Some(short), 3000), (None, 3000), (Some(short), 0), (None, 0)] {
             let mut copied = frame(len);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_say_nonsense_do_no_harm() {
+    fn nonsense_vnet_headers_do_no_harm() {
         let mut random = fastrand::Rng::with_seed(5);
         for _ in 0..20_000 {
             let mut header = [0; LEN];

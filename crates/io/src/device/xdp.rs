@@ -2,10 +2,9 @@
 
 //! Devices by AF_XDP sockets: frames in memory that is shared with the kernel, or with the device.
 //!
-//! A socket per queue, each with memory of its own: one half of its frames receives, the other
-//! sends. Before frames leave, super-packets are cut; frames that come from a neighbour on this
-//! machine may have unfinished checksums that nothing tells of, so these are recognised and
-//! finished.
+//! A socket per queue, each with its own memory: one half of its frames receives, the other sends.
+//! Before frames leave, super-packets are cut; frames from a neighbour on this machine may have
+//! unfinished checksums without a mark, so these are recognised and finished.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -49,7 +48,7 @@ const PAGE_COMPLETION: i64 = 0x1_8000_0000;
 
 /// Bytes of a frame's place.
 const PLACE: usize = 4096;
-/// Places to receive, and as many to send: entries of each ring.
+/// Slots to receive, and equally many to send: entries of each ring.
 const ENTRIES: u32 = 2048;
 /// Frames that one call sends; with less, a burst does not leave in one go.
 const BUDGET: u32 = 256;
@@ -179,7 +178,7 @@ impl<T: Copy> Ring<T> {
         Some(entry)
     }
 
-    /// Gives back what was consumed.
+    /// Releases consumed entries.
     #[inline]
     fn give_back(&self) {
         self.word(self.offsets.consumer).store(self.own, Ordering::Release);
@@ -280,7 +279,7 @@ impl XdpDevice {
                     break;
                 }
             }
-            // The kernel lets go of queues and programs of a process that has died a little later.
+            // The kernel releases queues and programs of a dead process a little later.
             let busy = |e: &io::Error| matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EEXIST));
             if begun.elapsed() >= PATIENCE || !result.as_ref().is_err_and(busy) {
                 return result;
@@ -300,7 +299,7 @@ impl XdpDevice {
         let mut opened = Vec::new();
         for queue in 0..queues {
             opened.push(match open_queue(index, queue, kind, &redirect, launcher) {
-                // A device has as many queues in use as it is told, of those that it has.
+                // A device may use fewer queues than it has.
                 Err(e) if queue > 0 && e.raw_os_error() == Some(libc::EINVAL) => break,
                 opened => opened?,
             });
@@ -409,7 +408,7 @@ impl XdpRx {
     pub fn frame(&self, i: usize) -> Option<Received<'_>> {
         let frame = self.burst.get(i)?;
         // SAFETY: the place is ours until the burst is released, for which `self` is borrowed to
-        // change; it is only read meanwhile.
+        // change; it is only read until then.
         let bytes = unsafe { self.socket.bytes(frame.address, frame.len as usize) }?;
         Some(Received { bytes, gso: None })
     }
@@ -506,7 +505,7 @@ impl XdpTx {
         self.kept.push(Descriptor { address, len: frame.len() as u32, options: 0 });
     }
 
-    /// Lets go what is kept, and takes back the places of what has left.
+    /// Sends queued frames, and reclaims the slots of sent ones.
     pub fn flush(&mut self) {
         /// Calls for a full ring: the kernel sends a budget's worth with each.
         const CALLS: u32 = ENTRIES / BUDGET + 1;

@@ -103,8 +103,7 @@ pub(crate) fn raw_exthdr(op: ExthdrOp, kind: u8, offset: u32, len: u32, present:
     Expr::typed(ExprKind::Exthdr(exthdr), Loc::default(), Type::Base(dtype), ByteOrder::Big, len)
 }
 
-/// Constant bytes as a concatenation whose fields are like those of `parts`, each padded to 32
-/// bits.
+/// Constant bytes as a concatenation with fields like those of `parts`, each padded to 32 bits.
 pub(super) fn split_concat(parts: &[Expr], bytes: &[u8]) -> Expr {
     let mut rest = bytes;
     let mut fields = Vec::with_capacity(parts.len());
@@ -154,15 +153,13 @@ pub(crate) fn prefix_length(from: u128, to: u128, bits: u32) -> Option<u32> {
     bits.checked_sub(host)
 }
 
-/// Turns a range that is a prefix into one.
+/// Turns a range that is a prefix into one, a range of one value into that of its full length.
 pub(crate) fn range_to_prefix(expr: &mut Expr) {
     let ExprKind::Range { left, right } = &expr.kind else { return };
     let (ExprKind::Value(from), ExprKind::Value(to)) = (&left.kind, &right.kind) else { return };
     let dtype = left.dtype.base();
     let bits = left.len;
-    if from == to {
-        *expr = (**left).clone();
-    } else if let Some(len) = prefix_length(*from, *to, bits).filter(|_| has_prefixes(dtype)) {
+    if let Some(len) = prefix_length(*from, *to, bits).filter(|_| has_prefixes(dtype)) {
         expr.kind = ExprKind::Prefix { base: left.clone(), len };
     }
 }

@@ -51,11 +51,11 @@ const MOST_PAIRS: usize = 4_000_000;
 struct Rule {
     /// Matches on the packet as the rule got it.
     matches: Vec<Match>,
-    /// There is more that decides whether the rule goes on to its end.
+    /// Other conditions decide whether the rule reaches its end.
     conditional: bool,
     /// A packet may be another one after it.
     changes: bool,
-    /// No packet that came to the end of it goes on in the chain.
+    /// No packet that reaches its end continues in the chain.
     ends: bool,
 }
 
@@ -71,9 +71,10 @@ pub(super) fn find(
         let table = cmd.target.table.as_ref().map(|t| t.text.clone());
         let chain = cmd.target.chain.as_ref().map(|c| c.text.clone());
         let mut read = |table: &Arc<str>, name: &Arc<str>, rules: &[RuleBlock]| {
-            let chain = chains.entry((family, table.clone(), name.clone())).or_default();
+            let key = (family, table.clone(), name.clone());
+            let chain = chains.entry(key.clone()).or_default();
             for rule in rules {
-                chain.add(rule, family, table, ctx, inputs, out);
+                chain.add(rule, &key, ctx, inputs, out);
             }
         };
         match (&cmd.kind, table, chain) {
@@ -99,7 +100,7 @@ pub(super) fn find(
             {
                 read(&table, &chain, std::slice::from_ref(rule));
             }
-            // What stands where in a chain is not known any more.
+            // The order of rules in the chain is no longer known.
             (CmdKind::Delete { object, .. } | CmdKind::Flush(object), table, chain) => {
                 match object {
                     ObjKind::Ruleset => chains.clear(),
@@ -121,15 +122,16 @@ pub(super) fn find(
 }
 
 impl Chain {
+    /// A rule at the end of the chain, which `key` names.
     fn add(
         &mut self,
         rule: &RuleBlock,
-        family: Family,
-        table: &Arc<str>,
+        key: &ChainKey,
         ctx: &mut Context<'_>,
         inputs: &Inputs,
         out: &mut Vec<Diagnostic>,
     ) {
+        let &(family, ref table, _) = key;
         let end = rule.stmts.last().map_or(rule.loc.end, |s| s.loc.end);
         let loc = Loc { end, ..rule.loc };
         if let Some((by, told)) = &mut self.closed {

@@ -32,7 +32,7 @@ fn of_rules(family: &str, rules: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_rule_that_is_left_no_packet_is_told() {
+fn unreachable_rules_are_reported() {
     let never = |line: u32, by: u32| {
         vec![format!(
             "{line}: Warning: this rule never matches: the rule in line {by} takes all of its packets"
@@ -75,7 +75,7 @@ fn a_rule_that_is_left_no_packet_is_told() {
 }
 
 #[test]
-fn a_rule_that_some_packet_may_reach_is_not() {
+fn reachable_rules_are_not_reported() {
     for rules in [
         &["tcp dport 22 accept", "udp dport 22 drop"][..],
         &["tcp dport 22 ip saddr 1.1.1.1 accept", "tcp dport 22 drop"],
@@ -106,7 +106,7 @@ fn a_rule_that_some_packet_may_reach_is_not() {
 }
 
 #[test]
-fn names_that_nothing_refers_to_are_told_in_the_order_of_the_text() {
+fn unused_names_are_reported_in_text_order() {
     let text = "define a = 1
 define b = 2
 define c = { $b, 3 }
@@ -155,7 +155,7 @@ table inet t {
 }
 
 #[test]
-fn a_misspelt_word_is_told_behind_nfts_own_words() {
+fn a_misspelt_word_is_suggested_after_the_message_of_nft() {
     for (rule, note) in [
         ("ip sadr 1.1.1.1 accept", "did you mean ‘saddr’ instead of ‘sadr’?"),
         ("meta iifnam \"lo\" accept", "did you mean ‘iifname’ instead of ‘iifnam’?"),

@@ -30,6 +30,7 @@ use crate::eval::Context;
 
 pub(crate) use cmd::lower_elements;
 pub use cmd::{elements_of, lower};
+pub(crate) use set::element_loc;
 
 /// Where what a change consists of was written, so that a refusal points at the right word.
 #[derive(Clone, Debug, Default)]

@@ -44,7 +44,7 @@ struct Values {
     repeated: bool,
 }
 
-/// How new values lie to those there are.
+/// How new values relate to the present ones.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Meets {
     Nothing,

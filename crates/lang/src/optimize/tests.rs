@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is merged, into what, and what is left alone. The rules in `nft` cases were put to nft
-//! 1.0.6, which says the same.
+//! What is merged, into what, and what is left alone. nft 1.0.6 gives the same results for the
+//! rules in `nft` cases.
 
 use penstock_ruleset::Ruleset;
 use penstock_syntax::names::NoNames;
@@ -23,7 +23,7 @@ fn merges(rules: &str) -> Vec<String> {
 }
 
 #[test]
-fn neighbours_that_differ_in_values_only_become_one() {
+fn adjacent_rules_that_differ_in_values_only_are_merged() {
     for (rules, expected) in [
         (
             "ip daddr 1.1.1.1 counter accept\nip daddr 1.1.1.2 counter accept",
@@ -82,7 +82,7 @@ fn neighbours_that_differ_in_values_only_become_one() {
 }
 
 #[test]
-fn what_nft_merges_wrongly_keeps_its_meaning() {
+fn rules_that_nft_merges_wrongly_keep_their_meaning() {
     for (rules, expected) in [
         // Each rule's counter goes with its elements, and what they counted is not lost.
         (
@@ -137,7 +137,7 @@ fn a_rule_that_cannot_join_begins_the_next_merge() {
 }
 
 #[test]
-fn merges_are_told_with_the_lines_of_the_rules() {
+fn merges_are_reported_with_the_lines_of_the_rules() {
     let text =
         "table ip x {\n\tchain y {\n\t\tip ttl 1 drop comment \"one\"\n\t\tip ttl 2 drop\n\t}\n}\n";
     let options = Options { optimize: true, check: true, ..Options::default() };

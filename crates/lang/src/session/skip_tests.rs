@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Texts whose rules and elements are skipped at first come to the same as texts that are read at
-//! once, right or wrong.
+//! Texts with rules and elements skipped at first give the same result as texts read at once, valid
+//! or not.
 
 use std::sync::Arc;
 
@@ -189,7 +189,7 @@ fn random_chain(rng: &mut fastrand::Rng) -> String {
 }
 
 #[test]
-fn what_was_skipped_comes_to_the_same() {
+fn skipped_and_parsed_text_give_the_same_ruleset() {
     let mut rng = fastrand::Rng::with_seed(1);
     let (mut right, mut wrong) = (0, 0);
     for round in 0..4000 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What runs of texts print and leave behind.
+//! Output and resulting ruleset of runs of texts.
 
 use penstock_syntax::source::NoFiles;
 
@@ -78,12 +78,12 @@ fn router() -> Ruleset {
 }
 
 #[test]
-fn what_is_loaded_is_listed() {
+fn loaded_rulesets_are_listed_back() {
     assert_eq!(good("list ruleset", &mut router()), ROUTER);
 }
 
 #[test]
-fn refusals_stand_under_what_the_ruleset_blames() {
+fn refusals_are_marked_at_the_blamed_part() {
     for (line, message, marks) in [
         (
             "add rule inet t chanky accept",
@@ -191,7 +191,7 @@ fn refusals_stand_under_what_the_ruleset_blames() {
 }
 
 #[test]
-fn a_text_is_taken_whole_or_not_at_all_and_all_refusals_are_told() {
+fn a_text_is_applied_whole_or_not_at_all_and_all_refusals_are_reported() {
     let mut ruleset = router();
     let before = ruleset.generation().id;
     let outcome = nft(
@@ -216,7 +216,7 @@ fn a_text_is_taken_whole_or_not_at_all_and_all_refusals_are_told() {
 }
 
 #[test]
-fn a_listing_in_a_text_shows_what_the_text_made_so_far() {
+fn a_listing_shows_earlier_commands_of_the_text() {
     let mut ruleset = Ruleset::default();
     let text =
         "add table ip a; list tables; add table ip b; list tables; delete table ip a; list tables";
@@ -235,7 +235,7 @@ fn a_check_changes_nothing() {
 }
 
 #[test]
-fn what_was_added_is_echoed() {
+fn added_objects_are_echoed() {
     let mut ruleset = Ruleset::default();
     for (line, expected) in [
         ("add table ip x", "add table ip x # handle 1"),
@@ -267,7 +267,7 @@ fn what_was_added_is_echoed() {
 }
 
 #[test]
-fn elements_are_echoed_where_they_came() {
+fn added_elements_are_echoed_after_merging() {
     let mut ruleset = Ruleset::default();
     let merging = "type inet_service; flags interval; auto-merge; elements = { 10-20, 30 };";
     good(
@@ -295,7 +295,7 @@ fn elements_are_echoed_where_they_came() {
 }
 
 #[test]
-fn a_listing_says_what_sets_are_searched_by() {
+fn set_listings_name_the_backend() {
     let mut ruleset = Ruleset::default();
     let text = "table ip x {
         set port { type inet_service; }
@@ -331,7 +331,7 @@ fn a_listing_says_what_sets_are_searched_by() {
 }
 
 #[test]
-fn elements_are_got_by_what_they_hold() {
+fn get_element_finds_the_covering_element() {
     let mut ruleset = router();
     for (line, elements) in [
         ("get element inet t s { 10.1.1.1 }", "10.0.0.0/8"),
@@ -344,7 +344,7 @@ fn elements_are_got_by_what_they_hold() {
 }
 
 #[test]
-fn resetting_shows_and_zeroes() {
+fn reset_prints_and_zeroes_state() {
     let mut ruleset = router();
     assert!(good("reset counter inet t c1", &mut ruleset).contains("packets 1 bytes 2"));
     assert!(good("list counters", &mut ruleset).contains("packets 0 bytes 0"));
@@ -353,7 +353,7 @@ fn resetting_shows_and_zeroes() {
 }
 
 #[test]
-fn definitions_of_the_call_are_those_of_the_text() {
+fn definitions_on_the_command_line_equal_those_in_the_text() {
     let defines = vec![("p".to_owned(), "{ 22, 23 }".to_owned())];
     let options = Options { defines, ..Options::default() };
     let mut ruleset = router();
@@ -364,7 +364,7 @@ fn definitions_of_the_call_are_those_of_the_text() {
 }
 
 #[test]
-fn a_kept_ruleset_comes_back_with_its_handles() {
+fn a_saved_ruleset_is_restored_with_its_handles() {
     let mut ruleset = router();
     good("add table ip gone; delete table ip gone", &mut ruleset);
     good(
@@ -388,7 +388,7 @@ fn a_kept_ruleset_comes_back_with_its_handles() {
 }
 
 #[test]
-fn a_kept_ruleset_keeps_what_its_text_cannot_say() {
+fn a_saved_ruleset_keeps_state_that_text_cannot_express() {
     let mut ruleset = router();
     let rules = [
         "add rule inet t other @ll,0,48 != { 21, 82 } meta mark set 1",
@@ -409,7 +409,7 @@ fn a_kept_ruleset_keeps_what_its_text_cannot_say() {
 }
 
 #[test]
-fn bytes_of_a_ruleset_that_are_broken_say_where() {
+fn a_corrupt_saved_ruleset_is_refused_with_the_offset() {
     let mut ruleset = Ruleset::default();
     good("table ip t { set s { type mark; elements = { 1 }; }; }", &mut ruleset);
     let bytes = ruleset.save(NOW);
@@ -447,7 +447,7 @@ const AROUND: &str = "table inet t {
 ";
 
 #[test]
-fn what_is_listed_is_read_as_the_same() {
+fn listings_are_read_back_as_the_same_ruleset() {
     let mut taken = 0;
     let mut different = Vec::new();
     for line in RULES.lines() {
@@ -473,7 +473,7 @@ fn what_is_listed_is_read_as_the_same() {
 
 /// Good texts with words cut out, doubled and swapped, in a table that knows what they name.
 #[test]
-fn no_text_does_harm() {
+fn random_text_does_not_panic() {
     const COMMANDS: &str = include_str!("../../../syntax/src/parse/tests/commands.txt");
     let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -511,7 +511,7 @@ fn no_text_does_harm() {
 }
 
 #[test]
-fn an_index_counts_the_rules_that_earlier_commands_of_the_run_left() {
+fn an_index_counts_rules_as_left_by_earlier_commands() {
     let mut ruleset = Ruleset::default();
     let text = "add table ip t; add chain ip t c; add rule ip t c accept; add rule ip t c index 0 drop; \
                 insert rule ip t c index 1 continue; add rule ip t c index 0 return; list chain ip t c";
@@ -557,7 +557,7 @@ fn chains_in_braces_are_echoed_by_the_name_that_they_got() {
 }
 
 #[test]
-fn rules_and_elements_of_which_the_place_is_kept_are_what_they_are_as_trees() {
+fn compact_rules_and_elements_equal_their_trees() {
     let set =
         |elements: &str| format!("table inet t {{\n set s {{ type ipv4_addr; {elements} }}\n}}\n");
     let many =
@@ -591,7 +591,7 @@ fn rules_and_elements_of_which_the_place_is_kept_are_what_they_are_as_trees() {
             let outcome = nft(options, &text, &mut ruleset);
             let errors: String =
                 outcome.stderr.split_inclusive('\n').filter(|l| l.contains("Error")).collect();
-            // A rehearsal shows nothing of what is refused.
+            // A rehearsal prints nothing about refused parts.
             let shown = if outcome.ok { outcome.stdout } else { String::new() };
             (outcome.ok, errors, shown, good("list ruleset", &mut ruleset))
         };
@@ -600,12 +600,12 @@ fn rules_and_elements_of_which_the_place_is_kept_are_what_they_are_as_trees() {
 }
 
 #[test]
-fn what_is_wrong_is_told_before_what_is_refused_and_undoes_all() {
+fn evaluation_errors_precede_refusals_and_undo_everything() {
     let mut ruleset = router();
     let refused = "delete chain inet t none\n";
     let wrong = "add rule inet t other tcp dport 99999\n";
     let only_wrong = nft(Options::default(), wrong, &mut ruleset).stderr;
-    // Of a command line the first line is shown, as nft does.
+    // For a command line the first line is shown, as by nft.
     let told = |first: &str| only_wrong.replace(wrong, first);
     assert_eq!(
         nft(Options::default(), &(refused.to_owned() + wrong), &mut ruleset).stderr,
@@ -617,7 +617,7 @@ fn what_is_wrong_is_told_before_what_is_refused_and_undoes_all() {
 }
 
 #[test]
-fn elements_carry_what_the_declaration_of_their_set_says() {
+fn elements_carry_the_statements_of_their_set_declaration() {
     let mut ruleset = Ruleset::default();
     good("table ip t { set s { type ipv4_addr; counter; }; }", &mut ruleset);
     // The set is known from the ruleset, not from the text.

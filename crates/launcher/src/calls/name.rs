@@ -20,7 +20,7 @@ pub(super) fn bind(this: &mut Trapped<'_>) -> Result {
     } else {
         this.bind_if_unbound()?;
     }
-    this.context.socket(this.inode, |socket| socket.groups = address.groups)?;
+    this.context.sockets().set_groups(this.inode, address.groups)?;
     Ok(0.into())
 }
 

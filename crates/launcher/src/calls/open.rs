@@ -23,7 +23,9 @@ pub(super) fn socket(context: &Context, call: &Call, task: &Task) -> Result {
     if kind != libc::SOCK_RAW && kind != libc::SOCK_DGRAM {
         return Err(libc::ESOCKTNOSUPPORT);
     }
-    let (inode, end) = context.sockets().open(kind, flags & libc::SOCK_NONBLOCK != 0)?;
+    let may_change = task.may_administer();
+    let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
+    let (inode, end) = context.sockets().open(kind, nonblocking, may_change)?;
     context.watch(inode);
     let given = give(context, call, task, end.as_fd(), 0, flags & libc::SOCK_CLOEXEC != 0);
     if given.is_err() {

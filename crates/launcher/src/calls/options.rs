@@ -34,11 +34,11 @@ pub(super) fn set(this: &mut Trapped<'_>) -> Result {
                 return Err(libc::EINVAL);
             }
             let bit = 1 << (value - 1);
-            if option == sys::NETLINK_ADD_MEMBERSHIP {
-                socket.groups |= bit;
-            } else {
-                socket.groups &= !bit;
-            }
+            let groups = match option {
+                sys::NETLINK_ADD_MEMBERSHIP => socket.groups | bit,
+                _ => socket.groups & !bit,
+            };
+            sockets.set_groups(this.inode, groups)?;
         }
         sys::NETLINK_PKTINFO
         | sys::NETLINK_BROADCAST_ERROR

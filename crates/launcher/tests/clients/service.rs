@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use penstock_launcher::{Answers, Notification, Sender, Service, SocketId};
+use penstock_launcher::{Answers, Notification, Request, Service, SocketId};
 
 /// `NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN`, and its answer.
 const GETGEN: u16 = 0x0a10;
@@ -43,7 +43,7 @@ fn attribute(kind: u16, data: &[u8]) -> Vec<u8> {
 }
 
 impl Service for Canned {
-    fn open(&mut self, socket: SocketId) {
+    fn open(&mut self, socket: SocketId, _: bool) {
         self.ports.insert(socket, 0);
     }
 
@@ -55,10 +55,11 @@ impl Service for Canned {
 
     fn receives_into(&mut self, _: SocketId, _: usize) {}
 
-    fn receive(&mut self, socket: SocketId, from: &Sender, datagram: &[u8]) -> Answers {
+    fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers {
+        let from = request.sender;
         let port = self.ports[&socket];
         let mut answers = Answers::default();
-        let mut rest = datagram;
+        let mut rest = request.datagram;
         while let Some((header, _)) = rest.split_at_checked(16) {
             let len = u32::from_ne_bytes(header[..4].try_into().unwrap()) as usize;
             let kind = u16::from_ne_bytes(header[4..6].try_into().unwrap());
@@ -98,6 +99,6 @@ impl Service for Canned {
     fn close(&mut self, socket: SocketId) -> Answers {
         self.ports.remove(&socket);
         let notifications = vec![Notification { group: 2, datagram: message(TELL, 0, 0, &[]) }];
-        Answers { datagrams: Vec::new(), notifications }
+        Answers { notifications, ..Answers::default() }
     }
 }

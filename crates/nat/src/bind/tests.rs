@@ -55,7 +55,7 @@ fn udp(from: (&str, u16), to: (&str, u16)) -> Vec<u8> {
 }
 
 #[test]
-fn a_flow_is_translated_there_and_back_and_rules_are_asked_once() {
+fn a_flow_is_translated_both_ways_with_one_rule_evaluation() {
     let mut nat = Nat::new();
     let range = ranges(ROUTER);
     let there = udp((CLIENT, 1000), (SERVER, 53));
@@ -69,7 +69,7 @@ fn a_flow_is_translated_there_and_back_and_rules_are_asked_once() {
 }
 
 #[test]
-fn untranslated_flows_yield_a_port_that_others_were_given() {
+fn an_untranslated_flow_gives_way_on_a_port_in_use() {
     let mut nat = Nat::new();
     nat.pass(&udp((CLIENT, 4000), (SERVER, 53)), Some(&ranges(ROUTER)));
     let (packet, confirmed) = nat.pass(&udp((ROUTER, 4000), (SERVER, 53)), None);
@@ -157,7 +157,7 @@ fn masqueraded_connections_end_with_their_device_or_address() {
 }
 
 #[test]
-fn a_closed_connection_makes_way_for_a_new_one() {
+fn a_closed_connection_frees_its_port_for_a_new_one() {
     let mut nat = Nat::new();
     let one_port =
         Range { flags: MAP_IPS | PROTO_SPECIFIED, min_id: 7, max_id: 8, ..ranges(ROUTER) };
@@ -174,7 +174,7 @@ fn a_closed_connection_makes_way_for_a_new_one() {
     let back = Tcp::new(80, port(&first));
     nat.pass(&(Ipv4::new(SERVER, ROUTER) / back.clone().syn().seq(500).ack(101)).build(), None);
     nat.pass(&(Ipv4::new(SERVER, ROUTER) / back.rst().seq(501).ack(101)).build(), None);
-    // Behind the closed one in numbers: its peer could take it for that.
+    // Lower sequence numbers than the closed one: the peer could mistake it for that.
     assert!(!nat.pass(&syn("198.18.0.12", 50), Some(&one_port)).1);
     let (third, confirmed) = nat.pass(&syn("198.18.0.12", 5000), Some(&one_port));
     assert!(confirmed);

@@ -77,7 +77,7 @@ const UDP: u8 = protocol::UDP;
 const TCP: u8 = protocol::TCP;
 
 #[test]
-fn a_free_port_is_kept_and_a_taken_one_leaves_within_its_class() {
+fn a_free_port_is_kept_and_a_taken_one_is_replaced_within_its_class() {
     for (port, class) in
         [(500, 1..512), (511, 1..512), (512, 600..1024), (1023, 600..1024), (1024, 1024..65536)]
     {
@@ -114,7 +114,7 @@ fn a_source_keeps_its_mapping_towards_other_servers() {
     let second = flow(UDP, "198.18.0.10", 4000, "198.19.0.7", 53);
     let got = unique_tuple(&second, &range, Manip::Source, &mut flows, &mut rng());
     assert_eq!((got.src, got.src_id), (mapped.src, mapped.src_id));
-    // Not if ports are to be random.
+    // Not with random ports.
     let random = Range { flags: range.flags | crate::range::PROTO_RANDOM_FULLY, ..range };
     let got = unique_tuple(&second, &random, Manip::Source, &mut flows, &mut Random::seeded(8));
     assert_ne!(got.src_id, mapped.src_id);
@@ -170,7 +170,7 @@ fn destinations_without_ports_keep_theirs_and_ports_are_taken_in_order() {
 }
 
 #[test]
-fn a_search_without_success_ends() {
+fn a_port_search_without_success_ends() {
     struct Full(u32);
     impl Flows for Full {
         fn is_taken(&mut self, _: &Tuple) -> bool {
@@ -211,7 +211,7 @@ fn closing_connections_make_room_in_the_last_attempts() {
 }
 
 #[test]
-fn icmp_identifiers_and_gre_keys() {
+fn icmp_identifiers_and_gre_keys_are_chosen_from_their_range() {
     let mut flows = Double::default();
     let range = to("198.19.0.1", "198.19.0.1");
     let echo = |client: &str| flow(protocol::ICMP, client, 7, "198.19.0.2", 0x0800);

@@ -104,7 +104,7 @@ impl Shape {
                 let mut units = vec![self.protocol, 0, 1, 4, 0, 0, 0, 0];
                 let bytes =
                     (Ipv6::new(from.ip6(), to.ip6()).next_header(self.protocol) / upper).build();
-                // A destination options header in front, whose next header is the protocol.
+                // A destination options header before it, with the protocol as next header.
                 let mut out = bytes[..40].to_vec();
                 out[6] = protocol::DEST_OPTIONS;
                 let len = (bytes.len() - 40 + 8) as u16;
@@ -134,7 +134,7 @@ fn seeded() -> fastrand::Rng {
 }
 
 #[test]
-fn a_translated_packet_equals_one_that_was_made_so() {
+fn a_translated_packet_equals_one_built_with_the_new_header() {
     let mut rng = seeded();
     for n in 0..20_000 {
         let shape = Shape::random(&mut rng);
@@ -185,10 +185,10 @@ fn wrong_checksums_stay_wrong() {
 }
 
 #[test]
-fn udp_without_checksum_has_none_afterwards_and_never_gets_zero() {
+fn udp_without_checksum_stays_without_and_zero_is_never_written() {
     let to = End { host: 2, id: 53 };
     let mut zeros = 0;
-    // Among all ports there is one whose checksum would be zero.
+    // One of all ports would make the checksum zero.
     for id in 0..=u16::MAX {
         let from = End { host: 1, id: 7 };
         let mut packet = (Ipv4::new(from.ip4(), to.ip4()) / Udp::new(from.id, to.id)).build();
@@ -257,7 +257,7 @@ fn packets_that_are_cut_are_refused_and_nothing_panics() {
 /// `cargo test --release -p penstock-nat cost -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints figures"]
-fn cost_per_packet() {
+fn prints_nanoseconds_per_packet() {
     let (from, to) = (End { host: 1, id: 1000 }, End { host: 2, id: 80 });
     for (name, v6, protocol) in [
         ("ipv4 tcp", false, protocol::TCP),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Deleting tables, chains and rules, and what is told of it: the parts of a thing first, as the
-//! kernel takes it apart. It is told before it goes; a change that is then refused ends the batch,
-//! and nothing is told.
+//! Deletes tables, chains and rules, with notifications: the parts of an object first, as in the
+//! kernel. A notification is built before the deletion; if the change is then refused, the batch
+//! ends without notifications.
 
 use penstock_ruleset::change::Key;
 use penstock_ruleset::model::Chain;
@@ -54,7 +54,7 @@ pub fn table(
         return Err(Errno::Ebusy.into());
     }
     for table in &gone {
-        table_goes(batch, message, table);
+        batch.tell(message, |to, stamp, _| table_goes(to, stamp, table));
     }
     drop(gone);
     let change = Change::DeleteTable { family, key: key.filter(|_| !all), destroy };
@@ -169,32 +169,31 @@ pub fn rule(
     Ok(())
 }
 
-fn rules_go(to: &mut Writer, stamp: Stamp, table: &Table, chain: &Chain) {
+/// All rules of a chain.
+pub fn rules_go(to: &mut Writer, stamp: Stamp, table: &Table, chain: &Chain) {
     for at in 0..chain.rules.len() {
         rule::fill(to, stamp, (NFT_MSG_DELRULE, 0), table, chain, at);
     }
 }
 
 /// A table with all that is in it.
-fn table_goes(batch: &mut Batch<'_>, message: &Message<'_>, gone: &Table) {
-    batch.tell(message, |to, stamp, _| {
-        for chain in &gone.chains {
-            rules_go(to, stamp, gone, chain);
-        }
-        for flowtable in &gone.flowtables {
-            flowtable::fill(to, stamp, (NFT_MSG_DELFLOWTABLE, 0), gone, flowtable);
-        }
-        for set in gone.sets.iter().filter(|set| !set.anonymous) {
-            set::fill(to, stamp, (NFT_MSG_DELSET, 0), gone, set);
-        }
-        for object in &gone.objects {
-            object::fill(to, stamp, (NFT_MSG_DELOBJ, 0), gone, (object, 0));
-        }
-        for chain in &gone.chains {
-            chain::fill(to, stamp, (NFT_MSG_DELCHAIN, 0), gone, (chain, 0));
-        }
-        table::fill(to, stamp, NFT_MSG_DELTABLE, 0, gone);
-    });
+pub fn table_goes(to: &mut Writer, stamp: Stamp, gone: &Table) {
+    for chain in &gone.chains {
+        rules_go(to, stamp, gone, chain);
+    }
+    for flowtable in &gone.flowtables {
+        flowtable::fill(to, stamp, (NFT_MSG_DELFLOWTABLE, 0), gone, flowtable);
+    }
+    for set in gone.sets.iter().filter(|set| !set.anonymous) {
+        set::fill(to, stamp, (NFT_MSG_DELSET, 0), gone, set);
+    }
+    for object in &gone.objects {
+        object::fill(to, stamp, (NFT_MSG_DELOBJ, 0), gone, (object, 0));
+    }
+    for chain in &gone.chains {
+        chain::fill(to, stamp, (NFT_MSG_DELCHAIN, 0), gone, (chain, 0));
+    }
+    table::fill(to, stamp, NFT_MSG_DELTABLE, 0, gone);
 }
 
 fn find(generation: &Generation, table: u64, chain: u64) -> Option<(&Table, &Chain)> {

@@ -6,6 +6,8 @@
 //! last one with `NFT_SET_ELEM_INTERVAL_END`. One without an end lasts until the next element, or
 //! for ever. The ruleset has first and last key together, so they are put together here.
 
+use std::collections::HashSet;
+
 use penstock_program::expr::Expr;
 use penstock_ruleset::change::Mode;
 use penstock_ruleset::model::{ElementData, ElementExtras, ElementValue, MapData, Set, UserData};
@@ -13,7 +15,7 @@ use penstock_ruleset::reset::{Reset, What};
 use penstock_ruleset::{Blame, Change, Errno, Generation, Table};
 use penstock_sets::{Element, ElementList, ElementRef};
 
-use super::answer::Dump;
+use super::answer::{Dump, Stamp};
 use super::batch::Batch;
 use super::find::{set_named, table_named};
 use super::get::Get;
@@ -380,6 +382,40 @@ fn tell(
     });
 }
 
+/// Tells of each element of a set that another set does not have, at a time in nanoseconds.
+pub fn fill_missing(
+    to: &mut Writer,
+    (stamp, now): (Stamp, u64),
+    (number, flags): (u8, u16),
+    table: &Table,
+    (set, other): (&Set, Option<&Set>),
+) {
+    let elements = set.elements();
+    let other = other.map(Set::elements);
+    let other = other.as_ref().map(|other| other.iter().filter(|e| e.is_alive(now)));
+    let there: HashSet<_> = other.into_iter().flatten().map(|e| (e.key, e.key_end)).collect();
+    let ends = has_ends(set);
+    let message = |to: &mut Writer, write: &dyn Fn(&mut Writer)| {
+        stamp.message(to, number, flags, Some(table.family), |to| {
+            to.string(NFTA_SET_ELEM_LIST_TABLE, &table.name);
+            to.string(NFTA_SET_ELEM_LIST_SET, &set.name);
+            to.nest(NFTA_SET_ELEM_LIST_ELEMENTS, write);
+        });
+    };
+    let mut missing: Vec<_> = elements.iter().filter(|e| e.is_alive(now)).collect();
+    missing.retain(|e| !there.contains(&(e.key, e.key_end)));
+    missing.sort_by(|a, b| a.key.cmp(b.key));
+    for element in missing {
+        let exprs = element.value.snapshot(now);
+        let show = Shown { ends, now };
+        message(to, &|to| to.nest(NFTA_LIST_ELEM, |to| write(to, element, &exprs, show)));
+        let end = after(element.key_end.unwrap_or(element.key));
+        if let Some(end) = end.filter(|_| ends && !element.key.is_empty()) {
+            message(to, &|to| write_end(to, &end));
+        }
+    }
+}
+
 /// What a listing of elements needs to know.
 #[derive(Clone, Copy)]
 struct Shown {
@@ -543,8 +579,8 @@ fn is_followed(element: ElementRef<'_, ElementValue>, next: Option<&[u8]>) -> bo
     next.is_some() && after(element.key_end.unwrap_or(element.key)).as_deref() == next
 }
 
-/// `NFTA_SET_COUNT`: elements without the catch-all, which the kernel keeps apart. Of intervals it
-/// is half of what is in messages (`nft_rbtree_usize()`).
+/// `NFTA_SET_COUNT`: elements without the catch-all, which the kernel keeps apart. For intervals it
+/// is half the number of elements in messages (`nft_rbtree_usize()`).
 pub fn count(set: &Set) -> u32 {
     let elements = set.elements();
     let all = elements.len() as u32 - u32::from(elements.catch_all(0).is_some());

@@ -7,6 +7,7 @@
 //! | `table`, `chain`, `rule`, `set`, `element`, `object`, `flowtable` | messages about one kind of thing, both ways |
 //! | `batch` | changes: one transaction |
 //! | `get`, `answer` | answers to requests for one thing, and for all |
+//! | `difference` | what came and went between two generations |
 //! | `delete` | deleting tables, chains and rules, with all that is in them |
 
 mod answer;
@@ -14,6 +15,7 @@ mod batch;
 mod chain;
 mod connection_object;
 mod delete;
+mod difference;
 mod element;
 mod find;
 mod flowtable;
@@ -32,6 +34,7 @@ use penstock_ruleset::reset::Reset;
 
 pub use answer::{Dump, SUBSYSTEM, Stamp};
 pub use batch::{Batch, Event};
+pub use difference::difference;
 pub use get::Get;
 
 use crate::message::{Failure, Message, Writer};
@@ -67,6 +70,11 @@ pub fn is_change(number: u8) -> bool {
             | NFT_MSG_DELFLOWTABLE
             | NFT_MSG_DESTROYFLOWTABLE
     )
+}
+
+/// Whether a request sets to zero what it asks for.
+pub fn is_reset(number: u8) -> bool {
+    matches!(number, NFT_MSG_GETRULE_RESET | NFT_MSG_GETSETELEM_RESET | NFT_MSG_GETOBJ_RESET)
 }
 
 /// Takes one message of a batch.
@@ -105,7 +113,7 @@ pub fn change(batch: &mut Batch<'_>, message: &Message<'_>) -> Result<(), Failur
     }
 }
 
-/// Puts the changes of a batch in force, and gives what there is to tell of them.
+/// Commits the changes of a batch, and returns their notifications.
 ///
 /// # Errors
 /// What the ruleset refuses, and the number of the message to blame.
@@ -157,7 +165,7 @@ pub fn can_dump(number: u8) -> bool {
     )
 }
 
-/// Answers a request for all of something, and says what is to be set to zero afterwards.
+/// Answers a dump request, and returns what must be reset afterwards.
 ///
 /// # Errors
 /// The kernel's, with the attribute to blame.
@@ -207,7 +215,7 @@ pub fn dump(
     Ok((dump.finish(), resets))
 }
 
-/// The message that ends what is told of a batch.
+/// The last notification of a batch.
 pub fn new_generation(stamp: Stamp, process: &Process) -> Vec<u8> {
     let mut to = Writer::default();
     generation::fill(&mut to, stamp, process);

@@ -228,6 +228,17 @@ pub fn new(
         given.get(NFTA_RULE_USERDATA).map(|u| u.payload.into()).unwrap_or_default();
     let (family, table_name, chain_name) = (table.family, table.name.clone(), chain.name.clone());
     let (table_handle, chain_handle) = (table.handle, chain.handle);
+    if let Position::Replace(old) = position {
+        // The old rule goes first.
+        batch.tell(message, |to, stamp, working| {
+            let table = working.tables.iter().find(|t| t.handle == table_handle);
+            let chain = table.and_then(|t| t.chains.iter().find(|c| c.handle == chain_handle));
+            let (Some(table), Some(chain)) = (table, chain) else { return };
+            if let Some(at) = chain.rules.iter().position(|rule| rule.handle == old) {
+                fill(to, stamp, (NFT_MSG_DELRULE, 0), table, chain, at);
+            }
+        });
+    }
     let change = Change::AddRule {
         family,
         table: table_name,
@@ -252,8 +263,11 @@ pub fn new(
         let (Some(table), Some(chain)) = (table, chain) else { return };
         let at = chain.rules.iter().rposition(|rule| Some(rule.handle) == applied.handle);
         let Some(at) = at else { return };
-        let created =
-            message.header.flags & (flags::CREATE | flags::EXCL | flags::APPEND | flags::REPLACE);
+        // A rule in the place of another one is told as if it were added.
+        let mut created = message.header.flags & (flags::CREATE | flags::EXCL);
+        if message.header.flags & (flags::APPEND | flags::REPLACE) != 0 {
+            created |= flags::APPEND;
+        }
         fill(to, stamp, (NFT_MSG_NEWRULE, created), table, chain, at);
     });
     Ok(())

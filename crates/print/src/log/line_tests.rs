@@ -48,7 +48,7 @@ const HEAD6: &str = "<4>[   12.345678] IN=lan OUT= MAC=02:00:00:00:00:02:02:00:0
                      SRC=2001:0db8:0000:0000:0000:0000:0000:0001 DST=2001:0db8:0000:0000:0000:0000:0000:0002 ";
 
 #[test]
-fn each_protocol_has_its_words() {
+fn each_protocol_is_logged_with_its_fields() {
     let quoted = Ipv4::new("198.18.0.2", "198.18.0.1") / Udp::new(7, 8);
     let quoted = payload(quoted.build());
     for (frame, text) in [
@@ -83,7 +83,7 @@ fn each_protocol_has_its_words() {
 }
 
 #[test]
-fn flags_add_words() {
+fn log_flags_add_fields() {
     let log = |flags| Log {
         prefix: Some("a: ".into()),
         level: Some(6),
@@ -115,7 +115,7 @@ fn flags_add_words() {
 }
 
 #[test]
-fn cut_packets_are_shown_as_far_as_they_go() {
+fn truncated_packets_are_logged_as_far_as_they_go() {
     let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let frames = [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Connections: the lines of `conntrack -L`.
+//! Connections: the lines of `conntrack -L` and of `/proc/net/nf_conntrack`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -34,9 +34,11 @@ struct Members<'a> {
     protocol: &'static str,
     /// Its number.
     protocol_number: u8,
-    /// Seconds until the connection ends if no packet comes.
-    timeout: u64,
-    /// State, for protocols that have one.
+    /// Seconds until the connection ends if no packet comes; none while a flowtable has it, as in
+    /// the kernel (`ctnetlink_dump_info()`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<u64>,
+    /// State, for protocols that have one; none while a flowtable has the connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
     /// Mark.
@@ -77,7 +79,7 @@ struct End {
     /// Zone of the original direction, if the other one has another zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     zone_orig: Option<u16>,
-    /// Zone of the reply direction, likewise.
+    /// Zone of the reply direction, if the original one has another zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     zone_reply: Option<u16>,
     /// Packets and bytes, if they are counted (`nf_conntrack_acct`).
@@ -128,6 +130,21 @@ enum Ids {
     None {},
 }
 
+/// A connection as a line of `/proc/net/nf_conntrack`.
+pub struct ProcLine<'a>(pub conntrack::Connection<'a>);
+
+impl fmt::Display for ProcLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.line(Style { proc: true, ..Style::default() }).fmt(f)
+    }
+}
+
+impl Serialize for ProcLine<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 fn hexadecimal<S: Serializer>(key: &u16, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{key:#x}"))
 }
@@ -176,6 +193,7 @@ impl<'a> Members<'a> {
         let original = c.tuple(Direction::Original);
         let zones = [original.zone, c.zone(Direction::Reply)];
         let same = zones[0] == zones[1];
+        let offloaded = has(status::OFFLOAD);
         let end = |direction| {
             let tuple = c.tuple(direction);
             let apart = |of: Direction| {
@@ -195,8 +213,8 @@ impl<'a> Members<'a> {
         Members {
             protocol: conntrack::protocol_name(original.protocol),
             protocol_number: original.protocol,
-            timeout: c.remaining() / SECOND,
-            state: c.state(),
+            timeout: (!offloaded).then(|| c.remaining() / SECOND),
+            state: c.state().filter(|_| !offloaded),
             mark: c.mark(),
             secmark: Some(c.secmark()).filter(|mark| *mark != 0),
             zone: Some(zones[0]).filter(|zone| same && *zone != 0),

@@ -22,11 +22,13 @@ pub enum Form {
     Json,
     /// OpenMetrics; of the state only.
     Metrics,
+    /// As the kernel's file under `/proc/net`; of connections only.
+    Proc,
 }
 
 impl Form {
     /// In the order of their numbers in messages.
-    pub const ALL: [Form; 3] = [Form::Text, Form::Json, Form::Metrics];
+    pub const ALL: [Form; 4] = [Form::Text, Form::Json, Form::Metrics, Form::Proc];
 }
 
 /// What the command line says of a listing.

@@ -67,8 +67,8 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// For the rules of a chain, whose operations are in `ops`. `None` if it would not be worth
-    /// while: fewer than `least` rules ask something that can be looked up.
+    /// For the rules of a chain, with their operations in `ops`. `None` if it would not pay: fewer
+    /// than `least` rules have a condition that can be looked up.
     pub fn new(rules: &[LinkedRule], ops: &[Op], least: usize) -> Option<Lookup> {
         let ops = |r: &LinkedRule| ops.get(r.first as usize..r.end as usize).unwrap_or(&[]);
         let conditions: Vec<Conditions> = rules.iter().map(|r| conditions(ops(r))).collect();

@@ -11,10 +11,10 @@ use super::registers::Registers;
 use super::{Step, stateful};
 use crate::Env;
 use crate::env::ConnCount;
-use crate::op::{Load, SetUpdate};
+use crate::op::{Load, Op, SetUpdate};
 use crate::operand::DynsetOp;
 use crate::state;
-use crate::state::dynamic::{DynamicSet, Found, SetStatement};
+use crate::state::dynamic::{DynamicHit, DynamicSet, SetStatement};
 
 #[inline(never)]
 pub(super) fn update<E: Env>(
@@ -44,18 +44,17 @@ pub(super) fn update<E: Env>(
     }
 }
 
+/// Runs a lookup in such a set. Other operations break.
 #[inline(never)]
-#[allow(clippy::too_many_arguments)]
 pub(super) fn lookup<E: Env>(
-    set: &Arc<DynamicSet>,
-    src: u8,
-    key_len: u8,
-    inverse: bool,
-    load: Load,
+    op: &Op,
     registers: &mut Registers,
     packet: &Packet,
     env: &mut E,
 ) -> Step {
+    let &Op::LookupDynamic { src, key_len, inverse, load, ref set } = op else {
+        return Step::Break;
+    };
     let mut data = [0; 64];
     let found = set.lookup(registers.bytes(src, key_len), packet.meta.time, &mut data);
     if found.is_some() == inverse {
@@ -75,7 +74,12 @@ pub(super) fn lookup<E: Env>(
 
 /// Runs the statements of an element (`nft_set_elem_update_expr()`).
 #[inline]
-fn statements<E: Env>(set: &Arc<DynamicSet>, found: Found, packet: &Packet, env: &mut E) -> Step {
+fn statements<E: Env>(
+    set: &Arc<DynamicSet>,
+    found: DynamicHit,
+    packet: &Packet,
+    env: &mut E,
+) -> Step {
     for (number, (statement, words)) in set.statements_of(found).enumerate() {
         let breaks = match statement {
             SetStatement::Counter => {

@@ -12,18 +12,15 @@ use crate::Env;
 use crate::linked::{LinkedData, LinkedValue};
 use crate::op::{Load, Op};
 
+/// Runs a lookup. Other operations break.
 #[inline(never)]
-#[allow(clippy::too_many_arguments)]
 pub(super) fn lookup<E: Env>(
-    set: &Set<LinkedValue>,
-    src: u8,
-    key_len: u8,
-    inverse: bool,
-    load: Load,
+    op: &Op,
     registers: &mut Registers,
     packet: &mut Packet,
     env: &mut E,
 ) -> Step {
+    let &Op::Lookup { src, key_len, inverse, load, ref set } = op else { return Step::Break };
     if load == Load::Nothing && set.is_presence_only() {
         return Step::unless(
             set.contains(registers.bytes(src, key_len), packet.meta.time) == inverse,

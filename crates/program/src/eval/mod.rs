@@ -92,12 +92,12 @@ pub(crate) fn load_meta<E: Env>(
     meta::get(key, 0, registers, packet, env) == Step::Next
 }
 
-/// As [`load_meta`], the state of the packet's connection.
+/// Loads the state of the packet's connection, like [`load_meta`].
 pub(crate) fn load_ct_state(registers: &mut Registers, packet: &Packet) -> bool {
     ct::state(0, registers, packet) == Step::Next
 }
 
-/// As [`load_meta`], the mark of the packet's connection.
+/// Loads the mark of the packet's connection, like [`load_meta`].
 pub(crate) fn load_ct_mark<E: Env>(
     registers: &mut Registers,
     packet: &Packet,
@@ -169,12 +169,8 @@ pub fn execute<E: Env>(
         Op::Byteorder { src, dst, len, size } => {
             bitwise::byteorder(*src, *dst, *len, *size, registers)
         }
-        Op::Lookup { src, key_len, inverse, load, set } => {
-            lookup::lookup(set, *src, *key_len, *inverse, *load, registers, packet, env)
-        }
-        Op::LookupDynamic { src, key_len, inverse, load, set } => {
-            dynset::lookup(set, *src, *key_len, *inverse, *load, registers, packet, env)
-        }
+        Op::Lookup { .. } => lookup::lookup(op, registers, packet, env),
+        Op::LookupDynamic { .. } => dynset::lookup(op, registers, packet, env),
         Op::SetUpdate(update) => dynset::update(update, registers, packet, env),
         Op::ObjectMap { src, key_len, set } => {
             lookup::object(set, *src, *key_len, registers, packet, env)

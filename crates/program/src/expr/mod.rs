@@ -264,6 +264,7 @@ macro_rules! expressions {
             ///
             /// # Errors
             /// A name is unknown, an operand malformed, or the path cannot run it.
+            #[inline]
             pub fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
                 match self {
                     $(Expr::$name(x) => x.link(linking),)*
@@ -274,6 +275,7 @@ macro_rules! expressions {
             ///
             /// # Errors
             /// What is missing.
+            #[inline]
             pub fn runnable(&self) -> Result<(), &'static str> {
                 match self {
                     $(Expr::$name(x) => x.runnable(),)*
@@ -337,6 +339,7 @@ macro_rules! expressions {
             }
 
             /// [`Expression::is_stateful`].
+            #[inline]
             pub fn is_stateful(&self) -> bool {
                 match self {
                     $(Expr::$name(x) => x.is_stateful(),)*

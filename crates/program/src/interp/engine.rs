@@ -6,7 +6,7 @@
 use penstock_classify::prefetch;
 use penstock_packet::Packet;
 
-use super::{Frame, enter, policy, run_from};
+use super::{Frame, Start, enter, policy, run_from};
 use crate::Env;
 use crate::classify::Candidate;
 use crate::image::Image;
@@ -37,7 +37,7 @@ pub fn resume<E: Env>(
     env: &mut E,
 ) -> Option<Outcome> {
     let at = Frame { rule: from.rule.0, ..enter(image, from.chain) };
-    run_from(image, at, from.skip, false, registers, packet, env)
+    run_from(image, Start { at, skip: from.skip, found: false }, registers, packet, env)
 }
 
 /// Looks up several packets in a chain, at most [`PACKETS`](crate::classify::PACKETS), for
@@ -86,7 +86,7 @@ pub fn resume_found<E: Env>(
     let mut at = enter(image, chain);
     let Candidate { rule, skip } = found?;
     at.rule += rule;
-    run_from(image, at, skip, true, registers, packet, env)
+    run_from(image, Start { at, skip, found: true }, registers, packet, env)
 }
 
 /// What [`run`](super::run) does when a base chain has come to its end: a line of the trace, and

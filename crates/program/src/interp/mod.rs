@@ -57,12 +57,23 @@ struct Frame<'i> {
     lookup: Option<Finder<'i>>,
 }
 
+/// Where running begins.
+#[derive(Clone, Copy)]
+struct Start<'i> {
+    at: Frame<'i>,
+    /// Operations of the first rule that are done with.
+    skip: u32,
+    /// The first rule is one that the chain's lookup has found.
+    found: bool,
+}
+
 /// Runs a packet through a base chain and the chains it calls. A chain that does not exist has no
 /// rules. Chains must not go to each other in a circle, which the ruleset refuses: such a run does
 /// not end.
 pub fn run<E: Env>(image: &Image, base: ChainIndex, packet: &mut Packet, env: &mut E) -> Outcome {
     let mut registers = Registers::new();
-    run_from(image, enter(image, base), 0, false, &mut registers, packet, env)
+    let start = Start { at: enter(image, base), skip: 0, found: false };
+    run_from(image, start, &mut registers, packet, env)
         .unwrap_or_else(|| policy(image, base, packet, env))
 }
 
@@ -108,19 +119,16 @@ fn advance<E: Env>(image: &Image, at: &mut Frame<'_>, packet: &Packet, env: &mut
     }
 }
 
-/// Runs the rest of a chain and the chains it calls, without the first `skip` operations of the
-/// first rule, which with `found` is one that the chain's lookup has found. `None` if the chain
-/// comes to its end.
+/// Runs the rest of a chain and the chains it calls. `None` if the chain comes to its end.
 #[inline(always)]
 fn run_from<'i, E: Env>(
     image: &'i Image,
-    mut at: Frame<'i>,
-    mut skip: u32,
-    mut found: bool,
+    start: Start<'i>,
     registers: &mut Registers,
     packet: &mut Packet,
     env: &mut E,
 ) -> Option<Outcome> {
+    let Start { mut at, mut skip, mut found } = start;
     // Clearing it would cost each packet more than its first rule.
     let mut stack = [const { MaybeUninit::<Frame<'i>>::uninit() }; JUMP_STACK];
     let mut depth = 0;

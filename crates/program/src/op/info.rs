@@ -68,8 +68,8 @@ pub struct Info {
     pub stays_in_registers: bool,
     /// Its effects, apart from registers.
     pub effect: Effect,
-    /// Nobody can tell if it runs for later packets before earlier ones are done: it asks nothing
-    /// that packets change, and changes nothing but the packet and counters. Statements of a set's
+    /// It makes no difference if it runs for later packets before earlier ones are done: it reads
+    /// nothing that packets change, and changes only the packet and counters. Statements of a set's
     /// elements are not looked at ([`Op::fixed_set`]).
     pub burst_safe: bool,
     /// It may decide: answer with a verdict, or drop or take the packet. Otherwise the rule goes on
@@ -108,7 +108,7 @@ fn slots(span: Span) -> u16 {
 }
 
 impl Info {
-    /// Of an operation that touches no register.
+    /// For an operation without registers.
     fn new(effect: Effect) -> Info {
         Info {
             reads: 0,
@@ -134,7 +134,7 @@ impl Info {
         self
     }
 
-    /// As [`Info::reads`], where there is a register.
+    /// [`Info::reads`] of an optional register.
     fn may_read(self, slot: Option<u8>, len: u16) -> Info {
         match slot {
             Some(slot) => self.reads(slot, len),
@@ -460,14 +460,14 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_of_a_word_is_read() {
+    fn partly_written_words_count_as_read() {
         let op = Op::Byteorder { src: 0, dst: 4, len: 6, size: 2 };
         let info = op.info();
         assert_eq!((info.reads, info.writes), (0b10_0011, 0b11_0000));
     }
 
     #[test]
-    fn an_access_past_the_registers_is_seen_whatever_the_operation() {
+    fn register_accesses_out_of_range_are_detected() {
         for (op, fits) in [
             (Op::Immediate { dst: 12, len: 16, data: [0; 16] }, true),
             (Op::Immediate { dst: 13, len: 16, data: [0; 16] }, false),

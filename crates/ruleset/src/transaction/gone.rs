@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_those_of_a_list_that_keeps_what_is_gone() {
+    fn positions_equal_those_of_a_list_that_keeps_deleted_rules() {
         for seed in 0..300 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let (mut gone, mut rules) = (Gone::default(), Vec::new());

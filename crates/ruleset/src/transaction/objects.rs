@@ -9,9 +9,9 @@ use penstock_program::expr::ObjectType;
 use super::index::{by_handle_mut, place};
 use super::{Applied, OpenTable, checked_name};
 use crate::change::{Key, Mode};
-use crate::live;
 use crate::model::{Object, ObjectValue, UserData};
 use crate::{Blame, Errno, Error};
+use crate::{ct_helper, live};
 
 impl OpenTable<'_> {
     /// Objects that are there keep what they are, but for quotas, synproxies and limits, which take
@@ -21,7 +21,7 @@ impl OpenTable<'_> {
         &mut self,
         mode: Mode,
         name: Arc<str>,
-        value: ObjectValue,
+        mut value: ObjectValue,
         userdata: UserData,
     ) -> Result<Applied, Error> {
         checked_name(&name, Blame::Object)?;
@@ -48,6 +48,10 @@ impl OpenTable<'_> {
             return Ok(Applied { handle: Some(handle), name: None });
         }
         configured?;
+        if let ObjectValue::CtHelper { helper, l4proto, l3proto } = &mut value {
+            *l3proto = ct_helper::l3proto(self.table.family, helper, *l4proto, *l3proto)
+                .map_err(|errno| Error::new(errno, Blame::Whole))?;
+        }
         self.batch.changed = true;
         let handle = self.next_handle();
         let state = expr.as_ref().and_then(|e| live::state_of(e, self.batch.now));

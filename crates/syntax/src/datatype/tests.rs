@@ -37,7 +37,7 @@ impl Names for East {
 }
 
 #[test]
-fn numbers_of_types_are_those_of_nft() {
+fn datatype_numbers_equal_those_of_nft() {
     assert_eq!(DataType::Cgroupv2.id(), 46);
     assert_eq!(DataType::CtState.id(), 26);
     for (i, dtype) in DataType::ALL.into_iter().enumerate() {
@@ -49,7 +49,7 @@ fn numbers_of_types_are_those_of_nft() {
 }
 
 #[test]
-fn what_is_written_is_listed_in_canonical_form() {
+fn values_are_listed_in_canonical_form() {
     use DataType::*;
     for (dtype, written, listed) in [
         (IpAddr, "1.2.3.4", "1.2.3.4"),
@@ -99,7 +99,7 @@ fn what_is_written_is_listed_in_canonical_form() {
 }
 
 #[test]
-fn what_is_no_value_is_refused_in_nfts_words() {
+fn invalid_values_are_refused_with_the_messages_of_nft() {
     use DataType::*;
     for (dtype, written, error) in [
         (InetService, "99999", "Service out of range"),

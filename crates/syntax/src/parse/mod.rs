@@ -230,7 +230,7 @@ impl Parser<'_> {
     // Tokens.
 
     fn lex(&mut self) -> Token {
-        // Nothing that is read counts any more.
+        // Further input is ignored.
         if self.budget.step() {
             return Token { tok: Tok::Eof, loc: self.last };
         }

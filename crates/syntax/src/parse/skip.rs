@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_glance_settles_is_skipped() {
+    fn simple_rules_and_elements_are_skipped() {
         for (text, rule) in [
             ("ip saddr 198.18.0.1 accept\n}", Some("ip saddr 198.18.0.1 accept")),
             ("tcp dport { 1, # }\n 2 } drop ; x\n", Some("tcp dport { 1, # }\n 2 } drop")),

@@ -77,7 +77,7 @@ fn every_command_is_read() {
 }
 
 #[test]
-fn a_statement_that_is_several_tokens_long_is_one_statement() {
+fn multi_token_statements_are_one_statement() {
     for (line, count) in [
         ("ip protocol tcp tcp dport 22 accept", 3),
         ("meta protocol set ip ip saddr 1.1.1.1", 2),
@@ -155,7 +155,7 @@ fn reading_ends_after_ten_errors() {
 }
 
 #[test]
-fn nesting_has_an_end() {
+fn nesting_depth_is_bounded() {
     for (open, close) in
         [("(", ")"), ("{ ", " }"), ("jump { ", "; }"), ("meter x { ip saddr ", " }")]
     {
@@ -173,7 +173,7 @@ fn nesting_has_an_end() {
 
 /// Token soups, and good texts with parts cut out, doubled and swapped.
 #[test]
-fn no_text_does_harm() {
+fn random_text_does_not_panic() {
     let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let source = format!("{RULES}\n{COMMANDS}");
@@ -217,7 +217,7 @@ fn no_text_does_harm() {
 }
 
 #[test]
-fn large_rulesets_are_read_whole() {
+fn large_rulesets_are_read_completely() {
     let mut text = String::from("table inet t {\n set s {\n  type ipv4_addr\n  elements = {\n");
     for i in 0..100_000u32 {
         text.push_str(&format!("   10.{}.{}.{},\n", i >> 16, i >> 8 & 255, i & 255));

@@ -47,7 +47,7 @@ fn step(config: &Config, packet: &mut Packet) -> Step {
 }
 
 #[test]
-fn classifiers_find_their_packets() {
+fn classifiers_match_their_packets() {
     let udp = || packet(v4() / Udp::new(7, 9));
     let tcp6 = || packet(v6() / Tcp::new(7, 80).flags(2));
     let echo = || packet(v4() / Icmp::echo_request(1, 2));
@@ -265,7 +265,7 @@ fn leaving(text: &str, frames: &[(u64, u32, usize)]) -> Vec<(u64, u32)> {
 }
 
 #[test]
-fn frames_leave_when_their_discipline_lets_them() {
+fn frames_leave_on_the_schedule_of_their_discipline() {
     let tbf = "qdisc add dev wan root handle 1: tbf rate 8mbit burst 2000 limit 3000";
     // 1000 bytes take 1 ms.
     assert_eq!(
@@ -301,7 +301,7 @@ fn frames_leave_when_their_discipline_lets_them() {
 }
 
 #[test]
-fn wrong_lines_are_refused_in_words() {
+fn wrong_lines_are_refused_with_a_message() {
     for (text, message) in [
         ("qdisc add dev eth9 clsact", "tc:1: Cannot find device \"eth9\""),
         (
@@ -352,7 +352,7 @@ fn wrong_lines_are_refused_in_words() {
 }
 
 #[test]
-fn no_words_make_the_reader_panic() {
+fn random_words_do_not_panic() {
     const WORDS: [&str; 40] = [
         "qdisc",
         "filter",

@@ -85,7 +85,7 @@ fn the_type_fields_follow_the_next_layer() {
 }
 
 #[test]
-fn wrong_on_purpose_is_wrong_in_one_place_only() {
+fn deliberate_faults_touch_one_field_only() {
     let right = (Ipv4::new(A4, B4) / Udp::new(1, 2) / payload(b"hello")).build();
     let differs = |frame: Frame| {
         let other = frame.build();

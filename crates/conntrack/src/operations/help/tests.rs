@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Helpers on whole connections: what they expect and what becomes of the text.
+//! Helpers on whole connections: their expectations and the translated text.
 
 use crate::{Conntrack, Direction, Hook, Settings, Surroundings, Verdict, helper_number, status};
 use penstock_packet::{CtInfo, Packet};
@@ -134,7 +134,7 @@ fn ftp_announces_data_connections() {
     net.say(true, "USER x\r\n");
     assert_eq!(net.say(true, "PORT 198,18,0,1,4,5\r\n").unwrap(), "PORT 198,18,0,1,4,5\r\n");
     assert_eq!(net.expected(), ["198.18.0.2 > 198.18.0.1:1029"]);
-    // The next takes its place, since one is all.
+    // The next replaces it, since the maximum is one.
     net.say(true, "EPRT |1|198.18.0.1|1030|\r\n");
     assert_eq!(net.expected(), ["198.18.0.2 > 198.18.0.1:1030"]);
     net.ct.set_mark(0, 7);
@@ -158,7 +158,7 @@ fn ftp_announces_data_connections() {
 }
 
 #[test]
-fn ftp_text_follows_the_translation_and_so_do_sequence_numbers() {
+fn nat_rewrites_ftp_text_and_adjusts_sequence_numbers() {
     let mut net = Net::new("ftp", protocol::TCP);
     net.translated = true;
     net.open();
@@ -217,7 +217,7 @@ fn amanda_names_its_streams() {
 }
 
 #[test]
-fn broadcasts_are_answered_by_anybody_of_the_net() {
+fn broadcast_requests_expect_answers_from_the_whole_subnet() {
     let mut net = Net::new("netbios-ns", protocol::UDP);
     net.surroundings.broadcast_mask = Some([255, 255, 255, 0]);
     net.pass(Ipv4::new(CLIENT, "198.18.0.255") / Udp::new(137, 137) / payload(b"who"));
@@ -233,7 +233,7 @@ fn broadcasts_are_answered_by_anybody_of_the_net() {
 }
 
 #[test]
-fn sane_names_the_port_of_the_image() {
+fn sane_expects_the_data_port_of_the_reply() {
     let mut net = Net::new("sane", protocol::TCP);
     net.open();
     net.say_bytes(true, &[0, 0, 0, 7, 0, 0, 0, 1]);
@@ -325,7 +325,7 @@ fn sip_calls_expect_their_media() {
 }
 
 #[test]
-fn sip_registrations_open_when_they_are_accepted() {
+fn accepted_sip_registrations_expect_calls() {
     let mut net = Net::new("sip", protocol::UDP);
     let contact = "Contact: <sip:alice@198.18.0.1:5060>;expires=60\r\n\r\n";
     let register = format!("REGISTER sip:198.18.0.2 SIP/2.0\r\nCSeq: 9 REGISTER\r\n{contact}");
@@ -345,7 +345,7 @@ fn sip_registrations_open_when_they_are_accepted() {
 }
 
 #[test]
-fn noise_does_not_disturb_helpers() {
+fn random_payloads_do_not_disturb_helpers() {
     let seed = penstock_testkit::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let good: [&[u8]; 9] = [

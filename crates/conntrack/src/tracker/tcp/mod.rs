@@ -99,7 +99,7 @@ impl Tcp {
             && (other.seen[0].end.wrapping_sub(self.seen[0].end) as i32) > 0
     }
 
-    /// Packets are tracked again: windows are learned anew. `closing` if a FIN or reset was among
+    /// Packets are tracked again: windows are relearned. `closing` if a FIN or reset was among
     /// those that were not tracked.
     pub(super) fn return_to_tracking(&mut self, closing: bool) {
         if closing {
@@ -220,7 +220,7 @@ impl Tcp {
         ignore_invalid: bool,
     ) -> Reset {
         let mut to = State::Close;
-        // The ports may be in use again already, and what is known is of the connection before.
+        // The ports may be in use again already, and the state is that of the previous connection.
         if self.may_drop_early() {
             return Reset::Inside(to);
         }
@@ -260,8 +260,8 @@ impl Tcp {
 
 /// What the state table makes of a segment.
 enum Transition {
-    /// It goes on as from state `old`, and leads to `new` if the windows allow it, or whatever they
-    /// say.
+    /// Continues from state `old` and leads to `new` if the windows allow it, or regardless of
+    /// them.
     To { old: State, new: State, whatever_windows: bool },
     /// Nothing more is looked at.
     Done(Outcome),
@@ -327,8 +327,8 @@ impl Tcp {
         let to = |new| Transition::To { old, new, whatever_windows: false };
         match states::next(direction, kind, old) {
             Next::Invalid => {
-                // Of a connection that SYN proxy holds open, keep-alives of the client make the SYN
-                // to the server again.
+                // For a connection that SYN proxy holds open, keep-alives of the client repeat the
+                // SYN to the server.
                 let keep_alive = c.synproxy
                     && old == State::SynSent
                     && kind == Kind::Ack

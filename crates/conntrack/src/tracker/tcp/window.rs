@@ -43,7 +43,7 @@ pub(crate) struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// Reads a segment whose header is whole; `bytes` reach to the end of the packet.
+    /// Reads a segment with a complete header; `bytes` reach to the end of the packet.
     #[inline]
     pub fn new(h: &tcp::Header<'a>, bytes: &'a [u8]) -> Self {
         let data = (bytes.len() - h.header_len()) as u32;
@@ -149,8 +149,8 @@ fn begin(sender: &mut Side, receiver: &mut Side, s: &Segment<'_>, direction: Dir
     }
 }
 
-/// Learns from a segment where a direction begins, or where it begins anew. `true` if the segment is
-/// right whatever the windows are: a SYN of either side at once.
+/// Learns from a segment where a direction begins or restarts. `true` if the segment is right
+/// whatever the windows are: a SYN of either side at once.
 #[inline(always)]
 fn learn(
     sender: &mut Side,
@@ -168,7 +168,7 @@ fn learn(
                 return true;
             }
         } else {
-            // The middle of a connection whose history is not known.
+            // The middle of a connection with unknown history.
             sender.end = s.end;
             sender.maxwin = (u32::from(s.window) << sender.scale).max(1);
             sender.maxend = s.end.wrapping_add(sender.maxwin);
@@ -184,7 +184,7 @@ fn learn(
         && after(s.end, sender.end)
         && matches!(state, State::SynSent | State::SynRecv)
     {
-        // Begun anew with numbers larger than before (RFC 9293, 3.10.7.1).
+        // Restarted with larger numbers than before (RFC 9293, 3.10.7.1).
         begin(sender, receiver, s, direction);
         if direction == Direction::Reply && !s.has(flag::ACK) {
             return true;

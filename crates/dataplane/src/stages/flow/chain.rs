@@ -4,16 +4,16 @@
 //! passes rules or queues of its device, IPsec, and packets that end their flow or fall back.
 
 use penstock_flowtable::tunnel::Head;
-use penstock_flowtable::{At, Half, rewrite};
+use penstock_flowtable::{Half, rewrite};
 use penstock_net::Link;
 use penstock_packet::{Frame, Packet};
-use penstock_program::image::FlowtableIndex;
 use penstock_wire::ethernet;
 
+use crate::flow::FlowRef;
 use crate::flow::fate::{Fate, fate};
+use crate::flow::flow_packet::{self, FlowPacket};
 use crate::flow::resolved::{Kind, Resolved};
 use crate::flow::scratch::{Scratch, copy, make_room};
-use crate::flow::seen::{self, Seen};
 use crate::flow::table::Cause;
 use crate::pending_frames::PendingFrames;
 use crate::reason::DropReason;
@@ -23,8 +23,7 @@ use crate::worker::Worker;
 
 /// Frames of a burst that are of one direction of a flow, from the first that is still to be sent.
 pub(super) struct Chain<'c, 'f> {
-    pub(super) index: FlowtableIndex,
-    pub(super) at: At,
+    pub(super) flow: FlowRef,
     /// All frames of the burst.
     pub(super) frames: &'c [Frame<'f>],
     /// Number of the first frame; [`Scratch::following`] has the others.
@@ -76,7 +75,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         scratch: &mut Scratch,
         packet: &mut Packet,
     ) -> PendingFrames {
-        let &Chain { index, at, frames, first } = chain;
+        let &Chain { flow: FlowRef { table: index, at }, frames, first } = chain;
         let network = self.state.flows.network;
         let Some((table, epoch)) = self.state.flows.at(index) else { return PendingFrames::NONE };
         let half = *table.flows.half(at);
@@ -105,7 +104,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         scratch: &mut Scratch,
         packet: &mut Packet,
     ) -> PendingFrames {
-        let &Chain { index, at, frames, first } = chain;
+        let &Chain { flow: FlowRef { table: index, at }, frames, first } = chain;
         let mut gone = PendingFrames::NONE;
         let Some(table) = self.state.flows.table(index) else { return gone };
         let timeout = table.timeouts.of(half.protocol());
@@ -117,7 +116,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         {
             let seen = *scratch.seen(now);
             // All that speaks against it is rare.
-            let usual = seen.flags & seen::tcp_flag::ANY == 0
+            let usual = seen.flags & flow_packet::tcp_flag::ANY == 0
                 && seen.len <= xmit.mtu
                 && xmit.kind != Kind::Gone
                 && frame.time <= sent.latest.saturating_add(timeout);
@@ -155,7 +154,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                         self.drop(DropReason::XfrmOutBundleGenError, packet);
                     }
                 }
-                Out::Device => self.send_flow_frame(index, at, frame, &seen, xmit, packet),
+                Out::Device => self.send_flow_frame(chain.flow, frame, &seen, xmit, packet),
             }
             sent.packets += 1;
             sent.bytes += u64::from(seen.len);
@@ -179,8 +178,9 @@ impl<'a, S: Sink> Worker<'a, S> {
     where
         'a: 'w,
     {
-        let Some(table) = self.state.flows.table(chain.index) else { return Out::Device };
-        let addresses = if half.is_ipv4() { [[0; 2]; 2] } else { table.flows.addresses(chain.at) };
+        let Some(table) = self.state.flows.table(chain.flow.table) else { return Out::Device };
+        let addresses =
+            if half.is_ipv4() { [[0; 2]; 2] } else { table.flows.addresses(chain.flow.at) };
         let protocol = if half.is_ipv4() { ethernet::IPV4 } else { ethernet::IPV6 };
         // All else in it is always as it is at first.
         (scratch.meta.protocol, scratch.meta.oif) = (protocol, xmit.device);
@@ -217,7 +217,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         &mut self,
         wire: &ToWire<'_>,
         frame: &Frame<'_>,
-        seen: &Seen,
+        seen: &FlowPacket,
         scratch: &mut Scratch,
     ) -> bool {
         let (len, before) = (seen.len as usize, wire.before());
@@ -247,7 +247,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     /// What is left of a chain from a frame on takes the slow path.
     fn fall_back(&mut self, chain: &Chain<'_, '_>, now: usize, scratch: &mut Scratch) {
         scratch.keep_after(now);
-        if let Some(table) = self.state.flows.table_mut(chain.index) {
+        if let Some(table) = self.state.flows.table_mut(chain.flow.table) {
             table.counts.fell_back += 1;
         }
     }
@@ -266,8 +266,8 @@ impl<'a, S: Sink> Worker<'a, S> {
             self.state.counters.transmitted += packets;
         }
         let (flows, conntrack) = (&mut self.state.flows, &mut self.state.conntrack);
-        flows.count_flow(conntrack, chain.index, chain.at, latest, packets, bytes);
-        if let Some(table) = self.state.flows.table_mut(chain.index) {
+        flows.count_flow(conntrack, chain.flow, latest, packets, bytes);
+        if let Some(table) = self.state.flows.table_mut(chain.flow.table) {
             table.counts.chained += chained;
         }
     }

@@ -9,16 +9,17 @@
 //! message) keeps what follows between the same hosts after it. A SYN of a flow may end it: what
 //! comes before in both directions is sent before, and what follows is looked up after.
 
-use penstock_flowtable::{ArrivalId, At};
+use penstock_flowtable::ArrivalId;
 use penstock_net::Mac;
 use penstock_packet::{Frame, Packet};
 use penstock_program::image::FlowtableIndex;
 use penstock_wire::{ethernet, protocol};
 
-use crate::flow::around::{self, Found};
+use crate::flow::FlowRef;
+use crate::flow::around::{self, FlowCandidate};
+use crate::flow::flow_packet::{self, FlowPacket, Not};
 use crate::flow::resolved::Resolved;
 use crate::flow::scratch::Scratch;
-use crate::flow::seen::{self, Not, Seen};
 use crate::flow::table::Table;
 use crate::hook_result::HookResult;
 use crate::pending_frames::PendingFrames;
@@ -94,34 +95,26 @@ impl<S: Sink> Worker<'_, S> {
         if scratch.syns != PendingFrames::NONE && scratch.chains > 1 {
             let syns = self.syns_of_flows(index, scratch);
             if syns != PendingFrames::NONE {
-                return self.early_parts(index, frames, these, syns, scratch, packet);
+                return self.early_parts(index, frames, apart_from(these, syns), scratch, packet);
             }
         }
         self.send_chains(index, frames, scratch, packet)
     }
 
-    /// Early ingress around SYNs of flows: what comes before, the SYN, what follows, one after the
-    /// other.
+    /// Early ingress of parts of a burst, one after the other.
     #[cold]
     fn early_parts(
         &mut self,
         index: FlowtableIndex,
         frames: &[Frame<'_>],
-        these: PendingFrames,
-        syns: PendingFrames,
+        parts: impl Iterator<Item = PendingFrames>,
         scratch: &mut Scratch,
         packet: &mut Packet,
     ) -> PendingFrames {
-        let (mut rest, mut gone) = (these, PendingFrames::NONE);
-        while let Some(first) = rest.first() {
-            let part = match syns.and(|at| at >= first).first() {
-                Some(syn) if syn == first => PendingFrames::NONE.with(first),
-                Some(syn) => rest.and(|at| at < syn),
-                None => rest,
-            };
+        let mut gone = PendingFrames::NONE;
+        for part in parts {
             self.find_chains(index, frames, part, scratch);
             gone = gone.and_also(self.send_chains(index, frames, scratch, packet));
-            rest = rest.without(part);
         }
         gone
     }
@@ -141,7 +134,7 @@ impl<S: Sink> Worker<'_, S> {
     fn may_be_syn(&self, frame: &Frame<'_>) -> bool {
         let around =
             |index: &FlowtableIndex| self.state.flows.table(*index).is_some_and(|t| t.around);
-        match seen::is_syn(frame.bytes) {
+        match flow_packet::is_syn(frame.bytes) {
             Some(is) => is,
             None => self.hooks.early(frame.device).iter().any(around),
         }
@@ -171,8 +164,9 @@ impl<S: Sink> Worker<'_, S> {
                 Some(_) | None => table.flows.find(scratch.hashes[first], key),
             };
             let Some(at) = found else { continue };
-            if let Some(rest) = self.send_to_wire(index, at, frames, first, scratch, &mut gone) {
-                let chain = Chain { index, at, frames, first: rest };
+            let flow = FlowRef { table: index, at };
+            if let Some(rest) = self.send_to_wire(flow, frames, first, scratch, &mut gone) {
+                let chain = Chain { flow, frames, first: rest };
                 let sent = self.send_rest(&chain, scratch, packet);
                 gone = gone.and_also(sent);
                 if rest != first
@@ -216,7 +210,7 @@ impl<S: Sink> Worker<'_, S> {
                 if like == Some(start.same) {
                     scratch.follow(at, &start);
                 } else if start.is_to(here.receivers[0]) || start.is_to(here.receivers[1]) {
-                    let seen = Seen::of(&start, here.arrival);
+                    let seen = FlowPacket::of(&start, here.arrival);
                     let apart = scratch.is_apart(&seen);
                     if !apart
                         && scratch.chain(at, seen, |seen| table.flows.hash(&seen.key), chained)
@@ -240,17 +234,17 @@ impl<S: Sink> Worker<'_, S> {
                 |network: &[u8]| matches!(network.get(9), Some(&(protocol::IPIP | protocol::IPV6)));
             let mut seen = match ethertype {
                 ethernet::IPV4 if table.around && tunnelled(network) => Err(Not::Other),
-                ethernet::IPV4 => seen::ipv4(network, here.arrival),
-                ethernet::IPV6 => seen::ipv6(network, here.arrival),
+                ethernet::IPV4 => flow_packet::ipv4(network, here.arrival),
+                ethernet::IPV6 => flow_packet::ipv6(network, here.arrival),
                 _ => Err(Not::Other),
             };
             if seen.is_err() && table.around {
                 let lately = lately.get_or_insert_default();
                 match around::find(&table.flows, lately, frame.device, None, ethertype, network) {
-                    Found::Packet(found) => seen = Ok(found),
-                    Found::Not(not @ Not::Between(..)) => seen = Err(not),
-                    Found::Not(Not::Other) => {}
-                    Found::Hidden => {
+                    FlowCandidate::Packet(found) => seen = Ok(found),
+                    FlowCandidate::Not(not @ Not::Between(..)) => seen = Err(not),
+                    FlowCandidate::Not(Not::Other) => {}
+                    FlowCandidate::Hidden => {
                         scratch.keep_all_apart();
                         like = None;
                     }
@@ -293,10 +287,9 @@ impl<S: Sink> Worker<'_, S> {
     /// Sends a frame through its device as other packets.
     pub(crate) fn send_flow_frame(
         &mut self,
-        index: FlowtableIndex,
-        at: At,
+        flow: FlowRef,
         frame: &Frame<'_>,
-        seen: &Seen,
+        seen: &FlowPacket,
         xmit: &Resolved,
         packet: &mut Packet,
     ) {
@@ -304,7 +297,7 @@ impl<S: Sink> Worker<'_, S> {
         packet.receive_ethernet(frame.bytes, link.mac);
         packet.meta.time = frame.time;
         packet.meta.iif = frame.device;
-        self.send_flow(index, at, seen, xmit, packet);
+        self.send_flow(flow, seen, xmit, packet);
         self.drain();
     }
 
@@ -316,4 +309,19 @@ impl<S: Sink> Worker<'_, S> {
             .iter()
             .any(|index| self.flowtable(*index, packet) != HookResult::Accept)
     }
+}
+
+/// Parts of a burst around some of its frames: what comes before, the frame alone, what follows.
+fn apart_from(burst: PendingFrames, some: PendingFrames) -> impl Iterator<Item = PendingFrames> {
+    let mut rest = burst;
+    std::iter::from_fn(move || {
+        let first = rest.first()?;
+        let part = match some.and(|at| at >= first).first() {
+            Some(at) if at == first => PendingFrames::NONE.with(first),
+            Some(at) => rest.and(|other| other < at),
+            None => rest,
+        };
+        rest = rest.without(part);
+        Some(part)
+    })
 }

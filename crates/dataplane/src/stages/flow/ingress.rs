@@ -8,17 +8,17 @@ use penstock_packet::Packet;
 use penstock_program::image::FlowtableIndex;
 use penstock_wire::ethernet;
 
-use crate::flow::around;
 use crate::flow::fate::{Fate, fate};
+use crate::flow::flow_packet::FlowPacket;
 use crate::flow::resolved::{Kind, Resolved};
-use crate::flow::seen::Seen;
 use crate::flow::table::Cause;
+use crate::flow::{FlowRef, around};
 use crate::hook_result::HookResult;
 use crate::sink::Sink;
 use crate::worker::Worker;
 
 /// Largest part of a packet that leaves on its own: all of it, or a segment of a super-packet.
-fn longest(packet: &Packet, seen: &Seen) -> u32 {
+fn longest(packet: &Packet, seen: &FlowPacket) -> u32 {
     match packet.meta.gso.zip(packet.gso_headers()) {
         Some((gso, headers)) => (headers.payload - headers.network) as u32 + u32::from(gso.size),
         None => seen.len,
@@ -87,21 +87,20 @@ impl<S: Sink> Worker<'_, S> {
             return HookResult::Accept;
         }
         let longest = longest(packet, &seen);
-        self.forward_found(index, at, &seen, longest, &xmit, packet)
+        self.forward_found(FlowRef { table: index, at }, &seen, longest, &xmit, packet)
     }
 
-    /// A packet whose flow was found: on its way, or back to the normal one. `longest` as for
+    /// Handles a packet of a flow: sends it, or returns it to the slow path. `longest` as for
     /// [`fate`].
     pub(crate) fn forward_found(
         &mut self,
-        index: FlowtableIndex,
-        at: At,
-        seen: &Seen,
+        flow: FlowRef,
+        seen: &FlowPacket,
         longest: u32,
         xmit: &Resolved,
         packet: &mut Packet,
     ) -> HookResult {
-        let now = packet.meta.time;
+        let (now, FlowRef { table: index, at }) = (packet.meta.time, flow);
         let Some(table) = self.state.flows.table_mut(index) else { return HookResult::Accept };
         match fate(table, at, seen, longest, xmit, now) {
             Fate::Goes => {}
@@ -115,27 +114,20 @@ impl<S: Sink> Worker<'_, S> {
                 return HookResult::Accept;
             }
         }
-        self.state.flows.count_flow(
-            &mut self.state.conntrack,
-            index,
-            at,
-            now,
-            1,
-            u64::from(seen.len),
-        );
-        self.send_flow(index, at, seen, xmit, packet);
+        self.state.flows.count_flow(&mut self.state.conntrack, flow, now, 1, u64::from(seen.len));
+        self.send_flow(flow, seen, xmit, packet);
         HookResult::Stolen
     }
 
     /// Rewrites a packet of a flow and sends it.
     pub(crate) fn send_flow(
         &mut self,
-        index: FlowtableIndex,
-        at: At,
-        seen: &Seen,
+        flow: FlowRef,
+        seen: &FlowPacket,
         xmit: &Resolved,
         packet: &mut Packet,
     ) {
+        let FlowRef { table: index, at } = flow;
         let Some(table) = self.state.flows.table(index) else { return };
         let half = table.flows.half(at);
         let is4 = half.is_ipv4();

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Chains over IPv4 that leave by a wire where nobody looks at frames: what nearly all are. All
-//! else, and what speaks against a packet, is for [`Worker::send_chain`](super::early).
+//! Chains over IPv4 that leave by a wire without taps, which is the usual case. Everything else,
+//! and packets with an obstacle, are for [`Worker::send_chain`](super::early).
 
+use penstock_flowtable::rewrite;
 use penstock_flowtable::tunnel::Head;
-use penstock_flowtable::{At, rewrite};
 use penstock_packet::Frame;
-use penstock_program::image::FlowtableIndex;
 use penstock_wire::ethernet;
 
 use crate::flow::resolved::Kind;
 use crate::flow::scratch::{END, Scratch, copy};
-use crate::flow::{around, seen};
+use crate::flow::{FlowRef, around, flow_packet};
 use crate::pending_frames::PendingFrames;
 use crate::sink::Sink;
 use crate::state::State;
@@ -23,8 +22,7 @@ impl<S: Sink> Worker<'_, S> {
     #[inline(always)]
     pub(crate) fn send_to_wire(
         &mut self,
-        index: FlowtableIndex,
-        at: At,
+        flow: FlowRef,
         frames: &[Frame<'_>],
         first: usize,
         scratch: &mut Scratch,
@@ -33,8 +31,8 @@ impl<S: Sink> Worker<'_, S> {
         let Worker { net, state, sink, .. } = self;
         let State { flows, counters, numbers, .. } = &mut **state;
         let network = flows.network;
-        let Some((table, epoch)) = flows.at(index) else { return Some(first) };
-        let half = table.flows.half(at);
+        let Some((table, epoch)) = flows.at(flow.table) else { return Some(first) };
+        let half = table.flows.half(flow.at);
         let xmit = table.resolved(half.xmit, epoch);
         let Some(xmit) = xmit.filter(|xmit| xmit.kind == Kind::Wire) else { return Some(first) };
         let Some(link) = net.link(xmit.device) else { return Some(first) };
@@ -59,7 +57,7 @@ impl<S: Sink> Worker<'_, S> {
         let rest = loop {
             let Some((frame, seen)) = frames.get(member).zip(seen.get(member)) else { break None };
             let len = seen.len as usize;
-            let usual = seen.flags & seen::tcp_flag::ANY == 0
+            let usual = seen.flags & flow_packet::tcp_flag::ANY == 0
                 && seen.len <= xmit.mtu
                 && frame.time <= latest.saturating_add(timeout);
             let start = ethernet::LEN + usize::from(seen.at);
@@ -94,14 +92,7 @@ impl<S: Sink> Worker<'_, S> {
             counters.fast += packets;
             counters.transmitted += packets;
             table.counts.chained += packets - 1;
-            self.state.flows.count_flow(
-                &mut self.state.conntrack,
-                index,
-                at,
-                latest,
-                packets,
-                bytes,
-            );
+            self.state.flows.count_flow(&mut self.state.conntrack, flow, latest, packets, bytes);
         }
         rest
     }

@@ -12,15 +12,15 @@ use crate::sink::Sink;
 use crate::stages::tunnel::encap_limit;
 use crate::worker::Worker;
 
-/// What is told to the sender of the inner packet.
+/// The error for the sender of the inner packet.
 enum Relayed {
     Unreachable,
     TooBig(u32),
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// An ICMPv6 message came to this host, `at` bytes into the packet. Those who sent into a
-    /// tunnel hear of it.
+    /// An ICMPv6 message came to this host, `at` bytes into the packet. It is relayed to senders
+    /// into the tunnel.
     pub(super) fn tunnel_error6(&mut self, packet: &Packet, at: usize) {
         let network = packet.network();
         let Some(message) = network.get(at..).and_then(icmpv6::Header::new) else { return };
@@ -140,7 +140,12 @@ impl<S: Sink> Worker<'_, S> {
                 Relayed::TooBig(mtu) if *mtu as usize > worker.mtu(&to) => return,
                 Relayed::TooBig(mtu) => (icmp::unreachable::FRAG_NEEDED, *mtu),
             };
-            worker.icmp4_error(about, Some(&to), icmp::DEST_UNREACHABLE, code, info, false);
+            worker.icmp4_error(
+                about,
+                Some(&to),
+                icmp::Repr { kind: icmp::DEST_UNREACHABLE, code, rest_of_header: info },
+                false,
+            );
         });
     }
 }

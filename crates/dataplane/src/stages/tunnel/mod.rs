@@ -35,7 +35,7 @@ use crate::worker::Worker;
 /// Devices that a packet enters one in another (`XMIT_RECURSION_LIMIT`).
 const DEPTH: u32 = 8;
 
-/// How long an ICMP error about outer packets is told on to those who send into the tunnel
+/// How long an ICMP error about outer packets is relayed to senders into the tunnel
 /// (`IPTUNNEL_ERR_TIMEO`).
 const ERROR_TIME: u64 = 30 * SECOND;
 
@@ -160,13 +160,10 @@ impl<S: Sink> Worker<'_, S> {
             if v6 {
                 worker.icmp6_error(about, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);
             } else {
-                let code = icmp::unreachable::FRAG_NEEDED;
                 worker.icmp4_error(
                     about,
                     route.as_ref(),
-                    icmp::DEST_UNREACHABLE,
-                    code,
-                    mtu as u32,
+                    icmp::Repr::frag_needed(mtu as u32),
                     false,
                 );
             }
@@ -188,12 +185,12 @@ impl<S: Sink> Worker<'_, S> {
                 worker.icmp6_error(about, icmpv6::DEST_UNREACHABLE, code, 0);
             } else {
                 let code = icmp::unreachable::HOST;
-                worker.icmp4_error(about, route.as_ref(), icmp::DEST_UNREACHABLE, code, 0, false);
+                worker.icmp4_error(about, route.as_ref(), icmp::Repr::unreachable(code), false);
             }
         });
     }
 
-    /// An ICMP error about an outer packet is told on, once for each that came.
+    /// Relays an ICMP error about an outer packet, once for each received one.
     fn tell_error_on(&mut self, packet: &Packet, link: &Link, route: Option<Route>) {
         let now = packet.meta.time;
         let Some((count, last)) = self.state.tunnels.errors.get_mut(&link.index) else { return };

@@ -2,7 +2,7 @@
 
 //! Into IPv4: `ipip` and `sit` (`ip_tunnel_xmit()`, `ipip6_tunnel_xmit()`, `iptunnel_xmit()`).
 
-use penstock_net::{Link, RouteType, Tunnel, TunnelKind};
+use penstock_net::{Flow4, Link, RouteType, Tunnel, TunnelKind};
 use penstock_packet::Packet;
 use penstock_wire::{ecn, ipv4, ipv6, protocol};
 
@@ -31,8 +31,15 @@ impl<S: Sink> Worker<'_, S> {
         };
         let (local, _) = tunnel.addresses();
         let mark = tunnel.mark.unwrap_or(packet.meta.mark);
-        let way =
-            self.ip4_route_output_by(remote, local as u32, tos & 0x1c, mark, false, tunnel.link);
+        let flow = Flow4 {
+            daddr: remote,
+            saddr: local as u32,
+            tos: tos & 0x1c,
+            mark,
+            oif: tunnel.link,
+            ..Flow4::default()
+        };
+        let way = self.ip4_route_output_by(flow, false);
         let way =
             way.filter(|(to, _)| !v6 || matches!(to.kind, RouteType::Unicast | RouteType::Local));
         let Some((mut to, source)) = way else {
@@ -48,7 +55,12 @@ impl<S: Sink> Worker<'_, S> {
         let df = if v6 {
             self.room_for6(packet, link, tunnel, &to, route)
         } else {
-            self.room_for4(packet, link, tunnel, inner, &to, route)
+            let mtu = match tunnel.pmtudisc {
+                true => self.mtu(&to).saturating_sub(ipv4::LEN),
+                false => route.map_or(link.mtu as usize, |route| self.mtu(&route)),
+            };
+            let fits = self.room_for4(packet, link, inner, route, mtu);
+            fits.then_some(tunnel.pmtudisc || inner.df)
         };
         let Some(df) = df else { return self.drop(DropReason::TooBig, packet) };
         self.tell_error_on(packet, link, route);
@@ -79,31 +91,25 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// Whether an IPv4 packet, or one of any protocol on `ipip`, fits, and whether the outer one
-    /// may not be fragmented (`tnl_update_pmtu()`). `None` if it does not fit; the sender is told.
+    /// Whether an IPv4 packet, or one of any protocol on `ipip`, fits into the MTU of the tunnel
+    /// (`tnl_update_pmtu()`). If it does not, its sender is told.
     fn room_for4(
         &mut self,
         packet: &Packet,
         link: &Link,
-        tunnel: &Tunnel,
         inner: &Inner,
-        to: &Route,
         route: Option<Route>,
-    ) -> Option<bool> {
-        let mtu = if tunnel.pmtudisc {
-            self.mtu(to).saturating_sub(ipv4::LEN)
-        } else {
-            route.map_or(link.mtu as usize, |route| self.mtu(&route))
-        };
-        if inner.df && mtu < packet.network().len() {
+        mtu: usize,
+    ) -> bool {
+        let fits = !inner.df || packet.network().len() <= mtu;
+        if !fits {
             self.inner_too_big(packet, link, route, mtu);
-            return None;
         }
-        Some(tunnel.pmtudisc || inner.df)
+        fits
     }
 
     /// Whether an IPv6 packet on `sit` fits, and whether the outer one may not be fragmented.
-    /// `None` if it does not fit; the sender is told.
+    /// `None` if it does not fit; the sender gets an ICMP error.
     fn room_for6(
         &mut self,
         packet: &Packet,

@@ -20,7 +20,7 @@ use crate::worker::Worker;
 
 /// Where ESP is in a packet.
 #[derive(Clone, Copy)]
-struct Place {
+struct EspPosition {
     /// Its SPI, from the network header on.
     at: usize,
     /// IP headers before it.
@@ -48,7 +48,7 @@ impl<S: Sink> Worker<'_, S> {
         let kept = usize::from(transport.offset);
         match transport.protocol {
             protocol::ESP => {
-                let place = Place {
+                let place = EspPosition {
                     at: kept,
                     kept,
                     next_at: next_header(packet.network(), kept),
@@ -68,7 +68,7 @@ impl<S: Sink> Worker<'_, S> {
                 }
                 Some(Encapsulated::Esp) => {
                     let next_at = next_header(packet.network(), kept);
-                    let place = Place { at: kept + udp::LEN, kept, next_at, udp: true };
+                    let place = EspPosition { at: kept + udp::LEN, kept, next_at, udp: true };
                     self.xfrm_input(packet, place);
                     false
                 }
@@ -84,7 +84,7 @@ impl<S: Sink> Worker<'_, S> {
         ipsec.xfrm.takes_udp(datagram.dport()).then(|| classify(datagram.payload()))
     }
 
-    fn xfrm_input(&mut self, packet: &mut Packet, place: Place) {
+    fn xfrm_input(&mut self, packet: &mut Packet, place: EspPosition) {
         match self.xfrm_open(packet, place) {
             Ok((Mode::Tunnel, held)) => self.receive_inner(packet, held),
             Ok((Mode::Transport, _)) => self.receive_transport(packet),
@@ -94,7 +94,11 @@ impl<S: Sink> Worker<'_, S> {
 
     /// Takes off ESP, several times in transport mode; gives the last state's mode and what it
     /// held.
-    fn xfrm_open(&mut self, packet: &mut Packet, mut place: Place) -> Result<(Mode, u8), Stat> {
+    fn xfrm_open(
+        &mut self,
+        packet: &mut Packet,
+        mut place: EspPosition,
+    ) -> Result<(Mode, u8), Stat> {
         let now = packet.meta.time;
         let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return Err(Stat::InNoStates) };
         ipsec.xfrm.start(now);
@@ -117,7 +121,7 @@ impl<S: Sink> Worker<'_, S> {
             packet.trim_network(opened.len);
             let mode = ipsec.xfrm.state(id).config.mode;
             if mode == Mode::Transport && opened.protocol == protocol::ESP {
-                place = Place { at: place.kept, udp: false, ..place };
+                place = EspPosition { at: place.kept, udp: false, ..place };
                 continue;
             }
             packet.meta.ct = Ct::default();

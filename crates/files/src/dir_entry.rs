@@ -15,7 +15,7 @@ const LINKS_MAX: usize = 40;
 
 /// A name in a directory.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct DirEntry {
     /// Opened with `O_PATH`.
     pub(crate) directory: OwnedFd,
     /// What the path is called there.
@@ -53,7 +53,7 @@ fn directory(at: Option<&OwnedFd>, name: &OsStr) -> io::Result<OwnedFd> {
 ///
 /// `EPERM` for a link that others can have made, `EISDIR` if the path is a directory, and those of
 /// open(2).
-pub(crate) fn place(path: &Path) -> io::Result<Place> {
+pub(crate) fn dir_entry(path: &Path) -> io::Result<DirEntry> {
     let os = io::Error::from_raw_os_error;
     let who = sys::who();
     let mut waiting: VecDeque<OsString> = components(path).collect();
@@ -76,7 +76,7 @@ pub(crate) fn place(path: &Path) -> io::Result<Place> {
         let there = match sys::open(Some(at.as_fd()), &name, libc::O_PATH | libc::O_NOFOLLOW, 0) {
             Ok(there) => there,
             Err(e) if e.kind() == io::ErrorKind::NotFound && last => {
-                return Ok(Place { directory: at, name, there: None });
+                return Ok(DirEntry { directory: at, name, there: None });
             }
             Err(e) => return Err(e),
         };
@@ -98,7 +98,7 @@ pub(crate) fn place(path: &Path) -> io::Result<Place> {
         } else if status.is(libc::S_IFDIR) {
             at = there;
         } else if last {
-            return Ok(Place { directory: at, name, there: Some((there, status)) });
+            return Ok(DirEntry { directory: at, name, there: Some((there, status)) });
         } else {
             return Err(os(libc::ENOTDIR));
         }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_followed_if_nobody_else_can_have_made_them() {
+    fn symbolic_links_are_followed_only_in_directories_that_others_cannot_write() {
         let status = |mode, uid, gid| Status { mode, uid, gid };
         // Directory: mode, user, group; the link's user; the caller; whether it is followed.
         for ((mode, uid, gid), link, caller, followed) in [

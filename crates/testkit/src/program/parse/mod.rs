@@ -13,8 +13,8 @@ use std::fmt;
 use std::str::SplitWhitespace;
 use std::sync::Arc;
 
-use crate::expr::*;
-use crate::{Data, Family, Register, Verdict};
+use penstock_program::expr::*;
+use penstock_program::{Data, Family, Register, Verdict};
 
 /// A line that is no expression.
 #[derive(Clone, Debug, PartialEq, Eq)]

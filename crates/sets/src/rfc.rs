@@ -87,7 +87,7 @@ fn ordered(bytes: &[u8]) -> u128 {
 }
 
 impl Classes {
-    /// Of entries from the first to the last value each, in bytes of one length.
+    /// For entries from their first to their last value, in bytes of one length.
     fn new(len: usize, entries: &[(&[u8], &[u8])], pool: &mut Pool) -> Option<Classes> {
         let words = entries.len().div_ceil(64);
         let set = |members: &mut [u64], entry: usize, is: bool| {
@@ -275,7 +275,7 @@ pub(crate) struct Field {
 
 /// The tables.
 #[derive(Clone, Debug)]
-pub(crate) struct Crossed {
+pub(crate) struct Rfc {
     pub fields: Vec<Field>,
     /// By class of all fields: the slot of the first entry, `u32::MAX` for none.
     pub places: Vec<u32>,
@@ -285,14 +285,14 @@ pub(crate) struct Crossed {
     entries: Vec<u16>,
 }
 
-impl Crossed {
-    /// Of fields, each of so many bytes at an offset, and of entries from first to last key in
-    /// these slots. `None` if that would be too large.
+impl Rfc {
+    /// For fields, each of so many bytes at an offset, and entries from first to last key in these
+    /// slots. `None` if that would be too large.
     pub fn new<'e>(
         fields: &[(usize, usize)],
         entries: &[(&'e [u8], &'e [u8])],
         slots: &[u32],
-    ) -> Option<Crossed> {
+    ) -> Option<Rfc> {
         if entries.len() > ENTRIES || fields.is_empty() || fields.iter().any(|(_, len)| *len > 16) {
             return None;
         }
@@ -351,7 +351,7 @@ impl Crossed {
         let first = |span: &[u32]| lists.get(span[0] as usize..span[1] as usize)?.first();
         let slot = |span: &[u32]| slots.get(usize::from(*first(span)?)).copied();
         let places = starts.windows(2).map(|span| slot(span).unwrap_or(u32::MAX)).collect();
-        Some(Crossed { fields: made, places, starts, entries: lists })
+        Some(Rfc { fields: made, places, starts, entries: lists })
     }
 
     /// The entries that a key lies in, in their order.
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_those_that_contain_the_key() {
+    fn matches_are_the_entries_that_contain_the_key() {
         let mut rng = fastrand::Rng::with_seed(1);
         let fields = [(0, 4), (4, 2), (8, 1)];
         for count in [1, 7, 70, 200] {
@@ -426,7 +426,7 @@ mod tests {
                     .collect();
                 let entries: Vec<(&[u8], &[u8])> =
                     entries.iter().map(|(a, b)| (&**a, &**b)).collect();
-                let crossed = Crossed::new(&fields, &entries, &[]).unwrap();
+                let rfc = Rfc::new(&fields, &entries, &[]).unwrap();
                 for _ in 0..if cfg!(miri) { 10 } else { 2000 } {
                     let key = key(&mut rng);
                     let within = |(from, to): &(&[u8], &[u8])| {
@@ -437,7 +437,7 @@ mod tests {
                     };
                     let expected = (0..).zip(&entries).filter(|(_, e)| within(e)).map(|(at, _)| at);
                     assert!(
-                        crossed.entries_of(&key).iter().copied().eq(expected),
+                        rfc.entries_of(&key).iter().copied().eq(expected),
                         "{count} {exact} {key:?}"
                     );
                 }
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_too_large_is_refused() {
+    fn oversized_tables_are_refused() {
         let keys: Vec<[u8; 8]> = (0..4000u32)
             .map(|n| {
                 let [_, _, c, d] = n.to_be_bytes();
@@ -454,20 +454,20 @@ mod tests {
             })
             .collect();
         let entries: Vec<(&[u8], &[u8])> = keys.iter().map(|k| (&k[..], &k[..])).collect();
-        assert!(Crossed::new(&[(0, 4), (4, 4)], &entries, &[]).is_none());
-        assert!(Crossed::new(&[(0, 4)], &entries, &[]).is_some());
+        assert!(Rfc::new(&[(0, 4), (4, 4)], &entries, &[]).is_none());
+        assert!(Rfc::new(&[(0, 4)], &entries, &[]).is_some());
     }
 
     #[test]
-    fn greatest_values_are_found() {
+    fn all_ones_keys_are_found() {
         for len in [1, 2, 3, 4, 6, 8, 12, 16] {
             let (low, high) = (vec![0; len], vec![255; len]);
             let mut near = high.clone();
             near[len - 1] = 254;
             let entries = [(&near[..], &high[..]), (&low[..], &near[..])];
-            let crossed = Crossed::new(&[(0, len)], &entries, &[]).unwrap();
+            let rfc = Rfc::new(&[(0, len)], &entries, &[]).unwrap();
             for (key, expected) in [(&high, &[0u16][..]), (&near, &[0, 1]), (&low, &[1])] {
-                assert_eq!(crossed.entries_of(key), expected, "{len}");
+                assert_eq!(rfc.entries_of(key), expected, "{len}");
             }
         }
     }

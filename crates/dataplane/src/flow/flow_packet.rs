@@ -11,7 +11,7 @@ use crate::plain_frame::{PlainFrame, SameFlow, TCP_FLAGS, TCP_LEN, UDP_LEN};
 /// Bytes of a GRE header that have to be there.
 const GRE_LEN: usize = 4;
 
-/// Bits of [`Seen::flags`], as in the header.
+/// Bits of [`FlowPacket::flags`], as in the header.
 pub(crate) mod tcp_flag {
     pub(crate) const FIN: u8 = 1;
     pub(crate) const SYN: u8 = 2;
@@ -22,7 +22,7 @@ pub(crate) mod tcp_flag {
 
 /// A packet that may be a flow's.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct FlowPacket {
     pub(crate) key: Key,
     /// Bytes from the IP header on, as the header says.
     pub(crate) len: u32,
@@ -84,7 +84,7 @@ fn transport(protocol: u8, bytes: &[u8]) -> Option<(u32, u8)> {
     }
 }
 
-impl Seen {
+impl FlowPacket {
     /// What [`ipv4`] reads of the packet in a plain frame.
     #[inline(always)]
     pub(crate) fn of(frame: &PlainFrame, arrival: ArrivalId) -> Self {
@@ -92,13 +92,13 @@ impl Seen {
         let [a, b, c, d, e, f, g, h] = addresses.to_ne_bytes();
         let (src, dst) = (address4([a, b, c, d]), address4([e, f, g, h]));
         let key = Key { src, dst, ports, arrival, l3: IPV4, l4: frame.protocol() };
-        Seen { key, len: u32::from(frame.len), flags: frame.flags, at: 0 }
+        FlowPacket { key, len: u32::from(frame.len), flags: frame.flags, at: 0 }
     }
 }
 
 /// Reads an IPv4 packet, given from its header on.
 #[inline(always)]
-pub(crate) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
+pub(crate) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<FlowPacket, Not> {
     const NO_OPTIONS: u8 = 0x45;
     /// More fragments, and their offset.
     const FRAGMENT: u16 = 0x3fff;
@@ -115,7 +115,7 @@ pub(crate) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
     match whole.filter(|_| plain).and_then(|rest| transport(l4, rest)) {
         Some((ports, flags)) => {
             let key = Key { src, dst, ports, arrival, l3: IPV4, l4 };
-            Ok(Seen { key, len: len as u32, flags, at: 0 })
+            Ok(FlowPacket { key, len: len as u32, flags, at: 0 })
         }
         None => Err(Not::Between(src, dst)),
     }
@@ -123,7 +123,7 @@ pub(crate) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
 
 /// Reads an IPv6 packet, given from its header on.
 #[inline(always)]
-pub(crate) fn ipv6(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
+pub(crate) fn ipv6(packet: &[u8], arrival: ArrivalId) -> Result<FlowPacket, Not> {
     let Some((h, rest)) = packet.split_first_chunk::<{ ipv6::LEN }>() else {
         return Err(Not::Other);
     };
@@ -137,7 +137,7 @@ pub(crate) fn ipv6(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
     match whole.and_then(|rest| transport(l4, rest)) {
         Some((ports, flags)) => {
             let key = Key { src, dst, ports, arrival, l3: IPV6, l4 };
-            Ok(Seen { key, len: (payload + ipv6::LEN) as u32, flags, at: 0 })
+            Ok(FlowPacket { key, len: (payload + ipv6::LEN) as u32, flags, at: 0 })
         }
         None => Err(Not::Between(src, dst)),
     }
@@ -151,7 +151,7 @@ mod tests {
     use crate::plain_frame::receiver;
 
     #[test]
-    fn plain_frames_are_read_as_all_others() {
+    fn plain_frames_parse_as_in_the_general_parser() {
         let link = || Ethernet::new("02:00:00:00:00:07", "02:00:00:00:00:01");
         let ip = || Ipv4::new("198.18.0.1", "198.18.1.1");
         let mut frames = vec![
@@ -183,7 +183,7 @@ mod tests {
             };
             usual += 1;
             let (read, seen) =
-                (ipv4(&frame[14..], ArrivalId(3)).unwrap(), Seen::of(&plain, ArrivalId(3)));
+                (ipv4(&frame[14..], ArrivalId(3)).unwrap(), FlowPacket::of(&plain, ArrivalId(3)));
             assert_eq!(
                 (read.key, read.len, read.flags, read.at),
                 (seen.key, seen.len, seen.flags, seen.at)
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_fast_path_cannot_take_is_between_hosts() {
+    fn frames_that_the_fast_path_refuses_have_no_flow_tuple() {
         let v4 = || Ipv4::new("198.18.0.1", "198.18.1.1");
         let v6 = || Ipv6::new("2001:db8::1", "2001:db8:1::1");
         let udp = || Udp::new(1, 2) / payload(b"data");

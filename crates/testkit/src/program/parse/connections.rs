@@ -3,8 +3,8 @@
 //! Expressions about connections, translations, queues and sockets.
 
 use super::{Parsed, Words, number};
-use crate::Register;
-use crate::expr::*;
+use penstock_program::Register;
+use penstock_program::expr::*;
 
 const CT_KEYS: [CtKey; 24] = {
     use CtKey::*;

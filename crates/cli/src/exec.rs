@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `penstock exec` and `penstock shell`: programs that speak to the kernel's netfilter, on the
+//! ruleset of a state file.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use lexopt::Arg::{Long, Short, Value};
+use penstock_daemon::control::client::Client;
+use penstock_daemon::errln;
+use penstock_exec::{StateService, Stored};
+
+use crate::dataplane::NO_DATAPLANE;
+use crate::options::{Opt, Values, flag, given, long, usage_lines};
+
+/// All options of `penstock exec`.
+pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
+
+/// Both commands have the same.
+const OPTIONS: &[Opt] = &[
+    long("state", "the file that the ruleset is kept in, as for `penstock nft --state`")
+        .takes("FILE", Values::Files),
+    flag('h', "help", "print this text"),
+];
+
+/// The variable that tells programs which ruleset they have.
+const VARIABLE: &str = "PENSTOCK_EXEC";
+
+fn exec_usage() -> String {
+    let mut out = String::from(
+        "Usage: penstock exec --state FILE [--] COMMAND [ARGUMENT...]\n\n\
+         Runs a command whose netfilter sockets (nft, iptables-nft, libnftables and so on), and those of all that\n\
+         it starts, are answered from a ruleset that is kept in a file, and not by the kernel. The command is not\n\
+         changed and needs no rights. Exit status: the command's; 127 if it is not there, 126 if it cannot be run.\n\n",
+    );
+    out.push_str(&usage_lines(OPTIONS, 14));
+    out
+}
+
+fn shell_usage() -> String {
+    let mut out = String::from(
+        "Usage: penstock shell --state FILE\n\n\
+         Starts a shell ($SHELL, or /bin/sh) in which all commands run as with `penstock exec`. Its prompt says\n\
+         `(penstock)` where the shell takes its prompt from the environment.\n\n",
+    );
+    out.push_str(&usage_lines(OPTIONS, 14));
+    out
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Options {
+    state: Option<PathBuf>,
+    command: Vec<OsString>,
+}
+
+fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String> {
+    let mut parser = lexopt::Parser::from_args(args);
+    let mut options = Options::default();
+    let sentence = |e: lexopt::Error| e.to_string();
+    while let Some(arg) = parser.next().map_err(sentence)? {
+        match arg {
+            Long("state") => options.state = Some(parser.value().map_err(sentence)?.into()),
+            Short('h') | Long("help") => return Ok(None),
+            // What follows is the command's.
+            Value(command) => {
+                options.command.push(command);
+                options.command.extend(parser.raw_args().map_err(sentence)?);
+            }
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    Ok(Some(options))
+}
+
+/// Runs `penstock exec` with the arguments after its name.
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let parsed = parse(args).and_then(|options| match options {
+        Some(options) if options.command.is_empty() => Err("no command is given".into()),
+        parsed => Ok(parsed),
+    });
+    match given("exec", parsed, exec_usage) {
+        Ok(options) => run(options),
+        Err(status) => status,
+    }
+}
+
+/// Runs `penstock shell` with the arguments after its name.
+pub fn shell(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let parsed = parse(args).and_then(|options| match options {
+        Some(Options { command, .. }) if !command.is_empty() => {
+            Err("a shell takes no command: use `penstock exec`".into())
+        }
+        parsed => Ok(parsed),
+    });
+    let mut options = match given("shell", parsed, shell_usage) {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
+    let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+    options.command.push(shell.unwrap_or_else(|| "/bin/sh".into()));
+    hint();
+    run(options)
+}
+
+/// Has the shell's prompt say where it is.
+fn hint() {
+    let prompt = std::env::var_os("PS1").unwrap_or_else(|| "$ ".into());
+    let mut prefixed = OsString::from("(penstock) ");
+    prefixed.push(prompt);
+    // SAFETY: the process has one thread.
+    unsafe {
+        std::env::set_var("PS1", prefixed);
+        // Debian's bash and zsh make their own prompt, which begins with this.
+        if std::env::var_os("debian_chroot").is_none() {
+            std::env::set_var("debian_chroot", "penstock");
+        }
+    }
+}
+
+/// Becomes the command.
+fn run(options: Options) -> ExitCode {
+    let Some(path) = &options.state else { return without_state() };
+    let stored = match Stored::open(path) {
+        Ok(stored) => stored,
+        Err(e) => {
+            errln!("Error: {} {e}", path.display());
+            return ExitCode::FAILURE;
+        }
+    };
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    // SAFETY: the process has one thread.
+    unsafe { std::env::set_var(VARIABLE, path) };
+    let service = Box::new(StateService::new(stored));
+    let Err(e) = penstock_launcher::launch(&options.command, service);
+    errln!("Error: {e}");
+    ExitCode::from(e.status())
+}
+
+/// Says what is missing.
+fn without_state() -> ExitCode {
+    match Client::connect() {
+        Ok(Some(_)) => {
+            errln!(
+                "Error: programs cannot be put in front of a running dataplane yet; \
+                 use `penstock nft` for it, or --state FILE for a ruleset that is kept in a file"
+            );
+            ExitCode::FAILURE
+        }
+        Ok(None) => {
+            errln!(
+                "Error: no dataplane is running in this network namespace; \
+                 use --state FILE for a ruleset that is kept in a file"
+            );
+            ExitCode::from(NO_DATAPLANE)
+        }
+        Err(e) => {
+            errln!("Error: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> impl Iterator<Item = OsString> {
+        line.split(' ').filter(|word| !word.is_empty()).map(OsString::from)
+    }
+
+    #[test]
+    fn options_end_where_the_command_begins() {
+        for line in [
+            "--state /s nft -a --help",
+            "--state=/s -- nft -a --help",
+            "--state /s -- nft -a --help",
+        ] {
+            let options = parse(words(line)).unwrap().unwrap();
+            assert_eq!(options.state, Some("/s".into()), "{line}");
+            assert_eq!(options.command, ["nft", "-a", "--help"], "{line}");
+        }
+        // The command has a `--` of its own.
+        let options = parse(words("--state /s -- nft -- list")).unwrap().unwrap();
+        assert_eq!(options.command, ["nft", "--", "list"]);
+        assert_eq!(parse(words("--state /s -h nft")), Ok(None));
+        assert!(parse(words("--foo nft")).is_err());
+        assert!(parse(words("--state")).is_err());
+    }
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What answers the programs that `penstock exec` runs: a [`Service`](penstock_launcher::Service) of
+//! the launcher over a ruleset that is kept in a state file.
+//!
+//! A batch holds the file's lock from reading to replacing, as `penstock nft --state` does, and its
+//! answers come after the file is written. Everything else is answered from the newest file, without
+//! a lock.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | `stored` | the state file as what requests read and change |
+//! | `service` | one client for each socket |
+//! | `watch` | hears of changes that other processes make |
+//!
+//! ```no_run
+//! use penstock_exec::{StateService, Stored};
+//!
+//! // `nft list ruleset` of the file, in place of this process.
+//! let stored = Stored::open("ruleset.state".as_ref())?;
+//! let command = ["nft", "list", "ruleset"].map(Into::into);
+//! let Err(why) = penstock_launcher::launch(&command, Box::new(StateService::new(stored)));
+//! eprintln!("not started: {why}");
+//! # Ok::<(), penstock_exec::CannotOpen>(())
+//! ```
+
+mod service;
+mod stored;
+mod watch;
+
+pub use service::StateService;
+pub use stored::{CannotOpen, Stored};

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! One client of the ruleset for each socket.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use penstock_launcher::{Answers, Notification, Request, Service, SocketId};
+use penstock_nfnetlink::{Backend, Client, Process, SocketOption, changes_between};
+use penstock_ruleset::Generation;
+
+use crate::stored::Stored;
+use crate::watch::Watch;
+
+/// Answers programs from a state file.
+#[derive(Debug)]
+pub struct StateService {
+    stored: Stored,
+    /// Each with whether it may change anything.
+    clients: HashMap<SocketId, (Client, bool)>,
+    watch: Option<Watch>,
+    /// The generation that members of groups know; `None` if there are none.
+    told: Option<Arc<Generation>>,
+}
+
+impl StateService {
+    /// Without clients yet.
+    pub fn new(stored: Stored) -> Self {
+        StateService { stored, clients: HashMap::new(), watch: None, told: None }
+    }
+
+    /// What members of groups have yet to be told: another process has changed the file.
+    fn untold(&mut self) -> Vec<Notification> {
+        let Some(told) = &mut self.told else { return Vec::new() };
+        let now = self.stored.generation();
+        let before = std::mem::replace(told, now);
+        converted(changes_between(&before, told, self.stored.now()))
+    }
+}
+
+fn converted(all: Vec<penstock_nfnetlink::Notification>) -> Vec<Notification> {
+    let converted =
+        |n: penstock_nfnetlink::Notification| Notification { group: n.group, datagram: n.datagram };
+    all.into_iter().map(converted).collect()
+}
+
+impl Service for StateService {
+    fn start(&mut self) -> io::Result<Option<BorrowedFd<'_>>> {
+        let watch = Watch::folder_of(self.stored.path())?;
+        Ok(Some(self.watch.insert(watch).descriptor()))
+    }
+
+    fn look(&mut self, listened: u32) -> Vec<Notification> {
+        if let Some(watch) = &self.watch {
+            watch.drain();
+        }
+        if listened == 0 {
+            self.told = None;
+            return Vec::new();
+        }
+        // A file that cannot be read now is told of when it can be.
+        if self.stored.begin_request(false).is_err() {
+            return Vec::new();
+        }
+        if self.told.is_none() {
+            self.told = Some(self.stored.generation());
+        }
+        self.untold()
+    }
+
+    fn open(&mut self, socket: SocketId, may_change: bool) {
+        self.clients.insert(socket, (Client::new(0), may_change));
+    }
+
+    fn bind(&mut self, socket: SocketId, port: u32) {
+        if let Some((client, _)) = self.clients.get_mut(&socket) {
+            client.bind(port, 0);
+        }
+    }
+
+    fn set_option(&mut self, socket: SocketId, option: i32, on: bool) {
+        if let Some((client, _)) = self.clients.get_mut(&socket)
+            && let Some(option) = SocketOption::from_number(option)
+        {
+            client.set_option(option, on);
+        }
+    }
+
+    fn receives_into(&mut self, socket: SocketId, bytes: usize) {
+        if let Some((client, _)) = self.clients.get_mut(&socket) {
+            client.receives_into(bytes);
+        }
+    }
+
+    fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers {
+        let Some((client, may_change)) = self.clients.get_mut(&socket) else {
+            return Answers::default();
+        };
+        let changes = *may_change && penstock_nfnetlink::may_change(request.datagram);
+        if let Err(errno) = self.stored.begin_request(changes) {
+            let datagrams = client.refuse(request.datagram, errno).datagrams;
+            return Answers { datagrams, ..Answers::default() };
+        }
+        let before = self.untold();
+        let Some((client, may_change)) = self.clients.get_mut(&socket) else {
+            return Answers::default();
+        };
+        let process = Process {
+            id: request.sender.thread,
+            name: request.sender.name.as_str().into(),
+            may_change: *may_change,
+        };
+        client.set_listened(request.listened != 0);
+        let answers = client.receive(request.datagram, &process, &mut self.stored);
+        self.stored.end_request();
+        if let Some(told) = &mut self.told {
+            *told = self.stored.generation();
+        }
+        let notifications = converted(answers.notifications);
+        Answers { before, datagrams: answers.datagrams, notifications }
+    }
+
+    fn close(&mut self, socket: SocketId) -> Answers {
+        self.clients.remove(&socket);
+        Answers::default()
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A state file as what requests read and change.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use penstock_nfnetlink::{Backend, Process, Refused};
+use penstock_ruleset::reset::Reset;
+use penstock_ruleset::{Blame, Errno, Error, Generation, Transaction};
+use penstock_state::file::{self, Locked, Version};
+use penstock_state::{Broken, State};
+
+/// Why a state file cannot be used.
+#[derive(Debug)]
+pub enum CannotOpen {
+    /// It cannot be read.
+    Read(io::Error),
+    /// It is no state.
+    Broken(Broken),
+}
+
+impl fmt::Display for CannotOpen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CannotOpen::Read(e) => write!(f, "cannot be read: {e}"),
+            CannotOpen::Broken(e) => write!(f, "cannot be restored: {e}"),
+        }
+    }
+}
+
+impl std::error::Error for CannotOpen {}
+
+impl CannotOpen {
+    /// What programs are told.
+    fn errno(&self) -> Errno {
+        match self {
+            CannotOpen::Read(e) => errno_of(e),
+            CannotOpen::Broken(_) => Errno::Eio,
+        }
+    }
+}
+
+/// The number of an error of the system.
+fn errno_of(error: &io::Error) -> Errno {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => Errno::Eperm,
+        Some(libc::EACCES) => Errno::Eacces,
+        Some(libc::ENOMEM) => Errno::Enomem,
+        Some(libc::ENOSPC | libc::EDQUOT) => Errno::Enospc,
+        Some(libc::EROFS) => Errno::Erofs,
+        Some(libc::ENFILE | libc::EMFILE) => Errno::Enfile,
+        _ => Errno::Eio,
+    }
+}
+
+/// Nanoseconds since the epoch.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
+}
+
+/// A ruleset in a state file. It keeps what it has read, and reads again when the file is another
+/// one.
+#[derive(Debug)]
+pub struct Stored {
+    /// Absolute: the supervisor's folder is not the caller's.
+    path: PathBuf,
+    /// The file that `state` was read from; `None` if `state` is not to be used.
+    version: Option<Version>,
+    state: State,
+    locked: Option<Locked>,
+    /// Nanoseconds since the epoch.
+    now: u64,
+}
+
+impl Stored {
+    /// A state file by its path; there need not be one yet.
+    ///
+    /// # Errors
+    /// The file is there and cannot be used.
+    pub fn open(path: &Path) -> Result<Self, CannotOpen> {
+        let path = std::path::absolute(path).map_err(CannotOpen::Read)?;
+        let mut stored =
+            Stored { path, version: None, state: State::default(), locked: None, now: 0 };
+        stored.refresh()?;
+        // No descriptor is kept: the supervisor closes all that were open before.
+        stored.version = None;
+        Ok(stored)
+    }
+
+    /// The file's path, absolute.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the newest file, unless it is the one that was read last.
+    pub(crate) fn refresh(&mut self) -> Result<(), CannotOpen> {
+        self.now = now();
+        let current = self.version.as_ref().map(|version| version.is_current(&self.path));
+        if current.transpose().map_err(CannotOpen::Read)? == Some(true) {
+            return Ok(());
+        }
+        self.version = None;
+        let (version, state) = file::read(&self.path, self.now).map_err(CannotOpen::Read)?;
+        self.state = state.map_err(CannotOpen::Broken)?;
+        self.version = Some(version);
+        Ok(())
+    }
+
+    /// Gets ready for a request; keeps other processes from changing the file if it changes.
+    ///
+    /// # Errors
+    /// The file cannot be used, or not be made.
+    pub(crate) fn begin_request(&mut self, changes: bool) -> Result<(), Errno> {
+        if changes {
+            self.locked = Some(Locked::create(&self.path, now()).map_err(|e| errno_of(&e))?);
+        }
+        self.refresh().map_err(|e| {
+            self.locked = None;
+            e.errno()
+        })
+    }
+
+    /// Lets other processes change the file.
+    pub(crate) fn end_request(&mut self) {
+        self.locked = None;
+    }
+
+    /// Puts the state in the place of the file.
+    fn write(&mut self) -> Result<(), Error> {
+        self.version = None;
+        // Without a lock nothing may be written: a batch without an end is not committed.
+        let Some(locked) = self.locked.take() else {
+            return Err(Error::new(Errno::Eperm, Blame::Whole));
+        };
+        let written = locked.replace(&self.state.to_bytes(self.now));
+        self.version = Some(written.map_err(|e| Error::new(errno_of(&e), Blame::Whole))?);
+        Ok(())
+    }
+}
+
+impl Backend for Stored {
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn generation(&self) -> Arc<Generation> {
+        self.state.ruleset.generation()
+    }
+
+    fn begin(&mut self) -> Transaction {
+        self.state.ruleset.begin_at(self.now)
+    }
+
+    fn commit(&mut self, mut batch: Transaction, _: &Process) -> Result<(), Refused> {
+        batch.settle();
+        let before = self.state.ruleset.generation().id;
+        self.state.ruleset.commit(batch)?;
+        if self.state.ruleset.generation().id != before {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self, what: &[Reset]) -> Result<(), Error> {
+        let generation = self.state.ruleset.generation();
+        what.iter().for_each(|what| generation.reset(what, self.now));
+        self.write()
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Other programs: conntrack(8), the Python module of libnftables, iproute2.
+
+use crate::side::{Scratch, has, in_exec, left};
+use std::process::Command;
+
+#[test]
+fn connections_are_refused_as_where_there_are_none() {
+    if !has("conntrack") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let refused = in_exec(&scratch.state(), "conntrack -L");
+    assert_eq!(refused.status, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("Operation failed"), "{refused:?}");
+}
+
+#[test]
+fn links_stay_the_kernels() {
+    if !has("ip") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let inside = in_exec(&scratch.state(), "ip -o link show lo");
+    assert_eq!(inside, left(Command::new("sh").args(["-c", "ip -o link show lo"])));
+    assert!(inside.stdout.contains("lo"), "{inside:?}");
+}
+
+#[test]
+fn the_python_module_loads_and_lists() {
+    if !has("python3") {
+        return;
+    }
+    let there = left(Command::new("python3").args(["-c", "import nftables; nftables.Nftables()"]));
+    if there.status != Some(0) {
+        println!("SKIPPED: there is no Python module nftables");
+        return;
+    }
+    let scratch = Scratch::new();
+    let script = "python3 - <<'END'
+import json, nftables
+nft = nftables.Nftables()
+nft.set_handle_output(True)
+nft.set_echo_output(True)
+table = {'family': 'inet', 'name': 't'}
+rc, out, err = nft.json_cmd({'nftables': [{'add': {'table': table}}]})
+assert rc == 0, err
+assert out['nftables'][0]['add']['table']['name'] == 't', out
+rc, out, err = nft.cmd('list ruleset')
+assert (rc, err) == (0, '') and out.startswith('table inet t'), (out, err)
+rc, out, err = nft.cmd('list table ip missing')
+assert rc == -1 and 'No such file or directory' in err, err
+END";
+    let ran = in_exec(&scratch.state(), script);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+}
