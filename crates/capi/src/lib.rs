@@ -21,13 +21,15 @@
 #![allow(non_camel_case_types, reason = "the names are those of C")]
 
 mod events;
+#[macro_use]
+mod exclusive;
 mod handles;
 
-use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use events::*;
+use exclusive::{Exclusive, Handle, with};
 pub use handles::*;
 
 use penstock::Error;
@@ -155,26 +157,6 @@ unsafe fn take<T>(pointer: *mut T) {
         let value = unsafe { Box::from_raw(pointer) };
         // A panic of a destructor goes no further.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
-    }
-}
-
-/// A cell that refuses to be used while it is in use, and after a panic.
-struct Exclusive<T>(RefCell<Option<T>>);
-
-impl<T> Exclusive<T> {
-    fn new(value: T) -> Self {
-        Exclusive(RefCell::new(Some(value)))
-    }
-
-    fn with<R>(&self, work: impl FnOnce(&mut T) -> Done<R>) -> Done<R> {
-        let busy = |_| penstock_error::of("the handle is in use");
-        let mut value = self.0.try_borrow_mut().map_err(busy)?;
-        // While it is out of its place a panic loses it.
-        let broken = || penstock_error::of("the handle is broken");
-        let mut taken = value.take().ok_or_else(broken)?;
-        let done = work(&mut taken);
-        *value = Some(taken);
-        done
     }
 }
 
