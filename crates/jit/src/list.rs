@@ -29,7 +29,7 @@ pub enum Bursts {
     Never,
     /// If nobody can tell that packets have passed the list before others were done with: the list
     /// asks nothing that packets change, and changes nothing but packets and counters.
-    Apart,
+    WhenSafe,
     /// Also where somebody can.
     Always,
 }
