@@ -81,7 +81,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Asks policy about a packet for the host: `None` if it is allowed.
-    fn xfrm_check_in(&mut self, packet: &Packet) -> Option<Next> {
+    fn xfrm_check_in(&mut self, packet: &mut Packet) -> Option<Next> {
         (!self.xfrm_check(Direction::In, packet)).then_some(Next::Done)
     }
 
