@@ -72,8 +72,7 @@ where
         let starts_with_lookup = compiler.starts_with_lookup(list);
         let frames = list.frames && without_host && compiler.takes_frames(list);
         let frames = frames.then(|| compiler.frames(&mut session, list)).transpose()?.flatten();
-        let egress_precheck = list
-            .egress_precheck
+        let egress_precheck = (list.egress_precheck && !options.no_precheck)
             .then(|| compiler.egress_precheck(&mut session, list))
             .transpose()?
             .flatten();

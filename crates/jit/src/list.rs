@@ -81,4 +81,6 @@ pub struct Options {
     /// Calls base chains, but for those that begin traces, one by one by their addresses, as the
     /// kernel calls its hooks, to see what that costs. Such code is slower.
     pub indirect: bool,
+    /// Leaves out [`List::egress_precheck`], to see what that saves.
+    pub no_precheck: bool,
 }
