@@ -72,7 +72,7 @@ pub const BENCHES: [Bench; 14] = [
     },
     Bench {
         name: "egress",
-        about: "egress without a rule and with one that does not match",
+        about: "egress without rules, with one that does not match, with a set that accepts",
         variants: |_| Ok(egress::variants()),
     },
     Bench {

@@ -134,6 +134,13 @@ impl Router {
         self
     }
 
+    /// With rules at egress that run for each packet when it is its turn.
+    pub(crate) fn without_precheck(mut self) -> Self {
+        let options = CompileOptions { no_precheck: true, ..CompileOptions::default() };
+        self.path.set_engine_with(Engine::JitAtOnce, options);
+        self
+    }
+
     /// A router with a ruleset, which is compiled where this machine can.
     pub(crate) fn of(ruleset: &Ruleset) -> Self {
         Self::between(NET, Settings::default(), ruleset)

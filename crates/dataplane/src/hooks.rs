@@ -407,7 +407,7 @@ fn hook_list(
     let worth = entries.iter().any(|entry| *entry != jit::Entry::Stage);
     let number = worth.then(|| {
         // Frames come in bursts at ingress.
-        let bursts = if ingress { Bursts::Apart } else { Bursts::Never };
+        let bursts = if ingress { Bursts::WhenSafe } else { Bursts::Never };
         // What leaves a device has mostly passed forwarding unchanged.
         let egress_precheck = family == Family::Netdev && !ingress;
         let list = List { entries, bursts, frames: ingress, egress_precheck };

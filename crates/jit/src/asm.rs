@@ -479,11 +479,11 @@ impl Asm<'_> {
     /// pointers.
     pub(crate) fn call_address(&mut self, address: Address, arguments: &[Value]) -> Value {
         self.calls += 1;
-        self.call_alone(address, arguments)
+        self.call_without_host(address, arguments)
     }
 
     /// Calls an `extern "C"` function that needs no host: it does not count among [`Asm::calls`].
-    pub(crate) fn call_alone(&mut self, address: Address, arguments: &[Value]) -> Value {
+    pub(crate) fn call_without_host(&mut self, address: Address, arguments: &[Value]) -> Value {
         let parameters = arguments.len();
         let signature = match self.signatures.get(parameters).copied().flatten() {
             Some(known) => known,

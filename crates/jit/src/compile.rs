@@ -49,7 +49,7 @@ where
     // Which chains are better asked is known only then.
     (*image).as_ref().build_lookups();
     let mut session = Session::new(options.verify)?;
-    let mut making = Making {
+    let mut compiler = ListCompiler {
         program: Program::new((*image).as_ref()),
         helpers,
         interpreted: 0,
@@ -67,27 +67,26 @@ where
     };
     let mut functions = Vec::new();
     for (number, list) in lists.iter().enumerate() {
-        let one = making.list(&mut session, number, list, false)?;
-        let alone = making.calls == 0;
-        let looks_up = making.looks_up(list);
-        let frames = list.frames && alone && making.takes_frames(list);
-        let frames = frames.then(|| making.frames(&mut session, list)).transpose()?.flatten();
-        let egress_precheck = list
-            .egress_precheck
-            .then(|| making.egress_precheck(&mut session, list))
+        let one = compiler.list(&mut session, number, list, false)?;
+        let without_host = compiler.calls == 0;
+        let starts_with_lookup = compiler.starts_with_lookup(list);
+        let frames = list.frames && without_host && compiler.takes_frames(list);
+        let frames = frames.then(|| compiler.frames(&mut session, list)).transpose()?.flatten();
+        let egress_precheck = (list.egress_precheck && !options.no_precheck)
+            .then(|| compiler.egress_precheck(&mut session, list))
             .transpose()?
             .flatten();
         let burst = match list.bursts {
             Bursts::Never => false,
-            Bursts::Apart => frames.is_none() && making.apart(list, alone),
+            Bursts::WhenSafe => frames.is_none() && compiler.burst_safe(list, without_host),
             Bursts::Always => true,
         };
-        let burst = burst.then(|| making.list(&mut session, number, list, true)).transpose()?;
-        functions.push((one, burst, frames, egress_precheck, alone, looks_up));
+        let burst = burst.then(|| compiler.list(&mut session, number, list, true)).transpose()?;
+        functions.push((one, burst, frames, egress_precheck, without_host, starts_with_lookup));
     }
-    making.shared(&mut session)?;
-    let (interpreted, profile) = (making.interpreted, making.profile);
-    let tables = making.program.tables;
+    compiler.shared(&mut session)?;
+    let (interpreted, profile) = (compiler.interpreted, compiler.profile);
+    let tables = compiler.program.tables;
     let code = session.finish()?;
     if options.perf_map {
         perf::write_map(&code, (*image).as_ref())
@@ -97,14 +96,14 @@ where
         code.address(function).ok_or_else(|| CompileError::Code("a function is missing".into()))
     };
     let mut lists = Vec::new();
-    for (one, burst, frames, egress_precheck, alone, looks_up) in functions {
+    for (one, burst, frames, egress_precheck, without_host, starts_with_lookup) in functions {
         let one = address(one)?;
         let made = [burst, frames, egress_precheck].map(|made| made.map(address).transpose());
         let [burst, frames, egress_precheck] = made;
         let (burst, frames, egress_precheck) = (burst?, frames?, egress_precheck?);
-        // SAFETY: these are functions that `Making::list` defined with the host's C convention,
-        // with three parameters the one, with five the other, `Making::frames` with five and
-        // `Making::egress_precheck` with two, all of them 64 bits wide and the results too.
+        // SAFETY: `ListCompiler` has defined these functions with the host's C convention: `one`
+        // has three parameters, `burst` and `frames` five, `egress_precheck` two, all of them 64
+        // bits wide and the results too.
         lists.push(unsafe {
             Functions {
                 one: std::mem::transmute::<*const u8, OnePacket>(one),
@@ -112,16 +111,16 @@ where
                 frames: frames.map(|frames| std::mem::transmute::<*const u8, Frames>(frames)),
                 egress_precheck: egress_precheck
                     .map(|made| std::mem::transmute::<*const u8, EgressPrecheck>(made)),
-                alone,
-                looks_up,
+                without_host,
+                starts_with_lookup,
             }
         });
     }
     Ok(Compiled { code, lists, interpreted, profile, helpers, _tables: tables, _image: image })
 }
 
-/// Functions of lists in the making.
-pub(crate) struct Making<'a> {
+/// Compiles hook lists to functions.
+pub(crate) struct ListCompiler<'a> {
     pub(crate) program: Program<'a>,
     pub(crate) helpers: &'static Helpers,
     /// Base chains that are left to the interpreter.
@@ -133,7 +132,7 @@ pub(crate) struct Making<'a> {
     indirect: bool,
 }
 
-impl Making<'_> {
+impl ListCompiler<'_> {
     fn list(
         &mut self,
         session: &mut Session,
@@ -171,7 +170,7 @@ impl Making<'_> {
         self.body(asm, inputs, (number, list), Finish::Return)
     }
 
-    /// A loop over packets, with what [`Making::one`] makes inside.
+    /// A loop over packets, with what [`ListCompiler::one`] makes inside.
     fn burst(
         &mut self,
         asm: &mut Asm<'_>,
@@ -218,7 +217,7 @@ impl Making<'_> {
                     if let Some(profile) = &self.profile {
                         ctx.tick(profile.number_of_stage(list_number, n));
                     }
-                    stage(&mut ctx, number, next);
+                    call_stage(&mut ctx, number, next);
                     (may_be_traced, new_packet) = (true, true);
                 }
                 Entry::Chain { chain, .. } | Entry::InetIngress { chain } => {
@@ -272,19 +271,19 @@ impl Making<'_> {
 
     /// Whether the first entry of a list that was made is a chain that the interpreter runs for its
     /// lookup.
-    fn looks_up(&self, list: &List) -> bool {
+    fn starts_with_lookup(&self, list: &List) -> bool {
         let Some(Entry::Chain { chain, .. }) = list.entries.first() else { return false };
         self.program.looked_up.get(chain) == Some(&true)
     }
 
-    /// Whether nobody can tell that packets passed the list before others were done with. `alone`:
-    /// it asks nobody anything.
-    fn apart(&mut self, list: &List, alone: bool) -> bool {
+    /// Whether nobody can tell that packets passed the list before others were done with.
+    /// `without_host`: it needs nothing from the host.
+    fn burst_safe(&mut self, list: &List, without_host: bool) -> bool {
         list.entries.iter().all(|entry| match entry {
             Entry::Chain { chain, .. } => self.program.analysis.summary(*chain).burst_safe,
             // The family of who asks would be that of each packet.
             Entry::InetIngress { chain } => {
-                alone && self.program.analysis.summary(*chain).burst_safe
+                without_host && self.program.analysis.summary(*chain).burst_safe
             }
             Entry::Stage => false,
         })
@@ -378,7 +377,8 @@ fn ip_with_headers(ctx: &mut LoweringCtx<'_, '_>, ethertype: u16, entry: u16, ot
     ctx.asm.at(good);
 }
 
-fn stage(ctx: &mut LoweringCtx<'_, '_>, entry: u16, next: Block) {
+/// Has the host run a stage that is no chain ([`Host::stage`](crate::Host::stage)).
+fn call_stage(ctx: &mut LoweringCtx<'_, '_>, entry: u16, next: Block) {
     let answer = ctx.asm.call_address(ctx.helpers.stage, &[ctx.packet, ctx.host, ctx.entry]);
     let ends = ctx.asm.block();
     ctx.asm.branch(answer, ends, next);
@@ -414,7 +414,7 @@ fn entries_for_traced(ctx: &mut LoweringCtx<'_, '_>, list: &List, traced: &[Bloc
         ctx.known_entry = Some(n as u16);
         ctx.entry = ctx.asm.long(n as u64);
         match *entry {
-            Entry::Stage => stage(ctx, n as u16, next),
+            Entry::Stage => call_stage(ctx, n as u16, next),
             Entry::Chain { chain, .. } => interpret(ctx, chain, next),
             Entry::InetIngress { chain } => {
                 for ethertype in [ETH_P_IP, ETH_P_IPV6] {

@@ -49,9 +49,9 @@ pub(crate) struct Functions {
     pub(crate) frames: Option<Frames>,
     pub(crate) egress_precheck: Option<EgressPrecheck>,
     /// Nothing that needs a host is called unless the packet is traced.
-    pub(crate) alone: bool,
+    pub(crate) without_host: bool,
     /// The first entry is a chain that the interpreter runs for its lookup.
-    pub(crate) looks_up: bool,
+    pub(crate) starts_with_lookup: bool,
 }
 
 impl std::fmt::Debug for Compiled {
@@ -90,21 +90,21 @@ impl Compiled {
     /// Whether the first entry of a list is a chain that is run by its lookup, so that packets of a
     /// burst may be looked up beforehand ([`Host::found`]).
     #[inline]
-    pub fn looks_up(&self, list: usize) -> bool {
-        self.lists.get(list).is_some_and(|functions| functions.looks_up)
+    pub fn starts_with_lookup(&self, list: usize) -> bool {
+        self.lists.get(list).is_some_and(|functions| functions.starts_with_lookup)
     }
 
     /// Runs a packet through a list without host calls, so that no host is needed. `None`, and
     /// nothing is run, if the list is not of that kind, or the packet is traced. `worker` counts.
     #[inline]
-    pub fn run_alone(
+    pub fn run_without_host(
         &self,
         list: usize,
         packet: &mut Packet,
         worker: WorkerNumber,
     ) -> Option<PackedDecision> {
         let functions = self.lists.get(list)?;
-        if !functions.alone || packet.meta.nftrace {
+        if !functions.without_host || packet.meta.nftrace {
             return None;
         }
         // SAFETY: as in `Bound::run`, but for the host: it is only handed on to what the function

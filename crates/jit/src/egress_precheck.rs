@@ -13,7 +13,7 @@ use penstock_wire::{ethernet, ipv4};
 
 use crate::CompileError;
 use crate::asm::{Function, Is, Session, Width};
-use crate::compile::Making;
+use crate::compile::ListCompiler;
 use crate::list::{Entry, List};
 use crate::lowering_ctx::{Finish, Header, Inputs, Known, LoweringCtx, Window, Windows};
 use crate::outcome::ACCEPTED;
@@ -22,7 +22,7 @@ use crate::precheck::Head;
 /// Where the protocol of a packet is in its IPv4 header.
 const PROTOCOL: usize = 9;
 
-impl Making<'_> {
+impl ListCompiler<'_> {
     /// A function of the addresses of [`Head`]s, and their number, that gives a bit for each packet
     /// that will pass. `None` if none can be made, or the list holds more than chains.
     pub(crate) fn egress_precheck(

@@ -14,7 +14,7 @@ use penstock_wire::{ethernet, ipv4, ipv6, protocol, vlan};
 
 use crate::CompileError;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
-use crate::compile::{ETH_P_IP, ETH_P_IPV6, Making};
+use crate::compile::{ETH_P_IP, ETH_P_IPV6, ListCompiler};
 use crate::each::Each;
 use crate::list::{Entry, List};
 use crate::lowering_ctx::{Finish, Header, Inputs, Known, LoweringCtx, Window, Windows};
@@ -38,7 +38,7 @@ struct Found {
     ethertype: Value,
 }
 
-impl Making<'_> {
+impl ListCompiler<'_> {
     /// Whether code for frames does what code for packets does, which makes no host calls for this
     /// list: its chains change only counters, and the order of frames makes no difference.
     pub(crate) fn takes_frames(&mut self, list: &List) -> bool {
@@ -72,8 +72,8 @@ impl Making<'_> {
             // There are no host calls.
             let inputs = Inputs { packet, host: zero, cells, memory };
             let finish = Finish::Block(each.decided);
-            let mut frame = LoweringCtx::new(asm, self.program.image, self.helpers, inputs, finish);
-            frame.windows = found.windows;
+            let mut ctx = LoweringCtx::new(asm, self.program.image, self.helpers, inputs, finish);
+            ctx.windows = found.windows;
             for (known, value) in [
                 (Known::There(Header::Network, ipv4::LEN as u32), None),
                 (Known::There(Header::Transport, TRANSPORT as u32), None),
@@ -81,10 +81,10 @@ impl Making<'_> {
                 (Known::Protocol, None),
                 (Known::Meta(layout::PROTOCOL), Some(found.ethertype)),
             ] {
-                frame.facts.learn(known, value);
+                ctx.facts.learn(known, value);
             }
-            self.entries(&mut frame, list, found.ethertype)?;
-            let calls = frame.asm.calls;
+            self.entries(&mut ctx, list, found.ethertype)?;
+            let calls = ctx.asm.calls;
             asm.at(unusual);
             let left = asm.long(UNUSUAL);
             asm.jump_with(each.decided, left);
@@ -98,38 +98,36 @@ impl Making<'_> {
     /// Compiles the chains of a list: a frame with parsed headers passes all that see its protocol.
     fn entries(
         &mut self,
-        frame: &mut LoweringCtx<'_, '_>,
+        ctx: &mut LoweringCtx<'_, '_>,
         list: &List,
         ethertype: Value,
     ) -> Result<(), CompileError> {
         let mut errors = None;
         for (number, entry) in (0..).zip(&list.entries) {
-            let next = frame.asm.block();
-            frame.known_entry = Some(number);
-            frame.entry = frame.asm.long(number.into());
+            let next = ctx.asm.block();
+            ctx.known_entry = Some(number);
+            ctx.entry = ctx.asm.long(number.into());
             match *entry {
-                Entry::Chain { chain, family } => {
-                    self.chain(frame, chain, family, next, &mut errors)
-                }
+                Entry::Chain { chain, family } => self.chain(ctx, chain, family, next, &mut errors),
                 Entry::InetIngress { chain } => {
                     for (mine, family) in [(ETH_P_IP, Family::Ip), (ETH_P_IPV6, Family::Ip6)] {
-                        let other = frame.asm.block();
-                        let is = frame.asm.is_number(ethertype, Is::Equal, on_wire(mine));
-                        frame.asm.leave_unless(is, other);
-                        let mark = frame.facts.mark();
-                        self.chain(frame, chain, family, next, &mut errors);
-                        frame.facts.back_to(mark);
-                        frame.asm.at(other);
+                        let other = ctx.asm.block();
+                        let is = ctx.asm.is_number(ethertype, Is::Equal, on_wire(mine));
+                        ctx.asm.leave_unless(is, other);
+                        let mark = ctx.facts.mark();
+                        self.chain(ctx, chain, family, next, &mut errors);
+                        ctx.facts.back_to(mark);
+                        ctx.asm.at(other);
                     }
-                    frame.asm.jump(next);
+                    ctx.asm.jump(next);
                 }
                 // `takes_frames` has seen that there is none.
-                Entry::Stage => frame.asm.jump(next),
+                Entry::Stage => ctx.asm.jump(next),
             }
-            frame.asm.at(next);
+            ctx.asm.at(next);
         }
-        let pass = frame.asm.long(ACCEPTED);
-        frame.leave(pass);
+        let pass = ctx.asm.long(ACCEPTED);
+        ctx.leave(pass);
         errors.map_or(Ok(()), Err)
     }
 }

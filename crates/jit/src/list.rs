@@ -29,7 +29,7 @@ pub enum Bursts {
     Never,
     /// Only if the order makes no difference: the list reads nothing that packets change, and
     /// changes only packets and counters.
-    Apart,
+    WhenSafe,
     /// Also if the order makes a difference.
     Always,
 }
@@ -81,4 +81,6 @@ pub struct Options {
     /// Calls base chains, but for those that begin traces, one by one by their addresses, as the
     /// kernel calls its hooks, to see what that costs. Such code is slower.
     pub indirect: bool,
+    /// Leaves out [`List::egress_precheck`], to see what that saves.
+    pub no_precheck: bool,
 }

@@ -88,7 +88,8 @@ fn several_workers_run_the_same_code_at_the_same_time() {
                 for n in 0..PACKETS {
                     let mut packet = Packet::new();
                     packet.meta.mark = n % 11;
-                    let decision = code.run_alone(0, &mut packet, worker).expect("it asks nobody");
+                    let decision =
+                        code.run_without_host(0, &mut packet, worker).expect("it asks nobody");
                     assert_eq!(decision.is_pass(), packet.meta.mark != 7);
                 }
             });

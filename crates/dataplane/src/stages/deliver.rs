@@ -5,7 +5,7 @@
 use penstock_packet::Packet;
 use penstock_wire::ethernet;
 
-use crate::course::Next;
+use crate::course::{Course, Next};
 use crate::reason::DropReason;
 use crate::sink::Sink;
 use crate::worker::Worker;
@@ -13,9 +13,11 @@ use crate::worker::Worker;
 impl<S: Sink> Worker<'_, S> {
     /// A packet goes to the host, unless it is ESP, or policy says no, or it belongs to a tunnel of
     /// IPv4.
-    pub(super) fn deliver(&mut self, packet: &mut Packet) -> Next {
-        if self.state.ipsec.is_some() && !self.xfrm_deliver(packet) {
-            return Next::Done;
+    pub(super) fn deliver(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        if self.state.ipsec.is_some()
+            && let Some(next) = self.xfrm_deliver(packet, course)
+        {
+            return next;
         }
         let tunnels = packet.meta.protocol == ethernet::IPV4 && self.net.has_tunnels(false);
         if tunnels && self.tunnel_receive4(packet) {
@@ -27,9 +29,17 @@ impl<S: Sink> Worker<'_, S> {
     /// Delivers an IPv6 packet after its extension headers to the host, unless it is ESP, or policy
     /// drops it, or it belongs to a tunnel: `payload` is the protocol after the extension headers,
     /// `at` its offset.
-    pub(super) fn deliver6(&mut self, packet: &mut Packet, payload: u8, at: usize) -> Next {
-        if self.state.ipsec.is_some() && !self.xfrm_deliver(packet) {
-            return Next::Done;
+    pub(super) fn deliver6(
+        &mut self,
+        packet: &mut Packet,
+        payload: u8,
+        at: usize,
+        course: &mut Course,
+    ) -> Next {
+        if self.state.ipsec.is_some()
+            && let Some(next) = self.xfrm_deliver(packet, course)
+        {
+            return next;
         }
         if self.tunnel_receive6(packet, payload, at) {
             return Next::Done;

@@ -461,7 +461,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         if list.is_empty() {
             return true;
         }
-        match self.run_alone(list, packet) {
+        match self.run_without_host(list, packet) {
             Some(decision) if decision.is_pass() => true,
             Some(decision) => {
                 let context = Context { family: family_of(SIX), hook: Hook::Forward };
@@ -549,7 +549,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         if !hooks.untouched {
             packet.find_transport_checked();
         }
-        let decision = self.run_alone(list, packet);
+        let decision = self.run_without_host(list, packet);
         if decision.is_some_and(|decision| decision.is_pass()) {
             return true;
         }

@@ -164,7 +164,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip6_input_finish()`.
-    pub(super) fn ip6_after_input(&mut self, packet: &mut Packet) -> Next {
+    pub(super) fn ip6_after_input(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
         let tunnels = self.net.has_tunnels(true);
         if !self.settings.host_extensions && !tunnels && self.state.ipsec.is_none() {
             return Next::Deliver;
@@ -209,7 +209,7 @@ impl<S: Sink> Worker<'_, S> {
                         };
                     (at, next) = (offset, found);
                 }
-                _ if tunnels => return self.deliver6(packet, next, at),
+                _ if tunnels => return self.deliver6(packet, next, at, course),
                 _ => return Next::Deliver,
             }
         }

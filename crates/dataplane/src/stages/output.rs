@@ -114,12 +114,31 @@ impl<S: Sink> Worker<'_, S> {
         Some(to)
     }
 
-    /// A packet of the host's own: `output`, perhaps another route, then out.
-    pub(crate) fn local_out(&mut self, protocol: Protocol, packet: &mut Packet, mut to: Route) {
+    /// A packet of the host's own makes its journey: `output`, perhaps another route, then out.
+    ///
+    /// Tunnels call it while the inner packet is being sent ([`Worker::transmit`], which queues,
+    /// `fwd` and flows call as well as the stages). What its sender learns does not depend on what
+    /// becomes of the packet around it, as with `ip_tunnel_xmit()`; so the outer packet is not the
+    /// next stage of the inner one. Stages call [`Worker::local_output`].
+    pub(crate) fn local_out(&mut self, protocol: Protocol, packet: &mut Packet, to: Route) {
+        let mut course = Course::default();
+        let next = self.local_output(protocol, packet, to, &mut course);
+        self.run(next, packet, &mut course);
+    }
+
+    /// A packet becomes one of the host's own, with a course of its own: `output`. Gives the stage
+    /// where it continues.
+    pub(crate) fn local_output(
+        &mut self,
+        protocol: Protocol,
+        packet: &mut Packet,
+        mut to: Route,
+        course: &mut Course,
+    ) -> Next {
         packet.meta.protocol =
             if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
         if self.state.ipsec.is_some() {
-            let Some(way) = self.xfrm_route(packet, to) else { return };
+            let Some(way) = self.xfrm_route(packet, to) else { return Next::Done };
             to = way;
         }
         packet.meta.iif = 0;
@@ -128,10 +147,8 @@ impl<S: Sink> Worker<'_, S> {
         packet.meta.packet_type = PacketType::Host;
         packet.meta.route = Some(to.oif);
         packet.meta.nftrace |= self.state.trace_all;
-        let mut course = Course::to(to);
-        let next = Next::AfterOutput(protocol);
-        let next = self.hook_before_route(protocol, Hook::Output, packet, &mut course, next);
-        self.run(next, packet, &mut course);
+        *course = Course::to(to);
+        self.hook_before_route(protocol, Hook::Output, packet, course, Next::AfterOutput(protocol))
     }
 
     /// `dst_output()`.

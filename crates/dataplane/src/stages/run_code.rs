@@ -144,7 +144,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         // Long chains are searched for all packets at once, as long as no other chain has seen
         // them.
         let mut found = [None; PACKETS];
-        if code.code.looks_up(code.number)
+        if code.code.starts_with_lookup(code.number)
             && find(image, first.chain, packets, &mut env, &mut found)
         {
             let first_packet = packets.as_ptr().addr();

@@ -87,7 +87,7 @@ impl<S: Sink> Worker<'_, S> {
         packet: &mut Packet,
         course: &mut Course,
     ) -> HookResult {
-        match self.run_alone(list, packet) {
+        match self.run_without_host(list, packet) {
             Some(decision) => self.carry_out(decision, list, context, packet, course),
             None => self.run_with_host(list, context, packet, course),
         }
@@ -97,7 +97,7 @@ impl<S: Sink> Worker<'_, S> {
     /// unless the packet just passes. `None` for other lists, which [`Worker::run_with_host`] runs
     /// then.
     #[inline(always)]
-    pub(super) fn run_alone(
+    pub(super) fn run_without_host(
         &mut self,
         list: &HookList,
         packet: &mut Packet,
@@ -106,12 +106,12 @@ impl<S: Sink> Worker<'_, S> {
             packet.meta.trace_id = self.next_trace_id();
         }
         match (self.code, list.code) {
-            (Some(code), Some(number)) => code.run_alone(number, packet, self.state.worker),
+            (Some(code), Some(number)) => code.run_without_host(number, packet, self.state.worker),
             _ => None,
         }
     }
 
-    /// Runs a list for which [`Worker::run_alone`] decided nothing.
+    /// Runs a list for which [`Worker::run_without_host`] decided nothing.
     pub(super) fn run_with_host(
         &mut self,
         list: &HookList,

@@ -43,7 +43,7 @@ fn by_number(
 ) -> Value {
     let index = ctx.asm.long(searcher.index.addr() as u64);
     let number = number(ctx, key, registers);
-    ctx.asm.call_alone(Address::of_search(searcher.function as *const ()), &[index, number])
+    ctx.asm.call_without_host(Address::of_search(searcher.function as *const ()), &[index, number])
 }
 
 fn by_address(
@@ -57,7 +57,7 @@ fn by_address(
     let index = ctx.asm.long(searcher.index.addr() as u64);
     let offset = ctx.asm.long(u64::from(key.src) * 4);
     let address = ctx.asm.add(ctx.memory, offset);
-    ctx.asm.call_alone(Address::of_search(searcher.function as *const ()), &[index, address])
+    ctx.asm.call_without_host(Address::of_search(searcher.function as *const ()), &[index, address])
 }
 
 /// A key of up to 8 bytes as a number, its bytes from the lowest on.

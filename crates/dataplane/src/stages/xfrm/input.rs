@@ -32,18 +32,23 @@ struct EspPosition {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// A packet for the host after `input`: `true` if the host is to have it. ESP is taken off and
-    /// goes its way again; policy must allow everything else.
-    pub(crate) fn xfrm_deliver(&mut self, packet: &mut Packet) -> bool {
+    /// A packet for the host after `input`: `None` if the host is to have it, else the stage where
+    /// it continues. ESP is taken off and the packet received again; policy must allow everything
+    /// else.
+    pub(crate) fn xfrm_deliver(
+        &mut self,
+        packet: &mut Packet,
+        course: &mut Course,
+    ) -> Option<Next> {
         if self.xfrm_is_by_host() {
-            return true;
+            return None;
         }
         if !matches!(packet.meta.protocol, ethernet::IPV4 | ethernet::IPV6) {
-            return true;
+            return None;
         }
         packet.find_transport();
         let Some(transport) = packet.transport().filter(|t| t.fragment_offset == 0) else {
-            return self.xfrm_check(Direction::In, packet);
+            return self.xfrm_check_in(packet);
         };
         let kept = usize::from(transport.offset);
         match transport.protocol {
@@ -54,27 +59,30 @@ impl<S: Sink> Worker<'_, S> {
                     next_at: next_header(packet.network(), kept),
                     udp: false,
                 };
-                self.xfrm_input(packet, place);
-                false
+                Some(self.xfrm_input(packet, place, course))
             }
             protocol::UDP => match self.encapsulated(packet) {
-                None => self.xfrm_check(Direction::In, packet),
+                None => self.xfrm_check_in(packet),
                 // The program that exchanges keys there has a policy of its own on its socket.
-                Some(Encapsulated::Other) => true,
+                Some(Encapsulated::Other) => None,
                 Some(Encapsulated::KeepAlive) => {
                     self.state.counters.taken += 1;
                     self.state.counters.absorbed += 1;
-                    false
+                    Some(Next::Done)
                 }
                 Some(Encapsulated::Esp) => {
                     let next_at = next_header(packet.network(), kept);
                     let place = EspPosition { at: kept + udp::LEN, kept, next_at, udp: true };
-                    self.xfrm_input(packet, place);
-                    false
+                    Some(self.xfrm_input(packet, place, course))
                 }
             },
-            _ => self.xfrm_check(Direction::In, packet),
+            _ => self.xfrm_check_in(packet),
         }
+    }
+
+    /// Asks policy about a packet for the host: `None` if it is allowed.
+    fn xfrm_check_in(&mut self, packet: &mut Packet) -> Option<Next> {
+        (!self.xfrm_check(Direction::In, packet)).then_some(Next::Done)
     }
 
     /// What a datagram holds, if it came to a port for ESP.
@@ -84,11 +92,14 @@ impl<S: Sink> Worker<'_, S> {
         ipsec.xfrm.takes_udp(datagram.dport()).then(|| classify(datagram.payload()))
     }
 
-    fn xfrm_input(&mut self, packet: &mut Packet, place: EspPosition) {
+    fn xfrm_input(&mut self, packet: &mut Packet, place: EspPosition, course: &mut Course) -> Next {
         match self.xfrm_open(packet, place) {
-            Ok((Mode::Tunnel, held)) => self.receive_inner(packet, held),
-            Ok((Mode::Transport, _)) => self.receive_transport(packet),
-            Err(stat) => self.drop(reason(stat), packet),
+            Ok((Mode::Tunnel, held)) => {
+                self.receive_inner(packet, held);
+                Next::Done
+            }
+            Ok((Mode::Transport, _)) => self.receive_transport(packet, course),
+            Err(stat) => self.end(reason(stat), packet),
         }
     }
 
@@ -151,14 +162,13 @@ impl<S: Sink> Worker<'_, S> {
 
     /// What came out of transport mode passes `prerouting` and `input` again
     /// (`xfrm4_transport_finish()`).
-    fn receive_transport(&mut self, packet: &mut Packet) {
+    fn receive_transport(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
         let mut to = Route::special(RouteType::Local, true, LOOPBACK, packet.meta.iif);
         to.realm = packet.meta.realm;
         let v6 = packet.meta.protocol == ethernet::IPV6;
         let protocol = if v6 { Protocol::Ip6 } else { Protocol::Ip };
-        let (mut course, next) = (Course::to(to), Next::route(protocol));
-        let next = self.hook_before_route(protocol, Hook::Prerouting, packet, &mut course, next);
-        self.run(next, packet, &mut course);
+        *course = Course::to(to);
+        self.hook_before_route(protocol, Hook::Prerouting, packet, course, Next::route(protocol))
     }
 }
 

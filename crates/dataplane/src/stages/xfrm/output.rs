@@ -193,12 +193,13 @@ impl<S: Sink> Worker<'_, S> {
         }
         if packet.meta.gso.is_some() {
             self.send_segments(packet, |worker, segment| {
-                worker.xfrm_transform(protocol, segment, &to)
+                let mut course = Course::default();
+                let next = worker.xfrm_transform(protocol, segment, &to, &mut course);
+                worker.run(next, segment, &mut course);
             });
-        } else {
-            self.xfrm_transform(protocol, packet, &to);
+            return Some(Next::Done);
         }
-        Some(Next::Done)
+        Some(self.xfrm_transform(protocol, packet, &to, course))
     }
 
     /// A packet was translated: whether policy still lets it leave (`nf_xfrm_me_harder()`). With
@@ -246,12 +247,18 @@ impl<S: Sink> Worker<'_, S> {
 
     /// States one after the other up to the next tunnel; then what came of it is a packet of the
     /// host's own.
-    fn xfrm_transform(&mut self, protocol: Protocol, packet: &mut Packet, to: &Route) {
+    fn xfrm_transform(
+        &mut self,
+        protocol: Protocol,
+        packet: &mut Packet,
+        to: &Route,
+        course: &mut Course,
+    ) -> Next {
         let Some(bundled) = self.state.ipsec.as_deref().and_then(|ipsec| ipsec.bundled(to)) else {
-            return self.drop(reason(Stat::OutBundleGen), packet);
+            return self.end(reason(Stat::OutBundleGen), packet);
         };
         if !self.fits_tunnel(protocol, packet, to, &bundled) {
-            return;
+            return Next::Done;
         }
         packet.meta.reassembled = 0;
         packet.meta.secpath = 0;
@@ -262,7 +269,7 @@ impl<S: Sink> Worker<'_, S> {
                 break;
             }
             if let Err(stat) = self.xfrm_seal(packet, id, &bundled.after) {
-                return self.drop(reason(stat), packet);
+                return self.end(reason(stat), packet);
             }
             done += 1;
         }
@@ -280,7 +287,7 @@ impl<S: Sink> Worker<'_, S> {
                 after: bundled.after,
             })
         };
-        self.local_out(outer, packet, next);
+        self.local_output(outer, packet, next, course)
     }
 
     fn is_tunnel(&self, id: StateId) -> bool {
