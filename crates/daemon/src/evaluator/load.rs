@@ -66,7 +66,7 @@ fn run(
         (End::Done, Ok((_, Some(0)))) => return Ok(()),
         (End::Failed(sentence), _) => format!("Error: {sentence}"),
         (_, Ok((said, _))) => said,
-        (_, Err(_)) => "Error: nobody has heard the answer".into(),
+        (_, Err(_)) => "Error: the answer could not be sent".into(),
     };
     Err(format!("the ruleset cannot be loaded:\n{}", sentence.trim_end()))
 }
