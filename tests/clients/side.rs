@@ -105,7 +105,8 @@ pub fn in_exec(state: &Path, script: &str) -> Left {
     left(exec(state).args(["sh", "-c", script]))
 }
 
-/// Runs a script on both sides, and compares. Gives what both printed, unless there is no namespace.
+/// Runs a script on both sides, and compares. Returns what both printed, unless there is no
+/// namespace.
 pub fn both(script: &str) -> Option<Left> {
     if !has_namespaces() {
         return None;

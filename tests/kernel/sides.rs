@@ -76,7 +76,7 @@ pub fn compare_all(
     results.into_inner().expect("no panics")
 }
 
-/// Prints what differs and what was skipped, and a line that sums up. Gives whether all agree.
+/// Prints what differs and what was skipped, and a line that sums up. Returns whether all agree.
 pub fn report(test: &str, results: &BTreeMap<String, Verdict>) -> bool {
     let (mut failed, mut skipped) = (0, 0);
     for (name, result) in results {

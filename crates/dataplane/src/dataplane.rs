@@ -358,7 +358,7 @@ impl Dataplane {
     }
 
     /// Ends the connections that are masqueraded through a device that went down, or only those
-    /// with an address that it has lost. Gives how many.
+    /// with an address that it has lost. Returns how many.
     pub fn end_masqueraded(&mut self, device: u32, address: Option<std::net::IpAddr>) -> usize {
         let address = address.map(penstock_conntrack::tuple::address);
         penstock_nat::bind::forget_masqueraded(&mut self.state.conntrack, device, address)

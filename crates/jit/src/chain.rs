@@ -491,7 +491,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         self.ctx.asm.jump(after);
     }
 
-    /// Verdicts of an inlined map; gives where the rule goes on, if it does.
+    /// Verdicts of an inlined map; returns where the rule goes on, if it does.
     fn verdicts(
         &mut self,
         place: Place,

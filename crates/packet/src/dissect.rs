@@ -47,7 +47,7 @@ impl Packet {
 
     /// Takes one VLAN tag out of the frame into [`crate::Meta::vlan`] if [`crate::Meta::protocol`]
     /// announces one and none is held already (`skb_vlan_untag()`); the protocol becomes that
-    /// after the tag. Gives whether a tag was taken.
+    /// after the tag. Returns whether a tag was taken.
     ///
     /// # Errors
     /// The frame ends before the second byte after the tag; it is to be dropped.

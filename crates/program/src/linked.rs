@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! What the operations of an [`Image`](crate::Image) refer to: chains and rules by number,
-//! verdicts, sets and objects. [`image`](crate::image) gives it to other crates.
+//! verdicts, sets and objects. [`image`](crate::image) exports it to other crates.
 
 use std::sync::Arc;
 

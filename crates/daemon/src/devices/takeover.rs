@@ -308,7 +308,7 @@ pub fn resume(socket: &mut Socket, taken: &Taken, device: &Device) -> Result<(),
 }
 
 /// Returns a device: what stands on the TAP moves to it, and it gets its name again. Works wherever
-/// the takeover stopped. The TAP itself disappears with its last descriptor. Gives whether what
+/// the takeover stopped. The TAP itself disappears with its last descriptor. Returns whether what
 /// stood there was found on the TAP: where the TAP is gone, or somebody who has ended has begun to
 /// give the device back, the [record](crate::devices::record) knows.
 pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {

@@ -71,7 +71,7 @@ fn run(
     Err(format!("the ruleset cannot be loaded:\n{}", sentence.trim_end()))
 }
 
-/// Answers what is asked of a client. Gives what is for standard error, and the exit status if
+/// Answers what is asked of a client. Returns what is for standard error, and the exit status if
 /// there was one.
 fn answer(stream: &UnixStream, known: (String, String)) -> (String, Option<u8>) {
     let files = SystemFiles::default();

@@ -145,7 +145,7 @@ pub(super) enum Answer {
     },
     /// The changes are refused.
     Refused(Refused),
-    /// The ruleset, as [`Ruleset::save`](penstock_ruleset::Ruleset::save) gives it.
+    /// The ruleset, as [`Ruleset::save`](penstock_ruleset::Ruleset::save) returns it.
     Whole(#[serde(with = "crate::rules::update::bytes")] Vec<u8>),
     /// An interface's index.
     Index(Option<u32>),

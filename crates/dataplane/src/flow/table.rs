@@ -314,7 +314,7 @@ impl Table {
 
     /// Looks at a share of the flows, so that all are looked at about once in a second
     /// (`nf_flow_offload_gc_step()`): those that have lived out end, and connections of the others
-    /// live on. Gives when to come again.
+    /// live on. Returns when to come again.
     pub(crate) fn sweep(
         &mut self,
         conntrack: &mut Conntrack,

@@ -92,7 +92,7 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// Takes off ESP, several times in transport mode; gives the last state's mode and what it
+    /// Takes off ESP, several times in transport mode; returns the last state's mode and what it
     /// held.
     fn xfrm_open(
         &mut self,
