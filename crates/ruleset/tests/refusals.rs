@@ -489,6 +489,28 @@ fn elements_of_wrong_type_or_length_are_refused() {
 }
 
 #[test]
+fn overflowing_limits_of_elements_are_refused() {
+    let limited = |n, rate, unit, burst| {
+        let limit = Limit { rate, unit, burst, kind: LimitType::Packets, over: false };
+        let extras = ElementExtras { exprs: vec![Expr::Limit(limit)], ..Default::default() };
+        Element { value: ElementValue::new(None, extras), ..key(n) }
+    };
+    let setup = || vec![table(IP), set("s")];
+    for (limited, errno) in [
+        // Rate and burst together.
+        (limited(2, u64::MAX, 1, 5), Errno::Eoverflow),
+        // The unit in nanoseconds.
+        (limited(2, 1, u64::MAX, 5), Errno::Eoverflow),
+        // The tokens of the burst.
+        (limited(2, 1, 604_800, u32::MAX), Errno::Eoverflow),
+        (limited(2, 0, 1, 5), Errno::Einval),
+    ] {
+        refused(setup(), add_elements("s", vec![key(1), limited]), errno, Blame::Element(1));
+    }
+    taken(setup(), add_elements("s", vec![key(1), limited(2, 1, 604_800, 5)]));
+}
+
+#[test]
 fn clashing_objects_and_flowtables_are_refused() {
     let t = || vec![table(IP)];
     let with = |change| [t(), vec![change]].concat();
