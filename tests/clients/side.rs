@@ -95,7 +95,7 @@ pub fn has_namespaces() -> bool {
     made.status == Some(0)
 }
 
-/// What a script prints on the kernel, in a namespace of its own.
+/// What a script prints on the kernel, in its own namespace.
 pub fn in_kernel(script: &str) -> Left {
     left(Command::new("unshare").args(["--net", "sh", "-c", script]))
 }

@@ -227,7 +227,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Connections of a dump go on.
+    /// Connections of a dump continue.
     fn load_connections(&self, connections: String) -> Result<(), String> {
         /// How long many connections may take.
         const PATIENCE: Duration = Duration::from_secs(60);

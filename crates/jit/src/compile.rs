@@ -304,7 +304,7 @@ impl Making<'_> {
         needs
     }
 
-    /// A base chain; code goes on at `next` if it lets the packet pass.
+    /// A base chain; code continues at `next` if it lets the packet pass.
     pub(crate) fn chain(
         &mut self,
         ctx: &mut LoweringCtx<'_, '_>,

@@ -57,7 +57,7 @@ pub enum LinkedVerdict {
     Queue {
         /// Number of the queue.
         num: u16,
-        /// Without a listener the next base chain goes on; otherwise the packet is dropped.
+        /// Without a listener the next base chain continues; otherwise the packet is dropped.
         bypass: bool,
     },
 }

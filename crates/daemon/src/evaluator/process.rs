@@ -34,7 +34,7 @@ fn exit(status: i32) -> ! {
 
 /// The number of the child, and 0 in the child.
 fn fork() -> io::Result<i32> {
-    // SAFETY: callers have one thread, so that the child may go on like any process.
+    // SAFETY: callers have one thread, so that the child may continue like any process.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         process => Ok(process),

@@ -75,7 +75,7 @@ pub(crate) enum Task {
     },
 }
 
-/// A child to the dataplane. Bytes of changes follow [`Ask::Changes`] as a message of their own.
+/// A child to the dataplane. Bytes of changes follow [`Ask::Changes`] as their own message.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Ask {
     /// Said before anything else.

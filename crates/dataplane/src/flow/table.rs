@@ -113,7 +113,7 @@ pub(crate) struct Table {
     pub(crate) resolved: Vec<Resolved>,
     /// Headers of transmissions with encapsulation.
     heads: Vec<Option<Box<Head>>>,
-    /// Where the look for flows that have lived out goes on, and when.
+    /// Where the look for flows that have lived out continues, and when.
     swept: u32,
     next_sweep: u64,
     pub(crate) timeouts: Timeouts,

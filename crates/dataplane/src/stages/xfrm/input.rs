@@ -59,7 +59,7 @@ impl<S: Sink> Worker<'_, S> {
             }
             protocol::UDP => match self.encapsulated(packet) {
                 None => self.xfrm_check(Direction::In, packet),
-                // The program that exchanges keys there has a policy of its own on its socket.
+                // The program that exchanges keys there has its own policy on its socket.
                 Some(Encapsulated::Other) => true,
                 Some(Encapsulated::KeepAlive) => {
                     self.state.counters.taken += 1;
