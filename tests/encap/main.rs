@@ -39,7 +39,7 @@ fn output(command: &mut Command) -> String {
     text
 }
 
-/// Runs all cases with all rulesets; gives the directory with what came out.
+/// Runs all cases with all rulesets; returns the directory with what came out.
 fn ran(test: &str) -> Option<(PathBuf, Vec<(String, String)>)> {
     if !succeeds(PYTHON, &["-c", "import scapy.all"]) {
         println!("skipped: {PYTHON} has no scapy");

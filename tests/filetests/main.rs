@@ -147,7 +147,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Runs a test on its engines. What they say is put into the test for `update`, else held against
-/// it; gives what is wrong.
+/// it; returns what is wrong.
 fn check(engines: &mut Engines, test: &mut Test, path: &Path, update: &str) -> String {
     let mut complaints = String::new();
     let place = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();

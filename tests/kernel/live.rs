@@ -30,7 +30,7 @@ pub fn unfit(scenario: &Scenario) -> Option<&'static str> {
     if !scenario.tc.is_empty() {
         return Some("traffic control");
     }
-    // A host with a stack of its own gets what is for any group.
+    // A host with its own stack gets what is for any group.
     let group =
         |(_, frame): &(String, Vec<u8>)| frame.get(30).is_some_and(|b| (224..240).contains(b));
     if scenario.frames.iter().any(group) {

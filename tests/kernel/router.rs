@@ -279,7 +279,7 @@ impl Router {
     }
 
     /// Puts rules in force instead of those before, forgets all connections, and gives what nft
-    /// says with these options, of which `--debug=netlink` ends it by an assertion of its own for
+    /// says with these options, of which `--debug=netlink` ends it by its own assertion for
     /// some rules. The error is nft's.
     pub fn load(&mut self, rules: &str, options: &[&str]) -> Result<String, String> {
         let e = |e: io::Error| e.to_string();

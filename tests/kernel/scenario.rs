@@ -158,7 +158,7 @@ impl Scenario {
     }
 
     /// Writes it as a directory: `net.ip`, `rules.nft`, `tc.batch` if there is traffic control, one
-    /// capture per source (`host:wan` is `host_wan.pcap`). Gives the `--read` arguments.
+    /// capture per source (`host:wan` is `host_wan.pcap`). Returns the `--read` arguments.
     pub fn write(&self, directory: &Path) -> io::Result<Vec<String>> {
         // What a smaller scenario of the same name left there is not of this one.
         let _ = std::fs::remove_dir_all(directory);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Each system call of the dataplane fails once (`strace -e inject`), and it is killed at each of
-//! those that change devices: it comes up or says why not, goes on or ends, and leaves nothing
+//! those that change devices: it comes up or says why not, continues or ends, and leaves nothing
 //! behind.
 //!
 //! `PENSTOCK_INJECT` says how many failures are tried: a number, drawn with `PENSTOCK_SEED`

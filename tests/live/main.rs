@@ -46,7 +46,7 @@ fn fetch(net: &Net, url: &str) -> String {
     net.ok(&net.a, &format!("curl -sS --max-time 600 {url} | sha256sum"))
 }
 
-/// Serves a file on B; gives its sum.
+/// Serves a file on B; returns its sum.
 fn serve(net: &mut Net) -> String {
     let file = net.directory.join("file");
     let bytes = setting("PENSTOCK_LIVE_BYTES", 40_000_000);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Faults of what is around the dataplane: disks, limits, devices and namespaces that go away,
-//! kills at any moment. It comes up or says why not, goes on or ends, and leaves devices as they
+//! kills at any moment. It comes up or says why not, continues or ends, and leaves devices as they
 //! were.
 
 use std::path::PathBuf;

@@ -172,7 +172,7 @@ fcntl.ioctl(f, 0x400454ca, struct.pack(\"16sH22s\", b\"tap0\", 0x1102, b\"\")); 
         assert!(net.ok(&net.r, "ip -br link").lines().count() == 5, "all is as it was");
     };
     for (args, message) in [
-        ("tap0 --driver tap", "needs a name of its own: tap0=NAME"),
+        ("tap0 --driver tap", "needs another name: tap0=NAME"),
         ("r0=guest --driver tap", "r0: no TAP, which --driver tap is for"),
         ("r0 r1 --driver r2=tap", "`r2` is not among the ports"),
         ("tun0=guest --driver tap", "only Ethernet devices can be ports"),

@@ -82,7 +82,7 @@ fn many_flows_of_several_workers_are_translated_and_counted_each_once() {
         // All of them had something to do, and nothing was lost between them.
         let busy = "sum(w[\"connections\"] > 20 for w in s[\"workers\"])";
         assert_eq!(shown(&net, busy), workers, "{}", net.ok(&net.r, "$PENSTOCK show"));
-        // In one answer, since the hosts' own frames go on; a frame may be on its way.
+        // In one answer, since the hosts' own frames continue; a frame may be on its way.
         let on_its_way = "abs(sum(w[\"handed_over\"] - w[\"taken_over\"] for w in s[\"workers\"]))";
         assert!(within(Duration::from_secs(5), || shown(&net, on_its_way) == 0));
         assert_eq!(shown(&net, "s[\"conntrack\"][\"insert_failed\"]"), 0);
@@ -338,7 +338,7 @@ fn a_ruleset_that_one_worker_misses_takes_effect_on_none() {
     assert_eq!(net.ok(&net.r, "$PENSTOCK nft list ruleset"), before);
     net.ok(&net.a, &format!("python3 {PEERS} ask 198.18.1.2 {FLOWS} 100"));
     assert_eq!(counted(&net, "there"), 3 * FLOWS as u64);
-    // From here on all goes on as if nothing had been.
+    // From here on all continues as if nothing had been.
     net.ok(&net.r, "$PENSTOCK nft add rule inet t f udp dport 7100 counter accept");
     net.ok(&net.a, &format!("python3 {PEERS} ask 198.18.1.2 {FLOWS} 100"));
 }

@@ -130,7 +130,7 @@ struct Tally {
     taken: u64,
     refused: u64,
     lacking: u64,
-    /// Commands at which nft was killed by a signal, most of them by an assertion of its own.
+    /// Commands at which nft was killed by a signal, most of them by its own assertion.
     killed: u64,
     killed_in_listings: u64,
     /// Rules that nft makes other rules of.
@@ -150,7 +150,7 @@ fn prepare() -> Result<(), String> {
     enter()
 }
 
-/// Moves the calling thread into a namespace of its own.
+/// Moves the calling thread into its own namespace.
 fn enter() -> Result<(), String> {
     let new = namespace::Namespace::new().map_err(|e| format!("no network namespaces: {e}"))?;
     new.enter().map_err(|e| format!("cannot enter {}: {e}", new.path()))?;

@@ -284,7 +284,7 @@ fn are_garbled(theirs: &str, ours: &str) -> bool {
 /// - what follows the hash of a concatenation is lost;
 /// - numbers in concatenations of which one field is a wildcard become 0;
 /// - ports of connections in concatenations have no type, and their values are lost;
-/// - a range up to the last value of some bits goes on to the end of the bytes.
+/// - a range up to the last value of some bits continues to the end of the bytes.
 fn is_garbled(theirs: &str, ours: &str) -> bool {
     let start = theirs.bytes().zip(ours.bytes()).take_while(|(a, b)| a == b).count();
     let (their_rest, our_rest) = (&theirs.as_bytes()[start..], &ours.as_bytes()[start..]);
@@ -457,7 +457,7 @@ fn lines(text: &str) -> impl Iterator<Item = String> {
                 r#"{"protocol": "ether", "field": "saddr"}"#,
             );
             let line = line.as_str();
-            // Time goes on between two commands.
+            // Time passes between two commands.
             let line = without(line, "\"expires\": ", |c| c.is_ascii_digit());
             without(&line, "expires ", |c| c.is_ascii_alphanumeric())
         })

@@ -32,7 +32,7 @@ exclusive!(penstock_dataplane: Dataplane);
 pub const PENSTOCK_ENGINE_BEST: u32 = 0;
 /// Engine: the interpreter.
 pub const PENSTOCK_ENGINE_INTERPRETER: u32 = 1;
-/// Engine: machine code, which is made on a thread of its own; until it is there, the interpreter.
+/// Engine: machine code, which is made on its own thread; until it is there, the interpreter.
 pub const PENSTOCK_ENGINE_JIT: u32 = 2;
 
 /// A counter of a ruleset.

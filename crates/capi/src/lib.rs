@@ -89,7 +89,7 @@ impl From<Error> for penstock_error {
 /// What functions do inside of the boundary.
 type Done<T> = Result<T, penstock_error>;
 
-/// Runs `work`; gives `failed`, and the error to the caller, if it fails or panics.
+/// Runs `work`; returns `failed`, and the error to the caller, if it fails or panics.
 fn guard<T>(error: *mut *mut penstock_error, failed: T, work: impl FnOnce() -> Done<T>) -> T {
     let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<&str>().map(|said| (*said).to_owned());

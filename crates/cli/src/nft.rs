@@ -188,7 +188,7 @@ fn interact(
             Ok(0) | Err(_) => return true,
             Ok(_) => {}
         }
-        // A line that ends in a backslash goes on.
+        // A line that ends in a backslash continues.
         while line.ends_with("\\\n")
             && std::io::stdin().lock().read_line(&mut line).is_ok_and(|n| n > 0)
         {}

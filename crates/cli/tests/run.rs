@@ -636,8 +636,8 @@ fn the_example_has_the_counts_of_the_kernel() {
     assert!(ours.iter().any(|n| n != "0"));
 }
 
-/// Listens on a socket, and answers packets in a thread of its own until the queue ends. Gives what
-/// it was sent.
+/// Listens on a socket, and answers packets in its own thread until the queue ends. Returns
+/// what it was sent.
 fn listener(
     place: &TestDir,
     socket: &str,

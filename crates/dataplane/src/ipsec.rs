@@ -90,8 +90,8 @@ impl Ipsec {
         Some(Box::new(Ipsec { xfrm, secpaths, bundles, numbers, by_host }))
     }
 
-    /// Follows another state of the network: states that are as before go on, and ways keep their
-    /// numbers.
+    /// Follows another state of the network: states that are as before continue, and ways keep
+    /// their numbers.
     pub(crate) fn follow(self, net: &Network) -> Option<Box<Self>> {
         let Ipsec { xfrm, mut secpaths, mut bundles, .. } = self;
         let config = net.xfrm();

@@ -22,7 +22,7 @@ const PARTS_KEPT: usize = 4096;
 pub enum QueueVerdict {
     /// It ends.
     Drop,
-    /// It goes on with the next chain of its hook.
+    /// It continues with the next chain of its hook.
     Accept,
     /// It passes the chain that queued it again.
     Repeat,
@@ -32,7 +32,7 @@ pub enum QueueVerdict {
     Queue {
         /// Number of the queue.
         num: u16,
-        /// Without a listener there it goes on with the next chain; otherwise it is dropped.
+        /// Without a listener there it continues with the next chain; otherwise it is dropped.
         bypass: bool,
     },
 }

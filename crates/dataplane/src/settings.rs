@@ -45,7 +45,7 @@ pub struct Settings {
     /// extension headers are checked and answered, fragments put together. Without it they are
     /// delivered as they are after `input`, since their receiver does that.
     pub host_extensions: bool,
-    /// The host has a stack of its own, as a kernel behind TAPs: packets to any group go to it
+    /// The host has its own stack, as a kernel behind TAPs: packets to any group go to it
     /// after `input`, since it knows itself what it has joined, and IPv4 options are filled in by
     /// it. Without this only the groups count that every router joins.
     pub host_stack: bool,

@@ -51,7 +51,7 @@ pub enum Queued {
     Nobody,
     /// Too many packets wait: it is dropped.
     Full,
-    /// Too many packets wait: it goes on as if it was accepted (`NFQA_CFG_F_FAIL_OPEN`).
+    /// Too many packets wait: it continues as if it was accepted (`NFQA_CFG_F_FAIL_OPEN`).
     PassedBy,
     /// It waits for [`Dataplane::verdict`](crate::Dataplane::verdict).
     Held,

@@ -107,7 +107,7 @@ pub(crate) struct FragmentTables {
     pub(crate) v4: Fragments<Key4>,
     /// IPv6: of the host.
     pub(crate) v6: Fragments<Key6>,
-    /// IPv6: of connection tracking, with a limit of its own.
+    /// IPv6: of connection tracking, with its own limit.
     pub(crate) conntrack6: Fragments<Key6>,
     /// How packets of this burst were fragmented that were reassembled before routing.
     pub(crate) reassembled: ReassembledTable,

@@ -30,7 +30,7 @@ pub(crate) struct PathMtus {
 }
 
 impl PathMtus {
-    /// A path has this MTU, from `now` on for ten minutes. Gives whether that was not known.
+    /// A path has this MTU, from `now` on for ten minutes. Returns whether that was not known.
     pub(crate) fn learn(&mut self, destination: u128, mtu: u32, now: u64) -> bool {
         if self.paths.len() >= PATHS && !self.paths.contains_key(&destination) {
             self.paths.clear();

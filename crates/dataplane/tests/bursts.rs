@@ -256,7 +256,7 @@ fn frame(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// Rules for connections that go on.
+/// Rules for connections that continue.
 const STATEFUL: [&str; 8] = [
     "table ip t {
         chain f { type filter hook forward priority 0; policy drop; ct state established,related accept; ct state new counter accept; }

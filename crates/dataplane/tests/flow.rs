@@ -111,7 +111,7 @@ fn run(path: &mut Dataplane, steps: &[Step]) -> Seen {
 }
 
 /// What leaves of each flow on a device, in order; fragments and all else by hosts. What the router
-/// itself says has a number of its own, which depends on the order of flows.
+/// itself says has its own number, which depends on the order of flows.
 fn by_flow(seen: &Seen) -> BTreeMap<(String, Vec<u8>), Vec<String>> {
     let mut out: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (device, frame) in &seen.frames {
@@ -293,7 +293,7 @@ fn a_rule_that_cannot_offload_breaks() {
     assert_eq!(counters(&ruleset), [(1, 36)]);
 }
 
-/// What changes about the ruleset or the connections ends flows, and packets go on.
+/// What changes about the ruleset or the connections ends flows, and packets continue.
 #[test]
 fn no_flow_outlives_its_table_or_its_connection() {
     for at in [At::Ingress, At::EarlyIngress] {
@@ -723,7 +723,7 @@ mod random {
         assert!(fast > 5 * rounds as u64 && torn_down > rounds as u64 / 4, "{fast} {torn_down}");
     }
 
-    /// A flowtable takes as many flows as there is room; the others go on by the rules.
+    /// A flowtable takes as many flows as there is room; the others continue by the rules.
     #[test]
     fn a_full_flowtable_loses_nothing() {
         for at in [At::Ingress, At::EarlyIngress] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Packets that rules give to a listener: where they go on, what an answer changes, limits.
+//! Packets that rules give to a listener: where they continue, what an answer changes, limits.
 
 mod router;
 

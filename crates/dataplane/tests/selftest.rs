@@ -365,7 +365,7 @@ fn pass(
     arrived
 }
 
-/// A connection with data both ways; gives the routers, and the TOS that B has seen.
+/// A connection with data both ways; returns the routers, and the TOS that B has seen.
 fn transfer(case: &Case, hook: &str) -> (Dataplane, Vec<u8>) {
     let protected = case.name.contains("ipsec");
     let net = |n: usize| {

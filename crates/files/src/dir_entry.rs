@@ -88,7 +88,7 @@ pub(crate) fn dir_entry(path: &Path) -> io::Result<DirEntry> {
             }
             if !is_trusted(sys::status(at.as_fd())?, status, who) {
                 let name = name.to_string_lossy();
-                let what = format!("`{name}` is a symbolic link that somebody else can have made");
+                let what = format!("`{name}` is a symbolic link that another user may have made");
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
             }
             let target = sys::link_target(there.as_fd())?;

@@ -95,7 +95,7 @@ pub fn create(path: &Path, access: Access) -> io::Result<File> {
         if ![0, sys::who().0].contains(&status.uid) {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                "somebody else's, and no regular file",
+                "owned by another user, and no regular file",
             ));
         }
         let name = format!("/proc/self/fd/{}", there.as_raw_fd());

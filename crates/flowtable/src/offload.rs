@@ -147,7 +147,7 @@ impl Offloader {
         (offloader, Worker { requests, answers, device })
     }
 
-    /// With the worker on a thread of its own.
+    /// With the worker on its own thread.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -155,7 +155,7 @@ impl Offloader {
         Self::start_with(device, length, || {})
     }
 
-    /// With the worker on a thread of its own, which does `first` before anything else.
+    /// With the worker on its own thread, which does `first` before anything else.
     ///
     /// # Errors
     /// The system gives no thread.

@@ -287,7 +287,7 @@ impl Asm<'_> {
         self.builder.ins().brif(condition, yes, &[], no, &[]);
     }
 
-    /// Leaves to `out` if the condition holds, and goes on otherwise.
+    /// Leaves to `out` if the condition holds, and continues otherwise.
     pub(crate) fn leave_if(&mut self, condition: Value, out: Block) {
         let on = self.block();
         self.branch(condition, out, on);

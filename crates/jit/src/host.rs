@@ -195,7 +195,7 @@ extern "C" fn interpret<H: Host>(
     outcome::pack(run(image, ChainIndex(chain as u32), call.packet, call.host))
 }
 
-/// The numbers that say where to go on.
+/// The numbers that say where to continue.
 #[derive(Clone, Copy)]
 pub(crate) struct ResumeAt {
     pub(crate) chain: ChainIndex,

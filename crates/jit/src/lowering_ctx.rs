@@ -313,7 +313,7 @@ impl<'f, 'a> LoweringCtx<'f, 'a> {
         self.way_out.get_or_insert(self.facts.mark());
     }
 
-    /// Leaves the rule if a condition holds, and goes on otherwise.
+    /// Leaves the rule if a condition holds, and continues otherwise.
     pub(crate) fn leave_if(&mut self, condition: Value, out: Block) {
         self.leaves();
         self.asm.leave_if(condition, out);

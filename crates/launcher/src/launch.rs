@@ -3,7 +3,7 @@
 //! The start of a command under a supervisor.
 //!
 //! The command takes the place of the calling process: its process id, parent, terminal, signals
-//! and exit status are as without a supervisor. The supervisor is a process of its own, a session of
+//! and exit status are as without a supervisor. The supervisor is a separate process, a session of
 //! its own, and no child of the command. It ends after the last process that has the filter.
 
 use std::convert::Infallible;

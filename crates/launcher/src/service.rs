@@ -53,8 +53,8 @@ pub struct Answers {
 /// What answers instead of the kernel. All calls come from one thread at a time, and clients wait
 /// while one runs.
 pub trait Service: Send {
-    /// Comes first, in the supervisor's process. Gives a descriptor that is readable when there may
-    /// be something to tell that no datagram has caused.
+    /// Comes first, in the supervisor's process. Returns a descriptor that is readable when there
+    /// may be something to tell that no datagram has caused.
     ///
     /// # Errors
     /// Why it cannot answer; the command is not started.

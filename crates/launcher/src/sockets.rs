@@ -278,7 +278,7 @@ impl Sockets {
         &mut *self.service
     }
 
-    /// Makes a socket. Gives its inode and the program's end.
+    /// Makes a socket. Returns its inode and the program's end.
     ///
     /// # Errors
     /// `ENFILE`: there are as many as there may be.

@@ -163,8 +163,8 @@ pub fn bind_as_announced(table: &mut Conntrack, n: u32, random: &mut Random) -> 
 }
 
 /// Ends the connections that are masqueraded through a device: all when it went down, else those
-/// that have an address that was taken from it (`masq_device_event()`, `masq_inet_event()`). Gives
-/// how many.
+/// that have an address that was taken from it (`masq_device_event()`, `masq_inet_event()`).
+/// Returns how many.
 pub fn forget_masqueraded(table: &mut Conntrack, device: u32, address: Option<[u8; 16]>) -> usize {
     table.kill_if(|connection| {
         connection.masquerade() == device

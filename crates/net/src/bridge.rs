@@ -21,7 +21,7 @@ pub struct Bridge {
     pub vlan_filtering: bool,
     /// Tags that name the VLAN: 0x8100 or 0x88a8.
     pub vlan_protocol: u16,
-    /// VLAN of ports without a configuration of their own, 0 for none.
+    /// VLAN of ports without their own configuration, 0 for none.
     pub default_pvid: u16,
     /// VLANs of the device itself.
     pub vlans: Vlans,

@@ -22,7 +22,7 @@ fn only(w: &mut Words<'_>, word: &str, value: &str, why: &str) -> Done {
     Err(format!("\"{word} {text}\" is not supported: {why}"))
 }
 
-/// What follows `type bridge`. Gives the default VLAN where it is to change.
+/// What follows `type bridge`. Returns the default VLAN where it is to change.
 pub(crate) fn bridge_words(w: &mut Words<'_>, bridge: &mut Bridge) -> Result<Option<u16>, String> {
     const NO_TREE: &str = "there is no spanning tree";
     const NO_SNOOPING: &str = "memberships are not snooped";

@@ -74,7 +74,7 @@ pub struct Device {
 /// A TAP as its last user, or its maker, has left it (`IFLA_TUN_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapLink {
-    /// Its file has a header of its own before frames.
+    /// Its file has its own header before frames.
     pub packet_info: bool,
     /// Its file has a virtio-net header before frames.
     pub vnet_header: bool,

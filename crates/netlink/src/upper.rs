@@ -364,7 +364,7 @@ mod tests {
         assert_eq!((upper.index, upper.name.as_str(), upper.stands), (7, "lan.10", Stands::Vlan));
         assert!(read(&message, 4).is_none());
         assert_eq!(upper.made("lan.10", 3, mac), VLAN);
-        // On another device, with an address of its own.
+        // On another device, with its own address.
         let mut expected = VLAN.to_vec();
         expected[16 + 8 + 4] = 9;
         let made = upper.made("lan.10", 9, [2, 0, 0, 0, 0, 2]);

@@ -210,7 +210,7 @@ const CWR: u8 = 0x80;
 /// Cuts a super-packet (a frame, or a packet from its network header on) into segments with whole
 /// checksums, each built in `scratch` and given to `emit`. `headers` are the packet's.
 ///
-/// As `tcp_gso_segment()` does: sequence numbers go on, `FIN` and `PSH` are in the last segment
+/// As `tcp_gso_segment()` does: sequence numbers continue, `FIN` and `PSH` are in the last segment
 /// only, `CWR` in the first only, and IPv4 identifications are counted up.
 pub fn segments(
     packet: &[u8],

@@ -54,7 +54,7 @@ impl Sink for Receive<'_> {
 }
 
 impl Switch {
-    /// Two guests, each in a network of its own; between them rules.
+    /// Two guests, each in its own network; between them rules.
     fn new(rules: &str) -> Result<Switch, Error> {
         let network = Network::from_text(
             "link add tap0 address 02:00:00:00:00:01 type veth

@@ -59,7 +59,7 @@ pub struct Attached {
 
 impl Program {
     /// Compiles all chains at ingress of a device, in order of their priorities. Packets that they
-    /// accept go on to the kernel.
+    /// accept continue to the kernel.
     ///
     /// # Errors
     /// The first rule that has no translation: one with state, or that asks for what stands in no

@@ -202,7 +202,7 @@ fn ports(state: &State<'_>, metrics: &mut Metrics<'_>) {
     metrics.family(
         "port_lost",
         "counter",
-        "Frames of a port that nobody took, by side and direction.",
+        "Frames of a port that were not taken, by side and direction.",
     );
     for port in &state.status.ports {
         for (side, direction, lost) in [

@@ -321,7 +321,7 @@ fn random_packets_and_transactions_agree_with_a_map() {
                 _ => {
                     let fits = there || model.room(size);
                     let expected = if fits { Ok(()) } else { Err(Errno::Enfile) };
-                    // Without a timeout of its own it stays for ever, and no rule can change that.
+                    // Without its own timeout it stays for ever, and no rule can change that.
                     (vec![add_elements("s", vec![key(n)])], expected)
                 }
             };

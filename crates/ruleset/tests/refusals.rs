@@ -13,7 +13,7 @@ use penstock_ruleset::model::*;
 use penstock_ruleset::{Blame, Change, Errno, Ruleset};
 use penstock_sets::{Description, Element};
 
-/// The last change of the batch is refused so, in a batch of its own and in one with the setup; the
+/// The last change of the batch is refused so, in its own batch and in one with the setup; the
 /// generation stays as it is.
 #[track_caller]
 fn refused(setup: Vec<Change>, change: Change, errno: Errno, blame: Blame) {

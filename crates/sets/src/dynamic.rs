@@ -85,7 +85,7 @@ pub struct Dynamic {
     /// Places of [`Dynamic::remove_later`] that are not free yet, and when they are.
     leaving: AtomicU32,
     leave_at: AtomicU64,
-    /// The slot where the search goes on.
+    /// The slot where the search continues.
     hand: AtomicU32,
 }
 
@@ -591,7 +591,7 @@ impl Dynamic {
         }
     }
 
-    /// Looks through so many slots for what has expired, and takes it back; how many. It goes on
+    /// Looks through so many slots for what has expired, and takes it back; how many. It continues
     /// where it stopped, and does nothing while nothing can have expired or while another worker is
     /// at it.
     fn search(&self, now: u64, slots: u32) -> u32 {

@@ -36,7 +36,7 @@ pub struct Cursor {
 /// What happens to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It goes on.
+    /// It continues.
     Pass,
     /// It is dropped.
     Drop,

@@ -307,7 +307,7 @@ impl<'a> HeaderMut<'a> {
         put(self.fixed, DST, addr.octets());
     }
 
-    /// Takes one from the TTL and updates the checksum incrementally (`ip_decrease_ttl()`); gives
+    /// Takes one from the TTL and updates the checksum incrementally (`ip_decrease_ttl()`); returns
     /// the new TTL.
     #[inline]
     pub fn decrement_ttl(&mut self) -> u8 {

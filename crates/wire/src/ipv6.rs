@@ -219,7 +219,7 @@ impl<'a> HeaderMut<'a> {
         self.0[HOP_LIMIT] = limit;
     }
 
-    /// Takes one from the hop limit; gives the new one.
+    /// Takes one from the hop limit; returns the new one.
     #[inline]
     pub fn decrement_hop_limit(&mut self) -> u8 {
         self.0[HOP_LIMIT] = self.0[HOP_LIMIT].wrapping_sub(1);

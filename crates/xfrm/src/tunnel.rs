@@ -61,7 +61,7 @@ fn class(state: &StateConfig, inner: u8) -> u8 {
     dscp | if inner & ECN == CE { ECT0 } else { inner & ECN }
 }
 
-/// Writes the outer header of a packet that is as long as `at`. Gives the header's length.
+/// Writes the outer header of a packet that is as long as `at`. Returns the header's length.
 #[inline]
 pub(crate) fn write(
     state: &StateConfig,

@@ -92,7 +92,7 @@ impl Xfrm {
         Xfrm { states, policies, defaults: config.defaults, ports, started: false }
     }
 
-    /// This with another configuration: states that it has as they were go on, others begin.
+    /// This with another configuration: states that it has as they were continue, others begin.
     /// Gives the new number of each old one that is still there, too.
     pub fn follow(
         self,
@@ -200,8 +200,8 @@ impl Xfrm {
         }
     }
 
-    /// Whether a packet may go on that came in (`__xfrm_policy_check()`): what it came through must
-    /// be what policy asks for.
+    /// Whether a packet may continue that came in (`__xfrm_policy_check()`): what it came through
+    /// must be what policy asks for.
     ///
     /// # Errors
     /// It may not.

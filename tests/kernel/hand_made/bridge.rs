@@ -6,7 +6,7 @@ use super::from;
 use crate::frame::{Frame, Mac, bare, ethernet};
 use crate::scenario::Scenario;
 
-/// `one`, `two` and `three` are ports of `br0`; `out` is a wire of its own.
+/// `one`, `two` and `three` are ports of `br0`; `out` is its own wire.
 pub const NET: &str = "\
 link add name one address 02:00:00:00:0a:01 type veth
 link add name two address 02:00:00:00:0a:02 type veth

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Settings of devices (`net.ipv4.conf`, `net.ipv6.conf`): which packets each lets go on.
+//! Settings of devices (`net.ipv4.conf`, `net.ipv6.conf`): which packets each lets continue.
 
 use crate::frame::{Frame, bare, ethernet};
 use crate::net::{LAN, NET, WAN};

@@ -540,7 +540,7 @@ impl Generator {
             return String::new();
         }
         if text.starts_with("tcp option") {
-            // It has a protocol of its own, which may not be that of the rule's other matches.
+            // It has its own protocol, which may not be that of the rule's other matches.
             return String::new();
         }
         text.to_owned()

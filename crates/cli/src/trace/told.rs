@@ -64,7 +64,7 @@ impl Sink for Told<'_> {
     }
 
     fn queue(&mut self, record: &QueueRecord<'_>, _packet: &Packet) -> Queued {
-        self.line(format_args!("queued to {}: nobody listens", record.queue));
+        self.line(format_args!("queued to {}: no listener", record.queue));
         Queued::Nobody
     }
 

@@ -106,7 +106,7 @@ impl Client {
     }
 
     /// Captures: calls `take` with frames, or with how many are lost so far, until it gives
-    /// `false`, or the connection is cut, which is no error. Gives the exit status.
+    /// `false`, or the connection is cut, which is no error. Returns the exit status.
     pub fn capture(
         &mut self,
         call: &CaptureCall,
@@ -226,7 +226,7 @@ impl Client {
         }
     }
 
-    /// Commands line by line until `quit` or the end. Gives whether all went well.
+    /// Commands line by line until `quit` or the end. Returns whether all went well.
     pub fn interact(&mut self, args: Vec<String>, files: &dyn Files) -> io::Result<u8> {
         let status = self.ask(&Message::Nft(args), files)?;
         if status != 0 {

@@ -215,7 +215,7 @@ impl Offload {
     }
 
     /// A generation is about to be in force: devices get the programs that it asks for, those of
-    /// chains when it is. Gives the chains that run on devices already. The error is a sentence.
+    /// chains when it is. Returns the chains that run on devices already. The error is a sentence.
     pub(crate) fn prepare(&self, linked: &Linked) -> Result<Vec<(ChainIndex, u32)>, String> {
         self.prepare_flows(linked)?;
         let mut state = self.lock();
@@ -260,7 +260,7 @@ impl Offload {
     }
 
     /// A generation is in force: its chains go onto their devices, and what it does not ask for
-    /// goes. Gives the chains that run on devices then, if others do than were said before.
+    /// goes. Returns the chains that run on devices then, if others do than were said before.
     pub(crate) fn settle(&self, linked: &Arc<Linked>) -> Option<Vec<(ChainIndex, u32)>> {
         let mut state = self.lock();
         state.linked = linked.clone();
@@ -348,7 +348,7 @@ impl Offload {
         self.lock().ports.iter_mut().filter_map(|p| p.chains.as_mut()).for_each(Running::collect);
     }
 
-    /// Another network is in force: link addresses may have changed. Gives the chains that run on
+    /// Another network is in force: link addresses may have changed. Returns the chains that run on
     /// devices then, if others do.
     pub(crate) fn set_network(&self, net: &Arc<Network>) -> Option<Vec<(ChainIndex, u32)>> {
         let mut state = self.lock();
@@ -385,8 +385,8 @@ impl Offload {
         self.ports.set(tap, None);
     }
 
-    /// The device of a port has come back. Gives the chains that run on devices then, which has to
-    /// be known before frames come.
+    /// The device of a port has come back. Returns the chains that run on devices then, which has
+    /// to be known before frames come.
     pub(crate) fn set_port(&self, port: OffloadPort) -> Option<Vec<(ChainIndex, u32)>> {
         let mut state = self.lock();
         let State { ports, flows, .. } = &mut *state;

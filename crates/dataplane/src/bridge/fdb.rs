@@ -46,7 +46,7 @@ pub(crate) struct Fdb {
 }
 
 impl Fdb {
-    /// A table with the entries of the configuration. It goes on with what was learned, and with
+    /// A table with the entries of the configuration. It continues with what was learned, and with
     /// what `before`, the table of the configuration before, has made of that one's entries.
     pub(crate) fn new<'e>(
         bridge: &Bridge,

@@ -60,7 +60,7 @@ pub(crate) struct Flows {
     /// Those of before with flows that a device still has.
     pub(crate) leaving: Vec<Table>,
     pub(crate) hardware: Option<Hardware>,
-    /// Where the look at a device's flows goes on that another network calls for.
+    /// Where the look at a device's flows continues that another network calls for.
     pub(crate) recheck: Option<(FlowtableIndex, u32)>,
     pub(crate) settings: FlowSettings,
     pub(crate) next_uid: u32,
@@ -175,7 +175,7 @@ impl Flows {
         }
     }
 
-    /// Time goes on.
+    /// Advances the clock.
     #[inline(always)]
     pub(crate) fn pass_time(&mut self, conntrack: &mut Conntrack, now: u64) {
         if now >= self.next_sweep {

@@ -113,7 +113,7 @@ pub(crate) struct Table {
     pub(crate) resolved: Vec<Resolved>,
     /// Headers of transmissions with encapsulation.
     heads: Vec<Option<Box<Head>>>,
-    /// Where the look for flows that have lived out goes on, and when.
+    /// Where the look for flows that have lived out continues, and when.
     swept: u32,
     next_sweep: u64,
     pub(crate) timeouts: Timeouts,
@@ -314,7 +314,7 @@ impl Table {
 
     /// Looks at a share of the flows, so that all are looked at about once in a second
     /// (`nf_flow_offload_gc_step()`): those that have lived out end, and connections of the others
-    /// live on. Gives when to come again.
+    /// live on. Returns when to come again.
     pub(crate) fn sweep(
         &mut self,
         conntrack: &mut Conntrack,

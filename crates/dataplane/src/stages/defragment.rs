@@ -42,7 +42,7 @@ impl Fragment6 {
 
 impl<S: Sink> Worker<'_, S> {
     /// The stage at -400 (`ipv4_conntrack_defrag()`, `ipv6_defrag()`): a fragment waits for its
-    /// others, the last of them goes on as the whole packet.
+    /// others, the last of them continues as the whole packet.
     pub(crate) fn defragment(&mut self, context: Context, packet: &mut Packet) -> HookResult {
         if packet.meta.ct.info == CtInfo::Untracked {
             return HookResult::Accept;

@@ -6,8 +6,8 @@
 //! at a plain device go from reception over the hooks to the next plain device with what was read
 //! of their headers beforehand. Nothing here means anything of its own: each step is what the
 //! normal way ([`Worker::receive`]) does with such a packet, and where a packet needs more (it
-//! begins a connection, a rule keeps it, its way was not asked for before, …) it goes on from that
-//! step in the normal way.
+//! begins a connection, a rule keeps it, its way was not asked for before, …) it continues from
+//! that step in the normal way.
 
 use std::net::IpAddr;
 
@@ -207,11 +207,11 @@ struct FastPacket<'a> {
 /// What came of a packet at a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// It goes on as it is.
+    /// It continues as it is.
     On,
-    /// It goes on with other addresses or ports.
+    /// It continues with other addresses or ports.
     Translated,
-    /// It was dropped, or goes on elsewhere.
+    /// It was dropped, or continues elsewhere.
     Ended,
 }
 
@@ -450,7 +450,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.fast_out::<SIX>(fast, packet, to, mtu);
     }
 
-    /// `forward`. Whether the packet goes on.
+    /// `forward`. Whether the packet continues.
     #[inline(always)]
     fn fast_forward_hook<const SIX: bool>(
         &mut self,
@@ -538,7 +538,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.sink.transmit(link, packet.frame(), &packet.meta);
     }
 
-    /// Netfilter's egress. Whether the packet goes on.
+    /// Netfilter's egress. Whether the packet continues.
     #[inline(always)]
     fn fast_egress(
         &mut self,

@@ -172,7 +172,7 @@ impl<S: Sink> Worker<'_, S> {
             time: (packet.meta.time / (SECOND / 1000) % 86_400_000) as u32,
             is_unicast: |a: std::net::Ipv4Addr| net.kind4(a.into(), None) == RouteType::Unicast,
         };
-        // A host with a stack of its own fills in what it is given.
+        // A host with its own stack fills in what it is given.
         let by_host = self.settings.host_stack && to.is_some_and(|to| to.local);
         let mut copy = [0; ipv4_options::MAX_LEN];
         let mut header = ipv4::HeaderMut::new(packet.network_mut())?;

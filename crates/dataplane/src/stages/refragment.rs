@@ -199,7 +199,7 @@ impl<S: Sink> Worker<'_, S> {
         });
     }
 
-    /// A super-packet that cannot go on whole: each segment goes its way alone
+    /// A super-packet that cannot continue whole: each segment goes its way alone
     /// (`ip_finish_output_gso()`).
     pub(crate) fn send_segments(
         &mut self,

@@ -19,9 +19,9 @@ use crate::stages::run_chain;
 use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
-    /// Runs a hook after the routing decision, or one where there is no route. Gives `next`, where
-    /// the packet continues, unless it was dropped or taken. What stages of the list make of the
-    /// route is for each other only.
+    /// Runs a hook after the routing decision, or one where there is no route. Returns `next`,
+    /// where the packet continues, unless it was dropped or taken. What stages of the list make of
+    /// the route is for each other only.
     #[inline]
     pub(crate) fn hook(
         &mut self,
@@ -41,7 +41,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Runs a hook with a list that may change the packet's route: `prerouting` takes away the one
-    /// that a packet on the loopback device kept, `output` finds another. Gives `next`, where the
+    /// that a packet on the loopback device kept, `output` finds another. Returns `next`, where the
     /// packet continues, unless it was dropped or taken.
     #[inline]
     pub(crate) fn hook_before_route(

@@ -72,7 +72,7 @@ impl<S: Sink> Worker<'_, S> {
         Some(mac)
     }
 
-    /// The IPv6 form is [`Worker::link_address6`].
+    /// The cached result of [`Worker::link_address6`].
     #[inline]
     fn neighbour6(&mut self, link: &Link, address: u128) -> Option<Mac> {
         if let Some(mac) = self.state.routes.v6.neighbour(link.index, address) {

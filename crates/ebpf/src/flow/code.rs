@@ -93,7 +93,7 @@ pub(super) fn program(flows: &Flows, site: &Site) -> Result<Code, AsmError> {
     asm.bind(next_label);
     site.next.emit(&mut asm, place);
     if site.unfinished && place == AttachPoint::Xdp {
-        // Or it only looks so: it must not go on unless something translates it.
+        // Or it only looks so: it must not continue unless something translates it.
         asm.bind(unfinished);
         site.next.emit_sockets_or_drop(&mut asm);
     }

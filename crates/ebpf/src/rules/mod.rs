@@ -171,7 +171,7 @@ struct Compiler<'a> {
     plan: plan::Plan,
     asm: Asm,
     blocks: chain::Blocks,
-    /// Where packets go on that are accepted.
+    /// Where packets continue that are accepted.
     done: Label,
     /// Where packets go that are dropped.
     drop: Label,

@@ -115,7 +115,7 @@ impl Survey<'_> {
             && offset + u16::from(len) > TAG_AT
         {
             return Err(
-                "a link header behind its addresses, where a tag may be beside it, has no tcx code"
+                "a load after the link addresses has no tcx code, since a tag may be out of band"
                     .into(),
             );
         }

@@ -265,7 +265,7 @@ fn code(pads: &Arc<Map>) -> Result<Code, AsmError> {
     asm.mov(Reg::R4, Reg::R7);
     asm.call(Helper::XdpStoreBytes);
     asm.jump_if(Cond::Ne, Reg::R0, 0, drop);
-    // Metadata would go on with the frame.
+    // Metadata would stay with the frame.
     asm.mov(Reg::R1, Reg::R6);
     asm.mov(Reg::R2, METADATA as i32);
     asm.call(Helper::XdpAdjustMeta);

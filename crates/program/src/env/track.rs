@@ -13,7 +13,7 @@ use crate::state::{self, State};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Decision {
-    /// The rule goes on.
+    /// The rule continues.
     Continue,
     /// The rule ends (`NFT_BREAK`).
     Break,

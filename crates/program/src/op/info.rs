@@ -72,8 +72,8 @@ pub struct Info {
     /// nothing that packets change, and changes only the packet and counters. Statements of a set's
     /// elements are not looked at ([`Op::fixed_set`]).
     pub burst_safe: bool,
-    /// It may decide: answer with a verdict, or drop or take the packet. Otherwise the rule goes on
-    /// or ends.
+    /// It may decide: answer with a verdict, or drop or take the packet. Otherwise the rule
+    /// continues or ends.
     pub decides: bool,
     /// It begins or ends tracing.
     pub traces: bool,

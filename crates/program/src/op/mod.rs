@@ -254,7 +254,7 @@ pub struct LinkedQueue {
     /// Register slot of its number in host order, of which the lower 16 bits count; `num` and
     /// `total` are then unused.
     pub sreg: Option<u8>,
-    /// Without a listener the next base chain goes on.
+    /// Without a listener the next base chain continues.
     pub bypass: bool,
     /// By worker instead of hash.
     pub fanout: bool,

@@ -401,8 +401,8 @@ impl DynamicSet {
             || self.elements.make_room(now, u32::MAX) > 0 && self.elements.reserve(beyond)
     }
 
-    /// A set for more elements, with all that is in this one. Packets that go on to change this one
-    /// do not change the other.
+    /// A set for more elements, with all that is in this one. Packets that continue to change this
+    /// one do not change the other.
     pub fn grown(&self, size: u32) -> Self {
         let words = |value: &[AtomicU64]| value.iter().map(|w| w.load(Relaxed)).collect::<Vec<_>>();
         let mut set = DynamicSet::new(self.elements.key_len(), None, 0, &[]);

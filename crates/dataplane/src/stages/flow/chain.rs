@@ -67,7 +67,7 @@ struct Sent {
 }
 
 impl<'a, S: Sink> Worker<'a, S> {
-    /// Sends a chain, or what is left of it, whatever it takes. Gives the frames that have left.
+    /// Sends a chain, or what is left of it, whatever it takes. Returns the frames that have left.
     #[inline(never)]
     pub(super) fn send_rest(
         &mut self,

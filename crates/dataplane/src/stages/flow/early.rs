@@ -41,7 +41,7 @@ struct Arrives {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// Sends away what flowtables at early ingress take of a burst; gives what is left.
+    /// Sends away what flowtables at early ingress take of a burst; returns what is left.
     pub(crate) fn early_ingress(
         &mut self,
         frames: &[Frame<'_>],
@@ -82,7 +82,7 @@ impl<S: Sink> Worker<'_, S> {
         left
     }
 
-    /// Early ingress of one flowtable and frames of its devices; gives those that left.
+    /// Early ingress of one flowtable and frames of its devices; returns those that left.
     fn early_table(
         &mut self,
         index: FlowtableIndex,

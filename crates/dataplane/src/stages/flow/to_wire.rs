@@ -17,8 +17,8 @@ use crate::state::State;
 use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
-    /// Sends the frames of a chain from `first` on, as long as nothing speaks against it. Gives the
-    /// frame that is not sent, if there is one.
+    /// Sends the frames of a chain from `first` on, as long as nothing speaks against it. Returns
+    /// the frame that is not sent, if there is one.
     #[inline(always)]
     pub(crate) fn send_to_wire(
         &mut self,

@@ -150,7 +150,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 }
 
-/// Whether the other end could not go on because the limit of encapsulations was reached.
+/// Whether the other end could not continue because the limit of encapsulations was reached.
 fn limit_exceeded(quoted: &[u8], code: u8, pointer: u32) -> bool {
     code == icmpv6::parameter_problem::HEADER_FIELD
         && encap_limit::find(quoted)

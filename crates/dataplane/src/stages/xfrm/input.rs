@@ -63,7 +63,7 @@ impl<S: Sink> Worker<'_, S> {
             }
             protocol::UDP => match self.encapsulated(packet) {
                 None => self.xfrm_check_in(packet),
-                // The program that exchanges keys there has a policy of its own on its socket.
+                // The program that exchanges keys there has its own policy on its socket.
                 Some(Encapsulated::Other) => None,
                 Some(Encapsulated::KeepAlive) => {
                     self.state.counters.taken += 1;
@@ -103,7 +103,7 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// Takes off ESP, several times in transport mode; gives the last state's mode and what it
+    /// Takes off ESP, several times in transport mode; returns the last state's mode and what it
     /// held.
     fn xfrm_open(
         &mut self,
