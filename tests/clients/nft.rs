@@ -4,7 +4,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::side::{
     Left, Scratch, both, exec, has, has_namespaces, in_exec, in_kernel, left, penstock,
@@ -222,52 +222,75 @@ fn a_monitor_hears_of_changes_of_others() {
     }
     let scratch = Scratch::new();
     let (state, out) = (scratch.state(), scratch.file("out"));
-    let penstock = env!("CARGO_BIN_EXE_penstock");
-    // A supervisor of its own, and penstock nft, which has none.
-    let changes = format!(
-        "{penstock} exec --state {0} -- sh -c \"{CHANGES}\"; \
-         {penstock} nft --state {0} 'add chain ip last c {{ type filter hook input priority 0; }}; \
-         add rule ip last c drop; add map ip last m {{ type ipv4_addr : verdict; flags interval; \
-         elements = {{ 198.18.0.0/24 : drop, 198.18.3.0/24 : accept }}; }}'; \
-         {penstock} nft --state {0} delete table inet t",
-        state.display()
-    );
-    let heard = side_by_side(&state, &out, &changes);
-    for line in [
-        "add table inet t",
-        "add chain inet t c",
-        "add rule inet t c tcp dport 22 accept",
-        "add set inet t s { type ipv4_addr; } ",
-        "add element inet t s { 1.2.3.4 }",
-        "delete rule inet t c handle 2",
-        "delete element inet t s { 1.2.3.4 }",
-        "add table ip last",
-        "add chain ip last c { type filter hook input priority filter; policy accept; }",
-        "add rule ip last c drop",
-        "add element ip last m { 198.18.3.0/24 : accept }",
-        "delete set inet t s",
-        "delete table inet t",
-        "# new generation N by process 0 ()",
-    ] {
-        let found = heard.lines().any(|heard| heard == line);
-        assert!(found, "{line} is missing:\n{heard}");
-    }
-}
-
-/// What a monitor prints under its own supervisor while a script runs without.
-fn side_by_side(state: &Path, out: &Path, script: &str) -> String {
-    let monitor = format!("exec stdbuf -oL nft monitor >{}", out.display());
-    let mut child = exec(state)
-        .args(["sh", "-c", &monitor])
+    let mut monitor = exec(&state)
+        .args(["sh", "-c", &format!("exec stdbuf -oL nft monitor >{}", out.display())])
         .stdin(Stdio::null())
         .spawn()
         .expect("penstock exec runs");
     std::thread::sleep(Duration::from_secs(1));
-    let changed = left(Command::new("sh").args(["-c", script]));
-    std::thread::sleep(Duration::from_secs(1));
-    let _ = child.kill();
-    let _ = child.wait();
-    assert_eq!(changed.status, Some(0), "{changed:?}");
-    let heard = std::fs::read_to_string(out).expect("what was heard");
-    without_numbers_after("generation", &heard)
+    // By a supervisor of its own, and by penstock nft, which has none. A monitor hears of the
+    // difference between two files, so each change waits until the one before was heard of.
+    let (other, own) = (|| exec(&state), || own_nft(&state));
+    let steps: [(Command, &str, &[&str]); 10] = [
+        (other(), "nft add table inet t", &["add table inet t"]),
+        (other(), "nft add chain inet t c", &["add chain inet t c"]),
+        (
+            other(),
+            "nft add rule inet t c tcp dport 22 accept",
+            &["add rule inet t c tcp dport 22 accept"],
+        ),
+        (
+            other(),
+            "nft add set inet t s { type ipv4_addr; }",
+            &["add set inet t s { type ipv4_addr; } "],
+        ),
+        (other(), "nft add element inet t s { 1.2.3.4 }", &["add element inet t s { 1.2.3.4 }"]),
+        (other(), "nft delete rule inet t c handle 2", &["delete rule inet t c handle 2"]),
+        (
+            other(),
+            "nft delete element inet t s { 1.2.3.4 }",
+            &["delete element inet t s { 1.2.3.4 }"],
+        ),
+        (own(), "add table ip last", &["add table ip last"]),
+        (
+            own(),
+            "add chain ip last c { type filter hook input priority 0; }; \
+             add rule ip last c drop; add map ip last m { type ipv4_addr : verdict; flags interval; \
+             elements = { 198.18.0.0/24 : drop, 198.18.3.0/24 : accept }; }",
+            &[
+                "add chain ip last c { type filter hook input priority filter; policy accept; }",
+                "add rule ip last c drop",
+                "add element ip last m { 198.18.3.0/24 : accept }",
+                "# new generation N by process 0 ()",
+            ],
+        ),
+        (own(), "delete table inet t", &["delete set inet t s", "delete table inet t"]),
+    ];
+    for (mut command, words, lines) in steps {
+        let changed = left(command.args(words.split(' ')));
+        assert_eq!(changed.status, Some(0), "{words}: {changed:?}");
+        let heard = || {
+            let heard = std::fs::read_to_string(&out).unwrap_or_default();
+            without_numbers_after("generation", &heard)
+        };
+        let has = |line: &&str| heard().lines().any(|heard| heard == *line);
+        let begin = Instant::now();
+        while !lines.iter().all(has) {
+            assert!(
+                begin.elapsed() < Duration::from_secs(30),
+                "{lines:?} of {words}:\n{}",
+                heard()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let _ = monitor.kill();
+    let _ = monitor.wait();
+}
+
+/// `penstock nft` on the same file.
+fn own_nft(state: &Path) -> Command {
+    let mut command = penstock();
+    command.args(["nft", "--state"]).arg(state);
+    command
 }
