@@ -68,18 +68,21 @@ pub fn all() -> Vec<Scenario> {
     let plain: fn(Frame) -> Frame = |f| f;
     let may_not_be_cut: fn(Frame) -> Frame = Frame::df;
     let near: fn(Frame) -> Frame = |f| f.df().ttl(10).tos(0x10);
+    // The kernel adds no flow where a tunnel takes TOS or class from the packet, or has a limit.
     for (name, options, inner) in [
-        ("ipip", "", may_not_be_cut),
-        ("ipip_tos", " tos inherit", may_not_be_cut),
-        ("ipip_ttl", " ttl 9 tos 0x10", near),
-        ("ipip_nopmtudisc", " nopmtudisc", plain),
+        ("ipip", "", Some(may_not_be_cut)),
+        ("ipip_tos", " tos inherit", None),
+        ("ipip_ttl", " ttl 9 tos 0x10", Some(near)),
+        ("ipip_nopmtudisc", " nopmtudisc", Some(plain)),
     ] {
         let device = format!("link add far type ipip local 198.19.0.1 remote 198.18.99.1{options}");
         let net = format!(
             "{NET}{device}\nlink set far addrgenmode none up\nroute add 198.18.77.0/24 dev far\n"
         );
         all.push(sent(Scenario::new(&format!("tunnel_{name}"), &net, RULES), &four()));
-        all.push(flow(&format!("tunnel_{name}_flow"), &net, &four_talk(inner)));
+        if let Some(inner) = inner {
+            all.push(flow(&format!("tunnel_{name}_flow"), &net, &four_talk(inner)));
+        }
     }
     let net = format!(
         "{NET}link add far type sit local 198.19.0.1 remote 198.18.99.1\nlink set far addrgenmode \
@@ -97,7 +100,9 @@ pub fn all() -> Vec<Scenario> {
              dev far\nroute add 198.18.77.0/24 dev far\n"
         );
         all.push(sent(Scenario::new(&format!("tunnel_{name}"), &net, RULES), &six()));
-        all.push(flow(&format!("tunnel_{name}_flow"), &net, &six_talk()));
+        if name == "ip6tnl_bare" {
+            all.push(flow(&format!("tunnel_{name}_flow"), &net, &six_talk()));
+        }
     }
     all
 }
