@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # make run            build, and run a recorded capture through a router ruleset
 # make test           run all tests; those against the kernel if the rights allow it
-# make lint           formatting, clippy and rustdoc (warnings are errors), and links of the documentation
+# make lint           formatting, clippy and rustdoc (warnings are errors), the public API, and links of the documentation
+# make api            compare the public API of crate penstock with crates/penstock/public-api.txt (part of lint)
+# make api-update     write it there
 # make deny           advisories, licences, duplicates and sources of all dependencies (cargo-deny)
 # make header         the C header, from the sources of the C interface (cbindgen)
 # make header-check   say whether it is current
@@ -24,7 +26,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 EXAMPLE = examples/router
 
-.PHONY: run test lint deny header header-check python release release-check sbom bench soak inject fuzz oracle record clean loom miri sanitize
+.PHONY: run test lint api api-update deny header header-check python release release-check sbom bench soak inject fuzz oracle record clean loom miri sanitize
 
 run:
 	@scripts/setup run
@@ -43,7 +45,14 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features --locked --quiet
+	scripts/api
 	scripts/links
+
+api:
+	scripts/api
+
+api-update:
+	scripts/api update
 
 deny:
 	@scripts/tool cargo-deny 0.20.2

@@ -8,8 +8,8 @@
 
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-/// Counters that are told of together. A few functions have as many, and lie beside others of their
-/// file.
+/// Counters that are registered together. A few functions have that many, and lie next to others of
+/// their file.
 const BLOCK: usize = 1024;
 
 static COUNTERS: [AtomicPtr<u8>; 2] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 2];
@@ -27,7 +27,7 @@ extern "C" fn __wrap___sanitizer_cov_8bit_counters_init(start: *mut u8, stop: *m
     COUNTERS[1].store(stop, Relaxed);
 }
 
-/// Likewise: two words for each counter, a place in the program and what it is.
+/// The end of the table with two words for each counter: a place in the program and its kind.
 #[unsafe(no_mangle)]
 extern "C" fn __wrap___sanitizer_cov_pcs_init(start: *mut usize, _stop: *mut usize) {
     PCS.store(start, Relaxed);

@@ -21,7 +21,7 @@ const TERMS: Terms = Terms { ageing: 1000, limit: ROOM };
 
 pub const MODELS: &[Model] = &[
     Model::new("bridges: an address that two learn at once is known once", 2, known_once),
-    Model::new("bridges: nobody is told another address's port", 3, no_others_port),
+    Model::new("bridges: lookups never return another address's port", 3, no_others_port),
     Model::new("bridges: what is forgotten while it is learned counts right", 2, forgotten),
     Model::new("bridges: no more are known than may be", 2, limited),
 ];

@@ -20,7 +20,7 @@ use crate::sync::{Arc, thread};
 
 pub const MODELS: &[Model] = &[
     Model::new("counters: two who reset while a worker counts are told all of it, once", 2, reset),
-    Model::new("counters: nobody reads less than nothing, or more than was counted", 3, read),
+    Model::new("counters: reads are never negative, nor more than was counted", 3, read),
     Model::new("limits: of two packets one is within a limit of one", 3, within),
     Model::new("connection limits: who leaves takes nothing from another's count", 3, joined),
 ];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Whose tuples are (`crates/conntrack/src/table/directory.rs`).
+//! Owners of tuples (`crates/conntrack/src/table/directory.rs`).
 
 #[path = "../../crates/conntrack/src/table/directory.rs"]
 mod product;
@@ -12,7 +12,7 @@ use crate::sync::{Arc, thread};
 
 pub const MODELS: &[Model] = &[
     Model::new("directory: of two who enter a tuple at most one has it", 9, at_most_one),
-    Model::new("directory: what is given back others may have", 9, given_back),
+    Model::new("directory: a released tuple may be entered by others", 9, given_back),
     Model::new("directory: a tuple is found as long as it is entered", 9, found),
 ];
 

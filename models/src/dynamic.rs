@@ -14,7 +14,7 @@ use crate::sync::{Arc, AtomicU64, thread};
 
 pub const MODELS: &[Model] = &[
     Model::new("dynamic: who looks up sees a value of one element and one moment", 2, one_moment),
-    Model::new("dynamic: a place that goes to another element leads nobody astray", 3, reused),
+    Model::new("dynamic: a reused slot does not mislead readers", 3, reused),
     Model::new("dynamic: a listing has whole elements only", 2, listed),
     Model::new("dynamic: two who insert one key make one element", 2, once),
     Model::new("dynamic: there are no more elements than the limit", 2, limited),

@@ -116,7 +116,7 @@ number!(AtomicU32, u32);
 number!(AtomicU64, u64);
 number!(AtomicUsize, usize);
 
-/// A word that is read or written, of which loom is told.
+/// A word with reads and writes visible to loom.
 pub struct Word(loom::cell::UnsafeCell<()>);
 
 impl Word {

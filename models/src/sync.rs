@@ -15,14 +15,13 @@ pub fn zeros(n: usize) -> Box<[AtomicU64]> {
 /// Nothing is fetched here.
 pub fn prefetch<T>(_what: &T) {}
 
-/// Bytes that two threads read and write by turns: loom is told of each word that is touched.
+/// Bytes that two threads read and write by turns: loom sees each access to a word.
 pub struct Bytes {
     words: Box<[Word]>,
     bytes: Box<[std::cell::UnsafeCell<u64>]>,
 }
 
-// SAFETY: whoever reads or writes vouches for it that nobody else writes at the same time, and loom
-// looks whether that is so.
+// SAFETY: the caller guarantees that there is no concurrent writer, and loom checks that.
 unsafe impl Send for Bytes {}
 // SAFETY: as above.
 unsafe impl Sync for Bytes {}

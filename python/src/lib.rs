@@ -246,7 +246,7 @@ impl Session {
         Ok(Session(Mutex::new(session)))
     }
 
-    /// Runs commands; gives what nft prints on standard output.
+    /// Runs commands; returns what nft prints on standard output.
     #[pyo3(signature = (commands, *, time = None))]
     fn run(&self, commands: &str, time: Option<u64>) -> PyResult<String> {
         let mut session = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -94,6 +94,29 @@ fn programs_of_other_users_may_only_look() {
 }
 
 #[test]
+fn no_rights_are_needed() {
+    let root = left(Command::new("id").arg("-u")).stdout == "0\n";
+    if !has("nft") || !has("setpriv") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let folder = scratch.file("");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("its mode");
+    let mut command = Command::new("setpriv");
+    if root {
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    }
+    command.args(["--inh-caps=-all", env!("CARGO_BIN_EXE_penstock"), "exec", "--state"]);
+    let script = "nft add table ip a && nft list tables";
+    let ran = left(command.arg(scratch.state()).args(["--", "sh", "-c", script]));
+    if ran.status == Some(126) || ran.status == Some(127) {
+        println!("SKIPPED: another user cannot run the program: {}", ran.stderr.trim());
+        return;
+    }
+    assert_eq!((ran.status, &*ran.stdout), (Some(0), "table ip a\n"), "{ran:?}");
+}
+
+#[test]
 fn a_shell_runs_programs_as_exec_does() {
     let scratch = Scratch::new();
     let state = scratch.state();

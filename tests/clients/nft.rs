@@ -254,7 +254,7 @@ fn a_monitor_hears_of_changes_of_others() {
     }
 }
 
-/// What a monitor prints under a supervisor of its own while a script runs without.
+/// What a monitor prints under its own supervisor while a script runs without.
 fn side_by_side(state: &Path, out: &Path, script: &str) -> String {
     let monitor = format!("exec stdbuf -oL nft monitor >{}", out.display());
     let mut child = exec(state)

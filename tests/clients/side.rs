@@ -95,7 +95,7 @@ pub fn has_namespaces() -> bool {
     made.status == Some(0)
 }
 
-/// What a script prints on the kernel, in a namespace of its own.
+/// What a script prints on the kernel, in its own namespace.
 pub fn in_kernel(script: &str) -> Left {
     left(Command::new("unshare").args(["--net", "sh", "-c", script]))
 }
@@ -105,7 +105,8 @@ pub fn in_exec(state: &Path, script: &str) -> Left {
     left(exec(state).args(["sh", "-c", script]))
 }
 
-/// Runs a script on both sides, and compares. Gives what both printed, unless there is no namespace.
+/// Runs a script on both sides, and compares. Returns what both printed, unless there is no
+/// namespace.
 pub fn both(script: &str) -> Option<Left> {
     if !has_namespaces() {
         return None;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tunnels, VLANs and PPPoE against what others make of them: frames that scapy built go in, what
-//! comes out is compared with what scapy would build, and tshark has to find nothing wrong with it.
-//! On the normal way, and with flowtables.
+//! Tunnels, VLANs and PPPoE against other implementations: frames built by scapy go in, the output
+//! is compared with frames that scapy builds, and tshark must report no error in it. On the slow
+//! path, and with flowtables.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,7 +39,7 @@ fn output(command: &mut Command) -> String {
     text
 }
 
-/// Runs all cases with all rulesets; gives the directory with what came out.
+/// Runs all cases with all rulesets; returns the directory with what came out.
 fn ran(test: &str) -> Option<(PathBuf, Vec<(String, String)>)> {
     if !succeeds(PYTHON, &["-c", "import scapy.all"]) {
         println!("skipped: {PYTHON} has no scapy");

@@ -162,7 +162,8 @@ impl Maker {
     }
 }
 
-/// Runs them if the kernel is there; gives how many rules were computed, and how many tests differ.
+/// Runs them if the kernel is there; returns how many rules were computed, and how many tests
+/// differ.
 pub fn compare(engines: &mut Engines) -> (usize, usize) {
     let (mut rules, mut wrong) = (0, 0);
     let first = penstock_testkit::seed();

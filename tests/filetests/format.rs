@@ -33,7 +33,7 @@ pub struct Test {
     pub device: String,
     /// Policy of the chain.
     pub policy: String,
-    /// Lines of `net.ip` behind those of the usual router.
+    /// Lines of `net.ip` after those of the usual router.
     pub net: String,
     /// In order.
     pub items: Vec<Item>,
@@ -62,7 +62,7 @@ pub enum Kind {
     With(String),
     /// A rule of the chain; its program is expected.
     Rule(String),
-    /// A packet; what comes of it is expected.
+    /// A packet with its expected result.
     Packet(Incoming),
     /// All that was counted is expected.
     Counters,
@@ -236,7 +236,7 @@ impl Test {
         text
     }
 
-    /// The same without the rules of its chain.
+    /// The test without the rules of its chain.
     pub fn without_rules(&self) -> String {
         let items =
             self.items.iter().filter(|i| !matches!(i.kind, Kind::Rule(_))).cloned().collect();
@@ -244,8 +244,8 @@ impl Test {
     }
 
     /// What goes with it where the path alone would not show what a chain lets through: malformed
-    /// packets at ingress are dropped behind it. All that passes the chain goes to another device
-    /// then, as it is.
+    /// packets at ingress are dropped after it. Packets that pass the chain then go to another
+    /// device, unchanged.
     pub fn beyond(&self) -> String {
         if self.hook != "ingress" {
             return String::new();

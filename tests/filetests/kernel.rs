@@ -19,7 +19,7 @@ use crate::router::{Router, Unavailable};
 /// A kernel router.
 pub struct Kernel {
     router: Router,
-    /// Lines of `net.ip` that it has beside the usual ones.
+    /// Its additional lines of `net.ip`.
     net: String,
     /// What comes of packets without a ruleset, by what stands in its place.
     without: HashMap<(String, String, Vec<u8>), Vec<Out>>,
@@ -27,7 +27,7 @@ pub struct Kernel {
     route_errors: usize,
 }
 
-/// Of them a host is told five at once, and then one a second (`ip_error()`; `error_burst` is not a
+/// A host gets five of them at once, and then one a second (`ip_error()`; `error_burst` is not a
 /// namespace's own). A test may have as many as are left with so many before it: four.
 const ROUTE_ERRORS: usize = 1;
 

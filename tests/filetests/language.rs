@@ -27,13 +27,13 @@ pub fn load(text: &str, net: &Network, now: u64) -> Result<Ruleset, String> {
     load_with(text, net, now, false)
 }
 
-/// As [`load`], and what no packet could run is refused, too.
+/// [`load`] that also refuses rules that cannot run.
 #[allow(dead_code)]
 pub fn load_runnable(text: &str, net: &Network, now: u64) -> Result<Ruleset, String> {
     load_with(text, net, now, true)
 }
 
-/// As [`load`] with `nft -o`; and how many merges there were.
+/// [`load`] with `nft -o`; also returns the number of merges.
 #[allow(dead_code)]
 pub fn load_optimized(text: &str, net: &Network, now: u64) -> Result<(Ruleset, usize), String> {
     let names = Devices(net);
@@ -75,7 +75,7 @@ fn load_with(text: &str, net: &Network, now: u64, runnable_only: bool) -> Result
     if outcome.ok { Ok(ruleset) } else { Err(outcome.stderr) }
 }
 
-/// As [`load`] with `nft -j`, which reads JSON.
+/// [`load`] with `nft -j`, which reads JSON.
 #[allow(dead_code)]
 pub fn load_json(text: &str, net: &Network, now: u64) -> Result<Ruleset, String> {
     let names = Devices(net);
@@ -95,7 +95,7 @@ pub fn list_json(ruleset: &mut Ruleset, net: &Network, now: u64) -> String {
     session.run(Origin::CommandLine, "list ruleset\n".to_string(), ruleset, now).stdout
 }
 
-/// Runs a text with all that can be printed beside: debug text, echo, JSON of everything.
+/// Runs a text with all optional output: debug text, echo, JSON of everything.
 #[allow(dead_code)]
 pub fn run_loudly(text: &str, net: &Network, now: u64) {
     let names = Devices(net);
@@ -111,7 +111,7 @@ pub fn run_loudly(text: &str, net: &Network, now: u64) {
     }
 }
 
-/// Of `/etc/protocols`.
+/// Names of `/etc/protocols`.
 const PROTOCOLS: [(&str, u8); 13] = [
     ("icmp", 1),
     ("igmp", 2),

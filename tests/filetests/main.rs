@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Filetests: rulesets, their VM programs, packets and what comes of them, in the files of
-//! `filetests/`.
+//! Filetests: rulesets, their VM programs, packets and their results, in the files of `filetests/`.
 //!
 //! Every engine that a test names must agree with the file. The format is described in
 //! `filetests/README.md`.
 //!
 //! Arguments: words that `FILE: TITLE` must contain. Environment: `UPDATE=1` writes what is
 //! observed into the files, for review; `UPDATE=kernel` takes it from the kernel; `PENSTOCK_SEED`,
-//! `PENSTOCK_ROUNDS`: of the random tests behind the files.
+//! `PENSTOCK_ROUNDS`: of the random tests after the files.
 
 mod computed;
 mod format;
@@ -148,7 +147,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Runs a test on its engines. What they say is put into the test for `update`, else held against
-/// it; gives what is wrong.
+/// it; returns what is wrong.
 fn check(engines: &mut Engines, test: &mut Test, path: &Path, update: &str) -> String {
     let mut complaints = String::new();
     let place = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();

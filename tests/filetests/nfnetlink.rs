@@ -27,7 +27,7 @@ const NESTED: u16 = 1 << 15;
 const HEADER: usize = 16;
 const GENMSG: usize = 4;
 
-/// Attributes one behind the other.
+/// Consecutive attributes.
 #[derive(Default)]
 struct Attributes(Vec<u8>);
 
@@ -125,7 +125,7 @@ fn encoded(expr: &Expr) -> Option<Attributes> {
             .number(4, x.len)
             .number(5, u32::from(x.present))
             .number(6, x.op as u32),
-        // Of sets with a name.
+        // Named sets only.
         Expr::Lookup(x) => {
             let head =
                 new.text(1, &x.set).number(2, register(x.sreg)).number(5, u32::from(x.inverse));
@@ -169,7 +169,7 @@ impl Socket {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was just opened and is nobody else's.
+        // SAFETY: the descriptor was just opened and has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let socket = Socket(fd);
         socket.option(libc::SO_RCVTIMEO, libc::timeval { tv_sec: 10, tv_usec: 0 })?;
@@ -217,8 +217,7 @@ impl Socket {
         Ok(found)
     }
 
-    /// Puts rules behind those of a chain, all or none. The error is of the first that the kernel
-    /// refuses.
+    /// Appends rules to a chain, all or none. The error is that of the first refused one.
     pub fn add_rules(
         &self,
         family: u8,
@@ -261,7 +260,7 @@ impl Socket {
         for (kind, body) in answers {
             let code = body.first_chunk::<4>().map_or(0, |b| i32::from_ne_bytes(*b));
             if i32::from(kind) == libc::NLMSG_ERROR && code != 0 {
-                // What is refused is told as it was sent, its number in the header.
+                // A refused message is returned as it was sent, with its number in the header.
                 let number =
                     body.get(12..16).map_or(0, |b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
                 return Err(format!("message {number}: {}", io::Error::from_raw_os_error(-code)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What engines observe, and how it is told in a test file.
+//! What engines observe, and its form in a test file.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -31,7 +31,7 @@ pub struct Out {
     pub bytes: Vec<u8>,
 }
 
-/// What comes of a packet, against what comes of it without the ruleset.
+/// The result of a packet, compared with its result without the ruleset.
 pub fn result(without: &[Out], with: &[Out]) -> Vec<String> {
     let comparable = |outs: &[Out]| -> Vec<Out> {
         let link = |o: &Out| if o.to == "host" { 0 } else { 14 };

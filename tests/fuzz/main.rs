@@ -109,7 +109,7 @@ fn the_documentation_has_all_targets() {
         .map(|t| format!("| `{}` | {} | {} |", t.name, t.bytes, t.holds))
         .collect();
     let there: Vec<&str> = text.lines().filter(|line| rows.iter().any(|row| row == line)).collect();
-    assert_eq!(there, rows, "docs/testing.md is to have:\n{}", rows.join("\n"));
+    assert_eq!(there, rows, "docs/testing.md must have:\n{}", rows.join("\n"));
 }
 
 /// What is refused at once shows nothing.

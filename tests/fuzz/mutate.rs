@@ -85,7 +85,7 @@ pub fn text(rng: &mut Rng, seeds: &[String]) -> String {
     if rng.bool() { text } else { words(rng, seeds, Some(&text)) }
 }
 
-/// One of the texts with lines of others behind or in place of lines that are indented as much.
+/// One of the texts with lines of others after or instead of lines of equal indentation.
 fn lines(rng: &mut Rng, seeds: &[String]) -> String {
     let depth = |line: &str| line.len() - line.trim_start().len();
     let any = |rng: &mut Rng| seeds.get(rng.usize(..seeds.len().max(1))).map_or("", |s| s.as_str());

@@ -60,7 +60,7 @@ pub fn json() -> &'static [String] {
     })
 }
 
-/// All rules of the filetests, each test's in a table of its own, without verdicts: every packet
+/// All rules of the filetests, each test's in its own table, without verdicts: every packet
 /// meets all of them.
 pub fn all_rules() -> String {
     let mut all = String::new();

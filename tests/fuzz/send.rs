@@ -20,7 +20,7 @@ pub struct Seen {
     pub longest: usize,
     /// Whether checksums must be right: what came in had right ones.
     pub sums: bool,
-    /// Numbers of packets that are held for programs; `None` if nobody listens.
+    /// Numbers of packets that are held for programs; `None` without a listener.
     pub held: Option<Vec<u64>>,
 }
 

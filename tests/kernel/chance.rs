@@ -130,7 +130,7 @@ struct Change {
     old: u16,
 }
 
-/// Sets a word, and corrects a checksum by the difference (RFC 1624). Gives what else was changed
+/// Sets a word, and corrects a checksum by the difference (RFC 1624). Returns what else was changed
 /// by that.
 fn set(b: &mut [u8], at: usize, new: u16, check: Option<usize>) -> Vec<Change> {
     let old = word(b, at);

@@ -148,11 +148,12 @@ fn named(outcome: &Outcome, ports: &Ports) -> Outcome {
 /// Tells the first frame that differs. `link` bytes stand before the IP header.
 fn frames(out: &mut String, place: &str, kernel: &[Vec<u8>], ours: &[Vec<u8>], link: usize) {
     let plain = |frames: &[Vec<u8>]| -> Vec<_> {
-        let mut ids = Vec::new();
-        frames
-            .iter()
-            .map(|f| without_fragment_id(without_chance(f, link), link, &mut ids))
-            .collect()
+        let (mut ids, mut outer) = (Vec::new(), Vec::new());
+        let plain = frames.iter().map(|f| {
+            let frame = without_outer_id(without_chance(f, link), link, &mut outer);
+            without_fragment_id(frame, link, &mut ids)
+        });
+        plain.collect()
     };
     let (k, o) = (plain(kernel), plain(ours));
     if k == o {
@@ -165,6 +166,30 @@ fn frames(out: &mut String, place: &str, kernel: &[Vec<u8>], ours: &[Vec<u8>], l
             let _ = writeln!(out, "  frame {i} {side} {text}");
         }
     }
+}
+
+/// The identification of an IPv4 header that a tunnel or IPsec puts before packets is a hash with a
+/// secret: all go by the order of their appearance.
+fn without_outer_id(mut frame: Vec<u8>, link: usize, ids: &mut Vec<[u8; 2]>) -> Vec<u8> {
+    if link != 0 && frame.len() >= link && frame_type(&frame[..link]) != 0x0800 {
+        return frame;
+    }
+    let Some(header) = frame.get_mut(link..).and_then(|ip| ip.first_chunk_mut::<20>()) else {
+        return frame;
+    };
+    if header[0] != 0x45 || !matches!(header[9], 4 | 41 | 50) {
+        return frame;
+    }
+    let id = [header[4], header[5]];
+    let known = ids.iter().position(|i| *i == id).unwrap_or_else(|| {
+        ids.push(id);
+        ids.len() - 1
+    });
+    header[4..6].copy_from_slice(&(known as u16).to_be_bytes());
+    header[10..12].fill(0);
+    let sum = checksum(0, header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    frame
 }
 
 /// A packet that was put together on the way gets another identification when it is cut again, by
@@ -199,8 +224,8 @@ pub fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// The identification of an ICMP error that the host makes itself is a hash with a secret: nobody
-/// can know it.
+/// The identification of an ICMP error that the host makes itself is a hash with a secret: it is
+/// unpredictable.
 pub fn without_chance(frame: &[u8], link: usize) -> Vec<u8> {
     let mut frame = frame.to_vec();
     if frame.len() < link || link != 0 && frame_type(&frame[..link]) != 0x0800 {

@@ -35,9 +35,9 @@ enum Layer {
 pub struct Frame {
     bytes: Vec<u8>,
     layers: Vec<(Layer, usize)>,
-    /// Layers whose protocol field was set by hand.
+    /// Layers with a protocol field set by hand.
     keep_protocol: Vec<usize>,
-    /// Layers whose length field was set by hand.
+    /// Layers with a length field set by hand.
     keep_length: Vec<usize>,
     patches: Vec<(usize, Vec<u8>)>,
     cut: Option<usize>,
@@ -140,7 +140,7 @@ impl Frame {
         self.ip4_bytes(v4(source), v4(destination))
     }
 
-    /// As [`Frame::ip4`].
+    /// [`Frame::ip4`] with addresses as bytes.
     pub fn ip4_bytes(self, source: [u8; 4], destination: [u8; 4]) -> Frame {
         let header =
             [&[0x45, 0, 0, 0, 0, 1, 0, 0, 64, 0, 0, 0][..], &source, &destination].concat();
@@ -152,7 +152,7 @@ impl Frame {
         self.ip6_bytes(v6(source), v6(destination))
     }
 
-    /// As [`Frame::ip6`].
+    /// [`Frame::ip6`] with addresses as bytes.
     pub fn ip6_bytes(self, source: [u8; 16], destination: [u8; 16]) -> Frame {
         let header = [&[0x60, 0, 0, 0, 0, 0, 0, 64][..], &source, &destination].concat();
         self.with(Layer::Ip6, &header)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The same scenarios once more, through `penstock up` on real devices: what comes out must be what
-//! `penstock run` says.
+//! The scenarios through `penstock up` on real devices: the output must be that of `penstock run`.
 
 use std::fs::File;
 use std::path::Path;
@@ -31,13 +30,13 @@ pub fn unfit(scenario: &Scenario) -> Option<&'static str> {
     if !scenario.tc.is_empty() {
         return Some("traffic control");
     }
-    // A host with a stack of its own gets what is for any group.
+    // A host with its own stack gets what is for any group.
     let group =
         |(_, frame): &(String, Vec<u8>)| frame.get(30).is_some_and(|b| (224..240).contains(b));
     if scenario.frames.iter().any(group) {
         return Some("groups");
     }
-    // Sockets do not see frames whose tag is cut off, or has not even a type behind it
+    // Sockets do not see frames with a truncated tag, or without a type after it
     // (`skb_vlan_untag()`).
     let cut_tag = |(_, frame): &(String, Vec<u8>)| {
         matches!(frame.get(12..14), Some([0x81, 0] | [0x88, 0xa8])) && frame.len() < 20
@@ -153,7 +152,7 @@ pub fn run(scenario: &Scenario, directory: &Path, expected: &Outcome) -> Result<
             std::thread::sleep(time);
             continue;
         }
-        // Devices are looked at in turns: what comes by another one must find the frames before it
+        // Devices are polled in turns: a frame on another one must come after earlier frames are
         // done.
         if last.is_some_and(|last| last != source) {
             wait_for(sent)?;

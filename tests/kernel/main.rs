@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The same scenario in the kernel and in `penstock run`: every frame on every device and every
+//! Runs each scenario in the kernel and in `penstock run`: every frame on every device and every
 //! counter must agree.
 //!
 //! A scenario is a router (`net.ip`), a ruleset (`rules.nft`) and frames. The kernel's side runs in
-//! network namespaces that nobody else sees; without the rights for those, everything here is
-//! skipped, and says so.
+//! private network namespaces; without the rights for those, everything here is skipped, and says
+//! so.
 //!
 //! Arguments: words that a scenario's name must contain, or a scenario's directory, whose listings
 //! are then printed. Environment: `PENSTOCK_RANDOM` (how many random scenarios of each kind,

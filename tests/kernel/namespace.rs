@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Network namespaces without names: they live as long as somebody holds them, so nothing is left
-//! behind however a test ends.
+//! Network namespaces without names: they live as long as a process holds them, so nothing is left
+//! however a test ends.
 
 use std::fs::File;
 use std::io;

@@ -39,7 +39,7 @@ neigh add 2001:db8:5::20 lladdr 02:00:00:00:05:20 dev dmz nud permanent
 neigh add 2001:db8:2::2 lladdr 02:00:00:00:02:02 dev wan nud permanent
 ";
 
-/// The same, and marks choose routing tables.
+/// The usual network, with marks that choose routing tables.
 pub fn net_with_rules() -> String {
     format!(
         "{NET}\

@@ -14,22 +14,39 @@ use crate::sockets::{Host, Log, Wire};
 /// nflog group of the harness.
 const GROUP: u16 = 7;
 
-/// Last in input, so that a packet counts as delivered and the host does not answer it. It is there
-/// from the beginning and stays: of the same priority, what is registered later runs first, and
-/// connections are to be confirmed before.
-const DELIVERY: &str = "
-table inet penstock-delivery {
-	chain input {
+/// A table that is last in input, so that a packet counts as delivered and the host does not answer
+/// it. It is there from the beginning and stays: at equal priority, a chain registered later runs
+/// first, and connections must be confirmed before. Packets that tunnels or IPsec of `net.ip` lines
+/// take come after `input`: they pass, and what is in them is delivered.
+fn delivery(net: &str) -> String {
+    let mut pass = String::new();
+    if ["ipip", "sit", "ip6tnl"].iter().any(|kind| !links_of_type(net, kind).is_empty()) {
+        pass += "\t\tmeta l4proto { 4, 41 } accept\n";
+    }
+    if has_ipsec(net) {
+        pass += "\t\tmeta l4proto 50 accept\n";
+    }
+    format!(
+        "
+table inet penstock-delivery {{
+	chain input {{
 		type filter hook input priority 2147483647; policy drop;
-		log group 7 queue-threshold 1
-	}
-}
-table arp penstock-delivery {
-	chain input {
+{pass}		log group {GROUP} queue-threshold 1
+	}}
+}}
+table arp penstock-delivery {{
+	chain input {{
 		type filter hook input priority 2147483647; policy drop;
-	}
+	}}
+}}
+"
+    )
 }
-";
+
+/// Whether `net.ip` lines have states or policies of IPsec.
+fn has_ipsec(net: &str) -> bool {
+    net.lines().any(|line| line.starts_with("xfrm "))
+}
 
 /// Shows whether the kernel has flowtables.
 const FLOWTABLE: &str =
@@ -38,7 +55,10 @@ const FLOWTABLE: &str =
 /// A kernel router and the far ends of its wires.
 pub struct Router {
     net: String,
-    /// Fragments may wait in it for others: a later scenario must not meet them.
+    /// The harness's own tables.
+    delivery: String,
+    /// Fragments may wait in it for others, addresses be learned, numbers be used: a later scenario
+    /// must not meet them.
     spent: bool,
     /// Whether this kernel has flowtables.
     has_flowtables: bool,
@@ -101,13 +121,17 @@ fn run(command: &str, args: &[&str], input: &str) -> Result<String, String> {
     Err(format!("{command} {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr)))
 }
 
-/// The bridges of `net.ip` lines.
-fn bridges(net: &str) -> Vec<String> {
+/// The links of a type that `net.ip` lines make.
+fn links_of_type(net: &str, kind: &str) -> Vec<String> {
     let words = net.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let made = words.filter(|w| {
-        w.starts_with(&["link", "add", "name"]) && w.windows(2).any(|w| w == ["type", "bridge"])
+        w.starts_with(&["link", "add"]) && w.windows(2).any(|pair| pair == ["type", kind])
     });
-    made.filter_map(|w| Some((*w.get(3)?).to_owned())).collect()
+    let name = |w: Vec<&str>| {
+        let named = w.windows(2).find(|pair| pair[0] == "name").map(|pair| pair[1]);
+        Some((*named.as_ref().or(w.get(2))?).to_owned())
+    };
+    made.filter_map(name).collect()
 }
 
 /// Carries out lines as `ip -batch` takes them, and `bridge -batch` those that begin with `bridge`.
@@ -226,19 +250,22 @@ impl Router {
         router.enter()?;
         let log = Log::open(GROUP)?;
         let host = Host::open()?;
-        let senders = devices.iter().cloned().chain(bridges(net));
+        let stacked = [links_of_type(net, "bridge"), links_of_type(net, "vlan")].concat();
+        let senders = devices.iter().cloned().chain(stacked);
         let raw = senders
             .filter_map(|d| {
                 let wire = Wire::open(&d, false).ok()?;
                 Some((d, wire))
             })
             .collect();
-        run("nft", &["-f", "-"], DELIVERY).map_err(Unavailable::Failed)?;
+        let delivery = delivery(net);
+        run("nft", &["-f", "-"], &delivery).map_err(Unavailable::Failed)?;
         let has_flowtables = run("nft", &["-c", "-f", "-"], FLOWTABLE).is_ok();
         // The host announces its multicast memberships when the wires come up; then it is silent.
         std::thread::sleep(Duration::from_millis(150));
         Ok(Router {
             net: net.into(),
+            delivery,
             spent: false,
             has_flowtables,
             may_have_tables: false,
@@ -252,7 +279,7 @@ impl Router {
     }
 
     /// Puts rules in force instead of those before, forgets all connections, and gives what nft
-    /// says with these options, of which `--debug=netlink` ends it by an assertion of its own for
+    /// says with these options, of which `--debug=netlink` ends it by its own assertion for
     /// some rules. The error is nft's.
     pub fn load(&mut self, rules: &str, options: &[&str]) -> Result<String, String> {
         let e = |e: io::Error| e.to_string();
@@ -279,7 +306,7 @@ impl Router {
         // Names of other tables would be among what nft proposes.
         run("nft", &["flush", "ruleset"], "")?;
         let checked = run("nft", &["-c", "-f", "-"], rules);
-        run("nft", &["-f", "-"], DELIVERY)?;
+        run("nft", &["-f", "-"], &self.delivery)?;
         checked
     }
 
@@ -307,8 +334,8 @@ impl Router {
         Ok(())
     }
 
-    /// Sends one frame under the rules in force, and gives what comes of it at once.
-    // The filetests ask packet by packet.
+    /// Sends one frame under the rules in force, and returns its immediate results. The filetests
+    /// work packet by packet.
     #[allow(dead_code)]
     pub fn send_one(&mut self, source: &str, bytes: &[u8]) -> Result<Outcome, String> {
         self.send(source, bytes)?;
@@ -342,8 +369,10 @@ impl Router {
         if self.spent {
             *self = Router::new(&self.net.clone()).map_err(|e| format!("{e:?}"))?;
         }
-        // What bridges learned would be known in the next one.
-        self.spent = scenario.has_fragments() || !bridges(&self.net).is_empty();
+        // What bridges learned would be known in the next one, and states of IPsec count packets.
+        self.spent = scenario.has_fragments()
+            || !links_of_type(&self.net, "bridge").is_empty()
+            || has_ipsec(&self.net);
         // Rules that ask for it switch it on, and it stays on.
         sysctl("netfilter/nf_conntrack_acct", "0");
         let without_flowtables = scenario.has_flowtable() && !self.has_flowtables;
@@ -400,7 +429,7 @@ impl Router {
     /// Takes all tables away but the harness's own.
     fn clear(&mut self) -> Result<(), String> {
         if self.may_have_tables {
-            run("nft", &["-f", "-"], &format!("flush ruleset\n{DELIVERY}"))?;
+            run("nft", &["-f", "-"], &format!("flush ruleset\n{}", self.delivery))?;
         }
         self.may_have_tables = false;
         Ok(())

@@ -139,7 +139,7 @@ impl Scenario {
                 Some(4) => {
                     ip.get(6..8).is_some_and(|f| u16::from_be_bytes([f[0], f[1]]) & 0x3fff != 0)
                 }
-                // Fragment headers behind others are found too often rather than not.
+                // Fragment headers after others: false positives are preferred.
                 Some(6) => ip.get(6) == Some(&44) || matches!(ip.get(6), Some(0 | 43 | 60)),
                 _ => false,
             }
@@ -158,7 +158,7 @@ impl Scenario {
     }
 
     /// Writes it as a directory: `net.ip`, `rules.nft`, `tc.batch` if there is traffic control, one
-    /// capture per source (`host:wan` is `host_wan.pcap`). Gives the `--read` arguments.
+    /// capture per source (`host:wan` is `host_wan.pcap`). Returns the `--read` arguments.
     pub fn write(&self, directory: &Path) -> io::Result<Vec<String>> {
         // What a smaller scenario of the same name left there is not of this one.
         let _ = std::fs::remove_dir_all(directory);
@@ -199,9 +199,9 @@ impl Scenario {
     }
 }
 
-/// Rules that both sides get beside a scenario's own. The kernel reads IPv6 extension headers for
-/// the host after `input`, where the other side of this comparison ends, so packets with them end
-/// before.
+/// Rules that both sides get in addition to a scenario's own. The kernel reads IPv6 extension
+/// headers for the host after `input`, where the other side of this comparison ends, so packets
+/// with them end before.
 const SIEVE: &str = "
 table ip6 penstock-sieve {
 	chain input {

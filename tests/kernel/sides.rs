@@ -44,7 +44,7 @@ pub fn compare_all(
     for scenario in scenarios {
         by_net.entry(scenario.net.clone()).or_default().push(scenario);
     }
-    // Large groups are split: each kernel then has a router of its own.
+    // Large groups are split: each kernel then has its own router.
     let work: Vec<(String, Vec<Scenario>)> = by_net
         .iter()
         .flat_map(|(net, group)| group.chunks(100).map(|c| (net.clone(), c.to_vec())))
@@ -76,7 +76,7 @@ pub fn compare_all(
     results.into_inner().expect("no panics")
 }
 
-/// Prints what differs and what was skipped, and a line that sums up. Gives whether all agree.
+/// Prints what differs and what was skipped, and a line that sums up. Returns whether all agree.
 pub fn report(test: &str, results: &BTreeMap<String, Verdict>) -> bool {
     let (mut failed, mut skipped) = (0, 0);
     for (name, result) in results {

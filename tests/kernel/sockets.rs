@@ -9,7 +9,7 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
-    // SAFETY: socket takes no pointer; a descriptor that it gives belongs to nobody else.
+    // SAFETY: socket takes no pointer; a returned descriptor has no other owner.
     unsafe {
         match libc::socket(domain, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol) {
             fd if fd >= 0 => Ok(OwnedFd::from_raw_fd(fd)),
@@ -77,7 +77,7 @@ impl Wire {
         Ok(Wire { fd, buffer: vec![0; 128 << 10] })
     }
 
-    /// Sends a frame. What the stack behind does with it is done when this returns, or in the
+    /// Sends a frame. The receiving stack has processed it when this returns, or does so in the
     /// softirq right after.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: the pointer and length are those of a live slice.

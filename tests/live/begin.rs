@@ -47,7 +47,7 @@ fn a_failed_start_leaves_devices_alone() {
             format!("r0 r1 --rules {first}"),
             "first.nft:1:9-9: Error: syntax error, unexpected string",
         ),
-        // A port that is to be there may be spoken of.
+        // Rules may name a future port.
         (
             format!("r0 r1=wan --rules {nowhere}"),
             "nowhere.nft:1:44-50: Error: Interface does not exist",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Bursts through AF_XDP leave from XDP where the device behind can take them, and by the socket
-//! where it cannot.
+//! Bursts through AF_XDP leave from XDP if the peer device accepts them, and by the socket
+//! otherwise.
 
 use crate::net::Net;
 use crate::{fetch, serve};
@@ -18,7 +18,7 @@ fn launched(net: &Net) -> u64 {
 fn files_arrive_whole_whether_neighbours_poll_or_not() {
     let Some(mut net) = Net::new() else { return };
     let sum = serve(&mut net);
-    // Of several workers those without a queue would send by packet sockets.
+    // With several workers, those without a queue would send by packet sockets.
     net.up("r0 r1 --driver xdp --workers 1");
     net.nft(
         "table ip t { chain c { type nat hook postrouting priority srcnat; oifname r1 masquerade; };

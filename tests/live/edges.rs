@@ -186,7 +186,7 @@ print(\"ready\", flush=True); sys.stdin.readline()
 if \"HOW\" == \"reset\": s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack(\"ii\", 1, 0))
 s.close()'";
 
-/// Sends back what comes, and says how each connection ends.
+/// Echoes received data, and prints how each connection ends.
 const ECHO: &str = "python3 -c 'import socket
 l = socket.create_server((\"\", 81))
 while True:

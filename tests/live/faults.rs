@@ -73,7 +73,7 @@ fn reloads_break_no_connection_and_let_nothing_pass() {
     flood.stop();
     assert_eq!(listener.wait(), "ready\n", "what neither ruleset lets pass");
     assert!(reloads > 5, "{reloads}");
-    // What a reload left behind would add up.
+    // Leftovers of reloads would add up.
     assert!(
         reloads < 10 || after < warm + (32 << 20),
         "{warm} bytes, after {reloads} reloads {after}"
@@ -89,7 +89,7 @@ fn a_new_dataplane_starts_at_once_after_a_kill() {
             net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
             net.kill();
         }
-        // Whoever asks for its end waits for the devices, too.
+        // `penstock down` waits for the devices, too.
         net.run(&net.r, "$PENSTOCK down");
         let names = net.ok(&net.r, "ip -o link");
         assert!(names.contains("r0@") && !names.contains(".port"), "{names}");
@@ -191,7 +191,7 @@ fn lost_netlink_notifications_cause_a_resync() {
     net.up("r0 r1 --hang-time 60");
     net.ok(&net.b, "ip addr add 198.19.200.1/32 dev lo");
     let (pid, batch) = (net.pid(), net.directory.join("routes"));
-    // While nobody reads, more is told than waits: 32 MiB.
+    // Without a reader, more notifications come than the queue holds: 32 MiB.
     let routes: String = (0..60_000u32)
         .map(|i| std::net::Ipv4Addr::from(0xc612_0800 + i))
         .map(|to| format!("route add {to}/32 via 198.18.1.2\n"))
@@ -233,7 +233,7 @@ fn recreated_devices_work_again() {
             }
         }
         assert_eq!(net.log().matches("r1.port is back").count(), 2, "{}", net.log());
-        // However it ends, the new device is given back.
+        // However it ends, the new device is returned.
         if driver == "packet" {
             net.down();
         } else {
@@ -257,7 +257,7 @@ fn a_restart_binds_the_metrics_address_at_once() {
 
 #[test]
 fn an_unread_log_stops_nothing() {
-    // A full disk, and a pipe whose reader ends when the dataplane has said its first word.
+    // A full disk, and a pipe with a reader that ends after the first line of the dataplane.
     for log in ["exec 2> /dev/full", "mkfifo $PIPE; head -c 1 < $PIPE > /dev/null & exec 2> $PIPE"]
     {
         let Some(mut net) = Net::new() else { return };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Flowtables of the live dataplane: files arrive whole while flows come and go, and it is told
-//! which are there, and why others are not.
+//! Flowtables of the live dataplane: files arrive whole while flows come and go, and listings show
+//! flows and the reasons of refusals.
 
 use crate::net::Net;
 use crate::{fetch, serve};
@@ -64,7 +64,7 @@ fn files_arrive_whole_while_generations_change() {
     for hook in ["ingress", "early_ingress"] {
         net.up("r0 r1 --driver packet");
         net.nft(&rules(hook));
-        // Rules change, the flowtable goes and comes again, and the network changes beside.
+        // Rules change, the flowtable is removed and added again, and the network changes as well.
         let script = net.directory.join("changes");
         let changes = format!(
             "for i in $(seq 1 40); do\n\

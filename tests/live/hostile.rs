@@ -39,10 +39,10 @@ fn misbehaving_clients_do_no_harm() {
     all_is_well(&net);
     halves.kill().unwrap();
     halves.wait().unwrap();
-    // Those who are not allowed to are told so.
+    // Clients without rights get an error.
     let (ok, said) = net.run(&net.r, &format!("python3 {SCRIPT} looker"));
     assert!(!ok && !said.contains("list:"), "{said}");
-    // All places are taken by those who say nothing: whoever comes waits no longer than they may.
+    // Idle clients take all places: further clients wait no longer than the idle limit.
     let (mut halves, _) = begin(&net, "halves 64 60");
     for command in ["show", "nft list tables", "top", "capture --hook forward -w -", "confirm"] {
         let (ok, said) = net.run(&net.r, &format!("$PENSTOCK {command} < /dev/null"));

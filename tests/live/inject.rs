@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Each system call of the dataplane fails once (`strace -e inject`), and it is killed at each of
-//! those that change devices: it comes up or says why not, goes on or ends, and leaves nothing
+//! those that change devices: it comes up or says why not, continues or ends, and leaves nothing
 //! behind.
 //!
 //! `PENSTOCK_INJECT` says how many failures are tried: a number, drawn with `PENSTOCK_SEED`
@@ -140,7 +140,7 @@ fn round(net: &Net, driver: &str, strace: &str, before: &str) -> Result<(), Stri
     }
     if runs() {
         let rules = "'table ip t { chain f { type filter hook forward priority 0; counter; }; }'";
-        // What fails is said, and holds nobody up.
+        // Failures are reported, and block no other client.
         for command in [format!("nft {rules}"), "show".into(), "nft list ruleset".into()] {
             ask(net, &format!("$PENSTOCK {command}"))?;
         }
@@ -161,7 +161,7 @@ fn round(net: &Net, driver: &str, strace: &str, before: &str) -> Result<(), Stri
         return Err(format!("processes stay: {}; {}", processes(net), said()));
     }
     drop(dataplane.stop());
-    // Where process and guardian both ended early, whoever comes next gives the devices back.
+    // If process and guardian both ended early, the next `penstock` command returns the devices.
     if devices(net) != before {
         ask(net, "$PENSTOCK down")?;
     }

@@ -115,7 +115,7 @@ fn a_full_disk_is_reported_and_keeps_the_saved_state() {
         kept.windows(name.len()).any(|w| w == name.as_bytes())
     };
     net.until("it is kept", |_| has("first"));
-    // Where there is no more room the last state stays, and packets and clients go on.
+    // On a full disk the last state stays, and packets and clients continue.
     assert!(!filled(300 << 10));
     net.ok(&net.r, "$PENSTOCK nft add table ip second");
     net.until("it is said", |net| net.log().contains("is not saved to"));
@@ -150,13 +150,13 @@ fn a_start_follows_no_foreign_symlink_and_a_failed_one_leaves_no_file() {
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
         assert_eq!(std::fs::read_dir(&theirs).unwrap().count(), 3);
     }
-    // The dataplane gives up the right to write to a directory of somebody else's, and says so
+    // The dataplane gives up the right to write to a directory of another user, and reports that
     // before it begins.
     std::fs::remove_file(theirs.join("state")).unwrap();
     let (ok, said) =
         net.run(&net.r, &format!("$PENSTOCK up r0 r1 --state {}", theirs.join("state").display()));
     assert!(!ok && said.contains("the state cannot be saved: Permission denied"), "{said}");
-    // Where it may write, names that somebody else may guess are not in the way.
+    // In its own directory, guessable names of other users do not block it.
     let ours = net.directory.join("ours");
     std::fs::create_dir(&ours).unwrap();
     for name in ["state.new", "state.broken"] {

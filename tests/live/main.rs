@@ -46,7 +46,7 @@ fn fetch(net: &Net, url: &str) -> String {
     net.ok(&net.a, &format!("curl -sS --max-time 600 {url} | sha256sum"))
 }
 
-/// Serves a file on B; gives its sum.
+/// Serves a file on B; returns its sum.
 fn serve(net: &mut Net) -> String {
     let file = net.directory.join("file");
     let bytes = setting("PENSTOCK_LIVE_BYTES", 40_000_000);
@@ -303,10 +303,10 @@ fn an_unconfirmed_change_is_rolled_back() {
     net.nft("table ip t { chain c { type filter hook forward priority 0; }; }");
     let before = net.ok(&net.r, "$PENSTOCK nft list ruleset");
     let now = |net: &Net| net.ok(&net.r, "$PENSTOCK nft list ruleset");
-    // Nobody says anything.
+    // Without an answer.
     assert!(!net.run(&net.r, "$PENSTOCK nft --confirm 1s flush ruleset < /dev/null").0);
     assert_eq!(now(&net), before);
-    // The client is killed; meanwhile nobody else changes anything.
+    // The client is killed; until the timeout no other client changes anything.
     let r = net.r.clone();
     let client = net.spawn_reading(&r, "exec $PENSTOCK nft --confirm 3s flush ruleset < /dev/zero");
     net.until("the change is in force", |net| now(net).is_empty());
@@ -323,7 +323,7 @@ fn an_unconfirmed_change_is_rolled_back() {
     assert!(net.log().contains("ends with the dataplane, and is not kept"), "{}", net.log());
     net.up(&up);
     assert_eq!(now(&net), before);
-    // The user says yes, or somebody confirms from elsewhere.
+    // The user answers yes, or another client confirms.
     assert!(net.run(&net.r, "echo yes | $PENSTOCK nft --confirm 5s add table ip yes").0);
     let client =
         net.spawn_reading(&r, "$PENSTOCK nft --confirm 20s add table ip elsewhere < /dev/null");

@@ -164,7 +164,7 @@ fn every_kind_of_nat_reaches_its_destination() {
         &net.r,
         "ip route add 198.19.0.0/16 via 198.18.0.2; ip route add 2001:db8:9::/48 via 2001:db8::2",
     );
-    // An address that snat takes, for which somebody has to answer.
+    // An address for snat, which must be answered for.
     net.ok(&net.r, "ip addr add 198.18.1.77/24 dev r1");
     net.up("r0 r1");
     for (what, rules, asks) in CASES {

@@ -68,7 +68,7 @@ pub fn sh(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A program whose output is kept until it is stopped.
+/// A program; its output is kept until it is stopped.
 pub struct Reading {
     child: Child,
 }
@@ -95,7 +95,7 @@ impl Reading {
     }
 }
 
-/// Waits until processes are no more.
+/// Waits until processes have ended.
 fn wait_gone(processes: &str) {
     let end = Instant::now() + Duration::from_secs(5);
     let there = |process: &str| std::path::Path::new(&format!("/proc/{process}/root/.")).exists();
@@ -254,14 +254,14 @@ impl Net {
         self.until("iperf3 listens", |net| net.run(&net.b, "ss -lnt | grep -q :5201").0);
     }
 
-    /// Starts a program whose output is kept.
+    /// Starts a program and keeps its output.
     pub fn spawn_reading(&self, namespace: &str, line: &str) -> Reading {
         let line = if line.starts_with("exec") { line.to_owned() } else { format!("exec {line}") };
         let mut command = self.command(namespace, &line);
         Reading { child: command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap() }
     }
 
-    /// Starts a program whose output goes to a file while it runs.
+    /// Starts a program with its output in a file.
     pub fn spawn_in_file(&self, namespace: &str, line: &str, file: &std::path::Path) -> Reading {
         let line = if line.starts_with("exec") { line.to_owned() } else { format!("exec {line}") };
         let out = std::fs::File::options().create(true).append(true).open(file).unwrap();
@@ -299,13 +299,13 @@ impl Net {
         self.ended();
     }
 
-    /// It has been ended by somebody.
+    /// Waits for a program that was stopped elsewhere.
     pub fn ended(&mut self) {
         let status = self.dataplane.take().unwrap().wait().unwrap();
         assert!(status.success(), "{status}");
     }
 
-    /// It has been ended by somebody, well or not.
+    /// Waits for a program that was stopped elsewhere, with any exit status.
     pub fn ended_somehow(&mut self) {
         self.dataplane.take().unwrap().wait().unwrap();
     }

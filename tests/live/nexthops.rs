@@ -32,7 +32,7 @@ const OBJECTS: &str = "set -e
     ip route add 198.19.128.0/20 nhid 5
     ip route add 198.19.144.0/20 via inet6 2001:db8:1::2 dev r1";
 
-/// The same by a VLAN device, which is made anew.
+/// Objects on a VLAN device, which is recreated.
 const VLAN: &str = "set -e
     ip link add link r1 name r1.7 type vlan id 7
     ip addr add 198.18.7.1/24 dev r1.7
@@ -99,7 +99,7 @@ fn packets_follow_changes_of_nexthop_objects() {
     }
     let (b, r) = (net.b.clone(), net.r.clone());
     net.ok(&b, "ip route add local 198.19.0.0/16 dev lo");
-    // Nobody has the other address.
+    // The other address does not exist.
     net.ok(&r, "ip neigh replace 198.18.1.3 lladdr 02:00:00:00:99:99 dev r1");
     net.ok(&r, OBJECTS);
     net.up("r0 r1");
@@ -107,7 +107,7 @@ fn packets_follow_changes_of_nexthop_objects() {
         let line = "for i in $(seq 40); do ping -c 1 -W 1 198.19.16.$i > /dev/null && echo $i & done; wait";
         net.ok(&net.a, line).lines().count()
     };
-    // Three of four ways lead to somebody.
+    // Three of four next hops are reachable.
     let some = answers(&net);
     assert!((15..=39).contains(&some), "{some}");
     for (line, all) in [

@@ -184,7 +184,7 @@ fn flows_of_devices_survive_a_reload_and_a_kill_gives_them_to_the_kernel() {
     }
 }
 
-/// With their translation, which the kernel knows nothing of; and the next dataplane goes on with
+/// With their translation, which the kernel knows nothing of; and the next dataplane continues with
 /// them, whether it has kept its state or not.
 #[test]
 fn offloaded_flows_survive_the_process_where_configured() {
@@ -263,7 +263,7 @@ fn offloaded_flows_survive_the_process_where_configured() {
     sh(&format!("umount {}", pins.display()));
 }
 
-/// The number behind a word in a line of the ruleset that has some text.
+/// The number after a word in a line of the ruleset with some text.
 fn counted(net: &Net, text: &str) -> u64 {
     let listed = net.ok(&net.r, "$PENSTOCK nft list ruleset");
     let line =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What becomes of devices when the dataplane dies, alone or with its guardian, or hangs.
+//! The state of devices after the dataplane dies, alone or with its guardian, or hangs.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn state(net: &Net) -> Vec<String> {
     lines
 }
 
-/// What there is no more, and what there was not.
+/// Removed and added lines.
 fn difference(before: &[String], after: &[String]) -> String {
     let lines = |sign: &str, of: &[String], without: &[String]| {
         of.iter()
@@ -347,7 +347,7 @@ fn a_hanging_process_is_killed_and_a_slow_one_is_not() {
         assert!(net.log().contains("the dataplane is not heard any more"), "{}", net.log());
         net.kill();
     }
-    // Closed if it is to be.
+    // Closed as configured.
     net.up("r0 r1 --hang-time 1 --on-death closed");
     net.ok(&net.r, &format!("kill -STOP {}", net.pid()));
     let (ok, said) = net.run(&net.r, "timeout 20 $PENSTOCK down");

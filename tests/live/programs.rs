@@ -135,7 +135,7 @@ fn ssh_works_through_the_router_and_to_it() {
         let there = format!("{ssh}{to} 'head -c 3000000 /dev/zero | sha256sum'");
         net.until("sshd answers", |net| net.run(&net.a, &there) == (true, here.clone()));
     }
-    // A session goes on while the ruleset it came over is another.
+    // A session continues while the ruleset it came over is another.
     net.nft("table inet t { chain f { type filter hook forward priority 0; ct state established,related accept; tcp dport 22 accept; drop; }; }");
     let a = net.a.clone();
     let session = net

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The run directory: nobody but root delays or prevents start, end or recovery.
+//! The run directory: only root can delay or prevent start, end or recovery.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -83,7 +83,7 @@ fn only_root_may_enter_the_run_directory() {
     let sockets = net.ok(&net.r, "ss -xlH");
     assert!(!sockets.contains('@'), "{sockets}");
     net.down();
-    // Those who may look have a socket of their own.
+    // Those who may look have their own socket.
     net.up("r0 r1 --allow-read");
     assert_eq!(net.ok(&net.r, "stat -c '%a %u %F' /run/penstock-read"), "755 0 directory\n");
     let sockets = net.ok(&net.r, "ss -xlH");

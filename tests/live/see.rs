@@ -44,7 +44,7 @@ fn metrics_are_served_on_loopback_only() {
     let file = net.directory.join("penstock.prom");
     net.ok(&net.r, &format!("$PENSTOCK show --metrics-file {}", file.display()));
     assert!(std::fs::read_to_string(&file).unwrap().ends_with("# EOF\n"));
-    // Many who say nothing, or nonsense, keep nobody.
+    // Many idle or misbehaving clients block no other.
     let idle = net.spawn_reading(&net.r, "python3 -c 'import socket, time; all = [socket.create_connection((\"127.0.0.1\", 9900)) for _ in range(20)]; print(1, flush=True); time.sleep(30)'");
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert!(
@@ -142,7 +142,7 @@ fn every_listing_is_available_as_json() {
         (&after["unconfirmed"], &after["generation"]),
         (&serde_json::Value::Null, &2.into())
     );
-    // Nobody polls at the other ends of the devices, so nothing can leave from XDP.
+    // The peers of the devices do not poll, so nothing can leave from XDP.
     assert_eq!(
         (&after["ports"][0]["flows"], &after["ports"][0]["sends_from_xdp"]),
         (&"xdp".into(), &false.into())

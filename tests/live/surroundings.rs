@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Faults of what is around the dataplane: disks, limits, devices and namespaces that go away,
-//! kills at any moment. It comes up or says why not, goes on or ends, and leaves devices as they
+//! kills at any moment. It comes up or says why not, continues or ends, and leaves devices as they
 //! were.
 
 use std::path::PathBuf;
@@ -39,8 +39,7 @@ impl Drop for Disk {
     }
 }
 
-/// Starts the dataplane by a line of the shell whose outputs go to a file; the process is the
-/// dataplane's.
+/// Starts the dataplane by a shell line, with its output in a file; the process is the dataplane's.
 fn begin(net: &Net, before: &str, args: &str) -> Child {
     let log = std::fs::File::create(net.directory.join("begun")).unwrap();
     let mut command = net.command(&net.r, &format!("{before} exec $PENSTOCK up {args}"));

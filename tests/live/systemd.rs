@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What systemd is told: readiness, reload, the watchdog, the end (sd_notify(3)).
+//! Notifications to systemd: readiness, reload, the watchdog, the end (sd_notify(3)).
 
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
@@ -69,7 +69,7 @@ fn systemd_is_notified_of_every_state_change() {
     let status = next("READY=1");
     assert!(status.ends_with("\nSTATUS=generation 3 is in force"), "{status}");
     assert_eq!(net.ok(&net.r, "$PENSTOCK nft list tables"), "table ip two\n");
-    // What is wrong does not count, and is no reason not to be ready.
+    // A wrong ruleset has no effect, and does not prevent readiness.
     std::fs::write(&rules, "table ip three {\n").unwrap();
     signal("HUP");
     next("RELOADING=1");

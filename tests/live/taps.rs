@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Ports that are the other end of a TAP that was there, whose device is a neighbour's: in another
+//! Ports that are the other end of an existing TAP with the device of a neighbour: in another
 //! namespace, or on a bridge.
 
 use crate::net::Net;
@@ -20,7 +20,7 @@ const RULES: &str = "table inet t {
 const SEEN: &str =
     "ip -d link show tap0 | sed 's/^[0-9]*: //'; ethtool -k tap0 | sed 's/ .requested on.//'";
 
-/// Makes a TAP in R that nobody has open. `false`, and said, if this kernel has none.
+/// Creates a TAP in R that is not open. `false`, with a message, if this kernel has none.
 fn make(net: &Net, kind: &str) -> bool {
     let made = net.run(&net.r, &format!("ip tuntap add tap0 mode tap {kind}")).0;
     if !made {
@@ -172,7 +172,7 @@ fcntl.ioctl(f, 0x400454ca, struct.pack(\"16sH22s\", b\"tap0\", 0x1102, b\"\")); 
         assert!(net.ok(&net.r, "ip -br link").lines().count() == 5, "all is as it was");
     };
     for (args, message) in [
-        ("tap0 --driver tap", "needs a name of its own: tap0=NAME"),
+        ("tap0 --driver tap", "needs another name: tap0=NAME"),
         ("r0=guest --driver tap", "r0: no TAP, which --driver tap is for"),
         ("r0 r1 --driver r2=tap", "`r2` is not among the ports"),
         ("tun0=guest --driver tap", "only Ethernet devices can be ports"),

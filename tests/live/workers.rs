@@ -82,7 +82,7 @@ fn many_flows_of_several_workers_are_translated_and_counted_each_once() {
         // All of them had something to do, and nothing was lost between them.
         let busy = "sum(w[\"connections\"] > 20 for w in s[\"workers\"])";
         assert_eq!(shown(&net, busy), workers, "{}", net.ok(&net.r, "$PENSTOCK show"));
-        // In one answer, since the hosts' own frames go on; a frame may be on its way.
+        // In one answer, since the hosts' own frames continue; a frame may be on its way.
         let on_its_way = "abs(sum(w[\"handed_over\"] - w[\"taken_over\"] for w in s[\"workers\"]))";
         assert!(within(Duration::from_secs(5), || shown(&net, on_its_way) == 0));
         assert_eq!(shown(&net, "s[\"conntrack\"][\"insert_failed\"]"), 0);
@@ -127,7 +127,7 @@ fn fragments_and_errors_go_to_the_worker_of_their_connection() {
             assert!(said.contains(router), "{said}");
         }
     }
-    // Errors from behind, about translated flows.
+    // ICMP errors from B about translated flows.
     net.ok(&net.a, "for i in $(seq 20); do python3 -c 'import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect((\"198.18.1.2\", 7100 )); s.send(b\"x\" * 8); s.settimeout(2); s.recv(99)'; done");
     net.nft("flush chain inet t f\ntable inet t { chain f { ct state established,related accept; udp dport { 7100, 9 } accept; }; }");
@@ -208,7 +208,7 @@ fn all_workers_serve_the_ports_of_a_bridge() {
         // Super-packets, too, where the driver has them.
         assert_eq!(crate::fetch(&net, "http://198.18.0.3/file"), sum, "{workers} {driver}");
         assert_eq!(shown(&net, "s[\"drops\"].get(\"packet too big\", 0)"), 0, "{workers} {driver}");
-        // B goes elsewhere with its address: whoever hears of it first, all know. And back.
+        // B moves with its address: all workers know, whichever learns it first. And back.
         for (round, [from, to]) in [(2, ["b0", "b1"]), (3, ["b1", "b0"])] {
             net.ok(
                 &net.b,
@@ -338,7 +338,7 @@ fn a_ruleset_that_one_worker_misses_takes_effect_on_none() {
     assert_eq!(net.ok(&net.r, "$PENSTOCK nft list ruleset"), before);
     net.ok(&net.a, &format!("python3 {PEERS} ask 198.18.1.2 {FLOWS} 100"));
     assert_eq!(counted(&net, "there"), 3 * FLOWS as u64);
-    // From here on all goes on as if nothing had been.
+    // From here on all continues as if nothing had been.
     net.ok(&net.r, "$PENSTOCK nft add rule inet t f udp dport 7100 counter accept");
     net.ok(&net.a, &format!("python3 {PEERS} ask 198.18.1.2 {FLOWS} 100"));
 }

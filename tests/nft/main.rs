@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The same rulesets and commands for nft and `penstock nft`: what they take, say and list must
-//! agree to the byte.
+//! Runs the same rulesets and commands with nft and `penstock nft`: results, messages and listings
+//! must agree to the byte.
 //!
-//! The real nft runs in network namespaces that nobody else sees; without nft 1.0.6 or the rights
-//! for that, everything here is skipped, and says so. Environment: `PENSTOCK_NFT_RANDOM` (how many
-//! random rulesets), `PENSTOCK_SEED` (of the first of them), `PENSTOCK_NFT_MUTATIONS` (how many
-//! texts that are nearly right). What is left out of the comparison stands in `masks` and
-//! `lacking`.
+//! The real nft runs in private network namespaces; without nft 1.0.6 or the rights for that,
+//! everything here is skipped, and says so. Environment: `PENSTOCK_NFT_RANDOM` (how many random
+//! rulesets), `PENSTOCK_SEED` (of the first of them), `PENSTOCK_NFT_MUTATIONS` (how many texts that
+//! are nearly right). What is left out of the comparison stands in `masks` and `lacking`.
 
 #[path = "../kernel/namespace.rs"]
 mod namespace;
@@ -28,13 +27,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lacking::Lacking;
 use sides::{Said, Side};
 
-/// How many rulesets are compared when nobody says.
+/// Default number of compared rulesets.
 const COUNT: u64 = 60;
 
 /// How many texts that are nearly right.
 const MUTATIONS: u64 = 300;
 
-/// What is listed, and how. Of those that are text the first one that differs is enough.
+/// What is listed, and how. Among text listings the first difference suffices.
 const LISTINGS: [&[&str]; 8] = [
     &["-j", "list", "ruleset"],
     &["list", "ruleset"],
@@ -131,7 +130,7 @@ struct Tally {
     taken: u64,
     refused: u64,
     lacking: u64,
-    /// Commands at which nft was killed by a signal, most of them by an assertion of its own.
+    /// Commands at which nft was killed by a signal, most of them by its own assertion.
     killed: u64,
     killed_in_listings: u64,
     /// Rules that nft makes other rules of.
@@ -151,7 +150,7 @@ fn prepare() -> Result<(), String> {
     enter()
 }
 
-/// Moves the calling thread into a namespace of its own.
+/// Moves the calling thread into its own namespace.
 fn enter() -> Result<(), String> {
     let new = namespace::Namespace::new().map_err(|e| format!("no network namespaces: {e}"))?;
     new.enter().map_err(|e| format!("cannot enter {}: {e}", new.path()))?;
@@ -281,7 +280,7 @@ impl<'a> Comparison<'a> {
     fn commands(&mut self) {
         let mut refused = false;
         for command in std::mem::take(&mut self.random.commands) {
-            // Handles are not the same any more.
+            // Handles differ from here on.
             if refused && command.contains(" handle ") {
                 continue;
             }

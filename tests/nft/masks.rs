@@ -26,7 +26,7 @@ pub fn differences(theirs: &str, ours: &str) -> Option<(Vec<String>, Vec<String>
     }
 }
 
-/// The same of what is said on standard error, where the text at hand stands as it was written.
+/// Differences in standard error, which quotes the text as written.
 pub fn error_differences(theirs: &str, ours: &str) -> Option<(Vec<String>, Vec<String>)> {
     let lines = |text: &str| -> Vec<String> {
         let said = text.lines().map(str::trim_end).filter(|line| !is_lack_of_json(line));
@@ -42,7 +42,7 @@ pub fn error_differences(theirs: &str, ours: &str) -> Option<(Vec<String>, Vec<S
     (theirs != ours).then(|| (rest(&theirs), rest(&ours)))
 }
 
-/// Without errors that are told a second time: nft evaluates the map of
+/// Removes errors that are reported twice: nft evaluates the map of
 /// `dnat ip addr . port to … map @m` twice.
 fn once(lines: Vec<String>) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
@@ -77,8 +77,8 @@ pub fn is_of_mark_as_number(stderr: &str) -> bool {
         .any(|(_, found)| !REFUSED.iter().any(|what| found.starts_with(what)))
 }
 
-/// Whether nft refuses the name of a table alone behind `list counters` and the like, which later
-/// releases take.
+/// Whether nft refuses the name of a table alone after `list counters` and the like, which later
+/// releases accept.
 pub fn is_of_a_table_alone(stderr: &str) -> bool {
     const WHAT: [&str; 10] = [
         "sets",
@@ -115,8 +115,8 @@ fn is_lack_of_json(line: &str) -> bool {
     line.starts_with("warning: stmt ops ") && line.ends_with(" have no json callback")
 }
 
-/// Whether a host name is unknown or nobody could be asked depends on the machine; Penstock asks
-/// nobody.
+/// Whether a host name is unknown or no resolver answers depends on the machine; Penstock queries
+/// no resolver.
 fn without_resolver(line: &str) -> String {
     line.replace(": Temporary failure in name resolution", ": Name or service not known")
 }
@@ -160,7 +160,7 @@ fn is_wrong_range(theirs: &str, ours: &str) -> bool {
     }
 }
 
-/// The same in JSON, where each match is a line.
+/// Whether a range is wrong in JSON, where each match is a line.
 fn is_wrong_range_object(theirs: &str, low: &str, high: &str) -> bool {
     theirs.contains("\"right\": {\"range\": ")
         && low.starts_with("{\"match\": {\"op\": \">=\"")
@@ -177,7 +177,7 @@ fn is_link_behind_vlan(theirs: &str, ours: &str) -> bool {
 
 const ETHER_TYPE_VLAN: &str = r#"{"match": {"op": "==", "left": {"payload": {"protocol": "ether", "field": "type"}}, "right": "8021q"}}"#;
 
-/// The same in JSON: how many of nft's lines one of ours stands for.
+/// In JSON: how many of nft's lines one of ours stands for.
 fn link_objects_behind_vlan(theirs: &[String], ours: &str) -> usize {
     let address = ["saddr", "daddr"]
         .iter()
@@ -264,7 +264,7 @@ fn in_seconds(line: &str) -> String {
     line.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// The same for several sets of one rule.
+/// Whether several sets of one rule are garbled.
 fn are_garbled(theirs: &str, ours: &str) -> bool {
     let pieces = |text: &str| text.split_inclusive('}').map(str::to_owned).collect::<Vec<_>>();
     let (theirs, ours) = (pieces(theirs), pieces(ours));
@@ -284,7 +284,7 @@ fn are_garbled(theirs: &str, ours: &str) -> bool {
 /// - what follows the hash of a concatenation is lost;
 /// - numbers in concatenations of which one field is a wildcard become 0;
 /// - ports of connections in concatenations have no type, and their values are lost;
-/// - a range up to the last value of some bits goes on to the end of the bytes.
+/// - a range up to the last value of some bits continues to the end of the bytes.
 fn is_garbled(theirs: &str, ours: &str) -> bool {
     let start = theirs.bytes().zip(ours.bytes()).take_while(|(a, b)| a == b).count();
     let (their_rest, our_rest) = (&theirs.as_bytes()[start..], &ours.as_bytes()[start..]);
@@ -295,7 +295,7 @@ fn is_garbled(theirs: &str, ours: &str) -> bool {
     if !is_json && differing.contains(&b'}') {
         return false;
     }
-    // From the set before to the end of the one at hand.
+    // From the previous set to the end of the current one.
     let from = if is_json { 0 } else { theirs[..start].rfind('}').unwrap_or(0) };
     let behind = theirs[start..].find('}').map_or(theirs.len(), |at| start + at);
     let part = if is_json { theirs } else { &theirs[from..behind] };
@@ -361,7 +361,7 @@ fn is_lost_match(ours: &str) -> bool {
         .any(|left| ours.contains(&format!("{{\"match\": {{\"op\": \"==\", \"left\": {left}")))
 }
 
-/// The same in a rule's text.
+/// A rule's text without lost matches.
 fn without_lost_matches(ours: &str) -> String {
     let words: Vec<&str> = ours.split(' ').collect();
     let has_option = ours.contains("tcp option");
@@ -447,7 +447,7 @@ fn lines(text: &str) -> impl Iterator<Item = String> {
             if line.starts_with("{\"table\"") {
                 return without(line, "\"handle\": ", |c| c.is_ascii_digit());
             }
-            // Addresses of Ethernet, which nft 1.0.6 does not name behind VLAN.
+            // Addresses of Ethernet, which nft 1.0.6 does not name after VLAN.
             let line = line.replace(
                 r#"{"base": "ll", "offset": 0, "len": 48}"#,
                 r#"{"protocol": "ether", "field": "daddr"}"#,
@@ -457,7 +457,7 @@ fn lines(text: &str) -> impl Iterator<Item = String> {
                 r#"{"protocol": "ether", "field": "saddr"}"#,
             );
             let line = line.as_str();
-            // Time goes on between two commands.
+            // Time passes between two commands.
             let line = without(line, "\"expires\": ", |c| c.is_ascii_digit());
             without(&line, "expires ", |c| c.is_ascii_alphanumeric())
         })
@@ -465,7 +465,7 @@ fn lines(text: &str) -> impl Iterator<Item = String> {
     lines.into_iter()
 }
 
-/// The line with `N` for what consists of such characters behind `name`.
+/// The line with `N` for a run of such characters after `name`.
 fn without(line: &str, name: &str, part: impl Fn(char) -> bool) -> String {
     let mut out = String::new();
     let mut rest = line;

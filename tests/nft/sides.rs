@@ -14,7 +14,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// The same without handles in listings.
+    /// The output without handles in listings.
     pub fn without_handles(&self) -> Said {
         let line = |line: &str| line.split(" # handle ").next().unwrap_or(line).to_owned() + "\n";
         Said { stdout: self.stdout.lines().map(line).collect(), ..self.clone() }

@@ -13,20 +13,26 @@ use crate::router::Unavailable;
 use crate::scenario::{Outcome, Scenario};
 use crate::sides::Kernel;
 
-/// How long a guest has for one request: a scenario may pause.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a guest has to boot, and for one request: a scenario may pause, and other programs may
+/// leave little of the processor.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A guest, as long as it is held.
 pub struct Guest {
     /// Held, not used: the guest ends with it.
     _qemu: Qemu,
     line: UnixStream,
+    /// It has not answered in time: what it says next is of no use.
+    lost: bool,
+    /// Where its kernel is, and its number: to boot another one in its place.
+    directory: PathBuf,
+    number: usize,
     /// The version of its kernel.
     pub version: String,
 }
 
-/// Fetches the kernel of a suite of Debian into `directory`, if it is not there. The error is why
-/// it is not to be had.
+/// Fetches the kernel of a suite of Debian into `directory`, if it is not there. The error is the
+/// reason why it is not available.
 pub fn prepare(directory: &Path, suite: &str) -> Result<(), String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/oracle/kernel");
     let made = Command::new(script)
@@ -70,7 +76,14 @@ impl Guest {
         let qemu = Qemu(command.spawn()?);
         let connected = connect(&socket);
         let _ = std::fs::remove_file(&socket);
-        let mut guest = Guest { _qemu: qemu, line: connected?, version: String::new() };
+        let mut guest = Guest {
+            _qemu: qemu,
+            line: connected?,
+            lost: false,
+            directory: directory.into(),
+            number,
+            version: String::new(),
+        };
         guest.line.set_read_timeout(Some(PATIENCE))?;
         match receive(&mut guest.line) {
             Ok(Answer::Booted(version)) => guest.version = version,
@@ -86,13 +99,20 @@ impl Guest {
     }
 
     fn ask(&mut self, request: &Request) -> Result<Answer, String> {
+        if self.lost {
+            return Err("the guest has not answered before".into());
+        }
         let answer = send(&mut self.line, request).and_then(|()| receive(&mut self.line));
+        self.lost |= answer.is_err();
         answer.map_err(|e| format!("the guest: {e}"))
     }
 }
 
 impl Kernel for Guest {
     fn set_up(&mut self, net: &str) -> Result<(), Unavailable> {
+        if self.lost {
+            *self = Guest::boot(&self.directory.clone(), self.number)?;
+        }
         match self.ask(&Request::SetUp { net: net.into() }).map_err(Unavailable::Failed)? {
             Answer::Ready => Ok(()),
             Answer::Skip(reason) => Err(Unavailable::Skip(reason)),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The same scenario in a whole kernel and in `penstock run`: flowtables, device types and modules
+//! Runs each scenario in a whole kernel and in `penstock run`: flowtables, device types and modules
 //! that the kernel of this machine may lack.
 //!
 //! The kernel is one of Debian's packages, in QEMU without KVM. Where QEMU, the packages or the
-//! rights for them are not to be had, everything here is skipped, and says so.
+//! rights for them are missing, everything here is skipped, and says so.
 //!
 //! Arguments: words that a scenario's name must contain, or a scenario's directory. Environment:
 //! `PENSTOCK_ORACLE` (without it everything is skipped: `make oracle` sets it), `PENSTOCK_RANDOM` (how many random scenarios of each kind, default 3), `PENSTOCK_SEED` (of the

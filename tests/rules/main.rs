@@ -176,7 +176,7 @@ impl Sink for Seen {
     }
 }
 
-/// What becomes of each packet, and what each chain counted in all.
+/// The fate of each packet, and the counts of each chain.
 fn run(
     ruleset: &Ruleset,
     net: &Arc<Network>,

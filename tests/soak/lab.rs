@@ -91,8 +91,8 @@ impl Lab {
         true
     }
 
-    /// Takes B's device away, with the port's on the other end, and makes both anew. The dataplane
-    /// may or may not have noticed when this returns.
+    /// Removes B's device, with the port's on the other end, and recreates both. The dataplane may
+    /// or may not have noticed when this returns.
     pub fn remake_b(&self) {
         let (b, r) = (&self.net.b, &self.net.r);
         self.net.run(b, "ip link del b0");

@@ -37,7 +37,7 @@ const SLACK: u64 = 6;
 
 /// How long everything takes.
 struct Plan {
-    /// Of the part without kills, and of the part with them.
+    /// Duration of the part without kills, and of the part with them.
     calm: Duration,
     killing: Duration,
     minute: Duration,
@@ -90,8 +90,7 @@ impl Soak {
     /// Traffic and upsets until a moment.
     fn run_until(&mut self, end: Instant) {
         while Instant::now() < end {
-            // What goes wrong once is told, and the rest goes on, unless there is no dataplane any
-            // more.
+            // A single failure is reported, and the rest continues, unless the dataplane is gone.
             let done = catch_unwind(AssertUnwindSafe(|| {
                 upset::upset(&self.lab, &mut self.rng, &mut self.clients)
             }));
@@ -114,7 +113,7 @@ impl Soak {
         self.clients.end();
         self.pause.set(true);
         let end = Instant::now() + Duration::from_secs(20);
-        // Neighbours that nobody has answered for are given up after three seconds.
+        // Neighbours without an answer are given up after three seconds.
         std::thread::sleep(Duration::from_millis(500));
         let result = loop {
             let found = shown(&self.lab).map(|shown| (unbalanced(&self.lab, &shown), shown));

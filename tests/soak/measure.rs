@@ -74,7 +74,7 @@ pub fn shown(lab: &Lab) -> Option<Value> {
 }
 
 impl Figures {
-    /// Of the dataplane as it is now.
+    /// Measures the dataplane now.
     pub fn take(lab: &Lab, at: f64, shown: &Value) -> Figures {
         let mut figures = Figures { at, ..Figures::default() };
         let main = lab.net.pid();

@@ -17,7 +17,7 @@ use penstock_testkit::build::*;
 
 use crate::lab::{Lab, enter};
 
-/// Says when there is to be traffic.
+/// Controls when there is traffic.
 #[derive(Clone, Default)]
 pub struct Pause {
     paused: Arc<AtomicBool>,
@@ -35,7 +35,7 @@ impl Pause {
         self.ended.store(true, Relaxed);
     }
 
-    /// Waits for `micros`, and as long as there is to be no traffic; `false` at the end.
+    /// Waits for `micros`, and during pauses; `false` at the end.
     fn next(&self, micros: u64) -> bool {
         std::thread::sleep(Duration::from_micros(micros));
         while self.paused.load(Relaxed) && !self.ended.load(Relaxed) {
@@ -81,7 +81,7 @@ pub fn start(lab: &Lab, pause: &Pause, seed: u64) -> Vec<JoinHandle<()>> {
     threads
 }
 
-/// Sends back what comes by TCP and UDP to port 7.
+/// Echoes TCP and UDP on port 7.
 fn serve(pause: &Pause, _rng: &mut Rng) {
     let listener = TcpListener::bind("[::]:7").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -201,7 +201,7 @@ fn raw(device: &str) -> Option<(OwnedFd, libc::sockaddr_ll)> {
     if socket < 0 {
         return None;
     }
-    // SAFETY: a new descriptor that nobody else has; an address of zeros is one.
+    // SAFETY: a new descriptor without another owner; an address of zeros is valid.
     let (socket, mut to) =
         unsafe { (OwnedFd::from_raw_fd(socket), std::mem::zeroed::<libc::sockaddr_ll>()) };
     to.sll_family = libc::AF_PACKET as u16;
@@ -304,7 +304,7 @@ fn odd(rng: &mut Rng, router: &str, own: &str, own6: &str) -> Vec<Vec<u8>> {
             }
             parts
         }
-        // An error about a packet that nobody has sent, or somebody may have.
+        // An error about a packet that was never sent, or perhaps was.
         7 => {
             let about = (Ethernet::new("02:00:00:00:00:01", router)
                 / Ipv4::new(far, own)
@@ -341,7 +341,7 @@ fn odd(rng: &mut Rng, router: &str, own: &str, own6: &str) -> Vec<Vec<u8>> {
             .truncate(cut)
             .build())
         }
-        // Tags that nobody knows, and protocols.
+        // Unknown tags and protocols.
         15 => {
             one((link(rng) / Vlan::new(rng.u16(1..4000)) / Ipv4::new(own, far) / Udp::new(port, 7))
                 .build())
@@ -352,7 +352,7 @@ fn odd(rng: &mut Rng, router: &str, own: &str, own6: &str) -> Vec<Vec<u8>> {
             let header = DestOptions::new().option(rng.u8(..), &[0; 4]);
             one((link(rng) / Ipv6::new(own6, far6) / header / Udp::new(port, 7)).build())
         }
-        // Anything, behind a header that looks well.
+        // Random bytes after a valid header.
         _ => {
             let mut frame = (link(rng)
                 / Ipv4::new(own, far)

@@ -92,7 +92,7 @@ fn end(mut child: Child) {
     let _ = child.wait();
 }
 
-/// One thing at random; what must go well is looked at. Gives its name.
+/// One thing at random; what must go well is looked at. Returns its name.
 pub fn upset(lab: &Lab, rng: &mut Rng, clients: &mut Clients) -> &'static str {
     let nft = |line: &str| lab.in_r(&format!("$PENSTOCK nft {line}"));
     match rng.u8(..22) {

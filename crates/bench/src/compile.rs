@@ -19,10 +19,10 @@ use penstock_lang::source::{NoFiles, Origin};
 use penstock_ruleset::link::Linked;
 use penstock_ruleset::{Generation, Ruleset};
 
-use crate::Variant;
 use crate::frames::{Frames, flow};
 use crate::router::{Fate, Router, network, ruleset};
 use crate::rules::linear;
+use crate::{Scale, Variant};
 
 /// A ruleset in force, and commits to it that are forgotten again.
 struct Commits {
@@ -65,14 +65,14 @@ impl Commits {
     }
 }
 
-pub(crate) fn variants() -> Vec<Variant> {
-    let links = [1_000u32, 10_000].into_iter().map(|count| {
-        let generation = ruleset(&linear(count)).generation();
+pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
+    let links = [1_000u32, 10_000].into_iter().map(move |count| {
+        let generation = ruleset(&linear(scale.count(count))).generation();
         Variant::new(format!("link-{count}"), 1, move || {
             black_box(Linked::new(&generation).expect("rules that run"));
         })
     });
-    let rules = linear(10_000);
+    let rules = linear(scale.count(10_000));
     let mut commits = Commits::new(&rules);
     let one = Variant::new("commit-1-of-10000", 1, move || {
         commits.commit("add rule netdev t c ip saddr 11.0.0.1 drop");
@@ -80,8 +80,8 @@ pub(crate) fn variants() -> Vec<Variant> {
     let mut commits = Commits::new(&rules);
     let reload = format!("flush ruleset; {rules}");
     let all = Variant::new("commit-10000", 1, move || commits.commit(&reload));
-    let compiled = [1_000u32, 10_000].into_iter().map(|count| {
-        let generation = ruleset(&linear(count)).generation();
+    let compiled = [1_000u32, 10_000].into_iter().map(move |count| {
+        let generation = ruleset(&linear(scale.count(count))).generation();
         let frame = Frames::hot([flow(0, 9)].into_iter());
         let mut router = Router::new("");
         Variant::new(count.to_string(), 1, move || {

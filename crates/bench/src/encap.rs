@@ -7,9 +7,9 @@ use std::rc::Rc;
 use penstock_dataplane::Settings;
 use penstock_testkit::build::{Ethernet, Ipv4, payload};
 
-use crate::Variant;
 use crate::frames::{Frames, flow};
 use crate::router::{Fate, Router, ruleset};
+use crate::{Scale, Variant};
 
 /// Flows.
 const FLOWS: u32 = 10_000;
@@ -67,9 +67,9 @@ fn in_ipip(frame: &[u8]) -> Vec<u8> {
     (Ethernet::new("02:00:00:00:00:a7", "02:00:00:00:00:02") / outer / payload(packet)).build()
 }
 
-pub(crate) fn variants() -> Vec<Variant> {
-    let plain = Rc::new(Frames::hot((0..FLOWS).map(|n| flow(n, 9))));
-    let inside = Rc::new(Frames::hot((0..FLOWS).map(|n| in_ipip(&flow(n, 9)))));
+pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
+    let plain = Rc::new(Frames::hot((0..scale.count(FLOWS)).map(|n| flow(n, 9))));
+    let inside = Rc::new(Frames::hot((0..scale.count(FLOWS)).map(|n| in_ipip(&flow(n, 9)))));
     let variant = |name: &str, net: &[&str], frames: &Rc<Frames>| {
         Variant::new(name, frames.len() as u64, offloaded(net, frames))
     };

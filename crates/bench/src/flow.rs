@@ -8,9 +8,9 @@ use std::rc::Rc;
 use penstock_dataplane::Settings;
 use penstock_flowtable::{Arrival, Flowtable, Key, Limits, NewFlow, NewHalf, Xmit};
 
-use crate::Variant;
 use crate::frames::{Frames, flow};
 use crate::router::{Fate, Router, ruleset};
+use crate::{Scale, Variant};
 
 /// As in other benchmarks, with the clients behind a router.
 pub(crate) const NET: &str = "\
@@ -82,11 +82,12 @@ fn shuffled(flows: u32) -> Rc<Frames> {
     Rc::new(Frames::hot((0..flows).map(|n| flow(number(n), 9))))
 }
 
-pub(crate) fn variants() -> Vec<Variant> {
+pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
     let one = Rc::new(Frames::hot((0..64).map(|_| flow(0, 9))));
-    let many = shuffled(10_000);
-    let most = shuffled(1_000_000);
-    let rows = (0..10_000).map(|n| flow(n / CHAIN as u32, 9));
+    let (flows, million) = (scale.count(10_000), scale.count(1_000_000));
+    let many = shuffled(flows);
+    let most = shuffled(million);
+    let rows = (0..flows).map(|n| flow(n / CHAIN as u32, 9));
     let rows = Rc::new(Frames::hot(rows));
     let translated = format!("{FAST}\n{SOURCE_NAT}");
     let variant = |name: &str, frames: &Rc<Frames>, run: Box<dyn FnMut()>| {
@@ -96,7 +97,7 @@ pub(crate) fn variants() -> Vec<Variant> {
         variant(name, frames, Box::new(offloaded(rules, flows, true, 64, frames)))
     };
     let in_rows = |name: &str, chains: bool| {
-        variant(name, &rows, Box::new(offloaded(FAST, 10_000, chains, CHAIN, &rows)))
+        variant(name, &rows, Box::new(offloaded(FAST, flows, chains, CHAIN, &rows)))
     };
     vec![
         variant(
@@ -107,26 +108,26 @@ pub(crate) fn variants() -> Vec<Variant> {
         .against("classic-1"),
         variant("classic-1", &one, Box::new(router(CLASSIC, 1, true).sending(&one, Fate::Sent))),
         fast("fast-1", FAST, 1, &one).against("classic-1"),
-        fast("fast-10k", FAST, 10_000, &many),
-        fast("fast-1m", FAST, 1_000_000, &most),
-        fast("fast-snat-10k", &translated, 10_000, &many).against("fast-10k"),
+        fast("fast-10k", FAST, flows, &many),
+        fast("fast-1m", FAST, million, &most),
+        fast("fast-snat-10k", &translated, flows, &many).against("fast-10k"),
         in_rows("unchained-16", false),
         in_rows("chained-16", true).against("unchained-16"),
-        Variant::memory("memory-2m", memory),
+        // Fewer may fit into memory that the process has already.
+        Variant::memory("memory-2m", move || memory(scale.count(2_000_000).max(100_000))),
     ]
 }
 
-/// Bytes of memory that a flow takes, both directions and its place in the table, among two million
+/// Bytes of memory that a flow takes, both directions and its place in the table, among so many
 /// over IPv4.
-fn memory() -> f64 {
-    const FLOWS: u32 = 2_000_000;
-    // Memory that earlier benchmarks freed would be reused and not be counted. SAFETY: only returns
-    // free memory of the allocator to the system.
+fn memory(flows: u32) -> f64 {
+    // Memory that earlier benchmarks freed would be reused and not be counted.
+    // SAFETY: only returns free memory of the allocator to the system.
     unsafe { libc::malloc_trim(0) };
     let before = resident();
-    let mut table = Flowtable::new(Limits { flows: FLOWS }, 1);
+    let mut table = Flowtable::new(Limits { flows }, 1);
     let xmit = |device| Xmit::neighbour(device, [2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 1], 1500);
-    for n in 0..FLOWS {
+    for n in 0..flows {
         let [a, b, c, d] = n.to_be_bytes();
         let client = [10 + a, b, c, d];
         let there = Key::v4(client, [203, 0, 113, 9], [1000, 53], 17);
@@ -140,8 +141,8 @@ fn memory() -> f64 {
         table.add(&new).expect("room for it");
     }
     let grown = resident() - before;
-    assert_eq!(table.len(), FLOWS);
-    grown / f64::from(FLOWS)
+    assert_eq!(table.len(), flows);
+    grown / f64::from(flows)
 }
 
 /// Bytes of this process that are in memory.

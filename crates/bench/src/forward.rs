@@ -6,10 +6,10 @@ use std::rc::Rc;
 
 use penstock_dataplane::Settings;
 
-use crate::Variant;
 use crate::flow::NET;
 use crate::frames::{Frames, flow, flow6};
 use crate::router::{Fate, Router, ruleset};
+use crate::{Scale, Variant};
 
 fn stateful(family: &str) -> String {
     format!(
@@ -48,13 +48,14 @@ fn router(rules: &str, flows: usize) -> Router {
     Router::between(&network(), settings, &ruleset(rules))
 }
 
-pub(crate) fn variants() -> Vec<Variant> {
+pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
     let stateful4 = stateful("ip");
     let one = Rc::new(Frames::hot((0..64).map(|_| flow(0, 9))));
-    let many = Rc::new(Frames::hot((0..10_000).map(|n| flow(n, 9))));
-    let most = Rc::new(Frames::hot((0..1_000_000).map(|n| flow(n, 9))));
-    let many6 = Rc::new(Frames::hot((0..10_000).map(|n| flow6(n, 9))));
-    let cold = Rc::new(Frames::cold((0..10_000).map(|n| flow(n, 9))));
+    let flows = scale.count(10_000);
+    let many = Rc::new(Frames::hot((0..flows).map(|n| flow(n, 9))));
+    let most = Rc::new(Frames::hot((0..scale.count(1_000_000)).map(|n| flow(n, 9))));
+    let many6 = Rc::new(Frames::hot((0..flows).map(|n| flow6(n, 9))));
+    let cold = Rc::new(Frames::cold((0..flows).map(|n| flow(n, 9))));
     let variant = |name: &str, rules: &str, frames: &Rc<Frames>| {
         let router = router(rules, frames.len()).answered(frames);
         Variant::new(name, frames.len() as u64, router.sending(frames, Fate::Sent))

@@ -12,9 +12,9 @@ use penstock_io::{Capture, CaptureWriter, LinkType};
 use penstock_net::Link;
 use penstock_packet::{Meta, Packet};
 
-use crate::Variant;
 use crate::frames::{Frames, flow};
 use crate::router::{BURST, Router};
+use crate::{Scale, Variant};
 
 /// Frames of a capture.
 const FRAMES: u32 = 10_000;
@@ -79,10 +79,11 @@ impl Burst {
     }
 }
 
-pub(crate) fn variants() -> Vec<Variant> {
-    let frames = Rc::new(Frames::hot((0..FRAMES).map(|n| flow(n, 9))));
+pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
+    let count = scale.count(FRAMES);
+    let frames = Rc::new(Frames::hot((0..count).map(|n| flow(n, 9))));
     let file: Arc<[u8]> = capture(&frames).into();
-    let count = u64::from(FRAMES);
+    let count = u64::from(count);
     let (reading, forwarding) = (file.clone(), file);
     let mut router =
         Router::new("table ip t { chain f { type filter hook forward priority 0; counter; }; }");

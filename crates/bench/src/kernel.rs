@@ -22,7 +22,7 @@ mod process;
 
 use std::rc::Rc;
 
-use penstock_bpf::{Mode, Next, Place, Program, xdp};
+use penstock_bpf::{AttachPoint, Mode, Next, Program, xdp};
 use penstock_ebpf::flow::{FlowHalf, Flows, Site};
 use penstock_ebpf::rules::{Device, Entry, Job, compile};
 use penstock_flowtable::{Arrival, Key, Xmit};
@@ -133,11 +133,17 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
     let end = |lab| with_program(lab, "b0", &bare_drop()?);
     variant("xdp-redirect", FORWARD, end(generator::redirecting(dropping(None)?)?)?, 1, "b0")?;
     let through = |place, count, translate| flows(dropping(None)?, place, count, translate);
-    variant("xdp-flow-1", FORWARD, end(through(Place::Xdp, 1, false)?)?, 1, "b0")?;
-    variant("xdp-flow-10k", FORWARD, end(through(Place::Xdp, FLOWS, false)?)?, FLOWS, "b0")?;
-    variant("xdp-flow-nat-10k", FORWARD, end(through(Place::Xdp, FLOWS, true)?)?, FLOWS, "b0")?;
-    variant("tcx-flow-10k", FORWARD, through(Place::Tcx, FLOWS, false)?, FLOWS, "b0")?;
-    variant("tcx-flow-nat-10k", FORWARD, through(Place::Tcx, FLOWS, true)?, FLOWS, "b0")?;
+    variant("xdp-flow-1", FORWARD, end(through(AttachPoint::Xdp, 1, false)?)?, 1, "b0")?;
+    variant("xdp-flow-10k", FORWARD, end(through(AttachPoint::Xdp, FLOWS, false)?)?, FLOWS, "b0")?;
+    variant(
+        "xdp-flow-nat-10k",
+        FORWARD,
+        end(through(AttachPoint::Xdp, FLOWS, true)?)?,
+        FLOWS,
+        "b0",
+    )?;
+    variant("tcx-flow-10k", FORWARD, through(AttachPoint::Tcx, FLOWS, false)?, FLOWS, "b0")?;
+    variant("tcx-flow-nat-10k", FORWARD, through(AttachPoint::Tcx, FLOWS, true)?, FLOWS, "b0")?;
     variant("up-xdp-flow-10k", FORWARD, live(dropping(None)?, "xdp", false)?, FLOWS, "b0")?;
     variant("up-xdp-flow-nat-10k", FORWARD, live(dropping(None)?, "xdp", true)?, FLOWS, "b0")?;
     variant("up-tcx-flow-10k", FORWARD, live(dropping(None)?, "packet", false)?, FLOWS, "b0")?;
@@ -255,7 +261,7 @@ fn offloaded(lab: Lab, rules: &str) -> Result<Lab> {
         image: &linked.image,
         entries: &entries,
         device: &device,
-        place: Place::Xdp,
+        place: AttachPoint::Xdp,
         next: &Next::Pass,
     };
     let compiled = compile(job).map_err(|e| e.to_string())?;
@@ -264,7 +270,7 @@ fn offloaded(lab: Lab, rules: &str) -> Result<Lab> {
 }
 
 /// Flows from r0 to r1 in a map, with their source translated or as they are.
-fn flows(lab: Lab, place: Place, count: u16, translate: bool) -> Result<Lab> {
+fn flows(lab: Lab, place: AttachPoint, count: u16, translate: bool) -> Result<Lab> {
     let flows = Flows::new(1 << 20);
     let code = flows.program(&Site::new(place, Next::Pass)).map_err(|e| e.to_string())?;
     let program = Program::load(place, "bench_flows", &code).map_err(|e| e.to_string())?;

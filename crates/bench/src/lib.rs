@@ -37,7 +37,7 @@ mod router;
 mod rules;
 mod sets;
 
-pub use measure::{Effort, Figure, Variant};
+pub use measure::{Effort, Figure, Scale, Variant};
 
 /// A benchmark.
 pub struct Bench {
@@ -45,7 +45,7 @@ pub struct Bench {
     pub name: &'static str,
     /// What it shows, in a line.
     pub about: &'static str,
-    variants: fn() -> Result<Vec<Variant>, String>,
+    variants: fn(Scale) -> Result<Vec<Variant>, String>,
 }
 
 /// All benchmarks.
@@ -53,72 +53,72 @@ pub const BENCHES: [Bench; 14] = [
     Bench {
         name: "ingress",
         about: "drop at netdev ingress: one rule, sets, ranges; also at prerouting",
-        variants: || Ok(ingress::variants()),
+        variants: |_| Ok(ingress::variants()),
     },
     Bench {
         name: "sets",
         about: "each set backend with 1000 elements, two with a million, against the bitmap",
-        variants: || Ok(sets::variants()),
+        variants: |scale| Ok(sets::variants(scale)),
     },
     Bench {
         name: "rules",
         about: "linear rules, 10 to 100,000, and ClassBench-style lists",
-        variants: || Ok(rules::variants()),
+        variants: |scale| Ok(rules::variants(scale)),
     },
     Bench {
         name: "hooks",
         about: "no, empty, one and three chains on a hook, and called one by one",
-        variants: || Ok(hooks::variants()),
+        variants: |_| Ok(hooks::variants()),
     },
     Bench {
         name: "egress",
         about: "egress without rules, with one that does not match, with a set that accepts",
-        variants: || Ok(egress::variants()),
+        variants: |_| Ok(egress::variants()),
     },
     Bench {
         name: "forward",
         about: "forwarding: plain, stateful, with NAT",
-        variants: || Ok(forward::variants()),
+        variants: |scale| Ok(forward::variants(scale)),
     },
     Bench {
         name: "flow",
         about: "established flows: rules, and flowtables at early ingress",
-        variants: || Ok(flow::variants()),
+        variants: |scale| Ok(flow::variants(scale)),
     },
     Bench {
         name: "encap",
         about: "established flows: plain, into and out of an IPIP tunnel",
-        variants: || Ok(encap::variants()),
+        variants: |scale| Ok(encap::variants(scale)),
     },
     Bench {
         name: "esp",
         about: "IPsec: the cipher alone, rules, and flowtables at early ingress",
-        variants: || Ok(esp::variants()),
+        variants: |_| Ok(esp::variants()),
     },
     Bench {
         name: "compile",
         about: "from a commit to effect, and to machine code",
-        variants: || Ok(compile::variants()),
+        variants: |scale| Ok(compile::variants(scale)),
     },
     Bench {
         name: "io",
         about: "captures in memory: read, written, forwarded from one to the other",
-        variants: || Ok(io::variants()),
+        variants: |scale| Ok(io::variants(scale)),
     },
     Bench {
         name: "kernel",
         about: "the kernel's own rules, forwarding and XDP over veth (takes root)",
-        variants: kernel::variants,
+        variants: |_| kernel::variants(),
     },
     Bench {
         name: "live",
         about: "forwarding by `penstock up` over veth, against the kernel's (takes root)",
-        variants: kernel::live::variants,
+        variants: |_| kernel::live::variants(),
     },
     Bench {
         name: "peers",
         about: "AF_XDP in user space: `penstock up` against Open vSwitch and testpmd (takes root)",
-        variants: kernel::peers::variants,
+        variants: |_| kernel::peers::variants(),
     },
 ];
 
@@ -133,7 +133,7 @@ impl Bench {
     /// # Errors
     /// Missing rights or tools, in a sentence.
     pub fn run(&self, variant: Option<&str>, effort: &Effort) -> Result<Vec<Figure>, String> {
-        let mut variants = (self.variants)()?;
+        let mut variants = (self.variants)(effort.scale)?;
         if let Some(name) = variant {
             let against = variants.iter().find(|v| v.name == name).and_then(|v| v.against);
             variants.retain(|v| v.name == name || Some(&*v.name) == against);

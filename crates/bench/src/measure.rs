@@ -15,7 +15,7 @@ pub struct Variant {
     /// Does that many operations.
     pub run: Box<dyn FnMut()>,
     /// What it measures in place of time: bytes per flow.
-    pub memory: Option<fn() -> f64>,
+    pub memory: Option<Box<dyn Fn() -> f64>>,
     /// Time that others have spent on a processor for it; it counts too.
     pub others: Option<Box<dyn Fn() -> Duration>>,
     /// Whether the time of the caller of `run` counts.
@@ -37,8 +37,8 @@ impl Variant {
     }
 
     /// A variant that measures memory, once.
-    pub fn memory(name: impl Into<String>, bytes: fn() -> f64) -> Self {
-        Variant { memory: Some(bytes), ..Variant::new(name, 0, || {}) }
+    pub fn memory(name: impl Into<String>, bytes: impl Fn() -> f64 + 'static) -> Self {
+        Variant { memory: Some(Box::new(bytes)), ..Variant::new(name, 0, || {}) }
     }
 
     /// Counts time that others have spent on a processor for it.
@@ -59,18 +59,44 @@ impl Variant {
     }
 }
 
-/// How long to measure.
+/// How large the tables of a benchmark are: rules, set elements, flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// As the names of the variants say.
+    #[default]
+    Full,
+    /// At most [`Scale::REDUCED`] of each, for tests that all variants run. Names stay, so figures
+    /// must not be reported under them.
+    Reduced,
+}
+
+impl Scale {
+    /// Most rules, set elements or flows of a variant in reduced scale.
+    pub const REDUCED: u32 = 500;
+
+    /// The count that a variant uses in place of `full`, the one that its name says.
+    pub fn count(self, full: u32) -> u32 {
+        match self {
+            Scale::Full => full,
+            Scale::Reduced => full.min(Self::REDUCED),
+        }
+    }
+}
+
+/// How much to measure, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Rounds, of which the median counts.
     pub rounds: usize,
     /// Least time of a variant in a round, on the processor.
     pub slice: Duration,
+    /// Size of the tables.
+    pub scale: Scale,
 }
 
 impl Default for Effort {
     fn default() -> Self {
-        Effort { rounds: 15, slice: Duration::from_millis(20) }
+        Effort { rounds: 15, slice: Duration::from_millis(20), scale: Scale::Full }
     }
 }
 
@@ -202,7 +228,7 @@ mod tests {
     #[test]
     fn a_variant_that_does_less_work_is_compared_with_the_other() {
         let work = |n: u64| move || (0..n).for_each(|i| _ = std::hint::black_box(i));
-        let effort = Effort { rounds: 3, slice: Duration::from_micros(200) };
+        let effort = Effort { rounds: 3, slice: Duration::from_micros(200), scale: Scale::Full };
         let variants = vec![
             Variant::new("all", 1, work(4000)),
             Variant::new("part", 1, work(40)).against("all"),

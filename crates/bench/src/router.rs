@@ -190,7 +190,7 @@ impl Router {
             let time = self.time;
             self.path.receive(burst.iter().map(|bytes| Frame { device, bytes, time }), &mut out);
         }
-        // By then those that go on are streams of UDP.
+        // By then those that continue are streams of UDP.
         self.time += 3_000_000_000;
         assert_eq!(out.0.len(), frames.len(), "all were answered: {:?}", self.path.counters());
         self

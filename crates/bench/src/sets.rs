@@ -4,10 +4,10 @@
 
 use std::rc::Rc;
 
-use crate::Variant;
 use crate::frames::{Frames, flow, udp};
 use crate::ingress::ports;
 use crate::router::{Fate, sending};
+use crate::{Scale, Variant};
 
 /// A chain that counts what is in the set, then drops everything.
 fn counting(set: &str, lookup: &str) -> String {
@@ -43,7 +43,7 @@ fn dynamic() -> String {
     )
 }
 
-pub(crate) fn variants() -> Vec<Variant> {
+pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
     // Ports 9, 11, 13…: with every port from 9 on, half of the packets are in the set.
     let by_port = Rc::new(Frames::hot((0..2000u16).map(|n| flow(0, 9 + n))));
     let by_address = Rc::new(Frames::hot((0..2000).map(|n| flow(n, 9))));
@@ -90,7 +90,7 @@ pub(crate) fn variants() -> Vec<Variant> {
         .collect();
     variants.insert(3, variant("dynamic-1000", dynamic(), &by_address));
     // Keys all over a set of which no core's own cache holds much.
-    let far = Rc::new(Frames::hot((0..65_536).map(|n| {
+    let far = Rc::new(Frames::hot((0..scale.count(65_536)).map(|n| {
         let [a, b, c, d] = far_address(n * 31).to_be_bytes();
         udp([a, b, c, d], 1024, [198, 19, 0, 7], 9)
     })));
@@ -98,8 +98,9 @@ pub(crate) fn variants() -> Vec<Variant> {
         ("hash-1000000", "type ipv4_addr; size 1000000"),
         ("interval-1000000", "type ipv4_addr; flags interval"),
     ] {
+        let count = scale.count(1_000_000);
         let elements =
-            addresses(1_000_000, |n| std::net::Ipv4Addr::from(far_address(2 * n)).to_string());
+            addresses(count, |n| std::net::Ipv4Addr::from(far_address(2 * n)).to_string());
         let rules = counting(&format!("{kind}; elements = {{ {elements} }}"), "ip saddr");
         variants.push(variant(name, rules, &far));
     }

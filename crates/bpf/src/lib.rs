@@ -36,5 +36,5 @@ mod sys;
 
 pub use map::{Map, MapKind, MapSpec, possible_cpus};
 pub use next::Next;
-pub use program::{Link, Live, LoadError, Mode, Place, Program, Ran, SocketFilter, tcx, xdp};
+pub use program::{AttachPoint, Link, Live, LoadError, Mode, Program, Ran, SocketFilter, tcx, xdp};
 pub use sys::monotonic;

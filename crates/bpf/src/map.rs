@@ -17,7 +17,7 @@ pub enum MapKind {
     Hash = 1,
     /// Numbers from 0 on.
     Array = 2,
-    /// Programs to go on with.
+    /// Programs to continue with.
     Programs = 3,
     /// An array with separate values for each processor.
     PerCpuArray = 6,

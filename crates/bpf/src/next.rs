@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::asm::{Asm, Helper, Reg, Width};
 use crate::map::Map;
-use crate::program::{Place, tcx, xdp};
+use crate::program::{AttachPoint, tcx, xdp};
 
 /// What follows a program.
 #[derive(Clone, Debug)]
@@ -52,11 +52,11 @@ impl Next {
     }
 
     /// Ends a program with it. R6 is its context.
-    pub fn emit(&self, asm: &mut Asm, place: Place) {
+    pub fn emit(&self, asm: &mut Asm, place: AttachPoint) {
         match (self, place) {
-            (Next::Pass, Place::Xdp) => asm.exit_with(xdp::PASS),
-            (Next::Pass | Next::Sockets(_), Place::Tcx) => asm.exit_with(tcx::NEXT),
-            (Next::Sockets(sockets), Place::Xdp) => to_socket(asm, sockets, xdp::PASS),
+            (Next::Pass, AttachPoint::Xdp) => asm.exit_with(xdp::PASS),
+            (Next::Pass | Next::Sockets(_), AttachPoint::Tcx) => asm.exit_with(tcx::NEXT),
+            (Next::Sockets(sockets), AttachPoint::Xdp) => to_socket(asm, sockets, xdp::PASS),
             (Next::Program { programs, index, otherwise }, _) => {
                 asm.mov(Reg::R1, Reg::R6);
                 asm.map(Reg::R2, programs);

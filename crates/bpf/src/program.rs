@@ -15,7 +15,7 @@ use crate::sys::{self, ProgParts, TestRun};
 
 /// Where a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum AttachPoint {
     /// In the driver, or in front of everything else (`BPF_PROG_TYPE_XDP`).
     Xdp,
     /// At ingress of traffic control (`BPF_PROG_TYPE_SCHED_CLS`): packets may be larger than the
@@ -23,20 +23,20 @@ pub enum Place {
     Tcx,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for AttachPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Place::Xdp => "xdp",
-            Place::Tcx => "tcx",
+            AttachPoint::Xdp => "xdp",
+            AttachPoint::Tcx => "tcx",
         })
     }
 }
 
 /// `BPF_PROG_TYPE_*` and the attach type of a place.
-fn numbers(place: Place) -> (u32, u32) {
+fn numbers(place: AttachPoint) -> (u32, u32) {
     match place {
-        Place::Xdp => (6, 37),
-        Place::Tcx => (3, 46),
+        AttachPoint::Xdp => (6, 37),
+        AttachPoint::Tcx => (3, 46),
     }
 }
 
@@ -99,7 +99,7 @@ const LOG: usize = 1 << 24;
 #[derive(Debug)]
 pub struct Program {
     fd: OwnedFd,
-    place: Place,
+    place: AttachPoint,
     /// It uses them.
     maps: Vec<Arc<Map>>,
 }
@@ -145,13 +145,13 @@ impl Program {
     /// # Errors
     /// The kernel refuses the program or a map, or the caller has not the rights (`CAP_BPF` and
     /// `CAP_NET_ADMIN`).
-    pub fn load(place: Place, name: &str, code: &Code) -> Result<Self, LoadError> {
+    pub fn load(place: AttachPoint, name: &str, code: &Code) -> Result<Self, LoadError> {
         let (fd, maps) = load(numbers(place), name, code)?;
         Ok(Program { fd, place, maps })
     }
 
     /// Where it runs.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> AttachPoint {
         self.place
     }
 
@@ -198,11 +198,11 @@ impl Program {
         }
         match self.place {
             // data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
-            Place::Xdp => [0, len, 0, ingress, 0, 0]
+            AttachPoint::Xdp => [0, len, 0, ingress, 0, 0]
                 .iter()
                 .flat_map(|word: &u32| word.to_ne_bytes())
                 .collect(),
-            Place::Tcx => {
+            AttachPoint::Tcx => {
                 let mut context = vec![0; 192];
                 // ingress_ifindex, ifindex
                 for at in [36, 40] {
@@ -247,10 +247,10 @@ impl Program {
     pub fn attach(&self, device: u32, mode: Mode) -> io::Result<Link> {
         let (_, attach) = numbers(self.place);
         let flags = match (self.place, mode) {
-            (Place::Tcx, _) => TCX_FIRST,
-            (Place::Xdp, Mode::Any) => 0,
-            (Place::Xdp, Mode::Generic) => 1 << 1,
-            (Place::Xdp, Mode::Native) => 1 << 2,
+            (AttachPoint::Tcx, _) => TCX_FIRST,
+            (AttachPoint::Xdp, Mode::Any) => 0,
+            (AttachPoint::Xdp, Mode::Generic) => 1 << 1,
+            (AttachPoint::Xdp, Mode::Native) => 1 << 2,
         };
         Ok(Link { fd: sys::link_create(self.fd.as_fd(), device, attach, flags)? })
     }

@@ -9,8 +9,8 @@ use penstock::{Counted, Dataplane, Device, Engine, Frame, Network, Ruleset, Sess
 
 use crate::events::Calls;
 use crate::{
-    Exclusive, bytes, deref, give, guard, penstock_error, penstock_frame, penstock_sink, take,
-    text, text_of,
+    Exclusive, Handle, bytes, deref, give, guard, penstock_error, penstock_frame, penstock_sink,
+    take, text, text_of, with,
 };
 
 /// Devices, addresses, routes and neighbours.
@@ -25,11 +25,14 @@ pub struct penstock_session(Exclusive<Session>);
 /// What packets pass through.
 pub struct penstock_dataplane(Exclusive<Dataplane>);
 
+exclusive!(penstock_session: Session);
+exclusive!(penstock_dataplane: Dataplane);
+
 /// Engine: machine code where it can be made, and else the interpreter.
 pub const PENSTOCK_ENGINE_BEST: u32 = 0;
 /// Engine: the interpreter.
 pub const PENSTOCK_ENGINE_INTERPRETER: u32 = 1;
-/// Engine: machine code, which is made on a thread of its own; until it is there, the interpreter.
+/// Engine: machine code, which is made on its own thread; until it is there, the interpreter.
 pub const PENSTOCK_ENGINE_JIT: u32 = 2;
 
 /// A counter of a ruleset.
@@ -280,16 +283,17 @@ pub unsafe extern "C" fn penstock_session_run(
     output: *mut *mut c_char,
     error: *mut *mut penstock_error,
 ) -> bool {
-    guard(error, false, || {
+    let run = |session: &mut Session| {
         // SAFETY: as the caller vouches.
-        let (session, commands) = unsafe { (deref(session)?, text(commands)?) };
-        let answer = session.0.with(|session| Ok(session.run(commands, now)?))?;
+        let answer = session.run(unsafe { text(commands) }?, now)?;
         if !output.is_null() {
             // SAFETY: as the caller vouches.
             unsafe { *output = text_of(&answer.output).into_raw() };
         }
         Ok(true)
-    })
+    };
+    // SAFETY: as the caller vouches.
+    unsafe { with(session, error, false, run) }
 }
 
 /// The ruleset of a session as it is now, to be freed by `penstock_ruleset_free`. Null if it fails.
@@ -301,11 +305,9 @@ pub unsafe extern "C" fn penstock_session_ruleset(
     session: *const penstock_session,
     error: *mut *mut penstock_error,
 ) -> *mut penstock_ruleset {
-    guard(error, ptr::null_mut(), || {
-        // SAFETY: as the caller vouches.
-        let session = unsafe { deref(session) }?;
-        session.0.with(|session| Ok(give(penstock_ruleset(session.ruleset().clone()))))
-    })
+    let ruleset = |session: &mut Session| Ok(give(penstock_ruleset(session.ruleset().clone())));
+    // SAFETY: as the caller vouches.
+    unsafe { with(session, error, ptr::null_mut(), ruleset) }
 }
 
 /// Frees a session. Null is left alone.
@@ -363,9 +365,7 @@ pub unsafe extern "C" fn penstock_dataplane_receive(
     sink: *const penstock_sink,
     error: *mut *mut penstock_error,
 ) -> bool {
-    guard(error, false, || {
-        // SAFETY: as the caller vouches.
-        let (dataplane, mut calls) = unsafe { (deref(dataplane)?, calls(sink)) };
+    let receive = |dataplane: &mut Dataplane| {
         if count > 0 && frames.is_null() {
             return Err(penstock_error::of("a pointer is null"));
         }
@@ -377,11 +377,12 @@ pub unsafe extern "C" fn penstock_dataplane_receive(
             let bytes = unsafe { bytes(frame.bytes, frame.len) }?;
             burst.push(Frame { device: Device::from_index(frame.device), bytes, time: frame.time });
         }
-        dataplane.0.with(|dataplane| {
-            dataplane.receive(burst, &mut calls);
-            Ok(true)
-        })
-    })
+        // SAFETY: as the caller vouches.
+        dataplane.receive(burst, &mut unsafe { calls(sink) });
+        Ok(true)
+    };
+    // SAFETY: as the caller vouches.
+    unsafe { with(dataplane, error, false, receive) }
 }
 
 /// Frames that memory is taken for beforehand.
@@ -419,15 +420,14 @@ pub unsafe extern "C" fn penstock_dataplane_send_from_host(
     sink: *const penstock_sink,
     error: *mut *mut penstock_error,
 ) -> bool {
-    guard(error, false, || {
+    let send = |dataplane: &mut Dataplane| {
         // SAFETY: as the caller vouches.
-        let (dataplane, packet, mut calls) =
-            unsafe { (deref(dataplane)?, bytes(packet, len)?, calls(sink)) };
-        dataplane.0.with(|dataplane| {
-            dataplane.send_from_host(packet, time, &mut calls);
-            Ok(true)
-        })
-    })
+        let (packet, mut calls) = unsafe { (bytes(packet, len)?, calls(sink)) };
+        dataplane.send_from_host(packet, time, &mut calls);
+        Ok(true)
+    };
+    // SAFETY: as the caller vouches.
+    unsafe { with(dataplane, error, false, send) }
 }
 
 /// Lets time pass without packets. Call it once a second while none come.
@@ -441,14 +441,13 @@ pub unsafe extern "C" fn penstock_dataplane_advance(
     sink: *const penstock_sink,
     error: *mut *mut penstock_error,
 ) -> bool {
-    guard(error, false, || {
+    let advance = |dataplane: &mut Dataplane| {
         // SAFETY: as the caller vouches.
-        let (dataplane, mut calls) = unsafe { (deref(dataplane)?, calls(sink)) };
-        dataplane.0.with(|dataplane| {
-            dataplane.advance(time, &mut calls);
-            Ok(true)
-        })
-    })
+        dataplane.advance(time, &mut unsafe { calls(sink) });
+        Ok(true)
+    };
+    // SAFETY: as the caller vouches.
+    unsafe { with(dataplane, error, false, advance) }
 }
 
 /// Puts the rules of a session in force. Connections, counters and elements of sets stay.
@@ -461,15 +460,14 @@ pub unsafe extern "C" fn penstock_dataplane_set_rules(
     session: *const penstock_session,
     error: *mut *mut penstock_error,
 ) -> bool {
-    guard(error, false, || {
+    let set_rules = |dataplane: &mut Dataplane| {
         // SAFETY: as the caller vouches.
-        let (dataplane, session) = unsafe { (deref(dataplane)?, deref(session)?) };
-        let rules = session.0.with(|session| Ok(session.rules()))?;
-        dataplane.0.with(|dataplane| {
-            dataplane.set_rules(&rules);
-            Ok(true)
-        })
-    })
+        let rules = unsafe { deref(session) }?.exclusive().with(|session| Ok(session.rules()))?;
+        dataplane.set_rules(&rules);
+        Ok(true)
+    };
+    // SAFETY: as the caller vouches.
+    unsafe { with(dataplane, error, false, set_rules) }
 }
 
 /// Traces every packet from now on, or no longer.
@@ -482,14 +480,12 @@ pub unsafe extern "C" fn penstock_dataplane_trace_all(
     on: bool,
     error: *mut *mut penstock_error,
 ) -> bool {
-    guard(error, false, || {
-        // SAFETY: as the caller vouches.
-        let dataplane = unsafe { deref(dataplane) }?;
-        dataplane.0.with(|dataplane| {
-            dataplane.trace_all(on);
-            Ok(true)
-        })
-    })
+    let trace_all = |dataplane: &mut Dataplane| {
+        dataplane.trace_all(on);
+        Ok(true)
+    };
+    // SAFETY: as the caller vouches.
+    unsafe { with(dataplane, error, false, trace_all) }
 }
 
 /// What happened to how many packets so far. All 0 for null.
@@ -500,21 +496,19 @@ pub unsafe extern "C" fn penstock_dataplane_trace_all(
 pub unsafe extern "C" fn penstock_dataplane_counters(
     dataplane: *const penstock_dataplane,
 ) -> penstock_counters {
-    guard(ptr::null_mut(), penstock_counters::default(), || {
-        // SAFETY: as the caller vouches.
-        let dataplane = unsafe { deref(dataplane) }?;
-        dataplane.0.with(|dataplane| {
-            let counters = dataplane.counters();
-            Ok(penstock_counters {
-                received: counters.received,
-                sent: counters.transmitted,
-                delivered: counters.delivered,
-                dropped: counters.dropped(),
-                from_host: counters.from_host,
-                waiting: dataplane.waiting(),
-            })
+    let counters = |dataplane: &mut Dataplane| {
+        let counters = dataplane.counters();
+        Ok(penstock_counters {
+            received: counters.received,
+            sent: counters.transmitted,
+            delivered: counters.delivered,
+            dropped: counters.dropped(),
+            from_host: counters.from_host,
+            waiting: dataplane.waiting(),
         })
-    })
+    };
+    // SAFETY: as the caller vouches.
+    unsafe { with(dataplane, ptr::null_mut(), penstock_counters::default(), counters) }
 }
 
 /// Frees a dataplane. Null is left alone.

@@ -21,13 +21,15 @@
 #![allow(non_camel_case_types, reason = "the names are those of C")]
 
 mod events;
+#[macro_use]
+mod exclusive;
 mod handles;
 
-use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use events::*;
+use exclusive::{Exclusive, Handle, with};
 pub use handles::*;
 
 use penstock::Error;
@@ -87,7 +89,7 @@ impl From<Error> for penstock_error {
 /// What functions do inside of the boundary.
 type Done<T> = Result<T, penstock_error>;
 
-/// Runs `work`; gives `failed`, and the error to the caller, if it fails or panics.
+/// Runs `work`; returns `failed`, and the error to the caller, if it fails or panics.
 fn guard<T>(error: *mut *mut penstock_error, failed: T, work: impl FnOnce() -> Done<T>) -> T {
     let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<&str>().map(|said| (*said).to_owned());
@@ -106,7 +108,7 @@ fn guard<T>(error: *mut *mut penstock_error, failed: T, work: impl FnOnce() -> D
 /// What a pointer points to.
 ///
 /// # Safety
-/// It is null, or points to a `T` that nobody changes while the result is used.
+/// It is null, or points to a `T` that does not change while the result is used.
 unsafe fn deref<'a, T>(pointer: *const T) -> Done<&'a T> {
     // SAFETY: the caller vouches for it.
     unsafe { pointer.as_ref() }.ok_or_else(|| penstock_error::of("a pointer is null"))
@@ -115,7 +117,7 @@ unsafe fn deref<'a, T>(pointer: *const T) -> Done<&'a T> {
 /// The text at a pointer.
 ///
 /// # Safety
-/// It is null, or points to bytes that end with a zero byte and that nobody changes.
+/// It is null, or points to bytes that end with a zero byte and do not change.
 unsafe fn text<'a>(pointer: *const c_char) -> Done<&'a str> {
     if pointer.is_null() {
         return Err(penstock_error::of("a pointer is null"));
@@ -128,7 +130,7 @@ unsafe fn text<'a>(pointer: *const c_char) -> Done<&'a str> {
 /// The bytes at a pointer.
 ///
 /// # Safety
-/// It points to that many bytes that nobody changes, or there are none.
+/// It points to that many bytes that do not change, or `len` is 0.
 unsafe fn bytes<'a>(pointer: *const u8, len: usize) -> Done<&'a [u8]> {
     if len == 0 {
         return Ok(&[]);
@@ -145,36 +147,16 @@ fn give<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))
 }
 
-/// Takes a value back.
+/// Takes ownership of a value again.
 ///
 /// # Safety
-/// It is null, or came from [`give`] and was not taken back yet.
+/// It is null, or came from [`give`] and was not taken yet.
 unsafe fn take<T>(pointer: *mut T) {
     if !pointer.is_null() {
         // SAFETY: the caller vouches for it.
         let value = unsafe { Box::from_raw(pointer) };
         // A panic of a destructor goes no further.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
-    }
-}
-
-/// A cell that refuses to be used while it is in use, and after a panic.
-struct Exclusive<T>(RefCell<Option<T>>);
-
-impl<T> Exclusive<T> {
-    fn new(value: T) -> Self {
-        Exclusive(RefCell::new(Some(value)))
-    }
-
-    fn with<R>(&self, work: impl FnOnce(&mut T) -> Done<R>) -> Done<R> {
-        let busy = |_| penstock_error::of("the handle is in use");
-        let mut value = self.0.try_borrow_mut().map_err(busy)?;
-        // While it is out of its place a panic loses it.
-        let broken = || penstock_error::of("the handle is broken");
-        let mut taken = value.take().ok_or_else(broken)?;
-        let done = work(&mut taken);
-        *value = Some(taken);
-        done
     }
 }
 

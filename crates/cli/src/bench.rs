@@ -150,6 +150,8 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use penstock_bench::Scale;
+
     use super::*;
 
     #[test]
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_benchmark_runs() {
-        let effort = Effort { rounds: 1, slice: Duration::ZERO };
+        let effort = Effort { rounds: 1, slice: Duration::ZERO, scale: Scale::Reduced };
         for bench in &BENCHES {
             let figures = match bench.run(None, &effort) {
                 Ok(figures) => figures,

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lexopt::Arg::{Long, Short, Value};
-use penstock_daemon::control::client::{Client, Seen};
+use penstock_daemon::control::client::{CaptureEvent, Client};
 use penstock_daemon::control::{CaptureCall, Captured};
 use penstock_daemon::errln;
 use penstock_files::Access;
@@ -212,8 +212,8 @@ fn capture(client: &mut Client, options: &Options) -> io::Result<u8> {
             None => opened.insert(open()?),
         };
         match seen {
-            Seen::Lost(lost) => file.lost = lost,
-            Seen::Frames(frames) => {
+            CaptureEvent::Lost(lost) => file.lost = lost,
+            CaptureEvent::Frames(frames) => {
                 for frame in frames {
                     if options.count.is_some_and(|count| file.frames >= count) {
                         break;
@@ -292,8 +292,8 @@ impl<W: Write> CaptureFile<W> {
         self.writer.write_cut(*interface, frame.time, &frame.bytes, frame.len, frame.outgoing)
     }
 
-    /// Says of each interface how many frames it had, and of the first how many are lost: which
-    /// they would have been of, nobody knows. `now` is in nanoseconds since the epoch.
+    /// Says of each interface how many frames it had, and for the first how many are lost: their
+    /// interfaces are unknown. `now` is in nanoseconds since the epoch.
     pub fn finish(mut self, now: u64) -> io::Result<()> {
         // Programs want an interface, even if nothing came by it.
         if self.interfaces.is_empty() {

@@ -384,7 +384,7 @@ mod tests {
         }
     }
 
-    /// An interactive zsh on a pseudo terminal, where a tab is typed behind `$1`, until the line
+    /// An interactive zsh on a pseudo terminal, where a tab is typed after `$1`, until the line
     /// ends in `$2`.
     const ZSH: &str = r#"
 zmodload zsh/zpty || exit 0

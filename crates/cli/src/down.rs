@@ -23,14 +23,14 @@ const OPTIONS: &[Opt] = &[
 fn usage() -> String {
     let mut out = String::from(
         "Usage: penstock down [--force]\n\n\
-         Stops the dataplane of this network namespace, and waits until its devices are given back. Also gives\n\
-         back the devices of a dataplane that was killed together with its guardian.\n\n",
+         Stops the dataplane of this network namespace, and waits until its devices are returned. Also\n\
+         returns the devices of a dataplane that was killed together with its guardian.\n\n",
     );
     out.push_str(&usage_lines(OPTIONS, 10));
     out
 }
 
-/// Whether devices are to be opened.
+/// Whether to open devices.
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<bool>, String> {
     let mut force = false;
     for arg in args {

@@ -24,7 +24,7 @@ use penstock_system::{CalledFiles, SystemFiles, SystemNames, words};
 use crate::dataplane::NO_DATAPLANE;
 use options::{Call, Parsed, Source, State};
 
-/// Runs with the arguments behind the program's name.
+/// Runs with the arguments after the program's name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let args: Vec<String> = args.map(|a| a.to_string_lossy().into_owned()).collect();
     match options::parse(&args) {
@@ -188,7 +188,7 @@ fn interact(
             Ok(0) | Err(_) => return true,
             Ok(_) => {}
         }
-        // A line that ends in a backslash goes on.
+        // A line that ends in a backslash continues.
         while line.ends_with("\\\n")
             && std::io::stdin().lock().read_line(&mut line).is_ok_and(|n| n > 0)
         {}

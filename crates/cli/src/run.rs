@@ -191,7 +191,7 @@ fn write_flows(file: &Path, path: &Dataplane, now: u64) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Writes a file anew.
+/// Replaces a file.
 fn write(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     penstock_files::create(file, Access::Owner)?.write_all(bytes)
 }

@@ -280,11 +280,11 @@ pub enum InputPort {
 }
 
 impl InputPort {
-    /// Of frames from a source, in a network that was read from `file`.
+    /// The port of frames from a source, in a network read from `file`.
     pub fn of(source: &Source, net: &Network, file: &Path) -> Result<InputPort, String> {
         let device = |name: &str| match net.link_by_name(name) {
             Some(link) if !link.has_link_header() => Err(format!(
-                "Error: `{name}` has no frames of its own: what it receives comes in by the device below"
+                "Error: `{name}` sends and receives no frames itself: use the device below it"
             )),
             Some(link) => Ok(link.index),
             None => Err(format!("Error: {} has no device `{name}`", file.display())),

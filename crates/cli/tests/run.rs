@@ -43,14 +43,14 @@ table netdev n {
 ";
 
 /// A directory of a test's own.
-struct Place(PathBuf);
+struct TestDir(PathBuf);
 
-impl Place {
-    fn new(test: &str) -> Place {
+impl TestDir {
+    fn new(test: &str) -> TestDir {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run").join(test);
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).expect("the build directory is writable");
-        let place = Place(path);
+        let place = TestDir(path);
         place.write("net.ip", NET.as_bytes());
         place.write("rules.nft", RULES.as_bytes());
         place
@@ -134,7 +134,7 @@ const T: u64 = 1_700_000_000_000_000_000;
 
 #[test]
 fn frames_leave_by_the_devices_that_rules_and_routes_choose() {
-    let place = Place::new("frames");
+    let place = TestDir::new("frames");
     place.capture(
         "lan.pcap",
         LinkType::Ethernet,
@@ -186,7 +186,7 @@ fn frames_leave_by_the_devices_that_rules_and_routes_choose() {
 
 #[test]
 fn a_profile_counts_how_often_each_rule_is_reached() {
-    let place = Place::new("profile");
+    let place = TestDir::new("profile");
     let frames = [53, 53, 9, 7].map(|port| (T, frame(port)));
     place.capture("lan.pcap", LinkType::Ethernet, &frames);
     let out = place.run("--net net.ip --rules rules.nft --read lan=lan.pcap --profile");
@@ -207,7 +207,7 @@ fn a_profile_counts_how_often_each_rule_is_reached() {
 
 #[test]
 fn a_map_for_perf_names_chain_and_rule_of_the_code() {
-    let place = Place::new("perf-map");
+    let place = TestDir::new("perf-map");
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);
     let child = Command::new(env!("CARGO_BIN_EXE_penstock"))
         .current_dir(&place.0)
@@ -251,7 +251,7 @@ fn a_map_for_perf_names_chain_and_rule_of_the_code() {
 
 #[test]
 fn a_mark_set_at_egress_selects_the_class_of_the_queueing_discipline() {
-    let place = Place::new("tc");
+    let place = TestDir::new("tc");
     let rules = "table netdev n { chain e { type filter hook egress device wan priority 0; udp dport 53 meta mark set 7; }; }\n";
     place.write("rules.nft", rules.as_bytes());
     // 42 bytes, and 1 ms for each.
@@ -279,7 +279,7 @@ fn a_mark_set_at_egress_selects_the_class_of_the_queueing_discipline() {
 
 #[test]
 fn connections_are_listed_and_continue_in_a_later_run() {
-    let place = Place::new("conntrack");
+    let place = TestDir::new("conntrack");
     let rules = "table inet t { chain f { type filter hook forward priority 0; ct state new counter; }; }\n";
     place.write("rules.nft", rules.as_bytes());
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);
@@ -318,7 +318,7 @@ fn connections_are_listed_and_continue_in_a_later_run() {
 
 #[test]
 fn the_final_ruleset_is_written_as_json() {
-    let place = Place::new("json");
+    let place = TestDir::new("json");
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);
     let out = place.run("--net net.ip --rules rules.nft --read lan=lan.pcap -j");
     let json = text(&out.stdout);
@@ -328,7 +328,7 @@ fn the_final_ruleset_is_written_as_json() {
 
 #[test]
 fn a_trace_lists_each_rule_that_a_packet_meets() {
-    let place = Place::new("trace");
+    let place = TestDir::new("trace");
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(9))]);
     let out = place.run("--net net.ip --rules rules.nft --read lan=lan.pcap --trace");
     let said = text(&out.stderr);
@@ -346,7 +346,7 @@ fn a_trace_lists_each_rule_that_a_packet_meets() {
 
 #[test]
 fn frames_before_the_damage_of_a_capture_are_run_and_the_damage_is_reported() {
-    let place = Place::new("broken");
+    let place = TestDir::new("broken");
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53)), (T + 1, frame(53))]);
     let whole = std::fs::read(place.0.join("lan.pcap")).expect("was written");
     place.write("cut.pcap", &whole[..whole.len() - 1]);
@@ -361,7 +361,7 @@ fn frames_before_the_damage_of_a_capture_are_run_and_the_damage_is_reported() {
 #[test]
 fn flows_are_listed_and_taps_do_not_see_what_early_ingress_takes() {
     const SECOND: u64 = 1_000_000_000;
-    let place = Place::new("flows");
+    let place = TestDir::new("flows");
     let question = frame(53);
     let frames: Vec<_> = (0..4).map(|n| (T + n * SECOND, question.clone())).collect();
     place.capture("lan.pcap", LinkType::Ethernet, &frames);
@@ -419,7 +419,7 @@ fn flows_are_listed_and_taps_do_not_see_what_early_ingress_takes() {
 /// together; which shows in nothing but the order among flows.
 #[test]
 fn capturing_at_a_hook_does_not_change_results() {
-    let place = Place::new("captured");
+    let place = TestDir::new("captured");
     let frames: Vec<_> =
         (0..6).map(|n| (n * 1000 + 7, frame([53, 9, 1][n as usize % 3]))).collect();
     place.capture("lan.pcap", LinkType::Ethernet, &frames);
@@ -501,7 +501,7 @@ fn capturing_at_a_hook_does_not_change_results() {
 
 #[test]
 fn frames_close_in_time_form_a_burst() {
-    let place = Place::new("bursts");
+    let place = TestDir::new("bursts");
     let rules = |flowtable: &str, add: &str| {
         format!(
             "table ip t {{\n\t{flowtable}\n\tchain f {{\n\t\ttype filter hook forward priority filter; policy accept;\n\
@@ -549,7 +549,7 @@ fn frames_close_in_time_form_a_burst() {
 
 #[test]
 fn errors_are_reported_with_their_place() {
-    let place = Place::new("wrong");
+    let place = TestDir::new("wrong");
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);
     place.capture("raw.pcap", LinkType::Raw, &[(T, frame(53)[14..].to_vec())]);
     place.write("bad.ip", b"link add name lan type veth\nlink set lan sideways\n");
@@ -636,10 +636,10 @@ fn the_example_has_the_counts_of_the_kernel() {
     assert!(ours.iter().any(|n| n != "0"));
 }
 
-/// Listens on a socket, and answers packets in a thread of its own until the queue ends. Gives what
-/// it was sent.
+/// Listens on a socket, and answers packets in its own thread until the queue ends. Returns
+/// what it was sent.
 fn listener(
-    place: &Place,
+    place: &TestDir,
     socket: &str,
     open: Open,
     mut answer: impl FnMut(&QueuedPacket) -> Vec<Answer> + Send + 'static,
@@ -679,7 +679,7 @@ table ip t {
 
 #[test]
 fn a_program_gives_verdicts_on_queued_packets() {
-    let place = Place::new("queue");
+    let place = TestDir::new("queue");
     place.write("rules.nft", QUEUE_RULES.as_bytes());
     let ports = [53, 9, 54];
     let frames: Vec<_> = (T..).zip(ports).map(|(t, port)| (t, frame(port))).collect();
@@ -731,12 +731,12 @@ fn a_program_gives_verdicts_on_queued_packets() {
 
 #[test]
 fn batch_verdicts_work_and_queue_length_is_bounded() {
-    let place = Place::new("window");
+    let place = TestDir::new("window");
     place.write("rules.nft", QUEUE_RULES.as_bytes());
     let frames: Vec<_> = (0..5).map(|i| (T + i, frame(100 + i as u16))).collect();
     place.capture("lan.pcap", LinkType::Ethernet, &frames);
     let run = "--net net.ip --rules rules.nft --read lan=lan.pcap --write-dir out --queue 3=q";
-    let sent = |place: &Place| place.frames("out/wan.pcap").len();
+    let sent = |place: &TestDir| place.frames("out/wan.pcap").len();
     // Answers when two are there; the fifth at the end, when the socket is closed on it.
     let pairs = |packet: &QueuedPacket| {
         let answer = Answer { up_to: true, ..Answer::new(packet.id, Verdict::Accept) };
@@ -762,7 +762,7 @@ fn batch_verdicts_work_and_queue_length_is_bounded() {
 
 #[test]
 fn sockets_and_operating_systems_come_from_files() {
-    let place = Place::new("sockets");
+    let place = TestDir::new("sockets");
     let rules = "\
 table ip t {
 	chain p {
@@ -796,7 +796,7 @@ table ip t {
 
 #[test]
 fn trace_command_reports_the_fate_of_one_packet() {
-    let place = Place::new("trace");
+    let place = TestDir::new("trace");
     place.capture("lan.pcap", LinkType::Ethernet, &[(1, frame(53)), (2, frame(9))]);
     let packet = "ip saddr 198.18.0.10 ip daddr 198.19.0.2 udp dport";
     let id =

@@ -102,7 +102,7 @@ fn root_does_not_write_through_symbolic_links_of_other_users() {
     for path in ["theirs/dangling", "theirs/directory/made"] {
         let (ok, said) = nft(&at.0.join(path), "add table ip t");
         assert!(
-            !ok && said.contains("is a symbolic link that somebody else can have made"),
+            !ok && said.contains("is a symbolic link that another user may have made"),
             "{path}: {said}"
         );
     }

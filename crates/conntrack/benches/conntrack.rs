@@ -43,7 +43,7 @@ fn main() {
         churn(Some(&Shared::new(4, &Settings { max: 2_000_000, ..Settings::default() }, 1)));
     }
     for flows in [10_000, 100_000] {
-        if wanted("whose") {
+        if wanted("owner") {
             whose(flows);
         }
     }
@@ -247,7 +247,7 @@ fn whose(flows: u32) {
         black_box(shared.whose(black_box(&frames[at]), Some(0)));
     }
     let ns = (ran() - start) / f64::from(ROUNDS);
-    row(&format!("whose, of {flows} connections"), ns, "");
+    row(&format!("owner, of {flows} connections"), ns, "");
     let start = ran();
     let mut turn = 0;
     while turn < ROUNDS {
@@ -265,7 +265,7 @@ fn whose(flows: u32) {
         turn += BURST as u32;
     }
     let ns = (ran() - start) / f64::from(turn);
-    row(&format!("whose, of {flows} connections, in bursts"), ns, "");
+    row(&format!("owner, of {flows} connections, in bursts"), ns, "");
 }
 
 /// Resident bytes of this process.

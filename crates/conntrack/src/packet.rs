@@ -19,7 +19,7 @@ pub enum Hook {
 /// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on.
+    /// It continues.
     Accept,
     /// It must be dropped: [`crate::Statistics`] counts why.
     Drop,

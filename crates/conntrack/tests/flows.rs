@@ -43,7 +43,7 @@ impl Net {
         p
     }
 
-    /// In and out; gives what rules see.
+    /// In and out; returns what rules see.
     fn pass(&mut self, frame: impl Into<Frame>) -> (u32, Option<CtInfo>) {
         let mut p = self.track(frame);
         let seen = (p.meta.ct.state(), p.meta.ct.has_entry().then_some(p.meta.ct.info));

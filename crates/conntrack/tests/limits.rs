@@ -96,9 +96,9 @@ fn shrinking_the_table_ends_surplus_connections() {
     assert_eq!(table.iter().count() as u32, left);
 }
 
-struct Place(Arc<AtomicU32>);
+struct Slot(Arc<AtomicU32>);
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -110,7 +110,7 @@ fn connlimit_entries_end_with_their_connection() {
     let mut table = Conntrack::new(Settings { max: 100, ..Settings::default() });
     let attach = |table: &mut Conntrack, n: u32| {
         count.fetch_add(1, Ordering::Relaxed);
-        table.attach(n, 7, Box::new(Place(count.clone()))).is_ok()
+        table.attach(n, 7, Box::new(Slot(count.clone()))).is_ok()
     };
     let udp = pass(&mut table, Ipv4::new(A, B) / Udp::new(1, 2), START).unwrap();
     let killed = pass(&mut table, Ipv4::new(A, B) / Udp::new(2, 2), START).unwrap();

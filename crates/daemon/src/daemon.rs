@@ -227,7 +227,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Connections of a dump go on.
+    /// Connections of a dump continue.
     fn load_connections(&self, connections: String) -> Result<(), String> {
         /// How long many connections may take.
         const PATIENCE: Duration = Duration::from_secs(60);
@@ -414,6 +414,6 @@ impl Daemon {
         self.working.into_iter().for_each(|thread| drop(thread.join()));
         self.guardian.dismiss();
         let devices = if taken.len() == 1 { "its device is" } else { "its devices are" };
-        log(format_args!("ended; {devices} given back"));
+        log(format_args!("ended; {devices} returned"));
     }
 }

@@ -226,7 +226,7 @@ impl KernelSync {
             };
             earliest = Instant::now() + pause;
             if let Some(gone) = self.lost_tap() {
-                log(format_args!("{gone}: somebody has removed the TAP"));
+                log(format_args!("{gone}: the TAP was removed"));
                 return;
             }
         }

@@ -8,7 +8,7 @@ pub(crate) fn set_up() {
     /// number the library does not read the number of processors from a file, which a thread
     /// without the right to open files might do.
     const ARENAS: libc::c_int = 4;
-    /// Bytes from which on an allocation is a mapping of its own, which goes back to the system:
+    /// Bytes from which on an allocation is a separate mapping, which goes back to the system:
     /// texts of all connections, rulesets on their way to the evaluator. By default the library
     /// serves more and more of them from its arenas.
     const MAPPED: libc::c_int = 1 << 20;

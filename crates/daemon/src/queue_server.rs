@@ -46,10 +46,9 @@ pub(crate) fn serve(config: &QueueConfig, workers: &Arc<Workers>) {
             Ok(stream) => {
                 said = false;
                 match listen(*num, stream, workers) {
-                    Ok(()) => log(format_args!(
-                        "queue {num}: {} does not listen any more",
-                        socket.display()
-                    )),
+                    Ok(()) => {
+                        log(format_args!("queue {num}: {} no longer listens", socket.display()))
+                    }
                     Err(e) => {
                         log(format_args!("queue {num}: {}: {e}; trying again", socket.display()))
                     }

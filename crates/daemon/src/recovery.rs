@@ -36,7 +36,7 @@ pub(crate) fn give_back_left(socket: &mut Socket) -> Result<Option<OnDeath>, Str
 }
 
 /// What was found when it was this process's turn.
-struct Found {
+struct Recovery {
     /// Flows or devices were returned.
     any: bool,
     /// What the dataplane that has died was to do at its death.
@@ -47,7 +47,7 @@ struct Found {
 
 /// Waits for the lock, returns what is left, and cleans up the rest.
 fn in_turn(
-    settle: impl FnOnce(&mut Socket, Found) -> Result<Recovered, String>,
+    settle: impl FnOnce(&mut Socket, Recovery) -> Result<Recovered, String>,
 ) -> Result<Recovered, String> {
     if !rights::may_take_devices() {
         return Ok(Recovered::Nothing);
@@ -59,7 +59,7 @@ fn in_turn(
         let on_death = give_back_left(&mut socket)?;
         let closed = closed_devices(&mut socket);
         let any = flows || on_death.is_some();
-        settle(&mut socket, Found { any, on_death, closed })
+        settle(&mut socket, Recovery { any, on_death, closed })
     };
     let settled = found();
     control::remove_sockets();
@@ -72,7 +72,7 @@ fn in_turn(
 /// # Errors
 /// A sentence: recovery failed, or devices are closed and stay closed.
 pub fn recover() -> Result<Recovered, String> {
-    in_turn(|socket, Found { any, on_death, closed }| {
+    in_turn(|socket, Recovery { any, on_death, closed }| {
         if let Some(OnDeath::Ruleset(file)) = &on_death {
             on_death::load(file)?;
             on_death::open(socket, closed.into_iter().map(|(index, _)| index));
@@ -107,7 +107,7 @@ pub fn finish(force: bool) -> Result<(), String> {
 /// # Errors
 /// A sentence.
 pub fn open_all() -> Result<Recovered, String> {
-    in_turn(|socket, Found { any, closed, .. }| {
+    in_turn(|socket, Recovery { any, closed, .. }| {
         let any = any || !closed.is_empty();
         on_death::open(socket, closed.into_iter().map(|(index, _)| index));
         on_death::unload();

@@ -7,7 +7,7 @@
 //! | `/run/penstock` | 0700 | `COOKIE.lock`, `COOKIE.sock`, `COOKIE.ports`, `COOKIE.pins` |
 //! | `/run/penstock-read` | 0755 | `COOKIE.sock`, for those who may only look (`--allow-read`) |
 //!
-//! Where `/run` cannot be written, as for a user in a namespace of its own, both are in
+//! Where `/run` cannot be written, as for a user in its own namespace, both are in
 //! `$XDG_RUNTIME_DIR`. Only the owner enters the first, so nobody else can hold the lock, take the
 //! place of a socket, or read what is recorded. Files are named by the cookie of the network
 //! namespace, which no other one gets as long as the machine runs: numbers of inodes are given

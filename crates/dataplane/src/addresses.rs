@@ -33,7 +33,7 @@ pub(crate) fn is_no_source(source: u128) -> bool {
     matches!(source, 0 | 1) || source >> 120 == 0xff
 }
 
-/// Whether nothing speaks against forwarding what comes from there (`ip6_forward()`).
+/// Whether packets from this source may be forwarded (`ip6_forward()`).
 #[inline]
 pub(crate) fn is_usual_source(source: u128) -> bool {
     !is_no_source(source) && !is_link_local(source)

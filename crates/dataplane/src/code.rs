@@ -15,7 +15,7 @@ pub enum Engine {
     /// The interpreter.
     #[default]
     Interpreter,
-    /// Machine code, which is made on a thread of its own; until it is there, and where none can be
+    /// Machine code, which is made on its own thread; until it is there, and where none can be
     /// made, the interpreter.
     Jit,
     /// Machine code; packets wait until it is there.

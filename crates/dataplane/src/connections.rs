@@ -99,7 +99,7 @@ pub(crate) fn get(
         | CtKey::DstIp
         | CtKey::SrcIp6
         | CtKey::DstIp6 => of_tuple(connection.tuple(dir.unwrap_or(Direction::Original)), key, out),
-        // Of the packet, not of the connection; and what can only be set.
+        // Properties of the packet, not of the connection; and keys that can only be set.
         CtKey::State | CtKey::Direction | CtKey::EventMask => None,
     }
 }
@@ -184,8 +184,8 @@ pub(crate) struct Policies {
 type PolicyKey = (u8, Arc<[(u8, u32)]>);
 
 impl Policies {
-    /// Makes the policies of a generation. Those that are in it no more go, and connections that
-    /// had them go on with the usual timeouts (`nf_ct_untimeout()`).
+    /// Creates the policies of a generation. Policies no longer in it are removed, and their
+    /// connections continue with the usual timeouts (`nf_ct_untimeout()`).
     pub(crate) fn set(&mut self, conntrack: &mut Conntrack, objects: &[Arc<CtObject>]) {
         let mut old = std::mem::take(&mut self.numbers);
         for object in objects {

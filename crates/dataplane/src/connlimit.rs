@@ -16,9 +16,9 @@ use penstock_program::env::{ConnCount, CountedConnection};
 /// Connections of a count that are looked at per packet. Beyond that a long list is gone through by
 /// several packets; the kernel looks at all, at a cost that grows with the list.
 const LOOKED_AT: usize = 64;
-/// Connections that are looked at in between, for counts that no packet asks about any more.
+/// Connections checked per step, for counts that packets no longer query.
 const TIDIED: usize = 256;
-/// Connections that leave a count at once whose rule or element is gone.
+/// Connections removed at once from a count after its rule or element is gone.
 const FREED: usize = 4096;
 /// Places in counts that all connections have together; more packets are dropped.
 const MOST: usize = 1 << 22;
@@ -32,7 +32,7 @@ struct Count {
 }
 
 impl Count {
-    /// Lets go of connections that ended, among the next `looked_at`; how many.
+    /// Removes ended connections among the next `looked_at`; returns how many.
     fn purge(&mut self, conntrack: &Conntrack, looked_at: usize) -> usize {
         let mut gone = 0;
         for _ in 0..looked_at.min(self.members.len()) {
@@ -51,7 +51,7 @@ impl Count {
         gone
     }
 
-    /// Gives back memory that a fuller moment took.
+    /// Frees memory that is no longer needed.
     fn shrink(&mut self) {
         let room = self.members.len().max(LOOKED_AT) * 2;
         if self.members.capacity() > room * 2 {
@@ -112,7 +112,7 @@ impl Connlimit {
         Some(connections)
     }
 
-    /// Looks for connections that ended in counts that nobody asks about.
+    /// Removes ended connections from counts that are no longer queried.
     pub(crate) fn tidy(&mut self, conntrack: &Conntrack) {
         let mut budget = TIDIED;
         while budget > 0 && !self.counts.is_empty() {

@@ -14,7 +14,7 @@ pub(crate) enum Next {
     /// Nowhere: it was sent, delivered, dropped, queued, or taken by something else.
     #[default]
     Done,
-    /// Nowhere: it was dropped on its way out, and its sender is told so.
+    /// Nowhere: it was dropped on its way out, and the caller gets an error.
     Refused,
     /// Ingress of the device that it arrived on.
     Ingress,
@@ -89,18 +89,18 @@ pub(crate) struct Course {
     pub(crate) levels: u8,
     /// Its IPv4 options, if it is forwarded.
     pub(crate) options: Compiled,
-    /// Of a copy that comes back to the host: the route by which it is received.
+    /// For a copy that returns to the host: the route by which it is received.
     pub(crate) back: Option<Route>,
 }
 
 impl Course {
-    /// Of a packet with a route.
+    /// The course of a packet with a route.
     #[inline(always)]
     pub(crate) fn to(route: Route) -> Self {
         Course { route: Some(route), ..Course::default() }
     }
 
-    /// Of a packet at a hook, after which it continues at `next`.
+    /// The course of a packet at a hook, after which it continues at `next`.
     #[inline(always)]
     pub(crate) fn at_hook(route: Option<Route>, next: Next) -> Self {
         Course { route, next, ..Course::default() }

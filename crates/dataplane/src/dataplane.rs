@@ -50,8 +50,8 @@ pub struct Dataplane {
 }
 
 impl Dataplane {
-    /// A dataplane without rules whose runs repeat: hash tables have known keys, and NAT draws
-    /// known ports. For packets of strangers there is [`Dataplane::live`].
+    /// A dataplane without rules, with reproducible runs: hash tables have known keys, and NAT
+    /// draws known ports. For untrusted packets use [`Dataplane::live`].
     pub fn new(net: Arc<Network>, settings: Settings) -> Self {
         Self::of_member(net, settings, &Member::alone(0))
     }
@@ -88,8 +88,8 @@ impl Dataplane {
         Dataplane { net, linked, offloaded: Vec::new(), hooks, codes, settings, state, packets }
     }
 
-    /// Starts random numbers (`meta random`, `numgen random`, fragment identifications) anew, for
-    /// runs that repeat.
+    /// Seeds random numbers (`meta random`, `numgen random`, fragment identifications), for
+    /// reproducible runs.
     pub fn seed(&mut self, seed: u64) {
         self.state.numbers.random = Random::seeded(seed);
         self.state.ipsec = Ipsec::new(&self.net, Some(seed));
@@ -122,7 +122,7 @@ impl Dataplane {
         self.state.tracking.policies.set(conntrack, &linked.ct_objects);
         let hooks = Hooks::new(&self.net, &linked, &self.offloaded);
         if hooks != *self.hooks {
-            // Where a held packet would go on is not where it was (nf_queue_nf_hook_drop()).
+            // Where a held packet would continue is not where it was (nf_queue_nf_hook_drop()).
             for _ in 0..self.state.queues.clear() {
                 self.state.counters.count(DropReason::Queue);
             }
@@ -197,7 +197,7 @@ impl Dataplane {
         self.state.flows.changed();
     }
 
-    /// Lets all leave that waits in queues of devices, as time goes on.
+    /// Lets all leave that waits in queues of devices, as time passes.
     pub fn flush<S: Sink>(&mut self, sink: &mut S) {
         self.burst(sink, |worker, _| {
             worker.run_queues(u64::MAX);
@@ -206,8 +206,8 @@ impl Dataplane {
     }
 
     /// Puts another state of the network in force. Devices keep their indexes from one to the next:
-    /// connections, and what bridges have learned, go on. Packets that waited for a neighbour that
-    /// is known now leave, or end if nobody has answered; `time` is the clock's.
+    /// connections, and what bridges have learned, continue. Packets that waited for a neighbour
+    /// leave if it is resolved now, or end without an answer; `time` is the clock's.
     pub fn set_network<S: Sink>(&mut self, net: Arc<Network>, time: u64, sink: &mut S) {
         let hooks = Hooks::new(&net, &self.linked, &self.offloaded);
         if hooks != *self.hooks {
@@ -358,7 +358,7 @@ impl Dataplane {
     }
 
     /// Ends the connections that are masqueraded through a device that went down, or only those
-    /// with an address that it has lost. Gives how many.
+    /// with an address that it has lost. Returns how many.
     pub fn end_masqueraded(&mut self, device: u32, address: Option<std::net::IpAddr>) -> usize {
         let address = address.map(penstock_conntrack::tuple::address);
         penstock_nat::bind::forget_masqueraded(&mut self.state.conntrack, device, address)
@@ -409,7 +409,7 @@ impl Dataplane {
     }
 
     /// A listener's answer to the packet with this number
-    /// ([`QueueRecord::id`](crate::QueueRecord::id)), which goes on or ends at `time`.
+    /// ([`QueueRecord::id`](crate::QueueRecord::id)), which continues or ends at `time`.
     ///
     /// # Errors
     /// No such packet waits.
@@ -438,7 +438,7 @@ impl Dataplane {
         }
     }
 
-    /// Lets time pass without packets: fragments and connections whose time is over go.
+    /// Advances the clock without packets: fragments and connections expire.
     pub fn advance<S: Sink>(&mut self, time: u64, sink: &mut S) {
         self.burst(sink, |worker, packet| {
             worker.pass_time(time);
@@ -493,7 +493,7 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// Lets go of what is known about packets that are no more.
+    /// Frees per-packet state at the end of a burst.
     #[inline]
     fn frame_done(&mut self) {
         let secpaths = self.state.ipsec.as_deref().map_or(0, Ipsec::secpath_count);

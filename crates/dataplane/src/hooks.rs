@@ -2,8 +2,8 @@
 
 //! Hook lists: which base chains and stages see a packet at a hook, in which order.
 //!
-//! Beside base chains a list holds what the kernel registers at fixed priorities when rules need it
-//! ([`penstock_ruleset::Needs`]): defragmentation, connection tracking, NAT. A list is run by
+//! Besides base chains a list holds what the kernel registers at fixed priorities when rules need
+//! it ([`penstock_ruleset::Needs`]): defragmentation, connection tracking, NAT. A list is run by
 //! [`Worker::run_list`](crate::worker::Worker::run_list).
 
 use std::cmp::Reverse;
@@ -89,7 +89,7 @@ pub(crate) enum Stage {
     /// A frame for the bridge device that is not for this host alone forgets its new connection
     /// (`nf_ct_bridge_in()`).
     BridgeInput,
-    /// As [`Stage::Confirm`]; what was put together is cut again (`nf_ct_bridge_post()`).
+    /// As [`Stage::Confirm`]; reassembled packets are refragmented (`nf_ct_bridge_post()`).
     BridgeConfirm,
 }
 
@@ -197,8 +197,8 @@ pub(crate) struct Hooks {
     used: u32,
     tracks: bool,
     lists: [HookList; LISTS],
-    /// Chains of type nat, which the NAT stage of a hook walks for packets whose connection is not
-    /// translated yet.
+    /// Chains of type nat, which the NAT stage of a hook walks for packets of connections that are
+    /// not translated yet.
     nat: [Vec<Entry>; LISTS],
     /// By index of the device.
     ingress: Vec<HookList>,
@@ -475,7 +475,7 @@ impl Hooks {
             let families = [Family::Ip, Family::Ip6, Family::Arp, Family::Bridge];
             let family = families[slots.next().unwrap_or(0) / 5 % 4];
             let mut list = hook_list(list, family, false, &mut code);
-            // Behind each chain somebody looks whether the frame is to be routed (`meta broute`).
+            // After each chain the bridge checks whether the frame is routed (`meta broute`).
             list.code = list.code.filter(|_| family != Family::Bridge || list.stages.len() == 1);
             list
         });

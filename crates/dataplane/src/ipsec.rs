@@ -19,11 +19,11 @@ pub(crate) struct Bundled {
     pub(crate) states: Bundle,
     /// The way of the packet as it is.
     pub(crate) before: Route,
-    /// The way of what comes out of the last state.
+    /// The route of packets after the last state.
     pub(crate) after: Route,
 }
 
-/// Numbers that go on when a table is emptied, so that nobody takes one thing for another.
+/// Numbers that continue when a table is emptied, so that none is reused.
 #[derive(Debug)]
 pub(crate) struct Numbered<T> {
     first: u32,
@@ -64,15 +64,15 @@ pub(crate) struct Ipsec {
     pub(crate) xfrm: Xfrm,
     /// What the packets of a burst came through.
     pub(crate) secpaths: Numbered<SecPath>,
-    /// Ways through states: there are about as many as states and routes. None for one whose state
-    /// is gone.
+    /// Ways through states: there are about as many as states and routes. `None` for one without
+    /// its state.
     pub(crate) bundles: Numbered<Option<Bundled>>,
     pub(crate) numbers: HashMap<Bundled, u32>,
     /// The host's stack carries policies out.
     pub(crate) by_host: bool,
 }
 
-/// Ways that are kept before all are found anew.
+/// Bundles that are kept before all are looked up again.
 const WAYS: usize = 1 << 16;
 
 impl Ipsec {
@@ -90,8 +90,8 @@ impl Ipsec {
         Some(Box::new(Ipsec { xfrm, secpaths, bundles, numbers, by_host }))
     }
 
-    /// Follows another state of the network: states that are as before go on, and ways keep their
-    /// numbers.
+    /// Follows another state of the network: states that are as before continue, and ways keep
+    /// their numbers.
     pub(crate) fn follow(self, net: &Network) -> Option<Box<Self>> {
         let Ipsec { xfrm, mut secpaths, mut bundles, .. } = self;
         let config = net.xfrm();
@@ -129,7 +129,7 @@ impl Ipsec {
         self.secpaths.entries.len()
     }
 
-    /// Forgets what packets came through that are no more.
+    /// Clears the security paths of packets that have ended.
     pub(crate) fn clear_secpaths(&mut self) {
         self.secpaths.clear();
     }

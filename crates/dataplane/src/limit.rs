@@ -76,8 +76,8 @@ impl Limits {
         allowed
     }
 
-    /// Whether a sender is told (again) of a shorter way: twice as long a wait after each time,
-    /// nine times at most, until it has been quiet for long (`ip_rt_send_redirect()`).
+    /// Whether a sender gets a redirect (again): twice as long a wait after each time, nine times
+    /// at most, until it has been quiet for long (`ip_rt_send_redirect()`).
     pub(crate) fn redirect_allows(&mut self, address: u128, now: u64) -> bool {
         const LOAD: u64 = SECOND / 50;
         const NUMBER: u32 = 9;

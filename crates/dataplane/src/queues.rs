@@ -14,8 +14,7 @@ use penstock_program::image::RuleIndex;
 
 use crate::course::Course;
 
-/// Held packets beyond which those that were put together from fragments are cut anew on their way
-/// out.
+/// Above this number of held packets, reassembled ones are fragmented by MTU on their way out.
 const PARTS_KEPT: usize = 4096;
 
 /// What a listener makes of a packet.
@@ -23,7 +22,7 @@ const PARTS_KEPT: usize = 4096;
 pub enum QueueVerdict {
     /// It ends.
     Drop,
-    /// It goes on with the next chain of its hook.
+    /// It continues with the next chain of its hook.
     Accept,
     /// It passes the chain that queued it again.
     Repeat,
@@ -33,7 +32,7 @@ pub enum QueueVerdict {
     Queue {
         /// Number of the queue.
         num: u16,
-        /// Without a listener there it goes on with the next chain; otherwise it is dropped.
+        /// Without a listener there it continues with the next chain; otherwise it is dropped.
         bypass: bool,
     },
 }
@@ -41,7 +40,7 @@ pub enum QueueVerdict {
 /// A listener's answer.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueAnswer<'a> {
-    /// What becomes of the packet.
+    /// The verdict on the packet.
     pub verdict: QueueVerdict,
     /// Its new mark.
     pub mark: Option<u32>,

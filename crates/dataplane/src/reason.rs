@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Why packets end, and how many did: every packet that does not go on has one of these reasons.
+//! Why packets end, and how many did: every packet that does not continue has one of these reasons.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ reasons! {
     Rule = "rule",
     /// The policy of a base chain (`NETFILTER_DROP`).
     Policy = "policy",
-    /// A rule queued it and nobody listens.
+    /// A rule queued it without a listener.
     Queue = "queue without listener",
     /// A rule queued it and the listener has too many already.
     QueueFull = "queue full",
@@ -75,7 +75,7 @@ reasons! {
     Ip6Header = "malformed: IPv6 header",
     /// Shorter than it says.
     Ip6Truncated = "malformed: IPv6 truncated",
-    /// Hop-by-hop options are malformed or forbid to go on.
+    /// Hop-by-hop options are malformed or forbid to continue.
     Ip6Options = "malformed: IPv6 options",
     /// IPv6 is off on the device, as on those with an MTU below 1280 (`IPV6DISABLED`).
     Ip6Disabled = "IPv6 disabled on device",
@@ -250,7 +250,7 @@ pub struct Counters {
     pub forwarded: u64,
     /// Packets that flowtables forwarded.
     pub fast: u64,
-    /// Packets taken over by a rule or a fragment queue: they go on as something else, or wait.
+    /// Packets taken over by a rule or a fragment queue: they continue as something else, or wait.
     pub taken: u64,
     /// Packets and frames that the host has sent.
     pub from_host: u64,

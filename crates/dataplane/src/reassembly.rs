@@ -336,7 +336,7 @@ impl<K: Key> Fragments<K> {
             }
         }
         if bounds.distance != 0 && self.too_far(&key, bounds.distance) {
-            // ip_frag_reinit(): the parts go, the wait begins anew.
+            // ip_frag_reinit(): the parts are freed, the wait restarts.
             if let Some(waiting) = self.waiting.to_back(&key) {
                 let seen = waiting.seen;
                 self.parts -= waiting.pieces.len();
@@ -419,7 +419,7 @@ impl<K: Key> Fragments<K> {
         }
     }
 
-    /// Gives back what a packet was put together from.
+    /// Recycles the fragments of a reassembled packet.
     pub(crate) fn recycle(&mut self, mut done: Waiting) {
         if self.spare.len() < SPARE && done.data.capacity() <= SPARE_BYTES {
             done.clear();
@@ -427,7 +427,7 @@ impl<K: Key> Fragments<K> {
         }
     }
 
-    /// A packet whose time is over.
+    /// An expired packet.
     pub(crate) fn expired(&mut self, now: u64) -> Option<(K, Waiting)> {
         let (_, oldest) = self.waiting.front()?;
         if oldest.deadline > now {

@@ -49,7 +49,7 @@ pub(crate) enum Routed {
     To(Route),
     /// There is no way; the sender may be told.
     No(NoRoute),
-    /// The device does not forward, and this host is not meant; nobody is told.
+    /// The device does not forward, and this host is not the destination; no ICMP error is sent.
     NotForwarded,
     Refused(DropReason),
 }

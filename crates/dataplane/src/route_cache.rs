@@ -53,7 +53,7 @@ struct Neighbour<A> {
 
 /// What was found before in one family.
 #[derive(Debug)]
-pub(crate) struct Found<A> {
+pub(crate) struct FamilyCache<A> {
     ways: Box<[Option<CachedRoute<A>>]>,
     neighbours: Box<[Option<Neighbour<A>>]>,
 }
@@ -61,8 +61,8 @@ pub(crate) struct Found<A> {
 /// What was found before.
 #[derive(Debug, Default)]
 pub(crate) struct RouteCache {
-    pub(crate) v4: Found<u32>,
-    pub(crate) v6: Found<u128>,
+    pub(crate) v4: FamilyCache<u32>,
+    pub(crate) v6: FamilyCache<u128>,
     /// IPv4 sources that have passed the check of their route back.
     pub(crate) sources4: Sources,
     /// The device with rules at egress by which the last packet of the fast path left.
@@ -104,9 +104,9 @@ impl Sources {
     }
 }
 
-impl<A: Address> Default for Found<A> {
+impl<A: Address> Default for FamilyCache<A> {
     fn default() -> Self {
-        Found { ways: vec![None; PLACES].into(), neighbours: vec![None; PLACES].into() }
+        FamilyCache { ways: vec![None; PLACES].into(), neighbours: vec![None; PLACES].into() }
     }
 }
 
@@ -116,7 +116,7 @@ fn place(device: u32, address: u32) -> usize {
     (spread >> 22) as usize % PLACES
 }
 
-impl<A: Address> Found<A> {
+impl<A: Address> FamilyCache<A> {
     fn clear(&mut self) {
         self.ways.fill(None);
         self.neighbours.fill(None);

@@ -43,16 +43,16 @@ pub struct Settings {
     pub fragment_distance: u32,
     /// Whether IPv6 packets for this host are worked on after `input` as by the host's own stack:
     /// extension headers are checked and answered, fragments put together. Without it they are
-    /// delivered as they are after `input`, since whoever takes them does that.
+    /// delivered as they are after `input`, since their receiver does that.
     pub host_extensions: bool,
-    /// The host has a stack of its own, as a kernel behind TAPs: packets to any group go to it
+    /// The host has its own stack, as a kernel behind TAPs: packets to any group go to it
     /// after `input`, since it knows itself what it has joined, and IPv4 options are filled in by
     /// it. Without this only the groups count that every router joins.
     pub host_stack: bool,
     /// `net.ipv4.fwmark_reflect` and `net.ipv6.fwmark_reflect`: answers carry the mark of what they
     /// answer.
     pub fwmark_reflect: bool,
-    /// Of flowtables.
+    /// Settings of flowtables.
     pub flow: FlowSettings,
     /// `net.netfilter.nf_conntrack_*`.
     pub conntrack: penstock_conntrack::Settings,
@@ -65,7 +65,7 @@ pub struct FlowSettings {
     pub tcp_timeout: u64,
     /// `net.netfilter.nf_flowtable_udp_timeout`.
     pub udp_timeout: u64,
-    /// Of other protocols (`NF_FLOW_TIMEOUT`).
+    /// Timeout of other protocols (`NF_FLOW_TIMEOUT`).
     pub other_timeout: u64,
     /// Flows of a flowtable at most; never more than connections.
     pub max: u32,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the dataplanes of several workers have in common besides the rules: whose a packet is,
-//! limits, who makes machine code, and what bridges have learned.
+//! What the dataplanes of several workers share besides the rules: owners of packets, limits, who
+//! makes machine code, and what bridges have learned.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,7 +63,7 @@ impl Shared {
         }
     }
 
-    /// Whose packets are.
+    /// The owners of packets.
     pub fn tracking(&self) -> &Arc<penstock_conntrack::Shared> {
         &self.tracking
     }
@@ -75,9 +75,9 @@ pub(crate) struct Member {
     shared: Option<Shared>,
     /// Its number from 0 on.
     pub(crate) number: usize,
-    /// Of its hash tables.
+    /// Seed of its hash tables.
     pub(crate) seed: u64,
-    /// Of its random numbers, where they are to repeat.
+    /// Seed of its random numbers, for reproducible runs.
     repeats: Option<u64>,
     pub(crate) secrets: Secrets,
 }
@@ -89,7 +89,7 @@ impl Member {
         Member { shared: None, number: 0, seed, repeats: Some(seed), secrets }
     }
 
-    /// One that is alone, and whose numbers nobody knows.
+    /// A single dataplane with unpredictable numbers.
     pub(crate) fn live() -> Self {
         let mut random = Random::unknown();
         let secrets = Secrets::new(&mut random);

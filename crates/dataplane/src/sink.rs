@@ -47,11 +47,11 @@ pub struct QueueRecord<'a> {
 /// What a queue does with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queued {
-    /// Nobody listens: the packet is dropped, or goes on if the rule says `bypass`.
+    /// There is no listener: the packet is dropped, or continues if the rule has `bypass`.
     Nobody,
     /// Too many packets wait: it is dropped.
     Full,
-    /// Too many packets wait: it goes on as if it was accepted (`NFQA_CFG_F_FAIL_OPEN`).
+    /// Too many packets wait: it continues as if it was accepted (`NFQA_CFG_F_FAIL_OPEN`).
     PassedBy,
     /// It waits for [`Dataplane::verdict`](crate::Dataplane::verdict).
     Held,
@@ -107,8 +107,8 @@ pub enum TraceVerdict<'a> {
     Queue,
 }
 
-/// Takes what the path gives out. Everything is called in the order in which it happens; nothing
-/// has to be done in the ones that have a body. Bytes are to be copied if they are needed later.
+/// Receives the output of the dataplane. Methods are called in the order of events; those with a
+/// default body are optional. Bytes must be copied if they are needed later.
 pub trait Sink {
     /// A frame leaves on a wire, tags included; on a device without link header the packet alone.
     /// `meta` is what the tc stage and queues see: mark, priority, time.
@@ -132,8 +132,8 @@ pub trait Sink {
     }
 
     /// Several packets end one after the other, all for the same reason in the same place. Whether
-    /// that was all there is to be told of them: then they are not told one by one
-    /// ([`Sink::drop`]), and nothing has to be known of the packets.
+    /// this call suffices: then they are not reported one by one ([`Sink::drop`]), and nothing has
+    /// to be known of the packets.
     #[inline]
     fn drop_several(&mut self, drop: &DropEvent<'_>, packets: u64) -> bool {
         let _ = (drop, packets);

@@ -2,9 +2,8 @@
 
 //! Buffers of packets that are not in use.
 //!
-//! A buffer grows to the largest packet that was ever in it. So that a rush of packets that wait
-//! does not keep its memory for ever, there are few buffers here, and of large ones very few: what
-//! is more is given back.
+//! A buffer grows to the largest packet that was ever in it. To free the memory of a rush of
+//! waiting packets, only few buffers are kept here, and very few large ones; the rest is freed.
 
 use penstock_packet::Packet;
 

@@ -43,7 +43,7 @@ const FIRST_ID: u16 = 0x5053;
 /// What lives on from burst to burst, by what uses it.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// In whose cells rules count.
+    /// The worker with the cells in which rules count.
     pub(crate) worker: WorkerNumber,
     /// What happened so far.
     pub(crate) counters: Counters,
@@ -107,7 +107,7 @@ pub(crate) struct FragmentTables {
     pub(crate) v4: Fragments<Key4>,
     /// IPv6: of the host.
     pub(crate) v6: Fragments<Key6>,
-    /// IPv6: of connection tracking, with a limit of its own.
+    /// IPv6: of connection tracking, with its own limit.
     pub(crate) conntrack6: Fragments<Key6>,
     /// How packets of this burst were fragmented that were reassembled before routing.
     pub(crate) reassembled: ReassembledTable,
@@ -140,7 +140,7 @@ pub(crate) struct Buffers {
 pub(crate) struct Numbers {
     /// Unpredictable, or the same in each run.
     pub(crate) random: Random,
-    /// Identification of the latest packet with an outer header, whose receiver is another router.
+    /// Identification of the latest packet with an outer header to another router.
     pub(crate) ip_id: u16,
     /// Identifications of packets to anybody.
     pub(crate) ip_ids: IpIds,

@@ -22,7 +22,7 @@ impl Taps {
         taps
     }
 
-    /// Whether somebody listens to a device.
+    /// Whether a device has a tap.
     #[inline]
     pub(crate) fn has(&self, device: u32) -> bool {
         self.devices.get(device as usize).copied().unwrap_or(false)

@@ -9,7 +9,7 @@ use crate::settings::SECOND;
 /// What tunnels remember next to their configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Tunnels {
-    /// Tunnels that the packet at hand has entered.
+    /// Tunnels that the current packet has entered.
     pub(crate) depth: u32,
     /// ICMP errors that came about outer packets, by index of the device: how many are still to be
     /// told on, and when the last one came (`tunnel->err_count`, `err_time`).
@@ -30,7 +30,7 @@ pub(crate) struct PathMtus {
 }
 
 impl PathMtus {
-    /// A path has this MTU, from `now` on for ten minutes. Gives whether that was not known.
+    /// A path has this MTU, from `now` on for ten minutes. Returns whether that was not known.
     pub(crate) fn learn(&mut self, destination: u128, mtu: u32, now: u64) -> bool {
         if self.paths.len() >= PATHS && !self.paths.contains_key(&destination) {
             self.paths.clear();

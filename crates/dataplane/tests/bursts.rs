@@ -24,7 +24,7 @@ use router::{NET, SECOND, START, Seen};
 /// to be so.
 struct All(Seen, Drops);
 
-/// Whether drops are told one by one.
+/// Whether drops are reported one by one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Drops {
     Told,
@@ -256,7 +256,7 @@ fn frame(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// Rules for connections that go on.
+/// Rules for connections that continue.
 const STATEFUL: [&str; 8] = [
     "table ip t {
         chain f { type filter hook forward priority 0; policy drop; ct state established,related accept; ct state new counter accept; }

@@ -111,7 +111,7 @@ fn run(path: &mut Dataplane, steps: &[Step]) -> Seen {
 }
 
 /// What leaves of each flow on a device, in order; fragments and all else by hosts. What the router
-/// itself says has a number of its own, which depends on the order of flows.
+/// itself says has its own number, which depends on the order of flows.
 fn by_flow(seen: &Seen) -> BTreeMap<(String, Vec<u8>), Vec<String>> {
     let mut out: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (device, frame) in &seen.frames {
@@ -293,7 +293,7 @@ fn a_rule_that_cannot_offload_breaks() {
     assert_eq!(counters(&ruleset), [(1, 36)]);
 }
 
-/// What changes about the ruleset or the connections ends flows, and packets go on.
+/// What changes about the ruleset or the connections ends flows, and packets continue.
 #[test]
 fn no_flow_outlives_its_table_or_its_connection() {
     for at in [At::Ingress, At::EarlyIngress] {
@@ -350,7 +350,7 @@ fn routes_and_neighbours_that_change_end_flows_that_they_lead_elsewhere() {
             ("nothing", NET.to_string(), 1, 8),
             ("another route", format!("{NET}route add 192.0.2.0/24 via 198.18.0.7\n"), 1, 8),
             ("neighbour", other_wan.clone(), 1, 8),
-            // The host that asks is told.
+            // The requesting host gets an ICMP error.
             ("down", down.clone(), 0, 4),
         ] {
             let mut path = with_rules(&rules(at, ""));
@@ -660,7 +660,7 @@ mod random {
     }
 
     /// Networks, rules and flowtables change between packets of flows: nothing is lost or overtaken
-    /// that would not be without flowtables, and no flow is left behind.
+    /// that would not be without flowtables, and no flow is left over.
     #[test]
     fn traffic_leaves_as_without_flowtables_whatever_changes() {
         let rounds = penstock_testkit::rounds(150);
@@ -697,7 +697,7 @@ mod random {
                             plain.set_network(net.clone(), time, &mut all_plain);
                             path.set_network(net, time, &mut all);
                         }
-                        // Other rules, and a flowtable that is made anew.
+                        // Other rules, and a recreated flowtable.
                         3 => _ = set_rules(&mut path, &rules(at, "counter")),
                         4 => {
                             _ = set_rules(
@@ -723,7 +723,7 @@ mod random {
         assert!(fast > 5 * rounds as u64 && torn_down > rounds as u64 / 4, "{fast} {torn_down}");
     }
 
-    /// A flowtable takes as many flows as there is room; the others go on by the rules.
+    /// A flowtable takes as many flows as there is room; the others continue by the rules.
     #[test]
     fn a_full_flowtable_loses_nothing() {
         for at in [At::Ingress, At::EarlyIngress] {
@@ -766,7 +766,7 @@ mod hardware {
 
     type Device = Arc<Mutex<TestDevice>>;
 
-    /// A router whose device forwards flows when it gets around to it.
+    /// A router with a device that forwards flows after a delay.
     fn offloading(device: TestDevice, queue: usize) -> (Dataplane, Device, Worker) {
         let device = Arc::new(Mutex::new(device));
         let (offloader, worker) = Offloader::pair(Box::new(device.clone()), queue);

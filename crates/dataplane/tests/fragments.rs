@@ -71,7 +71,7 @@ fn packets_are_refragmented_at_the_same_or_smaller_sizes() {
         (&[(0, 800), (800, 1200)], &[820, 420]),
         (&[(800, 1200), (0, 800)], &[820, 420]),
         (&[(0, 8), (8, 16), (16, 400)], &[28, 28, 404]),
-        // The second wire takes 1400 bytes: cut anew at the largest size that fits.
+        // The second wire takes 1400 bytes: refragmented at the largest size that fits.
         (&[(0, 1480), (1480, 1600)], &[1396, 244]),
     ];
     for (i, (parts, want)) in cases.iter().enumerate() {

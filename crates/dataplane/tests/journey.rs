@@ -345,7 +345,7 @@ fn fragments_are_reassembled_for_the_host_only() {
         receive(&mut path, "wan", &through),
         ["lan: to b7 198.18.0.7 > 198.18.1.7 ttl 63 len 28 frag 16+"]
     );
-    // The first arrives alone; after 30 seconds its sender is told.
+    // The first arrives alone; after 30 seconds its sender gets an ICMP error.
     assert_eq!(receive(&mut path, "wan", &first), Vec::<String>::new());
     let mut seen = Seen::default();
     path.advance(START + 31 * SECOND, &mut seen);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Packets that rules give to a listener: where they go on, what an answer changes, limits.
+//! Packets that rules give to a listener: where they continue, what an answer changes, limits.
 
 mod router;
 
@@ -160,7 +160,7 @@ fn an_accepted_packet_continues_after_its_chain_at_every_hook() {
             assert_eq!(listener.verdict(&mut path, QueueVerdict::Accept), expected, "{hook:?}");
             assert_eq!((path.queued(), counters(&ruleset)[0].0), (0, 1));
 
-            // Stop leaves the chains behind out, drop ends it, repeat queues again.
+            // Stop skips the later chains, drop ends it, repeat queues again.
             send(&mut path, &mut listener);
             assert_eq!(listener.verdict(&mut path, QueueVerdict::Stop), expected, "{hook:?}");
             assert_eq!(counters(&ruleset)[0].0, 1);

@@ -89,7 +89,7 @@ struct Case {
     /// Device on the side of A that has the addresses.
     near: &'static str,
     routes: [&'static str; 2],
-    /// Rules beside the usual ones.
+    /// Additional rules.
     rules: &'static str,
     v6: bool,
     /// Ends find out how long packets may be, instead of leaving it to routers to cut them.
@@ -365,7 +365,7 @@ fn pass(
     arrived
 }
 
-/// A connection with data both ways; gives the routers, and the TOS that B has seen.
+/// A connection with data both ways; returns the routers, and the TOS that B has seen.
 fn transfer(case: &Case, hook: &str) -> (Dataplane, Vec<u8>) {
     let protected = case.name.contains("ipsec");
     let net = |n: usize| {

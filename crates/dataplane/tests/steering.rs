@@ -102,7 +102,7 @@ impl Crew {
         }
     }
 
-    /// Whose a packet is that anybody has received.
+    /// The owner of a packet that any worker has received.
     fn whose(&mut self, packet: &[u8]) -> Whose {
         let receiver = (self.rng.u8(..4) != 0).then(|| self.rng.usize(..WORKERS));
         self.shared.tracking().whose(packet, receiver)
@@ -220,7 +220,7 @@ fn replies_reach_their_connection_on_any_worker() {
         let busy = crew.workers.iter().filter(|path| path.conntrack().count() > 5).count();
         assert_eq!((busy, crew.connections() as usize), (WORKERS, crew.seen.len()));
         assert!(crew.workers.iter().all(|path| path.conntrack().statistics().insert_failed == 0));
-        // All ends, and leaves nothing behind.
+        // Everything ends without leftovers.
         for path in &mut crew.workers {
             path.advance(crew.time + 1000 * SECOND, &mut Seen::default());
         }

@@ -196,7 +196,7 @@ fn only_fresh_cookies_count_and_options_are_those_offered() {
         panic!("still good")
     };
     assert_eq!((open.flags, &open.options[..]), (0x02, &[2, 4, 2, 24][..]));
-    // What is neither goes on, and ends by the next statement.
+    // What is neither continues, and ends by the next statement.
     assert_eq!(
         receive(&mut path, "wan", &client(Tcp::new(1, 80).rst()).build()),
         ["drop: rule t f handle 4"]

@@ -169,7 +169,7 @@ route replace 2001:db8:99::/48 via 2001:db8::7 mtu 1340
         [big("0x514"), "drop: packet too big".into()]
     );
     assert_eq!(seen(&long4("198.18.10.1", 1300, true)).len(), 1);
-    // The outer packet must not be cut, so nobody hears of it but the tunnel: the router's own
+    // The outer packet must not be fragmented, so only the tunnel gets the error: the router's own
     // address is its source.
     let lost = seen(&long4("198.18.10.1", 1301, false));
     assert_eq!(
@@ -479,13 +479,13 @@ fn errors_about_outer_packets_are_relayed() {
     let mut receive = |device, frame: &[u8], time| {
         receive_at(&mut path, device, frame, START + time * SECOND).lines
     };
-    // Unreachable: the next packet's sender hears of it, and the packet goes all the same.
+    // Unreachable: the next packet's sender gets an error, and the packet is still sent.
     receive("wan", &error(3, 1, 0, "198.18.99.1"), 1);
     let told = receive("lan", &sent("198.18.10.1"), 2);
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told[0].ends_with("icmp 3/1 0x0"), "{told:?}");
     assert_eq!(receive("lan", &sent("198.18.10.1"), 3).len(), 1);
-    // After half a minute nobody cares.
+    // After half a minute the error is forgotten.
     receive("wan", &error(3, 1, 0, "198.18.99.1"), 4);
     assert_eq!(receive("lan", &sent("198.18.10.1"), 40).len(), 1);
     // The path's MTU counts for ten minutes.

@@ -185,7 +185,7 @@ fn bridge_learning_is_shared_by_workers() {
     workers[1].set_network(mtu.clone(), next(), &mut sink);
     workers[2].set_network(mtu, next(), &mut sink);
     assert_eq!(sent(&mut workers[2], "p0", 1, 2, next()), ["p2"]);
-    // A port leaves, and with it all behind it, although a worker hears of it late.
+    // A port leaves, and with it all addresses behind it, although a worker learns that late.
     workers[0].set_network(without.clone(), next(), &mut sink);
     assert_eq!(sent(&mut workers[0], "p0", 1, 2, next()), ["p1"]);
     assert_eq!(sent(&mut workers[1], "p2", 2, 1, next()), ["p0"]);

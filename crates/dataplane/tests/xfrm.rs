@@ -686,7 +686,7 @@ fn a_flow_ends_with_its_state() {
 }
 
 /// Routes, neighbours and states may change: what does not concern a flow leaves it alone, and
-/// numbers of states go on.
+/// numbers of states continue.
 #[test]
 fn a_flow_ends_only_with_states_and_routes_that_it_uses() {
     let rules = "table inet t {

@@ -7,7 +7,7 @@ mod rights;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use penstock_bpf::{Next, Place, Program, SocketFilter, possible_cpus, tcx, xdp};
+use penstock_bpf::{AttachPoint, Next, Program, SocketFilter, possible_cpus, tcx, xdp};
 use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows, Hardware, Port, Ports, Site};
 use penstock_flowtable::arrival::Encaps;
 use penstock_flowtable::offload::{
@@ -328,9 +328,9 @@ fn frames_of_flows_leave_as_the_flow_says() {
         let name = case.name;
         let flows = Flows::new(16);
         let program = Program::load(
-            Place::Xdp,
+            AttachPoint::Xdp,
             "flow",
-            &flows.program(&Site::new(Place::Xdp, Next::Pass)).unwrap(),
+            &flows.program(&Site::new(AttachPoint::Xdp, Next::Pass)).unwrap(),
         )
         .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
         let half =
@@ -375,9 +375,9 @@ fn packets_of_flows_leave_tcx_as_the_flow_says() {
         }
         let flows = Flows::new(16);
         let program = Program::load(
-            Place::Tcx,
+            AttachPoint::Tcx,
             "flow",
-            &flows.program(&Site::new(Place::Tcx, Next::Pass)).unwrap(),
+            &flows.program(&Site::new(AttachPoint::Tcx, Next::Pass)).unwrap(),
         )
         .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
         let half =
@@ -426,7 +426,7 @@ fn unhandled_frames_pass_to_the_stack() {
         || came() / Ipv4::new("198.18.1.7", "198.18.9.9") / Udp::new(1000, 53) / payload(b"data");
 
     let claims = Site::claims();
-    let site = Site { claims: Some(claims.clone()), ..Site::new(Place::Tcx, Next::Pass) };
+    let site = Site { claims: Some(claims.clone()), ..Site::new(AttachPoint::Tcx, Next::Pass) };
     let program = load(&site);
     let note = |word: u64| {
         let words: Vec<u8> = (0..possible_cpus()).flat_map(|_| word.to_ne_bytes()).collect();
@@ -452,7 +452,7 @@ fn unhandled_frames_pass_to_the_stack() {
         if let Some(checksum) = checksum {
             bytes[40..42].copy_from_slice(&u16::to_be_bytes(checksum));
         }
-        let site = Site { address, unfinished, ..Site::new(Place::Xdp, Next::Pass) };
+        let site = Site { address, unfinished, ..Site::new(AttachPoint::Xdp, Next::Pass) };
         let found = load(&site).run(&bytes, 0, 1).unwrap().verdict;
         assert_eq!(found, verdict, "{address:?} {unfinished} {checksum:?}");
     }
@@ -480,8 +480,8 @@ fn the_flowtable_syncs_flows_with_the_maps() {
     let mut vlan = Encaps::NONE;
     assert!(vlan.push(Encap { id: 9, protocol: 0x8100 }));
     let flows = Arc::new(Flows::new(4));
-    let code = flows.program(&Site::new(Place::Xdp, Next::Pass)).unwrap();
-    let program = Program::load(Place::Xdp, "flow", &code).unwrap();
+    let code = flows.program(&Site::new(AttachPoint::Xdp, Next::Pass)).unwrap();
+    let program = Program::load(AttachPoint::Xdp, "flow", &code).unwrap();
     let mut hardware = Hardware::new(flows.clone(), ports.clone());
     let (there, out) = translated();
     let back = key("198.19.0.4", "198.18.0.1", [5353, 40000], 17);
@@ -499,7 +499,7 @@ fn the_flowtable_syncs_flows_with_the_maps() {
     };
     assert_eq!(hardware.add(1, &flow), Err(OffloadError::Unsupported), "no ports");
     let port = |encaps, xdp_sends| {
-        Some(Port { device: DEVICE, encaps, place: Some(Place::Xdp), xdp_sends })
+        Some(Port { device: DEVICE, encaps, place: Some(AttachPoint::Xdp), xdp_sends })
     };
     ports.set(lan, port(Encaps::NONE, true));
     ports.set(wan, port(vlan, false));

@@ -7,7 +7,7 @@ mod rights;
 use std::sync::Arc;
 
 use penstock_bpf::asm::Asm;
-use penstock_bpf::{Map, MapKind, MapSpec, Next, Place, Program, xdp};
+use penstock_bpf::{AttachPoint, Map, MapKind, MapSpec, Next, Program, xdp};
 use penstock_ebpf::flow::{Flows, Site};
 use penstock_testkit::build::*;
 
@@ -34,14 +34,14 @@ fn packets_without_a_flow_continue_to_the_current_program() {
         // No queue has a socket: the kernel.
         otherwise: Box::new(Next::Sockets(sockets)),
     };
-    let code = Flows::new(4).program(&Site::new(Place::Xdp, next)).unwrap();
-    let flows =
-        Program::load(Place::Xdp, "flows", &code).unwrap_or_else(|e| panic!("{e}\n{}", e.log));
+    let code = Flows::new(4).program(&Site::new(AttachPoint::Xdp, next)).unwrap();
+    let flows = Program::load(AttachPoint::Xdp, "flows", &code)
+        .unwrap_or_else(|e| panic!("{e}\n{}", e.log));
     assert_eq!(verdict_of(&flows), xdp::PASS, "nothing is there");
     for verdict in [xdp::DROP, xdp::TX] {
         let mut asm = Asm::new();
         asm.exit_with(verdict);
-        let rules = Program::load(Place::Xdp, "rules", &asm.finish().unwrap()).unwrap();
+        let rules = Program::load(AttachPoint::Xdp, "rules", &asm.finish().unwrap()).unwrap();
         rules.enter_into(&programs, 2).unwrap();
         assert_eq!(verdict_of(&flows), verdict);
     }

@@ -8,7 +8,7 @@ mod rights;
 use fastrand::Rng;
 use made::frames::{MAC, frame};
 use made::{BASES, Made, sets};
-use penstock_bpf::{Next, Place, tcx, xdp};
+use penstock_bpf::{AttachPoint, Next, tcx, xdp};
 use penstock_ebpf::rules::{Device, Entry, Job, compile};
 use penstock_packet::Packet;
 use penstock_program::Family;
@@ -80,9 +80,9 @@ fn values(states: &[Arc<State>]) -> Vec<(u64, u64)> {
 }
 
 /// Both run the same image, the kernel first; what it counted is noted and subtracted.
-fn check(rng: &mut Rng, place: Place, frames: usize, context: &str) -> bool {
+fn check(rng: &mut Rng, place: AttachPoint, frames: usize, context: &str) -> bool {
     let mut made = Made::random(rng);
-    if place == Place::Tcx {
+    if place == AttachPoint::Tcx {
         made.without_tags();
     }
     let (mut image, mut states) = made.0.link(Family::Netdev).unwrap();
@@ -113,19 +113,21 @@ fn check(rng: &mut Rng, place: Place, frames: usize, context: &str) -> bool {
         let tagged = matches!(frame.get(12..14), Some([0x81, 0] | [0x88, 0xa8]));
         // A packet at tcx has its tag in the metadata, and something after its link header. The
         // loopback device, by which it comes here, has another broadcast address than others.
-        if place == Place::Tcx && (tagged || frame.len() == 14 || frame.starts_with(&[0xff; 6])) {
+        if place == AttachPoint::Tcx
+            && (tagged || frame.len() == 14 || frame.starts_with(&[0xff; 6]))
+        {
             continue;
         }
         // By hand it is as if it came by the loopback device.
         let (mac, pass, drop) = match place {
-            Place::Xdp => (MAC, xdp::PASS, xdp::DROP),
-            Place::Tcx => (Mac::ZERO, tcx::NEXT, tcx::DROP),
+            AttachPoint::Xdp => (MAC, xdp::PASS, xdp::DROP),
+            AttachPoint::Tcx => (Mac::ZERO, tcx::NEXT, tcx::DROP),
         };
         let before = values(&states);
         let ran = match program.run(&frame, 0, 1) {
             Ok(ran) => ran,
             // The kernel makes no packets of frames that are too short for their protocol.
-            Err(e) if place == Place::Tcx && e.kind() == std::io::ErrorKind::InvalidInput => {
+            Err(e) if place == AttachPoint::Tcx && e.kind() == std::io::ErrorKind::InvalidInput => {
                 continue;
             }
             Err(e) => panic!("{context}: {e}"),
@@ -145,7 +147,7 @@ fn check(rng: &mut Rng, place: Place, frames: usize, context: &str) -> bool {
     true
 }
 
-fn rounds(place: Place, rounds: usize) {
+fn rounds(place: AttachPoint, rounds: usize) {
     if !rights::may_load() {
         return;
     }
@@ -162,10 +164,10 @@ fn rounds(place: Place, rounds: usize) {
 
 #[test]
 fn xdp_programs_agree_with_the_interpreter() {
-    rounds(Place::Xdp, 40);
+    rounds(AttachPoint::Xdp, 40);
 }
 
 #[test]
 fn tcx_programs_agree_with_the_interpreter() {
-    rounds(Place::Tcx, 30);
+    rounds(AttachPoint::Tcx, 30);
 }

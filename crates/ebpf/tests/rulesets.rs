@@ -7,7 +7,7 @@ mod rights;
 
 use std::sync::Arc;
 
-use penstock_bpf::{Next, Place, Program, xdp};
+use penstock_bpf::{AttachPoint, Next, Program, xdp};
 use penstock_ebpf::rules::{Compiled, Device, Entry, Job, NotOffloadable, compile};
 use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Session};
@@ -49,7 +49,7 @@ fn offload(ruleset: &Ruleset) -> Result<Compiled, NotOffloadable> {
         image: &linked.image,
         entries: &entries,
         device: &device,
-        place: Place::Xdp,
+        place: AttachPoint::Xdp,
         next: &Next::Pass,
     })
 }
@@ -290,7 +290,7 @@ fn programs_need_three_rights() {
         scope.spawn(|| {
             rights::keep_only(&[rights::NET_ADMIN, rights::BPF, rights::PERFMON]);
             compiled.load("rules").map(drop).unwrap_or_else(|e| panic!("{e}\n{}", e.log));
-            for place in [Place::Xdp, Place::Tcx] {
+            for place in [AttachPoint::Xdp, AttachPoint::Tcx] {
                 let code =
                     flows.program(&penstock_ebpf::flow::Site::new(place, Next::Pass)).unwrap();
                 Program::load(place, "flow", &code)

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use penstock_bpf::{Link, Mode, Next, Place, Program};
+use penstock_bpf::{AttachPoint, Link, Mode, Next, Program};
 use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows, Site};
 use penstock_flowtable::{Arrival, Encap, Key, Xmit};
 
@@ -137,11 +137,11 @@ fn receive(mut stream: TcpStream, pattern: &[u8]) -> usize {
 
 /// Sends through the router, with the flow in a program or not; what the program did in both
 /// directions, and Gbit/s.
-fn send(lab: &Lab, place: Option<Place>) -> ([FlowStatistics; 2], f64) {
+fn send(lab: &Lab, place: Option<AttachPoint>) -> ([FlowStatistics; 2], f64) {
     send_by(lab, place, &Flows::new(64))
 }
 
-fn send_by(lab: &Lab, place: Option<Place>, flows: &Flows) -> ([FlowStatistics; 2], f64) {
+fn send_by(lab: &Lab, place: Option<AttachPoint>, flows: &Flows) -> ([FlowStatistics; 2], f64) {
     let pattern = pattern();
     let [r0, r1] = ["r0", "r1"].map(|device| lab.index(device));
     let links: Vec<Link> = place.map_or_else(Vec::new, |place| {
@@ -220,7 +220,7 @@ fn large_packets_with_unfinished_checksums_stay_whole_at_tcx() {
     let lab = Lab::new("tcx");
     for round in 0..2 {
         let (_, kernel) = send(&lab, None);
-        let (statistics, tcx) = send(&lab, Some(Place::Tcx));
+        let (statistics, tcx) = send(&lab, Some(AttachPoint::Tcx));
         println!(
             "round {round}: kernel {kernel:.2} Gbit/s, tcx {tcx:.2}: {:.2} times",
             tcx / kernel
@@ -256,7 +256,7 @@ fn packets_are_redirected_to_the_veth_peer() {
             flows.hand_over(lab.index(device), true).unwrap();
         }
         let before = sent("r1");
-        let ([there, back], _) = send_by(&lab, Some(Place::Tcx), &flows);
+        let ([there, back], _) = send_by(&lab, Some(AttachPoint::Tcx), &flows);
         assert!(there.bytes > AMOUNT as u64 && back.packets > 0, "{there:?} {back:?}");
         assert_eq!(there.bytes / there.packets > 1500, whole, "{there:?}");
         // But what opened the connection, and what ended it.
@@ -264,7 +264,7 @@ fn packets_are_redirected_to_the_veth_peer() {
         assert!(count < there.packets / 10, "{count} of {}", there.packets);
         flows.hand_over(lab.index("r1"), false).unwrap();
         let before = sent("r1");
-        let ([there, _], _) = send_by(&lab, Some(Place::Tcx), &flows);
+        let ([there, _], _) = send_by(&lab, Some(AttachPoint::Tcx), &flows);
         assert!(sent("r1") - before >= there.packets, "{there:?}");
     }
 }
@@ -279,9 +279,9 @@ fn tags_are_redirected_with_their_packets() {
     let flows = Flows::new(64);
     flows.hand_over(r1, true).unwrap();
     let program = Program::load(
-        Place::Tcx,
+        AttachPoint::Tcx,
         "flow",
-        &flows.program(&Site::new(Place::Tcx, Next::Pass)).unwrap(),
+        &flows.program(&Site::new(AttachPoint::Tcx, Next::Pass)).unwrap(),
     );
     let program = program.unwrap_or_else(|e| panic!("{e}\n{}", e.log));
     let _link = lab.inside("r", || program.attach(r0, Mode::Any).unwrap());
@@ -340,7 +340,7 @@ fn connections_run_through_xdp() {
         lab.ethtool(end, &format!("{device} tx off gro on"));
     }
     let (_, kernel) = send(&lab, None);
-    let (statistics, xdp) = send(&lab, Some(Place::Xdp));
+    let (statistics, xdp) = send(&lab, Some(AttachPoint::Xdp));
     println!("kernel {kernel:.2} Gbit/s, XDP {xdp:.2}: {:.2} times", xdp / kernel);
     let [there, back] = statistics;
     assert!(there.bytes > AMOUNT as u64 && back.packets > 0, "{statistics:?}");

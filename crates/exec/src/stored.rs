@@ -86,8 +86,10 @@ impl Stored {
         let mut stored =
             Stored { path, version: None, state: State::default(), locked: None, now: 0 };
         stored.refresh()?;
-        // No descriptor is kept: the supervisor closes all that were open before.
-        stored.version = None;
+        // The supervisor closes all descriptors that were open before.
+        if let Some(version) = &mut stored.version {
+            version.close();
+        }
         Ok(stored)
     }
 

@@ -22,7 +22,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-mod place;
+mod dir_entry;
 mod read;
 mod sys;
 mod write;

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use crate::place::{Place, place};
+use crate::dir_entry::{DirEntry, dir_entry};
 use crate::sys;
 
 /// Who may read what is written.
@@ -88,14 +88,14 @@ pub fn create(path: &Path, access: Access) -> io::Result<File> {
     if is_own_descriptor(path) {
         return File::options().write(true).open(path);
     }
-    let place = place(path)?;
+    let place = dir_entry(path)?;
     if let Some((there, status)) = &place.there
         && !status.is(libc::S_IFREG)
     {
         if ![0, sys::who().0].contains(&status.uid) {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                "somebody else's, and no regular file",
+                "owned by another user, and no regular file",
             ));
         }
         let name = format!("/proc/self/fd/{}", there.as_raw_fd());
@@ -112,7 +112,7 @@ pub fn create(path: &Path, access: Access) -> io::Result<File> {
 ///
 /// As of [`replace`], and `AlreadyExists`.
 pub fn create_new(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
-    let place = place(path)?;
+    let place = dir_entry(path)?;
     let directory = place.directory.as_fd();
     let (mut file, name) = unnamed(directory, &place.name, access)?;
     let linked = file
@@ -132,7 +132,7 @@ pub fn create_new(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
 ///
 /// Those of rename(2), and `PermissionDenied` for a symbolic link that others can have made.
 pub fn set_aside(path: &Path, end: &str) -> io::Result<PathBuf> {
-    let place = place(path)?;
+    let place = dir_entry(path)?;
     let mut name = place.name.clone();
     name.push(end);
     sys::rename(place.directory.as_fd(), &place.name, &name)?;
@@ -142,8 +142,8 @@ pub fn set_aside(path: &Path, end: &str) -> io::Result<PathBuf> {
 }
 
 /// A place where a regular file is, or nothing.
-fn regular(path: &Path) -> io::Result<Place> {
-    let place = place(path)?;
+fn regular(path: &Path) -> io::Result<DirEntry> {
+    let place = dir_entry(path)?;
     match &place.there {
         Some((_, status)) if !status.is(libc::S_IFREG) => {
             Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
@@ -202,7 +202,7 @@ fn named(
 fn put(
     file: &File,
     name: Option<OsString>,
-    place: &Place,
+    place: &DirEntry,
     written: io::Result<()>,
 ) -> io::Result<()> {
     let directory = place.directory.as_fd();

@@ -12,7 +12,7 @@ use penstock_wire::{ecn, ethernet, ipv4, ipv6, pppoe, protocol, vlan};
 use crate::arrival::{Arrival, ArrivalId, Encap, Encaps, Tunnel};
 use crate::key::{address4, address6};
 
-/// The option that `ip6tnl` devices put before packets, in a header of its own: how many more
+/// The option that `ip6tnl` devices put before packets, in its own header: how many more
 /// tunnels it may enter.
 pub(crate) const LIMIT_LEN: usize = 8;
 const LIMIT: [u8; 4] = [4, 1, 0, 1];

@@ -170,7 +170,7 @@ pub struct Life {
     pub lookup: u64,
     /// Next free flow, in one that is not in use.
     pub(crate) next: u32,
-    /// Of a flow over IPv6: number of its addresses.
+    /// For a flow over IPv6: number of its addresses.
     pub(crate) addresses: u32,
 }
 

@@ -4,7 +4,7 @@
 
 use crate::key::{IPV4, Key};
 
-/// Hashes with a secret of its own, so that nobody outside can choose flows that collide.
+/// Hashes with a secret, so that senders cannot choose flows that collide.
 #[derive(Clone, Debug)]
 pub(crate) struct Hasher {
     keys: [u64; 6],

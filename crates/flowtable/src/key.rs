@@ -18,7 +18,7 @@ pub const IPV6: u8 = 6;
 pub struct Key {
     /// Source address; an IPv4 address in the first four bytes, the rest zero.
     pub src: [u64; 2],
-    /// Destination address, likewise.
+    /// Destination address, in the format of `src`.
     pub dst: [u64; 2],
     /// Source and destination port; zero for GRE.
     pub ports: u32,
@@ -86,13 +86,13 @@ impl Key {
         (a ^ e) | (b ^ f) | (c ^ g) | (d ^ h) | (i ^ k) | (j ^ l) == 0
     }
 
-    /// Of a direction over IPv4; ports in host order. The arrival is that with number 0.
+    /// The key of a direction over IPv4; ports in host order. The arrival is that with number 0.
     pub fn v4(src: [u8; 4], dst: [u8; 4], port: [u16; 2], l4: u8) -> Self {
         let (src, dst) = (address4(src), address4(dst));
         Key { src, dst, ports: ports(port), arrival: ArrivalId(0), l3: IPV4, l4 }
     }
 
-    /// Of a direction; both addresses are of one family.
+    /// The key of a direction; both addresses are of one family.
     pub fn new(src: IpAddr, dst: IpAddr, port: [u16; 2], l4: u8) -> Self {
         let l3 = if src.is_ipv4() { IPV4 } else { IPV6 };
         let (src, dst) = (address(src), address(dst));

@@ -16,7 +16,7 @@ use crate::arrival::Arrival;
 use crate::key::Key;
 use crate::xmit::Xmit;
 
-/// One direction of a flow, as devices are told.
+/// One direction of a flow, in the form for devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HardwareHalf {
     /// Addresses, ports and protocols of packets; [`Key::arrival`] means nothing here.
@@ -29,8 +29,8 @@ pub struct HardwareHalf {
     pub xmit: Xmit,
 }
 
-/// A flow, as devices are told: what belongs to neither direction (a FIN, a reset, a fragment, a
-/// TTL that ends) must come to software.
+/// A flow in the form for devices: packets that need software (a FIN, a reset, a fragment, an
+/// expiring TTL) must reach it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HardwareFlow {
     /// Original and reply direction.
@@ -67,8 +67,7 @@ pub trait FlowOffload: Send {
     /// What it counted last.
     fn delete(&mut self, cookie: u64) -> HardwareCounts;
 
-    /// What it has forwarded of a flow (`FLOW_CLS_STATS`); `None` if it does not have the flow any
-    /// more.
+    /// What it has forwarded of a flow (`FLOW_CLS_STATS`); `None` if it no longer has the flow.
     fn statistics(&mut self, cookie: u64) -> Option<HardwareCounts>;
 }
 
@@ -86,11 +85,11 @@ pub enum Request {
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Of [`Request::Add`].
+    /// Answer to [`Request::Add`].
     Added(u64, Result<(), OffloadError>),
-    /// Of [`Request::Delete`].
+    /// Answer to [`Request::Delete`].
     Deleted(u64, HardwareCounts),
-    /// Of [`Request::Statistics`].
+    /// Answer to [`Request::Statistics`].
     Statistics(u64, Option<HardwareCounts>),
 }
 
@@ -102,7 +101,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Does the next thing; waits for it. `false` when nobody asks any more.
+    /// Waits for the next request and serves it. `false` when the sender is gone.
     pub fn step(&mut self) -> bool {
         self.requests.recv().is_ok_and(|request| self.serve(&request))
     }
@@ -148,7 +147,7 @@ impl Offloader {
         (offloader, Worker { requests, answers, device })
     }
 
-    /// With the worker on a thread of its own.
+    /// With the worker on its own thread.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -156,7 +155,7 @@ impl Offloader {
         Self::start_with(device, length, || {})
     }
 
-    /// With the worker on a thread of its own, which does `first` before anything else.
+    /// With the worker on its own thread, which does `first` before anything else.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -225,9 +224,9 @@ pub struct TestDevice {
     pub flows: HashMap<u64, (HardwareFlow, HardwareCounts)>,
     /// Flows that it has room for; 0 for any number.
     pub room: usize,
-    /// Of so many flows that are offered, it refuses the first one; 0 for none.
+    /// Refuses the first of so many offered flows; 0 for none.
     pub refuse_every: u64,
-    /// Of so many questions for statistics, it forgets the flow of the first one; 0 for none.
+    /// Forgets the flow of the first of so many statistics requests; 0 for none.
     pub forget_every: u64,
     /// How long it takes for everything.
     pub delay: std::time::Duration,

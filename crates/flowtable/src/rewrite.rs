@@ -24,7 +24,7 @@ const fn plus(a: u16, b: u16) -> u16 {
     sum + carry as u16
 }
 
-/// A checksum whose complement grows by `delta` (RFC 1624, equation 3).
+/// A checksum with its complement increased by `delta` (RFC 1624, equation 3).
 #[inline(always)]
 const fn grown(check: u16, delta: u16) -> u16 {
     !plus(!check, delta)
@@ -118,7 +118,7 @@ mod tests {
         for (check, delta) in [(0x1234, 0), (0, 0), (0xffff, 0)] {
             assert_eq!(grown(check, delta), check);
         }
-        // A header whose TTL goes from 64 to 63.
+        // A header with its TTL going from 64 to 63.
         let before = Sum::new().u16(0x4500).u16(0x4011);
         let after = Sum::new().u16(0x4500).u16(0x3f11);
         let key = Key::v4([1, 2, 3, 4], [5, 6, 7, 8], [1, 2], 17);

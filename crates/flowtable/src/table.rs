@@ -32,7 +32,7 @@ impl Default for Limits {
     }
 }
 
-/// One direction of a flow that is to be added.
+/// One direction of a flow to add.
 #[derive(Clone, Copy, Debug)]
 pub struct NewHalf {
     /// What packets have when they arrive; where they do is given separately.
@@ -43,8 +43,8 @@ pub struct NewHalf {
     pub xmit: Xmit,
 }
 
-/// A flow that is to be added: a packet of one direction leaves as what the other direction's key
-/// answers to.
+/// A flow to add: a packet of one direction leaves with the tuple that the other direction's key is
+/// the inverse of.
 #[derive(Clone, Copy, Debug)]
 pub struct NewFlow {
     /// Original and reply direction.
@@ -86,8 +86,8 @@ pub struct Flowtable {
     xmits: Interned<Xmit>,
 }
 
-/// Room for `most`, whose memory the system gives as it is used. Where it refuses that much at
-/// once, it is asked later.
+/// Room for `most`; the system allocates its memory as it is used. If it refuses that much at once,
+/// allocation happens later.
 fn reserved<T>(most: u32) -> Vec<T> {
     let mut v = Vec::new();
     let mut want = most as usize;

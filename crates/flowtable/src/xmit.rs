@@ -30,7 +30,7 @@ pub struct Xmit {
     /// The route's device, on which the next hop has its link address: [`Xmit::device`], or one that
     /// stands on that.
     pub route: u32,
-    /// Next hop whose link address is [`Xmit::destination`]; `None` where that does not follow from
+    /// Next hop with link address [`Xmit::destination`]; `None` if that does not follow from
     /// routing.
     pub next_hop: Option<IpAddr>,
     /// Destination link address.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The table against a plain map, and rewritten packets against packets made anew.
+//! The table against a plain map, and rewritten packets against newly built packets.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

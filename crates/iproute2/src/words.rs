@@ -18,7 +18,7 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// Of a line as [`lines`](crate::lines) gives it.
+    /// Of a line as [`lines`](crate::lines) returns it.
     pub fn new(words: &'a [String]) -> Self {
         Words { words, last: "" }
     }

@@ -9,8 +9,8 @@ use penstock_program::interp::JUMP_STACK;
 use penstock_program::op::{Effect, Info, Op, Parts};
 use penstock_sets::{ElementRef, Set};
 
-/// Whether nobody can tell if an operation runs for later packets before earlier ones are done
-/// with.
+/// Whether an operation may run for later packets before earlier ones are done, without any
+/// difference.
 fn burst_safe(op: &Op, info: &Info) -> bool {
     let counts = |e: ElementRef<'_, LinkedValue>| {
         e.value.statements.iter().all(|s| matches!(s, Stateful::Counter(_)))
@@ -33,7 +33,7 @@ pub(crate) struct Summary {
     pub(crate) changes: bool,
     /// May begin or end tracing.
     pub(crate) traces: bool,
-    /// Of several packets, none can tell what the others did.
+    /// Packets of a burst have no influence on each other.
     pub(crate) burst_safe: bool,
     pub(crate) needs: Parts,
 }

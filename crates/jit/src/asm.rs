@@ -177,7 +177,7 @@ fn cranelift_native_isa(
     builder.finish(flags).map_err(CompileError::code)
 }
 
-/// Finished machine code. Its memory is given back when this is dropped.
+/// Finished machine code. Its memory is freed when this is dropped.
 pub(crate) struct Code {
     module: Option<Mutex<JITModule>>,
     functions: Vec<Defined>,
@@ -223,7 +223,7 @@ impl Drop for Code {
         let module = module.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         // SAFETY: addresses of functions leave this crate only inside of calls through a
         // `Compiled`, which holds this value for as long as the call lasts; so nothing runs the
-        // code now, and nothing can call it any more.
+        // code now, and nothing can call it later.
         unsafe { module.free_memory() };
     }
 }
@@ -287,7 +287,7 @@ impl Asm<'_> {
         self.builder.ins().brif(condition, yes, &[], no, &[]);
     }
 
-    /// Leaves to `out` if the condition holds, and goes on otherwise.
+    /// Leaves to `out` if the condition holds, and continues otherwise.
     pub(crate) fn leave_if(&mut self, condition: Value, out: Block) {
         let on = self.block();
         self.branch(condition, out, on);

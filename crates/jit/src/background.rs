@@ -101,7 +101,7 @@ impl Background {
         });
         drop(asked);
         let weak = Arc::downgrade(&slot);
-        // Without the thread nothing ever gets ready, and the interpreter goes on.
+        // Without the thread nothing ever gets ready, and the interpreter continues.
         let _ = self.jobs.send(Box::new(move || {
             let wanted = weak.strong_count() > 0;
             if !wanted {
@@ -109,7 +109,7 @@ impl Background {
             }
             let result = compile(image, &lists, helpers, options).map(Arc::new);
             if let Some(slot) = weak.upgrade() {
-                // Nobody else sets it.
+                // This is the only writer.
                 let _ = slot.set(result);
             }
         }));

@@ -50,7 +50,7 @@ const NESTED: u32 = 6;
 /// Packet, host, distance of the worker's cells, entry.
 pub(crate) const SHARED_PARAMETERS: usize = 4;
 
-/// A chain that has a function of its own: for a family of hooks.
+/// A chain that has its own function: for a family of hooks.
 pub(crate) type Shared = (ChainIndex, Family);
 
 /// What the functions of a compilation have in common.
@@ -164,13 +164,13 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         Chains { program, ctx, errors, later: Vec::new() }
     }
 
-    /// The whole of a base chain; code goes on at `end` or `accept`, or has decided.
+    /// The whole of a base chain; code continues at `end` or `accept`, or has decided.
     pub(crate) fn base(&mut self, chain: ChainIndex, end: Block, accept: Block) {
         let exits = Exits { end, accept: Some(accept) };
         self.chain(Place { chain, base: Some(chain), nested: 0, exits });
     }
 
-    /// The whole of a base chain, by a call of a function of its own.
+    /// The whole of a base chain, by a call of its own function.
     pub(crate) fn base_by_address(&mut self, chain: ChainIndex, end: Block, accept: Block) {
         let Some(function) = self.function_of(chain) else { return self.ctx.asm.jump(end) };
         let ctx = &mut *self.ctx;
@@ -201,7 +201,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         }
     }
 
-    /// The whole of a chain with a function of its own.
+    /// The whole of a chain with its own function.
     pub(crate) fn shared(&mut self, chain: ChainIndex, end: Block) {
         let exits = Exits { end, accept: None };
         self.chain(Place { chain, base: None, nested: 0, exits });
@@ -274,7 +274,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
     }
 
     /// The rest of rules, the first `done` operations of which have run, with what they left in
-    /// registers. Code goes on at `next` after the last of them.
+    /// registers. Code continues at `next` after the last of them.
     fn rules(
         &mut self,
         place: Place,
@@ -371,8 +371,8 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         }
     }
 
-    /// How many rules go on with a comparison of the same word with a constant each; 0 if they are
-    /// few.
+    /// How many rules continue with a comparison of the same word with a constant each; 0 if they
+    /// are few.
     fn searching(&mut self, rules: &[u32], done: usize, registers: &Registers) -> usize {
         let word = |chains: &Self, rule: u32| match chains.ops(rule).get(done) {
             Some(Op::CmpWord { src, equal: true, mask, .. }) => Some((*src, *mask)),
@@ -491,7 +491,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         self.ctx.asm.jump(after);
     }
 
-    /// Verdicts of an inlined map; gives where the rule goes on, if it does.
+    /// Verdicts of an inlined map; returns where the rule continues, if it does.
     fn verdicts(
         &mut self,
         place: Place,
@@ -513,7 +513,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         on
     }
 
-    /// Sorts out what the interpreter answered; goes on where that was to go on.
+    /// Sorts out what the interpreter answered; continues where that was to continue.
     fn step(&mut self, place: Place, rule: u32, op: &Op, answer: Value, after: Block) {
         self.ctx.leaves();
         let asm = &mut self.ctx.asm;
@@ -559,7 +559,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         self.ctx.asm.at(on);
     }
 
-    /// Code for the case that a value is a number; the other case goes on.
+    /// Code for the case that a value is a number; the other case continues.
     fn when(&mut self, value: Value, number: u64, then: impl FnOnce(&mut Self)) {
         let asm = &mut self.ctx.asm;
         let (yes, no) = (asm.block(), asm.block());
@@ -583,7 +583,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             LinkedVerdict::Return => self.ctx.asm.jump(exits.end),
             LinkedVerdict::Jump(chain) => {
                 let after = if self.program.analysis.summary(chain).traces {
-                    // Where the chain has begun a trace, the interpreter goes on with the rule
+                    // Where the chain has begun a trace, the interpreter continues with the rule
                     // after this one.
                     let from = ResumeAt { rule: RuleIndex(rule + 1), ..at(place, rule) };
                     self.switching(from, after, exits)
@@ -660,7 +660,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         block
     }
 
-    /// Lets the interpreter go on if the packet is traced by now.
+    /// Lets the interpreter continue if the packet is traced by now.
     fn switch(&mut self, from: ResumeAt, exits: Exits) {
         let asm = &mut self.ctx.asm;
         let (traced, on) = (asm.cold_block(), asm.block());

@@ -303,7 +303,7 @@ impl ListCompiler<'_> {
         needs
     }
 
-    /// A base chain; code goes on at `next` if it lets the packet pass.
+    /// A base chain; code continues at `next` if it lets the packet pass.
     pub(crate) fn chain(
         &mut self,
         ctx: &mut LoweringCtx<'_, '_>,

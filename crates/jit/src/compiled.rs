@@ -94,9 +94,8 @@ impl Compiled {
         self.lists.get(list).is_some_and(|functions| functions.starts_with_lookup)
     }
 
-    /// Runs a packet through a list that asks nobody anything, so that no host is needed. `None`,
-    /// and nothing is run, if the list is not of that kind, or the packet is traced. `worker`
-    /// counts.
+    /// Runs a packet through a list without host calls, so that no host is needed. `None`, and
+    /// nothing is run, if the list is not of that kind, or the packet is traced. `worker` counts.
     #[inline]
     pub fn run_without_host(
         &self,
@@ -156,11 +155,11 @@ impl Compiled {
         self.lists.get(list).is_some_and(|functions| functions.egress_precheck.is_some())
     }
 
-    /// Of up to 64 packets, a bit for each that is known to pass a list without anybody noticing:
-    /// no rule changes, counts or tells anything. It is known from what does not change while a
-    /// packet is forwarded without translation: that it is IPv4 without options, no fragment, TCP
-    /// or UDP, and the first bytes of its headers. A packet without its bit may pass, too, or not.
-    /// 0 if there is no such code.
+    /// Of up to 64 packets, a bit for each that is known to pass a list without effect: no rule
+    /// changes, counts or reports anything. It is known from what does not change while a packet is
+    /// forwarded without translation: that it is IPv4 without options, no fragment, TCP or UDP, and
+    /// the first bytes of its headers. A packet without its bit may pass, too, or not. 0 if there
+    /// is no such code.
     #[inline]
     pub fn egress_precheck(&self, list: usize, heads: &[&Head]) -> u64 {
         let Some(code) = self.lists.get(list).and_then(|functions| functions.egress_precheck)
@@ -233,8 +232,8 @@ impl<H: Host> Bound<'_, H> {
         }
         let (count, packets) = (packets.len() as u64, packets.as_mut_ptr());
         let cells = distance(host.worker());
-        // SAFETY: as in `run`; `packets` points to `count` packets in a row that nobody
-        // else uses, and `PackedDecision` is a `u64`, for which there are at least `count` places.
+        // SAFETY: as in `run`; `packets` points to `count` contiguous packets without another user,
+        // and `PackedDecision` is a `u64`, for which there are at least `count` places.
         unsafe {
             burst(packets, count, (&raw mut *host).cast(), cells, decisions.as_mut_ptr().cast())
         };

@@ -76,7 +76,7 @@ impl ListCompiler<'_> {
                 protocol: Some((asm.number(Width::Byte, 1), asm.widen(protocol, Width::Word))),
             };
             let ethertype = asm.word(u16::from_ne_bytes(ethernet::IPV4.to_be_bytes()).into());
-            // Nobody asks for them: `can_precheck` has seen that.
+            // They are not used: `can_precheck` has checked that.
             let inputs = Inputs { packet: zero, host: zero, cells: zero, memory };
             let finish = Finish::Block(decided);
             let mut ctx = LoweringCtx::new(asm, self.program.image, self.helpers, inputs, finish);

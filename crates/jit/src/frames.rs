@@ -39,9 +39,8 @@ struct Found {
 }
 
 impl ListCompiler<'_> {
-    /// Whether code for frames does what code for packets does, which for this list asks nobody
-    /// anything: its chains change nothing but counters, and nobody can tell in which order they
-    /// see frames.
+    /// Whether code for frames does what code for packets does, which makes no host calls for this
+    /// list: its chains change only counters, and the order of frames makes no difference.
     pub(crate) fn takes_frames(&mut self, list: &List) -> bool {
         list.entries.iter().all(|entry| match entry {
             Entry::Chain { chain, .. } | Entry::InetIngress { chain } => {
@@ -70,7 +69,7 @@ impl ListCompiler<'_> {
             let unusual = asm.cold_block();
             let each = Each::begin(asm, frames, count, size_of::<Received<'_>>());
             let found = find(asm, each.item, unusual);
-            // Nobody is asked.
+            // There are no host calls.
             let inputs = Inputs { packet, host: zero, cells, memory };
             let finish = Finish::Block(each.decided);
             let mut ctx = LoweringCtx::new(asm, self.program.image, self.helpers, inputs, finish);
@@ -96,8 +95,7 @@ impl ListCompiler<'_> {
         Ok((calls == 0).then_some(function))
     }
 
-    /// The chains of a list, of which a frame whose headers were found passes all that see its
-    /// protocol.
+    /// Compiles the chains of a list: a frame with parsed headers passes all that see its protocol.
     fn entries(
         &mut self,
         ctx: &mut LoweringCtx<'_, '_>,

@@ -31,7 +31,7 @@ pub trait Host: Env {
     }
 
     /// Runs an entry that is no chain ([`Entry::Stage`](crate::Entry::Stage)). With 0 the packet
-    /// goes on; everything else ends the list and is told in
+    /// continues; everything else ends the list and is returned in
     /// [`Decision::Stage`](crate::Decision::Stage).
     fn stage(&mut self, entry: usize, packet: &mut Packet) -> u32;
 }
@@ -67,12 +67,12 @@ unsafe impl Send for Address {}
 unsafe impl Sync for Address {}
 
 impl Address {
-    /// Of [`tick`](crate::profile::tick), which needs no host.
+    /// A call of [`tick`](crate::profile::tick), which needs no host.
     pub(crate) fn of_tick() -> Self {
         Address(crate::profile::tick as *const ())
     }
 
-    /// Of what searches a set, which needs no host.
+    /// A call of a set search, which needs no host.
     pub(crate) fn of_search(function: *const ()) -> Self {
         Address(function)
     }
@@ -195,7 +195,7 @@ extern "C" fn interpret<H: Host>(
     outcome::pack(run(image, ChainIndex(chain as u32), call.packet, call.host))
 }
 
-/// The numbers that say where to go on.
+/// The numbers that say where to continue.
 #[derive(Clone, Copy)]
 pub(crate) struct ResumeAt {
     pub(crate) chain: ChainIndex,

@@ -27,10 +27,10 @@ pub enum Bursts {
     /// It is not.
     #[default]
     Never,
-    /// If nobody can tell that packets have passed the list before others were done with: the list
-    /// asks nothing that packets change, and changes nothing but packets and counters.
+    /// Only if the order makes no difference: the list reads nothing that packets change, and
+    /// changes only packets and counters.
     WhenSafe,
-    /// Also where somebody can.
+    /// Also if the order makes a difference.
     Always,
 }
 
@@ -57,7 +57,7 @@ pub enum Entry {
         family: Family,
     },
     /// A base chain of an inet table at ingress: it sees IPv4 and IPv6 packets as their families,
-    /// and no others. One whose headers are not valid ends with
+    /// and no others. A packet with invalid headers ends with
     /// [`Decision::BadHeader`](crate::Decision::BadHeader).
     InetIngress {
         /// Which.

@@ -92,7 +92,7 @@ impl Windows {
             let fragment = asm.load(Width::Half, packet, layout::FRAGMENT_OFFSET);
             let wide = asm.widen(offset, Width::Long);
             let start = asm.add(network, wide);
-            // Later fragments whose header was not found are looked at from the data pointer on.
+            // Later fragments without a transport header are read from the data pointer on.
             let later = asm.is_number(fragment, Is::NotEqual, 0);
             let lost = asm.is_number(offset, Is::Equal, 0);
             let lost = asm.and(later, lost);
@@ -313,7 +313,7 @@ impl<'f, 'a> LoweringCtx<'f, 'a> {
         self.way_out.get_or_insert(self.facts.mark());
     }
 
-    /// Leaves the rule if a condition holds, and goes on otherwise.
+    /// Leaves the rule if a condition holds, and continues otherwise.
     pub(crate) fn leave_if(&mut self, condition: Value, out: Block) {
         self.leaves();
         self.asm.leave_if(condition, out);
@@ -353,7 +353,7 @@ impl<'f, 'a> LoweringCtx<'f, 'a> {
         }
     }
 
-    /// Ends here with what is told as it is.
+    /// Ends here with a packed outcome.
     pub(crate) fn leave(&mut self, value: Value) {
         if self.known_entry.is_some() {
             self.tick(0);

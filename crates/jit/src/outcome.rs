@@ -23,7 +23,7 @@ const POLICY: u64 = 4;
 const NO_HEADER: u64 = 5;
 const STAGE: u64 = 6;
 const QUEUE: u64 = 7;
-/// Of a frame that code for frames does not take: it is to be run as a packet.
+/// For a frame that code for frames does not handle: it must be run as a packet.
 pub(crate) const UNUSUAL: u64 = 8;
 
 const KIND: u64 = 0xf;
@@ -54,7 +54,7 @@ pub enum Decision {
         /// What it decided.
         outcome: Outcome,
     },
-    /// A chain of an inet table at ingress was to see an IP packet whose headers are not valid.
+    /// A chain of an inet table at ingress would see an IP packet with invalid headers.
     BadHeader {
         /// Which entry of the list.
         entry: usize,

@@ -24,7 +24,7 @@ pub(crate) fn write_map(code: &Code, image: &Image) -> io::Result<()> {
     let file = match &mut *map {
         Some(file) => file,
         none => {
-            // Everybody may write there: a file that is there already is somebody else's.
+            // The directory is world-writable: an existing file may belong to another user.
             let name = format!("/tmp/perf-{}.map", std::process::id());
             none.insert(penstock_files::create(Path::new(&name), Access::Owner)?)
         }

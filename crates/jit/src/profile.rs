@@ -49,8 +49,8 @@ pub(crate) struct Profile {
     workers: Box<[OnceLock<Ticks>]>,
 }
 
-/// The counts of one worker, written by nobody else; relaxed atomics, so that others may read
-/// meanwhile.
+/// The counts of one worker, the only writer; relaxed atomics, so that others may read
+/// concurrently.
 #[derive(Debug)]
 struct Ticks {
     /// Count and ticks by number; number 0 is what is between lists.

@@ -9,7 +9,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Keeps bits; gives the address of the first word.
+    /// Keeps bits; returns the address of the first word.
     pub(crate) fn keep_bits(&mut self, bits: Box<[u64]>) -> u64 {
         let address = bits.as_ptr().addr() as u64;
         self.bits.push(bits);

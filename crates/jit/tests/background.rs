@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Compiling on a thread of its own.
+//! Compiling on its own thread.
 
 use std::sync::Arc;
 use std::thread;

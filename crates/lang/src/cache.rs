@@ -102,7 +102,7 @@ pub struct TableInfo {
     pub chains: IndexMap<Arc<str>, ChainInfo>,
     /// By name.
     pub sets: IndexMap<Arc<str>, Arc<SetInfo>>,
-    /// Sets and maps that were refused for want of a type: nft knows them nevertheless.
+    /// Sets and maps refused because they have no type: nft knows them nevertheless.
     pub untyped: IndexMap<Arc<str>, ()>,
     /// By type and name.
     pub objects: IndexMap<(ObjectType, Arc<str>), ()>,
@@ -215,16 +215,8 @@ pub fn set_info(set: &penstock_ruleset::model::Set) -> Option<SetInfo> {
     })
 }
 
-/// As [`StmtKind::stateful_name`](penstock_syntax::ast::StmtKind::stateful_name), of what the statement
-/// became.
+/// [`StmtKind::stateful_name`](penstock_syntax::ast::StmtKind::stateful_name) for the evaluated
+/// statement.
 fn stateful_name(expr: &penstock_program::Expr) -> Option<&'static str> {
-    use penstock_program::Expr;
-    match expr {
-        Expr::Counter(_) => Some("counter"),
-        Expr::Limit(_) => Some("limit"),
-        Expr::Quota(_) => Some("quota"),
-        Expr::Last(_) => Some("last"),
-        Expr::Connlimit(_) => Some("connlimit"),
-        _ => None,
-    }
+    expr.as_statement().map(|_| expr.name())
 }

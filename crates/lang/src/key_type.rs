@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use penstock_program::expr::MetaKey;
 use penstock_syntax::ast::Expr;
-use penstock_syntax::datatype::{ByteOrder, DataType, Type};
+use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
 use penstock_syntax::keys;
 
 /// One field of a key, or of data: what a concatenation's part is.
@@ -57,7 +57,7 @@ pub struct KeyType {
 }
 
 impl KeyType {
-    /// Of an evaluated expression.
+    /// The key type of an evaluated expression.
     pub fn of(expr: &Expr) -> Self {
         let fields = expr.parts().iter().map(Field::of).collect();
         KeyType { dtype: expr.dtype.clone(), fields }
@@ -66,6 +66,19 @@ impl KeyType {
     /// A basic type.
     pub fn base(field: Field) -> Self {
         KeyType { dtype: Type::Base(field.dtype), fields: Arc::from([field]) }
+    }
+
+    /// This type with numbers in network order, as keys of interval sets have them.
+    pub(crate) fn big_endian(&self) -> KeyType {
+        let fields = self
+            .fields
+            .iter()
+            .map(|f| match Type::Base(f.dtype).kind() {
+                Base::Integer | Base::Bitmask => Field { order: ByteOrder::Big, ..f.clone() },
+                _ => f.clone(),
+            })
+            .collect();
+        KeyType { dtype: self.dtype.clone(), fields }
     }
 
     /// Without what only the expression tells: raw bits are plain numbers, which are

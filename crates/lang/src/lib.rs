@@ -23,12 +23,14 @@ pub mod key_type;
 pub mod lint;
 pub mod listing;
 pub mod lower;
+mod nft_typeof;
 pub mod optimize;
 mod plain;
 pub mod reread;
 mod selector;
 mod semantics;
 pub mod session;
+mod tlv;
 pub mod userdata;
 
 /// What users of a [`session`] need of the language.

@@ -352,7 +352,7 @@ fn ip6(text: &[u8], out: &mut [u8; 16]) -> Option<usize> {
         let place = if i < head { i } else { i + 8 - count };
         out.get_mut(place * 2..place * 2 + 2)?.copy_from_slice(&group.to_be_bytes());
     }
-    // An address that goes on is another one, or none.
+    // An address that continues is another one, or none.
     (!matches!(text.get(at), Some(b':' | b'.'))).then_some(at)
 }
 

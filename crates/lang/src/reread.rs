@@ -39,7 +39,7 @@ pub fn evaluate(cmd: &mut Cmd, ctx: &mut Context<'_>, diags: &mut Diagnostics) -
     })
 }
 
-/// What was skipped is not what it was taken for: all of the text is to be read again.
+/// Skipped text turns out to be something else: the whole text must be read again.
 fn misread(place: Loc) -> Box<Diagnostic> {
     Box::new(Diagnostic::error(place, "syntax error"))
 }
@@ -85,7 +85,7 @@ impl Eval<'_, '_> {
         let (mut lowered, mut places) = (ElementList::new(), Vec::new());
         let (mut spans, mut added) = (Vec::new(), intervals::Spans::new());
         let plain_intervals = info.interval && !info.key.is_concat();
-        // Where something was skipped nobody asks for the places of elements: with an error all is
+        // With skipped text the places of elements are not needed: after an error everything is
         // read again.
         let plain = if self.ctx.skipped { Plain::of(info) } else { None };
         let table = self.table.clone().unwrap_or_default();
@@ -146,8 +146,8 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    /// Plain elements of an empty set whose intervals are joined. `false` if they are not, and
-    /// nothing was done.
+    /// Plain elements of an empty set that joins intervals. `false`, without effect, for other
+    /// sets.
     fn joined_elements(&mut self, place: Loc, info: &Arc<SetInfo>) -> bool {
         let Some(plain) = Plain::of(info).filter(|_| !info.is_map() && !info.key.is_concat())
         else {

@@ -232,7 +232,7 @@ fn joined(values: &[Ranges]) -> Vec<Ranges> {
     out
 }
 
-/// All other values; `None` for concatenations, and when there are none.
+/// All other values; `None` for concatenations, and if no values remain.
 fn complement(values: Vec<Ranges>, max: u128) -> Option<Vec<Ranges>> {
     let mut out = Vec::new();
     let mut next = Some(0u128);

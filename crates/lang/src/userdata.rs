@@ -6,8 +6,8 @@
 //! The encoding is that of nft and libnftnl, type-length-value with one byte each for type and
 //! length, so that nft reads what is written here, and the other way round. Types of sets are
 //! spelled out field by field in addition (the kernel's number alone does not tell the length of
-//! integers), under numbers that nft ignores. What `typeof` said is only read if it was written
-//! here. Older versions had the fields and texts under the numbers that nft has for byte orders and
+//! integers), under numbers that nft ignores. What nft keeps of `typeof` is read, too (module
+//! `nft_typeof`). Older versions had the fields and texts under the numbers that nft has for byte orders and
 //! expressions; these are read, too.
 
 use penstock_ruleset::model::UserData;
@@ -15,6 +15,8 @@ use penstock_sets::Description;
 use penstock_syntax::datatype::{ByteOrder, DataType, Type};
 
 use crate::key_type::{Field, KeyType};
+use crate::nft_typeof::{self, Selector};
+use crate::tlv::{get, number, put};
 
 /// `NFTNL_UDATA_*_COMMENT` of tables, chains, rules, objects and elements.
 const COMMENT: u8 = 0;
@@ -32,36 +34,6 @@ const SET_DATA_FIELDS: u8 = 201;
 const SET_KEY_TYPEOF: u8 = 202;
 const SET_DATA_TYPEOF: u8 = 203;
 
-/// Appends one value; what is longer than 255 bytes is continued in a further one of the same type.
-fn put(out: &mut Vec<u8>, kind: u8, value: &[u8]) {
-    let mut rest = value;
-    loop {
-        let (now, later) = rest.split_at(rest.len().min(255));
-        out.push(kind);
-        out.push(now.len() as u8);
-        out.extend_from_slice(now);
-        rest = later;
-        if rest.is_empty() {
-            break;
-        }
-    }
-}
-
-/// Collects all values of one type.
-fn get(data: &[u8], kind: u8) -> Option<Vec<u8>> {
-    let mut found = None;
-    let mut rest = data;
-    while let [k, len, tail @ ..] = rest {
-        let len = usize::from(*len).min(tail.len());
-        let (value, next) = tail.split_at(len);
-        if *k == kind {
-            found.get_or_insert_with(Vec::new).extend_from_slice(value);
-        }
-        rest = next;
-    }
-    found
-}
-
 /// Appends a text with a zero at its end, as nft has it.
 fn put_text(out: &mut Vec<u8>, kind: u8, text: &str) {
     let mut bytes = text.as_bytes().to_vec();
@@ -76,11 +48,6 @@ fn text(data: &[u8], kind: u8) -> Option<String> {
         bytes.pop();
     }
     Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// A number of four bytes in host order.
-fn number(data: &[u8], kind: u8) -> Option<u32> {
-    get(data, kind)?.try_into().ok().map(u32::from_ne_bytes)
 }
 
 /// Userdata of tables, chains, rules, objects and elements.
@@ -110,6 +77,10 @@ pub struct SetUserData {
     pub data_order: Option<ByteOrder>,
     /// The data are intervals: both ends, one after the other.
     pub data_interval: bool,
+    /// Fields of the key as nft's `typeof` gives them, where `key` does not tell.
+    pub typeof_key: Vec<Field>,
+    /// Fields of the data likewise.
+    pub typeof_data: Vec<Field>,
     /// `auto-merge`.
     pub auto_merge: bool,
     /// What `typeof` said of the key, as it is listed.
@@ -158,21 +129,36 @@ impl SetUserData {
             let bytes = get(data, ours).or_else(|| get(data, old));
             bytes.map(|v| decode_fields(&v)).unwrap_or_default()
         };
+        let selector = |kind| get(data, kind).and_then(|bytes| nft_typeof::decode(&bytes));
+        let split = |selector: Option<Selector>| match selector {
+            Some(selector) => (Some(selector.text), selector.fields),
+            None => (None, Vec::new()),
+        };
+        let (key_text, typeof_key) = split(selector(SET_KEY_EXPR));
+        let (data_text, typeof_data) = split(selector(SET_DATA_EXPR));
         SetUserData {
+            typeof_key,
+            typeof_data,
             key: fields(SET_KEY_FIELDS, SET_KEY_ORDER),
             data: fields(SET_DATA_FIELDS, SET_DATA_ORDER),
             key_order: number(data, SET_KEY_ORDER).and_then(order),
             data_order: number(data, SET_DATA_ORDER).and_then(order),
             data_interval: number(data, SET_DATA_INTERVAL).is_some_and(|is| is != 0),
             auto_merge: number(data, SET_MERGE_ELEMENTS).is_some_and(|is| is != 0),
-            key_typeof: text(data, SET_KEY_TYPEOF).or_else(|| old_text(SET_KEY_EXPR)),
-            data_typeof: text(data, SET_DATA_TYPEOF).or_else(|| old_text(SET_DATA_EXPR)),
+            key_typeof: text(data, SET_KEY_TYPEOF).or(key_text).or_else(|| old_text(SET_KEY_EXPR)),
+            data_typeof: text(data, SET_DATA_TYPEOF)
+                .or(data_text)
+                .or_else(|| old_text(SET_DATA_EXPR)),
             comment: text(data, SET_COMMENT),
         }
     }
 
     /// Type of the keys; from the kernel's type number where the userdata do not tell.
     pub fn key_type(&self, number: u32, description: &Description) -> Option<KeyType> {
+        if self.key.is_empty() && !self.typeof_key.is_empty() {
+            let key = key_type(self.typeof_key.clone());
+            return Some(if description.interval { key.big_endian() } else { key });
+        }
         if self.key.is_empty() {
             let types = Type::from_id(number)?.fields().to_vec();
             let lens: Vec<u32> = match description.fields.as_slice() {
@@ -196,6 +182,9 @@ impl SetUserData {
 
     /// Type of the data, and whether they are intervals.
     pub fn data_type(&self, number: u32, len: u32) -> Option<(KeyType, bool)> {
+        if self.data.is_empty() && !self.typeof_data.is_empty() {
+            return Some((key_type(self.typeof_data.clone()), self.data_interval));
+        }
         if self.data.is_empty() {
             let types = Type::from_id(number)?.fields().to_vec();
             let fields = types

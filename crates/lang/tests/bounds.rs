@@ -203,7 +203,7 @@ fn output_is_bounded_in_length() {
     }
 }
 
-/// Texts whose work is in one phase or another, and how they are run.
+/// Texts with most work in one phase or another, and how they are run.
 fn long_runs() -> Vec<(&'static str, String, Options)> {
     let plain = Options::default();
     let optimize = Options { optimize: true, ..plain.clone() };

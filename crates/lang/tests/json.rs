@@ -280,7 +280,7 @@ fn whole_rulesets_and_the_rules_of_the_filetests_survive_json() {
             if rule.contains("jump {") || rule.contains("goto {") {
                 continue;
             }
-            // Rules on objects of their file are left out, and so are those that are to be refused.
+            // Rules on objects of their file are left out, and so are invalid ones.
             let Ok(before) = load(&format!("{head}{rule}")) else { continue };
             rules += 1;
             wrong.extend(lost(&before).map(|lost| format!("{name}: {rule}\n{lost}\n")));

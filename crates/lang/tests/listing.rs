@@ -206,8 +206,7 @@ fn rules_are_listed_as_nft_lists_them() {
     );
 }
 
-/// Rules whose listing by nft is not the whole of them, or is written back in other expressions
-/// that match the same.
+/// Rules that nft lists incompletely, or as other expressions with the same meaning.
 const LISTED_OTHERWISE: &[&str] = &[
     // The header is asked for by another of its names.
     "ether type ip ip saddr 1.2.3.4",

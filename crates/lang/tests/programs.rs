@@ -5,7 +5,7 @@
 //!
 //! `programs/FAMILY.programs` holds a rule per block, with what `nft --debug=netlink -c` printed
 //! for it; `programs/FAMILY.refusals` a rule, the marks under it, and the message. The rules stand
-//! in chain `c` of table `t`, beside the sets and objects of [`SURROUNDINGS`].
+//! in chain `c` of table `t`, next to the sets and objects of [`SURROUNDINGS`].
 
 use penstock_lang::names::Names;
 use penstock_lang::source::{Files, Inputs, Loc, Origin};

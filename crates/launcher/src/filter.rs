@@ -30,7 +30,7 @@ const CALLS_32: [u32; 3] = [102, 281, 425];
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
-/// Calls whose first argument is a descriptor that may be in the range.
+/// Calls with a first argument that is a descriptor, possibly in the range.
 pub(crate) const ON_SOCKETS: [c_long; 19] = [
     libc::SYS_read,
     libc::SYS_write,

@@ -3,7 +3,7 @@
 //! The start of a command under a supervisor.
 //!
 //! The command takes the place of the calling process: its process id, parent, terminal, signals
-//! and exit status are as without a supervisor. The supervisor is a process of its own, a session of
+//! and exit status are as without a supervisor. The supervisor is a separate process, a session of
 //! its own, and no child of the command. It ends after the last process that has the filter.
 
 use std::convert::Infallible;
@@ -76,8 +76,8 @@ const NUMBERS: u64 = 124;
 /// Descriptors that the supervisor keeps for everything but sockets.
 const OWN_DESCRIPTORS: u64 = 128;
 
-/// Replaces this process by a command whose sockets of `NETLINK_NETFILTER`, and those of its
-/// children, are answered by a service. To be called while the process has one thread.
+/// Replaces this process by a command; a service answers its `NETLINK_NETFILTER` sockets, and those
+/// of its children. Called while the process has one thread.
 ///
 /// The service moves to the supervisor, which closes all descriptors that this process has open.
 /// The filter needs `CAP_SYS_ADMIN`; without it the command cannot gain rights
@@ -187,7 +187,7 @@ fn supervise(channel: OwnedFd, range: Range, service: Box<dyn Service>) -> ! {
 /// signals.
 fn detach(keep: RawFd) {
     // SAFETY: strings with their ends; numbers that nothing in this process has but the caller's
-    // descriptors, which are not used any more.
+    // descriptors, which are no longer used.
     unsafe {
         for signal in [
             libc::SIGHUP,

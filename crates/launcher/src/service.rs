@@ -53,8 +53,8 @@ pub struct Answers {
 /// What answers instead of the kernel. All calls come from one thread at a time, and clients wait
 /// while one runs.
 pub trait Service: Send {
-    /// Comes first, in the supervisor's process. Gives a descriptor that is readable when there may
-    /// be something to tell that no datagram has caused.
+    /// Comes first, in the supervisor's process. Returns a descriptor that is readable when there
+    /// may be something to tell that no datagram has caused.
     ///
     /// # Errors
     /// Why it cannot answer; the command is not started.
@@ -87,7 +87,7 @@ pub trait Service: Send {
     /// A program sends a datagram. It finds all answers when its call returns.
     fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers;
 
-    /// The last descriptor of a socket is closed (`NETLINK_URELEASE`). What comes of it is told to
-    /// the members of groups; datagrams for the sender are dropped.
+    /// The last descriptor of a socket is closed (`NETLINK_URELEASE`). Resulting notifications go
+    /// to the members of groups; datagrams for the sender are dropped.
     fn close(&mut self, socket: SocketId) -> Answers;
 }

@@ -27,8 +27,7 @@ const MOST_BACKLOG: usize = 128 << 20;
 const MOST_BACKLOGS: usize = 512 << 20;
 /// Bytes of notifications that may wait for one program.
 const MOST_EVENTS: usize = 1 << 20;
-/// First port id of sockets whose process has another one already, from which they count down
-/// (`netlink_autobind()`).
+/// First port id of further sockets of a process, which count down from it (`netlink_autobind()`).
 const FIRST_ROVER: u32 = -4097i32 as u32;
 
 /// Options of level `SOL_NETLINK` that are flags, a bit for each number.
@@ -47,7 +46,7 @@ impl Flags {
     }
 }
 
-/// A send that was carried out, and whose call was ended by a signal: it may be made again.
+/// A send that was carried out, with its call ended by a signal: it may be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unanswered {
     /// The thread.
@@ -279,7 +278,7 @@ impl Sockets {
         &mut *self.service
     }
 
-    /// Makes a socket. Gives its inode and the program's end.
+    /// Makes a socket. Returns its inode and the program's end.
     ///
     /// # Errors
     /// `ENFILE`: there are as many as there may be.
@@ -326,7 +325,7 @@ impl Sockets {
         Ok((inode, program_end))
     }
 
-    /// Forgets a socket whose program's end is closed. Gives the calls that wait on it.
+    /// Forgets a socket after the program closed it. Returns the calls that wait on it.
     pub(crate) fn close(&mut self, inode: u64) -> Vec<Call> {
         let Some(socket) = self.sockets.remove(&inode) else { return Vec::new() };
         let answers = self.service.close(socket.id);
@@ -470,8 +469,8 @@ impl Sockets {
         std::mem::take(&mut self.touched)
     }
 
-    /// Takes the receives out that can go on: those of these sockets, and those whose time is over.
-    /// The order is that in which they were called.
+    /// Takes out the receives that can continue: those of these sockets, and expired ones. The
+    /// order is that in which they were called.
     pub(crate) fn take_ready(&mut self, touched: &[u64], now: Instant) -> Vec<Waiting> {
         if self.waiting.is_empty() {
             return Vec::new();
@@ -487,7 +486,7 @@ impl Sockets {
         ready
     }
 
-    /// Takes out the receives whose calls have ended.
+    /// Takes out the receives with ended calls.
     pub(crate) fn take_ended(&mut self, is_waiting: impl Fn(&Call) -> bool) -> Vec<Waiting> {
         self.waiting.extract_if(|_, waiting| !is_waiting(&waiting.call)).map(|(_, w)| w).collect()
     }

@@ -4,8 +4,8 @@
 //!
 //! One thread carries out all calls, in the order in which they come. A program can make the
 //! supervisor wait: by a page that a file system of its own (FUSE) or userfaultfd(2) must bring.
-//! That happens outside of all locks. If it takes long, another thread goes on in place of the one
-//! that waits, which ends when its call is done.
+//! That happens outside of all locks. If it takes long, another thread continues in place of the
+//! one that waits, which ends when its call is done.
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::calls;
 use crate::context::{Context, LISTENER, SERVICE};
 use crate::notify::Outcome;
 
-/// How long a call may take until another thread goes on with the others.
+/// How long a call may take until another thread continues with the others.
 const LONG: Duration = Duration::from_millis(200);
 /// Most threads that wait for programs. With more, all wait.
 const MOST_STUCK: usize = 32;
@@ -129,7 +129,7 @@ impl Shared {
                         Err(_) => return self.end(watch),
                     }
                 } else {
-                    // No thread has the filter any more.
+                    // No thread has the filter now.
                     return self.end(watch);
                 }
                 self.resume(&mut scratch);

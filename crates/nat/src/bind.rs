@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Deciding what becomes of a connection's addresses, once per direction, and carrying it out on
-//! its packets (`nf_nat_setup_info()`, `nf_nat_packet()`).
+//! Decides the translation of a connection's addresses, once per direction, and applies it to its
+//! packets (`nf_nat_setup_info()`, `nf_nat_packet()`).
 
 use penstock_conntrack::{Conntrack, Direction, Tuple, status};
 use penstock_packet::{Ct, Packet};
@@ -85,16 +85,16 @@ const fn allows_clash(protocol: u8) -> bool {
     matches!(protocol, protocol::UDP | protocol::UDPLITE | protocol::GRE)
 }
 
-/// Whether it is decided already what becomes of the source or destination
+/// Whether the translation of the source or destination is decided already
 /// (`nf_nat_initialized()`).
 #[inline]
 pub fn is_bound(status: u32, manip: Manip) -> bool {
     status & manip.done() != 0
 }
 
-/// Binds a connection that is not confirmed yet to what a rule says (`nf_nat_setup_info()`).
-/// Confirmed ones stay as they are. `false` if it is bound already, or has no tuple that could be
-/// translated: the packet is to be dropped.
+/// Binds a connection that is not confirmed yet to the translation of a rule
+/// (`nf_nat_setup_info()`). Confirmed ones stay as they are. `false` if it is bound already, or has
+/// no tuple that could be translated: the packet must be dropped.
 pub fn bind(
     table: &mut Conntrack,
     n: u32,
@@ -142,7 +142,7 @@ pub fn bind_to_itself(table: &mut Conntrack, n: u32, manip: Manip, random: &mut 
 
 /// Binds a connection that a translated one announced: its source becomes what the other side of
 /// that one sees, its destination what was announced before it was translated
-/// (`nf_nat_follow_master()`). Does nothing for others. `false` if the packet is to be dropped.
+/// (`nf_nat_follow_master()`). Does nothing for others. `false` if the packet must be dropped.
 pub fn bind_as_announced(table: &mut Conntrack, n: u32, random: &mut Random) -> bool {
     let Some(connection) = table.connection_at(n) else { return false };
     let bound = status::CONFIRMED | status::NAT_DONE_MASK;
@@ -163,8 +163,8 @@ pub fn bind_as_announced(table: &mut Conntrack, n: u32, random: &mut Random) -> 
 }
 
 /// Ends the connections that are masqueraded through a device: all when it went down, else those
-/// that have an address that was taken from it (`masq_device_event()`, `masq_inet_event()`). Gives
-/// how many.
+/// that have an address that was taken from it (`masq_device_event()`, `masq_inet_event()`).
+/// Returns how many.
 pub fn forget_masqueraded(table: &mut Conntrack, device: u32, address: Option<[u8; 16]>) -> usize {
     table.kill_if(|connection| {
         connection.masquerade() == device
@@ -172,8 +172,8 @@ pub fn forget_masqueraded(table: &mut Conntrack, device: u32, address: Option<[u
     })
 }
 
-/// Lets a packet follow its connection (`nf_nat_packet()`). `false` if it is to be dropped since
-/// its headers are cut.
+/// Translates a packet of a bound connection (`nf_nat_packet()`). `false` if it must be dropped
+/// since its headers are truncated.
 #[inline]
 pub fn follow(table: &Conntrack, ct: &Ct, packet: &mut Packet, manip: Manip) -> bool {
     let Some(connection) = table.connection(ct) else { return true };

@@ -2,11 +2,11 @@
 
 //! Which tuple a connection gets (`get_unique_tuple()` of `net/netfilter/nf_nat_core.c`).
 //!
-//! A packet whose connection is to be translated within a [`Range`] keeps what it has if it may;
-//! otherwise it gets what other connections of the same source have; otherwise an address of the
-//! range by a hash of its addresses, and a port that is free there. What is visible outside is as
-//! the kernel does it, so a client keeps its address over a change from one to the other; ports
-//! that the kernel draws at random are drawn from a generator that the caller owns.
+//! A connection that is translated within a [`Range`] keeps its tuple if possible; otherwise it
+//! gets the mapping of other connections of the same source; otherwise an address of the range by a
+//! hash of its addresses, and a port that is free there. What is visible outside is as the kernel
+//! does it, so a client keeps its address over a change from one to the other; ports that the
+//! kernel draws at random are drawn from a generator that the caller owns.
 
 use penstock_conntrack::{Tuple, tuple};
 use penstock_random::Random;
@@ -17,8 +17,7 @@ use crate::range::{
     MAP_IPS, Manip, PERSISTENT, PROTO_OFFSET, PROTO_RANDOM_ALL, PROTO_SPECIFIED, Range,
 };
 
-/// Values that are tried one after the other before the search starts anew elsewhere
-/// (`NF_NAT_MAX_ATTEMPTS`).
+/// Values that are tried in sequence before the search restarts elsewhere (`NF_NAT_MAX_ATTEMPTS`).
 const ATTEMPTS: u32 = 128;
 /// Where fewer attempts than this are left in a round, closing connections make room
 /// (`NF_NAT_HARDER_THRESH`).
@@ -30,8 +29,8 @@ const SHORTEST: u32 = 16;
 /// yet.
 pub trait Flows {
     /// Whether a connection other than the one asked for has this tuple in either direction, in the
-    /// zone of the one asked for. A connection whose original tuple is the same as that of the one
-    /// asked for does not count (`nf_conntrack_tuple_taken()`).
+    /// zone of the one asked for. A connection with the same original tuple as the one asked for
+    /// does not count (`nf_conntrack_tuple_taken()`).
     fn is_taken(&mut self, reply: &Tuple) -> bool;
 
     /// [`Flows::is_taken`] for a connection that is about to stay as it is: one that runs the other
@@ -41,22 +40,22 @@ pub trait Flows {
         self.is_taken(reply)
     }
 
-    /// Like [`Flows::is_taken`], but a TCP connection that is closed or closing, and behind the new
-    /// one in sequence numbers, is removed to make room (`nf_nat_used_tuple_harder()`).
+    /// Like [`Flows::is_taken`], but a TCP connection that is closed or closing, and has lower
+    /// sequence numbers than the new one, is removed to make room (`nf_nat_used_tuple_harder()`).
     fn make_room(&mut self, reply: &Tuple) -> bool {
         self.is_taken(reply)
     }
 
-    /// Reply tuples of connections whose original tuple has the same source and protocol, the
-    /// newest first, until `accept` says yes. `original` is the tuple of the one asked for, as far
-    /// as it is translated.
+    /// Reply tuples of connections with the same original source and protocol, the newest first,
+    /// until `accept` returns `true`. `original` is the tuple of the one asked for, as far as it is
+    /// translated.
     fn same_source(&mut self, original: &Tuple, accept: &mut dyn FnMut(&Tuple) -> bool);
 
     /// Whether the connection was expected by another: only then may GRE keys change.
     fn has_master(&self) -> bool;
 }
 
-/// The tuple of answers; one of a kind that has none stands for itself, and is nobody's.
+/// The tuple of replies; a message type without replies is its own inverse.
 fn inverse(t: &Tuple) -> Tuple {
     t.invert().unwrap_or(*t)
 }
@@ -121,9 +120,8 @@ fn words(address: &[u8; 16]) -> [[u8; 4]; 4] {
     [words[0], words[1], words[2], words[3]]
 }
 
-/// Puts an address of the range into the tuple: the hash of the source decides, and unless the
-/// mapping is to be persistent the destination (`find_best_ips_proto()`). The zone is part of it,
-/// too.
+/// Puts an address of the range into the tuple: chosen by a hash of the source, and unless the
+/// mapping is persistent of the destination (`find_best_ips_proto()`). The zone is part of it, too.
 fn address(t: &mut Tuple, range: &Range, manip: Manip) {
     if range.flags & MAP_IPS == 0 {
         return;

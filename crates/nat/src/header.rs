@@ -54,11 +54,11 @@ impl Target {
     }
 }
 
-/// Rewrites the packet whose IP header is at `at` (`nf_nat_ipv4_manip_pkt()`,
+/// Rewrites the packet with its IP header at `at` (`nf_nat_ipv4_manip_pkt()`,
 /// `nf_nat_ipv6_manip_pkt()`). Checksums that were wrong stay wrong by the same amount; a UDP
 /// checksum of zero stays zero.
 ///
-/// `false` if headers are missing, or for GRE of unknown version: the packet is to be dropped, and
+/// `false` if headers are missing, or for GRE of unknown version: the packet must be dropped, and
 /// may be half changed.
 #[inline]
 pub fn translate(packet: &mut [u8], at: usize, target: &Target) -> bool {

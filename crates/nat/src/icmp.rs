@@ -38,8 +38,8 @@ pub fn offset(packet: &[u8], l3: u8) -> Option<usize> {
     }
 }
 
-/// Translates an error whose ICMP header is at `at`. `false` if it is to be dropped: it is cut, its
-/// checksum is wrong, or it redirects a connection that is translated.
+/// Translates an error with its ICMP header at `at`. `false` if it must be dropped: it is
+/// truncated, its checksum is wrong, or it redirects a connection that is translated.
 pub fn translate(packet: &mut [u8], at: usize, related: &Related<'_>) -> bool {
     let v4 = related.opposite.l3 == tuple::IPV4;
     let (inner, kind, redirect) = if v4 {

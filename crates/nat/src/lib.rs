@@ -3,7 +3,7 @@
 //! Network address translation (`net/netfilter/nf_nat_*.c`): which tuple a connection gets, and
 //! headers that follow it.
 //!
-//! - [`bind`](mod@bind): what becomes of a connection, decided once per direction, and carried out
+//! - [`bind`](mod@bind): the translation of a connection, decided once per direction, and applied
 //!   on its packets;
 //! - [`choose`]: the tuple for a connection within a [`Range`] that a rule gives;
 //! - [`header`]: addresses, ports and checksums of a packet follow its connection;

@@ -10,8 +10,8 @@ use penstock_wire::{ethernet, ipv4, ipv6, protocol, tcp, udp};
 /// Longest IP packet.
 const MAX_LEN: usize = 65535;
 
-/// Replaces `len` bytes at `at` in the data of a TCP segment or UDP datagram by others, whose
-/// number may differ: lengths and checksums of all headers follow (`nf_nat_mangle_tcp_packet()`,
+/// Replaces `len` bytes at `at` in the data of a TCP segment or UDP datagram by others, possibly
+/// more or fewer: lengths and checksums of all headers follow (`nf_nat_mangle_tcp_packet()`,
 /// `nf_nat_mangle_udp_packet()`). A UDP datagram without checksum stays without. `transport` is
 /// where the transport header is, from the network header.
 ///

@@ -17,11 +17,11 @@ pub(crate) const GROUP_FORWARD_RESTRICTED: u16 = 0b111;
 pub struct Bridge {
     /// Nanoseconds after which a learned address is forgotten; 0 for a bridge that learns nothing.
     pub ageing: u64,
-    /// Frames are told apart by VLANs.
+    /// Frames are separated by VLANs.
     pub vlan_filtering: bool,
     /// Tags that name the VLAN: 0x8100 or 0x88a8.
     pub vlan_protocol: u16,
-    /// VLAN of ports without a configuration of their own, 0 for none.
+    /// VLAN of ports without their own configuration, 0 for none.
     pub default_pvid: u16,
     /// VLANs of the device itself.
     pub vlans: Vlans,

@@ -203,8 +203,8 @@ impl Config {
     }
 
     /// All entries that the configuration makes: those added, and the addresses of ports and
-    /// bridges, which are the host's (`fdb_add_local()`). Of ports with the same address the first
-    /// one has it.
+    /// bridges, which are the host's (`fdb_add_local()`). If ports have the same address, the entry
+    /// belongs to the first one.
     pub(crate) fn all_fdb(&self) -> Vec<FdbEntry> {
         let mut all: Vec<FdbEntry> = Vec::new();
         let mut add = |entry: FdbEntry| {

@@ -22,7 +22,7 @@ fn only(w: &mut Words<'_>, word: &str, value: &str, why: &str) -> Done {
     Err(format!("\"{word} {text}\" is not supported: {why}"))
 }
 
-/// What follows `type bridge`. Gives the default VLAN where it is to change.
+/// What follows `type bridge`. Returns the default VLAN where it is to change.
 pub(crate) fn bridge_words(w: &mut Words<'_>, bridge: &mut Bridge) -> Result<Option<u16>, String> {
     const NO_TREE: &str = "there is no spanning tree";
     const NO_SNOOPING: &str = "memberships are not snooped";
@@ -46,7 +46,7 @@ pub(crate) fn bridge_words(w: &mut Words<'_>, bridge: &mut Bridge) -> Result<Opt
             "group_fwd_mask" => bridge.group_forward = group_forward(w)?,
             "fdb_max_learned" => bridge.learned_limit = w.number()?,
             "no_linklocal_learn" => bridge.learn_link_local = w.number::<u8>()? == 0,
-            // Times of the spanning tree, which nobody looks at without it.
+            // Times of the spanning tree, which have no effect without it.
             "forward_delay" | "hello_time" | "max_age" | "priority" => {
                 w.number::<u32>()?;
             }
@@ -87,7 +87,7 @@ pub(crate) fn port_words(w: &mut Words<'_>, port: &mut BridgePort) -> Done {
             "flood" => port.flood = w.on_off()?,
             "mcast_flood" => port.mcast_flood = w.on_off()?,
             "bcast_flood" => port.bcast_flood = w.on_off()?,
-            // Of these, pause frames alone are never forwarded (BR_GROUPFWD_MACPAUSE).
+            // Among these, only pause frames are never forwarded (BR_GROUPFWD_MACPAUSE).
             "group_fwd_mask" => match w.number::<u16>()? {
                 mask if mask & 2 != 0 => {
                     return Err("Invalid argument: pause frames are never forwarded".into());

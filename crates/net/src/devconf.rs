@@ -95,9 +95,9 @@ devconf! {
     SrcValidMark = Ipv4 "src_valid_mark", Or, 0 0;
     /// Addresses in 127.0.0.0/8 are addresses like any other.
     RouteLocalnet = Ipv4 "route_localnet", Or, 0 0;
-    /// Senders are told of a better next hop on their own link.
+    /// Senders get a redirect to a better next hop on their own link.
     SendRedirects = Ipv4 "send_redirects", Or, 1 1;
-    /// Senders are told so even if they share no prefix with the next hop.
+    /// Senders get a redirect even if they share no prefix with the next hop.
     SharedMedia = Ipv4 "shared_media", Or, 1 1;
     /// IPv4 packets to one host in a frame to many are dropped.
     DropUnicastInMulticast4 = Ipv4 "drop_unicast_in_l2_multicast", Or, 0 0;
@@ -299,7 +299,7 @@ impl Default for LinkDevconf {
 }
 
 impl LinkDevconf {
-    /// Of a link with these values of its own.
+    /// The values in effect for a link with these values.
     pub fn new(own: DevconfValues, all: &DevconfValues) -> Self {
         LinkDevconf { own, effective: own.combined(all) }
     }
@@ -335,7 +335,7 @@ impl LinkDevconf {
 
 /// Where a setting is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum Scope {
     All,
     Default,
     Device(String),
@@ -344,7 +344,7 @@ enum Place {
 /// One setting in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Written {
-    place: Place,
+    place: Scope,
     setting: Devconf,
     value: u32,
 }
@@ -385,9 +385,9 @@ impl DevconfSysctls {
         };
         setting.check(value).then_some(()).ok_or_else(|| format!("{name} cannot be {value}"))?;
         let place = match &*device {
-            "all" => Place::All,
-            "default" => Place::Default,
-            _ => Place::Device(device),
+            "all" => Scope::All,
+            "default" => Scope::Default,
+            _ => Scope::Device(device),
         };
         self.0.push(Written { place, setting, value });
         Ok(true)
@@ -401,8 +401,8 @@ impl DevconfSysctls {
     /// The devices that are named.
     pub fn devices(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|written| match &written.place {
-            Place::Device(name) => Some(&**name),
-            Place::All | Place::Default => None,
+            Scope::Device(name) => Some(&**name),
+            Scope::All | Scope::Default => None,
         })
     }
 
@@ -413,20 +413,20 @@ impl DevconfSysctls {
         all: &mut DevconfValues,
         devices: &mut [(&str, &mut DevconfValues)],
     ) {
-        for Written { setting, value, .. } in self.0.iter().filter(|s| s.place == Place::Default) {
+        for Written { setting, value, .. } in self.0.iter().filter(|s| s.place == Scope::Default) {
             devices.iter_mut().for_each(|(_, own)| own.set(*setting, *value));
         }
         for Written { place, setting, value } in &self.0 {
             let spreads = matches!(setting.row().combined, Combined::Spread | Combined::All);
             match place {
-                Place::Default => {}
-                Place::All => {
+                Scope::Default => {}
+                Scope::All => {
                     all.set(*setting, *value);
                     if spreads {
                         devices.iter_mut().for_each(|(_, own)| own.set(*setting, *value));
                     }
                 }
-                Place::Device(name) => {
+                Scope::Device(name) => {
                     let named = devices.iter_mut().filter(|(device, _)| device == name);
                     named.for_each(|(_, own)| own.set(*setting, *value));
                 }

@@ -23,7 +23,7 @@ pub struct KernelState {
     pub rules4: Vec<Rule>,
     /// IPv6 rules.
     pub rules6: Vec<Rule>,
-    /// Neighbours whose link address is known: link, address, link address.
+    /// Resolved neighbours: link, address, link address.
     pub neighbours: Vec<(u32, IpAddr, Mac)>,
     /// IPsec policies, which the kernel carries out.
     pub policies: penstock_xfrm::Config,

@@ -125,7 +125,7 @@ fn tunnel(
     if l.lower.is_some() {
         let kind = kind.name();
         return Err(format!(
-            "\"link\" makes no sense with \"type {kind}\": say \"dev DEVICE\" behind it"
+            "\"link\" makes no sense with \"type {kind}\": use \"dev DEVICE\" after it"
         ));
     }
     let mut tunnel = Tunnel::new(kind);

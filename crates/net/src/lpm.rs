@@ -66,7 +66,7 @@ pub(crate) struct Lpm<K> {
 }
 
 impl<K: Key> Lpm<K> {
-    /// From distinct prefixes whose bits beyond their length are zero.
+    /// From distinct prefixes with zero bits after their length.
     pub(crate) fn new(prefixes: &[(K, u8)]) -> Self {
         let mut order: Vec<u32> = (0..prefixes.len() as u32).collect();
         order.sort_by_key(|&i| prefixes[i as usize]);

@@ -108,7 +108,7 @@ struct Run {
 
 /// What a rule does, with its table found.
 #[derive(Clone, Debug)]
-enum Step {
+enum RuleAction {
     Table(u32),
     Jump(usize),
     Skip,
@@ -120,7 +120,7 @@ struct Family<K> {
     routes: Vec<Route>,
     tables: Vec<Table<K>>,
     rules: Vec<Rule>,
-    steps: Vec<Step>,
+    steps: Vec<RuleAction>,
     neighbours: Neighbours<K>,
     /// Only the rules that are there from the start: no need to match them.
     plain: bool,
@@ -201,14 +201,15 @@ impl<K: Key> Family<K> {
         let steps = rules
             .iter()
             .map(|r| match r.action {
-                Action::Lookup(t) => place(t).map_or(Step::Skip, Step::Table),
-                Action::Goto(p) => {
-                    rules.iter().position(|o| o.priority == p).map_or(Step::Skip, Step::Jump)
-                }
-                Action::Nop => Step::Skip,
-                Action::Blackhole => Step::Refuse(NoRoute::Blackhole),
-                Action::Unreachable => Step::Refuse(NoRoute::None),
-                Action::Prohibit => Step::Refuse(NoRoute::Prohibit),
+                Action::Lookup(t) => place(t).map_or(RuleAction::Skip, RuleAction::Table),
+                Action::Goto(p) => rules
+                    .iter()
+                    .position(|o| o.priority == p)
+                    .map_or(RuleAction::Skip, RuleAction::Jump),
+                Action::Nop => RuleAction::Skip,
+                Action::Blackhole => RuleAction::Refuse(NoRoute::Blackhole),
+                Action::Unreachable => RuleAction::Refuse(NoRoute::None),
+                Action::Prohibit => RuleAction::Refuse(NoRoute::Prohibit),
             })
             .collect();
         let tos = routes.iter().any(|r| r.tos != 0);
@@ -488,11 +489,11 @@ impl Network {
                 continue;
             }
             match step {
-                Step::Skip => {}
-                Step::Jump(to) if *to >= at => at = *to,
-                Step::Jump(_) => {}
-                Step::Refuse(why) => return Err(*why),
-                Step::Table(t) => match self.table4(&family.tables[*t as usize], flow) {
+                RuleAction::Skip => {}
+                RuleAction::Jump(to) if *to >= at => at = *to,
+                RuleAction::Jump(_) => {}
+                RuleAction::Refuse(why) => return Err(*why),
+                RuleAction::Table(t) => match self.table4(&family.tables[*t as usize], flow) {
                     None => {}
                     Some(Err(why)) => return Err(why),
                     Some(Ok(route)) => {
@@ -596,11 +597,11 @@ impl Network {
                 continue;
             }
             match step {
-                Step::Skip => {}
-                Step::Jump(to) if *to >= at => at = *to,
-                Step::Jump(_) => {}
-                Step::Refuse(why) => return Err(*why),
-                Step::Table(t) => match self.table6(&family.tables[*t as usize], flow) {
+                RuleAction::Skip => {}
+                RuleAction::Jump(to) if *to >= at => at = *to,
+                RuleAction::Jump(_) => {}
+                RuleAction::Refuse(why) => return Err(*why),
+                RuleAction::Table(t) => match self.table6(&family.tables[*t as usize], flow) {
                     None => {}
                     Some(Err(why)) => return Err(why),
                     Some(Ok(route)) => {

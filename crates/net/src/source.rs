@@ -40,8 +40,8 @@ fn label6(address: u128) -> u32 {
 
 impl Network {
     /// An IPv4 address of the link for traffic to `to` (0 for any) within a scope
-    /// (`inet_select_addr()`): one whose prefix holds `to`, else the link's first, else the first
-    /// suitable one of any link; 0 for none.
+    /// (`inet_select_addr()`): one with a prefix that contains `to`, else the link's first, else
+    /// the first suitable one of any link; 0 for none.
     pub fn source4(&self, link: u32, to: u32, scope: Scope) -> u32 {
         let mut first = 0;
         for a in self.link(link).map_or(&[][..], |l| &l.addresses4) {

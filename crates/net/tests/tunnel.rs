@@ -104,7 +104,7 @@ fn bad_tunnel_lines_are_refused_with_a_message() {
         ),
         (
             "link add t link wan type ipip remote 198.18.0.3",
-            "\"link\" makes no sense with \"type ipip\": say \"dev DEVICE\" behind it",
+            "\"link\" makes no sense with \"type ipip\": use \"dev DEVICE\" after it",
         ),
         (
             "link add t mtu 1000 type sit remote 198.18.0.3",

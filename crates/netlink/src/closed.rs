@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Devices that no frame passes: a filter at ingress and one at egress that drop everything, in the
-//! kernel for as long as the device is there, whatever becomes of who put them there (tc(8),
-//! `net/sched/cls_bpf.c`).
+//! kernel as long as the device exists, even after the process that installed them has ended
+//! (tc(8), `net/sched/cls_bpf.c`).
 //!
 //! They are classic BPF in the `clsact` queueing discipline, so they need neither bpf(2) nor a file
 //! system of its own. Programs at tcx come first, and what these decide is not asked here again.
@@ -151,7 +151,7 @@ pub fn open(socket: &mut Socket, index: u32) -> io::Result<bool> {
         socket.change(libc::RTM_DELTFILTER, 0, &body)?;
     }
     if mark == Some(MARK_ALL) {
-        // Somebody else may have filters there by now.
+        // Another program may have filters there by now.
         let mut others = |parent| {
             let all = socket.dump(libc::RTM_GETTFILTER, &head(index, 0, parent, 0));
             !all.unwrap_or_default().is_empty()
@@ -199,7 +199,7 @@ mod tests {
             );
             assert_eq!(tc(show), before);
         }
-        // Somebody's own.
+        // A filter of another program.
         tc(
             "tc qdisc add dev one clsact; tc filter add dev one egress pref 7 bpf da bytecode '1,6 0 0 0'",
         );

@@ -57,7 +57,7 @@ pub struct Device {
     pub ethernet: bool,
     /// Queues that receive.
     pub queues: u32,
-    /// Whether there is somebody at the other end of the wire.
+    /// Whether the link has a carrier.
     pub carrier: bool,
     /// `IFLA_TXQLEN`
     pub queue_len: u32,
@@ -74,7 +74,7 @@ pub struct Device {
 /// A TAP as its last user, or its maker, has left it (`IFLA_TUN_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapLink {
-    /// Its file has a header of its own before frames.
+    /// Its file has its own header before frames.
     pub packet_info: bool,
     /// Its file has a virtio-net header before frames.
     pub vnet_header: bool,

@@ -99,8 +99,8 @@ pub fn rename(socket: &mut Socket, index: u32, name: &str) -> io::Result<()> {
     }
 }
 
-/// Gives a port of a bridge the settings of another ([`crate::Device::port_settings`]), and whether
-/// it is isolated from other ports that are, if that is to be said.
+/// Gives a port of a bridge the settings of another ([`crate::Device::port_settings`]), and, if
+/// given, whether it is an isolated port.
 pub fn set_port(
     socket: &mut Socket,
     index: u32,
@@ -235,8 +235,8 @@ impl Standing {
         self
     }
 
-    /// What is left of it after so many seconds: addresses and routes with a lifetime live less
-    /// long, or no more.
+    /// The configuration after so many seconds: addresses and routes with a lifetime have less of
+    /// it left, or are gone.
     pub(crate) fn aged(&self, seconds: u32) -> Standing {
         let addresses =
             self.addresses.iter().filter_map(|body| address_aged(body, seconds)).collect();
@@ -264,8 +264,8 @@ impl Standing {
         self.put_by(socket, to, &|index| if index == from { to } else { index }, false)
     }
 
-    /// Puts it on another link, where links of before have other indexes now; `groups` says that
-    /// groups of nexthop objects are to be made anew. Says what could not be put.
+    /// Puts it on another link, after links got new indexes; `groups` if groups of nexthop objects
+    /// must be recreated. Returns what could not be put there.
     pub(crate) fn put_by(
         &self,
         socket: &mut Socket,
@@ -311,8 +311,8 @@ impl Standing {
     }
 }
 
-/// Forgets neighbours on a link that the kernel has asked for, or asks for still: it asks anew.
-/// Those that somebody entered stay.
+/// Removes neighbours on a link that the kernel resolved, or is resolving: it resolves them again.
+/// Those entered by a user stay.
 pub fn forget_asked(socket: &mut Socket, index: u32) -> io::Result<()> {
     for message in socket.dump(libc::RTM_GETNEIGH, &[0; neighbour::HEAD])? {
         let state = neighbour_state(&message.body).unwrap_or(0);
@@ -382,7 +382,7 @@ fn hops(bytes: &[u8]) -> Vec<(usize, u32)> {
     all
 }
 
-/// Whether it is a route that was made by somebody, and leads somewhere.
+/// Whether it is a configured route with a destination device.
 fn was_made(message: &Message) -> bool {
     const CLONED: u32 = 0x200;
     const UNICAST: u8 = 1;
@@ -417,7 +417,7 @@ fn route_body(message: &Message) -> Option<Vec<u8>> {
     let by_object = message.attributes(route::HEAD).get(route::RTA_NH_ID).is_some();
     /// `RTNH_F_ONLINK`
     const KEPT: u8 = 4;
-    /// Of the cache information's time, in a second.
+    /// Ticks per second of the times in cache information.
     const TICKS: i32 = 100;
     let mut body = rebuilt(message, route::HEAD, |kind, value, body| match kind {
         _ if by_object && WAYS.contains(&kind) => {}
@@ -435,8 +435,8 @@ fn route_body(message: &Message) -> Option<Vec<u8>> {
     Some(body)
 }
 
-/// An address whose lifetimes (`struct ifa_cacheinfo`) are shorter by so many seconds; `None` if it
-/// lives no more.
+/// An address with lifetimes (`struct ifa_cacheinfo`) shorter by so many seconds; `None` if it has
+/// expired.
 fn address_aged(body: &[u8], seconds: u32) -> Option<Vec<u8>> {
     const IFA_CACHEINFO: u16 = 6;
     const FOREVER: u32 = u32::MAX;
@@ -459,7 +459,7 @@ fn address_aged(body: &[u8], seconds: u32) -> Option<Vec<u8>> {
     aged.filter(|_| lives)
 }
 
-/// A route that expires sooner by so many seconds; `None` if it is there no more.
+/// A route that expires sooner by so many seconds; `None` if it has expired.
 fn route_aged(body: &[u8], seconds: u32) -> Option<Vec<u8>> {
     let message = Message { kind: libc::RTM_NEWROUTE, flags: 0, sequence: 0, body: body.to_vec() };
     let mut lives = true;
@@ -511,7 +511,7 @@ fn neighbour_state(body: &[u8]) -> Option<u16> {
     Some(u16::from_ne_bytes(*body.get(8..)?.first_chunk()?))
 }
 
-/// Whether a neighbour was entered by somebody, and stays.
+/// Whether a neighbour was entered by a user, and stays.
 pub(crate) fn is_permanent(body: &[u8]) -> bool {
     neighbour_state(body).is_some_and(|state| state & PERMANENT != 0)
 }

@@ -21,7 +21,7 @@ const DEL_NETCONF: u16 = 81;
 /// Bytes of notifications that wait for us.
 const QUEUED: i32 = 16 << 20;
 
-/// Parts of the state that are to be read again, and neighbours as they were told.
+/// Parts of the state that must be read again, and reported neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     pub(crate) links: bool,
@@ -34,7 +34,7 @@ pub struct Changed {
     pub(crate) policies: bool,
     devconf: bool,
     pub(crate) told: Vec<Message>,
-    /// Neighbours that nobody has confirmed for some time.
+    /// Neighbours without a recent confirmation.
     stale: BTreeSet<(u32, IpAddr)>,
 }
 
@@ -107,7 +107,7 @@ impl Changed {
                 let Changed { rules, policies, .. } = *self;
                 *self = Changed { rules, policies, stale, ..Changed::everything() };
             }
-            // Of some settings only; for the others somebody has to look.
+            // Only some settings cause notifications; the others must be read.
             NEW_NETCONF | DEL_NETCONF => self.devconf = true,
             libc::RTM_NEWADDR | libc::RTM_DELADDR => {
                 // Routes of an address, and those with it as their source, go in silence.
@@ -139,7 +139,7 @@ impl Changed {
     }
 }
 
-/// A socket that is told of changes.
+/// A socket that receives notifications.
 #[derive(Debug)]
 pub struct Monitor {
     socket: Socket,

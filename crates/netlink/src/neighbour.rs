@@ -17,7 +17,7 @@ const NDA_LLADDR: u16 = 2;
 /// The states in which a link address counts (`NUD_VALID`).
 const VALID: u16 = 0x80 | 0x40 | 0x02 | 0x04 | 0x08 | 0x10;
 pub(crate) const STALE: u16 = 0x04;
-/// `NTF_PROXY`: this host answers for somebody.
+/// `NTF_PROXY`: this host answers for another.
 const PROXY: u8 = 0x08;
 /// `NTF_USE`: as if a packet was to be sent there.
 const USE: u8 = 0x01;
@@ -29,7 +29,7 @@ pub(crate) struct Neighbour {
     pub(crate) address: IpAddr,
     /// Its link address, if that counts.
     pub(crate) mac: Option<Mac>,
-    /// Nobody has confirmed it for some time.
+    /// It was not confirmed for some time.
     pub(crate) stale: bool,
 }
 

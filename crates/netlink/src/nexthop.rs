@@ -163,7 +163,7 @@ impl OnLink {
         on
     }
 
-    /// Makes the groups anew, or gives them the members that they had. Says what could not be.
+    /// Recreates the groups, or restores their members. Returns what failed.
     pub(crate) fn put_groups(&self, socket: &mut Socket) -> Vec<String> {
         const CREATE: u16 = 0x400;
         const REPLACE: u16 = 0x100;

@@ -49,7 +49,7 @@ fn kind(number: u8) -> Option<RouteType> {
 pub(crate) struct Told {
     /// With the ways that are written out.
     pub(crate) route: Route,
-    /// The nexthop object that it goes by, whose ways need not be written out.
+    /// The nexthop object of the route, which replaces a list of next hops.
     pub(crate) object: Option<u32>,
 }
 

@@ -20,7 +20,7 @@ const NLM_F_DUMP_INTR: u16 = 0x10;
 const TRIES: u32 = 10;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// Who answers questions about the state of a network namespace: the kernel behind a [`Socket`].
+/// The source of the state of a network namespace: the kernel through a [`Socket`].
 pub trait Answers {
     /// Everything of a kind, for instance `RTM_GETLINK` with the body of an `ifinfomsg`.
     ///
@@ -57,7 +57,7 @@ impl Socket {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | flags;
         // SAFETY: no pointers.
         let fd = check(unsafe { libc::socket(libc::AF_NETLINK, kind, protocol) }.into())?;
-        // SAFETY: a new descriptor that nobody else has.
+        // SAFETY: a new descriptor without another owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
         // SAFETY: all zeroes are a valid address: the kernel chooses.
         let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Devices that stand on another: VLAN devices, which are made anew on another, and tunnels, which
-//! are told of it (`<linux/if_link.h>`, `<linux/if_tunnel.h>`).
+//! Devices that stand on another: VLAN devices, which are recreated on another, and tunnels, which
+//! are changed to it (`<linux/if_link.h>`, `<linux/if_tunnel.h>`).
 
 use std::io;
 
@@ -33,7 +33,7 @@ const TUNNEL_LINK: u16 = 1;
 /// `IFLA_VXLAN_REMCSUM_RX`, which even as 0 needs a bit of the header that
 /// `IFLA_VXLAN_RESERVED_BITS` says is none's.
 const VXLAN_REMCSUM_RX: u16 = 22;
-/// `IFLA_VXLAN_TTL_INHERIT`, which is told as a byte, and asked for by being there.
+/// `IFLA_VXLAN_TTL_INHERIT`, which the kernel reports as a byte, and accepts as a flag attribute.
 const VXLAN_TTL_INHERIT: u16 = 28;
 
 /// Tunnels that can be told of another device.
@@ -50,10 +50,10 @@ const TUNNELS: [&str; 11] = [
     "vti",
     "vti6",
 ];
-/// Devices whose link is their other end.
+/// Devices linked to their peer.
 const PAIRS: [&str; 3] = ["veth", "netkit", "vxcan"];
 
-/// How names of devices begin that are not yet in their place, or no more.
+/// Name prefix of devices that are not yet, or no longer, in their place.
 const BESIDE: &str = "penstock";
 
 /// How a device stands on another.
@@ -61,7 +61,7 @@ const BESIDE: &str = "penstock";
 pub enum Stands {
     /// A VLAN device.
     Vlan,
-    /// A tunnel whose packets leave by it.
+    /// A tunnel that sends through it.
     Tunnel,
     /// Another one, which gets frames before anybody else (macvlan, for instance).
     Other,
@@ -141,10 +141,10 @@ fn nested(kind: &str, data: &[u8]) -> Vec<u8> {
     info
 }
 
-/// Devices that stand on one come to stand on another: tunnels are told of it, VLAN devices are
-/// made anew there, with everything that stands on them. `alike` gives a device the settings of
-/// another, by their names. `isolated` says of a device, by its name, whether it is to be an
-/// isolated port of its bridge. Says what could not be moved.
+/// Moves upper devices to another lower device: tunnels are changed, VLAN devices are recreated
+/// there, with everything that stands on them. `alike` gives a device the settings of another, by
+/// their names. `isolated` tells for a device name whether it must be an isolated port of its
+/// bridge. Says what could not be moved.
 pub fn move_uppers(
     socket: &mut Socket,
     from: u32,
@@ -185,8 +185,8 @@ impl Upper {
         body
     }
 
-    /// Makes it anew on a device with this index and link address, where it is gone; where it is
-    /// still there, it is told of the device. Its index.
+    /// Recreates it on a device with this index and link address if it is gone; otherwise changes
+    /// its lower device. Returns its index.
     pub(crate) fn again(&self, socket: &mut Socket, lower: u32, mac: [u8; 6]) -> io::Result<u32> {
         let state = State::read(socket)?;
         if let Some(there) = state.device(&self.name) {
@@ -364,7 +364,7 @@ mod tests {
         assert_eq!((upper.index, upper.name.as_str(), upper.stands), (7, "lan.10", Stands::Vlan));
         assert!(read(&message, 4).is_none());
         assert_eq!(upper.made("lan.10", 3, mac), VLAN);
-        // On another device, with an address of its own.
+        // On another device, with its own address.
         let mut expected = VLAN.to_vec();
         expected[16 + 8 + 4] = 9;
         let made = upper.made("lan.10", 9, [2, 0, 0, 0, 0, 2]);

@@ -144,7 +144,7 @@ fn defaults(message: &Message) -> [Action; 3] {
     [action(inward), action(outward), action(forward)]
 }
 
-/// A socket that asks for policies, and one that is told of changes.
+/// A socket for policy dumps, and one for notifications.
 #[derive(Debug)]
 pub struct Policies {
     socket: Socket,

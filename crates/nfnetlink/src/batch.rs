@@ -21,7 +21,7 @@ const GENERATION: u16 = 1;
 const POLICY: Policy = &[(GENERATION, Check::U32)];
 /// `NFNL_SUBSYS_COUNT`
 const SUBSYSTEMS: u16 = 13;
-/// Bytes after which notifications go on in another datagram (`NLMSG_GOODSIZE`).
+/// Bytes after which notifications continue in another datagram (`NLMSG_GOODSIZE`).
 const NOTIFICATION_MAX: usize = 3776;
 
 /// Answers of a batch on their way.

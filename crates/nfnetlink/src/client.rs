@@ -252,6 +252,6 @@ pub fn may_change(datagram: &[u8]) -> bool {
 enum Done {
     /// It is acknowledged if it wants that.
     Acknowledge,
-    /// It was a dump, which has an end of its own.
+    /// It was a dump, which has its own end.
     Dumped,
 }

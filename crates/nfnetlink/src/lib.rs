@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! NETLINK_NETFILTER in front of a ruleset: programs that speak to the kernel's netfilter speak to
-//! this instead.
+//! NETLINK_NETFILTER in front of a ruleset: programs for the kernel's netfilter talk to this
+//! instead.
 //!
 //! A [`Client`] is the kernel's side of one netlink socket. It takes the datagrams that a program
 //! sends and gives the datagrams that the kernel would answer with. It does no I/O: the caller

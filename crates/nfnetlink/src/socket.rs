@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What a socket is told: answers to its requests, and notifications.
+//! What a socket receives: answers to its requests, and notifications.
 
 use crate::message::AckOptions;
 
@@ -28,7 +28,7 @@ pub struct Answers {
 pub(crate) struct Socket {
     /// Port id.
     pub(crate) port: u32,
-    /// How it is told of errors.
+    /// How errors are reported to it.
     pub(crate) acks: AckOptions,
     /// Whether another client is a member of a group.
     pub(crate) listened: bool,

@@ -233,7 +233,7 @@ fn echo_and_acknowledgements_come_in_order() {
     let kinds: Vec<u16> = answers.datagrams.iter().map(|a| kind(a)).collect();
     assert_eq!(kinds, [NEWTABLE, NEWGEN, 2]);
     assert_eq!(errno(&answers.datagrams[2]), 0);
-    // Others hear of everything, and then of the generation.
+    // Other sockets receive every change, and then the generation.
     let told: Vec<u16> = answers.notifications.iter().map(|n| kind(&n.datagram)).collect();
     assert_eq!(told, [NEWTABLE, NEWGEN]);
     let mut other = Client::new(5);

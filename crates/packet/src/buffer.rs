@@ -48,8 +48,8 @@ impl Buffer {
     /// Leaves an empty buffer.
     fn take(&mut self) -> Box<[u8]> {
         let Buffer { start, len } = *mem::ManuallyDrop::new(mem::take(self));
-        // SAFETY: both are from `Box::into_raw`, and no buffer has them any more: `self` is
-        // another one, and the one they were in is not dropped.
+        // SAFETY: both are from `Box::into_raw`, and no buffer owns them now: `self` is another
+        // one, and their former buffer is not dropped.
         unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start.as_ptr(), len)) }
     }
 }

@@ -27,8 +27,8 @@ impl Packet {
     }
 
     /// [`Packet::receive_ethernet`], [`Packet::untag`] and [`Packet::find_transport_checked`] in
-    /// one. `false` if the frame is shorter than its header or tag: what becomes of it is to be
-    /// found step by step.
+    /// one. `false` if the frame is shorter than its header or tag: the three functions then find
+    /// its fate.
     #[inline]
     pub fn receive_dissected(&mut self, frame: &[u8], device: Mac) -> bool {
         if !self.receive_ethernet(frame, device) {
@@ -47,7 +47,7 @@ impl Packet {
 
     /// Takes one VLAN tag out of the frame into [`crate::Meta::vlan`] if [`crate::Meta::protocol`]
     /// announces one and none is held already (`skb_vlan_untag()`); the protocol becomes that
-    /// after the tag. Gives whether a tag was taken.
+    /// after the tag. Returns whether a tag was taken.
     ///
     /// # Errors
     /// The frame ends before the second byte after the tag; it is to be dropped.
@@ -134,7 +134,7 @@ impl Packet {
 
     /// Finds the transport header for netdev, bridge and inet ingress chains, which see packets
     /// that nothing has checked: by [`crate::Meta::protocol`], none for other protocols. `false` if
-    /// the packet claims to be IPv4 or IPv6 and is malformed: netdev and bridge chains go on
+    /// the packet claims to be IPv4 or IPv6 and is malformed: netdev and bridge chains continue
     /// without transport, inet ingress drops (`nft_do_chain_inet_ingress()`).
     #[inline]
     pub fn find_transport_checked(&mut self) -> bool {

@@ -20,7 +20,7 @@ pub enum GsoKind {
     Udp,
 }
 
-/// How a super-packet is to be cut.
+/// How a super-packet is segmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gso {
     /// Bytes of payload in a segment, more than 0; the last one may have fewer.
@@ -154,7 +154,8 @@ impl Headers {
 }
 
 /// Finishes the checksum of a frame of TCP or UDP if it was only begun: then it is the sum over the
-/// pseudo header. Of the right ones one in 65,536 looks like that, too, and is made what it is.
+/// pseudo header. One valid checksum in 65,536 looks like that, too; recomputing it gives the same
+/// value.
 #[inline]
 pub fn finish_begun(frame: &mut [u8]) {
     if !may_be_begun(frame) {
@@ -209,7 +210,7 @@ const CWR: u8 = 0x80;
 /// Cuts a super-packet (a frame, or a packet from its network header on) into segments with whole
 /// checksums, each built in `scratch` and given to `emit`. `headers` are the packet's.
 ///
-/// As `tcp_gso_segment()` does: sequence numbers go on, `FIN` and `PSH` are in the last segment
+/// As `tcp_gso_segment()` does: sequence numbers continue, `FIN` and `PSH` are in the last segment
 /// only, `CWR` in the first only, and IPv4 identifications are counted up.
 pub fn segments(
     packet: &[u8],

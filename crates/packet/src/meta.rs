@@ -47,7 +47,7 @@ pub enum CtInfo {
     EstablishedReply = 3,
     /// [`CtInfo::Related`], reply direction.
     RelatedReply = 4,
-    /// A rule said `notrack`, or the protocol is not to be tracked.
+    /// A rule set `notrack`, or the protocol is not tracked.
     Untracked = 7,
 }
 

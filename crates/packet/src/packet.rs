@@ -283,7 +283,7 @@ impl Packet {
     }
 
     /// Puts `len` bytes before the network header, which the caller fills in. The packet begins
-    /// there now, and has no link header any more.
+    /// there now, and no longer has a link header.
     #[inline]
     pub fn push_network(&mut self, len: usize) {
         if len > self.network {
@@ -294,8 +294,8 @@ impl Packet {
         (self.has_link, self.has_transport) = (false, false);
     }
 
-    /// Puts these bytes before the network header. The packet begins with them now, and has no link
-    /// header any more.
+    /// Puts these bytes before the network header. The packet begins with them now, and no longer
+    /// has a link header.
     #[inline]
     pub fn push_header(&mut self, header: &[u8]) {
         self.push_network(header.len());
@@ -406,8 +406,8 @@ impl Packet {
     }
 
     /// Makes room for `len` bytes in the link header at `at`, moving what stands before them
-    /// (`skb_vlan_push`), and gives that room, whose contents are left over. Past the link header's
-    /// end it is its end.
+    /// (`skb_vlan_push`), and returns that room with undefined contents. An offset past the link
+    /// header's end means its end.
     pub fn insert_into_link(&mut self, at: usize, len: usize) -> &mut [u8] {
         let at = at.min(self.network - self.link);
         if len > self.link {

@@ -16,7 +16,7 @@ pub struct Transport {
     pub fragment_offset: u16,
 }
 
-/// Where the transport header of an IPv4 packet is whose header was checked by IP input
+/// Where the transport header is in an IPv4 packet with a header checked by IP input
 /// (`nft_set_pktinfo_ipv4()`). `None` only if the header's 20 bytes are not there, which IP input
 /// excludes.
 #[inline]

@@ -28,7 +28,8 @@ fn verdicts(ports: &[u16]) -> Result<Vec<bool>, Error> {
     let ruleset = Ruleset::from_text(&network, RULES)?;
     let mut dataplane = Dataplane::new(&network, &ruleset)?;
     let vpn = network.device("vpn0")?;
-    // What passes goes on to the router behind the device, which this program does not ask.
+    // Passed packets continue to the router behind the device, which this program does not
+    // simulate.
     let dropped = [Fate::Dropped(DropReason::Rule), Fate::Dropped(DropReason::Policy)];
     let passes = |port: &u16| !dropped.contains(&dataplane.process(vpn, &frame(*port), 0).fate());
     let verdicts = ports.iter().map(passes).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! NAT between two TAPs, in user space: what comes by `inside` leaves by `outside` with the address
+//! NAT between two TAPs, in user space: packets from `inside` leave by `outside` with the address
 //! of the router.
 //!
 //! ```text
@@ -30,7 +30,7 @@ const RULES: &str = "
 ";
 
 /// A router: 198.18.1.1/24 inside, 198.18.0.1/24 outside. The neighbours are the host's ends of the
-/// TAPs, whose addresses a program would learn from ARP or be told.
+/// TAPs; a program would learn their addresses from ARP or configuration.
 fn router() -> Result<(Network, Dataplane), Error> {
     let network = Network::from_text(
         "link add inside address 02:00:00:00:00:02 type veth

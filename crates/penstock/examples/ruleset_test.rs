@@ -41,7 +41,7 @@ impl Host {
         Ok(Host { network, dataplane, now: 1_700_000_000_000_000_000 })
     }
 
-    /// Sends the host a TCP SYN, and tells what becomes of it.
+    /// Sends the host a TCP SYN, and returns its fate.
     fn syn(&mut self, from: [u8; 4], port: u16) -> String {
         self.now += 1_000_000;
         let device = self.network.device("eth0").expect("the network has it");

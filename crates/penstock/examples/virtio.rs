@@ -2,10 +2,10 @@
 
 //! The network side of a virtual machine monitor: buffers of virtio-net go through a ruleset.
 //!
-//! Each buffer begins with the 12 bytes of `struct virtio_net_hdr_v1` (virtio 1.2, 5.1.6), whose
-//! numbers are little-endian. The example negotiates `VIRTIO_NET_F_CSUM` and
-//! `VIRTIO_NET_F_GUEST_CSUM`, and none of the segmentation offloads: a guest may leave a checksum
-//! for the device to finish, and a buffer is one frame.
+//! Each buffer begins with the 12 bytes of `struct virtio_net_hdr_v1` (virtio 1.2, 5.1.6), with
+//! little-endian numbers. The example negotiates `VIRTIO_NET_F_CSUM` and `VIRTIO_NET_F_GUEST_CSUM`,
+//! and none of the segmentation offloads: a guest may leave a checksum for the device to finish,
+//! and a buffer is one frame.
 
 use penstock::{Dataplane, Device, Error, Frame, Network, Ruleset, Sent, Sink, finish_checksum};
 
@@ -54,7 +54,7 @@ impl Sink for Receive<'_> {
 }
 
 impl Switch {
-    /// Two guests, each in a network of its own; between them rules.
+    /// Two guests, each in its own network; between them rules.
     fn new(rules: &str) -> Result<Switch, Error> {
         let network = Network::from_text(
             "link add tap0 address 02:00:00:00:00:01 type veth

@@ -214,13 +214,13 @@ impl Dataplane {
     }
 
     /// Lets time pass without packets, to a time in nanoseconds since the epoch: fragments and
-    /// connections whose time is over go, with what has to be said of them. A program calls it from
-    /// time to time while no packets come; once a second is enough.
+    /// connections expire, with their events. A program calls it from time to time without packets;
+    /// once a second is enough.
     pub fn advance<S: Sink>(&mut self, time: u64, sink: &mut S) {
         with!(self, sink, |path, adapter| path.advance(time, adapter));
     }
 
-    /// Answers for a packet that waits in a queue, which goes on or ends at `time`.
+    /// Answers for a packet that waits in a queue, which continues or ends at `time`.
     ///
     /// # Errors
     /// [`Error::NotQueued`]: no such packet waits, maybe because the rules changed meanwhile.
@@ -245,8 +245,8 @@ impl Dataplane {
     }
 
     /// Puts another network in force at `time`. Devices that are in both keep their indexes;
-    /// connections, and what bridges have learned, go on. Packets that waited for a neighbour that
-    /// is known now leave.
+    /// connections, and what bridges have learned, continue. Packets that waited for a neighbour
+    /// that is known now leave.
     pub fn set_network<S: Sink>(&mut self, network: &Network, time: u64, sink: &mut S) {
         let network = network.clone().with_sysctls(&self.devconf);
         let net = network.inner.clone();

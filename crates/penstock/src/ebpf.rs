@@ -24,7 +24,7 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use penstock_bpf::{Link, Mode, Next, Place};
+use penstock_bpf::{AttachPoint, Link, Mode, Next};
 use penstock_dataplane::interface;
 use penstock_ebpf::rules::{Compiled, Counters, Entry, Job, compile};
 use penstock_program::Hook;
@@ -59,7 +59,7 @@ pub struct Attached {
 
 impl Program {
     /// Compiles all chains at ingress of a device, in order of their priorities. Packets that they
-    /// accept go on to the kernel.
+    /// accept continue to the kernel.
     ///
     /// # Errors
     /// The first rule that has no translation: one with state, or that asks for what stands in no
@@ -88,7 +88,7 @@ impl Program {
             image: &rules.linked.image,
             entries: &entries,
             device: &device,
-            place: Place::Xdp,
+            place: AttachPoint::Xdp,
             next: &Next::Pass,
         };
         let compiled = compile(job).map_err(|refused| NotCompiled(refused.to_string()))?;
@@ -100,7 +100,7 @@ impl Program {
         self.compiled.code.len()
     }
 
-    /// Loads it, and attaches it to the device of this index in the network namespace at hand.
+    /// Loads it, and attaches it to the device of this index in the current network namespace.
     ///
     /// # Errors
     /// [`Error::System`]: without `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_PERFMON`, `EPERM`; `EBUSY`

@@ -99,7 +99,7 @@ pub struct RulesetError {
 impl RulesetError {
     pub(crate) fn new(text: String, messages: Vec<Message>) -> Self {
         let messages = if messages.is_empty() {
-            // Of what stands nowhere in the text only the sentence is there.
+            // An error without a place in the text has a sentence only.
             let sentence = text.trim();
             let sentence = sentence.split_once("Error: ").map_or(sentence, |(_, rest)| rest);
             let text = sentence.trim().to_owned();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What happens to packets, as sinks are told it.
+//! What happens to packets, as reported to sinks.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -139,7 +139,7 @@ pub struct Queued<'a> {
 /// The link address of a next hop is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unresolved<'a> {
-    /// The device that it is behind.
+    /// The device that leads to it.
     pub device: Device,
     /// The device's name.
     pub name: &'a str,

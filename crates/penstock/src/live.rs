@@ -30,8 +30,8 @@ impl fmt::Debug for Tap {
 }
 
 impl Tap {
-    /// Makes a TAP of this name, or opens one that is there and that nobody else has open. The
-    /// device is gone when this is dropped, unless somebody has made it persistent.
+    /// Creates a TAP of this name, or opens an existing one that is not open elsewhere. The device
+    /// is gone when this is dropped, unless it was made persistent.
     ///
     /// # Errors
     /// [`Error::System`]: without `CAP_NET_ADMIN`, or the right to this device, `EPERM`; `EBUSY` if
@@ -53,7 +53,7 @@ impl Tap {
     }
 
     /// Gives `take` the frames that the kernel has sent by the device, at most 64, without waiting
-    /// for any. Gives how many.
+    /// for any. Returns how many.
     pub fn receive(&mut self, mut take: impl FnMut(&[u8])) -> usize {
         let count = self.rx.fetch();
         for frame in (0..count).filter_map(|i| self.rx.frame(i)) {
@@ -109,8 +109,8 @@ impl Daemon {
     }
 
     /// Runs commands as `penstock nft` with these arguments does: `["list", "ruleset"]`,
-    /// `["-j", "list ruleset"]`, `["add rule …"]`. Gives what is for standard output. A connection
-    /// is for one call.
+    /// `["-j", "list ruleset"]`, `["add rule …"]`. Returns what is for standard output. A
+    /// connection is for one call.
     ///
     /// # Errors
     /// [`Error::System`] with what is for standard error.

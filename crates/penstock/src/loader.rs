@@ -88,7 +88,7 @@ impl Loader {
         self
     }
 
-    /// Bounds of a text, for those of strangers. The default is what nobody means to reach: 1 GiB of
+    /// Bounds for texts from untrusted sources. The default is beyond any usual text: 1 GiB of
     /// text, 10,000 included files.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {

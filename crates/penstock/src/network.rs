@@ -112,8 +112,8 @@ impl Network {
     }
 }
 
-/// A network in the making. Each method adds a line of `ip -batch`; what is wrong with one of them
-/// is told by [`NetworkBuilder::build`].
+/// A network in the making. Each method adds a line of `ip -batch`; [`NetworkBuilder::build`]
+/// returns the error of a wrong one.
 ///
 /// ```
 /// let network = penstock::Network::builder()

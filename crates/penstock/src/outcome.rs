@@ -48,7 +48,7 @@ pub enum Event {
     },
     /// A traced packet has gone a step: a line of `nft monitor trace`.
     Traced(String),
-    /// A rule has given a packet to a queue. Nobody listens: it went on or was dropped.
+    /// A rule has given a packet to a queue without a listener: it continued or was dropped.
     Queued(u16),
 }
 

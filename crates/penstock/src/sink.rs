@@ -20,10 +20,10 @@ use crate::{
 };
 use penstock_print::trace::Tracer;
 
-/// Takes what happens to packets, in the order in which it happens. Bytes are to be copied if they
-/// are needed later. Only [`Sink::sent`] has to be written.
+/// Receives what happens to packets, in order. Bytes must be copied if they are needed later. Only
+/// [`Sink::sent`] has to be written.
 ///
-/// A panic of a sink unwinds through the dataplane, which is not to be used any more then.
+/// A panic of a sink unwinds through the dataplane, which must not be used afterwards.
 pub trait Sink {
     /// A frame leaves by a device.
     fn sent(&mut self, frame: &Sent<'_>);
@@ -38,8 +38,8 @@ pub trait Sink {
         let _ = packet;
     }
 
-    /// Several packets end one after the other, all for the same reason in the same place. `true` if
-    /// that is all there is to be told of them; else they are told one by one.
+    /// Several packets end one after the other, all for the same reason in the same place. `true`
+    /// if this call suffices; otherwise they are reported one by one.
     fn dropped_several(&mut self, reason: DropReason, rule: Option<RulePlace<'_>>, n: u64) -> bool {
         let _ = (reason, rule, n);
         false
@@ -57,7 +57,7 @@ pub trait Sink {
 
     /// A rule gives a packet to a queue. With [`QueueReply::Held`] it waits for
     /// [`Dataplane::answer`](crate::Dataplane::answer), and without that it waits forever. By
-    /// default nobody listens: it is dropped, or goes on if the rule says `bypass`.
+    /// default there is no listener: it is dropped, or continues if the rule has `bypass`.
     fn queued(&mut self, packet: &Queued<'_>) -> QueueReply {
         let _ = packet;
         QueueReply::Nobody

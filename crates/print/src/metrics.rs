@@ -26,7 +26,7 @@ struct Metrics<'w> {
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
 impl Metrics<'_> {
-    /// Writes what there is so far.
+    /// Writes the text so far.
     fn flush(&mut self) {
         if self.written.is_ok() {
             self.written = self.to.write_all(self.out.as_bytes());
@@ -34,7 +34,7 @@ impl Metrics<'_> {
         self.out.clear();
     }
 
-    /// Begins a family. Names of counters end in `_total` where they are told, and not here.
+    /// Begins a family. Names of counters end in `_total` in samples, and not here.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.out, "# TYPE penstock_{name} {kind}\n# HELP penstock_{name} {help}");
     }
@@ -202,7 +202,7 @@ fn ports(state: &State<'_>, metrics: &mut Metrics<'_>) {
     metrics.family(
         "port_lost",
         "counter",
-        "Frames of a port that nobody took, by side and direction.",
+        "Frames of a port that were not taken, by side and direction.",
     );
     for port in &state.status.ports {
         for (side, direction, lost) in [

@@ -11,7 +11,7 @@ use penstock_lang::datatype::Format;
 use penstock_lang::listing::Listing;
 use penstock_lang::names::Names;
 use penstock_lang::print::trace::{
-    LINK_SHOWN, NETWORK_SHOWN, Place, TRANSPORT_SHOWN, TracedPacket, headers, packet_line,
+    LINK_SHOWN, NETWORK_SHOWN, TRANSPORT_SHOWN, TraceSource, TracedPacket, headers, packet_line,
     policy_line, rule_line,
 };
 use penstock_packet::Packet;
@@ -20,7 +20,7 @@ use penstock_ruleset::{Family, Generation};
 /// Hardware type of Ethernet devices.
 const ARPHRD_ETHER: u16 = 1;
 
-/// What has names at hand.
+/// Sources of names.
 pub trait HasNames {
     /// The names.
     fn names(&self) -> &dyn Names;
@@ -65,8 +65,12 @@ impl<N: HasNames> Tracer<N> {
     /// The line of a step, with its end of line.
     pub fn line(&self, record: &TraceRecord<'_>, packet: &Packet, out: &mut String) {
         let at = &record.place;
-        let place =
-            Place { id: packet.meta.trace_id, family: at.family, table: at.table, chain: at.chain };
+        let place = TraceSource {
+            id: packet.meta.trace_id,
+            family: at.family,
+            table: at.table,
+            chain: at.chain,
+        };
         let mark = packet.meta.mark;
         let line = match record.event {
             TraceEvent::Packet => self.packet(&place, record, packet),
@@ -81,13 +85,13 @@ impl<N: HasNames> Tracer<N> {
         let _ = writeln!(out, "{line}");
     }
 
-    fn rule(&self, place: &Place<'_>, handle: u64, verdict: TraceVerdict<'_>) -> String {
+    fn rule(&self, place: &TraceSource<'_>, handle: u64, verdict: TraceVerdict<'_>) -> String {
         let table = self.rules.get(&(place.family, place.table.to_owned()));
         let text = table.and_then(|rules| rules.get(&handle)).map_or("", String::as_str);
         rule_line(place, text, Word(verdict))
     }
 
-    fn packet(&self, place: &Place<'_>, record: &TraceRecord<'_>, packet: &Packet) -> String {
+    fn packet(&self, place: &TraceSource<'_>, record: &TraceRecord<'_>, packet: &Packet) -> String {
         let link = link_header(packet);
         let mut shown = shown(record.context.family, &link, packet);
         shown.iif = record.input.map(|l| l.index);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Where counters count: each worker in a cell of its own, so that no two write the same memory.
+//! Where counters count: each worker has its own cell, so that no two write the same memory.
 //!
 //! ```text
 //!              counter 0   counter 1   …  counter 255
@@ -64,7 +64,7 @@ impl WorkerNumber {
         self.get() * size_of::<Row>()
     }
 
-    /// The worker whose cells are so far from those of the first one.
+    /// The worker with its cells at this distance from those of the first one.
     pub fn at_distance(distance: usize) -> Self {
         WorkerNumber((distance / size_of::<Row>() % WORKERS) as u8)
     }
@@ -76,7 +76,7 @@ pub(crate) struct Cells {
     at: u8,
 }
 
-/// Places for cells that nobody has.
+/// Free places for cells.
 struct Free(Vec<Cells>);
 
 static FREE: Mutex<Free> = Mutex::new(Free(Vec::new()));
@@ -108,7 +108,7 @@ impl Free {
 }
 
 impl Cells {
-    /// Cells that nobody has, and what was counted there before.
+    /// Takes free cells; also returns their previous counts.
     pub(crate) fn take() -> (Cells, [u64; 2]) {
         let mut free = free();
         let cells = loop {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks of operands, and why a program is refused. [`verify`](mod@crate::verify) gives the
+//! Checks of operands, and why a program is refused. [`verify`](mod@crate::verify) returns the
 //! reasons to other crates.
 
 use std::fmt;

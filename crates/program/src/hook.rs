@@ -66,7 +66,7 @@ impl Hooks {
         Hooks { hooks: self.hooks | other.hooks, nat: self.nat && other.nat }
     }
 
-    /// Of these, chains of type nat.
+    /// The hooks of these that have chains of type nat.
     pub const fn of_type_nat(self) -> Hooks {
         Hooks { nat: true, ..self }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! What the operations of an [`Image`](crate::Image) refer to: chains and rules by number,
-//! verdicts, sets and objects. [`image`](crate::image) gives it to other crates.
+//! verdicts, sets and objects. [`image`](crate::image) exports it to other crates.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub enum LinkedVerdict {
     Queue {
         /// Number of the queue.
         num: u16,
-        /// Without a listener the next base chain goes on; otherwise the packet is dropped.
+        /// Without a listener the next base chain continues; otherwise the packet is dropped.
         bypass: bool,
     },
 }
@@ -235,7 +235,7 @@ pub enum CtObject {
         l3proto: u8,
         /// Destination port expected, host order.
         dport: u16,
-        /// Milliseconds until it is expected no more.
+        /// Milliseconds until the expectation expires.
         timeout: u32,
         /// Most expectations at a time of one connection.
         size: u8,

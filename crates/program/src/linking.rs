@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! What expressions are linked with: what their names stand for, and why they cannot be linked.
-//! [`link`](crate::link) gives it to other crates.
+//! [`link`](crate::link) exports it to other crates.
 
 use std::fmt;
 use std::sync::Arc;

@@ -29,7 +29,7 @@ impl PerFamily {
         self.ip || self.ip6
     }
 
-    /// Adds the IP families whose packets tables of a family see.
+    /// Adds the IP families of packets that tables of a family see.
     pub fn add(&mut self, family: Family) {
         match family {
             Family::Ip => self.ip = true,

@@ -111,8 +111,8 @@ impl Fingerprints {
         self.known.is_empty()
     }
 
-    /// The first system whose SYN looks like this IPv4 packet. `ttl` is what is asked of the TTL: 0
-    /// to be that of the fingerprint, 1 not to be above it, 2 nothing (`nf_osf_find()`).
+    /// The first system with a fingerprint that matches this IPv4 packet. `ttl` is the condition on
+    /// the TTL: 0 for that of the fingerprint, 1 for at most that, 2 for none (`nf_osf_find()`).
     pub fn find(&self, packet: &[u8], ttl: u8) -> Option<&Fingerprint> {
         let syn = Syn::new(packet)?;
         self.known.iter().find(|f| f.dont_fragment == syn.dont_fragment && f.fits(&syn, ttl))

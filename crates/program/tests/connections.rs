@@ -140,7 +140,7 @@ fn keys_are_set_on_connections_only_and_zones_only_without() {
     for (program, event) in without {
         let mut out = outside();
         let mut packet = tcp4();
-        // A packet that is not to be tracked is tracked after all.
+        // An untracked packet is tracked after all.
         packet.meta.ct.info = CtInfo::Untracked;
         assert_eq!(run_text(program, &mut packet, &mut out), Outcome::Accept);
         assert_eq!(out.events, Vec::from_iter(event), "{program}");

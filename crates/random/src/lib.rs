@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Random numbers that packets are given: ports of NAT, identifications of fragments,
-//! `meta random`, secrets of cookies.
+//! Random numbers for packets: ports of NAT, identifications of fragments, `meta random`, secrets
+//! of cookies.
 //!
-//! Strangers see some of these numbers and profit from guessing the next one, so they come from a
+//! Attackers see some of these numbers and profit from guessing the next one, so they come from a
 //! stream cipher (ChaCha with eight rounds, RFC 8439), keyed once by the system (getrandom(2), or
-//! random(4) where that is refused). A worker has a generator of its own: a number costs no lock
-//! and no system call. The generator is not made anew after fork(2), since no process that is
+//! random(4) where that is refused). A worker has its own generator: a number costs no lock
+//! and no system call. The generator is not recreated after fork(2), since no process that is
 //! forked handles packets.
 //!
 //! A generator with a seed gives the same numbers each time, for runs that repeat.
@@ -29,7 +29,7 @@ use chacha20::rand_core::{Rng, SeedableRng};
 pub struct Random(ChaCha8Rng);
 
 impl Random {
-    /// One whose numbers nobody can know.
+    /// A generator with unpredictable numbers.
     ///
     /// # Panics
     ///

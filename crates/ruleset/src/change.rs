@@ -153,8 +153,8 @@ pub enum Change {
 /// A chain to be made or changed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewChain {
-    /// Of a chain bound to a rule: a name that is unique in the batch, by which its other changes
-    /// know the chain; the ruleset gives it its final name.
+    /// For a chain bound to a rule: a name that is unique in the batch, by which other changes
+    /// refer to the chain; the ruleset gives it its final name.
     pub name: Arc<str>,
     /// Hook; `None` for regular chains, and for changes that leave it alone.
     pub base: Option<NewBase>,

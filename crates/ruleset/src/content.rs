@@ -45,7 +45,7 @@ pub struct Staged {
 /// A step of a batch.
 #[derive(Clone, Debug)]
 pub(crate) enum Edit {
-    Insert(Element<ElementValue>, Arc<Place>),
+    Insert(Element<ElementValue>, Arc<Reservation>),
     Remove(Element<ElementValue>),
     Modify { key: Box<[u8]>, timeout: Option<u64>, expires_at: Option<u64> },
     Clear(Vec<Element<ElementValue>>),
@@ -97,13 +97,13 @@ impl Told {
 
 /// A reserved place.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Reservation {
     set: Arc<DynamicSet>,
     /// It was used, or there was nothing to reserve.
     taken: AtomicBool,
 }
 
-impl Drop for Place {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if !*self.taken.get_mut() {
             self.set.release();
@@ -111,8 +111,8 @@ impl Drop for Place {
     }
 }
 
-impl Place {
-    /// Marks the place as used, so that it is not given back.
+impl Reservation {
+    /// Marks the slot as used, so that it is not released.
     pub(crate) fn take(&self) {
         self.taken.store(true, Relaxed);
     }
@@ -124,11 +124,11 @@ impl Place {
         element: ElementRef<'_, ElementValue>,
         beyond: u32,
         now: u64,
-    ) -> Option<Arc<Place>> {
+    ) -> Option<Arc<Reservation>> {
         let needed = !element.key.is_empty();
         if needed && !set.reserve(beyond, now) {
             return None;
         }
-        Some(Arc::new(Place { set: set.clone(), taken: AtomicBool::new(!needed) }))
+        Some(Arc::new(Reservation { set: set.clone(), taken: AtomicBool::new(!needed) }))
     }
 }

@@ -27,7 +27,7 @@ use crate::Errno;
 use crate::ct_helper;
 use crate::model::*;
 use crate::needs::{self, Needs};
-pub use error::{LinkError, Place};
+pub use error::{ErrorPlace, LinkError};
 use reuse::LinkedBefore;
 
 /// Milliseconds between sweeps of a set that says nothing of it (`nft_set_gc_interval()`).
@@ -48,8 +48,8 @@ pub struct Linked {
     pub flowtables: Vec<LinkedFlowtable>,
     /// Objects of connection tracking, also those that no rule names.
     pub ct_objects: Vec<Arc<CtObject>>,
-    /// It is of a batch that changes sets which packets change, too: after its commit these may be
-    /// others, and the generation is to be linked again.
+    /// It belongs to a batch that changes sets which packets change, too: their contents may differ
+    /// after its commit, and the generation must be linked again.
     pub provisional: bool,
     /// Linked sets that depend on nothing but themselves, for the next generation. By address: each
     /// holds the set it was made from, so an address stands for one set only.
@@ -315,7 +315,7 @@ fn link_rule_of(
     linked.map_err(|e| LinkError {
         family: table.family,
         table: table.name.clone(),
-        place: Place::Rule {
+        place: ErrorPlace::Rule {
             chain: chain.name.clone(),
             handle: rule.handle,
             expression: e.expression,

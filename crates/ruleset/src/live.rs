@@ -62,7 +62,7 @@ impl Rule {
         snapshot(&self.exprs, &self.states, now)
     }
 
-    /// As [`Rule::snapshot`], and sets them to zero.
+    /// Takes a [`Rule::snapshot`] and resets the state.
     pub fn reset(&self, now: u64) -> Vec<Expr> {
         reset(&self.exprs, &self.states, now)
     }
@@ -74,7 +74,7 @@ impl ElementValue {
         snapshot(self.exprs(), self.states(), now)
     }
 
-    /// As [`ElementValue::snapshot`], and sets them to zero.
+    /// Takes an [`ElementValue::snapshot`] and resets the state.
     pub fn reset(&self, now: u64) -> Vec<Expr> {
         reset(self.exprs(), self.states(), now)
     }
@@ -134,7 +134,7 @@ impl Object {
         }
     }
 
-    /// As [`Object::snapshot`], and sets them to zero.
+    /// Takes an [`Object::snapshot`] and resets the state.
     pub fn reset(&self, now: u64) -> ObjectValue {
         match (&self.state, self.value.as_expr()) {
             (Some(state), Some(expr)) => self.value.with_expr(expr.reset(state, now)),

@@ -3,9 +3,9 @@
 //! Changes as bytes: written by the process that evaluates rule text, read by the one that applies
 //! them.
 //!
-//! What is read was written by somebody who may not mean well. [`receive`] gives changes whose
-//! sizes and names are such as the language makes them; the rest is what a
-//! [`Transaction`](crate::Transaction) checks of every change, no matter who made it.
+//! The input is untrusted. [`receive`] returns changes with sizes and names within the limits of
+//! the language; the rest is what a [`Transaction`](crate::Transaction) checks of every change, no
+//! matter who made it.
 
 use std::fmt;
 
@@ -78,10 +78,10 @@ pub fn receive(bytes: &[u8]) -> Result<Vec<Change>, NoChange> {
     Ok(all)
 }
 
-/// As [`receive`], one after the other, until `take` gives `false`.
+/// Receives changes one after the other, until `take` returns `false`.
 ///
 /// # Errors
-/// As of [`receive`]. Changes before the wrong one were taken.
+/// Those of [`receive`]. Changes before the wrong one were taken.
 pub fn each(mut bytes: &[u8], mut take: impl FnMut(Change) -> bool) -> Result<(), NoChange> {
     let mut number = 0;
     while !bytes.is_empty() {

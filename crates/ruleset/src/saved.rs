@@ -117,13 +117,12 @@ impl Ruleset {
         self.save_and_reset(now, &[])
     }
 
-    /// As [`Ruleset::save`], for a process whose clock is ahead by so many nanoseconds.
+    /// [`Ruleset::save`] for a process with a clock that is ahead by so many nanoseconds.
     pub fn save_ahead(&self, now: u64, ahead: i64) -> Vec<u8> {
         self.bytes(now, ahead, &[])
     }
 
-    /// As [`Ruleset::save`], and sets to zero what is named: the bytes have the values from just
-    /// before.
+    /// [`Ruleset::save`] with resets: the bytes have the values from just before.
     pub fn save_and_reset(&self, now: u64, resets: &[Reset]) -> Vec<u8> {
         self.bytes(now, 0, resets)
     }
@@ -151,12 +150,12 @@ impl Ruleset {
         Ruleset::from_saved_at(bytes, u64::MAX)
     }
 
-    /// As [`Ruleset::from_saved`], at a time. If it was saved later than that, the clock was set
-    /// back: nothing has aged since then.
+    /// [`Ruleset::from_saved`] at a time. If it was saved later than that, the clock was set back:
+    /// nothing has aged since then.
     ///
     /// # Errors
     ///
-    /// As of [`Ruleset::from_saved`].
+    /// Those of [`Ruleset::from_saved`].
     pub fn from_saved_at(bytes: &[u8], now: u64) -> Result<Ruleset, Broken> {
         let Some(behind) = bytes.strip_prefix(KIND) else {
             return Err(Broken { at: 0, what: "this is no saved ruleset".into() });

@@ -10,7 +10,7 @@ use penstock_program::expr::{Expr, set_statements};
 use penstock_program::{Data, State};
 use penstock_sets::{Backend, Description, Element, ElementList, InsertError, Structure};
 
-use crate::content::{Content, Edit, Place, Staged, Told};
+use crate::content::{Content, Edit, Reservation, Staged, Told};
 use crate::element::{ElementData, ElementExtras, ElementValue, MapData};
 use crate::userdata::UserData;
 
@@ -28,7 +28,7 @@ pub struct Set {
     pub anonymous: bool,
     /// `NFTA_SET_KEY_TYPE`: nft's number for the data type, opaque here.
     pub key_type: u32,
-    /// `NFTA_SET_DATA_TYPE`, likewise.
+    /// `NFTA_SET_DATA_TYPE`: nft's number for the type of the data, opaque here.
     pub data_type: u32,
     /// What it maps to; `None` for sets.
     pub data: Option<MapData>,
@@ -180,7 +180,9 @@ impl Set {
         let edits = elements
             .iter_unordered()
             // There is a place for each.
-            .filter_map(|e| Some(Edit::Insert(e.to_element(), Place::reserve(&set, e, 0, 0)?)))
+            .filter_map(|e| {
+                Some(Edit::Insert(e.to_element(), Reservation::reserve(&set, e, 0, 0)?))
+            })
             .collect();
         set.set_size(size);
         let elements = elements.clone();
@@ -217,7 +219,8 @@ impl Set {
         let Stage { elements, notes } = self.stage();
         let Some(notes) = notes else { return elements.try_insert(element, now) };
         elements.try_insert(element.clone(), now)?;
-        let Some(place) = Place::reserve(notes.set, element.view(), *notes.removed, now) else {
+        let Some(place) = Reservation::reserve(notes.set, element.view(), *notes.removed, now)
+        else {
             elements.remove(&element.key, None, now);
             return Err((InsertError::Full, element));
         };
@@ -280,7 +283,7 @@ impl Set {
         matches!(&self.content, Content::Fixed(elements) if elements.is_empty())
     }
 
-    /// [`penstock_sets::Set::load`]; elements are given back as well if packets change the set.
+    /// [`penstock_sets::Set::load`]; elements are also returned if packets change the set.
     pub(crate) fn load_elements(
         &mut self,
         elements: ElementList<ElementValue>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tunnel objects: where a packet is to go in a tunnel whose device leaves that to the packet.
+//! Tunnel objects: the destination of a packet in a tunnel device with external (per-packet) mode.
 
 use std::net::IpAddr;
 
@@ -67,7 +67,7 @@ pub enum TunnelOptions {
 /// An option of a Geneve header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeneveOption {
-    /// Whose type it is.
+    /// The class that defines the type.
     pub class: u16,
     /// Type of the class.
     pub kind: u8,

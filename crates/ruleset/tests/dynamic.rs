@@ -147,8 +147,7 @@ fn a_failed_batch_changes_nothing() {
     assert!(packet(&linked, "add", 1, MS));
     let before = listed(&ruleset, MS);
     let deleted = delete_elements("s", Some(vec![key(1)]));
-    // A change that is refused is taken back alone; a batch that is dropped is as if it had never
-    // been.
+    // A refused change is undone alone; a dropped batch has no effect.
     let mut batch = ruleset.begin_at(2 * MS);
     batch.apply(deleted.clone()).unwrap();
     batch.apply(create(add_elements("s", vec![key(5), key(6), key(5)]))).unwrap_err();
@@ -322,7 +321,7 @@ fn random_packets_and_transactions_agree_with_a_map() {
                 _ => {
                     let fits = there || model.room(size);
                     let expected = if fits { Ok(()) } else { Err(Errno::Enfile) };
-                    // Without a timeout of its own it stays for ever, and no rule can change that.
+                    // Without its own timeout it stays for ever, and no rule can change that.
                     (vec![add_elements("s", vec![key(n)])], expected)
                 }
             };

@@ -81,7 +81,7 @@ fn handles_are_numbered_per_table() {
         (handles, t.chains[1].handle, rule_handles(&ruleset, 0)),
         ((1, 2, 3, 4), 6, vec![5])
     );
-    // What is deleted does not give its number back; tables have a row of their own.
+    // What is deleted does not give its number back; tables have their own row.
     commit(&mut ruleset, vec![delete_rule("c", 5), rule(IP, "c", vec![])]).unwrap();
     assert_eq!(rule_handles(&ruleset, 0), [7]);
     commit(&mut ruleset, vec![delete_table("t"), table(IP)]).unwrap();

@@ -251,7 +251,7 @@ fn random_batches_keep_the_ruleset_consistent() {
                         "a refused change left a trace: {change:?}"
                     );
                     refused += 1;
-                    // Sometimes go on with the batch as if nothing had been tried.
+                    // Sometimes continue with the batch as if nothing had been tried.
                     all &= rng.u8(0..3) > 0;
                 } else {
                     taken += 1;

@@ -13,7 +13,7 @@ use penstock_ruleset::model::*;
 use penstock_ruleset::{Blame, Change, Errno, Ruleset};
 use penstock_sets::{Description, Element};
 
-/// The last change of the batch is refused so, in a batch of its own and in one with the setup; the
+/// The last change of the batch is refused so, in its own batch and in one with the setup; the
 /// generation stays as it is.
 #[track_caller]
 fn refused(setup: Vec<Change>, change: Change, errno: Errno, blame: Blame) {
@@ -486,6 +486,28 @@ fn elements_of_wrong_type_or_length_are_refused() {
     taken(setup(), add_elements("s", vec![key(1)]));
     taken(setup(), add_elements("i", vec![range(10, 20), range(21, 22)]));
     taken(setup(), add_elements("m", vec![pair(1, value(&[0, 1]))]));
+}
+
+#[test]
+fn overflowing_limits_of_elements_are_refused() {
+    let limited = |n, rate, unit, burst| {
+        let limit = Limit { rate, unit, burst, kind: LimitType::Packets, over: false };
+        let extras = ElementExtras { exprs: vec![Expr::Limit(limit)], ..Default::default() };
+        Element { value: ElementValue::new(None, extras), ..key(n) }
+    };
+    let setup = || vec![table(IP), set("s")];
+    for (limited, errno) in [
+        // Rate and burst together.
+        (limited(2, u64::MAX, 1, 5), Errno::Eoverflow),
+        // The unit in nanoseconds.
+        (limited(2, 1, u64::MAX, 5), Errno::Eoverflow),
+        // The tokens of the burst.
+        (limited(2, 1, 604_800, u32::MAX), Errno::Eoverflow),
+        (limited(2, 0, 1, 5), Errno::Einval),
+    ] {
+        refused(setup(), add_elements("s", vec![key(1), limited]), errno, Blame::Element(1));
+    }
+    taken(setup(), add_elements("s", vec![key(1), limited(2, 1, 604_800, 5)]));
 }
 
 #[test]

@@ -85,7 +85,7 @@ pub struct Dynamic {
     /// Places of [`Dynamic::remove_later`] that are not free yet, and when they are.
     leaving: AtomicU32,
     leave_at: AtomicU64,
-    /// The slot where the search goes on.
+    /// The slot where the search continues.
     hand: AtomicU32,
 }
 
@@ -415,7 +415,7 @@ impl Dynamic {
         }
     }
 
-    /// As [`Dynamic::insert`], into a place that [`Dynamic::reserve`] got.
+    /// [`Dynamic::insert`] into a slot from [`Dynamic::reserve`].
     pub fn insert_reserved(
         &self,
         key: &[u8],
@@ -535,9 +535,9 @@ impl Dynamic {
         chain.removed > 0
     }
 
-    /// As [`Dynamic::remove`], but the place is free only when so many nanoseconds have passed,
-    /// counted from the first such removal whose place is not free yet: as in the kernel, where the
-    /// dead wait for the next sweep.
+    /// [`Dynamic::remove`] with a delay: the slot is free only after so many nanoseconds, counted
+    /// from the first such removal with a slot still taken, as dead elements of the kernel wait for
+    /// the next sweep.
     pub fn remove_later(&self, key: &[u8], now: u64, delay: u64) -> bool {
         if self.lookup(key, now, |_| ()).is_none() {
             return false;
@@ -591,7 +591,7 @@ impl Dynamic {
         }
     }
 
-    /// Looks through so many slots for what has expired, and takes it back; how many. It goes on
+    /// Looks through so many slots for what has expired, and takes it back; how many. It continues
     /// where it stopped, and does nothing while nothing can have expired or while another worker is
     /// at it.
     fn search(&self, now: u64, slots: u32) -> u32 {
@@ -642,9 +642,8 @@ impl Dynamic {
         words.iter().flat_map(|w| w.load(Relaxed).to_ne_bytes()).take(self.key_len).collect()
     }
 
-    /// All elements, in no order, those that have expired left out. Each is of one moment; what
-    /// comes or goes meanwhile may be among them or not, and what goes and comes again may be
-    /// twice.
+    /// All live elements, in no order. Each is consistent; elements that change during the walk may
+    /// be included or not, and one that is removed and added again may appear twice.
     pub fn elements<R>(
         &self,
         now: u64,

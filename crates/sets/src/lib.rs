@@ -43,7 +43,6 @@
 
 mod bitmap;
 mod cells;
-mod crossed;
 mod description;
 mod dynamic;
 mod element;
@@ -53,6 +52,7 @@ mod intervals;
 mod list;
 mod load;
 mod ranges;
+mod rfc;
 mod search;
 mod select;
 mod set;

@@ -10,7 +10,7 @@ use crate::Element;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Received<V>", bound(deserialize = "V: Deserialize<'de>"))]
 pub struct ElementList<V> {
-    /// Of each element: the length of its key, what else it has, the key, the last key.
+    /// For each element: the length of its key, flags for its other parts, the key, the last key.
     bytes: Vec<u8>,
     /// Value and expiry of those that have [`REST`].
     rest: Vec<(V, Option<u64>)>,
@@ -65,7 +65,7 @@ impl<V: Default + PartialEq> ElementList<V> {
         self.push_parts(&key, key_end.as_deref(), value, expires_at);
     }
 
-    /// As [`ElementList::push`], of an element's parts; no value is the default one.
+    /// [`ElementList::push`] from an element's parts; no value means the default one.
     pub fn push_parts(
         &mut self,
         key: &[u8],
@@ -135,8 +135,8 @@ impl<V> ElementList<V> {
         std::iter::from_fn(move || next_keys(&mut bytes))
     }
 
-    /// Whether it is a list as [`ElementList::push`] makes it, for one that somebody else may have
-    /// written: all keys are whole, and there are as many of them, and of values, as it says.
+    /// Whether it is a list as [`ElementList::push`] makes it, for untrusted input: all keys are
+    /// complete, and the numbers of keys and values are as stated.
     pub fn is_sound(&self) -> bool {
         let (mut bytes, mut count, mut values) = (self.bytes.as_slice(), 0, 0);
         while let Some((_, _, flags)) = next_keys(&mut bytes) {

@@ -6,13 +6,13 @@ use crate::list::{ElementList, Keys};
 use crate::set::{Index, Set};
 use crate::slots::Slots;
 
-/// Keys whose cells are fetched ahead of their turn.
+/// Keys with cells prefetched ahead of their turn.
 const AHEAD: usize = 16;
 
 impl<V: Clone + Default> Set<V> {
-    /// Puts elements into an empty set, as [`Set::try_insert`] one by one does. They are given
-    /// back, and the set is still empty, if one of them would be refused, is there twice, expires,
-    /// or is the catch-all: who inserts them one by one learns which.
+    /// Puts elements into an empty set, as [`Set::try_insert`] one by one does. They are returned,
+    /// and the set is still empty, if one of them would be refused, occurs twice, expires, or is
+    /// the catch-all: inserting them one by one shows which.
     pub fn load(&mut self, elements: ElementList<V>) -> Result<(), ElementList<V>> {
         let d = self.description();
         let allowed =

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Concatenations whose fields are ranges.
+//! Concatenations of ranges.
 //!
 //! As in the kernel's `nft_set_pipapo.c`, entries may overlap: a new one is refused only if its
-//! first or its last corner lies inside an existing one. Of several that match, the one inserted
-//! first is found.
+//! first or its last corner lies inside an existing one. If several match, the one inserted first
+//! is found.
 //!
 //! Entries are sorted into groups by which of their fields are exact. A hash of those fields leads
 //! to a bucket of entries; in it they are sorted by the first value of one of the other fields,
@@ -17,7 +17,7 @@
 //!
 //! New entries wait in a short list that is searched from its start, and move from there to levels
 //! of growing size, so that many insertions cost little each. Sealing puts all entries into one
-//! structure: tables ([`Crossed`]) where they stay small; else a [`Classifier`], in which an entry
+//! structure: tables ([`Rfc`]) where they stay small; else a [`Classifier`], in which an entry
 //! is a rule and its place in the order the rule's number; or, where memory counts, one level. A
 //! few changes later it is still of use: what is new is searched separately, what is gone is passed
 //! over.
@@ -26,9 +26,9 @@ use std::sync::Arc;
 
 use penstock_classify::{Builder, Classifier, Interval, Location, MAX_DIMENSIONS};
 
-use crate::crossed::Crossed;
 use crate::error::InsertError;
 use crate::hash::HashBytes;
+use crate::rfc::Rfc;
 use crate::select::Structure;
 
 /// Longest key in bytes.
@@ -37,7 +37,7 @@ const KEY_MAX: usize = 64;
 const WAITING: usize = 64;
 /// A sealed index of so many entries stays a list.
 const FEW: usize = 6;
-/// Entries are classified anew when one of so many is new or gone.
+/// Entries are reclassified when one of so many is new or gone.
 const BESIDE: usize = 8;
 /// In the order of insertion: a removed entry.
 const DEAD: u32 = u32::MAX;
@@ -116,7 +116,7 @@ pub(crate) struct Ranges {
     levels: Vec<Level>,
     /// Not in a level yet, later in order than all that are.
     waiting: Vec<u32>,
-    /// All entries whose place in the order is below the number; they are in no level.
+    /// All entries with a position below the number; they are in no level.
     classified: Option<(Sealed, u32)>,
     sealed: bool,
 }
@@ -124,7 +124,7 @@ pub(crate) struct Ranges {
 /// What is made when entries are sealed.
 #[derive(Clone, Debug)]
 enum Sealed {
-    Tables(Arc<Crossed>),
+    Tables(Arc<Rfc>),
     Trees(Arc<Classifier>),
 }
 
@@ -180,7 +180,7 @@ impl Ranges {
         }
         if let Some((sealed, _)) = &self.classified {
             let found = match sealed {
-                Sealed::Tables(tables) => self.lookup_crossed(tables, key, &alive),
+                Sealed::Tables(tables) => self.lookup_rfc(tables, key, &alive),
                 Sealed::Trees(trees) => {
                     self.lookup_classified(trees, &self.locate(trees, key), key, &alive)
                 }
@@ -192,8 +192,7 @@ impl Ranges {
         self.lookup_rest(key, alive)
     }
 
-    /// As [`Ranges::lookup`], for several keys at the same time, at most as many as there are
-    /// places for what is found.
+    /// [`Ranges::lookup`] for several keys at the same time, at most the number of result slots.
     pub fn lookup_batch<const N: usize>(
         &self,
         keys: &[&[u8]],
@@ -227,12 +226,7 @@ impl Ranges {
     }
 
     #[inline]
-    fn lookup_crossed(
-        &self,
-        tables: &Crossed,
-        key: &[u8],
-        alive: &impl Fn(u32) -> bool,
-    ) -> Option<u32> {
+    fn lookup_rfc(&self, tables: &Rfc, key: &[u8], alive: &impl Fn(u32) -> bool) -> Option<u32> {
         let slots =
             tables.entries_of(key).iter().filter_map(|place| self.order.get(usize::from(*place)));
         slots.copied().find(|slot| *slot != DEAD && alive(*slot))
@@ -397,7 +391,7 @@ impl Ranges {
             self.waiting.clone_from(&self.order);
             return;
         }
-        let tables = || self.crossed().map(|tables| Sealed::Tables(Arc::new(tables)));
+        let tables = || self.rfc().map(|tables| Sealed::Tables(Arc::new(tables)));
         let trees = || self.classifier().map(|trees| Sealed::Trees(Arc::new(trees)));
         if !small && let Some(sealed) = tables().or_else(trees) {
             self.classified = Some((sealed, self.order.len() as u32));
@@ -407,15 +401,15 @@ impl Ranges {
         self.levels.push(level);
     }
 
-    fn crossed(&self) -> Option<Crossed> {
+    fn rfc(&self) -> Option<Rfc> {
         let fields: Vec<(usize, usize)> = self.fields.iter().map(|f| (f.offset, f.len)).collect();
         let entries: Vec<(&[u8], &[u8])> =
             self.order.iter().map(|slot| self.bounds_of(*slot)).collect();
-        Crossed::new(&fields, &entries, &self.order)
+        Rfc::new(&fields, &entries, &self.order)
     }
 
     /// The tables, if they say all that there is to know.
-    pub fn tables(&self) -> Option<&Crossed> {
+    pub fn tables(&self) -> Option<&Rfc> {
         match &self.classified {
             Some((Sealed::Tables(tables), _))
                 if self.dead == 0 && self.levels.is_empty() && self.waiting.is_empty() =>

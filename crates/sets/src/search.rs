@@ -7,10 +7,10 @@ use penstock_classify::Root;
 
 use crate::bitmap::Bitmap;
 use crate::cells::{NOWHERE, WordCells};
-use crate::crossed::{Classes, Crossed, Field};
 use crate::hash::HashBytes;
 use crate::intervals::{Intervals, Ranked, Sorted, Width};
 use crate::ranges::Ranges;
+use crate::rfc::{Classes, Field, Rfc};
 use crate::set::Index;
 use crate::{ElementRef, Set};
 
@@ -18,8 +18,8 @@ use crate::{ElementRef, Set};
 /// unchanged.
 ///
 /// Keys are numbers of 64 bits, their bytes from the lowest on, zeros above; those of more than 8
-/// bytes are told by their address. A search gives the number of the place for [`Set::element_at`],
-/// or [`NOWHERE`].
+/// bytes are passed by address. A search gives the number of the place for [`Set::element_at`], or
+/// [`NOWHERE`].
 #[derive(Clone, Debug)]
 pub enum Search<'a> {
     /// Keys of four bytes in open addressing.
@@ -184,7 +184,7 @@ fn class_field(field: &Field) -> ClassField<'_> {
     }
 }
 
-fn class_tables(tables: &Crossed) -> ClassTables<'_> {
+fn class_tables(tables: &Rfc) -> ClassTables<'_> {
     ClassTables { fields: tables.fields.iter().map(class_field).collect(), places: &tables.places }
 }
 

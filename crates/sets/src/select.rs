@@ -156,7 +156,7 @@ impl Structure {
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
     backend: Backend,
-    /// Bytes; `u64::MAX` where nobody knows.
+    /// Bytes; `u64::MAX` if unknown.
     size: u64,
 }
 

@@ -146,8 +146,8 @@ impl<V> Set<V> {
         }
     }
 
-    /// As [`Set::lookup`], for several keys: while the memory of one is on its way, the others go
-    /// on. Of keys and places for what is found, the fewer count.
+    /// [`Set::lookup`] for several keys: while memory for one is fetched, the others continue. The
+    /// smaller of the numbers of keys and result slots counts.
     pub fn lookup_batch<'s>(
         &'s self,
         keys: &[&[u8]],
@@ -178,7 +178,7 @@ impl<V> Set<V> {
         }
     }
 
-    /// As [`Set::lookup`], the catch-all left aside: the answer to `get element`.
+    /// [`Set::lookup`] without the catch-all: the answer to `get element`.
     #[inline]
     pub fn get(&self, key: &[u8], now: u64) -> Option<ElementRef<'_, V>> {
         self.slots.get(self.slot(key, now)?).filter(|e| e.is_alive(now))
@@ -364,7 +364,7 @@ impl<V: Clone> Set<V> {
         self.try_insert(element, now).map_err(|(error, _)| error)
     }
 
-    /// As [`Set::insert`]; an element that is refused is given back.
+    /// [`Set::insert`] that returns a refused element.
     pub fn try_insert(
         &mut self,
         element: Element<V>,

@@ -297,7 +297,7 @@ mod tests {
             assert_eq!(slots.take(slot as u32).as_ref(), Some(e));
             assert_eq!(slots.get(slot as u32), None);
         }
-        // What was there before leaves nothing behind.
+        // Previous contents leave no trace.
         for (slot, e) in all.iter().enumerate() {
             assert_eq!(slots.put(e.clone()), 3 - slot as u32);
             assert_eq!(slots.get(3 - slot as u32), Some(e.view()));

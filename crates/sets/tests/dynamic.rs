@@ -91,7 +91,7 @@ fn a_reserved_slot_is_exclusive() {
     assert!(!insert(2), "the last place is reserved");
     assert!(!table.reserve(0));
     assert!(table.insert_reserved(&3u32.to_ne_bytes(), 0, NEVER, |_| ()).is_some());
-    // A place that is not needed is given back.
+    // An unused slot is released.
     assert!(table.reserve(1) && table.len() == 3);
     assert_eq!(
         table.insert_reserved(&3u32.to_ne_bytes(), 0, NEVER, |_| ()).map(|(_, made)| made),

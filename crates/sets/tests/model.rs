@@ -337,7 +337,7 @@ fn concatenated_ranges_survive_many_insertions_and_removals() {
     }
 }
 
-/// As [`run`], with keys from a space so wide that hundreds of entries fit.
+/// [`run`] with keys from a space wide enough for hundreds of entries.
 fn run_wide(seed: u64, description: &Description) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut set = Set::new(description.clone()).unwrap();

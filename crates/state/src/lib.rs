@@ -41,7 +41,7 @@ use penstock_ruleset::{Ruleset, saved};
 
 const MAGIC: &[u8] = b"\x7fpenstock-state\0";
 const VERSION: u8 = 2;
-/// The version whose sums are of the contents alone.
+/// The version with checksums over the contents alone.
 const SUMS_OF_CONTENTS: u8 = 1;
 /// Tag, length, checksum.
 const HEAD: usize = 13;
@@ -180,12 +180,12 @@ impl State {
         State::from_bytes_at(bytes, u64::MAX)
     }
 
-    /// As [`State::from_bytes`], at a time: of what was saved later than that, since the clock was
-    /// set back, elements have the time that was left then.
+    /// [`State::from_bytes`] at a time: if it was saved later than that, since the clock was set
+    /// back, elements keep the time that was left then.
     ///
     /// # Errors
     ///
-    /// As of [`State::from_bytes`].
+    /// Those of [`State::from_bytes`].
     pub fn from_bytes_at(bytes: &[u8], now: u64) -> Result<State, Broken> {
         let [of_links, ruleset, of_connections] = parts(bytes)?;
         let state = Ruleset::from_saved_at(ruleset.contents, now);

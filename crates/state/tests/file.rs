@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Files: what comes back, and what is refused.
+//! Files: what is restored, and what is refused.
+
+use std::sync::Arc;
 
 use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
-use penstock_ruleset::Ruleset;
+use penstock_ruleset::change::{Mode, NewChain, NewRule, NewSet, Position};
+use penstock_ruleset::{Change, Family, Ruleset};
+use penstock_sets::Description;
 use penstock_state::{State, same};
 
 const NOW: u64 = 8_000_000_000;
@@ -91,6 +95,105 @@ fn older_formats_are_read_or_refused_with_advice() {
         let broken = State::from_bytes(&bytes).expect_err(said).to_string();
         assert!(broken.starts_with(said), "{broken}");
     }
+}
+
+/// A value of userdata: type, length, bytes.
+fn userdata(values: &[(u8, &[u8])]) -> Arc<[u8]> {
+    let value = |(kind, bytes): &(u8, &[u8])| [&[*kind, bytes.len() as u8], *bytes].concat();
+    values.iter().map(value).collect::<Vec<_>>().concat().into()
+}
+
+/// Changes as the language made them before it wrote comments as nft does: texts without a zero at
+/// their end, fields of keys (type, byte order, bits) under the number of the byte order, `typeof`
+/// under that of the expression.
+fn older_changes() -> Vec<Change> {
+    let (family, table): (_, Arc<str>) = (Family::Ip, "t".into());
+    let address: &[u8] = &[7, 2, 32, 0, 0, 0];
+    let set = |name: &str, interval, userdata| Change::AddSet {
+        family,
+        table: table.clone(),
+        mode: Mode::Add,
+        set: NewSet {
+            name: name.into(),
+            id: 0,
+            anonymous: false,
+            key_type: 7,
+            data_type: 0,
+            data: None,
+            description: Description { key_len: 4, interval, ..Description::default() },
+            timeout: 0,
+            gc_interval: 0,
+            exprs: vec![],
+            userdata,
+        },
+    };
+    vec![
+        Change::AddTable {
+            family,
+            name: table.clone(),
+            mode: Mode::Add,
+            flags: 0,
+            userdata: userdata(&[(0, b"a table")]),
+        },
+        set("s", true, userdata(&[(0, address), (2, &[1, 0, 0, 0]), (7, b"a set")])),
+        set("o", false, userdata(&[(0, address), (3, b"ip saddr")])),
+        Change::AddChain {
+            family,
+            table: table.clone(),
+            mode: Mode::Add,
+            chain: NewChain {
+                name: "c".into(),
+                base: None,
+                policy_accept: None,
+                anonymous: false,
+                offload: false,
+                userdata: userdata(&[(0, b"a chain")]),
+            },
+        },
+        Change::AddRule {
+            family,
+            table,
+            chain: "c".into(),
+            position: Position::After(None),
+            rule: NewRule { exprs: vec![], userdata: userdata(&[(0, b"a rule")]) },
+        },
+    ]
+}
+
+#[test]
+fn comments_and_types_of_an_older_version_are_read() {
+    let mut ruleset = Ruleset::default();
+    let mut batch = ruleset.begin();
+    for change in older_changes() {
+        batch.apply(change).expect("taken");
+    }
+    ruleset.commit(batch).expect("committed");
+    let bytes = State { ruleset, ..state() }.to_bytes(NOW);
+    let mut back = State::from_bytes(&bytes).expect("a state").ruleset;
+    let mut session = Session::new(Options::default(), &NoFiles, &NoNames);
+    let list = session.run(Origin::CommandLine, "list ruleset".into(), &mut back, NOW);
+    assert_eq!(
+        list.stdout,
+        "table ip t {
+\tcomment \"a table\"
+\tset s {
+\t\ttype ipv4_addr
+\t\tflags interval
+\t\tauto-merge
+\t\tcomment \"a set\"
+\t}
+
+\tset o {
+\t\ttypeof ip saddr
+\t}
+
+\tchain c {
+\t\tcomment \"a chain\"
+\t\t comment \"a rule\"
+\t}
+}
+"
+    );
 }
 
 #[test]

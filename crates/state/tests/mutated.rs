@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Files that somebody has changed and given right sums: nothing in them makes the process panic,
-//! or run what no ruleset could say.
+//! Manipulated files with valid checksums: nothing in them makes the process panic, or run what no
+//! ruleset expresses.
 
 #[path = "../../dataplane/tests/router/mod.rs"]
 mod router;

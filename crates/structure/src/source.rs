@@ -22,13 +22,13 @@ pub struct Module {
     pub defines: BTreeSet<String>,
     /// Names that `use` brings in, and the paths they stand for.
     pub imports: Vec<(String, Segments)>,
-    /// Paths of modules whose names `use path::*` brings in.
+    /// Paths of modules imported by `use path::*`.
     pub globs: Vec<Segments>,
     /// All paths that it uses, those of imports included.
     pub uses: Vec<Segments>,
 }
 
-/// The modules of the crate whose root is a file.
+/// The modules of a crate, from its root file.
 pub fn modules(root: &Path) -> Vec<Module> {
     let mut all = Vec::new();
     let folder = root.parent().expect("a file has a folder").to_path_buf();

@@ -139,8 +139,8 @@ impl Diagnostic {
     }
 
     /// As nft prints it: how the text came to be read, the place, the message, the line, and marks
-    /// under it. A span over several lines is shown by its first, with its end's column. Of a long
-    /// line a piece around the place is shown.
+    /// under it. A span over several lines is shown by its first, with its end's column. A long
+    /// line is cut to a piece around the place.
     pub fn render(&self, inputs: &Inputs) -> String {
         let mut out = String::new();
         let name = match self.severity {
@@ -156,7 +156,7 @@ impl Diagnostic {
         out.push_str(&place_text(self.loc, inputs));
         let _ = writeln!(out, "{name}: {}", shortened(&self.message));
 
-        // Of a command line nft shows the first line, whichever the place is on.
+        // For a command line nft always shows the first line.
         let start = if input.origin == Origin::CommandLine { 0 } else { place.start };
         // The end of the text is after its last line.
         let start = match input.text.get(..start) {
@@ -214,7 +214,7 @@ struct Piece<'t> {
 }
 
 impl<'t> Piece<'t> {
-    /// What is shown of a line for a place that begins at a byte of it: all, or a piece with a
+    /// The shown part of a line for a place that begins at a byte of it: all, or a piece with a
     /// little of what is before the place and more of what comes after.
     fn of(line: &'t str, place: usize) -> Piece<'t> {
         if line.len() <= QUOTED {
@@ -304,7 +304,7 @@ fn line_at(text: &str, start: usize) -> &str {
 }
 
 impl Diagnostics {
-    /// All messages as nft prints them, up to a length that somebody might read.
+    /// All messages as nft prints them, up to a readable length.
     pub fn render(&self, inputs: &Inputs) -> String {
         self.render_with(inputs, |_| None)
     }
@@ -372,11 +372,11 @@ pub fn most_similar<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -
 /// Longest name that is compared with others: none that is in use is longer.
 const LONGEST_NAME: usize = 256;
 
-/// Cells of tables after which no more names are compared: among so many none would be meant.
+/// Number of table cells after which no more names are compared: with so many names a suggestion is
+/// worthless.
 const MOST_CELLS: usize = 1 << 24;
 
-/// Of things that have names the one whose name a misspelt one is likely to mean, by the rule of
-/// [`most_similar`].
+/// The named thing that a misspelt name is likely to mean, by the rule of [`most_similar`].
 pub fn most_similar_of<T>(
     wrong: &str,
     things: impl IntoIterator<Item = T>,

@@ -90,7 +90,7 @@ impl Scope {
         self.blocks.iter().rev().find_map(|b| b.get(name)?.last())
     }
 
-    /// Takes back the last definition of a name in the innermost block; `false` if there is none.
+    /// Removes the last definition of a name in the innermost block; `false` if there is none.
     pub fn undefine(&mut self, name: &str) -> bool {
         self.blocks
             .last_mut()

@@ -18,7 +18,7 @@ pub struct Loc {
 }
 
 impl Loc {
-    /// Of what stands nowhere in a text, such as a chain without a name.
+    /// The place of something without text, such as a chain without a name.
     pub const NOWHERE: Loc = Loc { input: u32::MAX, start: 0, end: 0 };
 
     /// From the start of `self` to the end of `other` (of the same input; otherwise `self`).

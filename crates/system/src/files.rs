@@ -43,7 +43,7 @@ fn shell(command: &str) -> Result<String, String> {
     Err(format!("command \"{command}\" {how}{}", last.map_or(String::new(), |l| format!(": {l}"))))
 }
 
-/// A system error in the C library's words, without the number that Rust puts behind.
+/// A system error in the C library's words, without the number that Rust appends.
 pub fn words(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
@@ -73,7 +73,7 @@ fn read_if(path: &str, is_right: impl Fn(&Metadata) -> bool) -> Result<String, S
         if !is_right(&found) {
             return Ok(None);
         }
-        // What was a file a moment ago may be a pipe now, which is not to be waited for.
+        // A file may have been replaced by a pipe, and opening that must not block.
         let flags = if found.is_file() { libc::O_NONBLOCK } else { 0 };
         let file = File::options().read(true).custom_flags(flags | libc::O_NOCTTY).open(path)?;
         let opened = file.metadata()?;
@@ -198,7 +198,7 @@ mod tests {
             ("none", Err("No such file or directory"), Some(Err("No such file or directory"))),
             ("directory", Err(NOT_REGULAR), Some(Err(NOT_REGULAR))),
             ("socket", Err(NOT_REGULAR), Some(Err(NOT_REGULAR))),
-            // Nobody writes to it: it would be waited for.
+            // It has no writer: opening it would block.
             ("pipe", Err(NOT_REGULAR), None),
             ("/dev/zero", Err(NOT_REGULAR), Some(Err(NOT_REGULAR))),
             ("/dev/null", Err(NOT_REGULAR), Some(Ok(""))),
@@ -210,8 +210,8 @@ mod tests {
             if let Some(read) = read {
                 assert_eq!(files.read(&path), owned(read), "{name}");
             }
-            // Of what the dataplane asks for only the file of the call is more than an included
-            // one.
+            // For requests of the dataplane only the file of the call may be other than a regular
+            // file.
             let called = CalledFiles { files, own: Some("/dev/null") };
             let expected = if path == "/dev/null" { Ok("") } else { included };
             assert_eq!(called.read(&path), owned(expected), "{name}");

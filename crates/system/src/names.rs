@@ -166,7 +166,7 @@ fn name_of<T: PartialEq>(list: &[(String, T)], value: T) -> Option<String> {
 }
 
 impl SystemNames {
-    /// With interfaces that are not there yet, but may be spoken of.
+    /// With interfaces that do not exist yet, but that rules may name.
     pub fn expecting(coming: &[String]) -> Self {
         SystemNames { coming: coming.to_vec(), ..SystemNames::default() }
     }

@@ -7,7 +7,7 @@ use crate::rate::Bucket;
 /// What follows an action (`TC_ACT_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Control {
-    /// The packet goes on (`TC_ACT_OK`).
+    /// The packet continues (`TC_ACT_OK`).
     Ok,
     /// The filters start again (`TC_ACT_RECLASSIFY`).
     Reclassify,

@@ -33,10 +33,10 @@ pub struct Cursor {
     restarts: u8,
 }
 
-/// What is to be done with a packet.
+/// What happens to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It goes on.
+    /// It continues.
     Pass,
     /// It is dropped.
     Drop,
@@ -49,7 +49,7 @@ pub enum Step {
         /// As if it had come in there; else it leaves by it.
         ingress: bool,
     },
-    /// A copy goes to another device; then [`Config::classify`] is to be called again with the same
+    /// A copy goes to another device; then [`Config::classify`] must be called again with the same
     /// cursor.
     Mirror {
         /// Which.
@@ -161,7 +161,7 @@ impl Config {
     }
 }
 
-/// `tcf_vlan_act()`. `false` if the packet is to be dropped.
+/// `tcf_vlan_act()`. `false` if the packet must be dropped.
 fn retag(packet: &mut Packet, change: VlanAction) -> bool {
     let at_link = packet.data_start() < 0;
     let done = match change {

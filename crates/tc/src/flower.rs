@@ -45,7 +45,7 @@ pub(crate) struct Flower {
 
 /// What the dissector finds in a packet (`__skb_flow_dissect()`).
 #[derive(Default)]
-struct Found<'p> {
+struct Dissected<'p> {
     /// After all tags.
     ethertype: u16,
     tag: Option<u16>,
@@ -58,8 +58,8 @@ struct Found<'p> {
     arp: Option<arp::Header<'p>>,
 }
 
-fn dissect(packet: &Packet) -> Found<'_> {
-    let mut found = Found { ethertype: packet.meta.protocol, ..Found::default() };
+fn dissect(packet: &Packet) -> Dissected<'_> {
+    let mut found = Dissected { ethertype: packet.meta.protocol, ..Dissected::default() };
     let mut bytes = packet.network();
     found.tag = packet.meta.vlan.map(|t| t.tci);
     while vlan::is_tag(found.ethertype) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Frames for tests and generators, composed in one line: layers joined by `/`, lengths, types and
-//! checksums filled in unless a layer is told a value, right or wrong.
+//! checksums filled in unless a layer is given a value, right or wrong.
 //!
 //! ```
 //! use penstock_testkit::build::*;

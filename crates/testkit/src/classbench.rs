@@ -267,7 +267,7 @@ fn ports(rng: &mut Rng, chances: Chances<Ports>) -> (u16, u16) {
     }
 }
 
-/// A prefix whose bits mostly follow the heavy branch.
+/// A prefix with bits that mostly follow the heavy branch.
 fn prefix(rng: &mut Rng, len: u8, skew: u32, tree: u64) -> Prefix {
     let mut address = 0u32;
     for depth in 0..len {

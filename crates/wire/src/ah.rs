@@ -65,7 +65,7 @@ impl fmt::Display for Header<'_> {
     }
 }
 
-/// An authentication header around an integrity value, whose length is a multiple of four.
+/// An authentication header around an integrity value; its length is a multiple of four.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repr {
     /// Type of the following header.

@@ -22,8 +22,8 @@ pub const fn encapsulate(outer: u8, inner: u8) -> u8 {
     outer & !MASK | ecn
 }
 
-/// TOS of the inner header when it leaves the tunnel; `None` if the packet is to be dropped: it met
-/// congestion and cannot say so (`INET_ECN_decapsulate()`).
+/// TOS of the inner header when it leaves the tunnel; `None` if the packet must be dropped: it met
+/// congestion and its transport cannot signal that (`INET_ECN_decapsulate()`).
 #[inline]
 pub const fn decapsulate(outer: u8, inner: u8) -> Option<u8> {
     match (outer & MASK, inner & MASK) {

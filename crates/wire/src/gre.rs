@@ -50,7 +50,7 @@ impl<'a> Header<'a> {
         (self.flags() & VERSION) as u8
     }
 
-    /// Whether source routes follow, whose length this view does not know.
+    /// Whether source routes follow; this view does not know their length.
     #[inline]
     pub fn has_routing(&self) -> bool {
         self.flags() & ROUTING != 0

@@ -205,8 +205,8 @@ pub enum InputError {
     Truncated,
 }
 
-/// The checks of `ip_rcv_core()` on a packet that begins at `bytes`, in their order. Gives the
-/// total length, to which the packet is to be trimmed.
+/// The checks of `ip_rcv_core()` on a packet that begins at `bytes`, in their order. Returns the
+/// total length, to which the packet must be trimmed.
 ///
 /// # Errors
 /// The first check that fails.
@@ -307,7 +307,7 @@ impl<'a> HeaderMut<'a> {
         put(self.fixed, DST, addr.octets());
     }
 
-    /// Takes one from the TTL and updates the checksum incrementally (`ip_decrease_ttl()`); gives
+    /// Takes one from the TTL and updates the checksum incrementally (`ip_decrease_ttl()`); returns
     /// the new TTL.
     #[inline]
     pub fn decrement_ttl(&mut self) -> u8 {
@@ -317,7 +317,7 @@ impl<'a> HeaderMut<'a> {
         self.fixed[TTL]
     }
 
-    /// Computes the checksum anew over header and options (`ip_send_check()`).
+    /// Recomputes the checksum over header and options (`ip_send_check()`).
     #[inline]
     pub fn fill_checksum(&mut self) {
         put16(self.fixed, CHECKSUM, 0);
@@ -382,10 +382,10 @@ impl Repr {
 }
 
 /// Cuts a packet into fragments that fit `mtu`, as `ip_do_fragment()` does on a linear buffer: the
-/// header is copied, options that are not to be copied become no-operations after the first
-/// fragment, data is cut at multiples of eight, a packet that is itself a fragment keeps its offset
-/// and its more-fragments bit, DF is cleared unless `df`. Each fragment is handed to `emit`, built
-/// in `scratch`.
+/// header is copied, options without the copy flag become no-operations after the first fragment,
+/// data is cut at multiples of eight, a packet that is itself a fragment keeps its offset and its
+/// more-fragments bit, DF is cleared unless `df`. Each fragment is handed to `emit`, built in
+/// `scratch`.
 ///
 /// The packet has passed [`check_input`] and has no more bytes than its total length; `packet` that
 /// is not such or an `mtu` without room for eight bytes of data emits nothing and gives `false`.

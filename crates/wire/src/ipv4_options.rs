@@ -58,7 +58,7 @@ pub struct Compiled {
     pub ts_need_address: bool,
     /// Router alert.
     pub router_alert: u8,
-    /// Option bytes were changed: the header checksum must be made anew.
+    /// Option bytes were changed: the header checksum must be recomputed.
     pub changed: bool,
 }
 
@@ -107,7 +107,7 @@ pub fn check_copy(options: &[u8]) -> Result<Compiled, BadOption> {
 }
 
 /// Checks the options of a received packet and fills in the host's address and the time where
-/// options ask for them. With [`Compiled::changed`] the checksum is to be made anew.
+/// options ask for them. With [`Compiled::changed`] the checksum must be recomputed.
 ///
 /// # Errors
 /// The first byte that is wrong; the packet is dropped with a parameter problem.
@@ -312,7 +312,7 @@ fn put4(bytes: &mut [u8], at: usize, value: [u8; 4]) {
 }
 
 /// Writes the forwarder's address into record route and timestamp options that asked for it when
-/// the packet was received (`ip_forward_options()`; the source route part is the router's). Gives
+/// the packet was received (`ip_forward_options()`; the source route part is the router's). Returns
 /// whether anything changed. `options` are those that [`check_received`] saw.
 pub fn fill_forwarded(options: &mut [u8], found: &Compiled, address: Ipv4Addr) -> bool {
     let mut changed = false;
@@ -441,7 +441,7 @@ pub fn echo(options: &[u8], wrong: Option<BadOption>) -> Option<Echo> {
 }
 
 impl Echo {
-    /// Appends an option; gives its offset from the start of the IPv4 header.
+    /// Appends an option; returns its offset from the start of the IPv4 header.
     fn put(&mut self, option: &[u8]) -> u8 {
         let at = self.len;
         // Together no longer than the options that they are from.

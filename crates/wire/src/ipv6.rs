@@ -136,8 +136,8 @@ pub enum InputError {
 }
 
 /// The checks of `ip6_rcv_core()` on a packet that begins at `bytes`, in their order, except for
-/// hop-by-hop options, which come after them. Gives the length of the whole packet, to which it is
-/// to be trimmed.
+/// hop-by-hop options, which come after them. Returns the length of the whole packet, to which it
+/// must be trimmed.
 ///
 /// `loopback` says that the packet came from the loopback device, where loopback addresses and
 /// interface-local groups are in order. `l2_group` is not asked for: `drop_unicast_in_l2_multicast`
@@ -166,7 +166,7 @@ pub fn check_input(bytes: &[u8], loopback: bool) -> Result<usize, InputError> {
         return Err(InputError::Header);
     }
     let payload_len = usize::from(h.payload_len());
-    // A zero length may be that of a jumbogram, whose length stands in a hop-by-hop option.
+    // A zero length may mean a jumbogram, with its length in a hop-by-hop option.
     if payload_len == 0 && h.next_header() == protocol::HOP_BY_HOP {
         return Ok(bytes.len());
     }
@@ -219,7 +219,7 @@ impl<'a> HeaderMut<'a> {
         self.0[HOP_LIMIT] = limit;
     }
 
-    /// Takes one from the hop limit; gives the new one.
+    /// Takes one from the hop limit; returns the new one.
     #[inline]
     pub fn decrement_hop_limit(&mut self) -> u8 {
         self.0[HOP_LIMIT] = self.0[HOP_LIMIT].wrapping_sub(1);

@@ -39,7 +39,7 @@ pub const fn is_extension(protocol: u8) -> bool {
     matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | AH | NO_NEXT | DEST_OPTIONS)
 }
 
-/// Length of a header of type `protocol` whose length byte is `units`.
+/// Length of a header of type `protocol` with length byte `units`.
 #[inline]
 const fn extension_len(protocol: u8, units: u8) -> usize {
     match protocol {
@@ -51,7 +51,7 @@ const fn extension_len(protocol: u8, units: u8) -> usize {
 
 /// What [`find`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundHeader {
     /// The header's protocol number.
     pub protocol: u8,
     /// Its offset from the start of the packet. 0 if it belongs to a later fragment and so is not
@@ -83,19 +83,18 @@ pub struct Walk {
 }
 
 /// Finds the first header of type `target`, or the last header of the chain for `None`, as
-/// `ipv6_find_hdr()` does. `packet` begins with the IPv6 header, whose version and length are not
-/// looked at, nor whether it is cut off; what is after the payload length is walked over as well
-/// if it is there.
+/// `ipv6_find_hdr()` does. `packet` begins with the IPv6 header; version, length and truncation are
+/// not checked; what is after the payload length is walked over as well if it is there.
 ///
 /// # Errors
 /// See [`FindError`].
 #[inline]
-pub fn find(packet: &[u8], target: Option<u8>, walk: Walk) -> Result<Found, FindError> {
+pub fn find(packet: &[u8], target: Option<u8>, walk: Walk) -> Result<FoundHeader, FindError> {
     let Some(&first) = packet.get(6) else { return Err(FindError::Malformed) };
     if !is_extension(first) {
         return match target {
             Some(t) if t != first => Err(FindError::Absent),
-            _ => Ok(Found {
+            _ => Ok(FoundHeader {
                 protocol: first,
                 offset: ipv6::LEN,
                 fragment_offset: 0,
@@ -111,9 +110,9 @@ fn find_extension(
     first: u8,
     target: Option<u8>,
     walk: Walk,
-) -> Result<Found, FindError> {
+) -> Result<FoundHeader, FindError> {
     let mut out =
-        Found { protocol: first, offset: ipv6::LEN, fragment_offset: 0, is_fragment: false };
+        FoundHeader { protocol: first, offset: ipv6::LEN, fragment_offset: 0, is_fragment: false };
     loop {
         let mut found = target == Some(out.protocol);
         if !is_extension(out.protocol) || out.protocol == NO_NEXT {
@@ -133,7 +132,7 @@ fn find_extension(
                 let offset = word(2)? >> 3;
                 if offset != 0 {
                     if target.is_none() && (!is_extension(next) || next == NO_NEXT) {
-                        return Ok(Found {
+                        return Ok(FoundHeader {
                             protocol: next,
                             offset: 0,
                             fragment_offset: offset,
@@ -143,7 +142,7 @@ fn find_extension(
                     if !found {
                         return Err(FindError::Absent);
                     }
-                    return Ok(Found { fragment_offset: offset, ..out });
+                    return Ok(FoundHeader { fragment_offset: offset, ..out });
                 }
             }
             AH if walk.stop_at_ah && target.is_none() => return Ok(out),
@@ -261,15 +260,15 @@ pub struct HopByHop {
     pub next_header: u8,
     /// Value of the router alert option.
     pub router_alert: Option<u16>,
-    /// Payload length of a jumbogram; the packet is to be trimmed to 40 bytes more.
+    /// Payload length of a jumbogram; the packet must be trimmed to 40 bytes more.
     pub jumbo: Option<u32>,
 }
 
 /// Checks the hop-by-hop options of a received packet as `ipv6_parse_hopopts()` does. `packet`
-/// begins with the IPv6 header, whose next header is hop-by-hop, and passed [`ipv6::check_input`].
+/// begins with the IPv6 header, with next header hop-by-hop, and passed [`ipv6::check_input`].
 ///
 /// # Errors
-/// The packet is to be dropped, with an answer or without.
+/// The packet must be dropped, with an answer or without.
 pub fn check_hop_by_hop(packet: &[u8]) -> Result<HopByHop, OptionError> {
     const START: usize = ipv6::LEN;
     let ip = ipv6::Header::new(packet).ok_or(OptionError::Drop)?;

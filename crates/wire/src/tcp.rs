@@ -196,8 +196,8 @@ pub struct Options<'a> {
 }
 
 /// Walks the options of a TCP header; `header` is exactly as long as its data offset says
-/// (`nft_tcp_header_pointer()`), see [`header_of`]. Offsets can lie past the end for an option
-/// whose length does.
+/// (`nft_tcp_header_pointer()`), see [`header_of`]. Offsets can lie past the end for an option with
+/// such a length.
 #[inline]
 pub fn options(header: &[u8]) -> Options<'_> {
     Options { header, at: LEN }

@@ -8,7 +8,7 @@ use std::fmt;
 /// Why an algorithm cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AlgorithmError {
-    /// Nobody knows the name.
+    /// The name is unknown.
     Unknown(String),
     /// The kernel has it, this program does not.
     Unsupported(String),

@@ -131,7 +131,7 @@ pub struct StateFlags {
     pub esn: bool,
     /// The outer packet has DSCP 0.
     pub dont_encap_dscp: bool,
-    /// Sequence numbers start anew after the last one.
+    /// Sequence numbers restart after the last one.
     pub oseq_may_wrap: bool,
 }
 

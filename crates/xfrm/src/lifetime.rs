@@ -6,8 +6,7 @@
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// Limits, as `limit` gives them. At a soft one somebody should think about a successor, at a hard
-/// one it is over.
+/// Limits, as `limit` gives them. A soft one requests a successor, a hard one ends the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes before encryption; `u64::MAX` for no limit.

@@ -13,7 +13,7 @@ struct Entry {
     usage: Usage,
 }
 
-/// Policies whose selectors have the same family and prefix lengths.
+/// Policies with selectors of the same family and prefix lengths.
 #[derive(Debug)]
 struct Group {
     v6: bool,
@@ -87,7 +87,7 @@ impl Policies {
         self.entries.get(number as usize).map(|e| &e.policy)
     }
 
-    /// The first policy whose selector a packet fits.
+    /// The first policy with a selector that matches a packet.
     pub(crate) fn find(&mut self, flow: &Flow, now: u64) -> Option<u32> {
         let mut found: Option<(u32, u32)> = None;
         for group in &self.groups {

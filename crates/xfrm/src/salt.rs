@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Numbers that nobody can guess.
+//! Unpredictable numbers.
 
 use ring::rand::{SecureRandom, SystemRandom};
 

@@ -73,7 +73,7 @@ pub struct State {
     stats: StateStats,
     /// Reached a soft limit.
     dying: bool,
-    /// Gone: nobody finds it any more.
+    /// Removed: lookups no longer find it.
     dead: bool,
 }
 
@@ -161,7 +161,7 @@ impl State {
         if self.v6() { room.max(penstock_wire::ipv6::MIN_MTU) } else { room }
     }
 
-    /// The lifetime goes on by a packet (`xfrm_state_check_expire()`); `false` if it is over.
+    /// Advances the lifetime by a packet (`xfrm_state_check_expire()`); `false` if it is over.
     #[inline]
     fn live(&mut self, now: u64) -> bool {
         if self.usage.used == 0 {

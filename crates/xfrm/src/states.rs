@@ -14,7 +14,7 @@ use crate::{Flow, Template};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StateId(pub(crate) u32);
 
-/// For keys that the configuration chooses: nobody else can put anything into the tables.
+/// For keys from the configuration: packets cannot insert into the tables.
 #[derive(Default)]
 pub(crate) struct Quick(u64);
 

@@ -61,7 +61,7 @@ fn class(state: &StateConfig, inner: u8) -> u8 {
     dscp | if inner & ECN == CE { ECT0 } else { inner & ECN }
 }
 
-/// Writes the outer header of a packet that is as long as `at`. Gives the header's length.
+/// Writes the outer header of a packet that is as long as `at`. Returns the header's length.
 #[inline]
 pub(crate) fn write(
     state: &StateConfig,
@@ -105,7 +105,7 @@ pub(crate) fn write(
     }
 }
 
-/// Sets the length of an IP packet to what there is, and the checksum of IPv4.
+/// Sets the length of an IP packet to its actual length, and the checksum of IPv4.
 #[inline]
 pub(crate) fn finish(packet: &mut [u8]) -> Option<()> {
     let len = packet.len();

@@ -5,7 +5,7 @@
 /// What a datagram holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encapsulated {
-    /// One byte 0xff that keeps a mapping alive; nobody is to see it.
+    /// One byte 0xff that keeps a mapping alive; it is discarded.
     KeepAlive,
     /// ESP, which begins with an SPI that is not zero.
     Esp,

@@ -66,9 +66,8 @@ pub struct Xfrm {
 }
 
 impl Xfrm {
-    /// From a configuration. `salt` is asked for numbers that nobody can guess: initialization
-    /// vectors depend on them, so that a state that counts anew with the same key does not repeat
-    /// them.
+    /// From a configuration. `salt` returns unpredictable numbers: initialization vectors depend on
+    /// them, so that a state that restarts its count with the same key does not repeat them.
     pub fn new(config: &Config, mut salt: impl FnMut() -> u128) -> Self {
         let mut states = States::default();
         let mut ports = Vec::new();
@@ -93,7 +92,7 @@ impl Xfrm {
         Xfrm { states, policies, defaults: config.defaults, ports, started: false }
     }
 
-    /// This with another configuration: states that it has as they were go on, others begin.
+    /// This with another configuration: states that it has as they were continue, others begin.
     /// Gives the new number of each old one that is still there, too.
     pub fn follow(
         self,
@@ -201,8 +200,8 @@ impl Xfrm {
         }
     }
 
-    /// Whether a packet may go on that came in (`__xfrm_policy_check()`): what it came through must
-    /// be what policy asks for.
+    /// Whether a packet may continue that came in (`__xfrm_policy_check()`): what it came through
+    /// must be what policy asks for.
     ///
     /// # Errors
     /// It may not.

@@ -15,7 +15,7 @@ pub struct Target {
     pub name: &'static str,
     /// What the bytes are.
     pub bytes: &'static str,
-    /// What must hold, beside that nothing panics, hangs or takes memory out of proportion.
+    /// What must hold, in addition to no panic, no hang and proportionate memory.
     pub holds: &'static str,
     /// Longest input that is made for it, in bytes.
     pub longest: usize,

@@ -90,7 +90,7 @@ fn run(data: &[u8]) {
         let standing = Standing::read(&mut kernel, link.index).unwrap_or_default();
         std::hint::black_box((standing, uppers(&mut kernel, link.index).map_or(0, |u| u.len())));
     }
-    // What is told again is known.
+    // Repeated messages change nothing.
     let before = words(&network);
     for mut changed in [Changed::everything(), changed] {
         let _ = state.refresh(&mut kernel, &mut changed);

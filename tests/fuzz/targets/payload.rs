@@ -150,7 +150,7 @@ fn run(data: &[u8]) {
     let (_, protocol, port) = HELPERS[usize::from(which % 10)];
     let six = which / 10 % 2 == 1;
     let mut settings = Settings::unlimited();
-    // Lengths change on the way, and nobody here counts them in acknowledgements.
+    // Lengths change on the way, and acknowledgements here do not account for that.
     settings.conntrack.tcp_be_liberal = true;
     let mut dataplane = dataplane(settings);
     dataplane.set_rules(rules());

@@ -11,8 +11,8 @@ use crate::{language, mutate, seeds};
 
 pub const TARGET: Target = Target {
     name: "saved",
-    bytes: "a saved ruleset, behind its checksum",
-    holds: "what is read is listed, linked if it can run, and saved so that it is read as the same",
+    bytes: "a saved ruleset, after its checksum",
+    holds: "what is read is listed, linked if it can run, and saved and read back unchanged",
     longest: 4096,
     seeds: || {
         let loaded = seeds::rulesets().iter().filter_map(|text| language::load(text, &net(), NOW).ok());

@@ -12,7 +12,7 @@ use crate::{mutate, seeds};
 pub const TARGET: Target = Target {
     name: "tc",
     bytes: "lines for `tc -batch`",
-    holds: "what is accepted classifies every packet in a bounded number of steps; queues give back what they took, or drop it",
+    holds: "what is accepted classifies every packet in a bounded number of steps; queues release packets that they took, or drop them",
     longest: 2048,
     seeds: || {
         LINES.iter().map(|lines| lines.as_bytes().to_vec()).chain([LINES.concat().into_bytes()]).collect()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Bridges: three ports, the host on the bridge, and a wire beside it.
+//! Bridges: three ports, the host on the bridge, and a wire next to it.
 
 use super::from;
 use crate::frame::{Frame, Mac, bare, ethernet};
 use crate::scenario::Scenario;
 
-/// `one`, `two` and `three` are ports of `br0`; `out` is a wire of its own.
+/// `one`, `two` and `three` are ports of `br0`; `out` is its own wire.
 pub const NET: &str = "\
 link add name one address 02:00:00:00:0a:01 type veth
 link add name two address 02:00:00:00:0a:02 type veth
@@ -36,12 +36,12 @@ pub const OUT: Mac = [2, 0, 0, 0, 0x0b, 1];
 const A: Mac = [2, 0, 0, 0, 0x0c, 1];
 const B: Mac = [2, 0, 0, 0, 0x0c, 2];
 const C: Mac = [2, 0, 0, 0, 0x0c, 3];
-/// Behind the wire.
+/// The station behind the wire.
 pub const FAR: Mac = [2, 0, 0, 0, 0x0d, 1];
 const ALL: Mac = [0xff; 6];
 const GROUP: Mac = [1, 0, 0x5e, 1, 2, 3];
 
-/// Chains at all hooks of a bridge, whose rules count what there is to know.
+/// Chains at all hooks of a bridge; their rules count every relevant field.
 fn everywhere() -> String {
     let mut text = String::from("table bridge t {\n");
     for (hook, name) in [
@@ -95,7 +95,7 @@ fn on(name: &str, rules: &str) -> Scenario {
     Scenario::new(&format!("bridge_{name}"), NET, rules)
 }
 
-/// The same with more lines of `net.ip`.
+/// A scenario with additional lines of `net.ip`.
 fn with(name: &str, lines: &str, rules: &str) -> Scenario {
     Scenario::new(&format!("bridge_{name}"), &format!("{NET}{lines}"), rules)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Settings of devices (`net.ipv4.conf`, `net.ipv6.conf`): which packets each lets go on.
+//! Settings of devices (`net.ipv4.conf`, `net.ipv6.conf`): which packets each lets continue.
 
 use crate::frame::{Frame, bare, ethernet};
 use crate::net::{LAN, NET, WAN};
@@ -40,8 +40,8 @@ fn journeys(name: &str, sysctls: &[(&str, u32)]) -> Scenario {
     let to_all = [2, 0, 0, 0, 1, 0x10];
     for port in [1, 2] {
         for source in SOURCES {
-            // Not those about which the sender is told something: how often depends on what the
-            // kernel has told it before.
+            // Without packets that cause ICMP errors: their rate depends on earlier errors of the
+            // kernel.
             for destination in ["198.19.0.2", "198.18.0.1", "198.18.0.255", "127.0.0.1"] {
                 let frame = lan4(source, destination).udp(9, port);
                 scenario = scenario.frame("lan", &frame);

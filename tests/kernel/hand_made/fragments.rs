@@ -10,8 +10,7 @@ use crate::frame::Frame;
 use crate::net::{dmz, lan, out4, out6, own4, wan};
 use crate::scenario::Scenario;
 
-/// Counts fragments and packets before and behind the place where packets are put together, and
-/// where they leave.
+/// Counts fragments and packets before and after reassembly, and where they leave.
 const HOOKS: &str = "
 table inet t {
 	chain early { type filter hook prerouting priority -450; counter; ip frag-off & 0x3fff != 0 counter; exthdr frag exists counter; ether saddr 02:00:00:00:01:10 counter; }
@@ -55,7 +54,7 @@ fn pieces(
         .collect()
 }
 
-/// The same for IPv6.
+/// Fragments of IPv6.
 fn pieces6(
     head: impl Fn() -> Frame,
     whole: &Frame,
@@ -228,7 +227,7 @@ pub fn all() -> Vec<Scenario> {
                     out6().fragment6(0, false, 57).protocol(17).data(&bytes(100)),
                     out6().fragment6(0, true, 58).extension(60, &[0; 6]).protocol(17).zeros(8),
                 ],
-                // Options before and behind the fragment header.
+                // Options before and after the fragment header.
                 pieces6(
                     || out6().extension(0, &[0; 6]),
                     &out6().udp(1, 9).data(&bytes(600)),

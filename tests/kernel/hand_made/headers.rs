@@ -270,7 +270,7 @@ pub fn all() -> Vec<Scenario> {
     let mut scenarios: Vec<_> =
         over_zoo.iter().map(|(name, lines)| from(forward(name, lines), "lan", &zoo())).collect();
 
-    // The same at ingress, where nothing has been checked yet.
+    // A scenario at ingress, where nothing has been checked yet.
     let ingress = |name: &str, lines: &str| {
         let rules = format!(
             "table netdev t {{\n\tchain c {{\n\t\ttype filter hook ingress device lan priority 0;\n{}\t}}\n}}\n",

@@ -47,7 +47,7 @@ route add 198.18.132.0/24 via inet6 2001:db8:2::99 dev wan
                 to4("198.18.130.1"),
                 to4("198.18.130.2"),
                 to4("198.18.131.1"),
-                // Nobody knows this gateway's link address.
+                // This gateway's link address is unknown.
                 to4("198.18.132.1"),
                 lan().ip4("198.18.0.10", "198.18.131.1").udp(1, 9).zeros(1400),
                 lan().ip4("198.18.0.10", "198.18.130.1").ttl(1).udp(1, 9),

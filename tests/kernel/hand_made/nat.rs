@@ -119,7 +119,7 @@ fn conversation(
     ]
 }
 
-/// An ICMP error about what a frame has behind its link header, or the beginning of it.
+/// An ICMP error about what a frame has after its link header, or the beginning of it.
 fn about(error: Frame, frame: &Frame, len: usize) -> Frame {
     let bytes = frame.bytes();
     let quoted = &bytes[14..];
@@ -542,7 +542,7 @@ fn clashes() -> Vec<Scenario> {
                 ("wan", answer4().udp(53, 4000)),
                 ("wan", answer4().udp(53, 4001)),
                 ("lan", other().udp(4000, 53)),
-                // Nothing is left: dropped when it is to be confirmed.
+                // No port is left: dropped at confirmation.
                 ("lan", lan().ip4("198.18.0.12", "198.19.0.2").udp(4000, 53)),
                 // Another server.
                 ("lan", lan().ip4("198.18.0.12", "198.19.77.7").udp(4001, 53)),
@@ -829,7 +829,7 @@ fn chains() -> Vec<Scenario> {
     ]
 }
 
-/// A router whose loopback device is up.
+/// A router with its loopback device up.
 fn with_loopback(scenario: Scenario) -> Scenario {
     Scenario { net: scenario.net + "link set lo up\n", ..scenario }
 }
@@ -984,7 +984,7 @@ impl Control {
         let seen = self.sent.0.wrapping_add_signed(longer);
         let swapped = (self.ports.1, self.ports.0);
         self.frames.push((self.server, tcp((self.back)(), swapped, 0x10, ack, seen)));
-        // The same with a selective acknowledgement of what is not there yet.
+        // A selective acknowledgement of data that is not there yet.
         let edges = [seen.wrapping_add(10), seen.wrapping_add(20)].map(u32::to_be_bytes).concat();
         let sack = [&[1, 1, 5, 10][..], &edges].concat();
         let f = tcp((self.back)(), swapped, 0x10, ack, seen).tcp_options(&sack);

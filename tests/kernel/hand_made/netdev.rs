@@ -238,5 +238,38 @@ table netdev n {
             }
             s.frame("dmz", &dmz().ip4("198.18.5.20", "198.19.0.2").udp(1, 2))
         },
+        reject_of_padded_frames(),
     ]
+}
+
+/// Frames with padding, as short ones have on a wire: errors quote it, and segments before it are
+/// not answered.
+fn reject_of_padded_frames() -> Scenario {
+    let mut scenario = on(
+        "reject_of_padded_frames",
+        "
+table netdev n {
+	chain c {
+		type filter hook ingress device lan priority 0;
+		meta l4proto tcp counter reject with tcp reset
+		counter reject
+	}
+}
+",
+    );
+    for len in [0, 60, 80, 700] {
+        for frame in [
+            out4().udp(1000, 7).data(b"x"),
+            out4().udp(1000, 7).patch(6, &[0, 0]).data(b"x"),
+            out4().tcp(1000, 7).flags(2),
+            out4().icmp(8, 0, 1),
+            out6().udp(1000, 7).data(b"x"),
+            out6().tcp(1000, 7).flags(2),
+        ] {
+            let mut bytes = frame.bytes();
+            bytes.resize(bytes.len().max(len), 0xee);
+            scenario.frames.push(("lan".into(), bytes));
+        }
+    }
+    scenario
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The tc stage before ingress and behind egress. The kernels at hand have `u32` and `mirred`.
+//! The tc stage before ingress and after egress. The available kernels have `u32` and `mirred`.
 
 use super::{from, on};
 use crate::frame::Frame;

@@ -284,7 +284,7 @@ impl Generator {
     }
 
     /// nft puts some matches that others imply at the head of the rule and some before them,
-    /// depending on its version: what is said at first is implied no more.
+    /// depending on its version: a match that comes first is no longer implied.
     fn rule(&mut self, family: &str, hook: &str) -> String {
         let (l3, rule) = self.body(family, hook);
         let mut head = vec![];
@@ -540,7 +540,7 @@ impl Generator {
             return String::new();
         }
         if text.starts_with("tcp option") {
-            // It has a protocol of its own, which may not be that of the rule's other matches.
+            // It has its own protocol, which may not be that of the rule's other matches.
             return String::new();
         }
         text.to_owned()

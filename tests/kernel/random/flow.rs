@@ -35,7 +35,7 @@ pub fn scenario(seed: u64) -> Scenario {
         if talks[which].is_empty() {
             talks.swap_remove(which);
         }
-        // Flows are found by what comes in later bursts.
+        // Packets of later bursts find the flows.
         if g.one_in(3) {
             s = s.wait(Duration::from_millis(1));
         }
@@ -178,7 +178,7 @@ impl Generator {
         let mut out = Vec::new();
         for n in 0..self.rng.usize(2..16) {
             let from = usize::from(n > 0 && self.rng.bool());
-            // From `dmz` no more comes than fits there.
+            // Packets from `dmz` fit its MTU.
             let most = if ends[from].side == Side::Dmz { 1220 } else { 1440 };
             let len =
                 if self.one_in(6) { self.rng.usize(1200..most) } else { self.rng.usize(..60) };

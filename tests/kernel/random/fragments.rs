@@ -34,7 +34,7 @@ pub fn scenario(seed: u64) -> Scenario {
     s
 }
 
-/// What is counted before packets are put together, and behind.
+/// What is counted before reassembly, and after.
 const EARLY: &[&str] = &[
     "ip frag-off & 0x1fff != 0",
     "ip frag-off & 0x2000 != 0",
@@ -146,7 +146,7 @@ impl Generator {
             (Side::Wan, Side::Lan),
             (Side::Lan, Side::Host),
         ]);
-        // The far side would put together what is for the host behind `input`.
+        // The far side would reassemble packets for the host after `input`.
         let (from, to) = if six && to == Side::Host { (Side::Lan, Side::Wan) } else { (from, to) };
         let (source, destination) = (from.addresses(six)[0], self.pick(to.addresses(six)));
         let len =
@@ -170,7 +170,7 @@ impl Generator {
             if six { (bytes[6], &bytes[40..]) } else { (bytes[9], &bytes[20..]) };
         let tos = if self.one_in(4) { self.pick(&[1, 2, 3, 0xb8]) } else { 0 };
         let df = self.one_in(6);
-        // All pieces have them: behind a longer header than its own, a piece needs room that its
+        // All pieces have them: with a longer header than its own, a piece needs room that its
         // buffer lacks over veth.
         let (options, extension) = (self.one_in(8), self.one_in(8));
         let (mac, own) = from.macs();

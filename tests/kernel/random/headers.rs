@@ -572,7 +572,7 @@ impl Generator {
         }
     }
 
-    /// Chunks whose lengths are mostly right.
+    /// Chunks with mostly correct lengths.
     fn sctp(&mut self, f: Frame, sport: u16, dport: u16) -> Frame {
         const CHUNKS: &[&[u8]] = &[
             &[0, 3, 0, 20, 0, 0, 0, 1, 0, 5, 0, 1, 0, 0, 0, 0, 9, 9, 9, 9],

@@ -313,7 +313,7 @@ impl Generator {
         }
     }
 
-    /// Chains that count what they see, in front of NAT and behind it.
+    /// Chains that count what they see, before NAT and after it.
     fn witnesses(&mut self) -> String {
         let mut text = String::from("table inet witness {\n");
         for (hook, priorities) in [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Flowtables in software: which packets go past the rules, and what becomes of them.
+//! Flowtables in software: which packets bypass the rules, and their fate.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ fn rules(add: &str, prerouting: &str, postrouting: &str) -> String {
 fn talk(name: &str, rules: &str, flow: fn() -> Vec<(&'static str, Frame)>) -> Scenario {
     let mut scenario = Scenario::new(&format!("flowtable_{name}"), NET, rules).at_once();
     for _ in 0..4 {
-        // Flows are found by what comes in later bursts.
+        // Packets of later bursts find the flows.
         scenario = sent(scenario, &flow()).wait(Duration::from_millis(1));
     }
     scenario

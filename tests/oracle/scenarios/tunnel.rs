@@ -65,20 +65,21 @@ const RULES: &str = "table inet t {
 /// All of them.
 pub fn all() -> Vec<Scenario> {
     let mut all = vec![];
-    for (name, device) in [
-        ("ipip", "link add far type ipip local 198.19.0.1 remote 198.18.99.1"),
-        ("ipip_tos", "link add far type ipip local 198.19.0.1 remote 198.18.99.1 tos inherit"),
-        ("ipip_ttl", "link add far type ipip local 198.19.0.1 remote 198.18.99.1 ttl 9 tos 0x10"),
-        (
-            "ipip_nopmtudisc",
-            "link add far type ipip local 198.19.0.1 remote 198.18.99.1 nopmtudisc",
-        ),
+    let plain: fn(Frame) -> Frame = |f| f;
+    let may_not_be_cut: fn(Frame) -> Frame = Frame::df;
+    let near: fn(Frame) -> Frame = |f| f.df().ttl(10).tos(0x10);
+    for (name, options, inner) in [
+        ("ipip", "", may_not_be_cut),
+        ("ipip_tos", " tos inherit", may_not_be_cut),
+        ("ipip_ttl", " ttl 9 tos 0x10", near),
+        ("ipip_nopmtudisc", " nopmtudisc", plain),
     ] {
+        let device = format!("link add far type ipip local 198.19.0.1 remote 198.18.99.1{options}");
         let net = format!(
             "{NET}{device}\nlink set far addrgenmode none up\nroute add 198.18.77.0/24 dev far\n"
         );
         all.push(sent(Scenario::new(&format!("tunnel_{name}"), &net, RULES), &four()));
-        all.push(flow(&format!("tunnel_{name}_flow"), &net, four_talk));
+        all.push(flow(&format!("tunnel_{name}_flow"), &net, &four_talk(inner)));
     }
     let net = format!(
         "{NET}link add far type sit local 198.19.0.1 remote 198.18.99.1\nlink set far addrgenmode \
@@ -96,7 +97,7 @@ pub fn all() -> Vec<Scenario> {
              dev far\nroute add 198.18.77.0/24 dev far\n"
         );
         all.push(sent(Scenario::new(&format!("tunnel_{name}"), &net, RULES), &six()));
-        all.push(flow(&format!("tunnel_{name}_flow"), &net, six_talk));
+        all.push(flow(&format!("tunnel_{name}_flow"), &net, &six_talk()));
     }
     all
 }
@@ -176,24 +177,30 @@ fn six() -> Vec<(&'static str, Frame)> {
     ]
 }
 
-fn four_talk() -> Vec<(&'static str, Frame)> {
+/// The kernel's fast path copies TOS, TTL and DF of a packet to the outer header, whatever the tunnel
+/// says: `inner` gives packets what the tunnel says.
+fn four_talk(inner: fn(Frame) -> Frame) -> Vec<(&'static str, Frame)> {
     let back = packet(&bare().ip4("198.18.77.7", "198.18.0.10").udp(53, 1000).data(b"answer"));
     vec![
-        ("lan", lan().ip4("198.18.0.10", "198.18.77.7").udp(1000, 53).data(b"question")),
+        ("lan", inner(lan().ip4("198.18.0.10", "198.18.77.7")).udp(1000, 53).data(b"question")),
         ("wan", wan().ip4("198.18.99.1", "198.19.0.1").protocol(4).data(&back)),
     ]
 }
 
+/// With the hop limit that the tunnel's own is, after a hop: the kernel's fast path copies it.
 fn six_talk() -> Vec<(&'static str, Frame)> {
     let back = packet(&bare().ip6("2001:db8:77::7", "2001:db8:1::10").udp(53, 1000).data(b"an"));
     vec![
-        ("lan", lan().ip6("2001:db8:1::10", "2001:db8:77::7").udp(1000, 53).data(b"question")),
+        (
+            "lan",
+            lan().ip6("2001:db8:1::10", "2001:db8:77::7").ttl(65).udp(1000, 53).data(b"question"),
+        ),
         ("wan", wan().ip6("2001:db8:99::1", "2001:db8:2::1").protocol(41).data(&back)),
     ]
 }
 
 /// A flow over the tunnel, in a flowtable of the wires.
-fn flow(name: &str, net: &str, talk: fn() -> Vec<(&'static str, Frame)>) -> Scenario {
+fn flow(name: &str, net: &str, talk: &[(&str, Frame)]) -> Scenario {
     let rules = RULES
         .replacen(
             "{\n",
@@ -203,7 +210,7 @@ fn flow(name: &str, net: &str, talk: fn() -> Vec<(&'static str, Frame)>) -> Scen
         .replace("\t\toifname far counter\n\t\tiifname far counter\n", "\t\tcounter flow add @f\n");
     let mut scenario = Scenario::new(name, net, &rules).at_once();
     for _ in 0..4 {
-        scenario = sent(scenario, &talk()).wait(Duration::from_millis(1));
+        scenario = sent(scenario, talk).wait(Duration::from_millis(1));
     }
     scenario
 }

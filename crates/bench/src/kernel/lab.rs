@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use penstock_bpf::asm::Asm;
-use penstock_bpf::{Link, Mode, Place, Program, xdp};
+use penstock_bpf::{AttachPoint, Link, Mode, Program, xdp};
 
 use super::Result;
 
@@ -374,5 +374,5 @@ fn within<T: Send>(name: &str, what: impl FnOnce() -> Result<T> + Send) -> Resul
 /// Loads a program.
 pub(super) fn load(name: &str, asm: Asm) -> Result<Program> {
     let code = asm.finish().map_err(|e| e.to_string())?;
-    Program::load(Place::Xdp, name, &code).map_err(|e| e.to_string())
+    Program::load(AttachPoint::Xdp, name, &code).map_err(|e| e.to_string())
 }

@@ -67,7 +67,7 @@ impl Process {
         Clock { process: self.child.id() as i32 }
     }
 
-    /// Stops it, or lets it go on.
+    /// Stops it, or lets it continue.
     pub(super) fn stop(&self, stop: bool) {
         let signal = if stop { libc::SIGSTOP } else { libc::SIGCONT };
         // SAFETY: a process that was started here and has not been waited for.

@@ -31,7 +31,7 @@ pub struct Call {
     pub state: State,
     /// Whether definitions may run commands.
     pub allow_exec: bool,
-    /// A change is taken back unless it is confirmed in that time.
+    /// A change is rolled back unless it is confirmed in that time.
     pub confirm: Option<Duration>,
 }
 
@@ -171,7 +171,7 @@ struct Given {
     argument: String,
 }
 
-/// Reads the arguments behind the program's name.
+/// Parses the arguments after the program's name.
 pub fn parse(args: &[String]) -> Parsed {
     match read(args) {
         Ok(parsed) => parsed,
@@ -179,7 +179,7 @@ pub fn parse(args: &[String]) -> Parsed {
     }
 }
 
-/// Refuses options behind commands, as nft does: what looks like one is likely meant as one.
+/// Refuses options after commands, as nft does: a word with a dash is probably meant as an option.
 fn check_order(args: &[String]) -> Result<(), String> {
     let mut position = "nft ".len();
     let (mut commands, mut skip) = (false, false);

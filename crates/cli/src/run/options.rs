@@ -226,7 +226,7 @@ impl Given {
                 return Err("--perf-map and --profile need machine code: use --engine jit".into());
             }
             Some(engine) => engine,
-            // What is told of the code is told of all packets.
+            // Reports on machine code are about all packets.
             None if code != CompileOptions::default() => Engine::JitAtOnce,
             None => Engine::Jit,
         };

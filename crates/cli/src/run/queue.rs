@@ -83,7 +83,7 @@ impl Queues {
         Queued::Held
     }
 
-    /// Says that no more packets come.
+    /// Announces the end of packets.
     pub fn end(&mut self) {
         for listener in self.listeners.iter_mut().filter(|l| !l.gone) {
             // Who has gone has nothing to answer: reading will tell.

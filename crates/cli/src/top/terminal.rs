@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The terminal: keys as they are typed, and a screen that is written anew.
+//! The terminal: keys as they are typed, and a screen that is redrawn.
 
 use penstock_daemon::out;
 use std::io::{self, Write};

@@ -49,13 +49,13 @@ impl Known {
 /// What is known about a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
-    /// Of the link header, tags included.
+    /// Known bytes of the link header, tags included.
     pub link: Known,
-    /// Of the network header.
+    /// Known bytes of the network header.
     pub network: Known,
-    /// Of the transport header.
+    /// Known bytes of the transport header.
     pub transport: Known,
-    /// Of what the transport header carries.
+    /// Known bytes of the transport payload.
     pub inner: Known,
     /// `meta protocol`: the ethertype.
     pub ethertype: Option<u16>,

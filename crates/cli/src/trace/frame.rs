@@ -10,24 +10,24 @@ use super::fields::{Fields, Known};
 
 /// Who sends a frame that does not say so: a locally administered address.
 const NEIGHBOUR: Mac = Mac([0x02, 0x50, 0x53, 0, 0, 0x01]);
-/// Source port of a packet that has none: the first that is for nobody's service (RFC 6335).
+/// Default source port: the first of the dynamic ports (RFC 6335).
 const SOURCE_PORT: u16 = 49152;
 /// Time to live, hop limit.
 const TTL: u8 = 64;
-/// Where ARP has its own fields behind a header for IPv4 over Ethernet (RFC 826).
+/// The ARP header for IPv4 over Ethernet, before the addresses (RFC 826).
 const ARP: [u8; 8] = [0, 1, 8, 0, 6, 4, 0, 1];
 const ARP_LEN: usize = 28;
 
 /// The frame for a device with address `to`, tags and padding to 60 bytes included.
 ///
 /// # Errors
-/// Something is missing that nobody can guess.
+/// A field without a default is missing.
 pub fn ethernet(fields: &Fields, to: Mac) -> Result<Vec<u8>, String> {
     let mut link = vec![0; ethernet::LEN];
     link[..6].copy_from_slice(&to.0);
     link[6..12].copy_from_slice(&NEIGHBOUR.0);
-    // The type is behind all tags; `ether type` and `vlan type` say it as well as what the match
-    // depends on.
+    // The type follows all tags; `ether type`, `vlan type` and dependencies of the match all give
+    // it.
     let mut at = ethernet::LEN - 2;
     while fields.link.u16(at).is_some_and(vlan::is_tag) {
         at += vlan::LEN;
@@ -44,7 +44,7 @@ pub fn ethernet(fields: &Fields, to: Mac) -> Result<Vec<u8>, String> {
 /// The packet from its IP header on.
 ///
 /// # Errors
-/// Something is missing that nobody can guess, or it is no IP packet.
+/// A field without a default is missing, or it is no IP packet.
 pub fn ip(fields: &Fields) -> Result<Vec<u8>, String> {
     match fields.ethertype {
         Some(ethertype @ (ethernet::IPV4 | ethernet::IPV6)) => network(fields, ethertype),
@@ -138,7 +138,7 @@ fn too_long() -> String {
     "Error: the packet is longer than 65535 bytes".to_owned()
 }
 
-/// What stands behind the IP header, without checksum, of `length` bytes if that is given.
+/// The bytes after the IP header, without checksum, of `length` bytes if that is given.
 fn body(
     fields: &Fields,
     number: u8,

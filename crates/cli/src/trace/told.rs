@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is told of a packet: the rules that it meets, and what becomes of it and of those that it
-//! brings about.
+//! The report on a packet: the rules that it meets, its fate, and that of packets that it causes.
 
 use std::fmt::Write;
 
@@ -65,7 +64,7 @@ impl Sink for Told<'_> {
     }
 
     fn queue(&mut self, record: &QueueRecord<'_>, _packet: &Packet) -> Queued {
-        self.line(format_args!("queued to {}: nobody listens", record.queue));
+        self.line(format_args!("queued to {}: no listener", record.queue));
         Queued::Nobody
     }
 

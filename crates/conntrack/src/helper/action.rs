@@ -79,7 +79,7 @@ pub(crate) enum Ports {
 /// The fate of a message if its connection cannot be expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Otherwise {
-    /// It goes on.
+    /// It continues.
     Pass,
     /// It is dropped.
     Drop,

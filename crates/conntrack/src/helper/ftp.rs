@@ -81,7 +81,7 @@ fn delimiter(c: u8) -> Option<u8> {
     (c.is_ascii_graphic() && !c.is_ascii_digit()).then_some(c)
 }
 
-/// A port up to the delimiter; gives it and where the delimiter ends, from the start of `text`.
+/// A port up to the delimiter; returns it and where the delimiter ends, from the start of `text`.
 fn port(text: &[u8], start: usize, end: u8) -> Option<(u16, usize)> {
     let mut number = 0u16;
     for (i, &c) in text.iter().enumerate().skip(start) {

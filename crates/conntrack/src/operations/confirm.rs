@@ -5,7 +5,7 @@
 
 use crate::packet::Verdict;
 use crate::settings::SECOND;
-use crate::table::{Conntrack, NotEntered};
+use crate::table::{Conntrack, NotEntered, sides};
 use crate::{Tuple, status};
 use penstock_packet::{CtInfo, Packet};
 use penstock_wire::protocol;
@@ -39,8 +39,10 @@ impl Conntrack {
         }
         let (original, reply) = (e.original, e.reply);
         let hashes = [self.hash(&original), self.hash(&reply)];
-        for (hash, tuple) in [(hashes[0], &original), (hashes[1], &reply)] {
-            while let Some((other, _)) = self.find_hashed(hash, tuple) {
+        let sides = sides(&original, &reply);
+        for (hash, tuple, side) in [(hashes[0], &original, sides[0]), (hashes[1], &reply, sides[1])]
+        {
+            while let Some((other, _)) = self.find_side(hash, tuple, side) {
                 if self.store[other].expires <= self.now {
                     self.destroy(other);
                     continue;
@@ -103,7 +105,7 @@ impl Conntrack {
         }
         if lenient {
             let reply = self.store[n].reply;
-            match self.find_hashed(reply_hash, &reply) {
+            match self.find_side(reply_hash, &reply, sides(&original, &reply)[1]) {
                 Some((other, _)) => {
                     if let Some(info) = self.may_join(n, other, lenient) {
                         return self.join(packet, n, other, info);

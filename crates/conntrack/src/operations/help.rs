@@ -231,8 +231,8 @@ impl Conntrack {
         None
     }
 
-    /// Expects data and control of a stream at two ports, see [`Ports::Pair`]; gives the port that
-    /// the text is to name.
+    /// Expects data and control of a stream at two ports, see [`Ports::Pair`]; returns the port
+    /// that the text is to name.
     fn expect_pair(
         &mut self,
         n: u32,

@@ -29,7 +29,7 @@ pub trait Observer: Send {
 }
 
 impl Conntrack {
-    /// Sets who listens; gives who did.
+    /// Sets who listens; returns who did.
     pub fn set_observer(
         &mut self,
         observer: Option<Box<dyn Observer>>,

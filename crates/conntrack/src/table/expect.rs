@@ -212,7 +212,7 @@ impl Conntrack {
     }
 
     /// Makes a new entry the one that was expected (`nf_ct_find_expectation()`,
-    /// `init_conntrack()`): it gets master, mark, secmark and helper. Gives whether it was.
+    /// `init_conntrack()`): it gets master, mark, secmark and helper. Returns whether it was.
     #[inline]
     pub(crate) fn meet_expectation(&mut self, n: u32) -> bool {
         self.expects.len() != 0 && self.meet(n)

@@ -7,6 +7,15 @@ use crate::reference::Ref;
 use crate::{Direction, Tuple};
 use penstock_packet::Ct;
 
+/// The directions of other connections that the tuples of a connection may clash with: where its
+/// zones differ, each with its own.
+pub(crate) fn sides(original: &Tuple, reply: &Tuple) -> [Option<Direction>; 2] {
+    match original.zone == reply.zone {
+        true => [None; 2],
+        false => [Some(Direction::Original), Some(Direction::Reply)],
+    }
+}
+
 impl Conntrack {
     /// The keyed hash of a tuple.
     #[inline(always)]
@@ -91,16 +100,44 @@ impl Conntrack {
         if zones[0] == zones[1] {
             return (self.find_alive(hash, tuple), hash);
         }
-        let found = self.find_alive(hash, tuple).filter(|(_, dir)| *dir == Direction::Original);
+        let found = self.find_alive_side(hash, tuple, Direction::Original);
         if found.is_some() {
             return (found, hash);
         }
         tuple.zone = zones[1];
-        let found = self
-            .find_alive(self.hasher.tuple(tuple), tuple)
-            .filter(|(_, dir)| *dir == Direction::Reply);
+        let found = self.find_alive_side(self.hasher.tuple(tuple), tuple, Direction::Reply);
         tuple.zone = zones[0];
         (found, hash)
+    }
+
+    #[cold]
+    fn find_alive_side(
+        &mut self,
+        hash: u64,
+        tuple: &Tuple,
+        side: Direction,
+    ) -> Option<(u32, Direction)> {
+        loop {
+            let (n, dir) = self.find_side(hash, tuple, Some(side))?;
+            if self.store[n].expires > self.now {
+                return Some((n, dir));
+            }
+            self.destroy(n);
+        }
+    }
+
+    /// Finds the entry that has a tuple in a direction, or in either where `side` says none. What is
+    /// looked for in a zone of one direction matches that direction alone: the kernel compares the
+    /// zones of the direction that it finds (`nf_ct_zone_equal()`).
+    pub(crate) fn find_side(
+        &self,
+        hash: u64,
+        tuple: &Tuple,
+        side: Option<Direction>,
+    ) -> Option<(u32, Direction)> {
+        let Some(side) = side else { return self.find_hashed(hash, tuple) };
+        let store = &self.store;
+        self.index.find(hash, |n, dir| dir == side && store[n].tuple(dir) == tuple)
     }
 
     #[inline(always)]

@@ -47,6 +47,7 @@ pub use template::{PolicyError, Template};
 
 pub(crate) use entry::NONE;
 pub(crate) use life::NotEntered;
+pub(crate) use lookup::sides;
 
 use crate::helper;
 use crate::settings::Settings;

@@ -21,7 +21,7 @@ pub(crate) struct Pressure {
 
 impl Conntrack {
     /// Makes room near a hash (`early_drop()`): in eight buckets one after the other, ends what has
-    /// lived out and what is not assured; the first bucket where that helped is the last. Gives
+    /// lived out and what is not assured; the first bucket where that helped is the last. Returns
     /// whether it helped.
     pub(crate) fn early_drop(&mut self, hash: u64) -> bool {
         for nth in 0..EVICTION_RANGE {

@@ -186,7 +186,8 @@ impl Conntrack {
         self.intern_policy(tracker, protocol, values)
     }
 
-    /// Removes a timeout policy. Connections that have it go on with the timeouts of the settings.
+    /// Removes a timeout policy. Connections that have it continue with the timeouts of the
+    /// settings.
     pub fn remove_policy(&mut self, n: u16) {
         for extra in &mut self.extras {
             if extra.policy == n {

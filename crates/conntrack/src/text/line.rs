@@ -92,9 +92,9 @@ fn write_address(f: &mut impl Write, t: &Tuple, source: bool, proc: bool) -> fmt
     }
 }
 
-impl Connection<'_> {
+impl<'a> Connection<'a> {
     /// The line that lists it.
-    pub fn line(&self, style: Style) -> Line<'_> {
+    pub fn line(&self, style: Style) -> Line<'a> {
         Line { connection: *self, style }
     }
 }

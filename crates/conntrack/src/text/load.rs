@@ -8,7 +8,7 @@ use crate::helper::helper_number;
 use crate::reference::Ref;
 use crate::seqadj::SeqAdjust;
 use crate::settings::LONGEST;
-use crate::table::{Conntrack, Counter, NotEntered, Return};
+use crate::table::{Conntrack, Counter, NotEntered, Return, sides};
 use crate::tracker::tcp::{self, Side, Tcp};
 use crate::tracker::{ProtocolState, dccp, sctp};
 use crate::{Direction, Tuple, status, tuple};
@@ -105,8 +105,9 @@ impl Conntrack {
         let (masquerade, start) = (f.number("masq")?, f.number("start")?);
         // No error is possible from here on, so nothing is left half done.
         let hashes = [self.hash(&original), self.hash(&reply)];
-        for (hash, t) in [(hashes[0], &original), (hashes[1], &reply)] {
-            while let Some((n, _)) = self.find_hashed(hash, t) {
+        let sides = sides(&original, &reply);
+        for (hash, t, side) in [(hashes[0], &original, sides[0]), (hashes[1], &reply, sides[1])] {
+            while let Some((n, _)) = self.find_side(hash, t, side) {
                 if self.store[n].expires > self.now {
                     return Err("this connection is there already".into());
                 }

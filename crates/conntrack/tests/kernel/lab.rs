@@ -192,7 +192,7 @@ impl Lab {
         run("ip", &["netns", "exec", &self.router, "conntrack", "-F"]).unwrap();
     }
 
-    /// Sends an IP packet from side a or b; gives the state that rules saw.
+    /// Sends an IP packet from side a or b; returns the state that rules saw.
     pub fn send(&mut self, from_a: bool, packet: &[u8]) -> &'static str {
         let v6 = packet[0] >> 4 == 6;
         let net = if from_a { 1 } else { 2 };

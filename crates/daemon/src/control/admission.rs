@@ -67,7 +67,7 @@ struct Taken {
 
 /// A client's place, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Admitted {
     of: Arc<Admission>,
     user: u32,
     pub(crate) rights: Rights,
@@ -86,9 +86,13 @@ impl Admission {
     ///
     /// # Errors
     /// There is none for it: a sentence.
-    pub(crate) fn admit(self: &Arc<Self>, peer: Peer, most: Rights) -> Result<Place, &'static str> {
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        peer: Peer,
+        most: Rights,
+    ) -> Result<Admitted, &'static str> {
         const TOO_MANY: &str = "too many clients";
-        let place = |rights| Place { of: self.clone(), user: peer.user, rights };
+        let place = |rights| Admitted { of: self.clone(), user: peer.user, rights };
         if most == Rights::All && peer.is_trusted() {
             let mut taken = self.taken();
             if taken.roots >= self.roots {
@@ -114,7 +118,7 @@ impl Admission {
     }
 }
 
-impl Drop for Place {
+impl Drop for Admitted {
     fn drop(&mut self) {
         let mut taken = self.of.taken();
         match self.rights {
@@ -133,7 +137,7 @@ mod tests {
     use super::*;
 
     /// So many of a user ask at once; how many places they get.
-    fn flood(of: &Arc<Admission>, user: u32, many: usize) -> Vec<Place> {
+    fn flood(of: &Arc<Admission>, user: u32, many: usize) -> Vec<Admitted> {
         (0..many).filter_map(|_| of.admit(Peer { process: 1, user }, Rights::All).ok()).collect()
     }
 
@@ -149,7 +153,7 @@ mod tests {
     #[test]
     fn a_flooding_user_leaves_slots_for_others() {
         let of = Admission::new(true, 10_000);
-        let mut all: Vec<Vec<Place>> = (1000..1003).map(|user| flood(&of, user, 100)).collect();
+        let mut all: Vec<Vec<Admitted>> = (1000..1003).map(|user| flood(&of, user, 100)).collect();
         assert!(all.iter().all(|places| places.len() == EACH));
         assert_eq!(flood(&of, 0, 20).len(), 20);
         let others = flood(&of, 7, 100);

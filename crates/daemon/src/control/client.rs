@@ -19,7 +19,7 @@ use crate::{err, errln, out};
 
 /// What a capture tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum CaptureEvent {
     /// Frames.
     Frames(Vec<Captured>),
     /// So many so far are lost. Said when the capture has begun, too.
@@ -106,20 +106,20 @@ impl Client {
     }
 
     /// Captures: calls `take` with frames, or with how many are lost so far, until it gives
-    /// `false`, or the connection is cut, which is no error. Gives the exit status.
+    /// `false`, or the connection is cut, which is no error. Returns the exit status.
     pub fn capture(
         &mut self,
         call: &CaptureCall,
-        take: &mut dyn FnMut(Seen) -> io::Result<bool>,
+        take: &mut dyn FnMut(CaptureEvent) -> io::Result<bool>,
     ) -> io::Result<u8> {
         self.say(&Message::Capture(call.words().to_vec()))?;
         loop {
             let seen = match read(&mut self.stream, LONGEST) {
-                Ok(Message::Frames(bytes)) => Seen::Frames(
+                Ok(Message::Frames(bytes)) => CaptureEvent::Frames(
                     Captured::all(&bytes)
                         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not frames"))?,
                 ),
-                Ok(Message::Lost(count)) => Seen::Lost(count),
+                Ok(Message::Lost(count)) => CaptureEvent::Lost(count),
                 Ok(Message::Err(text)) => {
                     err!("{text}");
                     continue;
@@ -226,7 +226,7 @@ impl Client {
         }
     }
 
-    /// Commands line by line until `quit` or the end. Gives whether all went well.
+    /// Commands line by line until `quit` or the end. Returns whether all went well.
     pub fn interact(&mut self, args: Vec<String>, files: &dyn Files) -> io::Result<u8> {
         let status = self.ask(&Message::Nft(args), files)?;
         if status != 0 {

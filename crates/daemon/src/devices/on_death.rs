@@ -75,9 +75,7 @@ pub(crate) fn unload() {
         let Some((family, table)) = line.split_once(' ') else { continue };
         let Ok(family) = family.parse() else { continue };
         match remove_table(&Table { family, name: table.to_owned() }) {
-            Ok(()) => {
-                log(format_args!("the table {table} that was in force meanwhile is taken away"))
-            }
+            Ok(()) => log(format_args!("removed the table {table}, which was in force since then")),
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {}
             Err(e) => log(format_args!("the table {table} cannot be taken away: {e}")),
         }
@@ -135,7 +133,7 @@ pub(crate) fn settle(socket: &mut Socket, taken: &[Taken], on_death: &OnDeath) {
 /// What is said of devices that stay closed.
 pub(crate) fn how_to_open(names: &[String]) -> String {
     format!(
-        "no frame passes {} since the dataplane has died (--on-death); `penstock up` begins anew, `penstock down --force` \
+        "no frame passes {} since the dataplane has died (--on-death); `penstock up` starts again, `penstock down --force` \
          opens them",
         names.join(", ")
     )

@@ -52,12 +52,12 @@ impl End {
         match probed {
             Ok(_) if *name == port.name && !forced => {
                 log(format_args!(
-                    "{name}: nobody has the other end of this TAP, so it has no carrier; {name}=NAME makes a port NAME of that end"
+                    "{name}: the other end of this TAP is unused, so it has no carrier; {name}=NAME makes a port NAME of that end"
                 ));
                 Ok(None)
             }
             Ok(_) if *name == port.name => Err(format!(
-                "{name}: the TAP stays, as the neighbour's device, and the port of its other end needs a name of its own: {name}=NAME"
+                "{name}: the TAP stays, as the neighbour's device, and the port of its other end needs another name: {name}=NAME"
             )),
             Ok(header_len) => Ok(Some(End { headers, header_len })),
             Err(e) if forced => {
@@ -70,7 +70,7 @@ impl End {
             }
             Err(e) => {
                 log(format_args!(
-                    "{name}: the other end of this TAP is not to be had ({e}): the device itself is the port"
+                    "{name}: the other end of this TAP is not available ({e}): the device itself is the port"
                 ));
                 Ok(None)
             }

@@ -83,8 +83,8 @@ impl Record {
         let told = |e: &dyn std::fmt::Display| {
             let path = directory.path(&name);
             format!(
-                "{}: the record of what an earlier dataplane has taken: {e}\nDevices whose names end in `.port` have to be \
-                 given back by hand; then remove the file.",
+                "{}: the record of the devices of an earlier dataplane: {e}\nRestore devices with names that end in \
+                 `.port` by hand; then remove the file.",
                 path.display()
             )
         };

@@ -308,7 +308,7 @@ pub fn resume(socket: &mut Socket, taken: &Taken, device: &Device) -> Result<(),
 }
 
 /// Returns a device: what stands on the TAP moves to it, and it gets its name again. Works wherever
-/// the takeover stopped. The TAP itself disappears with its last descriptor. Gives whether what
+/// the takeover stopped. The TAP itself disappears with its last descriptor. Returns whether what
 /// stood there was found on the TAP: where the TAP is gone, or somebody who has ended has begun to
 /// give the device back, the [record](crate::devices::record) knows.
 pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
@@ -378,13 +378,13 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
         told(&taken.before, again(|| change(socket, taken.device, &attributes)))?;
     }
     for refused in standing.put(socket, taken.tap, taken.device) {
-        log(format_args!("{}: could not give back {refused}", taken.before));
+        log(format_args!("{}: could not return {refused}", taken.before));
     }
     if of(taken.tap).is_some() {
         for refused in
             told(&taken.before, again(|| move_all(socket, taken.tap, taken.device, &is_isolated)))?
         {
-            log(format_args!("{}: could not give back {refused}", taken.before));
+            log(format_args!("{}: could not return {refused}", taken.before));
         }
     }
     Ok(found)
@@ -411,7 +411,7 @@ pub fn restore(
     let is_isolated =
         |name: &str| all.iter().any(|(taken, _)| taken.isolated.iter().any(|n| n == name));
     match Kept::restore(socket, &gone, seconds, &is_isolated) {
-        Ok(more) => refused.extend(more.into_iter().map(|e| format!("could not give back {e}"))),
+        Ok(more) => refused.extend(more.into_iter().map(|e| format!("could not return {e}"))),
         Err(e) => refused.push(format!("the kernel's network: {e}")),
     }
     refused

@@ -251,7 +251,7 @@ impl Child<'_> {
         self.text(&mut talk, origin, text, confirm).map(End::Status)
     }
 
-    /// Runs a text and tells the client of it. Gives the exit status.
+    /// Runs a text and tells the client of it. Returns the exit status.
     fn text(
         &mut self,
         talk: &mut Talk<'_, '_>,

@@ -66,12 +66,12 @@ fn run(
         (End::Done, Ok((_, Some(0)))) => return Ok(()),
         (End::Failed(sentence), _) => format!("Error: {sentence}"),
         (_, Ok((said, _))) => said,
-        (_, Err(_)) => "Error: nobody has heard the answer".into(),
+        (_, Err(_)) => "Error: the answer could not be sent".into(),
     };
     Err(format!("the ruleset cannot be loaded:\n{}", sentence.trim_end()))
 }
 
-/// Answers what is asked of a client. Gives what is for standard error, and the exit status if
+/// Answers what is asked of a client. Returns what is for standard error, and the exit status if
 /// there was one.
 fn answer(stream: &UnixStream, known: (String, String)) -> (String, Option<u8>) {
     let files = SystemFiles::default();

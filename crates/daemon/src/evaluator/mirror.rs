@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Runs a text on a ruleset. Gives the step that leads there.
+    /// Runs a text on a ruleset. Returns the step that leads there.
     fn step(ruleset: &mut Ruleset, text: &str, now: u64, unconfirmed: bool) -> Update {
         let all = All::default();
         let before = ruleset.generation().id;

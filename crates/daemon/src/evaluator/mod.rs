@@ -89,7 +89,7 @@ impl Evaluator {
         let _ = self.line.lock().unwrap_or_else(PoisonError::into_inner).update(rules);
     }
 
-    /// Has a child serve a client. Gives the channel to it.
+    /// Has a child serve a client. Returns the channel to it.
     pub(crate) fn call(
         &self,
         rules: Option<&Rules>,

@@ -34,7 +34,7 @@ fn exit(status: i32) -> ! {
 
 /// The number of the child, and 0 in the child.
 fn fork() -> io::Result<i32> {
-    // SAFETY: callers have one thread, so that the child may go on like any process.
+    // SAFETY: callers have one thread, so that the child may continue like any process.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         process => Ok(process),
@@ -46,7 +46,7 @@ fn name(name: &std::ffi::CStr) {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// Starts the processes. There must be no other thread. Gives the end of the channel to the
+/// Starts the processes. There must be no other thread. Returns the end of the channel to the
 /// evaluator.
 pub(super) fn start(config: &Config) -> io::Result<Channel> {
     /// How long the evaluator may take to apply a large change before the next one is sent.
@@ -123,7 +123,7 @@ fn hung_up(channel: &Channel, time: Duration) -> bool {
     unsafe { libc::poll(&raw mut poll, 1, time.as_millis() as i32) > 0 }
 }
 
-/// What the first process does before all else: what it has, its children have. Gives the
+/// What the first process does before all else: what it has, its children have. Returns the
 /// descriptor from which their ends are read.
 fn begin(parent: u32, channel: &Channel) -> OwnedFd {
     name(c"penstock-spawn");
@@ -200,7 +200,7 @@ impl PreforkedChild {
         exit(0)
     }
 
-    /// Gives it a client, and the channel to the dataplane. Gives its number.
+    /// Gives it a client, and the channel to the dataplane. Returns its number.
     fn give(self, client: &OwnedFd, channel: &Channel) -> io::Result<i32> {
         self.line.say_with(&Order::Serve, &[client.as_fd(), channel.as_fd()])?;
         Ok(self.process)
@@ -360,8 +360,8 @@ impl Evaluation {
     }
 }
 
-/// Waits for an order, or the end of a child. Gives whether there is one; with a time there may be
-/// none.
+/// Waits for an order, or the end of a child. Returns whether there is one; with a time there may
+/// be none.
 fn wait(channel: &Channel, ends: &OwnedFd, time: Option<Duration>) -> bool {
     let event = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut polls = [event(channel.raw()), event(ends.as_raw_fd())];

@@ -75,7 +75,7 @@ pub(crate) enum Task {
     },
 }
 
-/// A child to the dataplane. Bytes of changes follow [`Ask::Changes`] as a message of their own.
+/// A child to the dataplane. Bytes of changes follow [`Ask::Changes`] as their own message.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Ask {
     /// Said before anything else.
@@ -145,7 +145,7 @@ pub(super) enum Answer {
     },
     /// The changes are refused.
     Refused(Refused),
-    /// The ruleset, as [`Ruleset::save`](penstock_ruleset::Ruleset::save) gives it.
+    /// The ruleset, as [`Ruleset::save`](penstock_ruleset::Ruleset::save) returns it.
     Whole(#[serde(with = "crate::rules::update::bytes")] Vec<u8>),
     /// An interface's index.
     Index(Option<u32>),

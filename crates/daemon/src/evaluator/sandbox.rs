@@ -197,7 +197,7 @@ pub(super) fn alarm(seconds: u64) {
     unsafe { libc::alarm(u32::try_from(seconds).unwrap_or(u32::MAX)) };
 }
 
-/// Does not end this process by [`alarm`]. Gives the seconds that were left.
+/// Does not end this process by [`alarm`]. Returns the seconds that were left.
 pub(super) fn stop_alarm() -> u64 {
     // SAFETY: no pointers.
     unsafe { libc::alarm(0) }.into()

@@ -63,7 +63,7 @@ impl Guardian {
         let (read, write) = pipe()?;
         // The dataplane does not wait for a guardian that is held up. SAFETY: no pointers.
         unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
-        // SAFETY: this is the only thread, so that the child may go on like any process.
+        // SAFETY: this is the only thread, so that the child may continue like any process.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
@@ -135,7 +135,7 @@ impl Loader {
     fn start(on_death: &OnDeath) -> io::Result<Option<Loader>> {
         let OnDeath::Ruleset(file) = on_death else { return Ok(None) };
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        // SAFETY: this is the only thread, so that the child may go on like any process.
+        // SAFETY: this is the only thread, so that the child may continue like any process.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
@@ -166,7 +166,7 @@ impl Loader {
 }
 
 /// Whether something can be read, or the other side has closed, within a time of the monotonic
-/// clock, which does not go on while the machine sleeps.
+/// clock, which does not continue while the machine sleeps.
 fn is_readable(file: &File, patience: Option<Duration>) -> bool {
     let end = patience.map(|patience| Instant::now() + patience);
     loop {

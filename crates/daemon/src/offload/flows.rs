@@ -5,7 +5,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use penstock_bpf::{Link, LoadError, Mode, Place, Program, SocketFilter};
+use penstock_bpf::{AttachPoint, Link, LoadError, Mode, Program, SocketFilter};
 use penstock_ebpf::flow::{Flows, Site};
 
 use super::{OffloadPort, Receives};
@@ -22,8 +22,8 @@ impl OffloadPort {
     fn site(&self) -> Site {
         let place = self.place();
         let (next, claims) = match place {
-            Place::Xdp => (self.behind_flows(), None),
-            Place::Tcx => (self.rest(), Some(Site::claims())),
+            AttachPoint::Xdp => (self.behind_flows(), None),
+            AttachPoint::Tcx => (self.rest(), Some(Site::claims())),
         };
         Site { place, next, address: Some(self.mac), unfinished: self.is_virtual, claims }
     }
@@ -36,8 +36,8 @@ impl OffloadPort {
         let link = self.flows.take().and_then(|before| before.link);
         self.flows = Some(Attached { program, link });
         let result = match site.place {
-            Place::Xdp => self.arrange().map_err(LoadError::from),
-            Place::Tcx => self.attach_tcx(flows, &site),
+            AttachPoint::Xdp => self.arrange().map_err(LoadError::from),
+            AttachPoint::Tcx => self.attach_tcx(flows, &site),
         };
         if result.is_err() {
             self.detach_flows();
@@ -65,11 +65,11 @@ impl OffloadPort {
     /// Takes the program away.
     pub(super) fn detach_flows(&mut self) {
         let Some(Attached { program, link }) = self.flows.take() else { return };
-        if let (Place::Tcx, Receives::Packet(sockets)) = (program.place(), &self.receives) {
+        if let (AttachPoint::Tcx, Receives::Packet(sockets)) = (program.place(), &self.receives) {
             sockets.iter().for_each(|socket| drop(SocketFilter::detach(socket.as_fd())));
         }
         // The device may be gone by now.
-        if let Some(chains) = self.chains.as_mut().filter(|_| program.place() == Place::Xdp) {
+        if let Some(chains) = self.chains.as_mut().filter(|_| program.place() == AttachPoint::Xdp) {
             chains.take_link(link);
         }
         let _ = self.arrange();

@@ -20,7 +20,7 @@ mod pins;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use penstock_bpf::{Map, Next, Place};
+use penstock_bpf::{AttachPoint, Map, Next};
 use penstock_ebpf::flow::{Flows, Hardware, Port as FlowPort, Ports};
 use penstock_flowtable::Offloader;
 use penstock_flowtable::arrival::Encaps;
@@ -97,10 +97,10 @@ impl OffloadPort {
     }
 
     /// Where flows are forwarded.
-    fn place(&self) -> Place {
+    fn place(&self) -> AttachPoint {
         match self.receives {
-            Receives::Packet(_) if self.super_packets => Place::Tcx,
-            Receives::Packet(_) | Receives::Xdp(_) => Place::Xdp,
+            Receives::Packet(_) if self.super_packets => AttachPoint::Tcx,
+            Receives::Packet(_) | Receives::Xdp(_) => AttachPoint::Xdp,
         }
     }
 
@@ -215,7 +215,7 @@ impl Offload {
     }
 
     /// A generation is about to be in force: devices get the programs that it asks for, those of
-    /// chains when it is. Gives the chains that run on devices already. The error is a sentence.
+    /// chains when it is. Returns the chains that run on devices already. The error is a sentence.
     pub(crate) fn prepare(&self, linked: &Linked) -> Result<Vec<(ChainIndex, u32)>, String> {
         self.prepare_flows(linked)?;
         let mut state = self.lock();
@@ -260,7 +260,7 @@ impl Offload {
     }
 
     /// A generation is in force: its chains go onto their devices, and what it does not ask for
-    /// goes. Gives the chains that run on devices then, if others do than were said before.
+    /// goes. Returns the chains that run on devices then, if others do than were said before.
     pub(crate) fn settle(&self, linked: &Arc<Linked>) -> Option<Vec<(ChainIndex, u32)>> {
         let mut state = self.lock();
         state.linked = linked.clone();
@@ -313,7 +313,7 @@ impl Offload {
     pub(crate) fn refresh(&self) {
         let mut state = self.lock();
         let State { ports, xdp, links, flows, .. } = &mut *state;
-        for port in ports.iter().filter(|p| p.flows.is_some() && p.place() == Place::Tcx) {
+        for port in ports.iter().filter(|p| p.flows.is_some() && p.place() == AttachPoint::Tcx) {
             let can = links
                 .as_mut()
                 .is_some_and(|links| can_hand_over(links, port.device).unwrap_or(false));
@@ -348,7 +348,7 @@ impl Offload {
         self.lock().ports.iter_mut().filter_map(|p| p.chains.as_mut()).for_each(Running::collect);
     }
 
-    /// Another network is in force: link addresses may have changed. Gives the chains that run on
+    /// Another network is in force: link addresses may have changed. Returns the chains that run on
     /// devices then, if others do.
     pub(crate) fn set_network(&self, net: &Arc<Network>) -> Option<Vec<(ChainIndex, u32)>> {
         let mut state = self.lock();
@@ -385,8 +385,8 @@ impl Offload {
         self.ports.set(tap, None);
     }
 
-    /// The device of a port has come back. Gives the chains that run on devices then, which has to
-    /// be known before frames come.
+    /// The device of a port has come back. Returns the chains that run on devices then, which has
+    /// to be known before frames come.
     pub(crate) fn set_port(&self, port: OffloadPort) -> Option<Vec<(ChainIndex, u32)>> {
         let mut state = self.lock();
         let State { ports, flows, .. } = &mut *state;
@@ -418,8 +418,8 @@ impl Offload {
 impl OffloadPort {
     fn words(&self) -> &'static str {
         match self.place() {
-            Place::Xdp => "in XDP",
-            Place::Tcx => "at tcx, where super-packets stay whole",
+            AttachPoint::Xdp => "in XDP",
+            AttachPoint::Tcx => "at tcx, where super-packets stay whole",
         }
     }
 }

@@ -57,8 +57,8 @@ pub(crate) enum Request {
     Look(Look),
     /// Whether devices can forward the flows of these flowtables.
     CanOffload(Vec<LinkedFlowtable>, Sender<Result<(), CannotOffload>>),
-    /// Connections from a number on, so many numbers, as a part of a dump, and the number to go on
-    /// with.
+    /// Connections from a number on, so many numbers, as a part of a dump, and the number to
+    /// continue with.
     Dump(u32, u32, Sender<(String, Option<u32>)>),
     /// Loads connections of a dump into the table. Answered with the error.
     Load(String, Sender<Result<usize, String>>),

@@ -15,7 +15,7 @@ const LATEST: usize = 256;
 
 /// A step that was kept.
 #[derive(Debug)]
-struct Step {
+struct HistoryStep {
     update: Update,
     leads_to: (u32, u64),
     bytes: usize,
@@ -24,7 +24,7 @@ struct Step {
 /// The latest steps, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    steps: VecDeque<Step>,
+    steps: VecDeque<HistoryStep>,
     bytes: usize,
 }
 
@@ -38,7 +38,7 @@ impl History {
         };
         let leads_to = update.leads_to();
         self.bytes += bytes;
-        self.steps.push_back(Step { update, leads_to, bytes });
+        self.steps.push_back(HistoryStep { update, leads_to, bytes });
         while self.steps.len() > 1 && (self.steps.len() > LATEST || self.bytes > MOST) {
             let Some(gone) = self.steps.pop_front() else { break };
             self.bytes -= gone.bytes;

@@ -7,8 +7,8 @@
 //! cannot be taken off, and holds for what the thread starts, too: the main thread's has all that
 //! other threads need, but for the one that makes machine code, which starts before it.
 //!
-//! What a filter does not let through fails with `EPERM`, and what runs goes on ([`Violation`] has
-//! other ways for tests and for finding out what is missing).
+//! What a filter does not let through fails with `EPERM`, and what runs continues ([`Violation`]
+//! has other ways for tests and for finding out what is missing).
 
 pub(crate) mod program;
 pub(crate) mod threads;

@@ -348,7 +348,7 @@ mod tests {
         }
     }
 
-    /// Serves a text on a thread of its own, until the test ends.
+    /// Serves a text on its own thread, until the test ends.
     fn serving(text: Vec<u8>) -> SocketAddr {
         let listener = listen("127.0.0.1:0".parse().expect("an address")).expect("a port");
         listener.set_nonblocking(true).expect("a setting");

@@ -16,7 +16,7 @@ use crate::evaluator::{Attendance, Call, End, Task};
 use crate::rules::Process;
 
 impl Server {
-    /// Serves a client that calls `nft`. Gives the exit status, unless a child has told it.
+    /// Serves a client that calls `nft`. Returns the exit status, unless a child has told it.
     pub(super) fn nft(
         &self,
         client: &Client,

@@ -46,7 +46,7 @@ pub(crate) struct Fdb {
 }
 
 impl Fdb {
-    /// A table with the entries of the configuration. It goes on with what was learned, and with
+    /// A table with the entries of the configuration. It continues with what was learned, and with
     /// what `before`, the table of the configuration before, has made of that one's entries.
     pub(crate) fn new<'e>(
         bridge: &Bridge,
@@ -110,7 +110,7 @@ impl Fdb {
         }
         let key = Key::new(mac, vid);
         if let Some(fixed) = self.fixed.get(&key) {
-            // Somebody else has one of the host's addresses, or a station moved.
+            // Another station has one of the host's addresses, or a station moved.
             if !fixed.local && !fixed.sticky && fixed.port.load(Relaxed) != port {
                 fixed.port.store(port, Relaxed);
             }

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What a bridge has learned, for all workers: none waits for another, and whoever looks writes
-//! nothing.
+//! What a bridge has learned, for all workers: without locks, and lookups write nothing.
 //!
 //! ```text
 //! address, VLAN --hash--> two buckets of eight places:  key    | port, some bits of the key's hash | last seen
 //! ```
 //!
-//! A place belongs to whoever's key is there; it is entered by exchanging a zero for it, and taken
-//! back by exchanging it for zero. The port stands beside bits of the key that it was written for,
-//! so that a reader who was late, and finds the place to be another address's by now, takes nothing
-//! for the other's. What was entered at two places at once stays at the first of them.
+//! A slot belongs to the key in it; it is entered by exchanging a zero for it, and taken back by
+//! exchanging it for zero. The port stands beside bits of the key that it was written for, so that
+//! a reader who was late, and finds the place to be another address's by now, takes nothing for the
+//! other's. What was entered at two places at once stays at the first of them.
 
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
@@ -57,20 +56,20 @@ struct Bucket {
 
 /// A place of a bucket.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct Slot<'a> {
     key: &'a AtomicU64,
     port: &'a AtomicU64,
     seen: &'a AtomicU64,
 }
 
 impl Bucket {
-    fn places(&self) -> impl Iterator<Item = Place<'_>> {
+    fn places(&self) -> impl Iterator<Item = Slot<'_>> {
         let all = self.keys.iter().zip(&self.ports).zip(&self.seen);
-        all.map(|((key, port), seen)| Place { key, port, seen })
+        all.map(|((key, port), seen)| Slot { key, port, seen })
     }
 }
 
-/// Where a key may be, and what its port stands beside.
+/// Where a key may be, and the hash bits stored with its port.
 #[derive(Clone, Copy)]
 struct Hashed {
     buckets: [usize; 2],
@@ -88,7 +87,7 @@ impl Hashed {
     }
 }
 
-impl Place<'_> {
+impl Slot<'_> {
     fn is_over(&self, now: u64, ageing: u64) -> bool {
         self.seen.load(Acquire).saturating_add(ageing) <= now
     }
@@ -165,14 +164,14 @@ impl Learned {
         Hashed { buckets: [at(hash), at(hash >> 32)], check: fold(hash, self.secret[0] | 1) as u32 }
     }
 
-    fn places(&self, hashed: Hashed) -> impl Iterator<Item = Place<'_>> {
+    fn places(&self, hashed: Hashed) -> impl Iterator<Item = Slot<'_>> {
         let [first, second] = hashed.buckets;
         let buckets = self.buckets();
         let second = (second != first).then(|| buckets.get(second)).flatten();
         buckets.get(first).into_iter().chain(second).flat_map(Bucket::places)
     }
 
-    fn place(&self, hashed: Hashed, key: Key) -> Option<Place<'_>> {
+    fn place(&self, hashed: Hashed, key: Key) -> Option<Slot<'_>> {
         self.places(hashed).find(|place| place.key.load(Acquire) == key.0)
     }
 
@@ -226,7 +225,7 @@ impl Learned {
         for place in places {
             match place.key.compare_exchange(0, key.0, SeqCst, SeqCst) {
                 Ok(_) => {
-                    // As long as it has no port nobody takes it for one that is over.
+                    // A slot without a port is not treated as expired.
                     place.seen.store(now, Release);
                     place.port.store(hashed.port(port), Release);
                     self.leave_one(key, hashed);
@@ -249,7 +248,7 @@ impl Learned {
         same.skip(1).for_each(|place| self.remove(place, key.0));
     }
 
-    fn remove(&self, place: Place<'_>, key: u64) {
+    fn remove(&self, place: Slot<'_>, key: u64) {
         // Should the place be another's by now, that one's port is written again when it is seen
         // next.
         place.port.store(0, Release);
@@ -258,7 +257,8 @@ impl Learned {
         }
     }
 
-    /// Forgets what has not been seen for the ageing time, unless somebody is at it already.
+    /// Removes entries that were not seen for the ageing time, unless another worker does so
+    /// already.
     fn sweep(&self, now: u64, ageing: u64) {
         if self.sweeping.swap(true, SeqCst) {
             return;

@@ -9,11 +9,11 @@ use penstock_flowtable::{ArrivalId, Flowtable, Xmit};
 use penstock_packet::VlanTag;
 use penstock_wire::{ethernet, ipv4, protocol};
 
-use crate::flow::seen::{self, Not, Seen};
+use crate::flow::flow_packet::{self, FlowPacket, Not};
 
 /// What was found in a frame.
-pub(crate) enum Found {
-    Packet(Seen),
+pub(crate) enum FlowCandidate {
+    Packet(FlowPacket),
     Not(Not),
     /// It has a tag or is in a tunnel, and is not for the fast path: any flow's packet may be in it,
     /// which what follows must not overtake.
@@ -30,7 +30,7 @@ pub(crate) fn find(
     tag: Option<VlanTag>,
     ethertype: u16,
     bytes: &[u8],
-) -> Found {
+) -> FlowCandidate {
     let changed = flows.arrivals_changed();
     if ethertype == ethernet::IPV4
         && tag.is_none()
@@ -51,31 +51,31 @@ fn find_anew(
     tag: Option<VlanTag>,
     ethertype: u16,
     bytes: &[u8],
-) -> Found {
+) -> FlowCandidate {
     let changed = flows.arrivals_changed();
     let tag = tag.map(|t| (t.tci, t.protocol));
     let inside = match encap::inside(device, tag, ethertype, bytes) {
         Ok(inside) => inside,
-        Err(NotInside::Unusual) => return Found::Hidden,
-        Err(NotInside::Other) => return Found::Not(Not::Other),
+        Err(NotInside::Unusual) => return FlowCandidate::Hidden,
+        Err(NotInside::Other) => return FlowCandidate::Not(Not::Other),
     };
     let arrival = lately.find(&inside.around, changed, |arrival| flows.arrival(arrival));
     let Some((arrival, packet)) = arrival.zip(bytes.get(inside.at..inside.end)) else {
-        return Found::Not(Not::Other);
+        return FlowCandidate::Not(Not::Other);
     };
     found(inside.protocol, packet, arrival, inside.at)
 }
 
 /// What a packet is that begins `at` bytes after the link header.
 #[inline(always)]
-fn found(protocol: u16, packet: &[u8], arrival: ArrivalId, at: usize) -> Found {
+fn found(protocol: u16, packet: &[u8], arrival: ArrivalId, at: usize) -> FlowCandidate {
     let seen = match protocol {
-        ethernet::IPV6 => seen::ipv6(packet, arrival),
-        _ => seen::ipv4(packet, arrival),
+        ethernet::IPV6 => flow_packet::ipv6(packet, arrival),
+        _ => flow_packet::ipv4(packet, arrival),
     };
     match seen {
-        Ok(seen) => Found::Packet(Seen { at: at as u16, ..seen }),
-        Err(not) => Found::Not(not),
+        Ok(seen) => FlowCandidate::Packet(FlowPacket { at: at as u16, ..seen }),
+        Err(not) => FlowCandidate::Not(not),
     }
 }
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What becomes of a packet of a flow.
+//! The fate of a packet of a flow.
 
 use penstock_conntrack::Conntrack;
 use penstock_flowtable::{At, state};
 use penstock_program::image::FlowtableIndex;
 
 use crate::flow::direction::of_connection;
+use crate::flow::flow_packet::{FlowPacket, tcp_flag};
 use crate::flow::resolved::{Kind, Resolved};
-use crate::flow::seen::{Seen, tcp_flag};
 use crate::flow::table::{Cause, Table};
 use crate::flow::{FlowRef, Flows, token};
 
-/// What becomes of a packet of a flow.
+/// The fate of a packet of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It leaves.
@@ -30,7 +30,7 @@ pub(crate) enum Fate {
 pub(crate) fn fate(
     table: &mut Table,
     at: At,
-    seen: &Seen,
+    seen: &FlowPacket,
     longest: u32,
     xmit: &Resolved,
     now: u64,

@@ -9,16 +9,16 @@ use penstock_ruleset::link::{CannotOffload, LinkedFlowtable, OffloadPart};
 
 use crate::hooks::names;
 
-/// A device that forwards flows, and the devices of the network whose frames it sees.
+/// A device that forwards flows, and the devices of the network with frames that it sees.
 #[derive(Debug)]
 pub(crate) struct Hardware {
     pub(crate) offloader: Offloader,
     pub(crate) devices: Vec<u32>,
-    /// Of flowtables without `flags offload`, too.
+    /// Offload flows of flowtables without `flags offload`, too.
     pub(crate) all: bool,
 }
 
-/// A flow as devices are told.
+/// A flow in the form for devices.
 pub(crate) fn described(flows: &Flowtable, flow: u32) -> HardwareFlow {
     let half = |direction| {
         let at = At { flow, direction };

@@ -12,7 +12,7 @@ use crate::flow::{FlowCounts, Flows, NotOffloaded, token};
 /// A flow as listings show it.
 #[derive(Clone, Copy)]
 pub struct ListedFlow<'a> {
-    /// Of the ruleset's table that its flowtable is in.
+    /// Family of the ruleset's table that its flowtable is in.
     pub family: Family,
     /// Its name.
     pub table: &'a str,
@@ -39,7 +39,7 @@ pub struct ListedFlow<'a> {
 /// A connection that a rule wanted in a flowtable, and that is not there.
 #[derive(Clone, Copy)]
 pub struct RefusedFlow<'a> {
-    /// Of the ruleset's table that the flowtable is in.
+    /// Family of the ruleset's table that the flowtable is in.
     pub family: Family,
     /// Its name.
     pub table: &'a str,
@@ -123,7 +123,7 @@ impl Flows {
         })
     }
 
-    /// What is to be said of a connection.
+    /// The listing entry of a connection.
     pub(crate) fn entry<'a>(
         &'a self,
         conntrack: &'a Conntrack,

@@ -14,6 +14,7 @@
 pub(crate) mod around;
 pub(crate) mod direction;
 pub(crate) mod fate;
+pub(crate) mod flow_packet;
 pub(crate) mod hardware;
 pub(crate) mod list;
 pub(crate) mod offered;
@@ -21,7 +22,6 @@ pub(crate) mod reason;
 pub(crate) mod resolved;
 pub(crate) mod scratch;
 pub(crate) mod sealed;
-pub(crate) mod seen;
 pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod token;
@@ -60,7 +60,7 @@ pub(crate) struct Flows {
     /// Those of before with flows that a device still has.
     pub(crate) leaving: Vec<Table>,
     pub(crate) hardware: Option<Hardware>,
-    /// Where the look at a device's flows goes on that another network calls for.
+    /// Where the look at a device's flows continues that another network calls for.
     pub(crate) recheck: Option<(FlowtableIndex, u32)>,
     pub(crate) settings: FlowSettings,
     pub(crate) next_uid: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Flows {
     /// When flows are looked for next that have lived out.
     pub(crate) next_sweep: u64,
     pub(crate) refusals: Vec<u64>,
-    /// What happened in tables that are no more.
+    /// Counts of removed tables.
     pub(crate) gone: FlowCounts,
     pub(crate) scratch: Option<Box<Scratch>>,
 }
@@ -155,7 +155,7 @@ impl Flows {
         self.tables.get_mut(at.0 as usize)
     }
 
-    /// Flows whose connections ended are gone afterwards.
+    /// Flows of ended connections are gone afterwards.
     #[inline(always)]
     pub(crate) fn drop_ended(&mut self, conntrack: &mut Conntrack) {
         if conntrack.has_ended() {
@@ -175,7 +175,7 @@ impl Flows {
         }
     }
 
-    /// Time goes on.
+    /// Advances the clock.
     #[inline(always)]
     pub(crate) fn pass_time(&mut self, conntrack: &mut Conntrack, now: u64) {
         if now >= self.next_sweep {

@@ -55,6 +55,8 @@ reasons! {
     NoNeighbour = "no neighbour",
     /// The devices in one direction cannot be left out.
     Device = "device",
+    /// A device that packets leave by, in one direction, is not among the flowtable's.
+    OtherDevice = "device not in the flowtable",
     /// There are as many flows as there may be.
     Full = "flowtable full",
     /// Another flow arrives with the same addresses and ports on the same device: zones do not

@@ -23,14 +23,13 @@ pub(crate) struct Resolved {
 /// How much there is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A wire, with nobody who looks at frames before: they go there at once.
+    /// A wire without taps: frames go there at once.
     Wire,
     /// Through the device as other packets do.
     Device,
-    /// Through IPsec states, by the number of the way; straight to a wire where nobody looks at
-    /// what leaves.
+    /// Through IPsec states, by the number of the way; directly to a wire without taps at egress.
     Ipsec(u32, Option<DirectState>),
-    /// There is no such way any more.
+    /// The transmission no longer exists.
     Gone,
 }
 

@@ -7,7 +7,7 @@ use penstock_flowtable::At;
 use penstock_packet::Meta;
 use penstock_wire::ethernet;
 
-use crate::flow::seen::{self, Seen};
+use crate::flow::flow_packet::{self, FlowPacket};
 use crate::pending_frames::{BURST, PendingFrames};
 use crate::plain_frame::PlainFrame;
 
@@ -20,7 +20,7 @@ pub(crate) const END: u8 = u8::MAX;
 /// What is known of the frames of a burst.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    pub(crate) seen: [Seen; BURST],
+    pub(crate) seen: [FlowPacket; BURST],
     pub(crate) hashes: [u64; BURST],
     /// The flows that they are likely to be of.
     pub(crate) likely: [Option<At>; BURST],
@@ -46,7 +46,7 @@ pub(crate) struct Scratch {
 impl Default for Scratch {
     fn default() -> Self {
         Scratch {
-            seen: [Seen::default(); BURST],
+            seen: [FlowPacket::default(); BURST],
             hashes: [0; BURST],
             likely: [None; BURST],
             next: [END; BURST],
@@ -65,7 +65,7 @@ impl Default for Scratch {
 
 impl Scratch {
     /// What a frame carries.
-    pub(crate) fn seen(&self, at: usize) -> &Seen {
+    pub(crate) fn seen(&self, at: usize) -> &FlowPacket {
         &self.seen[at]
     }
 
@@ -82,7 +82,7 @@ impl Scratch {
     }
 
     #[inline(always)]
-    pub(crate) fn is_apart(&self, seen: &Seen) -> bool {
+    pub(crate) fn is_apart(&self, seen: &FlowPacket) -> bool {
         if self.kept_apart == 0 {
             return false;
         }
@@ -118,13 +118,13 @@ impl Scratch {
     pub(crate) fn chain(
         &mut self,
         at: usize,
-        seen: Seen,
-        hash: impl FnOnce(&Seen) -> u64,
+        seen: FlowPacket,
+        hash: impl FnOnce(&FlowPacket) -> u64,
         chained: bool,
     ) -> bool {
         self.seen[at] = seen;
         self.next[at] = END;
-        if seen.flags & seen::tcp_flag::SYN != 0 {
+        if seen.flags & flow_packet::tcp_flag::SYN != 0 {
             self.syns = self.syns.with(at);
         }
         if chained && let Some(latest) = self.chains.checked_sub(1) {
@@ -152,11 +152,12 @@ impl Scratch {
         true
     }
 
-    /// Appends a frame to the latest chain, whose first frame it is like.
+    /// Appends a frame to the latest chain, which has frames like it.
     #[inline(always)]
     pub(crate) fn follow(&mut self, at: usize, start: &PlainFrame) {
         let first = usize::from(self.first[self.chains.saturating_sub(1)]);
-        self.seen[at] = Seen { len: u32::from(start.len), flags: start.flags, ..self.seen[first] };
+        self.seen[at] =
+            FlowPacket { len: u32::from(start.len), flags: start.flags, ..self.seen[first] };
         self.next[at] = END;
         self.append(first, at);
     }

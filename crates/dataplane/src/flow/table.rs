@@ -26,7 +26,7 @@ pub(crate) struct Identity {
     pub(crate) family: Family,
     pub(crate) table: Arc<str>,
     pub(crate) name: Arc<str>,
-    /// Of the table and of the flowtable: one that was made anew is another.
+    /// Handles of the table and of the flowtable: a recreated one has others.
     handles: (u64, u64),
 }
 
@@ -56,11 +56,11 @@ pub(crate) enum Cause {
 pub struct FlowCounts {
     /// Flows that were added.
     pub added: u64,
-    /// Those that ended for want of packets.
+    /// Flows that ended without packets.
     pub expired: u64,
     /// Those that ended because of a packet, or a change of routes, devices or rules.
     pub torn_down: u64,
-    /// Those whose connection ended.
+    /// Flows that ended with their connection.
     pub ended: u64,
     /// Packets that were forwarded.
     pub packets: u64,
@@ -111,15 +111,15 @@ pub(crate) struct Table {
     pub(crate) lately: Option<Box<Lately>>,
     /// Ways as they are in the present generation and network.
     pub(crate) resolved: Vec<Resolved>,
-    /// Of those that put something around packets, the headers.
+    /// Headers of transmissions with encapsulation.
     heads: Vec<Option<Box<Head>>>,
-    /// Where the look for flows that have lived out goes on, and when.
+    /// Where the look for flows that have lived out continues, and when.
     swept: u32,
     next_sweep: u64,
     pub(crate) timeouts: Timeouts,
 }
 
-/// Of flows without packets, in nanoseconds.
+/// Timeout of flows without packets, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeouts {
     tcp: u64,
@@ -240,7 +240,7 @@ impl Table {
         self.resolved[at] = resolved;
     }
 
-    /// Whether a flow whose latest packet in either direction was at `used` has lived out.
+    /// Whether a flow with its latest packet in either direction at `used` has expired.
     #[inline(always)]
     pub(crate) fn is_over(&self, l4: u8, used: u64, now: u64) -> bool {
         now > used.saturating_add(self.timeouts.of(l4))
@@ -273,7 +273,7 @@ impl Table {
         self.remove(flow);
     }
 
-    /// A flow whose connection ended.
+    /// Ends a flow with its connection.
     pub(crate) fn ended(&mut self, flow: u32) {
         if self.flows.is_live(flow) {
             self.counts.ended += 1;
@@ -281,8 +281,8 @@ impl Table {
         }
     }
 
-    /// Takes a flow out; if a device has it, packets do not find it any more, and it goes when the
-    /// device has given it up.
+    /// Removes a flow; if a device has it, packets no longer find it, and it is freed when the
+    /// device has removed it.
     fn remove(&mut self, flow: u32) {
         let half = self.flows.half(At { flow, direction: Direction::Original });
         if half.state & (state::HARDWARE | state::PENDING) != 0 {
@@ -314,7 +314,7 @@ impl Table {
 
     /// Looks at a share of the flows, so that all are looked at about once in a second
     /// (`nf_flow_offload_gc_step()`): those that have lived out end, and connections of the others
-    /// live on. Gives when to come again.
+    /// live on. Returns when to come again.
     pub(crate) fn sweep(
         &mut self,
         conntrack: &mut Conntrack,
@@ -343,7 +343,7 @@ impl Table {
             if let Some(hardware) = &mut hardware
                 && (self.hardware || hardware.all)
             {
-                // A refusal may have been for want of room.
+                // A refusal may have been for lack of room.
                 self.offer_anew(hardware, flow, now);
                 self.tend(hardware, flow, now);
             }

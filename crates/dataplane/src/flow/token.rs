@@ -7,7 +7,7 @@ use penstock_program::image::FlowtableIndex;
 
 use crate::flow::NotOffloaded;
 
-/// Of a connection.
+/// Token of a connection.
 pub(crate) const fn of_connection(connection: Ref) -> u64 {
     (connection.serial as u64) << 32 | connection.entry as u64
 }
@@ -17,7 +17,7 @@ pub(crate) const fn connection(token: u64) -> Ref {
     Ref { entry: token as u32, serial: (token >> 32) as u32 }
 }
 
-/// Of a flow in a table.
+/// Token of a flow in a table.
 pub(crate) const fn of_flow(table: u32, flow: u32) -> u64 {
     (table as u64) << 32 | flow as u64
 }
@@ -27,7 +27,7 @@ pub(crate) const fn flow(token: u64) -> (u32, u32) {
     ((token >> 32) as u32, token as u32)
 }
 
-/// Of why a flow is not in a flowtable.
+/// Token for the reason why a flow is not in a flowtable.
 pub(crate) const fn of_refusal(table: FlowtableIndex, reason: NotOffloaded) -> u32 {
     table.0 << 8 | reason as u32
 }

@@ -42,7 +42,7 @@ impl Fragment6 {
 
 impl<S: Sink> Worker<'_, S> {
     /// The stage at -400 (`ipv4_conntrack_defrag()`, `ipv6_defrag()`): a fragment waits for its
-    /// others, the last of them goes on as the whole packet.
+    /// others, the last of them continues as the whole packet.
     pub(crate) fn defragment(&mut self, context: Context, packet: &mut Packet) -> HookResult {
         if packet.meta.ct.info == CtInfo::Untracked {
             return HookResult::Accept;
@@ -243,7 +243,7 @@ impl<S: Sink> Worker<'_, S> {
         if made { Gathered::Whole } else { Gathered::Gone }
     }
 
-    /// For the host: takes an IPv6 fragment whose fragment header is at `at`. `true` if `packet` is
+    /// For the host: takes an IPv6 fragment with its fragment header at `at`. `true` if `packet` is
     /// now the whole packet.
     pub(crate) fn ip6_reassemble(&mut self, packet: &mut Packet, at: usize) -> bool {
         let network = packet.network();
@@ -445,8 +445,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// `ip_expire()`: the packet is routed anew; of what connection tracking put together, the
-    /// sender is told only if it was for this host.
+    /// `ip_expire()`: the packet is routed again; for packets of connection tracking, the sender
+    /// gets an ICMP error only if they are for this host.
     fn ip4_expired(&mut self, gone: &mut Waiting, user: User, now: u64) {
         let device = gone.device;
         let Some(mut first) = gone.take_first() else {

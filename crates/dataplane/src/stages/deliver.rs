@@ -26,9 +26,9 @@ impl<S: Sink> Worker<'_, S> {
         self.give_to_host(packet)
     }
 
-    /// An IPv6 packet whose extension headers were read goes to the host, unless it is ESP, or
-    /// policy says no, or it belongs to a tunnel: `payload` is the protocol after the extension
-    /// headers, `at` its offset.
+    /// Delivers an IPv6 packet after its extension headers to the host, unless it is ESP, or policy
+    /// drops it, or it belongs to a tunnel: `payload` is the protocol after the extension headers,
+    /// `at` its offset.
     pub(super) fn deliver6(
         &mut self,
         packet: &mut Packet,

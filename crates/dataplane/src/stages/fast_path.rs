@@ -6,8 +6,8 @@
 //! at a plain device go from reception over the hooks to the next plain device with what was read
 //! of their headers beforehand. Nothing here means anything of its own: each step is what the
 //! normal way ([`Worker::receive`]) does with such a packet, and where a packet needs more (it
-//! begins a connection, a rule keeps it, its way was not asked for before, …) it goes on from that
-//! step in the normal way.
+//! begins a connection, a rule keeps it, its way was not asked for before, …) it continues from
+//! that step in the normal way.
 
 use std::net::IpAddr;
 
@@ -168,8 +168,7 @@ impl ParsedHeaders {
         })
     }
 
-    /// Where the connection of a frame that was read is to be looked up, if that is what happens
-    /// first.
+    /// The connection lookup of a parsed frame, if that is its first step.
     #[inline(always)]
     pub(crate) fn seek(
         &self,
@@ -208,11 +207,11 @@ struct FastPacket<'a> {
 /// What came of a packet at a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// It goes on as it is.
+    /// It continues as it is.
     On,
-    /// It goes on with other addresses or ports.
+    /// It continues with other addresses or ports.
     Translated,
-    /// It was dropped, or goes on elsewhere.
+    /// It was dropped, or continues elsewhere.
     Ended,
 }
 
@@ -451,7 +450,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.fast_out::<SIX>(fast, packet, to, mtu);
     }
 
-    /// `forward`. Whether the packet goes on.
+    /// `forward`. Whether the packet continues.
     #[inline(always)]
     fn fast_forward_hook<const SIX: bool>(
         &mut self,
@@ -476,7 +475,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
     }
 
-    /// To a neighbour that is known, by egress of the device, which nobody taps.
+    /// To a resolved neighbour, through egress of a device without taps.
     #[inline(always)]
     fn fast_out<const SIX: bool>(
         &mut self,
@@ -539,7 +538,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.sink.transmit(link, packet.frame(), &packet.meta);
     }
 
-    /// Netfilter's egress. Whether the packet goes on.
+    /// Netfilter's egress. Whether the packet continues.
     #[inline(always)]
     fn fast_egress(
         &mut self,

@@ -112,7 +112,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet.meta.trace_id = self.next_trace_id();
     }
 
-    /// What is told of a frame if a rule or a policy drops it.
+    /// What is reported of a frame if a rule or a policy drops it.
     #[inline]
     fn drop_of(&self, decision: PackedDecision, list: &HookList) -> Option<DropEvent<'a>> {
         if let Some(rule) = decision.dropped_by() {

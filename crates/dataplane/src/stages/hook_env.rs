@@ -74,7 +74,7 @@ pub(super) enum Destined<'s> {
     Changing(&'s mut Course),
 }
 
-/// A list whose chains ask in turn.
+/// A list with chains that make host calls in turn.
 pub(super) struct Listed<'s> {
     pub(super) stages: &'s [Stage],
     pub(super) context: Context,

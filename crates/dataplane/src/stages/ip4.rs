@@ -134,8 +134,7 @@ impl<S: Sink> Worker<'_, S> {
             Routed::Refused(why) => return self.end(why, packet),
         };
         if let Some((saddr, daddr)) = addresses::of4(packet)
-            // On the same device it depends on the source whether the sender is told of a better
-            // way.
+            // On the same device the source decides whether the sender gets a redirect.
             && to.kind == RouteType::Unicast && !to.local && to.oif != to.iif
             && !self.net.custom4() && self.net.depends_on_destination4(daddr)
         {
@@ -173,7 +172,7 @@ impl<S: Sink> Worker<'_, S> {
             time: (packet.meta.time / (SECOND / 1000) % 86_400_000) as u32,
             is_unicast: |a: std::net::Ipv4Addr| net.kind4(a.into(), None) == RouteType::Unicast,
         };
-        // A host with a stack of its own fills in what it is given.
+        // A host with its own stack fills in what it is given.
         let by_host = self.settings.host_stack && to.is_some_and(|to| to.local);
         let mut copy = [0; ipv4_options::MAX_LEN];
         let mut header = ipv4::HeaderMut::new(packet.network_mut())?;
@@ -187,7 +186,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         match ipv4_options::check_received(options, &receive) {
             Ok(found) => {
-                // The checksum is made anew only when the packet is forwarded.
+                // The checksum is recomputed only when the packet is forwarded.
                 if found.srr != 0 {
                     self.drop(DropReason::SourceRoute, packet);
                     return None;

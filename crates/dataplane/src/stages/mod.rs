@@ -71,7 +71,7 @@ use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
     /// A packet continues at a stage, and goes from stage to stage until it ends. `false` if it was
-    /// dropped on its way out of a device, where its sender is told so.
+    /// dropped on its way out of a device, where the caller gets an error.
     pub(crate) fn run(&mut self, next: Next, packet: &mut Packet, course: &mut Course) -> bool {
         let mut next = next;
         loop {

@@ -40,7 +40,7 @@ fn protocol_of(context: Context) -> Protocol {
 
 impl<S: Sink> Worker<'_, S> {
     /// The stage. The packet's route goes where its destination changed on the way in; a packet of
-    /// the host's own whose destination is not what it was sent to is routed again.
+    /// the host with a changed destination is routed again.
     #[inline]
     pub(crate) fn nat(
         &mut self,
@@ -103,8 +103,8 @@ impl<S: Sink> Worker<'_, S> {
         self.nat_routed(context, direction, packet, destination)
     }
 
-    /// Whether the stage only lets a packet pass: it has no connection, or one that was decided
-    /// about and whose packets in this direction are not changed here.
+    /// Whether the stage only lets a packet pass: it has no connection, or one that is bound
+    /// already and leaves packets of this direction unchanged here.
     #[inline]
     pub(crate) fn stays_as_it_is(&self, hook: Hook, packet: &Packet) -> bool {
         let ct = &packet.meta.ct;

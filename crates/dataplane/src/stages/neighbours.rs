@@ -35,7 +35,7 @@ const BYTES: usize = 4 << 20;
 const PATIENCE: u64 = 3 * SECOND;
 
 impl<S: Sink> Worker<'_, S> {
-    /// A packet whose next hop is not known: it waits if somebody finds out.
+    /// A packet with an unresolved next hop: it waits if resolution is under way.
     pub(crate) fn wait_for_neighbour(
         &mut self,
         protocol: Protocol,

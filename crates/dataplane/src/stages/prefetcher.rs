@@ -16,9 +16,9 @@ use crate::stages::fast_path::{EgressPrecheck, FastPath, ParsedHeaders};
 pub(crate) struct Prefetcher {
     lookup: [Option<TupleLookup>; BURST],
     headers: [Option<ParsedHeaders>; BURST],
-    /// Frames whose headers were read.
+    /// Frames with parsed headers.
     read: usize,
-    /// Frames whose entries were asked for.
+    /// Frames with prefetched entries.
     fetched: usize,
     /// The turn at which there is something to do again.
     due: usize,

@@ -29,7 +29,8 @@ fn protocol_of(context: Context) -> Protocol {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// A rule gives the packet to a queue. [`HookResult::Accept`] if it goes on without a listener.
+    /// A rule gives the packet to a queue. [`HookResult::Accept`] if it continues without a
+    /// listener.
     pub(crate) fn queue(
         &mut self,
         (num, bypass, rule): (u16, bool, RuleIndex),

@@ -70,8 +70,8 @@ impl<S: Sink> Worker<'_, S> {
         }
         let mtu = came.map_or(mtu, |r| r.max_size.min(mtu));
         let head = h.header_len();
-        // Looking for a socket of the host's, the kernel puts the header of TCP together
-        // (`tcp_v4_early_demux()`), and the sizes are not those any more in which the packet came.
+        // When it looks for a host socket, the kernel linearizes the TCP header
+        // (`tcp_v4_early_demux()`), which changes the sizes in which the packet came.
         let least =
             if h.protocol() == protocol::TCP && packet.meta.iif != 0 { tcp::LEN } else { 0 };
         let mut pieces = self.pieces();
@@ -199,7 +199,7 @@ impl<S: Sink> Worker<'_, S> {
         });
     }
 
-    /// A super-packet that cannot go on whole: each segment goes its way alone
+    /// A super-packet that cannot continue whole: each segment goes its way alone
     /// (`ip_finish_output_gso()`).
     pub(crate) fn send_segments(
         &mut self,

@@ -65,14 +65,14 @@ fn head6(h: &ipv6::Header<'_>, proto: u8, payload: usize, hop_limit: u8) -> [u8;
     .bytes()
 }
 
-/// The reset for a TCP segment over IPv4, without its IP header. As in `nf_ip_checksum()`, the IPv4
+/// The reset for a TCP segment over IPv4, without its IP header. `segment` is what follows the IP
+/// header, with padding where the packet still has it. As in `nf_ip_checksum()`, the IPv4
 /// header `head` is part of what is summed: between reception and sending, options that the host
 /// filled in make it wrong.
-fn reset4(h: &ipv4::Header<'_>, head: &[u8]) -> Option<[u8; tcp::LEN]> {
+fn reset4(h: &ipv4::Header<'_>, head: &[u8], segment: &[u8]) -> Option<[u8; tcp::LEN]> {
     if h.fragment_offset() != 0 || h.protocol() != protocol::TCP {
         return None;
     }
-    let segment = h.payload();
     if !h.pseudo(segment.len()).bytes(head).bytes(segment).is_valid() {
         return None;
     }
@@ -163,7 +163,7 @@ impl<S: Sink> Worker<'_, S> {
                 if matches!(to.kind, RouteType::Broadcast | RouteType::Multicast) {
                     return;
                 }
-                let Some(segment) = reset4(&h, header4(network, &h)) else { return };
+                let Some(segment) = reset4(&h, header4(network, &h), h.payload()) else { return };
                 let mark = self.answer_mark(packet);
                 let (saddr, daddr) = (u32::from(h.dst()), u32::from(h.src()));
                 let source = match self.net.kind4(saddr, None) {
@@ -236,16 +236,19 @@ impl<S: Sink> Worker<'_, S> {
         checksum_ok(payload, proto, h.pseudo(proto, payload.len()), checksum::Sum::new())
     }
 
+    /// As in the kernel, an error quotes the frame with its padding, and the checksum of a segment is
+    /// wrong if padding follows it: such a segment is not answered.
     fn reject_on_link4(&mut self, packet: &Packet, how: Rejection, port: Option<&BridgePort>) {
-        let Ok(total) = ipv4::check_input(packet.network()) else { return };
-        let network = &packet.network()[..total];
+        let padded = packet.network();
+        let Ok(total) = ipv4::check_input(padded) else { return };
+        let network = &padded[..total];
         let Some(h) = ipv4::Header::new(network) else { return };
         let ttl = self.settings.ttl;
         let mut bytes = self.bytes();
         match how {
             Rejection::Icmp(code) => {
                 if unreachable_ok4(&h, header4(network, &h)) && !is_unreachable4(&h) {
-                    let quote = &network[..network.len().min(icmp::REJECT_QUOTE_MAX)];
+                    let quote = &padded[..padded.len().min(icmp::REJECT_QUOTE_MAX)];
                     bytes.extend_from_slice(&head4(
                         &h,
                         protocol::ICMP,
@@ -258,7 +261,8 @@ impl<S: Sink> Worker<'_, S> {
             }
             Rejection::Icmpv6(_) => {}
             Rejection::TcpReset => {
-                if let Some(segment) = reset4(&h, header4(network, &h)) {
+                let segment = padded.get(h.header_len()..).unwrap_or_default();
+                if let Some(segment) = reset4(&h, header4(network, &h), segment) {
                     bytes.extend_from_slice(&head4(&h, protocol::TCP, tcp::LEN, ttl));
                     bytes.extend_from_slice(&segment);
                 }
@@ -268,20 +272,21 @@ impl<S: Sink> Worker<'_, S> {
         self.give_back(bytes);
     }
 
+    /// Padding is treated as in [`Worker::reject_on_link4`].
     fn reject_on_link6(&mut self, packet: &Packet, how: Rejection, port: Option<&BridgePort>) {
-        let network = packet.network();
-        let Some(h) = ipv6::Header::new(network) else { return };
+        let padded = packet.network();
+        let Some(h) = ipv6::Header::new(padded) else { return };
         let total = ipv6::LEN + usize::from(h.payload_len());
-        if h.version() != 6 || total > network.len() {
+        if h.version() != 6 || total > padded.len() {
             return;
         }
-        let network = &network[..total];
+        let network = &padded[..total];
         let hop_limit = self.hop_limit6_of_all();
         let mut bytes = self.bytes();
         match how {
             Rejection::Icmpv6(code) => {
                 if self.unreachable_ok6(network) && !is_unreachable6(network) {
-                    let quote = &network[..network.len().min(icmpv6::REJECT_QUOTE_MAX)];
+                    let quote = &padded[..padded.len().min(icmpv6::REJECT_QUOTE_MAX)];
                     bytes.extend_from_slice(&head6(
                         &h,
                         protocol::ICMPV6,
@@ -297,7 +302,7 @@ impl<S: Sink> Worker<'_, S> {
             }
             Rejection::Icmp(_) => {}
             Rejection::TcpReset => {
-                if let Some(segment) = reset6(network) {
+                if let Some(segment) = reset6(padded) {
                     bytes.extend_from_slice(&head6(&h, protocol::TCP, tcp::LEN, hop_limit));
                     bytes.extend_from_slice(&segment);
                 }

@@ -154,7 +154,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         bound.run_burst(code.number, packets, &mut env, decisions).is_some()
     }
 
-    /// Carries out what a list that nobody is asked by decided of a packet.
+    /// Carries out the decision of a list without host calls.
     #[inline]
     pub(crate) fn carry_out(
         &mut self,

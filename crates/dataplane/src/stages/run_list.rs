@@ -19,9 +19,9 @@ use crate::stages::run_chain;
 use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
-    /// Runs a hook after the routing decision, or one where there is no route. Gives `next`, where
-    /// the packet continues, unless it was dropped or taken. What stages of the list make of the
-    /// route is for each other only.
+    /// Runs a hook after the routing decision, or one where there is no route. Returns `next`,
+    /// where the packet continues, unless it was dropped or taken. What stages of the list make of
+    /// the route is for each other only.
     #[inline]
     pub(crate) fn hook(
         &mut self,
@@ -40,9 +40,9 @@ impl<S: Sink> Worker<'_, S> {
         next
     }
 
-    /// Runs a hook whose list may change the packet's route: `prerouting` takes away the one that a
-    /// packet on the loopback device kept, `output` finds another. Gives `next`, where the packet
-    /// continues, unless it was dropped or taken.
+    /// Runs a hook with a list that may change the packet's route: `prerouting` takes away the one
+    /// that a packet on the loopback device kept, `output` finds another. Returns `next`, where the
+    /// packet continues, unless it was dropped or taken.
     #[inline]
     pub(crate) fn hook_before_route(
         &mut self,
@@ -58,7 +58,7 @@ impl<S: Sink> Worker<'_, S> {
             return next;
         }
         match protocol {
-            // Nobody has checked what is in the frame.
+            // The contents of the frame are not checked yet.
             Protocol::Bridge => {
                 packet.find_transport_checked();
             }
@@ -134,11 +134,11 @@ impl<S: Sink> Worker<'_, S> {
         self.state.numbers.trace_id
     }
 
-    /// Numbers several packets that nobody will ask for their numbers.
+    /// Numbers several packets that need no number each.
     #[inline]
     pub(crate) fn skip_trace_ids(&mut self, packets: u32) {
         let (last, wrapped) = self.state.numbers.trace_id.overflowing_add(packets);
-        // Nobody has the number 0.
+        // The number 0 is never used.
         self.state.numbers.trace_id = last + u32::from(wrapped);
     }
 
@@ -213,7 +213,7 @@ impl<S: Sink> Worker<'_, S> {
         )
     }
 
-    /// An IP packet at ingress whose headers are not valid, where an inet chain was to see it.
+    /// Drops an IP packet with invalid headers at ingress, before an inet chain.
     pub(crate) fn drop_bad_header(&mut self, context: Context, packet: &Packet) -> HookResult {
         let v4 = context.family == Family::Ip;
         self.drop(if v4 { DropReason::Ip4Header } else { DropReason::Ip6Header }, packet);

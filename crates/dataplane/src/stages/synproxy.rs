@@ -133,7 +133,7 @@ struct Segment {
 
 /// What is read of a TCP segment.
 #[derive(Clone, Copy)]
-struct Seen {
+struct ReceivedSegment {
     ends: Ends,
     seq: u32,
     ack: u32,
@@ -142,7 +142,7 @@ struct Seen {
     options: Options,
 }
 
-impl Seen {
+impl ReceivedSegment {
     fn read(packet: &Packet) -> Option<Self> {
         let bytes = packet.transport_bytes()?;
         let header = tcp::Header::new(bytes)?;
@@ -154,7 +154,7 @@ impl Seen {
             let h = ipv6::Header::new(network)?;
             (IpAddr::V6(h.src()), IpAddr::V6(h.dst()))
         };
-        Some(Seen {
+        Some(ReceivedSegment {
             ends: Ends { from: (from, header.sport()), to: (to, header.dport()) },
             seq: header.seq(),
             ack: header.ack_seq(),
@@ -171,7 +171,7 @@ impl<S: Sink> Worker<'_, S> {
         if !checksum_ok(packet) {
             return Decision::Drop;
         }
-        let Some(seen) = Seen::read(packet) else { return Decision::Drop };
+        let Some(seen) = ReceivedSegment::read(packet) else { return Decision::Drop };
         if seen.flags & SYN != 0 {
             self.answer_syn(packet, &seen, offer);
             return Decision::Stolen;
@@ -179,7 +179,7 @@ impl<S: Sink> Worker<'_, S> {
         if seen.flags & ACK != 0 {
             let mut options = seen.options;
             options.flags &= offer.flags | ECN;
-            return match self.open(packet, &Seen { options, ..seen }, seen.seq) {
+            return match self.open(packet, &ReceivedSegment { options, ..seen }, seen.seq) {
                 true => Decision::Stolen,
                 false => Decision::Drop,
             };
@@ -188,7 +188,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `nft_synproxy_tcp_options()`, `synproxy_send_client_synack()`.
-    fn answer_syn(&mut self, packet: &Packet, seen: &Seen, offer: &Synproxy) {
+    fn answer_syn(&mut self, packet: &Packet, seen: &ReceivedSegment, offer: &Synproxy) {
         let mut options = seen.options;
         if seen.flags & (ECE | CWR) == ECE | CWR {
             options.flags |= ECN;
@@ -225,7 +225,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// The client's ACK: if its cookie is valid the connection to the server is opened
     /// (`synproxy_recv_client_ack()`, `synproxy_send_server_syn()`).
-    fn open(&mut self, packet: &Packet, seen: &Seen, seq: u32) -> bool {
+    fn open(&mut self, packet: &Packet, seen: &ReceivedSegment, seq: u32) -> bool {
         let isn = seen.ack.wrapping_sub(1);
         let time = packet.meta.time;
         let Some(mss) =
@@ -272,7 +272,9 @@ impl<S: Sink> Worker<'_, S> {
             self.keep(key);
         }
         let tcp = packet.transport().is_some_and(|t| t.protocol == protocol::TCP);
-        let Some(seen) = Seen::read(packet).filter(|_| tcp) else { return HookResult::Accept };
+        let Some(seen) = ReceivedSegment::read(packet).filter(|_| tcp) else {
+            return HookResult::Accept;
+        };
         let direction = if ct.info.is_reply() { Direction::Reply } else { Direction::Original };
         let mut proxied =
             self.state.tracking.proxies.connections.get(&key).copied().unwrap_or_default();
@@ -323,7 +325,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// The server has answered: so it is in turn, and the client may send.
-    fn opened(&mut self, packet: &Packet, seen: &Seen, n: u32, proxied: &mut Proxied) {
+    fn opened(&mut self, packet: &Packet, seen: &ReceivedSegment, n: u32, proxied: &mut Proxied) {
         let mut options = seen.options;
         if options.flags & TIMESTAMP != 0 {
             proxied.tsoff = options.tsval.wrapping_sub(proxied.its);
@@ -362,7 +364,7 @@ impl<S: Sink> Worker<'_, S> {
         proxies.connections.insert(key, Proxied::default());
     }
 
-    /// A segment in somebody's name (`synproxy_send_tcp()`).
+    /// Sends a segment on behalf of an endpoint (`synproxy_send_tcp()`).
     fn send_segment(&mut self, packet: &Packet, ends: Ends, segment: &Segment, ct: Ct) {
         let mut header = Vec::with_capacity(60);
         segment.options.write(&mut header);

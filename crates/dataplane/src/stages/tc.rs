@@ -22,7 +22,7 @@ impl<S: Sink> Worker<'_, S> {
         self.state.tc.as_ref().is_some_and(|tc| tc.config.has_filters(Hook::Ingress, device))
     }
 
-    /// Filters at a hook of a device. `None` if the packet goes on, else whether its sender takes
+    /// Filters at a hook of a device. `None` if the packet continues, else whether its sender takes
     /// it for sent.
     #[inline]
     pub(crate) fn tc(&mut self, hook: Hook, device: u32, packet: &mut Packet) -> Option<bool> {

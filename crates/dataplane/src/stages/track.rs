@@ -34,8 +34,8 @@ impl<S: Sink> Worker<'_, S> {
         self.tracked(verdict, full, packet)
     }
 
-    /// What tracking has made of a packet; `full` is how many it had dropped for want of room
-    /// before.
+    /// The result of tracking for a packet; `full` is the number of packets dropped before because
+    /// the table was full.
     #[inline]
     pub(crate) fn tracked(&mut self, verdict: Verdict, full: u64, packet: &Packet) -> HookResult {
         match verdict {
@@ -93,12 +93,12 @@ impl<S: Sink> Worker<'_, S> {
             || time >= state.tracking.next_expiry
     }
 
-    /// The clock goes on: fragments and connections whose time is over go.
+    /// Advances the clock: fragments and connections expire.
     #[inline]
     pub(crate) fn pass_time(&mut self, now: u64) {
         self.run_queues(now);
         self.expire_fragments(now);
-        // Before connections end for want of packets that went by them.
+        // Before connections expire because their packets bypassed them.
         self.state.flows.pass_time(&mut self.state.conntrack, now);
         self.recheck_hardware(now);
         if now >= self.state.tracking.next_expiry {

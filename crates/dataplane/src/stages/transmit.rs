@@ -72,7 +72,7 @@ impl<S: Sink> Worker<'_, S> {
         Some(mac)
     }
 
-    /// [`Worker::link_address6`], likewise.
+    /// The cached result of [`Worker::link_address6`].
     #[inline]
     fn neighbour6(&mut self, link: &Link, address: u128) -> Option<Mac> {
         if let Some(mac) = self.state.routes.v6.neighbour(link.index, address) {
@@ -221,7 +221,7 @@ impl<S: Sink> Worker<'_, S> {
         false
     }
 
-    /// A frame that its queue has let go: down to the lower device, or to the wire.
+    /// Sends a dequeued frame to the lower device, or to the wire.
     pub(crate) fn hand_to_device(
         &mut self,
         packet: &mut Packet,
@@ -270,7 +270,7 @@ impl<S: Sink> Worker<'_, S> {
         self.sink.transmit(link, packet.network(), &packet.meta);
     }
 
-    /// The loopback device gives back what it is to send; the packet keeps its route.
+    /// The loopback device receives what it sends; the packet keeps its route.
     pub(crate) fn loop_back(&mut self, packet: &mut Packet, to: Option<Route>) {
         let mut copy = self.state.buffers.spare.pop().unwrap_or_default();
         copy.clone_from(packet);

@@ -8,7 +8,7 @@
 //! that is in one piece. So headers are made on the stack, and a helper stores them: it copies
 //! nothing where the headers are the clone's own, as TCP's are.
 
-use penstock_bpf::Place;
+use penstock_bpf::AttachPoint;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 use penstock_wire::{ethernet, protocol};
 
@@ -56,8 +56,8 @@ impl Writer<'_> {
         asm.jump_if(Cond::Ne, R5, raw(ethernet::IPV6), small);
         asm.mov(R4, LINEAR6);
         asm.bind(small);
-        asm.load(Width::W, R2, CONTEXT, fields(Place::Tcx).data);
-        asm.load(Width::W, R3, CONTEXT, fields(Place::Tcx).data_end);
+        asm.load(Width::W, R2, CONTEXT, fields(AttachPoint::Tcx).data);
+        asm.load(Width::W, R3, CONTEXT, fields(AttachPoint::Tcx).data_end);
         asm.alu(Alu::Add, R2, R4);
         asm.jump_if(Cond::Le, R2, R3, linear);
         asm.load(Width::W, R2, CONTEXT, SKB_LEN);

@@ -9,7 +9,7 @@ use super::layout::*;
 use super::skb::{SKB_DEVICE, SKB_GSO_SIZE, SKB_LEN};
 use super::{Flows, Site};
 use penstock_bpf::asm::{Alu, Asm, AsmError, Code, Cond, Helper, Label, Reg, Reg::*, Width};
-use penstock_bpf::{Place, tcx, xdp};
+use penstock_bpf::{AttachPoint, tcx, xdp};
 
 /// Where a context says where the frame begins and ends, and on which device it came:
 /// `struct xdp_md`, `struct __sk_buff`.
@@ -19,10 +19,10 @@ pub(super) struct Fields {
     pub(super) device: i16,
 }
 
-pub(super) const fn fields(place: Place) -> Fields {
+pub(super) const fn fields(place: AttachPoint) -> Fields {
     match place {
-        Place::Xdp => Fields { data: 0, data_end: 4, device: 12 },
-        Place::Tcx => Fields { data: 76, data_end: 80, device: SKB_DEVICE },
+        AttachPoint::Xdp => Fields { data: 0, data_end: 4, device: 12 },
+        AttachPoint::Tcx => Fields { data: 76, data_end: 80, device: SKB_DEVICE },
     }
 }
 
@@ -81,8 +81,8 @@ pub(super) fn program(flows: &Flows, site: &Site) -> Result<Code, AsmError> {
     let place = site.place;
     let mut writer = Writer { asm, place, site, flows, next: next_label, drop, unfinished };
     let v6 = match place {
-        Place::Xdp => writer.link(),
-        Place::Tcx => writer.buffer(),
+        AttachPoint::Xdp => writer.link(),
+        AttachPoint::Tcx => writer.buffer(),
     };
     writer.ipv4();
     writer.family(Family::V4);
@@ -92,22 +92,22 @@ pub(super) fn program(flows: &Flows, site: &Site) -> Result<Code, AsmError> {
     let Writer { mut asm, .. } = writer;
     asm.bind(next_label);
     site.next.emit(&mut asm, place);
-    if site.unfinished && place == Place::Xdp {
-        // Or it only looks so: it must not go on unless something translates it.
+    if site.unfinished && place == AttachPoint::Xdp {
+        // Or it only looks so: it must not continue unless something translates it.
         asm.bind(unfinished);
         site.next.emit_sockets_or_drop(&mut asm);
     }
     asm.bind(drop);
     asm.exit_with(match place {
-        Place::Xdp => xdp::DROP,
-        Place::Tcx => tcx::DROP,
+        AttachPoint::Xdp => xdp::DROP,
+        AttachPoint::Tcx => tcx::DROP,
     });
     asm.finish()
 }
 
 pub(super) struct Writer<'a> {
     pub(super) asm: Asm,
-    place: Place,
+    place: AttachPoint,
     pub(super) site: &'a Site,
     pub(super) flows: &'a Flows,
     /// For packets that are not of a flow; they are as they came.
@@ -195,11 +195,11 @@ impl Writer<'_> {
     /// [`BYTES`] = what the frame has from [`OFFSET`] on.
     fn measure(&mut self) {
         match self.place {
-            Place::Xdp => {
+            AttachPoint::Xdp => {
                 self.asm.mov(R1, CONTEXT);
                 self.asm.call(Helper::XdpBuffLen);
             }
-            Place::Tcx => self.asm.load(Width::W, R0, CONTEXT, SKB_LEN),
+            AttachPoint::Tcx => self.asm.load(Width::W, R0, CONTEXT, SKB_LEN),
         }
         self.asm.alu(Alu::Sub, R0, OFFSET);
         self.asm.store(Width::D, R10, BYTES, R0);
@@ -225,7 +225,7 @@ impl Writer<'_> {
         self.reach(IP, Some(OFFSET), 28, self.next);
         self.check4();
         self.asm.load(Width::B, R5, IP, 9);
-        if self.place == Place::Xdp {
+        if self.place == AttachPoint::Xdp {
             self.tunnel();
         }
         self.asm.load(Width::H, R0, IP, 2);
@@ -309,18 +309,18 @@ impl Writer<'_> {
         self.asm.jump_if(Cond::Eq, R0, 0, self.next);
         self.asm.mov(FLOW, R0);
         self.fits(family);
-        if self.site.unfinished && self.place == Place::Xdp {
+        if self.site.unfinished && self.place == AttachPoint::Xdp {
             self.finished(family);
         }
         match self.place {
-            Place::Xdp => {
+            AttachPoint::Xdp => {
                 self.shift();
                 self.count();
                 self.rewrite(family);
                 self.put_header(family);
                 self.send();
             }
-            Place::Tcx => {
+            AttachPoint::Tcx => {
                 self.tags();
                 self.count();
                 self.store_headers(family);
@@ -333,7 +333,7 @@ impl Writer<'_> {
     fn fits(&mut self, family: Family) {
         let (whole, compare, udp) = (self.asm.label(), self.asm.label(), self.asm.label());
         let header = family.header();
-        if self.place == Place::Tcx {
+        if self.place == AttachPoint::Tcx {
             self.asm.load(Width::W, R5, CONTEXT, SKB_GSO_SIZE);
             self.asm.jump_if(Cond::Eq, R5, 0, whole);
             self.asm.load(Width::W, R4, R10, family.protocol());

@@ -14,7 +14,7 @@ use penstock_flowtable::{Arrival, Xmit, XmitType};
 
 use super::layout::ORIGINAL;
 use super::{AddError, FlowHalf, FlowStatistics, Flows};
-use penstock_bpf::Place;
+use penstock_bpf::AttachPoint;
 
 /// What a device of the network is to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Port {
     /// Tags that frames have there, outermost first: those of VLAN devices in between.
     pub encaps: Encaps,
     /// Where the program for received packets is attached; `None` without one.
-    pub place: Option<Place>,
+    pub place: Option<AttachPoint>,
     /// Frames can be sent by it from XDP (`NETDEV_XDP_ACT_NDO_XMIT`); from tcx they always can.
     pub xdp_sends: bool,
 }
@@ -124,8 +124,8 @@ impl Hardware {
         }
         let placed = Placed { arrival, xmit };
         match from.place? {
-            Place::Xdp => to.xdp_sends.then_some(placed),
-            Place::Tcx => placed.half(half).suits_tcx().then_some(placed),
+            AttachPoint::Xdp => to.xdp_sends.then_some(placed),
+            AttachPoint::Tcx => placed.half(half).suits_tcx().then_some(placed),
         }
     }
 }

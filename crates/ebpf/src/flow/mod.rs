@@ -29,8 +29,8 @@ use penstock_wire::ethernet::Mac;
 pub use found::{Ends, FoundFlow, LAYOUT, found, found_in};
 pub use hardware::{Hardware, Port, Ports};
 pub use layout::{FlowHalf, FlowStatistics, NotOffloadable};
+use penstock_bpf::AttachPoint;
 use penstock_bpf::Next;
-use penstock_bpf::Place;
 use penstock_bpf::asm::{AsmError, Code};
 use penstock_bpf::{Map, MapKind, MapSpec};
 
@@ -70,7 +70,7 @@ impl std::error::Error for AddError {}
 #[derive(Clone, Debug)]
 pub struct Site {
     /// Where it runs.
-    pub place: Place,
+    pub place: AttachPoint,
     /// What follows for packets that are not of a flow.
     pub next: Next,
     /// The device's link address: frames for others go up.
@@ -86,7 +86,7 @@ pub struct Site {
 
 impl Site {
     /// For packets to the host, with finished checksums.
-    pub fn new(place: Place, next: Next) -> Self {
+    pub fn new(place: AttachPoint, next: Next) -> Self {
         Site { place, next, address: None, unfinished: false, claims: None }
     }
 

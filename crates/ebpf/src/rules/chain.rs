@@ -14,7 +14,7 @@ use super::plan::ops;
 use super::words::Words;
 use super::{Compiler, Entry, NotOffloadable};
 use penstock_bpf::asm::{Cond, Label, Reg::*, Width};
-use penstock_bpf::{Place, tcx, xdp};
+use penstock_bpf::{AttachPoint, tcx, xdp};
 
 /// A chain with its continuation: each call has its own copy.
 #[derive(Clone, Copy, Debug)]
@@ -91,8 +91,8 @@ impl Compiler<'_> {
         self.job.next.emit(&mut self.asm, self.job.place);
         self.asm.bind(self.drop);
         self.asm.exit_with(match self.job.place {
-            Place::Xdp => xdp::DROP,
-            Place::Tcx => tcx::DROP,
+            AttachPoint::Xdp => xdp::DROP,
+            AttachPoint::Tcx => tcx::DROP,
         });
         self.asm.bind(chains);
     }

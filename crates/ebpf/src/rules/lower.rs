@@ -12,7 +12,7 @@ use super::counters::CELL;
 use super::frame::*;
 use super::words::Word;
 use super::{Compiler, StateRef};
-use penstock_bpf::Place;
+use penstock_bpf::AttachPoint;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Operand, Reg, Reg::*, Width};
 
 /// Where a register word lives when it is computed.
@@ -107,7 +107,7 @@ impl Compiler<'_> {
 
     fn meta(&mut self, key: MetaKey, dst: u8, rule: &mut Rule) -> Result<(), String> {
         let device = self.job.device;
-        let tcx = self.job.place == Place::Tcx;
+        let tcx = self.job.place == AttachPoint::Tcx;
         let words = &mut rule.words;
         match key {
             MetaKey::L4Proto => return self.field(Field::L4Proto, dst, rule),

@@ -30,7 +30,7 @@ use penstock_wire::ethernet::Mac;
 pub use counters::Counters;
 use penstock_bpf::Next;
 use penstock_bpf::asm::{Asm, AsmError, Code, Label};
-use penstock_bpf::{LoadError, Place, Program};
+use penstock_bpf::{AttachPoint, LoadError, Program};
 
 /// A base chain of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub struct Job<'a> {
     /// The device.
     pub device: &'a Device,
     /// Where the program runs.
-    pub place: Place,
+    pub place: AttachPoint,
     /// What follows for packets that are accepted.
     pub next: &'a Next,
 }
@@ -126,7 +126,7 @@ const MOST: usize = 200_000;
 pub struct Compiled {
     /// The program.
     pub code: Code,
-    place: Place,
+    place: AttachPoint,
     counters: Counters,
 }
 
@@ -171,7 +171,7 @@ struct Compiler<'a> {
     plan: plan::Plan,
     asm: Asm,
     blocks: chain::Blocks,
-    /// Where packets go on that are accepted.
+    /// Where packets continue that are accepted.
     done: Label,
     /// Where packets go that are dropped.
     drop: Label,

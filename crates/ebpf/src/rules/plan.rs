@@ -15,7 +15,7 @@ use penstock_sets::Set;
 use super::counters::{Counters, MOST};
 use super::frame::{Base, Field, Slots};
 use super::{Entry, Job, NotOffloadable, StateRef};
-use penstock_bpf::Place;
+use penstock_bpf::AttachPoint;
 
 /// Where a tag stands in a link header.
 const TAG_AT: u16 = 12;
@@ -110,9 +110,12 @@ impl Survey<'_> {
             return Err("loads no bytes".into());
         }
         let base = Base::of(base, len, offset).ok_or("loads from inside a tunnel")?;
-        if base == Base::Link && self.job.place == Place::Tcx && offset + u16::from(len) > TAG_AT {
+        if base == Base::Link
+            && self.job.place == AttachPoint::Tcx
+            && offset + u16::from(len) > TAG_AT
+        {
             return Err(
-                "a link header behind its addresses, where a tag may be beside it, has no tcx code"
+                "a load after the link addresses has no tcx code, since a tag may be out of band"
                     .into(),
             );
         }
@@ -166,8 +169,8 @@ impl Survey<'_> {
             MetaKey::PktType => Field::PacketType,
             MetaKey::NfProto if inet => Field::NfProto,
             // In front of everything that sets them.
-            MetaKey::Mark if self.job.place == Place::Tcx => Field::Mark,
-            MetaKey::Priority if self.job.place == Place::Tcx => Field::Priority,
+            MetaKey::Mark if self.job.place == AttachPoint::Tcx => Field::Mark,
+            MetaKey::Priority if self.job.place == AttachPoint::Tcx => Field::Priority,
             MetaKey::Mark
             | MetaKey::Priority
             | MetaKey::NfProto

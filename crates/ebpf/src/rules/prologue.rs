@@ -6,7 +6,7 @@ use penstock_wire::{ethernet, protocol, vlan};
 
 use super::Compiler;
 use super::frame::*;
-use penstock_bpf::Place;
+use penstock_bpf::AttachPoint;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 
 /// `struct xdp_md`.
@@ -65,7 +65,7 @@ impl Compiler<'_> {
     fn reach(&mut self, at: u16, len: u8, missing: Label) -> i16 {
         let asm = &mut self.asm;
         match self.job.place {
-            Place::Xdp => {
+            AttachPoint::Xdp => {
                 asm.load(Width::W, R2, CONTEXT, DATA);
                 asm.load(Width::W, R3, CONTEXT, DATA_END);
                 asm.alu(Alu::Add, R2, COUNTERS);
@@ -74,7 +74,7 @@ impl Compiler<'_> {
                 asm.jump_if(Cond::Gt, R1, R3, missing);
                 at as i16
             }
-            Place::Tcx => {
+            AttachPoint::Tcx => {
                 asm.mov(R1, CONTEXT);
                 asm.mov(R2, COUNTERS);
                 asm.alu(Alu::Add, R2, i32::from(at));
@@ -96,7 +96,7 @@ impl Compiler<'_> {
     fn link(&mut self) {
         let known = self.asm.label();
         match self.job.place {
-            Place::Xdp => {
+            AttachPoint::Xdp => {
                 if self.plan.length {
                     self.asm.mov(R1, CONTEXT);
                     self.asm.call(Helper::XdpBuffLen);
@@ -126,7 +126,7 @@ impl Compiler<'_> {
                 self.asm.bind(llc);
                 self.asm.mov(R4, i32::from(ethernet::LLC_802_2));
             }
-            Place::Tcx => {
+            AttachPoint::Tcx => {
                 self.asm.load(Width::W, LENGTH, CONTEXT, SKB_LEN);
                 self.asm.load(Width::W, R4, CONTEXT, SKB_PROTOCOL);
                 self.asm.swap(R4, 16);
@@ -136,7 +136,7 @@ impl Compiler<'_> {
         self.asm.bind(known);
         self.asm.store(Width::D, R10, ETHERTYPE, R4);
         self.asm.store(Width::D, R10, NETWORK, COUNTERS);
-        if self.plan.length || self.job.place == Place::Tcx {
+        if self.plan.length || self.job.place == AttachPoint::Tcx {
             self.asm.alu(Alu::Sub, LENGTH, COUNTERS);
         }
     }
@@ -145,12 +145,12 @@ impl Compiler<'_> {
     /// [`Compiler::reach`] has just made R2 point to, less `at`.
     fn require_length(&mut self, at: i16, end: Label) {
         match self.job.place {
-            Place::Xdp => {
+            AttachPoint::Xdp => {
                 self.asm.alu(Alu::Add, R2, i32::from(at));
                 self.asm.alu(Alu::Add, R2, R5);
                 self.asm.jump_if(Cond::Gt, R2, R3, end);
             }
-            Place::Tcx => self.asm.jump_if(Cond::Gt, R5, LENGTH, end),
+            AttachPoint::Tcx => self.asm.jump_if(Cond::Gt, R5, LENGTH, end),
         }
     }
 
@@ -228,7 +228,7 @@ impl Compiler<'_> {
         let covers =
             |(offset, len, _): &(u16, u8, Slot)| *offset <= 17 && offset + u16::from(*len) > 16;
         let fields: Vec<_> = self.plan.slots.of(Base::Link).into_iter().filter(covers).collect();
-        if fields.is_empty() || self.job.place == Place::Tcx {
+        if fields.is_empty() || self.job.place == AttachPoint::Tcx {
             return;
         }
         let usual = self.asm.label();
@@ -280,7 +280,7 @@ impl Compiler<'_> {
     /// R4 = how the frame is addressed (`eth_type_trans()`).
     fn packet_type(&mut self) {
         let known = self.asm.label();
-        if self.job.place == Place::Tcx {
+        if self.job.place == AttachPoint::Tcx {
             self.asm.load(Width::W, R4, CONTEXT, SKB_TYPE);
             return;
         }
@@ -324,7 +324,7 @@ impl Compiler<'_> {
             self.asm.store(Width::W, R10, slot.at, R4);
             self.present(slot);
         }
-        if self.job.place == Place::Xdp {
+        if self.job.place == AttachPoint::Xdp {
             self.asm.jump_if(Cond::Gt, COUNTERS, FURTHEST, end);
         }
         self.headers(Base::AnyTransport, |_| {});

@@ -10,7 +10,7 @@ use penstock_wire::protocol::{
 
 use super::Compiler;
 use super::frame::*;
-use penstock_bpf::Place;
+use penstock_bpf::AttachPoint;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 
 /// Within [`WALK`]: the context; offset of the current header from the frame's start; its protocol;
@@ -66,8 +66,8 @@ impl Compiler<'_> {
     pub(super) fn walk_function(&mut self) {
         let Some(function) = self.walk else { return };
         let load = match self.job.place {
-            Place::Xdp => Helper::XdpLoadBytes,
-            Place::Tcx => Helper::SkbLoadBytes,
+            AttachPoint::Xdp => Helper::XdpLoadBytes,
+            AttachPoint::Tcx => Helper::SkbLoadBytes,
         };
         let asm = &mut self.asm;
         let [at_header, extension, stop, fragment, first, authentication, step] =

@@ -3,13 +3,13 @@
 //! Whether the kernel lets tests load programs.
 
 use penstock_bpf::asm::Asm;
-use penstock_bpf::{Place, Program, xdp};
+use penstock_bpf::{AttachPoint, Program, xdp};
 
 /// Whether programs can be loaded here; prints a message if not.
 pub fn may_load() -> bool {
     let mut asm = Asm::new();
     asm.exit_with(xdp::PASS);
-    match Program::load(Place::Xdp, "probe", &asm.finish().unwrap()) {
+    match Program::load(AttachPoint::Xdp, "probe", &asm.finish().unwrap()) {
         Ok(_) => true,
         Err(e) if e.is_permission() => {
             println!("skipped: loading BPF programs is not permitted here ({e})");

@@ -80,7 +80,7 @@ pub struct Frame<'a> {
 
 /// What a format's reader found: the frame lies in the window from `start` on, `len` bytes.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct CapturedFrame {
     time: u64,
     wire_len: u32,
     link: LinkType,
@@ -99,7 +99,7 @@ pub struct Capture {
     name: String,
     window: Window,
     format: Format,
-    current: Option<Found>,
+    current: Option<CapturedFrame>,
     failed: bool,
 }
 

@@ -2,7 +2,7 @@
 
 //! pcap (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-04.html>).
 
-use super::{Found, LinkType, MAX_FRAME, Problem, Window};
+use super::{CapturedFrame, LinkType, MAX_FRAME, Problem, Window};
 
 /// File header: magic, versions, two unused words, snapshot length, link type.
 const FILE_HEADER: usize = 24;
@@ -50,7 +50,7 @@ impl Reader {
     }
 
     #[inline]
-    pub(super) fn next(&mut self, window: &mut Window) -> Result<Option<Found>, Problem> {
+    pub(super) fn next(&mut self, window: &mut Window) -> Result<Option<CapturedFrame>, Problem> {
         window.begin();
         let Some(header) = window.peek(RECORD_HEADER)? else {
             return if window.left()? == 0 {
@@ -71,7 +71,7 @@ impl Reader {
         }
         let start = window.pass(RECORD_HEADER + captured as usize) + RECORD_HEADER;
         let (len, wire_len) = without_check_sequence(captured, on_wire, self.fcs);
-        Ok(Some(Found {
+        Ok(Some(CapturedFrame {
             time: u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.unit,
             wire_len,
             link: self.link,

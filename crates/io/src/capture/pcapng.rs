@@ -3,7 +3,7 @@
 //! pcapng (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-02.html>).
 
 use super::pcap::without_check_sequence;
-use super::{Found, LinkType, MAX_FRAME, Problem, Window};
+use super::{CapturedFrame, LinkType, MAX_FRAME, Problem, Window};
 
 /// Type of a section header block, the same in both byte orders.
 pub(super) const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
@@ -46,7 +46,7 @@ impl Reader {
         Reader { big_endian: false, interfaces: Vec::new(), last_time: 0 }
     }
 
-    pub(super) fn next(&mut self, window: &mut Window) -> Result<Option<Found>, Problem> {
+    pub(super) fn next(&mut self, window: &mut Window) -> Result<Option<CapturedFrame>, Problem> {
         loop {
             window.begin();
             let Some(head) = window.peek(8)? else {
@@ -98,7 +98,7 @@ impl Reader {
             };
             self.last_time = packet.time;
             let start = window.pass(total as usize) + 8 + packet.start;
-            return Ok(Some(Found { start, ..packet }));
+            return Ok(Some(CapturedFrame { start, ..packet }));
         }
     }
 
@@ -174,7 +174,7 @@ impl Reader {
 
     /// An enhanced packet block, or the obsolete packet block, which has 16 bits for the interface
     /// and 16 for drops.
-    fn packet(&self, body: &[u8], enhanced: bool) -> Result<Found, Problem> {
+    fn packet(&self, body: &[u8], enhanced: bool) -> Result<CapturedFrame, Problem> {
         if body.len() < 20 {
             return Err(Problem::BlockLength(body.len() as u32 + BLOCK_OVERHEAD));
         }
@@ -187,7 +187,7 @@ impl Reader {
 
     /// A simple packet block: always of interface 0, no time, captured length from the snapshot
     /// length.
-    fn simple_packet(&self, body: &[u8]) -> Result<Found, Problem> {
+    fn simple_packet(&self, body: &[u8]) -> Result<CapturedFrame, Problem> {
         let interface = self.interfaces.first().ok_or(Problem::Interface(0))?;
         if body.len() < 4 {
             return Err(Problem::BlockLength(body.len() as u32 + BLOCK_OVERHEAD));
@@ -217,7 +217,7 @@ impl Interface {
         on_wire: u32,
         body: &[u8],
         start: usize,
-    ) -> Result<Found, Problem> {
+    ) -> Result<CapturedFrame, Problem> {
         if captured as usize > body.len() - start {
             return Err(Problem::PacketInBlock(captured));
         }
@@ -226,7 +226,7 @@ impl Interface {
         }
         let link = LinkType::from_number(self.link).ok_or(Problem::LinkType(self.link))?;
         let (len, wire_len) = without_check_sequence(captured, on_wire, self.fcs);
-        Ok(Found { time, wire_len, link, start, len: len as usize })
+        Ok(CapturedFrame { time, wire_len, link, start, len: len as usize })
     }
 
     /// Nanoseconds since the epoch; a time outside of what 64 bits hold becomes the nearest that

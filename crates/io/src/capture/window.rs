@@ -66,7 +66,7 @@ impl Window {
         Ok(self.end - self.start)
     }
 
-    /// Passes `n` bytes that were peeked at; gives the place of the first for [`Window::passed`].
+    /// Passes `n` bytes that were peeked at; returns the place of the first for [`Window::passed`].
     #[inline]
     pub(super) fn pass(&mut self, n: usize) -> usize {
         let at = self.start;

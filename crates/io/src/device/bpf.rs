@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use penstock_bpf::asm::{Asm, AsmError, Code, Reg};
-use penstock_bpf::{Link, LoadError, Map, MapKind, MapSpec, Mode, Next, Place, Program, tcx};
+use penstock_bpf::{AttachPoint, Link, LoadError, Map, MapKind, MapSpec, Mode, Next, Program, tcx};
 
 pub(super) fn refused(error: LoadError) -> io::Error {
     io::Error::new(error.error.kind(), error)
@@ -35,8 +35,8 @@ impl Redirect {
         let sockets =
             MapSpec { name: "xsk", kind: MapKind::Sockets, key: 4, value: 4, entries: queues };
         let sockets = Arc::new(Map::new(sockets));
-        let plain =
-            Program::load(Place::Xdp, "penstock_xsk", &Self::code(&sockets)?).map_err(refused)?;
+        let plain = Program::load(AttachPoint::Xdp, "penstock_xsk", &Self::code(&sockets)?)
+            .map_err(refused)?;
         let link = plain.attach(index, mode)?;
         Ok(Redirect { sockets, link, plain, sends: AtomicBool::new(false) })
     }
@@ -44,7 +44,7 @@ impl Redirect {
     fn code(sockets: &Arc<Map>) -> io::Result<Code> {
         let mut asm = Asm::new();
         asm.mov(Reg::R6, Reg::R1);
-        Next::Sockets(sockets.clone()).emit(&mut asm, Place::Xdp);
+        Next::Sockets(sockets.clone()).emit(&mut asm, AttachPoint::Xdp);
         asm.finish().map_err(impossible)
     }
 
@@ -98,7 +98,7 @@ fn always(name: &str, verdict: i32) -> io::Result<Program> {
     let mut asm = Asm::new();
     asm.exit_with(verdict);
     let code = asm.finish().map_err(impossible)?;
-    Program::load(Place::Tcx, name, &code).map_err(refused)
+    Program::load(AttachPoint::Tcx, name, &code).map_err(refused)
 }
 
 /// Keeps the kernel's protocols from what a device receives, as long as it is there: packet sockets

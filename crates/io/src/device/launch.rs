@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use penstock_bpf::asm::{Alu, Asm, AsmError, Code, Cond, Helper, Reg, Width};
-use penstock_bpf::{Link, Live, Map, MapKind, MapSpec, Mode, Place, Program, xdp};
+use penstock_bpf::{AttachPoint, Link, Live, Map, MapKind, MapSpec, Mode, Program, xdp};
 use penstock_wire::ethernet;
 
 use super::bpf::{impossible, refused};
@@ -83,7 +83,7 @@ impl Launcher {
         let all = MapSpec { name: "pads", kind: MapKind::Maps, key: 4, value: 4, entries: PADS };
         let pads = Arc::new(Map::of_maps(all, like));
         let code = code(&pads).map_err(impossible)?;
-        let program = Program::load(Place::Xdp, "penstock_launch", &code).map_err(refused)?;
+        let program = Program::load(AttachPoint::Xdp, "penstock_launch", &code).map_err(refused)?;
         let nowhere = Tap::open("penstock%d")?;
         let link = program.attach(interface_index(nowhere.name())?, Mode::Native)?;
         let launcher = Launcher {
@@ -265,7 +265,7 @@ fn code(pads: &Arc<Map>) -> Result<Code, AsmError> {
     asm.mov(Reg::R4, Reg::R7);
     asm.call(Helper::XdpStoreBytes);
     asm.jump_if(Cond::Ne, Reg::R0, 0, drop);
-    // Metadata would go on with the frame.
+    // Metadata would stay with the frame.
     asm.mov(Reg::R1, Reg::R6);
     asm.mov(Reg::R2, METADATA as i32);
     asm.call(Helper::XdpAdjustMeta);

@@ -199,7 +199,7 @@ impl PacketRx {
         unsafe { AtomicU32::from_ptr(self.ring.start().add(at).cast()) }
     }
 
-    /// Takes up to [`BURST`] frames; gives how many.
+    /// Takes up to [`BURST`] frames; returns how many.
     pub fn fetch(&mut self) -> usize {
         self.release();
         while self.burst.len() < BURST {

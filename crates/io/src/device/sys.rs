@@ -145,7 +145,7 @@ pub(crate) fn take_error(fd: BorrowedFd<'_>) {
 }
 
 /// Waits until one of the descriptors can be read, at most so many milliseconds. `ready` is set for
-/// those that can. Gives how many; an interruption counts as none.
+/// those that can. Returns how many; an interruption counts as none.
 pub fn wait(fds: &[BorrowedFd<'_>], ready: &mut Vec<bool>, milliseconds: i32) -> io::Result<usize> {
     let mut polled: Vec<libc::pollfd> = fds
         .iter()

@@ -259,7 +259,7 @@ impl TapRx {
         Ok(TapRx { tap, buffers, burst: Vec::with_capacity(BURST), is_there: true })
     }
 
-    /// Takes up to [`BURST`] frames; gives how many.
+    /// Takes up to [`BURST`] frames; returns how many.
     pub fn fetch(&mut self) -> usize {
         self.burst.clear();
         while self.burst.len() < BURST {

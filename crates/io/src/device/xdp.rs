@@ -389,7 +389,7 @@ pub struct XdpRx {
 }
 
 impl XdpRx {
-    /// Takes up to [`BURST`] frames; gives how many.
+    /// Takes up to [`BURST`] frames; returns how many.
     pub fn fetch(&mut self) -> usize {
         self.release();
         while self.burst.len() < BURST

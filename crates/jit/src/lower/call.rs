@@ -48,7 +48,7 @@ pub(super) fn answered_at(
     Flow::Step(answer)
 }
 
-/// Operations that go on or end the rule, by a function of their own.
+/// Operations that continue or end the rule, by their own function.
 pub(super) fn or_break(
     ctx: &mut LoweringCtx<'_, '_>,
     function: Address,
@@ -62,7 +62,7 @@ pub(super) fn or_break(
     Flow::Next
 }
 
-/// Operations that go on or end the rule.
+/// Operations that continue or end the rule.
 pub(super) fn any_or_break(
     ctx: &mut LoweringCtx<'_, '_>,
     op: &Op,
@@ -72,7 +72,7 @@ pub(super) fn any_or_break(
     or_break(ctx, ctx.helpers.any, op, registers, fail)
 }
 
-/// Operations of which every answer may come, by a function of their own.
+/// Operations of which every answer may come, by their own function.
 pub(super) fn answered(
     ctx: &mut LoweringCtx<'_, '_>,
     function: Address,

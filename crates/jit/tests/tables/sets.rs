@@ -88,7 +88,7 @@ pub(super) fn large() -> Vec<(&'static str, LinkedSet)> {
     let wide = Description { fields: vec![16], ..intervals(16) };
     let v6 = || (1..30u8).map(|n| range(&source6(4 * n), &source6(4 * n + n % 4)));
     let mut pair_sets: Vec<Element<LinkedValue>> = Vec::new();
-    // A range whose first or last corner lies in another one is refused.
+    // A range with its first or last corner in another one is refused.
     let mut fitting = Set::new(pair_ranges.clone()).unwrap();
     pair_sets.extend(ranged().filter(|e| fitting.insert(e.clone(), 0).is_ok()));
     vec![

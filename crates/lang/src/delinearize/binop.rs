@@ -366,7 +366,7 @@ pub(super) fn flags_to_or(expr: &mut Expr, value: u128) {
     }
 }
 
-/// Text: where the terminating zero is missing, it stands for all that begin so.
+/// Text: without a terminating zero it is a prefix.
 pub(super) fn text(expr: &mut Expr, value: u128) {
     let len = (expr.len / 8).min(16) as usize;
     let bytes = value.to_le_bytes();

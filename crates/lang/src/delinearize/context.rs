@@ -29,7 +29,7 @@ pub(super) struct Context {
 /// Most link headers that are followed.
 const STACK: usize = 16;
 
-/// A header that a match named but that is not known: nothing of it is.
+/// A header that a match named but that is unknown: it has no fields.
 static UNKNOWN: Proto = Proto {
     name: "unknown",
     base: PayloadBase::Tunnel,

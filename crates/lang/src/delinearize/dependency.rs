@@ -138,7 +138,7 @@ impl Dependencies {
                 payload.base != PayloadBase::Transport
             }
             Some(proto) if proto.is_icmp() && payload.base == PayloadBase::Transport => {
-                // The message type goes only where the field alone would bring it back.
+                // The match on the message type is dropped only if the field alone implies it.
                 match (payload.field.map(|f| f.icmp.types()), context.icmp_type()) {
                     (Some([one]), Some(seen)) => *one == seen,
                     _ => false,
@@ -162,7 +162,7 @@ impl Dependencies {
             ExthdrOp::TcpOpt => Layer::Transport,
             ExthdrOp::Ipv6 | ExthdrOp::Ipv4Opt => Layer::Network,
         };
-        // The type of an ICMP message says more than that there is one.
+        // A match on an ICMP type says more than a match on the protocol.
         let icmp = matches!(
             self.get(layer, stmts),
             Some((Expr { kind: ExprKind::Payload(payload), .. }, _)) if payload.proto.is_some_and(penstock_syntax::proto::Proto::is_icmp)

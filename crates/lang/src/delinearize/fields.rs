@@ -103,8 +103,7 @@ pub(crate) fn raw_exthdr(op: ExthdrOp, kind: u8, offset: u32, len: u32, present:
     Expr::typed(ExprKind::Exthdr(exthdr), Loc::default(), Type::Base(dtype), ByteOrder::Big, len)
 }
 
-/// Constant bytes as a concatenation whose fields are like those of `parts`, each padded to 32
-/// bits.
+/// Constant bytes as a concatenation with fields like those of `parts`, each padded to 32 bits.
 pub(super) fn split_concat(parts: &[Expr], bytes: &[u8]) -> Expr {
     let mut rest = bytes;
     let mut fields = Vec::with_capacity(parts.len());

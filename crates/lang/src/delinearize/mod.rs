@@ -35,7 +35,7 @@ mod statements;
 pub struct Delinearizer<'a> {
     /// The table that rules and sets belong to: sets, chains and objects are found in it.
     pub table: &'a Table,
-    /// Time of the listing in nanoseconds since the epoch: expiry and `last` are told from it.
+    /// Time of the listing in nanoseconds since the epoch: expiry and `last` are relative to it.
     pub now: u64,
 }
 
@@ -91,8 +91,8 @@ pub(crate) fn raw(kind: ExprKind, len: u32) -> Expr {
     Expr::typed(kind, Loc::default(), Type::Base(DataType::Integer), ByteOrder::Invalid, len)
 }
 
-/// Bytes of a register as a number in network order, whose real order is not known yet. What
-/// exceeds a number is cut: only text is that long, and concatenations are taken apart before.
+/// Bytes of a register as a number in network order; their real order is not known yet. What
+/// exceeds a number is cut: only text is that long, and concatenations are split before.
 fn constant(bytes: &[u8]) -> Expr {
     let value = bytes.iter().take(16).fold(0u128, |v, b| v << 8 | u128::from(*b));
     raw(ExprKind::Value(value), bytes.len().min(16) as u32 * 8)

@@ -66,7 +66,7 @@ impl Walk {
         }
     }
 
-    /// Does something with what is known where a field is: inside of its tunnel, if it is in one.
+    /// Runs `what` with the context of a field: that inside its tunnel, if it is in one.
     fn within<T>(
         &mut self,
         tunnel: Option<&'static Proto>,
@@ -186,7 +186,7 @@ impl Walk {
     }
 
     fn range_with_previous(&self, place: usize, expr: &Expr) -> Option<Expr> {
-        // Only neighbours: nothing that was removed in between.
+        // Only adjacent statements, without one removed in between.
         if place + 1 != self.stmts.list.len() {
             return None;
         }
@@ -337,7 +337,7 @@ impl Walk {
         }
     }
 
-    /// An expression whose value is used as it is: a masked field is that field.
+    /// An expression with a value used as it is: a masked field is that field.
     fn value(&mut self, expr: &mut Expr) {
         self.within(tunnel_of(expr), |walk| {
             walk.expr(expr);
@@ -664,7 +664,7 @@ const ICMP_PORT_UNREACHABLE: u8 = 3;
 const ICMPV6_PORT_UNREACHABLE: u8 = 4;
 const ICMPX_PORT_UNREACHABLE: u8 = 1;
 
-/// Ports whose transport header was not known when they were loaded.
+/// Ports that were loaded before their transport header was known.
 fn left_is_generic(payload: &penstock_syntax::ast::expr::Payload) -> bool {
     payload.proto.is_some_and(|p| *p == penstock_syntax::proto::transport::TH)
 }

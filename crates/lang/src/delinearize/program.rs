@@ -210,16 +210,14 @@ impl Reader<'_, '_> {
 
     pub(crate) fn inner(&mut self, e: &vm::Inner) -> Option<()> {
         let tunnel = tunnel::of_kind(e.kind)?;
-        match &*e.expr {
-            vm::Expr::Payload(load) => {
-                let bits = fields::inner_payload(tunnel, load.base, load.offset * 8, load.len * 8);
-                self.registers.set(load.dreg, bits);
-            }
-            vm::Expr::Meta(load) => {
-                self.registers.set(load.dreg, fields::inner_meta(tunnel, load.key)?);
-            }
-            _ => return None,
+        // The kernel takes no others.
+        if let vm::Expr::Payload(load) = &*e.expr {
+            let bits = fields::inner_payload(tunnel, load.base, load.offset * 8, load.len * 8);
+            self.registers.set(load.dreg, bits);
+            return Some(());
         }
+        let vm::Expr::Meta(load) = &*e.expr else { return None };
+        self.registers.set(load.dreg, fields::inner_meta(tunnel, load.key)?);
         Some(())
     }
 

@@ -190,8 +190,8 @@ fn listed_in_key_order(set: &Set, key: &KeyType) -> bool {
     }
 }
 
-/// What elements are sorted by: the number; of a concatenation the fields side by side without
-/// padding, read as one number whose lowest byte is the first.
+/// What elements are sorted by: the number; for a concatenation the fields without padding, read as
+/// one little-endian number.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum ListingKey {
     Number(u128),

@@ -15,7 +15,7 @@ use crate::eval::{Eval, Result, error};
 /// The number of a named priority, where the family and hook know that name (nft's
 /// `std_prio_lookup`).
 fn priority_number(name: &str, family: Family, hook: Hook) -> Option<i32> {
-    // At devices inet tables know this name only, though more are listed there.
+    // At devices inet tables accept this name only, though listings have more.
     let at_device = matches!(hook, Hook::Ingress | Hook::Egress);
     if at_device && family.is_ip() && name != "filter" {
         return None;

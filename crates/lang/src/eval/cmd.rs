@@ -37,7 +37,7 @@ impl Eval<'_, '_> {
             CmdKind::Reset { object: object @ ObjKind::Object(_), elements: None } => {
                 self.check_target(ObjKind::Table, &target)?;
                 let asked = self.check_target(*object, &target);
-                // With anything wrong before it, it is not asked.
+                // After an earlier error it is not queried.
                 match asked {
                     Err(_) if !self.ctx.refused => {
                         error(loc, "Could not process rule: No such file or directory")
@@ -161,7 +161,7 @@ impl Eval<'_, '_> {
         }
     }
 
-    /// What is deleted is not known any more.
+    /// Removes a deleted object from the cache.
     fn forget(&mut self, object: ObjKind, target: &Target) {
         let Some(table) = self.table.clone() else { return };
         if object == ObjKind::Table {

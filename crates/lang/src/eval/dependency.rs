@@ -65,7 +65,7 @@ fn matching(left: Expr, right: Expr) -> Stmt {
 }
 
 impl Eval<'_, '_> {
-    /// Evaluates a match without disturbing the expression at hand, and puts it before the
+    /// Evaluates a match without disturbing the current expression, and puts it before the
     /// statement.
     fn insert(&mut self, mut stmt: Stmt) -> Result {
         let expected = std::mem::take(&mut self.expected);
@@ -186,7 +186,7 @@ impl Eval<'_, '_> {
                 };
                 let Some(lower) = lower else { return Ok(None) };
                 if let Err(conflict) = self.insert_protocol(lower, upper, loc) {
-                    // nft goes on to say that nothing is known.
+                    // nft then also reports that nothing is known.
                     self.ctx.queued.push(*conflict);
                 }
                 self.protocols.at(PayloadBase::Network)

@@ -23,8 +23,7 @@ pub fn expand(cmds: Vec<Cmd>) -> impl Iterator<Item = Cmd> {
     })
 }
 
-/// Takes one command apart, and returns the rules that are to be added at its end, with their
-/// chains.
+/// Splits one command, and returns the rules to add at its end, with their chains.
 fn expand_one(cmd: Cmd, out: &mut Vec<Cmd>) -> Vec<(Option<Name>, RuleBlock)> {
     let create = matches!(cmd.kind, CmdKind::Create(_));
     match cmd.kind {

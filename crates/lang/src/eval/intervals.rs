@@ -72,7 +72,7 @@ pub(crate) fn check_spans(
     Ok(())
 }
 
-/// Whether what starts there goes on without a gap after this end.
+/// Whether an interval that starts there follows this end without a gap.
 pub(crate) fn touches(end: u128, start: u128) -> bool {
     start <= end || start == end.wrapping_add(1) && end != u128::MAX
 }
@@ -93,8 +93,7 @@ pub(crate) fn auto_merge(elements: &mut Vec<Expr>, existing: &[(u128, u128)]) ->
     }
     let mut purge = Spans::new();
     if !existing.is_empty() {
-        // What lies within an interval that is there is there already; what begins where it begins
-        // takes its place.
+        // A new interval inside an existing one is redundant; one with the same start replaces it.
         joined.retain(|(from, to, _)| {
             let at = existing.partition_point(|e| e.1 < *from);
             !existing.get(at).is_some_and(|e| e.0 < *from && *to <= e.1)
@@ -137,8 +136,8 @@ pub(crate) fn auto_merge(elements: &mut Vec<Expr>, existing: &[(u128, u128)]) ->
     purge
 }
 
-/// Deleting a part of a joined interval leaves the rest: returns what leaves the set and what comes
-/// in its place.
+/// Deleting a part of a joined interval leaves the rest: returns the removed intervals and their
+/// replacements.
 pub(crate) fn split(elements: &[Expr], existing: &[(u128, u128)]) -> Result<(Spans, Spans)> {
     let (mut gone, mut left) = (Spans::new(), Spans::new());
     for (from, to, index) in spans_of(elements) {

@@ -49,7 +49,7 @@ impl Eval<'_, '_> {
                 Some(known) if *known == network::IP6 => {
                     (value.dtype, value.len) = (DataType::Ip6Addr, 128)
                 }
-                // nft says so and goes on without a type.
+                // nft reports that and continues without a type.
                 None => {
                     let word = if key == CtKey::Src { "saddr" } else { "daddr" };
                     self.ctx.queued.push(Diagnostic::error(

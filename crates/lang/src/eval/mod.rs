@@ -72,7 +72,7 @@ pub(crate) fn conflict<T>(loc: Loc, other: Loc, message: impl Into<String>) -> R
     Err(Box::new(Diagnostic::error(loc, message).against(other)))
 }
 
-/// An anonymous set or map of the command at hand.
+/// An anonymous set or map of the current command.
 #[derive(Clone, Debug)]
 pub struct AnonymousSet {
     /// Its type; the name is `__set%d#ID`.
@@ -105,34 +105,33 @@ pub struct Context<'a> {
     pub(crate) has_positions: bool,
     /// A command of this run was refused already.
     pub(crate) refused: bool,
-    /// Sets of the command evaluated last, by [`AnonymousSet::id`], in the order in which they are
-    /// to be made.
+    /// Sets of the command evaluated last, by [`AnonymousSet::id`], in the order of their creation.
     pub anonymous: BTreeMap<u32, AnonymousSet>,
     /// Sets that statements of rules update though they were not declared `dynamic`: the
     /// declarations of this run get the flag.
     pub made_dynamic: Vec<(Family, Arc<str>, Arc<str>)>,
-    /// Intervals that leave the set of the command at hand so that others can take their place.
+    /// Intervals that the current command removes from its set so that others can replace them.
     pub(crate) purge: Vec<(u128, u128)>,
     /// Intervals that take the place of those when elements are deleted.
     pub(crate) rest: Vec<(u128, u128)>,
-    /// The command deletes parts of joined intervals: `purge` and `rest` say what that comes to.
+    /// The command deletes parts of joined intervals: `purge` and `rest` hold the result.
     pub(crate) split: bool,
     /// The texts that places are in, where rules and elements may be given by place only.
     pub inputs: Inputs,
     /// Parts of the texts were skipped until now: their places are right, what stands there may be
     /// not.
     pub(crate) skipped: bool,
-    /// The elements of the command at hand, lowered already: those that were read again have no
-    /// tree.
+    /// The elements of the current command if they are lowered already: elements that are read
+    /// again have no tree.
     pub(crate) ready: Cell<Option<ReadyElements>>,
     /// What is left of what the run may take.
     pub budget: Rc<Budget>,
-    /// Errors of the command at hand after which evaluation went on to the next one.
+    /// Errors of the current command after which evaluation continued with the next one.
     pub(crate) queued: Vec<Diagnostic>,
     next_id: u32,
 }
 
-/// Elements as a change takes them, and where their keys were written.
+/// Elements in the form of a change, and the places of their keys in the text.
 pub(crate) type ReadyElements = (ElementList<ElementValue>, Vec<Loc>);
 
 impl<'a> Context<'a> {
@@ -169,8 +168,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether a command is about elements of a set whose declaration was refused for want of a
-    /// type: nothing is said of them.
+    /// Whether a command is about elements of a set that was refused because it has no type: no
+    /// further error is reported for them.
     pub(crate) fn is_untyped(&self, cmd: &Cmd) -> bool {
         let Target { family, table: Some(table), name: Some(name), .. } = &cmd.target else {
             return false;
@@ -201,8 +200,7 @@ pub fn evaluate(cmd: &mut Cmd, ctx: &mut Context<'_>, diags: &mut Diagnostics) -
     run(cmd, ctx, diags, |eval, cmd| eval.command(cmd))
 }
 
-/// Has a command evaluated by `evaluate`, in a context that knows nothing of the command before it.
-/// `false` if there was an error.
+/// Evaluates a command by `evaluate`, in a fresh context. `false` after an error.
 pub(crate) fn run(
     cmd: &mut Cmd,
     ctx: &mut Context<'_>,
@@ -236,23 +234,23 @@ pub(crate) struct Eval<'c, 'a> {
     pub table_name: Option<Name>,
     pub protocols: Protocols,
     pub expected: Expected,
-    /// Matches that the statement at hand depends on: they go before it.
+    /// Matches that the current statement depends on: they go before it.
     pub inserted: Vec<Stmt>,
     /// Those that go to the head of the rule.
     pub at_head: Vec<Stmt>,
-    /// The set of the elements at hand.
+    /// The set of the current elements.
     pub set: Option<Arc<SetInfo>>,
     /// The ICMP message type that a match before asked for; of a set of them the last, as nft has
     /// it.
     pub icmp_type: Option<u8>,
-    /// The range at hand is all that a match compares with.
+    /// A match compares with the current range only.
     pub(crate) alone: bool,
     /// The tunnel that was looked into.
     pub(crate) beyond: Option<tunnel::Beyond>,
-    /// The inside of that tunnel is at hand.
+    /// The current context is inside that tunnel.
     pub(crate) inside: bool,
-    /// Bits of the mark or the like that the statement at hand sets: narrower fields are computed
-    /// with at that width and in the order of the machine. 0 elsewhere.
+    /// Bits of the mark or similar value that the current statement sets: narrower fields are
+    /// computed with at that width and in the order of the machine. 0 elsewhere.
     pub(crate) written: u32,
 }
 

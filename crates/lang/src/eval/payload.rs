@@ -50,7 +50,7 @@ impl Eval<'_, '_> {
         let bits = e.len;
         if !payload.raw && payload.proto.is_some_and(|p| *p != transport::TH) {
             match tunnel {
-                // Of the tunnel's own header nothing more is to know.
+                // The tunnel's own header gives no more information.
                 Some(_) if payload.inner.is_none() || is_meta(payload) => {}
                 Some(tunnel) => self.within(tunnel, |eval| eval.header(payload, loc))?,
                 None => self.header(payload, loc)?,

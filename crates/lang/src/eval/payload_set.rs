@@ -25,7 +25,7 @@ struct Window {
 }
 
 impl Window {
-    /// Of a field at so many bits from its base; checksums are computed over pairs of bytes.
+    /// For a field at so many bits from its base; checksums are computed over pairs of bytes.
     fn of(field_offset: u32, bits: u32, checksum: bool) -> Self {
         let mut size = bits.div_ceil(8);
         let mut offset = field_offset / 8;
@@ -53,7 +53,7 @@ impl Window {
 }
 
 impl Eval<'_, '_> {
-    /// Fields that do not fill bytes, or whose checksum needs even ones, are read, changed and
+    /// Fields that do not fill whole bytes, or whole pairs under a checksum, are read, changed and
     /// written back.
     pub(crate) fn payload_set(&mut self, target: &mut Expr, value: &mut Expr, loc: Loc) -> Result {
         if !matches!(&target.kind, ExprKind::Payload(p) if p.tunnel().is_none()) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use penstock_program::expr::{CtKey, ObjectType};
 use penstock_syntax::ast::expr::{SetElem, SymbolKind, key_of};
 use penstock_syntax::ast::{Expr, ExprKind, Key, Stmt};
-use penstock_syntax::datatype::{Base, ByteOrder, DataType, Type};
+use penstock_syntax::datatype::{ByteOrder, DataType, Type};
 use penstock_syntax::source::Loc;
 
 use crate::cache::{DataKind, SetInfo};
@@ -36,19 +36,6 @@ impl KeyType {
             (Type::Concat(parts), None) => parts.iter().map(|p| Field::base(*p)).collect(),
         };
         Some(KeyType { dtype, fields })
-    }
-
-    /// This type with numbers in network order, as keys of interval sets have them.
-    pub(crate) fn big_endian(&self) -> KeyType {
-        let fields = self
-            .fields
-            .iter()
-            .map(|f| match Type::Base(f.dtype).kind() {
-                Base::Integer | Base::Bitmask => Field { order: ByteOrder::Big, ..f.clone() },
-                _ => f.clone(),
-            })
-            .collect();
-        KeyType { dtype: self.dtype.clone(), fields }
     }
 }
 

@@ -49,8 +49,8 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    /// `meta protocol ip` says nothing in a table of that family; it stays where it is all that a
-    /// rule says last.
+    /// `meta protocol ip` is redundant in a table of that family; it stays as the last match of a
+    /// rule.
     fn is_redundant(&self, stmt: &Stmt) -> bool {
         let own = match self.family {
             Family::Ip => 0x0800,
@@ -141,8 +141,8 @@ impl Eval<'_, '_> {
     }
 }
 
-/// The word that messages about a whole statement point at; all of a statement that nft has no
-/// place of its own for.
+/// The word that messages about a whole statement point at; the whole statement where nft has no
+/// separate place.
 pub(crate) fn keyword(stmt: &Stmt) -> Loc {
     let word = if let StmtKind::Log(_) = stmt.kind {
         "log"

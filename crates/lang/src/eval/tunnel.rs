@@ -40,8 +40,8 @@ impl Eval<'_, '_> {
         }
     }
 
-    /// Does something with what is known of the packet in the tunnel. Of one tunnel at a time
-    /// something is known.
+    /// Runs `what` in the context of the packet in the tunnel. There is context for one tunnel at a
+    /// time.
     pub(crate) fn within<T>(
         &mut self,
         tunnel: &'static Proto,
@@ -56,7 +56,7 @@ impl Eval<'_, '_> {
         result
     }
 
-    /// Does something outside of the tunnel at hand, if there is one.
+    /// Runs `what` outside of the current tunnel, if there is one.
     pub(crate) fn without<T>(&mut self, what: impl FnOnce(&mut Self) -> T) -> T {
         let inside = self.inside;
         if inside {

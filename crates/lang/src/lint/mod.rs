@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `nft --lint`: what is right, but hardly what was meant.
+//! `nft --lint`: valid rules that are probably mistakes.
 //!
-//! Warnings change nothing about what is done, nor the exit code. They are given only where a text
-//! by itself shows that they hold: a rule that never matches is one that an earlier rule of its
-//! chain leaves no packet, for whatever packets there are.
+//! Warnings change nothing about what is done, nor the exit code. They are given only if the text
+//! alone proves them: a rule never matches if earlier rules of its chain leave it no possible
+//! packet.
 //!
 //! | file | warns of |
 //! | --- | --- |

@@ -51,11 +51,11 @@ const MOST_PAIRS: usize = 4_000_000;
 struct Rule {
     /// Matches on the packet as the rule got it.
     matches: Vec<Match>,
-    /// There is more that decides whether the rule goes on to its end.
+    /// Other conditions decide whether the rule reaches its end.
     conditional: bool,
     /// A packet may be another one after it.
     changes: bool,
-    /// No packet that came to the end of it goes on in the chain.
+    /// No packet that reaches its end continues in the chain.
     ends: bool,
 }
 
@@ -100,7 +100,7 @@ pub(super) fn find(
             {
                 read(&table, &chain, std::slice::from_ref(rule));
             }
-            // What stands where in a chain is not known any more.
+            // The order of rules in the chain is no longer known.
             (CmdKind::Delete { object, .. } | CmdKind::Flush(object), table, chain) => {
                 match object {
                     ObjKind::Ruleset => chains.clear(),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The word that a misspelt one is likely to mean, where nft only says that there is a syntax
-//! error.
+//! Suggests a word for a misspelt one, where nft only reports a syntax error.
 
 use penstock_syntax::ast::{key, stmt};
 use penstock_syntax::datatype::{DataType, symbols};
@@ -161,7 +160,7 @@ fn candidates(header: &str) -> Vec<&'static str> {
             let protos = proto::ALL.iter().map(|p| p.name);
             let meta = keys::META.iter().map(|k| k.name);
             let keywords = key::KEYWORDS.iter().filter(|k| k.reserved).map(|k| k.word);
-            // nft lists `xt`, but does not take it.
+            // nft lists `xt`, but does not accept it.
             let stmts = stmt::KEYWORDS.iter().map(|k| k.word).filter(|word| *word != "xt");
             VERDICTS
                 .iter()

@@ -26,7 +26,7 @@ pub struct Listing<'a> {
     pub format: Format,
     /// Names that the system knows.
     pub names: &'a dyn Names,
-    /// Time in nanoseconds since the epoch, from which the rest of an element's life is told.
+    /// Time in nanoseconds since the epoch, for the remaining life of elements.
     pub now: u64,
 }
 

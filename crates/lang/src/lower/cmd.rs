@@ -54,10 +54,10 @@ pub fn lower(cmd: &Cmd, ctx: &Context<'_>) -> Vec<Lowered> {
     };
     let lowering = Lowering { ctx, family, table, target, places };
     match &cmd.kind {
-        CmdKind::Add(new) => lowering.add(new, Mode::Add, Place::After),
-        CmdKind::Create(new) => lowering.add(new, Mode::Create, Place::After),
-        CmdKind::Insert(new) => lowering.add(new, Mode::Add, Place::Before),
-        CmdKind::Replace(new) => lowering.add(new, Mode::Add, Place::Instead),
+        CmdKind::Add(new) => lowering.add(new, Mode::Add, RulePosition::After),
+        CmdKind::Create(new) => lowering.add(new, Mode::Create, RulePosition::After),
+        CmdKind::Insert(new) => lowering.add(new, Mode::Add, RulePosition::Before),
+        CmdKind::Replace(new) => lowering.add(new, Mode::Add, RulePosition::Instead),
         CmdKind::Delete { object, elements, devices, destroy } => {
             lowering.delete(*object, elements.as_ref(), devices.as_ref(), *destroy)
         }
@@ -117,7 +117,7 @@ pub(crate) fn lower_elements<'e>(
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum RulePosition {
     After,
     Before,
     Instead,
@@ -152,7 +152,7 @@ impl Lowering<'_, '_> {
         }
     }
 
-    fn add(&self, new: &New, mode: Mode, place: Place) -> Vec<Lowered> {
+    fn add(&self, new: &New, mode: Mode, place: RulePosition) -> Vec<Lowered> {
         match new {
             New::Table(block) => self.one(Change::AddTable {
                 family: self.family,
@@ -220,7 +220,7 @@ impl Lowering<'_, '_> {
         lowered
     }
 
-    fn add_rule(&self, rule: &RuleBlock, place: Place) -> Vec<Lowered> {
+    fn add_rule(&self, rule: &RuleBlock, place: RulePosition) -> Vec<Lowered> {
         let chain = self.chain_name();
         let mut out = Vec::new();
         for set in self.ctx.anonymous.values() {
@@ -233,9 +233,9 @@ impl Lowering<'_, '_> {
         let neighbour =
             self.target.position.map(|p| p.value).or(self.target.index.map(|_| NO_RULE));
         let position = match place {
-            Place::After => Position::After(neighbour),
-            Place::Before => Position::Before(neighbour),
-            Place::Instead => Position::Replace(self.target.handle.map_or(0, |h| h.value)),
+            RulePosition::After => Position::After(neighbour),
+            RulePosition::Before => Position::Before(neighbour),
+            RulePosition::Instead => Position::Replace(self.target.handle.map_or(0, |h| h.value)),
         };
         out.push(Lowered {
             change: Change::AddRule {

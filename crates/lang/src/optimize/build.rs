@@ -174,7 +174,7 @@ fn joined(first: &Expr, group: &Group<'_>) -> Expr {
     Expr { kind: ExprKind::Map { key: key.clone(), mappings }, ..first.clone() }
 }
 
-/// One counter that goes on from where all of them were.
+/// One counter that continues from the sum of all.
 fn sum(group: &Group<'_>) -> StmtKind {
     let (mut packets, mut bytes) = (0u64, 0u64);
     for row in &group.rows {

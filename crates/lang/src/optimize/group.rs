@@ -44,7 +44,7 @@ struct Values {
     repeated: bool,
 }
 
-/// How new values lie to those there are.
+/// How new values relate to the present ones.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Meets {
     Nothing,
@@ -184,8 +184,8 @@ impl<'r> Group<'r> {
         row.end.jumps().iter().all(|chain| self.quiet.is_quiet(chain))
     }
 
-    /// Rules that go on, or map, are for different packets. Of others that do the same, the first
-    /// one ends it anyway; overlapping ranges are then one range, but not in a concatenation.
+    /// Rules that continue, or map, are for different packets. Of others that do the same, the
+    /// first one ends it anyway; overlapping ranges are then one range, but not in a concatenation.
     fn worst(&self, row: &Row, into: Into) -> Meets {
         match row.end.is_terminal() && into == Into::Set {
             false => Meets::Nothing,

@@ -69,7 +69,7 @@ pub fn optimize(
             if block.offload {
                 continue;
             }
-            let place = Place {
+            let place = ChainRef {
                 family,
                 table: table.text.clone(),
                 cmd: cmd.target.clone(),
@@ -82,7 +82,7 @@ pub fn optimize(
 }
 
 /// The chain of the rules to merge.
-struct Place {
+struct ChainRef {
     family: Family,
     table: Arc<str>,
     cmd: penstock_syntax::ast::cmd::Target,
@@ -91,7 +91,7 @@ struct Place {
 
 fn merge_chain(
     rules: &mut Vec<RuleBlock>,
-    place: &Place,
+    place: &ChainRef,
     quiet: &Quiet,
     ctx: &mut Context<'_>,
     inputs: &Inputs,
@@ -142,7 +142,7 @@ fn merge_chain(
 }
 
 /// Whether a merged rule can be loaded, as its parts can.
-fn is_right(rule: &RuleBlock, place: &Place, ctx: &mut Context<'_>) -> bool {
+fn is_right(rule: &RuleBlock, place: &ChainRef, ctx: &mut Context<'_>) -> bool {
     let name = penstock_syntax::ast::cmd::Name { text: Arc::from(""), loc: place.loc };
     let target = penstock_syntax::ast::cmd::Target { chain: Some(name), ..place.cmd.clone() };
     let mut cmd = Cmd { kind: CmdKind::Add(New::Rule(rule.clone())), target, loc: rule.loc };

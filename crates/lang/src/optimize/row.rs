@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A rule as a row of a table whose columns are the selectors of the chain.
+//! A rule as a row of a table; its columns are the selectors of the chain.
 
 use penstock_ruleset::model::Family;
 use penstock_syntax::ast::expr::{RelOp, SymbolKind, VerdictExpr, key_of};
@@ -44,7 +44,7 @@ pub(super) struct Cell {
 
 /// How a rule ends.
 pub(super) enum End {
-    /// It goes on with the next rule.
+    /// Continues with the next rule.
     None,
     /// One verdict for all of its packets. The text tells verdicts apart.
     Verdict { verdict: Expr, text: String },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is merged, into what, and what is left alone. The rules in `nft` cases were put to nft
-//! 1.0.6, which says the same.
+//! What is merged, into what, and what is left alone. nft 1.0.6 gives the same results for the
+//! rules in `nft` cases.
 
 use penstock_ruleset::Ruleset;
 use penstock_syntax::names::NoNames;

@@ -36,7 +36,7 @@ pub(super) fn evaluate(log: &mut Log, loc: Loc) -> Result {
     Ok(())
 }
 
-/// A log prefix may be put together from strings and variables.
+/// A log prefix may be composed of strings and variables.
 fn prefix_text(e: &Expr) -> Result<String> {
     if let Some(text) = e.text() {
         Ok(text.to_string())

@@ -136,7 +136,7 @@ impl Eval<'_, '_> {
             Some(Some(DataKind::Value { ty, .. })) => match &*ty.fields {
                 [Field { dtype: DataType::IpAddr, .. }] => Some(Family::Ip),
                 [Field { dtype: DataType::Ip6Addr, .. }] => Some(Family::Ip6),
-                // Of addresses with ports nft wants to be told.
+                // nft requires the family of addresses with ports.
                 _ => None,
             },
             _ => None,
@@ -304,7 +304,7 @@ impl Reader<'_, '_> {
         if let Some(min) = e.addr_min {
             let mut addr = self.address(min, family)?;
             if matches!(addr.kind, ExprKind::Map { .. }) {
-                // The map gives all that is needed, ports and ends of ranges included.
+                // The map gives everything needed, ports and ends of ranges included.
                 nat.family = family;
                 nat.concat = e.proto_min.is_some();
                 nat.interval = e.addr_max.is_some_and(|max| max != min);
@@ -333,7 +333,7 @@ impl Reader<'_, '_> {
         Some(())
     }
 
-    /// Whether the port comes from a register of its own rather than from the map that gives the
+    /// Whether the port comes from a separate register rather than from the map that gives the
     /// address.
     fn port_is_apart(&self, e: &vm::Nat) -> bool {
         e.proto_min.is_some_and(|reg| self.registers.get(reg).is_some())

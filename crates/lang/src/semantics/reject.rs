@@ -52,7 +52,7 @@ impl Eval<'_, '_> {
         match reject.kind {
             Some(RejectType::TcpRst) => {
                 if transport.is_none() {
-                    // Goes to the head of the rule, so that what comes before (`log`) is for TCP
+                    // Goes to the head of the rule, so that earlier statements (`log`) are for TCP
                     // only, too.
                     self.payload_dependency(&transport::TCP, PayloadBase::Transport, loc)?;
                     self.insert_at_head();
@@ -92,7 +92,7 @@ impl Eval<'_, '_> {
         }
     }
 
-    /// Only IP is rejected, where the family tells nothing of it.
+    /// Only IP can be rejected, in families that do not imply it.
     fn can_be_rejected(
         &self,
         reject: &Reject,

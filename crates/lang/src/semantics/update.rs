@@ -188,7 +188,7 @@ impl Reader<'_, '_> {
             })),
             key_type.len(),
         );
-        // Of a set whose elements carry statements anyway the kernel does not tell them.
+        // The kernel does not report them for a set with statements in its declaration.
         let exprs = if set.exprs.is_empty() { &*e.exprs } else { &[] };
         let mut stmts = statements(self.delinearizer, exprs);
         let target = raw(ExprKind::SetRef { set: e.set.clone() }, 0);

@@ -181,7 +181,7 @@ impl Session<'_> {
             let set = Tables { listing, table }.set(set, shown);
             return Ok(to_text(&json::document([set])) + "\n");
         }
-        // nft knows no more than the name of the type then, and no comment.
+        // nft then knows only the name of the type, and no comment.
         let mut userdata = SetUserData::decode(&set.userdata);
         (userdata.key_typeof, userdata.data_typeof, userdata.comment) = (None, None, None);
         let named = Set { userdata: userdata.encode(), ..Set::clone(set) };

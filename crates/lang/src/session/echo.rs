@@ -169,7 +169,7 @@ impl Session<'_> {
                     let flowtable = table.flowtables.iter().find(|f| f.name == flowtable.name)?;
                     Some(event(verb(mode), t.flowtable(flowtable)))
                 }),
-            // Only what comes is echoed.
+            // Only additions are echoed.
             Change::RenameChain { .. }
             | Change::DeleteTable { .. }
             | Change::DeleteChain { .. }
@@ -257,7 +257,7 @@ impl Session<'_> {
                 let flowtable = table.flowtables.iter().find(|f| f.name == flowtable.name)?;
                 (verb(mode), lines.flowtable(table, flowtable))
             }
-            // Only what comes is echoed.
+            // Only additions are echoed.
             Change::RenameChain { .. }
             | Change::DeleteTable { .. }
             | Change::DeleteChain { .. }

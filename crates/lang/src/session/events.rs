@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What came and went from one generation to another, a line each: `nft monitor`.
+//! The differences between two generations, a line each: `nft monitor`.
 //!
-//! It is found by comparing them, so that a batch may come from anywhere; what came and went in the
-//! same batch is not told. Of sets that rules change it is told what users do; elements that
-//! packets add belong to no generation.
+//! Comparing them works for a batch from any source; additions that the same batch deletes are not
+//! reported. For sets that rules change, changes by users are reported; elements that packets add
+//! belong to no generation.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::delinearize::Delinearizer;
 use crate::listing::Listing;
 use crate::listing::json::Tables;
 
-/// What is told of.
+/// What is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Object {
     All,
@@ -181,8 +181,8 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Elements that a set has lost, of which `left` is what there is now. Nothing is told of those
-    /// of a set that packets change when it is deleted.
+    /// Elements that a set has lost; `left` is its present form. Elements of a deleted set that
+    /// packets change are not reported.
     fn gone_elements(
         &self,
         table: &Table,

@@ -90,9 +90,9 @@ impl Session<'_> {
     /// Evaluates commands, turns them into changes, and applies these, until there are too many
     /// errors.
     ///
-    /// What an execution says counts only if all commands are right. So with `in_one_go` each
-    /// command is executed as soon as it is evaluated, and forgotten. That is not to be asked for
-    /// where a rule may change what the declaration of a set before it comes to.
+    /// The output of an execution counts only if all commands are valid. So with `in_one_go` each
+    /// command is executed and freed as soon as it is evaluated. This must not be used if a rule
+    /// may change the meaning of an earlier set declaration.
     pub(super) fn process(
         &self,
         cmds: Vec<Cmd>,
@@ -199,7 +199,7 @@ impl Session<'_> {
     }
 
     /// Answers a command that changes nothing. If the copy of the ruleset cannot answer it, the
-    /// text is to be run again.
+    /// text must be run again.
     fn execute_query(&self, step: &Step, execution: &mut Execution) {
         let copy = self.options.copy;
         let Execution { transaction, now, answers, diags, stdout, noted, again, resets, .. } =
@@ -272,8 +272,8 @@ impl Session<'_> {
     }
 }
 
-/// Whether this is what the kernel says of a ruleset that is wrong as a whole: of its jumps, or of
-/// expressions where a hook does not take them.
+/// Whether the kernel reports this error for the ruleset as a whole: for its jumps, or for
+/// expressions that a hook does not support.
 fn is_validation(e: &Error) -> bool {
     e.blame == Blame::Whole && matches!(e.errno, Errno::Eopnotsupp | Errno::Emlink)
 }

@@ -7,8 +7,8 @@
 //!                  \-> listings, of the ruleset as it is at that point of the text
 //! ```
 //!
-//! All of a text is read before anything of it is evaluated, and nothing counts unless all of it is
-//! right. Yet a large ruleset is never held as a tree: of rules and elements only the place is
+//! A text is parsed completely before evaluation starts, and has no effect unless all of it is
+//! valid. Yet a large ruleset is never held as a tree: of rules and elements only the place is
 //! kept, and when their turn comes each is read, evaluated, lowered and applied before the next
 //! one.
 //!
@@ -104,8 +104,7 @@ pub struct Options {
     pub deadline: Option<Instant>,
     /// What a text may come to.
     pub limits: Limits,
-    /// The text is all that there is to be: the ruleset begins anew with it, as after
-    /// `flush ruleset`.
+    /// The text is the whole ruleset: it replaces the present one, as after `flush ruleset`.
     pub anew: bool,
     /// The client may only look: commands that change or reset anything are refused.
     pub read_only: bool,
@@ -134,9 +133,9 @@ pub struct Outcome {
     pub ok: bool,
     /// Whether the ruleset, or state of something in it, may be another than before.
     pub changed: bool,
-    /// Nothing was done: the text is to be run again, on a better copy of the ruleset.
+    /// Nothing was done: the text must be run again, on a better copy of the ruleset.
     pub again: Option<Again>,
-    /// What commands of the text set to zero, if it is to be run again.
+    /// What commands of the text set to zero, if it must be run again.
     pub resets: Vec<Reset>,
 }
 
@@ -145,7 +144,7 @@ pub struct Outcome {
 pub enum Refusal {
     /// Something in it cannot run: blamed on what put it there.
     Link(LinkError),
-    /// A device cannot forward the flows of a flowtable that wants it: blamed on the flowtable.
+    /// A device cannot forward the flows of a flowtable with offload: blamed on the flowtable.
     Offload(CannotOffload),
     /// A change, by its number among those that were noted.
     Change(usize, penstock_ruleset::Error),
@@ -186,7 +185,7 @@ struct Run {
 
 /// Why a run ends early. Only with `Errors` do names stay that the text has defined.
 enum Stop {
-    /// Parts were skipped and something is wrong: the text is to be read again in another mode.
+    /// Parts were skipped and there is an error: the text must be read again in another mode.
     Reread,
     /// The diagnostics say why.
     Errors,
@@ -213,7 +212,7 @@ pub struct Session<'a> {
     files: &'a dyn Files,
     names: &'a dyn Names,
     scope: Scope,
-    /// What is left of what the text at hand may take.
+    /// The remaining budget of the current text.
     budget: Rc<Budget>,
     changes: Option<&'a dyn Changes>,
 }
@@ -541,8 +540,8 @@ impl<'a> Session<'a> {
         diags.render_with(inputs, |diagnostic| lint::suggest::note(diagnostic, inputs))
     }
 
-    /// Runs commands to see what they define, and whether they are right: what is refused is not to
-    /// be told in the words of what `-o` would make of it. Nothing is committed, answered or reset.
+    /// Runs commands to see what they define, and whether they are valid: errors must refer to the
+    /// text as written, not as merged by `-o`. Nothing is committed, answered or reset.
     fn rehearse(
         &self,
         cmds: Vec<Cmd>,

@@ -2,7 +2,7 @@
 
 //! What the ruleset refuses, in nft's words.
 
-use penstock_ruleset::link::{CannotOffload, LinkError, OffloadPart, Place};
+use penstock_ruleset::link::{CannotOffload, ErrorPlace, LinkError, OffloadPart};
 use penstock_ruleset::model::{Family, Generation, Table};
 use penstock_ruleset::{Blame, Change, Errno, Error};
 use penstock_syntax::diag::{Diagnostic, Diagnostics, Severity, most_similar_of};
@@ -26,13 +26,13 @@ pub(super) struct Subject {
     kind: Option<Kind>,
     place: Option<(Family, String)>,
     named: Option<String>,
-    /// Elements are to be deleted.
+    /// The change deletes elements.
     deletes_elements: bool,
 }
 
 impl Subject {
     pub(super) fn of(change: &Change) -> Subject {
-        // nft does not look for what is to be emptied, and so knows nothing alike.
+        // nft does not look up objects to flush, and so has no suggestion.
         let flushes = matches!(change, Change::DeleteRule { handle: None, .. });
         Subject {
             kind: kind(change),
@@ -55,7 +55,7 @@ pub(super) fn diagnostic(
 ) -> Diagnostic {
     let loc = places.loc(&e.blame);
     let text = e.errno.text();
-    // nft itself looks for the intervals that are to be deleted.
+    // nft itself looks up the intervals to delete.
     if let (Errno::Enoent, Blame::Element(_), true) = (e.errno, e.blame, subject.deletes_elements)
         && let Some((family, table)) = &subject.place
         && let Some(table) =
@@ -75,8 +75,8 @@ pub(super) fn diagnostic(
     }
 }
 
-/// What could have been meant. To nft that is what has that name, or one like it, in any table;
-/// where the table that was named is not there, it is the table of what was found.
+/// A suggestion for the missing object: for nft an object with that name, or a similar one, in any
+/// table; if the named table does not exist, it is the table of the object found.
 fn suggestion(subject: &Subject, generation: &Generation) -> Option<String> {
     let (family, table) =
         subject.place.as_ref().map(|(family, table)| (*family, table.as_str()))?;
@@ -190,11 +190,11 @@ fn name_in(change: &Change) -> Option<&str> {
 /// Blames the statement of an expression that the packet path cannot run.
 pub(super) fn blame(e: &LinkError, done: &[Done], diags: &mut Diagnostics) {
     let loc = match &e.place {
-        Place::Chain(name) => done
+        ErrorPlace::Chain(name) => done
             .iter()
             .find(|d| matches!(&d.change, Change::AddChain { chain, .. } if chain.name == *name))
             .map(|d| d.places.chain.unwrap_or(d.places.whole)),
-        Place::Rule { handle, expression, .. } => done
+        ErrorPlace::Rule { handle, expression, .. } => done
             .iter()
             .find(|d| matches!(d.change, Change::AddRule { .. }) && d.handle == Some(*handle))
             .map(|d| d.places.expressions.get(*expression).copied().unwrap_or(d.places.whole)),

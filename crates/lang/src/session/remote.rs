@@ -4,8 +4,8 @@
 //! applies the changes.
 //!
 //! The copy may be without what packets change: counters, elements that they added or that have
-//! expired. And the session need not apply the changes to it, where somebody else does, who says
-//! what is wrong with them. What such a run cannot answer it says by
+//! expired. And the session need not apply the changes to it, if another process does and reports
+//! their errors. A run that cannot answer something reports that by
 //! [`Outcome::again`](super::Outcome::again).
 
 use std::sync::Arc;
@@ -48,8 +48,8 @@ pub enum Again {
 
 /// Takes the changes of a session's runs.
 pub trait Changes {
-    /// A run begins on a generation, at a time in nanoseconds since the epoch: what was noted
-    /// before counts no more.
+    /// A run begins on a generation, at a time in nanoseconds since the epoch: earlier notes are
+    /// void.
     fn begin(&self, generation: &Generation, now: u64);
     /// A change of the run. It counts only if the gate is passed.
     fn note(&self, change: &Change);

@@ -26,7 +26,7 @@ impl<'a> Replay<'a> {
         Replay { files, before: Inputs::default(), again: false, said: RefCell::default() }
     }
 
-    /// From here on all is as it was, when this was read.
+    /// Continues as at the time when these inputs were read.
     pub fn rewind(&mut self, read: Inputs) {
         self.before = read;
         self.again = true;

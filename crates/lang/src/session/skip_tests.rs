@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Texts whose rules and elements are skipped at first come to the same as texts that are read at
-//! once, right or wrong.
+//! Texts with rules and elements skipped at first give the same result as texts read at once, valid
+//! or not.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What runs of texts print and leave behind.
+//! Output and resulting ruleset of runs of texts.
 
 use penstock_syntax::source::NoFiles;
 
@@ -591,7 +591,7 @@ fn compact_rules_and_elements_equal_their_trees() {
             let outcome = nft(options, &text, &mut ruleset);
             let errors: String =
                 outcome.stderr.split_inclusive('\n').filter(|l| l.contains("Error")).collect();
-            // A rehearsal shows nothing of what is refused.
+            // A rehearsal prints nothing about refused parts.
             let shown = if outcome.ok { outcome.stdout } else { String::new() };
             (outcome.ok, errors, shown, good("list ruleset", &mut ruleset))
         };
@@ -605,7 +605,7 @@ fn evaluation_errors_precede_refusals_and_undo_everything() {
     let refused = "delete chain inet t none\n";
     let wrong = "add rule inet t other tcp dport 99999\n";
     let only_wrong = nft(Options::default(), wrong, &mut ruleset).stderr;
-    // Of a command line the first line is shown, as nft does.
+    // For a command line the first line is shown, as by nft.
     let told = |first: &str| only_wrong.replace(wrong, first);
     assert_eq!(
         nft(Options::default(), &(refused.to_owned() + wrong), &mut ruleset).stderr,

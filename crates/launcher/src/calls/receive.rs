@@ -243,13 +243,13 @@ fn go_on(
     Ok(Reply::Done)
 }
 
-/// Forgets receives whose calls have ended, by a signal or with their threads.
+/// Forgets receives after their calls have ended, by a signal or with their threads.
 fn forget_ended(context: &Context) {
     drop(context.sockets().take_ended(|call| context.listener.is_waiting(call)));
 }
 
-/// Writes a datagram, and what is told about it, into the program's memory. Gives what
-/// `recvmsg(2)` returns.
+/// Writes a datagram, with its metadata, into the program's memory. Returns the result of
+/// `recvmsg(2)`.
 fn write(
     context: &Context,
     task: &mut Task,

@@ -154,7 +154,7 @@ pub(super) fn send(this: &mut Trapped<'_>) -> Result {
         (libc::SYS_sendmmsg, _) if sent > 0 => {
             for (number, one) in (0..sent).zip(&all) {
                 let at = call.arguments[1].saturating_add(number * HEADERS + HEADER);
-                // The datagrams are sent, whatever becomes of their lengths.
+                // The datagrams are sent, even if their lengths cannot be written.
                 let _ = this.task.write_value(at, &(one.bytes.len() as u32));
             }
             Outcome::Value(sent as i64)

@@ -214,7 +214,7 @@ fn it_works_without_rights() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {errors}", output.status);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "no_new_privs 1\ngeneration 1\n");
-    // With rights sudo and the like go on working.
+    // With rights sudo and the like continue working.
     let text = succeed(launcher().args(["grep", "NoNewPrivs", "/proc/self/status"]));
     assert_eq!(text, "NoNewPrivs:\t0\n");
 }
@@ -255,7 +255,7 @@ fn supervisors() -> Vec<u32> {
 fn the_supervisor_ends_with_its_clients() {
     let before = supervisors();
     let fresh = || supervisors().into_iter().filter(|id| !before.contains(id)).count();
-    // The command ends, and what it started goes on: pipes are not held open by the supervisor.
+    // The command ends, and what it started continues: pipes are not held open by the supervisor.
     let begin = Instant::now();
     succeed(launcher().args(["sh", "-c", "sleep 2 </dev/null >/dev/null 2>&1 & exit 0"]));
     assert!(begin.elapsed() < Duration::from_millis(1500), "a pipe is held open");

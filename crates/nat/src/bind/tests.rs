@@ -174,7 +174,7 @@ fn a_closed_connection_frees_its_port_for_a_new_one() {
     let back = Tcp::new(80, port(&first));
     nat.pass(&(Ipv4::new(SERVER, ROUTER) / back.clone().syn().seq(500).ack(101)).build(), None);
     nat.pass(&(Ipv4::new(SERVER, ROUTER) / back.rst().seq(501).ack(101)).build(), None);
-    // Behind the closed one in numbers: its peer could take it for that.
+    // Lower sequence numbers than the closed one: the peer could mistake it for that.
     assert!(!nat.pass(&syn("198.18.0.12", 50), Some(&one_port)).1);
     let (third, confirmed) = nat.pass(&syn("198.18.0.12", 5000), Some(&one_port));
     assert!(confirmed);

@@ -114,7 +114,7 @@ fn a_source_keeps_its_mapping_towards_other_servers() {
     let second = flow(UDP, "198.18.0.10", 4000, "198.19.0.7", 53);
     let got = unique_tuple(&second, &range, Manip::Source, &mut flows, &mut rng());
     assert_eq!((got.src, got.src_id), (mapped.src, mapped.src_id));
-    // Not if ports are to be random.
+    // Not with random ports.
     let random = Range { flags: range.flags | crate::range::PROTO_RANDOM_FULLY, ..range };
     let got = unique_tuple(&second, &random, Manip::Source, &mut flows, &mut Random::seeded(8));
     assert_ne!(got.src_id, mapped.src_id);

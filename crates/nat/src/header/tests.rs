@@ -104,7 +104,7 @@ impl Shape {
                 let mut units = vec![self.protocol, 0, 1, 4, 0, 0, 0, 0];
                 let bytes =
                     (Ipv6::new(from.ip6(), to.ip6()).next_header(self.protocol) / upper).build();
-                // A destination options header in front, whose next header is the protocol.
+                // A destination options header before it, with the protocol as next header.
                 let mut out = bytes[..40].to_vec();
                 out[6] = protocol::DEST_OPTIONS;
                 let len = (bytes.len() - 40 + 8) as u16;
@@ -188,7 +188,7 @@ fn wrong_checksums_stay_wrong() {
 fn udp_without_checksum_stays_without_and_zero_is_never_written() {
     let to = End { host: 2, id: 53 };
     let mut zeros = 0;
-    // Among all ports there is one whose checksum would be zero.
+    // One of all ports would make the checksum zero.
     for id in 0..=u16::MAX {
         let from = End { host: 1, id: 7 };
         let mut packet = (Ipv4::new(from.ip4(), to.ip4()) / Udp::new(from.id, to.id)).build();

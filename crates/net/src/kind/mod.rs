@@ -2,7 +2,7 @@
 
 //! Kinds of links.
 //!
-//! A kind has a file of its own here: its settings, and its answers to the questions of [`Kind`].
+//! A kind has its own file here: its settings, and its answers to the questions of [`Kind`].
 //! Everything else asks these questions and does not tell kinds apart. A kind that behaves as one
 //! that exists needs no change outside of this folder but to be read: from text (`link_types`) and
 //! from the kernel (`penstock_netlink`).

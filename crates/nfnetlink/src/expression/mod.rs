@@ -41,7 +41,7 @@ use crate::uapi::nf_tables::*;
 pub struct Ids {
     /// Sets, by their final names.
     pub sets: HashMap<u32, Arc<str>>,
-    /// Chains, likewise.
+    /// Chains, by their final names.
     pub chains: HashMap<u32, Arc<str>>,
 }
 

@@ -39,19 +39,19 @@ pub mod flags {
     pub const ECHO: u16 = 8;
     /// All, not one.
     pub const DUMP: u16 = 0x300;
-    /// Of new things: in the place of what is there.
+    /// For new objects: replace an existing one.
     pub const REPLACE: u16 = 0x100;
-    /// Of new things: nothing may be there.
+    /// For new objects: fail if it exists.
     pub const EXCL: u16 = 0x200;
-    /// Of new things: make what is not there.
+    /// For new objects: create it if missing.
     pub const CREATE: u16 = 0x400;
-    /// Of new things: at the end.
+    /// For new objects: add at the end.
     pub const APPEND: u16 = 0x800;
-    /// Of deletions: only if nothing is in it.
+    /// For deletions: only if it is empty.
     pub const NONREC: u16 = 0x100;
-    /// Of errors: the request is not repeated.
+    /// For errors: the request is not repeated.
     pub const CAPPED: u16 = 0x100;
-    /// Of errors: attributes follow.
+    /// For errors: attributes follow.
     pub const ACK_TLVS: u16 = 0x200;
 }
 

@@ -7,7 +7,7 @@ use super::align;
 /// `NLA_F_NESTED`.
 pub const NESTED: u16 = 0x8000;
 
-/// Where something began whose length is known at its end.
+/// The start of a message or attribute; its length is set at the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Start(usize);
 

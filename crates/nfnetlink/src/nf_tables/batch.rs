@@ -32,7 +32,7 @@ pub struct Batch<'b> {
     pub ids: Ids,
     /// Rules that the batch has made, by `NFTA_RULE_ID`.
     pub rules: HashMap<u32, u64>,
-    /// The beginning of an interval whose end is in a later message.
+    /// The start of an interval that ends in a later message.
     pub open: Option<Open>,
     /// Time of the packet clock in nanoseconds.
     pub now: u64,
@@ -126,7 +126,7 @@ impl<'b> Batch<'b> {
         }
     }
 
-    /// Puts the changes in force, and gives what there is to tell of them.
+    /// Commits the changes, and returns their notifications.
     ///
     /// # Errors
     /// What the ruleset refuses, and the number of the message to blame.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Deleting tables, chains and rules, and what is told of it: the parts of a thing first, as the
-//! kernel takes it apart. It is told before it goes; a change that is then refused ends the batch,
-//! and nothing is told.
+//! Deletes tables, chains and rules, with notifications: the parts of an object first, as in the
+//! kernel. A notification is built before the deletion; if the change is then refused, the batch
+//! ends without notifications.
 
 use penstock_ruleset::change::Key;
 use penstock_ruleset::model::Chain;

@@ -579,8 +579,8 @@ fn is_followed(element: ElementRef<'_, ElementValue>, next: Option<&[u8]>) -> bo
     next.is_some() && after(element.key_end.unwrap_or(element.key)).as_deref() == next
 }
 
-/// `NFTA_SET_COUNT`: elements without the catch-all, which the kernel keeps apart. Of intervals it
-/// is half of what is in messages (`nft_rbtree_usize()`).
+/// `NFTA_SET_COUNT`: elements without the catch-all, which the kernel keeps apart. For intervals it
+/// is half the number of elements in messages (`nft_rbtree_usize()`).
 pub fn count(set: &Set) -> u32 {
     let elements = set.elements();
     let all = elements.len() as u32 - u32::from(elements.catch_all(0).is_some());

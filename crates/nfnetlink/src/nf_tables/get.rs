@@ -20,7 +20,7 @@ pub struct Get<'g> {
     pub answer: Writer,
     /// Answers before it, a datagram each.
     pub datagrams: Vec<Vec<u8>>,
-    /// What is to be set to zero once it is answered.
+    /// What must be reset after the answer.
     pub resets: Vec<Reset>,
 }
 

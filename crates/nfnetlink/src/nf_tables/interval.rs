@@ -55,7 +55,7 @@ impl Shape {
     }
 }
 
-/// The beginning of an interval, whose end has not come yet.
+/// The start of an interval without its end yet.
 #[derive(Clone, Debug)]
 pub struct Open {
     /// Its set.

@@ -113,7 +113,7 @@ pub fn change(batch: &mut Batch<'_>, message: &Message<'_>) -> Result<(), Failur
     }
 }
 
-/// Puts the changes of a batch in force, and gives what there is to tell of them.
+/// Commits the changes of a batch, and returns their notifications.
 ///
 /// # Errors
 /// What the ruleset refuses, and the number of the message to blame.
@@ -165,7 +165,7 @@ pub fn can_dump(number: u8) -> bool {
     )
 }
 
-/// Answers a request for all of something, and says what is to be set to zero afterwards.
+/// Answers a dump request, and returns what must be reset afterwards.
 ///
 /// # Errors
 /// The kernel's, with the attribute to blame.
@@ -215,7 +215,7 @@ pub fn dump(
     Ok((dump.finish(), resets))
 }
 
-/// The message that ends what is told of a batch.
+/// The last notification of a batch.
 pub fn new_generation(stamp: Stamp, process: &Process) -> Vec<u8> {
     let mut to = Writer::default();
     generation::fill(&mut to, stamp, process);

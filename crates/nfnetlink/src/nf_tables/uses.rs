@@ -45,23 +45,23 @@ impl<'t> Uses<'t> {
         self.counts.get(&reference).copied().unwrap_or(0)
     }
 
-    /// Of a chain: its rules, and what jumps to it. The rule of a bound chain counts twice.
+    /// Uses of a chain: its rules, and jumps to it. The rule of a bound chain counts twice.
     pub fn chain(&self, chain: &Chain) -> u32 {
         let uses = self.get(Reference::Chain(&chain.name));
         chain.rules.len() as u32 + uses + if chain.anonymous { uses } else { 0 }
     }
 
-    /// Of an object.
+    /// Uses of an object.
     pub fn object(&self, object: &Object) -> u32 {
         self.get(Reference::Object(object.value.kind(), &object.name))
     }
 
-    /// Of a flowtable.
+    /// Uses of a flowtable.
     pub fn flowtable(&self, flowtable: &Flowtable) -> u32 {
         self.get(Reference::Flowtable(&flowtable.name))
     }
 
-    /// Of a table: what is in it, apart from rules and the sets that are bound to them.
+    /// Uses of a table: its contents, apart from rules and sets bound to them.
     pub fn table(table: &Table) -> u32 {
         let sets = table.sets.iter().filter(|set| !set.anonymous).count();
         (table.chains.len() + sets + table.objects.len() + table.flowtables.len()) as u32

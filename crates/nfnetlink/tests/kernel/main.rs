@@ -3,9 +3,9 @@
 //! The real nft is the judge: what it sends to the kernel is given to a [`Client`], and then both
 //! have to list the same, and to answer the same to its questions.
 //!
-//! nft and the kernel are recorded by strace in network namespaces that nobody else sees. Without
-//! nft, strace or the rights for that, everything here is skipped, and says so. Environment:
-//! `PENSTOCK_RULESETS` (a folder; all files `*.nft` in it are compared, too).
+//! nft and the kernel are recorded by strace in private network namespaces. Without nft, strace or
+//! the rights for that, everything here is skipped, and says so. Environment: `PENSTOCK_RULESETS`
+//! (a folder; all files `*.nft` in it are compared, too).
 
 mod messages;
 mod recording;

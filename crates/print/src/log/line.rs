@@ -3,8 +3,8 @@
 //! A packet as a line of the kernel's log (`net/netfilter/nf_log_syslog.c`).
 //!
 //! Offsets count from the packet's data pointer, as there: at netdev egress the network header is
-//! 14 bytes behind it, and the kernel then takes the packet for one that is quoted: no mark, no
-//! owner, no packet inside an ICMP error.
+//! 14 bytes after it, and the kernel then treats the packet as a quoted one: no mark, no owner, no
+//! packet inside an ICMP error.
 
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -428,7 +428,7 @@ impl Dump<'_> {
         }
     }
 
-    /// Shows extension headers. Gives the protocol behind them, its offset, and whether the packet
+    /// Shows extension headers. Returns the protocol after them, its offset, and whether the packet
     /// is a later fragment; nothing if the line ends there.
     fn extensions(&self, offset: usize, next: u8, out: &mut String) -> Option<(u8, usize, bool)> {
         let options = self.flags & LOG_IPOPT != 0;

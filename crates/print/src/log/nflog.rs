@@ -84,7 +84,7 @@ pub fn record(group: u16, record: &LogRecord<'_>, packet: &Packet, time: u64, ou
         let Some(device) = device else { continue };
         let index = device.index.to_be_bytes();
         match device.port.as_ref().filter(|_| pf == NFPROTO_BRIDGE) {
-            // Of a port, its bridge is the device.
+            // For a port, its bridge is the device.
             Some(port) => {
                 put(out, physical, &index);
                 put(out, logical, &port.bridge.to_be_bytes());

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use penstock_conntrack::{self as conntrack, Direction, Style, Tuple, status};
+use penstock_conntrack::{self as conntrack, Direction, Line, Style, Tuple, status};
 use penstock_wire::protocol;
 use serde::{Serialize, Serializer};
 
@@ -21,79 +21,85 @@ pub const ABOUT: About = About {
 /// The list in JSON.
 pub const KEY: &str = "connections";
 
-/// A connection.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A connection of a table. Its text is conntrack's own [`Line`], so there is one form of it.
 pub struct Connection<'a> {
+    connection: conntrack::Connection<'a>,
+    line: Line<'a>,
+}
+
+/// Its members in JSON.
+#[derive(Serialize)]
+struct Members<'a> {
     /// Name of the transport protocol; `unknown` for those that conntrack(8) does not name.
-    pub protocol: &'static str,
+    protocol: &'static str,
     /// Its number.
-    pub protocol_number: u8,
+    protocol_number: u8,
     /// Seconds until the connection ends if no packet comes; none while a flowtable has it, as in
     /// the kernel (`ctnetlink_dump_info()`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<u64>,
+    timeout: Option<u64>,
     /// State, for protocols that have one; none while a flowtable has the connection.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<&'static str>,
+    state: Option<&'static str>,
     /// Mark.
-    pub mark: u32,
+    mark: u32,
     /// Security mark, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub secmark: Option<u32>,
+    secmark: Option<u32>,
     /// Zone, if it is not 0 and the same for both directions.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub zone: Option<u16>,
+    zone: Option<u16>,
     /// Seconds since it began, if that is recorded (`nf_conntrack_timestamp`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub delta_time: Option<u64>,
+    delta_time: Option<u64>,
     /// Helper.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub helper: Option<&'a str>,
+    helper: Option<&'a str>,
     /// References: its own, and those of expected connections.
     #[serde(rename = "use")]
-    pub references: u32,
+    references: u32,
     /// The original direction.
-    pub original: End,
+    original: End,
     /// The reply direction.
-    pub reply: End,
+    reply: End,
     /// Flags.
-    pub flags: Flags,
+    flags: Flags,
 }
 
 /// A direction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct End {
+#[derive(Serialize)]
+struct End {
     /// Source address.
-    pub src: IpAddr,
+    src: IpAddr,
     /// Destination address.
-    pub dst: IpAddr,
+    dst: IpAddr,
     /// What else tells connections between the addresses apart.
     #[serde(flatten)]
-    pub ids: Ids,
+    ids: Ids,
     /// Zone of the original direction, if the other one has another zone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub zone_orig: Option<u16>,
-    /// Zone of the reply direction, likewise.
+    zone_orig: Option<u16>,
+    /// Zone of the reply direction, if the original one has another zone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub zone_reply: Option<u16>,
+    zone_reply: Option<u16>,
     /// Packets and bytes, if they are counted (`nf_conntrack_acct`).
     #[serde(flatten)]
-    pub counter: Option<Counter>,
+    counter: Option<Counter>,
 }
 
 /// Packets and bytes of a direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Counter {
+#[derive(Serialize)]
+struct Counter {
     /// Packets.
-    pub packets: u64,
+    packets: u64,
     /// Bytes from the network header on.
-    pub bytes: u64,
+    bytes: u64,
 }
 
 /// Identifiers of a direction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Serialize)]
 #[serde(untagged)]
-pub enum Ids {
+enum Ids {
     /// Ports.
     Ports {
         /// Source port.
@@ -144,12 +150,11 @@ fn hexadecimal<S: Serializer>(key: &u16, serializer: S) -> Result<S::Ok, S::Erro
 }
 
 /// Flags, which lines have in brackets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flags {
+struct Flags {
     /// No packet of the reply direction came.
-    pub unreplied: bool,
+    unreplied: bool,
     /// `HW_OFFLOAD`, `OFFLOAD` or `ASSURED`.
-    pub kept: Option<&'static str>,
+    kept: Option<&'static str>,
 }
 
 impl Serialize for Flags {
@@ -176,9 +181,14 @@ fn ids(tuple: &Tuple) -> Ids {
 impl<'a> Connection<'a> {
     /// A connection of the table.
     pub fn of(connection: &conntrack::Connection<'a>) -> Self {
+        Connection { connection: *connection, line: connection.line(Style::default()) }
+    }
+}
+
+impl<'a> Members<'a> {
+    fn of(c: &conntrack::Connection<'a>) -> Self {
         /// Nanoseconds.
         const SECOND: u64 = 1_000_000_000;
-        let c = connection;
         let has = |bits| c.status() & bits != 0;
         let original = c.tuple(Direction::Original);
         let zones = [original.zone, c.zone(Direction::Reply)];
@@ -200,7 +210,7 @@ impl<'a> Connection<'a> {
                 counter: counter.map(|c| Counter { packets: c.packets, bytes: c.bytes }),
             }
         };
-        Connection {
+        Members {
             protocol: conntrack::protocol_name(original.protocol),
             protocol_number: original.protocol,
             timeout: (!offloaded).then(|| c.remaining() / SECOND),
@@ -227,60 +237,15 @@ impl<'a> Connection<'a> {
     }
 }
 
-impl fmt::Display for End {
-    /// Each word is followed by a space.
+impl fmt::Display for Connection<'_> {
+    /// The line of `conntrack -L`, without its end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "src={} dst={} ", self.src, self.dst)?;
-        match &self.ids {
-            Ids::Ports { sport, dport } => write!(f, "sport={sport} dport={dport} ")?,
-            Ids::Icmp { kind, code, id } => write!(f, "type={kind} code={code} id={id} ")?,
-            Ids::Gre { srckey, dstkey } => write!(f, "srckey={srckey:#x} dstkey={dstkey:#x} ")?,
-            Ids::None {} => {}
-        }
-        if let Some(zone) = self.zone_orig {
-            write!(f, "zone-orig={zone} ")?;
-        }
-        if let Some(zone) = self.zone_reply {
-            write!(f, "zone-reply={zone} ")?;
-        }
-        match self.counter {
-            Some(Counter { packets, bytes }) => write!(f, "packets={packets} bytes={bytes} "),
-            None => Ok(()),
-        }
+        self.line.fmt(f)
     }
 }
 
-impl fmt::Display for Connection<'_> {
-    /// A line, without its end.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<8} {} ", self.protocol, self.protocol_number)?;
-        if let Some(seconds) = self.timeout {
-            write!(f, "{seconds} ")?;
-        }
-        if let Some(state) = self.state {
-            write!(f, "{state} ")?;
-        }
-        write!(f, "{}", self.original)?;
-        if self.flags.unreplied {
-            f.write_str("[UNREPLIED] ")?;
-        }
-        write!(f, "{}", self.reply)?;
-        if let Some(flag) = self.flags.kept {
-            write!(f, "[{flag}] ")?;
-        }
-        write!(f, "mark={} ", self.mark)?;
-        if let Some(mark) = self.secmark {
-            write!(f, "secmark={mark} ")?;
-        }
-        if let Some(zone) = self.zone {
-            write!(f, "zone={zone} ")?;
-        }
-        if let Some(seconds) = self.delta_time {
-            write!(f, "delta-time={seconds} ")?;
-        }
-        if let Some(helper) = self.helper {
-            write!(f, "helper={helper} ")?;
-        }
-        write!(f, "use={}", self.references)
+impl Serialize for Connection<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Members::of(&self.connection).serialize(serializer)
     }
 }

@@ -2,7 +2,7 @@
 
 //! The listings of `penstock show`.
 //!
-//! A listing has a file of its own: its values, their text and their JSON, and its
+//! A listing has its own file: its values, their text and their JSON, and its
 //! [`About`]. The table below names all of them; command line, completion and messages are made
 //! from it.
 

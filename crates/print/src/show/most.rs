@@ -48,14 +48,14 @@ pub(super) struct Talker {
     bytes: u64,
 }
 
-/// Rules with counters: a list that is never there as a whole.
+/// Rules with counters, serialized one by one: the whole list is never in memory.
 pub(super) struct Rules<'v> {
     pub(super) generation: &'v Generation,
     /// Nanoseconds since the epoch.
     pub(super) now: u64,
 }
 
-/// Named counters, likewise.
+/// Named counters, serialized one by one.
 pub(super) struct Counters<'v> {
     pub(super) generation: &'v Generation,
     /// Nanoseconds since the epoch.

@@ -10,7 +10,7 @@
 //! - what a rule asks is taken from the operations before the first one that does something, and
 //!   rules whose conditions hold are run, with all that they ask again where a condition is more
 //!   than the lookup knows;
-//! - the packet is looked at anew for each search, so that a rule may change what later rules ask
+//! - the packet is looked at again for each search, so that a rule may change what later rules ask
 //!   for;
 //! - rules of which nothing is known are always run.
 //!
@@ -67,8 +67,8 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// For the rules of a chain, whose operations are in `ops`. `None` if it would not be worth
-    /// while: fewer than `least` rules ask something that can be looked up.
+    /// For the rules of a chain, with their operations in `ops`. `None` if it would not pay: fewer
+    /// than `least` rules have a condition that can be looked up.
     pub fn new(rules: &[LinkedRule], ops: &[Op], least: usize) -> Option<Lookup> {
         let ops = |r: &LinkedRule| ops.get(r.first as usize..r.end as usize).unwrap_or(&[]);
         let conditions: Vec<Conditions> = rules.iter().map(|r| conditions(ops(r))).collect();
@@ -126,7 +126,7 @@ impl Lookup {
     }
 
     /// What [`Lookup::next`] finds first for each of several packets, at most [`PACKETS`]: while
-    /// the memory that one needs is on its way, the others go on.
+    /// the memory that one needs is on its way, the others continue.
     pub fn first_of<E: Env>(
         &self,
         packets: &[Packet],

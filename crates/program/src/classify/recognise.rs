@@ -88,7 +88,7 @@ pub(super) type Condition = (Span, Test);
 pub(super) struct Conditions {
     /// All of these.
     pub all: Vec<Condition>,
-    /// Of each list all of one entry: the elements of a set.
+    /// One entry of each list must hold completely: the elements of a set.
     pub sets: Vec<Vec<Vec<Condition>>>,
     /// Bytes that must be there.
     pub loads: Vec<Span>,
@@ -142,7 +142,7 @@ struct Walk {
 }
 
 /// How an operation is dealt with.
-enum Seen {
+enum Recognised {
     /// The conditions say all of it.
     Whole,
     /// It only looks; the conditions do not say all that it asks.
@@ -161,9 +161,9 @@ pub(super) fn conditions(ops: &[Op]) -> Conditions {
     };
     for op in ops {
         match walk.see(op) {
-            Seen::Whole => {}
-            Seen::Partly => walk.exact = false,
-            Seen::Stop => break,
+            Recognised::Whole => {}
+            Recognised::Partly => walk.exact = false,
+            Recognised::Stop => break,
         }
         if walk.exact {
             walk.conditions.exact += 1;
@@ -199,12 +199,12 @@ impl Walk {
     }
 
     /// From this register on nothing is known.
-    fn forget(&mut self, slot: u8) -> Seen {
+    fn forget(&mut self, slot: u8) -> Recognised {
         self.set(slot, 64, |_| Byte::Unknown);
-        Seen::Partly
+        Recognised::Partly
     }
 
-    fn load(&mut self, source: Source, dst: u8, len: u8, offset: u16) -> Seen {
+    fn load(&mut self, source: Source, dst: u8, len: u8, offset: u16) -> Recognised {
         let Some(end) = offset.checked_add(len.into()) else { return self.forget(dst) };
         self.set(dst, len.into(), |i| Byte::From {
             source,
@@ -216,10 +216,10 @@ impl Walk {
         for at in (offset..end).step_by(16) {
             self.conditions.loads.push(Span { source, at, len: (end - at).min(16) as u8 });
         }
-        Seen::Whole
+        Recognised::Whole
     }
 
-    fn load_metadata(&mut self, what: Metadata, dst: u8) -> Seen {
+    fn load_metadata(&mut self, what: Metadata, dst: u8) -> Recognised {
         let source = Source::Metadata(what);
         self.set(dst, what.width(), |i| Byte::From {
             source,
@@ -228,7 +228,7 @@ impl Walk {
             xor: 0,
         });
         self.conditions.loads.push(Span { source, at: 0, len: what.width() as u8 });
-        Seen::Whole
+        Recognised::Whole
     }
 
     fn bytes(&self, slot: u8, len: usize) -> &[Byte] {
@@ -236,11 +236,11 @@ impl Walk {
         &self.registers[at..(at + len).min(64)]
     }
 
-    fn see(&mut self, op: &Op) -> Seen {
+    fn see(&mut self, op: &Op) -> Recognised {
         match op {
             Op::Immediate { dst, len, data } => {
                 self.set(*dst, usize::from(*len).min(16), |i| Byte::Known(data[i]));
-                Seen::Whole
+                Recognised::Whole
             }
             Op::LoadNetwork { dst, len, offset } => {
                 self.load(Source::Network(self.version), *dst, *len, *offset)
@@ -251,7 +251,7 @@ impl Walk {
             Op::LoadLink { dst, len, offset } if usize::from(*offset) + usize::from(*len) <= 12 => {
                 self.load(Source::Link, *dst, *len, *offset)
             }
-            Op::Meta { key: MetaKey::Prandom, .. } => Seen::Stop,
+            Op::Meta { key: MetaKey::Prandom, .. } => Recognised::Stop,
             Op::Meta { key, dst } => self.load_metadata(Metadata::Meta(*key), *dst),
             Op::CtState { dst } => self.load_metadata(Metadata::CtState, *dst),
             Op::Ct { key: CtKey::Mark, dir: None, dst } => {
@@ -259,7 +259,7 @@ impl Walk {
             }
             Op::CmpWord { src, equal, mask, data } => {
                 if !equal {
-                    return Seen::Partly;
+                    return Recognised::Partly;
                 }
                 self.masked(*src, &mask.to_ne_bytes(), &data.to_ne_bytes())
             }
@@ -268,7 +268,7 @@ impl Walk {
                 let (low, high) = ([0; 16], [0xff; 16]);
                 match op {
                     CmpOp::Eq => self.masked(*src, &high[..len], &data[..len]),
-                    CmpOp::Neq => Seen::Partly,
+                    CmpOp::Neq => Recognised::Partly,
                     CmpOp::Lte => self.between(*src, len, low, *data),
                     CmpOp::Gte => self.between(*src, len, *data, high),
                     CmpOp::Lt => match step(*data, len, u128::checked_sub) {
@@ -283,7 +283,7 @@ impl Walk {
             }
             Op::Range { inside, src, len, ends } => {
                 if !inside {
-                    return Seen::Partly;
+                    return Recognised::Partly;
                 }
                 self.between(*src, usize::from(*len).min(16), ends[0], ends[1])
             }
@@ -301,7 +301,7 @@ impl Walk {
                 }
                 let at = usize::from(dst & 15) * 4;
                 self.registers[at..].iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
-                Seen::Whole
+                Recognised::Whole
             }
             Op::Lookup { src, key_len, inverse, load, set } => {
                 self.lookup(*src, usize::from(*key_len), *inverse, *load, set)
@@ -313,17 +313,17 @@ impl Walk {
                 Info { effect: Effect::None, writes, .. } => {
                     self.forget(writes.trailing_zeros() as u8)
                 }
-                Info { .. } => Seen::Stop,
+                Info { .. } => Recognised::Stop,
             },
         }
     }
 
-    fn never(&mut self) -> Seen {
+    fn never(&mut self) -> Recognised {
         self.conditions.never = true;
-        Seen::Whole
+        Recognised::Whole
     }
 
-    fn mask_xor(&mut self, src: u8, dst: u8, mask: &[u32], xor: &[u32]) -> Seen {
+    fn mask_xor(&mut self, src: u8, dst: u8, mask: &[u32], xor: &[u32]) -> Recognised {
         let (mask, xor) =
             (mask.iter().flat_map(|w| w.to_ne_bytes()), xor.iter().flat_map(|w| w.to_ne_bytes()));
         let len = mask.clone().count();
@@ -341,22 +341,22 @@ impl Walk {
             })
             .collect();
         self.set(dst, len, |i| computed.get(i).copied().unwrap_or(Byte::Unknown));
-        Seen::Whole
+        Recognised::Whole
     }
 
     /// Bytes of a register that, under a mask, have a value.
-    fn masked(&mut self, src: u8, mask: &[u8], value: &[u8]) -> Seen {
+    fn masked(&mut self, src: u8, mask: &[u8], value: &[u8]) -> Recognised {
         let bytes = self.bytes(src, mask.len()).to_vec();
         match equal(&bytes, mask, value) {
             Equal::Never => self.never(),
             Equal::Unknown(tests) => {
                 self.conditions.all.extend(tests);
-                Seen::Partly
+                Recognised::Partly
             }
             Equal::Tests(tests) => {
                 self.note_version(&tests);
                 self.conditions.all.extend(tests);
-                Seen::Whole
+                Recognised::Whole
             }
         }
     }
@@ -383,16 +383,16 @@ impl Walk {
         }
     }
 
-    fn between(&mut self, src: u8, len: usize, from: [u8; 16], to: [u8; 16]) -> Seen {
+    fn between(&mut self, src: u8, len: usize, from: [u8; 16], to: [u8; 16]) -> Recognised {
         if from[..len] > to[..len] {
             return self.never();
         }
         match run(self.bytes(src, len)) {
             Some(span) => {
                 self.conditions.all.push((span, Test::Between { from, to }));
-                Seen::Whole
+                Recognised::Whole
             }
-            None => Seen::Partly,
+            None => Recognised::Partly,
         }
     }
 
@@ -403,17 +403,17 @@ impl Walk {
         inverse: bool,
         load: Load,
         set: &Set<LinkedValue>,
-    ) -> Seen {
+    ) -> Recognised {
         let description = set.description();
         // Elements of others come and go, with statements of their own, under a chain that stays.
         if !description.constant || description.timeout || set.len() > MOST_ELEMENTS {
-            return Seen::Stop;
+            return Recognised::Stop;
         }
         let silent = set.iter_unordered().all(|e| e.value.statements.is_empty());
         let seen = match (silent, load) {
-            (false, _) | (true, Load::Verdict) => Seen::Stop,
-            (true, Load::Nothing) => Seen::Whole,
-            (true, Load::Bytes { .. }) => Seen::Partly,
+            (false, _) | (true, Load::Verdict) => Recognised::Stop,
+            (true, Load::Nothing) => Recognised::Whole,
+            (true, Load::Bytes { .. }) => Recognised::Partly,
         };
         let plain = !inverse && set.catch_all(0).is_none();
         let known = if plain { self.elements(src, key_len, set) } else { None };
@@ -421,14 +421,18 @@ impl Walk {
             self.forget(dst);
         }
         let Some((tests, whole)) = known else {
-            return if matches!(seen, Seen::Stop) { Seen::Stop } else { Seen::Partly };
+            return if matches!(seen, Recognised::Stop) {
+                Recognised::Stop
+            } else {
+                Recognised::Partly
+            };
         };
         match tests.len() {
             0 => self.conditions.never = true,
             _ => self.conditions.sets.push(tests),
         }
         match seen {
-            Seen::Whole if !whole => Seen::Partly,
+            Recognised::Whole if !whole => Recognised::Partly,
             seen => seen,
         }
     }
@@ -530,7 +534,7 @@ enum Equal {
     Never,
     /// Nothing else has to hold.
     Tests(Vec<Condition>),
-    /// Of some of the bytes nothing is known.
+    /// Some of the bytes are unknown.
     Unknown(Vec<Condition>),
 }
 

@@ -162,8 +162,8 @@ pub trait Env {
     /// An interface by index.
     fn interface(&self, index: u32) -> Option<&Interface>;
 
-    /// What the wall clock says at a time of the packet clock, which goes on when the wall clock is
-    /// set: nanoseconds since the epoch, for `meta time`, `day` and `hour`.
+    /// What the wall clock says at a time of the packet clock, which continues when the wall clock
+    /// is set: nanoseconds since the epoch, for `meta time`, `day` and `hour`.
     fn wall_time(&self, time: u64) -> u64 {
         time
     }

@@ -13,7 +13,7 @@ use crate::state::{self, State};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Decision {
-    /// The rule goes on.
+    /// The rule continues.
     Continue,
     /// The rule ends (`NFT_BREAK`).
     Break,
@@ -92,9 +92,9 @@ impl ConnCount<'_> {
     pub fn join(&self) -> (u32, CountedConnection) {
         let (connections, id) = self.word().map_or((0, 0), state::join);
         let place = match *self {
-            ConnCount::State(state) => Place::State(Arc::downgrade(state)),
+            ConnCount::State(state) => CountOwner::State(Arc::downgrade(state)),
             ConnCount::Element { set, slot, statement } => {
-                Place::Element { set: Arc::downgrade(set), slot, statement }
+                CountOwner::Element { set: Arc::downgrade(set), slot, statement }
             }
         };
         (connections, CountedConnection { id, place })
@@ -106,11 +106,11 @@ impl ConnCount<'_> {
 #[derive(Debug)]
 pub struct CountedConnection {
     id: u32,
-    place: Place,
+    place: CountOwner,
 }
 
 #[derive(Debug)]
-enum Place {
+enum CountOwner {
     State(Weak<State>),
     Element { set: Weak<DynamicSet>, slot: u32, statement: usize },
 }
@@ -128,8 +128,8 @@ impl CountedConnection {
 
     fn with_count<R>(&self, with: impl FnOnce(ConnCount<'_>) -> R) -> Option<R> {
         match &self.place {
-            Place::State(state) => Some(with(ConnCount::State(&state.upgrade()?))),
-            Place::Element { set, slot, statement } => {
+            CountOwner::State(state) => Some(with(ConnCount::State(&state.upgrade()?))),
+            CountOwner::Element { set, slot, statement } => {
                 let set = set.upgrade()?;
                 Some(with(ConnCount::Element { set: &set, slot: *slot, statement: *statement }))
             }

@@ -75,7 +75,7 @@ pub(super) fn set_zone<E: Env>(
 #[inline(always)]
 pub(super) fn notrack(packet: &mut Packet) -> Step {
     let ct = &mut packet.meta.ct;
-    // What was tracked before, or is to be tracked in a zone, stays so.
+    // A packet that is tracked, or has a template with a zone, stays so.
     if !is_attached(ct) {
         ct.info = CtInfo::Untracked;
     }

@@ -14,7 +14,7 @@ use crate::env::ConnCount;
 use crate::op::{Load, Op, SetUpdate};
 use crate::operand::DynsetOp;
 use crate::state;
-use crate::state::dynamic::{DynamicSet, Found, SetStatement};
+use crate::state::dynamic::{DynamicHit, DynamicSet, SetStatement};
 
 #[inline(never)]
 pub(super) fn update<E: Env>(
@@ -74,7 +74,12 @@ pub(super) fn lookup<E: Env>(
 
 /// Runs the statements of an element (`nft_set_elem_update_expr()`).
 #[inline]
-fn statements<E: Env>(set: &Arc<DynamicSet>, found: Found, packet: &Packet, env: &mut E) -> Step {
+fn statements<E: Env>(
+    set: &Arc<DynamicSet>,
+    found: DynamicHit,
+    packet: &Packet,
+    env: &mut E,
+) -> Step {
     for (number, (statement, words)) in set.statements_of(found).enumerate() {
         let breaks = match statement {
             SetStatement::Counter => {

@@ -119,7 +119,7 @@ fn find_sctp(packet: &Packet, wanted: Wanted) -> (bool, Option<&[u8]>) {
     (true, if inside { wanted.of(bytes, chunk.offset) } else { None })
 }
 
-/// Whether an option is there: the kernel tells no more of DCCP.
+/// Whether an option is present: the kernel supports nothing else for DCCP.
 fn has_dccp(packet: &Packet, kind: u8) -> bool {
     let bytes = packet.transport_bytes().filter(|_| is(packet, protocol::DCCP));
     bytes.and_then(dccp::Header::new).is_some_and(|h| h.has_option(kind))

@@ -19,7 +19,7 @@ const ETH_P_8021Q: u16 = 0x8100;
 /// Where the headers are, in bytes from the start of the outer network header
 /// (`struct nft_inner_tun_ctx`).
 #[derive(Default)]
-struct Found {
+struct InnerHeaders {
     tunnel: Option<usize>,
     link: Option<usize>,
     network: Option<usize>,
@@ -51,11 +51,11 @@ pub(super) fn load(inner: &LinkedInner, packet: &Packet, registers: &mut Registe
 }
 
 /// Looks for the headers; `None` where the rule ends.
-fn find(inner: &LinkedInner, packet: &Packet) -> Option<Found> {
+fn find(inner: &LinkedInner, packet: &Packet) -> Option<InnerHeaders> {
     let bytes = packet.network();
     let outer = packet.transport()?;
     let mut at = packet.inner_offset()?;
-    let mut found = Found::default();
+    let mut found = InnerHeaders::default();
     if inner.flags & INNER_HDRSIZE != 0 {
         match outer.protocol {
             // The offset is already after the optional fields.
@@ -79,7 +79,7 @@ fn find(inner: &LinkedInner, packet: &Packet) -> Option<Found> {
 }
 
 /// Link, network and transport header of what starts at `at` (`nft_inner_parse_l2l3()`).
-fn layers(flags: u32, bytes: &[u8], mut at: usize, found: &mut Found) -> Option<()> {
+fn layers(flags: u32, bytes: &[u8], mut at: usize, found: &mut InnerHeaders) -> Option<()> {
     let mut protocol;
     if flags & INNER_LINK != 0 {
         let frame = bytes.get(at..)?;

@@ -92,12 +92,12 @@ pub(crate) fn load_meta<E: Env>(
     meta::get(key, 0, registers, packet, env) == Step::Next
 }
 
-/// As [`load_meta`], the state of the packet's connection.
+/// Loads the state of the packet's connection, like [`load_meta`].
 pub(crate) fn load_ct_state(registers: &mut Registers, packet: &Packet) -> bool {
     ct::state(0, registers, packet) == Step::Next
 }
 
-/// As [`load_meta`], the mark of the packet's connection.
+/// Loads the mark of the packet's connection, like [`load_meta`].
 pub(crate) fn load_ct_mark<E: Env>(
     registers: &mut Registers,
     packet: &Packet,

@@ -120,7 +120,7 @@ fn quoted4(packet: &Packet) -> Option<SocketQuery> {
     })
 }
 
-/// As [`quoted4`] (`extract_icmp6_fields()`).
+/// [`quoted4`] for IPv6 (`extract_icmp6_fields()`).
 fn quoted6(packet: &Packet) -> Option<SocketQuery> {
     let icmp = packet.transport_bytes()?;
     // From 128 on they are no errors.
@@ -198,7 +198,7 @@ fn proxy<E: Env>(
         })
     };
     match established {
-        // A connection that begins again goes to who listens, if somebody does.
+        // A connection that starts again goes to the listener, if there is one.
         Some(socket) if socket.time_wait => match packet.transport_bytes()?.get(13)? & 0x17 {
             0x02 => listener().or(Some(socket)),
             _ => Some(socket),

@@ -149,7 +149,7 @@ pub trait Expression: fmt::Display {
     fn uses<'a>(&'a self, family: Family, visit: &mut dyn FnMut(Use<'a>));
 
     /// Whether it only matches: it changes nothing but registers and state of its own, and decides
-    /// nothing but whether the rule goes on.
+    /// nothing but whether the rule continues.
     fn only_matches(&self) -> bool;
 
     /// Its operation, with all names resolved.

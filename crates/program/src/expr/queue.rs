@@ -22,7 +22,7 @@ pub struct Queue {
     /// `NFTA_QUEUE_SREG_QNUM`: queue number in host order, 4 bytes; `num` and `total` are then
     /// unused.
     pub sreg: Option<Register>,
-    /// `NFT_QUEUE_FLAG_BYPASS`: without a listener, go on.
+    /// `NFT_QUEUE_FLAG_BYPASS`: without a listener, continue.
     pub bypass: bool,
     /// `NFT_QUEUE_FLAG_CPU_FANOUT`: queue by processor.
     pub fanout: bool,

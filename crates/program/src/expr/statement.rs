@@ -81,8 +81,8 @@ impl Expr {
         self.with(now, |_| state.words())
     }
 
-    /// As [`Expr::snapshot`], and starts again: counters at zero, quotas unused, `last` never.
-    /// Nothing that is counted meanwhile is lost.
+    /// Takes an [`Expr::snapshot`] and resets the state: counters at zero, quotas unused, `last`
+    /// never. Concurrent counts are not lost.
     pub fn reset(&self, state: &State, now: u64) -> Expr {
         self.with(now, |statement| match statement.reset_words() {
             Some(fresh) => state.reset(fresh),

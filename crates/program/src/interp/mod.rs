@@ -38,7 +38,7 @@ pub enum Outcome {
         rule: RuleIndex,
         /// Number of the queue.
         num: u16,
-        /// Without a listener the packet goes on at the next base chain
+        /// Without a listener the packet continues at the next base chain
         /// (`NF_VERDICT_FLAG_QUEUE_BYPASS`); otherwise it is dropped.
         bypass: bool,
     },
@@ -46,7 +46,7 @@ pub enum Outcome {
     Policy,
 }
 
-/// Where a chain goes on after another.
+/// Where a chain continues after another.
 #[derive(Clone, Copy)]
 struct Frame<'i> {
     chain: ChainIndex,

@@ -68,12 +68,12 @@ pub struct Info {
     pub stays_in_registers: bool,
     /// Its effects, apart from registers.
     pub effect: Effect,
-    /// Nobody can tell if it runs for later packets before earlier ones are done: it asks nothing
-    /// that packets change, and changes nothing but the packet and counters. Statements of a set's
+    /// It makes no difference if it runs for later packets before earlier ones are done: it reads
+    /// nothing that packets change, and changes only the packet and counters. Statements of a set's
     /// elements are not looked at ([`Op::fixed_set`]).
     pub burst_safe: bool,
-    /// It may decide: answer with a verdict, or drop or take the packet. Otherwise the rule goes on
-    /// or ends.
+    /// It may decide: answer with a verdict, or drop or take the packet. Otherwise the rule
+    /// continues or ends.
     pub decides: bool,
     /// It begins or ends tracing.
     pub traces: bool,
@@ -108,7 +108,7 @@ fn slots(span: Span) -> u16 {
 }
 
 impl Info {
-    /// Of an operation that touches no register.
+    /// For an operation without registers.
     fn new(effect: Effect) -> Info {
         Info {
             reads: 0,
@@ -134,7 +134,7 @@ impl Info {
         self
     }
 
-    /// As [`Info::reads`], where there is a register.
+    /// [`Info::reads`] of an optional register.
     fn may_read(self, slot: Option<u8>, len: u16) -> Info {
         match slot {
             Some(slot) => self.reads(slot, len),

@@ -126,7 +126,8 @@ pub enum Op {
     Dup { addr: Option<u8>, v6: bool, dev: Option<u8> },
     /// Sends the packet.
     Fwd { dev: u8, addr: Option<u8>, v6: bool },
-    /// [`Ct::state`](penstock_packet::Ct::state) of the packet, 4 bytes in host order. Asks nobody.
+    /// [`Ct::state`](penstock_packet::Ct::state) of the packet, 4 bytes in host order. Makes no
+    /// host call.
     CtState { dst: u8 },
     /// Another key of the connection. Breaks if the packet has no entry, also if it has a template.
     /// `Direction` is [`CtInfo::is_reply`](penstock_packet::CtInfo::is_reply) of the packet; all
@@ -142,7 +143,7 @@ pub enum Op {
     /// the packet has neither entry nor template: its answer decides.
     CtSetZone { dir: Option<CtDir>, src: u8 },
     /// Makes [`Meta::ct`](penstock_packet::Meta::ct) untracked if it has neither entry nor
-    /// template. Asks nobody, never breaks.
+    /// template. Makes no host call, never breaks.
     Notrack,
     /// [`Env::nat`](crate::Env::nat) decides.
     Nat(LinkedNat),
@@ -253,7 +254,7 @@ pub struct LinkedQueue {
     /// Register slot of its number in host order, of which the lower 16 bits count; `num` and
     /// `total` are then unused.
     pub sreg: Option<u8>,
-    /// Without a listener the next base chain goes on.
+    /// Without a listener the next base chain continues.
     pub bypass: bool,
     /// By worker instead of hash.
     pub fanout: bool,

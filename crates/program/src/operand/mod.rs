@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! What expressions and operations both have: the kernel's enumerations (`enum nft_*`), and
-//! structures that an operation keeps as they are. [`expr`](crate::expr) gives them to other
+//! structures that an operation keeps as they are. [`expr`](crate::expr) exports them to other
 //! crates.
 
 mod bitwise;

@@ -40,6 +40,6 @@ pub enum ChecksumType {
     None = 0,
     /// Internet checksum, updated incrementally.
     Inet = 1,
-    /// CRC32c, computed anew.
+    /// CRC32c, recomputed.
     Sctp = 2,
 }

@@ -46,6 +46,6 @@ pub(crate) fn join(word: &AtomicU64) -> (u32, u32) {
 /// One connection less, if it is still the count that it was.
 pub(crate) fn leave(word: &AtomicU64, id: u32) {
     let less = |word: u64| ((word >> 32) as u32 == id && word as u32 != 0).then(|| word - 1);
-    // Another count in its place has nothing to give back.
+    // A new count in its place has nothing to release.
     let _ = word.fetch_update(Relaxed, Relaxed, less);
 }

@@ -11,8 +11,8 @@ use crate::sync::AtomicU64;
 /// Packets and bytes (`net/netfilter/nft_counter.c`, which counts per processor too).
 pub struct CounterState {
     cells: Cells,
-    /// What is to be added to the sum of the cells: what the counter began with, what others than
-    /// workers counted, less what was there when it was reset.
+    /// Added to the sum of the cells: the initial value and counts outside of workers, minus the
+    /// value at the latest reset.
     correction: [AtomicU64; 2],
 }
 

@@ -178,7 +178,7 @@ pub struct CurrentElement {
 
 /// What a lookup found.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub(crate) struct DynamicHit {
     pub(crate) slot: u32,
     statements: u32,
 }
@@ -316,19 +316,19 @@ impl DynamicSet {
     /// The element that a packet with this key meets at time `now` (ns): the matching one, else the
     /// catch-all. A map's data goes into `data`.
     #[inline]
-    pub(crate) fn lookup(&self, key: &[u8], now: u64, data: &mut [u8; 64]) -> Option<Found> {
+    pub(crate) fn lookup(&self, key: &[u8], now: u64, data: &mut [u8; 64]) -> Option<DynamicHit> {
         let mut read = |value: &[AtomicU64]| {
             self.read_data(value, data);
             numbers(value).0
         };
         if let Some((statements, slot)) = self.elements.lookup(key, now, &mut read) {
-            return Some(Found { slot, statements });
+            return Some(DynamicHit { slot, statements });
         }
         if self.catch_all.is_empty() {
             return None;
         }
         let (statements, slot) = self.catch_all.lookup(&[0], now, read)?;
-        Some(Found { slot: slot | CATCH_ALL, statements })
+        Some(DynamicHit { slot: slot | CATCH_ALL, statements })
     }
 
     /// Adds an element for a packet unless it is there; `None` if the set is full.
@@ -340,24 +340,23 @@ impl DynamicSet {
         now: u64,
         timeout: u64,
         statements: &Statements,
-    ) -> Option<Found> {
+    ) -> Option<DynamicHit> {
         let expires_at = if timeout == 0 { NEVER } else { expiry(now, timeout) };
         let (slot, made) = self.elements.insert(key, now, expires_at, |value| {
             self.fill(value, timeout, statements.number.into(), data, &statements.initial);
         })?;
         let statements =
             if made { statements.number } else { numbers(self.elements.value(slot)).0 };
-        Some(Found { slot, statements })
+        Some(DynamicHit { slot, statements })
     }
 
-    /// Starts the life of an element that ends anew, of so many milliseconds; `None` if it is not
-    /// there.
+    /// Restarts the timeout of an element, in milliseconds; `None` if it is missing.
     #[inline]
-    pub(crate) fn renew(&self, key: &[u8], now: u64, timeout: u64) -> Option<Found> {
+    pub(crate) fn renew(&self, key: &[u8], now: u64, timeout: u64) -> Option<DynamicHit> {
         let ends = |value: &[AtomicU64]| value.get(TIMEOUT).is_some_and(|t| t.load(Relaxed) != 0);
         let slot =
             self.elements.renew(key, now, |value| ends(value).then(|| expiry(now, timeout)))?;
-        Some(Found { slot, statements: numbers(self.elements.value(slot)).0 })
+        Some(DynamicHit { slot, statements: numbers(self.elements.value(slot)).0 })
     }
 
     /// Removes an element for a packet; its place is free after a sweep interval (ms).
@@ -375,7 +374,7 @@ impl DynamicSet {
     #[inline]
     pub(crate) fn statements_of(
         &self,
-        found: Found,
+        found: DynamicHit,
     ) -> impl Iterator<Item = (&SetStatement, &[AtomicU64; 2])> {
         let statements = self.templates.get(found.statements).unwrap_or_default();
         let value = self.value(found.slot);
@@ -402,8 +401,8 @@ impl DynamicSet {
             || self.elements.make_room(now, u32::MAX) > 0 && self.elements.reserve(beyond)
     }
 
-    /// A set for more elements, with all that is in this one. Packets that go on to change this one
-    /// do not change the other.
+    /// A set for more elements, with all that is in this one. Packets that continue to change this
+    /// one do not change the other.
     pub fn grown(&self, size: u32) -> Self {
         let words = |value: &[AtomicU64]| value.iter().map(|w| w.load(Relaxed)).collect::<Vec<_>>();
         let mut set = DynamicSet::new(self.elements.key_len(), None, 0, &[]);

@@ -20,7 +20,7 @@ pub struct Bucket {
     rate: u64,
     /// Packets or bytes, as it was asked for.
     burst: u32,
-    /// Of one packet, for packet limits.
+    /// Cost of one packet, for packet limits.
     packet_cost: u64,
     kind: LimitType,
     over: bool,
@@ -97,7 +97,7 @@ impl LimitState {
     }
 }
 
-/// As [`LimitState::take`], on the word alone.
+/// [`LimitState::take`] on the bare word.
 #[inline]
 pub(crate) fn take(empty_at: &AtomicU64, bucket: &Bucket, bytes: u64, now: u64) -> bool {
     let cost = bucket.cost(bytes);

@@ -34,7 +34,7 @@ pub struct QuotaState {
 }
 
 impl QuotaState {
-    /// Of a quota of which so much is used.
+    /// State of a quota with so many bytes used.
     pub(crate) fn new(consumed: u64) -> Self {
         QuotaState { consumed: AtomicU64::new(consumed), told: AtomicBool::new(false) }
     }
@@ -45,7 +45,7 @@ impl QuotaState {
         consume(&self.consumed, bytes, quota)
     }
 
-    /// Whether it is to be said that the quota is used up: the first time since it was reset.
+    /// Whether exhaustion of the quota must be reported: the first time since a reset.
     #[inline]
     pub(crate) fn tell_once(&self) -> bool {
         !self.told.load(Relaxed) && !self.told.swap(true, Relaxed)
@@ -63,7 +63,7 @@ impl QuotaState {
     }
 }
 
-/// As [`QuotaState::consume`], on the word alone.
+/// [`QuotaState::consume`] on the bare word.
 #[inline]
 pub(crate) fn consume(consumed: &AtomicU64, bytes: u64, quota: u64) -> bool {
     consumed.fetch_add(bytes, Relaxed).wrapping_add(bytes) > quota
@@ -79,7 +79,7 @@ impl LastState {
     /// In place of a time: it was not reached yet.
     pub(crate) const NEVER: u64 = u64::MAX;
 
-    /// Of a rule that was reached at a time (ns).
+    /// State of a rule last reached at a time (ns).
     pub(crate) fn new(at: Option<u64>) -> Self {
         LastState { at: AtomicU64::new(at.unwrap_or(Self::NEVER)) }
     }
@@ -122,19 +122,19 @@ impl NumgenState {
 /// State of one stateful expression or object. Interior mutability only.
 #[derive(Debug)]
 pub enum State {
-    /// Of a counter.
+    /// State of a counter.
     Counter(CounterState),
-    /// Of a quota.
+    /// State of a quota.
     Quota(QuotaState),
-    /// Of a limit.
+    /// State of a limit.
     Limit(LimitState),
-    /// Of `last`.
+    /// State of `last`.
     Last(LastState),
-    /// Of `numgen inc`.
+    /// State of `numgen inc`.
     Numgen(NumgenState),
     /// Seed of a `jhash` that names none: random, the same for the rule's life.
     HashSeed(u32),
-    /// Of a connection limit.
+    /// State of a connection limit.
     Connlimit(ConnCountState),
     /// Of a statement of an element of a set that packets change.
     InSet {
@@ -164,7 +164,7 @@ impl State {
     }
 
     /// As [`State::words`], and starts again: counters at zero, quotas unused, `last` never, and
-    /// statements of elements with `fresh` words. Nothing that is counted meanwhile is lost.
+    /// statements of elements with `fresh` words. Concurrent counts are not lost.
     pub(crate) fn reset(&self, fresh: Words) -> Option<Words> {
         match self {
             State::Counter(state) => Some(state.reset().into()),

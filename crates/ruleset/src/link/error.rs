@@ -11,7 +11,7 @@ use crate::model::Family;
 
 /// What in a table cannot run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ErrorPlace {
     /// A chain as such.
     Chain(Arc<str>),
     /// An expression of a rule.
@@ -35,7 +35,7 @@ pub struct LinkError {
     /// The table.
     pub table: Arc<str>,
     /// Where in the table.
-    pub place: Place,
+    pub place: ErrorPlace,
     /// Why.
     pub reason: LinkReason,
 }
@@ -45,8 +45,8 @@ impl fmt::Display for LinkError {
         let family = self.family.name();
         write!(f, "table {family} {} ", self.table)?;
         match &self.place {
-            Place::Chain(chain) => write!(f, "chain {chain}: {}", self.reason),
-            Place::Rule { chain, handle, expression, name } => {
+            ErrorPlace::Chain(chain) => write!(f, "chain {chain}: {}", self.reason),
+            ErrorPlace::Rule { chain, handle, expression, name } => {
                 write!(f, "chain {chain} rule handle {handle}, expression {expression}")?;
                 match &self.reason {
                     // Names it itself.

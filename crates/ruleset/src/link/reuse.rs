@@ -52,7 +52,7 @@ impl LinkedBefore {
         let is_same_chain = |(old, new): (&Arc<Chain>, &Arc<Chain>)| {
             old.handle == new.handle && old.name == new.name
         };
-        // Linked anew, these are others.
+        // Linking again gives others.
         let is_ct = |object: &ObjectValue| {
             matches!(
                 object,

@@ -22,14 +22,14 @@ use crate::{Blame, Errno, Error, Family, live};
 /// Nanoseconds per millisecond.
 const MILLISECOND: u64 = 1_000_000;
 
-/// How to take back what a refused change did.
+/// How to undo a refused change.
 enum Undo {
     Remove(Box<[u8]>, Option<Box<[u8]>>),
     Restore(Box<[u8]>, Option<Box<[u8]>>, Option<u64>, Option<u64>),
     Insert(Element<ElementValue>),
 }
 
-/// How to take back a change.
+/// How to undo a change.
 enum Log {
     /// The set was empty.
     All,
@@ -75,8 +75,7 @@ impl OpenTable<'_> {
         };
         let set = &self.table.sets[at];
         let mark = set.mark();
-        // What an empty set is given need not be noted to be taken back, unless it is to be
-        // followed.
+        // Elements added to an empty set need no undo log, unless their verdicts are followed.
         let leads_on = set.data == Some(MapData::Verdict) && self.index.uses(set.handle) > 0;
         let mut undo =
             if set.is_plainly_empty() && !leads_on { Log::All } else { Log::Steps(Vec::new()) };
@@ -173,7 +172,7 @@ impl OpenTable<'_> {
         if there.expires_at.is_none() || wanted.expires_at.is_none() {
             return Ok(());
         }
-        // Another timeout, or an expiry that the caller gave, replaces the old one and starts anew.
+        // Another timeout, or an expiry from the caller, replaces the old one and restarts.
         let (timeout, expires_at) = (there.value.timeout(), there.expires_at);
         let own = wanted.value.timeout();
         if own != timeout || wanted.expires_at != expiry(own.unwrap_or(set.timeout), now) {

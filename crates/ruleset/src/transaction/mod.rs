@@ -78,9 +78,9 @@ pub struct Applied {
 #[derive(Clone, Debug)]
 pub struct Transaction {
     working: Generation,
-    /// Of the tables that the batch has opened, by handle.
+    /// Indexes of the tables that the batch has opened, by handle.
     indexes: HashMap<u64, TableIndex>,
-    /// Of tables as they were when the batch began.
+    /// Indexes of tables as they were when the batch began.
     indexed: Vec<Indexed>,
     batch: Batch,
 }
@@ -308,7 +308,7 @@ impl Transaction {
         let table = Arc::make_mut(table);
         let index = self.indexes.entry(table.handle).or_insert_with(|| {
             let mut expired = false;
-            // What has expired holds nothing any more.
+            // Expired elements no longer hold references.
             for set in table.sets.iter_mut().filter(|s| s.has_expired(now)) {
                 Arc::make_mut(set).sweep(now);
                 expired = true;

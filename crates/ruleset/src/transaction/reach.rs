@@ -21,7 +21,7 @@ pub(super) struct Reached {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reach {
     pub(super) known: HashMap<u64, Reached>,
-    /// A verdict map whose elements are not looked at.
+    /// A verdict map to leave out.
     pub(super) left_out: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Reach {
         self.known.insert(handle, Reached { contexts: context(base), depth: 0 });
     }
 
-    /// Nothing reaches it any more.
+    /// Nothing reaches it now.
     pub fn forget(&mut self, handle: u64) {
         self.known.remove(&handle);
     }

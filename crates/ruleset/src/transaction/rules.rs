@@ -169,7 +169,7 @@ impl OpenTable<'_> {
 
     /// Checks a rule that stands in its chain under all base chains that reach it.
     fn check_reach(&mut self, chain: u64, rule: &Rule) -> Result<(), Error> {
-        // What an error leaves behind is too much: the next check starts from scratch.
+        // An error leaves too much in the index: the next check starts from scratch.
         let Some(mut reach) = self.index.reach.take() else { return Ok(()) };
         reach
             .follow_rule(self.table, self.index, chain, rule)

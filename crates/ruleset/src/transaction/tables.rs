@@ -120,7 +120,7 @@ impl OpenTable<'_> {
         if self.table.dormant {
             return Ok(());
         }
-        // Waking registers the base chains anew, in the order of the table.
+        // Reactivation registers the base chains again, in the order of the table.
         for chain in self.table.chains.iter_mut().filter(|c| c.base.is_some()) {
             if let Some(base) = &mut Arc::make_mut(chain).base {
                 base.registered = self.batch.next_registration();

@@ -4,7 +4,7 @@
 //! allowed to be.
 //!
 //! The kernel walks from every base chain when a batch ends (`nft_table_validate`). Here the walk
-//! goes on from what is known: a new jump carries the contexts of its chain to where it leads.
+//! continues from what is known: a new jump carries the contexts of its chain to where it leads.
 
 use penstock_program::Hooks;
 use penstock_program::reference::Reference;

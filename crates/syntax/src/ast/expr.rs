@@ -224,8 +224,8 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// The tunnel that must be found to read it: the one it is inside of, or whose own header it is
-    /// of.
+    /// The tunnel that must be found to read it: the one that contains it, or has it in its own
+    /// header.
     pub fn tunnel(&self) -> Option<&'static Proto> {
         self.inner.or_else(|| self.proto.filter(|_| self.base == PayloadBase::Tunnel))
     }

@@ -168,7 +168,7 @@ impl Expr {
         Some(elements)
     }
 
-    /// Of a `fib` expression that asks whether there is an answer, the one that asks for it.
+    /// For a `fib` expression that tests the presence of a result, the one that returns it.
     pub fn without_presence(&self) -> Option<Expr> {
         let ExprKind::Key(Key::Fib { flags, result }) = self.kind else { return None };
         let kind = ExprKind::Key(Key::Fib { flags: flags & !FIB_PRESENT, result });

@@ -18,7 +18,7 @@ pub enum Base {
 }
 
 impl Type {
-    /// Of a plain type; concatenations are of their own.
+    /// The kind of a plain type; concatenations have a separate kind.
     pub fn kind(&self) -> Base {
         match self {
             Type::Concat(_) => Base::Concat,

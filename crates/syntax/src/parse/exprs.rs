@@ -44,7 +44,7 @@ fn is_constant_word(word: &str) -> bool {
     is_symbol_keyword(word) || typed_constant(word).is_some()
 }
 
-/// Reserved words that are constants of a type of their own on right sides: protocols, and an ICMP
+/// Reserved words that are constants of their own type on right sides: protocols, and an ICMP
 /// type.
 fn typed_constant(word: &str) -> Option<(DataType, u128)> {
     Some(match word {

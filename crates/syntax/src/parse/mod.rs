@@ -16,15 +16,15 @@
 //! | `names` | names, numbers, times |
 //! | `definitions` | `define`, `include` and their like |
 //! | `keywords` | which words are keywords where |
-//! | `recovery` | syntax errors, and how reading goes on |
+//! | `recovery` | syntax errors, and how reading continues |
 //! | `again` | rules and elements of which only the place was kept |
 //! | `skip` | where rules and elements end |
 //! | `exec` | values that a command prints |
 //! | `words` | the reserved words |
 //!
 //! Definitions are resolved while reading: `$name` is replaced by what it stands for at that place,
-//! so the tree holds no variables. After an error the reader goes on after the next newline or `;`
-//! of the innermost block, as nft does, and gives up after [`MAX_ERRORS`].
+//! so the tree holds no variables. After an error the reader continues after the next newline or
+//! `;` of the innermost block, as nft does, and gives up after [`MAX_ERRORS`].
 
 pub mod again;
 mod blocks;
@@ -230,7 +230,7 @@ impl Parser<'_> {
     // Tokens.
 
     fn lex(&mut self) -> Token {
-        // Nothing that is read counts any more.
+        // Further input is ignored.
         if self.budget.step() {
             return Token { tok: Tok::Eof, loc: self.last };
         }

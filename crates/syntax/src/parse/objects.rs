@@ -30,8 +30,8 @@ pub(super) enum Form {
 }
 
 impl Parser<'_> {
-    /// Reads what stands after the type of an object, among whose keywords nft's scanner is until
-    /// the object ends; an error that ends it before leaves the scanner there.
+    /// Reads what follows the type of an object. nft's scanner stays in the object's keyword state
+    /// until its end; after an early error it remains there.
     pub(super) fn within_object<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Parsed<T>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Syntax errors: how they are told, and where reading goes on after them.
+//! Syntax errors: how they are reported, and where parsing continues after them.
 
 use super::{Bad, MAX_DEPTH, MAX_ERRORS, Parsed, Parser, TOO_DEEP, words};
 use crate::diag::Diagnostic;
@@ -121,7 +121,7 @@ impl Parser<'_> {
         result
     }
 
-    /// Reads a block whose errors end the command that it stands in, and that defines nothing.
+    /// Reads a block without definitions; an error in it ends the surrounding command.
     pub(super) fn plain_block(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Parsed<()>,

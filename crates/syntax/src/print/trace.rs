@@ -17,7 +17,7 @@ use crate::source::Loc;
 
 /// Where a line comes from.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct TraceSource<'a> {
     /// Of the packet, the same in all chains.
     pub id: u32,
     /// Of the table.
@@ -57,26 +57,26 @@ pub const NETWORK_SHOWN: usize = 40;
 /// Bytes of the transport header that a trace has at most (`NFT_TRACETYPE_TRANSPORT_HSIZE`).
 pub const TRANSPORT_SHOWN: usize = 20;
 
-fn start(place: &Place<'_>) -> String {
+fn start(place: &TraceSource<'_>) -> String {
     format!("trace id {:08x} {} {} {} ", place.id, place.family.name(), place.table, place.chain)
 }
 
 /// A rule that was reached to its end, or that decided. `rule` is its text
 /// (`Listing::rule` of the crate `penstock-lang`); the verdict is as nft writes it: `accept`,
 /// `jump sub`, `stolen`.
-pub fn rule_line(place: &Place<'_>, rule: &str, verdict: impl Display) -> String {
+pub fn rule_line(place: &TraceSource<'_>, rule: &str, verdict: impl Display) -> String {
     format!("{}rule {rule} (verdict {verdict})", start(place))
 }
 
 /// The end of a regular chain. The mark is shown where it is not 0.
-pub fn verdict_line(place: &Place<'_>, verdict: impl Display, mark: u32) -> String {
+pub fn verdict_line(place: &TraceSource<'_>, verdict: impl Display, mark: u32) -> String {
     let mut line = format!("{}verdict {verdict} ", start(place));
     push_mark(&mut line, mark);
     line
 }
 
 /// The end of a base chain. The mark is shown where it is not 0.
-pub fn policy_line(place: &Place<'_>, accept: bool, mark: u32) -> String {
+pub fn policy_line(place: &TraceSource<'_>, accept: bool, mark: u32) -> String {
     let policy = if accept { "accept" } else { "drop" };
     let mut line = format!("{}policy {policy} ", start(place));
     push_mark(&mut line, mark);
@@ -91,7 +91,7 @@ fn push_mark(line: &mut String, mark: u32) {
 
 /// The packet as it enters a base chain.
 pub fn packet_line(
-    place: &Place<'_>,
+    place: &TraceSource<'_>,
     packet: &TracedPacket<'_>,
     format: Format,
     names: &dyn Names,
@@ -370,7 +370,7 @@ mod tests {
     }
 
     fn line(family: Family, nfproto: u8, link: &[u8], network: &[u8], transport: &[u8]) -> String {
-        let place = Place { id: 0xdcab_d2cf, family, table: "t", chain: "c" };
+        let place = TraceSource { id: 0xdcab_d2cf, family, table: "t", chain: "c" };
         let iif_type = (!link.is_empty()).then_some(1);
         let packet = TracedPacket {
             iif: Some(3),

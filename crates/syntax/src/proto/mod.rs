@@ -4,7 +4,7 @@
 //!
 //! The headers of one layer each have a file: [`link`], [`network`], [`transport`]; [`tunnel`]
 //! holds those that carry frames or packets again. [`link`] also holds the pseudo headers that a
-//! family starts from, whose only field is a `meta` key.
+//! family starts from; their only field is a `meta` key.
 
 use penstock_program::expr::{ChecksumType, MetaKey, PayloadBase};
 use penstock_ruleset::Family;
@@ -138,7 +138,7 @@ impl Proto {
         self.upper.iter().find(|(_, p)| *p == upper).map(|(n, _)| *n)
     }
 
-    /// Whether this is ICMP or ICMPv6, whose fields depend on the message type.
+    /// Whether this is ICMP or ICMPv6: their fields depend on the message type.
     pub fn is_icmp(&self) -> bool {
         *self == transport::ICMP || *self == transport::ICMPV6
     }

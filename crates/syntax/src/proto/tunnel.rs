@@ -63,7 +63,7 @@ pub static GRETAP: Proto = Proto {
     len: 32,
 };
 
-/// `NFT_INNER_HDRSIZE`: the size of the tunnel's header is told.
+/// `NFT_INNER_HDRSIZE`: the size of the tunnel's header is given.
 const HDRSIZE: u32 = 1;
 /// `NFT_INNER_LL`: there is a link header inside.
 const LINK: u32 = 2;
@@ -72,7 +72,7 @@ const NETWORK: u32 = 4;
 /// `NFT_INNER_TH`: there is a transport header inside.
 const TRANSPORT: u32 = 8;
 
-/// How the kernel is told of a tunnel: the fields of [`penstock_program::expr::Inner`].
+/// How a tunnel is encoded for the kernel: the fields of [`penstock_program::expr::Inner`].
 struct Layout {
     tunnel: &'static Proto,
     kind: u32,
@@ -108,8 +108,7 @@ pub fn has_link(tunnel: &Proto) -> bool {
     LAYOUTS.iter().any(|l| l.tunnel == tunnel && l.flags & LINK != 0)
 }
 
-/// The family whose rules for what depends on what hold inside: frames are as in bridges, packets
-/// as on devices.
+/// The family with the dependency rules that hold inside: bridge for frames, netdev for packets.
 pub fn family_inside(tunnel: &Proto) -> Family {
     if has_link(tunnel) { Family::Bridge } else { Family::Netdev }
 }

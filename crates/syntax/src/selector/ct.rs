@@ -63,7 +63,7 @@ impl Parser<'_> {
         };
         self.take();
         let expr = Expr::new(ExprKind::Key(Key::Ct { key, dir, family }), self.since(start));
-        // Of a direction nft knows these to be complete; after all others a keyword of `ct` is
+        // After a direction nft knows these to be complete; after all others a keyword of `ct` is
         // still one where the statement begins with it, since `set` could follow.
         let complete = dir.is_some()
             && !matches!(key, CtKey::Bytes | CtKey::Pkts | CtKey::AvgPkt | CtKey::Zone);

@@ -9,7 +9,7 @@ use crate::ast::expr::BinOp;
 use crate::ast::{Expr, ExprKind, StmtKind};
 use crate::exthdr;
 use crate::json::read::Reader;
-use crate::json::read::exprs::Place;
+use crate::json::read::exprs::Contexts;
 use crate::json::{Writer, one_or_many, tagged};
 use crate::keys;
 use crate::parse::{Parsed, Parser, words};
@@ -108,7 +108,7 @@ impl Reader<'_> {
         let object = self.object(body)?;
         let key = self.member(object, "key", 0)?;
         let value = self.member(object, "value", 1)?;
-        let Some(target) = self.expr_in(Place::MANGLE, key) else {
+        let Some(target) = self.expr_in(Contexts::MANGLE, key) else {
             return self.error("Invalid mangle statement key");
         };
         let Some(value) = self.stmt_expr(value) else {

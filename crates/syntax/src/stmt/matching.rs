@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::ast::expr::RelOp;
 use crate::ast::{ExprKind, StmtKind};
-use crate::json::read::exprs::Place;
+use crate::json::read::exprs::Contexts;
 use crate::json::read::{Reader, expr};
 
 impl Reader<'_> {
@@ -27,7 +27,7 @@ impl Reader<'_> {
             other => return self.error(format!("Unknown relational op '{other}'.")),
         };
         let Some(left) = self.expr(left) else { return self.error("Invalid LHS of relational.") };
-        let Some(right) = self.expr_in(Place::RHS, right) else {
+        let Some(right) = self.expr_in(Contexts::RHS, right) else {
             return self.error("Invalid RHS of relational.");
         };
         let kind = ExprKind::Relational { op, left: Box::new(left), right: Box::new(right) };
@@ -38,8 +38,8 @@ impl Reader<'_> {
         let object = self.object(body)?;
         let key = self.member(object, "key", 0)?;
         let data = self.member(object, "data", 1)?;
-        let key = self.expr_in(Place::MAP, key);
-        let data = if key.is_some() { self.expr_in(Place::RHS, data) } else { None };
+        let key = self.expr_in(Contexts::MAP, key);
+        let data = if key.is_some() { self.expr_in(Contexts::RHS, data) } else { None };
         match (key, data) {
             (Some(key), Some(mappings)) => {
                 let kind = ExprKind::Map { key: Box::new(key), mappings: Box::new(mappings) };

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::ast::expr::SymbolKind;
 use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
-use crate::json::read::exprs::Place;
+use crate::json::read::exprs::Contexts;
 use crate::json::read::{Reader, expr, maybe_text};
 use crate::json::{Object, Writer, tagged};
 use crate::lex::Tok;
@@ -212,7 +212,7 @@ impl Reader<'_> {
         let object = self.object(body)?;
         let op = self.set_op(object)?;
         let elem = self.member(object, "elem", 1)?;
-        let Some(key) = self.expr_in(Place::SES, elem) else {
+        let Some(key) = self.expr_in(Contexts::SES, elem) else {
             return self.error("Illegal set statement element.");
         };
         let set = self.set_name(object, "set", 2)?;
@@ -223,11 +223,11 @@ impl Reader<'_> {
         let object = self.object(body)?;
         let op = self.set_op(object)?;
         let elem = self.member(object, "elem", 1)?;
-        let Some(key) = self.expr_in(Place::SES, elem) else {
+        let Some(key) = self.expr_in(Contexts::SES, elem) else {
             return self.error("Illegal set statement element.");
         };
         let data = self.member(object, "data", 2)?;
-        let data = self.expr_in(Place::SET_RHS, data)?;
+        let data = self.expr_in(Contexts::SET_RHS, data)?;
         let map = self.set_name(object, "map", 3)?;
         Some(StmtKind::MapUpdate { op, map, key, data, stmts: self.update_stmts(object)? })
     }

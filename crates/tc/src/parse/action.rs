@@ -32,7 +32,7 @@ fn control_after(words: &mut Words<'_>, default: Control) -> Control {
 }
 
 impl Reader<'_> {
-    /// An action whose first word is taken already.
+    /// An action after its first word.
     pub(super) fn action(&mut self, first: &str, words: &mut Words<'_>) -> Result<Action, String> {
         if first == "gact" {
             let word = words.needed("a control")?;

@@ -16,7 +16,7 @@ const FIRST_PRIO: u16 = 0xc000;
 
 /// Where filters hang.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FilterParent {
     Ingress,
     Egress,
     Root,
@@ -30,10 +30,10 @@ impl Reader<'_> {
         let kind = loop {
             match words.next() {
                 Some("dev") => device = Some(words.value()?),
-                Some("ingress") => place = Some(Place::Ingress),
-                Some("egress") => place = Some(Place::Egress),
-                Some("root") => place = Some(Place::Root),
-                Some("parent") => place = Some(Place::Parent(words.read(words::class)?)),
+                Some("ingress") => place = Some(FilterParent::Ingress),
+                Some("egress") => place = Some(FilterParent::Egress),
+                Some("root") => place = Some(FilterParent::Root),
+                Some("parent") => place = Some(FilterParent::Parent(words.read(words::class)?)),
                 Some("prio" | "pref" | "preference" | "priority") => {
                     prio = Some(words.read(number::<u16>)?).filter(|p| *p != 0);
                 }
@@ -85,7 +85,7 @@ impl Reader<'_> {
             }
         };
         let device = self.config.devices.entry(device).or_default();
-        let filters = place_of(device, place.unwrap_or(Place::Root))?;
+        let filters = place_of(device, place.unwrap_or(FilterParent::Root))?;
         let filter =
             |prio| Filter { prio, protocol: protocol.unwrap_or(ALL), kind, class, actions };
         let Some(prio) = prio else {
@@ -139,18 +139,20 @@ impl Reader<'_> {
 }
 
 /// The list of filters at a place.
-fn place_of(device: &mut Device, place: Place) -> Result<&mut Vec<Filter>, String> {
+fn place_of(device: &mut Device, place: FilterParent) -> Result<&mut Vec<Filter>, String> {
     const INGRESS: u32 = 0xffff_fff2;
     const EGRESS: u32 = 0xffff_fff3;
     const MISSING: &str = "Parent Qdisc doesn't exists";
     let parent = match (place, device.hooks) {
-        (Place::Ingress | Place::Parent(INGRESS | 0xffff_0000), Some(_)) => {
+        (FilterParent::Ingress | FilterParent::Parent(INGRESS | 0xffff_0000), Some(_)) => {
             return Ok(&mut device.ingress);
         }
-        (Place::Egress | Place::Parent(EGRESS), Some(true)) => return Ok(&mut device.egress),
-        (Place::Root, _) => device.nodes.first().map_or(0, |n| n.handle),
-        (Place::Parent(parent), _) => parent,
-        (Place::Ingress | Place::Egress, _) => return Err(MISSING.into()),
+        (FilterParent::Egress | FilterParent::Parent(EGRESS), Some(true)) => {
+            return Ok(&mut device.egress);
+        }
+        (FilterParent::Root, _) => device.nodes.first().map_or(0, |n| n.handle),
+        (FilterParent::Parent(parent), _) => parent,
+        (FilterParent::Ingress | FilterParent::Egress, _) => return Err(MISSING.into()),
     };
     let node =
         device.nodes.iter_mut().find(|n| n.handle != 0 && n.handle == parent).ok_or(MISSING)?;

@@ -322,7 +322,7 @@ pub struct Routing {
 }
 
 impl Routing {
-    /// Of type `kind`, without addresses.
+    /// A routing header of type `kind`, without addresses.
     pub fn new(kind: u8, segments_left: u8) -> Self {
         Self { kind, segments_left, addresses: Vec::new() }
     }

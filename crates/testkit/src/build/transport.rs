@@ -236,7 +236,7 @@ pub struct Icmp {
 }
 
 impl Icmp {
-    /// Of this type and code, the rest of the header zero.
+    /// A message of this type and code, the rest of the header zero.
     pub fn new(kind: u8, code: u8) -> Self {
         Self { repr: icmp::Repr { kind, code, rest_of_header: 0 }, checksum: None }
     }
@@ -292,7 +292,7 @@ pub struct Icmpv6 {
 }
 
 impl Icmpv6 {
-    /// Of this type and code, the rest of the header zero.
+    /// A message of this type and code, the rest of the header zero.
     pub fn new(kind: u8, code: u8) -> Self {
         Self::of(icmpv6::Repr { kind, code, rest_of_header: 0 })
     }
@@ -360,7 +360,7 @@ impl Layer for Icmpv6 {
 pub struct Igmp(igmp::Repr);
 
 impl Igmp {
-    /// Of this type about `group`.
+    /// A message of this type about `group`.
     pub fn new(kind: u8, group: impl Address<Ipv4Addr>) -> Self {
         Self(igmp::Repr { kind, max_response: 0, group: group.address() })
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! An environment of programs that answers what it is told to.
+//! An environment of programs with configured answers.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

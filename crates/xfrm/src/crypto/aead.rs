@@ -19,7 +19,7 @@ pub(crate) struct AeadKey {
     salt: [u8; 4],
     icv: usize,
     /// Vectors are the sequence number under this mask, as the kernel's `seqiv`: a state that
-    /// begins to count anew with the same key does not repeat them.
+    /// restarts its count with the same key does not repeat them.
     mask: u64,
 }
 

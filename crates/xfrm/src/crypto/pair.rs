@@ -67,8 +67,8 @@ pub(crate) struct PairKey {
     cipher: Cipher,
     mac: Option<hmac::Key>,
     icv: usize,
-    /// Initialization vectors are the sequence number added to this, encrypted: nobody can foresee
-    /// them (NIST SP 800-38A, appendix C).
+    /// Initialization vectors are the sequence number added to this, encrypted: they are
+    /// unpredictable (NIST SP 800-38A, appendix C).
     salt: u128,
 }
 

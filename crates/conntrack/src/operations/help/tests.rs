@@ -47,7 +47,7 @@ impl Net {
         }
     }
 
-    /// Through the tracker as a packet is that reaches its end; gives what it was and the packet.
+    /// Through the tracker as a packet is that reaches its end; returns what it was and the packet.
     fn pass(&mut self, frame: impl Into<Frame>) -> (CtInfo, Option<Packet>) {
         let mut p = Packet::new();
         p.load(&frame.into().build(), 0);
@@ -103,7 +103,7 @@ impl Net {
         self.pass(self.segment(true, 16, b""));
     }
 
-    /// Says a line; gives the text that comes out, or nothing if it is dropped.
+    /// Says a line; returns the text that comes out, or nothing if it is dropped.
     fn say(&mut self, there: bool, text: &str) -> Option<String> {
         self.say_bytes(there, text.as_bytes()).map(|b| String::from_utf8(b).unwrap())
     }

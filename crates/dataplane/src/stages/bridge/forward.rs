@@ -58,7 +58,7 @@ impl Sender<'_> {
             && vlan::may_leave(self.bridge, &port.vlans, self.vid)
     }
 
-    /// Whether a port takes a frame of which nobody knows where it belongs (`br_flood()`).
+    /// Whether a port takes a frame with unknown destination (`br_flood()`).
     fn floods_to(&self, port: &BridgePort, reach: Reach) -> bool {
         match reach {
             Reach::One => port.flood,
@@ -80,8 +80,7 @@ impl<S: Sink> Worker<'_, S> {
         keep: bool,
     ) -> Next {
         let net = self.net;
-        // Somebody who knows of another state of the network may have learned that it is at
-        // another's port.
+        // A worker with another state of the network may have learned it at another bridge's port.
         let port =
             net.bridge_port(index).filter(|port| port.bridge == sender.device).zip(net.link(index));
         match port {
@@ -177,7 +176,7 @@ impl<S: Sink> Worker<'_, S> {
         self.hook(Protocol::Bridge, hook, packet, course, Next::BridgePostrouting)
     }
 
-    /// `br_forward_finish()`: from here on nobody knows where the frame came in.
+    /// `br_forward_finish()`: from here on the port of arrival is unknown.
     pub(crate) fn bridge_postrouting(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
         packet.meta.iif = 0;
         self.hook(Protocol::Bridge, Hook::Postrouting, packet, course, Next::BridgePush)

@@ -239,7 +239,7 @@ impl<S: Sink> Worker<'_, S> {
         Some(true)
     }
 
-    /// The route of a direction of a flow, looked up anew.
+    /// The route of a direction of a flow, looked up again.
     fn route_of_flow(
         &self,
         index: FlowtableIndex,

@@ -10,9 +10,9 @@ use penstock_packet::{Packet, PacketType, VlanTag};
 use penstock_program::image::FlowtableIndex;
 use penstock_wire::{ethernet, pppoe};
 
-use crate::flow::around::{Found, find, next_id};
+use crate::flow::around::{FlowCandidate, find, next_id};
+use crate::flow::flow_packet::{self, FlowPacket};
 use crate::flow::resolved::Resolved;
-use crate::flow::seen::{self, Seen};
 use crate::flow::table::Table;
 use crate::link_header::put_ethernet;
 use crate::sink::Sink;
@@ -42,14 +42,14 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         index: FlowtableIndex,
         packet: &Packet,
-    ) -> Option<Seen> {
+    ) -> Option<FlowPacket> {
         let table = self.state.flows.table_mut(index)?;
         let meta = &packet.meta;
         if meta.vlan.is_none() {
             let arrival = table.plain(meta.iif);
             let seen = match meta.protocol {
-                ethernet::IPV4 => Some(seen::ipv4(packet.network(), arrival)),
-                ethernet::IPV6 => Some(seen::ipv6(packet.network(), arrival)),
+                ethernet::IPV4 => Some(flow_packet::ipv4(packet.network(), arrival)),
+                ethernet::IPV6 => Some(flow_packet::ipv6(packet.network(), arrival)),
                 _ => None,
             };
             if let Some(Ok(seen)) = seen {
@@ -61,13 +61,13 @@ impl<S: Sink> Worker<'_, S> {
         }
         let lately = table.lately.get_or_insert_default();
         match find(&table.flows, lately, meta.iif, meta.vlan, meta.protocol, packet.network()) {
-            Found::Packet(seen) => Some(seen),
-            Found::Not(_) | Found::Hidden => None,
+            FlowCandidate::Packet(seen) => Some(seen),
+            FlowCandidate::Not(_) | FlowCandidate::Hidden => None,
         }
     }
 
     /// Takes off what is around a packet of a flow.
-    pub(crate) fn take_off(&self, packet: &mut Packet, seen: &Seen, protocol: u16) {
+    pub(crate) fn take_off(&self, packet: &mut Packet, seen: &FlowPacket, protocol: u16) {
         if seen.at > 0 {
             packet.decapsulate(seen.at.into(), false);
         }

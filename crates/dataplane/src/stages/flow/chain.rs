@@ -11,9 +11,9 @@ use penstock_wire::ethernet;
 
 use crate::flow::FlowRef;
 use crate::flow::fate::{Fate, fate};
+use crate::flow::flow_packet::{self, FlowPacket};
 use crate::flow::resolved::{Kind, Resolved};
 use crate::flow::scratch::{Scratch, copy, make_room};
-use crate::flow::seen::{self, Seen};
 use crate::flow::table::Cause;
 use crate::pending_frames::PendingFrames;
 use crate::reason::DropReason;
@@ -67,7 +67,7 @@ struct Sent {
 }
 
 impl<'a, S: Sink> Worker<'a, S> {
-    /// Sends a chain, or what is left of it, whatever it takes. Gives the frames that have left.
+    /// Sends a chain, or what is left of it, whatever it takes. Returns the frames that have left.
     #[inline(never)]
     pub(super) fn send_rest(
         &mut self,
@@ -116,7 +116,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         {
             let seen = *scratch.seen(now);
             // All that speaks against it is rare.
-            let usual = seen.flags & seen::tcp_flag::ANY == 0
+            let usual = seen.flags & flow_packet::tcp_flag::ANY == 0
                 && seen.len <= xmit.mtu
                 && xmit.kind != Kind::Gone
                 && frame.time <= sent.latest.saturating_add(timeout);
@@ -217,7 +217,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         &mut self,
         wire: &ToWire<'_>,
         frame: &Frame<'_>,
-        seen: &Seen,
+        seen: &FlowPacket,
         scratch: &mut Scratch,
     ) -> bool {
         let (len, before) = (seen.len as usize, wire.before());

@@ -11,8 +11,9 @@
 //! ```
 //!
 //! Where that leads to a device of the flowtable, packets are put there at once, with all that is
-//! around them; and answers are expected there with the same around them. Where it does not,
-//! packets leave through the route's device, and answers are expected on that.
+//! around them; and answers are expected there with the same around them. Where it does not, the
+//! flow is not added, as in Linux 7.3; older kernels put packets on the route's device and expect
+//! answers on that.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -68,27 +69,16 @@ impl<S: Sink> Worker<'_, S> {
         let mtu = if address.is_ipv4() { self.mtu(to) } else { self.mtu6(to) };
         if let Some(tunnel) = link.tunnel() {
             let over = self.over(link, tunnel, address).ok_or(NotOffloaded::Device)?;
-            let path = self.through_tunnel(index, link, &over, mtu);
-            return Ok(path.unwrap_or_else(|| bare(link, address, mtu)));
+            return self.through_tunnel(index, link, &over, mtu).ok_or(NotOffloaded::OtherDevice);
         }
-        if !link.has_link_header() {
-            let below = self.below(link, Mac::ZERO).filter(|b| self.is_of(index, b.device));
-            return Ok(below.map_or_else(
-                || bare(link, address, mtu),
-                |b| b.path(any(address), link.index, mtu, None),
-            ));
-        }
-        let next = to.gateway.unwrap_or(address);
-        let mac = self.link_address(link, next).ok_or(NotOffloaded::NoNeighbour)?;
+        let (next, mac) = if link.has_link_header() {
+            let next = to.gateway.unwrap_or(address);
+            (next, self.link_address(link, next).ok_or(NotOffloaded::NoNeighbour)?)
+        } else {
+            (any(address), Mac::ZERO)
+        };
         let below = self.below(link, mac).filter(|b| self.is_of(index, b.device));
-        let below = below.unwrap_or(Below {
-            device: link.index,
-            encaps: Encaps::NONE,
-            destination: mac,
-            source: link.mac,
-            direct: false,
-        });
-        Ok(below.path(next, link.index, mtu, None))
+        Ok(below.ok_or(NotOffloaded::OtherDevice)?.path(next, link.index, mtu, None))
     }
 
     /// Link address of a next hop.
@@ -278,16 +268,6 @@ impl Below {
         let tunnel = outer.map(|o| Ends { src: o.ends.dst, dst: o.ends.src, ..o.ends });
         Path { xmit, answers: Arrival { device, encaps, tunnel } }
     }
-}
-
-/// Through a device without link addresses, as other packets.
-fn bare(link: &Link, address: IpAddr, mtu: usize) -> Path {
-    let nobody = Mac::ZERO.0;
-    let xmit = Xmit {
-        next_hop: Some(any(address)),
-        ..Xmit::neighbour(link.index, nobody, nobody, mtu as u32)
-    };
-    Path { xmit, answers: Arrival::on(link.index) }
 }
 
 /// The next hop where there is none to be named: it tells the families of packets apart.

@@ -16,10 +16,10 @@ use penstock_program::image::FlowtableIndex;
 use penstock_wire::{ethernet, protocol};
 
 use crate::flow::FlowRef;
-use crate::flow::around::{self, Found};
+use crate::flow::around::{self, FlowCandidate};
+use crate::flow::flow_packet::{self, FlowPacket, Not};
 use crate::flow::resolved::Resolved;
 use crate::flow::scratch::Scratch;
-use crate::flow::seen::{self, Not, Seen};
 use crate::flow::table::Table;
 use crate::hook_result::HookResult;
 use crate::pending_frames::PendingFrames;
@@ -41,7 +41,7 @@ struct Arrives {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// Sends away what flowtables at early ingress take of a burst; gives what is left.
+    /// Sends away what flowtables at early ingress take of a burst; returns what is left.
     pub(crate) fn early_ingress(
         &mut self,
         frames: &[Frame<'_>],
@@ -82,7 +82,7 @@ impl<S: Sink> Worker<'_, S> {
         left
     }
 
-    /// Early ingress of one flowtable and frames of its devices; gives those that left.
+    /// Early ingress of one flowtable and frames of its devices; returns those that left.
     fn early_table(
         &mut self,
         index: FlowtableIndex,
@@ -134,7 +134,7 @@ impl<S: Sink> Worker<'_, S> {
     fn may_be_syn(&self, frame: &Frame<'_>) -> bool {
         let around =
             |index: &FlowtableIndex| self.state.flows.table(*index).is_some_and(|t| t.around);
-        match seen::is_syn(frame.bytes) {
+        match flow_packet::is_syn(frame.bytes) {
             Some(is) => is,
             None => self.hooks.early(frame.device).iter().any(around),
         }
@@ -210,7 +210,7 @@ impl<S: Sink> Worker<'_, S> {
                 if like == Some(start.same) {
                     scratch.follow(at, &start);
                 } else if start.is_to(here.receivers[0]) || start.is_to(here.receivers[1]) {
-                    let seen = Seen::of(&start, here.arrival);
+                    let seen = FlowPacket::of(&start, here.arrival);
                     let apart = scratch.is_apart(&seen);
                     if !apart
                         && scratch.chain(at, seen, |seen| table.flows.hash(&seen.key), chained)
@@ -234,17 +234,17 @@ impl<S: Sink> Worker<'_, S> {
                 |network: &[u8]| matches!(network.get(9), Some(&(protocol::IPIP | protocol::IPV6)));
             let mut seen = match ethertype {
                 ethernet::IPV4 if table.around && tunnelled(network) => Err(Not::Other),
-                ethernet::IPV4 => seen::ipv4(network, here.arrival),
-                ethernet::IPV6 => seen::ipv6(network, here.arrival),
+                ethernet::IPV4 => flow_packet::ipv4(network, here.arrival),
+                ethernet::IPV6 => flow_packet::ipv6(network, here.arrival),
                 _ => Err(Not::Other),
             };
             if seen.is_err() && table.around {
                 let lately = lately.get_or_insert_default();
                 match around::find(&table.flows, lately, frame.device, None, ethertype, network) {
-                    Found::Packet(found) => seen = Ok(found),
-                    Found::Not(not @ Not::Between(..)) => seen = Err(not),
-                    Found::Not(Not::Other) => {}
-                    Found::Hidden => {
+                    FlowCandidate::Packet(found) => seen = Ok(found),
+                    FlowCandidate::Not(not @ Not::Between(..)) => seen = Err(not),
+                    FlowCandidate::Not(Not::Other) => {}
+                    FlowCandidate::Hidden => {
                         scratch.keep_all_apart();
                         like = None;
                     }
@@ -289,7 +289,7 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         flow: FlowRef,
         frame: &Frame<'_>,
-        seen: &Seen,
+        seen: &FlowPacket,
         xmit: &Resolved,
         packet: &mut Packet,
     ) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Flows that a device forwards, whose ways end with a change of the network.
+//! Flows that a device forwards and that a change of the network invalidates.
 
 use penstock_flowtable::state;
 use penstock_program::image::FlowtableIndex;
@@ -11,8 +11,8 @@ use crate::sink::Sink;
 use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
-    /// Ends flows that a device forwards whose ways do not hold in the present network: no packet
-    /// of theirs would show it here (`nf_flow_is_outdated()`). Some with each call.
+    /// Ends offloaded flows with outdated routes: none of their packets would show that here
+    /// (`nf_flow_is_outdated()`). Some with each call.
     #[inline]
     pub(crate) fn recheck_hardware(&mut self, now: u64) {
         if self.state.flows.recheck.is_some() {

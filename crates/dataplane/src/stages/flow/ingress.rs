@@ -9,8 +9,8 @@ use penstock_program::image::FlowtableIndex;
 use penstock_wire::ethernet;
 
 use crate::flow::fate::{Fate, fate};
+use crate::flow::flow_packet::FlowPacket;
 use crate::flow::resolved::{Kind, Resolved};
-use crate::flow::seen::Seen;
 use crate::flow::table::Cause;
 use crate::flow::{FlowRef, around};
 use crate::hook_result::HookResult;
@@ -18,7 +18,7 @@ use crate::sink::Sink;
 use crate::worker::Worker;
 
 /// Largest part of a packet that leaves on its own: all of it, or a segment of a super-packet.
-fn longest(packet: &Packet, seen: &Seen) -> u32 {
+fn longest(packet: &Packet, seen: &FlowPacket) -> u32 {
     match packet.meta.gso.zip(packet.gso_headers()) {
         Some((gso, headers)) => (headers.payload - headers.network) as u32 + u32::from(gso.size),
         None => seen.len,
@@ -90,12 +90,12 @@ impl<S: Sink> Worker<'_, S> {
         self.forward_found(FlowRef { table: index, at }, &seen, longest, &xmit, packet)
     }
 
-    /// A packet whose flow was found: on its way, or back to the normal one. `longest` as for
+    /// Handles a packet of a flow: sends it, or returns it to the slow path. `longest` as for
     /// [`fate`].
     pub(crate) fn forward_found(
         &mut self,
         flow: FlowRef,
-        seen: &Seen,
+        seen: &FlowPacket,
         longest: u32,
         xmit: &Resolved,
         packet: &mut Packet,
@@ -123,7 +123,7 @@ impl<S: Sink> Worker<'_, S> {
     pub(crate) fn send_flow(
         &mut self,
         flow: FlowRef,
-        seen: &Seen,
+        seen: &FlowPacket,
         xmit: &Resolved,
         packet: &mut Packet,
     ) {

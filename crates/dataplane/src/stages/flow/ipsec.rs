@@ -23,10 +23,10 @@ use penstock_xfrm::{
 use crate::addresses::{as_v4, as_v6};
 use crate::course::Course;
 use crate::flow::fate::{Fate, fate};
+use crate::flow::flow_packet::{self, FlowPacket};
 use crate::flow::resolved::{Kind, Resolved};
 use crate::flow::scratch::{Scratch, make_room};
 use crate::flow::sealed::DirectState;
-use crate::flow::seen::{self, Seen};
 use crate::flow::table::Cause;
 use crate::flow::{FlowRef, NotOffloaded};
 use crate::hook_result::HookResult;
@@ -79,8 +79,8 @@ pub(super) struct Sealing<'a> {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// The ways of a flow with the states that policy wants: that of the given direction first.
-    /// Beside them, by direction, whether its packets have to come out of IPsec.
+    /// The transmissions of a flow with the states that policy requires: that of the given
+    /// direction first. Also, by direction, whether its packets must come out of IPsec.
     pub(crate) fn ipsec_xmits(
         &mut self,
         (mark, class, now): (u32, u8, u64),
@@ -179,7 +179,7 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         sealing: &Sealing<'_>,
         frame: &Frame<'_>,
-        seen: &Seen,
+        seen: &FlowPacket,
         scratch: &mut Scratch,
         packet: &mut Packet,
     ) -> bool {
@@ -266,13 +266,13 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         index: FlowtableIndex,
         packet: &Packet,
-    ) -> Option<(At, Resolved, Seen)> {
+    ) -> Option<(At, Resolved, FlowPacket)> {
         self.state.flows.drop_ended(&mut self.state.conntrack);
         let table = self.state.flows.table(index)?;
         let arrival = table.flows.arrival(&Arrival::out_of_ipsec(packet.meta.iif))?;
         let read = match packet.meta.protocol {
-            ethernet::IPV4 => seen::ipv4,
-            ethernet::IPV6 => seen::ipv6,
+            ethernet::IPV4 => flow_packet::ipv4,
+            ethernet::IPV6 => flow_packet::ipv6,
             _ => return None,
         };
         let seen = read(packet.network(), arrival).ok()?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Chains over IPv4 that leave by a wire where nobody looks at frames: what nearly all are. All
-//! else, and what speaks against a packet, is for [`Worker::send_chain`](super::early).
+//! Chains over IPv4 that leave by a wire without taps, which is the usual case. Everything else,
+//! and packets with an obstacle, are for [`Worker::send_chain`](super::early).
 
 use penstock_flowtable::rewrite;
 use penstock_flowtable::tunnel::Head;
@@ -10,15 +10,15 @@ use penstock_wire::ethernet;
 
 use crate::flow::resolved::Kind;
 use crate::flow::scratch::{END, Scratch, copy};
-use crate::flow::{FlowRef, around, seen};
+use crate::flow::{FlowRef, around, flow_packet};
 use crate::pending_frames::PendingFrames;
 use crate::sink::Sink;
 use crate::state::State;
 use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
-    /// Sends the frames of a chain from `first` on, as long as nothing speaks against it. Gives the
-    /// frame that is not sent, if there is one.
+    /// Sends the frames of a chain from `first` on, as long as nothing speaks against it. Returns
+    /// the frame that is not sent, if there is one.
     #[inline(always)]
     pub(crate) fn send_to_wire(
         &mut self,
@@ -57,7 +57,7 @@ impl<S: Sink> Worker<'_, S> {
         let rest = loop {
             let Some((frame, seen)) = frames.get(member).zip(seen.get(member)) else { break None };
             let len = seen.len as usize;
-            let usual = seen.flags & seen::tcp_flag::ANY == 0
+            let usual = seen.flags & flow_packet::tcp_flag::ANY == 0
                 && seen.len <= xmit.mtu
                 && frame.time <= latest.saturating_add(timeout);
             let start = ethernet::LEN + usize::from(seen.at);

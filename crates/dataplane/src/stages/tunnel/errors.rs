@@ -74,14 +74,14 @@ impl<S: Sink> Worker<'_, S> {
         self.learn_path_mtu(key, mtu, now);
     }
 
-    /// The MTU of a path. Flows through it are looked at anew.
+    /// Learns the MTU of a path. Flows through it are checked again.
     pub(super) fn learn_path_mtu(&mut self, destination: u128, mtu: u32, now: u64) {
         if self.state.tunnels.path_mtus.learn(destination, mtu, now) {
             self.state.flows.set_network(&mut self.state.conntrack);
         }
     }
 
-    /// The sender of the IPv6 packet inside is told by ICMPv6, if enough of it is quoted
+    /// Sends an ICMPv6 error to the sender of the inner IPv6 packet, if enough of it is quoted
     /// (`ip6_err_gen_icmpv6_unreach()`).
     fn relay_to_ip6(
         &mut self,

@@ -12,15 +12,15 @@ use crate::sink::Sink;
 use crate::stages::tunnel::encap_limit;
 use crate::worker::Worker;
 
-/// What is told to the sender of the inner packet.
+/// The error for the sender of the inner packet.
 enum Relayed {
     Unreachable,
     TooBig(u32),
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// An ICMPv6 message came to this host, `at` bytes into the packet. Those who sent into a
-    /// tunnel hear of it.
+    /// An ICMPv6 message came to this host, `at` bytes into the packet. It is relayed to senders
+    /// into the tunnel.
     pub(super) fn tunnel_error6(&mut self, packet: &Packet, at: usize) {
         let network = packet.network();
         let Some(message) = network.get(at..).and_then(icmpv6::Header::new) else { return };
@@ -150,7 +150,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 }
 
-/// Whether the other end could not go on because the limit of encapsulations was reached.
+/// Whether the other end could not continue because the limit of encapsulations was reached.
 fn limit_exceeded(quoted: &[u8], code: u8, pointer: u32) -> bool {
     code == icmpv6::parameter_problem::HEADER_FIELD
         && encap_limit::find(quoted)

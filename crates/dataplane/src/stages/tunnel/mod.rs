@@ -35,7 +35,7 @@ use crate::worker::Worker;
 /// Devices that a packet enters one in another (`XMIT_RECURSION_LIMIT`).
 const DEPTH: u32 = 8;
 
-/// How long an ICMP error about outer packets is told on to those who send into the tunnel
+/// How long an ICMP error about outer packets is relayed to senders into the tunnel
 /// (`IPTUNNEL_ERR_TIMEO`).
 const ERROR_TIME: u64 = 30 * SECOND;
 
@@ -190,7 +190,7 @@ impl<S: Sink> Worker<'_, S> {
         });
     }
 
-    /// An ICMP error about an outer packet is told on, once for each that came.
+    /// Relays an ICMP error about an outer packet, once for each received one.
     fn tell_error_on(&mut self, packet: &Packet, link: &Link, route: Option<Route>) {
         let now = packet.meta.time;
         let Some((count, last)) = self.state.tunnels.errors.get_mut(&link.index) else { return };

@@ -109,7 +109,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Whether an IPv6 packet on `sit` fits, and whether the outer one may not be fragmented.
-    /// `None` if it does not fit; the sender is told.
+    /// `None` if it does not fit; the sender gets an ICMP error.
     fn room_for6(
         &mut self,
         packet: &Packet,

@@ -72,8 +72,8 @@ impl<S: Sink> Worker<'_, S> {
         self.out_of_tunnel(packet, link, outer, false);
     }
 
-    /// An IPv6 packet for this host whose extension headers were gone through: `true` if it
-    /// belonged to a tunnel. `payload` is the protocol after them, `at` its offset.
+    /// Receives an IPv6 packet for this host after its extension headers: `true` if it belonged to
+    /// a tunnel. `payload` is the protocol after them, `at` its offset.
     pub(crate) fn tunnel_receive6(&mut self, packet: &mut Packet, payload: u8, at: usize) -> bool {
         let Some(h) = ipv6::Header::new(packet.network()) else { return false };
         let outer = Outer { len: at, tos: h.traffic_class(), payload };

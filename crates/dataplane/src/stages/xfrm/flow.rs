@@ -30,8 +30,8 @@ fn ports(transport: u8, bytes: &[u8]) -> (u16, u16) {
     }
 }
 
-/// The flow of a packet that leaves by a device. The transport header is found anew: rules may have
-/// changed the packet.
+/// The flow of a packet that leaves by a device. The transport header is looked up again: rules may
+/// have changed the packet.
 pub(crate) fn flow_of(packet: &mut Packet, oif: u32) -> Flow {
     packet.find_transport();
     flow(packet, oif)

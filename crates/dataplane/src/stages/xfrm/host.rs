@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Policies of a host whose stack has the states, as under `penstock up`: what policy wants to go
+//! Policies if the host's stack has the states, as under `penstock up`: what policy wants to go
 //! through states goes to the host as it is, after `forward` and `output`, and comes back from it
 //! as ESP of the host's own.
 
@@ -29,8 +29,8 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// Gives a packet to the host, which routes it anew: a forwarded one by the device that it came
-    /// by, our own as the host's.
+    /// Passes a packet to the host, which routes it again: a forwarded one by the device that it
+    /// came by, our own as the host's.
     pub(crate) fn leave_to_host(&mut self, packet: &mut Packet) {
         let device = if packet.meta.iif == 0 { LOOPBACK } else { packet.meta.iif };
         let Some(link) = self.net.link(device) else {

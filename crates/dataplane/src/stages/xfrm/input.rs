@@ -20,7 +20,7 @@ use crate::worker::Worker;
 
 /// Where ESP is in a packet.
 #[derive(Clone, Copy)]
-struct Place {
+struct EspPosition {
     /// Its SPI, from the network header on.
     at: usize,
     /// IP headers before it.
@@ -53,7 +53,7 @@ impl<S: Sink> Worker<'_, S> {
         let kept = usize::from(transport.offset);
         match transport.protocol {
             protocol::ESP => {
-                let place = Place {
+                let place = EspPosition {
                     at: kept,
                     kept,
                     next_at: next_header(packet.network(), kept),
@@ -63,7 +63,7 @@ impl<S: Sink> Worker<'_, S> {
             }
             protocol::UDP => match self.encapsulated(packet) {
                 None => self.xfrm_check_in(packet),
-                // The program that exchanges keys there has a policy of its own on its socket.
+                // The program that exchanges keys there has its own policy on its socket.
                 Some(Encapsulated::Other) => None,
                 Some(Encapsulated::KeepAlive) => {
                     self.state.counters.taken += 1;
@@ -72,7 +72,7 @@ impl<S: Sink> Worker<'_, S> {
                 }
                 Some(Encapsulated::Esp) => {
                     let next_at = next_header(packet.network(), kept);
-                    let place = Place { at: kept + udp::LEN, kept, next_at, udp: true };
+                    let place = EspPosition { at: kept + udp::LEN, kept, next_at, udp: true };
                     Some(self.xfrm_input(packet, place, course))
                 }
             },
@@ -92,7 +92,7 @@ impl<S: Sink> Worker<'_, S> {
         ipsec.xfrm.takes_udp(datagram.dport()).then(|| classify(datagram.payload()))
     }
 
-    fn xfrm_input(&mut self, packet: &mut Packet, place: Place, course: &mut Course) -> Next {
+    fn xfrm_input(&mut self, packet: &mut Packet, place: EspPosition, course: &mut Course) -> Next {
         match self.xfrm_open(packet, place) {
             Ok((Mode::Tunnel, held)) => {
                 self.receive_inner(packet, held);
@@ -103,9 +103,13 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// Takes off ESP, several times in transport mode; gives the last state's mode and what it
+    /// Takes off ESP, several times in transport mode; returns the last state's mode and what it
     /// held.
-    fn xfrm_open(&mut self, packet: &mut Packet, mut place: Place) -> Result<(Mode, u8), Stat> {
+    fn xfrm_open(
+        &mut self,
+        packet: &mut Packet,
+        mut place: EspPosition,
+    ) -> Result<(Mode, u8), Stat> {
         let now = packet.meta.time;
         let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return Err(Stat::InNoStates) };
         ipsec.xfrm.start(now);
@@ -128,7 +132,7 @@ impl<S: Sink> Worker<'_, S> {
             packet.trim_network(opened.len);
             let mode = ipsec.xfrm.state(id).config.mode;
             if mode == Mode::Transport && opened.protocol == protocol::ESP {
-                place = Place { at: place.kept, udp: false, ..place };
+                place = EspPosition { at: place.kept, udp: false, ..place };
                 continue;
             }
             packet.meta.ct = Ct::default();

@@ -30,7 +30,7 @@ use crate::sink::Sink;
 use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
-    /// Whether policy lets a packet go on that came in (`xfrm_policy_check()`); if not, it is
+    /// Whether policy lets a packet continue that came in (`xfrm_policy_check()`); if not, it is
     /// dropped.
     pub(crate) fn xfrm_check(&mut self, direction: Direction, packet: &mut Packet) -> bool {
         let Some(ipsec) = self.state.ipsec.as_deref() else { return true };

@@ -42,7 +42,7 @@ impl<S: Sink> Worker<'_, S> {
         self.xfrm_lookup_flow(&flow, class_of(packet), packet.meta.time, to)
     }
 
-    /// What a flow has to go through whose packets have this TOS or traffic class.
+    /// The IPsec states for a flow with this TOS or traffic class.
     pub(crate) fn xfrm_lookup_flow(
         &mut self,
         flow: &Flow,
@@ -202,8 +202,8 @@ impl<S: Sink> Worker<'_, S> {
         Some(self.xfrm_transform(protocol, packet, &to, course))
     }
 
-    /// A packet was translated: whether policy still lets it leave (`nf_xfrm_me_harder()`). Where
-    /// the destination's address is another one it is routed anew, too, and policy asked then.
+    /// A packet was translated: whether policy still lets it leave (`nf_xfrm_me_harder()`). With
+    /// another destination address it is also routed again, and policy is checked then.
     pub(crate) fn xfrm_translated(
         &mut self,
         hook: Hook,
@@ -315,7 +315,7 @@ impl<S: Sink> Worker<'_, S> {
         Ok(())
     }
 
-    /// What must not be cut and is too long for a tunnel is told to its sender
+    /// A packet that must not be fragmented and is too long for a tunnel causes an ICMP error
     /// (`xfrm4_tunnel_check_size()`, `xfrm6_tunnel_check_size()`).
     fn fits_tunnel(
         &mut self,

@@ -86,7 +86,7 @@ const LISTS: [(&str, ObjKind); 34] = [
 const VERBS: [&str; 10] =
     ["add", "replace", "create", "insert", "delete", "destroy", "list", "reset", "flush", "rename"];
 
-/// Whether an object says what to do, rather than being only what is to be added.
+/// Whether an object has a command verb, rather than being an object to add.
 pub(super) fn has_verb(object: &Map<String, Value>) -> bool {
     VERBS.iter().any(|verb| object.contains_key(*verb))
 }

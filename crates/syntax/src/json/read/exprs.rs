@@ -14,9 +14,9 @@ use crate::source::Loc;
 
 /// Kinds of place in which only some expressions may stand, as bits: one within another counts as
 /// both.
-pub(crate) struct Place;
+pub(crate) struct Contexts;
 
-impl Place {
+impl Contexts {
     pub(crate) const RHS: u32 = 1;
     pub(crate) const STMT: u32 = 1 << 1;
     pub(crate) const SET_RHS: u32 = 1 << 4;
@@ -27,18 +27,18 @@ impl Place {
     pub(crate) const CONCAT: u32 = 1 << 8;
 
     const NAMES: [(u32, &str); 7] = [
-        (Place::RHS, "RHS"),
-        (Place::STMT, "STMT"),
-        (Place::SET_RHS, "SET_RHS"),
-        (Place::MANGLE, "MANGLE"),
-        (Place::SES, "SES"),
-        (Place::MAP, "MAP"),
-        (Place::CONCAT, "CONCAT"),
+        (Contexts::RHS, "RHS"),
+        (Contexts::STMT, "STMT"),
+        (Contexts::SET_RHS, "SET_RHS"),
+        (Contexts::MANGLE, "MANGLE"),
+        (Contexts::SES, "SES"),
+        (Contexts::MAP, "MAP"),
+        (Contexts::CONCAT, "CONCAT"),
     ];
 
     /// Where an expression may stand; nothing if there is none of that name.
     fn of(name: &str) -> Option<u32> {
-        use Place as P;
+        use Contexts as P;
         let operand = P::STMT | P::SET_RHS | P::SES | P::MAP | P::CONCAT;
         Some(match name {
             "concat" => P::RHS | P::STMT | P::SET_RHS | P::SES | P::MAP | P::CONCAT,
@@ -81,11 +81,11 @@ impl Reader<'_> {
             Value::Object(_) | Value::Null => {}
         }
         let (name, body) = self.only(value)?;
-        let Some(places) = Place::of(name) else {
+        let Some(places) = Contexts::of(name) else {
             return self.error(format!("Unknown expression type '{name}'."));
         };
         if places & self.context != self.context {
-            let names = Place::NAMES.iter().filter(|(bit, _)| self.context & bit != 0);
+            let names = Contexts::NAMES.iter().filter(|(bit, _)| self.context & bit != 0);
             let names: Vec<&str> = names.map(|(_, name)| *name).collect();
             let names = names.join(", ");
             return self.error(format!("Expression type {name} not allowed in context ({names})."));
@@ -147,7 +147,7 @@ impl Reader<'_> {
     }
 
     fn items(&mut self, list: &[Value]) -> Option<Expr> {
-        if self.context & (Place::RHS | Place::STMT) == 0 {
+        if self.context & (Contexts::RHS | Contexts::STMT) == 0 {
             return self.error("List expression only allowed on RHS or in statement expression.");
         }
         let mut items = Vec::new();
@@ -170,7 +170,7 @@ impl Reader<'_> {
         };
         let mut parts = Vec::new();
         for (i, part) in list.iter().enumerate() {
-            match self.expr_in(Place::CONCAT, part) {
+            match self.expr_in(Contexts::CONCAT, part) {
                 Some(part) => parts.push(part),
                 None => return self.error(format!("Parsing expr at index {i} failed.")),
             }
@@ -212,12 +212,12 @@ impl Reader<'_> {
 
     fn set_element(&mut self, value: &Value) -> Option<Expr> {
         let Some([left, right]) = value.as_array().map(Vec::as_slice) else {
-            return self.expr_in(Place::RHS, value);
+            return self.expr_in(Contexts::RHS, value);
         };
-        let left = self.expr_in(Place::RHS, left)?;
+        let left = self.expr_in(Contexts::RHS, left)?;
         // What stands on the right is a separate place.
         let before = std::mem::take(&mut self.context);
-        let right = self.expr_in(Place::SET_RHS, right);
+        let right = self.expr_in(Contexts::SET_RHS, right);
         self.context = before;
         Some(expr(ExprKind::Mapping { left: Box::new(left), right: Box::new(right?) }))
     }
@@ -247,11 +247,11 @@ impl Reader<'_> {
         let object = self.object(body)?;
         let key = self.member(object, "key", 0)?;
         let data = self.member(object, "data", 1)?;
-        let Some(key) = self.expr_in(Place::MAP, key) else {
+        let Some(key) = self.expr_in(Contexts::MAP, key) else {
             return self.error("Illegal map expression key.");
         };
         let before = std::mem::take(&mut self.context);
-        let mappings = self.expr_in(Place::RHS, data);
+        let mappings = self.expr_in(Contexts::RHS, data);
         self.context = before;
         let Some(mappings) = mappings else { return self.error("Illegal map expression data.") };
         Some(expr(ExprKind::Map { key: Box::new(key), mappings: Box::new(mappings) }))
@@ -322,7 +322,7 @@ impl Reader<'_> {
 
     fn operator(&mut self, op: BinOp, left: Expr, right: &Value) -> Option<Expr> {
         // Flags may be a list.
-        let place = if right.is_array() { Place::RHS } else { 0 };
+        let place = if right.is_array() { Contexts::RHS } else { 0 };
         let Some(right) = self.expr_in(place, right) else {
             return self.error("Failed to parse RHS of binop expression.");
         };

@@ -62,9 +62,9 @@ fn has_nul(value: &Value) -> bool {
 pub(crate) struct Reader<'a> {
     diags: &'a mut Diagnostics,
     input: u32,
-    /// In which kind of place the expression at hand stands: bits of [`exprs::Place`].
+    /// The kind of place of the current expression: bits of [`exprs::Place`].
     context: u32,
-    /// Operators around the expression at hand: each nests the tree a level deeper.
+    /// Operators around the current expression: each nests the tree a level deeper.
     operators: usize,
 }
 
@@ -206,8 +206,8 @@ impl Reader<'_> {
     }
 }
 
-/// Puts the last of some objects where a listing can be read again: chains stand after the maps
-/// whose elements lead to them there.
+/// Reorders the last of some objects as JSON input needs them: a listing has chains after the maps
+/// that refer to them.
 fn chains_first(run: &mut [Cmd]) {
     let rank = |cmd: &Cmd| match &cmd.kind {
         CmdKind::Add(New::Table(_)) => 0,

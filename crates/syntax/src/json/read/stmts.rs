@@ -6,7 +6,7 @@ use penstock_program::Family;
 use serde_json::Value;
 
 use super::Reader;
-use super::exprs::Place;
+use super::exprs::Contexts;
 use super::{maybe_text, several};
 use crate::ast::{Expr, Stmt};
 use crate::json::Object;
@@ -37,7 +37,7 @@ impl Reader<'_> {
 
     /// An argument of a statement.
     pub(crate) fn stmt_expr(&mut self, value: &Value) -> Option<Expr> {
-        self.expr_in(Place::STMT, value)
+        self.expr_in(Contexts::STMT, value)
     }
 
     /// An argument that may be absent; `message` if it is wrong.

@@ -87,7 +87,7 @@ fn ordered(bytes: &[u8]) -> u128 {
 }
 
 impl Classes {
-    /// Of entries from the first to the last value each, in bytes of one length.
+    /// For entries from their first to their last value, in bytes of one length.
     fn new(len: usize, entries: &[(&[u8], &[u8])], pool: &mut Pool) -> Option<Classes> {
         let words = entries.len().div_ceil(64);
         let set = |members: &mut [u64], entry: usize, is: bool| {
@@ -275,7 +275,7 @@ pub(crate) struct Field {
 
 /// The tables.
 #[derive(Clone, Debug)]
-pub(crate) struct Crossed {
+pub(crate) struct Rfc {
     pub fields: Vec<Field>,
     /// By class of all fields: the slot of the first entry, `u32::MAX` for none.
     pub places: Vec<u32>,
@@ -285,14 +285,14 @@ pub(crate) struct Crossed {
     entries: Vec<u16>,
 }
 
-impl Crossed {
-    /// Of fields, each of so many bytes at an offset, and of entries from first to last key in
-    /// these slots. `None` if that would be too large.
+impl Rfc {
+    /// For fields, each of so many bytes at an offset, and entries from first to last key in these
+    /// slots. `None` if that would be too large.
     pub fn new<'e>(
         fields: &[(usize, usize)],
         entries: &[(&'e [u8], &'e [u8])],
         slots: &[u32],
-    ) -> Option<Crossed> {
+    ) -> Option<Rfc> {
         if entries.len() > ENTRIES || fields.is_empty() || fields.iter().any(|(_, len)| *len > 16) {
             return None;
         }
@@ -351,7 +351,7 @@ impl Crossed {
         let first = |span: &[u32]| lists.get(span[0] as usize..span[1] as usize)?.first();
         let slot = |span: &[u32]| slots.get(usize::from(*first(span)?)).copied();
         let places = starts.windows(2).map(|span| slot(span).unwrap_or(u32::MAX)).collect();
-        Some(Crossed { fields: made, places, starts, entries: lists })
+        Some(Rfc { fields: made, places, starts, entries: lists })
     }
 
     /// The entries that a key lies in, in their order.
@@ -426,7 +426,7 @@ mod tests {
                     .collect();
                 let entries: Vec<(&[u8], &[u8])> =
                     entries.iter().map(|(a, b)| (&**a, &**b)).collect();
-                let crossed = Crossed::new(&fields, &entries, &[]).unwrap();
+                let rfc = Rfc::new(&fields, &entries, &[]).unwrap();
                 for _ in 0..if cfg!(miri) { 10 } else { 2000 } {
                     let key = key(&mut rng);
                     let within = |(from, to): &(&[u8], &[u8])| {
@@ -437,7 +437,7 @@ mod tests {
                     };
                     let expected = (0..).zip(&entries).filter(|(_, e)| within(e)).map(|(at, _)| at);
                     assert!(
-                        crossed.entries_of(&key).iter().copied().eq(expected),
+                        rfc.entries_of(&key).iter().copied().eq(expected),
                         "{count} {exact} {key:?}"
                     );
                 }
@@ -454,8 +454,8 @@ mod tests {
             })
             .collect();
         let entries: Vec<(&[u8], &[u8])> = keys.iter().map(|k| (&k[..], &k[..])).collect();
-        assert!(Crossed::new(&[(0, 4), (4, 4)], &entries, &[]).is_none());
-        assert!(Crossed::new(&[(0, 4)], &entries, &[]).is_some());
+        assert!(Rfc::new(&[(0, 4), (4, 4)], &entries, &[]).is_none());
+        assert!(Rfc::new(&[(0, 4)], &entries, &[]).is_some());
     }
 
     #[test]
@@ -465,9 +465,9 @@ mod tests {
             let mut near = high.clone();
             near[len - 1] = 254;
             let entries = [(&near[..], &high[..]), (&low[..], &near[..])];
-            let crossed = Crossed::new(&[(0, len)], &entries, &[]).unwrap();
+            let rfc = Rfc::new(&[(0, len)], &entries, &[]).unwrap();
             for (key, expected) in [(&high, &[0u16][..]), (&near, &[0, 1]), (&low, &[1])] {
-                assert_eq!(crossed.entries_of(key), expected, "{len}");
+                assert_eq!(rfc.entries_of(key), expected, "{len}");
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::plain_frame::{PlainFrame, SameFlow, TCP_FLAGS, TCP_LEN, UDP_LEN};
 /// Bytes of a GRE header that have to be there.
 const GRE_LEN: usize = 4;
 
-/// Bits of [`Seen::flags`], as in the header.
+/// Bits of [`FlowPacket::flags`], as in the header.
 pub(crate) mod tcp_flag {
     pub(crate) const FIN: u8 = 1;
     pub(crate) const SYN: u8 = 2;
@@ -22,7 +22,7 @@ pub(crate) mod tcp_flag {
 
 /// A packet that may be a flow's.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct FlowPacket {
     pub(crate) key: Key,
     /// Bytes from the IP header on, as the header says.
     pub(crate) len: u32,
@@ -84,7 +84,7 @@ fn transport(protocol: u8, bytes: &[u8]) -> Option<(u32, u8)> {
     }
 }
 
-impl Seen {
+impl FlowPacket {
     /// What [`ipv4`] reads of the packet in a plain frame.
     #[inline(always)]
     pub(crate) fn of(frame: &PlainFrame, arrival: ArrivalId) -> Self {
@@ -92,13 +92,13 @@ impl Seen {
         let [a, b, c, d, e, f, g, h] = addresses.to_ne_bytes();
         let (src, dst) = (address4([a, b, c, d]), address4([e, f, g, h]));
         let key = Key { src, dst, ports, arrival, l3: IPV4, l4: frame.protocol() };
-        Seen { key, len: u32::from(frame.len), flags: frame.flags, at: 0 }
+        FlowPacket { key, len: u32::from(frame.len), flags: frame.flags, at: 0 }
     }
 }
 
 /// Reads an IPv4 packet, given from its header on.
 #[inline(always)]
-pub(crate) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
+pub(crate) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<FlowPacket, Not> {
     const NO_OPTIONS: u8 = 0x45;
     /// More fragments, and their offset.
     const FRAGMENT: u16 = 0x3fff;
@@ -115,7 +115,7 @@ pub(crate) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
     match whole.filter(|_| plain).and_then(|rest| transport(l4, rest)) {
         Some((ports, flags)) => {
             let key = Key { src, dst, ports, arrival, l3: IPV4, l4 };
-            Ok(Seen { key, len: len as u32, flags, at: 0 })
+            Ok(FlowPacket { key, len: len as u32, flags, at: 0 })
         }
         None => Err(Not::Between(src, dst)),
     }
@@ -123,7 +123,7 @@ pub(crate) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
 
 /// Reads an IPv6 packet, given from its header on.
 #[inline(always)]
-pub(crate) fn ipv6(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
+pub(crate) fn ipv6(packet: &[u8], arrival: ArrivalId) -> Result<FlowPacket, Not> {
     let Some((h, rest)) = packet.split_first_chunk::<{ ipv6::LEN }>() else {
         return Err(Not::Other);
     };
@@ -137,7 +137,7 @@ pub(crate) fn ipv6(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
     match whole.and_then(|rest| transport(l4, rest)) {
         Some((ports, flags)) => {
             let key = Key { src, dst, ports, arrival, l3: IPV6, l4 };
-            Ok(Seen { key, len: (payload + ipv6::LEN) as u32, flags, at: 0 })
+            Ok(FlowPacket { key, len: (payload + ipv6::LEN) as u32, flags, at: 0 })
         }
         None => Err(Not::Between(src, dst)),
     }
@@ -183,7 +183,7 @@ mod tests {
             };
             usual += 1;
             let (read, seen) =
-                (ipv4(&frame[14..], ArrivalId(3)).unwrap(), Seen::of(&plain, ArrivalId(3)));
+                (ipv4(&frame[14..], ArrivalId(3)).unwrap(), FlowPacket::of(&plain, ArrivalId(3)));
             assert_eq!(
                 (read.key, read.len, read.flags, read.at),
                 (seen.key, seen.len, seen.flags, seen.at)

@@ -15,7 +15,7 @@ const LINKS_MAX: usize = 40;
 
 /// A name in a directory.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct DirEntry {
     /// Opened with `O_PATH`.
     pub(crate) directory: OwnedFd,
     /// What the path is called there.
@@ -53,7 +53,7 @@ fn directory(at: Option<&OwnedFd>, name: &OsStr) -> io::Result<OwnedFd> {
 ///
 /// `EPERM` for a link that others can have made, `EISDIR` if the path is a directory, and those of
 /// open(2).
-pub(crate) fn place(path: &Path) -> io::Result<Place> {
+pub(crate) fn dir_entry(path: &Path) -> io::Result<DirEntry> {
     let os = io::Error::from_raw_os_error;
     let who = sys::who();
     let mut waiting: VecDeque<OsString> = components(path).collect();
@@ -76,7 +76,7 @@ pub(crate) fn place(path: &Path) -> io::Result<Place> {
         let there = match sys::open(Some(at.as_fd()), &name, libc::O_PATH | libc::O_NOFOLLOW, 0) {
             Ok(there) => there,
             Err(e) if e.kind() == io::ErrorKind::NotFound && last => {
-                return Ok(Place { directory: at, name, there: None });
+                return Ok(DirEntry { directory: at, name, there: None });
             }
             Err(e) => return Err(e),
         };
@@ -88,7 +88,7 @@ pub(crate) fn place(path: &Path) -> io::Result<Place> {
             }
             if !is_trusted(sys::status(at.as_fd())?, status, who) {
                 let name = name.to_string_lossy();
-                let what = format!("`{name}` is a symbolic link that somebody else can have made");
+                let what = format!("`{name}` is a symbolic link that another user may have made");
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
             }
             let target = sys::link_target(there.as_fd())?;
@@ -98,7 +98,7 @@ pub(crate) fn place(path: &Path) -> io::Result<Place> {
         } else if status.is(libc::S_IFDIR) {
             at = there;
         } else if last {
-            return Ok(Place { directory: at, name, there: Some((there, status)) });
+            return Ok(DirEntry { directory: at, name, there: Some((there, status)) });
         } else {
             return Err(os(libc::ENOTDIR));
         }
