@@ -106,7 +106,8 @@ pub(crate) fn load_ct_mark<E: Env>(
     ct::get(CtKey::Mark, None, 0, registers, packet, env) == Step::Next
 }
 
-/// Runs one operation.
+/// Runs one operation. A table with a row for each operation: one match, so that the interpreter
+/// dispatches once.
 #[inline(always)]
 pub fn execute<E: Env>(
     op: &Op,

@@ -203,7 +203,8 @@ pub fn sees_fragments(len: u8, offset: u16) -> bool {
 }
 
 impl Op {
-    /// What is known of it before it runs.
+    /// What is known of it before it runs. A table with a row for each operation, and so as long as
+    /// there are operations.
     pub fn info(&self) -> Info {
         let does = Info::new;
         let words = |words: u8| u16::from(words) * 4;
