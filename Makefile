@@ -1,24 +1,20 @@
-# SPDX-License-Identifier: Apache-2.0
-# make run            build, and run a recorded capture through a router ruleset
-# make test           run all tests; those against the kernel if the rights allow it
-# make lint           formatting, clippy and rustdoc (warnings are errors), and links of the documentation
-# make deny           advisories, licences, duplicates and sources of all dependencies (cargo-deny)
-# make header         the C header, from the sources of the C interface (cbindgen)
-# make header-check   say whether it is current
-# make python         build the Python module in a virtual environment, and run its tests
-# make release        the release binary, reproducible: see docs/release.md
-# make release-check  build it twice, in two places, and compare
-# make sbom           its components, in CycloneDX form: target/sbom/penstock.cdx.json
-# make loom           models of what workers share, in all orders that matter (loom and shuttle)
-# make miri           unsafe code and what workers share, in Miri (needs nightly)
-# make sanitize       worker tests with ThreadSanitizer and AddressSanitizer (needs nightly)
-# make oracle         scenarios in a whole kernel, in QEMU: those whose names have the words of ONLY
-# make bench          measure the packet path in memory, and write docs/performance.md
-# make soak           run the dataplane under all kinds of load and faults for HOURS (1) with SEED (1)
-# make fuzz           all fuzz targets for SECONDS (600) together, or TARGET alone (docs/testing.md)
-# make inject         make each system call of the dataplane fail once (20 minutes; strace)
-# make record         record the example captures again (root; see examples/record.sh)
-# make clean          remove build output
+# SPDX-License-Identifier: Apache-2.0 make run build, and run a recorded capture through a router
+# ruleset make test run all tests; those against the kernel if the rights allow it make lint
+# formatting, clippy and rustdoc (warnings are errors), and links of the documentation make deny
+# advisories, licences, duplicates and sources of all dependencies (cargo-deny) make header the C
+# header, from the sources of the C interface (cbindgen) make header-check say whether it is current
+# make python build the Python module in a virtual environment, and run its tests make release the
+# release binary, reproducible: see docs/release.md make release-check build it twice, in two
+# places, and compare make sbom its components, in CycloneDX form: target/sbom/penstock.cdx.json
+# make loom models of what workers share, in all orders that matter (loom and shuttle) make miri
+# unsafe code and what workers share, in Miri (needs nightly) make sanitize worker tests with
+# ThreadSanitizer and AddressSanitizer (needs nightly) make oracle scenarios in a whole kernel, in
+# QEMU: those with the words of ONLY in their names make bench measure the packet path in memory,
+# and write docs/performance.md make soak run the dataplane under all kinds of load and faults for
+# HOURS (1) with SEED (1) make fuzz all fuzz targets for SECONDS (600) together, or TARGET alone
+# (docs/testing.md) make inject make each system call of the dataplane fail once (20 minutes;
+# strace) make record record the example captures again (root; see examples/record.sh) make clean
+# remove build output
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
