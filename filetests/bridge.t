@@ -257,7 +257,7 @@ counters
     c 2: packets 1 bytes 28
     c 3: packets 1 bytes 28
 
-test broute: the port takes the frame itself, and chains behind do not see it
+test broute: the port takes the frame itself, and later chains do not see it
 engines interpreter
 with chain later { type filter hook prerouting priority 10; counter; }
     [ counter pkts 0 bytes 0 ]

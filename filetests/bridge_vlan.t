@@ -16,7 +16,7 @@ net link set br0.10 addrgenmode none up
 net addr add 198.18.9.1/24 dev br0.10
 net neigh add 198.18.9.2 lladdr 02:00:00:00:01:10 dev br0.10
 
-test untagged frames get the port's VLAN behind prerouting, and leave a trunk with it
+test untagged frames get the port's VLAN after prerouting, and leave a trunk with it
 with chain f { type filter hook forward priority 0; vlan id 10 counter; vlan id 11 counter; oifname lan counter; oifname wan counter; oifname dmz counter; }
     [ payload load 2b @ link header + 12 => reg 1 ]
     [ cmp eq reg 1 0x00000081 ]

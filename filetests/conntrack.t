@@ -1,5 +1,6 @@
-# ct: the packet's connection (net/netfilter/nft_ct.c). The chain is behind connection tracking, in front of the end of
-# the path, where connections are entered. Flows are UDP; what TCP does is in tests/kernel.
+# ct: the packet's connection (net/netfilter/nft_ct.c). The chain is after connection tracking,
+# before the end of the path, where connections are entered. Flows are UDP; what TCP does is in
+# tests/kernel.
 engines interpreter kernel
 hook inet forward
 

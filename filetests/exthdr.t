@@ -486,7 +486,7 @@ counters
     c 3: packets 0 bytes 0
     c 4: packets 1 bytes 36
 
-test chunks of SCTP behind others
+test chunks of SCTP after others
 rule sctp chunk init exists counter
     [ exthdr load 1b @ 1 + 0 present => reg 1 ]
     [ cmp eq reg 1 0x00000001 ]

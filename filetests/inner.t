@@ -47,7 +47,7 @@ counters
     c 2: packets 2 bytes 168
     c 3: packets 2 bytes 200
 
-test GENEVE: behind options
+test GENEVE: after options
 rule udp dport 6081 geneve ether saddr 02:00:00:00:00:11 counter
     [ meta load l4proto => reg 1 ]
     [ cmp eq reg 1 0x00000011 ]

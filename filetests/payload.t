@@ -32,7 +32,7 @@ counters
     c 1: packets 3 bytes 113
     c 2: packets 1 bytes 40
 
-test transport header: behind extension headers
+test transport header: after extension headers
 rule udp dport 53 counter drop
     [ meta load l4proto => reg 1 ]
     [ cmp eq reg 1 0x00000011 ]
@@ -522,7 +522,7 @@ counters
     c 8: packets 1 bytes 28
     c 9: packets 3 bytes 104
 
-test link header: loads that begin behind the tag see the frame without it
+test link header: loads that begin after the tag see the frame without it
 rule @ll,144,8 0x45 counter
     [ payload load 1b @ link header + 18 => reg 1 ]
     [ cmp eq reg 1 0x00000045 ]
@@ -544,7 +544,7 @@ counters
     c 2: packets 1 bytes 28
     c 3: packets 1 bytes 28
 
-test data behind the transport header
+test data after the transport header
 rule @ih,0,32 0x47455420 counter
     [ payload load 4b @ inner header + 0 => reg 1 ]
     [ cmp eq reg 1 0x20544547 ]

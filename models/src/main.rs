@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Runs the models, or those whose names contain a word of the command line.
+//! Runs the models, or those with a word of the command line in their names.
 //!
 //! loom runs each through the orders of its threads' steps, up to a number of preemptions, and of
 //! what each thread sees of the others' memory. It leaves out orders in which it takes a step for

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! iptables-nft and its kin, whose rules have expressions of `xt`.
+//! iptables-nft and related programs: their rules have `xt` expressions.
 
 use crate::side::{both, has};
 

@@ -72,7 +72,7 @@ impl Expected {
         covered
     }
 
-    /// The lines whose failures did not happen.
+    /// The lines without their expected failure.
     pub fn unused(&self) -> impl Iterator<Item = &Failure> {
         self.0.iter().filter(|(_, used)| !used).map(|(entry, _)| entry)
     }

@@ -50,7 +50,7 @@ pub fn unfit(scenario: &Scenario) -> Option<&'static str> {
     }
     // The host's stack reads once more what is delivered to it.
     if scenario.rules.lines().any(|line| line.contains("@nh,") && line.contains(" set ")) {
-        return Some("headers whose checksum rules make wrong");
+        return Some("headers with checksums that rules break");
     }
     // A device of the host's is a TAP by then; what the harness sends on it it would send on the
     // wire.

@@ -7,7 +7,7 @@
 //! private network namespaces; without the rights for those, everything here is skipped, and says
 //! so.
 //!
-//! Arguments: words that a scenario's name must contain, or a scenario's directory, whose listings
+//! Arguments: words that a scenario's name must contain, or a scenario's directory; its listings
 //! are then printed. Environment: `PENSTOCK_RANDOM` (how many random scenarios of each kind,
 //! default 100), `PENSTOCK_SEED` (of the first of them), `PENSTOCK_KERNEL=twice` compares the
 //! kernel with itself instead, which shows whether a scenario is fit for comparison;

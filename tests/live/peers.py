@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traffic of many flows at once.
 
-peers.py serve                          UDP: sends back what comes, with address and port of whoever sent it before it
+peers.py serve                          UDP: echoes packets, prefixed with the sender's address and port
 peers.py ask ADDRESS COUNT LEN          COUNT flows of UDP from as many ports, three datagrams of LEN bytes each, all of which must
                                         be answered; prints the number of different ports that the server saw
 peers.py ftp-serve                      an FTP server as far as PASV and one RETR go

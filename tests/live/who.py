@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Says who answers, and whom it sees.
 
-who.py serve NAME PORT      answers on TCP and UDP of both families: NAME, and address and port of whoever asks
+who.py serve NAME PORT      answers on TCP and UDP of both families: NAME, and the client's address and port
 who.py ask PROTOCOL ADDRESS PORT [FROM-PORT]   prints the answer
 """
 import select

@@ -278,7 +278,7 @@ fn are_garbled(theirs: &str, ours: &str) -> bool {
 ///
 /// - fields of some bits in concatenations are shifted, and in maps those of the fragment header
 ///   have no type;
-/// - names of devices in concatenations behind generated numbers, and of devices that begin alike,
+/// - names of devices in concatenations after generated numbers, and of devices that begin alike,
 ///   are empty;
 /// - answers whether an extension header is there become names of protocols;
 /// - what follows the hash of a concatenation is lost;

@@ -67,11 +67,11 @@ pub fn text(seed: u64) -> Mutated {
         }
         5 if index + 1 < places.len() => {
             changed.swap(place, places[index + 1]);
-            format!("{token:?} behind {:?}", tokens[places[index + 1]])
+            format!("{token:?} after {:?}", tokens[places[index + 1]])
         }
         6 => {
             changed[place] = format!("{token} {other} ");
-            format!("{other:?} behind {token:?}")
+            format!("{other:?} after {token:?}")
         }
         7 => {
             // In a word.

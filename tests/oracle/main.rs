@@ -7,9 +7,10 @@
 //! rights for them are missing, everything here is skipped, and says so.
 //!
 //! Arguments: words that a scenario's name must contain, or a scenario's directory. Environment:
-//! `PENSTOCK_ORACLE` (without it everything is skipped: `make oracle` sets it), `PENSTOCK_RANDOM` (how many random scenarios of each kind, default 3), `PENSTOCK_SEED` (of the
-//! first of them), `PENSTOCK_ORACLE_SUITE` (the suite of Debian whose newest kernel is the judge,
-//! default trixie-backports), `PENSTOCK_ORACLE_GUESTS` (how many guests at once, default 1).
+//! `PENSTOCK_ORACLE` (without it everything is skipped: `make oracle` sets it), `PENSTOCK_RANDOM`
+//! (how many random scenarios of each kind, default 3), `PENSTOCK_SEED` (of the first of them),
+//! `PENSTOCK_ORACLE_SUITE` (the suite of Debian with the reference kernel, default
+//! trixie-backports), `PENSTOCK_ORACLE_GUESTS` (how many guests at once, default 1).
 
 mod agent;
 #[path = "../kernel/chance.rs"]

@@ -17,7 +17,7 @@ cipher, mac, bits = NAMES[sys.argv[2]]
 
 
 def dump(title):
-    """The bytes of a hex dump behind a title: lines of `  16: 01 02 …  text`."""
+    """The bytes of a hex dump after a title: lines of `  16: 01 02 …  text`."""
     found = re.search(title + r" => (\d+) bytes[^\n]*\n((?:[^\n]*\[CHD\] +\d+: [^\n]*\n)+)", log)
     if not found:
         sys.exit(f"no {title} in the log")

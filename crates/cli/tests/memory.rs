@@ -21,7 +21,7 @@ fn no_claimed_size_exhausts_memory() {
     fs::create_dir(&at).expect("the build directory is writable");
     fs::write(at.join("net.ip"), NET).unwrap();
     fs::write(at.join("rules.nft"), RULES).unwrap();
-    // A capture whose first frame says that it is of four gigabytes.
+    // A capture with a first frame that claims four gigabytes.
     let header =
         [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, u32::MAX, 1, 1, 0, u32::MAX - 15, u32::MAX - 15];
     fs::write(at.join("in.pcap"), header.map(u32::to_le_bytes).concat()).unwrap();

@@ -427,8 +427,7 @@ fn capturing_at_a_hook_does_not_change_results() {
         place.run(&format!("--net net.ip --rules rules.nft --read lan=lan.pcap {more}"))
     };
     let plain = run("");
-    // All that comes by a hook, what is left of it behind the chains there, and other hooks and
-    // families.
+    // All packets at a hook, those left after the chains there, and other hooks and families.
     for (hook, expected) in [
         ("forward", 6),
         ("forward@10", 2),

@@ -214,7 +214,7 @@ pub(crate) fn evaluated(
         "add table {family} c; add chain {family} c c {{ type filter hook {hook}{devices} priority {priority}; }}"
     ))?;
     let before = format!("add rule {family} c c ");
-    // Behind the expression is what makes it a capture; what the user sees of an error is the
+    // The statement after the expression makes it a capture; what the user sees of an error is the
     // expression alone.
     run(format!("{before}{expression} log group 0")).map_err(|said| {
         let cut = |line: &str| match line.strip_prefix(&before) {

@@ -62,14 +62,13 @@ impl Dataplane {
         Self::of_member(net, settings, &Member::live())
     }
 
-    /// The dataplane of one of several workers, by its number from 0 on. Each is to be given the
-    /// packets that are its own by [`Shared::tracking`], and all of them the same network and
-    /// rules. What bridges have learned is the same for all of those with one `Arc<Network>`, and
-    /// machine code for those with one `Arc<Linked>`. The states of IPsec are not: a network that
-    /// has some is for one worker, since a sequence number is sent once; nor are the MTUs that a
-    /// tunnel has heard of. It counts in cells of its own ([`penstock_program::cells`]), which are
-    /// added up when counters are read; `meta cpu` shows the number, and `queue` with `fanout` goes
-    /// by it.
+    /// The dataplane of one of several workers, by its number from 0 on. Each must get the packets
+    /// that it owns by [`Shared::tracking`], and all of them the same network and rules. What
+    /// bridges have learned is the same for all of those with one `Arc<Network>`, and machine code
+    /// for those with one `Arc<Linked>`. The states of IPsec are not: a network that has some is
+    /// for one worker, since a sequence number is sent once; nor are the MTUs that a tunnel has
+    /// heard of. It counts in cells of its own ([`penstock_program::cells`]), which are added up
+    /// when counters are read; `meta cpu` shows the number, and `queue` with `fanout` goes by it.
     pub fn of_worker(
         net: Arc<Network>,
         settings: Settings,

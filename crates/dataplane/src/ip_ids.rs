@@ -5,8 +5,8 @@
 //!
 //! They count up, so that fragments of packets to one receiver are told apart for long, but not
 //! over all receivers: otherwise each could see how much the host sends to others, and scan ports
-//! behind its back (RFC 7739 says so of IPv6). Which receivers share a counter, and where it
-//! begins, follows from a key.
+//! by its counters (see RFC 7739 for IPv6). Which receivers share a counter, and where it begins,
+//! follows from a key.
 
 /// Counters (`IP_IDENTS_SZ`).
 const COUNTERS: usize = 2048;

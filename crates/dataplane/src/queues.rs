@@ -4,7 +4,8 @@
 //!
 //! A held packet keeps its place in its hook list, and its course.
 //! [`Dataplane::verdict`](crate::Dataplane::verdict) lets it continue at the next stage, or ends
-//! it. Packets whose hook lists change meanwhile are dropped, as in the kernel when a hook goes.
+//! it. Packets are dropped if their hook list changes during that time, as in the kernel when a
+//! hook goes.
 
 use std::collections::BTreeMap;
 

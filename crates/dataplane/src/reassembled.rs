@@ -62,7 +62,8 @@ impl Reassembled {
     /// The sizes in which a packet came, if all of it is still as it came and they fit into `room`:
     /// they are those in which it leaves. So many bytes are its `head`, which every fragment has.
     /// Where fragments had a shorter one, since destination options were among what was cut, the
-    /// kernel cuts again (observed on Linux 6.18 over veth, whose buffers have no room for more).
+    /// kernel cuts again (observed on Linux 6.18 over veth, which has no room for more in its
+    /// buffers).
     pub(crate) fn sizes<'t>(
         &self,
         table: &'t ReassembledTable,

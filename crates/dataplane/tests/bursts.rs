@@ -20,8 +20,7 @@ use penstock_ruleset::link::Linked;
 use penstock_testkit::build::*;
 use router::{NET, SECOND, START, Seen};
 
-/// As [`Seen`], with what is known of frames and packets; of packets that are dropped only if it is
-/// to be so.
+/// [`Seen`] with the known properties of frames and packets; for dropped packets only on request.
 struct All(Seen, Drops);
 
 /// Whether drops are reported one by one.

@@ -336,8 +336,8 @@ fn encapsulated_flows_leave_as_without_a_flowtable() {
                 let what = format!("{} {version} {hook}", case.name);
                 assert_eq!(fast.lines, plain.lines, "{what}");
                 assert_eq!(fast.frames, plain.frames, "{what}");
-                // As in Linux 7.3, no flow is added whose frames leave by another device than those
-                // of the flowtable.
+                // As in Linux 7.3, no flow is added if its frames leave by another device than
+                // those of the flowtable.
                 let want = if case.by_upper_device() { 0 } else { 10 };
                 assert_eq!(
                     path.flow_counts().packets,

@@ -68,7 +68,7 @@ fn now() -> u64 {
 pub struct Stored {
     /// Absolute: the supervisor's folder is not the caller's.
     path: PathBuf,
-    /// The file that `state` was read from; `None` if `state` is not to be used.
+    /// The file that `state` was read from; `None` if `state` must not be used.
     version: Option<Version>,
     state: State,
     locked: Option<Locked>,

@@ -5,7 +5,7 @@
 //!
 //! A [`Client`] is the kernel's side of one netlink socket. It takes the datagrams that a program
 //! sends and gives the datagrams that the kernel would answer with. It does no I/O: the caller
-//! moves the bytes. What is asked for and changed is behind the trait [`Backend`].
+//! moves the bytes. The trait [`Backend`] provides the ruleset to read and change.
 //!
 //! ```
 //! use penstock_nfnetlink::{Client, Local, Process};

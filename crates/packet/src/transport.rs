@@ -45,7 +45,7 @@ pub fn ipv4_transport_checked(network: &[u8]) -> Option<Transport> {
 /// Where the transport header of an IPv6 packet is (`nft_set_pktinfo_ipv6()`): after all extension
 /// headers; an authentication header counts as transport and so do ESP and mobility headers. A
 /// later fragment has the protocol of its fragment header, unless that is again an extension
-/// header: then, as in a packet whose chain of headers is cut, there is no transport.
+/// header: then, as in a packet with a truncated chain of headers, there is no transport.
 #[inline]
 pub fn ipv6_transport(network: &[u8]) -> Option<Transport> {
     const WALK: Walk = Walk { stop_at_ah: true, skip_done_routing: false };

@@ -9,7 +9,7 @@
 //!
 //! - A lookup writes nothing. It walks the chain, copies what it needs, and does so again if the
 //!   sequence number has changed meanwhile. It waits only for a writer in the very same bucket,
-//!   whose work is a handful of stores.
+//!   which only does a handful of stores.
 //! - A writer takes the bucket by making its sequence number odd, so a key is never there twice,
 //!   and no two writers change a chain at once. Writers in different buckets share nothing but the
 //!   count, the list of free slots and the bounds of expiry.

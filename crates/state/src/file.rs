@@ -135,7 +135,7 @@ pub fn read(path: &Path, now: u64) -> io::Result<(Version, Result<State, Broken>
 
 /// Opens a file for reading; `None` if there is none.
 fn open(path: &Path) -> io::Result<Option<File>> {
-    // A pipe is not to be waited for.
+    // Opening a pipe must not block.
     match File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         opened => opened.map(Some),

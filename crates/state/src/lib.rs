@@ -15,9 +15,9 @@
 //! file that was cut short is found. In version 1, which is still read, the sums are of the
 //! contents alone.
 //!
-//! A sum only finds accidents: whoever may write the file may write a ruleset. What is read is
-//! checked in full all the same ([`Ruleset::from_saved`], [`Conntrack::load`]), so that no file can
-//! make the process do what no ruleset could.
+//! A checksum only finds accidents: a user who may write the file may write a ruleset. What is read
+//! is checked in full all the same ([`Ruleset::from_saved`], [`Conntrack::load`]), so that no file
+//! can make the process do what no ruleset could.
 //!
 //! ```
 //! use penstock_state::State;

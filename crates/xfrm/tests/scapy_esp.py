@@ -5,7 +5,7 @@ Each object has `do` (encrypt or decrypt), the algorithms by scapy's names with 
 `spi`, `seq`, `esn` (the high half, or null), `udp` (two ports, or null) and `packet`.
 
 scapy leaves the high half out of HMACs of ESP. So with extended numbers it encrypts, and the integrity value is made here of
-what it has encrypted and the high half behind it (RFC 4303, 2.2.1).
+what it has encrypted and the high half after it (RFC 4303, 2.2.1).
 """
 
 import json

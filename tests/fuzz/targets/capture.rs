@@ -27,5 +27,5 @@ fn run(data: &[u8]) {
         assert!(capture.frame().bytes.len() <= most, "a frame is longer than its file");
         assert!(frames <= most, "more frames than bytes");
     }
-    assert!(!matches!(capture.advance(), Ok(true)), "frames behind the end");
+    assert!(!matches!(capture.advance(), Ok(true)), "frames after the end");
 }

@@ -6,9 +6,9 @@
 //!
 //! Flows are UDP and TCP over IPv4 and IPv6, with and without translation, that are as their ends
 //! would send them: what is invalid is translated by a flowtable and not by connection tracking. In
-//! between are what takes the normal way: fragments, options, packets whose TTL ends or that do not
-//! fit the next wire, ICMP errors about what was sent; and connections that are closed, reset and
-//! opened again.
+//! between are packets for the slow path: fragments, options, packets with an expiring TTL or that
+//! do not fit the next wire, ICMP errors about what was sent; and connections that are closed,
+//! reset and opened again.
 
 use std::time::Duration;
 

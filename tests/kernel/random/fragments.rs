@@ -2,7 +2,7 @@
 
 //! Scenarios of fragments by chance: packets cut anywhere and sent in any order, with pieces that
 //! overlap, are missing, come twice, are cut off, lie about what follows, or reach beyond the
-//! largest packet; several packets at a time, whose identifications may be the same. Connection
+//! largest packet; several packets at a time, possibly with the same identification. Connection
 //! tracking puts them together, and the way out cuts them again.
 
 use fastrand::Rng;

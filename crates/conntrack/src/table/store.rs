@@ -3,8 +3,9 @@
 //! The entries by number, and the timing wheel that they are linked into.
 //!
 //! Numbers of ended entries are reused, the last one first. A packet's refresh only changes
-//! [`Entry::expires`]: the wheel checks an entry at the time for which it was armed, and rearms it if it lives longer. An entry with an earlier new end is moved at once. So every
-//! entry is in the wheel no later than it ends, and refreshing costs nothing.
+//! [`Entry::expires`]: the wheel checks an entry at the time for which it was armed, and rearms it
+//! if it lives longer. An entry with an earlier new end is moved at once. So every entry is in the
+//! wheel no later than it ends, and refreshing costs nothing.
 
 use super::entry::{Entry, NONE, list};
 

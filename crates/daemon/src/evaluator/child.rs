@@ -315,7 +315,7 @@ impl Child<'_> {
         self.text(&mut talk, Origin::File { name, from: None }, text, None).map(End::Status)
     }
 
-    /// Submits the changes of a text that was evaluated to the dataplane, if that is to be asked.
+    /// Submits the changes of a text that was evaluated to the dataplane, if it has to decide.
     fn submit(
         &self,
         submission: &mut Submission<'_>,

@@ -17,7 +17,7 @@
 //! with the client: text, listings and errors are never in the dataplane's memory, and a text that
 //! takes all memory, or never ends, ends the child alone.
 //!
-//! The dataplane's answer to a client whose child has died is a sentence. An evaluator that dies
+//! If a child has died, the dataplane answers its client with a sentence. An evaluator that dies
 //! takes its children with it; the process that has started it starts another one, which gets the
 //! ruleset with the next call. Packets notice nothing of either.
 //!

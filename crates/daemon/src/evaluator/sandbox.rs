@@ -81,7 +81,7 @@ pub(super) fn keep_only(fd: RawFd) {
     close_but(fd);
 }
 
-/// Closes all descriptors but the standard ones and this one. Whoever has another one must not
+/// Closes all descriptors but the standard ones and this one. A holder of another one must not
 /// close it again.
 pub(super) fn close_but(fd: RawFd) {
     let (fd, last) = (fd as libc::c_uint, libc::c_uint::MAX);

@@ -51,7 +51,7 @@ impl OffloadPort {
             Some(link) => link.replace(program)?,
             None => *link = Some(program.attach(self.device, Mode::Any)?),
         }
-        // Whoever filters leaves word for a program that is there.
+        // The filter notes its result for an attached program.
         if let (Receives::Packet(sockets), Some(claims)) = (&self.receives, &site.claims) {
             let code = flows.filter(claims, site.address).map_err(std::io::Error::other)?;
             let filter = SocketFilter::load("penstock_flows", &code)?;

@@ -4,8 +4,8 @@
 //! chains of ingress run.
 //!
 //! ```text
-//! wire -> XDP:  [ flows -> chains ] -> AF_XDP socket, or the kernel, whose packet sockets we have
-//! wire -> tcx:  [ flows ] -> shut            (packet sockets have seen it before: a filter keeps flows from them)
+//! wire -> XDP: [ flows -> chains ] -> AF_XDP socket, or the kernel, with our packet sockets wire
+//! -> tcx: [ flows ] -> shut (packet sockets have seen it before: a filter keeps flows from them)
 //! ```
 //!
 //! Flows are forwarded in XDP where frames come one by one, and at tcx where super-packets arrive

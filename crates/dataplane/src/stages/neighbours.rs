@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Packets whose next hop's link address is being found out (`net/core/neighbour.c`).
+//! Packets with a next hop under resolution (`net/core/neighbour.c`).
 //!
 //! As in the kernel a neighbour keeps some packets, the newest ones, and those that nobody's answer
 //! frees are told to their senders. There is a limit on all of them together, so that a scan of a

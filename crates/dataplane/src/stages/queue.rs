@@ -4,7 +4,8 @@
 //!
 //! A held packet stays where it is in its hook list.
 //! [`Dataplane::verdict`](crate::Dataplane::verdict) lets it continue at the next stage, or ends
-//! it. Packets whose hook lists change meanwhile are dropped, as in the kernel when a hook goes.
+//! it. Packets are dropped if their hook list changes during that time, as in the kernel when a
+//! hook goes.
 
 use penstock_packet::Packet;
 use penstock_program::image::RuleIndex;

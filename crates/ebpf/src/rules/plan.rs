@@ -104,7 +104,7 @@ impl Survey<'_> {
 
     fn field(&mut self, base: PayloadBase, len: u8, offset: u16) -> Result<(), String> {
         if offset > 1024 {
-            return Err("loads bytes too far behind a header".into());
+            return Err("loads bytes too far after a header".into());
         }
         if len == 0 {
             return Err("loads no bytes".into());

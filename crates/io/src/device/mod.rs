@@ -13,7 +13,7 @@
 //! with the process: programs, rings and sockets are held by descriptors.
 //!
 //! What a device does to checksums is done here: a frame that is received has a whole checksum,
-//! unless it is a super-packet ([`Received::gso`]), whose checksum is made when it leaves.
+//! unless it is a super-packet ([`Received::gso`]): its checksum is computed when it leaves.
 
 mod bare;
 mod bpf;

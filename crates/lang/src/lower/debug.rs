@@ -177,7 +177,7 @@ fn data_text(data: Option<&ElementData>, out: &mut String) {
     }
 }
 
-/// What is to become of elements.
+/// What happens to elements.
 #[derive(Clone, Copy, PartialEq)]
 enum Asked {
     Add,

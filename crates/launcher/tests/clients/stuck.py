@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program whose memory never comes (userfaultfd) does not hold up others."""
+"""A program with memory that never arrives (userfaultfd) does not block others."""
 from lib import *
 import mmap
 

@@ -8,8 +8,8 @@
 //! The result is that of a walk over all rules:
 //!
 //! - what a rule asks is taken from the operations before the first one that does something, and
-//!   rules whose conditions hold are run, with all that they ask again where a condition is more
-//!   than the lookup knows;
+//!   rules with fulfilled conditions are run, with all their conditions again where a condition is
+//!   more than the lookup knows;
 //! - the packet is looked at again for each search, so that a rule may change what later rules ask
 //!   for;
 //! - rules of which nothing is known are always run.

@@ -73,7 +73,7 @@ impl Reader<'_> {
         let nodes = &mut self.config.devices.entry(device).or_default().nodes;
         let handle = match handle {
             Some(handle) if handle & 0xffff != 0 => {
-                return Err("a handle has no number behind its colon".into());
+                return Err("a handle has no number after its colon".into());
             }
             Some(handle) if nodes.iter().any(|n| n.handle == handle) => {
                 return Err("Exclusivity flag on, cannot modify".into());

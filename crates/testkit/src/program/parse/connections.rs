@@ -138,7 +138,7 @@ impl Words<'_> {
             "transparent" => SocketKey::Transparent,
             "mark" => SocketKey::Mark,
             "wildcard" => SocketKey::Wildcard,
-            _ => return Err("no key of a socket, or one whose level is not told"),
+            _ => return Err("no key of a socket, or one without its level"),
         };
         Ok(Expr::Socket(Socket { key, level: 0, dreg: self.target()? }))
     }
