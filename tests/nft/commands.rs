@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Single commands, each on a ruleset of one table, and the listing afterwards: `commands.txt` has a
-//! line for each command.
+//! Single commands, each on a ruleset of one table, and the listing afterwards: `commands.txt` has
+//! a line for each command.
 
 use std::path::PathBuf;
 

@@ -20,7 +20,7 @@
 #define PENSTOCK_ENGINE_INTERPRETER 1
 
 /*
- Engine: machine code, which is made on a thread of its own; until it is there, the interpreter.
+ Engine: machine code, which is made on its own thread; until it is there, the interpreter.
  */
 #define PENSTOCK_ENGINE_JIT 2
 
@@ -50,8 +50,8 @@ typedef struct penstock_ruleset penstock_ruleset;
 typedef struct penstock_session penstock_session;
 
 /*
- A place in a text of rules: the line, and the columns of its first and last byte, all from 1. All
- are 0 for what stands nowhere in the text.
+ A place in a text of rules: the line, and the columns of its first and last byte, all from 1.
+ All are 0 for what stands nowhere in the text.
  */
 typedef struct penstock_place {
   /*
@@ -133,8 +133,8 @@ typedef struct penstock_packet {
    */
   uint32_t device;
   /*
-   A frame with its Ethernet header if it leaves; if it is delivered, the packet from its network
-   header on.
+   A frame with its Ethernet header if it leaves; if it is delivered, the packet from its
+   network header on.
    */
   const uint8_t *bytes;
   /*
@@ -255,8 +255,8 @@ extern "C" {
 const char *penstock_version(void);
 
 /*
- The whole message of an error: of a ruleset it is nft's, with the line and marks. It lives as long
- as the error. Null for null.
+ The whole message of an error: of a ruleset it is nft's, with the line and marks. It lives as
+ long as the error. Null for null.
 
  # Safety
  `error` is null or an error that was not freed.
@@ -328,8 +328,8 @@ void penstock_network_free(struct penstock_network *network);
  includes no files.
 
  # Safety
- `network` is null or a network that was not freed, `rules` null or a text; `error` is null or may
- be written.
+ `network` is null or a network that was not freed, `rules` null or a text; `error` is null or
+ may be written.
  */
 struct penstock_ruleset *penstock_ruleset_from_text(const struct penstock_network *network,
                                                     const char *rules,
@@ -349,8 +349,8 @@ struct penstock_ruleset *penstock_ruleset_from_json(const struct penstock_networ
  Takes the ruleset of the bytes of a state file, at a time. Null if it fails.
 
  # Safety
- `network` is null or a network that was not freed; `state` points to `len` bytes; `error` is null
- or may be written.
+ `network` is null or a network that was not freed; `state` points to `len` bytes; `error` is
+ null or may be written.
  */
 struct penstock_ruleset *penstock_ruleset_from_state(const struct penstock_network *network,
                                                      const uint8_t *state,
@@ -405,12 +405,12 @@ struct penstock_session *penstock_session_new(const struct penstock_ruleset *rul
                                               struct penstock_error **error);
 
 /*
- Runs commands of nft as one transaction. `output`, where it is not null, is set to what nft prints,
- to be freed by `penstock_text_free`. Whether it went well; else nothing is changed.
+ Runs commands of nft as one transaction. `output`, where it is not null, is set to what nft
+ prints, to be freed by `penstock_text_free`. Whether it went well; else nothing is changed.
 
  # Safety
- `session` is null or a session that was not freed, `commands` null or a text; `output` and `error`
- are null or may be written.
+ `session` is null or a session that was not freed, `commands` null or a text; `output` and
+ `error` are null or may be written.
  */
 bool penstock_session_run(const struct penstock_session *session,
                           const char *commands,
@@ -450,8 +450,8 @@ struct penstock_dataplane *penstock_dataplane_new(const struct penstock_network 
                                                   struct penstock_error **error);
 
 /*
- Passes frames that came in by devices, and tells a sink, which may be null, what happens. Whether
- it went well; that packets are dropped is no failure.
+ Passes frames that came in by devices, and tells a sink, which may be null, what happens.
+ Whether it went well; that packets are dropped is no failure.
 
  # Safety
  `dataplane` is null or was not freed; `frames` points to `count` frames, each of which points to
@@ -464,8 +464,8 @@ bool penstock_dataplane_receive(const struct penstock_dataplane *dataplane,
                                 struct penstock_error **error);
 
 /*
- Sends an IP packet, from its header on, as the host does. Whether it went well; that it is dropped
- is no failure.
+ Sends an IP packet, from its header on, as the host does. Whether it went well; that it is
+ dropped is no failure.
 
  # Safety
  `dataplane` is null or was not freed; `packet` points to `len` bytes; `sink` is null or a sink;
@@ -482,7 +482,8 @@ bool penstock_dataplane_send_from_host(const struct penstock_dataplane *dataplan
  Lets time pass without packets. Call it once a second while none come.
 
  # Safety
- `dataplane` is null or was not freed; `sink` is null or a sink; `error` is null or may be written.
+ `dataplane` is null or was not freed; `sink` is null or a sink; `error` is null or may be
+ written.
  */
 bool penstock_dataplane_advance(const struct penstock_dataplane *dataplane,
                                 uint64_t time,

@@ -29,8 +29,8 @@ pub struct penstock_frame {
 pub struct penstock_packet {
     /// Index of the device that it leaves by, or came in by.
     pub device: u32,
-    /// A frame with its Ethernet header if it leaves; if it is delivered, the packet from its network
-    /// header on.
+    /// A frame with its Ethernet header if it leaves; if it is delivered, the packet from its
+    /// network header on.
     pub bytes: *const u8,
     /// How many bytes.
     pub len: usize,

@@ -49,8 +49,8 @@ macro_rules! exclusive {
     };
 }
 
-/// Runs `work` on what a handle is of; gives `failed`, and the error to the caller, if the handle is
-/// null, in use or broken, or if `work` fails or panics.
+/// Runs `work` on what a handle is of; gives `failed`, and the error to the caller, if the handle
+/// is null, in use or broken, or if `work` fails or panics.
 ///
 /// # Safety
 /// `handle` is null or a handle that was not freed; `error` is null or may be written.

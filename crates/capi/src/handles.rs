@@ -119,8 +119,8 @@ pub unsafe extern "C" fn penstock_network_free(network: *mut penstock_network) {
 /// includes no files.
 ///
 /// # Safety
-/// `network` is null or a network that was not freed, `rules` null or a text; `error` is null or may
-/// be written.
+/// `network` is null or a network that was not freed, `rules` null or a text; `error` is null or
+/// may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn penstock_ruleset_from_text(
     network: *const penstock_network,
@@ -154,8 +154,8 @@ pub unsafe extern "C" fn penstock_ruleset_from_json(
 /// Takes the ruleset of the bytes of a state file, at a time. Null if it fails.
 ///
 /// # Safety
-/// `network` is null or a network that was not freed; `state` points to `len` bytes; `error` is null
-/// or may be written.
+/// `network` is null or a network that was not freed; `state` points to `len` bytes; `error` is
+/// null or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn penstock_ruleset_from_state(
     network: *const penstock_network,
@@ -269,12 +269,12 @@ pub unsafe extern "C" fn penstock_session_new(
     })
 }
 
-/// Runs commands of nft as one transaction. `output`, where it is not null, is set to what nft prints,
-/// to be freed by `penstock_text_free`. Whether it went well; else nothing is changed.
+/// Runs commands of nft as one transaction. `output`, where it is not null, is set to what nft
+/// prints, to be freed by `penstock_text_free`. Whether it went well; else nothing is changed.
 ///
 /// # Safety
-/// `session` is null or a session that was not freed, `commands` null or a text; `output` and `error`
-/// are null or may be written.
+/// `session` is null or a session that was not freed, `commands` null or a text; `output` and
+/// `error` are null or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn penstock_session_run(
     session: *const penstock_session,
@@ -351,8 +351,8 @@ pub unsafe extern "C" fn penstock_dataplane_new(
     })
 }
 
-/// Passes frames that came in by devices, and tells a sink, which may be null, what happens. Whether
-/// it went well; that packets are dropped is no failure.
+/// Passes frames that came in by devices, and tells a sink, which may be null, what happens.
+/// Whether it went well; that packets are dropped is no failure.
 ///
 /// # Safety
 /// `dataplane` is null or was not freed; `frames` points to `count` frames, each of which points to
@@ -405,8 +405,8 @@ unsafe fn calls(sink: *const penstock_sink) -> Calls {
     Calls(unsafe { sink.as_ref() }.copied().unwrap_or(none))
 }
 
-/// Sends an IP packet, from its header on, as the host does. Whether it went well; that it is dropped
-/// is no failure.
+/// Sends an IP packet, from its header on, as the host does. Whether it went well; that it is
+/// dropped is no failure.
 ///
 /// # Safety
 /// `dataplane` is null or was not freed; `packet` points to `len` bytes; `sink` is null or a sink;
@@ -433,7 +433,8 @@ pub unsafe extern "C" fn penstock_dataplane_send_from_host(
 /// Lets time pass without packets. Call it once a second while none come.
 ///
 /// # Safety
-/// `dataplane` is null or was not freed; `sink` is null or a sink; `error` is null or may be written.
+/// `dataplane` is null or was not freed; `sink` is null or a sink; `error` is null or may be
+/// written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn penstock_dataplane_advance(
     dataplane: *const penstock_dataplane,

@@ -40,8 +40,8 @@ pub struct penstock_error {
     places: Vec<(CString, CString, penstock_place)>,
 }
 
-/// A place in a text of rules: the line, and the columns of its first and last byte, all from 1. All
-/// are 0 for what stands nowhere in the text.
+/// A place in a text of rules: the line, and the columns of its first and last byte, all from 1.
+/// All are 0 for what stands nowhere in the text.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct penstock_place {
@@ -166,8 +166,8 @@ pub extern "C" fn penstock_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// The whole message of an error: of a ruleset it is nft's, with the line and marks. It lives as long
-/// as the error. Null for null.
+/// The whole message of an error: of a ruleset it is nft's, with the line and marks. It lives as
+/// long as the error. Null for null.
 ///
 /// # Safety
 /// `error` is null or an error that was not freed.

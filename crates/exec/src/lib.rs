@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What answers the programs that `penstock exec` runs: a [`Service`](penstock_launcher::Service) of
-//! the launcher over a ruleset that is kept in a state file.
+//! What answers the programs that `penstock exec` runs: a [`Service`](penstock_launcher::Service)
+//! of the launcher over a ruleset that is kept in a state file.
 //!
 //! A batch holds the file's lock from reading to replacing, as `penstock nft --state` does, and its
-//! answers come after the file is written. Everything else is answered from the newest file, without
-//! a lock.
+//! answers come after the file is written. Everything else is answered from the newest file,
+//! without a lock.
 //!
 //! | module | is |
 //! | --- | --- |

@@ -48,9 +48,9 @@ pub struct Inside {
 /// Why nothing was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotInside {
-    /// It is a tagged packet or a tunnel's packet, but not one for the fast path: a tag has priority
-    /// bits, or the tunnel's packet is a fragment, has options, a TTL that ends, or congestion to be
-    /// told. What is inside may be any flow's.
+    /// It is a tagged packet or a tunnel's packet, but not one for the fast path: a tag has
+    /// priority bits, or the tunnel's packet is a fragment, has options, a TTL that ends, or
+    /// congestion to be told. What is inside may be any flow's.
     Unusual,
     /// Nothing that flows have around them.
     Other,
@@ -97,8 +97,8 @@ impl Around {
 }
 
 /// Looks into a frame that came in by a device, given from after its ethertype on: `ethertype` is
-/// that, `tag` one that was taken out before (control information and protocol). Tags, session and tunnel come
-/// in that order, none of which need be there.
+/// that, `tag` one that was taken out before (control information and protocol). Tags, session and
+/// tunnel come in that order, none of which need be there.
 #[inline]
 pub fn inside(
     device: u32,

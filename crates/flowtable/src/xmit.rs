@@ -27,8 +27,8 @@ pub struct Xmit {
     /// By which device: that of the route, or for [`XmitType::Direct`] that on which the frame is
     /// put.
     pub device: u32,
-    /// The route's device, on which the next hop has its link address: [`Xmit::device`], or one that
-    /// stands on that.
+    /// The route's device, on which the next hop has its link address: [`Xmit::device`], or one
+    /// that stands on that.
     pub route: u32,
     /// Next hop with link address [`Xmit::destination`]; `None` if that does not follow from
     /// routing.

@@ -62,8 +62,9 @@ pub trait Service: Send {
         Ok(None)
     }
 
-    /// Looks for something to tell: the descriptor of [`Service::start`] is readable, or sockets have
-    /// joined or left groups. `listened` are the groups that have members, group 1 in the lowest bit.
+    /// Looks for something to tell: the descriptor of [`Service::start`] is readable, or sockets
+    /// have joined or left groups. `listened` are the groups that have members, group 1 in the
+    /// lowest bit.
     fn look(&mut self, listened: u32) -> Vec<Notification> {
         let _ = listened;
         Vec::new()

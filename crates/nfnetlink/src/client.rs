@@ -139,8 +139,8 @@ impl Client {
         answers
     }
 
-    /// Refuses each request of a datagram with an error, as where the ruleset cannot be reached. Of a
-    /// batch the first message is refused.
+    /// Refuses each request of a datagram with an error, as where the ruleset cannot be reached. Of
+    /// a batch the first message is refused.
     pub fn refuse(&self, datagram: &[u8], errno: Errno) -> Answers {
         let mut answers = Answers::default();
         let mut rest = datagram;

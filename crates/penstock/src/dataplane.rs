@@ -93,8 +93,9 @@ impl DataplaneBuilder {
         self
     }
 
-    /// Makes runs repeat: random numbers, ports that NAT chooses and keys of hash tables follow from
-    /// the seed. For tests: strangers who know the seed can make packets collide in hash tables.
+    /// Makes runs repeat: random numbers, ports that NAT chooses and keys of hash tables follow
+    /// from the seed. For tests: strangers who know the seed can make packets collide in hash
+    /// tables.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);

@@ -58,16 +58,16 @@
 //! # Units
 //!
 //! Times are nanoseconds since the epoch and belong to the caller: nothing here looks at a clock
-//! while packets pass. They should not go backwards. Lengths are bytes, marks and priorities numbers
-//! in host byte order, frames as they are on a wire (network byte order, without a frame check
-//! sequence).
+//! while packets pass. They should not go backwards. Lengths are bytes, marks and priorities
+//! numbers in host byte order, frames as they are on a wire (network byte order, without a frame
+//! check sequence).
 //!
 //! # Threads
 //!
 //! A [`Dataplane`] is one worker: it may move between threads and is used by one at a time.
 //! [`Ruleset`], [`Rules`] and [`Network`] are cheap to clone and may be used from several threads.
-//! Several dataplanes may run the same [`Rules`]; they have the same counters and sets, and each has
-//! connections of its own.
+//! Several dataplanes may run the same [`Rules`]; they have the same counters and sets, and each
+//! has connections of its own.
 //!
 //! # Limits
 //!

@@ -73,8 +73,8 @@ impl Tap {
         self.tx.flush();
     }
 
-    /// Waits until the kernel has sent something by one of the devices, or the time is over. Whether
-    /// something is there.
+    /// Waits until the kernel has sent something by one of the devices, or the time is over.
+    /// Whether something is there.
     ///
     /// # Errors
     /// [`Error::System`], those of poll(2).

@@ -61,8 +61,8 @@ pub enum Fate {
     Delivered(Device),
     /// It has ended.
     Dropped(DropReason),
-    /// It waits (a fragment for the others, or in the queue of a device), or something else was made
-    /// of it.
+    /// It waits (a fragment for the others, or in the queue of a device), or something else was
+    /// made of it.
     Held,
 }
 

@@ -49,8 +49,8 @@ impl Ruleset {
         State { ruleset: self.inner.clone(), ..State::default() }.to_bytes(now)
     }
 
-    /// The ruleset as `nft list ruleset` prints it, with counters and elements as they are at a time
-    /// in nanoseconds since the epoch.
+    /// The ruleset as `nft list ruleset` prints it, with counters and elements as they are at a
+    /// time in nanoseconds since the epoch.
     pub fn to_text(&self, now: u64) -> String {
         self.listing(&self.inner.generation(), now, Format::default()).ruleset(None)
     }
@@ -69,8 +69,8 @@ impl Ruleset {
         counter::all(&self.listing(&self.inner.generation(), 0, format))
     }
 
-    /// Makes it ready to run. What takes time is done here: a thread that has no packets to pass may
-    /// call this, and hand the result to one that has.
+    /// Makes it ready to run. What takes time is done here: a thread that has no packets to pass
+    /// may call this, and hand the result to one that has.
     ///
     /// # Errors
     /// [`Error::Ruleset`]: something in it cannot run here. Texts with such rules are refused when

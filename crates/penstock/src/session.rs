@@ -109,7 +109,8 @@ impl Session {
         &self.ruleset
     }
 
-    /// The ruleset as it is now, ready to run ([`Dataplane::set_rules`](crate::Dataplane::set_rules)).
+    /// The ruleset as it is now, ready to run
+    /// ([`Dataplane::set_rules`](crate::Dataplane::set_rules)).
     pub fn rules(&self) -> Rules {
         self.rules.clone()
     }

@@ -68,9 +68,9 @@ pub trait Sink {
         let _ = frame;
     }
 
-    /// The link address of a next hop is unknown. With `true` the packet waits, within bounds, until
-    /// a network has it ([`Dataplane::set_network`](crate::Dataplane::set_network)); otherwise, and
-    /// by default, it is dropped. Asked again each second.
+    /// The link address of a next hop is unknown. With `true` the packet waits, within bounds,
+    /// until a network has it ([`Dataplane::set_network`](crate::Dataplane::set_network));
+    /// otherwise, and by default, it is dropped. Asked again each second.
     fn unresolved(&mut self, next_hop: &Unresolved<'_>) -> bool {
         let _ = next_hop;
         false

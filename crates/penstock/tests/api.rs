@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! The public interface, item by item with its types: what compiles here keeps compiling in
-//! programs. A change that does not compile is a breaking one, and belongs in the changelog. And the
-//! list of names in `src/lib.rs` is the one that is here.
+//! programs. A change that does not compile is a breaking one, and belongs in the changelog. And
+//! the list of names in `src/lib.rs` is the one that is here.
 
 use std::path::Path;
 use std::time::Duration;

@@ -36,8 +36,8 @@ pub fn find(name: &str, l4proto: u8) -> Option<&'static CtHelper> {
 
 /// The address family (`NFPROTO_*`) of a new object in a table of `family`, of which `l3proto` is
 /// asked, 0 for the table's. It is what the kernel lists (`nft_ct_helper_obj_init` and
-/// `nft_ct_helper_obj_dump` in `net/netfilter/nft_ct.c`): where both families are asked for, the one
-/// that the helper serves. For a helper that is not there it is `l3proto` as it stands.
+/// `nft_ct_helper_obj_dump` in `net/netfilter/nft_ct.c`): where both families are asked for, the
+/// one that the helper serves. For a helper that is not there it is `l3proto` as it stands.
 ///
 /// # Errors
 /// `EINVAL` if a table of one IP family asks for the other one, `ENOENT` if the helper does not

@@ -2,11 +2,11 @@
 
 //! Tables, chains, rules, sets, objects, flowtables, and the transactions that change them.
 //!
-//! The model is the kernel's (`net/netfilter/nf_tables_api.c`): a
-//! [`Transaction`] takes [`Change`]s, each the equivalent of one netlink message, and commits them
-//! whole as the next immutable [`Generation`], or not at all. This crate knows VM programs and sets;
-//! it knows no text: names of types, comments and the like that only the language understands are
-//! opaque here ([`model::UserData`]).
+//! The model is the kernel's (`net/netfilter/nf_tables_api.c`): a [`Transaction`] takes
+//! [`Change`]s, each the equivalent of one netlink message, and commits them whole as the next
+//! immutable [`Generation`], or not at all. This crate knows VM programs and sets; it knows no
+//! text: names of types, comments and the like that only the language understands are opaque here
+//! ([`model::UserData`]).
 //!
 //! What packets change (counters, quotas, limits) is live state: a rule, element or object holds it
 //! in an `Arc`, which all generations that have the rule share. Everything else of a generation

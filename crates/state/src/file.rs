@@ -2,8 +2,8 @@
 
 //! State files that several processes read and change.
 //!
-//! A change replaces the file, so a reader needs no lock: it finds the file before the change or the
-//! one after it. Who changes it holds a lock (flock(2)) from reading to replacing.
+//! A change replaces the file, so a reader needs no lock: it finds the file before the change or
+//! the one after it. Who changes it holds a lock (flock(2)) from reading to replacing.
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
@@ -22,8 +22,8 @@ pub struct Locked {
 }
 
 impl Locked {
-    /// Waits for the lock of a file. Makes a file with an empty state if there is none, at a time in
-    /// nanoseconds since the epoch.
+    /// Waits for the lock of a file. Makes a file with an empty state if there is none, at a time
+    /// in nanoseconds since the epoch.
     ///
     /// # Errors
     /// Those of open(2), flock(2) and [`penstock_files::create_new`].
@@ -63,8 +63,8 @@ impl Locked {
         penstock_files::read(&self.path)
     }
 
-    /// Puts other bytes in its place. The lock is on a file without a name then, so this is the last
-    /// thing to do with it.
+    /// Puts other bytes in its place. The lock is on a file without a name then, so this is the
+    /// last thing to do with it.
     ///
     /// # Errors
     /// Those of [`penstock_files::replace`]; the file is as before.

@@ -9,8 +9,8 @@
 //!
 //! Tables tell what the language knows by name: [`datatype`], headers ([`proto`], [`exthdr`]),
 //! [`keys`] of the other selectors, [`hooks`], [`priority`], [`objects`]. How each statement is
-//! written is in [`stmt`], each selector in `selector`. What the text means for a ruleset, the crate
-//! `penstock-lang` knows.
+//! written is in [`stmt`], each selector in `selector`. What the text means for a ruleset, the
+//! crate `penstock-lang` knows.
 
 pub mod ast;
 pub mod bits;

@@ -182,8 +182,8 @@ fn six() -> Vec<(&'static str, Frame)> {
     ]
 }
 
-/// The kernel's fast path copies TOS, TTL and DF of a packet to the outer header, whatever the tunnel
-/// says: `inner` gives packets what the tunnel says.
+/// The kernel's fast path copies TOS, TTL and DF of a packet to the outer header, whatever the
+/// tunnel says: `inner` gives packets what the tunnel says.
 fn four_talk(inner: fn(Frame) -> Frame) -> Vec<(&'static str, Frame)> {
     let back = packet(&bare().ip4("198.18.77.7", "198.18.0.10").udp(53, 1000).data(b"answer"));
     vec![

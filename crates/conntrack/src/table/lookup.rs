@@ -126,9 +126,9 @@ impl Conntrack {
         }
     }
 
-    /// Finds the entry that has a tuple in a direction, or in either where `side` says none. What is
-    /// looked for in a zone of one direction matches that direction alone: the kernel compares the
-    /// zones of the direction that it finds (`nf_ct_zone_equal()`).
+    /// Finds the entry that has a tuple in a direction, or in either where `side` says none. What
+    /// is looked for in a zone of one direction matches that direction alone: the kernel compares
+    /// the zones of the direction that it finds (`nf_ct_zone_equal()`).
     pub(crate) fn find_side(
         &self,
         hash: u64,

@@ -32,7 +32,8 @@ pub(crate) struct Listeners {
 }
 
 /// Binds the sockets of this network namespace. Those of a dataplane that died are replaced: the
-/// caller has the lock of the namespace ([`crate::namespace_lock`]), so no other dataplane is there.
+/// caller has the lock of the namespace ([`crate::namespace_lock`]), so no other dataplane is
+/// there.
 ///
 /// # Errors
 /// A sentence.

@@ -15,8 +15,8 @@ use crate::flow::flow_packet::{self, FlowPacket, Not};
 pub(crate) enum FlowCandidate {
     Packet(FlowPacket),
     Not(Not),
-    /// It has a tag or is in a tunnel, and is not for the fast path: any flow's packet may be in it,
-    /// which what follows must not overtake.
+    /// It has a tag or is in a tunnel, and is not for the fast path: any flow's packet may be in
+    /// it, which what follows must not overtake.
     Hidden,
 }
 

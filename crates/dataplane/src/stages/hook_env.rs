@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the programs of a base chain ask at one packet ([`Env`]), and what compiled code of a hook list
-//! asks ([`Host`]).
+//! What the programs of a base chain ask at one packet ([`Env`]), and what compiled code of a hook
+//! list asks ([`Host`]).
 
 use std::net::IpAddr;
 

@@ -236,8 +236,8 @@ impl<S: Sink> Worker<'_, S> {
         checksum_ok(payload, proto, h.pseudo(proto, payload.len()), checksum::Sum::new())
     }
 
-    /// As in the kernel, an error quotes the frame with its padding, and the checksum of a segment is
-    /// wrong if padding follows it: such a segment is not answered.
+    /// As in the kernel, an error quotes the frame with its padding, and the checksum of a segment
+    /// is wrong if padding follows it: such a segment is not answered.
     fn reject_on_link4(&mut self, packet: &Packet, how: Rejection, port: Option<&BridgePort>) {
         let padded = packet.network();
         let Ok(total) = ipv4::check_input(padded) else { return };

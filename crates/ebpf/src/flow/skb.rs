@@ -14,9 +14,9 @@ pub(super) const SKB_VLAN_PROTO: i16 = 28;
 pub(super) const SKB_DEVICE: i16 = 40;
 pub(super) const SKB_GSO_SIZE: i16 = 176;
 
-/// Puts the tag that an skb has in its metadata into `tag`: the VLAN id with
-/// its priority bits below its protocol, or 0. Flows have no priority bits, so a tag with some finds
-/// none. The skb's address stays in `skb`, `scratch` does not keep what it had.
+/// Puts the tag that an skb has in its metadata into `tag`: the VLAN id with its priority bits
+/// below its protocol, or 0. Flows have no priority bits, so a tag with some finds none. The skb's
+/// address stays in `skb`, `scratch` does not keep what it had.
 pub(super) fn tag_of_skb(asm: &mut Asm, skb: Reg, tag: Reg, scratch: Reg) {
     let untagged = asm.label();
     asm.mov(tag, 0);

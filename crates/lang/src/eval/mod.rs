@@ -79,8 +79,8 @@ pub struct AnonymousSet {
     pub info: Arc<SetInfo>,
     /// Tells it apart within the run.
     pub id: u32,
-    /// Its elements: an [`ExprKind::Set`](penstock_syntax::ast::ExprKind::Set); `None` for the set of a
-    /// `meter`.
+    /// Its elements: an [`ExprKind::Set`](penstock_syntax::ast::ExprKind::Set); `None` for the set
+    /// of a `meter`.
     pub elements: Option<Expr>,
     /// Content never changes (all but those of `meter`).
     pub constant: bool,

@@ -4,7 +4,8 @@
 //!
 //! A datagram is taken out of the program's end of the pair, written into its memory, and the call
 //! is answered. If the call has ended meanwhile, by a signal, the datagram is put back. Unlike the
-//! kernel's, `recvmmsg(2)` does not wait for more once it has a datagram (as with `MSG_WAITFORONE`).
+//! kernel's, `recvmmsg(2)` does not wait for more once it has a datagram (as with
+//! `MSG_WAITFORONE`).
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What came and went from one generation to another, as messages. It is found by comparing them, so
-//! that a change may come from anywhere; what came and went in between is not told. Things that go
-//! are told before things that come, and parts of a thing before the thing where it goes, after it
-//! where it comes.
+//! What came and went from one generation to another, as messages. It is found by comparing them,
+//! so that a change may come from anywhere; what came and went in between is not told. Things that
+//! go are told before things that come, and parts of a thing before the thing where it goes, after
+//! it where it comes.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -214,7 +214,8 @@ fn print_ipv4(address: Ipv4Addr, out: &mut String) {
     out.push_str(text.as_str());
 }
 
-/// A buffer for text of up to 40 bytes. A listing may have millions of addresses, and `fmt` is slow.
+/// A buffer for text of up to 40 bytes. A listing may have millions of addresses, and `fmt` is
+/// slow.
 struct Short {
     bytes: [u8; 40],
     len: usize,

@@ -2,8 +2,8 @@
 
 //! The tree to canonical text: what `nft list` prints, to the byte.
 //!
-//! [`Printer`] writes expressions and statements; [`trace`] writes the lines of `nft monitor trace`.
-//! Tables and what is in them the crate `penstock-lang` lists.
+//! [`Printer`] writes expressions and statements; [`trace`] writes the lines of
+//! `nft monitor trace`. Tables and what is in them the crate `penstock-lang` lists.
 
 use crate::ast::{Expr, Stmt};
 use crate::datatype::Format;
