@@ -27,19 +27,25 @@ pub fn compare() -> u64 {
         let run = |side: &Side| {
             side.clear();
             side.run(&["add", "table", "ip", "t"]);
-            let mut said = side.run(&[command]);
-            said.stdout += &side.run(&["list", "ruleset"]).stdout;
+            let said = side.run(&[command]);
+            let listing = side.run(&["list", "ruleset"]).stdout;
             side.clear();
-            said
+            (said, listing)
         };
-        let (theirs, mine) = (run(&Side::Nft), run(&ours));
+        let ((theirs, their_listing), (mine, my_listing)) = (run(&Side::Nft), run(&ours));
         tally.commands += 1;
         let errors = masks::error_differences(&theirs.stderr, &mine.stderr);
-        if theirs.code != mine.code || errors.is_some() || theirs.stdout != mine.stdout {
+        let listings = masks::differences(&their_listing, &my_listing);
+        if theirs.code != mine.code
+            || errors.is_some()
+            || theirs.stdout != mine.stdout
+            || listings.is_some()
+        {
             tally.differ += 1;
             println!("DIFFERENT {command}");
-            for (name, said) in [("nft", theirs), ("penstock", mine)] {
-                println!("    {name} {:?}\n{}{}", said.code, said.stdout, said.stderr);
+            let sides = [("nft", theirs, their_listing), ("penstock", mine, my_listing)];
+            for (name, said, listing) in sides {
+                println!("    {name} {:?}\n{}{}{listing}", said.code, said.stdout, said.stderr);
             }
         }
     });

@@ -62,7 +62,7 @@ pub fn all() -> Vec<Scenario> {
         sent(on("devices", &rules("")), &frames()),
         sent(on("priorities", &rules("\t\tmeta priority set 0:5\n")), &frames()),
         sent(on("metadata", METADATA), &frames()),
-        sent(on("rules_of_the_wire", WIRE), &frames()),
+        sent(on("rules_of_the_wire", WIRE), &of_one_tag_on_lan()),
     ];
     for (name, devices) in [
         ("flow_of_wires", "lan, wan"),
@@ -156,6 +156,13 @@ const WIRE: &str = "table netdev n {
 	}
 }
 ";
+
+/// Without the packet in two 802.1Q tags: rules at ingress in Linux 7.3 look into both, in 6.18 into
+/// the outer one.
+fn of_one_tag_on_lan() -> Vec<(&'static str, Frame)> {
+    let two = ethernet(LAN, CLIENT).vlan(10).vlan(10).bytes();
+    frames().into_iter().filter(|(_, frame)| !frame.bytes().starts_with(&two)).collect()
+}
 
 fn frames() -> Vec<(&'static str, Frame)> {
     let out = |tag: u16| {
