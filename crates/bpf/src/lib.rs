@@ -14,11 +14,11 @@
 //!
 //! ```no_run
 //! use penstock_bpf::asm::Asm;
-//! use penstock_bpf::{Mode, Place, Program, xdp};
+//! use penstock_bpf::{AttachPoint, Mode, Program, xdp};
 //!
 //! let mut asm = Asm::new();
 //! asm.exit_with(xdp::PASS);
-//! let program = Program::load(Place::Xdp, "pass", &asm.finish()?)?;
+//! let program = Program::load(AttachPoint::Xdp, "pass", &asm.finish()?)?;
 //! // As long as the link is there, all that device 3 receives goes through it.
 //! let _link = program.attach(3, Mode::Any)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

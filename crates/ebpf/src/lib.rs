@@ -24,7 +24,7 @@
 //! long 6.6.
 //!
 //! ```no_run
-//! use penstock_bpf::{Mode, Next, Place};
+//! use penstock_bpf::{AttachPoint, Mode, Next};
 //! use penstock_ebpf::rules::{Device, Entry, Job, compile};
 //! use penstock_program::image::ChainIndex;
 //! # fn device() -> Device { unimplemented!() }
@@ -32,7 +32,7 @@
 //!
 //! // A linked generation, the base chains of the device's ingress hook in order, the device.
 //! let entries = [Entry::Netdev(ChainIndex(0))];
-//! let job = Job { image: &image, entries: &entries, device: &device(), place: Place::Xdp, next: &Next::Pass };
+//! let job = Job { image: &image, entries: &entries, device: &device(), place: AttachPoint::Xdp, next: &Next::Pass };
 //! match compile(job) {
 //!     Ok(compiled) => {
 //!         let (program, mut counters) = compiled.load("ingress_wan")?;
