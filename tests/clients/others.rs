@@ -29,29 +29,31 @@ fn links_stay_the_kernels() {
 
 #[test]
 fn the_python_module_loads_and_lists() {
-    if !has("python3") {
-        return;
-    }
-    let there = left(Command::new("python3").args(["-c", "import nftables; nftables.Nftables()"]));
-    if there.status != Some(0) {
+    // The distribution's has the distribution's modules.
+    let load = ["-c", "import nftables; nftables.Nftables()"];
+    let loads = |python: &&&str| left(Command::new(python).args(load)).status == Some(0);
+    let pythons = ["/usr/bin/python3", "python3"];
+    let Some(python) = pythons.iter().filter(|python| has(python)).find(loads) else {
         println!("SKIPPED: there is no Python module nftables");
         return;
-    }
+    };
     let scratch = Scratch::new();
-    let script = "python3 - <<'END'
+    let script = format!(
+        "{python} - <<'END'
 import json, nftables
 nft = nftables.Nftables()
 nft.set_handle_output(True)
 nft.set_echo_output(True)
-table = {'family': 'inet', 'name': 't'}
-rc, out, err = nft.json_cmd({'nftables': [{'add': {'table': table}}]})
+table = {{'family': 'inet', 'name': 't'}}
+rc, out, err = nft.json_cmd({{'nftables': [{{'add': {{'table': table}}}}]}})
 assert rc == 0, err
 assert out['nftables'][0]['add']['table']['name'] == 't', out
 rc, out, err = nft.cmd('list ruleset')
 assert (rc, err) == (0, '') and out.startswith('table inet t'), (out, err)
 rc, out, err = nft.cmd('list table ip missing')
 assert rc == -1 and 'No such file or directory' in err, err
-END";
-    let ran = in_exec(&scratch.state(), script);
+END"
+    );
+    let ran = in_exec(&scratch.state(), &script);
     assert_eq!(ran.status, Some(0), "{ran:?}");
 }
