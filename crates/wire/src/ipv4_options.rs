@@ -202,7 +202,7 @@ fn source_route(o: &[u8], received: bool, out: &Compiled) -> Result<(), u8> {
     if out.srr != 0 {
         return Err(0);
     }
-    if !received && (o[2] != 4 || n < 7 || (n - 3) % 4 != 0) {
+    if !received && (o[2] != 4 || n < 7 || !(n - 3).is_multiple_of(4)) {
         return Err(1);
     }
     Ok(())
