@@ -2,7 +2,7 @@
 
 //! What outlives a process: a ruleset, elements with their timeouts, connections, and the indexes
 //! of devices, which rules (`iif`) and masqueraded connections refer to. `penstock up --state` and
-//! `penstock nft --state` read and write the same files; [`file`] has what keeps them apart.
+//! `penstock nft --state` read and write the same files; [`mod@file`] has what keeps them apart.
 //!
 //! ```text
 //! \x7fpenstock-state\0, version (1 byte)
