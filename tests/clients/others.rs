@@ -50,7 +50,7 @@ assert rc == 0, err
 assert out['nftables'][0]['add']['table']['name'] == 't', out
 rc, out, err = nft.cmd('list ruleset')
 assert (rc, err) == (0, '') and out.startswith('table inet t'), (out, err)
-rc, out, err = nft.cmd('list table ip missing')
+rc, out, err = nft.cmd('list table ip nowhere')
 assert rc == -1 and 'No such file or directory' in err, err
 END"
     );
