@@ -19,6 +19,7 @@
 
 mod chance;
 mod compare;
+mod extensions;
 mod frame;
 mod hand_made;
 mod live;
@@ -59,12 +60,20 @@ fn main() -> ExitCode {
     let count = number("PENSTOCK_RANDOM").unwrap_or(100);
     println!(
         "kernel: {count} random scenarios of each kind (filtering, headers, what rules remember, tracking, NAT, flowtables), a \
-         fifth of that of fragments, a tenth of bridges, PENSTOCK_SEED={seed}"
+         quarter of that of extensions of x_tables, a fifth of fragments, a tenth of bridges, PENSTOCK_SEED={seed}"
     );
     let scenarios: Vec<Scenario> = hand_made::all()
         .into_iter()
+        .chain(extensions::all())
         .chain(random::scenarios(seed, |share| count.div_ceil(share)))
-        .map(|s| if mode("bare") { Scenario { rules: String::new(), ..s } } else { s })
+        .chain(extensions::random(seed, count.div_ceil(4)))
+        .map(|s| {
+            if mode("bare") {
+                Scenario { rules: String::new(), commands: String::new(), ..s }
+            } else {
+                s
+            }
+        })
         .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))
         .collect();
     let sample = live_sample(&scenarios, number("PENSTOCK_LIVE").unwrap_or(20) as usize);

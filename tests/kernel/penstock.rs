@@ -7,7 +7,7 @@ use std::process::Command;
 
 use penstock_io::Capture;
 
-use crate::scenario::{Outcome, Scenario, devices, without_delivery};
+use crate::scenario::{COMMANDS, Outcome, Scenario, devices, only_counters, without_delivery};
 
 /// Limits on ICMP, as the kernel's router has them.
 pub const UNLIMITED: [&str; 5] = [
@@ -22,6 +22,9 @@ pub const UNLIMITED: [&str; 5] = [
 /// code, which must do the same.
 pub fn run(scenario: &Scenario, directory: &Path) -> Result<Outcome, String> {
     let reads = scenario.write(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+    if !scenario.commands.is_empty() {
+        store(directory)?;
+    }
     let interpreted = run_with(scenario, directory, &reads, "interpreter")?;
     let compiled = run_with(scenario, directory, &reads, "jit")?;
     if interpreted != compiled {
@@ -29,6 +32,21 @@ pub fn run(scenario: &Scenario, directory: &Path) -> Result<Outcome, String> {
     }
     Ok(interpreted)
 }
+
+/// Loads rules and runs commands into a state file.
+fn store(directory: &Path) -> Result<(), String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_penstock"));
+    command.args(["exec", "--state", STATE, "--", "sh", "-ec"]);
+    command.arg(format!("nft -f rules.nft; . ./{COMMANDS}")).current_dir(directory);
+    let output = command.output().map_err(|e| format!("{}: {e}", directory.display()))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("penstock exec:\n{}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+/// The state file.
+const STATE: &str = "rules.state";
 
 fn run_with(
     scenario: &Scenario,
@@ -50,11 +68,14 @@ fn run_with(
     if !scenario.tc.is_empty() {
         command.arg("--tc").arg(directory.join("tc.batch"));
     }
+    let rules = match scenario.commands.is_empty() {
+        true => ["--rules".into(), directory.join("rules.nft")],
+        false => ["--state".into(), directory.join(STATE)],
+    };
     let output = command
         .arg("--net")
         .arg(directory.join("net.ip"))
-        .arg("--rules")
-        .arg(directory.join("rules.nft"))
+        .args(rules)
         .arg("--write-dir")
         .arg(&written)
         .arg("--read")
@@ -72,6 +93,9 @@ fn run_with(
         listing: without_delivery(&String::from_utf8_lossy(&output.stdout)),
         ..Outcome::default()
     };
+    if !scenario.commands.is_empty() {
+        outcome.listing = only_counters(&outcome.listing);
+    }
     if scenario.tracks() {
         let text = std::fs::read_to_string(&connections).map_err(e)?;
         outcome.connections = Some(text.lines().map(str::to_owned).collect());

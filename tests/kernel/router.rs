@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::namespace::Namespace;
-use crate::scenario::{Outcome, Scenario, devices, pause, without_delivery};
+use crate::scenario::{Outcome, Scenario, devices, only_counters, pause, without_delivery};
 use crate::sockets::{Host, Log, Wire};
 
 /// nflog group of the harness.
@@ -381,6 +381,11 @@ impl Router {
             false => scenario.all_rules(),
         };
         self.load(&rules, &[])?;
+        if !scenario.commands.is_empty() {
+            run("sh", &["-ec", &scenario.commands], "")?;
+            self.log.forget_connections().map_err(e)?;
+            self.collect(&mut Outcome::default()).map_err(e)?;
+        }
         let before = scenario.sysctls.iter().map(|(name, value)| swap_sysctl(name, *value));
         let before: Vec<_> = before.collect::<io::Result<_>>().map_err(e)?;
         if !scenario.tc.is_empty() {
@@ -414,6 +419,9 @@ impl Router {
             swap_sysctl(name, value).map_err(e)?;
         }
         outcome.listing = self.listing()?;
+        if !scenario.commands.is_empty() {
+            outcome.listing = only_counters(&outcome.listing);
+        }
         self.collect(&mut outcome).map_err(e)?;
         if !scenario.tc.is_empty() {
             for (device, _) in &self.wires {

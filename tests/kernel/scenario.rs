@@ -21,6 +21,8 @@ pub struct Scenario {
     pub net: String,
     /// The ruleset, as for `nft -f`.
     pub rules: String,
+    /// Commands that add rules of iptables and its relatives.
+    pub commands: String,
     /// `tc -batch` lines.
     pub tc: String,
     /// Frames in order, with where they come from: a device, `host`, or `host:DEVICE`.
@@ -40,6 +42,7 @@ impl Scenario {
             name: name.into(),
             net: net.into(),
             rules: rules.into(),
+            commands: String::new(),
             tc: String::new(),
             frames: vec![],
             at_once: ["limit rate", "limit name", "type nat", " ct ", "\tct "]
@@ -52,6 +55,13 @@ impl Scenario {
     /// Sets a sysctl.
     pub fn sysctl(mut self, name: &str, value: u32) -> Scenario {
         self.sysctls.push((name.into(), value));
+        self
+    }
+
+    /// With commands that add rules; connections are known if one says so.
+    pub fn commands(mut self, commands: &str) -> Scenario {
+        self.commands = commands.into();
+        self.at_once |= self.tracks();
         self
     }
 
@@ -81,6 +91,7 @@ impl Scenario {
             scenario = scenario.sysctl(name, value);
         }
         scenario.tc = text("tc.batch").unwrap_or_default();
+        scenario = scenario.commands(&text(COMMANDS).unwrap_or_default());
         let (mut sources, mut captures) = (vec![], vec![]);
         for entry in std::fs::read_dir(directory).map_err(|e| e.to_string())?.flatten() {
             if let Some(source) = entry.file_name().to_str().and_then(|n| n.strip_suffix(".pcap")) {
@@ -128,7 +139,10 @@ impl Scenario {
 
     /// Whether rules make connections known, so that the table of them is compared too.
     pub fn tracks(&self) -> bool {
+        let of_commands =
+            ["conntrack", "--ct", "-t nat", "*nat", "--state", "CONNMARK", "connmark"];
         ["type nat", " ct ", "\tct ", "flow add"].iter().any(|w| self.rules.contains(w))
+            || of_commands.iter().any(|w| self.commands.contains(w))
     }
 
     /// Whether any frame is a fragment, as far as that is seen at a glance.
@@ -165,6 +179,9 @@ impl Scenario {
         std::fs::create_dir_all(directory)?;
         std::fs::write(directory.join("net.ip"), &self.net)?;
         std::fs::write(directory.join("rules.nft"), self.all_rules())?;
+        if !self.commands.is_empty() {
+            std::fs::write(directory.join(COMMANDS), &self.commands)?;
+        }
         let sysctls: String = self.sysctls.iter().map(|(n, v)| format!("{n}={v}\n")).collect();
         if !sysctls.is_empty() {
             std::fs::write(directory.join("sysctl.conf"), sysctls)?;
@@ -211,6 +228,9 @@ table ip6 penstock-sieve {
 }
 ";
 
+/// The file of [`Scenario::commands`].
+pub const COMMANDS: &str = "commands.sh";
+
 /// In place of a device: no frame, but time that passes, in milliseconds.
 const PAUSE: &str = "pause";
 
@@ -248,6 +268,17 @@ pub fn devices(net: &str) -> Vec<String> {
         found.extend(named.or(words.get(2).copied()).map(str::to_owned));
     }
     found
+}
+
+/// Of each rule that nft and `penstock run` list what it counted: they list what iptables added in
+/// different words.
+pub fn only_counters(listing: &str) -> String {
+    let counter = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = words.windows(2).position(|w| w == ["counter", "packets"])?;
+        Some(format!("{}\n", words.get(at..at + 5)?.join(" ")))
+    };
+    listing.lines().filter_map(counter).collect()
 }
 
 /// Takes the harness's own tables out of a listing.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The ruleset of a run: text in, text out.
+//! The ruleset of a run: text or state in, text out.
 
+use std::fmt;
 use std::path::Path;
 
 use penstock_daemon::{err, out};
@@ -15,7 +16,8 @@ use penstock_lang::source::{Files, Origin, cannot_read};
 use penstock_net::Network;
 use penstock_ruleset::link::{CannotOffload, Linked};
 use penstock_ruleset::{Generation, Ruleset};
-use penstock_system::{SystemFiles, SystemNames};
+use penstock_state::State;
+use penstock_system::{SystemFiles, SystemNames, words};
 
 /// Loads a file as `nft -f` does on an empty ruleset; `now` is the time at which it is loaded, in
 /// nanoseconds since the epoch. What the file lists is printed. The error is what nft prints, also
@@ -52,6 +54,27 @@ pub fn load(
     out!("{}", outcome.stdout);
     err!("{}", outcome.stderr);
     Ok(ruleset)
+}
+
+/// The ruleset of a state file at a time, in nanoseconds since the epoch. The error is also that a
+/// rule cannot run here.
+pub fn restore(
+    file: &Path,
+    can_offload: &dyn Fn(&Linked) -> Result<(), CannotOffload>,
+    now: u64,
+) -> Result<Ruleset, String> {
+    let refused = |reason: &dyn fmt::Display| format!("Error: {}: {reason}", file.display());
+    let state = match State::read(file, now) {
+        Ok(Some(Ok(state))) => state,
+        Ok(Some(Err(broken))) => {
+            return Err(refused(&format_args!("cannot be restored: {broken}")));
+        }
+        Ok(None) => return Err(refused(&"there is no such file")),
+        Err(e) => return Err(refused(&words(&e))),
+    };
+    let linked = Linked::new(&state.ruleset.generation()).map_err(|e| refused(&e))?;
+    can_offload(&linked).map_err(|e| refused(&e))?;
+    Ok(state.ruleset)
 }
 
 /// The ruleset at a time as `nft list ruleset` prints it, or `nft -j list ruleset`.

@@ -33,6 +33,11 @@ pub const OPTIONS: &[Opt] = &[
     )
     .takes("NET", Values::Files),
     long("rules", "the ruleset, as for `nft -f`").takes("RULES", Values::Files),
+    long(
+        "state",
+        "in place of --rules: the ruleset that `penstock nft --state` and `penstock exec` keep",
+    )
+    .takes("FILE", Values::Files),
     long("allow-exec", "let the ruleset run commands: define NAME = exec(\"COMMAND\")"),
     long("tc", "filters and queues of devices, as lines for `tc -batch`")
         .takes("FILE", Values::Files),
@@ -51,6 +56,7 @@ pub const OPTIONS: &[Opt] = &[
 pub struct Setup {
     net: Option<PathBuf>,
     rules: Option<PathBuf>,
+    state: Option<PathBuf>,
     tc: Option<PathBuf>,
     conntrack_load: Option<PathBuf>,
     osf: Option<PathBuf>,
@@ -66,6 +72,7 @@ impl Setup {
         let slot = match name {
             "net" => &mut self.net,
             "rules" => &mut self.rules,
+            "state" => &mut self.state,
             "tc" => &mut self.tc,
             "conntrack-load" => &mut self.conntrack_load,
             "osf" => &mut self.osf,
@@ -89,9 +96,10 @@ impl Setup {
 
     /// Whether what cannot be missing is there.
     pub fn check(&self) -> Result<(), String> {
-        match (&self.net, &self.rules) {
-            (None, _) => Err("--net is missing".to_owned()),
-            (_, None) => Err("--rules is missing".to_owned()),
+        match (&self.net, &self.rules, &self.state) {
+            (None, ..) => Err("--net is missing".to_owned()),
+            (_, None, None) => Err("--rules is missing".to_owned()),
+            (_, Some(_), Some(_)) => Err("--rules and --state exclude each other".to_owned()),
             _ => Ok(()),
         }
     }
@@ -101,9 +109,9 @@ impl Setup {
         self.net.as_deref().unwrap_or(Path::new(""))
     }
 
-    /// The file with the rules.
+    /// The file with the rules, as text or as a state.
     pub fn rules(&self) -> &Path {
-        self.rules.as_deref().unwrap_or(Path::new(""))
+        self.rules.as_deref().or(self.state.as_deref()).unwrap_or(Path::new(""))
     }
 
     /// Reads the network, with the settings of its devices.
@@ -129,6 +137,9 @@ impl Setup {
             can_offload(names.net(), &linked.flowtables, &[])?;
             can_run_chains(names.net(), linked, &[])
         };
+        if let Some(file) = &self.state {
+            return rules::restore(file, &offloads, now);
+        }
         let files = SystemFiles { allow_exec: self.allow_exec };
         rules::load(self.rules(), &files, names, &offloads, now, json)
     }

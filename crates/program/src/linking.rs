@@ -27,6 +27,26 @@ impl fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
+/// An extension of x_tables that the path cannot run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotRun {
+    /// `match` or `target`.
+    pub expression: &'static str,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its revision.
+    pub rev: u32,
+    /// What is missing.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for NotRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotRun { expression, name, rev, reason } = self;
+        write!(f, "{expression} {name} revision {rev} cannot run: {reason}")
+    }
+}
+
 /// Why no object can say where a packet goes in a tunnel.
 pub const NO_TUNNEL: &str =
     "there are no devices that take the ends of their tunnel from each packet";
@@ -48,6 +68,8 @@ pub trait Names {
 pub enum LinkReason {
     /// The path cannot run the expression.
     Unsupported(Unsupported),
+    /// The path cannot run the extension.
+    Extension(NotRun),
     /// Registers, lengths or operands that no verified program has.
     Malformed(&'static str),
     /// A chain, set or object that is not there.
@@ -63,6 +85,7 @@ impl fmt::Display for LinkReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LinkReason::Unsupported(u) => u.fmt(f),
+            LinkReason::Extension(extension) => extension.fmt(f),
             LinkReason::Malformed(what) => f.write_str(what),
             LinkReason::Unknown { what, name } => write!(f, "no {what} {name}"),
         }

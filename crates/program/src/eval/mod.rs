@@ -10,6 +10,7 @@ mod compare;
 mod ct;
 mod dup_fwd;
 mod dynset;
+mod extension;
 mod exthdr;
 mod fib;
 mod hash;
@@ -230,5 +231,6 @@ pub fn execute<E: Env>(
             xfrm::get(*key, env.ipsec(packet, *out, *spnum), *dst, registers)
         }
         Op::Tunnel { key, dst } => xfrm::tunnel(*key, *dst, registers, packet, env),
+        Op::Extension(extension) => extension::run(extension, packet, env),
     }
 }

@@ -3,7 +3,7 @@
 //! What engines need to know of an operation before they run it: one match for machine code, the
 //! classifier and BPF programs.
 
-use super::{InnerLoad, Load, Op};
+use super::{Extension, InnerLoad, Load, Op};
 use crate::family::NFPROTO_IPV4;
 use crate::linked::{LinkedVerdict, Stateful};
 use crate::operand::{CtKey, FIB_PRESENT, FibResult, MetaKey};
@@ -20,6 +20,18 @@ pub enum Effect {
     Bytes,
     /// Changes the packet's metadata.
     Metadata,
+}
+
+impl Effect {
+    /// What two operations do together: the one that more depends on.
+    fn or(self, other: Effect) -> Effect {
+        match (self, other) {
+            (Effect::Bytes, _) | (_, Effect::Bytes) => Effect::Bytes,
+            (Effect::Metadata, _) | (_, Effect::Metadata) => Effect::Metadata,
+            (Effect::Outside, _) | (_, Effect::Outside) => Effect::Outside,
+            (Effect::None, Effect::None) => Effect::None,
+        }
+    }
 }
 
 /// Parts of a packet that are read in place of asking for them.
@@ -396,6 +408,9 @@ impl Op {
                 does(Effect::None).writes(*dst, key.width() as u16).not_offloaded("ipsec")
             }
             Op::Tunnel { dst, .. } => does(Effect::None).writes(*dst, 4u8).not_offloaded("tunnel"),
+            Op::Extension(extension) => {
+                self::extension(extension).not_offloaded("an extension of x_tables")
+            }
         }
     }
 }
@@ -420,6 +435,31 @@ fn stateful(stateful: &Stateful) -> Info {
         }
         Stateful::Synproxy(_) => does(Effect::Bytes).not_offloaded("synproxy"),
         Stateful::SecMark(_) => does(Effect::Metadata).only_breaks().not_offloaded("secmark"),
+    }
+}
+
+fn extension(extension: &Extension) -> Info {
+    let does = Info::new;
+    match extension {
+        Extension::Sequence { .. } | Extension::AnyOf { .. } | Extension::ByHook { .. } => {
+            let all = extension.operations().into_iter().map(Op::info);
+            all.fold(does(Effect::None), |sum, info| Info {
+                effect: sum.effect.or(info.effect),
+                burst_safe: sum.burst_safe && info.burst_safe,
+                decides: sum.decides || info.decides,
+                traces: sum.traces || info.traces,
+                stays_in_registers: sum.stays_in_registers && info.stays_in_registers,
+                ..sum
+            })
+        }
+        Extension::TransportHeader { .. }
+        | Extension::TcpOption { .. }
+        | Extension::TcpMss { .. } => Info { burst_safe: true, ..does(Effect::Outside) },
+        Extension::SetTcpMss(_) => does(Effect::Bytes),
+        Extension::StripTcpOptions { .. } => does(Effect::Bytes).burst_safe(true),
+        Extension::Ttl(_) => does(Effect::Bytes).burst_safe(true),
+        Extension::U32(_) | Extension::Search(_) => does(Effect::None),
+        Extension::Time(_) => does(Effect::Outside).only_breaks(),
     }
 }
 

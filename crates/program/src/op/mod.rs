@@ -2,8 +2,10 @@
 
 //! Operations: expressions with everything resolved that they name, as engines run them.
 
+mod extension;
 mod info;
 
+pub use extension::{Extension, Search, SegmentSize, Times, TtlChange, WordStep, WordTest, Words};
 pub use info::{Effect, Info, Parts, TRANSPORT_PRECHECKED, sees_fragments};
 
 use std::sync::Arc;
@@ -167,6 +169,8 @@ pub enum Op {
     /// Metadata of the tunnel that the packet came through: whether there is some, or its id, which
     /// breaks without.
     Tunnel { key: TunnelKey, dst: u8 },
+    /// Part of an extension of x_tables.
+    Extension(Arc<Extension>),
 }
 
 /// Bytes of a header that an operation loads.

@@ -110,6 +110,11 @@ impl NumgenState {
         NumgenState { last: AtomicU32::new(modulus.wrapping_sub(1)) }
     }
 
+    /// The number before the next one.
+    pub(crate) fn after(last: u32) -> Self {
+        NumgenState { last: AtomicU32::new(last) }
+    }
+
     /// The next number below `modulus`; the first is 0.
     #[inline]
     pub fn next(&self, modulus: u32) -> u32 {

@@ -50,7 +50,9 @@ impl fmt::Display for LinkError {
                 write!(f, "chain {chain} rule handle {handle}, expression {expression}")?;
                 match &self.reason {
                     // Names it itself.
-                    LinkReason::Unsupported(reason) => write!(f, ": {reason}"),
+                    LinkReason::Unsupported(_) | LinkReason::Extension(_) => {
+                        write!(f, ": {}", self.reason)
+                    }
                     reason => write!(f, " ({name}): {reason}"),
                 }
             }

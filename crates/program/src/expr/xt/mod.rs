@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `match`, `target`: x_tables extensions (`NFTA_MATCH_*`, `NFTA_TARGET_*`,
+//! `net/netfilter/nft_compat.c`).
+//!
+//! An extension is kept as its program sends it, and lowered where its rule is linked: to VM
+//! expressions, and to [`Extension`](crate::op::Extension) for what those cannot do. The rest of
+//! the path knows no extensions. The table in `table` says which there are; each has a function in
+//! the file of its kind that reads its structure.
+//!
+//! | file | extensions |
+//! | --- | --- |
+//! | `table` | all, by name and revision |
+//! | `transport`, `network` | matches of headers |
+//! | `metadata`, `connection` | matches of what is known of the packet and its connection |
+//! | `change` | targets that change the packet, its metadata or its connection |
+//! | `verdict` | targets that answer, record, copy and hand on |
+//! | `nat` | targets that translate |
+
+mod change;
+mod connection;
+mod info;
+mod metadata;
+mod nat;
+mod network;
+mod part;
+mod table;
+mod transport;
+mod verdict;
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Expression, Use};
+use crate::linking::{LinkReason, Linking, NotRun};
+use crate::needs::Needs;
+use crate::op::{Extension, Op};
+use crate::state::{NumgenState, QuotaState};
+use crate::{Family, State};
+use info::Info;
+use part::Part;
+
+/// An x_tables match or target.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Xt {
+    /// A target; else a match.
+    pub target: bool,
+    /// `NFTA_MATCH_NAME`, `NFTA_TARGET_NAME`.
+    pub name: Arc<str>,
+    /// `NFTA_MATCH_REV`, `NFTA_TARGET_REV`.
+    pub rev: u32,
+    /// `NFTA_MATCH_INFO`, `NFTA_TARGET_INFO`: the extension's own structure.
+    pub info: Arc<[u8]>,
+}
+
+/// What an extension is lowered from.
+struct Given<'a> {
+    rev: u32,
+    /// Of the table.
+    family: Family,
+    info: Info<'a>,
+}
+
+/// What an extension is lowered to. The error says what of it is not there.
+type Lowering = Result<Vec<Part>, &'static str>;
+
+impl Given<'_> {
+    /// The family, IPv4 or IPv6.
+    fn ip(&self) -> Result<Family, &'static str> {
+        match self.family {
+            Family::Ip | Family::Ip6 => Ok(self.family),
+            Family::Inet | Family::Bridge | Family::Arp | Family::Netdev => {
+                Err("it runs in tables of the families ip and ip6")
+            }
+        }
+    }
+
+    /// Bytes of an address, and where the source and the destination are in the header.
+    fn addresses(&self) -> Result<(u32, u32, u32), &'static str> {
+        Ok(if self.ip()? == Family::Ip6 { (16, 8, 24) } else { (4, 12, 16) })
+    }
+}
+
+impl Xt {
+    fn lower(&self, family: Family) -> Lowering {
+        let row = table::find(self.target, &self.name, self.rev, family)
+            .ok_or("there is no such extension here")?;
+        if self.info.len() < row.len {
+            return Err("its structure is too short");
+        }
+        (row.lower)(&Given { rev: self.rev, family, info: Info(&self.info) })
+    }
+}
+
+impl fmt::Display for Xt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} name {} rev {}",
+            if self.target { "target" } else { "match" },
+            self.name,
+            self.rev
+        )
+    }
+}
+
+impl Expression for Xt {
+    fn name(&self) -> &'static str {
+        if self.target { "target" } else { "match" }
+    }
+
+    fn uses<'a>(&'a self, _: Family, _: &mut dyn FnMut(Use<'a>)) {}
+
+    fn only_matches(&self) -> bool {
+        false
+    }
+
+    fn needs(&self, family: Family, needs: &mut Needs) {
+        // Where it cannot be lowered it is not linked, either.
+        for part in self.lower(family).unwrap_or_default() {
+            part.needs(family, needs);
+        }
+    }
+
+    fn is_stateful(&self) -> bool {
+        self.new_state(0).is_some()
+    }
+
+    fn new_state(&self, _: u64) -> Option<State> {
+        const NTH: u16 = 1;
+        let info = Info(&self.info);
+        match (self.target, &*self.name) {
+            (false, "statistic") if info.u16(0) == NTH => {
+                Some(State::Numgen(NumgenState::after(info.u32(12))))
+            }
+            (false, "quota") => Some(State::Quota(QuotaState::new(0))),
+            _ => None,
+        }
+    }
+
+    fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
+        let parts = self.lower(linking.family).map_err(|reason| {
+            let (expression, name, rev) = (self.name(), self.name.clone(), self.rev);
+            LinkReason::Extension(NotRun { expression, name, rev, reason })
+        })?;
+        let ops = part::link(&parts, linking)?;
+        Ok(Op::Extension(Arc::new(Extension::Sequence { ops, continues: false })))
+    }
+}

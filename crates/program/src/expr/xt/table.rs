@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The extensions that run, by name and revision.
+
+use std::ops::RangeInclusive;
+
+use super::{Given, Lowering, change, connection, metadata, nat, network, transport, verdict};
+use crate::Family;
+
+/// An extension.
+pub struct Row {
+    target: bool,
+    name: &'static str,
+    revs: RangeInclusive<u32>,
+    /// Bytes of its structure, without padding at its end.
+    pub len: usize,
+    /// Lowers it.
+    pub lower: fn(&Given<'_>) -> Lowering,
+}
+
+/// The extension of a name and revision in tables of a family.
+pub fn find(target: bool, name: &str, rev: u32, family: Family) -> Option<&'static Row> {
+    // Extensions of bridges that have a name of these are others.
+    if !matches!(family, Family::Ip | Family::Ip6) {
+        return None;
+    }
+    ALL.iter().find(|row| row.target == target && row.name == name && row.revs.contains(&rev))
+}
+
+/// A match.
+const fn matching(
+    name: &'static str,
+    revs: RangeInclusive<u32>,
+    len: usize,
+    lower: fn(&Given<'_>) -> Lowering,
+) -> Row {
+    Row { target: false, name, revs, len, lower }
+}
+
+/// A target.
+const fn target(
+    name: &'static str,
+    revs: RangeInclusive<u32>,
+    len: usize,
+    lower: fn(&Given<'_>) -> Lowering,
+) -> Row {
+    Row { target: true, name, revs, len, lower }
+}
+
+const ALL: &[Row] = &[
+    matching("addrtype", 1..=1, 8, metadata::addrtype),
+    matching("ah", 0..=0, 9, transport::ah),
+    matching("comment", 0..=0, 0, |_| Ok(vec![])),
+    matching("connbytes", 0..=0, 18, connection::connbytes),
+    matching("connlabel", 0..=0, 4, connection::connlabel),
+    matching("connmark", 1..=1, 9, connection::connmark),
+    matching("conntrack", 1..=1, 152, connection::conntrack),
+    matching("conntrack", 2..=2, 154, connection::conntrack),
+    matching("conntrack", 3..=3, 162, connection::conntrack),
+    matching("cpu", 0..=0, 8, metadata::cpu),
+    matching("devgroup", 0..=0, 20, metadata::devgroup),
+    matching("dscp", 0..=0, 2, network::dscp),
+    matching("ecn", 0..=0, 4, transport::ecn),
+    matching("esp", 0..=0, 9, transport::esp),
+    matching("helper", 0..=0, 34, connection::helper),
+    matching("hl", 0..=0, 2, network::ttl),
+    matching("icmp", 0..=0, 4, transport::icmp),
+    matching("icmp6", 0..=0, 4, transport::icmp),
+    matching("iprange", 1..=1, 65, network::iprange),
+    matching("length", 0..=0, 5, network::length),
+    matching("mac", 0..=0, 12, metadata::mac),
+    matching("mark", 1..=1, 9, metadata::mark),
+    matching("multiport", 1..=1, 48, transport::multiport),
+    matching("owner", 1..=1, 18, metadata::owner),
+    matching("physdev", 0..=0, 66, metadata::physdev),
+    matching("pkttype", 0..=0, 8, metadata::pkttype),
+    matching("quota", 0..=0, 16, metadata::quota),
+    matching("realm", 0..=0, 9, metadata::realm),
+    matching("sctp", 0..=0, 292, transport::sctp),
+    matching("state", 0..=0, 4, connection::state),
+    matching("statistic", 0..=0, 16, metadata::statistic),
+    matching("string", 1..=1, 150, metadata::string),
+    matching("tcp", 0..=0, 12, transport::tcp),
+    matching("tcpmss", 0..=0, 5, transport::tcpmss),
+    matching("time", 0..=0, 22, metadata::time),
+    matching("tos", 1..=1, 3, network::tos),
+    matching("ttl", 0..=0, 2, network::ttl),
+    matching("u32", 0..=0, 1982, metadata::u32),
+    matching("udp", 0..=0, 9, transport::udp),
+    matching("udplite", 0..=0, 9, transport::udp),
+    target("CHECKSUM", 0..=0, 1, change::checksum),
+    target("CLASSIFY", 0..=0, 4, change::classify),
+    target("CONNMARK", 1..=1, 13, change::connmark),
+    target("CONNMARK", 2..=2, 15, change::connmark),
+    target("CT", 0..=0, 28, change::ct),
+    target("CT", 1..=2, 60, change::ct),
+    target("DNAT", 0..=0, 20, nat::dnat),
+    target("DNAT", 1..=1, 40, nat::dnat),
+    target("DNAT", 2..=2, 42, nat::dnat),
+    target("DSCP", 0..=0, 1, change::dscp),
+    target("HL", 0..=0, 2, change::ttl),
+    target("LOG", 0..=0, 32, verdict::log),
+    target("MARK", 2..=2, 8, change::mark),
+    target("MASQUERADE", 0..=0, 20, nat::masquerade),
+    target("NETMAP", 0..=0, 20, nat::netmap),
+    target("NFLOG", 0..=0, 76, verdict::nflog),
+    target("NFQUEUE", 0..=0, 2, verdict::nfqueue),
+    target("NFQUEUE", 1..=1, 4, verdict::nfqueue),
+    target("NFQUEUE", 2..=3, 6, verdict::nfqueue),
+    target("NOTRACK", 0..=0, 0, change::notrack),
+    target("REDIRECT", 0..=0, 20, nat::redirect),
+    target("REJECT", 0..=0, 4, verdict::reject),
+    target("SNAT", 0..=0, 20, nat::snat),
+    target("SNAT", 1..=1, 40, nat::snat),
+    target("SNAT", 2..=2, 42, nat::snat),
+    target("TCPMSS", 0..=0, 2, change::tcpmss),
+    target("TCPOPTSTRIP", 0..=0, 32, change::tcpoptstrip),
+    target("TEE", 1..=1, 32, verdict::tee),
+    target("TOS", 1..=1, 2, change::tos),
+    target("TRACE", 0..=0, 0, change::trace),
+    target("TTL", 0..=0, 2, change::ttl),
+];

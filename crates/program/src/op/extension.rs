@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What extensions of x_tables do that no other operation does.
+
+use super::Op;
+
+/// Part of a match or target of x_tables. Numbers are in host order.
+#[derive(Clone, Debug)]
+pub enum Extension {
+    /// Operations in order, with registers of their own.
+    Sequence {
+        /// The operations.
+        ops: Box<[Op]>,
+        /// Where one of them breaks, only they end: the rule continues.
+        continues: bool,
+    },
+    /// Breaks unless all operations of one of these lists pass; with `inverted` if they do. Each
+    /// list has registers of its own.
+    AnyOf {
+        /// The lists.
+        of: Box<[Box<[Op]>]>,
+        /// Inverts the result.
+        inverted: bool,
+    },
+    /// One list where destinations are translated (prerouting, output), another one elsewhere.
+    ByHook {
+        /// For prerouting and output.
+        destination: Box<[Op]>,
+        /// For all other hooks.
+        source: Box<[Op]>,
+    },
+    /// A transport header, which later fragments do not have: they break. A packet that is shorter
+    /// is dropped.
+    TransportHeader {
+        /// Bytes of the header.
+        len: u8,
+        /// A fragment at offset 8 is dropped, too.
+        drops_overlap: bool,
+    },
+    /// A TCP option is there.
+    TcpOption {
+        /// Which.
+        kind: u8,
+        /// It is not there.
+        inverted: bool,
+    },
+    /// The maximum segment size of TCP is in a range.
+    TcpMss {
+        /// First and last.
+        range: [u16; 2],
+        /// It is not in the range, or there is none.
+        inverted: bool,
+    },
+    /// Lowers the maximum segment size of TCP, or adds it.
+    SetTcpMss(SegmentSize),
+    /// Overwrites TCP options with no-operations.
+    StripTcpOptions {
+        /// The bit of each option.
+        options: [u32; 8],
+    },
+    /// Sets TTL or hop limit.
+    Ttl(TtlChange),
+    /// Compares words of the packet.
+    U32(Words),
+    /// Searches for bytes.
+    Search(Search),
+    /// The wall clock.
+    Time(Times),
+}
+
+/// What a maximum segment size is lowered to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentSize {
+    /// A number of bytes.
+    Fixed(u16),
+    /// What fits the MTU of the path in both directions.
+    PathMtu,
+}
+
+/// How a TTL changes. It stays within 0 and 255.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TtlChange {
+    /// It becomes this.
+    Set(u8),
+    /// More.
+    Add(u8),
+    /// Less.
+    Subtract(u8),
+}
+
+/// Tests of `u32`: all of them have to pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Words {
+    /// The tests.
+    pub tests: Box<[WordTest]>,
+    /// Inverts the result.
+    pub inverted: bool,
+}
+
+/// One test of `u32`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WordTest {
+    /// Bytes from the network header to the first word.
+    pub position: u32,
+    /// What is done with the word.
+    pub steps: Box<[WordStep]>,
+    /// Ranges, of which the result has to be in one.
+    pub ranges: Box<[[u32; 2]]>,
+}
+
+/// What `u32` does with a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WordStep {
+    /// `& NUMBER`
+    And(u32),
+    /// `<< NUMBER`, below 32
+    ShiftLeft(u8),
+    /// `>> NUMBER`, below 32
+    ShiftRight(u8),
+    /// `@ NUMBER`: positions count from so many bytes further on, and the word at this one is next.
+    At(u32),
+}
+
+/// Bytes to search for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// The bytes; letters in capitals if `ignores_case`.
+    pub pattern: Box<[u8]>,
+    /// Bytes from the network header from which to search.
+    pub from: u16,
+    /// Where the last byte has to come before.
+    pub to: u16,
+    /// Letters of both cases are the same.
+    pub ignores_case: bool,
+    /// Inverts the result.
+    pub inverted: bool,
+}
+
+/// Times of the wall clock, in UTC; all conditions have to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// First and last second since the epoch.
+    pub dates: [u32; 2],
+    /// First and last second of the day; if they are the other way round, over midnight.
+    pub daytime: [u32; 2],
+    /// The bit of each day of a month, from 1.
+    pub month_days: u32,
+    /// The bit of each day of the week, Monday is 1.
+    pub week_days: u8,
+    /// What follows midnight belongs to the day before.
+    pub contiguous: bool,
+}
+
+impl Extension {
+    /// All operations in it.
+    pub fn operations(&self) -> Vec<&Op> {
+        match self {
+            Extension::Sequence { ops, .. } => ops.iter().collect(),
+            Extension::ByHook { destination, source } => destination.iter().chain(source).collect(),
+            Extension::AnyOf { of, .. } => of.iter().flatten().collect(),
+            Extension::TransportHeader { .. }
+            | Extension::TcpOption { .. }
+            | Extension::TcpMss { .. }
+            | Extension::SetTcpMss(_)
+            | Extension::StripTcpOptions { .. }
+            | Extension::Ttl(_)
+            | Extension::U32(_)
+            | Extension::Search(_)
+            | Extension::Time(_) => Vec::new(),
+        }
+    }
+}

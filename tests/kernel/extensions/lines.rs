@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Rules of iptables and ip6tables, without `-A CHAIN`.
+
+/// Matches of packets that are forwarded, of both families. A rule counts.
+pub const BOTH: &str = r#"
+-p tcp -m tcp --tcp-option 2
+-p tcp -m tcp ! --tcp-option 3 --tcp-flags SYN,ACK SYN
+-p tcp -m tcp --tcp-option 8 --dport 80
+-p tcp -m tcp ! --tcp-option 1 ! --sport 40000
+-p tcp -m tcp --tcp-option 254
+-p tcp -m multiport --dports 22,80:443,8080
+-p tcp -m multiport ! --sports 1024:40001
+-p tcp -m multiport --dports 80
+-p tcp -m multiport --ports 1:21,23:65535,22
+-p udp -m multiport --ports 53,1000:2000
+-p udp -m multiport ! --ports 53,9
+-p sctp -m sctp --dport 1:100
+-p sctp -m sctp ! --sport 5 --dport 80
+-p esp -m esp --espspi 1:500
+-p esp -m esp ! --espspi 256
+-m comment --comment "a comment"
+-m mark --mark 0/0xff
+-m mac --mac-source 02:00:00:00:01:10
+-m mac ! --mac-source 02:00:00:00:01:10
+-m pkttype --pkt-type unicast
+-m pkttype ! --pkt-type multicast
+-m length --length 40:60
+-m length ! --length 60
+-m length --length 0:39
+-m dscp --dscp 46
+-m dscp ! --dscp 8
+-m dscp --dscp-class AF11
+-m tos --tos 0x10/0x3f
+-m tos ! --tos 0xb8
+-m ecn --ecn-ip-ect 1
+-m ecn ! --ecn-ip-ect 0
+-p tcp -m ecn --ecn-tcp-ece
+-p tcp -m ecn ! --ecn-tcp-cwr --ecn-tcp-ece
+-m statistic --mode nth --every 3 --packet 0
+-m statistic --mode nth --every 3 --packet 2
+-m statistic --mode nth ! --every 4 --packet 1
+-m statistic --mode nth --every 1 --packet 0
+-m statistic --mode random --probability 1
+-m statistic --mode random ! --probability 0
+-m string --algo bm --string "GET"
+-m string --algo kmp --string "get" --icase
+-m string --algo bm --hex-string "|00|x" --from 20 --to 60
+-m string --algo bm ! --string "x"
+-m u32 --u32 "0>>28=4:6"
+-m u32 --u32 "6&0xff=1:17"
+-m u32 --u32 "4&0x1fff=0&&0>>22&0x3c@0>>16=40000:40002"
+-m u32 ! --u32 "36=0"
+-m u32 --u32 "60000=0"
+-p tcp -m tcpmss --mss 1000:1460
+-p tcp -m tcpmss ! --mss 1400
+-m time --timestart 00:00 --timestop 23:59:59
+-m time --datestop 2001-01-01
+-m quota --quota 300
+-m quota ! --quota 300
+-m devgroup --src-group 0
+-m devgroup ! --dst-group 0
+-m physdev ! --physdev-in lan
+-m physdev --physdev-is-bridged
+"#;
+
+/// The same of IPv4 alone.
+pub const IPV4: &str = r#"
+-p icmp -m icmp --icmp-type echo-request
+-p icmp -m icmp --icmp-type 3/4
+-p icmp -m icmp --icmp-type any
+-p icmp -m icmp ! --icmp-type 8/1
+-m ttl --ttl-eq 64
+-m ttl ! --ttl-eq 64
+-m ttl --ttl-lt 3
+-m ttl --ttl-gt 64
+-p ah -m ah --ahspi 1:500
+-m iprange --src-range 198.18.0.10-198.18.0.10
+-m iprange ! --src-range 198.18.0.11-198.18.5.19 --dst-range 198.19.0.0-198.19.0.2
+-m realm --realm 0
+-m realm ! --realm 1/0xff
+-m addrtype --dst-type UNICAST
+-m addrtype --src-type UNICAST,LOCAL --dst-type UNICAST
+-m addrtype ! --dst-type LOCAL
+-m addrtype --dst-type LOCAL --limit-iface-in
+-m addrtype --src-type BLACKHOLE,UNREACHABLE,PROHIBIT
+"#;
+
+/// The same of IPv6 alone.
+pub const IPV6: &str = r#"
+-p ipv6-icmp -m icmp6 --icmpv6-type echo-request
+-p ipv6-icmp -m icmp6 --icmpv6-type 1/4
+-p ipv6-icmp -m icmp6 ! --icmpv6-type 128
+-m hl --hl-eq 64
+-m hl --hl-lt 3
+-m hl --hl-gt 64
+-m iprange --src-range 2001:db8:1::10-2001:db8:1::10
+-m iprange ! --dst-range 2001:db8:2::2-2001:db8:5::1
+-m addrtype --dst-type UNICAST
+-m addrtype ! --src-type MULTICAST
+-m addrtype --dst-type LOCAL
+"#;
+
+/// Matches of connections, of both families.
+pub const CONNECTIONS: &str = r#"
+-m conntrack --ctstate NEW
+-m conntrack --ctstate ESTABLISHED,RELATED
+-m conntrack --ctstate INVALID
+-m conntrack ! --ctstate INVALID
+-m conntrack --ctstate UNTRACKED,NEW
+-m conntrack --ctstate NEW,SNAT
+-m conntrack ! --ctstate DNAT
+-m conntrack --ctdir ORIGINAL
+-m conntrack --ctdir REPLY
+-m conntrack --ctproto tcp
+-m conntrack ! --ctproto udp --ctstate NEW
+-m conntrack --ctorigdstport 1:80
+-m conntrack --ctorigsrcport 40000:40001 --ctreplsrcport 80
+-m conntrack ! --ctorigdstport 53
+-m conntrack --ctstatus SEEN_REPLY
+-m conntrack --ctstatus NONE
+-m conntrack ! --ctstatus ASSURED
+-m conntrack --ctstatus CONFIRMED --ctstate ESTABLISHED
+-m conntrack --ctexpire 1:10
+-m conntrack --ctexpire 11:1000000
+-m state --state NEW
+-m state ! --state ESTABLISHED
+-m connmark --mark 0
+-m connmark ! --mark 0/0xff
+-m connbytes --connbytes 2:3 --connbytes-dir both --connbytes-mode packets
+-m connbytes --connbytes 1 --connbytes-dir reply --connbytes-mode packets
+-m connbytes ! --connbytes 50:100 --connbytes-dir original --connbytes-mode bytes
+-m connbytes --connbytes 1:50 --connbytes-dir both --connbytes-mode avgpkt
+-m helper --helper ftp
+-m helper ! --helper ftp
+-m connlabel --label 40
+-m connlabel ! --label 3
+"#;
+
+/// Targets that change packets, each by itself: table, chain and rule.
+pub const CHANGES: &[(&str, &str, &str)] = &[
+    ("mangle", "PREROUTING", "-j MARK --set-mark 5"),
+    ("mangle", "PREROUTING", "-j MARK --set-xmark 0x105/0xff"),
+    ("mangle", "FORWARD", "-p udp -j MARK --or-mark 0x80"),
+    ("mangle", "PREROUTING", "-j DSCP --set-dscp 10"),
+    ("mangle", "PREROUTING", "-j DSCP --set-dscp-class EF"),
+    ("mangle", "FORWARD", "-j TOS --set-tos 0x08/0x3f"),
+    ("mangle", "POSTROUTING", "-j TOS --set-tos 0x0c"),
+    ("mangle", "FORWARD", "-p tcp --tcp-flags SYN,RST SYN -j TCPMSS --set-mss 1300"),
+    ("mangle", "FORWARD", "-p tcp --tcp-flags SYN,RST SYN -j TCPMSS --set-mss 400"),
+    ("mangle", "FORWARD", "-p tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu"),
+    ("mangle", "PREROUTING", "-p tcp -j TCPOPTSTRIP --strip-options timestamp,sack-permitted"),
+    ("mangle", "PREROUTING", "-p tcp -j TCPOPTSTRIP --strip-options mss,wscale"),
+    ("mangle", "POSTROUTING", "-j CHECKSUM --checksum-fill"),
+    ("mangle", "POSTROUTING", "-j CLASSIFY --set-class 1:2"),
+    ("mangle", "FORWARD", "-j LOG --log-prefix \"forward: \" --log-level info --log-tcp-options"),
+    ("filter", "FORWARD", "-j NFLOG --nflog-group 3 --nflog-prefix p"),
+    ("filter", "FORWARD", "-p udp -j NFQUEUE --queue-num 9 --queue-bypass"),
+    ("filter", "FORWARD", "-p udp -j REJECT"),
+    ("filter", "FORWARD", "-p tcp -j REJECT --reject-with tcp-reset"),
+    ("filter", "FORWARD", "-m multiport -p tcp --dports 80,443 -j DROP"),
+    ("raw", "PREROUTING", "-p tcp -j CT --notrack"),
+    ("raw", "PREROUTING", "-p udp -j NOTRACK"),
+];
+
+/// The same of IPv4 alone.
+pub const CHANGES4: &[(&str, &str, &str)] = &[
+    ("mangle", "PREROUTING", "-j TTL --ttl-set 3"),
+    ("mangle", "PREROUTING", "-j TTL --ttl-inc 250"),
+    ("mangle", "FORWARD", "-j TTL --ttl-dec 2"),
+    ("filter", "FORWARD", "-j REJECT --reject-with icmp-net-unreachable"),
+    ("filter", "FORWARD", "-j REJECT --reject-with icmp-host-unreachable"),
+    ("filter", "FORWARD", "-j REJECT --reject-with icmp-proto-unreachable"),
+    ("filter", "FORWARD", "-j REJECT --reject-with icmp-net-prohibited"),
+    ("filter", "FORWARD", "-j REJECT --reject-with icmp-host-prohibited"),
+    ("filter", "FORWARD", "-j REJECT --reject-with icmp-admin-prohibited"),
+    ("mangle", "FORWARD", "-p udp -j TEE --gateway 198.19.0.3"),
+];
+
+/// The same of IPv6 alone.
+pub const CHANGES6: &[(&str, &str, &str)] = &[
+    ("mangle", "PREROUTING", "-j HL --hl-set 3"),
+    ("mangle", "PREROUTING", "-j HL --hl-inc 250"),
+    ("mangle", "FORWARD", "-j HL --hl-dec 2"),
+    ("filter", "FORWARD", "-j REJECT --reject-with icmp6-no-route"),
+    ("filter", "FORWARD", "-j REJECT --reject-with icmp6-adm-prohibited"),
+    ("filter", "FORWARD", "-j REJECT --reject-with icmp6-addr-unreachable"),
+    ("filter", "FORWARD", "-j REJECT --reject-with icmp6-port-unreachable"),
+    ("filter", "FORWARD", "-j REJECT --reject-with icmp6-policy-fail"),
+    ("filter", "FORWARD", "-j REJECT --reject-with icmp6-reject-route"),
+];
+
+/// Targets that translate, of IPv4.
+pub const NAT4: &[(&str, &str)] = &[
+    ("PREROUTING", "-p tcp --dport 80 -j DNAT --to-destination 198.18.5.20:8080"),
+    ("PREROUTING", "-d 198.19.0.2 -j DNAT --to-destination 198.18.5.20"),
+    ("PREROUTING", "-p udp -j DNAT --to-destination :9053"),
+    ("PREROUTING", "-p tcp -j REDIRECT --to-ports 8080"),
+    ("PREROUTING", "-j REDIRECT"),
+    ("PREROUTING", "-d 198.19.0.0/24 -j NETMAP --to 198.18.200.0/24"),
+    ("POSTROUTING", "-o wan -j SNAT --to-source 198.19.0.1"),
+    ("POSTROUTING", "-p tcp -j SNAT --to-source 198.19.0.9"),
+    ("POSTROUTING", "-s 198.18.0.0/24 -j NETMAP --to 198.19.9.0/24"),
+    ("POSTROUTING", "-o wan -j MASQUERADE"),
+];
+
+/// The same of IPv6.
+pub const NAT6: &[(&str, &str)] = &[
+    ("PREROUTING", "-p tcp --dport 80 -j DNAT --to-destination [2001:db8:5::20]:8080"),
+    ("PREROUTING", "-p udp -j REDIRECT --to-ports 8053"),
+    ("POSTROUTING", "-o wan -j SNAT --to-source 2001:db8:2::1"),
+    ("POSTROUTING", "-j MASQUERADE"),
+];

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Rules of iptables and ip6tables, with extensions of x_tables: the same commands add them to the
+//! kernel's ruleset and, under `penstock exec`, to a state file that `penstock run` reads.
+
+mod frames;
+mod lines;
+
+use std::process::{Command, Stdio};
+
+use fastrand::Rng;
+
+use crate::net::{NET, zoo};
+use crate::scenario::Scenario;
+
+/// Whether the programs are there.
+fn available() -> bool {
+    let has = |program: &str| {
+        let version = Command::new(program).arg("-V").stdout(Stdio::null()).status();
+        version.is_ok_and(|status| status.success())
+    };
+    let there = has("iptables-nft-restore") && has("ip6tables-nft-restore");
+    if !there {
+        println!("SKIPPED: extensions of x_tables: there is no iptables-nft");
+    }
+    there
+}
+
+/// Rules of one family: table, chain and rule.
+type Rules<'a> = Vec<(&'a str, &'a str, &'a str)>;
+
+/// The command that adds rules.
+fn restore(v6: bool, rules: &Rules<'_>) -> String {
+    if rules.is_empty() {
+        return String::new();
+    }
+    let program = if v6 { "ip6tables-nft-restore" } else { "iptables-nft-restore" };
+    let mut text = format!("{program} <<'END'\n");
+    for (i, (table, chain, rule)) in rules.iter().enumerate() {
+        if i == 0 || rules[i - 1].0 != *table {
+            let commit = if i == 0 { "" } else { "COMMIT\n" };
+            text += &format!("{commit}*{table}\n");
+        }
+        text += &format!("-A {chain} {rule}\n");
+    }
+    text + "COMMIT\nEND\n"
+}
+
+fn forwarded<'a>(texts: &[&'a str]) -> Rules<'a> {
+    let lines = texts.iter().flat_map(|text| text.lines()).filter(|line| !line.is_empty());
+    lines.map(|line| ("filter", "FORWARD", line)).collect()
+}
+
+fn scenario(name: &str, v4: &Rules<'_>, v6: &Rules<'_>, frames: usize, seed: u64) -> Scenario {
+    let mut rng = Rng::with_seed(seed);
+    let commands = restore(false, v4) + &restore(true, v6);
+    let mut scenario = Scenario::new(name, NET, "").commands(&commands).at_once();
+    for _ in 0..frames {
+        let v6 = if v4.is_empty() || v6.is_empty() { v4.is_empty() } else { rng.bool() };
+        let (device, frame) = frames::frame(&mut rng, v6);
+        scenario = scenario.frame(device, &frame);
+    }
+    scenario
+}
+
+/// Each line by itself and with frames of all kinds, so that a difference names its extension.
+pub fn all() -> Vec<Scenario> {
+    if !available() {
+        return vec![];
+    }
+    let mut all = vec![];
+    let mut add = |v4: &Rules<'_>, v6: &Rules<'_>| {
+        let seed = all.len() as u64;
+        let (_, _, rule) = v4.first().or(v6.first()).expect("a rule");
+        let words = rule.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let family = match (v4.is_empty(), v6.is_empty()) {
+            (false, false) => "",
+            (false, true) => "4",
+            _ => "6",
+        };
+        let mut s = scenario(&format!("extension{family}_{seed:03}_{words}"), v4, v6, 60, seed);
+        for frame in zoo() {
+            s = s.frame("lan", &frame);
+        }
+        all.push(s);
+    };
+    for text in [lines::BOTH, lines::CONNECTIONS] {
+        forwarded(&[text]).chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
+    }
+    forwarded(&[lines::IPV4]).chunks(1).for_each(|rule| add(&rule.to_vec(), &vec![]));
+    forwarded(&[lines::IPV6]).chunks(1).for_each(|rule| add(&vec![], &rule.to_vec()));
+    lines::CHANGES.chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
+    lines::CHANGES4.chunks(1).for_each(|rule| add(&rule.to_vec(), &vec![]));
+    lines::CHANGES6.chunks(1).for_each(|rule| add(&vec![], &rule.to_vec()));
+    for (chain, rule) in lines::NAT4 {
+        add(&vec![("nat", chain, rule)], &vec![]);
+    }
+    for (chain, rule) in lines::NAT6 {
+        add(&vec![], &vec![("nat", chain, rule)]);
+    }
+    all
+}
+
+/// Lines by chance, of which some accept, drop or mark, so that they depend on each other.
+fn chosen(rng: &mut Rng, texts: &[&str]) -> Vec<String> {
+    let all = forwarded(texts);
+    let ends = ["", "", "", " -j ACCEPT", " -j DROP", " -j MARK --set-mark 7"];
+    let mut line = || all[rng.usize(..all.len())].2.to_owned() + ends[rng.usize(..ends.len())];
+    let mut lines: Vec<String> = (0..20).map(|_| line()).collect();
+    lines.sort_by_key(|line| !marks(line));
+    lines
+}
+
+fn marks(line: &str) -> bool {
+    line.contains("-j MARK")
+}
+
+fn in_tables(lines: &[String]) -> Rules<'_> {
+    let table = |line: &str| if marks(line) { "mangle" } else { "filter" };
+    lines.iter().map(|line| (table(line), "FORWARD", line.as_str())).collect()
+}
+
+/// Many lines at once.
+pub fn random(seed: u64, count: u64) -> Vec<Scenario> {
+    if count == 0 || !available() {
+        return vec![];
+    }
+    let one = |seed| {
+        let mut rng = Rng::with_seed(seed);
+        let v4 = chosen(&mut rng, &[lines::BOTH, lines::CONNECTIONS, lines::IPV4]);
+        let v6 = chosen(&mut rng, &[lines::BOTH, lines::CONNECTIONS, lines::IPV6]);
+        scenario(&format!("random_extensions_{seed}"), &in_tables(&v4), &in_tables(&v6), 60, seed)
+    };
+    (seed..seed + count).map(one).collect()
+}
