@@ -23,7 +23,7 @@ pub struct Ports {
 impl Ports {
     /// `None` if nothing is translated.
     pub fn of(scenario: &Scenario) -> Option<Ports> {
-        let rules = &scenario.rules;
+        let rules = scenario.rules.clone() + &scenario.commands.to_lowercase();
         if !["snat", "dnat", "masquerade", "redirect", "type nat"].iter().any(|w| rules.contains(w))
         {
             return None;

@@ -79,7 +79,8 @@ fn ipv6(rng: &mut Rng, device: &str, link: Frame) -> Frame {
         let class = pick(rng, &[0xb8u8, 0xb9, 0x10, 0x28, 0x02, 0xff]);
         f = f.set(0, &[0x60 | class >> 4, class << 4]);
     }
-    if rng.u8(..8) == 0 {
+    // Those for the host end in `input`, before or after the connection is confirmed.
+    if rng.u8(..8) == 0 && to != "2001:db8:1::1" {
         f = f.extension(60, &[1, 4, 0, 0, 0, 0]);
     }
     f

@@ -207,7 +207,7 @@ pub const NAT4: &[(&str, &str)] = &[
 /// The same of IPv6.
 pub const NAT6: &[(&str, &str)] = &[
     ("PREROUTING", "-p tcp --dport 80 -j DNAT --to-destination [2001:db8:5::20]:8080"),
-    ("PREROUTING", "-p udp -j REDIRECT --to-ports 8053"),
+    ("PREROUTING", "-p udp --dport 53 -j REDIRECT --to-ports 8053"),
     ("POSTROUTING", "-o wan -j SNAT --to-source 2001:db8:2::1"),
     ("POSTROUTING", "-j MASQUERADE"),
 ];

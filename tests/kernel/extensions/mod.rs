@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use fastrand::Rng;
 
+use crate::frame::Frame;
 use crate::net::{NET, zoo};
 use crate::scenario::Scenario;
 
@@ -63,6 +64,10 @@ fn scenario(name: &str, v4: &Rules<'_>, v6: &Rules<'_>, frames: usize, seed: u64
     scenario
 }
 
+fn is_dccp(frame: &Frame) -> bool {
+    frame.bytes().get(23) == Some(&33)
+}
+
 /// Each line by itself and with frames of all kinds, so that a difference names its extension.
 pub fn all() -> Vec<Scenario> {
     if !available() {
@@ -79,8 +84,9 @@ pub fn all() -> Vec<Scenario> {
             _ => "6",
         };
         let mut s = scenario(&format!("extension{family}_{seed:03}_{words}"), v4, v6, 60, seed);
-        for frame in zoo() {
-            s = s.frame("lan", &frame);
+        // Linux 6.17 gave up tracking DCCP.
+        for frame in zoo().iter().filter(|frame| !is_dccp(frame)) {
+            s = s.frame("lan", frame);
         }
         all.push(s);
     };

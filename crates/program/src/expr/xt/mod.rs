@@ -85,7 +85,7 @@ impl Given<'_> {
 impl Xt {
     fn lower(&self, family: Family) -> Lowering {
         let row = table::find(self.target, &self.name, self.rev, family)
-            .ok_or("there is no such extension here")?;
+            .ok_or("the packet path does not have it")?;
         if self.info.len() < row.len {
             return Err("its structure is too short");
         }
@@ -146,5 +146,76 @@ impl Expression for Xt {
         })?;
         let ops = part::link(&parts, linking)?;
         Ok(Op::Extension(Arc::new(Extension::Sequence { ops, continues: false })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linked::{ChainIndex, FlowtableIndex, LinkedSet, Stateful};
+    use crate::linking::Names;
+    use crate::operand::ObjectType;
+
+    struct NoNames;
+
+    impl Names for NoNames {
+        fn chain(&self, _: &str) -> Option<ChainIndex> {
+            None
+        }
+
+        fn set(&self, name: &Arc<str>) -> Result<LinkedSet, LinkReason> {
+            Err(LinkReason::Unknown { what: "set", name: name.clone() })
+        }
+
+        fn object(&self, _: ObjectType, _: &str) -> Option<&Stateful> {
+            None
+        }
+
+        fn flowtable(&self, _: &str) -> Option<FlowtableIndex> {
+            None
+        }
+    }
+
+    fn linked(xt: &Xt, family: Family) -> Result<Op, LinkReason> {
+        let state = xt.new_state(0).map(Arc::new);
+        xt.link(&Linking { family, names: &NoNames, state: state.as_ref() })
+    }
+
+    /// What a program may send is not what iptables sends.
+    #[test]
+    fn any_structure_is_linked_or_refused() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for row in table::ALL {
+            for round in 0..200 {
+                let len = if round == 0 { random.usize(..=row.len) } else { row.len };
+                let few = random.u8(..);
+                let info: Arc<[u8]> =
+                    (0..len).map(|_| if random.bool() { random.u8(..) & few } else { 0 }).collect();
+                for family in [Family::Ip, Family::Ip6, Family::Inet, Family::Bridge] {
+                    let rev = *row.revs.start();
+                    let xt =
+                        Xt { target: row.target, name: row.name.into(), rev, info: info.clone() };
+                    match linked(&xt, family) {
+                        Ok(op) => assert!(op.info().stays_in_registers, "{xt}"),
+                        Err(LinkReason::Extension(_)) => {}
+                        Err(other) => panic!("{xt}: {other}"),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_by_name() {
+        for (name, rev, info, expected) in [
+            ("recent", 1, vec![0; 232], "the packet path does not have it"),
+            ("tcp", 1, vec![0; 16], "the packet path does not have it"),
+            ("tcp", 0, vec![0; 8], "its structure is too short"),
+            ("owner", 1, [vec![0; 16], vec![8, 0]].concat(), "supplementary groups are not known"),
+        ] {
+            let xt = Xt { target: false, name: name.into(), rev, info: info.into() };
+            let error = linked(&xt, Family::Ip).map(|_| ()).unwrap_err().to_string();
+            assert_eq!(error, format!("match {name} revision {rev} cannot run: {expected}"));
+        }
     }
 }

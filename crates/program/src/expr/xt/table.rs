@@ -9,9 +9,12 @@ use crate::Family;
 
 /// An extension.
 pub struct Row {
-    target: bool,
-    name: &'static str,
-    revs: RangeInclusive<u32>,
+    /// A target; else a match.
+    pub target: bool,
+    /// Its name.
+    pub name: &'static str,
+    /// Its revisions.
+    pub revs: RangeInclusive<u32>,
     /// Bytes of its structure, without padding at its end.
     pub len: usize,
     /// Lowers it.
@@ -47,7 +50,8 @@ const fn target(
     Row { target: true, name, revs, len, lower }
 }
 
-const ALL: &[Row] = &[
+/// All of them, matches first.
+pub const ALL: &[Row] = &[
     matching("addrtype", 1..=1, 8, metadata::addrtype),
     matching("ah", 0..=0, 9, transport::ah),
     matching("comment", 0..=0, 0, |_| Ok(vec![])),
