@@ -22,7 +22,7 @@ fn shared() -> Arc<Shared> {
     Shared::new(WORKERS, &Settings::default(), 7)
 }
 
-fn packet_owner(shared: &Shared, packet: impl Into<Frame>) -> usize {
+fn owned_by(shared: &Shared, packet: impl Into<Frame>) -> usize {
     match shared.packet_owner(&packet.into().build(), None) {
         PacketOwner::Worker(worker) => worker,
         PacketOwner::Fragment { .. } => panic!("a fragment"),
@@ -66,12 +66,12 @@ fn both_directions_have_one_worker_and_flows_spread() {
     let shared = shared();
     let mut counts = [0; WORKERS];
     for port in 1000..1600 {
-        let there = owner(&shared, Ipv4::new(A, B) / Udp::new(port, 53));
-        assert_eq!(there, owner(&shared, Ipv4::new(B, A) / Udp::new(53, port)));
-        let tcp = owner(&shared, Ipv6::new(A6, B6) / Tcp::new(port, 80).syn());
-        assert_eq!(tcp, owner(&shared, Ipv6::new(B6, A6) / Tcp::new(80, port).syn().ack(1)));
-        let ping = owner(&shared, Ipv4::new(A, B) / Icmp::echo_request(port, 1));
-        assert_eq!(ping, owner(&shared, Ipv4::new(B, A) / Icmp::echo_reply(port, 1)));
+        let there = owned_by(&shared, Ipv4::new(A, B) / Udp::new(port, 53));
+        assert_eq!(there, owned_by(&shared, Ipv4::new(B, A) / Udp::new(53, port)));
+        let tcp = owned_by(&shared, Ipv6::new(A6, B6) / Tcp::new(port, 80).syn());
+        assert_eq!(tcp, owned_by(&shared, Ipv6::new(B6, A6) / Tcp::new(80, port).syn().ack(1)));
+        let ping = owned_by(&shared, Ipv4::new(A, B) / Icmp::echo_request(port, 1));
+        assert_eq!(ping, owned_by(&shared, Ipv4::new(B, A) / Icmp::echo_reply(port, 1)));
         counts[there] += 1;
         counts[tcp] += 1;
         counts[ping] += 1;
@@ -105,16 +105,16 @@ fn an_icmp_error_goes_to_the_worker_of_the_quoted_packet() {
     let shared = shared();
     for port in 1000..1100 {
         let flow = Ipv4::new(A, B) / Udp::new(port, 53) / payload([1; 20]);
-        let own = owner(&shared, flow.clone());
+        let own = owned_by(&shared, flow.clone());
         let router = "198.18.7.7";
         assert_eq!(
             own,
-            owner(&shared, Ipv4::new(router, A) / Icmp::new(3, 4).rest_of_header(1400) / flow)
+            owned_by(&shared, Ipv4::new(router, A) / Icmp::new(3, 4).rest_of_header(1400) / flow)
         );
         let flow = Ipv6::new(A6, B6) / Tcp::new(port, 80) / payload([1; 20]);
-        let own = owner(&shared, flow.clone());
+        let own = owned_by(&shared, flow.clone());
         let error = Ipv6::new("2001:db8::7", A6) / Icmpv6::new(2, 0).rest_of_header(1300) / flow;
-        assert_eq!(own, owner(&shared, error));
+        assert_eq!(own, owned_by(&shared, error));
     }
 }
 
@@ -126,8 +126,8 @@ fn the_first_fragment_decides_the_worker_of_a_datagram() {
         let whole4 = Ipv4::new(A, B).id(port) / Udp::new(port, 53) / payload([2; 3000]);
         let whole6 = Ipv6::new(A6, B6) / Udp::new(port, 53) / payload([2; 3000]);
         for (frame, owner) in [
-            ((link() / whole4.clone()).build(), owner(&shared, whole4)),
-            ((link() / whole6.clone()).build(), owner(&shared, whole6)),
+            ((link() / whole4.clone()).build(), owned_by(&shared, whole4)),
+            ((link() / whole6.clone()).build(), owned_by(&shared, whole6)),
         ] {
             let all: Vec<PacketOwner> = fragments(&frame, 1400, port.into())
                 .iter()
@@ -168,16 +168,16 @@ fn replies_to_translated_connections_reach_their_worker() {
                 / Icmp::new(11, 0)
                 / (Ipv4::new(NAT, B) / Udp::new(port, 53))
         };
-        let (owner, home) = (owner(&shared, out()), owner(&shared, back()));
+        let (owner, home) = (owned_by(&shared, out()), owned_by(&shared, back()));
         assert_eq!(source_translated(&mut tables[owner], out(), NAT, port), Verdict::Accept);
         strays += u32::from(home != owner);
         assert_eq!(
-            (owner(&shared, back()), owner(&shared, out()), owner(&shared, error())),
+            (owned_by(&shared, back()), owned_by(&shared, out()), owned_by(&shared, error())),
             (owner, owner, owner)
         );
         let (n, _) = pass(&mut tables[owner], back());
         tables[owner].kill(n);
-        assert_eq!(owner(&shared, back()), home);
+        assert_eq!(owned_by(&shared, back()), home);
     }
     assert!(strays > 50, "{strays}");
 }
@@ -284,18 +284,18 @@ fn expected_connections_go_to_the_worker_of_the_expectation() {
             port,
         );
         let data = || Ipv4::new(B, A) / Tcp::new(20, port).syn();
-        let home = owner(&shared, data());
+        let home = owned_by(&shared, data());
         assert_eq!(tables[worker].expect(expectation, 0), Ok(()));
-        assert_eq!(owner(&shared, data()), worker);
+        assert_eq!(owned_by(&shared, data()), worker);
         let elsewhere = Ipv4::new("198.18.9.9", A) / Tcp::new(20, port).syn();
-        assert_eq!(owner(&shared, elsewhere.clone()), {
+        assert_eq!(owned_by(&shared, elsewhere.clone()), {
             let fresh = Shared::new(WORKERS, &Settings { max: 1000, ..Settings::default() }, 7);
-            whose(&fresh, elsewhere)
+            owned_by(&fresh, elsewhere)
         });
         // It continues there after the expectation has ended.
         let (child, _) = pass(&mut tables[worker], data());
-        assert_eq!(owner(&shared, data()), worker);
+        assert_eq!(owned_by(&shared, data()), worker);
         tables[worker].kill(child);
-        assert_eq!(owner(&shared, data()), home);
+        assert_eq!(owned_by(&shared, data()), home);
     }
 }
