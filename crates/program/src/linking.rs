@@ -69,7 +69,7 @@ pub enum LinkReason {
     /// The path cannot run the expression.
     Unsupported(Unsupported),
     /// The path cannot run the extension.
-    Extension(NotRun),
+    Extension(Box<NotRun>),
     /// Registers, lengths or operands that no verified program has.
     Malformed(&'static str),
     /// A chain, set or object that is not there.

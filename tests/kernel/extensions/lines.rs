@@ -211,3 +211,47 @@ pub const NAT6: &[(&str, &str)] = &[
     ("POSTROUTING", "-o wan -j SNAT --to-source 2001:db8:2::1"),
     ("POSTROUTING", "-j MASQUERADE"),
 ];
+
+/// Rules that only say something together, for both families, ordered by table.
+pub const TOGETHER: &[&[(&str, &str, &str)]] = &[
+    &[
+        ("mangle", "PREROUTING", "-p tcp -j MARK --set-mark 0x123"),
+        ("mangle", "PREROUTING", "-j CONNMARK --save-mark --nfmask 0xff --ctmask 0xffff"),
+        ("mangle", "FORWARD", "-j CONNMARK --restore-mark --nfmask 0xf0 --ctmask 0xff"),
+        ("mangle", "POSTROUTING", "-m mark --mark 0x123"),
+        ("mangle", "POSTROUTING", "-m connmark --mark 0x23/0xff"),
+    ],
+    &[
+        ("mangle", "PREROUTING", "-p tcp -j CONNMARK --set-xmark 0x15/0xff"),
+        ("mangle", "FORWARD", "-j CONNMARK --or-mark 0x100"),
+        ("mangle", "FORWARD", "-j CONNMARK --restore-mark"),
+        ("mangle", "FORWARD", "-p tcp -j CONNMARK --set-mark 3 --left-shift-mark 4"),
+        ("mangle", "FORWARD", "-p udp -j CONNMARK --restore-mark --right-shift-mark 2"),
+        ("mangle", "POSTROUTING", "-m mark --mark 0x100"),
+        ("mangle", "POSTROUTING", "-m mark --mark 0x40"),
+        ("mangle", "POSTROUTING", "-m connmark ! --mark 0x115"),
+    ],
+    &[
+        ("raw", "PREROUTING", "-p tcp -j CT --zone 3"),
+        ("raw", "PREROUTING", "-p udp -j CT --zone-orig 4"),
+        ("filter", "FORWARD", "-m conntrack --ctstate NEW"),
+    ],
+    &[
+        ("raw", "PREROUTING", "-p udp -j CT --notrack"),
+        ("filter", "FORWARD", "-m conntrack --ctstate UNTRACKED -j DROP"),
+        ("filter", "FORWARD", "-m conntrack ! --ctstate UNTRACKED --ctproto tcp"),
+    ],
+    &[
+        (
+            "filter",
+            "FORWARD",
+            "-p tcp -m multiport --dports 22,80 -m length --length 40:60 -j ACCEPT",
+        ),
+        ("filter", "FORWARD", "-m mac --mac-source 02:00:00:00:01:10 -m dscp ! --dscp 0 -j DROP"),
+        (
+            "filter",
+            "FORWARD",
+            "-p udp -m conntrack --ctstate NEW -m multiport --ports 53 -j REJECT",
+        ),
+    ],
+];

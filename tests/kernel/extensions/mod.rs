@@ -98,6 +98,7 @@ pub fn all() -> Vec<Scenario> {
     lines::CHANGES.chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
     lines::CHANGES4.chunks(1).for_each(|rule| add(&rule.to_vec(), &vec![]));
     lines::CHANGES6.chunks(1).for_each(|rule| add(&vec![], &rule.to_vec()));
+    lines::TOGETHER.iter().for_each(|rules| add(&rules.to_vec(), &rules.to_vec()));
     for (chain, rule) in lines::NAT4 {
         add(&vec![("nat", chain, rule)], &vec![]);
     }

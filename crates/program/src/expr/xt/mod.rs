@@ -142,7 +142,7 @@ impl Expression for Xt {
     fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
         let parts = self.lower(linking.family).map_err(|reason| {
             let (expression, name, rev) = (self.name(), self.name.clone(), self.rev);
-            LinkReason::Extension(NotRun { expression, name, rev, reason })
+            LinkReason::Extension(Box::new(NotRun { expression, name, rev, reason }))
         })?;
         let ops = part::link(&parts, linking)?;
         Ok(Op::Extension(Arc::new(Extension::Sequence { ops, continues: false })))
