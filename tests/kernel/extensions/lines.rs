@@ -161,6 +161,11 @@ pub const CHANGES: &[(&str, &str, &str)] = &[
     ("filter", "FORWARD", "-m multiport -p tcp --dports 80,443 -j DROP"),
     ("raw", "PREROUTING", "-p tcp -j CT --notrack"),
     ("raw", "PREROUTING", "-p udp -j NOTRACK"),
+    ("raw", "PREROUTING", "-m rpfilter"),
+    ("raw", "PREROUTING", "-m rpfilter --invert -j DROP"),
+    ("raw", "PREROUTING", "-m rpfilter --loose --validmark"),
+    ("mangle", "PREROUTING", "-m socket --nowildcard"),
+    ("mangle", "PREROUTING", "-p tcp -j TPROXY --on-port 80 --tproxy-mark 1/1"),
 ];
 
 /// The same of IPv4 alone.
@@ -207,7 +212,7 @@ pub const NAT4: &[(&str, &str)] = &[
 /// The same of IPv6.
 pub const NAT6: &[(&str, &str)] = &[
     ("PREROUTING", "-p tcp --dport 80 -j DNAT --to-destination [2001:db8:5::20]:8080"),
-    ("PREROUTING", "-p udp --dport 53 -j REDIRECT --to-ports 8053"),
+    ("PREROUTING", "-p udp -d 2001:db8:5::20 -j REDIRECT --to-ports 8053"),
     ("POSTROUTING", "-o wan -j SNAT --to-source 2001:db8:2::1"),
     ("POSTROUTING", "-j MASQUERADE"),
 ];

@@ -29,12 +29,11 @@ pub fn mark(given: &Given<'_>) -> Lowering {
 /// The second register here.
 const OTHER: Register = Register(2);
 
-/// Shifts a register by the number of bits and the direction that `struct xt_connmark_tginfo2` has
-/// after its mode.
+/// Shifts a register as `struct xt_connmark_tginfo2` says before its mode.
 fn shift(given: &Given<'_>, register: Register, parts: &mut Vec<Part>) -> Result<(), &'static str> {
     let [right, by] = match given.rev {
         1 => [0, 0],
-        _ => given.info.bytes(13),
+        _ => given.info.bytes(12),
     };
     let op = match (right, by) {
         (_, 0) => return Ok(()),
@@ -63,7 +62,7 @@ pub fn connmark(given: &Given<'_>) -> Lowering {
         vm(Bitwise { sreg: REG, dreg: REG, len: 4, op })
     };
     let mut parts = Vec::new();
-    match info.u8(12) {
+    match info.u8(if given.rev == 1 { 12 } else { 14 }) {
         0 => {
             parts.extend([load_ct(REG), replaced(ct_mask, mark)]);
             shift(given, REG, &mut parts)?;

@@ -13,12 +13,14 @@
 //! | `table` | all, by name and revision |
 //! | `transport`, `network` | matches of headers |
 //! | `metadata`, `connection` | matches of what is known of the packet and its connection |
+//! | `host` | what asks the host's routes and sockets |
 //! | `change` | targets that change the packet, its metadata or its connection |
 //! | `verdict` | targets that answer, record, copy and hand on |
 //! | `nat` | targets that translate |
 
 mod change;
 mod connection;
+mod host;
 mod info;
 mod metadata;
 mod nat;

@@ -27,6 +27,8 @@ pub enum Part {
     Vm(Box<dyn Expression>),
     /// An operation that needs nothing.
     Op(Op),
+    /// Nothing but that fragments are put together before.
+    Defrag,
     /// A list that passes if one of these lists does, or with `inverted` if none does.
     AnyOf {
         /// The lists.
@@ -50,6 +52,7 @@ impl fmt::Debug for Part {
         match self {
             Part::Vm(expr) => write!(f, "[ {expr} ]"),
             Part::Op(op) => op.fmt(f),
+            Part::Defrag => f.write_str("Defrag"),
             Part::AnyOf { of, inverted } => {
                 f.debug_tuple(if *inverted { "NoneOf" } else { "AnyOf" }).field(of).finish()
             }
@@ -63,14 +66,16 @@ impl fmt::Debug for Part {
 
 /// The operations of a list.
 pub fn link(parts: &[Part], linking: &Linking<'_>) -> Result<Box<[Op]>, LinkReason> {
-    parts.iter().map(|part| part.link(linking)).collect()
+    parts.iter().filter_map(|part| part.link(linking).transpose()).collect()
 }
 
 impl Part {
-    fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
+    /// Its operation, if it has one.
+    fn link(&self, linking: &Linking<'_>) -> Result<Option<Op>, LinkReason> {
         let extension = match self {
-            Part::Vm(expr) => return expr.link(linking),
-            Part::Op(op) => return Ok(op.clone()),
+            Part::Vm(expr) => return expr.link(linking).map(Some),
+            Part::Op(op) => return Ok(Some(op.clone())),
+            Part::Defrag => return Ok(None),
             Part::AnyOf { of, inverted } => Extension::AnyOf {
                 of: of.iter().map(|list| link(list, linking)).collect::<Result<_, _>>()?,
                 inverted: *inverted,
@@ -81,7 +86,7 @@ impl Part {
                 source: link(source, linking)?,
             },
         };
-        Ok(Op::Extension(Arc::new(extension)))
+        Ok(Some(Op::Extension(Arc::new(extension))))
     }
 
     /// Adds what it needs of the path.
@@ -89,6 +94,7 @@ impl Part {
         match self {
             Part::Vm(expr) => expr.needs(family, needs),
             Part::Op(_) => {}
+            Part::Defrag => needs.defrag.add(family),
             Part::AnyOf { of, .. } => of.iter().flatten().for_each(|p| p.needs(family, needs)),
             Part::Try(parts) => parts.iter().for_each(|p| p.needs(family, needs)),
             Part::ByHook { destination, source } => {

@@ -4,7 +4,9 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Given, Lowering, change, connection, metadata, nat, network, transport, verdict};
+use super::{
+    Given, Lowering, change, connection, host, metadata, nat, network, transport, verdict,
+};
 use crate::Family;
 
 /// An extension.
@@ -80,7 +82,10 @@ pub const ALL: &[Row] = &[
     matching("pkttype", 0..=0, 8, metadata::pkttype),
     matching("quota", 0..=0, 16, metadata::quota),
     matching("realm", 0..=0, 9, metadata::realm),
+    matching("rpfilter", 0..=0, 1, host::rpfilter),
     matching("sctp", 0..=0, 292, transport::sctp),
+    matching("socket", 0..=0, 0, host::socket),
+    matching("socket", 1..=3, 1, host::socket),
     matching("state", 0..=0, 4, connection::state),
     matching("statistic", 0..=0, 16, metadata::statistic),
     matching("string", 1..=1, 150, metadata::string),
@@ -117,10 +122,13 @@ pub const ALL: &[Row] = &[
     target("SNAT", 0..=0, 20, nat::snat),
     target("SNAT", 1..=1, 40, nat::snat),
     target("SNAT", 2..=2, 42, nat::snat),
+    target("SYNPROXY", 0..=0, 4, host::synproxy),
     target("TCPMSS", 0..=0, 2, change::tcpmss),
     target("TCPOPTSTRIP", 0..=0, 32, change::tcpoptstrip),
     target("TEE", 1..=1, 32, verdict::tee),
     target("TOS", 1..=1, 2, change::tos),
+    target("TPROXY", 0..=0, 14, host::tproxy),
+    target("TPROXY", 1..=1, 26, host::tproxy),
     target("TRACE", 0..=0, 0, change::trace),
     target("TTL", 0..=0, 2, change::ttl),
 ];
