@@ -11,7 +11,20 @@ const NEAR: i32 = 10;
 const NAMES: [&str; 7] = ["raw", "mangle", "dstnat", "filter", "security", "srcnat", "out"];
 
 /// The number that a name stands for in a family and hook; `None` if the name does not fit there.
+/// As in nft 1.1, `dstnat` also stands at `output`, and `srcnat` at `input`, where packets are
+/// translated, too.
 pub fn by_name(name: &str, family: Family, hook: Hook) -> Option<i32> {
+    let hook = match (name, hook) {
+        _ if family == Family::Bridge => hook,
+        ("dstnat", Hook::Output) => Hook::Prerouting,
+        ("srcnat", Hook::Input) => Hook::Postrouting,
+        _ => hook,
+    };
+    listed(name, family, hook)
+}
+
+/// The number that a name stands for where nft 1.0.6 lists a priority by it.
+fn listed(name: &str, family: Family, hook: Hook) -> Option<i32> {
     match family {
         Family::Bridge => match name {
             "dstnat" => (hook == Hook::Prerouting).then_some(-300),
@@ -40,7 +53,7 @@ pub fn text(priority: i32, family: Family, hook: Hook, numeric: bool) -> String 
     }
     let near = NAMES
         .iter()
-        .filter_map(|name| Some((*name, priority.checked_sub(by_name(name, family, hook)?)?)))
+        .filter_map(|name| Some((*name, priority.checked_sub(listed(name, family, hook)?)?)))
         .filter(|(_, offset)| (-NEAR..=NEAR).contains(offset))
         .min_by_key(|(_, offset)| offset.abs());
     match near {
@@ -54,6 +67,20 @@ pub fn text(priority: i32, family: Family, hook: Hook, numeric: bool) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_translation_fit_all_hooks_that_translate() {
+        for (name, family, hook, expected) in [
+            ("dstnat", Family::Ip, Hook::Output, Some(-100)),
+            ("srcnat", Family::Inet, Hook::Input, Some(100)),
+            ("srcnat", Family::Ip6, Hook::Output, None),
+            ("dstnat", Family::Ip, Hook::Forward, None),
+            ("dstnat", Family::Bridge, Hook::Output, None),
+            ("srcnat", Family::Bridge, Hook::Input, None),
+        ] {
+            assert_eq!(by_name(name, family, hook), expected, "{name} at {hook:?}");
+        }
+    }
 
     #[test]
     fn priorities_within_ten_of_a_name_are_listed_by_it() {
