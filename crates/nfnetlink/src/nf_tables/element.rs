@@ -323,11 +323,7 @@ pub fn delete(
     given: &Attributes<'_>,
     destroy: bool,
 ) -> Result<(), Failure> {
-    let shape = match shape_of(batch, message, given) {
-        Ok(shape) => shape,
-        Err(e) if destroy && e.errno == Errno::Enoent as i32 => return Ok(()),
-        Err(e) => return Err(e),
-    };
+    let shape = shape_of(batch, message, given)?;
     let open = continued(batch, &shape, true)?;
     let set = given.get(NFTA_SET_ELEM_LIST_SET);
     let blamed = |blame| match blame {

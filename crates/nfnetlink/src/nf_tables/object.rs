@@ -229,12 +229,16 @@ pub fn delete(
         Some(handle) => Key::Handle(handle.be64()),
         None => Key::Name(name_of(given.need(NFTA_OBJ_NAME)?)?),
     };
-    let table = match table_named(batch.working(), message, given.get(NFTA_OBJ_TABLE)) {
-        Ok(table) => table,
-        Err(e) if destroy && e.errno == Errno::Enoent as i32 => return Ok(()),
-        Err(e) => return Err(e),
+    let table = table_named(batch.working(), message, given.get(NFTA_OBJ_TABLE))?;
+    let Ok(kind) = ObjectType::from_number(kind.be32()) else {
+        // There is none of a kind that does not exist.
+        let missing = Failure::from(Errno::Enoent);
+        let blamed = handle.or(name);
+        return match destroy {
+            true => Ok(()),
+            false => Err(blamed.map_or(missing.clone(), |blamed| blamed.refused(missing))),
+        };
     };
-    let kind = ObjectType::from_number(kind.be32())?;
     let there = table.objects.iter().find(|object| match &key {
         Key::Handle(handle) => object.handle == *handle,
         Key::Name(name) => object.name == *name && object.value.kind() == kind,
