@@ -205,6 +205,24 @@ fn an_interval_may_end_in_a_later_message_or_stay_open() {
     assert_eq!(keys, expected);
 }
 
+/// libnftnl begins a message with the last start of the one before, or with that whole interval.
+#[test]
+fn an_interval_may_be_repeated_at_the_start_of_a_message() {
+    let mut backend = Local::default();
+    let first =
+        some_elements(&[([10, 0, 0, 0], false), ([10, 0, 1, 0], true), ([10, 0, 2, 0], false)]);
+    let then = some_elements(&[([10, 0, 2, 0], false), ([10, 0, 3, 0], true)]);
+    let last = some_elements(&[([10, 0, 2, 0], false), ([10, 0, 3, 0], true)]);
+    let all = [table(CREATE), set(), first, then, last];
+    assert_eq!(send(&batch(&all), &mut backend).datagrams, Vec::<Vec<u8>>::new());
+    let elements = backend.ruleset.generation().tables[0].sets[0].elements().into_owned();
+    let mut keys: Vec<_> = elements.iter().map(|e| (e.key, e.key_end)).collect();
+    keys.sort_unstable();
+    let expected: [(&[u8], Option<&[u8]>); 2] =
+        [(&[10, 0, 0, 0], Some(&[10, 0, 0, 255])), (&[10, 0, 2, 0], Some(&[10, 0, 2, 255]))];
+    assert_eq!(keys, expected);
+}
+
 /// nft 1.1 ends no interval that lasts for ever, and the set of a rule takes no more elements.
 #[test]
 fn an_open_interval_is_in_its_set_before_the_next_rule() {

@@ -197,7 +197,11 @@ fn join(
             continue;
         }
         // What lies between is where the last one ends, too.
-        if let Some(Open { element: first, at, .. }) = joined.open.take() {
+        // libnftnl begins a message with the start that the one before ended with.
+        let repeats = |open: &Open| !end && open.element.key == element.key;
+        if let Some(Open { element: first, at, .. }) =
+            joined.open.take().filter(|open| !repeats(open))
+        {
             let next = (*first.key < *element.key).then_some(&*element.key);
             push(until(first, next), at);
         }
