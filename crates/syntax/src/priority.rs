@@ -4,6 +4,9 @@
 
 use penstock_ruleset::model::{Family, Hook};
 
+use crate::datatype::Format;
+use crate::release::Release;
+
 /// Farthest distance from a named priority that is listed as an offset to it.
 const NEAR: i32 = 10;
 
@@ -47,13 +50,17 @@ fn listed(name: &str, family: Family, hook: Hook) -> Option<i32> {
 }
 
 /// A priority as it is listed: the nearest name with an offset of at most ten, or a number.
-pub fn text(priority: i32, family: Family, hook: Hook, numeric: bool) -> String {
-    if numeric {
+pub fn text(priority: i32, family: Family, hook: Hook, format: &Format) -> String {
+    if format.numeric_priority {
         return priority.to_string();
     }
+    let number = match format.release {
+        Release::V1_0_6 => listed,
+        Release::V1_1 => by_name,
+    };
     let near = NAMES
         .iter()
-        .filter_map(|name| Some((*name, priority.checked_sub(listed(name, family, hook)?)?)))
+        .filter_map(|name| Some((*name, priority.checked_sub(number(name, family, hook)?)?)))
         .filter(|(_, offset)| (-NEAR..=NEAR).contains(offset))
         .min_by_key(|(_, offset)| offset.abs());
     match near {
@@ -96,8 +103,11 @@ mod tests {
             (300, Family::Bridge, Hook::Output, "300"),
             (-150, Family::Arp, Hook::Input, "-150"),
         ] {
-            assert_eq!(text(priority, family, hook, false), expected);
+            assert_eq!(text(priority, family, hook, &Format::default()), expected);
         }
-        assert_eq!(text(-300, Family::Ip, Hook::Output, true), "-300");
+        let numeric = Format { numeric_priority: true, ..Format::default() };
+        assert_eq!(text(-300, Family::Ip, Hook::Output, &numeric), "-300");
+        let later = Format { release: Release::V1_1, ..Format::default() };
+        assert_eq!(text(-99, Family::Ip, Hook::Output, &later), "dstnat + 1");
     }
 }
