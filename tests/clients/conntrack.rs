@@ -9,8 +9,8 @@ use crate::side::{Scratch, both, has, in_exec, left, penstock};
 
 /// Leaves out what differs from run to run, and from time to time: identifiers, and the seconds
 /// that went by since a timeout was set. Lines are sorted, since a hash has no order.
-const STABLE: &str = "stable() { sed -E 's/ id=[0-9]+//; s/ (99|100) / T /; s/ (49|50) / U /; \
-    s/<(timeout|id)>[0-9]+/<\\1>/g; s/ portid=[0-9]+//; s/ use=[12]$//' | sort; }\n";
+const STABLE: &str = "stable() { sed -E 's/ id=[0-9]+$//; s/ id=[0-9]{3,}//; s/ (9[0-9]{2}|1000) / T /; s/ (4[0-9]{2}|500) / U /; \
+    s/<(timeout|id)>[0-9]+/<\\1>/g; s/ portid=[0-9]+//; s/ progname=[a-z]+//; s/ use=[12]$//' | sort; }\n";
 
 /// Runs a script on both sides with its lines stable, and compares.
 fn both_stable(script: &str) -> Option<String> {
@@ -20,20 +20,20 @@ fn both_stable(script: &str) -> Option<String> {
 /// Connections of each kind.
 const ENTER: &str = "
     F='-s 198.18.0.1 -d 198.18.0.2'; G='-s 2001:db8::1 -d 2001:db8::2'
-    conntrack -I -p tcp $F --sport 1000 --dport 80 --state ESTABLISHED -t 100 -u ASSURED,SEEN_REPLY
-    conntrack -I -p udp $F --sport 1000 --dport 53 -t 100 -m 5
-    conntrack -I -p icmp $F --icmp-type 8 --icmp-code 0 --icmp-id 7 -t 100
-    conntrack -I -p udp $G --sport 1000 --dport 53 -t 100
+    conntrack -I -p tcp $F --sport 1000 --dport 80 --state ESTABLISHED -t 1000 -u ASSURED,SEEN_REPLY
+    conntrack -I -p udp $F --sport 1000 --dport 53 -t 1000 -m 5
+    conntrack -I -p icmp $F --icmp-type 8 --icmp-code 0 --icmp-id 7 -t 1000
+    conntrack -I -p udp $G --sport 1000 --dport 53 -t 1000
     conntrack -I -p sctp $G --sport 1 --dport 2 --state ESTABLISHED --orig-vtag 3 --reply-vtag 4 \
-        -t 100
-    conntrack -I -p gre $F --srckey 0x1 --dstkey 0x2 -t 100
-    conntrack -I -p 99 $F -t 100
-    conntrack -I -p udp $F --sport 1001 --dport 53 -t 100 --src-nat 198.18.9.9
-    conntrack -I -p tcp $F --sport 1002 --dport 80 -t 100 --state SYN_SENT --dst-nat 198.18.9.9:8080
-    conntrack -I -p udp $F --sport 1003 --dport 53 -t 100 -w 5
-    conntrack -I -p udp $F --sport 1004 --dport 53 -t 100 --orig-zone 6
-    conntrack -I -p udp $F --sport 1005 --dport 53 -t 100 --reply-zone 7
-    conntrack -I -p udp $F --sport 1006 --dport 53 -t 100 -u FIXED_TIMEOUT
+        -t 1000
+    conntrack -I -p gre $F --srckey 0x1 --dstkey 0x2 -t 1000
+    conntrack -I -p 253 $F -t 1000
+    conntrack -I -p udp $F --sport 1001 --dport 53 -t 1000 --src-nat 198.18.9.9
+    conntrack -I -p tcp $F --sport 1002 --dport 80 -t 1000 --state SYN_SENT --dst-nat 198.18.9.9:8080
+    conntrack -I -p udp $F --sport 1003 --dport 53 -t 1000 -w 5
+    conntrack -I -p udp $F --sport 1004 --dport 53 -t 1000 --orig-zone 6
+    conntrack -I -p udp $F --sport 1005 --dport 53 -t 1000 --reply-zone 7
+    conntrack -I -p udp $F --sport 1006 --dport 53 -t 1000 -u FIXED_TIMEOUT
 ";
 
 #[test]
@@ -43,7 +43,7 @@ fn connections_are_entered_listed_changed_and_deleted() {
     }
     let all = both_stable(&format!(
         "{ENTER}
-        conntrack -I -p udp $F --sport 1000 --dport 53 -t 100
+        conntrack -I -p udp $F --sport 1000 --dport 53 -t 1000
         conntrack -I -p udp $F --sport 2000 --dport 53
         conntrack -L; conntrack -L -o extended; conntrack -L -o xml; conntrack -L -o save
         conntrack -L -o id,ktimestamp,labels
@@ -53,10 +53,10 @@ fn connections_are_entered_listed_changed_and_deleted() {
         conntrack -L dying; conntrack -L unconfirmed; conntrack -L expect; conntrack -L -z -m 5
         conntrack -G -p udp $F --sport 1000 --dport 53
         conntrack -G -p udp $F --sport 1 --dport 53
-        conntrack -U -p udp $F --sport 1000 --dport 53 -t 50 -m 9
-        conntrack -U -p udp $F --sport 1 --dport 53 -t 50 -m 9
+        conntrack -U -p udp $F --sport 1000 --dport 53 -t 500 -m 9
+        conntrack -U -p udp $F --sport 1 --dport 53 -t 500 -m 9
         conntrack -U -p tcp $F --sport 1002 --state ESTABLISHED -u SEEN_REPLY
-        conntrack -U -p udp $F --sport 1006 --dport 53 -t 50
+        conntrack -U -p udp $F --sport 1006 --dport 53 -t 500
         conntrack -C; conntrack -C expect
         conntrack -D -p udp $F --sport 1000 --dport 53
         conntrack -D -p udp $F --sport 1000 --dport 53
@@ -106,10 +106,10 @@ fn labels_have_room_where_rules_use_them() {
     }
     both_stable(
         "F='-s 198.18.0.1 -d 198.18.0.2'
-        conntrack -I -p udp $F --sport 1 --dport 2 -t 100
+        conntrack -I -p udp $F --sport 1 --dport 2 -t 1000
         conntrack -U -p udp $F --sport 1 --dport 2 --label-add 3
         nft add table ip t; nft add chain ip t c; nft add rule ip t c ct label set 1
-        conntrack -I -p udp $F --sport 2 --dport 2 -t 100 --label-add 3
+        conntrack -I -p udp $F --sport 2 --dport 2 -t 1000 --label-add 3
         conntrack -U -p udp $F --sport 2 --dport 2 --label-add 5
         conntrack -L -o labels",
     );
@@ -131,10 +131,7 @@ fn connections_stay_in_the_file() {
     let added = left(penstock().args(add).arg(&state).args(["add", "table", "ip", "t"]));
     assert_eq!(added.status, Some(0), "{added:?}");
     assert_eq!(in_exec(&state, list).stdout, first);
-    assert_eq!(
-        in_exec(&state, "conntrack -F 2>&1 >/dev/null; conntrack -L 2>/dev/null").stdout,
-        ""
-    );
+    assert_eq!(in_exec(&state, "conntrack -F 2>/dev/null; conntrack -L 2>/dev/null").stdout, "");
 }
 
 #[test]
@@ -162,7 +159,7 @@ fn the_file_is_changed_by_one_program_at_a_time() {
     let enter = |from: u32| {
         format!(
             "for i in 1 2 3 4 5 6 7 8; do conntrack -I -p udp -s 198.18.0.1 -d 198.18.0.2 \
-             --sport $(({from}+i)) --dport 53 -t 100 || exit 1; done"
+             --sport $(({from}+i)) --dport 53 -t 1000 || exit 1; done"
         )
     };
     std::thread::scope(|scope| {

@@ -85,12 +85,17 @@ impl Filter {
     pub fn has(&self, flow: &Flow) -> bool {
         let fits = |value: u32, (wanted, mask): (u32, u32)| value & mask == wanted;
         (self.family == 0 || flow.original.l3 == self.family)
-            && self.zone.is_none_or(|zone| [flow.original.zone, flow.reply.zone] == [zone; 2])
+            && self.zone.is_none_or(|zone| zone == zone_of(flow))
             && fits(flow.mark, self.mark)
             && fits(flow.status, self.status)
             && is_like(&self.tuples[0], &flow.original)
             && is_like(&self.tuples[1], &flow.reply)
     }
+}
+
+/// The number of a connection's zone, whichever directions it is for.
+fn zone_of(flow: &Flow) -> u16 {
+    if flow.original.zone != 0 { flow.original.zone } else { flow.reply.zone }
 }
 
 /// Whether a tuple is like another one in what the flags say (`ctnetlink_filter_match_tuple()`).
