@@ -6,6 +6,7 @@
 use penstock_conntrack::{Direction, Expectation, Follow, Tuple, expect_flag};
 use penstock_ruleset::Errno;
 
+use super::SUBSYSTEM_EXP;
 use super::change;
 use super::exchange::{Exchange, Outcome};
 use super::statistics;
@@ -15,9 +16,6 @@ use crate::message::{
     Attribute, Attributes, Check, Failure, Message, NESTED, Policy, Writer, flags,
 };
 use crate::uapi::ctnetlink::*;
-
-/// `NFNL_SUBSYS_CTNETLINK_EXP`
-pub const SUBSYSTEM: u8 = 2;
 
 /// `exp_nla_policy`
 const POLICY: Policy = &[
@@ -127,7 +125,7 @@ fn is_met(e: &Expectation, tuple: &Tuple) -> bool {
 }
 
 fn answer(exchange: &mut Exchange<'_>, expected: &Expected) {
-    let head = (SUBSYSTEM, IPCTNL_MSG_EXP_NEW, flags::MULTI);
+    let head = (SUBSYSTEM_EXP, IPCTNL_MSG_EXP_NEW, flags::MULTI);
     exchange.answer(head, (expected.expectation.tuple.l3, 0), |to| fill(to, expected));
 }
 
@@ -138,7 +136,7 @@ fn tell(exchange: &mut Exchange<'_>, group: u32, expected: &Expected) {
         _ => (IPCTNL_MSG_EXP_NEW, flags::CREATE | flags::EXCL),
     };
     let family = expected.expectation.tuple.l3;
-    exchange.notify(group, (SUBSYSTEM, number, flags), family, |to| fill(to, expected));
+    exchange.notify(group, (SUBSYSTEM_EXP, number, flags), family, |to| fill(to, expected));
 }
 
 /// `ctnetlink_get_expect()` of one: it is named by its tuple, or by one under the attribute of its
@@ -178,7 +176,7 @@ fn list(
     for expected in &all {
         let l3 = expected.expectation.tuple.l3;
         if (family == 0 || l3 == family) && master.is_none_or(|m| m == expected.master) {
-            let head = (SUBSYSTEM, IPCTNL_MSG_EXP_NEW, flags::MULTI);
+            let head = (SUBSYSTEM_EXP, IPCTNL_MSG_EXP_NEW, flags::MULTI);
             listing.message(head, (l3, 0), |to| fill(to, expected));
         }
     }

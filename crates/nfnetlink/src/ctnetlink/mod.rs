@@ -25,7 +25,6 @@ use penstock_conntrack::{Direction, Flow, event, status};
 use penstock_ruleset::Errno;
 
 pub use exchange::{Exchange, Outcome};
-pub use expectation::SUBSYSTEM as SUBSYSTEM_EXP;
 
 use crate::connections::{NewFlow, Wanted};
 use crate::message::{Attributes, Check, Failure, Message, Policy, flags};
@@ -35,6 +34,8 @@ use tuple::{Reading, Zone};
 
 /// `NFNL_SUBSYS_CTNETLINK`
 pub const SUBSYSTEM: u8 = 1;
+/// `NFNL_SUBSYS_CTNETLINK_EXP`
+pub const SUBSYSTEM_EXP: u8 = 2;
 
 /// `ct_nla_policy`
 const POLICY: Policy = &[
