@@ -100,6 +100,42 @@ fn events_are_told_to_other_programs() {
 }
 
 #[test]
+fn events_are_told_of_changes_by_other_supervisors() {
+    if !has("conntrack") || !has("stdbuf") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (state, out) = (scratch.state(), scratch.file("out").display().to_string());
+    let flow = "-p udp -s 198.18.0.1 -d 198.18.0.2 --sport 1 --dport 2";
+    let other = |change: &str| {
+        format!(
+            "{} exec --state {} -- conntrack {change} >/dev/null 2>&1; sleep 1",
+            env!("CARGO_BIN_EXE_penstock"),
+            state.display()
+        )
+    };
+    // A supervisor cannot run in another one, so the monitor is the one that runs longer.
+    let monitor = format!(
+        "stdbuf -oL conntrack -E >{out} 2>/dev/null & PID=$!; sleep 8; kill $PID; wait $PID"
+    );
+    std::thread::scope(|scope| {
+        let ran = scope.spawn(|| in_exec(&state, &monitor));
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        for change in ["-I", "-U", "-D"] {
+            let options = if change == "-D" { "" } else { " -t 1000 -m 7" };
+            let script = other(&format!("{change} {flow}{options}"));
+            left(Command::new("sh").args(["-c", &script]));
+        }
+        assert!(ran.join().is_ok());
+    });
+    let told = std::fs::read_to_string(&out).expect("what was told");
+    let kinds: Vec<&str> = told.split_whitespace().filter(|word| word.starts_with('[')).collect();
+    let kinds: Vec<&str> = kinds.into_iter().filter(|word| *word != "[UNREPLIED]").collect();
+    // The update changes nothing, and so there is nothing to tell.
+    assert_eq!(kinds, ["[NEW]", "[DESTROY]"], "{told}");
+}
+
+#[test]
 fn labels_have_room_where_rules_use_them() {
     if !has("conntrack") || !has("nft") {
         return;

@@ -208,7 +208,8 @@ impl Client {
         let mut exchange =
             Exchange::new(connections, message, self.port, self.receive_buffer, listened);
         let outcome = ctnetlink::run(&mut exchange, message);
-        let Exchange { changed, datagrams, notifications, .. } = exchange;
+        let Exchange { changed, datagrams, events, .. } = exchange;
+        let notifications = events.notifications;
         if changed {
             backend.keep_connections()?;
         }
