@@ -171,10 +171,8 @@ fn frames(out: &mut String, place: &str, kernel: &[Vec<u8>], ours: &[Vec<u8>], l
 /// The identification of an IPv4 header that a tunnel or IPsec puts before packets is a hash with a
 /// secret: all go by the order of their appearance.
 fn without_outer_id(mut frame: Vec<u8>, link: usize, ids: &mut Vec<[u8; 2]>) -> Vec<u8> {
-    if link != 0 && frame.len() >= link && frame_type(&frame[..link]) != 0x0800 {
-        return frame;
-    }
-    let Some(header) = frame.get_mut(link..).and_then(|ip| ip.first_chunk_mut::<20>()) else {
+    let Some(at) = ipv4_header(&frame, link) else { return frame };
+    let Some(header) = frame.get_mut(at..).and_then(|ip| ip.first_chunk_mut::<20>()) else {
         return frame;
     };
     if header[0] != 0x45 || !matches!(header[9], 4 | 41 | 50) {
@@ -228,10 +226,8 @@ pub fn hex(bytes: &[u8]) -> String {
 /// unpredictable.
 pub fn without_chance(frame: &[u8], link: usize) -> Vec<u8> {
     let mut frame = frame.to_vec();
-    if frame.len() < link || link != 0 && frame_type(&frame[..link]) != 0x0800 {
-        return frame;
-    }
-    let ip = &mut frame[link..];
+    let Some(at) = ipv4_header(&frame, link) else { return frame };
+    let ip = &mut frame[at..];
     let header = ip.first().map_or(0, |b| usize::from(b & 15) * 4);
     let icmp_error =
         header >= 20 && ip.len() > header && ip[9] == 1 && matches!(ip[header], 3 | 5 | 11 | 12);
@@ -244,8 +240,14 @@ pub fn without_chance(frame: &[u8], link: usize) -> Vec<u8> {
     frame
 }
 
-fn frame_type(link: &[u8]) -> u16 {
-    u16::from_be_bytes([link[12], link[13]])
+/// Where the IPv4 header of a frame is, after VLAN tags. `link` bytes stand before it without.
+fn ipv4_header(frame: &[u8], link: usize) -> Option<usize> {
+    let mut at = link;
+    while link != 0 && matches!(frame.get(at - 2..at), Some([0x81, 0] | [0x88, 0xa8])) {
+        at += 4;
+    }
+    let is_ipv4 = link == 0 || frame.get(at - 2..at) == Some(&[8, 0]);
+    (is_ipv4 && at <= frame.len()).then_some(at)
 }
 
 /// A listing without what depends on the clock.

@@ -9,7 +9,7 @@ use crate::frame::{Frame, Mac, bare, ethernet};
 use crate::scenario::Scenario;
 
 /// `lan` and `wan` are wires; the far end of the tunnel `far` is after `wan`.
-const NET: &str = "\
+pub const NET: &str = "\
 link add name lan address 02:00:00:00:01:01 mtu 1500 type veth
 link add name wan address 02:00:00:00:02:01 mtu 1500 type veth
 link set lan addrgenmode none up
