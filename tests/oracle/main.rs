@@ -58,7 +58,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use guest::Lane;
-use random::scenarios as of_chance;
+use random::{Kind, scenarios as of_chance};
 use scenario::Scenario;
 use sides::Kernel;
 
@@ -161,14 +161,37 @@ fn chosen(words: &[String]) -> (Vec<Scenario>, Option<Duration>) {
     let all = std::env::var("PENSTOCK_ORACLE").is_ok_and(|v| v == "all");
     let usual = !all && words.is_empty();
     let by_hand = if usual { vec![] } else { hand_made::all() };
-    let named = |s: &Scenario| words.iter().all(|w| s.name.contains(w.as_str()));
+    let has_words = |s: &Scenario| words.iter().all(|w| s.name.contains(w.as_str()));
     let mut chosen: Vec<_> =
-        by_hand.into_iter().chain(scenarios::all()).filter(|s| named(s)).collect();
+        by_hand.into_iter().chain(scenarios::all()).filter(|s| has_words(s)).collect();
     let shared = |share: u64| count.div_ceil(share);
-    // Those of tests/kernel are compared with this machine's kernel, but for its flowtables.
-    let kinds = random::KINDS.iter().filter(|k| !usual || k.names.contains(&"random_flow_"));
-    chosen.extend(of_chance(kinds.chain(&generators::KINDS), words, seed, shared));
+    // Others of tests/kernel are compared with this machine's kernel, which is the reference for
+    // what they are about (docs/testing.md).
+    let named = |kind: &&Kind| !words.is_empty() || kind.names.contains(&"random_flow_");
+    let kinds = random::KINDS.iter().filter(named).chain(&generators::KINDS);
+    chosen.extend(of_chance(kinds, words, seed, shared).map(fit_for_flowtables));
     (chosen, usual.then_some(MOST))
+}
+
+/// A scenario of flows without what kernels and this program do differently on purpose
+/// (docs/differences.md): a hook that no kernel has, and padding after packets.
+fn fit_for_flowtables(mut scenario: Scenario) -> Scenario {
+    if scenario.has_flowtable() {
+        scenario.rules = scenario.rules.replace("hook early_ingress", "hook ingress");
+        for (_, frame) in &mut scenario.frames {
+            let length = match frame.get(12..20) {
+                Some(&[8, 0, _, _, high, low, ..]) => {
+                    14 + usize::from(u16::from_be_bytes([high, low]))
+                }
+                Some(&[0x86, 0xdd, ..]) => {
+                    54 + frame.get(18..20).map_or(0, |b| usize::from(b[0]) << 8 | usize::from(b[1]))
+                }
+                _ => continue,
+            };
+            frame.truncate(length);
+        }
+    }
+    scenario
 }
 
 /// Processor time of the processes that this one has started and waited for.
