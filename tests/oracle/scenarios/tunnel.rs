@@ -52,11 +52,19 @@ const RULES: &str = "table inet t {
 	chain out {
 		type filter hook output priority 0;
 		counter
+		iif 0 counter
+		iifname far counter
 	}
 	chain post {
 		type filter hook postrouting priority 0;
 		oifname far counter
 		oifname wan counter
+		iif 0 counter
+		iifname far counter
+		iifname lan counter
+		iifname wan counter
+		meta iiftype 768-776 counter
+		meta iifkind { ipip, sit, ip6tnl } counter
 		meta l4proto { 4, 41 } counter
 	}
 }
