@@ -21,9 +21,9 @@
 //!   message to actions: what to expect, what to write into the text. It touches no table.
 //! - **`table`**: stores connections, finds them, ends them. It knows no protocol: what trackers
 //!   and helpers remember of a connection it keeps without looking into it.
-//! - **`operations`**: what packets pass through. [`Conntrack::track`], [`Conntrack::help`],
-//!   [`Conntrack::confirm`] and others find the connection in the table, ask tracker or helper, and
-//!   do to the table what they say.
+//! - **`operations`**: what packets pass through, and what programs do. [`Conntrack::track`],
+//!   [`Conntrack::help`], [`Conntrack::confirm`] and others find the connection in the table, ask
+//!   tracker or helper, and do to the table what they say.
 //! - **`text`**: lines of `conntrack -L`, filters, dumps. It only reads, except for loading a dump.
 //!
 //! ```
@@ -44,6 +44,7 @@
 mod dissect;
 pub mod event;
 mod expectation;
+mod flow;
 mod packet;
 mod reference;
 mod seqadj;
@@ -60,6 +61,7 @@ mod text;
 mod tracker;
 
 pub use expectation::{CLASSES, ExpectError, Expectation, Follow, expect_flag};
+pub use flow::{Flow, FlowChange, NotInserted, ProtocolChange, ProtocolInfo};
 pub use helper::{Class, HELPERS, Helper, Surroundings, helper_number};
 pub use operations::{Replace, TupleLookup};
 pub use packet::{Hook, Verdict};
@@ -67,8 +69,8 @@ pub use reference::Ref;
 pub use seqadj::SeqAdjust;
 pub use settings::{Settings, SysctlError, Timeout, Timeouts, Tracker};
 pub use table::{
-    Connection, Conntrack, Counter, Datagram, EventKind, Observer, OwnerLookup, PolicyError,
-    Return, Shared, Span, Statistics, Template, Whose,
+    Connection, Conntrack, Counter, Datagram, EventKind, Observer, OwnerLookup, PacketOwner,
+    PolicyError, Return, Shared, Span, Statistics, Template,
 };
 pub use text::{EventLine, ExpectationLine, Filter, Line, LoadError, Style, protocol_name};
 pub use tuple::{Direction, Tuple};
