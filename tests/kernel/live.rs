@@ -30,6 +30,9 @@ pub fn unfit(scenario: &Scenario) -> Option<&'static str> {
     if !scenario.tc.is_empty() {
         return Some("traffic control");
     }
+    if !scenario.commands.is_empty() {
+        return Some("rules in a state file");
+    }
     // A host with its own stack gets what is for any group.
     let group =
         |(_, frame): &(String, Vec<u8>)| frame.get(30).is_some_and(|b| (224..240).contains(b));
