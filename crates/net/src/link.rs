@@ -102,6 +102,9 @@ pub struct Link {
     /// Takes frames for other hosts in at the driver. Packets for other hosts are dropped by IP all
     /// the same.
     pub promiscuous: bool,
+    /// Takes frames to all groups in: on a bridge, also to those that others are members of
+    /// (`IFF_ALLMULTI`).
+    pub all_multicast: bool,
     /// `IFF_MULTICAST`.
     pub multicast: bool,
     /// `meta iifgroup`.

@@ -13,6 +13,7 @@ mod nat;
 mod netdev;
 mod policies;
 mod rules;
+pub mod snooping;
 mod tc;
 mod tracking;
 
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Scenario> {
         malformed::all(),
         journey::all(),
         rules::all(),
+        snooping::all(),
         netdev::all(),
         host::all(),
         policies::all(),

@@ -10,6 +10,7 @@ mod flow;
 mod fragments;
 mod headers;
 mod nat;
+mod snooping;
 
 use crate::scenario::Scenario;
 
@@ -22,10 +23,11 @@ struct Kind {
 }
 
 /// All kinds.
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind { scenario: filtering::scenario, share: 1 },
     Kind { scenario: nat::scenario, share: 1 },
     Kind { scenario: bridge::scenario, share: 10 },
+    Kind { scenario: snooping::scenario, share: 10 },
     Kind { scenario: fragments::scenario, share: 5 },
     Kind { scenario: ct::scenario, share: 1 },
     Kind { scenario: flow::scenario, share: 1 },

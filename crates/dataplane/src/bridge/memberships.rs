@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What a bridge has learned about groups, for all workers. Frames are looked up without a lock:
+//!
+//! ```text
+//! topic, port --keyed hash--> two buckets of eight places:  hash | until when
+//! ```
+//!
+//! Messages about memberships take a lock, under which stands what the places are copied from. So a
+//! message costs the same however many memberships there are, and what is over is removed before
+//! it counts.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use penstock_net::GroupAddress;
+
+/// Memberships that a bridge learns at most.
+const ROOM: usize = 1 << 15;
+/// Places of a bucket.
+const PLACES: usize = 8;
+const BUCKETS: usize = ROOM * 2 / PLACES;
+
+/// A group on a bridge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Group {
+    /// VLAN, 0 without filtering.
+    pub(crate) vid: u16,
+    pub(crate) address: GroupAddress,
+}
+
+/// What a port is known for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Topic {
+    /// It is a member.
+    Group(Group),
+    /// A multicast router is there.
+    Router { v6: bool },
+}
+
+/// How many groups there may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit<'a> {
+    /// So many, with these.
+    pub(crate) groups: usize,
+    /// Groups of the configuration.
+    pub(crate) fixed: &'a HashMap<Group, Vec<u32>>,
+}
+
+impl Limit<'_> {
+    /// Whether there is room for a group next to the learned ones.
+    fn allows(self, group: &Group, learned: &HashMap<Group, u32>) -> bool {
+        if learned.contains_key(group) || self.fixed.contains_key(group) {
+            return true;
+        }
+        let only_fixed = self.fixed.keys().filter(|fixed| !learned.contains_key(fixed)).count();
+        learned.len() + only_fixed < self.groups
+    }
+}
+
+/// There is no room for a group: from now on the bridge does not snoop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Bucket {
+    hashes: [AtomicU64; PLACES],
+    until: [AtomicU64; PLACES],
+}
+
+/// When somebody who asks for memberships is known, in nanoseconds of the packet clock.
+#[derive(Debug, Default)]
+struct Querier {
+    /// When all have answered the first question.
+    since: AtomicU64,
+    until: AtomicU64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    topic: Topic,
+    port: u32,
+    until: u64,
+}
+
+/// What stands under the lock.
+#[derive(Debug, Default)]
+struct Kept {
+    /// By the hash of topic and port.
+    known: HashMap<u64, Known>,
+    /// What is over first comes first.
+    ends: BTreeSet<(u64, u64)>,
+    /// How many members each group has.
+    groups: HashMap<Group, u32>,
+    /// Addresses of queriers.
+    queriers: [u128; 2],
+}
+
+/// The learned memberships of one bridge.
+#[derive(Debug, Default)]
+pub(crate) struct Memberships {
+    hasher: RandomState,
+    /// There from the first membership on.
+    buckets: OnceLock<Box<[Bucket]>>,
+    /// Of IPv4, of IPv6.
+    queriers: [Querier; 2],
+    closed: AtomicBool,
+    kept: Mutex<Kept>,
+}
+
+impl Memberships {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Never 0, which marks a place as free.
+    fn hash(&self, topic: Topic, port: u32) -> u64 {
+        self.hasher.hash_one((topic, port)).max(1)
+    }
+
+    /// The place of a hash, or another one with the value `is` in one of its two buckets.
+    fn place(&self, hash: u64, is: u64) -> Option<(&AtomicU64, &AtomicU64)> {
+        let buckets = self.buckets.get()?;
+        let two = [hash as usize % BUCKETS, (hash >> 32) as usize % BUCKETS];
+        let places = two.iter().filter_map(|at| buckets.get(*at));
+        places.flat_map(|b| b.hashes.iter().zip(&b.until)).find(|(h, _)| h.load(Acquire) == is)
+    }
+
+    /// Whether more groups came than there may be.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Relaxed)
+    }
+
+    /// Somebody switched it on again.
+    pub(crate) fn reopen(&self) {
+        self.closed.store(false, Relaxed);
+    }
+
+    /// Whether something is known of a port, and not over.
+    pub(crate) fn is_pending(&self, topic: Topic, port: u32, now: u64) -> bool {
+        if self.buckets.get().is_none() {
+            return false;
+        }
+        let hash = self.hash(topic, port);
+        self.place(hash, hash).is_some_and(|(place, until)| {
+            let pending = until.load(Acquire) > now;
+            // By now the place may be another's.
+            pending && place.load(Acquire) == hash
+        })
+    }
+
+    /// Whether somebody asks, and all had the time to answer.
+    #[inline]
+    pub(crate) fn has_querier(&self, v6: bool, now: u64) -> bool {
+        let querier = &self.queriers[usize::from(v6)];
+        querier.until.load(Acquire) > now && querier.since.load(Acquire) < now
+    }
+
+    /// Whether somebody asks.
+    pub(crate) fn querier_is_pending(&self, v6: bool, now: u64) -> bool {
+        self.queriers[usize::from(v6)].until.load(Acquire) > now
+    }
+
+    /// A question about all groups from this address, with the time when all have answered, and how
+    /// long it counts: it comes from the querier if its address is the least
+    /// (`br_multicast_select_querier()`).
+    pub(crate) fn query(&self, v6: bool, from: u128, times: (u64, u64), now: u64) -> bool {
+        let (answered, interval) = times;
+        let mut kept = self.lock();
+        let querier = &self.queriers[usize::from(v6)];
+        let pending = querier.until.load(Acquire) > now;
+        let address = &mut kept.queriers[usize::from(v6)];
+        if pending && from > *address && (v6 || *address != 0) {
+            return false;
+        }
+        *address = from;
+        if !pending {
+            querier.since.store(answered, Release);
+        }
+        querier.until.store(now.saturating_add(interval), Release);
+        true
+    }
+
+    /// A port, or the host, is known for something until then.
+    pub(crate) fn join(
+        &self,
+        topic: Topic,
+        port: u32,
+        until: u64,
+        now: u64,
+        limit: Limit<'_>,
+    ) -> Result<(), Full> {
+        let hash = self.hash(topic, port);
+        let mut kept = self.lock();
+        self.expire(&mut kept, now);
+        if kept.known.contains_key(&hash) {
+            self.set(&mut kept, hash, until);
+            return Ok(());
+        }
+        let fits = match topic {
+            Topic::Group(group) => limit.allows(&group, &kept.groups),
+            Topic::Router { .. } => true,
+        };
+        self.buckets.get_or_init(|| (0..BUCKETS).map(|_| Bucket::default()).collect());
+        let place = self.place(hash, 0).filter(|_| kept.known.len() < ROOM);
+        let Some((free, ends)) = place.filter(|_| fits) else {
+            self.closed.store(true, Relaxed);
+            return Err(Full);
+        };
+        ends.store(until, Release);
+        free.store(hash, Release);
+        kept.known.insert(hash, Known { topic, port, until });
+        kept.ends.insert((until, hash));
+        if let Topic::Group(group) = topic {
+            *kept.groups.entry(group).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    /// Nothing is known of a port any more.
+    pub(crate) fn end(&self, topic: Topic, port: u32) {
+        let hash = self.hash(topic, port);
+        self.remove(&mut self.lock(), hash);
+    }
+
+    /// What is known of these ports ends then, unless it ends before.
+    pub(crate) fn shorten(
+        &self,
+        topic: Topic,
+        ports: impl IntoIterator<Item = u32>,
+        until: u64,
+        now: u64,
+    ) {
+        let mut kept = self.lock();
+        self.expire(&mut kept, now);
+        for port in ports {
+            let hash = self.hash(topic, port);
+            if kept.known.get(&hash).is_some_and(|known| known.until > until) {
+                self.set(&mut kept, hash, until);
+            }
+        }
+    }
+
+    /// Forgets all at ports that do not stay.
+    pub(crate) fn forget(&self, stays: impl Fn(u32) -> bool) {
+        let mut kept = self.lock();
+        let gone = kept.known.iter().filter(|(_, known)| !stays(known.port));
+        let gone: Vec<u64> = gone.map(|(hash, _)| *hash).collect();
+        gone.into_iter().for_each(|hash| self.remove(&mut kept, hash));
+    }
+
+    /// Nobody asks any more.
+    pub(crate) fn forget_queriers(&self) {
+        self.queriers.iter().for_each(|querier| querier.until.store(0, Release));
+    }
+
+    /// Another time for what is known already.
+    fn set(&self, kept: &mut Kept, hash: u64, until: u64) {
+        let Some(known) = kept.known.get_mut(&hash) else { return };
+        let before = std::mem::replace(&mut known.until, until);
+        kept.ends.remove(&(before, hash));
+        kept.ends.insert((until, hash));
+        if let Some((_, ends)) = self.place(hash, hash) {
+            ends.store(until, Release);
+        }
+    }
+
+    fn remove(&self, kept: &mut Kept, hash: u64) {
+        let Some(known) = kept.known.remove(&hash) else { return };
+        kept.ends.remove(&(known.until, hash));
+        if let Some((place, _)) = self.place(hash, hash) {
+            place.store(0, Release);
+        }
+        if let Topic::Group(group) = known.topic
+            && let Some(members) = kept.groups.get_mut(&group)
+        {
+            *members -= 1;
+            if *members == 0 {
+                kept.groups.remove(&group);
+            }
+        }
+    }
+
+    /// Removes what is over.
+    fn expire(&self, kept: &mut Kept, now: u64) {
+        while let Some((until, hash)) = kept.ends.first().copied()
+            && until <= now
+        {
+            self.remove(kept, hash);
+        }
+    }
+}
