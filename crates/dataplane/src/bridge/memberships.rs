@@ -295,3 +295,89 @@ impl Memberships {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn group(n: u32) -> Group {
+        Group { vid: 0, address: GroupAddress::V4(Ipv4Addr::from(0xef01_0000 + n)) }
+    }
+
+    fn limit(groups: usize, fixed: &HashMap<Group, Vec<u32>>) -> Limit<'_> {
+        Limit { groups, fixed }
+    }
+
+    #[test]
+    fn memberships_end_at_their_time() {
+        let (table, none) = (Memberships::default(), HashMap::new());
+        let topic = Topic::Group(group(1));
+        let join = |port, until, now| table.join(topic, port, until, now, limit(8, &none));
+        assert_eq!((join(1, 100, 0), join(2, 50, 0)), (Ok(()), Ok(())));
+        let members = |now| [1, 2, 3].map(|port| table.is_pending(topic, port, now));
+        assert_eq!(members(49), [true, true, false]);
+        assert_eq!(members(50), [true, false, false]);
+        table.shorten(topic, [1, 2, 3], 60, 55);
+        assert_eq!(members(59), [true, false, false]);
+        assert_eq!(members(60), [false; 3]);
+        assert_eq!(join(1, 200, 70), Ok(()));
+        table.end(topic, 1);
+        assert_eq!(members(71), [false; 3]);
+        assert_eq!(table.lock().groups.len(), 0);
+    }
+
+    #[test]
+    fn one_group_too_many_closes_the_table() {
+        let (table, fixed) = (Memberships::default(), HashMap::from([(group(9), vec![1])]));
+        let join = |n, now| table.join(Topic::Group(group(n)), 1, now + 10, now, limit(3, &fixed));
+        assert_eq!([1, 2, 9, 2].map(|n| join(n, 0)), [Ok(()); 4]);
+        assert!(!table.is_closed());
+        // Those that are over do not count.
+        assert_eq!([3, 4].map(|n| join(n, 10)), [Ok(()); 2]);
+        assert_eq!((join(5, 11), table.is_closed()), (Err(Full), true));
+        table.reopen();
+        assert!(!table.is_closed());
+    }
+
+    #[test]
+    fn there_is_room_for_as_many_memberships_as_the_table_promises() {
+        let (table, none) = (Memberships::default(), HashMap::new());
+        let count = ROOM as u32;
+        let join =
+            |n: u32| table.join(Topic::Group(group(n / 8)), n % 8, 10, 0, limit(usize::MAX, &none));
+        assert!((0..count).all(|n| join(n).is_ok()));
+        assert!((0..count).all(|n| table.is_pending(Topic::Group(group(n / 8)), n % 8, 9)));
+        assert_eq!(join(count), Err(Full));
+        table.forget(|port| port == 3);
+        assert_eq!(table.lock().known.len(), ROOM / 8);
+        assert!(table.is_pending(Topic::Group(group(5)), 3, 9));
+        assert!(!table.is_pending(Topic::Group(group(5)), 4, 9));
+    }
+
+    #[test]
+    fn readers_see_memberships_of_their_group_only() {
+        const ROUNDS: u64 = if cfg!(miri) { 20 } else { 3000 };
+        let (table, none) = (Memberships::default(), HashMap::new());
+        std::thread::scope(|scope| {
+            for thread in 0..3u32 {
+                let (table, none) = (&table, &none);
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(thread.into());
+                    for now in 0..ROUNDS {
+                        let port = random.u32(1..4);
+                        // Odd groups never have members.
+                        let topic = Topic::Group(group(2 * random.u32(0..40)));
+                        let joined = table.join(topic, port, now + 2, now, limit(64, none));
+                        assert_eq!(joined, Ok(()));
+                        let none = Topic::Group(group(2 * random.u32(0..40) + 1));
+                        assert!(!table.is_pending(none, random.u32(1..4), now));
+                        if random.u8(..4) == 0 {
+                            table.end(topic, port);
+                        }
+                    }
+                });
+            }
+        });
+    }
+}

@@ -299,3 +299,41 @@ fn response_time6(code: u16) -> u64 {
     }
     (u64::from(code & 0xfff) | 0x1000) << ((code >> 12 & 7) + 3)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn response_times_above_their_limit_are_exponents() {
+        // RFC 3376, 4.1.1: (mantissa | 0x10) << (exponent + 3).
+        for (code, want) in [(0x7f, 127), (0x80, 128), (0x8f, 248), (0xff, 31744)] {
+            assert_eq!(response_time(code), want, "{code:#x}");
+        }
+        for (code, want) in [(0x7fff, 32767), (0x8000, 32768), (0xffff, 8_387_584)] {
+            assert_eq!(response_time6(code), want, "{code:#x}");
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..20_000 {
+            let mut bytes: Vec<u8> = (0..random.usize(..120)).map(|_| random.u8(..)).collect();
+            let v6 = random.bool();
+            if let Some(first) = bytes.first_mut() {
+                *first = if v6 { 0x60 } else { 0x45 };
+            }
+            if v6 && bytes.len() > ipv6::LEN {
+                let len = (bytes.len() - ipv6::LEN) as u16;
+                bytes[4..6].copy_from_slice(&len.to_be_bytes());
+                bytes[6] = protocol::HOP_BY_HOP;
+                bytes[40] = protocol::ICMPV6;
+            }
+            let ethertype = if v6 { ethernet::IPV6 } else { ethernet::IPV4 };
+            if let Ok(Some(Heard { said: Said::Reports(reports), .. })) = read(ethertype, &bytes) {
+                assert!(reports.count() <= bytes.len());
+            }
+        }
+    }
+}
