@@ -164,8 +164,8 @@ fn capture(
         output.capture(file)?;
     }
     if !tables.is_empty() {
-        let linked =
-            Linked::new(&probe::beside(generation, &tables)).map_err(|e| format!("Error: {e}"))?;
+        let linked = Linked::new(&probe::with_probes(generation, &tables))
+            .map_err(|e| format!("Error: {e}"))?;
         linked.image.build_lookups();
         path.set_rules(Arc::new(linked));
     }

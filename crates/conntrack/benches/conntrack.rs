@@ -44,7 +44,7 @@ fn main() {
     }
     for flows in [10_000, 100_000] {
         if wanted("owner") {
-            whose(flows);
+            packet_owner(flows);
         }
     }
     for (name, v6) in [("memory", false), ("memory, IPv6", true)] {
@@ -234,7 +234,7 @@ fn churn(shared: Option<&Arc<Shared>>) {
 }
 
 /// The cost of finding the owner of a packet of another worker's connection.
-fn whose(flows: u32) {
+fn packet_owner(flows: u32) {
     let shared = Shared::new(4, &Settings::default(), 1);
     let mut table = Conntrack::of_worker(Settings::default(), 1, &shared, 1);
     let frames: Vec<Vec<u8>> = (0..flows).map(|n| frame(n, false, false, false)).collect();
@@ -244,7 +244,7 @@ fn whose(flows: u32) {
     for n in 0..ROUNDS {
         // Not in the order in which they lie.
         let at = (u64::from(n) * 7919 % u64::from(flows)) as usize;
-        black_box(shared.whose(black_box(&frames[at]), Some(0)));
+        black_box(shared.packet_owner(black_box(&frames[at]), Some(0)));
     }
     let ns = (ran() - start) / f64::from(ROUNDS);
     row(&format!("owner, of {flows} connections"), ns, "");
@@ -260,7 +260,7 @@ fn whose(flows: u32) {
         }
         let sought = burst.map(|frame| shared.seek_owner(frame));
         for (frame, sought) in burst.iter().zip(&sought) {
-            black_box(shared.whose_sought(sought, frame, Some(0)));
+            black_box(shared.found_owner(sought, frame, Some(0)));
         }
         turn += BURST as u32;
     }

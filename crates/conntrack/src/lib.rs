@@ -67,8 +67,8 @@ pub use reference::Ref;
 pub use seqadj::SeqAdjust;
 pub use settings::{Settings, SysctlError, Timeout, Timeouts, Tracker};
 pub use table::{
-    Connection, Conntrack, Counter, Datagram, EventKind, Observer, OwnerLookup, PolicyError,
-    Return, Shared, Span, Statistics, Template, Whose,
+    Connection, Conntrack, Counter, Datagram, EventKind, Observer, OwnerLookup, PacketOwner,
+    PolicyError, Return, Shared, Span, Statistics, Template,
 };
 pub use text::{EventLine, ExpectationLine, Filter, Line, LoadError, Style, protocol_name};
 pub use tuple::{Direction, Tuple};

@@ -3,8 +3,8 @@
 //! Tables of several workers: owners of packets, and what at most one of them has.
 
 use penstock_conntrack::{
-    Conntrack, Direction, ExpectError, Expectation, Hook, Settings, Shared, Tuple, Verdict, Whose,
-    tuple,
+    Conntrack, Direction, ExpectError, Expectation, Hook, PacketOwner, Settings, Shared, Tuple,
+    Verdict, tuple,
 };
 use penstock_packet::Packet;
 use penstock_testkit::build::*;
@@ -22,10 +22,10 @@ fn shared() -> Arc<Shared> {
     Shared::new(WORKERS, &Settings::default(), 7)
 }
 
-fn whose(shared: &Shared, packet: impl Into<Frame>) -> usize {
-    match shared.whose(&packet.into().build(), None) {
-        Whose::Of(worker) => worker,
-        Whose::Fragment { .. } => panic!("a fragment"),
+fn owned_by(shared: &Shared, packet: impl Into<Frame>) -> usize {
+    match shared.packet_owner(&packet.into().build(), None) {
+        PacketOwner::Worker(worker) => worker,
+        PacketOwner::Fragment { .. } => panic!("a fragment"),
     }
 }
 
@@ -66,12 +66,12 @@ fn both_directions_have_one_worker_and_flows_spread() {
     let shared = shared();
     let mut counts = [0; WORKERS];
     for port in 1000..1600 {
-        let there = whose(&shared, Ipv4::new(A, B) / Udp::new(port, 53));
-        assert_eq!(there, whose(&shared, Ipv4::new(B, A) / Udp::new(53, port)));
-        let tcp = whose(&shared, Ipv6::new(A6, B6) / Tcp::new(port, 80).syn());
-        assert_eq!(tcp, whose(&shared, Ipv6::new(B6, A6) / Tcp::new(80, port).syn().ack(1)));
-        let ping = whose(&shared, Ipv4::new(A, B) / Icmp::echo_request(port, 1));
-        assert_eq!(ping, whose(&shared, Ipv4::new(B, A) / Icmp::echo_reply(port, 1)));
+        let there = owned_by(&shared, Ipv4::new(A, B) / Udp::new(port, 53));
+        assert_eq!(there, owned_by(&shared, Ipv4::new(B, A) / Udp::new(53, port)));
+        let tcp = owned_by(&shared, Ipv6::new(A6, B6) / Tcp::new(port, 80).syn());
+        assert_eq!(tcp, owned_by(&shared, Ipv6::new(B6, A6) / Tcp::new(80, port).syn().ack(1)));
+        let ping = owned_by(&shared, Ipv4::new(A, B) / Icmp::echo_request(port, 1));
+        assert_eq!(ping, owned_by(&shared, Ipv4::new(B, A) / Icmp::echo_reply(port, 1)));
         counts[there] += 1;
         counts[tcp] += 1;
         counts[ping] += 1;
@@ -85,19 +85,19 @@ fn a_new_connection_belongs_to_its_receiver_and_others_hand_over() {
     let there = || (Ipv4::new(A, B) / Udp::new(1000, 53)).build();
     let back = || (Ipv4::new(B, A) / Udp::new(53, 1000)).build();
     for receiver in 0..WORKERS {
-        assert_eq!(shared.whose(&there(), Some(receiver)), Whose::Of(receiver));
+        assert_eq!(shared.packet_owner(&there(), Some(receiver)), PacketOwner::Worker(receiver));
         let mut table = table(&shared, receiver);
         let (n, _) = pass(&mut table, Ipv4::new(A, B) / Udp::new(1000, 53));
         for other in 0..WORKERS {
-            assert_eq!(shared.whose(&there(), Some(other)), Whose::Of(receiver));
-            assert_eq!(shared.whose(&back(), Some(other)), Whose::Of(receiver));
+            assert_eq!(shared.packet_owner(&there(), Some(other)), PacketOwner::Worker(receiver));
+            assert_eq!(shared.packet_owner(&back(), Some(other)), PacketOwner::Worker(receiver));
             let new = (Ipv4::new(A, B) / Udp::new(1001, 53)).build();
-            assert_eq!(shared.whose(&new, Some(other)), Whose::Of(other));
+            assert_eq!(shared.packet_owner(&new, Some(other)), PacketOwner::Worker(other));
         }
         table.kill(n);
     }
-    assert_eq!(shared.whose(b"no packet", Some(2)), Whose::Of(2));
-    assert_eq!(shared.whose(b"no packet", None), Whose::Of(0));
+    assert_eq!(shared.packet_owner(b"no packet", Some(2)), PacketOwner::Worker(2));
+    assert_eq!(shared.packet_owner(b"no packet", None), PacketOwner::Worker(0));
 }
 
 #[test]
@@ -105,16 +105,16 @@ fn an_icmp_error_goes_to_the_worker_of_the_quoted_packet() {
     let shared = shared();
     for port in 1000..1100 {
         let flow = Ipv4::new(A, B) / Udp::new(port, 53) / payload([1; 20]);
-        let own = whose(&shared, flow.clone());
+        let own = owned_by(&shared, flow.clone());
         let router = "198.18.7.7";
         assert_eq!(
             own,
-            whose(&shared, Ipv4::new(router, A) / Icmp::new(3, 4).rest_of_header(1400) / flow)
+            owned_by(&shared, Ipv4::new(router, A) / Icmp::new(3, 4).rest_of_header(1400) / flow)
         );
         let flow = Ipv6::new(A6, B6) / Tcp::new(port, 80) / payload([1; 20]);
-        let own = whose(&shared, flow.clone());
+        let own = owned_by(&shared, flow.clone());
         let error = Ipv6::new("2001:db8::7", A6) / Icmpv6::new(2, 0).rest_of_header(1300) / flow;
-        assert_eq!(own, whose(&shared, error));
+        assert_eq!(own, owned_by(&shared, error));
     }
 }
 
@@ -126,21 +126,21 @@ fn the_first_fragment_decides_the_worker_of_a_datagram() {
         let whole4 = Ipv4::new(A, B).id(port) / Udp::new(port, 53) / payload([2; 3000]);
         let whole6 = Ipv6::new(A6, B6) / Udp::new(port, 53) / payload([2; 3000]);
         for (frame, owner) in [
-            ((link() / whole4.clone()).build(), whose(&shared, whole4)),
-            ((link() / whole6.clone()).build(), whose(&shared, whole6)),
+            ((link() / whole4.clone()).build(), owned_by(&shared, whole4)),
+            ((link() / whole6.clone()).build(), owned_by(&shared, whole6)),
         ] {
-            let all: Vec<Whose> = fragments(&frame, 1400, port.into())
+            let all: Vec<PacketOwner> = fragments(&frame, 1400, port.into())
                 .iter()
-                .map(|f| shared.whose(&f[14..], None))
+                .map(|f| shared.packet_owner(&f[14..], None))
                 .collect();
             assert!(all.len() > 2);
-            let Whose::Fragment { datagram: expected, finder: at, first, .. } = all[0] else {
+            let PacketOwner::Fragment { datagram: expected, finder: at, first, .. } = all[0] else {
                 panic!("{all:?}")
             };
             assert_eq!(first, Some(owner));
             let mut end = 0;
             for (n, part) in all.iter().enumerate() {
-                let Whose::Fragment { datagram, span, finder, first } = *part else {
+                let PacketOwner::Fragment { datagram, span, finder, first } = *part else {
                     panic!("{all:?}")
                 };
                 assert_eq!(
@@ -168,16 +168,16 @@ fn replies_to_translated_connections_reach_their_worker() {
                 / Icmp::new(11, 0)
                 / (Ipv4::new(NAT, B) / Udp::new(port, 53))
         };
-        let (owner, home) = (whose(&shared, out()), whose(&shared, back()));
+        let (owner, home) = (owned_by(&shared, out()), owned_by(&shared, back()));
         assert_eq!(source_translated(&mut tables[owner], out(), NAT, port), Verdict::Accept);
         strays += u32::from(home != owner);
         assert_eq!(
-            (whose(&shared, back()), whose(&shared, out()), whose(&shared, error())),
+            (owned_by(&shared, back()), owned_by(&shared, out()), owned_by(&shared, error())),
             (owner, owner, owner)
         );
         let (n, _) = pass(&mut tables[owner], back());
         tables[owner].kill(n);
-        assert_eq!(whose(&shared, back()), home);
+        assert_eq!(owned_by(&shared, back()), home);
     }
     assert!(strays > 50, "{strays}");
 }
@@ -254,17 +254,17 @@ fn new_connections_of_a_translated_client_go_to_the_worker_with_its_others() {
     let n = tables[2].resolve(&first.meta.ct).unwrap();
     tables[2].link_source(n);
     assert_eq!(tables[2].confirm(&mut first), Verdict::Accept);
-    let at = |packet: Frame, receiver| shared.whose(&packet.build(), Some(receiver));
+    let at = |packet: Frame, receiver| shared.packet_owner(&packet.build(), Some(receiver));
     for receiver in 0..WORKERS {
-        assert_eq!(at(to("198.18.7.7", 1000), receiver), Whose::Of(2));
-        assert_eq!(at(to("198.18.7.7", 1001), receiver), Whose::Of(receiver));
+        assert_eq!(at(to("198.18.7.7", 1000), receiver), PacketOwner::Worker(2));
+        assert_eq!(at(to("198.18.7.7", 1001), receiver), PacketOwner::Worker(receiver));
         assert_eq!(
             at(Ipv4::new(A, "198.18.7.7") / Tcp::new(1000, 53), receiver),
-            Whose::Of(receiver)
+            PacketOwner::Worker(receiver)
         );
     }
     tables[2].kill(n);
-    assert_eq!(at(to("198.18.7.7", 1000), 1), Whose::Of(1));
+    assert_eq!(at(to("198.18.7.7", 1000), 1), PacketOwner::Worker(1));
 }
 
 #[test]
@@ -284,18 +284,18 @@ fn expected_connections_go_to_the_worker_of_the_expectation() {
             port,
         );
         let data = || Ipv4::new(B, A) / Tcp::new(20, port).syn();
-        let home = whose(&shared, data());
+        let home = owned_by(&shared, data());
         assert_eq!(tables[worker].expect(expectation, 0), Ok(()));
-        assert_eq!(whose(&shared, data()), worker);
+        assert_eq!(owned_by(&shared, data()), worker);
         let elsewhere = Ipv4::new("198.18.9.9", A) / Tcp::new(20, port).syn();
-        assert_eq!(whose(&shared, elsewhere.clone()), {
+        assert_eq!(owned_by(&shared, elsewhere.clone()), {
             let fresh = Shared::new(WORKERS, &Settings { max: 1000, ..Settings::default() }, 7);
-            whose(&fresh, elsewhere)
+            owned_by(&fresh, elsewhere)
         });
         // It continues there after the expectation has ended.
         let (child, _) = pass(&mut tables[worker], data());
-        assert_eq!(whose(&shared, data()), worker);
+        assert_eq!(owned_by(&shared, data()), worker);
         tables[worker].kill(child);
-        assert_eq!(whose(&shared, data()), home);
+        assert_eq!(owned_by(&shared, data()), home);
     }
 }

@@ -254,7 +254,7 @@ pub(crate) fn table_of(generation: &Generation, number: u32) -> Result<Arc<Table
 }
 
 /// A generation with the tables of probes next to those of the user.
-pub fn beside(generation: &Generation, tables: &[Arc<Table>]) -> Generation {
+pub fn with_probes(generation: &Generation, tables: &[Arc<Table>]) -> Generation {
     let mut all = generation.clone();
     all.tables.extend(tables.iter().cloned());
     all

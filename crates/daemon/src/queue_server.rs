@@ -117,7 +117,7 @@ fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> io::Resul
         heard = Instant::now();
         match queue::read(&mut stream, &mut buffer) {
             Ok(Some(Message::Answer(answer))) => {
-                // Whose packet it is only that worker knows.
+                // Only the worker that queued the packet knows it.
                 for inbox in workers.inboxes() {
                     let mut request = Request::Answer(num, answer.clone());
                     while let Err(back) = inbox.offer(request, ANSWERS) {

@@ -8,7 +8,7 @@ mod router;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use penstock_conntrack::Whose;
+use penstock_conntrack::PacketOwner;
 use penstock_dataplane::{Dataplane, Frame, Settings, Shared};
 use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Session};
@@ -103,18 +103,19 @@ impl Crew {
     }
 
     /// The owner of a packet that any worker has received.
-    fn whose(&mut self, packet: &[u8]) -> Whose {
+    fn packet_owner(&mut self, packet: &[u8]) -> PacketOwner {
         let receiver = (self.rng.u8(..4) != 0).then(|| self.rng.usize(..WORKERS));
-        self.shared.tracking().whose(packet, receiver)
+        self.shared.tracking().packet_owner(packet, receiver)
     }
 
     fn receive(&mut self, device: &str, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         self.time += 1000;
         // A datagram's fragments go where its first one says.
-        let whose: Vec<Whose> = frames.iter().map(|frame| self.whose(&frame[LINK..])).collect();
-        let owner = whose.iter().find_map(|whose| match whose {
-            Whose::Of(worker) => Some(*worker),
-            Whose::Fragment { first, .. } => *first,
+        let owners: Vec<PacketOwner> =
+            frames.iter().map(|frame| self.packet_owner(&frame[LINK..])).collect();
+        let owner = owners.iter().find_map(|owner| match owner {
+            PacketOwner::Worker(worker) => Some(*worker),
+            PacketOwner::Fragment { first, .. } => *first,
         });
         let path = &mut self.workers[owner.expect("a worker")];
         let device = path.network().link_by_name(device).expect("a device").index;
@@ -125,7 +126,7 @@ impl Crew {
 
     fn send(&mut self, packet: &[u8]) -> Vec<Vec<u8>> {
         self.time += 1000;
-        let Whose::Of(worker) = self.whose(packet) else { panic!("no fragment") };
+        let PacketOwner::Worker(worker) = self.packet_owner(packet) else { panic!("no fragment") };
         let mut seen = Seen::default();
         self.workers[worker].send_host(packet, self.time, &mut seen);
         seen.frames.into_iter().map(|(_, frame)| frame[LINK..].to_vec()).collect()
@@ -232,8 +233,8 @@ fn replies_reach_their_connection_on_any_worker() {
             for receiver in 0..WORKERS {
                 for packet in [&back, &there] {
                     assert_eq!(
-                        crew.shared.tracking().whose(packet, Some(receiver)),
-                        Whose::Of(receiver)
+                        crew.shared.tracking().packet_owner(packet, Some(receiver)),
+                        PacketOwner::Worker(receiver)
                     );
                 }
             }

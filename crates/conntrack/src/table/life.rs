@@ -258,7 +258,7 @@ impl Conntrack {
         }
         self.relieve();
         self.expire_expectations(&mut budget);
-        budget > 0 && !self.store.behind(self.now)
+        budget > 0 && !self.store.overdue(self.now)
     }
 
     /// Renews an entry's life for a packet of `len` bytes, and counts that

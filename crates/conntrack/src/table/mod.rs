@@ -41,7 +41,7 @@ pub use connection::Connection;
 pub use counters::Counter;
 pub use events::{EventKind, Observer};
 pub use offload::Return;
-pub use shared::{Datagram, OwnerLookup, Shared, Span, Whose};
+pub use shared::{Datagram, OwnerLookup, PacketOwner, Shared, Span};
 pub use statistics::Statistics;
 pub use template::{PolicyError, Template};
 

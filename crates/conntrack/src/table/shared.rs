@@ -55,11 +55,11 @@ struct Expected {
     all: Mutex<HashMap<Tuple, Vec<(usize, Expectation)>>>,
 }
 
-/// Whose a packet is.
+/// The owner of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum PacketOwner {
     /// This worker's.
-    Of(usize),
+    Worker(usize),
     /// A fragment. Its worker is known by its datagram's first one only.
     Fragment {
         /// What all fragments of the datagram have in common.
@@ -203,8 +203,8 @@ impl Shared {
     /// The owner of a packet that this worker has received, as [`Shared::owner`]: `network` are its
     /// bytes from the IP header on. What is cut is its receiver's, or the first worker's.
     #[inline]
-    pub fn whose(&self, network: &[u8], receiver: Option<usize>) -> Whose {
-        self.whose_sought(&self.seek_owner(network), network, receiver)
+    pub fn packet_owner(&self, network: &[u8], receiver: Option<usize>) -> PacketOwner {
+        self.found_owner(&self.seek_owner(network), network, receiver)
     }
 
     /// Reads the headers of a packet before its owner lookup, and prefetches the memory for that.
@@ -222,23 +222,25 @@ impl Shared {
         OwnerLookup(OwnerKey::Tuple(tuple, hash))
     }
 
-    /// [`Shared::whose`] for a packet after [`Shared::seek_owner`].
+    /// [`Shared::packet_owner`] for a packet after [`Shared::seek_owner`].
     #[inline]
-    pub fn whose_sought(
+    pub fn found_owner(
         &self,
         lookup: &OwnerLookup,
         network: &[u8],
         receiver: Option<usize>,
-    ) -> Whose {
+    ) -> PacketOwner {
         match &lookup.0 {
-            OwnerKey::Tuple(tuple, hash) => Whose::Of(self.owner_by(tuple, *hash, receiver)),
-            OwnerKey::Nothing => Whose::Of(receiver.unwrap_or(0)),
-            OwnerKey::Fragment => self.whose_fragment(network, receiver),
+            OwnerKey::Tuple(tuple, hash) => {
+                PacketOwner::Worker(self.owner_by(tuple, *hash, receiver))
+            }
+            OwnerKey::Nothing => PacketOwner::Worker(receiver.unwrap_or(0)),
+            OwnerKey::Fragment => self.fragment_owner(network, receiver),
         }
     }
 
     #[cold]
-    fn whose_fragment(&self, network: &[u8], receiver: Option<usize>) -> Whose {
+    fn fragment_owner(&self, network: &[u8], receiver: Option<usize>) -> PacketOwner {
         if let Some((datagram, span)) = datagram(network) {
             let addresses =
                 Tuple { src: datagram.src, dst: datagram.dst, l3: datagram.l3, ..Tuple::ZERO };
@@ -246,9 +248,9 @@ impl Shared {
                 self.spread(self.hasher.word(self.hasher.tuple(&addresses), datagram.id.into()));
             let owner = || arriving(network).map_or(0, |tuple| self.owner(&tuple, None));
             let first = (span.offset == 0).then(owner);
-            return Whose::Fragment { datagram, span, finder, first };
+            return PacketOwner::Fragment { datagram, span, finder, first };
         }
-        Whose::Of(receiver.unwrap_or(0))
+        PacketOwner::Worker(receiver.unwrap_or(0))
     }
 
     /// The worker that has connections of a source.

@@ -333,7 +333,7 @@ impl Store {
     }
 
     /// Whether more than budget allowed is due.
-    pub fn behind(&self, now: u64) -> bool {
+    pub fn overdue(&self, now: u64) -> bool {
         self.started && self.cursor < now >> TICK
     }
 }
@@ -428,7 +428,7 @@ mod tests {
                 seen += 1;
             }
             calls += 1;
-            if !store.behind(now) {
+            if !store.overdue(now) {
                 break;
             }
         }

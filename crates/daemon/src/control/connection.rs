@@ -75,7 +75,7 @@ impl AsFd for Client {
 }
 
 impl Client {
-    /// Whose messages have at most so many bytes.
+    /// A client; its messages have at most so many bytes.
     pub(crate) fn new(stream: UnixStream, limit: usize) -> io::Result<Self> {
         Ok(Client { stream: RefCell::new(stream), limit, budget: RefCell::default() })
     }

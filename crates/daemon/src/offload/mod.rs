@@ -132,7 +132,7 @@ struct State {
 impl State {
     /// Loads the programs of the generation in force onto changed ports, like
     /// [`State::run_chains`].
-    fn run_chains_anew(&mut self) -> Option<Vec<(ChainIndex, u32)>> {
+    fn rerun_chains(&mut self) -> Option<Vec<(ChainIndex, u32)>> {
         let State { ports, linked, net, .. } = self;
         if !chains::any(linked) {
             return None;
@@ -372,7 +372,7 @@ impl Offload {
         if !state.ports.iter().any(stale) {
             return None;
         }
-        state.run_chains_anew()
+        state.rerun_chains()
     }
 
     /// The device of a port is gone; what was on it is, too.
@@ -397,7 +397,7 @@ impl Offload {
         {
             log(format_args!("{}: flows stay in software: {e}", place.name));
         }
-        let running = state.run_chains_anew();
+        let running = state.rerun_chains();
         drop(state);
         self.refresh();
         running

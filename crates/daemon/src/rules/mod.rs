@@ -26,7 +26,7 @@ use penstock_system::SystemNames;
 
 use crate::broadcast::{Broadcast, Heard};
 use crate::offload::Offload;
-use crate::probe::{beside, number_of};
+use crate::probe::{number_of, with_probes};
 use crate::requests::workers::Workers;
 use crate::requests::{Barrier, Request, SystemTracer};
 use crate::seccomp::{self, Thread};
@@ -71,7 +71,7 @@ impl Inner {
     fn link(&self, generation: &Generation) -> Result<Linked, LinkError> {
         match &self.probes[..] {
             [] => self.linked.next(generation),
-            probes => self.linked.next(&beside(generation, probes)),
+            probes => self.linked.next(&with_probes(generation, probes)),
         }
     }
 }

@@ -111,10 +111,11 @@ impl FragmentSteering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use penstock_conntrack::{Settings, Shared, Whose};
+    use penstock_conntrack::{PacketOwner, Settings, Shared};
     use penstock_testkit::build::*;
 
-    const HANDED: HandoffMeta = HandoffMeta { port: 1, from_host: false, whose: true, gso: None };
+    const HANDED: HandoffMeta =
+        HandoffMeta { port: 1, from_host: false, owner_unknown: true, gso: None };
 
     fn parts(id: u16) -> Vec<Vec<u8>> {
         let frame = Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -125,11 +126,11 @@ mod tests {
     }
 
     fn take(all: &mut FragmentSteering, shared: &Shared, part: &[u8], now: u64) -> Fate {
-        match shared.whose(part, None) {
-            Whose::Fragment { datagram, span, first, .. } => {
+        match shared.packet_owner(part, None) {
+            PacketOwner::Fragment { datagram, span, first, .. } => {
                 all.take((datagram, span), first.map(|_| 2), 0, (HANDED, part), now)
             }
-            Whose::Of(_) => panic!("no fragment"),
+            PacketOwner::Worker(_) => panic!("no fragment"),
         }
     }
 

@@ -13,7 +13,7 @@ pub(crate) struct HandoffMeta {
     /// It comes from the host, not from the wire.
     pub(crate) from_host: bool,
     /// It is a fragment that needs an owner lookup.
-    pub(crate) whose: bool,
+    pub(crate) owner_unknown: bool,
     /// It is a super-packet.
     pub(crate) gso: Option<Gso>,
 }

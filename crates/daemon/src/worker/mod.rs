@@ -243,8 +243,12 @@ impl Worker {
         match steering {
             None => receive_frames(path, sink, port, frames, time),
             Some(steering) => {
-                let handed =
-                    |gso| HandoffMeta { port: port as u32, from_host: false, whose: false, gso };
+                let handed = |gso| HandoffMeta {
+                    port: port as u32,
+                    from_host: false,
+                    owner_unknown: false,
+                    gso,
+                };
                 let burst = (0..count).filter_map(|i| {
                     let frame = rx.frame(i)?;
                     Some((i, handed(frame.gso), frame.bytes))
@@ -301,7 +305,7 @@ impl Worker {
                 let handed = HandoffMeta {
                     port: port as u32,
                     from_host: true,
-                    whose: false,
+                    owner_unknown: false,
                     gso: frame.gso,
                 };
                 let own = steering.keep(handed, frame.bytes, spread, time);

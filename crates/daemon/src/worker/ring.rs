@@ -169,7 +169,12 @@ mod tests {
     fn handed(port: u32) -> HandoffMeta {
         let gso =
             port.is_multiple_of(3).then_some(Gso { size: port as u16 + 1, kind: GsoKind::Udp });
-        HandoffMeta { port, from_host: port.is_multiple_of(2), whose: port.is_multiple_of(5), gso }
+        HandoffMeta {
+            port,
+            from_host: port.is_multiple_of(2),
+            owner_unknown: port.is_multiple_of(5),
+            gso,
+        }
     }
 
     fn bytes(n: u32) -> Vec<u8> {

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use penstock_conntrack::{OwnerLookup, Shared, Whose};
+use penstock_conntrack::{OwnerLookup, PacketOwner, Shared};
 use penstock_io::device::BURST;
 use penstock_net::Network;
 use penstock_packet::prefetch;
@@ -146,10 +146,10 @@ impl Steering {
     fn owner(&self, sought: Option<&(&[u8], OwnerLookup)>, receiver: Option<usize>) -> Owner {
         let to =
             |worker: usize| if worker == self.number { Owner::Mine } else { Owner::To(worker) };
-        match sought.map(|(packet, sought)| self.shared.whose_sought(sought, packet, receiver)) {
+        match sought.map(|(packet, sought)| self.shared.found_owner(sought, packet, receiver)) {
             None => to(0),
-            Some(Whose::Of(worker)) => to(worker),
-            Some(Whose::Fragment { finder, .. }) => Owner::Fragment(finder),
+            Some(PacketOwner::Worker(worker)) => to(worker),
+            Some(PacketOwner::Fragment { finder, .. }) => Owner::Fragment(finder),
         }
     }
 
@@ -208,7 +208,7 @@ impl Steering {
                 false
             }
             Owner::Fragment(finder) if finder != self.number => {
-                self.give(finder, HandoffMeta { whose: true, ..handed }, frame);
+                self.give(finder, HandoffMeta { owner_unknown: true, ..handed }, frame);
                 false
             }
             Owner::Fragment(_) => self.find_out(handed, frame, time),
@@ -218,16 +218,16 @@ impl Steering {
     /// Whether a frame handed over by another worker is processed here; if not it is passed on.
     pub(crate) fn keep_handed(&mut self, handed: HandoffMeta, frame: &[u8], time: u64) -> bool {
         self.handing.taken += 1;
-        !handed.whose || self.find_out(handed, frame, time)
+        !handed.owner_unknown || self.find_out(handed, frame, time)
     }
 
     /// Whether a fragment is processed here, if this worker determines its owner. Waiting fragments
     /// that belong to this worker are left in [`Steering::own`]: they are reassembled here, so
     /// their order does not matter.
     fn find_out(&mut self, handed: HandoffMeta, frame: &[u8], time: u64) -> bool {
-        let handed = HandoffMeta { whose: false, ..handed };
-        let Some(Whose::Fragment { datagram, span, first, .. }) =
-            ip_packet(frame, self.around()).map(|packet| self.shared.whose(packet, None))
+        let handed = HandoffMeta { owner_unknown: false, ..handed };
+        let Some(PacketOwner::Fragment { datagram, span, first, .. }) =
+            ip_packet(frame, self.around()).map(|packet| self.shared.packet_owner(packet, None))
         else {
             return true;
         };
@@ -313,7 +313,8 @@ mod tests {
     use penstock_conntrack::Settings;
     use penstock_testkit::build::*;
 
-    const HANDED: HandoffMeta = HandoffMeta { port: 0, from_host: false, whose: false, gso: None };
+    const HANDED: HandoffMeta =
+        HandoffMeta { port: 0, from_host: false, owner_unknown: false, gso: None };
 
     fn network(more: &str) -> Network {
         let batch = format!("link add p0 type veth\nlink set p0 up\n{more}");

@@ -39,12 +39,12 @@ pub(crate) fn find(
     {
         return found(protocol, packet, arrival, ipv4::LEN);
     }
-    find_anew(flows, lately, device, tag, ethertype, bytes)
+    find_elsewhere(flows, lately, device, tag, ethertype, bytes)
 }
 
 /// Looks for a packet of a flow where the latest packet came another way.
 #[inline(never)]
-fn find_anew(
+fn find_elsewhere(
     flows: &Flowtable,
     lately: &mut Lately,
     device: u32,

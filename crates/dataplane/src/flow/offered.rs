@@ -42,7 +42,7 @@ impl Table {
     }
 
     /// Offers a flow again that has packets.
-    pub(crate) fn offer_anew(&mut self, hardware: &mut Hardware, flow: u32, now: u64) {
+    pub(crate) fn offer_again(&mut self, hardware: &mut Hardware, flow: u32, now: u64) {
         if self.flows.is_live(flow) && now < self.flows.used(flow).saturating_add(ASK_AFTER) {
             self.offer(hardware, flow);
         }

@@ -344,7 +344,7 @@ impl Table {
                 && (self.hardware || hardware.all)
             {
                 // A refusal may have been for lack of room.
-                self.offer_anew(hardware, flow, now);
+                self.offer_again(hardware, flow, now);
                 self.tend(hardware, flow, now);
             }
             if let Some(n) =

@@ -356,7 +356,10 @@ impl<'a, S: Sink> Worker<'a, S> {
                 let next = Next::route(protocol);
                 let next =
                     self.hook_before_route(protocol, Hook::Prerouting, packet, &mut course, next);
-                self.run(next, packet, &mut course);
+                // A chain here often drops: the stage loop is entered only if it did not.
+                if next != Next::Done {
+                    self.run(next, packet, &mut course);
+                }
                 Step::Ended
             }
         }

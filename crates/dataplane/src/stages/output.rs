@@ -167,11 +167,11 @@ impl<S: Sink> Worker<'_, S> {
 
     /// `ip_route_me_harder()`, `ip6_route_me_harder()`.
     pub(crate) fn route_again(&mut self, protocol: Protocol, packet: &mut Packet) -> Option<Route> {
-        let to = self.route_anew(protocol, packet)?;
+        let to = self.rerouted(protocol, packet)?;
         self.xfrm_lookup(packet, to).ok()
     }
 
-    fn route_anew(&self, protocol: Protocol, packet: &Packet) -> Option<Route> {
+    fn rerouted(&self, protocol: Protocol, packet: &Packet) -> Option<Route> {
         let mark = packet.meta.mark;
         match protocol {
             Protocol::Ip => {

@@ -2,7 +2,7 @@
 
 use super::*;
 use penstock_conntrack::tuple::address;
-use penstock_conntrack::{Hook, Settings, Shared, Verdict, Whose};
+use penstock_conntrack::{Hook, PacketOwner, Settings, Shared, Verdict};
 use penstock_packet::CtInfo;
 use penstock_testkit::build::*;
 use penstock_wire::ethernet;
@@ -111,13 +111,15 @@ fn many_clients_of_several_workers_share_an_address_without_two_having_one_port(
     for client in 0..200u8 {
         let from = format!("198.18.0.{client}");
         let there = udp((&from, 4000), (SERVER, 53));
-        let Whose::Of(owner) = shared.whose(&there, None) else { panic!("no fragment") };
+        let PacketOwner::Worker(owner) = shared.packet_owner(&there, None) else {
+            panic!("no fragment")
+        };
         let (packet, confirmed) = workers[owner].pass(&there, Some(&range));
         assert!(confirmed);
         let port = u16::from_be_bytes([packet.network()[20], packet.network()[21]]);
         assert!(seen.insert(port));
         let back = udp((SERVER, 53), (ROUTER, port));
-        assert_eq!(shared.whose(&back, None), Whose::Of(owner));
+        assert_eq!(shared.packet_owner(&back, None), PacketOwner::Worker(owner));
         let (packet, _) = workers[owner].pass(&back, None);
         assert_eq!(packet.network(), udp((SERVER, 53), (&from, 4000)));
     }

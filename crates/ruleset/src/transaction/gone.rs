@@ -14,34 +14,34 @@ pub(super) struct Gone {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spot {
     pub at: usize,
-    behind: usize,
+    gone_before: usize,
 }
 
 impl Gone {
     /// The head of the chain.
     pub fn head(&self) -> Spot {
-        Spot { at: 0, behind: 0 }
+        Spot { at: 0, gone_before: 0 }
     }
 
     /// The end of a chain of so many rules.
     pub fn end(&self, rules: usize) -> Spot {
-        Spot { at: rules, behind: self.rules.len() }
+        Spot { at: rules, gone_before: self.rules.len() }
     }
 
     /// Before the rule at an index.
     pub fn before(&self, at: usize) -> Spot {
-        Spot { at, behind: self.before_rule(at) }
+        Spot { at, gone_before: self.before_rule(at) }
     }
 
     /// After the rule at an index.
     pub fn after(&self, at: usize) -> Spot {
-        Spot { at: at + 1, behind: self.before_rule(at) }
+        Spot { at: at + 1, gone_before: self.before_rule(at) }
     }
 
     /// Next to a rule that is gone.
-    pub fn beside(&self, handle: u64, after: bool) -> Option<Spot> {
+    pub fn next_to(&self, handle: u64, after: bool) -> Option<Spot> {
         let place = self.rules.iter().position(|(gone, _)| *gone == handle)?;
-        Some(Spot { at: self.rules[place].1, behind: place + usize::from(after) })
+        Some(Spot { at: self.rules[place].1, gone_before: place + usize::from(after) })
     }
 
     /// How many that are gone stand before the rule at an index.
@@ -51,7 +51,7 @@ impl Gone {
 
     /// A rule was put there.
     pub fn inserted(&mut self, spot: Spot) {
-        self.rules.iter_mut().skip(spot.behind).for_each(|(_, before)| *before += 1);
+        self.rules.iter_mut().skip(spot.gone_before).for_each(|(_, before)| *before += 1);
     }
 
     /// The rule at an index was deleted.
@@ -117,14 +117,14 @@ mod tests {
                         rules.insert(0, handle);
                         list.insert(0, (handle, true));
                     }
-                    (_, Some((beside, there))) => {
+                    (_, Some((neighbour, there))) => {
                         let after = rng.bool();
-                        let spot = match rules.iter().position(|r| *r == beside) {
+                        let spot = match rules.iter().position(|r| *r == neighbour) {
                             Some(at) if after => gone.after(at),
                             Some(at) => gone.before(at),
-                            None => gone.beside(beside, after).unwrap(),
+                            None => gone.next_to(neighbour, after).unwrap(),
                         };
-                        assert_eq!(there, rules.contains(&beside));
+                        assert_eq!(there, rules.contains(&neighbour));
                         gone.inserted(spot);
                         rules.insert(spot.at, handle);
                         list.insert(place + usize::from(after), (handle, true));

@@ -43,16 +43,16 @@ impl OpenTable<'_> {
         let none = Gone::default();
         let gone = self.index.gone.get(&chain_handle).unwrap_or(&none);
         let not_found = |blame| Error::new(Errno::Enoent, blame);
-        let beside = |handle, after| match there(handle) {
+        let next_to = |handle, after| match there(handle) {
             Some(at) if after => Ok(gone.after(at)),
             Some(at) => Ok(gone.before(at)),
-            None => gone.beside(handle, after).ok_or(not_found(Blame::Position)),
+            None => gone.next_to(handle, after).ok_or(not_found(Blame::Position)),
         };
         let (spot, replaced) = match position {
             Position::After(None) => (gone.end(chain.rules.len()), None),
             Position::Before(None) => (gone.head(), None),
-            Position::After(Some(handle)) => (beside(handle, true)?, None),
-            Position::Before(Some(handle)) => (beside(handle, false)?, None),
+            Position::After(Some(handle)) => (next_to(handle, true)?, None),
+            Position::Before(Some(handle)) => (next_to(handle, false)?, None),
             Position::Replace(handle) => {
                 (gone.before(there(handle).ok_or(not_found(Blame::Handle))?), Some(handle))
             }

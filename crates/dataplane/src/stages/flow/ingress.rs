@@ -33,12 +33,12 @@ impl<S: Sink> Worker<'_, S> {
         let id = table.flows.half(at).xmit;
         match table.resolved(id, epoch) {
             Some(resolved) => Some(*resolved),
-            None => self.xmit_anew(index, id),
+            None => self.resolve_xmit(index, id),
         }
     }
 
     #[cold]
-    fn xmit_anew(&mut self, index: FlowtableIndex, id: XmitId) -> Option<Resolved> {
+    fn resolve_xmit(&mut self, index: FlowtableIndex, id: XmitId) -> Option<Resolved> {
         let (table, epoch) = self.state.flows.at(index)?;
         let xmit = *table.flows.xmit_at(id);
         let resolved = self.resolve(&xmit, epoch);
