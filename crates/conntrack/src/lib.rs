@@ -41,6 +41,7 @@
 //! ```
 
 // Words.
+mod complaint;
 mod dissect;
 pub mod event;
 mod expectation;
@@ -59,6 +60,7 @@ mod table;
 mod text;
 mod tracker;
 
+pub use complaint::Complaint;
 pub use expectation::{CLASSES, ExpectError, Expectation, Follow, expect_flag};
 pub use helper::{Class, HELPERS, Helper, Surroundings, helper_number};
 pub use operations::{Replace, TupleLookup};

@@ -69,6 +69,15 @@ fn on(name: &str, words: &str, lines: &str) -> Scenario {
     Scenario::new(&format!("snooping_{name}"), &net(words, lines), RULES).at_once()
 }
 
+/// A host on the bridge that has no IPv6, and so is in no groups of its own that count.
+fn without_ipv6(scenario: Scenario) -> Scenario {
+    let net = scenario
+        .net
+        .replace("link set br0 up", "link set br0 mtu 1200 up")
+        .replace("addr add 2001:db8:1::1/64 dev br0 nodad\n", "");
+    Scenario { net, ..scenario }
+}
+
 /// The link address of a group.
 pub fn mac4(group: &str) -> Mac {
     let [_, b, c, d] = group.parse::<Ipv4Addr>().expect("an address").octets();
@@ -310,7 +319,7 @@ bridge mdb add dev br0 port br0 grp 01:02:03:04:05:07 permanent
             &[(3, data(3, "239.1.1.9")), (2, igmp(2, LEAVE, 0, B)), (3, data(3, B))],
         ),
         sent(
-            asked(on("more_groups_than_there_may_be", "mcast_hash_max 8", "")),
+            asked(without_ipv6(on("more_groups_than_there_may_be", "mcast_hash_max 8", ""))),
             &(1..12)
                 .flat_map(|n| {
                     let group = format!("239.2.0.{n}");

@@ -72,6 +72,12 @@ struct Bucket {
     until: [AtomicU64; PLACES],
 }
 
+impl Bucket {
+    fn places(&self) -> impl Iterator<Item = (&AtomicU64, &AtomicU64)> {
+        self.hashes.iter().zip(&self.until)
+    }
+}
+
 /// When somebody who asks for memberships is known, in nanoseconds of the packet clock.
 #[derive(Debug, Default)]
 struct Querier {
@@ -122,12 +128,24 @@ impl Memberships {
         self.hasher.hash_one((topic, port)).max(1)
     }
 
-    /// The place of a hash, or another one with the value `is` in one of its two buckets.
-    fn place(&self, hash: u64, is: u64) -> Option<(&AtomicU64, &AtomicU64)> {
-        let buckets = self.buckets.get()?;
+    /// The buckets where a hash may be.
+    fn two(&self, hash: u64) -> impl Iterator<Item = &Bucket> {
+        let buckets = self.buckets.get().map_or(&[][..], |buckets| buckets);
         let two = [hash as usize % BUCKETS, (hash >> 32) as usize % BUCKETS];
-        let places = two.iter().filter_map(|at| buckets.get(*at));
-        places.flat_map(|b| b.hashes.iter().zip(&b.until)).find(|(h, _)| h.load(Acquire) == is)
+        two.into_iter().filter_map(|at| buckets.get(at))
+    }
+
+    /// The place of a hash.
+    fn place(&self, hash: u64) -> Option<(&AtomicU64, &AtomicU64)> {
+        self.two(hash).flat_map(Bucket::places).find(|(place, _)| place.load(Acquire) == hash)
+    }
+
+    /// A place for a hash, in the emptier one of its buckets: so none is full long before the table
+    /// is.
+    fn free_place(&self, hash: u64) -> Option<(&AtomicU64, &AtomicU64)> {
+        let is_free = |(place, _): &(&AtomicU64, &AtomicU64)| place.load(Relaxed) == 0;
+        let bucket = self.two(hash).max_by_key(|b| b.places().filter(is_free).count())?;
+        bucket.places().find(is_free)
     }
 
     /// Whether more groups came than there may be.
@@ -147,7 +165,7 @@ impl Memberships {
             return false;
         }
         let hash = self.hash(topic, port);
-        self.place(hash, hash).is_some_and(|(place, until)| {
+        self.place(hash).is_some_and(|(place, until)| {
             let pending = until.load(Acquire) > now;
             // By now the place may be another's.
             pending && place.load(Acquire) == hash
@@ -207,7 +225,7 @@ impl Memberships {
             Topic::Router { .. } => true,
         };
         self.buckets.get_or_init(|| (0..BUCKETS).map(|_| Bucket::default()).collect());
-        let place = self.place(hash, 0).filter(|_| kept.known.len() < ROOM);
+        let place = self.free_place(hash).filter(|_| kept.known.len() < ROOM);
         let Some((free, ends)) = place.filter(|_| fits) else {
             self.closed.store(true, Relaxed);
             return Err(Full);
@@ -265,7 +283,7 @@ impl Memberships {
         let before = std::mem::replace(&mut known.until, until);
         kept.ends.remove(&(before, hash));
         kept.ends.insert((until, hash));
-        if let Some((_, ends)) = self.place(hash, hash) {
+        if let Some((_, ends)) = self.place(hash) {
             ends.store(until, Release);
         }
     }
@@ -273,7 +291,7 @@ impl Memberships {
     fn remove(&self, kept: &mut Kept, hash: u64) {
         let Some(known) = kept.known.remove(&hash) else { return };
         kept.ends.remove(&(known.until, hash));
-        if let Some((place, _)) = self.place(hash, hash) {
+        if let Some((place, _)) = self.place(hash) {
             place.store(0, Release);
         }
         if let Topic::Group(group) = known.topic
