@@ -9,6 +9,7 @@
 //! says so.
 
 mod commands;
+mod conntrack;
 mod iptables;
 mod nft;
 mod others;

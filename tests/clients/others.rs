@@ -1,20 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Other programs: conntrack(8), the Python module of libnftables, iproute2.
+//! Other programs: the Python module of libnftables, iproute2.
 
 use crate::side::{Scratch, has, in_exec, left};
 use std::process::Command;
-
-#[test]
-fn connections_are_refused_as_where_there_are_none() {
-    if !has("conntrack") {
-        return;
-    }
-    let scratch = Scratch::new();
-    let refused = in_exec(&scratch.state(), "conntrack -L");
-    assert_eq!(refused.status, Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("Operation failed"), "{refused:?}");
-}
 
 #[test]
 fn links_stay_the_kernels() {

@@ -21,9 +21,9 @@
 //!   message to actions: what to expect, what to write into the text. It touches no table.
 //! - **`table`**: stores connections, finds them, ends them. It knows no protocol: what trackers
 //!   and helpers remember of a connection it keeps without looking into it.
-//! - **`operations`**: what packets pass through. [`Conntrack::track`], [`Conntrack::help`],
-//!   [`Conntrack::confirm`] and others find the connection in the table, ask tracker or helper, and
-//!   do to the table what they say.
+//! - **`operations`**: what packets pass through, and what programs do. [`Conntrack::track`],
+//!   [`Conntrack::help`], [`Conntrack::confirm`] and others find the connection in the table, ask
+//!   tracker or helper, and do to the table what they say.
 //! - **`text`**: lines of `conntrack -L`, filters, dumps. It only reads, except for loading a dump.
 //!
 //! ```
@@ -45,6 +45,7 @@ mod complaint;
 mod dissect;
 pub mod event;
 mod expectation;
+mod flow;
 mod packet;
 mod reference;
 mod seqadj;
@@ -62,6 +63,7 @@ mod tracker;
 
 pub use complaint::Complaint;
 pub use expectation::{CLASSES, ExpectError, Expectation, Follow, expect_flag};
+pub use flow::{Flow, FlowChange, NotInserted, ProtocolChange, ProtocolInfo};
 pub use helper::{Class, HELPERS, Helper, Surroundings, helper_number};
 pub use operations::{Replace, TupleLookup};
 pub use packet::{Hook, Verdict};

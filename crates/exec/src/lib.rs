@@ -10,6 +10,7 @@
 //! | module | is |
 //! | --- | --- |
 //! | `stored` | the state file as what requests read and change |
+//! | `connections` | its connections as a table |
 //! | `service` | one client for each socket |
 //! | `watch` | hears of changes that other processes make |
 //!
@@ -24,6 +25,7 @@
 //! # Ok::<(), penstock_exec::CannotOpen>(())
 //! ```
 
+mod connections;
 mod service;
 mod stored;
 mod watch;

@@ -8,11 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use penstock_nfnetlink::{Backend, Process, Refused};
+use penstock_conntrack::Conntrack;
+use penstock_nfnetlink::{Backend, Connections, Process, Refused};
+use penstock_ruleset::needs;
 use penstock_ruleset::reset::Reset;
 use penstock_ruleset::{Blame, Errno, Error, Generation, Transaction};
 use penstock_state::file::{self, Locked, Version};
 use penstock_state::{Broken, State};
+
+use crate::connections;
 
 /// Why a state file cannot be used.
 #[derive(Debug)]
@@ -71,6 +75,8 @@ pub struct Stored {
     /// The file that `state` was read from; `None` if `state` must not be used.
     version: Option<Version>,
     state: State,
+    /// The connections of `state`, once a request has asked for any.
+    table: Option<Conntrack>,
     locked: Option<Locked>,
     /// Nanoseconds since the epoch.
     now: u64,
@@ -83,8 +89,14 @@ impl Stored {
     /// The file is there and cannot be used.
     pub fn open(path: &Path) -> Result<Self, CannotOpen> {
         let path = std::path::absolute(path).map_err(CannotOpen::Read)?;
-        let mut stored =
-            Stored { path, version: None, state: State::default(), locked: None, now: 0 };
+        let mut stored = Stored {
+            path,
+            version: None,
+            state: State::default(),
+            table: None,
+            locked: None,
+            now: 0,
+        };
         stored.refresh()?;
         // The supervisor closes all descriptors that were open before.
         if let Some(version) = &mut stored.version {
@@ -106,6 +118,7 @@ impl Stored {
             return Ok(());
         }
         self.version = None;
+        self.table = None;
         let (version, state) = file::read(&self.path, self.now).map_err(CannotOpen::Read)?;
         self.state = state.map_err(CannotOpen::Broken)?;
         self.version = Some(version);
@@ -129,6 +142,22 @@ impl Stored {
     /// Lets other processes change the file.
     pub(crate) fn end_request(&mut self) {
         self.locked = None;
+    }
+
+    /// Takes the lock for one more change of the same request.
+    ///
+    /// # Errors
+    /// `EBUSY` if another process was quicker.
+    fn lock_again(&mut self) -> Result<(), Errno> {
+        if self.locked.is_none() {
+            self.locked = Some(Locked::create(&self.path, now()).map_err(|e| errno_of(&e))?);
+            let current = self.version.as_ref().map(|version| version.is_current(&self.path));
+            if !matches!(current, Some(Ok(true))) {
+                self.locked = None;
+                return Err(Errno::Ebusy);
+            }
+        }
+        Ok(())
     }
 
     /// Puts the state in the place of the file.
@@ -171,5 +200,24 @@ impl Backend for Stored {
         let generation = self.state.ruleset.generation();
         what.iter().for_each(|what| generation.reset(what, self.now));
         self.write()
+    }
+
+    fn connections(&mut self) -> Option<&mut dyn Connections> {
+        let needs = needs::of(&self.state.ruleset.generation());
+        let table = self.table.get_or_insert_with(|| connections::load(&self.state.connections));
+        table.want_labels(needs.labels);
+        Some(table)
+    }
+
+    fn keep_connections(&mut self) -> Result<(), Errno> {
+        let Some(table) = &self.table else { return Ok(()) };
+        self.state.connections = connections::saved(table);
+        let kept = self.lock_again().and_then(|()| self.write().map_err(|error| error.errno));
+        if kept.is_err() {
+            // What was read does not hold any more.
+            self.version = None;
+            self.table = None;
+        }
+        kept
     }
 }

@@ -4,10 +4,12 @@
 
 use std::sync::Arc;
 
+use penstock_conntrack::Conntrack;
 use penstock_ruleset::reset::Reset;
 use penstock_ruleset::transaction::Applied;
-use penstock_ruleset::{Change, Error, Generation, Ruleset, Transaction};
+use penstock_ruleset::{Change, Errno, Error, Generation, Ruleset, Transaction};
 
+use crate::connections::Connections;
 use crate::process::Process;
 
 /// Why a batch was not committed.
@@ -57,15 +59,31 @@ pub trait Backend {
     /// # Errors
     /// The reason, where nothing is set to zero.
     fn reset(&mut self, what: &[Reset]) -> Result<(), Error>;
+
+    /// The connections that requests read and change. Without them the subsystems for connections
+    /// are refused with `EINVAL`, as by a kernel without them.
+    fn connections(&mut self) -> Option<&mut dyn Connections> {
+        None
+    }
+
+    /// Keeps what a request has changed of the connections: it is not answered before.
+    ///
+    /// # Errors
+    /// The reason, where the connections stay as they were before the request.
+    fn keep_connections(&mut self) -> Result<(), Errno> {
+        Ok(())
+    }
 }
 
 /// A ruleset in this process that no packet meets.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Local {
     /// The ruleset.
     pub ruleset: Ruleset,
     /// Time in nanoseconds since the epoch.
     pub now: u64,
+    /// Connections, if requests may see any.
+    pub connections: Option<Conntrack>,
 }
 
 impl Backend for Local {
@@ -90,5 +108,9 @@ impl Backend for Local {
         let generation = self.ruleset.generation();
         what.iter().for_each(|what| generation.reset(what, self.now));
         Ok(())
+    }
+
+    fn connections(&mut self) -> Option<&mut dyn Connections> {
+        self.connections.as_mut().map(|table| table as &mut dyn Connections)
     }
 }

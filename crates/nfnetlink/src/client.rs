@@ -4,6 +4,7 @@
 
 use penstock_ruleset::Errno;
 
+use crate::ctnetlink::{self, Exchange, Outcome};
 use crate::message::{AckOptions, Failure, MIN_TYPE, Message, acknowledge, flags};
 use crate::nf_tables::{self, Dump, Get, Stamp};
 use crate::process::Process;
@@ -134,7 +135,7 @@ impl Client {
         let mut rest = datagram;
         while let Some((message, after)) = Message::first(rest) {
             rest = after;
-            self.answer(&message, from, backend, &mut answers.datagrams);
+            self.answer(&message, from, backend, &mut answers);
         }
         answers
     }
@@ -169,24 +170,54 @@ impl Client {
         message: &Message<'_>,
         from: &Process,
         backend: &mut dyn Backend,
-        to: &mut Vec<Vec<u8>>,
+        to: &mut Answers,
     ) {
         let header = &message.header;
         let is_request = header.has(flags::REQUEST) && header.kind >= MIN_TYPE;
         let result = match is_request && message.has_family() {
             // Netlink's own messages, and answers, are left aside.
-            false => Ok(Done::Acknowledge),
+            false => Ok(Outcome::Acknowledge),
             true => self.request(message, from, backend, to),
         };
         let failure = result.as_ref().err();
         let acknowledge_it = match &result {
-            Ok(Done::Acknowledge) => header.has(flags::ACK),
-            Ok(Done::Dumped) => false,
+            Ok(Outcome::Acknowledge) => header.has(flags::ACK),
+            Ok(Outcome::Dumped) => false,
             Err(_) => true,
         };
         if acknowledge_it {
-            to.push(acknowledge(message, failure, self.port, self.socket().acks));
+            to.datagrams.push(acknowledge(message, failure, self.port, self.socket().acks));
         }
+    }
+
+    /// Carries out a request about connections.
+    fn connections(
+        &self,
+        message: &Message<'_>,
+        from: &Process,
+        backend: &mut dyn Backend,
+        to: &mut Answers,
+    ) -> Result<Outcome, Failure> {
+        let connections = backend.connections().ok_or(Failure::einval())?;
+        let changes = ctnetlink::is_change(message.subsystem(), message.number());
+        if changes && !from.may_change {
+            return Err(Errno::Eperm.into());
+        }
+        let echo = message.header.has(flags::ECHO);
+        let listened = self.listened || echo || self.groups != 0;
+        let mut exchange =
+            Exchange::new(connections, message, self.port, self.receive_buffer, listened);
+        let outcome = ctnetlink::run(&mut exchange, message);
+        let Exchange { changed, datagrams, notifications, .. } = exchange;
+        if changed {
+            backend.keep_connections()?;
+        }
+        // The sender is told of its own changes, too, if it is a member.
+        let own = notifications.iter().filter(|n| echo || self.wants(n));
+        to.datagrams.extend(own.map(|n| n.datagram.clone()));
+        to.datagrams.extend(datagrams);
+        to.notifications.extend(notifications);
+        outcome
     }
 
     fn request(
@@ -194,13 +225,16 @@ impl Client {
         message: &Message<'_>,
         from: &Process,
         backend: &mut dyn Backend,
-        to: &mut Vec<Vec<u8>>,
-    ) -> Result<Done, Failure> {
+        to: &mut Answers,
+    ) -> Result<Outcome, Failure> {
         match message.subsystem() {
             nf_tables::SUBSYSTEM => {}
             compat::SUBSYSTEM => {
-                to.push(compat::get(message, self.port)?);
-                return Ok(Done::Acknowledge);
+                to.datagrams.push(compat::get(message, self.port)?);
+                return Ok(Outcome::Acknowledge);
+            }
+            ctnetlink::SUBSYSTEM | ctnetlink::SUBSYSTEM_EXP => {
+                return self.connections(message, from, backend, to);
             }
             _ => return Err(Failure::einval()),
         }
@@ -216,12 +250,12 @@ impl Client {
         let (mut datagrams, resets, done) = if dump {
             let dump = Dump::new(stamp, self.receive_buffer);
             let (datagrams, resets) = nf_tables::dump(&generation, message, dump, backend.now())?;
-            (datagrams, resets, Done::Dumped)
+            (datagrams, resets, Outcome::Dumped)
         } else {
             let mut get = Get::new(&generation, backend.now(), stamp);
             nf_tables::get(&mut get, message, from)?;
             get.flush();
-            (get.datagrams, get.resets, Done::Acknowledge)
+            (get.datagrams, get.resets, Outcome::Acknowledge)
         };
         if !resets.is_empty() {
             if !from.may_change {
@@ -229,29 +263,22 @@ impl Client {
             }
             backend.reset(&resets).map_err(|error| Failure::from(error.errno))?;
         }
-        to.append(&mut datagrams);
+        to.datagrams.append(&mut datagrams);
         Ok(done)
     }
 }
 
 /// Whether a datagram may change the ruleset or what packets have changed in it: a batch with its
-/// end, or a request that resets.
+/// end, a request that resets, or a change of connections.
 pub fn may_change(datagram: &[u8]) -> bool {
     let mut rest = datagram;
     while let Some((message, after)) = Message::first(rest) {
-        let own = message.subsystem() == nf_tables::SUBSYSTEM;
-        if message.header.kind == batch::END || own && nf_tables::is_reset(message.number()) {
+        let (subsystem, number) = (message.subsystem(), message.number());
+        let resets = subsystem == nf_tables::SUBSYSTEM && nf_tables::is_reset(number);
+        if message.header.kind == batch::END || resets || ctnetlink::is_change(subsystem, number) {
             return true;
         }
         rest = after;
     }
     false
-}
-
-/// What became of a request that was right.
-enum Done {
-    /// It is acknowledged if it wants that.
-    Acknowledge,
-    /// It was a dump, which has its own end.
-    Dumped,
 }

@@ -30,6 +30,17 @@ pub(crate) fn apart_from_rules(generation: &Generation) -> Needs {
     needs
 }
 
+/// What a generation needs.
+pub fn of(generation: &Generation) -> Needs {
+    let mut needs = apart_from_rules(generation);
+    for table in generation.tables.iter().filter(|table| !table.dormant) {
+        let rules = table.chains.iter().flat_map(|chain| &chain.rules);
+        rules.for_each(|rule| add_rule(&mut needs, table.family, rule));
+    }
+    needs.complete();
+    needs
+}
+
 /// Adds what a rule needs.
 #[inline]
 pub(crate) fn add_rule(needs: &mut Needs, family: Family, rule: &Rule) {

@@ -69,6 +69,7 @@ targets! {
     changes
     netlink
     nf_tables
+    connections
     maps
 }
 

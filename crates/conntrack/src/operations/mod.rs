@@ -7,6 +7,7 @@ mod close;
 mod confirm;
 mod help;
 mod icmp_error;
+mod program;
 mod seek;
 mod track;
 

@@ -3,7 +3,7 @@
 //! What rules, NAT and listings see of a connection, and what they may change.
 
 use super::counters::Counter;
-use super::entry::Entry;
+use super::entry::{Entry, flag};
 use super::{Conntrack, grow};
 use crate::expectation::Follow;
 use crate::reference::Ref;
@@ -129,7 +129,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Name of its helper.
-    pub fn helper(&self) -> Option<&'a str> {
+    pub fn helper(&self) -> Option<&'static str> {
         self.table.extra(self.n)?.helper.as_ref().map(|helping| helping.name())
     }
 
@@ -228,6 +228,16 @@ impl Conntrack {
     /// Clears status bits.
     pub fn clear_status(&mut self, n: u32, bits: u32) {
         self.store[n].status &= !bits;
+    }
+
+    /// Notes that a program entered the connection, and no packet.
+    pub(crate) fn mark_made(&mut self, n: u32) {
+        self.store[n].flags |= flag::MADE;
+    }
+
+    /// Whether a program entered the connection.
+    pub(crate) fn is_made(&self, n: u32) -> bool {
+        self.store[n].flags & flag::MADE != 0
     }
 
     /// Says that SYN proxy answers for the server (`nfct_synproxy_ext_add()`).

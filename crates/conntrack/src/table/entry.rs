@@ -29,6 +29,8 @@ pub(crate) mod flag {
     pub const BY_SOURCE: u16 = 4;
     /// Other workers know that this one has connections of its source.
     pub const SOURCE_CLAIMED: u16 = 8;
+    /// A program entered it, and no packet.
+    pub const MADE: u16 = 16;
 }
 
 /// A connection in the table. Line 0 is enough for a packet in the original direction, line 1 has

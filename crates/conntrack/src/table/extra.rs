@@ -70,6 +70,14 @@ impl Conntrack {
         }
     }
 
+    /// Gives a connection the helper of a number in place of the one that it has, or none.
+    pub(crate) fn replace_helper(&mut self, n: u32, number: u16) {
+        let helping = Helping::new(number).map(Box::new);
+        if helping.is_some() || self.extra(n).is_some() {
+            self.extra_mut(n).helper = helping;
+        }
+    }
+
     /// Takes away what few connections have, when a connection ends.
     #[inline]
     pub(super) fn free_extra(&mut self, n: u32) {

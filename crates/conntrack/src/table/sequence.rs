@@ -34,6 +34,15 @@ impl Conntrack {
         self.store[n].status |= status::SEQ_ADJUST;
     }
 
+    /// Sets the shift of a direction, 0 for the original one, and begins to adjust.
+    pub(crate) fn put_sequence(&mut self, n: u32, direction: usize, shift: SeqAdjust) {
+        let pairs = self.extra_mut(n).seqadj.get_or_insert_default();
+        if let Some(pair) = pairs.get_mut(direction) {
+            *pair = shift;
+        }
+        self.store[n].status |= status::SEQ_ADJUST;
+    }
+
     /// Notes that from `seq` on, which is before the shift, `shift` more bytes are in the stream of
     /// a direction (`nf_ct_seqadj_set()`). Text further back in the stream is not noted.
     pub fn shift_sequence(&mut self, n: u32, direction: Direction, seq: u32, shift: i32) {

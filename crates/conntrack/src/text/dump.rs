@@ -16,6 +16,7 @@
 //! | `left` | what is left of its life |
 //! | `mark`, `secmark`, `masq` | values |
 //! | `labels` | four words |
+//! | `made` | 1 if a program entered it, and no packet |
 //! | `helper` | name |
 //! | `master` | `id` of the connection that expected it |
 //! | `packets`, `bytes` | both directions |
@@ -135,6 +136,9 @@ impl Conntrack {
             }
             if let Some(labels) = c.labels() {
                 write_list(out, "labels", labels);
+            }
+            if self.is_made(n) {
+                out.push_str(" made=1");
             }
             if let Some(helper) = c.helper() {
                 let _ = write!(out, " helper={helper}");

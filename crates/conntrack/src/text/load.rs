@@ -102,6 +102,7 @@ impl Conntrack {
         let status = f.number("status")?.unwrap_or(0);
         let (mark, secmark) = (f.number("mark")?.unwrap_or(0), f.number("secmark")?.unwrap_or(0));
         let left: u64 = f.number("left")?.unwrap_or(0);
+        let made = f.number::<u8>("made")?.is_some_and(|made| made != 0);
         let (masquerade, start) = (f.number("masq")?, f.number("start")?);
         // No error is possible from here on, so nothing is left half done.
         let hashes = [self.hash(&original), self.hash(&reply)];
@@ -134,6 +135,9 @@ impl Conntrack {
         if status & status::OFFLOAD != 0 {
             // Its flow is gone: it is tracked again, with the timeout of its state.
             self.return_offloaded(n, Return { since: self.now, over: 0, closing: false });
+        }
+        if made {
+            self.mark_made(n);
         }
         self.link_source(n);
         self.set_secmark(n, secmark);

@@ -7,11 +7,13 @@
 
 mod attribute;
 mod failure;
+mod pages;
 mod policy;
 mod writer;
 
 pub use attribute::{Attribute, Attributes, parse};
 pub use failure::{AckOptions, Failure, acknowledge};
+pub use pages::Pages;
 pub use policy::{Check, Policy};
 pub use writer::{NESTED, Writer};
 
@@ -128,6 +130,11 @@ impl<'a> Message<'a> {
     /// `nfgen_family`: 0 without one.
     pub fn family(&self) -> u8 {
         self.bytes.get(HEADER).copied().unwrap_or(0)
+    }
+
+    /// `version`: 0 without one.
+    pub fn version(&self) -> u8 {
+        self.bytes.get(HEADER + 1).copied().unwrap_or(0)
     }
 
     /// `res_id` as it lies there, in network order: 0 without one.

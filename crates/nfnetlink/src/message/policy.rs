@@ -33,6 +33,8 @@ pub enum Check {
     Least(usize),
     /// Attributes, or nothing.
     Nested,
+    /// It must not be there (`NLA_REJECT`).
+    Reject,
 }
 
 /// Checks the value of an attribute, if the policy knows its number.
@@ -49,6 +51,7 @@ pub(super) fn check(number: u16, payload: &[u8], policy: Policy) -> Result<(), E
         Check::U64 => len >= 8,
         Check::Least(least) => len >= least,
         Check::Max(most) => len >= 4 && be32(payload) <= most,
+        Check::Reject => return Err(Errno::Einval),
         Check::NulString(most) if !payload.iter().take(most + 1).any(|b| *b == 0) => {
             return Err(Errno::Einval);
         }

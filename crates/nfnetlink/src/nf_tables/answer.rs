@@ -4,7 +4,7 @@
 
 use penstock_ruleset::Family;
 
-use crate::message::{DONE, Writer, flags};
+use crate::message::{Pages, Writer, flags};
 
 /// `NFNL_SUBSYS_NFTABLES`.
 pub const SUBSYSTEM: u8 = 10;
@@ -44,16 +44,13 @@ impl Stamp {
 #[derive(Debug)]
 pub struct Dump {
     stamp: Stamp,
-    /// Longest datagram in bytes, unless one message is longer.
-    limit: usize,
-    current: Writer,
-    datagrams: Vec<Vec<u8>>,
+    pages: Pages,
 }
 
 impl Dump {
-    /// With nothing in it.
+    /// With nothing in it, and datagrams of a limited length in bytes.
     pub fn new(stamp: Stamp, limit: usize) -> Self {
-        Dump { stamp, limit, current: Writer::default(), datagrams: Vec::new() }
+        Dump { stamp, pages: Pages::new(limit) }
     }
 
     /// What its messages have in common.
@@ -63,7 +60,7 @@ impl Dump {
 
     /// Longest datagram in bytes.
     pub fn limit(&self) -> usize {
-        self.limit
+        self.pages.limit()
     }
 
     /// Adds one message, with `NLM_F_MULTI`.
@@ -74,36 +71,22 @@ impl Dump {
         family: Family,
         write: impl FnOnce(&mut Writer),
     ) {
-        let before = self.current.len();
-        let flags = flags::MULTI | more_flags;
-        self.stamp.message(&mut self.current, number, flags, Some(family), write);
-        if self.current.len() > self.limit && before > 0 {
-            let message = self.current.split_off(before);
-            self.flush();
-            self.current.raw(&message);
-        }
+        let (stamp, flags) = (self.stamp, flags::MULTI | more_flags);
+        self.pages.add(|page| stamp.message(page, number, flags, Some(family), write));
     }
 
     /// Begins a new datagram.
     pub fn flush(&mut self) {
-        let current = std::mem::take(&mut self.current);
-        if !current.is_empty() {
-            self.datagrams.push(current.finish());
-        }
+        self.pages.flush();
     }
 
     /// Its datagrams. The end has one of its own, as the kernel sends it.
-    pub fn finish(mut self) -> Vec<Vec<u8>> {
-        self.flush();
-        self.finish_here()
+    pub fn finish(self) -> Vec<Vec<u8>> {
+        self.pages.finish(self.stamp.sequence, self.stamp.port)
     }
 
     /// Its datagrams. The end is in the current one.
-    pub fn finish_here(mut self) -> Vec<Vec<u8>> {
-        let start = self.current.begin(DONE, flags::MULTI, self.stamp.sequence, self.stamp.port);
-        self.current.raw(&0i32.to_ne_bytes());
-        self.current.end(start);
-        self.flush();
-        self.datagrams
+    pub fn finish_here(self) -> Vec<Vec<u8>> {
+        self.pages.finish_here(self.stamp.sequence, self.stamp.port)
     }
 }

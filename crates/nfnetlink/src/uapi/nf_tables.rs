@@ -5,19 +5,6 @@
 //!
 //! Enumerations of attributes count from 1.
 
-/// Constants that count from a number.
-macro_rules! numbers {
-    ($($(#[$doc:meta])* $kind:ty, $first:literal: $($name:ident)*;)*) => {
-        $(numbers!(@ $kind, $first, $(#[$doc])*; $($name)*);)*
-    };
-    (@ $kind:ty, $number:expr, $(#[$doc:meta])*;) => {};
-    (@ $kind:ty, $number:expr, $(#[$doc:meta])*; $name:ident $($rest:ident)*) => {
-        $(#[$doc])*
-        pub const $name: $kind = $number;
-        numbers!(@ $kind, $name + 1, $(#[$doc])*; $($rest)*);
-    };
-}
-
 numbers! {
     /// `enum nf_tables_msg_types`.
     u8, 0: NFT_MSG_NEWTABLE NFT_MSG_GETTABLE NFT_MSG_DELTABLE

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Messages about expectations (`ctnetlink_get_expect()`, `ctnetlink_new_expect()`,
+//! `ctnetlink_del_expect()`).
+
+use penstock_conntrack::{Direction, Expectation, Follow, Tuple, expect_flag};
+use penstock_ruleset::Errno;
+
+use super::SUBSYSTEM_EXP;
+use super::change;
+use super::exchange::{Exchange, Outcome};
+use super::statistics;
+use super::tuple::{self, Reading, Zone, write, write_addresses, write_identifiers};
+use crate::connections::{Expected, NewExpected, Wanted};
+use crate::message::{
+    Attribute, Attributes, Check, Failure, Message, NESTED, Policy, Writer, flags,
+};
+use crate::uapi::ctnetlink::*;
+
+/// `exp_nla_policy`
+const POLICY: Policy = &[
+    (CTA_EXPECT_MASTER, Check::Nested),
+    (CTA_EXPECT_TUPLE, Check::Nested),
+    (CTA_EXPECT_MASK, Check::Nested),
+    (CTA_EXPECT_TIMEOUT, Check::U32),
+    (CTA_EXPECT_ID, Check::U32),
+    (CTA_EXPECT_HELP_NAME, Check::NulString(15)),
+    (CTA_EXPECT_ZONE, Check::U16),
+    (CTA_EXPECT_FLAGS, Check::U32),
+    (CTA_EXPECT_CLASS, Check::U32),
+    (CTA_EXPECT_NAT, Check::Nested),
+    (CTA_EXPECT_FN, Check::NulString(255)),
+];
+/// `exp_nat_nla_policy`
+const NAT_POLICY: Policy =
+    &[(CTA_EXPECT_NAT_DIR, Check::U32), (CTA_EXPECT_NAT_TUPLE, Check::Nested)];
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+/// What an expected connection of a translated one calls when it comes.
+const FOLLOW_MASTER: &str = "nat-follow-master";
+
+/// Appends the attributes of an expectation (`ctnetlink_exp_dump_expect()`).
+fn fill(to: &mut Writer, expected: &Expected) {
+    let e = &expected.expectation;
+    write(to, CTA_EXPECT_TUPLE, &e.tuple);
+    let mask = Tuple {
+        src: e.source_mask,
+        dst: [0xff; 16],
+        src_id: if e.source_port { 0xffff } else { 0 },
+        dst_id: 0xffff,
+        ..e.tuple
+    };
+    to.nest(CTA_EXPECT_MASK | NESTED, |to| {
+        write_addresses(to, &mask);
+        write_identifiers(to, &mask);
+    });
+    write(to, CTA_EXPECT_MASTER, &expected.master);
+    if let Some(follow) = &e.follow {
+        let translated = Tuple {
+            src: follow.address.unwrap_or_default(),
+            src_id: follow.port,
+            l3: expected.master.l3,
+            protocol: expected.master.protocol,
+            ..Tuple::ZERO
+        };
+        to.nest(CTA_EXPECT_NAT | NESTED, |to| {
+            to.be32(CTA_EXPECT_NAT_DIR, follow.direction as u32);
+            write(to, CTA_EXPECT_NAT_TUPLE, &translated);
+        });
+    }
+    to.be32(CTA_EXPECT_TIMEOUT, u32::try_from(expected.left / SECOND).unwrap_or(u32::MAX));
+    to.be32(CTA_EXPECT_ID, expected.id);
+    to.be32(CTA_EXPECT_FLAGS, e.flags.into());
+    to.be32(CTA_EXPECT_CLASS, e.class.into());
+    if let Some(helper) = expected.helper {
+        to.string(CTA_EXPECT_HELP_NAME, helper);
+    }
+    if e.follow.is_some() {
+        to.string(CTA_EXPECT_FN, FOLLOW_MASTER);
+    }
+}
+
+/// Carries out a request.
+pub fn run(exchange: &mut Exchange<'_>, message: &Message<'_>) -> Result<Outcome, Failure> {
+    let given = message.attributes(POLICY)?;
+    let dump = message.header.flags & flags::DUMP != 0;
+    let done = match message.number() {
+        IPCTNL_MSG_EXP_NEW => new(exchange, message, &given),
+        IPCTNL_MSG_EXP_GET if dump => list(exchange, message, &given),
+        IPCTNL_MSG_EXP_GET => get(exchange, message, &given),
+        IPCTNL_MSG_EXP_DELETE => delete(exchange, message, &given),
+        IPCTNL_MSG_EXP_GET_STATS_CPU if dump => statistics::of_expectations(exchange),
+        IPCTNL_MSG_EXP_GET_STATS_CPU => Ok(Outcome::Acknowledge),
+        _ => Err(Failure::einval()),
+    };
+    done.map_err(Failure::blaming_nothing)
+}
+
+/// A tuple of a message in the zone that the message says.
+fn wanted(
+    message: &Message<'_>,
+    given: &Attributes<'_>,
+    tuple: Attribute<'_>,
+) -> Result<Wanted, Failure> {
+    let reading = Reading::whole(message.family(), Direction::Original);
+    let tuple = tuple::read(tuple, reading, None)?;
+    Ok(Zone::read(given.get(CTA_EXPECT_ZONE)).wanted(tuple))
+}
+
+/// The expectation that a connection with a tuple would meet (`__nf_ct_expect_find()`).
+fn find(exchange: &mut Exchange<'_>, wanted: &Wanted) -> Result<Option<Expected>, Failure> {
+    let tuple = wanted.in_zone(Direction::Original);
+    let mut all = exchange.connections.expectations()?.into_iter();
+    Ok(all.find(|expected| is_met(&expected.expectation, &tuple)))
+}
+
+fn is_met(e: &Expectation, tuple: &Tuple) -> bool {
+    let source = |(a, (b, mask)): (&u8, (&u8, &u8))| (a ^ b) & mask == 0;
+    let sources = e.tuple.src.iter().zip(tuple.src.iter().zip(&e.source_mask));
+    let without_source = |t: &Tuple| Tuple { src: [0; 16], src_id: 0, ..*t };
+    without_source(&e.tuple) == without_source(tuple)
+        && sources.into_iter().all(source)
+        && (!e.source_port || e.tuple.src_id == tuple.src_id)
+}
+
+fn answer(exchange: &mut Exchange<'_>, expected: &Expected) {
+    let head = (SUBSYSTEM_EXP, IPCTNL_MSG_EXP_NEW, flags::MULTI);
+    exchange.answer(head, (expected.expectation.tuple.l3, 0), |to| fill(to, expected));
+}
+
+/// Tells what happened to an expectation (`ctnetlink_expect_event()`).
+fn tell(exchange: &mut Exchange<'_>, group: u32, expected: &Expected) {
+    let (number, flags) = match group {
+        NFNLGRP_CONNTRACK_EXP_DESTROY => (IPCTNL_MSG_EXP_DELETE, 0),
+        _ => (IPCTNL_MSG_EXP_NEW, flags::CREATE | flags::EXCL),
+    };
+    let family = expected.expectation.tuple.l3;
+    exchange.notify(group, (SUBSYSTEM_EXP, number, flags), family, |to| fill(to, expected));
+}
+
+/// `ctnetlink_get_expect()` of one: it is named by its tuple, or by one under the attribute of its
+/// master.
+fn get(
+    exchange: &mut Exchange<'_>,
+    message: &Message<'_>,
+    given: &Attributes<'_>,
+) -> Result<Outcome, Failure> {
+    let tuple = given.get(CTA_EXPECT_TUPLE).or(given.get(CTA_EXPECT_MASTER));
+    let wanted = wanted(message, given, tuple.ok_or(Failure::einval())?)?;
+    let found = find(exchange, &wanted)?;
+    let expected = found
+        .filter(|e| given.be32(CTA_EXPECT_ID).is_none_or(|id| id == e.id))
+        .ok_or(Failure::from(Errno::Enoent))?;
+    answer(exchange, &expected);
+    Ok(Outcome::Acknowledge)
+}
+
+/// `ctnetlink_exp_dump_table()`, or `ctnetlink_exp_ct_dump_table()` of one master.
+fn list(
+    exchange: &mut Exchange<'_>,
+    message: &Message<'_>,
+    given: &Attributes<'_>,
+) -> Result<Outcome, Failure> {
+    let master = match given.get(CTA_EXPECT_MASTER) {
+        None => None,
+        Some(tuple) => {
+            let wanted = wanted(message, given, tuple)?;
+            let master = exchange.connections.find(&wanted)?;
+            Some(master.ok_or(Failure::from(Errno::Enoent))?.original)
+        }
+    };
+    let family = message.family();
+    let all = exchange.connections.expectations()?;
+    let (_, listing) = exchange.parts();
+    for expected in &all {
+        let l3 = expected.expectation.tuple.l3;
+        if (family == 0 || l3 == family) && master.is_none_or(|m| m == expected.master) {
+            let head = (SUBSYSTEM_EXP, IPCTNL_MSG_EXP_NEW, flags::MULTI);
+            listing.message(head, (l3, 0), |to| fill(to, expected));
+        }
+    }
+    Ok(exchange.finish_dump())
+}
+
+/// `ctnetlink_new_expect()`
+fn new(
+    exchange: &mut Exchange<'_>,
+    message: &Message<'_>,
+    given: &Attributes<'_>,
+) -> Result<Outcome, Failure> {
+    let tuple = given.need(CTA_EXPECT_TUPLE)?;
+    given.need(CTA_EXPECT_MASK)?;
+    given.need(CTA_EXPECT_MASTER)?;
+    let wanted = wanted(message, given, tuple)?;
+    let Some(there) = find(exchange, &wanted)? else {
+        if !message.header.has(flags::CREATE) {
+            return Err(Errno::Enoent.into());
+        }
+        let new = read_new(exchange, message, given, &wanted)?;
+        let expected = exchange.connections.expect(&new)?;
+        tell(exchange, NFNLGRP_CONNTRACK_EXP_NEW, &expected);
+        return Ok(Outcome::Acknowledge);
+    };
+    if message.header.has(flags::EXCL) {
+        return Err(Errno::Eexist.into());
+    }
+    if let Some(seconds) = given.be32(CTA_EXPECT_TIMEOUT) {
+        exchange.connections.prolong(&there, u64::from(seconds) * SECOND)?;
+        exchange.changed = true;
+    }
+    Ok(Outcome::Acknowledge)
+}
+
+/// `ctnetlink_create_expect()`
+fn read_new(
+    exchange: &mut Exchange<'_>,
+    message: &Message<'_>,
+    given: &Attributes<'_>,
+    of: &Wanted,
+) -> Result<NewExpected, Failure> {
+    let mask = wanted(message, given, given.need(CTA_EXPECT_MASK)?)?.tuple;
+    let master = wanted(message, given, given.need(CTA_EXPECT_MASTER)?)?;
+    let flow = exchange.connections.find(&master)?.ok_or(Failure::from(Errno::Enoent))?;
+    let named = given.get(CTA_EXPECT_HELP_NAME);
+    let helper = match named {
+        None => 0,
+        Some(name) => change::helper(name.text()?, flow.original.protocol)?,
+    };
+    if flow.helper.is_none() {
+        return Err(Errno::Eopnotsupp.into());
+    }
+    let class = given.be32(CTA_EXPECT_CLASS).filter(|_| named.is_some()).unwrap_or(0);
+    let flags = given.be32(CTA_EXPECT_FLAGS).unwrap_or(0) as u8 & !expect_flag::USERSPACE;
+    let function = given.get(CTA_EXPECT_FN).map(|name| name.text()).transpose()?;
+    if function.is_some_and(|name| name != FOLLOW_MASTER) {
+        return Err(Failure::einval());
+    }
+    let follow = given.get(CTA_EXPECT_NAT).map(|nest| read_nat(message, nest)).transpose()?;
+    // A source port counts with all of its bits or not at all.
+    let source_port = match mask.src_id {
+        0 => false,
+        u16::MAX => true,
+        _ => return Err(Errno::Eopnotsupp.into()),
+    };
+    Ok(NewExpected {
+        tuple: of.tuple,
+        source_mask: mask.src,
+        source_port,
+        master,
+        helper,
+        class: u8::try_from(class).map_err(|_| Failure::einval())?,
+        flags,
+        follow,
+    })
+}
+
+/// How an expected connection is translated (`ctnetlink_parse_expect_nat()`).
+fn read_nat(message: &Message<'_>, nest: Attribute<'_>) -> Result<Follow, Failure> {
+    let given = nest.attributes(NAT_POLICY)?;
+    let direction = given.need(CTA_EXPECT_NAT_DIR)?.be32();
+    let tuple = given.need(CTA_EXPECT_NAT_TUPLE)?;
+    let reading = Reading::whole(message.family(), Direction::Original);
+    let tuple = tuple::read(tuple, reading, None)?;
+    Ok(Follow {
+        direction: if direction == 0 { Direction::Original } else { Direction::Reply },
+        address: (tuple.src != [0; 16]).then_some(tuple.src),
+        port: tuple.src_id,
+    })
+}
+
+/// `ctnetlink_del_expect()`
+fn delete(
+    exchange: &mut Exchange<'_>,
+    message: &Message<'_>,
+    given: &Attributes<'_>,
+) -> Result<Outcome, Failure> {
+    let gone = match (given.get(CTA_EXPECT_TUPLE), given.get(CTA_EXPECT_HELP_NAME)) {
+        (Some(tuple), _) => {
+            let wanted = wanted(message, given, tuple)?;
+            let found = find(exchange, &wanted)?;
+            let id = given.be32(CTA_EXPECT_ID);
+            let found = found.filter(|e| id.is_none_or(|id| id == e.id));
+            vec![found.ok_or(Failure::from(Errno::Enoent))?]
+        }
+        (None, Some(name)) => {
+            let name = name.text()?;
+            let mut all = exchange.connections.expectations()?;
+            all.retain(|e| e.helper == Some(name));
+            all
+        }
+        (None, None) => exchange.connections.expectations()?,
+    };
+    for expected in &gone {
+        if exchange.connections.unexpect(expected)? {
+            tell(exchange, NFNLGRP_CONNTRACK_EXP_DESTROY, expected);
+        }
+    }
+    Ok(Outcome::Acknowledge)
+}
