@@ -6,10 +6,8 @@ use std::collections::BTreeMap;
 
 use penstock_wire::ethernet::Mac;
 
-use crate::multicast::{MulticastRouter, Snooping};
+use crate::multicast::{CENTISECOND, MulticastRouter, Snooping};
 
-/// Nanoseconds of a hundredth of a second, in which bridges count (`USER_HZ`).
-pub(crate) const CENTISECOND: u64 = 10_000_000;
 /// `BR_GROUPFWD_RESTRICTED`: the spanning tree, pause frames and aggregation are never forwarded.
 pub(crate) const GROUP_FORWARD_RESTRICTED: u16 = 0b111;
 

@@ -2,12 +2,12 @@
 
 //! Words about bridges: `type bridge`, `type bridge_slave`, and the lines of `bridge -batch`.
 
-use crate::bridge::{Bridge, BridgePort, CENTISECOND, FdbEntry, GROUP_FORWARD_RESTRICTED};
+use crate::bridge::{Bridge, BridgePort, FdbEntry, GROUP_FORWARD_RESTRICTED};
 use crate::bridge_config::Range;
 use crate::config::Config;
 use crate::lines::{self, Words, unknown};
 use crate::mdb_lines;
-use crate::multicast::{MulticastRouter, Snooping};
+use crate::multicast::{CENTISECOND, MulticastRouter, Snooping};
 
 type Done = Result<(), String>;
 

@@ -8,7 +8,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use penstock_wire::ethernet::Mac;
 
-use crate::bridge::CENTISECOND;
+/// Nanoseconds of a hundredth of a second, in which bridges count (`USER_HZ`).
+pub(crate) const CENTISECOND: u64 = 10_000_000;
 
 /// Whether something is a multicast router, and so gets what is for any group
 /// (`MDB_RTR_TYPE_*`).

@@ -9,7 +9,7 @@ use penstock_program::Hook;
 use penstock_wire::{ethernet, vlan as tag};
 
 use super::ethernet_addresses;
-use super::multicast::Spread;
+use crate::bridge::memberships::Group;
 use crate::bridge::vlan;
 use crate::course::{Course, Next};
 use crate::hooks::Protocol;
@@ -23,6 +23,24 @@ pub(crate) enum Reach {
     One,
     Group(Spread),
     All,
+}
+
+/// Which ports get a frame to a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spread {
+    /// All that take frames to groups.
+    Flood,
+    /// Those that asked for it.
+    Members(Members),
+}
+
+/// Members of a group, and ports with multicast routers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Members {
+    /// None for a report, which only routers get.
+    pub(super) group: Option<Group>,
+    /// What the frame is, of which there are separate routers; `None` if it is neither.
+    pub(super) v6: Option<bool>,
 }
 
 impl Reach {

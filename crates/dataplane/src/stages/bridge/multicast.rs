@@ -6,31 +6,13 @@
 use penstock_net::{BridgePort, GroupAddress, Link, Mac, MulticastRouter};
 use penstock_packet::Packet;
 
-use super::forward::Sender;
+use super::forward::{Members, Sender, Spread};
 use crate::bridge::mdb::{HOST, Mdb};
 use crate::bridge::memberships::{Full, Group};
 use crate::bridge::snoop::{self, Heard, Malformed, Said};
 use crate::reason::DropReason;
 use crate::sink::Sink;
 use crate::worker::Worker;
-
-/// Which ports get a frame to a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spread {
-    /// All that take frames to groups.
-    Flood,
-    /// Those that asked for it.
-    Members(Members),
-}
-
-/// Members of a group, and ports with multicast routers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Members {
-    /// None for a report, which only routers get.
-    group: Option<Group>,
-    /// What the frame is, of which there are separate routers; `None` if it is neither.
-    v6: Option<bool>,
-}
 
 impl Sender<'_> {
     /// The port that the frame comes by, or the host.
