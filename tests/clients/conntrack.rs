@@ -9,8 +9,10 @@ use crate::side::{Scratch, both, has, in_exec, left, penstock};
 
 /// Leaves out what differs from run to run, and from time to time: identifiers, and the seconds
 /// that went by since a timeout was set. Lines are sorted, since a hash has no order.
-const STABLE: &str = "stable() { sed -E 's/ id=[0-9]+$//; s/ id=[0-9]{3,}//; s/ (9[0-9]{2}|1000) / T /; s/ (4[0-9]{2}|500) / U /; \
-    s/<(timeout|id)>[0-9]+/<\\1>/g; s/ portid=[0-9]+//; s/ progname=[a-z]+//; s/ use=[12]$//' | sort; }\n";
+const STABLE: &str = "stable() {
+    sed -E 's/ id=[0-9]+$//; s/ id=[0-9]{3,}//; s/<(timeout|id)>[0-9]+/<\\1>/g;
+        s/ (9[0-9]{2}|1000) / T /; s/ (4[0-9]{2}|500) / U /;
+        s/ portid=[0-9]+//; s/ progname=[a-z]+//; s/ use=[12]$//' | sort; }\n";
 
 /// Runs a script on both sides with its lines stable, and compares.
 fn both_stable(script: &str) -> Option<String> {
@@ -29,7 +31,8 @@ const ENTER: &str = "
     conntrack -I -p gre $F --srckey 0x1 --dstkey 0x2 -t 1000
     conntrack -I -p 253 $F -t 1000
     conntrack -I -p udp $F --sport 1001 --dport 53 -t 1000 --src-nat 198.18.9.9
-    conntrack -I -p tcp $F --sport 1002 --dport 80 -t 1000 --state SYN_SENT --dst-nat 198.18.9.9:8080
+    conntrack -I -p tcp $F --sport 1002 --dport 80 -t 1000 --state SYN_SENT \
+        --dst-nat 198.18.9.9:8080
     conntrack -I -p udp $F --sport 1003 --dport 53 -t 1000 -w 5
     conntrack -I -p udp $F --sport 1004 --dport 53 -t 1000 --orig-zone 6
     conntrack -I -p udp $F --sport 1005 --dport 53 -t 1000 --reply-zone 7
@@ -49,7 +52,8 @@ fn connections_are_entered_listed_changed_and_deleted() {
         conntrack -L -o id,ktimestamp,labels
         conntrack -L -f ipv6; conntrack -L -p udp; conntrack -L -m 5; conntrack -L -m 1/1
         conntrack -L -w 5; conntrack -L -n; conntrack -L -g; conntrack -L -j
-        conntrack -L -u ASSURED; conntrack -L -s 198.18.0.1 --dport 53; conntrack -L --state SYN_SENT
+        conntrack -L -u ASSURED; conntrack -L -s 198.18.0.1 --dport 53
+        conntrack -L --state SYN_SENT
         conntrack -L dying; conntrack -L unconfirmed; conntrack -L expect; conntrack -L -z -m 5
         conntrack -G -p udp $F --sport 1000 --dport 53
         conntrack -G -p udp $F --sport 1 --dport 53
@@ -100,6 +104,40 @@ fn events_are_told_to_other_programs() {
 }
 
 #[test]
+fn events_are_told_of_changes_by_other_supervisors() {
+    if !has("conntrack") || !has("stdbuf") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (state, out) = (scratch.state(), scratch.file("out").display().to_string());
+    // A supervisor cannot run in another one, so the monitor runs until it has heard all.
+    let monitor = format!(
+        "stdbuf -oL conntrack -E >{out} 2>/dev/null & PID=$!; sleep 1; echo >{out}.ready
+         for i in $(seq 300); do [ $(wc -l <{out}) -ge 3 ] && break; sleep 0.1; done
+         kill $PID; wait $PID"
+    );
+    std::thread::scope(|scope| {
+        let ran = scope.spawn(|| in_exec(&state, &monitor));
+        while !ran.is_finished() && !scratch.file("out.ready").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        for (change, lines) in [("-I -t 1000 -m 7", 1), ("-U -m 8", 2), ("-D", 3)] {
+            let flow = "-p udp -s 198.18.0.1 -d 198.18.0.2 --sport 1 --dport 2";
+            let changed = in_exec(&state, &format!("conntrack {change} {flow}"));
+            assert_eq!(changed.status, Some(0), "{changed:?}");
+            let told = || std::fs::read_to_string(&out).unwrap_or_default().lines().count();
+            while !ran.is_finished() && told() < lines {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        }
+    });
+    let told = std::fs::read_to_string(&out).expect("what was told");
+    let kinds: Vec<&str> = told.split_whitespace().filter(|word| word.starts_with('[')).collect();
+    let kinds: Vec<&str> = kinds.into_iter().filter(|word| *word != "[UNREPLIED]").collect();
+    assert_eq!(kinds, ["[NEW]", "[UPDATE]", "[DESTROY]"], "{told}");
+}
+
+#[test]
 fn labels_have_room_where_rules_use_them() {
     if !has("conntrack") || !has("nft") {
         return;
@@ -132,6 +170,26 @@ fn connections_stay_in_the_file() {
     assert_eq!(added.status, Some(0), "{added:?}");
     assert_eq!(in_exec(&state, list).stdout, first);
     assert_eq!(in_exec(&state, "conntrack -F 2>/dev/null; conntrack -L 2>/dev/null").stdout, "");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_refuses_the_change() {
+    if !has("conntrack") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let folder = scratch.file("folder");
+    std::fs::create_dir(&folder).expect("a folder");
+    let state = folder.join("state");
+    let enter = "conntrack -I -p udp -s 198.18.0.1 -d 198.18.0.2 --dport 53 -t 1000 --sport";
+    // The folder is gone, and with it the file: the next change finds no place for a new one.
+    let script = format!(
+        "{enter} 1 2>/dev/null && conntrack -C && rm -r {}; {enter} 2; conntrack -C",
+        folder.display()
+    );
+    let refused = in_exec(&state, &script);
+    assert_eq!(refused.stdout, "1\n0\n", "{refused:?}");
+    assert!(refused.stderr.contains("Operation failed"), "{refused:?}");
 }
 
 #[test]

@@ -8,9 +8,12 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use penstock_launcher::{Answers, Notification, Request, Service, SocketId};
-use penstock_nfnetlink::{Backend, Client, Process, SocketOption, changes_between};
+use penstock_nfnetlink::{
+    Backend, Client, Process, SocketOption, changes_between, connection_changes_between,
+};
 use penstock_ruleset::Generation;
 
+use crate::connections;
 use crate::stored::Stored;
 use crate::watch::Watch;
 
@@ -21,8 +24,22 @@ pub struct StateService {
     /// Each with whether it may change anything.
     clients: HashMap<SocketId, (Client, bool)>,
     watch: Option<Watch>,
-    /// The generation that members of groups know; `None` if there are none.
-    told: Option<Arc<Generation>>,
+    /// What members of groups know; `None` if there are none.
+    told: Option<Told>,
+}
+
+/// What members of groups have been told of.
+#[derive(Debug)]
+struct Told {
+    generation: Arc<Generation>,
+    /// As in a state file.
+    connections: Arc<str>,
+}
+
+impl Told {
+    fn of(stored: &Stored) -> Self {
+        Told { generation: stored.generation(), connections: stored.saved_connections() }
+    }
 }
 
 impl StateService {
@@ -34,9 +51,14 @@ impl StateService {
     /// What members of groups have yet to be told: another process has changed the file.
     fn untold(&mut self) -> Vec<Notification> {
         let Some(told) = &mut self.told else { return Vec::new() };
-        let now = self.stored.generation();
-        let before = std::mem::replace(told, now);
-        converted(changes_between(&before, told, self.stored.now()))
+        let before = std::mem::replace(told, Told::of(&self.stored));
+        let mut all = changes_between(&before.generation, &told.generation, self.stored.now());
+        if before.connections != told.connections {
+            let tables = [&before.connections, &told.connections];
+            let [mut before, mut now] = tables.map(|saved| connections::load(saved));
+            all.extend(connection_changes_between(&mut before, &mut now).unwrap_or_default());
+        }
+        converted(all)
     }
 }
 
@@ -65,7 +87,7 @@ impl Service for StateService {
             return Vec::new();
         }
         if self.told.is_none() {
-            self.told = Some(self.stored.generation());
+            self.told = Some(Told::of(&self.stored));
         }
         self.untold()
     }
@@ -116,7 +138,7 @@ impl Service for StateService {
         let answers = client.receive(request.datagram, &process, &mut self.stored);
         self.stored.end_request();
         if let Some(told) = &mut self.told {
-            *told = self.stored.generation();
+            *told = Told::of(&self.stored);
         }
         let notifications = converted(answers.notifications);
         Answers { before, datagrams: answers.datagrams, notifications }

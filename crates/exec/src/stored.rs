@@ -77,6 +77,8 @@ pub struct Stored {
     state: State,
     /// The connections of `state`, once a request has asked for any.
     table: Option<Conntrack>,
+    /// The connections of `state` as text.
+    saved: Arc<str>,
     locked: Option<Locked>,
     /// Nanoseconds since the epoch.
     now: u64,
@@ -94,6 +96,7 @@ impl Stored {
             version: None,
             state: State::default(),
             table: None,
+            saved: "".into(),
             locked: None,
             now: 0,
         };
@@ -110,6 +113,11 @@ impl Stored {
         &self.path
     }
 
+    /// The connections as the file has them.
+    pub(crate) fn saved_connections(&self) -> Arc<str> {
+        self.saved.clone()
+    }
+
     /// Reads the newest file, unless it is the one that was read last.
     pub(crate) fn refresh(&mut self) -> Result<(), CannotOpen> {
         self.now = now();
@@ -121,6 +129,7 @@ impl Stored {
         self.table = None;
         let (version, state) = file::read(&self.path, self.now).map_err(CannotOpen::Read)?;
         self.state = state.map_err(CannotOpen::Broken)?;
+        self.saved = self.state.connections.as_str().into();
         self.version = Some(version);
         Ok(())
     }
@@ -212,6 +221,7 @@ impl Backend for Stored {
     fn keep_connections(&mut self) -> Result<(), Errno> {
         let Some(table) = &self.table else { return Ok(()) };
         self.state.connections = connections::saved(table);
+        self.saved = self.state.connections.as_str().into();
         let kept = self.lock_again().and_then(|()| self.write().map_err(|error| error.errno));
         if kept.is_err() {
             // What was read does not hold any more.

@@ -66,10 +66,11 @@ pub trait Backend {
         None
     }
 
-    /// Keeps what a request has changed of the connections: it is not answered before.
+    /// Keeps what the requests of a datagram have changed of the connections: they are not answered
+    /// before.
     ///
     /// # Errors
-    /// The reason, where the connections stay as they were before the request.
+    /// The reason, where the connections stay as they were before the datagram.
     fn keep_connections(&mut self) -> Result<(), Errno> {
         Ok(())
     }

@@ -131,13 +131,18 @@ impl Client {
         if first.header.kind == batch::BEGIN {
             return batch::run(&self.socket(), &first, rest, from, backend);
         }
-        let mut answers = Answers::default();
+        let mut sent = Sent::default();
         let mut rest = datagram;
         while let Some((message, after)) = Message::first(rest) {
             rest = after;
-            self.answer(&message, from, backend, &mut answers);
+            self.answer(&message, from, backend, &mut sent);
         }
-        answers
+        if sent.changes_connections
+            && let Err(errno) = backend.keep_connections()
+        {
+            return self.refuse(datagram, errno);
+        }
+        sent.answers
     }
 
     /// Refuses each request of a datagram with an error, as where the ruleset cannot be reached. Of
@@ -170,7 +175,7 @@ impl Client {
         message: &Message<'_>,
         from: &Process,
         backend: &mut dyn Backend,
-        to: &mut Answers,
+        to: &mut Sent,
     ) {
         let header = &message.header;
         let is_request = header.has(flags::REQUEST) && header.kind >= MIN_TYPE;
@@ -186,7 +191,7 @@ impl Client {
             Err(_) => true,
         };
         if acknowledge_it {
-            to.datagrams.push(acknowledge(message, failure, self.port, self.socket().acks));
+            to.answers.datagrams.push(acknowledge(message, failure, self.port, self.socket().acks));
         }
     }
 
@@ -196,7 +201,7 @@ impl Client {
         message: &Message<'_>,
         from: &Process,
         backend: &mut dyn Backend,
-        to: &mut Answers,
+        to: &mut Sent,
     ) -> Result<Outcome, Failure> {
         let connections = backend.connections().ok_or(Failure::einval())?;
         let changes = ctnetlink::is_change(message.subsystem(), message.number());
@@ -208,15 +213,14 @@ impl Client {
         let mut exchange =
             Exchange::new(connections, message, self.port, self.receive_buffer, listened);
         let outcome = ctnetlink::run(&mut exchange, message);
-        let Exchange { changed, datagrams, notifications, .. } = exchange;
-        if changed {
-            backend.keep_connections()?;
-        }
+        let Exchange { changed, datagrams, events, .. } = exchange;
+        let notifications = events.notifications;
+        to.changes_connections |= changed;
         // The sender is told of its own changes, too, if it is a member.
         let own = notifications.iter().filter(|n| echo || self.wants(n));
-        to.datagrams.extend(own.map(|n| n.datagram.clone()));
-        to.datagrams.extend(datagrams);
-        to.notifications.extend(notifications);
+        to.answers.datagrams.extend(own.map(|n| n.datagram.clone()));
+        to.answers.datagrams.extend(datagrams);
+        to.answers.notifications.extend(notifications);
         outcome
     }
 
@@ -225,12 +229,12 @@ impl Client {
         message: &Message<'_>,
         from: &Process,
         backend: &mut dyn Backend,
-        to: &mut Answers,
+        to: &mut Sent,
     ) -> Result<Outcome, Failure> {
         match message.subsystem() {
             nf_tables::SUBSYSTEM => {}
             compat::SUBSYSTEM => {
-                to.datagrams.push(compat::get(message, self.port)?);
+                to.answers.datagrams.push(compat::get(message, self.port)?);
                 return Ok(Outcome::Acknowledge);
             }
             ctnetlink::SUBSYSTEM | ctnetlink::SUBSYSTEM_EXP => {
@@ -263,7 +267,7 @@ impl Client {
             }
             backend.reset(&resets).map_err(|error| Failure::from(error.errno))?;
         }
-        to.datagrams.append(&mut datagrams);
+        to.answers.datagrams.append(&mut datagrams);
         Ok(done)
     }
 }
@@ -281,4 +285,12 @@ pub fn may_change(datagram: &[u8]) -> bool {
         rest = after;
     }
     false
+}
+
+/// What comes of a datagram so far.
+#[derive(Debug, Default)]
+struct Sent {
+    answers: Answers,
+    /// Connections have yet to be kept.
+    changes_connections: bool,
 }

@@ -36,5 +36,6 @@ pub use backend::{Backend, Local, Refused};
 pub use batch::changes_between;
 pub use client::{Client, SocketOption, may_change};
 pub use connections::{Connections, Expected, NewExpected, NewFlow, Wanted};
+pub use ctnetlink::difference as connection_changes_between;
 pub use process::Process;
 pub use socket::{Answers, Notification};

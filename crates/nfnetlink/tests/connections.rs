@@ -127,6 +127,16 @@ fn members_of_groups_are_told_of_changes() {
 }
 
 #[test]
+fn a_datagram_may_have_several_changes() {
+    let (mut client, mut backend) = (Client::new(1), backend());
+    let all = [enter(EXCL, 1), enter(EXCL, 2), enter(EXCL, 1)].concat();
+    let answers = send(&mut client, &mut backend, &all);
+    assert_eq!(kinds(&answers.datagrams), [2, 2, 2]);
+    assert_eq!(errno(&answers), 17);
+    assert_eq!(backend.connections.map(|table| table.count()), Some(2));
+}
+
+#[test]
 fn dumps_are_cut_to_the_receivers_buffer() {
     let (mut client, mut backend) = (Client::new(1), backend());
     for port in 1..=200 {

@@ -71,6 +71,54 @@ impl Listing {
     }
 }
 
+/// What members of groups are told.
+#[derive(Debug)]
+pub struct Events {
+    /// Port id of who caused them, 0 for nobody.
+    port: u32,
+    /// Whether anybody wants them.
+    listened: bool,
+    /// Those so far.
+    pub notifications: Vec<Notification>,
+}
+
+impl Events {
+    /// None so far.
+    pub fn new(port: u32, listened: bool) -> Self {
+        Events { port, listened, notifications: Vec::new() }
+    }
+
+    /// Adds a message. A request is not a part of it, so its sequence number is 0.
+    pub fn add(
+        &mut self,
+        group: u32,
+        head: (u8, u8, u16),
+        family: u8,
+        write: impl FnOnce(&mut Writer),
+    ) {
+        if !self.listened {
+            return;
+        }
+        let mut to = Writer::default();
+        let address = Address { sequence: 0, port: self.port };
+        address.message(&mut to, head, (family, 0), write);
+        self.notifications.push(Notification { group, datagram: to.finish() });
+    }
+
+    /// Adds what happened to a connection: `what` are bits of [`event`].
+    pub fn add_flow(&mut self, flow: &Flow, what: u16) {
+        let (group, number, flags) = if what & event::DESTROY != 0 {
+            (NFNLGRP_CONNTRACK_DESTROY, IPCTNL_MSG_CT_DELETE, 0)
+        } else if what & (event::NEW | event::RELATED) != 0 {
+            (NFNLGRP_CONNTRACK_NEW, IPCTNL_MSG_CT_NEW, flags::CREATE | flags::EXCL)
+        } else {
+            (NFNLGRP_CONNTRACK_UPDATE, IPCTNL_MSG_CT_NEW, 0)
+        };
+        let head = (SUBSYSTEM, number, flags);
+        self.add(group, head, flow.original.l3, |to| connection::write_event(to, flow, what));
+    }
+}
+
 /// One request and its answers so far.
 pub struct Exchange<'a> {
     /// What it reads and changes.
@@ -79,11 +127,10 @@ pub struct Exchange<'a> {
     pub changed: bool,
     /// Answers, a datagram each.
     pub datagrams: Vec<Vec<u8>>,
-    /// Events for members of groups.
-    pub notifications: Vec<Notification>,
+    /// What members of groups are told.
+    pub events: Events,
     to: Address,
     listing: Listing,
-    listened: bool,
 }
 
 impl<'a> Exchange<'a> {
@@ -101,10 +148,9 @@ impl<'a> Exchange<'a> {
             connections,
             changed: false,
             datagrams: Vec::new(),
-            notifications: Vec::new(),
+            events: Events::new(port, listened),
             to,
             listing: Listing { to, pages: Pages::new(limit) },
-            listened,
         }
     }
 
@@ -133,35 +179,9 @@ impl<'a> Exchange<'a> {
         Outcome::Dumped
     }
 
-    /// Tells members of the groups of a message; a request is not a part of it, so its sequence
-    /// number is 0.
-    pub fn notify(
-        &mut self,
-        group: u32,
-        head: (u8, u8, u16),
-        family: u8,
-        write: impl FnOnce(&mut Writer),
-    ) {
-        self.changed = true;
-        if !self.listened {
-            return;
-        }
-        let mut to = Writer::default();
-        let address = Address { sequence: 0, ..self.to };
-        address.message(&mut to, head, (family, 0), write);
-        self.notifications.push(Notification { group, datagram: to.finish() });
-    }
-
     /// Tells what happened to a connection: `what` are bits of [`event`].
     pub fn tell(&mut self, flow: &Flow, what: u16) {
-        let (group, number, flags) = if what & event::DESTROY != 0 {
-            (NFNLGRP_CONNTRACK_DESTROY, IPCTNL_MSG_CT_DELETE, 0)
-        } else if what & (event::NEW | event::RELATED) != 0 {
-            (NFNLGRP_CONNTRACK_NEW, IPCTNL_MSG_CT_NEW, flags::CREATE | flags::EXCL)
-        } else {
-            (NFNLGRP_CONNTRACK_UPDATE, IPCTNL_MSG_CT_NEW, 0)
-        };
-        let head = (SUBSYSTEM, number, flags);
-        self.notify(group, head, flow.original.l3, |to| connection::write_event(to, flow, what));
+        self.changed = true;
+        self.events.add_flow(flow, what);
     }
 }

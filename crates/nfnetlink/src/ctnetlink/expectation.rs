@@ -8,7 +8,7 @@ use penstock_ruleset::Errno;
 
 use super::SUBSYSTEM_EXP;
 use super::change;
-use super::exchange::{Exchange, Outcome};
+use super::exchange::{Events, Exchange, Outcome};
 use super::statistics;
 use super::tuple::{self, Reading, Zone, write, write_addresses, write_identifiers};
 use crate::connections::{Expected, NewExpected, Wanted};
@@ -130,13 +130,13 @@ fn answer(exchange: &mut Exchange<'_>, expected: &Expected) {
 }
 
 /// Tells what happened to an expectation (`ctnetlink_expect_event()`).
-fn tell(exchange: &mut Exchange<'_>, group: u32, expected: &Expected) {
+pub fn tell(events: &mut Events, group: u32, expected: &Expected) {
     let (number, flags) = match group {
         NFNLGRP_CONNTRACK_EXP_DESTROY => (IPCTNL_MSG_EXP_DELETE, 0),
         _ => (IPCTNL_MSG_EXP_NEW, flags::CREATE | flags::EXCL),
     };
     let family = expected.expectation.tuple.l3;
-    exchange.notify(group, (SUBSYSTEM_EXP, number, flags), family, |to| fill(to, expected));
+    events.add(group, (SUBSYSTEM_EXP, number, flags), family, |to| fill(to, expected));
 }
 
 /// `ctnetlink_get_expect()` of one: it is named by its tuple, or by one under the attribute of its
@@ -199,7 +199,8 @@ fn new(
         }
         let new = read_new(exchange, message, given, &wanted)?;
         let expected = exchange.connections.expect(&new)?;
-        tell(exchange, NFNLGRP_CONNTRACK_EXP_NEW, &expected);
+        exchange.changed = true;
+        tell(&mut exchange.events, NFNLGRP_CONNTRACK_EXP_NEW, &expected);
         return Ok(Outcome::Acknowledge);
     };
     if message.header.has(flags::EXCL) {
@@ -293,7 +294,8 @@ fn delete(
     };
     for expected in &gone {
         if exchange.connections.unexpect(expected)? {
-            tell(exchange, NFNLGRP_CONNTRACK_EXP_DESTROY, expected);
+            exchange.changed = true;
+            tell(&mut exchange.events, NFNLGRP_CONNTRACK_EXP_DESTROY, expected);
         }
     }
     Ok(Outcome::Acknowledge)

@@ -9,12 +9,14 @@
 //! | `connection` | what is told of a connection: listings, events |
 //! | `change` | what a message says of a connection that is to be entered or changed |
 //! | `filter` | which connections a dump or a flush is about |
+//! | `difference` | events for what another process has changed |
 //! | `statistics` | counts |
 //! | `exchange` | one request and its answers |
 //! | `expectation` | messages about expectations |
 
 mod change;
 mod connection;
+mod difference;
 mod exchange;
 mod expectation;
 mod filter;
@@ -24,6 +26,7 @@ mod tuple;
 use penstock_conntrack::{Direction, Flow, event, status};
 use penstock_ruleset::Errno;
 
+pub use difference::difference;
 pub use exchange::{Exchange, Outcome};
 
 use crate::connections::{NewFlow, Wanted};

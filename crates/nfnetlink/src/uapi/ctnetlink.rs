@@ -72,8 +72,8 @@ numbers! {
     u16, 1: CTA_STATS_EXP_NEW CTA_STATS_EXP_CREATE CTA_STATS_EXP_DELETE;
 }
 
-/// Bits of `CTA_FILTER_ORIG_FLAGS` and `CTA_FILTER_REPLY_FLAGS` (`net/netfilter/nf_conntrack_netlink.c`,
-/// `CTA_FILTER_F_*`).
+/// Bits of `CTA_FILTER_ORIG_FLAGS` and `CTA_FILTER_REPLY_FLAGS` (`CTA_FILTER_F_*` in
+/// `net/netfilter/nf_internals.h`).
 pub mod filter {
     /// Source address.
     pub const IP_SRC: u32 = 1;
