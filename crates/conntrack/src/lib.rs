@@ -41,7 +41,6 @@
 //! ```
 
 // Words.
-mod complaint;
 mod dissect;
 pub mod event;
 mod expectation;
@@ -61,7 +60,6 @@ mod table;
 mod text;
 mod tracker;
 
-pub use complaint::Complaint;
 pub use expectation::{CLASSES, ExpectError, Expectation, Follow, expect_flag};
 pub use flow::{Flow, FlowChange, NotInserted, ProtocolChange, ProtocolInfo};
 pub use helper::{Class, HELPERS, Helper, Surroundings, helper_number};

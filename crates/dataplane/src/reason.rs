@@ -69,7 +69,7 @@ reasons! {
     Ip4Truncated = "malformed: IPv4 truncated",
     /// An option is malformed.
     Ip4Options = "malformed: IPv4 options",
-    /// It carries a source route, which is not accepted.
+    /// It carries a source route that is not accepted, or cannot be followed.
     SourceRoute = "source route",
     /// Version or addresses of IPv6 (`IP_INHDR`).
     Ip6Header = "malformed: IPv6 header",
@@ -138,10 +138,6 @@ reasons! {
     BridgePort = "bridge port closed",
     /// The port is not in the frame's VLAN.
     BridgeVlan = "VLAN filtered",
-    /// A packet to a group that a bridge cannot read, or a malformed message about memberships.
-    Membership = "malformed: IGMP, MLD or group packet",
-    /// A report that brings more groups than a bridge may know: it snoops no longer.
-    MembershipsFull = "too many groups on bridge",
     /// No port takes it (`NO_TX_TARGET`).
     BridgeTarget = "no bridge port to leave by",
     /// A tunnel does not carry this protocol.

@@ -79,11 +79,10 @@ pub struct Dropped<'a> {
     pub time: u64,
 }
 
-/// A `log` statement, or what connection tracking says of an invalid packet
-/// (`nf_conntrack_log_invalid`).
+/// A `log` statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Logged<'a> {
-    /// The rule; names are empty if it is connection tracking.
+    /// The rule.
     pub rule: RulePlace<'a>,
     /// `prefix "…"`, or nothing.
     pub prefix: &'a str,

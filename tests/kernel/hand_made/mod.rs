@@ -11,9 +11,10 @@ mod journey;
 mod malformed;
 mod nat;
 mod netdev;
+mod path_mtu;
 mod policies;
 mod rules;
-pub mod snooping;
+mod source_routes;
 mod tc;
 mod tracking;
 
@@ -31,13 +32,14 @@ pub fn all() -> Vec<Scenario> {
         malformed::all(),
         journey::all(),
         rules::all(),
-        snooping::all(),
         netdev::all(),
+        path_mtu::all(),
         host::all(),
         policies::all(),
         nat::all(),
         tracking::all(),
         tc::all(),
+        source_routes::all(),
     ]
     .concat()
 }

@@ -89,7 +89,7 @@ impl<S: Sink> Worker<'_, S> {
         if matches!(to.kind, RouteType::Broadcast | RouteType::Multicast) {
             to.gateway = None;
         }
-        Some((to, saddr))
+        Some((self.path4(to, daddr), saddr))
     }
 
     /// Routes an IPv6 packet of the host's own (`ip6_route_output()`); `oif` 0 for any device.
@@ -111,7 +111,7 @@ impl<S: Sink> Worker<'_, S> {
             to.kind = RouteType::Multicast;
             to.gateway = None;
         }
-        Some(to)
+        Some(self.path6(to, daddr))
     }
 
     /// A packet of the host's own makes its journey: `output`, perhaps another route, then out.
@@ -131,6 +131,13 @@ impl<S: Sink> Worker<'_, S> {
     ) {
         let mut course = Course::default();
         let next = self.local_output(protocol, packet, to, on, &mut course);
+        self.run(next, packet, &mut course);
+    }
+
+    /// As [`Worker::local_out`], for an IPv6 packet that is not fragmented (`ip6tunnel_xmit()`).
+    pub(crate) fn local_out_whole(&mut self, packet: &mut Packet, to: Route, on: u32) {
+        let mut course = Course { whole: true, ..Course::default() };
+        let next = self.local_output(Protocol::Ip6, packet, to, on, &mut course);
         self.run(next, packet, &mut course);
     }
 
@@ -156,7 +163,7 @@ impl<S: Sink> Worker<'_, S> {
         packet.meta.packet_type = PacketType::Host;
         packet.meta.route = Some(to.oif);
         packet.meta.nftrace |= self.state.trace_all;
-        *course = Course { on, ..Course::to(to) };
+        *course = Course { on, whole: course.whole, ..Course::to(to) };
         self.hook_before_route(protocol, Hook::Output, packet, course, Next::AfterOutput(protocol))
     }
 
@@ -230,13 +237,9 @@ impl<S: Sink> Worker<'_, S> {
     /// The host's own broadcasts and groups come back to it on the device that they leave by
     /// (`ip_mc_output()`, `ip6_finish_output2()`): a copy passes `postrouting` and is received.
     fn hear_oneself(&mut self, protocol: Protocol, packet: &Packet, to: &Route) {
+        const ALL_HOSTS: u32 = 0xe000_0001;
         let joined = match protocol {
-            Protocol::Ip => {
-                let link = self.net.link(to.oif);
-                addresses::of4(packet)
-                    .zip(link)
-                    .is_some_and(|((_, group), link)| link.joined4(group))
-            }
+            Protocol::Ip => addresses::of4(packet).is_some_and(|(_, d)| d == ALL_HOSTS),
             _ => true,
         };
         let local = to.kind == RouteType::Broadcast || joined;
