@@ -283,6 +283,8 @@ translated = attribute(10, [be32(1, 1), tuple_of(2, A, "0.0.0.0", TCP, (2001, 0)
 n.ask("with a class, flags and a translation", EXP, NEW, ACK | CREATE,
       tuple_of(2, B, A, TCP, (0, 2002)), mask, master, be32(8, 1), translated,
       attribute(11, b"nat-follow-master\0"))
+n.ask("one more, for which the oldest makes room", EXP, NEW, ACK | CREATE,
+      tuple_of(2, B, A, TCP, (0, 2004)), mask, master)
 n.ask("a class that is not there", EXP, NEW, ACK | CREATE, tuple_of(2, B, A, TCP, (0, 2003)), mask,
       master, be32(9, 1), attribute(6, b"ftp\0"))
 n.ask("a function that is not there", EXP, NEW, ACK | CREATE, tuple_of(2, B, A, TCP, (0, 2003)),
@@ -290,7 +292,7 @@ n.ask("a function that is not there", EXP, NEW, ACK | CREATE, tuple_of(2, B, A, 
 n.ask("all", EXP, GET, DUMP)
 n.ask("delete by helper", EXP, DELETE, ACK, attribute(6, b"ftp\0"))
 n.ask("all", EXP, GET, DUMP)
-listener.events(4)
+listener.events(6)
 
 print("== delete")
 n.ask("by another id", CT, DELETE, ACK, first, be32(12, 1))
