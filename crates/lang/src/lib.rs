@@ -34,4 +34,4 @@ mod tlv;
 pub mod userdata;
 
 /// What users of a [`session`] need of the language.
-pub use penstock_syntax::{budget, datatype, diag, json, names, print, scope, source};
+pub use penstock_syntax::{budget, datatype, diag, json, names, print, release, scope, source};

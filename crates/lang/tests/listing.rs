@@ -5,8 +5,9 @@
 use std::net::IpAddr;
 
 use penstock_lang::datatype::Format;
-use penstock_lang::listing::Listing;
+use penstock_lang::listing::{Listing, json};
 use penstock_lang::names::Names;
+use penstock_lang::release::Release;
 use penstock_lang::source::{Files, Inputs, Origin};
 use penstock_lang::{eval, lower};
 use penstock_ruleset::{Generation, Ruleset};
@@ -366,4 +367,18 @@ fn rules_mixed_with_other_statements_survive_listing() {
             .unwrap_or_else(|e| panic!("seed {seed}: {family} {rule}\nas {listed}: {e}"));
         assert_eq!(only_rule(&again), listed, "seed {seed}: {family} {rule}");
     }
+}
+
+/// A ruleset as nft 1.1.3 lists it, as text and as JSON (`--compat 1.1`).
+#[test]
+fn listings_have_the_form_of_nft_1_1_if_it_is_asked_for() {
+    let generation = load(include_str!("forms/ruleset.nft")).expect("a ruleset");
+    let listing = listing(&generation, Format { release: Release::V1_1, ..Format::default() });
+    assert_eq!(listing.ruleset(None), include_str!("forms/1.1.nft"));
+    let all = json::ruleset(&listing, None);
+    let listed = all["nftables"].as_array().unwrap();
+    let listed: Vec<String> = listed.iter().map(ToString::to_string).collect();
+    let expected = include_str!("forms/1.1.json").lines();
+    let expected = expected.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    assert_eq!(listed, expected.map(|value| value.to_string()).collect::<Vec<_>>());
 }

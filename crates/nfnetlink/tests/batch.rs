@@ -205,6 +205,85 @@ fn an_interval_may_end_in_a_later_message_or_stay_open() {
     assert_eq!(keys, expected);
 }
 
+/// libnftnl begins a message with the last start of the one before, or with that whole interval.
+#[test]
+fn an_interval_may_be_repeated_at_the_start_of_a_message() {
+    let mut backend = Local::default();
+    let first =
+        some_elements(&[([10, 0, 0, 0], false), ([10, 0, 1, 0], true), ([10, 0, 2, 0], false)]);
+    let then = some_elements(&[([10, 0, 2, 0], false), ([10, 0, 3, 0], true)]);
+    let last = some_elements(&[([10, 0, 2, 0], false), ([10, 0, 3, 0], true)]);
+    let all = [table(CREATE), set(), first, then, last];
+    assert_eq!(send(&batch(&all), &mut backend).datagrams, Vec::<Vec<u8>>::new());
+    let elements = backend.ruleset.generation().tables[0].sets[0].elements().into_owned();
+    let mut keys: Vec<_> = elements.iter().map(|e| (e.key, e.key_end)).collect();
+    keys.sort_unstable();
+    let expected: [(&[u8], Option<&[u8]>); 2] =
+        [(&[10, 0, 0, 0], Some(&[10, 0, 0, 255])), (&[10, 0, 2, 0], Some(&[10, 0, 2, 255]))];
+    assert_eq!(keys, expected);
+}
+
+/// nft 1.1 ends no interval that lasts for ever, and the set of a rule takes no more elements.
+#[test]
+fn an_open_interval_is_in_its_set_before_the_next_rule() {
+    const ANONYMOUS_CONSTANT_INTERVAL: u32 = 1 | 2 | 4;
+    let (t, name, id) = (attribute(1, b"t\0"), attribute(2, b"__set%d\0"), 5);
+    let flags = be32(3, ANONYMOUS_CONSTANT_INTERVAL);
+    let named = [t.clone(), name.clone(), flags, be32(4, 7), be32(5, 4), be32(10, id)];
+    let element = nested(1, &[nested(1, &[attribute(1, &[128, 0, 0, 0])])]);
+    let elements = [t.clone(), name, be32(4, id), nested(3, &[element])];
+    let lookup = [be32(2, 1), attribute(1, b"__set%d\0"), be32(4, id)];
+    let exprs = [
+        expression(b"payload\0", &[be32(1, 1), be32(2, 1), be32(3, 12), be32(4, 4)]),
+        expression(b"lookup\0", &lookup),
+    ];
+    let rule = [t, attribute(2, b"in\0"), nested(4, &exprs)];
+    let all = [
+        table(CREATE),
+        chain(),
+        message(NEWSET, CREATE, 1, &named),
+        message(NEWSETELEM, CREATE, 1, &elements),
+        message(NEWRULE, CREATE | APPEND, 1, &rule),
+    ];
+    let mut backend = Local::default();
+    assert_eq!(send(&batch(&all), &mut backend).datagrams, Vec::<Vec<u8>>::new());
+    let set = backend.ruleset.generation().tables[0].sets[0].clone();
+    let elements = set.elements().into_owned();
+    let range: Vec<_> = elements.iter().map(|e| (e.key.to_vec(), e.key_end.is_some())).collect();
+    assert_eq!(range, [(vec![128, 0, 0, 0], true)]);
+}
+
+/// As Linux 6.18 answers: only the object itself may be missing.
+#[test]
+fn what_is_destroyed_needs_its_table_and_elements_their_set() {
+    const ENOENT: i32 = -2;
+    let key = nested(1, &[attribute(1, &[1, 2, 3, 4])]);
+    let elements = || nested(3, &[nested(1, std::slice::from_ref(&key))]);
+    // Message, attributes after that of the table, the answer where the table is there.
+    let cases: [(u16, Vec<Vec<u8>>, i32); 9] = [
+        (0xa1b, vec![attribute(3, b"none\0")], 0),
+        (0xa1c, vec![attribute(2, b"none\0")], 0),
+        (0xa1c, vec![attribute(2, b"none\0"), attribute(3, &9u64.to_be_bytes())], 0),
+        (0xa1d, vec![attribute(2, b"none\0")], 0),
+        (0xa1d, vec![attribute(16, &99u64.to_be_bytes())], 0),
+        (0xa1e, vec![attribute(2, b"none\0"), elements()], ENOENT),
+        (0xa1f, vec![attribute(2, b"none\0"), be32(3, 1)], 0),
+        (0xa1f, vec![attribute(2, b"none\0"), be32(3, 77)], 0),
+        (0xa20, vec![attribute(2, b"none\0")], 0),
+    ];
+    for (there, name) in [(true, b"t\0"), (false, b"u\0")] {
+        for (kind, attributes, answer) in &cases {
+            let mut backend = Local::default();
+            send(&batch(&[table(CREATE)]), &mut backend);
+            let mut all = vec![attribute(1, name)];
+            all.extend(attributes.iter().cloned());
+            let answers = send(&batch(&[message(*kind, ACK, 1, &all)]), &mut backend);
+            let expected = if there { *answer } else { ENOENT };
+            assert_eq!(errno(&answers.datagrams[0]), expected, "{kind:x} {attributes:x?}");
+        }
+    }
+}
+
 #[test]
 fn stale_generation_is_refused() {
     let mut backend = Local::default();

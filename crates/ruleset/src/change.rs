@@ -40,7 +40,8 @@ pub enum Key {
     Handle(u64),
 }
 
-/// One change. `destroy` says that absence is no error (`NFT_MSG_DESTROY*`).
+/// One change. `destroy` says that the thing itself may be missing (`NFT_MSG_DESTROY*`); its table, and
+/// the set of elements, may not.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Change {

@@ -562,3 +562,47 @@ fn dynamic_updates_need_a_set_made_for_them() {
     taken(setup(), rule(IP, "c", vec![dynset("d", DynsetOp::Update)]));
     taken(setup(), rule(IP, "c", vec![dynset("d", DynsetOp::Add), verdict(Verdict::Accept)]));
 }
+
+/// What is missing may be missing when it is destroyed, but not its table, and not the set of
+/// elements (as Linux 6.18 answers `NFT_MSG_DESTROY*`).
+#[test]
+fn what_is_destroyed_needs_its_table() {
+    let all = |table: &str| -> Vec<Change> {
+        let (family, table) = (IP, std::sync::Arc::<str>::from(table));
+        let key = || Key::Name("missing".into());
+        let kind = ObjectType::Counter;
+        vec![
+            Change::DeleteChain {
+                family,
+                table: table.clone(),
+                key: key(),
+                devices: vec![],
+                destroy: true,
+            },
+            Change::DeleteRule {
+                family,
+                table: table.clone(),
+                chain: Some("missing".into()),
+                handle: Some(9),
+                destroy: true,
+            },
+            Change::DeleteSet { family, table: table.clone(), key: key(), destroy: true },
+            Change::DeleteObject { family, table: table.clone(), kind, key: key(), destroy: true },
+            Change::DeleteFlowtable { family, table, key: key(), devices: vec![], destroy: true },
+        ]
+    };
+    for change in all("t") {
+        taken(vec![table(IP)], change);
+    }
+    for change in all("u") {
+        refused(vec![table(IP)], change, Errno::Enoent, Blame::Table);
+    }
+    let elements = Change::DeleteElements {
+        family: IP,
+        table: "t".into(),
+        set: "missing".into(),
+        elements: Some(vec![key_one()]),
+        destroy: true,
+    };
+    refused(vec![table(IP)], elements, Errno::Enoent, Blame::Set);
+}

@@ -30,6 +30,7 @@ pub mod parse;
 pub mod print;
 pub mod priority;
 pub mod proto;
+pub mod release;
 pub mod scope;
 mod selector;
 pub mod source;

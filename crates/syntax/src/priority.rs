@@ -4,6 +4,9 @@
 
 use penstock_ruleset::model::{Family, Hook};
 
+use crate::datatype::Format;
+use crate::release::Release;
+
 /// Farthest distance from a named priority that is listed as an offset to it.
 const NEAR: i32 = 10;
 
@@ -11,7 +14,20 @@ const NEAR: i32 = 10;
 const NAMES: [&str; 7] = ["raw", "mangle", "dstnat", "filter", "security", "srcnat", "out"];
 
 /// The number that a name stands for in a family and hook; `None` if the name does not fit there.
+/// As in nft 1.1, `dstnat` also stands at `output`, and `srcnat` at `input`, where packets are
+/// translated, too.
 pub fn by_name(name: &str, family: Family, hook: Hook) -> Option<i32> {
+    let hook = match (name, hook) {
+        _ if family == Family::Bridge => hook,
+        ("dstnat", Hook::Output) => Hook::Prerouting,
+        ("srcnat", Hook::Input) => Hook::Postrouting,
+        _ => hook,
+    };
+    listed(name, family, hook)
+}
+
+/// The number that a name stands for where nft 1.0.6 lists a priority by it.
+fn listed(name: &str, family: Family, hook: Hook) -> Option<i32> {
     match family {
         Family::Bridge => match name {
             "dstnat" => (hook == Hook::Prerouting).then_some(-300),
@@ -34,13 +50,17 @@ pub fn by_name(name: &str, family: Family, hook: Hook) -> Option<i32> {
 }
 
 /// A priority as it is listed: the nearest name with an offset of at most ten, or a number.
-pub fn text(priority: i32, family: Family, hook: Hook, numeric: bool) -> String {
-    if numeric {
+pub fn text(priority: i32, family: Family, hook: Hook, format: &Format) -> String {
+    if format.numeric_priority {
         return priority.to_string();
     }
+    let number = match format.release {
+        Release::V1_0_6 => listed,
+        Release::V1_1 => by_name,
+    };
     let near = NAMES
         .iter()
-        .filter_map(|name| Some((*name, priority.checked_sub(by_name(name, family, hook)?)?)))
+        .filter_map(|name| Some((*name, priority.checked_sub(number(name, family, hook)?)?)))
         .filter(|(_, offset)| (-NEAR..=NEAR).contains(offset))
         .min_by_key(|(_, offset)| offset.abs());
     match near {
@@ -56,6 +76,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn names_of_translation_fit_all_hooks_that_translate() {
+        for (name, family, hook, expected) in [
+            ("dstnat", Family::Ip, Hook::Output, Some(-100)),
+            ("srcnat", Family::Inet, Hook::Input, Some(100)),
+            ("srcnat", Family::Ip6, Hook::Output, None),
+            ("dstnat", Family::Ip, Hook::Forward, None),
+            ("dstnat", Family::Bridge, Hook::Output, None),
+            ("srcnat", Family::Bridge, Hook::Input, None),
+        ] {
+            assert_eq!(by_name(name, family, hook), expected, "{name} at {hook:?}");
+        }
+    }
+
+    #[test]
     fn priorities_within_ten_of_a_name_are_listed_by_it() {
         for (priority, family, hook, expected) in [
             (0, Family::Ip, Hook::Input, "filter"),
@@ -69,8 +103,11 @@ mod tests {
             (300, Family::Bridge, Hook::Output, "300"),
             (-150, Family::Arp, Hook::Input, "-150"),
         ] {
-            assert_eq!(text(priority, family, hook, false), expected);
+            assert_eq!(text(priority, family, hook, &Format::default()), expected);
         }
-        assert_eq!(text(-300, Family::Ip, Hook::Output, true), "-300");
+        let numeric = Format { numeric_priority: true, ..Format::default() };
+        assert_eq!(text(-300, Family::Ip, Hook::Output, &numeric), "-300");
+        let later = Format { release: Release::V1_1, ..Format::default() };
+        assert_eq!(text(-99, Family::Ip, Hook::Output, &later), "dstnat + 1");
     }
 }

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use penstock_lang::release::Release;
 use penstock_lang::session::{Debug, Options};
 
 use crate::options::{Opt, Values, flag, long};
@@ -96,7 +97,7 @@ const INPUT: [Opt; 12] = [
         .takes("<time>", Values::Any),
 ];
 
-const FORMAT: [Opt; 11] = [
+const FORMAT: [Opt; 12] = [
     flag('a', "handle", "Output rule handle."),
     flag('s', "stateless", "Omit stateful information of ruleset."),
     flag('t', "terse", "Omit contents of sets."),
@@ -108,6 +109,8 @@ const FORMAT: [Opt; 11] = [
     flag('p', "numeric-protocol", "Print layer 4 protocols numerically."),
     flag('T', "numeric-time", "Print time values numerically."),
     long("backend", "Print the backend of each set, and its cost."),
+    long("compat", "List in the form of nft 1.0.6 (the default) or 1.1.")
+        .takes("<release>", Values::OneOf(&Release::NAMES)),
 ];
 
 const OUTPUT: [Opt; 3] = [
@@ -338,6 +341,12 @@ fn read(args: &[String]) -> Result<Parsed, String> {
             (Some('p'), _) => format.numeric_protocol = true,
             (Some('T'), _) => format.numeric_time = true,
             (_, Some("backend")) => format.backends = true,
+            (_, Some("compat")) => {
+                format.release = Release::of(&argument).ok_or_else(|| {
+                    let known = Release::NAMES.join(", ");
+                    format!("Unknown release '{argument}', expected one of {known}\n")
+                })?;
+            }
             (Some('e'), _) => options.echo = true,
             (Some('j'), _) => options.json = true,
             (Some('d'), _) => options.debug = debug(&argument)?,

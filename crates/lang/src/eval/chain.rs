@@ -39,10 +39,29 @@ pub(crate) fn priority(spec: &PrioritySpec, family: Family, hook: Hook) -> Optio
         Some(value) => value as i32,
         None => {
             let text = spec.expr.text()?;
-            text.parse().ok().or_else(|| priority_number(text, family, hook))?
+            text.parse().ok().or_else(|| {
+                let (name, offset) = name_and_offset(text);
+                Some(priority_number(name, family, hook)?.wrapping_add(offset))
+            })?
         }
     };
     Some(base.wrapping_add(spec.offset))
+}
+
+/// A name with an offset, as a variable may hold them (`"filter + 1"`): a word, a sign, a number.
+/// Text of another form is a name.
+fn name_and_offset(text: &str) -> (&str, i32) {
+    let parts = || {
+        let (name, rest) = text.split_once(' ')?;
+        let rest = rest.trim_start();
+        let number: i32 = rest.get(1..)?.trim().parse().ok()?;
+        match rest.as_bytes()[0] {
+            b'+' => Some((name, number)),
+            b'-' => Some((name, number.checked_neg()?)),
+            _ => None,
+        }
+    };
+    parts().unwrap_or((text, 0))
 }
 
 /// Names of devices in a list or a set.

@@ -118,6 +118,10 @@ impl Eval<'_, '_> {
                 self.convert(right, ByteOrder::Big)?;
             }
         }
+        // Whether there is a route is a word in a register, and compared as one.
+        if matches!(left.kind, ExprKind::Key(Key::Fib { .. })) && left.len == 1 && right.constant {
+            right.len = 32;
+        }
         self.transfer(left, right)?;
         e.dtype = Type::Base(DataType::Boolean);
         e.len = 1;

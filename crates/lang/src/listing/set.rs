@@ -3,12 +3,13 @@
 //! Sets and maps to text.
 
 use penstock_ruleset::Set;
-use penstock_ruleset::model::MapData;
-use penstock_sets::Policy;
+use penstock_ruleset::model::{ElementValue, MapData};
+use penstock_sets::{ElementRef, Policy};
 use penstock_syntax::ast::Expr;
 use penstock_syntax::datatype::{DataType, Type};
 use penstock_syntax::objects;
 use penstock_syntax::print::Printer;
+use penstock_syntax::release::Release;
 
 use super::plain::PlainSet;
 use super::{plain, tables};
@@ -147,7 +148,10 @@ fn set_elements(
     elements: Option<&[Expr]>,
 ) {
     let key = delinearizer.key_type(set);
-    let per_line = elements_per_line(&key.as_ref().map(|k| k.dtype.clone()).unwrap_or_default());
+    let per_line = match p.format.release {
+        Release::V1_1 if has_extras(set) => 1,
+        _ => elements_per_line(&key.as_ref().map(|k| k.dtype.clone()).unwrap_or_default()),
+    };
     let mut count = 0;
     let mut before = |p: &mut Printer<'_>| {
         p.push(match count {
@@ -186,6 +190,18 @@ fn set_elements(
     if count > 0 {
         p.push(" }\n");
     }
+}
+
+/// Whether elements may have more than a key: nft 1.1 begins a line with each of them then.
+fn has_extras(set: &Set) -> bool {
+    let more = |element: ElementRef<'_, ElementValue>| {
+        let value = element.value;
+        !value.exprs().is_empty() || value.timeout().is_some() || value.userdata().is_some()
+    };
+    set.data.is_some()
+        || set.description.timeout
+        || !set.exprs.is_empty()
+        || set.elements().iter().any(more)
 }
 
 fn set_type(p: &mut Printer<'_>, set: &Set, userdata: &SetUserData) {

@@ -76,7 +76,7 @@ pub(super) fn base_chain(p: &mut Printer<'_>, family: Family, base: &BaseChain) 
             p.write(format_args!(" devices = {{ {} }}", names.join(", ")));
         }
     }
-    let priority = priority::text(base.priority, family, base.hook, p.format.numeric_priority);
+    let priority = priority::text(base.priority, family, base.hook, &p.format);
     let policy = if base.policy_accept { "accept" } else { "drop" };
     p.write(format_args!(" priority {priority}; policy {policy};"));
     if base.offload {
@@ -87,10 +87,9 @@ pub(super) fn base_chain(p: &mut Printer<'_>, family: Family, base: &BaseChain) 
 pub(super) fn flowtable(p: &mut Printer<'_>, family: Family, flowtable: &Flowtable) {
     p.write(format_args!("\tflowtable {} {{", flowtable.name));
     handle_after(p, flowtable.handle);
-    let numeric = p.format.numeric_priority;
     // Only `filter` names a priority here, in every family.
     let _ = family;
-    let priority = priority::text(flowtable.priority, Family::Netdev, flowtable.hook, numeric);
+    let priority = priority::text(flowtable.priority, Family::Netdev, flowtable.hook, &p.format);
     let hook = if flowtable.early { "early_ingress" } else { hooks::name(flowtable.hook) };
     p.write(format_args!("\n\t\thook {hook} priority {priority}\n"));
     if !flowtable.devices.is_empty() {

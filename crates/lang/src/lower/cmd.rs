@@ -2,6 +2,7 @@
 
 //! Commands to changes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use penstock_program::expr::{Counter, Limit, LimitType, Quota, Synproxy};
@@ -556,11 +557,14 @@ fn object_value(block: &ObjectBlock, family: Family) -> ObjectValue {
         ObjectSpec::CtTimeout { l4proto, l3proto, policy } => ObjectValue::CtTimeout {
             l4proto: *l4proto,
             l3proto: l3_number(*l3proto, family),
+            // By the states' numbers, as the kernel lists them; of a state the last one counts.
             values: policy
                 .iter()
                 .filter_map(|(name, seconds)| {
                     Some((ct_timeout::by_name(*l4proto, &name.text)?.number, *seconds))
                 })
+                .collect::<BTreeMap<_, _>>()
+                .into_iter()
                 .collect(),
         },
         ObjectSpec::CtExpect { l4proto, l3proto, dport, timeout, size } => ObjectValue::CtExpect {

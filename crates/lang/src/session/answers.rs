@@ -134,7 +134,7 @@ impl Session<'_> {
         if self.options.json {
             let tables = Tables { listing, table };
             let objects = [tables.chain(&only), tables.rule(&only, rule)];
-            return Ok(to_text(&json::document(objects)) + "\n");
+            return Ok(to_text(&json::document(self.options.format.release, objects)) + "\n");
         }
         Ok(listing.chain(table, &only))
     }
@@ -179,7 +179,7 @@ impl Session<'_> {
         }
         if self.options.json {
             let set = Tables { listing, table }.set(set, shown);
-            return Ok(to_text(&json::document([set])) + "\n");
+            return Ok(to_text(&json::document(self.options.format.release, [set])) + "\n");
         }
         // nft then knows only the name of the type, and no comment.
         let mut userdata = SetUserData::decode(&set.userdata);

@@ -2,7 +2,7 @@
 
 //! Objects about connections: helpers, timeouts, expectations (`net/netfilter/nft_ct.c`).
 
-use penstock_ruleset::model::ObjectValue;
+use penstock_ruleset::model::{Family, ObjectValue};
 
 use super::batch::name_of;
 use crate::message::{Attribute, Attributes, Check, Failure, NESTED, Policy, Writer};
@@ -73,24 +73,25 @@ pub fn write(to: &mut Writer, value: &ObjectValue) {
 ///
 /// # Errors
 /// `EINVAL` if name or protocol is missing.
-pub fn read_helper(data: Attribute<'_>) -> Result<ObjectValue, Failure> {
+pub fn read_helper(data: Attribute<'_>, family: Family) -> Result<ObjectValue, Failure> {
     let given = data.attributes(HELPER_POLICY)?;
     Ok(ObjectValue::CtHelper {
         helper: name_of(given.need(NFTA_CT_HELPER_NAME)?)?,
         l4proto: given.need(NFTA_CT_HELPER_L4PROTO)?.u8(),
-        l3proto: l3proto(&given, NFTA_CT_HELPER_L3PROTO),
+        l3proto: l3proto(&given, family, NFTA_CT_HELPER_L3PROTO),
     })
 }
 
-fn l3proto(given: &Attributes<'_>, kind: u16) -> u16 {
-    given.get(kind).map_or(0, |proto| proto.be16())
+/// The family of the network layer: that of the table where none is given.
+fn l3proto(given: &Attributes<'_>, family: Family, kind: u16) -> u16 {
+    given.get(kind).map_or(family as u16, |proto| proto.be16())
 }
 
 /// Timeouts.
 ///
 /// # Errors
 /// `EINVAL` if protocol or timeouts are missing.
-pub fn read_timeout(data: Attribute<'_>) -> Result<ObjectValue, Failure> {
+pub fn read_timeout(data: Attribute<'_>, family: Family) -> Result<ObjectValue, Failure> {
     let given = data.attributes(TIMEOUT_POLICY)?;
     let l4proto = given.need(NFTA_CT_TIMEOUT_L4PROTO)?.u8();
     let (defaults, first) = timeouts(l4proto);
@@ -105,7 +106,7 @@ pub fn read_timeout(data: Attribute<'_>) -> Result<ObjectValue, Failure> {
     values.dedup_by_key(|(state, _)| *state);
     Ok(ObjectValue::CtTimeout {
         l4proto,
-        l3proto: l3proto(&given, NFTA_CT_TIMEOUT_L3PROTO),
+        l3proto: l3proto(&given, family, NFTA_CT_TIMEOUT_L3PROTO),
         values,
     })
 }
@@ -114,12 +115,12 @@ pub fn read_timeout(data: Attribute<'_>) -> Result<ObjectValue, Failure> {
 ///
 /// # Errors
 /// `EINVAL` if anything but the family is missing.
-pub fn read_expectation(data: Attribute<'_>) -> Result<ObjectValue, Failure> {
+pub fn read_expectation(data: Attribute<'_>, family: Family) -> Result<ObjectValue, Failure> {
     let given = data.attributes(EXPECT_POLICY)?;
     let timeout = given.need(NFTA_CT_EXPECT_TIMEOUT)?;
     Ok(ObjectValue::CtExpect {
         l4proto: given.need(NFTA_CT_EXPECT_L4PROTO)?.u8(),
-        l3proto: l3proto(&given, NFTA_CT_EXPECT_L3PROTO),
+        l3proto: l3proto(&given, family, NFTA_CT_EXPECT_L3PROTO),
         dport: given.need(NFTA_CT_EXPECT_DPORT)?.be16(),
         timeout: timeout.payload.first_chunk().map_or(0, |b| u32::from_ne_bytes(*b)),
         size: given.need(NFTA_CT_EXPECT_SIZE)?.u8(),

@@ -73,11 +73,7 @@ pub fn chain(
     given: &Attributes<'_>,
     destroy: bool,
 ) -> Result<(), Failure> {
-    let table = match table_named(batch.working(), message, given.get(NFTA_CHAIN_TABLE)) {
-        Ok(table) => table,
-        Err(e) if destroy && e.errno == Errno::Enoent as i32 => return Ok(()),
-        Err(e) => return Err(e),
-    };
+    let table = table_named(batch.working(), message, given.get(NFTA_CHAIN_TABLE))?;
     let (name, handle) = (given.get(NFTA_CHAIN_NAME), given.get(NFTA_CHAIN_HANDLE));
     let key = match handle {
         Some(handle) => Key::Handle(handle.be64()),
@@ -123,11 +119,7 @@ pub fn rule(
     destroy: bool,
 ) -> Result<(), Failure> {
     let missing = |e: &Failure| destroy && e.errno == Errno::Enoent as i32;
-    let table = match table_named(batch.working(), message, given.get(NFTA_RULE_TABLE)) {
-        Ok(table) => table,
-        Err(e) if missing(&e) => return Ok(()),
-        Err(e) => return Err(e),
-    };
+    let table = table_named(batch.working(), message, given.get(NFTA_RULE_TABLE))?;
     let named = given.get(NFTA_RULE_CHAIN);
     let chain = match named.map(|name| chain_named(table, Some(name))).transpose() {
         Ok(chain) => chain,

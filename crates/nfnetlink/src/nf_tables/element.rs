@@ -197,7 +197,11 @@ fn join(
             continue;
         }
         // What lies between is where the last one ends, too.
-        if let Some(Open { element: first, at, .. }) = joined.open.take() {
+        // libnftnl begins a message with the start that the one before ended with.
+        let repeats = |open: &Open| !end && open.element.key == element.key;
+        if let Some(Open { element: first, at, .. }) =
+            joined.open.take().filter(|open| !repeats(open))
+        {
             let next = (*first.key < *element.key).then_some(&*element.key);
             push(until(first, next), at);
         }
@@ -323,11 +327,7 @@ pub fn delete(
     given: &Attributes<'_>,
     destroy: bool,
 ) -> Result<(), Failure> {
-    let shape = match shape_of(batch, message, given) {
-        Ok(shape) => shape,
-        Err(e) if destroy && e.errno == Errno::Enoent as i32 => return Ok(()),
-        Err(e) => return Err(e),
-    };
+    let shape = shape_of(batch, message, given)?;
     let open = continued(batch, &shape, true)?;
     let set = given.get(NFTA_SET_ELEM_LIST_SET);
     let blamed = |blame| match blame {
@@ -372,7 +372,7 @@ fn tell(
                     if *end {
                         write_end(to, &element.key);
                     } else {
-                        let show = Shown { ends: shape.ends, now };
+                        let show = Shown { ends: shape.ends, ranges: false, now };
                         let exprs = element.value.exprs();
                         to.nest(NFTA_LIST_ELEM, |to| write(to, element.view(), exprs, show));
                     }
@@ -407,7 +407,7 @@ pub fn fill_missing(
     missing.sort_by(|a, b| a.key.cmp(b.key));
     for element in missing {
         let exprs = element.value.snapshot(now);
-        let show = Shown { ends, now };
+        let show = Shown::of(set, now);
         message(to, &|to| to.nest(NFTA_LIST_ELEM, |to| write(to, element, &exprs, show)));
         let end = after(element.key_end.unwrap_or(element.key));
         if let Some(end) = end.filter(|_| ends && !element.key.is_empty()) {
@@ -419,8 +419,18 @@ pub fn fill_missing(
 /// What a listing of elements needs to know.
 #[derive(Clone, Copy)]
 struct Shown {
+    /// Intervals are two elements.
     ends: bool,
+    /// Elements are ranges of concatenations: all have a last key.
+    ranges: bool,
     now: u64,
+}
+
+impl Shown {
+    fn of(set: &Set, now: u64) -> Self {
+        let ends = has_ends(set);
+        Shown { ends, ranges: set.description.interval && !ends, now }
+    }
 }
 
 /// The end of an interval, and then its beginning: the kernel goes from the last key to the first.
@@ -445,7 +455,8 @@ fn write(to: &mut Writer, element: ElementRef<'_, ElementValue>, exprs: &[Expr],
     if !element.key.is_empty() {
         expression::write_value(NFTA_SET_ELEM_KEY, element.key, to);
     }
-    if let Some(end) = element.key_end.filter(|_| !show.ends) {
+    let single = (show.ranges && !element.key.is_empty()).then_some(element.key);
+    if let Some(end) = element.key_end.or(single).filter(|_| !show.ends) {
         expression::write_value(NFTA_SET_ELEM_KEY_END, end, to);
     }
     match &element.value.data {
@@ -504,7 +515,7 @@ pub fn get(
         };
         let found = found.ok_or_else(|| attribute.refused(Errno::Enoent))?;
         let exprs = found.value.snapshot(get.now);
-        let show = Shown { ends: shape.ends, now: get.now };
+        let show = Shown::of(set, get.now);
         get.stamp.message(&mut get.answer, NFT_MSG_NEWSETELEM, 0, Some(table.family), |to| {
             to.string(NFTA_SET_ELEM_LIST_TABLE, &table.name);
             to.string(NFTA_SET_ELEM_LIST_SET, &set.name);
@@ -545,7 +556,7 @@ pub fn dump(
     let set = set_named(table, given.get(NFTA_SET_ELEM_LIST_SET))?;
     let elements = set.elements();
     let ends = has_ends(set);
-    let show = Shown { ends, now };
+    let show = Shown::of(set, now);
     let mut listed: Vec<_> = elements.iter().filter(|element| element.is_alive(now)).collect();
     if ends {
         listed.sort_by(|a, b| b.key.cmp(a.key));

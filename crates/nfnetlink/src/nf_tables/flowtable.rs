@@ -177,11 +177,7 @@ pub fn delete(
         Some(handle) => Key::Handle(handle.be64()),
         None => Key::Name(name_of(given.need(NFTA_FLOWTABLE_NAME)?)?),
     };
-    let table = match table_named(batch.working(), message, given.get(NFTA_FLOWTABLE_TABLE)) {
-        Ok(table) => table,
-        Err(e) if destroy && e.errno == Errno::Enoent as i32 => return Ok(()),
-        Err(e) => return Err(e),
-    };
+    let table = table_named(batch.working(), message, given.get(NFTA_FLOWTABLE_TABLE))?;
     let (_, devices) = read_hook(given)?;
     let there = table.flowtables.iter().find(|flowtable| match &key {
         Key::Handle(handle) => flowtable.handle == *handle,

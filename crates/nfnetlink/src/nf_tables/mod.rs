@@ -83,6 +83,14 @@ pub fn is_reset(number: u8) -> bool {
 /// The kernel's, with the attribute to blame.
 pub fn change(batch: &mut Batch<'_>, message: &Message<'_>) -> Result<(), Failure> {
     let m = message;
+    let elements = matches!(
+        message.number(),
+        NFT_MSG_NEWSETELEM | NFT_MSG_DELSETELEM | NFT_MSG_DESTROYSETELEM
+    );
+    if !elements {
+        // A rule must find the last interval of its set, after which it takes no more.
+        element::close(batch)?;
+    }
     match message.number() {
         NFT_MSG_NEWTABLE => table::new(batch, m, &m.attributes(table::POLICY)?),
         NFT_MSG_DELTABLE => delete::table(batch, m, &m.attributes(table::POLICY)?, false),

@@ -4,7 +4,7 @@
 
 use penstock_program::expr::{Counter, Limit, ObjectType, Quota, Synproxy};
 use penstock_ruleset::change::{Key, Mode};
-use penstock_ruleset::model::{Object, ObjectValue, UserData};
+use penstock_ruleset::model::{Family, Object, ObjectValue, UserData};
 use penstock_ruleset::reset::{Reset, What};
 use penstock_ruleset::{Blame, Change, Errno, Generation, Table};
 
@@ -44,7 +44,11 @@ fn write_value(to: &mut Writer, value: &ObjectValue) {
     }
 }
 
-fn read_value(kind: ObjectType, data: Attribute<'_>) -> Result<ObjectValue, Failure> {
+fn read_value(
+    kind: ObjectType,
+    data: Attribute<'_>,
+    family: Family,
+) -> Result<ObjectValue, Failure> {
     fn stateful<T: Codec>(data: Attribute<'_>) -> Result<T, Failure> {
         T::read(&data.attributes(T::POLICY)?, &Ids::default())
     }
@@ -58,9 +62,9 @@ fn read_value(kind: ObjectType, data: Attribute<'_>) -> Result<ObjectValue, Fail
             ObjectValue::SecMark(name_of(context)?)
         }
         ObjectType::Tunnel => ObjectValue::Tunnel(Box::new(tunnel::read(data)?)),
-        ObjectType::CtHelper => connection_object::read_helper(data)?,
-        ObjectType::CtTimeout => connection_object::read_timeout(data)?,
-        ObjectType::CtExpect => connection_object::read_expectation(data)?,
+        ObjectType::CtHelper => connection_object::read_helper(data, family)?,
+        ObjectType::CtTimeout => connection_object::read_timeout(data, family)?,
+        ObjectType::CtExpect => connection_object::read_expectation(data, family)?,
         // No listing of the language has them.
         ObjectType::Connlimit => return Err(Errno::Eopnotsupp.into()),
     })
@@ -194,7 +198,7 @@ pub fn new(
         table: table.name.clone(),
         mode: Mode::Add,
         name: name_of(name)?,
-        value: read_value(ObjectType::from_number(kind.be32())?, data)?,
+        value: read_value(ObjectType::from_number(kind.be32())?, data, family)?,
         userdata,
     };
     let applied = batch.apply(change, |blame| match blame {
@@ -229,12 +233,16 @@ pub fn delete(
         Some(handle) => Key::Handle(handle.be64()),
         None => Key::Name(name_of(given.need(NFTA_OBJ_NAME)?)?),
     };
-    let table = match table_named(batch.working(), message, given.get(NFTA_OBJ_TABLE)) {
-        Ok(table) => table,
-        Err(e) if destroy && e.errno == Errno::Enoent as i32 => return Ok(()),
-        Err(e) => return Err(e),
+    let table = table_named(batch.working(), message, given.get(NFTA_OBJ_TABLE))?;
+    let Ok(kind) = ObjectType::from_number(kind.be32()) else {
+        // There is none of a kind that does not exist.
+        let missing = Failure::from(Errno::Enoent);
+        let blamed = handle.or(name);
+        return match destroy {
+            true => Ok(()),
+            false => Err(blamed.map_or(missing.clone(), |blamed| blamed.refused(missing))),
+        };
     };
-    let kind = ObjectType::from_number(kind.be32())?;
     let there = table.objects.iter().find(|object| match &key {
         Key::Handle(handle) => object.handle == *handle,
         Key::Name(name) => object.name == *name && object.value.kind() == kind,

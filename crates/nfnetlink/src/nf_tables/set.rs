@@ -369,11 +369,7 @@ pub fn delete(
     if message.family() == 0 {
         return Err(Errno::Eafnosupport.into());
     }
-    let table = match table_named(batch.working(), message, given.get(NFTA_SET_TABLE)) {
-        Ok(table) => table,
-        Err(e) if destroy && e.errno == Errno::Enoent as i32 => return Ok(()),
-        Err(e) => return Err(e),
-    };
+    let table = table_named(batch.working(), message, given.get(NFTA_SET_TABLE))?;
     let (name, handle) = (given.get(NFTA_SET_NAME), given.get(NFTA_SET_HANDLE));
     let key = match handle {
         Some(handle) => Key::Handle(handle.be64()),

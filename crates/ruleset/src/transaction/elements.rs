@@ -286,11 +286,7 @@ impl OpenTable<'_> {
         elements: Option<Vec<Element<ElementValue>>>,
         destroy: bool,
     ) -> Result<Applied, Error> {
-        let at = match self.set_place(name) {
-            Ok(at) => at,
-            Err(_) if destroy => return Ok(Applied::default()),
-            Err(error) => return Err(error),
-        };
+        let at = self.set_place(name)?;
         let set = &self.table.sets[at];
         if set.anonymous {
             return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));

@@ -248,53 +248,37 @@ impl Transaction {
                 self.open(family, &table)?.rename_chain(handle, name)
             }
             Change::DeleteChain { family, table, key, devices, destroy } => {
-                match self.open(family, &table) {
-                    Err(_) if destroy => Ok(Applied::default()),
-                    open => open?.delete_chain(key, &devices, destroy),
-                }
+                self.open(family, &table)?.delete_chain(key, &devices, destroy)
             }
             Change::AddRule { family, table, chain, position, rule } => {
                 self.open(family, &table)?.add_rule(&chain, position, rule)
             }
             Change::DeleteRule { family, table, chain, handle, destroy } => {
-                match self.open(family, &table) {
-                    Err(_) if destroy => Ok(Applied::default()),
-                    open => open?.delete_rule(chain.as_deref(), handle, destroy),
-                }
+                self.open(family, &table)?.delete_rule(chain.as_deref(), handle, destroy)
             }
             Change::AddSet { family, table, mode, set } => {
                 self.open(family, &table)?.add_set(mode, set)
             }
-            Change::DeleteSet { family, table, key, destroy } => match self.open(family, &table) {
-                Err(_) if destroy => Ok(Applied::default()),
-                open => open?.delete_set(key, destroy),
-            },
+            Change::DeleteSet { family, table, key, destroy } => {
+                self.open(family, &table)?.delete_set(key, destroy)
+            }
             Change::AddElements { family, table, set, mode, elements } => {
                 self.open(family, &table)?.add_elements(&set, mode, elements)
             }
             Change::DeleteElements { family, table, set, elements, destroy } => {
-                match self.open(family, &table) {
-                    Err(_) if destroy => Ok(Applied::default()),
-                    open => open?.delete_elements(&set, elements, destroy),
-                }
+                self.open(family, &table)?.delete_elements(&set, elements, destroy)
             }
             Change::AddObject { family, table, mode, name, value, userdata } => {
                 self.open(family, &table)?.add_object(mode, name, value, userdata)
             }
             Change::DeleteObject { family, table, kind, key, destroy } => {
-                match self.open(family, &table) {
-                    Err(_) if destroy => Ok(Applied::default()),
-                    open => open?.delete_object(kind, key, destroy),
-                }
+                self.open(family, &table)?.delete_object(kind, key, destroy)
             }
             Change::AddFlowtable { family, table, mode, flowtable } => {
                 self.open(family, &table)?.add_flowtable(mode, flowtable)
             }
             Change::DeleteFlowtable { family, table, key, devices, destroy } => {
-                match self.open(family, &table) {
-                    Err(_) if destroy => Ok(Applied::default()),
-                    open => open?.delete_flowtable(key, &devices, destroy),
-                }
+                self.open(family, &table)?.delete_flowtable(key, &devices, destroy)
             }
         }
     }

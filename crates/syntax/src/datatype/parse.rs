@@ -59,7 +59,7 @@ pub fn parse(dtype: DataType, text: &str, names: &dyn Names) -> Result<Constant,
                 }
             },
         },
-        DataType::InetService => match number(text) {
+        DataType::InetService => match number(text).or_else(|| decimal(text)) {
             Some(n) if n > 65535 => return Err("Service out of range".into()),
             Some(n) => n,
             None => names
@@ -76,16 +76,16 @@ pub fn parse(dtype: DataType, text: &str, names: &dyn Names) -> Result<Constant,
         DataType::CtLabel => parse_label(text, names)?,
         DataType::IfIndex => match names.interface_index(text) {
             Some(index) => index.into(),
-            None => number(text).ok_or("Interface does not exist")?,
+            None => number(text).or_else(|| decimal(text)).ok_or("Interface does not exist")?,
         },
         DataType::Classid => parse_classid(text)?,
         DataType::Uid => match names.user_id(text) {
             Some(id) => id.into(),
-            None => account(text, "User does not exist")?,
+            None => account(number(text).or_else(|| decimal(text)), "User does not exist")?,
         },
         DataType::Gid => match names.group_id(text) {
             Some(id) => id.into(),
-            None => account(text, "Group does not exist")?,
+            None => account(number(text), "Group does not exist")?,
         },
         DataType::Cgroupv2 => {
             names.cgroup_id(text).map_err(|e| format!("cgroupv2 path fails: {e}"))?.into()
@@ -128,19 +128,24 @@ fn unknown(dtype: DataType) -> String {
     format!("Could not parse {}", dtype.description())
 }
 
-/// A number: decimal, `0x…` or with a leading 0 octal. What does not fit 128 bits is the largest
-/// number that does.
+/// A number: decimal, `0x…` or with a leading 0 octal (so `08` is none). What does not fit 128 bits
+/// is the largest number that does.
 pub fn number(text: &str) -> Option<u128> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hex) => (hex, 16),
-        None if text.len() > 1
-            && text.starts_with('0')
-            && text.bytes().all(|b| (b'0'..=b'7').contains(&b)) =>
-        {
-            (&text[1..], 8)
-        }
+        None if text.len() > 1 && text.starts_with('0') => (&text[1..], 8),
         None => (text, 10),
     };
+    digits_value(digits, radix)
+}
+
+/// Decimal digits, of which the first ones may be zeros: services, users and interfaces may be
+/// written so.
+fn decimal(text: &str) -> Option<u128> {
+    digits_value(text, 10)
+}
+
+fn digits_value(digits: &str, radix: u32) -> Option<u128> {
     if digits.is_empty() || !digits.chars().all(|c| c.is_digit(radix)) {
         return None;
     }
@@ -205,8 +210,8 @@ fn inet_aton(text: &str) -> Option<u32> {
 const WRONG_FAMILY: &str = "Could not resolve hostname: Address family for hostname not supported";
 
 /// The number of a user or group.
-fn account(text: &str, unknown: &str) -> Result<u128, String> {
-    match number(text) {
+fn account(number: Option<u128>, unknown: &str) -> Result<u128, String> {
+    match number {
         Some(id) if id > u128::from(u32::MAX) => Err("Value too large".into()),
         Some(id) => Ok(id),
         None => Err(unknown.into()),
@@ -271,7 +276,7 @@ fn parse_classid(text: &str) -> Result<u128, String> {
                     if part.is_empty() {
                         return Ok(0);
                     }
-                    u16::from_str_radix(part, 16)
+                    u16::from_str_radix(part.strip_prefix("0x").unwrap_or(part), 16)
                         .map(u128::from)
                         .map_err(|_| unknown(DataType::Classid))
                 };

@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::datatype::{DataType, symbols, time};
 use crate::names::Names;
+use crate::release::Release;
 
 /// What of a listing the options change (`NFT_CTX_OUTPUT_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -34,6 +35,8 @@ pub struct Format {
     pub host_names: bool,
     /// `--backend`: how sets are searched. Not one of nft's.
     pub backends: bool,
+    /// `--compat`: the release whose form it has. Not one of nft's.
+    pub release: Release,
 }
 
 /// Appends a value of a type. `len` is in bits: text is cut there, link layer addresses have that

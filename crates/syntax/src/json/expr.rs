@@ -11,6 +11,7 @@ use crate::ast::{Expr, ExprKind};
 use crate::bits::swap_bytes;
 use crate::datatype::{ByteOrder, DataType, Format, Type, print, symbols};
 use crate::names::Names;
+use crate::release::Release;
 
 /// What a listing in JSON depends on besides the tree.
 pub struct Writer<'a> {
@@ -78,7 +79,14 @@ impl Writer<'_> {
                     BinOp::Lshift => "<<",
                     BinOp::Rshift => ">>",
                 };
-                json!({word: [self.expr(left), self.expr(right)]})
+                match self.format.release {
+                    Release::V1_0_6 => json!({word: [self.expr(left), self.expr(right)]}),
+                    Release::V1_1 => {
+                        let mut operands = Vec::new();
+                        self.operands(*op, e, &mut operands);
+                        json!({word: operands})
+                    }
+                }
             }
             ExprKind::Relational { op, left, right } => {
                 let word = match op {
@@ -108,10 +116,31 @@ impl Writer<'_> {
                 let op = if *op == RelOp::Neq { "!=" } else { "==" };
                 json!({"match": {
                     "op": op,
-                    "left": {"&": [self.expr(expr), self.expr(mask)]},
-                    "right": self.expr(value),
+                    "left": {"&": [self.expr(expr), self.flags(mask)]},
+                    "right": self.flags(value),
                 }})
             }
+        }
+    }
+
+    /// Operands of one operator: those of a chain like `a | b | c` are one list in nft 1.1.
+    fn operands(&self, op: BinOp, e: &Expr, to: &mut Vec<Value>) {
+        match &e.kind {
+            ExprKind::Binop { op: inner, left, right } if *inner == op => {
+                self.operands(op, left, to);
+                to.push(self.expr(right));
+            }
+            _ => to.push(self.expr(e)),
+        }
+    }
+
+    /// Flags that are compared with, or a mask of them.
+    fn flags(&self, flags: &Expr) -> Value {
+        match (&flags.kind, self.format.release) {
+            (ExprKind::List(parts), Release::V1_1) => {
+                json!({"|": parts.iter().map(|part| self.expr(part)).collect::<Vec<_>>()})
+            }
+            _ => self.expr(flags),
         }
     }
 

@@ -218,7 +218,7 @@ pub(crate) struct Parser<'a> {
     mode: Mode,
     /// Variables read so far: what has one in it cannot be read without the definitions of its
     /// place.
-    variables: usize,
+    pub(crate) variables: usize,
     pub(crate) updates_sets: bool,
     skipped: bool,
     budget: &'a Budget,

@@ -18,7 +18,15 @@ fn rule_end(bytes: &[u8], start: usize) -> Option<usize> {
         match bytes.get(at)? {
             b'\n' | b';' | b'#' if depth == 0 => break at,
             b'#' => at += bytes[at..].iter().position(|&b| b == b'\n')?,
-            b'"' => at += 1 + bytes[at + 1..].iter().position(|&b| b == b'"')?,
+            b'"' => {
+                let text = &bytes[at + 1..];
+                let len = text.iter().position(|&b| b == b'"')?;
+                // The prefix of `log` may name variables.
+                if text[..len].contains(&b'$') {
+                    return None;
+                }
+                at += 1 + len;
+            }
             b'{' => depth += 1,
             b'}' => depth = depth.checked_sub(1)?,
             b'@' => refers = true,
@@ -110,6 +118,7 @@ mod tests {
             ("ip saddr . ip daddr @s meter x\n", None),
             ("accept }\n", None),
             ("ip saddr $lan accept\n", None),
+            ("log prefix \"$lan: \"\n", None),
             ("accept \\\n", None),
             ("accept", None),
             ("log prefix \"a\n", None),

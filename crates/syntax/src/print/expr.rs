@@ -9,6 +9,7 @@ use crate::ast::expr::{BinOp, Exthdr, Payload, RelOp, SetElem, SymbolKind, Unary
 use crate::ast::{Expr, ExprKind, Key};
 use crate::datatype::{self, DataType, Format, Type};
 use crate::exthdr;
+use crate::release::Release;
 
 impl Printer<'_> {
     /// Writes an expression.
@@ -85,9 +86,20 @@ impl Printer<'_> {
             ExprKind::Binop { op, left, right } => {
                 self.operand(precedence(*op), left);
                 self.write(format_args!(" {} ", op.symbol()));
-                self.operand(precedence(*op), right);
+                if self.is_number_here(left) {
+                    self.number(right);
+                } else {
+                    self.operand(precedence(*op), right);
+                }
             }
             ExprKind::Relational { op, left, right } => self.relational(*op, left, right),
+            ExprKind::FlagCmp { op, expr, value, mask } if self.format.release >= Release::V1_1 => {
+                self.expr(expr);
+                self.push(" & ");
+                self.flags(mask, true);
+                self.push(if *op == RelOp::Neq { " != " } else { " == " });
+                self.flags(value, false);
+            }
             ExprKind::FlagCmp { op, expr, value, mask } => {
                 self.expr(expr);
                 self.push(if *op == RelOp::Neq { " != " } else { " " });
@@ -112,6 +124,8 @@ impl Printer<'_> {
             && right.value() != Some(0);
         if numeric {
             self.numeric(|p| p.expr(right));
+        } else if self.is_number_here(left) {
+            self.number(right);
         } else {
             self.expr(right);
         }
@@ -162,6 +176,42 @@ impl Printer<'_> {
             Some(CtDir::Reply) => self.push("reply "),
             None => {}
         }
+    }
+
+    /// Whether what a side is compared or combined with is listed as a number: a mark that was
+    /// shifted is none any more to nft 1.1.
+    fn is_number_here(&self, left: &Expr) -> bool {
+        fn shifts(e: &Expr) -> bool {
+            match &e.kind {
+                ExprKind::Binop { op: BinOp::Lshift | BinOp::Rshift, .. } => true,
+                ExprKind::Binop { left, .. } => shifts(left),
+                _ => false,
+            }
+        }
+        self.format.release >= Release::V1_1 && shifts(left)
+    }
+
+    /// A number or a range of numbers, in hexadecimal if it stands for a mark.
+    fn number(&mut self, e: &Expr) {
+        match &e.kind {
+            ExprKind::Value(value) if e.dtype.base() == DataType::Mark => {
+                self.write(format_args!("{value:#x}"));
+            }
+            ExprKind::Range { left, right } => {
+                self.number(left);
+                self.push("-");
+                self.number(right);
+            }
+            _ => self.expr(e),
+        }
+    }
+
+    /// Flags joined by `|`, in parentheses if they are an operand.
+    fn flags(&mut self, flags: &Expr, operand: bool) {
+        let ExprKind::List(parts) = &flags.kind else { return self.expr(flags) };
+        self.push(if operand { "(" } else { "" });
+        self.joined(parts, " | ");
+        self.push(if operand { ")" } else { "" });
     }
 
     /// An operand, in parentheses if it binds weaker than the operator around it.

@@ -117,6 +117,7 @@ impl Parser<'_> {
         if !name.text.contains('$') {
             return Ok(Expr::new(ExprKind::String(name.text), name.loc));
         }
+        self.variables += 1;
         let mut out = String::new();
         let mut rest = &*name.text;
         while let Some(at) = rest.find('$') {

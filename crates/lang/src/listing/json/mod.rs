@@ -17,6 +17,7 @@ use penstock_syntax::datatype::Type;
 use penstock_syntax::hooks;
 use penstock_syntax::json::{Writer, one_or_many, tagged};
 use penstock_syntax::objects;
+use penstock_syntax::release::Release;
 use penstock_syntax::stmt::synproxy;
 use penstock_syntax::units;
 use serde_json::{Map, Value, json};
@@ -32,7 +33,7 @@ pub fn ruleset(listing: &Listing<'_>, family: Option<Family>) -> Value {
     for table in listing.generation.tables.iter().filter(|t| family.is_none_or(|f| t.family == f)) {
         Tables { listing, table }.whole(&mut out);
     }
-    document(out)
+    document(listing.format.release, out)
 }
 
 /// The answer to `list KIND …` (and what `reset` prints) in JSON. `None` for kinds that have no
@@ -127,18 +128,19 @@ pub fn list(
         }
         ObjKind::Rule | ObjKind::Elements | ObjKind::Hooks => return None,
     }
-    Some(Ok(document(out)))
+    Some(Ok(document(listing.format.release, out)))
 }
 
 /// Objects in the form of a whole output: after one that tells the version.
-pub fn document(objects: impl IntoIterator<Item = Value>) -> Value {
-    let entries: Vec<Value> = std::iter::once(metainfo()).chain(objects).collect();
+pub fn document(release: Release, objects: impl IntoIterator<Item = Value>) -> Value {
+    let entries: Vec<Value> = std::iter::once(metainfo(release)).chain(objects).collect();
     json!({ "nftables": entries })
 }
 
 /// The first entry of every output.
-fn metainfo() -> Value {
-    json!({"metainfo": {"version": "1.0.6", "release_name": "Lester Gooch #5", "json_schema_version": 1}})
+fn metainfo(release: Release) -> Value {
+    let (version, name) = release.version();
+    json!({"metainfo": {"version": version, "release_name": name, "json_schema_version": 1}})
 }
 
 /// One table in JSON: what listings, echo and monitor say of it and of what is in it.
@@ -151,15 +153,22 @@ pub struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// The table, then objects, sets, flowtables and chains, then the rules of all chains.
+    /// The table, then objects, sets, flowtables and chains (chains first in nft 1.1), then the rules
+    /// of all chains.
     fn whole(&self, out: &mut Vec<Value>) {
         let table = self.table;
         out.push(self.header());
+        let chains_first = self.listing.format.release >= Release::V1_1;
+        if chains_first {
+            out.extend(self.chains().map(|c| self.chain(c)));
+        }
         out.extend(table.objects.iter().map(|o| self.object(o)));
         let sets = table.sets.iter().filter(|s| !s.anonymous);
         out.extend(sets.map(|s| self.set(s, self.elements(s))));
         out.extend(table.flowtables.iter().map(|f| self.flowtable(f)));
-        out.extend(self.chains().map(|c| self.chain(c)));
+        if !chains_first {
+            out.extend(self.chains().map(|c| self.chain(c)));
+        }
         for chain in self.chains() {
             out.extend(chain.rules.iter().map(|r| self.rule(chain, r)));
         }
@@ -216,7 +225,7 @@ impl Tables<'_> {
         m.insert("handle".into(), json!(chain.handle));
         comment(&mut m, userdata::comment(&chain.userdata).as_deref());
         if let Some(base) = &chain.base {
-            base_chain(&mut m, base);
+            base_chain(&mut m, base, self.listing.format.release);
         }
         tagged("chain", m)
     }
@@ -248,8 +257,13 @@ impl Tables<'_> {
             Some(MapData::Object(kind)) => _ = m.insert("map".into(), json!(objects::name(kind))),
             // A concatenation is one string here, unlike that of the key.
             Some(MapData::Value { .. }) => {
-                let name = Type::from_id(set.data_type).unwrap_or_default().name();
-                m.insert("map".into(), json!(name));
+                let names = match self.listing.format.release {
+                    Release::V1_0_6 => {
+                        json!(Type::from_id(set.data_type).unwrap_or_default().name())
+                    }
+                    Release::V1_1 => type_names(set.data_type),
+                };
+                m.insert("map".into(), names);
             }
         }
         if self.listing.format.backends {
@@ -406,19 +420,23 @@ fn comment(m: &mut Map<String, Value>, text: Option<&str>) {
     }
 }
 
-fn base_chain(m: &mut Map<String, Value>, base: &BaseChain) {
+fn base_chain(m: &mut Map<String, Value>, base: &BaseChain, release: Release) {
     let kind = match base.kind {
         ChainType::Filter => "filter",
         ChainType::Nat => "nat",
         ChainType::Route => "route",
     };
+    let devices: Vec<Value> = base.devices.iter().map(|d| json!(&**d)).collect();
+    let devices = (!devices.is_empty()).then(|| one_or_many(devices));
+    if let Some(devices) = devices.as_ref().filter(|_| release >= Release::V1_1) {
+        m.insert("dev".into(), devices.clone());
+    }
     m.insert("type".into(), json!(kind));
     m.insert("hook".into(), json!(hooks::name(base.hook)));
     m.insert("prio".into(), json!(base.priority));
     m.insert("policy".into(), json!(if base.policy_accept { "accept" } else { "drop" }));
-    let devices: Vec<Value> = base.devices.iter().map(|d| json!(&**d)).collect();
-    if !devices.is_empty() {
-        m.insert("dev".into(), one_or_many(devices));
+    if let Some(devices) = devices.filter(|_| release < Release::V1_1) {
+        m.insert("dev".into(), devices);
     }
 }
 
