@@ -384,11 +384,9 @@ impl Sockets {
         datagram: &[u8],
     ) -> Result<(), Errno> {
         let (mut all, mut listened) = (0, 0);
-        for (of, socket) in &self.sockets {
+        for socket in self.sockets.values() {
             all += socket.backlog_bytes;
-            if *of != inode {
-                listened |= socket.groups;
-            }
+            listened |= socket.groups;
         }
         let socket = self.sockets.get_mut(&inode).ok_or(libc::EBADF)?;
         if socket.backlog_bytes > MOST_BACKLOG || all > MOST_BACKLOGS {
