@@ -14,7 +14,8 @@
 # make loom           models of what workers share, in all orders that matter (loom and shuttle)
 # make miri           unsafe code and what workers share, in Miri (needs nightly)
 # make sanitize       worker tests with ThreadSanitizer and AddressSanitizer (needs nightly)
-# make oracle         scenarios in a whole kernel, in QEMU: those whose names have the words of ONLY
+# make oracle         scenarios in a whole kernel, in QEMU: those whose names have the words of ONLY, RANDOM (10)
+#                     of each random kind from SEED (1) on
 # make bench          measure the packet path in memory, and write docs/performance.md
 # make soak           run the dataplane under all kinds of load and faults for HOURS (1) with SEED (1)
 # make fuzz           all fuzz targets for SECONDS (600) together, or TARGET alone (docs/testing.md)
@@ -98,7 +99,8 @@ bench:
 
 oracle:
 	@scripts/setup oracle
-	PENSTOCK_ORACLE=1 cargo test --locked --quiet -p penstock-cli --test oracle -- $(ONLY)
+	PENSTOCK_ORACLE=all PENSTOCK_RANDOM=$(or $(RANDOM),10) PENSTOCK_SEED=$(SEED) \
+	    cargo test --locked --quiet -p penstock-cli --test oracle -- $(ONLY)
 
 HOURS ?= 1
 SEED ?= 1

@@ -27,6 +27,8 @@ mod compare;
 #[path = "../kernel/frame.rs"]
 #[allow(dead_code)]
 mod frame;
+#[path = "../kernel/links.rs"]
+mod links;
 #[path = "../kernel/namespace.rs"]
 #[allow(dead_code)]
 mod namespace;
@@ -42,6 +44,9 @@ mod scenario;
 #[path = "../kernel/sockets.rs"]
 #[allow(dead_code)]
 mod sockets;
+#[path = "../kernel/tools.rs"]
+#[allow(dead_code)]
+mod tools;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

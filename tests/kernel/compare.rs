@@ -171,10 +171,8 @@ fn frames(out: &mut String, place: &str, kernel: &[Vec<u8>], ours: &[Vec<u8>], l
 /// The identification of an IPv4 header that a tunnel or IPsec puts before packets is a hash with a
 /// secret: all go by the order of their appearance.
 fn without_outer_id(mut frame: Vec<u8>, link: usize, ids: &mut Vec<[u8; 2]>) -> Vec<u8> {
-    if link != 0 && frame.len() >= link && frame_type(&frame[..link]) != 0x0800 {
-        return frame;
-    }
-    let Some(header) = frame.get_mut(link..).and_then(|ip| ip.first_chunk_mut::<20>()) else {
+    let Some(at) = network_header(&frame, link) else { return frame };
+    let Some(header) = frame.get_mut(at..).and_then(|ip| ip.first_chunk_mut::<20>()) else {
         return frame;
     };
     if header[0] != 0x45 || !matches!(header[9], 4 | 41 | 50) {
@@ -225,27 +223,46 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// The identification of an ICMP error that the host makes itself is a hash with a secret: it is
-/// unpredictable.
+/// unpredictable, also where the error is in a tunnel.
 pub fn without_chance(frame: &[u8], link: usize) -> Vec<u8> {
     let mut frame = frame.to_vec();
-    if frame.len() < link || link != 0 && frame_type(&frame[..link]) != 0x0800 {
-        return frame;
-    }
-    let ip = &mut frame[link..];
-    let header = ip.first().map_or(0, |b| usize::from(b & 15) * 4);
-    let icmp_error =
-        header >= 20 && ip.len() > header && ip[9] == 1 && matches!(ip[header], 3 | 5 | 11 | 12);
-    if icmp_error {
-        ip[4..6].fill(0);
-        ip[10..12].fill(0);
-        let sum = checksum(0, &ip[..header]);
-        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    if let Some(at) = network_header(&frame, link) {
+        without_error_id(&mut frame[at..]);
     }
     frame
 }
 
-fn frame_type(link: &[u8]) -> u16 {
-    u16::from_be_bytes([link[12], link[13]])
+fn without_error_id(ip: &mut [u8]) {
+    const IPIP: u8 = 4;
+    const OPTIONS: u8 = 60;
+    match ip.first().map(|b| (b >> 4, usize::from(b & 15) * 4)) {
+        Some((4, header)) if header >= 20 && ip.len() > header => match (ip[9], ip[header]) {
+            (1, 3 | 5 | 11 | 12) => {
+                ip[4..6].fill(0);
+                ip[10..12].fill(0);
+                let sum = checksum(0, &ip[..header]);
+                ip[10..12].copy_from_slice(&sum.to_be_bytes());
+            }
+            (IPIP, _) => without_error_id(&mut ip[header..]),
+            _ => {}
+        },
+        Some((6, _)) if ip.len() > 48 => match (ip[6], ip[40]) {
+            (IPIP, _) => without_error_id(&mut ip[40..]),
+            (OPTIONS, IPIP) => without_error_id(&mut ip[48..]),
+            _ => {}
+        },
+        _ => {}
+    }
+}
+
+/// Where the header of IP is in a frame, after VLAN tags. `link` bytes stand before it without.
+fn network_header(frame: &[u8], link: usize) -> Option<usize> {
+    let mut at = link;
+    while link != 0 && matches!(frame.get(at - 2..at), Some([0x81, 0] | [0x88, 0xa8])) {
+        at += 4;
+    }
+    let is_ip = link == 0 || matches!(frame.get(at - 2..at), Some([8, 0] | [0x86, 0xdd]));
+    (is_ip && at <= frame.len()).then_some(at)
 }
 
 /// A listing without what depends on the clock.

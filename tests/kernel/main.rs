@@ -21,6 +21,7 @@ mod chance;
 mod compare;
 mod frame;
 mod hand_made;
+mod links;
 mod live;
 mod namespace;
 mod net;
@@ -32,6 +33,7 @@ mod shrink;
 mod sides;
 mod sift;
 mod sockets;
+mod tools;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -63,14 +65,14 @@ fn main() -> ExitCode {
     );
     let scenarios: Vec<Scenario> = hand_made::all()
         .into_iter()
-        .chain(random::scenarios(seed, |share| count.div_ceil(share)))
-        .map(|s| if mode("bare") { Scenario { rules: String::new(), ..s } } else { s })
         .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))
+        .chain(random::scenarios(&random::KINDS, &words, seed, |share| count.div_ceil(share)))
+        .map(|s| if mode("bare") { Scenario { rules: String::new(), ..s } } else { s })
         .collect();
     let sample = live_sample(&scenarios, number("PENSTOCK_LIVE").unwrap_or(20) as usize);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
     let mut kernels: Vec<_> = (0..threads).map(|_| Box::<Here>::default() as _).collect();
-    let mut results = sides::compare_all(scenarios, &mut kernels);
+    let mut results = sides::compare_all(scenarios, &mut kernels, None);
     results.extend(sample.into_iter().map(|s| (format!("{} (live)", s.name), compare_live(&s))));
     if sides::report("kernel", &results) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

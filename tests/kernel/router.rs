@@ -3,13 +3,16 @@
 //! The kernel's side: a namespace that is configured by `net.ip` as a router, and one behind it
 //! where its wires end.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use crate::links::{no_offload, wait_until_ready};
 use crate::namespace::Namespace;
 use crate::scenario::{Outcome, Scenario, devices, pause, without_delivery};
 use crate::sockets::{Host, Log, Wire};
+use crate::tools::{Programs, Tools, run};
 
 /// nflog group of the harness.
 const GROUP: u16 = 7;
@@ -17,7 +20,8 @@ const GROUP: u16 = 7;
 /// A table that is last in input, so that a packet counts as delivered and the host does not answer
 /// it. It is there from the beginning and stays: at equal priority, a chain registered later runs
 /// first, and connections must be confirmed before. Packets that tunnels or IPsec of `net.ip` lines
-/// take come after `input`: they pass, and what is in them is delivered.
+/// take come after `input`: they pass, and what is in them is delivered. What the host announces of
+/// its multicast groups when its devices come up is not sent, so nobody has to wait for its end.
 fn delivery(net: &str) -> String {
     let mut pass = String::new();
     if ["ipip", "sit", "ip6tnl"].iter().any(|kind| !links_of_type(net, kind).is_empty()) {
@@ -32,6 +36,12 @@ table inet penstock-delivery {{
 	chain input {{
 		type filter hook input priority 2147483647; policy drop;
 {pass}		log group {GROUP} queue-threshold 1
+	}}
+}}
+table ip6 penstock-delivery {{
+	chain output {{
+		type filter hook output priority -2147483648; policy accept;
+		icmpv6 type mld2-listener-report drop
 	}}
 }}
 table arp penstock-delivery {{
@@ -60,8 +70,6 @@ pub struct Router {
     /// Fragments may wait in it for others, addresses be learned, numbers be used: a later scenario
     /// must not meet them.
     spent: bool,
-    /// Whether this kernel has flowtables.
-    has_flowtables: bool,
     /// Tables may be in force besides the harness's own.
     may_have_tables: bool,
     pub router: Namespace,
@@ -72,6 +80,7 @@ pub struct Router {
     raw: Vec<(String, Wire)>,
     host: Host,
     log: Log,
+    tools: Arc<dyn Tools>,
 }
 
 /// Why there is no router.
@@ -91,7 +100,7 @@ impl From<io::Error> for Unavailable {
 
 /// Whether this machine can compare with its kernel; otherwise why not.
 pub fn available() -> Result<(), String> {
-    for tool in ["ip", "nft", "ethtool"] {
+    for tool in ["ip", "nft"] {
         let found =
             Command::new(tool).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
         if found.is_err() {
@@ -99,26 +108,6 @@ pub fn available() -> Result<(), String> {
         }
     }
     Namespace::new().map(drop).map_err(|e| format!("no network namespace ({e}); root can make one"))
-}
-
-/// Runs a command in the present namespace.
-fn run(command: &str, args: &[&str], input: &str) -> Result<String, String> {
-    let mut child = Command::new(command)
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|e| format!("{command}: {e}"))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A command that ends early tells why on its own.
-        let _ = stdin.write_all(input.as_bytes());
-    }
-    let output = child.wait_with_output().map_err(|e| format!("{command}: {e}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(format!("{command} {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr)))
 }
 
 /// The links of a type that `net.ip` lines make.
@@ -135,7 +124,9 @@ fn links_of_type(net: &str, kind: &str) -> Vec<String> {
 }
 
 /// Carries out lines as `ip -batch` takes them, and `bridge -batch` those that begin with `bridge`.
-fn configure(net: &str) -> Result<(), String> {
+/// Gives what is printed, each object in one line.
+fn configure(net: &str) -> Result<String, String> {
+    let mut printed = String::new();
     let lines: Vec<&str> = net.lines().collect();
     let of_bridge = |line: &str| line.strip_prefix("bridge ").is_some();
     for run_of_lines in lines.chunk_by(|a, b| of_bridge(a) == of_bridge(b)) {
@@ -144,9 +135,9 @@ fn configure(net: &str) -> Result<(), String> {
             .map(|l| format!("{}\n", l.strip_prefix("bridge ").unwrap_or(l)))
             .collect();
         let tool = if of_bridge(run_of_lines[0]) { "bridge" } else { "ip" };
-        run(tool, &["-batch", "-"], &batch)?;
+        printed += &run(tool, &["-o", "-batch", "-"], &batch)?;
     }
-    Ok(())
+    Ok(printed)
 }
 
 /// Sets a value under `/proc/sys/net` of the present namespace, if this kernel has it.
@@ -162,9 +153,76 @@ fn swap_sysctl(name: &str, value: u32) -> io::Result<u32> {
     before.trim().parse().map_err(|_| io::Error::other(format!("{name} is {before}")))
 }
 
+/// Sysctls of a router that is silent of its own, answers each error, and sends nothing at random.
+fn set_sysctls() {
+    for (name, value) in [
+        ("ipv4/ip_forward", "1"),
+        ("ipv4/icmp_ratelimit", "0"),
+        ("ipv4/icmp_ratemask", "0"),
+        ("ipv4/icmp_msgs_per_sec", "1000000"),
+        ("ipv4/icmp_msgs_burst", "1000000"),
+        ("ipv6/icmp/ratelimit", "0"),
+        ("ipv6/auto_flowlabels", "0"),
+        ("ipv6/conf/all/forwarding", "1"),
+    ] {
+        sysctl(name, value);
+    }
+    for conf in ["all", "default"] {
+        sysctl(&format!("ipv4/conf/{conf}/rp_filter"), "0");
+        for (name, value) in [
+            ("addr_gen_mode", "1"),
+            ("accept_dad", "0"),
+            ("dad_transmits", "0"),
+            ("accept_ra", "0"),
+        ] {
+            sysctl(&format!("ipv6/conf/{conf}/{name}"), value);
+        }
+    }
+    // Frames on bridges are to pass bridge hooks only (br_netfilter).
+    for name in ["iptables", "ip6tables", "arptables"] {
+        sysctl(&format!("bridge/bridge-nf-call-{name}"), "0");
+    }
+}
+
+/// Configures the present namespace by `ip -batch` lines, and moves the other ends of its wires to
+/// another namespace, where they get the wires' names and come up.
+fn connect(net: &str, devices: &[String], beyond: &Namespace) -> Result<(), Unavailable> {
+    let links = configure(&format!("{net}link show type veth\n")).map_err(|e| {
+        if e.contains("Unknown device type") || e.contains("Operation not supported") {
+            let line = e.lines().next_back().unwrap_or_default();
+            Unavailable::Skip(format!("this kernel lacks a device type ({})", line.trim()))
+        } else {
+            Unavailable::Failed(e)
+        }
+    })?;
+    let mut batch = String::new();
+    for device in devices {
+        let peer = links
+            .lines()
+            .filter_map(|l| l.split_whitespace().nth(1)?.trim_end_matches(':').split_once('@'))
+            .find(|(name, _)| name == device)
+            .ok_or_else(|| Unavailable::Failed(format!("no {device} in:\n{links}")))?
+            .1;
+        let path = beyond.path();
+        batch += &format!("link set {peer} netns {path} name {device} arp off mtu 65535 up\n");
+    }
+    configure(&batch).map(drop).map_err(Unavailable::Failed)
+}
+
+/// Whether this kernel has flowtables.
+fn has_flowtables() -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    *KNOWN.get_or_init(|| run("nft", &["-c", "-f", "-"], FLOWTABLE).is_ok())
+}
+
 impl Router {
     /// Builds a router from `ip -batch` lines.
     pub fn new(net: &str) -> Result<Router, Unavailable> {
+        Router::with(net, Arc::new(Programs))
+    }
+
+    /// Builds a router from `ip -batch` lines, whose rules these tools load and list.
+    pub fn with(net: &str, tools: Arc<dyn Tools>) -> Result<Router, Unavailable> {
         let (router, beyond) = (Namespace::new()?, Namespace::new()?);
         // One CPU: softirqs then run in the order of what caused them, whatever the device.
         // SAFETY: the set is a local that outlives the call; 0 is the calling thread.
@@ -176,78 +234,21 @@ impl Router {
         beyond.enter()?;
         sysctl("ipv6/conf/default/disable_ipv6", "1");
         router.enter()?;
-        for (name, value) in [
-            ("ipv4/ip_forward", "1"),
-            ("ipv4/icmp_ratelimit", "0"),
-            ("ipv4/icmp_ratemask", "0"),
-            ("ipv4/icmp_msgs_per_sec", "1000000"),
-            ("ipv4/icmp_msgs_burst", "1000000"),
-            ("ipv6/icmp/ratelimit", "0"),
-            ("ipv6/auto_flowlabels", "0"),
-            ("ipv6/conf/all/forwarding", "1"),
-        ] {
-            sysctl(name, value);
-        }
-        for conf in ["all", "default"] {
-            sysctl(&format!("ipv4/conf/{conf}/rp_filter"), "0");
-            for (name, value) in [
-                ("addr_gen_mode", "1"),
-                ("accept_dad", "0"),
-                ("dad_transmits", "0"),
-                ("accept_ra", "0"),
-                ("mldv1_unsolicited_report_interval", "10"),
-                ("mldv2_unsolicited_report_interval", "10"),
-            ] {
-                sysctl(&format!("ipv6/conf/{conf}/{name}"), value);
-            }
-        }
-        // Frames on bridges are to pass bridge hooks only (br_netfilter).
-        for name in ["iptables", "ip6tables", "arptables"] {
-            sysctl(&format!("bridge/bridge-nf-call-{name}"), "0");
-        }
-        configure(net).map_err(|e| {
-            if e.contains("Unknown device type") || e.contains("Operation not supported") {
-                let line = e.lines().next_back().unwrap_or_default();
-                Unavailable::Skip(format!("this kernel lacks a device type ({})", line.trim()))
-            } else {
-                Unavailable::Failed(e)
-            }
-        })?;
+        set_sysctls();
+        let delivery = delivery(net);
+        tools.nft(&delivery).map_err(Unavailable::Failed)?;
         let devices = devices(net);
-        let links =
-            run("ip", &["-o", "link", "show", "type", "veth"], "").map_err(Unavailable::Failed)?;
-        for device in &devices {
-            let peer = links
-                .lines()
-                .filter_map(|l| l.split_whitespace().nth(1)?.trim_end_matches(':').split_once('@'))
-                .find(|(name, _)| name == device)
-                .ok_or_else(|| Unavailable::Failed(format!("no {device} in:\n{links}")))?
-                .1;
-            run("ip", &["link", "set", peer, "netns", &beyond.path(), "name", device], "")
-                .map_err(Unavailable::Failed)?;
-        }
-        let no_offload = |devices: &[String]| {
-            for device in devices {
-                let _ = run(
-                    "ethtool",
-                    &["-K", device, "tx", "off", "gso", "off", "gro", "off", "tso", "off"],
-                    "",
-                );
-            }
-        };
-        no_offload(&devices);
+        connect(net, &devices, &beyond)?;
+        wait_until_ready(&devices)?;
         beyond.enter()?;
-        no_offload(&devices);
         let mut wires = vec![];
-        let batch: String = devices
-            .iter()
-            .map(|d| format!("link set {d} arp off addrgenmode none mtu 65535 up\n"))
-            .collect();
-        run("ip", &["-batch", "-"], &batch).map_err(Unavailable::Failed)?;
         for device in &devices {
+            no_offload(device)?;
             wires.push((device.clone(), Wire::open(device, true)?));
         }
         router.enter()?;
+        // This waits for what the kernel does when a link is ready, too.
+        devices.iter().try_for_each(|device| no_offload(device))?;
         let log = Log::open(GROUP)?;
         let host = Host::open()?;
         let stacked = [links_of_type(net, "bridge"), links_of_type(net, "vlan")].concat();
@@ -258,16 +259,10 @@ impl Router {
                 Some((d, wire))
             })
             .collect();
-        let delivery = delivery(net);
-        run("nft", &["-f", "-"], &delivery).map_err(Unavailable::Failed)?;
-        let has_flowtables = run("nft", &["-c", "-f", "-"], FLOWTABLE).is_ok();
-        // The host announces its multicast memberships when the wires come up; then it is silent.
-        std::thread::sleep(Duration::from_millis(150));
         Ok(Router {
             net: net.into(),
             delivery,
             spent: false,
-            has_flowtables,
             may_have_tables: false,
             router,
             _beyond: beyond,
@@ -275,6 +270,7 @@ impl Router {
             raw,
             host,
             log,
+            tools,
         })
     }
 
@@ -286,7 +282,10 @@ impl Router {
         self.router.enter().map_err(e)?;
         self.clear()?;
         self.may_have_tables = true;
-        let said = run("nft", &[options, &["-f", "-"]].concat(), rules)?;
+        let said = match options {
+            [] => self.tools.nft(rules)?,
+            _ => run("nft", &[options, &["-f", "-"]].concat(), rules)?,
+        };
         self.log.forget_connections().map_err(e)?;
         self.collect(&mut Outcome::default()).map_err(e)?;
         Ok(said)
@@ -354,7 +353,7 @@ impl Router {
 
     /// The rules in force with their counters, as nft lists them.
     pub fn listing(&self) -> Result<String, String> {
-        Ok(without_delivery(&run("nft", &["list", "ruleset"], "")?))
+        Ok(without_delivery(&self.tools.nft("list ruleset")?))
     }
 
     /// Loads the rules, sends the frames, and tells what came of it. The error is nft's.
@@ -367,7 +366,8 @@ impl Router {
     ) -> Result<Outcome, String> {
         let e = |e: io::Error| e.to_string();
         if self.spent {
-            *self = Router::new(&self.net.clone()).map_err(|e| format!("{e:?}"))?;
+            *self = Router::with(&self.net.clone(), self.tools.clone())
+                .map_err(|e| format!("{e:?}"))?;
         }
         // What bridges learned would be known in the next one, and states of IPsec count packets.
         self.spent = scenario.has_fragments()
@@ -375,7 +375,7 @@ impl Router {
             || has_ipsec(&self.net);
         // Rules that ask for it switch it on, and it stays on.
         sysctl("netfilter/nf_conntrack_acct", "0");
-        let without_flowtables = scenario.has_flowtable() && !self.has_flowtables;
+        let without_flowtables = scenario.has_flowtable() && !has_flowtables();
         let rules = match without_flowtables {
             true => scenario.rules_without_flowtables(),
             false => scenario.all_rules(),
@@ -408,7 +408,7 @@ impl Router {
             std::thread::sleep(Duration::from_millis(5));
         }
         if scenario.tracks() {
-            outcome.connections = self.connections();
+            outcome.connections = self.tools.connections();
         }
         for ((name, _), value) in scenario.sysctls.iter().zip(before) {
             swap_sysctl(name, value).map_err(e)?;
@@ -429,21 +429,10 @@ impl Router {
     /// Takes all tables away but the harness's own.
     fn clear(&mut self) -> Result<(), String> {
         if self.may_have_tables {
-            run("nft", &["-f", "-"], &format!("flush ruleset\n{}", self.delivery))?;
+            self.tools.nft(&format!("flush ruleset\n{}", self.delivery))?;
         }
         self.may_have_tables = false;
         Ok(())
-    }
-
-    /// The connections that the kernel tracks, a line each as conntrack(8) lists them. None without
-    /// conntrack(8).
-    fn connections(&self) -> Option<Vec<String>> {
-        let mut lines = vec![];
-        for family in ["ipv4", "ipv6"] {
-            let listing = run("conntrack", &["-L", "-f", family], "").ok()?;
-            lines.extend(listing.lines().map(str::to_owned));
-        }
-        Some(lines)
     }
 
     /// Takes what has arrived.

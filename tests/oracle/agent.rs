@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What runs in the guest: routers in its kernel, at the word of the other side.
+//! What runs in the guest: routers in its kernel, at the word of the other side. Each line to the
+//! other side is a lane: a process with routers of its own, one after the other.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::libraries::Libraries;
 use crate::router::{Router, Unavailable};
 use crate::scenario::{Outcome, Scenario};
+use crate::tools::Tools;
 
-/// Ports that the other side holds the far ends of: one here.
+/// Ports that the other side holds the far ends of.
 const PORTS: &str = "/sys/class/virtio-ports";
 
 /// What the other side asks for.
@@ -56,35 +62,83 @@ pub fn receive<T: DeserializeOwned>(line: &mut impl Read) -> io::Result<T> {
     postcard::from_bytes(&bytes).map_err(io::Error::other)
 }
 
-/// Answers until the other side is gone.
+/// Serves all lines until the other side is gone, each by a process.
 pub fn serve() -> io::Result<()> {
-    let port = std::fs::read_dir(PORTS)?.next().ok_or(io::ErrorKind::NotFound)??.file_name();
-    let mut line = OpenOptions::new().read(true).write(true).open(Path::new("/dev").join(port))?;
     let version = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    send(&mut line, &Answer::Booted(version.trim().into()))?;
+    let mut ports: Vec<_> =
+        std::fs::read_dir(PORTS)?.map(|port| Ok(port?.file_name())).collect::<io::Result<_>>()?;
+    ports.sort();
+    std::thread::scope(|scope| {
+        let mut lanes = vec![];
+        for (number, port) in ports.into_iter().enumerate() {
+            let path = Path::new("/dev").join(port);
+            let mut line = OpenOptions::new().read(true).write(true).open(path)?;
+            send(&mut line, &Answer::Booted(version.trim().into()))?;
+            lanes.push(scope.spawn(move || keep_up(number, &mut line)));
+        }
+        lanes.into_iter().try_for_each(|lane| lane.join().expect("no panics"))
+    })
+}
+
+/// Starts the process of a lane, and again if it ends: nft's library ends it for some rules, by its
+/// own assertions.
+fn keep_up(number: usize, line: &mut File) -> io::Result<()> {
+    loop {
+        let status = Command::new(std::env::current_exe()?)
+            .args(["--lane", &number.to_string()])
+            .stdin(Stdio::from(line.try_clone()?))
+            .status()?;
+        send(line, &Answer::Refused(format!("what runs scenarios ended: {status}")))?;
+    }
+}
+
+/// Serves the line that is the standard input, on one of the processors.
+pub fn serve_lane(number: usize) -> io::Result<()> {
+    let processors = std::thread::available_parallelism()?.get();
+    // SAFETY: the set is a local that outlives the call; 0 is the calling thread.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(number % processors, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &raw const set);
+    }
+    let mut line = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let tools: Arc<dyn Tools> = Arc::new(Libraries::load()?);
     let mut router = None;
     loop {
         let answer = match receive(&mut line)? {
             Request::SetUp { net } => {
                 // The namespaces of the one before go first.
                 drop(router.take());
-                match Router::new(&net) {
-                    Ok(new) => {
-                        router = Some(new);
-                        Answer::Ready
-                    }
-                    Err(Unavailable::Skip(reason)) => Answer::Skip(reason),
-                    Err(Unavailable::Failed(text)) => Answer::Refused(text),
+                match set_up(&mut router, &net, &tools) {
+                    Ok(_) => Answer::Ready,
+                    Err(answer) => answer,
                 }
             }
             Request::Run { scenario, expected } => {
-                let router = router.as_mut().ok_or_else(|| io::Error::other("no router"))?;
-                match router.run(&scenario, expected.as_ref()) {
-                    Ok(outcome) => Answer::Outcome(outcome),
-                    Err(text) => Answer::Refused(text),
+                match set_up(&mut router, &scenario.net, &tools) {
+                    Ok(router) => router
+                        .run(&scenario, expected.as_ref())
+                        .map_or_else(Answer::Refused, Answer::Outcome),
+                    Err(answer) => answer,
                 }
             }
         };
         send(&mut line, &answer)?;
+    }
+}
+
+/// The router, which is built if there is none yet.
+fn set_up<'a>(
+    router: &'a mut Option<Router>,
+    net: &str,
+    tools: &Arc<dyn Tools>,
+) -> Result<&'a mut Router, Answer> {
+    match router {
+        Some(router) => Ok(router),
+        None => match Router::with(net, tools.clone()) {
+            Ok(new) => Ok(router.insert(new)),
+            Err(Unavailable::Skip(reason)) => Err(Answer::Skip(reason)),
+            Err(Unavailable::Failed(text)) => Err(Answer::Refused(text)),
+        },
     }
 }

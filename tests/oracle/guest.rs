@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A whole kernel in QEMU: boots it, and runs scenarios in it.
+//! A whole kernel in QEMU: boots it, and runs scenarios in it, several at once.
 
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::agent::{Answer, Request, receive, send};
@@ -17,27 +18,26 @@ use crate::sides::Kernel;
 /// leave little of the processor.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A guest, as long as it is held.
-pub struct Guest {
-    /// Held, not used: the guest ends with it.
-    _qemu: Qemu,
+/// A lane of a guest: it runs scenarios one after the other, while other lanes run theirs. The guest
+/// ends with its last lane.
+pub struct Lane {
+    guest: Arc<Qemu>,
     line: UnixStream,
     /// It has not answered in time: what it says next is of no use.
     lost: bool,
-    /// Where its kernel is, and its number: to boot another one in its place.
+    /// Where the kernel is, and the number of the guest: to boot another one in its place.
     directory: PathBuf,
     number: usize,
-    /// The version of its kernel.
-    pub version: String,
 }
 
 /// Fetches the kernel of a suite of Debian into `directory`, if it is not there. The error is the
-/// reason why it is not available.
-pub fn prepare(directory: &Path, suite: &str) -> Result<(), String> {
+/// reason why it is not available, or not after so many seconds.
+pub fn prepare(directory: &Path, suite: &str, seconds: u32) -> Result<(), String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/oracle/kernel");
     let made = Command::new(script)
         .arg(directory)
         .arg(suite)
+        .arg(seconds.to_string())
         .stderr(Stdio::inherit())
         .output()
         .map_err(|e| e.to_string())?;
@@ -45,47 +45,22 @@ pub fn prepare(directory: &Path, suite: &str) -> Result<(), String> {
     if made.status.success() { Ok(()) } else { Err(said) }
 }
 
-impl Guest {
-    /// Boots the kernel in `directory`. `number` tells guests of one process apart.
-    pub fn boot(directory: &Path, number: usize) -> io::Result<Guest> {
-        let name = format!("penstock-oracle-{}-{number}", std::process::id());
-        let socket = std::env::temp_dir().join(name);
-        let agent = std::env::current_exe()?;
-        let console = directory.join(format!("console-{number}.log"));
-        let mut command = Command::new("qemu-system-x86_64");
-        command
-            .args(["-M", "q35,accel=tcg", "-cpu", "max", "-smp", "1", "-m", "768"])
-            .args(["-display", "none", "-monitor", "none", "-no-reboot", "-net", "none"])
-            .arg("-kernel")
-            .arg(directory.join("vmlinuz"))
-            .arg("-initrd")
-            .arg(directory.join("initrd.gz"))
-            .arg("-append")
-            .arg(format!(
-                "console=ttyS0 quiet panic=-1 tsc=reliable mitigations=off agent={}",
-                agent.display()
-            ))
-            .arg("-serial")
-            .arg(format!("file:{}", console.display()))
-            .args(["-fsdev", "local,id=h,path=/,security_model=none,readonly=on,multidevs=remap"])
-            .args(["-device", "virtio-9p-pci,fsdev=h,mount_tag=host"])
-            .args(["-device", "virtio-serial-pci", "-chardev"])
-            .arg(format!("socket,id=line,path={},server=on,wait=off", socket.display()))
-            .args(["-device", "virtserialport,chardev=line,name=oracle"])
-            .stdin(Stdio::null());
-        let qemu = Qemu(command.spawn()?);
-        let connected = connect(&socket);
-        let _ = std::fs::remove_file(&socket);
-        let mut guest = Guest {
-            _qemu: qemu,
-            line: connected?,
-            lost: false,
-            directory: directory.into(),
-            number,
-            version: String::new(),
-        };
-        guest.line.set_read_timeout(Some(PATIENCE))?;
-        match receive(&mut guest.line) {
+/// Boots the kernel in `directory` with so many lanes. `number` tells guests of one process apart.
+pub fn boot(directory: &Path, number: usize, lanes: usize) -> io::Result<Vec<Lane>> {
+    let console = directory.join(format!("console-{number}.log"));
+    let name = format!("penstock-oracle-{}-{number}", std::process::id());
+    let sockets: Vec<PathBuf> =
+        (0..lanes).map(|lane| std::env::temp_dir().join(format!("{name}-{lane}"))).collect();
+    let process = command(directory, &console, &sockets)?.spawn()?;
+    let mut guest = Qemu { process, version: String::new() };
+    let lines: io::Result<Vec<UnixStream>> = sockets.iter().map(|s| connect(s)).collect();
+    for socket in &sockets {
+        let _ = std::fs::remove_file(socket);
+    }
+    let mut lines = lines?;
+    for line in &mut lines {
+        line.set_read_timeout(Some(PATIENCE))?;
+        match receive(line) {
             Ok(Answer::Booted(version)) => guest.version = version,
             Ok(_) => return Err(io::Error::other("the guest answers before it has booted")),
             Err(e) => {
@@ -95,7 +70,68 @@ impl Guest {
                 return Err(io::Error::other(format!("{e}; the console:\n{}", last.join("\n"))));
             }
         }
-        Ok(guest)
+    }
+    let guest = Arc::new(guest);
+    let lane = |line| Lane {
+        guest: guest.clone(),
+        line,
+        lost: false,
+        directory: directory.into(),
+        number,
+    };
+    Ok(lines.into_iter().map(lane).collect())
+}
+
+/// How QEMU is started: without KVM, with a processor for each of this machine's up to two, and a
+/// line for each of these sockets.
+fn command(directory: &Path, console: &Path, sockets: &[PathBuf]) -> io::Result<Command> {
+    let agent = std::env::current_exe()?;
+    let processors = std::thread::available_parallelism()?.get().min(2);
+    let mut command = Command::new("qemu-system-x86_64");
+    command
+        .args(["-M", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,la57=off"])
+        .args(["-smp", &processors.to_string(), "-m", "1024"])
+        .args(["-display", "none", "-monitor", "none", "-no-reboot", "-net", "none"])
+        .arg("-kernel")
+        .arg(directory.join("vmlinuz"))
+        .arg("-initrd")
+        .arg(directory.join("initrd.gz"))
+        .arg("-append")
+        .arg(format!("{PARAMETERS} agent={}", agent.display()))
+        .arg("-serial")
+        .arg(format!("file:{}", console.display()))
+        .args(["-fsdev", "local,id=h,path=/,security_model=none,readonly=on,multidevs=remap"])
+        .args(["-device", "virtio-9p-pci,fsdev=h,mount_tag=host", "-device", "virtio-serial-pci"])
+        .stdin(Stdio::null());
+    for (lane, socket) in sockets.iter().enumerate() {
+        command
+            .arg("-chardev")
+            .arg(format!("socket,id=line{lane},path={},server=on,wait=off", socket.display()))
+            .arg("-device")
+            .arg(format!("virtserialport,chardev=line{lane},name=oracle{lane}"));
+    }
+    Ok(command)
+}
+
+/// Parameters of the guest's kernel. Each emulated instruction is dear: pages are not cleared
+/// twice, protections against others' code are off, and programs are at the same addresses each
+/// time, so that what was translated of them is used again. Grace periods of RCU end at once
+/// instead of some ticks later.
+const PARAMETERS: &str = "console=ttyS0 quiet panic=-1 tsc=reliable mitigations=off \
+                          init_on_alloc=0 norandmaps nokaslr audit=0 lsm=capability \
+                          hardened_usercopy=off randomize_kstack_offset=off nowatchdog \
+                          rcupdate.rcu_expedited=1";
+
+impl Lane {
+    /// The version of its kernel.
+    pub fn version(&self) -> &str {
+        &self.guest.version
+    }
+
+    /// Says how much processor time the guest has taken so far, all its lanes together.
+    pub fn clock(&self) -> impl Fn() -> Duration + use<> {
+        let guest = Arc::clone(&self.guest);
+        move || guest.processor_time().unwrap_or_default()
     }
 
     fn ask(&mut self, request: &Request) -> Result<Answer, String> {
@@ -108,10 +144,11 @@ impl Guest {
     }
 }
 
-impl Kernel for Guest {
+impl Kernel for Lane {
     fn set_up(&mut self, net: &str) -> Result<(), Unavailable> {
         if self.lost {
-            *self = Guest::boot(&self.directory.clone(), self.number)?;
+            let mut lanes = boot(&self.directory, self.number, 1)?;
+            *self = lanes.remove(0);
         }
         match self.ask(&Request::SetUp { net: net.into() }).map_err(Unavailable::Failed)? {
             Answer::Ready => Ok(()),
@@ -133,12 +170,28 @@ impl Kernel for Guest {
 }
 
 /// The process, which ends with this.
-struct Qemu(Child);
+struct Qemu {
+    process: Child,
+    /// The version of the kernel in it.
+    version: String,
+}
+
+impl Qemu {
+    fn processor_time(&self) -> io::Result<Duration> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
+        // After the name, which is in brackets: the 12th and 13th field, in ticks (proc(5)).
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+        let ticks: u64 = fields.skip(11).take(2).filter_map(|f| f.parse::<u64>().ok()).sum();
+        // SAFETY: sysconf takes no pointer.
+        let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
+        Ok(Duration::from_millis(ticks * 1000 / a_second))
+    }
+}
 
 impl Drop for Qemu {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

@@ -7,10 +7,11 @@
 //! rights for them are missing, everything here is skipped, and says so.
 //!
 //! Arguments: words that a scenario's name must contain, or a scenario's directory. Environment:
-//! `PENSTOCK_ORACLE` (without it everything is skipped: `make oracle` sets it), `PENSTOCK_RANDOM`
-//! (how many random scenarios of each kind, default 3), `PENSTOCK_SEED` (of the first of them),
+//! `PENSTOCK_ORACLE` (`all` for all scenarios, `no` for none; otherwise and without words those
+//! that only a whole kernel can judge, for [`MOST`] at most), `PENSTOCK_RANDOM` (how many random
+//! scenarios of each kind, default 10), `PENSTOCK_SEED` (of the first of them),
 //! `PENSTOCK_ORACLE_SUITE` (the suite of Debian with the reference kernel, default
-//! trixie-backports), `PENSTOCK_ORACLE_GUESTS` (how many guests at once, default 1).
+//! trixie-backports), `PENSTOCK_ORACLE_LANES` (how many scenarios run at once, default 4).
 
 mod agent;
 #[path = "../kernel/chance.rs"]
@@ -19,9 +20,13 @@ mod chance;
 mod compare;
 #[path = "../kernel/frame.rs"]
 mod frame;
+mod generators;
 mod guest;
 #[path = "../kernel/hand_made/mod.rs"]
 mod hand_made;
+mod libraries;
+#[path = "../kernel/links.rs"]
+mod links;
 #[path = "../kernel/namespace.rs"]
 mod namespace;
 #[path = "../kernel/net.rs"]
@@ -31,6 +36,7 @@ mod penstock;
 #[path = "../kernel/random/mod.rs"]
 mod random;
 #[path = "../kernel/router.rs"]
+#[allow(dead_code)]
 mod router;
 #[path = "../kernel/scenario.rs"]
 mod scenario;
@@ -43,46 +49,42 @@ mod sides;
 mod sift;
 #[path = "../kernel/sockets.rs"]
 mod sockets;
+#[path = "../kernel/tools.rs"]
+#[allow(dead_code)]
+mod tools;
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use guest::Guest;
+use guest::Lane;
+use random::{Kind, scenarios as of_chance};
 use scenario::Scenario;
 use sides::Kernel;
 
+/// How long the scenarios of a usual test run may take. What has not begun until then is left out.
+const MOST: Duration = Duration::from_secs(90);
+
 fn main() -> ExitCode {
-    if std::env::args().any(|a| a == "--agent") {
-        return match agent::serve() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(e) => {
-                println!("oracle: {e}");
-                ExitCode::FAILURE
-            }
-        };
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--agent"] => return ended(agent::serve()),
+        ["--lane", number] => return ended(agent::serve_lane(number.parse().unwrap_or(0))),
+        _ => {}
     }
-    if std::env::args().any(|a| a == "--list") {
+    if arguments.iter().any(|a| a == "--list") {
         return ExitCode::SUCCESS;
     }
-    let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    if std::env::var_os("PENSTOCK_ORACLE").is_none() {
-        println!("SKIPPED: comparison with a whole kernel: `make oracle` runs it");
-        return ExitCode::SUCCESS;
-    }
-    if let Err(reason) = router::available() {
-        println!("SKIPPED: comparison with a whole kernel: {reason}");
-        return ExitCode::SUCCESS;
-    }
+    let words: Vec<String> = arguments.into_iter().filter(|a| !a.starts_with('-')).collect();
     let suite = std::env::var("PENSTOCK_ORACLE_SUITE").unwrap_or("trixie-backports".into());
     let directory = guest::directory(&suite);
-    if let Err(reason) = guest::prepare(&directory, &suite) {
+    if let Err(reason) = available(&directory, &suite) {
         println!("SKIPPED: comparison with a whole kernel: {reason}");
         return ExitCode::SUCCESS;
     }
-    let scenarios = match words.as_slice() {
+    let (scenarios, most) = match words.as_slice() {
         [one] if one.contains('/') => match Scenario::read(Path::new(one)) {
-            Ok(scenario) => vec![scenario],
+            Ok(scenario) => (vec![scenario], None),
             Err(e) => {
                 println!("{one}: {e}");
                 return ExitCode::FAILURE;
@@ -90,35 +92,116 @@ fn main() -> ExitCode {
         },
         words => chosen(words),
     };
-    let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<usize>().ok());
     let begun = Instant::now();
-    let mut kernels: Vec<Box<dyn Kernel>> = vec![];
-    for n in 0..number("PENSTOCK_ORACLE_GUESTS").unwrap_or(1).max(1) {
-        match Guest::boot(&directory, n) {
-            Ok(guest) => {
-                println!("oracle: Linux {} after {:.1?}", guest.version, begun.elapsed());
-                kernels.push(Box::new(guest));
-            }
-            Err(e) => {
-                println!("oracle: the guest does not boot: {e}");
-                return ExitCode::FAILURE;
-            }
+    let lanes = number("PENSTOCK_ORACLE_LANES").unwrap_or(4).clamp(1, scenarios.len().max(1));
+    match guest::boot(&directory, 0, lanes) {
+        Ok(lanes) => {
+            let version = lanes.first().map_or("", Lane::version);
+            println!("oracle: Linux {version} after {:.1?}", begun.elapsed());
+            if judge(scenarios, lanes, most) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(e) => {
+            println!("oracle: the guest does not boot: {e}");
+            ExitCode::FAILURE
         }
     }
-    let begun = Instant::now();
-    let results = sides::compare_all(scenarios, &mut kernels);
-    let per_minute = results.len() as f64 * 60.0 / begun.elapsed().as_secs_f64();
-    println!("oracle: {per_minute:.0} scenarios a minute");
-    if sides::report("oracle", &results) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// All scenarios that have these words in their names.
-fn chosen(words: &[String]) -> Vec<Scenario> {
+/// Compares the scenarios, and prints the results. Returns whether all agree.
+fn judge(scenarios: Vec<Scenario>, lanes: Vec<Lane>, most: Option<Duration>) -> bool {
+    let guest = lanes.first().map(Lane::clock);
+    let taken = || guest.as_ref().map_or(Duration::ZERO, |clock| clock());
+    let (begun, booted, count) = (Instant::now(), taken(), scenarios.len());
+    let mut kernels: Vec<_> =
+        lanes.into_iter().map(|lane| Box::new(lane) as Box<dyn Kernel>).collect();
+    let results = sides::compare_all(scenarios, &mut kernels, most.map(|most| begun + most));
+    let done = results.len().max(1) as f64;
+    println!(
+        "oracle: {} of {count} scenarios, {:.0} a minute; processor time of each: {:.2} s in the \
+         guest, {:.2} s here",
+        results.len(),
+        done * 60.0 / begun.elapsed().as_secs_f64(),
+        (taken().saturating_sub(booted)).as_secs_f64() / done,
+        of_children().as_secs_f64() / done,
+    );
+    sides::report("oracle", &results)
+}
+
+/// Whether there can be a guest; otherwise why not.
+fn available(directory: &Path, suite: &str) -> Result<(), String> {
+    if std::env::var("PENSTOCK_ORACLE").is_ok_and(|v| v == "no") {
+        return Err("PENSTOCK_ORACLE=no".into());
+    }
+    router::available()?;
+    // In a usual test run it is not worth the time to wait for a slow mirror.
+    let seconds = if std::env::var_os("PENSTOCK_ORACLE").is_some() { 600 } else { 60 };
+    guest::prepare(directory, suite, seconds)
+}
+
+/// How a process of the guest ended.
+fn ended(result: std::io::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            println!("oracle: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn number(name: &str) -> Option<usize> {
+    std::env::var(name).ok().and_then(|v| v.parse().ok())
+}
+
+/// The scenarios that have these words in their names, and how long they may take together.
+fn chosen(words: &[String]) -> (Vec<Scenario>, Option<Duration>) {
     let seed = penstock_testkit::seed();
-    let count =
-        std::env::var("PENSTOCK_RANDOM").ok().and_then(|v| v.parse::<u64>().ok()).unwrap_or(3);
+    let count = number("PENSTOCK_RANDOM").unwrap_or(10) as u64;
     println!("oracle: {count} random scenarios of each kind, PENSTOCK_SEED={seed}");
-    let of_chance = random::scenarios(seed, |_| count);
-    let all = hand_made::all().into_iter().chain(scenarios::all()).chain(of_chance);
-    all.filter(|s| words.iter().all(|w| s.name.contains(w.as_str()))).collect()
+    let all = std::env::var("PENSTOCK_ORACLE").is_ok_and(|v| v == "all");
+    let usual = !all && words.is_empty();
+    let by_hand = if usual { vec![] } else { hand_made::all() };
+    let has_words = |s: &Scenario| words.iter().all(|w| s.name.contains(w.as_str()));
+    let mut chosen: Vec<_> =
+        by_hand.into_iter().chain(scenarios::all()).filter(|s| has_words(s)).collect();
+    let shared = |share: u64| count.div_ceil(share);
+    // Others of tests/kernel are compared with this machine's kernel, which is the reference for
+    // what they are about (docs/testing.md).
+    let named = |kind: &&Kind| !words.is_empty() || kind.names.contains(&"random_flow_");
+    let kinds = random::KINDS.iter().filter(named).chain(&generators::KINDS);
+    chosen.extend(of_chance(kinds, words, seed, shared).map(fit_for_flowtables));
+    (chosen, usual.then_some(MOST))
+}
+
+/// A scenario of flows without what kernels and this program do differently on purpose
+/// (docs/differences.md): a hook that no kernel has, and padding after packets.
+fn fit_for_flowtables(mut scenario: Scenario) -> Scenario {
+    if scenario.has_flowtable() {
+        scenario.rules = scenario.rules.replace("hook early_ingress", "hook ingress");
+        for (_, frame) in &mut scenario.frames {
+            let length = match frame.get(12..20) {
+                Some(&[8, 0, _, _, high, low, ..]) => {
+                    14 + usize::from(u16::from_be_bytes([high, low]))
+                }
+                Some(&[0x86, 0xdd, ..]) => {
+                    54 + frame.get(18..20).map_or(0, |b| usize::from(b[0]) << 8 | usize::from(b[1]))
+                }
+                _ => continue,
+            };
+            frame.truncate(length);
+        }
+    }
+    scenario
+}
+
+/// Processor time of the processes that this one has started and waited for.
+fn of_children() -> Duration {
+    // SAFETY: a zeroed structure is valid, and is live while the call fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
+    time(usage.ru_utime) + time(usage.ru_stime)
 }

@@ -91,6 +91,9 @@ pub(crate) struct Course {
     pub(crate) options: Compiled,
     /// For a copy that returns to the host: the route by which it is received.
     pub(crate) back: Option<Route>,
+    /// The device that a packet of the host's own was on before, 0 for none: its tunnel, or where
+    /// the packet in IPsec came from (`skb->dev`). At `postrouting` it is the device of arrival.
+    pub(crate) on: u32,
 }
 
 impl Course {

@@ -429,14 +429,14 @@ table inet t {
 table ip a {
 	chain pre { type filter hook prerouting priority 0; udp dport 1 counter dup to 198.18.5.20 device \"dmz\"; udp dport 2 counter dup to 198.18.5.20; udp dport 3 counter dup to 198.18.64.1; }
 	chain thru { type filter hook forward priority 0; udp dport 4 counter dup to 198.18.5.20 device \"dmz\"; udp dport 5 counter dup to 198.19.0.3; }
-	chain post { type filter hook postrouting priority 0; udp dport 6 counter dup to 198.18.5.20 device \"dmz\"; counter; }
+	chain post { type filter hook postrouting priority 0; udp dport 6 counter dup to 198.18.5.20 device \"dmz\"; counter; iif 0 counter; iifname lan counter; iifname wan counter; iifname dmz counter; }
 	chain in { type filter hook input priority 0; udp dport 77 counter dup to 198.18.5.20 device \"dmz\"; }
-	chain out { type filter hook output priority 0; counter; }
+	chain out { type filter hook output priority 0; counter; iif 0 counter; }
 }
 table ip6 b {
 	chain pre { type filter hook prerouting priority 0; udp dport 1 counter dup to 2001:db8:5::20 device \"dmz\"; udp dport 2 counter dup to 2001:db8:5::20; }
 	chain thru { type filter hook forward priority 0; udp dport 4 counter dup to 2001:db8:5::20 device \"dmz\"; }
-	chain post { type filter hook postrouting priority 0; udp dport 6 counter dup to 2001:db8:5::20 device \"dmz\"; counter; }
+	chain post { type filter hook postrouting priority 0; udp dport 6 counter dup to 2001:db8:5::20 device \"dmz\"; counter; iif 0 counter; iifname lan counter; iifname wan counter; iifname dmz counter; }
 }
 ",
             ),

@@ -35,7 +35,15 @@ const RULES: &str = "table inet t {
 		type filter hook postrouting priority 0;
 		meta l4proto esp counter
 		rt ipsec exists counter
+		iif 0 counter
+		iifname lan counter
+		iifname wan counter
 		counter
+	}
+	chain out {
+		type filter hook output priority 0;
+		iif 0 counter
+		iifname lan counter
 	}
 }
 ";

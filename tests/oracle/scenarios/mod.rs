@@ -7,6 +7,8 @@ mod ipsec;
 mod tunnel;
 mod vlan;
 
+pub use tunnel::NET as TUNNEL_NET;
+
 use crate::frame::Frame;
 use crate::scenario::Scenario;
 

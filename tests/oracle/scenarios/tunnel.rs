@@ -9,7 +9,7 @@ use crate::frame::{Frame, Mac, bare, ethernet};
 use crate::scenario::Scenario;
 
 /// `lan` and `wan` are wires; the far end of the tunnel `far` is after `wan`.
-const NET: &str = "\
+pub const NET: &str = "\
 link add name lan address 02:00:00:00:01:01 mtu 1500 type veth
 link add name wan address 02:00:00:00:02:01 mtu 1500 type veth
 link set lan addrgenmode none up
@@ -52,11 +52,19 @@ const RULES: &str = "table inet t {
 	chain out {
 		type filter hook output priority 0;
 		counter
+		iif 0 counter
+		iifname far counter
 	}
 	chain post {
 		type filter hook postrouting priority 0;
 		oifname far counter
 		oifname wan counter
+		iif 0 counter
+		iifname far counter
+		iifname lan counter
+		iifname wan counter
+		meta iiftype 768-776 counter
+		meta iifkind { ipip, sit, ip6tnl } counter
 		meta l4proto { 4, 41 } counter
 	}
 }

@@ -119,7 +119,8 @@ impl<S: Sink> Worker<'_, S> {
             }
             worker.state.nesting.duplicating = true;
             let protocol = if v6 { Protocol::Ip6 } else { Protocol::Ip };
-            worker.local_out(protocol, copy, way);
+            // `nf_dup_ipv4()`, `nf_dup_ipv6()`: a copy is on the device that it leaves by.
+            worker.local_out(protocol, copy, way, way.oif);
             worker.state.nesting.duplicating = false;
         });
     }

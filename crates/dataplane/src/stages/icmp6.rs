@@ -157,7 +157,7 @@ impl<S: Sink> Worker<'_, S> {
             answer.meta.mark = mark;
             answer.meta.ct = ct;
             worker.state.counters.originated += 1;
-            worker.local_out(protocol, answer, way);
+            worker.local_out(protocol, answer, way, 0);
         });
     }
 

@@ -120,19 +120,28 @@ impl<S: Sink> Worker<'_, S> {
     /// `fwd` and flows call as well as the stages). What its sender learns does not depend on what
     /// becomes of the packet around it, as with `ip_tunnel_xmit()`; so the outer packet is not the
     /// next stage of the inner one. Stages call [`Worker::local_output`].
-    pub(crate) fn local_out(&mut self, protocol: Protocol, packet: &mut Packet, to: Route) {
+    ///
+    /// `on` is the device that the packet is on, 0 for none: that of its arrival at `postrouting`.
+    pub(crate) fn local_out(
+        &mut self,
+        protocol: Protocol,
+        packet: &mut Packet,
+        to: Route,
+        on: u32,
+    ) {
         let mut course = Course::default();
-        let next = self.local_output(protocol, packet, to, &mut course);
+        let next = self.local_output(protocol, packet, to, on, &mut course);
         self.run(next, packet, &mut course);
     }
 
     /// A packet becomes one of the host's own, with a course of its own: `output`. Gives the stage
-    /// where it continues.
+    /// where it continues. `on` is as for [`Worker::local_out`].
     pub(crate) fn local_output(
         &mut self,
         protocol: Protocol,
         packet: &mut Packet,
         mut to: Route,
+        on: u32,
         course: &mut Course,
     ) -> Next {
         packet.meta.protocol =
@@ -147,7 +156,7 @@ impl<S: Sink> Worker<'_, S> {
         packet.meta.packet_type = PacketType::Host;
         packet.meta.route = Some(to.oif);
         packet.meta.nftrace |= self.state.trace_all;
-        *course = Course::to(to);
+        *course = Course { on, ..Course::to(to) };
         self.hook_before_route(protocol, Hook::Output, packet, course, Next::AfterOutput(protocol))
     }
 
@@ -212,6 +221,9 @@ impl<S: Sink> Worker<'_, S> {
                 return self.end(DropReason::Ttl, packet);
             }
         }
+        if course.on != 0 {
+            packet.meta.iif = course.on;
+        }
         self.hook(Protocol::Ip, Hook::Postrouting, packet, course, Next::Ip4Finish)
     }
 
@@ -256,11 +268,17 @@ impl<S: Sink> Worker<'_, S> {
             return Next::Done;
         }
         packet.meta.oif = to.oif;
+        if course.on != 0 {
+            packet.meta.iif = course.on;
+        }
         self.hook(Protocol::Ip6, Hook::Postrouting, packet, course, Next::Ip6AfterPostrouting)
     }
 
     /// `__ip6_finish_output()`.
     pub(super) fn ip6_after_postrouting(&mut self, packet: &mut Packet, course: &Course) -> Next {
+        if course.on != 0 {
+            packet.meta.iif = 0;
+        }
         let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
         let forwarded = packet.meta.iif != 0;
         if to.kind == RouteType::Multicast && !forwarded && to.oif != LOOPBACK {
@@ -325,7 +343,7 @@ impl<S: Sink> Worker<'_, S> {
             h.set_total_len(len as u16);
             h.fill_checksum();
         }
-        self.local_out(Protocol::Ip, packet, to);
+        self.local_out(Protocol::Ip, packet, to, 0);
     }
 
     fn host_packet6(&mut self, packet: &mut Packet) {
@@ -347,6 +365,6 @@ impl<S: Sink> Worker<'_, S> {
         let Some(to) = self.ip6_route_output(daddr, source, 0, oif) else {
             return self.drop(DropReason::NoRoute, packet);
         };
-        self.local_out(Protocol::Ip6, packet, to);
+        self.local_out(Protocol::Ip6, packet, to, 0);
     }
 }

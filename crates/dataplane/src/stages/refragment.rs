@@ -36,6 +36,9 @@ impl<S: Sink> Worker<'_, S> {
 
     /// `ip_finish_output()`.
     pub(super) fn ip4_finish(&mut self, packet: &mut Packet, course: &mut Course) -> Next {
+        if course.on != 0 {
+            packet.meta.iif = 0;
+        }
         if self.state.ipsec.is_some()
             && let Some(next) = self.xfrm_output(Protocol::Ip, packet, course)
         {

@@ -77,7 +77,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         packet.push_header(&header.bytes());
         scrub(packet);
-        self.local_out(Protocol::Ip, packet, to);
+        self.local_out(Protocol::Ip, packet, to, link.index);
     }
 
     /// The route's MTU, where less was learned of the path.

@@ -85,7 +85,7 @@ impl<S: Sink> Worker<'_, S> {
         option.copy_from_slice(&encap_limit::option(inner.payload, limit.unwrap_or(0)));
         packet.push_header(header.get(..over).unwrap_or(&header));
         scrub(packet);
-        self.local_out(Protocol::Ip6, packet, to);
+        self.local_out(Protocol::Ip6, packet, to, link.index);
     }
 
     /// The route's MTU, where less was learned of the path.

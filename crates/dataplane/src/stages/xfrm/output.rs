@@ -275,6 +275,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         packet.meta.ct = Ct::default();
         packet.meta.transformed = true;
+        let on = if packet.meta.iif != 0 { packet.meta.iif } else { course.on };
         let v6 = packet.network().first().is_some_and(|b| b >> 4 == 6);
         let outer = if v6 { Protocol::Ip6 } else { Protocol::Ip };
         let rest = bundled.states.rest(done);
@@ -287,7 +288,7 @@ impl<S: Sink> Worker<'_, S> {
                 after: bundled.after,
             })
         };
-        self.local_output(outer, packet, next, course)
+        self.local_output(outer, packet, next, on, course)
     }
 
     fn is_tunnel(&self, id: StateId) -> bool {
