@@ -44,6 +44,8 @@ pub struct SetInfo {
     pub meter: bool,
     /// Where this run declares it.
     pub place: Option<Loc>,
+    /// The ruleset had it before this run.
+    pub existing: bool,
     /// What its keys are.
     pub key: KeyType,
     /// What it maps to.
@@ -204,6 +206,7 @@ pub fn set_info(set: &penstock_ruleset::model::Set) -> Option<SetInfo> {
         anonymous: set.anonymous,
         meter: false,
         place: None,
+        existing: true,
         key,
         data,
         interval: set.description.interval,

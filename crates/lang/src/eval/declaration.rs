@@ -67,6 +67,7 @@ impl Eval<'_, '_> {
             anonymous: false,
             meter: false,
             place: Some(place),
+            existing: false,
             key: key_type,
             data,
             interval: block.flags.interval,
@@ -79,7 +80,8 @@ impl Eval<'_, '_> {
         let Some(table) = self.table.clone() else { return Ok(()) };
         if let Some(known) = self.ctx.cache.set(self.family, &table, &name.text) {
             // Declaring it again leaves its content alone.
-            let known = SetInfo { intervals: known.intervals.clone(), ..info };
+            let (intervals, existing) = (known.intervals.clone(), known.existing);
+            let known = SetInfo { intervals, existing, ..info };
             self.ctx.cache.put_set(self.family, &table, known.into());
         } else {
             self.ctx.cache.put_set(self.family, &table, info.into());

@@ -456,6 +456,7 @@ impl SetInfo {
             anonymous: true,
             meter: false,
             place: None,
+            existing: false,
             key,
             data,
             interval: false,

@@ -125,7 +125,10 @@ impl Eval<'_, '_> {
         let mut changed = (**info).clone();
         changed.dynamic = true;
         self.ctx.cache.put_set(self.family, &table, changed.into());
-        self.ctx.made_dynamic.push((self.family, table, info.name.clone()));
+        // A declaration of a set that exists has to say what it is.
+        if !info.existing {
+            self.ctx.made_dynamic.push((self.family, table, info.name.clone()));
+        }
     }
 }
 
