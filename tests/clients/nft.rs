@@ -192,7 +192,9 @@ fn batches_of_several_supervisors_do_not_overlap() {
 const CHANGES: &str = "nft add table inet t; nft add chain inet t c; \
     nft add rule inet t c tcp dport 22 accept; nft add set inet t s '{ type ipv4_addr; }'; \
     nft add element inet t s '{ 1.2.3.4 }'; nft delete rule inet t c handle 2; \
-    nft delete element inet t s '{ 1.2.3.4 }'; nft add table ip last";
+    nft delete element inet t s '{ 1.2.3.4 }'; \
+    nft add rule inet t c tcp dport '{ 1-4, 5-9, 20 }' ip saddr '{ 198.18.0.1, 198.18.0.3 }' drop; \
+    nft flush chain inet t c; nft add table ip last";
 
 /// A script that changes things while a monitor prints.
 fn monitored(change: &str, out: &Path) -> String {

@@ -11,6 +11,7 @@
 mod begin;
 mod bursts;
 mod capture;
+mod clients;
 mod clock;
 mod edges;
 mod evaluator;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! `penstock exec` and `penstock shell`: programs that speak to the kernel's netfilter, on the
-//! ruleset of a state file.
+//! ruleset of the dataplane or of a state file.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use lexopt::Arg::{Long, Short, Value};
-use penstock_daemon::control::client::Client;
 use penstock_daemon::errln;
-use penstock_exec::{StateService, Stored};
+use penstock_exec::{LiveService, StateService, Stored};
+use penstock_launcher::Service;
 
-use crate::dataplane::NO_DATAPLANE;
+use crate::dataplane;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
 
 /// All options of `penstock exec`.
@@ -27,13 +27,16 @@ const OPTIONS: &[Opt] = &[
 
 /// The variable that tells programs which ruleset they have.
 const VARIABLE: &str = "PENSTOCK_EXEC";
+/// What it says of the dataplane; otherwise it is the path of a state file.
+const LIVE: &str = "live";
 
 fn exec_usage() -> String {
     let mut out = String::from(
-        "Usage: penstock exec --state FILE [--] COMMAND [ARGUMENT...]\n\n\
+        "Usage: penstock exec [--state FILE] [--] COMMAND [ARGUMENT...]\n\n\
          Runs a command whose netfilter sockets (nft, iptables-nft, libnftables and so on), and those of all that\n\
-         it starts, are answered from a ruleset that is kept in a file, and not by the kernel. The command is not\n\
-         changed and needs no rights. Exit status: the command's; 127 if it is not there, 126 if it cannot be run.\n\n",
+         it starts, are answered by the dataplane of the network namespace, or from a ruleset that is kept in a\n\
+         file, and not by the kernel. The command is not changed. Exit status: 3 without a dataplane; otherwise\n\
+         the command's; 127 if it is not there, 126 if it cannot be run.\n\n",
     );
     out.push_str(&usage_lines(OPTIONS, 14));
     out
@@ -41,7 +44,7 @@ fn exec_usage() -> String {
 
 fn shell_usage() -> String {
     let mut out = String::from(
-        "Usage: penstock shell --state FILE\n\n\
+        "Usage: penstock shell [--state FILE]\n\n\
          Starts a shell ($SHELL, or /bin/sh) in which all commands run as with `penstock exec`. Its prompt says\n\
          `(penstock)` where the shell takes its prompt from the environment.\n\n",
     );
@@ -121,43 +124,32 @@ fn hint() {
 
 /// Becomes the command.
 fn run(options: Options) -> ExitCode {
-    let Some(path) = &options.state else { return without_state() };
-    let stored = match Stored::open(path) {
-        Ok(stored) => stored,
-        Err(e) => {
-            errln!("Error: {} {e}", path.display());
-            return ExitCode::FAILURE;
-        }
+    let (service, variable) = match service(options.state.as_deref()) {
+        Ok(service) => service,
+        Err(status) => return status,
     };
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
     // SAFETY: the process has one thread.
-    unsafe { std::env::set_var(VARIABLE, path) };
-    let service = Box::new(StateService::new(stored));
+    unsafe { std::env::set_var(VARIABLE, variable) };
     let Err(e) = penstock_launcher::launch(&options.command, service);
     errln!("Error: {e}");
     ExitCode::from(e.status())
 }
 
-/// Says what is missing.
-fn without_state() -> ExitCode {
-    match Client::connect() {
-        Ok(Some(_)) => {
-            errln!(
-                "Error: programs cannot be put in front of a running dataplane yet; \
-                 use `penstock nft` for it, or --state FILE for a ruleset that is kept in a file"
-            );
-            ExitCode::FAILURE
-        }
-        Ok(None) => {
-            errln!(
-                "Error: no dataplane is running in this network namespace; \
-                 use --state FILE for a ruleset that is kept in a file"
-            );
-            ExitCode::from(NO_DATAPLANE)
+/// What answers, and what [`VARIABLE`] says of it; or the exit status, where there is nothing.
+fn service(state: Option<&Path>) -> Result<(Box<dyn Service>, OsString), ExitCode> {
+    let Some(path) = state else {
+        // The supervisor has a connection of its own: here it is only known that there can be one.
+        drop(dataplane::connect()?);
+        return Ok((Box::new(LiveService::default()), LIVE.into()));
+    };
+    match Stored::open(path) {
+        Ok(stored) => {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            Ok((Box::new(StateService::new(stored)), path.into()))
         }
         Err(e) => {
-            errln!("Error: {e}");
-            ExitCode::FAILURE
+            errln!("Error: {} {e}", path.display());
+            Err(ExitCode::FAILURE)
         }
     }
 }

@@ -19,7 +19,7 @@
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -81,6 +81,12 @@ pub(crate) fn cookie() -> io::Result<u64> {
     if let Some(cookie) = COOKIE.get() {
         return Ok(*cookie);
     }
+    let cookie = cookie_of_thread()?;
+    Ok(*COOKIE.get_or_init(|| cookie))
+}
+
+/// The cookie of the calling thread's network namespace.
+fn cookie_of_thread() -> io::Result<u64> {
     const SO_NETNS_COOKIE: libc::c_int = 71;
     let socket = UnixDatagram::unbound()?;
     let (mut cookie, mut len) = (0u64, size_of::<u64>() as libc::socklen_t);
@@ -89,15 +95,34 @@ pub(crate) fn cookie() -> io::Result<u64> {
         let to = (&raw mut cookie).cast();
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, to, &raw mut len)
     };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(*COOKIE.get_or_init(|| cookie))
+    if result == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The cookie of another network namespace. It takes `CAP_SYS_ADMIN` there (setns(2)).
+fn cookie_of(namespace: BorrowedFd<'_>) -> io::Result<u64> {
+    std::thread::scope(|scope| {
+        let found = std::thread::Builder::new().spawn_scoped(scope, || {
+            // SAFETY: no pointers. This thread alone changes its namespace, and ends after it.
+            match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
+                0 => cookie_of_thread(),
+                _ => Err(io::Error::last_os_error()),
+            }
+        })?;
+        found.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    })
 }
 
 /// The name of a file of this network namespace.
 pub(crate) fn name(extension: &str) -> io::Result<String> {
     Ok(format!("{}.{extension}", cookie()?))
+}
+
+/// The name of a file of another network namespace.
+///
+/// # Errors
+/// Those of setns(2).
+pub(crate) fn name_in(namespace: BorrowedFd<'_>, extension: &str) -> io::Result<String> {
+    Ok(format!("{}.{extension}", cookie_of(namespace)?))
 }
 
 /// Opens a directory as it is, without following a symbolic link in its place.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! What answers the programs that `penstock exec` runs: a [`Service`](penstock_launcher::Service)
-//! of the launcher over a ruleset that is kept in a state file.
+//! of the launcher over a ruleset that is kept in a state file, or over the dataplane of the network
+//! namespace.
 //!
-//! A batch holds the file's lock from reading to replacing, as `penstock nft --state` does, and its
+//! Of a state file: a batch holds the file's lock from reading to replacing, as `penstock nft --state` does, and its
 //! answers come after the file is written. Everything else is answered from the newest file,
 //! without a lock.
 //!
@@ -12,6 +13,7 @@
 //! | `stored` | the state file as what requests read and change |
 //! | `connections` | its connections as a table |
 //! | `service` | one client for each socket |
+//! | `live` | requests for the dataplane |
 //! | `watch` | hears of changes that other processes make |
 //!
 //! ```no_run
@@ -26,9 +28,11 @@
 //! ```
 
 mod connections;
+mod live;
 mod service;
 mod stored;
 mod watch;
 
+pub use live::LiveService;
 pub use service::StateService;
 pub use stored::{CannotOpen, Stored};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use penstock_conntrack::Conntrack;
-use penstock_nfnetlink::{Backend, Connections, Process, Refused};
+use penstock_nfnetlink::{Backend, Connections, Process, Refused, Show};
 use penstock_ruleset::needs;
 use penstock_ruleset::reset::Reset;
 use penstock_ruleset::{Blame, Errno, Error, Generation, Transaction};
@@ -205,9 +205,13 @@ impl Backend for Stored {
         Ok(())
     }
 
-    fn reset(&mut self, what: &[Reset]) -> Result<(), Error> {
+    fn observe(&mut self, _: &[Reset], show: &mut Show<'_>) -> Result<(), Error> {
         let generation = self.state.ruleset.generation();
-        what.iter().for_each(|what| generation.reset(what, self.now));
+        let resets = show(&generation);
+        if resets.is_empty() {
+            return Ok(());
+        }
+        resets.iter().for_each(|what| generation.reset(what, self.now));
         self.write()
     }
 

@@ -9,9 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::filter::Range;
 use crate::notify::{Call, Listener, Outcome};
-use crate::sockets::{Socket, Sockets};
+use crate::sockets::{OWN, Socket, Sockets};
 use crate::sys::{Errno, check, owned};
-use crate::task::open_proc;
+use crate::task::{Task, open_proc};
 
 /// What all trapped calls need.
 pub(crate) struct Context {
@@ -19,22 +19,34 @@ pub(crate) struct Context {
     pub listener: Listener,
     /// `/proc`.
     pub proc: OwnedFd,
-    /// The name of the network namespace that is answered for, `net:[INODE]`.
+    /// The name of the launcher's own network namespace, `net:[INODE]`.
     pub namespace: String,
     /// The namespace itself: its inode is no other one's while this is open.
     pub _namespace: OwnedFd,
     /// Numbers of descriptors.
     pub range: Range,
-    /// Listener, service and sockets (epoll(7)): the number of an event is the socket's inode,
-    /// [`LISTENER`], or [`SERVICE`].
+    /// Listener, services and sockets (epoll(7)): the number of an event is the socket's inode,
+    /// [`LISTENER`], or that of [`service_event`].
     pub events: OwnedFd,
     sockets: Mutex<Sockets>,
 }
 
 /// The number of the listener's events.
 pub(crate) const LISTENER: u64 = u64::MAX;
-/// The number of the service's events.
-pub(crate) const SERVICE: u64 = u64::MAX - 1;
+/// Numbers from here down are those of services: no inode is as large.
+const SERVICES: u64 = u64::MAX - 1;
+/// The least of them.
+const LAST_SERVICE: u64 = 1 << 63;
+
+/// The number of events of the service of a network namespace.
+fn service_event(space: u64) -> u64 {
+    SERVICES - space
+}
+
+/// The network namespace with a service of this number.
+pub(crate) fn service_of(event: u64) -> Option<u64> {
+    (LAST_SERVICE..=SERVICES).contains(&event).then(|| SERVICES - event)
+}
 /// Events of a socket: the program sends without a trapped call, or has closed its end.
 const USUAL: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP) as u32;
 
@@ -81,11 +93,39 @@ impl Context {
         };
         let listener = context.listener.as_raw_fd();
         context.control(libc::EPOLL_CTL_ADD, listener, LISTENER, libc::EPOLLIN as u32)?;
-        if let Some(watched) = context.sockets().service().start()? {
-            let watched = watched.as_raw_fd();
-            context.control(libc::EPOLL_CTL_ADD, watched, SERVICE, libc::EPOLLIN as u32)?;
+        let watched = match context.sockets().service(OWN) {
+            Some(service) => service.start()?.map(|watched| watched.as_raw_fd()),
+            None => None,
+        };
+        if let Some(watched) = watched {
+            context.control(
+                libc::EPOLL_CTL_ADD,
+                watched,
+                service_event(OWN),
+                libc::EPOLLIN as u32,
+            )?;
         }
         Ok(context)
+    }
+
+    /// The number of a thread's network namespace; `None` if the kernel answers there.
+    pub(crate) fn space_of(&self, task: &Task) -> Option<u64> {
+        let name = task.network_namespace()?;
+        if name == self.namespace {
+            return Some(OWN);
+        }
+        if let Some(space) = self.sockets().space_named(&name) {
+            return Some(space);
+        }
+        let namespace = task.open_network_namespace().ok()?;
+        let mut sockets = self.sockets();
+        let (space, watched) = sockets.add_space(name, namespace)?;
+        if let Some(watched) = watched {
+            let event = service_event(space);
+            // Without it what others change is told with the next request.
+            let _ = self.control(libc::EPOLL_CTL_ADD, watched, event, libc::EPOLLIN as u32);
+        }
+        Some(space)
     }
 
     fn control(&self, operation: i32, fd: RawFd, number: u64, events: u32) -> io::Result<()> {

@@ -3,7 +3,7 @@
 //! What answers instead of the kernel.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// The number of a socket, which no other socket ever gets.
 pub type SocketId = u64;
@@ -35,7 +35,8 @@ pub struct Request<'a> {
 pub struct Notification {
     /// The group (`NFNLGRP_*`), from 1.
     pub group: u32,
-    /// The messages.
+    /// The messages. Without any it says that members have missed some: their next receive returns
+    /// `ENOBUFS`.
     pub datagram: Vec<u8>,
 }
 
@@ -68,6 +69,14 @@ pub trait Service: Send {
     fn look(&mut self, listened: u32) -> Vec<Notification> {
         let _ = listened;
         Vec::new()
+    }
+
+    /// A program opens a socket in another network namespace than the launcher's. Returns what
+    /// answers there, which is started and told of sockets as this service is; `None` for the
+    /// kernel. Port ids and groups are those of a namespace.
+    fn elsewhere(&mut self, namespace: OwnedFd) -> Option<Box<dyn Service>> {
+        let _ = namespace;
+        None
     }
 
     /// A program has opened a socket. `may_change` says whether it has `CAP_NET_ADMIN` or is of the

@@ -6,7 +6,7 @@
 //! supervisor has the other one. Datagrams that do not fit into the pair's buffer wait in the
 //! supervisor, and follow as the program receives.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Instant;
@@ -82,6 +82,8 @@ pub(crate) struct Socket {
     pub waits_for_room: bool,
     /// See [`SocketId`].
     pub id: SocketId,
+    /// The number of its network namespace.
+    pub space: u64,
     /// `SOCK_RAW` or `SOCK_DGRAM`.
     pub kind: i32,
     /// Port id, 0 if it has none yet.
@@ -243,27 +245,44 @@ pub(crate) struct Waiting {
     pub deadline: Option<Instant>,
 }
 
+/// The number of the launcher's own network namespace.
+pub(crate) const OWN: u64 = 0;
+/// Most network namespaces besides that.
+const MOST_SPACES: usize = 256;
+
+/// A network namespace, and what answers in it.
+struct Space {
+    /// `net:[INODE]`, and the namespace itself: its inode is no other one's while this is open.
+    /// `None` for the launcher's own.
+    namespace: Option<(String, OwnedFd)>,
+    service: Box<dyn Service>,
+    /// The next port id of a socket that gets any.
+    rover: u32,
+}
+
 /// All sockets, by the inode of the program's end, and what answers them.
 pub(crate) struct Sockets {
     sockets: HashMap<u64, Socket>,
-    service: Box<dyn Service>,
+    /// By their numbers, which are not given again.
+    spaces: BTreeMap<u64, Space>,
+    next_space: u64,
     /// By thread: a thread waits in one call.
     waiting: HashMap<u32, Waiting>,
     /// Inodes of sockets that got a datagram or an error.
     touched: Vec<u64>,
-    rover: u32,
     most: usize,
 }
 
 impl Sockets {
     /// None yet, and at most so many.
     pub(crate) fn new(service: Box<dyn Service>, most: usize) -> Self {
+        let own = Space { namespace: None, service, rover: FIRST_ROVER };
         Sockets {
             sockets: HashMap::new(),
-            service,
+            spaces: BTreeMap::from([(OWN, own)]),
+            next_space: OWN + 1,
             waiting: HashMap::new(),
             touched: Vec::new(),
-            rover: FIRST_ROVER,
             most,
         }
     }
@@ -273,9 +292,45 @@ impl Sockets {
         self.sockets.get_mut(&inode)
     }
 
-    /// What answers.
-    pub(crate) fn service(&mut self) -> &mut dyn Service {
-        &mut *self.service
+    /// What answers in a network namespace.
+    pub(crate) fn service(&mut self, space: u64) -> Option<&mut dyn Service> {
+        match self.spaces.get_mut(&space) {
+            Some(space) => Some(&mut *space.service),
+            None => None,
+        }
+    }
+
+    /// The number of a network namespace by its name.
+    pub(crate) fn space_named(&self, name: &str) -> Option<u64> {
+        let is_it = |space: &Space| space.namespace.as_ref().is_some_and(|(own, _)| own == name);
+        self.spaces.iter().find(|(_, space)| is_it(space)).map(|(number, _)| *number)
+    }
+
+    /// Adds a network namespace, if something other than the kernel answers there. Returns its
+    /// number, and the descriptor to wait for.
+    pub(crate) fn add_space(
+        &mut self,
+        name: String,
+        namespace: OwnedFd,
+    ) -> Option<(u64, Option<RawFd>)> {
+        if self.spaces.len() > MOST_SPACES {
+            return None;
+        }
+        let copy = namespace.try_clone().ok()?;
+        let mut service = self.service(OWN)?.elsewhere(copy)?;
+        let watched = service.start().ok()?.map(|watched| watched.as_raw_fd());
+        let number = self.next_space;
+        self.next_space += 1;
+        let namespace = Some((name, namespace));
+        self.spaces.insert(number, Space { namespace, service, rover: FIRST_ROVER });
+        Some((number, watched))
+    }
+
+    /// Forgets a network namespace that has no sockets.
+    pub(crate) fn drop_unused(&mut self, space: u64) {
+        if space != OWN && !self.sockets.values().any(|socket| socket.space == space) {
+            self.spaces.remove(&space);
+        }
     }
 
     /// Makes a socket. Returns its inode and the program's end.
@@ -287,6 +342,7 @@ impl Sockets {
         kind: i32,
         nonblocking: bool,
         may_change: bool,
+        space: u64,
     ) -> Result<(u64, OwnedFd), Errno> {
         if self.sockets.len() >= self.most {
             return Err(libc::ENFILE);
@@ -309,6 +365,7 @@ impl Sockets {
             end,
             waits_for_room: false,
             id,
+            space,
             kind,
             port: 0,
             groups: 0,
@@ -320,20 +377,24 @@ impl Sockets {
             backlog_bytes: 0,
             buffered_groups: VecDeque::new(),
         };
+        self.service(space).ok_or(libc::ENFILE)?.open(id, may_change);
         self.sockets.insert(inode, socket);
-        self.service.open(id, may_change);
         Ok((inode, program_end))
     }
 
     /// Forgets a socket after the program closed it. Returns the calls that wait on it.
     pub(crate) fn close(&mut self, inode: u64) -> Vec<Call> {
         let Some(socket) = self.sockets.remove(&inode) else { return Vec::new() };
-        let answers = self.service.close(socket.id);
-        self.notify(None, answers.before);
-        self.notify(None, answers.notifications);
-        if socket.groups != 0 {
-            self.look();
+        let space = socket.space;
+        if let Some(service) = self.service(space) {
+            let answers = service.close(socket.id);
+            self.notify(space, None, answers.before);
+            self.notify(space, None, answers.notifications);
         }
+        if socket.groups != 0 {
+            self.look(space);
+        }
+        self.drop_unused(space);
         let waiting: Vec<u32> = self.waiting_on(inode).collect();
         waiting
             .into_iter()
@@ -347,12 +408,16 @@ impl Sockets {
     /// # Errors
     /// `EADDRINUSE`: another one has it.
     pub(crate) fn bind(&mut self, inode: u64, port: u32) -> Result<(), Errno> {
-        if self.sockets.values().any(|socket| socket.port == port) {
+        let space = self.sockets.get(&inode).ok_or(libc::EBADF)?.space;
+        if self.sockets.values().any(|socket| socket.space == space && socket.port == port) {
             return Err(libc::EADDRINUSE);
         }
         let socket = self.sockets.get_mut(&inode).ok_or(libc::EBADF)?;
         socket.port = port;
-        self.service.bind(socket.id, port);
+        let id = socket.id;
+        if let Some(service) = self.service(space) {
+            service.bind(id, port);
+        }
         Ok(())
     }
 
@@ -362,10 +427,12 @@ impl Sockets {
         if process != 0 && self.bind(inode, process).is_ok() {
             return Ok(());
         }
+        let space = self.sockets.get(&inode).ok_or(libc::EBADF)?.space;
         loop {
-            let port = self.rover;
+            let space = self.spaces.get_mut(&space).ok_or(libc::EBADF)?;
+            let port = space.rover;
             // Port ids of processes are below.
-            self.rover = if port == 1 << 31 { FIRST_ROVER } else { port - 1 };
+            space.rover = if port == 1 << 31 { FIRST_ROVER } else { port - 1 };
             match self.bind(inode, port) {
                 Err(libc::EADDRINUSE) => {}
                 bound => return bound,
@@ -384,9 +451,10 @@ impl Sockets {
         datagram: &[u8],
     ) -> Result<(), Errno> {
         let (mut all, mut listened) = (0, 0);
+        let space = self.sockets.get(&inode).ok_or(libc::EBADF)?.space;
         for (of, socket) in &self.sockets {
             all += socket.backlog_bytes;
-            if *of != inode {
+            if *of != inode && socket.space == space {
                 listened |= socket.groups;
             }
         }
@@ -396,8 +464,9 @@ impl Sockets {
         }
         let request = Request { sender, datagram, listened };
         let id = socket.id;
-        let Answers { before, datagrams, notifications } = self.service.receive(id, &request);
-        self.notify(None, before);
+        let service = self.service(space).ok_or(libc::EBADF)?;
+        let Answers { before, datagrams, notifications } = service.receive(id, &request);
+        self.notify(space, None, before);
         let socket = self.sockets.get_mut(&inode).ok_or(libc::EBADF)?;
         if !datagrams.is_empty() {
             self.touched.push(inode);
@@ -405,15 +474,17 @@ impl Sockets {
         for bytes in datagrams {
             socket.queue(Datagram { group: 0, bytes });
         }
-        self.notify(Some(inode), notifications);
+        self.notify(space, Some(inode), notifications);
         Ok(())
     }
 
-    /// Has the service look for something to tell.
-    pub(crate) fn look(&mut self) {
-        let listened = self.sockets.values().fold(0, |groups, socket| groups | socket.groups);
-        let notifications = self.service.look(listened);
-        self.notify(None, notifications);
+    /// Has the service of a network namespace look for something to tell.
+    pub(crate) fn look(&mut self, space: u64) {
+        let there = self.sockets.values().filter(|socket| socket.space == space);
+        let listened = there.fold(0, |groups, socket| groups | socket.groups);
+        let Some(service) = self.service(space) else { return };
+        let notifications = service.look(listened);
+        self.notify(space, None, notifications);
     }
 
     /// Changes the groups of a socket.
@@ -422,23 +493,24 @@ impl Sockets {
     /// `EBADF`: it has been closed.
     pub(crate) fn set_groups(&mut self, inode: u64, groups: u32) -> Result<(), Errno> {
         let socket = self.sockets.get_mut(&inode).ok_or(libc::EBADF)?;
+        let space = socket.space;
         if std::mem::replace(&mut socket.groups, groups) != groups {
-            self.look();
+            self.look(space);
         }
         Ok(())
     }
 
-    /// Tells the members of groups, but for the socket that it comes from.
-    fn notify(&mut self, from: Option<u64>, notifications: Vec<Notification>) {
+    /// Tells the members of groups of a network namespace, but for the socket that it comes from.
+    fn notify(&mut self, space: u64, from: Option<u64>, notifications: Vec<Notification>) {
         for Notification { group, datagram } in notifications {
             let Some(bit) = group.checked_sub(1).and_then(|n| 1u32.checked_shl(n)) else {
                 continue;
             };
             for (inode, socket) in &mut self.sockets {
-                if Some(*inode) == from || socket.groups & bit == 0 {
+                if socket.space != space || Some(*inode) == from || socket.groups & bit == 0 {
                     continue;
                 }
-                if socket.backlog_bytes + datagram.len() > MOST_EVENTS {
+                if datagram.is_empty() || socket.backlog_bytes + datagram.len() > MOST_EVENTS {
                     if !socket.flags.has(sys::NETLINK_NO_ENOBUFS) {
                         socket.error = libc::ENOBUFS;
                     }

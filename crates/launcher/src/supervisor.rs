@@ -14,7 +14,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use crate::calls;
-use crate::context::{Context, LISTENER, SERVICE};
+use crate::context::{Context, LISTENER, service_of};
 use crate::notify::Outcome;
 
 /// How long a call may take until another thread continues with the others.
@@ -118,8 +118,8 @@ impl Shared {
             for event in &events[..many] {
                 let (number, seen) = (event.u64, event.events as i32);
                 self.busy(watch);
-                if number == SERVICE {
-                    self.context.sockets().look();
+                if let Some(space) = service_of(number) {
+                    self.context.sockets().look(space);
                 } else if number != LISTENER {
                     self.socket(number, seen, &mut scratch);
                 } else if seen & libc::EPOLLIN != 0 {

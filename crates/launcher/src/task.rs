@@ -94,6 +94,11 @@ impl Task {
         self.link("ns/net")
     }
 
+    /// The thread's network namespace.
+    pub(crate) fn open_network_namespace(&self) -> io::Result<OwnedFd> {
+        self.open("ns/net", libc::O_RDONLY).map(OwnedFd::from)
+    }
+
     /// The thread's name (`/proc/PID/comm`), without the newline.
     pub(crate) fn name(&self) -> String {
         let mut name = [0u8; 64];

@@ -27,12 +27,16 @@ impl From<Error> for Refused {
     }
 }
 
+/// What answers a request from a generation. It returns what is to be set to zero after that, if
+/// anything.
+pub type Show<'s> = dyn FnMut(&Generation) -> Vec<Reset> + 's;
+
 /// A ruleset that requests read and change. One batch is one transaction.
 pub trait Backend {
     /// Time of the packet clock, in nanoseconds since the epoch.
     fn now(&self) -> u64;
 
-    /// The generation in force, with the state that packets change.
+    /// The generation in force. What packets change in it may be missing.
     fn generation(&self) -> Arc<Generation>;
 
     /// Starts a batch on top of the generation in force.
@@ -54,11 +58,12 @@ pub trait Backend {
     /// since this one began.
     fn commit(&mut self, batch: Transaction, by: &Process) -> Result<(), Refused>;
 
-    /// Sets to zero what is named. It takes effect at once.
+    /// Shows the generation in force, with what packets change of what is named, and sets to zero
+    /// what `show` returns. It may be shown several times: the last time counts.
     ///
     /// # Errors
     /// The reason, where nothing is set to zero.
-    fn reset(&mut self, what: &[Reset]) -> Result<(), Error>;
+    fn observe(&mut self, named: &[Reset], show: &mut Show<'_>) -> Result<(), Error>;
 
     /// The connections that requests read and change. Without them the subsystems for connections
     /// are refused with `EINVAL`, as by a kernel without them.
@@ -105,9 +110,9 @@ impl Backend for Local {
         Ok(self.ruleset.commit(batch)?)
     }
 
-    fn reset(&mut self, what: &[Reset]) -> Result<(), Error> {
+    fn observe(&mut self, _: &[Reset], show: &mut Show<'_>) -> Result<(), Error> {
         let generation = self.ruleset.generation();
-        what.iter().for_each(|what| generation.reset(what, self.now));
+        show(&generation).iter().for_each(|what| generation.reset(what, self.now));
         Ok(())
     }
 

@@ -3,11 +3,12 @@
 //! Batches: messages between `NFNL_MSG_BATCH_BEGIN` and `NFNL_MSG_BATCH_END`, which count together
 //! or not at all (`nfnetlink_rcv_batch()`).
 
-use penstock_ruleset::{Errno, Generation};
+use penstock_ruleset::transaction::Applied;
+use penstock_ruleset::{Change, Errno, Error, Generation, Transaction};
 
 use crate::Backend;
 use crate::message::{Check, Failure, MIN_TYPE, Message, Policy, acknowledge, flags};
-use crate::nf_tables::{self, Batch, Event, GROUP, SUBSYSTEM, Stamp};
+use crate::nf_tables::{self, Batch, Event, GROUP, SUBSYSTEM, Stamp, Told};
 use crate::process::Process;
 use crate::socket::{Answers, Notification, Socket};
 
@@ -197,11 +198,17 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Adds a message to the last datagram, or to a new one.
-fn add(to: &mut Vec<Vec<u8>>, bytes: &[u8]) {
-    match to.last_mut() {
-        Some(last) if last.len() + bytes.len() <= NOTIFICATION_MAX => last.extend_from_slice(bytes),
-        _ => to.push(bytes.to_vec()),
+/// Adds messages to the last datagram, or to new ones.
+fn add(to: &mut Vec<Vec<u8>>, mut bytes: &[u8]) {
+    while let Some((_, rest)) = Message::first(bytes) {
+        let (message, rest) = bytes.split_at(bytes.len() - rest.len());
+        match to.last_mut() {
+            Some(last) if last.len() + message.len() <= NOTIFICATION_MAX => {
+                last.extend_from_slice(message);
+            }
+            _ => to.push(message.to_vec()),
+        }
+        bytes = rest;
     }
 }
 
@@ -216,11 +223,46 @@ pub fn changes_between(before: &Generation, after: &Generation, now: u64) -> Vec
         return Vec::new();
     }
     let stamp = Stamp { sequence: 0, port: 0, generation: after.id };
-    let mut all = Vec::new();
-    for message in nf_tables::difference(before, after, stamp, now) {
-        add(&mut all, &message);
-    }
     let nobody = Process { id: 0, name: "".into(), may_change: false };
-    all.push(nf_tables::new_generation(stamp, &nobody));
+    notifications(&nf_tables::difference(before, after, stamp, now), stamp, &nobody)
+}
+
+/// Messages of a change, and the new generation at the end.
+fn notifications(messages: &[Vec<u8>], stamp: Stamp, by: &Process) -> Vec<Notification> {
+    let mut all = Vec::new();
+    for message in messages {
+        add(&mut all, message);
+    }
+    all.push(nf_tables::new_generation(stamp, by));
     all.into_iter().map(notification).collect()
+}
+
+/// What the members of groups are told of changes that came from elsewhere: as the kernel tells
+/// them, in the order in which they are applied.
+#[derive(Debug)]
+pub struct Teller {
+    stamp: Stamp,
+    told: Told,
+}
+
+impl Teller {
+    /// Of the changes that make a generation with this number, at a time of the packet clock in
+    /// nanoseconds.
+    pub fn new(generation: u32, now: u64) -> Self {
+        let stamp = Stamp { sequence: 0, port: 0, generation };
+        Teller { stamp, told: Told::new(stamp, now) }
+    }
+
+    /// Applies a change to a copy of the ruleset, and notes what is told of it.
+    ///
+    /// # Errors
+    /// The ruleset's; nothing is told then.
+    pub fn apply(&mut self, to: &mut Transaction, change: Change) -> Result<Applied, Error> {
+        self.told.apply(to, change)
+    }
+
+    /// The notifications; the process made the changes.
+    pub fn finish(self, by: &Process) -> Vec<Notification> {
+        notifications(&self.told.finish(), self.stamp, by)
+    }
 }

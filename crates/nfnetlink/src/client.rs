@@ -2,7 +2,8 @@
 
 //! The kernel's side of one netlink socket.
 
-use penstock_ruleset::Errno;
+use penstock_ruleset::reset::Reset;
+use penstock_ruleset::{Errno, Generation};
 
 use crate::ctnetlink::{self, Exchange, Outcome};
 use crate::message::{AckOptions, Failure, MIN_TYPE, Message, acknowledge, flags};
@@ -247,28 +248,45 @@ impl Client {
         if nf_tables::is_change(number) {
             return Err(Failure::einval());
         }
-        let generation = backend.generation();
+        let now = backend.now();
+        let mut shown = Err(Failure::einval());
+        let observed = backend.observe(&nf_tables::named(message), &mut |generation| {
+            shown = self.show(message, from, generation, now);
+            shown.as_mut().map_or_else(|_| Vec::new(), |shown| std::mem::take(&mut shown.resets))
+        });
+        let mut shown = shown?;
+        observed.map_err(|error| Failure::from(error.errno))?;
+        to.answers.datagrams.append(&mut shown.datagrams);
+        Ok(shown.outcome)
+    }
+
+    /// Answers a request from a generation, at a time of the packet clock in nanoseconds.
+    fn show(
+        &self,
+        message: &Message<'_>,
+        from: &Process,
+        generation: &Generation,
+        now: u64,
+    ) -> Result<Shown, Failure> {
+        let number = message.number();
         let stamp =
             Stamp { sequence: message.header.sequence, port: self.port, generation: generation.id };
         let dump = message.header.flags & flags::DUMP != 0 && nf_tables::can_dump(number);
-        let (mut datagrams, resets, done) = if dump {
+        let shown = if dump {
             let dump = Dump::new(stamp, self.receive_buffer);
-            let (datagrams, resets) = nf_tables::dump(&generation, message, dump, backend.now())?;
-            (datagrams, resets, Outcome::Dumped)
+            let (datagrams, resets) = nf_tables::dump(generation, message, dump, now)?;
+            Shown { datagrams, resets, outcome: Outcome::Dumped }
         } else {
-            let mut get = Get::new(&generation, backend.now(), stamp);
+            let mut get = Get::new(generation, now, stamp);
             nf_tables::get(&mut get, message, from)?;
             get.flush();
-            (get.datagrams, get.resets, Outcome::Acknowledge)
+            let Get { datagrams, resets, .. } = get;
+            Shown { datagrams, resets, outcome: Outcome::Acknowledge }
         };
-        if !resets.is_empty() {
-            if !from.may_change {
-                return Err(Errno::Eperm.into());
-            }
-            backend.reset(&resets).map_err(|error| Failure::from(error.errno))?;
+        match shown.resets.is_empty() || from.may_change {
+            true => Ok(shown),
+            false => Err(Errno::Eperm.into()),
         }
-        to.answers.datagrams.append(&mut datagrams);
-        Ok(done)
     }
 }
 
@@ -285,6 +303,14 @@ pub fn may_change(datagram: &[u8]) -> bool {
         rest = after;
     }
     false
+}
+
+/// The answer to a request that was right.
+struct Shown {
+    datagrams: Vec<Vec<u8>>,
+    /// What is to be set to zero.
+    resets: Vec<Reset>,
+    outcome: Outcome,
 }
 
 /// What comes of a datagram so far.

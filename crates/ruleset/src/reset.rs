@@ -41,7 +41,8 @@ fn has_state(ops: &[Expr]) -> bool {
 }
 
 impl Reset {
-    fn names(&self, table: &Table) -> bool {
+    /// Whether it names something in the table.
+    pub(crate) fn names(&self, table: &Table) -> bool {
         self.family.is_none_or(|family| family == table.family)
             && self.table.as_ref().is_none_or(|name| *name == table.name)
     }
@@ -83,6 +84,28 @@ impl Reset {
 }
 
 impl Generation {
+    /// Whether packets change anything of what is named: values of stateful expressions and
+    /// objects, and elements of sets that rules change. All else is the same in each copy of the
+    /// generation.
+    pub fn is_live(&self, what: &Reset) -> bool {
+        self.tables.iter().filter(|table| what.names(table)).any(|table| match &what.what {
+            What::Objects(..) => {
+                table.objects.iter().any(|o| what.names_object(table, o) && o.state.is_some())
+            }
+            What::Rules(of, _) => {
+                let named = |chain: &&Arc<Chain>| of.as_ref().is_none_or(|n| *n == chain.name);
+                let mut rules = table.chains.iter().filter(named).flat_map(|chain| &chain.rules);
+                rules.any(|rule| !rule.states.is_empty())
+            }
+            What::Elements(of, _) => {
+                table.sets.iter().find(|set| set.name == *of).is_some_and(|set| {
+                    set.dynamic().is_some()
+                        || set.elements().iter_unordered().any(|e| !e.value.exprs().is_empty())
+                })
+            }
+        })
+    }
+
     /// Sets to zero what is named, at time `now` (ns).
     pub fn reset(&self, what: &Reset, now: u64) {
         for table in &self.tables {

@@ -23,7 +23,7 @@ use crate::model::{
     BaseChain, Chain, ElementExtras, ElementValue, Family, Flowtable, Generation, MapData, Object,
     ObjectValue, Rule, Set, Table, UserData,
 };
-use crate::reset::Reset;
+use crate::reset::{Reset, What};
 use crate::transaction::Ruleset;
 use crate::transaction::sets::checked_set;
 
@@ -119,21 +119,36 @@ impl Ruleset {
 
     /// [`Ruleset::save`] for a process with a clock that is ahead by so many nanoseconds.
     pub fn save_ahead(&self, now: u64, ahead: i64) -> Vec<u8> {
-        self.bytes(now, ahead, &[])
+        self.bytes(ahead, &Kept { now, named: None, resets: &[] })
     }
 
     /// [`Ruleset::save`] with resets: the bytes have the values from just before.
     pub fn save_and_reset(&self, now: u64, resets: &[Reset]) -> Vec<u8> {
-        self.bytes(now, 0, resets)
+        self.bytes(0, &Kept { now, named: None, resets })
     }
 
-    fn bytes(&self, now: u64, ahead: i64, resets: &[Reset]) -> Vec<u8> {
+    /// [`Ruleset::save_and_reset`] of what is named: the values of its rules, elements and objects,
+    /// for a process that knows the rest. Other tables are left out, and of named tables rules and
+    /// elements that neither are named nor count as uses of something that is.
+    ///
+    /// ```
+    /// use penstock_ruleset::Ruleset;
+    ///
+    /// let none = Ruleset::default().save_part(1, &[], &[]);
+    /// assert_eq!(Ruleset::from_saved(&none).map(|part| part.generation().tables.len()), Ok(0));
+    /// ```
+    pub fn save_part(&self, now: u64, named: &[Reset], resets: &[Reset]) -> Vec<u8> {
+        self.bytes(0, &Kept { now, named: Some(named), resets })
+    }
+
+    fn bytes(&self, ahead: i64, kept: &Kept<'_>) -> Vec<u8> {
         let generation = self.generation();
+        let tables = generation.tables.iter().filter(|table| kept.has_table(table));
         let mut saved = SavedRuleset {
-            now,
+            now: kept.now,
             id: generation.id,
             last_table_handle: self.last_table_handle(),
-            tables: generation.tables.iter().map(|t| SavedTable::of(t, now, resets)).collect(),
+            tables: tables.map(|table| SavedTable::of(table, kept)).collect(),
         };
         saved.shift(ahead);
         // Writing into memory fails for nothing that is in a ruleset.
@@ -273,8 +288,53 @@ impl SavedRuleset {
     }
 }
 
+/// What of a ruleset is saved.
+struct Kept<'r> {
+    /// Nanoseconds since the epoch.
+    now: u64,
+    /// What is named, with what counts as uses of it; `None` for all.
+    named: Option<&'r [Reset]>,
+    /// What is set to zero once it is saved.
+    resets: &'r [Reset],
+}
+
+impl Kept<'_> {
+    /// Whether all is saved, or something that is named and for which this holds.
+    fn has(&self, holds: impl Fn(&Reset) -> bool) -> bool {
+        self.named.is_none_or(|named| named.iter().any(holds))
+    }
+
+    fn has_table(&self, table: &Table) -> bool {
+        self.has(|named| named.names(table))
+    }
+
+    /// Rules use objects, and are listed with their number.
+    fn has_rules(&self, table: &Table, chain: &Chain) -> bool {
+        self.has(|named| {
+            named.names(table)
+                && match &named.what {
+                    What::Rules(of, _) => of.as_ref().is_none_or(|name| *name == chain.name),
+                    What::Objects(..) => true,
+                    What::Elements(..) => false,
+                }
+        })
+    }
+
+    /// Elements of maps use objects, too.
+    fn has_elements(&self, table: &Table, set: &Set) -> bool {
+        self.has(|named| {
+            named.names(table)
+                && match &named.what {
+                    What::Elements(of, _) => *of == set.name,
+                    What::Objects(..) => matches!(set.data, Some(MapData::Object(_))),
+                    What::Rules(..) => false,
+                }
+        })
+    }
+}
+
 impl SavedTable {
-    fn of(table: &Table, now: u64, resets: &[Reset]) -> SavedTable {
+    fn of(table: &Table, kept: &Kept<'_>) -> SavedTable {
         SavedTable {
             family: table.family,
             name: table.name.clone(),
@@ -283,9 +343,9 @@ impl SavedTable {
             flags: table.flags,
             userdata: table.userdata.clone(),
             last_handle: table.last_handle,
-            chains: table.chains.iter().map(|c| SavedChain::of(table, c, now, resets)).collect(),
-            sets: table.sets.iter().map(|s| SavedSet::of(table, s, now, resets)).collect(),
-            objects: table.objects.iter().map(|o| SavedObject::of(table, o, now, resets)).collect(),
+            chains: table.chains.iter().map(|c| SavedChain::of(table, c, kept)).collect(),
+            sets: table.sets.iter().map(|s| SavedSet::of(table, s, kept)).collect(),
+            objects: table.objects.iter().map(|o| SavedObject::of(table, o, kept)).collect(),
             flowtables: table.flowtables.iter().map(|f| Flowtable::clone(f)).collect(),
         }
     }
@@ -312,7 +372,8 @@ impl SavedTable {
 }
 
 impl SavedChain {
-    fn of(table: &Table, chain: &Chain, now: u64, resets: &[Reset]) -> SavedChain {
+    fn of(table: &Table, chain: &Chain, kept: &Kept<'_>) -> SavedChain {
+        let Kept { now, resets, .. } = *kept;
         let is_reset =
             |rule: &Rule| resets.iter().any(|reset| reset.names_rule(table, chain, rule));
         let rule = |rule: &Arc<Rule>| SavedRule {
@@ -326,7 +387,10 @@ impl SavedChain {
             base: chain.base.clone(),
             anonymous: chain.anonymous,
             userdata: chain.userdata.clone(),
-            rules: chain.rules.iter().map(rule).collect(),
+            rules: match kept.has_rules(table, chain) {
+                true => chain.rules.iter().map(rule).collect(),
+                false => Vec::new(),
+            },
         }
     }
 
@@ -369,11 +433,14 @@ impl SavedSet {
         }
     }
 
-    fn of(table: &Table, set: &Set, now: u64, resets: &[Reset]) -> SavedSet {
+    fn of(table: &Table, set: &Set, kept: &Kept<'_>) -> SavedSet {
+        let Kept { now, resets, .. } = *kept;
         let is_reset =
             |element| resets.iter().any(|reset| reset.names_element(table, set, element));
         let mut elements = ElementList::new();
-        for element in set.elements().iter().filter(|e| e.is_alive(now)) {
+        let all = kept.has_elements(table, set).then(|| set.elements());
+        let all = all.iter().flat_map(|elements| elements.iter());
+        for element in all.filter(|e| e.is_alive(now)) {
             let value = if element.value.exprs().is_empty() {
                 element.value.clone()
             } else {
@@ -468,7 +535,8 @@ impl SavedSet {
 }
 
 impl SavedObject {
-    fn of(table: &Table, object: &Object, now: u64, resets: &[Reset]) -> SavedObject {
+    fn of(table: &Table, object: &Object, kept: &Kept<'_>) -> SavedObject {
+        let Kept { now, resets, .. } = *kept;
         let is_reset = resets.iter().any(|reset| reset.names_object(table, object));
         SavedObject {
             name: object.name.clone(),

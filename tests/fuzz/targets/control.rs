@@ -4,6 +4,7 @@
 
 use std::io::Cursor;
 
+use penstock_daemon::control::netfilter::{Datagram, Recipient, Request};
 use penstock_daemon::control::protocol::{self, Message, Show};
 use penstock_daemon::control::{CaptureCall, Captured};
 use penstock_print::show::{Form, Listing};
@@ -59,6 +60,23 @@ fn seeds() -> Vec<Vec<u8>> {
         Message::Frames(frames),
         Message::Lost(9),
         Message::Exit(1),
+        Message::Netfilter,
+        Message::Listen(true),
+        Message::Request(Request {
+            port: 4711,
+            receives_into: 65536,
+            thread: 4711,
+            name: "nft".into(),
+            may_change: true,
+            listened: true,
+            options: 1 << 10,
+            datagram: vec![7; 60],
+        }),
+        Message::Datagrams(
+            [Recipient::Sender, Recipient::Others(7), Recipient::All(7)]
+                .map(|to| Datagram { to, bytes: vec![7; 20] })
+                .to_vec(),
+        ),
     ];
     let bytes = |message: &Message| {
         let mut out = vec![];

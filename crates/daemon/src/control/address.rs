@@ -11,6 +11,7 @@
 //! directories are without root.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use penstock_lang::session::NOT_PERMITTED;
@@ -76,17 +77,22 @@ pub(crate) fn is_served() -> bool {
     path.is_some_and(|path| UnixStream::connect(path).is_ok())
 }
 
-/// Connects to the dataplane of this network namespace, with all rights if the user has them, else
-/// read-only. `None` if no dataplane listens.
+/// Connects to the dataplane of this network namespace, or of another one, with all rights if the
+/// user has them, else read-only; says which of both. `None` if no dataplane listens.
 ///
 /// # Errors
 /// The user may not see whether a dataplane listens, or the connection fails.
-pub(crate) fn connect() -> io::Result<Option<UnixStream>> {
-    let name = rundir::name(EXTENSION)?;
+pub(crate) fn connect(namespace: Option<BorrowedFd<'_>>) -> io::Result<Option<(UnixStream, bool)>> {
+    let name = match namespace {
+        None => rundir::name(EXTENSION)?,
+        Some(namespace) => rundir::name_in(namespace, EXTENSION)?,
+    };
     let mut denied = false;
-    for path in rundir::places(Access::Owner).chain(rundir::places(Access::All)) {
+    let private = rundir::places(Access::Owner).map(|path| (path, true));
+    let public = rundir::places(Access::All).map(|path| (path, false));
+    for (path, all) in private.chain(public) {
         match UnixStream::connect(path.join(&name)) {
-            Ok(stream) => return Ok(Some(stream)),
+            Ok(stream) => return Ok(Some((stream, all))),
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => denied = true,
             // One that died has left its socket.
             Err(e)

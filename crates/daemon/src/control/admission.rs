@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::peer::Peer;
 use super::protocol::LONGEST;
 
-/// Places of root.
-const ROOTS: usize = 64;
+/// Places of root: programs under `penstock exec` have one for each.
+const ROOTS: usize = 256;
 /// Places of those who may only look.
 const LOOKERS: usize = 32;
 /// Places of one user of them.
@@ -147,7 +147,7 @@ mod tests {
         let refused =
             of.admit(Peer { process: 1, user: 65534 }, Rights::All).expect_err("it is a stranger");
         assert_eq!(refused, NOT_PERMITTED);
-        assert_eq!(flood(&of, 0, 100).len(), ROOTS);
+        assert_eq!(flood(&of, 0, 2 * ROOTS).len(), ROOTS);
     }
 
     #[test]
@@ -159,14 +159,14 @@ mod tests {
         let others = flood(&of, 7, 100);
         assert_eq!(others.len(), EACH, "one user does not take all places");
         assert_eq!(flood(&of, 8, 1).len(), 0, "all places of those who look are taken");
-        assert_eq!(flood(&of, 0, 100).len(), ROOTS);
+        assert_eq!(flood(&of, 0, 2 * ROOTS).len(), ROOTS);
         all.remove(0);
         assert_eq!(flood(&of, 8, 100).len(), EACH, "places are given back");
     }
 
     #[test]
     fn slots_shrink_with_the_descriptor_limit() {
-        for (spare, roots, lookers) in [(10_000, 64, 32), (120, 14, 6), (0, FEWEST, 0)] {
+        for (spare, roots, lookers) in [(10_000, ROOTS, 32), (120, 14, 6), (0, FEWEST, 0)] {
             let of = Admission::new(true, spare);
             assert_eq!((of.roots, of.lookers), (roots, lookers), "{spare}");
         }

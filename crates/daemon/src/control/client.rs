@@ -4,6 +4,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::ToSocketAddrs;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -39,8 +40,18 @@ impl Client {
     /// The user has no access; or the listener is neither root nor the own user, and so must not
     /// get files or run commands.
     pub fn connect() -> io::Result<Option<Client>> {
-        match address::connect()? {
-            Some(stream) if Peer::of(&stream)?.is_trusted() => Ok(Some(Client { stream })),
+        Ok(Client::connect_in(None)?.map(|(client, _)| client))
+    }
+
+    /// Connects to the dataplane of this network namespace, or of another one, and says whether the
+    /// client may do everything. `None` if there is no dataplane.
+    pub(super) fn connect_in(
+        namespace: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Option<(Client, bool)>> {
+        match address::connect(namespace)? {
+            Some((stream, all)) if Peer::of(&stream)?.is_trusted() => {
+                Ok(Some((Client { stream }, all)))
+            }
             Some(_) => Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 "the dataplane of this network namespace is another user's",
@@ -57,7 +68,7 @@ impl Client {
 
     /// Sends a message. A dataplane that refuses a client answers and closes the connection before
     /// it reads the message: that is no error here, since the answer can be read.
-    fn say(&mut self, message: &Message) -> io::Result<()> {
+    pub(super) fn say(&mut self, message: &Message) -> io::Result<()> {
         match write(&mut self.stream, message) {
             Err(e)
                 if matches!(
@@ -141,6 +152,25 @@ impl Client {
             io::ErrorKind::UnexpectedEof => io::Error::new(e.kind(), "the answer is cut off"),
             _ => e,
         })
+    }
+
+    /// What is said next, within a time.
+    pub(super) fn hear_within(&mut self, time: Duration) -> io::Result<Message> {
+        self.stream.set_read_timeout(Some(time))?;
+        self.hear()
+    }
+
+    /// Whether something is said, or the connection is closed.
+    pub(super) fn has_said(&self) -> bool {
+        let mut poll =
+            libc::pollfd { fd: self.stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one structure, which lives through the call.
+        unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
+    }
+
+    /// The connection's descriptor.
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 
     /// Another handle of the connection, to cut it from another thread.

@@ -10,6 +10,8 @@
 //! | `address` | where the sockets are |
 //! | [`protocol`] | the messages |
 //! | `capture_call`, `captured` | what `penstock capture` asks for, and frames |
+//! | [`netfilter`] | messages about netfilter sockets |
+//! | [`exec`] | the side of `penstock exec` |
 //! | [`client`] | the side of `penstock nft`, `show`, `down` |
 //! | `connection` | the server's side of a connection |
 //! | `peer` | who is at the other end |
@@ -23,6 +25,8 @@ mod capture_call;
 mod captured;
 pub mod client;
 mod connection;
+pub mod exec;
+pub mod netfilter;
 mod peer;
 pub mod protocol;
 

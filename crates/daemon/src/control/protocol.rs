@@ -7,6 +7,8 @@ use std::io::{self, Read, Write};
 
 use penstock_print::show::{Form, Listing};
 
+use super::netfilter::{Datagram, Request};
+
 /// The longest message: a ruleset with a large set.
 pub const LONGEST: usize = 256 << 20;
 
@@ -25,6 +27,14 @@ pub enum Message {
     Confirm,
     /// The client requests a capture: the words of a [`CaptureCall`](super::CaptureCall).
     Capture(Vec<String>),
+    /// The client has netfilter sockets.
+    Netfilter,
+    /// Whether netfilter sockets of the client are members of groups.
+    Listen(bool),
+    /// A request of a netfilter socket.
+    Request(Request),
+    /// The server's datagrams for netfilter sockets. [`Message::Exit`] ends those that answer.
+    Datagrams(Vec<Datagram>),
     /// The server requests the contents of a file of the client.
     Read(String),
     /// The server requests names that match a pattern.
@@ -111,6 +121,10 @@ impl Message {
             Message::Capture(words) => (b'p', list(words)),
             Message::Frames(bytes) => (b'k', bytes.clone()),
             Message::Lost(count) => (b'm', count.to_le_bytes().to_vec()),
+            Message::Netfilter => (b'N', vec![]),
+            Message::Listen(on) => (b'L', vec![u8::from(*on)]),
+            Message::Request(request) => (b'R', request.bytes()),
+            Message::Datagrams(all) => (b'D', Datagram::bytes(all)),
             Message::Read(t) => (b'r', text(t)),
             Message::Glob(t) => (b'g', text(t)),
             Message::Exec(t) => (b'x', text(t)),
@@ -140,6 +154,10 @@ impl Message {
             b'p' => Message::Capture(words(&bytes)),
             b'k' => Message::Frames(bytes),
             b'm' => Message::Lost(u64::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
+            b'N' => Message::Netfilter,
+            b'L' => Message::Listen(first.ok_or_else(wrong)? != 0),
+            b'R' => Message::Request(Request::of(&bytes)?),
+            b'D' => Message::Datagrams(Datagram::all(&bytes)?),
             b'r' => Message::Read(text(bytes)),
             b'g' => Message::Glob(text(bytes)),
             b'x' => Message::Exec(text(bytes)),
@@ -189,6 +207,7 @@ pub fn read(from: &mut impl Read, limit: usize) -> io::Result<Message> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::netfilter::Recipient;
 
     #[test]
     fn messages_survive_encoding() {
@@ -206,6 +225,25 @@ mod tests {
             Message::Capture(vec!["inet".into(), String::new(), text()]),
             Message::Frames(vec![0, 255, 3]),
             Message::Lost(1 << 40),
+            Message::Netfilter,
+            Message::Listen(true),
+            Message::Request(Request {
+                port: 7,
+                receives_into: 1 << 20,
+                thread: 8,
+                name: text(),
+                may_change: true,
+                listened: false,
+                options: 1 << 11,
+                datagram: vec![0, 255, 3],
+            }),
+            Message::Request(Request { listened: true, ..Request::default() }),
+            Message::Datagrams(vec![]),
+            Message::Datagrams(
+                [Recipient::Sender, Recipient::Others(7), Recipient::All(7)]
+                    .map(|to| Datagram { to, bytes: vec![0, 255, 3] })
+                    .to_vec(),
+            ),
             Message::Read(text()),
             Message::Glob(text()),
             Message::Exec(text()),
@@ -236,6 +274,11 @@ mod tests {
             &[2, 0, 0, 0, b's', 4],
             &[3, 0, 0, 0, b's', 0, 255],
             &[4, 0, 0, 0, b's', 0, 0, 1],
+            &[1, 0, 0, 0, b'L'],
+            &[4, 0, 0, 0, b'R', 0, 0, 1],
+            &[3, 0, 0, 0, b'D', b's', 1],
+            &[11, 0, 0, 0, b'D', b's', 0, 0, 0, 0, 2, 0, 0, 0, 1],
+            &[10, 0, 0, 0, b'D', b'x', 0, 0, 0, 0, 0, 0, 0, 0],
         ] {
             assert!(read(&mut &bytes[..], LONGEST).is_err(), "{bytes:?}");
         }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use penstock_lang::names::Names;
 use penstock_ruleset::model::Generation;
+use penstock_ruleset::reset::Reset;
 use penstock_ruleset::{Ruleset, received};
 
 use super::Evaluator;
@@ -21,7 +22,7 @@ use super::channel::Channel;
 use super::protocol::{Answer, Ask, Call, QUESTION, Task};
 use crate::control::{PATIENCE, Rights};
 use crate::now;
-use crate::rules::{Alone, Committed, Process, Refused, Rules, Submission};
+use crate::rules::{Alone, ChangeWatchers, Process, Refused, Rules, Submission, Update};
 
 /// Most bytes of changes of a client that may do everything, and of one that may only look.
 const CHANGES: (usize, usize) = (1 << 30, 1 << 20);
@@ -40,7 +41,7 @@ pub(crate) enum End {
 }
 
 /// Changes as they come in.
-struct Incoming {
+pub(super) struct Incoming {
     submission: Submission,
     /// The generation is outdated: the changes are ignored.
     overtaken: bool,
@@ -58,7 +59,7 @@ pub(crate) struct Attendance<'a> {
     pub(crate) call: Call,
 }
 
-fn broken(what: &'static str) -> io::Error {
+pub(super) fn broken(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
@@ -72,7 +73,10 @@ impl Attendance<'_> {
         let mut incoming = None;
         let mut alone = None;
         let mut in_force = false;
-        let ended = self.talk(&mut incoming, &mut alone, &mut in_force);
+        let ended = match self.call.task {
+            Task::Netfilter => self.netfilter(),
+            _ => self.talk(&mut incoming, &mut alone, &mut in_force),
+        };
         if let (true, Some(rules)) = (in_force, self.rules) {
             // Not while the child is there: pages of the ruleset that either of them writes to
             // would be copied.
@@ -127,20 +131,9 @@ impl Attendance<'_> {
                     ));
                 }
                 Ask::Begin { generation, now: at } => {
-                    let submission = self.rules()?.begin(plausible(at));
-                    let overtaken = submission.ruleset.generation().id != generation;
-                    *incoming = Some(Incoming::new(submission, overtaken));
+                    *incoming = Some(self.begin_changes(generation, at)?);
                 }
-                Ask::Changes => {
-                    let most = self.most(CHANGES);
-                    let incoming = incoming.as_mut().ok_or_else(|| broken("changes of nothing"))?;
-                    let left = most.saturating_sub(incoming.submission.changes.len());
-                    let (bytes, _) = self
-                        .channel
-                        .receive(left.min(AT_ONCE), Some(PATIENCE))?
-                        .ok_or(io::ErrorKind::UnexpectedEof)?;
-                    incoming.take(&bytes)?;
-                }
+                Ask::Changes => self.take_changes(incoming)?,
                 Ask::InterfaceIndex(name) => {
                     self.channel.say(&Answer::Index(self.names.interface_index(&name)))?;
                 }
@@ -156,22 +149,16 @@ impl Attendance<'_> {
                     self.channel.say(&Answer::Updates(updates))?;
                 }
                 Ask::Whole(resets) => {
-                    if !resets.is_empty() {
-                        self.must_be_all()?;
-                    }
-                    let look = self.call.rights == Rights::Look;
-                    let copies = &self.evaluator.copies;
-                    let _one = look.then(|| copies.lock().unwrap_or_else(PoisonError::into_inner));
-                    let bytes = self.rules()?.whole(&resets);
-                    self.channel.say(&Answer::Whole(bytes))?;
+                    self.channel.say(&self.copy(&resets, |rules| rules.whole(&resets))?)?;
                 }
-                Ask::Submit { check, confirm } => {
+                Ask::Submit { check, confirm, by: None } => {
                     if !check {
                         self.must_be_all()?;
                     }
                     let incoming = incoming.take().ok_or_else(|| broken("nothing is submitted"))?;
-                    let answer = self.submit(incoming, (check, alone.is_some()), confirm)?;
-                    let accepted = matches!(answer, Answer::Accepted { .. });
+                    let how = (check, alone.is_some());
+                    let answer = self.submit(incoming, &self.call.process, how, confirm)?;
+                    let accepted = matches!(answer, Answer::Accepted(_));
                     *in_force = accepted && !check;
                     *alone = None;
                     self.channel.say(&answer)?;
@@ -188,15 +175,52 @@ impl Attendance<'_> {
                     self.yes(true)?;
                 }
                 Ask::Watch => return self.watch(),
+                Ask::Submit { .. } | Ask::Drop | Ask::Part(..) | Ask::Notice => {
+                    return Err(broken("not for this task"));
+                }
             }
         }
     }
 
-    fn rules(&self) -> io::Result<&Rules> {
+    /// A copy of the ruleset, with resets after it.
+    pub(super) fn copy(
+        &self,
+        resets: &[Reset],
+        of: impl FnOnce(&Rules) -> Vec<u8>,
+    ) -> io::Result<Answer> {
+        if !resets.is_empty() {
+            self.must_be_all()?;
+        }
+        let look = self.call.rights == Rights::Look;
+        let copies = &self.evaluator.copies;
+        let _one = look.then(|| copies.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(Answer::Whole(of(self.rules()?)))
+    }
+
+    /// Takes changes that follow.
+    pub(super) fn take_changes(&self, incoming: &mut Option<Incoming>) -> io::Result<()> {
+        let most = self.most(CHANGES);
+        let incoming = incoming.as_mut().ok_or_else(|| broken("changes of nothing"))?;
+        let left = most.saturating_sub(incoming.submission.changes.len());
+        let (bytes, _) = self
+            .channel
+            .receive(left.min(AT_ONCE), Some(PATIENCE))?
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        incoming.take(&bytes)
+    }
+
+    /// Changes of a generation follow, made at a time in nanoseconds since the epoch.
+    pub(super) fn begin_changes(&self, generation: u32, at: u64) -> io::Result<Incoming> {
+        let submission = self.rules()?.begin(plausible(at));
+        let overtaken = submission.ruleset.generation().id != generation;
+        Ok(Incoming::new(submission, overtaken))
+    }
+
+    pub(super) fn rules(&self) -> io::Result<&Rules> {
         self.rules.ok_or_else(|| broken("there is no ruleset yet"))
     }
 
-    fn must_be_all(&self) -> io::Result<()> {
+    pub(super) fn must_be_all(&self) -> io::Result<()> {
         if self.call.rights == Rights::All { Ok(()) } else { Err(broken("not permitted")) }
     }
 
@@ -208,21 +232,21 @@ impl Attendance<'_> {
         self.channel.say(&Answer::Yes(yes))
     }
 
-    fn submit(
+    pub(super) fn submit(
         &self,
         incoming: Incoming,
+        process: &Process,
         how: (bool, bool),
         confirm: Option<Duration>,
     ) -> io::Result<Answer> {
         let Incoming { submission, overtaken, refused, .. } = incoming;
-        let process: &Process = &self.call.process;
         let result = match refused {
             _ if overtaken => Err(Refused::Overtaken),
             Some((number, error)) => Err(Refused::Change(number, error)),
             None => self.rules()?.submit(submission, process, how, confirm),
         };
         Ok(match result {
-            Ok(waits) => Answer::Accepted { waits },
+            Ok(in_force) => Answer::Accepted(in_force),
             Err(refused) => Answer::Refused(refused),
         })
     }
@@ -231,12 +255,8 @@ impl Attendance<'_> {
     fn watch(&self) -> io::Result<End> {
         let rules = self.rules()?;
         let changes = rules.changes.subscribe();
-        let (over, saying) = (AtomicBool::new(false), Mutex::new(()));
-        let channel = &self.channel;
-        let say = |answer: &Answer| {
-            let _one_at_a_time = saying.lock().unwrap_or_else(PoisonError::into_inner);
-            channel.say(answer)
-        };
+        let (over, speaker) = (AtomicBool::new(false), Speaker::new(&self.channel));
+        let say = |answer: &Answer| speaker.say(answer);
         std::thread::scope(|scope| {
             let (over, say) = (&over, &say);
             let teller = Builder::new().name("watch".into());
@@ -274,13 +294,60 @@ impl Attendance<'_> {
     }
 }
 
+/// A channel on which several threads speak.
+pub(super) struct Speaker<'c> {
+    channel: &'c Channel,
+    one_at_a_time: Mutex<()>,
+}
+
+impl<'c> Speaker<'c> {
+    pub(super) fn new(channel: &'c Channel) -> Self {
+        Speaker { channel, one_at_a_time: Mutex::new(()) }
+    }
+
+    pub(super) fn say(&self, answer: &Answer) -> io::Result<()> {
+        let _saying = self.one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
+        self.channel.say(answer)
+    }
+}
+
+/// What those who tell a child of changes, and those who answer it, know of each other.
+#[derive(Default)]
+pub(super) struct Notices {
+    /// The child goes.
+    pub(super) over: AtomicBool,
+    /// It has been told that there is another generation, and has not asked for it yet.
+    pub(super) told: AtomicBool,
+}
+
+/// Tells a child that there is another generation, until it is over: once, until it asks for it.
+pub(super) fn notice(
+    watchers: &ChangeWatchers,
+    mut changes: Receiver<Update>,
+    notices: &Notices,
+    speaker: &Speaker<'_>,
+) {
+    while !notices.over.load(Ordering::Relaxed) {
+        match changes.recv_timeout(PULSE) {
+            Ok(_) => while changes.try_recv().is_ok() {},
+            Err(RecvTimeoutError::Timeout) => continue,
+            // It was dropped, since it was slow.
+            Err(RecvTimeoutError::Disconnected) => changes = watchers.subscribe(),
+        }
+        if !notices.told.swap(true, Ordering::AcqRel) && speaker.say(&Answer::Changed).is_err() {
+            return;
+        }
+    }
+}
+
+/// How soon a thread that tells of changes notices that it is over.
+const PULSE: Duration = Duration::from_millis(200);
+
 /// Tells a watcher of changes until it is over.
-fn tell(changes: &Receiver<Committed>, over: &AtomicBool, say: impl Fn(&Answer) -> io::Result<()>) {
-    /// How soon it is noticed that it is.
-    const PULSE: Duration = Duration::from_millis(200);
+fn tell(changes: &Receiver<Update>, over: &AtomicBool, say: impl Fn(&Answer) -> io::Result<()>) {
     while !over.load(Ordering::Relaxed) {
         let said = match changes.recv_timeout(PULSE) {
-            Ok(change) => say(&Answer::Committed(change.update, change.process)),
+            Ok(update) => say(&Answer::Committed(update)),
             Err(RecvTimeoutError::Timeout) => Ok(()),
             Err(RecvTimeoutError::Disconnected) => {
                 // The child tells the client, and ends.
@@ -297,7 +364,7 @@ fn tell(changes: &Receiver<Committed>, over: &AtomicBool, say: impl Fn(&Answer) 
 const LATE: &str = "evaluation takes longer than is allowed; nothing is changed";
 
 /// The error for a client after a signal ended its child.
-fn ended_by(signal: i32) -> &'static str {
+pub(super) fn ended_by(signal: i32) -> &'static str {
     match signal {
         // A program that gets no memory aborts.
         libc::SIGABRT => "evaluation takes more memory than is allowed; nothing is changed",

@@ -7,7 +7,7 @@
 //! and has the last word. Where something is refused, or the text asks for what packets change, it
 //! is evaluated again on a copy that has all that it needs.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::unix::net::UnixStream;
@@ -40,7 +40,7 @@ const LOOKERS: u64 = 512 << 20;
 /// Bytes of changes that devices look at for those who may only look.
 const LOOKED_AT: usize = 1 << 20;
 /// Seconds after which a child ends that has not noticed that its time is over.
-const GRACE: u64 = 2;
+pub(super) const GRACE: u64 = 2;
 
 /// How it ended.
 enum End {
@@ -50,12 +50,14 @@ enum End {
     HandedOver,
 }
 
-struct Child<'c> {
-    channel: &'c Channel,
-    client: &'c Client,
-    call: &'c Call,
+pub(super) struct Child<'c> {
+    pub(super) channel: &'c Channel,
+    pub(super) client: &'c Client,
+    pub(super) call: &'c Call,
     config: &'c Config,
-    mirror: Mirror,
+    pub(super) mirror: Mirror,
+    /// The dataplane has said that there is another generation.
+    pub(super) changed: Cell<bool>,
 }
 
 /// A session and what it asks.
@@ -100,6 +102,7 @@ pub(super) fn serve(
         call: &call,
         config,
         mirror,
+        changed: Cell::new(false),
     });
     let said = match child.run(confined) {
         Ok(End::Status(status)) => client.say(&Message::Exit(status)),
@@ -110,7 +113,7 @@ pub(super) fn serve(
     let _ = said.and_then(|()| channel.say(&Ask::Done));
 }
 
-fn unexpected() -> io::Error {
+pub(super) fn unexpected() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "not an answer")
 }
 
@@ -122,7 +125,7 @@ fn wants_devices(generation: &Generation, linked: &Linked) -> bool {
 }
 
 /// Whether packets change elements of some set.
-fn has_dynamic_sets(generation: &Generation) -> bool {
+pub(super) fn has_dynamic_sets(generation: &Generation) -> bool {
     generation.tables.iter().flat_map(|table| &table.sets).any(|set| set.dynamic().is_some())
 }
 
@@ -137,6 +140,7 @@ impl Child<'_> {
             Task::Nft(args) => self.nft(&args),
             Task::Load { name, check } => self.load(name, check),
             Task::Probe { words, ports } => self.probe(words, &ports),
+            Task::Netfilter => self.netfilter().map(|()| End::Status(0)),
         }
     }
 
@@ -160,17 +164,22 @@ impl Child<'_> {
 
     /// Queries the dataplane. Its time is not charged: a child that evaluated in time waits for
     /// others, and for the result.
-    fn ask(&self, ask: &Ask) -> io::Result<Answer> {
+    pub(super) fn ask(&self, ask: &Ask) -> io::Result<Answer> {
         let left = sandbox::stop_alarm();
         self.channel.say(ask)?;
-        let answer =
-            self.channel.hear(ANSWER, None)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
+        let answer = loop {
+            match self.channel.hear(ANSWER, None)? {
+                Some(Answer::Changed) => self.changed.set(true),
+                Some(answer) => break Ok(answer),
+                None => break Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        };
         sandbox::alarm(left);
         answer
     }
 
     /// Catches up with the ruleset.
-    fn update(&mut self, alone: bool) -> io::Result<()> {
+    pub(super) fn update(&mut self, alone: bool) -> io::Result<()> {
         let (mut generation, mut marks) =
             (self.mirror.ruleset.generation().id, self.mirror.ruleset.marks());
         for _ in 0..2 {
@@ -187,7 +196,7 @@ impl Child<'_> {
         Err(unexpected())
     }
 
-    fn whole(&self, resets: Vec<Reset>) -> io::Result<Ruleset> {
+    pub(super) fn whole(&self, resets: Vec<Reset>) -> io::Result<Ruleset> {
         let Answer::Whole(bytes) = self.ask(&Ask::Whole(resets))? else { return Err(unexpected()) };
         Ruleset::from_saved(&bytes).map_err(|_| unexpected())
     }
@@ -331,7 +340,7 @@ impl Child<'_> {
         }
         let answer = submission.recorder.flush().and_then(|()| self.ask(&submission.ask));
         let refusal = match &answer {
-            Ok(Answer::Accepted { .. }) => Ok(()),
+            Ok(Answer::Accepted(_)) => Ok(()),
             Ok(Answer::Refused(refused)) => Err(refusal(refused, submission.copy)),
             Ok(_) => Err(Refusal::Other("not an answer".into())),
             Err(e) if e.kind() == io::ErrorKind::FileTooLarge => {
@@ -383,7 +392,7 @@ impl Child<'_> {
                 recorder: talk.recorder,
                 submits: talk.submits && !rehearses,
                 copy,
-                ask: Ask::Submit { check, confirm },
+                ask: Ask::Submit { check, confirm, by: None },
                 answered: None,
             };
             let outcome = talk.session.run_gated(
@@ -424,7 +433,7 @@ impl Child<'_> {
             };
             let Some(better) = again else {
                 let waits = match answered {
-                    Some(Ok(Answer::Accepted { waits })) => waits,
+                    Some(Ok(Answer::Accepted(in_force))) => in_force.waits,
                     Some(Err(e)) => return Err(e),
                     _ => None,
                 };
@@ -485,7 +494,7 @@ impl Child<'_> {
                 continue;
             }
             let said = self.channel.hear(ANSWER, None)?.ok_or(io::ErrorKind::UnexpectedEof)?;
-            let Answer::Committed(update, (pid, name)) = said else { break };
+            let Answer::Committed(update) = said else { break };
             let before = self.mirror.ruleset.generation();
             if let Update::Commit(commit) = &update
                 && commit.before != before.id
@@ -501,6 +510,7 @@ impl Child<'_> {
             let after = self.mirror.ruleset.generation();
             let mut text = watch.lines(&before, &after, options, names, now());
             if !options.json && !text.is_empty() {
+                let (pid, name) = update.by();
                 text.push_str(&format!(
                     "# new generation {} by process {pid} ({name})\n",
                     after.id

@@ -5,11 +5,16 @@
 
 use std::sync::Arc;
 
+use penstock_nfnetlink::{Notification, Process as Caller, Teller, changes_between};
 use penstock_ruleset::change::Mode;
 use penstock_ruleset::model::Generation;
-use penstock_ruleset::{Change, Ruleset, received};
+use penstock_ruleset::transaction::Applied;
+use penstock_ruleset::{Change, Error, Ruleset, Transaction, received};
 
 use crate::rules::{Commit, Update};
+
+/// How a change is applied.
+type Apply<'a> = dyn FnMut(&mut Transaction, Change) -> Result<Applied, Error> + 'a;
 
 /// A ruleset that follows another one.
 #[derive(Debug, Default)]
@@ -26,14 +31,49 @@ pub(crate) struct Astray;
 impl Mirror {
     /// Follows one step.
     pub(crate) fn follow(&mut self, update: &Update) -> Result<(), Astray> {
+        self.follow_by(update, &mut Transaction::apply)
+    }
+
+    /// Follows one step, and tells of it as the kernel does.
+    pub(crate) fn follow_and_tell(
+        &mut self,
+        update: &Update,
+        now: u64,
+    ) -> Result<Vec<Notification>, Astray> {
+        let before = self.ruleset.generation();
+        let Update::Commit(commit) = update else {
+            self.follow(update)?;
+            return Ok(changes_between(&before, &self.ruleset.generation(), now));
+        };
+        let mut teller = Teller::new(commit.after, now);
+        self.follow_by(update, &mut |to, change| teller.apply(to, change))?;
+        let (id, name) = update.by();
+        Ok(teller.finish(&Caller { id, name: name.into(), may_change: true }))
+    }
+
+    /// Takes over a transaction that the dataplane has put in force, and that was made on this
+    /// copy.
+    pub(crate) fn take_over(
+        &mut self,
+        mut transaction: Transaction,
+        after: u32,
+        marks: u64,
+    ) -> Result<(), Astray> {
+        transaction.change();
+        self.ruleset.commit(transaction).map_err(|_| Astray)?;
+        self.kept = None;
+        self.agree(after, marks)
+    }
+
+    fn follow_by(&mut self, update: &Update, apply: &mut Apply<'_>) -> Result<(), Astray> {
         match update {
             Update::Whole { bytes, after, marks } => {
                 self.kept = None;
                 self.ruleset = Ruleset::from_saved(bytes).map_err(|_| Astray)?;
                 self.agree(*after, *marks)
             }
-            Update::Commit(commit) => self.commit(commit),
-            Update::Restore { after, marks } => {
+            Update::Commit(commit) => self.commit(commit, apply),
+            Update::Restore { after, marks, .. } => {
                 self.ruleset.restore(&*self.kept.take().ok_or(Astray)?);
                 self.agree(*after, *marks)
             }
@@ -45,7 +85,7 @@ impl Mirror {
         if same { Ok(()) } else { Err(Astray) }
     }
 
-    fn commit(&mut self, commit: &Commit) -> Result<(), Astray> {
+    fn commit(&mut self, commit: &Commit, apply: &mut Apply<'_>) -> Result<(), Astray> {
         let before = self.ruleset.generation();
         if before.id != commit.before {
             return Err(Astray);
@@ -54,7 +94,7 @@ impl Mirror {
         let mut right = true;
         let read = received::each(&commit.changes, |change| {
             let (change, may_fail) = without_state(change);
-            right = transaction.apply(change).is_ok() || may_fail;
+            right = apply(&mut transaction, change).is_ok() || may_fail;
             right
         });
         if read.is_err() || !right {
@@ -121,6 +161,7 @@ mod tests {
             after,
             marks,
             unconfirmed,
+            by: (1, "test".into()),
         })
     }
 
@@ -188,7 +229,7 @@ mod tests {
         assert_eq!(mirror.follow(&step(&mut ruleset, TEXTS[1], 1, true)), Ok(()));
         ruleset.restore(&before);
         let (after, marks) = (ruleset.generation().id, ruleset.marks());
-        let restore = Update::Restore { after, marks };
+        let restore = Update::Restore { after, marks, by: (1, "test".into()) };
         assert_eq!(mirror.follow(&restore), Ok(()));
         assert_eq!(listing(&mut mirror.ruleset, 1), listing(&mut ruleset, 1));
         // There is nothing more to be taken back, and another ruleset has other marks.

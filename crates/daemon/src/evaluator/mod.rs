@@ -29,17 +29,20 @@
 //! | [`child`] | serves one client |
 //! | [`names`], [`files`] | what a text may ask for |
 //! | [`recorder`] | changes on their way to the dataplane |
+//! | `netfilter`, [`attend_netfilter`] | both sides, where the client is a netfilter socket |
 //! | [`attend`] | the dataplane's side of a child |
 //! | [`load`] | the dataplane's own files |
 //! | [`channel`], [`protocol`] | what is said, and how |
 
 mod attend;
+mod attend_netfilter;
 mod channel;
 mod child;
 mod files;
 mod load;
 mod mirror;
 mod names;
+mod netfilter;
 mod process;
 mod protocol;
 mod recorder;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::control::Rights;
-use crate::rules::{Process, Refused, Update};
+use crate::rules::{InForce, Process, Refused, Update};
 
 /// Longest message of a child but for changes: what it asks.
 pub(super) const QUESTION: usize = 1 << 20;
@@ -73,6 +73,8 @@ pub(crate) enum Task {
         /// Devices that are ports.
         ports: Vec<String>,
     },
+    /// Messages of netfilter sockets, as the kernel answers them.
+    Netfilter,
 }
 
 /// A child to the dataplane. Bytes of changes follow [`Ask::Changes`] as their own message.
@@ -104,10 +106,17 @@ pub(super) enum Ask {
         check: bool,
         /// They are taken back unless they are confirmed in that time.
         confirm: Option<Duration>,
+        /// Who makes them, if it is not the client itself.
+        by: Option<Process>,
     },
+    /// The changes are not submitted, and others need not wait for the child.
+    Drop,
     /// The ruleset as it is, with what packets have changed. What is named is set to zero after
     /// that.
     Whole(Vec<Reset>),
+    /// Of the ruleset as it is what is named, with what packets have changed of it; and what is set
+    /// to zero after that. The answer is [`Answer::Whole`].
+    Part(Vec<Reset>, Vec<Reset>),
     /// Index of an interface.
     InterfaceIndex(String),
     /// Name of an interface.
@@ -122,6 +131,8 @@ pub(super) enum Ask {
     TakeBack(u32),
     /// All changes from here on.
     Watch,
+    /// [`Answer::Changed`] whenever there is another generation from here on.
+    Notice,
     /// The dataplane serves the client from here on: it requests traces, or frames of a capture.
     HandOver,
     /// The client has been told all.
@@ -139,10 +150,7 @@ pub(super) enum Answer {
     /// What came after the generation of the child.
     Updates(Vec<Update>),
     /// The changes are in force, or right.
-    Accepted {
-        /// The number of the change that waits for its confirmation.
-        waits: Option<u32>,
-    },
+    Accepted(InForce),
     /// The changes are refused.
     Refused(Refused),
     /// The ruleset, as [`Ruleset::save`](penstock_ruleset::Ruleset::save) returns it.
@@ -154,7 +162,9 @@ pub(super) enum Answer {
     /// Yes, or no.
     Yes(bool),
     /// For those who watch: a change.
-    Committed(Update, Process),
+    Committed(Update),
+    /// There may be another generation. It may come before the answer to a question.
+    Changed,
     /// For those who watch: changes were lost.
     Lost,
 }

@@ -23,6 +23,7 @@ use penstock_ruleset::link::{CannotOffload, LinkError, Linked, LinkedFlowtable};
 use penstock_ruleset::reset::Reset;
 use penstock_ruleset::{Generation, Ruleset, Table, Transaction};
 use penstock_system::SystemNames;
+use serde::{Deserialize, Serialize};
 
 use crate::broadcast::{Broadcast, Heard};
 use crate::offload::Offload;
@@ -116,27 +117,31 @@ impl Submission {
     }
 }
 
-/// A change of the ruleset, for those who watch.
-#[derive(Clone, Debug)]
-pub(crate) struct Committed {
-    pub(crate) update: Update,
-    pub(crate) process: Process,
+/// What a submission has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct InForce {
+    /// The generation in force: the one before if nothing is other than before.
+    pub(crate) generation: u32,
+    /// [`Ruleset::marks`] of it.
+    pub(crate) marks: u64,
+    /// The number of the change that waits for its confirmation.
+    pub(crate) waits: Option<u32>,
 }
 
 /// Those who watch changes.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeWatchers {
-    to: Mutex<Vec<std::sync::mpsc::SyncSender<Committed>>>,
+    to: Mutex<Vec<std::sync::mpsc::SyncSender<Update>>>,
 }
 
 impl ChangeWatchers {
-    pub(crate) fn subscribe(&self) -> std::sync::mpsc::Receiver<Committed> {
+    pub(crate) fn subscribe(&self) -> std::sync::mpsc::Receiver<Update> {
         let (sender, receiver) = std::sync::mpsc::sync_channel(256);
         self.to.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
         receiver
     }
 
-    fn say(&self, change: &Committed) {
+    fn say(&self, change: &Update) {
         // A watcher that is 256 changes late is dropped: it finds its channel closed.
         let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         to.retain(|to| to.try_send(change.clone()).is_ok());
@@ -240,6 +245,13 @@ impl Rules {
         ruleset.save_and_reset(now(), resets)
     }
 
+    /// [`Rules::whole`] of what is named: [`Ruleset::save_part`].
+    pub(crate) fn part(&self, named: &[Reset], resets: &[Reset]) -> Vec<u8> {
+        self.offload.collect();
+        let ruleset = self.lock().ruleset.clone();
+        ruleset.save_part(now(), named, resets)
+    }
+
     /// Keeps others from committing anything, as long as it is held.
     pub(crate) fn alone(&self) -> Alone<'_> {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner)
@@ -254,18 +266,19 @@ impl Rules {
 
     /// Checks changes, and puts them in force. With `confirm` they are rolled back unless
     /// [`Rules::confirm`] is called in that time; until then no other change is accepted. `alone`
-    /// means that no other commit can have happened since they began. Returns the number of the
-    /// change that waits.
+    /// means that no other commit can have happened since they began.
     pub(crate) fn submit(
         &self,
         submission: Submission,
         process: &Process,
         (check, alone): (bool, bool),
         confirm: Option<Duration>,
-    ) -> Result<Option<u32>, Refused> {
+    ) -> Result<InForce, Refused> {
         let Submission { mut ruleset, mut transaction, now, changes, begun } = submission;
+        let as_before =
+            InForce { generation: ruleset.generation().id, marks: ruleset.marks(), waits: None };
         if !transaction.is_changed() {
-            return Ok(None);
+            return Ok(as_before);
         }
         transaction.settle();
         let before = ruleset.generation();
@@ -284,7 +297,7 @@ impl Rules {
         self.can_offload(&linked.flowtables).map_err(Refused::Offload)?;
         self.offload.can_run(&linked).map_err(Refused::Offload)?;
         if check {
-            return Ok(None);
+            return Ok(as_before);
         }
         ruleset.commit(transaction).map_err(|_| Refused::Overtaken)?;
         let after = ruleset.generation();
@@ -301,9 +314,11 @@ impl Rules {
             after: after.id,
             marks: inner.ruleset.marks(),
             unconfirmed: confirm.is_some(),
+            by: process.clone(),
         });
+        let (generation, marks) = update.leads_to();
         inner.history.push(update.clone());
-        self.changes.say(&Committed { update, process: process.clone() });
+        self.changes.say(&update);
         let waits = confirm.map(|time| {
             log(format_args!(
                 "generation {} by process {} ({}) is taken back in {} s unless it is confirmed",
@@ -316,7 +331,7 @@ impl Rules {
                 Some(Unconfirmed { before, id: after.id, deadline: Instant::now() + time });
             after.id
         });
-        Ok(waits)
+        Ok(InForce { generation, marks, waits })
     }
 
     /// Whether devices can forward the flows of flowtables with offload.
@@ -488,10 +503,10 @@ impl Rules {
                 waits.id
             )),
         }
-        let process = (std::process::id(), "penstock".to_owned());
+        let by = (std::process::id(), "penstock".to_owned());
         let (after, marks) = (inner.ruleset.generation().id, inner.ruleset.marks());
-        let update = Update::Restore { after, marks };
+        let update = Update::Restore { after, marks, by };
         inner.history.push(update.clone());
-        self.changes.say(&Committed { update, process });
+        self.changes.say(&update);
     }
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::Process;
+
 /// From one generation to another.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Update {
@@ -27,6 +29,8 @@ pub(crate) enum Update {
         after: u32,
         /// Its marks.
         marks: u64,
+        /// Who took the change back.
+        by: Process,
     },
 }
 
@@ -46,6 +50,8 @@ pub(crate) struct Commit {
     pub(crate) marks: u64,
     /// They wait for their confirmation.
     pub(crate) unconfirmed: bool,
+    /// Who made them.
+    pub(crate) by: Process,
 }
 
 impl Update {
@@ -54,7 +60,15 @@ impl Update {
         match self {
             Update::Commit(Commit { after, marks, .. })
             | Update::Whole { after, marks, .. }
-            | Update::Restore { after, marks } => (*after, *marks),
+            | Update::Restore { after, marks, .. } => (*after, *marks),
+        }
+    }
+
+    /// Who made the step; process 0 if that is not known.
+    pub(crate) fn by(&self) -> (u32, &str) {
+        match self {
+            Update::Commit(Commit { by, .. }) | Update::Restore { by, .. } => (by.0, &by.1),
+            Update::Whole { .. } => (0, ""),
         }
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! | file | is |
 //! | --- | --- |
-//! | `nft` | calls of `nft`, which a child of the evaluator serves |
+//! | `nft` | calls of `nft`, and netfilter sockets, which a child of the evaluator serves |
 //! | `show`, `pages`, `talkers` | `penstock show`; long listings page by page |
 //! | `capture` | `penstock capture` |
 //! | [`metrics`] | metrics over HTTP |
@@ -174,6 +174,10 @@ impl Server {
             Message::Nft(args) => match self.nft(&client, args, rights, &process)? {
                 Some(status) => status,
                 // A child has told it all.
+                None => return Ok(()),
+            },
+            Message::Netfilter => match self.netfilter(&client, rights, &process)? {
+                Some(status) => status,
                 None => return Ok(()),
             },
             Message::Down | Message::Confirm | Message::Capture(_) if look => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Calls of `nft`: a child of the evaluator serves the client, and the dataplane answers the child.
+//! Calls of `nft`, and netfilter sockets: a child of the evaluator serves the client, and the dataplane answers the child.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -27,6 +27,23 @@ impl Server {
         match self.evaluate(client, Task::Nft(args), rights, process)? {
             End::Done => Ok(None),
             End::HandedOver(_) => self.traces(client).map(Some),
+            End::Failed(sentence) => {
+                client.say(&Message::Err(format!("Error: {sentence}\n")))?;
+                Ok(Some(1))
+            }
+        }
+    }
+
+    /// Serves a client that has netfilter sockets. Returns the exit status, unless a child has told
+    /// it.
+    pub(super) fn netfilter(
+        &self,
+        client: &Client,
+        rights: Rights,
+        process: &Process,
+    ) -> io::Result<Option<u8>> {
+        match self.evaluate(client, Task::Netfilter, rights, process)? {
+            End::Done | End::HandedOver(_) => Ok(None),
             End::Failed(sentence) => {
                 client.say(&Message::Err(format!("Error: {sentence}\n")))?;
                 Ok(Some(1))

@@ -388,6 +388,67 @@ fn a_saved_ruleset_is_restored_with_its_handles() {
 }
 
 #[test]
+fn a_part_of_a_ruleset_has_what_is_named_with_its_values() {
+    use penstock_program::expr::ObjectType;
+    use penstock_ruleset::reset::{Reset, What};
+
+    let text = "table inet t {
+        counter n { packets 7 bytes 8; }
+        set s { type mark; counter; elements = { 1 counter packets 3 bytes 4 }; }
+        map m { type mark : counter; elements = { 5 : \"n\" }; }
+        map v { type mark : verdict; elements = { 6 : jump d }; }
+        set plain { type mark; elements = { 9 }; }
+        chain d { }
+        chain c {
+            counter packets 1 bytes 2 meta mark { 1, 2 } jump d
+            meta mark vmap @v
+            counter name n
+        }
+    }; table ip other { chain c { counter; }; }";
+    let mut ruleset = Ruleset::default();
+    good(text, &mut ruleset);
+    let in_t = |what| Reset { family: None, table: Some("t".into()), what };
+    let cases = [
+        // What is named, whether packets change it, what is listed of it, and what is left out.
+        (
+            What::Rules(Some("c".into()), None),
+            true,
+            &["counter packets 1 bytes 2", "meta mark vmap @v"][..],
+            &["packets 3"][..],
+        ),
+        (What::Rules(Some("d".into()), None), false, &["chain d {"], &["packets 1 bytes"]),
+        (What::Elements("s".into(), None), true, &["counter packets 3 bytes 4"], &["packets 1"]),
+        (What::Elements("plain".into(), None), false, &["elements = { 0x00000009 }"], &["vmap"]),
+        (
+            What::Objects(ObjectType::Counter, None),
+            true,
+            &["packets 7 bytes 8", "counter name \"n\"", "0x00000005 : \"n\""],
+            &["packets 3", "0x00000009"],
+        ),
+        (What::Objects(ObjectType::Quota, None), false, &["table inet t"], &["0x00000009"]),
+    ];
+    for (what, live, has, lacks) in cases {
+        let named = in_t(what);
+        assert_eq!(ruleset.generation().is_live(&named), live, "{named:?}");
+        let bytes = ruleset.save_part(NOW, std::slice::from_ref(&named), &[]);
+        let mut part = Ruleset::from_saved(&bytes).expect("a ruleset that was kept");
+        assert_eq!(part.generation().id, ruleset.generation().id);
+        let listed = nft(Options::default(), "list ruleset", &mut part).stdout;
+        assert!(has.iter().all(|text| listed.contains(text)), "{named:?}: {listed}");
+        assert!(!lacks.iter().any(|text| listed.contains(text)), "{named:?}: {listed}");
+        assert!(!listed.contains("table ip other"), "{named:?}: {listed}");
+    }
+    // It has the values from before they are set to zero.
+    let named = [in_t(What::Elements("s".into(), None))];
+    for packets in ["packets 3 ", "packets 0 "] {
+        let bytes = ruleset.save_part(NOW, &named, &named);
+        let mut part = Ruleset::from_saved(&bytes).expect("a ruleset that was kept");
+        let listed = nft(Options::default(), "list ruleset", &mut part).stdout;
+        assert!(listed.contains(packets), "{listed}");
+    }
+}
+
+#[test]
 fn a_saved_ruleset_keeps_state_that_text_cannot_express() {
     let mut ruleset = router();
     let rules = [

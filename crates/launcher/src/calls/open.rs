@@ -9,13 +9,12 @@ use crate::context::{CONTINUE, Context, Reply, Result};
 use crate::notify::Call;
 use crate::task::Task;
 
-/// Opens a socket in the caller. In other network namespaces the kernel does.
+/// Opens a socket in the caller. In network namespaces that nothing else answers for the kernel
+/// does.
 pub(super) fn socket(context: &Context, call: &Call, task: &Task) -> Result {
-    if task.network_namespace().as_ref() != Some(&context.namespace) {
-        return CONTINUE;
-    }
     /// `SOCK_TYPE_MASK`
     const KIND: i32 = 0xf;
+    let Some(space) = context.space_of(task) else { return CONTINUE };
     let (kind, flags) = (call.int(1) & KIND, call.int(1) & !KIND);
     if flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != 0 {
         return Err(libc::EINVAL);
@@ -25,7 +24,11 @@ pub(super) fn socket(context: &Context, call: &Call, task: &Task) -> Result {
     }
     let may_change = task.may_administer();
     let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
-    let (inode, end) = context.sockets().open(kind, nonblocking, may_change)?;
+    let (inode, end) = {
+        let mut sockets = context.sockets();
+        let opened = sockets.open(kind, nonblocking, may_change, space);
+        opened.inspect_err(|_| sockets.drop_unused(space))?
+    };
     context.watch(inode);
     let given = give(context, call, task, end.as_fd(), 0, flags & libc::SOCK_CLOEXEC != 0);
     if given.is_err() {

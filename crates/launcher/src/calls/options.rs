@@ -46,8 +46,10 @@ pub(super) fn set(this: &mut Trapped<'_>) -> Result {
         | sys::NETLINK_LISTEN_ALL_NSID => socket.flags.set(option, value != 0),
         sys::NETLINK_CAP_ACK | sys::NETLINK_EXT_ACK | sys::NETLINK_GET_STRICT_CHK => {
             socket.flags.set(option, value != 0);
-            let id = socket.id;
-            sockets.service().set_option(id, option, value != 0);
+            let (id, space) = (socket.id, socket.space);
+            if let Some(service) = sockets.service(space) {
+                service.set_option(id, option, value != 0);
+            }
         }
         _ => return Err(libc::ENOPROTOOPT),
     }

@@ -188,11 +188,13 @@ fn go_on(
         let received = {
             let mut sockets = context.sockets();
             let socket = sockets.get(waiting.inode).ok_or(libc::EBADF)?;
-            let id = socket.id;
+            let (id, space) = (socket.id, socket.space);
             let received = socket.receive(&end, peek, scratch);
-            if number == 0 {
+            if number == 0
+                && let Some(service) = sockets.service(space)
+            {
                 let room = usize::try_from(target.room).unwrap_or(usize::MAX);
-                sockets.service().receives_into(id, room);
+                service.receives_into(id, room);
             }
             match (&received, patience) {
                 (Err(libc::EAGAIN), Some(deadline))

@@ -164,7 +164,7 @@ pub fn rule(
 /// All rules of a chain.
 pub fn rules_go(to: &mut Writer, stamp: Stamp, table: &Table, chain: &Chain) {
     for at in 0..chain.rules.len() {
-        rule::fill(to, stamp, (NFT_MSG_DELRULE, 0), table, chain, at);
+        rule::goes(to, stamp, table, chain, at);
     }
 }
 
@@ -216,7 +216,7 @@ fn rules_gone(
         let Some((table, chain)) = find(working, table, chain) else { return };
         let Some(handle) = handle else { return rules_go(to, stamp, table, chain) };
         if let Some(at) = chain.rules.iter().position(|rule| rule.handle == handle) {
-            rule::fill(to, stamp, (NFT_MSG_DELRULE, 0), table, chain, at);
+            rule::goes(to, stamp, table, chain, at);
         }
     });
 }

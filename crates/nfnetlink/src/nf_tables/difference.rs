@@ -85,7 +85,7 @@ impl Told {
                     for (at, rule) in chain.rules.iter().enumerate() {
                         if left.get(&rule.handle).is_none_or(|left| !is_same(left, rule)) {
                             self.message(|to, stamp| {
-                                rule::fill(to, stamp, (NFT_MSG_DELRULE, 0), old, chain, at);
+                                rule::goes(to, stamp, old, chain, at);
                             });
                         }
                     }
@@ -147,7 +147,7 @@ impl Told {
                 });
             }
         }
-        for set in new.sets.iter().filter(|set| !set.anonymous) {
+        for set in &new.sets {
             let there = old.sets.iter().find(|s| s.handle == set.handle);
             if there.is_none() {
                 self.message(|to, stamp| {

@@ -394,7 +394,26 @@ pub fn fill_missing(
     let other = other.map(Set::elements);
     let other = other.as_ref().map(|other| other.iter().filter(|e| e.is_alive(now)));
     let there: HashSet<_> = other.into_iter().flatten().map(|e| (e.key, e.key_end)).collect();
-    let ends = has_ends(set);
+    let mut missing: Vec<_> = elements.iter().filter(|e| e.is_alive(now)).collect();
+    missing.retain(|e| !there.contains(&(e.key, e.key_end)));
+    missing.sort_by(|a, b| a.key.cmp(b.key));
+    for (at, element) in missing.iter().enumerate() {
+        let exprs = element.value.snapshot(now);
+        let next = missing.get(at + 1).map(|next| next.key);
+        fill(to, (stamp, now), (number, flags), table, set, (*element, &exprs, next));
+    }
+}
+
+/// Tells of an element of a set, and of its end where that is a message of its own, at a time in
+/// nanoseconds. The next element's key comes with it.
+pub fn fill(
+    to: &mut Writer,
+    (stamp, now): (Stamp, u64),
+    (number, flags): (u8, u16),
+    table: &Table,
+    set: &Set,
+    (element, exprs, next): (ElementRef<'_, ElementValue>, &[Expr], Option<&[u8]>),
+) {
     let message = |to: &mut Writer, write: &dyn Fn(&mut Writer)| {
         stamp.message(to, number, flags, Some(table.family), |to| {
             to.string(NFTA_SET_ELEM_LIST_TABLE, &table.name);
@@ -402,17 +421,12 @@ pub fn fill_missing(
             to.nest(NFTA_SET_ELEM_LIST_ELEMENTS, write);
         });
     };
-    let mut missing: Vec<_> = elements.iter().filter(|e| e.is_alive(now)).collect();
-    missing.retain(|e| !there.contains(&(e.key, e.key_end)));
-    missing.sort_by(|a, b| a.key.cmp(b.key));
-    for element in missing {
-        let exprs = element.value.snapshot(now);
-        let show = Shown::of(set, now);
-        message(to, &|to| to.nest(NFTA_LIST_ELEM, |to| write(to, element, &exprs, show)));
-        let end = after(element.key_end.unwrap_or(element.key));
-        if let Some(end) = end.filter(|_| ends && !element.key.is_empty()) {
-            message(to, &|to| write_end(to, &end));
-        }
+    let show = Shown::of(set, now);
+    message(to, &|to| to.nest(NFTA_LIST_ELEM, |to| write(to, element, exprs, show)));
+    let end = after(element.key_end.unwrap_or(element.key));
+    let open = set.anonymous && is_followed(element, next);
+    if let Some(end) = end.filter(|_| show.ends && !open && !element.key.is_empty()) {
+        message(to, &|to| write_end(to, &end));
     }
 }
 

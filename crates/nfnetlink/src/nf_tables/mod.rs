@@ -8,6 +8,7 @@
 //! | `batch` | changes: one transaction |
 //! | `get`, `answer` | answers to requests for one thing, and for all |
 //! | `difference` | what came and went between two generations |
+//! | `told` | notifications of changes that no message made |
 //! | `delete` | deleting tables, chains and rules, with all that is in them |
 
 mod answer;
@@ -26,6 +27,7 @@ mod object;
 mod rule;
 mod set;
 mod table;
+mod told;
 mod tunnel;
 mod uses;
 
@@ -36,6 +38,7 @@ pub use answer::{Dump, SUBSYSTEM, Stamp};
 pub use batch::{Batch, Event};
 pub use difference::difference;
 pub use get::Get;
+pub use told::Told;
 
 use crate::message::{Failure, Message, Writer};
 use crate::process::Process;
@@ -75,6 +78,25 @@ pub fn is_change(number: u8) -> bool {
 /// Whether a request sets to zero what it asks for.
 pub fn is_reset(number: u8) -> bool {
     matches!(number, NFT_MSG_GETRULE_RESET | NFT_MSG_GETSETELEM_RESET | NFT_MSG_GETOBJ_RESET)
+}
+
+/// What a request shows of which packets change something: rules, elements or objects; nothing for
+/// other requests, and for wrong ones.
+pub fn named(message: &Message<'_>) -> Vec<Reset> {
+    let m = message;
+    let named = match message.number() {
+        NFT_MSG_GETRULE | NFT_MSG_GETRULE_RESET => {
+            m.attributes(rule::POLICY).and_then(|given| Ok(vec![rule::resets(m, &given)?]))
+        }
+        NFT_MSG_GETSETELEM | NFT_MSG_GETSETELEM_RESET => {
+            m.attributes(element::POLICY).and_then(|given| Ok(vec![element::resets(m, &given)?]))
+        }
+        NFT_MSG_GETOBJ | NFT_MSG_GETOBJ_RESET => {
+            m.attributes(object::POLICY).and_then(|given| object::resets(m, &given))
+        }
+        _ => return Vec::new(),
+    };
+    named.unwrap_or_default()
 }
 
 /// Takes one message of a batch.

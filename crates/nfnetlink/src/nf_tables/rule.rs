@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use penstock_program::expr::Expr;
+use penstock_program::reference::Reference;
 use penstock_ruleset::change::{NewRule, Position};
 use penstock_ruleset::model::{Chain, Rule, UserData};
 use penstock_ruleset::reset::{Reset, What};
@@ -14,6 +15,7 @@ use super::answer::{Dump, Stamp};
 use super::batch::Batch;
 use super::find::{chain_named, table_named};
 use super::get::Get;
+use super::set;
 use crate::expression;
 use crate::message::{Attributes, Check, Failure, Message, Policy, Writer, flags};
 use crate::uapi::nf_tables::*;
@@ -75,6 +77,21 @@ pub fn fill(
             before(chain, at).filter(|_| number == NFT_MSG_NEWRULE && at + 1 < chain.rules.len());
         attributes(to, table, chain, (rule, before), &rule.snapshot(0));
     });
+}
+
+/// A rule by its place, and then the sets without a name that belong to it
+/// (`nf_tables_unbind_set()`).
+pub fn goes(to: &mut Writer, stamp: Stamp, table: &Table, chain: &Chain, at: usize) {
+    fill(to, stamp, (NFT_MSG_DELRULE, 0), table, chain, at);
+    let Some(rule) = chain.rules.get(at) else { return };
+    let mut own = |reference: Reference<'_>| {
+        let Reference::Set(name) = reference else { return };
+        let own = table.sets.iter().find(|set| set.anonymous && set.name == *name);
+        if let Some(own) = own {
+            set::fill(to, stamp, (NFT_MSG_DELSET, 0), table, own);
+        }
+    };
+    rule.exprs.iter().for_each(|expr| expr.references(&mut own));
 }
 
 /// `NFT_MSG_GETRULE` of one. `reset` sets its state to zero afterwards (`NFT_MSG_GETRULE_RESET`).
@@ -235,7 +252,7 @@ pub fn new(
             let chain = table.and_then(|t| t.chains.iter().find(|c| c.handle == chain_handle));
             let (Some(table), Some(chain)) = (table, chain) else { return };
             if let Some(at) = chain.rules.iter().position(|rule| rule.handle == old) {
-                fill(to, stamp, (NFT_MSG_DELRULE, 0), table, chain, at);
+                goes(to, stamp, table, chain, at);
             }
         });
     }

@@ -348,10 +348,7 @@ pub fn new(
         let table = working.tables.iter().find(|t| t.handle == table_handle);
         let set =
             table.and_then(|t| t.sets.iter().rev().find(|s| Some(s.handle) == applied.handle));
-        // Sets without a name belong to their rules.
-        if let (Some(table), Some(set)) = (table, set)
-            && !set.anonymous
-        {
+        if let (Some(table), Some(set)) = (table, set) {
             let created = message.header.flags & (flags::CREATE | flags::EXCL);
             fill(to, stamp, (NFT_MSG_NEWSET, created), table, set);
         }

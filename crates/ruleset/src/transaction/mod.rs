@@ -217,6 +217,12 @@ impl Transaction {
         &self.working
     }
 
+    /// The name of a set or chain that changes of this batch call so: the ruleset has chosen
+    /// another one if it is anonymous.
+    pub fn final_name(&self, name: &Arc<str>) -> Arc<str> {
+        self.batch.names.get(name).unwrap_or(name).clone()
+    }
+
     /// Whether anything is other than before.
     pub fn is_changed(&self) -> bool {
         self.batch.changed

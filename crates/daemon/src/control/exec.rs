@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The side of `penstock exec`.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use super::client::Client;
+use super::netfilter::{AROUND, Datagram, Request};
+use super::protocol::{LONGEST, Message};
+use super::{PATIENCE, SHORT};
+
+/// How long an answer may take: as long as a batch, which has its own limit, and those before it.
+const ANSWER: Duration = Duration::from_secs(3600);
+
+/// A connection for netfilter sockets to the dataplane of the network namespace.
+#[derive(Debug)]
+pub struct Connection {
+    client: Client,
+    /// Bytes of the longest datagram that the dataplane takes.
+    longest: usize,
+}
+
+impl Connection {
+    /// Connects to the dataplane of this network namespace, or of another one. `None` if there is
+    /// none.
+    ///
+    /// # Errors
+    /// Those of [`Client::connect`], and for another namespace those of setns(2).
+    pub fn open(namespace: Option<BorrowedFd<'_>>) -> io::Result<Option<Self>> {
+        let Some((mut client, all)) = Client::connect_in(namespace)? else { return Ok(None) };
+        client.say(&Message::Netfilter)?;
+        let longest = if all { LONGEST } else { SHORT };
+        Ok(Some(Connection { client, longest: longest - AROUND }))
+    }
+
+    /// Bytes of the longest datagram that a request may have.
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Whether the dataplane has said something that [`Connection::hear`] gives, or is gone.
+    pub fn has_said(&self) -> bool {
+        self.client.has_said()
+    }
+
+    /// What the dataplane says next without a request.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn hear(&mut self) -> io::Result<Vec<Datagram>> {
+        match self.client.hear_within(PATIENCE)? {
+            Message::Datagrams(datagrams) => Ok(datagrams),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Says whether sockets are members of groups. Gives notifications that came before.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn listen(&mut self, on: bool) -> io::Result<Vec<Datagram>> {
+        self.client.say(&Message::Listen(on))?;
+        self.answer()
+    }
+
+    /// Has a request answered. Notifications that came before are among the answers.
+    ///
+    /// # Errors
+    /// The connection is broken: whether the request was carried out is not known.
+    pub fn ask(&mut self, request: Request) -> io::Result<Vec<Datagram>> {
+        self.client.say(&Message::Request(request))?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> io::Result<Vec<Datagram>> {
+        let mut all = Vec::new();
+        loop {
+            match self.client.hear_within(ANSWER)? {
+                Message::Datagrams(mut datagrams) => all.append(&mut datagrams),
+                Message::Exit(0) => return Ok(all),
+                Message::Err(sentence) => return Err(io::Error::other(sentence)),
+                _ => return Err(io::ErrorKind::InvalidData.into()),
+            }
+        }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.client.as_fd()
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The dataplane's side of a child that answers netfilter sockets. It lives as long as its client,
+//! and submits batch after batch.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::thread::{Builder, Scope};
+use std::time::Duration;
+
+use super::attend::{Attendance, End, Incoming, Notices, Speaker, broken, ended_by, notice};
+use super::protocol::{Answer, Ask, QUESTION};
+use crate::control::PATIENCE;
+use crate::rules::Alone;
+
+/// After so long without a question the evaluator gets what the child has changed.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// What a child is in the middle of.
+#[derive(Default)]
+struct Batch<'r> {
+    incoming: Option<Incoming>,
+    alone: Option<Alone<'r>>,
+    /// A change is in force that the evaluator has not been told of.
+    untold: bool,
+}
+
+impl Attendance<'_> {
+    /// Answers until the client or the child goes.
+    pub(super) fn netfilter(&self) -> io::Result<End> {
+        let (notices, speaker) = (Notices::default(), Speaker::new(&self.channel));
+        std::thread::scope(|scope| {
+            let mut batch = Batch::default();
+            let ended = self.converse(scope, &notices, &speaker, &mut batch);
+            notices.over.store(true, Ordering::Relaxed);
+            drop(batch.alone);
+            if batch.untold {
+                self.evaluator.update(self.rules()?);
+            }
+            ended
+        })
+    }
+
+    fn converse<'scope, 'env: 'scope>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        notices: &'env Notices,
+        speaker: &'env Speaker<'env>,
+        batch: &mut Batch<'env>,
+    ) -> io::Result<End> {
+        loop {
+            match self.next_question(batch)? {
+                Ask::Done => return Ok(End::Done),
+                Ask::Ended(signal) => return Ok(End::Failed(ended_by(signal).into())),
+                Ask::Notice => self.begin_notices(scope, notices, speaker)?,
+                ask => {
+                    if let Some(answer) = self.answer(ask, batch, notices)? {
+                        speaker.say(&answer)?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the child asks next. Meanwhile the evaluator is told of changes.
+    fn next_question(&self, batch: &mut Batch<'_>) -> io::Result<Ask> {
+        if batch.untold && !self.channel.is_ready(Some(QUIET))? {
+            self.evaluator.update(self.rules()?);
+            batch.untold = false;
+        }
+        // Others wait for one that is alone: no longer than a batch may take.
+        let patience = batch.alone.is_some().then(|| self.call.time.saturating_add(PATIENCE));
+        let (bytes, _) =
+            self.channel.receive(QUESTION, patience)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        postcard::from_bytes(&bytes).map_err(|_| broken("not a question"))
+    }
+
+    fn begin_notices<'scope, 'env: 'scope>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        notices: &'env Notices,
+        speaker: &'env Speaker<'env>,
+    ) -> io::Result<()> {
+        let watchers = &self.rules()?.changes;
+        let changes = watchers.subscribe();
+        let teller = Builder::new().name("watch".into());
+        teller.spawn_scoped(scope, move || notice(watchers, changes, notices, speaker))?;
+        speaker.say(&Answer::Yes(true))
+    }
+
+    fn answer<'r>(
+        &'r self,
+        ask: Ask,
+        batch: &mut Batch<'r>,
+        notices: &Notices,
+    ) -> io::Result<Option<Answer>> {
+        let rules = self.rules()?;
+        Ok(match ask {
+            Ask::Base { generation, marks, alone } => {
+                if alone && batch.alone.is_none() {
+                    self.must_be_all()?;
+                    batch.alone = Some(rules.alone());
+                }
+                // Before it looks: a later change is told of again.
+                notices.told.store(false, Ordering::Release);
+                Some(Answer::Updates(rules.since(generation, marks)))
+            }
+            Ask::Begin { generation, now } => {
+                batch.incoming = Some(self.begin_changes(generation, now)?);
+                None
+            }
+            Ask::Changes => {
+                self.take_changes(&mut batch.incoming)?;
+                None
+            }
+            Ask::Drop => {
+                (batch.incoming, batch.alone) = (None, None);
+                None
+            }
+            Ask::Submit { check: false, confirm: None, by } => {
+                self.must_be_all()?;
+                let incoming =
+                    batch.incoming.take().ok_or_else(|| broken("nothing is submitted"))?;
+                let by = by.as_ref().unwrap_or(&self.call.process);
+                let answer = self.submit(incoming, by, (false, batch.alone.is_some()), None)?;
+                batch.untold |= matches!(answer, Answer::Accepted(_));
+                batch.alone = None;
+                Some(answer)
+            }
+            Ask::Whole(resets) => Some(self.copy(&resets, |rules| rules.whole(&resets))?),
+            Ask::Part(named, resets) => {
+                Some(self.copy(&resets, |rules| rules.part(&named, &resets))?)
+            }
+            _ => return Err(broken("not for this task")),
+        })
+    }
+}

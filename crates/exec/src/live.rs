@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Programs in front of the dataplane of their network namespace.
+//!
+//! All that is known of a socket is here, and goes with each of its requests: a connection that
+//! breaks is opened again for the next request, and another dataplane answers as well.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use penstock_daemon::control::exec::Connection;
+use penstock_daemon::control::netfilter::{self, Datagram, Recipient};
+use penstock_launcher::{Answers, Notification, Request, Service, SocketId};
+use penstock_nfnetlink::Client;
+use penstock_ruleset::Errno;
+
+/// A socket of a program.
+#[derive(Debug, Default)]
+struct Socket {
+    port: u32,
+    /// Longest buffer that the program receives into, in bytes.
+    receives_into: usize,
+    /// Options of level `SOL_NETLINK`, a bit for each number.
+    options: u32,
+    may_change: bool,
+}
+
+/// Answers programs from the dataplane of the network namespace.
+#[derive(Debug, Default)]
+pub struct LiveService {
+    sockets: HashMap<SocketId, Socket>,
+    connection: Option<Connection>,
+    /// Tells of what the dataplane says (epoll(7)): connections change, this stays. Made when it
+    /// starts, since a launcher closes descriptors that were open before.
+    events: Option<OwnedFd>,
+    /// Sockets are members of groups.
+    listens: bool,
+    /// The network namespace; `None` for that of the process.
+    namespace: Option<OwnedFd>,
+}
+
+impl LiveService {
+    /// The connection to the dataplane, opened again where it was closed.
+    ///
+    /// # Errors
+    /// There is no dataplane, or it does not answer.
+    fn connection(&mut self, before: &mut Vec<Datagram>) -> io::Result<&mut Connection> {
+        if let Some(connection) = &mut self.connection {
+            // What was said comes first; a dataplane that has gone says nothing more.
+            while connection.has_said() {
+                match connection.hear() {
+                    Ok(mut datagrams) => before.append(&mut datagrams),
+                    Err(_) => {
+                        self.connection = None;
+                        before.extend(self.listens.then(lost));
+                        break;
+                    }
+                }
+            }
+        }
+        if self.connection.is_none() {
+            let opened = Connection::open(self.namespace.as_ref().map(AsFd::as_fd))?;
+            let mut opened = opened.ok_or(io::ErrorKind::NotConnected)?;
+            if self.listens {
+                before.append(&mut opened.listen(true)?);
+            }
+            if let Some(events) = &self.events {
+                watch(events, &opened)?;
+            }
+            self.connection = Some(opened);
+        }
+        self.connection.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// Forgets a connection that is broken: sockets that are members of groups may have missed
+    /// something.
+    fn broken(&mut self, before: &mut Vec<Datagram>) {
+        self.connection = None;
+        before.extend(self.listens.then(lost));
+    }
+}
+
+/// Tells members of nf_tables' group that they missed something.
+fn lost() -> Datagram {
+    Datagram { to: Recipient::All(penstock_nfnetlink::GROUP), bytes: Vec::new() }
+}
+
+fn epoll() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call above made it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Has what a connection says wake the launcher. One that is closed is no longer watched.
+fn watch(events: &OwnedFd, connection: &Connection) -> io::Result<()> {
+    let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+    let fd = connection.as_fd().as_raw_fd();
+    // SAFETY: the event lives through the call, which only reads it.
+    match unsafe { libc::epoll_ctl(events.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// What goes to whom.
+fn sorted(all: Vec<Datagram>) -> Answers {
+    let mut answers = Answers::default();
+    for Datagram { to, bytes: datagram } in all {
+        match to {
+            Recipient::Sender => answers.datagrams.push(datagram),
+            Recipient::Others(group) => {
+                answers.notifications.push(Notification { group, datagram })
+            }
+            Recipient::All(group) => answers.before.push(Notification { group, datagram }),
+        }
+    }
+    answers
+}
+
+impl Service for LiveService {
+    fn start(&mut self) -> io::Result<Option<BorrowedFd<'_>>> {
+        self.events = Some(epoll()?);
+        self.connection(&mut Vec::new())?;
+        Ok(self.events.as_ref().map(AsFd::as_fd))
+    }
+
+    fn look(&mut self, listened: u32) -> Vec<Notification> {
+        let mut told = Vec::new();
+        let listens = listened != 0;
+        let changes = listens != self.listens;
+        self.listens = listens;
+        let had = self.connection.is_some();
+        match self.connection(&mut told) {
+            // A new connection knows it already.
+            Ok(connection) if changes && had => match connection.listen(listens) {
+                Ok(mut datagrams) => told.append(&mut datagrams),
+                Err(_) => self.broken(&mut told),
+            },
+            Ok(_) => {}
+            Err(_) => self.connection = None,
+        }
+        sorted(told).before
+    }
+
+    fn elsewhere(&mut self, namespace: OwnedFd) -> Option<Box<dyn Service>> {
+        // It starts if there is a dataplane.
+        Some(Box::new(LiveService { namespace: Some(namespace), ..LiveService::default() }))
+    }
+
+    fn open(&mut self, socket: SocketId, may_change: bool) {
+        self.sockets.insert(socket, Socket { may_change, ..Socket::default() });
+    }
+
+    fn bind(&mut self, socket: SocketId, port: u32) {
+        if let Some(socket) = self.sockets.get_mut(&socket) {
+            socket.port = port;
+        }
+    }
+
+    fn set_option(&mut self, socket: SocketId, option: i32, on: bool) {
+        if let Some(socket) = self.sockets.get_mut(&socket)
+            && let Some(bit) = u32::try_from(option).ok().and_then(|n| 1u32.checked_shl(n))
+        {
+            socket.options = socket.options & !bit | if on { bit } else { 0 };
+        }
+    }
+
+    fn receives_into(&mut self, socket: SocketId, bytes: usize) {
+        if let Some(socket) = self.sockets.get_mut(&socket) {
+            socket.receives_into = socket.receives_into.max(bytes);
+        }
+    }
+
+    fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers {
+        let Some(Socket { port, receives_into, options, may_change }) = self.sockets.get(&socket)
+        else {
+            return Answers::default();
+        };
+        let port = *port;
+        let asked = netfilter::Request {
+            port,
+            receives_into: u32::try_from(*receives_into).unwrap_or(u32::MAX),
+            thread: request.sender.thread,
+            name: request.sender.name.clone(),
+            may_change: *may_change,
+            listened: request.listened != 0,
+            options: *options,
+            datagram: request.datagram.to_vec(),
+        };
+        let mut told = Vec::new();
+        let answered = match self.connection(&mut told) {
+            Ok(connection) if connection.longest() < request.datagram.len() => Err(Errno::Eperm),
+            Ok(connection) => connection.ask(asked).map_err(|_| Errno::Eio),
+            Err(_) => Err(Errno::Eio),
+        };
+        match answered {
+            Ok(mut datagrams) => told.append(&mut datagrams),
+            Err(errno) => {
+                if errno == Errno::Eio && self.connection.is_some() {
+                    self.broken(&mut told);
+                }
+                let refused = Client::new(port).refuse(request.datagram, errno).datagrams;
+                let to = Recipient::Sender;
+                told.extend(refused.into_iter().map(|bytes| Datagram { to, bytes }));
+            }
+        }
+        sorted(told)
+    }
+
+    fn close(&mut self, socket: SocketId) -> Answers {
+        self.sockets.remove(&socket);
+        Answers::default()
+    }
+}
