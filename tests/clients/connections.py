@@ -283,6 +283,8 @@ translated = attribute(10, [be32(1, 1), tuple_of(2, A, "0.0.0.0", TCP, (2001, 0)
 n.ask("with a class, flags and a translation", EXP, NEW, ACK | CREATE,
       tuple_of(2, B, A, TCP, (0, 2002)), mask, master, be32(8, 1), translated,
       attribute(11, b"nat-follow-master\0"))
+n.ask("one more, for which the oldest makes room", EXP, NEW, ACK | CREATE,
+      tuple_of(2, B, A, TCP, (0, 2004)), mask, master)
 n.ask("a class that is not there", EXP, NEW, ACK | CREATE, tuple_of(2, B, A, TCP, (0, 2003)), mask,
       master, be32(9, 1), attribute(6, b"ftp\0"))
 n.ask("a function that is not there", EXP, NEW, ACK | CREATE, tuple_of(2, B, A, TCP, (0, 2003)),
@@ -290,7 +292,7 @@ n.ask("a function that is not there", EXP, NEW, ACK | CREATE, tuple_of(2, B, A, 
 n.ask("all", EXP, GET, DUMP)
 n.ask("delete by helper", EXP, DELETE, ACK, attribute(6, b"ftp\0"))
 n.ask("all", EXP, GET, DUMP)
-listener.events(4)
+listener.events(6)
 
 print("== delete")
 n.ask("by another id", CT, DELETE, ACK, first, be32(12, 1))
@@ -304,4 +306,9 @@ n.ask("what is left", CT, GET, DUMP, family=0)
 listener.events(6)
 n.ask("all", CT, DELETE, ACK, family=0)
 n.ask("nothing is left", CT, GET, DUMP, family=0)
+print("== a member hears of its own changes")
+member = Netlink(groups=0x3F)
+member.ask("new", CT, NEW, ACK | CREATE, dns, time)
+member.ask("with echo", CT, NEW, ACK | ECHO, first, be32(8, 1))
+member.ask("all", CT, DELETE, ACK, family=0)
 n.ask("how many", CT, STATS, ACK)

@@ -48,6 +48,9 @@ pub fn unfit(scenario: &Scenario) -> Option<&'static str> {
     if scenario.rules.contains("ip option rr ") {
         return Some("options that the host's stack fills in");
     }
+    if scenario.sysctls.iter().any(|(name, _)| name.ends_with(".accept_source_route")) {
+        return Some("source routes, of which the host's stack has its own opinion");
+    }
     // The host's stack reads once more what is delivered to it.
     if scenario.rules.lines().any(|line| line.contains("@nh,") && line.contains(" set ")) {
         return Some("headers with checksums that rules break");

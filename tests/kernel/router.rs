@@ -20,8 +20,9 @@ const GROUP: u16 = 7;
 /// A table that is last in input, so that a packet counts as delivered and the host does not answer
 /// it. It is there from the beginning and stays: at equal priority, a chain registered later runs
 /// first, and connections must be confirmed before. Packets that tunnels or IPsec of `net.ip` lines
-/// take come after `input`: they pass, and what is in them is delivered. What the host announces of
-/// its multicast groups when its devices come up is not sent, so nobody has to wait for its end.
+/// take come after `input`: they pass, and what is in them is delivered. ICMP errors are delivered
+/// and pass, too: the host heeds them, and answers none. What the host announces of its multicast
+/// groups when its devices come up is not sent, so nobody has to wait for its end.
 fn delivery(net: &str) -> String {
     let mut pass = String::new();
     if ["ipip", "sit", "ip6tnl"].iter().any(|kind| !links_of_type(net, kind).is_empty()) {
@@ -36,6 +37,8 @@ table inet penstock-delivery {{
 	chain input {{
 		type filter hook input priority 2147483647; policy drop;
 {pass}		log group {GROUP} queue-threshold 1
+		icmp type {{ destination-unreachable, time-exceeded }} accept
+		icmpv6 type {{ 1, 2, 3, 4 }} accept
 	}}
 }}
 table ip6 penstock-delivery {{
@@ -369,8 +372,10 @@ impl Router {
             *self = Router::with(&self.net.clone(), self.tools.clone())
                 .map_err(|e| format!("{e:?}"))?;
         }
-        // What bridges learned would be known in the next one, and states of IPsec count packets.
+        // What bridges and paths learned would be known in the next one, and states of IPsec count
+        // packets.
         self.spent = scenario.has_fragments()
+            || scenario.has_errors()
             || !links_of_type(&self.net, "bridge").is_empty()
             || has_ipsec(&self.net);
         // Rules that ask for it switch it on, and it stays on.

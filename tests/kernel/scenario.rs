@@ -146,6 +146,19 @@ impl Scenario {
         })
     }
 
+    /// Whether any frame is an ICMP error, as far as that is seen at a glance: it may tell the host
+    /// something about a path.
+    pub fn has_errors(&self) -> bool {
+        self.frames.iter().any(|(_, bytes)| {
+            let ip = bytes.get(14..).unwrap_or_default();
+            match (ip.first(), ip.get(9), ip.get(20), ip.get(6), ip.get(40)) {
+                (Some(0x45), Some(1), Some(kind), ..) => matches!(kind, 3 | 11),
+                (Some(0x60), .., Some(58), Some(kind)) => matches!(kind, 1..=4),
+                _ => false,
+            }
+        })
+    }
+
     /// Nanoseconds between frames by the program's clock.
     fn spacing(&self) -> u64 {
         if self.at_once { 1000 } else { 3_000_000_000 }

@@ -32,6 +32,7 @@ mod programs;
 mod queues;
 mod rundir;
 mod see;
+mod settings;
 mod surroundings;
 mod systemd;
 mod taps;

@@ -239,6 +239,9 @@ impl KernelSync {
         const SHARE: u32 = 50;
         let begun = Instant::now();
         let changed = self.state.refresh_devconf();
+        if changed {
+            self.recorder.note();
+        }
         self.devconf_due = begun + PAUSE.max(begun.elapsed() * SHARE);
         changed
     }

@@ -89,6 +89,8 @@ pub(crate) struct Course {
     pub(crate) levels: u8,
     /// Its IPv4 options, if it is forwarded.
     pub(crate) options: Compiled,
+    /// The outer packet of a tunnel over IPv6, which is not fragmented.
+    pub(crate) whole: bool,
     /// For a copy that returns to the host: the route by which it is received.
     pub(crate) back: Option<Route>,
     /// The device that a packet of the host's own was on before, 0 for none: its tunnel, or where

@@ -66,9 +66,9 @@ impl Dataplane {
     /// that it owns by [`Shared::tracking`], and all of them the same network and rules. What
     /// bridges have learned is the same for all of those with one `Arc<Network>`, and machine code
     /// for those with one `Arc<Linked>`. The states of IPsec are not: a network that has some is
-    /// for one worker, since a sequence number is sent once; nor are the MTUs that a tunnel has
-    /// heard of. It counts in cells of its own ([`penstock_program::cells`]), which are added up
-    /// when counters are read; `meta cpu` shows the number, and `queue` with `fanout` goes by it.
+    /// for one worker, since a sequence number is sent once. It counts in cells of its own
+    /// ([`penstock_program::cells`]), which are added up when counters are read; `meta cpu` shows
+    /// the number, and `queue` with `fanout` goes by it.
     pub fn of_worker(
         net: Arc<Network>,
         settings: Settings,
@@ -458,6 +458,7 @@ impl Dataplane {
         let fast_path = engine != Engine::Interpreter;
         let mut worker =
             Worker { net, image: &linked.image, hooks, code, fast_path, settings, state, sink };
+        worker.follow_paths();
         work(&mut worker, packets);
         debug_assert_eq!(
             self.counters().unaccounted(),

@@ -83,6 +83,7 @@ mod ipsec;
 mod limit;
 mod link_header;
 mod neigh_queue;
+mod path_mtus;
 mod pending_frames;
 mod place;
 mod plain_frame;

@@ -69,7 +69,7 @@ reasons! {
     Ip4Truncated = "malformed: IPv4 truncated",
     /// An option is malformed.
     Ip4Options = "malformed: IPv4 options",
-    /// It carries a source route, which is not accepted.
+    /// It carries a source route that is not accepted, or cannot be followed.
     SourceRoute = "source route",
     /// Version or addresses of IPv6 (`IP_INHDR`).
     Ip6Header = "malformed: IPv6 header",

@@ -137,6 +137,16 @@ impl<A: Address> FamilyCache<A> {
         }
     }
 
+    /// Forgets the ways to an address for what came in by any of these devices.
+    pub(crate) fn forget_ways(&mut self, devices: impl Iterator<Item = u32>, daddr: A) {
+        for device in devices {
+            let at = self.ways.get_mut(place(device, daddr.folded()));
+            if let Some(at) = at.filter(|at| at.is_some_and(|way| way.daddr == daddr)) {
+                *at = None;
+            }
+        }
+    }
+
     /// The link address of a next hop of a device.
     #[inline]
     pub(crate) fn neighbour(&self, device: u32, address: A) -> Option<Mac> {

@@ -26,6 +26,19 @@ pub struct Settings {
     pub route_error_burst: u64,
     /// `net.ipv4.ip_default_ttl`.
     pub ttl: u8,
+    /// `net.ipv4.ip_forward_use_pmtu`: what was learned of paths counts for packets that are
+    /// forwarded, too (IPv4).
+    pub ip_forward_use_pmtu: bool,
+    /// `net.ipv4.ip_no_pmtu_disc`: whether ICMP messages about the MTU of a path count. 0: yes; 1:
+    /// the path is taken to have [`min_pmtu`](Self::min_pmtu); 2: no; 3: only about packets of
+    /// protocols that check them, which tunnels are not.
+    pub ip_no_pmtu_disc: u8,
+    /// `net.ipv4.route.min_pmtu`: an IPv4 path is never taken to have less, in bytes.
+    pub min_pmtu: u32,
+    /// `net.ipv4.route.mtu_expires`: how long what was learned of an IPv4 path counts.
+    pub mtu_expires: u64,
+    /// `net.ipv6.route.mtu_expires`: how long what was learned of an IPv6 path counts.
+    pub mtu_expires6: u64,
     /// `net.ipv4.ipfrag_time`.
     pub fragment_time: u64,
     /// `net.ipv4.ipfrag_high_thresh`: bytes of waiting fragments.
@@ -97,6 +110,11 @@ impl Default for Settings {
             route_error_cost: SECOND,
             route_error_burst: 5 * SECOND,
             ttl: 64,
+            ip_forward_use_pmtu: false,
+            ip_no_pmtu_disc: 0,
+            min_pmtu: 552,
+            mtu_expires: 600 * SECOND,
+            mtu_expires6: 600 * SECOND,
             fragment_time: 30 * SECOND,
             fragment_memory: 4 << 20,
             fragment6_time: 60 * SECOND,

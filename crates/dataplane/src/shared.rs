@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! What the dataplanes of several workers share besides the rules: owners of packets, limits, who
-//! makes machine code, and what bridges have learned.
+//! makes machine code, what bridges have learned, and what ICMP messages said of paths.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +12,7 @@ use penstock_random::Random;
 use crate::bridge::SharedBridges;
 use crate::code::Compiler;
 use crate::limit::Limits;
+use crate::path_mtus::SharedPathMtus;
 use crate::settings::Settings;
 
 /// What the workers of one path share, see [`Dataplane::of_worker`](crate::Dataplane::of_worker).
@@ -21,6 +22,7 @@ pub struct Shared {
     limits: [SharedLimits; 2],
     compiler: Compiler,
     bridges: SharedBridges,
+    path_mtus: SharedPathMtus,
     secrets: Secrets,
 }
 
@@ -59,6 +61,7 @@ impl Shared {
             limits: Default::default(),
             compiler,
             bridges,
+            path_mtus: SharedPathMtus::default(),
             secrets: Secrets::new(&mut random),
         }
     }
@@ -127,6 +130,11 @@ impl Member {
     /// What bridges have learned.
     pub(crate) fn bridges(&self) -> SharedBridges {
         self.shared.as_ref().map_or_else(SharedBridges::default, |shared| shared.bridges.clone())
+    }
+
+    /// What ICMP messages said of paths.
+    pub(crate) fn path_mtus(&self) -> SharedPathMtus {
+        self.shared.as_ref().map_or_else(SharedPathMtus::default, |s| s.path_mtus.clone())
     }
 
     pub(crate) fn limits(&self) -> [SharedLimits; 2] {

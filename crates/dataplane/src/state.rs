@@ -21,6 +21,7 @@ use crate::interface::interfaces;
 use crate::ip_ids::IpIds;
 use crate::ipsec::Ipsec;
 use crate::neigh_queue::NeighQueue;
+use crate::path_mtus::PathMtus;
 use crate::queues::Queues;
 use crate::reason::Counters;
 use crate::reassembled::ReassembledTable;
@@ -67,6 +68,8 @@ pub(crate) struct State {
     shared_bridges: SharedBridges,
     /// What tunnels remember next to their configuration.
     pub(crate) tunnels: Tunnels,
+    /// What was learned of paths.
+    pub(crate) path_mtus: PathMtus,
     /// Routes and neighbours that were found before.
     pub(crate) routes: RouteCache,
     /// Packets that wait for a listener.
@@ -204,6 +207,7 @@ impl State {
             bridges: shared_bridges.of(net),
             shared_bridges,
             tunnels: Tunnels::default(),
+            path_mtus: PathMtus::new(member.path_mtus()),
             routes: RouteCache::default(),
             queues: Queues::default(),
             neigh_queue: NeighQueue::default(),

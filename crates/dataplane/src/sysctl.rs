@@ -8,6 +8,9 @@ use crate::settings::{SECOND, Settings};
 
 const MILLISECOND: u64 = SECOND / 1000;
 
+/// Least MTU of IPv4 (RFC 791).
+const MIN_MTU: u32 = penstock_wire::ipv4::MIN_MTU as u32;
+
 impl Settings {
     /// Sets a sysctl by its name: `net.ipv4.ipfrag_time`, `net.netfilter.nf_conntrack_max`. Times
     /// are in the sysctl's own unit, seconds or milliseconds.
@@ -32,6 +35,17 @@ impl Settings {
                 self.ttl =
                     u8::try_from(value).ok().filter(|ttl| *ttl != 0).ok_or(SysctlError::Value)?;
             }
+            "net.ipv4.ip_forward_use_pmtu" => self.ip_forward_use_pmtu = flag()?,
+            "net.ipv4.ip_no_pmtu_disc" => {
+                self.ip_no_pmtu_disc =
+                    u8::try_from(value).ok().filter(|v| *v <= 3).ok_or(SysctlError::Value)?;
+            }
+            "net.ipv4.route.min_pmtu" => {
+                self.min_pmtu =
+                    Some(value).filter(|mtu| *mtu >= MIN_MTU).ok_or(SysctlError::Value)?;
+            }
+            "net.ipv4.route.mtu_expires" => self.mtu_expires = seconds,
+            "net.ipv6.route.mtu_expires" => self.mtu_expires6 = seconds,
             "net.ipv4.ipfrag_time" => self.fragment_time = seconds,
             "net.ipv4.ipfrag_high_thresh" => self.fragment_memory = value as usize,
             "net.ipv4.ipfrag_max_dist" => self.fragment_distance = value,

@@ -354,7 +354,7 @@ fn rules_see_a_packet_twice() {
             "log postrouting lan ipip",
             "log egress - ipip",
             "log output - wan",
-            "log postrouting - wan",
+            "log postrouting ipip wan",
             "log egress - wan",
             "wan: to a7 198.18.0.1 > 198.18.99.1 ttl 33 len 51 tos 0x48 df \
              [198.18.1.7 > 198.18.10.1 ttl 63 len 31 udp]",
@@ -494,17 +494,14 @@ fn errors_about_outer_packets_are_relayed() {
     assert!(big[0].ends_with("icmp 3/4 0x3d4"), "{big:?}");
     assert_eq!(receive("lan", &sent("198.18.11.1"), 51).len(), 1, "another path");
     assert_eq!(receive("lan", &sent("198.18.10.1"), 651).len(), 1);
-    // ICMP of the way through a 6in4 tunnel becomes ICMPv6 at once.
+    // The kernel finds no way for an ICMPv6 error made of ICMP about a 6in4 tunnel.
     let quoted =
         Ipv4::new("198.18.0.1", "198.18.99.3").protocol(41) / lan6("2001:db8:20::1") / udp();
     let error =
         (from_wan() / Ipv4::new("198.18.0.9", "198.18.0.1") / Icmp::new(11, 0) / quoted).build();
     assert_eq!(
         receive("wan", &error, 700),
-        [
-            "lan: to b7 ::ffff:198.18.0.9 > 2001:db8:1::7 hlim 64 len 59 icmpv6 3/0 0x0",
-            "host from wan: 198.18.0.9 > 198.18.0.1 ttl 64 len 99 icmp 11/0 0x0"
-        ]
+        ["host from wan: 198.18.0.9 > 198.18.0.1 ttl 64 len 99 icmp 11/0 0x0"]
     );
 }
 

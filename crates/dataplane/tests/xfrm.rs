@@ -361,7 +361,7 @@ fn hooks_see_inner_and_outer_packet_in_the_kernels_order() {
             "log post rt-ipsec lan wan",
             "log post out-reqid lan wan",
             "log out esp - wan",
-            "log post esp - wan",
+            "log post esp lan wan",
         ]
     );
     assert_eq!(

@@ -125,7 +125,7 @@ impl Service for StateService {
             let datagrams = client.refuse(request.datagram, errno).datagrams;
             return Answers { datagrams, ..Answers::default() };
         }
-        let before = self.untold();
+        let mut before = self.untold();
         let Some((client, may_change)) = self.clients.get_mut(&socket) else {
             return Answers::default();
         };
@@ -140,6 +140,7 @@ impl Service for StateService {
         if let Some(told) = &mut self.told {
             *told = Told::of(&self.stored);
         }
+        before.extend(converted(answers.before));
         let notifications = converted(answers.notifications);
         Answers { before, datagrams: answers.datagrams, notifications }
     }

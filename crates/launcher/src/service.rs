@@ -25,8 +25,8 @@ pub struct Request<'a> {
     pub sender: &'a Sender,
     /// The messages.
     pub datagram: &'a [u8],
-    /// Groups that other sockets are members of, group 1 in the lowest bit: nobody else is told of
-    /// notifications.
+    /// Groups that sockets are members of, the sender included, group 1 in the lowest bit: nobody
+    /// else is told of notifications.
     pub listened: u32,
 }
 

@@ -452,9 +452,9 @@ impl Sockets {
     ) -> Result<(), Errno> {
         let (mut all, mut listened) = (0, 0);
         let space = self.sockets.get(&inode).ok_or(libc::EBADF)?.space;
-        for (of, socket) in &self.sockets {
+        for socket in self.sockets.values() {
             all += socket.backlog_bytes;
-            if *of != inode && socket.space == space {
+            if socket.space == space {
                 listened |= socket.groups;
             }
         }

@@ -38,6 +38,8 @@ enum Combined {
     Max,
     /// On if either is.
     Or,
+    /// On if both are.
+    And,
 }
 
 impl Combined {
@@ -48,6 +50,7 @@ impl Combined {
             Combined::All => "that of `all`",
             Combined::Max => "the greater one",
             Combined::Or => "on if either is",
+            Combined::And => "on if both are",
         }
     }
 }
@@ -105,6 +108,8 @@ devconf! {
     DisableXfrm = Ipv4 "disable_xfrm", Or, 0 0;
     /// IPsec policy is not asked about packets that arrive by the device.
     DisablePolicy = Ipv4 "disable_policy", Or, 0 0;
+    /// Source routes of IPv4 are followed (the options `lsrr` and `ssrr`).
+    AcceptSourceRoute4 = Ipv4 "accept_source_route", And, 0 1;
     /// Packets are forwarded; a device has the addresses of a router.
     Forwarding6 = Ipv6 "forwarding", All, 1 1;
     /// Packets that arrive by the device are forwarded even if `all.forwarding` is 0.
@@ -122,7 +127,6 @@ devconf! {
 /// Settings that the kernel's forwarding path follows and this one does not, with the value that
 /// says what this one does.
 const FIXED: &[(DevconfFamily, &str, u32)] = &[
-    (DevconfFamily::Ipv4, "accept_source_route", 0),
     (DevconfFamily::Ipv4, "bc_forwarding", 0),
     (DevconfFamily::Ipv4, "ignore_routes_with_linkdown", 0),
     (DevconfFamily::Ipv4, "mc_forwarding", 0),
@@ -278,6 +282,7 @@ impl DevconfValues {
                 Combined::All => all,
                 Combined::Max => all.max(own),
                 Combined::Or => u32::from(all != 0 || own != 0),
+                Combined::And => u32::from(all != 0 && own != 0),
             }
         }))
     }

@@ -28,6 +28,29 @@ fn read_all(device: &str, values: &mut DevconfValues) {
     }
 }
 
+/// Settings that a device keeps for itself, whatever its name and place.
+const OWN: [Devconf; 2] = [Devconf::DisableIpv6, Devconf::Mtu6];
+
+/// Those settings of a device that packets follow, by family (IPv6: `true`) and name.
+pub(crate) fn device_settings(device: &str) -> Vec<(bool, String, u32)> {
+    let settings = Devconf::all().filter(|setting| !OWN.contains(setting));
+    let value = |setting: Devconf| {
+        let value = read(setting.family(), device, setting.name())?;
+        Some((setting.family() == DevconfFamily::Ipv6, setting.name().to_owned(), value))
+    };
+    settings.filter_map(value).collect()
+}
+
+/// Gives a device such settings. What it refuses, it keeps.
+pub(crate) fn set_device_settings(device: &str, settings: &[(bool, String, u32)]) {
+    for (v6, name, value) in settings {
+        let family = if *v6 { DevconfFamily::Ipv6 } else { DevconfFamily::Ipv4 };
+        if read(family, device, name).is_some_and(|now| now != *value) {
+            let _ = fs::write(devconf_file(family, device, name), value.cast_signed().to_string());
+        }
+    }
+}
+
 /// Reads the settings of `all` and of links, by index and name.
 ///
 /// Where the host forwards nothing at all (`net.ipv4.ip_forward`, `net.ipv6.conf.all.forwarding`),
@@ -57,14 +80,10 @@ pub fn read_devconf<'n>(links: impl Iterator<Item = (u32, &'n str)>) -> KernelDe
 /// Settings of a device, or of `all`, that the kernel would follow and that are not followed here,
 /// as sysctl(8) names them.
 pub fn unfollowed_devconf(device: &str) -> Vec<String> {
-    // Both values must be on for it to count, and that of devices is from the beginning.
-    let by_all = |(family, name, _): &(DevconfFamily, &str, u32)| {
-        (*family, *name) == (DevconfFamily::Ipv4, "accept_source_route") && device != "all"
-    };
     let differs = |(family, name, fixed): (DevconfFamily, &str, u32)| {
         let value = read(family, device, name).filter(|value| *value != fixed)?;
         let value = value.cast_signed();
         Some(format!("net.{}.conf.{device}.{name}={value}", family.name()))
     };
-    fixed_devconf().filter(|row| !by_all(row)).filter_map(differs).collect()
+    fixed_devconf().filter_map(differs).collect()
 }

@@ -12,6 +12,7 @@ use std::io;
 use penstock_net::Vlans;
 use serde::{Deserialize, Serialize};
 
+use crate::devconf::{device_settings, set_device_settings};
 use crate::link::Device;
 use crate::links::{Change, Dumps, Standing, change, set_port};
 use crate::message::Message;
@@ -44,6 +45,8 @@ struct KeptLink {
     alias: String,
     bridge: Option<KeptPort>,
     standing: Standing,
+    /// Settings by family (IPv6: `true`) and name.
+    settings: Vec<(bool, String, u32)>,
 }
 
 /// A port of a bridge.
@@ -106,6 +109,7 @@ impl KeptLink {
             alias: link.alias.as_deref().unwrap_or_default().to_owned(),
             bridge: KeptPort::of(device),
             standing: Standing::of(dumps, link.index).without_learned(),
+            settings: device_settings(&link.name),
         }
     }
 
@@ -130,6 +134,8 @@ impl KeptLink {
                 Change::Alias(&self.alias),
             ]);
         }
+        let there = state.devices().iter().find(|device| device.link.index == index);
+        set_device_settings(there.map_or(&self.name, |device| &device.link.name), &self.settings);
         changes.push(Change::Up(self.up));
         change(socket, index, &changes).and(bridged)
     }

@@ -210,18 +210,22 @@ impl Client {
             return Err(Errno::Eperm.into());
         }
         let echo = message.header.has(flags::ECHO);
-        let listened = self.listened || echo || self.groups != 0;
+        let listened = self.listened || echo;
         let mut exchange =
             Exchange::new(connections, message, self.port, self.receive_buffer, listened);
         let outcome = ctnetlink::run(&mut exchange, message);
         let Exchange { changed, datagrams, events, .. } = exchange;
         let notifications = events.notifications;
         to.changes_connections |= changed;
-        // The sender is told of its own changes, too, if it is a member.
-        let own = notifications.iter().filter(|n| echo || self.wants(n));
-        to.answers.datagrams.extend(own.map(|n| n.datagram.clone()));
+        if echo {
+            // The sender's copy is an answer.
+            let own = notifications.iter().map(|n| n.datagram.clone());
+            to.answers.datagrams.extend(own);
+            to.answers.notifications.extend(notifications);
+        } else {
+            to.answers.before.extend(notifications);
+        }
         to.answers.datagrams.extend(datagrams);
-        to.answers.notifications.extend(notifications);
         outcome
     }
 

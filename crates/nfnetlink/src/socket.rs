@@ -16,6 +16,9 @@ pub struct Notification {
 /// What comes of a datagram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
+    /// For all members of groups, the sender included, before its answers: for each client of the
+    /// same backend, those that [`Client::wants`](crate::Client::wants).
+    pub before: Vec<Notification>,
     /// For the sender, in this order.
     pub datagrams: Vec<Vec<u8>>,
     /// For the members of groups, the sender left aside: for each other client of the same backend,

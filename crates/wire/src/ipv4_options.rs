@@ -4,6 +4,8 @@
 
 use std::net::Ipv4Addr;
 
+use crate::source_route;
+
 /// Bytes of options at most.
 pub const MAX_LEN: usize = 40;
 
@@ -54,10 +56,14 @@ pub struct Compiled {
     pub ts: u8,
     /// The timestamp option wants a time.
     pub ts_need_time: bool,
-    /// The timestamp option wants an address: a forwarder writes it at its pointer minus 9.
+    /// The timestamp option wants an address: a forwarder that follows a source route writes it at
+    /// its pointer minus 9.
     pub ts_need_address: bool,
     /// Router alert.
     pub router_alert: u8,
+    /// Where the packet goes next by its source route (`srr_is_hit`): a forwarder sends it there,
+    /// and puts its own address in that place. The router finds out.
+    pub next_hop: Option<Ipv4Addr>,
     /// Option bytes were changed: the header checksum must be recomputed.
     pub changed: bool,
 }
@@ -311,25 +317,29 @@ fn put4(bytes: &mut [u8], at: usize, value: [u8; 4]) {
     }
 }
 
-/// Writes the forwarder's address into record route and timestamp options that asked for it when
-/// the packet was received (`ip_forward_options()`; the source route part is the router's). Returns
-/// whether anything changed. `options` are those that [`check_received`] saw.
-pub fn fill_forwarded(options: &mut [u8], found: &Compiled, address: Ipv4Addr) -> bool {
-    let mut changed = false;
-    for (need, position, back) in
-        [(found.rr_need_address, found.rr, 5), (found.ts_need_address, found.ts, 9)]
-    {
-        let at = usize::from(position).saturating_sub(20);
-        if !need {
-            continue;
-        }
-        let Some(&pointer) = options.get(at + 2) else { continue };
-        if let Some(offset) = usize::from(pointer).checked_sub(back) {
-            put4(options, at + offset, address.octets());
-            changed = true;
-        }
+/// Writes a router's address into a record route option that asked for it when the packet was
+/// received. `options` are those that [`check_received`] saw.
+pub fn fill_record_route(options: &mut [u8], found: &Compiled, address: Ipv4Addr) {
+    if found.rr_need_address {
+        fill_behind(options, found.rr, 5, address);
     }
-    changed
+}
+
+/// Writes a router's address into a timestamp option that asked for it when the packet was
+/// received.
+pub fn fill_timestamp(options: &mut [u8], found: &Compiled, address: Ipv4Addr) {
+    if found.ts_need_address {
+        fill_behind(options, found.ts, 9, address);
+    }
+}
+
+/// Writes an address so many bytes behind the pointer of an option.
+fn fill_behind(options: &mut [u8], position: u8, back: usize, address: Ipv4Addr) {
+    let at = usize::from(position).saturating_sub(20);
+    let pointer = options.get(at + 2).map(|byte| usize::from(*byte));
+    if let Some(offset) = pointer.and_then(|pointer| pointer.checked_sub(back)) {
+        put4(options, at + offset, address.octets());
+    }
 }
 
 /// Options of an answer.
@@ -341,11 +351,19 @@ pub struct Echo {
 }
 
 impl Echo {
+    /// Where the answer goes first: the last address of a source route, in reverse.
+    pub fn first_hop(&self) -> Option<Ipv4Addr> {
+        self.found.next_hop
+    }
+
     /// The options with the address of the answer's sender where they ask for it
-    /// (`ip_options_build()`), and its time in milliseconds since midnight UTC.
-    pub fn filled(&mut self, address: Ipv4Addr, time: u32) -> &[u8] {
+    /// (`ip_options_build()`), its receiver at the end of a source route, and its time in
+    /// milliseconds since midnight UTC.
+    pub fn filled(&mut self, address: Ipv4Addr, receiver: Ipv4Addr, time: u32) -> &[u8] {
         let options = &mut self.bytes[..self.len];
-        fill_forwarded(options, &self.found, address);
+        source_route::end_at(options, self.found.srr, receiver);
+        fill_record_route(options, &self.found, address);
+        fill_timestamp(options, &self.found, address);
         if self.found.ts_need_time {
             let at = usize::from(self.found.ts).saturating_sub(20);
             if let Some(offset) = options.get(at + 2).and_then(|p| usize::from(*p).checked_sub(5)) {
@@ -366,14 +384,13 @@ impl Echo {
     }
 }
 
-/// The options that an answer to a packet has (`__ip_options_echo()`): record route, timestamp and
-/// CIPSO of the options that [`check_received`] saw. If it found a byte `wrong`, the option with
-/// that byte and all after it are not there, but for CIPSO. Source routes are not followed here,
-/// so none is reversed. `None` if an option has no room for what it asks for: then there is no
-/// answer.
-pub fn echo(options: &[u8], wrong: Option<BadOption>) -> Option<Echo> {
+/// The options that an answer to a packet from `source` has (`__ip_options_echo()`): record route,
+/// timestamp, the source route in reverse, and CIPSO, of the options that [`check_received`] saw. If
+/// it found a byte `wrong`, the option with that byte and all after it are not there, but for CIPSO.
+/// `None` if an option has no room for what it asks for: then there is no answer.
+pub fn echo(options: &[u8], source: Ipv4Addr, wrong: Option<BadOption>) -> Option<Echo> {
     let mut out = Echo { bytes: [0; MAX_LEN], len: 0, found: Compiled::default() };
-    let (mut rr, mut ts, mut cipso) = (None, None, None);
+    let (mut rr, mut ts, mut srr, mut cipso) = (None, None, None, None);
     let mut rest = options;
     loop {
         match rest {
@@ -395,6 +412,7 @@ pub fn echo(options: &[u8], wrong: Option<BadOption>) -> Option<Echo> {
                     _ if wrong.is_some_and(|BadOption(at)| usize::from(at) < end) => break,
                     RR if n >= 3 => rr = rr.or(Some(option)),
                     TIMESTAMP if n >= 4 => ts = ts.or(Some(option)),
+                    LSRR | SSRR if n >= 3 => srr = srr.or(Some(option)),
                     _ => {}
                 }
                 rest = tail;
@@ -432,6 +450,10 @@ pub fn echo(options: &[u8], wrong: Option<BadOption>) -> Option<Echo> {
             }
             out.bytes[usize::from(at) - 18] = pointer as u8;
         }
+    }
+    if let Some(back) = srr.and_then(|option| source_route::reverse(option, source)) {
+        out.found.srr = out.put(back.option());
+        out.found.next_hop = Some(back.first_hop);
     }
     if let Some(option) = cipso {
         out.put(option);
@@ -502,8 +524,10 @@ mod tests {
             (&[RR, 7, 8, 1, 2, 3, 4, TIMESTAMP, 8, 9, 0xf0, 0, 0, 0, 0, 0], Some(30), Some(&full)),
             (&[RA, 3, 0, RR, 7, 8, 1, 2, 3, 4, 0, 0], Some(21), Some(&[])),
         ] {
-            let echo =
-                echo(options, wrong.map(BadOption)).map(|mut e| e.filled(address, 77).to_vec());
+            let echo = {
+                let echo = echo(options, address, wrong.map(BadOption));
+                echo.map(|mut e| e.filled(address, address, 77).to_vec())
+            };
             assert_eq!(echo.as_deref(), expected, "{options:?}");
         }
     }
@@ -550,7 +574,9 @@ mod tests {
         let c = check_received(&mut o, &receive).unwrap();
         assert!(c.changed && c.rr_need_address && c.ts_need_address && c.ts_need_time);
         assert_eq!(o, [7, 7, 8, 198, 18, 0, 1, 68, 12, 13, 1, 198, 18, 0, 1, 1, 2, 3, 4, 0]);
-        assert!(fill_forwarded(&mut o, &c, Ipv4Addr::new(198, 19, 0, 1)));
+        let out = Ipv4Addr::new(198, 19, 0, 1);
+        fill_record_route(&mut o, &c, out);
+        fill_timestamp(&mut o, &c, out);
         assert_eq!(o, [7, 7, 8, 198, 19, 0, 1, 68, 12, 13, 1, 198, 19, 0, 1, 1, 2, 3, 4, 0]);
     }
 
@@ -583,7 +609,8 @@ mod tests {
                 is_unicast: |a| a.octets()[0] & 1 == 0,
             };
             if let Ok(c) = check_received(&mut o, &receive) {
-                fill_forwarded(&mut o, &c, Ipv4Addr::LOCALHOST);
+                fill_record_route(&mut o, &c, Ipv4Addr::LOCALHOST);
+                fill_timestamp(&mut o, &c, Ipv4Addr::LOCALHOST);
             }
         }
     }

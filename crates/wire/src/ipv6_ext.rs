@@ -15,6 +15,11 @@ use std::net::Ipv6Addr;
 /// Bytes of a fragment header, and the unit in which the other headers are long.
 pub const FRAGMENT_LEN: usize = 8;
 
+/// Type of a routing header: RPL source routes (RFC 6554).
+pub const ROUTING_RPL: u8 = 3;
+/// Type of a routing header: segments (RFC 8754).
+pub const ROUTING_SEGMENTS: u8 = 4;
+
 /// Option: one byte of padding.
 pub const OPTION_PAD1: u8 = 0;
 /// Option: padding.

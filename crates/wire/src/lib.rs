@@ -61,6 +61,7 @@ pub mod jhash;
 pub mod pppoe;
 pub mod protocol;
 pub mod sctp;
+pub mod source_route;
 pub mod tcp;
 pub mod udp;
 pub mod udplite;

@@ -252,6 +252,11 @@ impl Xfrm {
         Ok(id)
     }
 
+    /// Whether there is a state, of either direction, for ESP to a destination.
+    pub fn has_state(&mut self, destination: IpAddr, spi: u32, mark: u32, now: u64) -> bool {
+        self.states.find(destination, spi, mark, now).is_some()
+    }
+
     /// How long packets may be that fit into `outer` bytes when they have gone through a state.
     pub fn mtu(&self, id: StateId, outer: usize) -> usize {
         self.states.get(id).mtu(outer)

@@ -126,7 +126,8 @@ fn run(data: &[u8]) {
         rest = next;
         let answers = client.receive(datagram, &process, &mut backend);
         answers.datagrams.iter().for_each(|d| check(d));
-        answers.notifications.iter().for_each(|n| check(&n.datagram));
+        let told = answers.before.iter().chain(&answers.notifications);
+        told.for_each(|n| check(&n.datagram));
     }
     for kind in [0x101, 0x201, 0x104] {
         let answers = client.receive(&message(kind, 0x300, &[]), &process, &mut backend);

@@ -11,8 +11,10 @@ mod journey;
 mod malformed;
 mod nat;
 mod netdev;
+mod path_mtu;
 mod policies;
 mod rules;
+mod source_routes;
 mod tc;
 mod tracking;
 
@@ -31,11 +33,13 @@ pub fn all() -> Vec<Scenario> {
         journey::all(),
         rules::all(),
         netdev::all(),
+        path_mtu::all(),
         host::all(),
         policies::all(),
         nat::all(),
         tracking::all(),
         tc::all(),
+        source_routes::all(),
     ]
     .concat()
 }

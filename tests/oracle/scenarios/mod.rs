@@ -5,6 +5,7 @@
 mod flowtable;
 mod ipsec;
 mod tunnel;
+mod tunnel_errors;
 mod vlan;
 
 pub use tunnel::NET as TUNNEL_NET;
@@ -14,7 +15,7 @@ use crate::scenario::Scenario;
 
 /// All of them.
 pub fn all() -> Vec<Scenario> {
-    [flowtable::all(), vlan::all(), tunnel::all(), ipsec::all()].concat()
+    [flowtable::all(), vlan::all(), tunnel::all(), tunnel_errors::all(), ipsec::all()].concat()
 }
 
 /// A scenario with frames, each with where it comes from.

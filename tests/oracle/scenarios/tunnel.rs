@@ -31,7 +31,7 @@ const WAN: Mac = [2, 0, 0, 0, 2, 1];
 const CLIENT: Mac = [2, 0, 0, 0, 1, 0x10];
 const GATEWAY: Mac = [2, 0, 0, 0, 2, 2];
 
-const RULES: &str = "table inet t {
+pub(super) const RULES: &str = "table inet t {
 	chain pre {
 		type filter hook prerouting priority -450;
 		iifname far counter
@@ -115,11 +115,11 @@ pub fn all() -> Vec<Scenario> {
     all
 }
 
-fn lan() -> Frame {
+pub(super) fn lan() -> Frame {
     ethernet(LAN, CLIENT)
 }
 
-fn wan() -> Frame {
+pub(super) fn wan() -> Frame {
     ethernet(WAN, GATEWAY)
 }
 

@@ -24,7 +24,7 @@ use crate::log;
 use crate::rundir::{self, RunDir};
 
 const MAGIC: &[u8] = b"\x7fpenstock-ports\0";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// What is taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

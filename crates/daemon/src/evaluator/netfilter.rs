@@ -144,13 +144,14 @@ impl Child<'_> {
         let mut whole = None;
         for run in 1.. {
             let mut batch = Batch::new(self, whole.take());
-            let Answers { datagrams, notifications } =
+            let Answers { before, datagrams, notifications } =
                 socket.receive(&request.datagram, &process, &mut batch);
             let end = batch.end()?;
             match end {
                 Run::Overtaken if run < RUNS => told.extend(self.follow(true, listens)?),
                 Run::Whole if run < RUNS => whole = Some(self.whole(Vec::new())?),
                 Run::Done | Run::Overtaken | Run::Whole => {
+                    told.extend(before);
                     let mut said = all(told);
                     let to = |to| move |bytes| Datagram { to, bytes };
                     said.extend(datagrams.into_iter().map(to(Recipient::Sender)));

@@ -14,6 +14,7 @@ use crate::reason::DropReason;
 use crate::reassembly::{Bounds, Fragments, Key, Key4, Key6, Part, Took, User, Waiting};
 use crate::route::Routed;
 use crate::sink::Sink;
+use crate::stages::icmp4::Options;
 use crate::state::State;
 use crate::worker::Worker;
 
@@ -464,7 +465,7 @@ impl<S: Sink> Worker<'_, S> {
                 &first,
                 Some(&to),
                 icmp::Repr { kind: icmp::TIME_EXCEEDED, code, rest_of_header: 0 },
-                true,
+                Options::Read,
             );
         }
         self.drop(DropReason::ReassemblyTimeout, &first);

@@ -51,6 +51,7 @@ impl<S: Sink> Worker<'_, S> {
         let Some(link) = self.net.link(packet.meta.iif) else {
             return self.end(DropReason::LinkDown, packet);
         };
+        self.heed_error(packet);
         self.state.counters.delivered += 1;
         self.sink.deliver(link, packet);
         Next::Done

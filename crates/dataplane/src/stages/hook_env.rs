@@ -253,7 +253,12 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
     fn route(&mut self, packet: &Packet) -> Option<RouteAnswer> {
         let to = &self.destination().copied()?;
         let v6 = packet.meta.protocol == 0x86dd;
-        let mtu = if v6 { self.worker.mtu6(to) } else { self.worker.mtu(to) } as u32;
+        // dst_mtu(): what was learned counts, whether or not the packet is forwarded by it.
+        let mtu = match addresses::of4(packet).filter(|_| !v6) {
+            Some((_, daddr)) => self.worker.mtu(&self.worker.path4(*to, daddr)),
+            None if v6 => self.worker.mtu6(to),
+            None => self.worker.mtu(to),
+        } as u32;
         let reverse_mtu = self.worker.reverse_mtu(packet, v6);
         Some(RouteAnswer {
             gateway: to.gateway,

@@ -4,7 +4,7 @@
 
 use penstock_net::RouteType;
 use penstock_packet::{Packet, PacketType};
-use penstock_wire::ipv4_options::BadOption;
+use penstock_wire::ipv4_options::{BadOption, Echo};
 use penstock_wire::{icmp, ipv4, ipv4_options, protocol};
 
 use crate::addresses::ip4;
@@ -19,18 +19,43 @@ use crate::worker::Worker;
 /// Source where the host has no address at all (RFC 7600).
 const DUMMY: u32 = 0xc000_0008;
 
+/// How far the host has read the options of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Options {
+    Unread,
+    Read,
+    /// Up to a byte that is wrong.
+    Wrong(BadOption),
+}
+
+impl Options {
+    /// Those of a packet that came in have been read, where they have been.
+    pub(crate) const fn read_if(read: bool) -> Self {
+        if read { Options::Read } else { Options::Unread }
+    }
+
+    /// Those of an answer. `None` if they have no room for what they ask for.
+    fn echo(self, h: &ipv4::Header<'_>) -> Option<Echo> {
+        match self {
+            Options::Unread => ipv4_options::echo(&[], h.src(), None),
+            Options::Read => ipv4_options::echo(h.options(), h.src(), None),
+            Options::Wrong(wrong) => ipv4_options::echo(h.options(), h.src(), Some(wrong)),
+        }
+    }
+}
+
 impl<S: Sink> Worker<'_, S> {
     /// Sends an error about `packet` to its source, unless that would be wrong or too often. `to`
     /// is where the packet was going; without it nothing is sent. Options of the packet are echoed
-    /// if the host has read them (`compiled`): that is between routing of what came in and sending.
+    /// if the host has read them: that is between routing of what came in and sending.
     pub(crate) fn icmp4_error(
         &mut self,
         packet: &Packet,
         to: Option<&Route>,
         error: icmp::Repr,
-        compiled: bool,
+        options: Options,
     ) {
-        let icmp::Repr { kind, code, rest_of_header: info } = error;
+        let icmp::Repr { kind, code, .. } = error;
         let Some(to) = to else { return };
         if packet.meta.packet_type != PacketType::Host {
             return;
@@ -59,7 +84,10 @@ impl<S: Sink> Worker<'_, S> {
         {
             return;
         }
-        let daddr = u32::from(h.src());
+        let source = u32::from(h.src());
+        let Some(mut echoed) = options.echo(&h) else { return };
+        // Back along a source route.
+        let daddr = echoed.first_hop().map_or(source, u32::from);
         let own = if to.kind == RouteType::Local { u32::from(h.dst()) } else { 0 };
         let tos = h.tos() & 0x1e | 0xc0;
         let mark = self.answer_mark(packet);
@@ -78,10 +106,6 @@ impl<S: Sink> Worker<'_, S> {
         {
             return;
         }
-        let echoed = if compiled { h.options() } else { &[] };
-        // The pointer says where reading them ended.
-        let wrong = (kind == icmp::PARAMETER_PROBLEM).then_some(BadOption((info >> 24) as u8));
-        let Some(mut echoed) = ipv4_options::echo(echoed, wrong) else { return };
         let over = ipv4::LEN + echoed.len() + icmp::LEN;
         let room = self.mtu(&way).min(icmp::ERROR_MAX).saturating_sub(over);
         if room <= ipv4::LEN {
@@ -106,9 +130,11 @@ impl<S: Sink> Worker<'_, S> {
         let mut bytes = self.bytes();
         bytes.extend_from_slice(&head);
         if !echoed.is_empty() {
-            bytes.extend_from_slice(
-                echoed.filled(ip4(saddr), (time / (SECOND / 1000) % 86_400_000) as u32),
-            );
+            bytes.extend_from_slice(echoed.filled(
+                ip4(saddr),
+                ip4(source),
+                (time / (SECOND / 1000) % 86_400_000) as u32,
+            ));
             bytes[0] += (options_len / 4) as u8;
             if let Some(mut header) = ipv4::HeaderMut::new(&mut bytes) {
                 header.fill_checksum();

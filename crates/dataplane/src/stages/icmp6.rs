@@ -51,18 +51,6 @@ impl<S: Sink> Worker<'_, S> {
     /// Sends an error about `packet` to its source, unless that would be wrong or too often. `info`
     /// are the four bytes that depend on the type: MTU or pointer.
     pub(crate) fn icmp6_error(&mut self, packet: &Packet, kind: u8, code: u8, info: u32) {
-        self.icmp6_error_from(packet, kind, code, info, None);
-    }
-
-    /// Sends an ICMPv6 error from this source address, where one is given.
-    pub(crate) fn icmp6_error_from(
-        &mut self,
-        packet: &Packet,
-        kind: u8,
-        code: u8,
-        info: u32,
-        forced: Option<u128>,
-    ) {
         let network = packet.network();
         let Some((source, destination)) = addresses::of6(packet) else { return };
         let (iif, time) = (packet.meta.iif, packet.meta.time);
@@ -89,7 +77,6 @@ impl<S: Sink> Worker<'_, S> {
         if source == 0 || source >> 120 == 0xff || is_error(network) {
             return;
         }
-        saddr = forced.or(saddr);
         let limited = kind != icmpv6::PACKET_TOO_BIG && self.settings.icmp6_ratelimit != 0;
         let from_loopback = iif == LOOPBACK;
         if limited

@@ -22,6 +22,8 @@ use crate::reassembly::User;
 use crate::route::{Route, Routed, priority_of_tos};
 use crate::settings::SECOND;
 use crate::sink::Sink;
+use crate::stages::icmp4::Options;
+use crate::stages::options4::has_way_to_go;
 use crate::stages::validate_source::Journey;
 use crate::worker::Worker;
 
@@ -86,9 +88,16 @@ impl<S: Sink> Worker<'_, S> {
         let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
         packet.meta.realm = to.realm;
         packet.meta.route = Some(to.oif);
-        let (local, kind) = (to.local, to.kind);
         let Some(options) = self.ip4_options(packet, Some(to)) else { return Next::Done };
         course.options = options;
+        let mut to = *to;
+        if options.srr != 0 {
+            match self.ip4_source_route(packet, course, to) {
+                Some(found) => to = found,
+                None => return Next::Done,
+            }
+        }
+        let (local, kind) = (to.local, to.kind);
         if matches!(packet.meta.packet_type, PacketType::Broadcast | PacketType::Multicast)
             && is_for_one(kind)
             && self.conf_of(packet.meta.iif, Devconf::DropUnicastInMulticast4) != 0
@@ -137,6 +146,7 @@ impl<S: Sink> Worker<'_, S> {
             // On the same device the source decides whether the sender gets a redirect.
             && to.kind == RouteType::Unicast && !to.local && to.oif != to.iif
             && !self.net.custom4() && self.net.depends_on_destination4(daddr)
+            && !self.is_held_to_path4(&to, daddr)
         {
             let mtu = self.mtu(&to);
             self.ip4_remember_source(packet, saddr);
@@ -172,35 +182,38 @@ impl<S: Sink> Worker<'_, S> {
             time: (packet.meta.time / (SECOND / 1000) % 86_400_000) as u32,
             is_unicast: |a: std::net::Ipv4Addr| net.kind4(a.into(), None) == RouteType::Unicast,
         };
-        // A host with its own stack fills in what it is given.
         let by_host = self.settings.host_stack && to.is_some_and(|to| to.local);
         let mut copy = [0; ipv4_options::MAX_LEN];
         let mut header = ipv4::HeaderMut::new(packet.network_mut())?;
         let options = header.options_mut();
-        let options = match copy.get_mut(..options.len()) {
+        let read = match copy.get_mut(..options.len()) {
+            // A host with its own stack fills in what it is given.
             Some(copy) if by_host => {
                 copy.copy_from_slice(options);
-                copy
+                let read = ipv4_options::check_received(copy, &receive);
+                match read {
+                    Ok(found) if has_way_to_go(copy, &found) => {
+                        ipv4_options::check_received(options, &receive)
+                    }
+                    read => read,
+                }
             }
-            _ => options,
+            _ => ipv4_options::check_received(options, &receive),
         };
-        match ipv4_options::check_received(options, &receive) {
+        match read {
             Ok(found) => {
                 // The checksum is recomputed only when the packet is forwarded.
-                if found.srr != 0 {
+                if found.srr != 0
+                    && (to.is_none() || self.conf_of(iif, Devconf::AcceptSourceRoute4) == 0)
+                {
                     self.drop(DropReason::SourceRoute, packet);
                     return None;
                 }
                 Some(found)
             }
             Err(bad) => {
-                let pointer = u32::from(bad.0) << 24;
-                self.icmp4_error(
-                    packet,
-                    to,
-                    icmp::Repr { kind: icmp::PARAMETER_PROBLEM, code: 0, rest_of_header: pointer },
-                    true,
-                );
+                let error = icmp::Repr::parameter_problem(bad.0);
+                self.icmp4_error(packet, to, error, Options::Wrong(bad));
                 self.drop(DropReason::Ip4Options, packet);
                 None
             }
@@ -281,7 +294,7 @@ impl<S: Sink> Worker<'_, S> {
                     Ok(near) => near,
                     Err(why) => return Routed::Refused(why),
                 };
-                let mut to = Route::of(&hit, iif);
+                let mut to = self.forward_path4(Route::of(&hit, iif), daddr);
                 to.redirect = to.oif == iif && near && may_redirect(link, saddr, to.gateway);
                 Routed::To(to)
             }
@@ -347,7 +360,12 @@ impl<S: Sink> Worker<'_, S> {
             ) {
                 let iif = packet.meta.iif;
                 let nowhere = Route::special(RouteType::Unreachable, false, iif, iif);
-                self.icmp4_error(packet, Some(&nowhere), icmp::Repr::unreachable(code), true);
+                self.icmp4_error(
+                    packet,
+                    Some(&nowhere),
+                    icmp::Repr::unreachable(code),
+                    Options::Read,
+                );
             }
         }
         self.drop(reason, packet);
@@ -376,7 +394,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         let (ttl, df, tos) = (h.ttl(), h.df(), h.tos());
         if ttl <= 1 {
-            self.icmp4_error(packet, Some(to), icmp::Repr::time_exceeded(), true);
+            self.icmp4_error(packet, Some(to), icmp::Repr::time_exceeded(), Options::Read);
             return self.end(DropReason::Ttl, packet);
         }
         if self.state.ipsec.is_some() {
@@ -384,10 +402,16 @@ impl<S: Sink> Worker<'_, S> {
             course.route = Some(found);
         }
         let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
+        // A strict route names each router.
+        if course.options.strict && to.gateway.is_some() {
+            let code = icmp::unreachable::SOURCE_ROUTE_FAILED;
+            self.icmp4_error(packet, Some(to), icmp::Repr::unreachable(code), Options::Read);
+            return self.end(DropReason::SourceRoute, packet);
+        }
         self.state.counters.forwarded += 1;
         let mtu = self.mtu(to);
         if df && self.ip4_too_big(packet, mtu) {
-            self.icmp4_error(packet, Some(to), icmp::Repr::frag_needed(mtu as u32), true);
+            self.icmp4_error(packet, Some(to), icmp::Repr::frag_needed(mtu as u32), Options::Read);
             return self.end(DropReason::TooBig, packet);
         }
         if !to.is_by_host()
@@ -395,7 +419,7 @@ impl<S: Sink> Worker<'_, S> {
         {
             h.decrement_ttl();
         }
-        if to.redirect && packet.meta.secpath == 0 {
+        if to.redirect && course.options.srr == 0 && packet.meta.secpath == 0 {
             self.ip4_redirect(packet, to);
         }
         packet.meta.priority = priority_of_tos(tos);
@@ -406,33 +430,10 @@ impl<S: Sink> Worker<'_, S> {
     /// `ip_forward_finish()`.
     #[inline]
     pub(super) fn ip4_after_forward(&mut self, packet: &mut Packet, course: &Course) -> Next {
-        self.ip4_forward_options(packet, &course.options);
-        Next::Ip4Postrouting
-    }
-
-    /// Record route and timestamp options get the address of the way out (`ip_forward_options()`).
-    fn ip4_forward_options(&mut self, packet: &mut Packet, options: &Compiled) {
-        if !options.rr_need_address && !options.ts_need_address && !options.changed {
-            return;
+        if let Some(to) = course.route {
+            self.ip4_forward_options(packet, &course.options, &to);
         }
-        let Some((saddr, daddr)) = addresses::of4(packet) else { return };
-        let net = self.net;
-        let oif = packet.meta.oif;
-        let flow = Flow4 {
-            daddr,
-            saddr,
-            iif: packet.meta.iif,
-            oif,
-            mark: packet.meta.mark,
-            ..Flow4::default()
-        };
-        let address = match net.route4(&flow) {
-            Ok(hit) => net.source_of4(&hit),
-            Err(_) => net.source4(oif, daddr, penstock_net::Scope::UNIVERSE),
-        };
-        let Some(mut header) = ipv4::HeaderMut::new(packet.network_mut()) else { return };
-        ipv4_options::fill_forwarded(header.options_mut(), options, ip4(address));
-        header.fill_checksum();
+        Next::Ip4Postrouting
     }
 
     /// Tells the sender of a shorter way, less and less often (`ip_rt_send_redirect()`).
@@ -452,7 +453,7 @@ impl<S: Sink> Worker<'_, S> {
                     code: icmp::redirect::HOST,
                     rest_of_header: gateway,
                 },
-                true,
+                Options::Read,
             );
         }
     }

@@ -113,6 +113,7 @@ impl<S: Sink> Worker<'_, S> {
             && !to.local
             && !addresses::needs_device(daddr)
             && self.net.depends_on_destination6(daddr, to.iif)
+            && !self.is_held_to_path6(&to, daddr)
         {
             let mtu = self.mtu6(&to);
             self.state.routes.v6.remember_way(daddr, &to, mtu);
@@ -141,7 +142,7 @@ impl<S: Sink> Worker<'_, S> {
             strict: addresses::needs_device(daddr),
         };
         let hit = self.net.route6(&flow)?;
-        Ok(Route::of(&hit, iif))
+        Ok(self.path6(Route::of(&hit, iif), daddr))
     }
 
     /// `ip6_pkt_discard()`, `ip6_pkt_prohibit()`.
@@ -180,13 +181,7 @@ impl<S: Sink> Worker<'_, S> {
                     };
                     let len = header.header_len();
                     let following = header.next_header();
-                    let kind_and_left = packet.network().get(at + 2..at + 4).map(|b| (b[0], b[1]));
-                    if next == protocol::ROUTING && kind_and_left.is_some_and(|(_, left)| left != 0)
-                    {
-                        // No routing header is processed here: they are off in the kernel too.
-                        let pointer = (at + 2) as u32;
-                        let code = icmpv6::parameter_problem::HEADER_FIELD;
-                        self.icmp6_error(packet, icmpv6::PARAMETER_PROBLEM, code, pointer);
+                    if next == protocol::ROUTING && !self.passes_routing_header(packet, at) {
                         return self.end(DropReason::Ip6Extension, packet);
                     }
                     if next == protocol::DEST_OPTIONS {
@@ -214,6 +209,28 @@ impl<S: Sink> Worker<'_, S> {
             }
         }
         self.end(DropReason::Ip6Extension, packet)
+    }
+
+    /// A routing header for the host, `at` bytes into the packet: none is followed
+    /// (`ipv6_rthdr_rcv()` without Mobile IPv6, `rpl_seg_enabled` and `seg6_enabled`). Whether the
+    /// packet may continue after it.
+    fn passes_routing_header(&mut self, packet: &Packet, at: usize) -> bool {
+        let Some(&[kind, left]) = packet.network().get(at + 2..).and_then(|b| b.first_chunk())
+        else {
+            return false;
+        };
+        let group = addresses::of6(packet).is_some_and(|(_, d)| d >> 120 == 0xff);
+        if group || packet.meta.packet_type != PacketType::Host {
+            return false;
+        }
+        if matches!(kind, ipv6_ext::ROUTING_RPL | ipv6_ext::ROUTING_SEGMENTS) {
+            return false;
+        }
+        if left != 0 {
+            let code = icmpv6::parameter_problem::HEADER_FIELD;
+            self.icmp6_error(packet, icmpv6::PARAMETER_PROBLEM, code, at as u32 + 2);
+        }
+        left == 0
     }
 
     /// Options that the host does not know say themselves what to do about them (RFC 8200, 4.2).
@@ -290,7 +307,7 @@ impl<S: Sink> Worker<'_, S> {
             }
         }
         self.state.counters.forwarded += 1;
-        let mtu = self.mtu6(&to);
+        let mtu = self.forward_mtu6(&to);
         if self.ip6_too_big(packet, mtu) {
             self.icmp6_error(packet, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);
             return self.end(DropReason::TooBig, packet);

@@ -19,6 +19,7 @@ use crate::reason::DropReason;
 use crate::route::Route;
 use crate::settings::SECOND;
 use crate::sink::Sink;
+use crate::stages::icmp4::Options;
 use crate::worker::Worker;
 
 /// Packets that wait for one neighbour.
@@ -121,7 +122,12 @@ impl<S: Sink> Worker<'_, S> {
         match protocol {
             Protocol::Ip => {
                 let code = icmp::unreachable::HOST;
-                self.icmp4_error(packet, Some(to), icmp::Repr::unreachable(code), forwarded);
+                self.icmp4_error(
+                    packet,
+                    Some(to),
+                    icmp::Repr::unreachable(code),
+                    Options::read_if(forwarded),
+                );
             }
             Protocol::Ip6 => {
                 self.icmp6_error(packet, icmpv6::DEST_UNREACHABLE, icmpv6::unreachable::ADDRESS, 0);

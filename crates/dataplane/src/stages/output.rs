@@ -89,7 +89,7 @@ impl<S: Sink> Worker<'_, S> {
         if matches!(to.kind, RouteType::Broadcast | RouteType::Multicast) {
             to.gateway = None;
         }
-        Some((to, saddr))
+        Some((self.path4(to, daddr), saddr))
     }
 
     /// Routes an IPv6 packet of the host's own (`ip6_route_output()`); `oif` 0 for any device.
@@ -111,7 +111,7 @@ impl<S: Sink> Worker<'_, S> {
             to.kind = RouteType::Multicast;
             to.gateway = None;
         }
-        Some(to)
+        Some(self.path6(to, daddr))
     }
 
     /// A packet of the host's own makes its journey: `output`, perhaps another route, then out.
@@ -131,6 +131,13 @@ impl<S: Sink> Worker<'_, S> {
     ) {
         let mut course = Course::default();
         let next = self.local_output(protocol, packet, to, on, &mut course);
+        self.run(next, packet, &mut course);
+    }
+
+    /// As [`Worker::local_out`], for an IPv6 packet that is not fragmented (`ip6tunnel_xmit()`).
+    pub(crate) fn local_out_whole(&mut self, packet: &mut Packet, to: Route, on: u32) {
+        let mut course = Course { whole: true, ..Course::default() };
+        let next = self.local_output(Protocol::Ip6, packet, to, on, &mut course);
         self.run(next, packet, &mut course);
     }
 
@@ -156,7 +163,7 @@ impl<S: Sink> Worker<'_, S> {
         packet.meta.packet_type = PacketType::Host;
         packet.meta.route = Some(to.oif);
         packet.meta.nftrace |= self.state.trace_all;
-        *course = Course { on, ..Course::to(to) };
+        *course = Course { on, whole: course.whole, ..Course::to(to) };
         self.hook_before_route(protocol, Hook::Output, packet, course, Next::AfterOutput(protocol))
     }
 

@@ -12,6 +12,7 @@ use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::route::Route;
 use crate::sink::Sink;
+use crate::stages::icmp4::Options;
 use crate::worker::Worker;
 
 /// Fragments in the making.
@@ -68,7 +69,12 @@ impl<S: Sink> Worker<'_, S> {
         };
         if h.df() && came.is_none_or(|r| r.max_size > mtu) {
             let forwarded = packet.meta.iif != 0;
-            self.icmp4_error(packet, Some(&to), icmp::Repr::frag_needed(mtu as u32), forwarded);
+            self.icmp4_error(
+                packet,
+                Some(&to),
+                icmp::Repr::frag_needed(mtu as u32),
+                Options::read_if(forwarded),
+            );
             return self.end(DropReason::TooBig, packet);
         }
         let mtu = came.map_or(mtu, |r| r.max_size.min(mtu));
@@ -118,14 +124,14 @@ impl<S: Sink> Worker<'_, S> {
         if len <= mtu && came.is_none_or(|r| len <= r.max_size) {
             return Next::Neighbour(Protocol::Ip6);
         }
-        self.ip6_cut(packet, *to, mtu)
+        self.ip6_cut(packet, *to, mtu, course.whole)
     }
 
     /// Sends a packet in pieces: its segments, or its fragments (`ip6_fragment()`).
     #[inline(never)]
-    fn ip6_cut(&mut self, packet: &mut Packet, to: Route, mtu: usize) -> Next {
+    fn ip6_cut(&mut self, packet: &mut Packet, to: Route, mtu: usize, whole: bool) -> Next {
         let came = self.state.fragments.reassembled.get(packet);
-        if came.map_or(packet.meta.iif != 0, |r| r.max_size > mtu) {
+        if came.map_or(whole || packet.meta.iif != 0, |r| r.max_size > mtu) {
             self.icmp6_error(packet, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);
             return self.end(DropReason::TooBig, packet);
         }

@@ -17,6 +17,7 @@ use crate::hooks::Protocol;
 use crate::link_header::put_ethernet;
 use crate::sink::Sink;
 use crate::stages::hook_env::ChainCall;
+use crate::stages::icmp4::Options;
 use crate::stages::icmp6::{TxMeta, pseudo};
 use crate::worker::Worker;
 
@@ -155,7 +156,12 @@ impl<S: Sink> Worker<'_, S> {
                 if unreachable_ok4(&h, header4(network, &h)) {
                     let compiled = matches!(site.context.hook, Hook::Input | Hook::Forward)
                         || site.context.hook == Hook::Postrouting && packet.meta.iif != 0;
-                    self.icmp4_error(packet, Some(&to), icmp::Repr::unreachable(code), compiled);
+                    self.icmp4_error(
+                        packet,
+                        Some(&to),
+                        icmp::Repr::unreachable(code),
+                        Options::read_if(compiled),
+                    );
                 }
             }
             Rejection::Icmpv6(_) => {}

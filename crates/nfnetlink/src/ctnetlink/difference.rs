@@ -10,7 +10,7 @@ use penstock_ruleset::Errno;
 use super::connection::BY_PROGRAM;
 use super::exchange::Events;
 use super::expectation;
-use crate::connections::Connections;
+use crate::connections::{Connections, Expected};
 use crate::socket::Notification;
 use crate::uapi::ctnetlink::*;
 
@@ -31,13 +31,10 @@ pub fn difference(
     let mut new = Vec::new();
     after.each(&mut |flow| new.push((old.remove(&(flow.original, flow.reply)), flow.clone())))?;
     let was_expected = before.expectations()?;
-    let mut is_expected = after.expectations()?;
-    for expected in &was_expected {
-        let like = (expected.id, expected.master);
-        match is_expected.iter().position(|e| (e.id, e.master) == like) {
-            Some(same) => drop(is_expected.swap_remove(same)),
-            None => expectation::tell(&mut events, NFNLGRP_CONNTRACK_EXP_DESTROY, expected),
-        }
+    let is_expected = after.expectations()?;
+    let has = |all: &[Expected], one: &Expected| all.iter().any(|e| expectation::is_same(e, one));
+    for expected in was_expected.iter().filter(|one| !has(&is_expected, one)) {
+        expectation::tell(&mut events, NFNLGRP_CONNTRACK_EXP_DESTROY, expected);
     }
     for flow in old.into_values() {
         let ended = Flow { status: flow.status | status::DYING, ..flow };
@@ -51,7 +48,7 @@ pub fn difference(
             Some(_) => {}
         }
     }
-    for expected in &is_expected {
+    for expected in is_expected.iter().filter(|one| !has(&was_expected, one)) {
         expectation::tell(&mut events, NFNLGRP_CONNTRACK_EXP_NEW, expected);
     }
     Ok(events.notifications)

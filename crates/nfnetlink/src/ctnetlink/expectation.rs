@@ -115,6 +115,11 @@ fn find(exchange: &mut Exchange<'_>, wanted: &Wanted) -> Result<Option<Expected>
     Ok(all.find(|expected| is_met(&expected.expectation, &tuple)))
 }
 
+/// Whether two expectations are the same one.
+pub fn is_same(a: &Expected, b: &Expected) -> bool {
+    (a.id, a.master) == (b.id, b.master)
+}
+
 fn is_met(e: &Expectation, tuple: &Tuple) -> bool {
     let source = |(a, (b, mask)): (&u8, (&u8, &u8))| (a ^ b) & mask == 0;
     let sources = e.tuple.src.iter().zip(tuple.src.iter().zip(&e.source_mask));
@@ -198,8 +203,14 @@ fn new(
             return Err(Errno::Enoent.into());
         }
         let new = read_new(exchange, message, given, &wanted)?;
+        let before = exchange.connections.expectations()?;
         let expected = exchange.connections.expect(&new)?;
         exchange.changed = true;
+        // The oldest may have made room.
+        let after = exchange.connections.expectations()?;
+        for gone in before.iter().filter(|old| !after.iter().any(|new| is_same(old, new))) {
+            tell(&mut exchange.events, NFNLGRP_CONNTRACK_EXP_DESTROY, gone);
+        }
         tell(&mut exchange.events, NFNLGRP_CONNTRACK_EXP_NEW, &expected);
         return Ok(Outcome::Acknowledge);
     };

@@ -191,16 +191,14 @@ impl<S: Sink> Worker<'_, S> {
                     oif: tunnel.link,
                     ..Flow4::default()
                 };
-                let (mut to, source) = self.ip4_route_output_by(flow, false)?;
-                self.limit_path_mtu4(&mut to, remote.into(), self.state.conntrack.now());
+                let (to, source) = self.ip4_route_output_by(flow, false)?;
                 (ip4(source).into(), to)
             }
             (IpAddr::V6(local), IpAddr::V6(remote))
                 if self.may_tunnel6(tunnel, local.into(), remote.into()) =>
             {
-                let mut to =
+                let to =
                     self.ip6_route_output(remote.into(), Some(local.into()), mark, tunnel.link)?;
-                self.limit_path_mtu6(&mut to, remote.into(), self.state.conntrack.now());
                 (IpAddr::V6(local), to)
             }
             _ => return None,

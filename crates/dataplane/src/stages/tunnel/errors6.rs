@@ -2,13 +2,16 @@
 
 //! ICMPv6 errors about outer packets over IPv6 (`ip6_tnl_err()`, `ip4ip6_err()`, `ip6ip6_err()`).
 
-use penstock_net::{Flow6, LOOPBACK, TunnelKind};
+use penstock_net::{Flow4, Flow6, LOOPBACK, TunnelKind};
 use penstock_packet::Packet;
-use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, ipv6_ext, protocol};
+use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, protocol};
 
 use crate::addresses;
 use crate::route::Routed;
 use crate::sink::Sink;
+use crate::stages::icmp_received::Told6;
+use crate::stages::icmp4::Options;
+use crate::stages::path_mtu::Learner;
 use crate::stages::tunnel::encap_limit;
 use crate::worker::Worker;
 
@@ -19,53 +22,38 @@ enum Relayed {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// An ICMPv6 message came to this host, `at` bytes into the packet. It is relayed to senders
-    /// into the tunnel.
-    pub(super) fn tunnel_error6(&mut self, packet: &Packet, at: usize) {
-        let network = packet.network();
-        let Some(message) = network.get(at..).and_then(icmpv6::Header::new) else { return };
-        let quoted = message.payload();
-        let Some(h) = ipv6::Header::new(quoted) else { return };
-        let Some(found) = ipv6_ext::skip(quoted, ipv6::LEN, h.next_header()) else { return };
-        if found.frag != 0 || !matches!(found.protocol, protocol::IPIP | protocol::IPV6) {
-            return;
-        }
-        let Some(inner) = quoted.get(found.offset..) else { return };
-        let (local, remote) = (u128::from(h.src()), u128::from(h.dst()));
+    /// An ICMPv6 error about an outer packet came to this host. It is relayed to senders into the
+    /// tunnel.
+    pub(crate) fn tunnel_error6(&mut self, packet: &Packet, told: &Told6<'_>) {
+        let (local, remote) = (u128::from(told.header.src()), u128::from(told.header.dst()));
+        let (payload, offset) = told.payload;
         let link = self.net.tunnel(TunnelKind::Ip6tnl, remote, local, packet.meta.iif);
-        if !link.and_then(|l| l.tunnel()).is_some_and(|t| t.carries(found.protocol)) {
+        if !link.and_then(|l| l.tunnel()).is_some_and(|t| t.carries(payload)) {
             return;
         }
-        let info = message.rest_of_header();
-        let relayed = match message.kind() {
+        let relayed = match told.kind {
             icmpv6::DEST_UNREACHABLE => Relayed::Unreachable,
-            icmpv6::TIME_EXCEEDED if message.code() == icmpv6::time_exceeded::HOP_LIMIT => {
+            icmpv6::TIME_EXCEEDED if told.code == icmpv6::time_exceeded::HOP_LIMIT => {
                 Relayed::Unreachable
             }
-            icmpv6::PARAMETER_PROBLEM if limit_exceeded(quoted, message.code(), info) => {
+            icmpv6::PARAMETER_PROBLEM if limit_exceeded(told.quoted, told.code, told.info) => {
                 Relayed::Unreachable
             }
             icmpv6::PACKET_TOO_BIG => {
-                self.learn_path_mtu6(remote, info, packet.meta.time);
-                let mtu = info.saturating_sub(found.offset as u32).max(ipv6::MIN_MTU as u32);
-                if ipv6::LEN as u32 + u32::from(h.payload_len()) <= mtu {
+                self.heard_mtu6(packet, told, 0, Learner::IcmpOfFlows);
+                let mtu = told.info.saturating_sub(offset as u32).max(ipv6::MIN_MTU as u32);
+                if ipv6::LEN as u32 + u32::from(told.header.payload_len()) <= mtu {
                     return;
                 }
                 Relayed::TooBig(mtu)
             }
             _ => return,
         };
-        if found.protocol == protocol::IPV6 {
+        let inner = told.inner();
+        if payload == protocol::IPV6 {
             self.relay_from6_to6(packet, inner, &relayed);
         } else {
             self.relay_from6_to4(packet, inner, &relayed);
-        }
-    }
-
-    fn learn_path_mtu6(&mut self, remote: u128, mtu: u32, now: u64) {
-        let Some(to) = self.ip6_route_output(remote, None, 0, 0) else { return };
-        if mtu >= ipv6::MIN_MTU as u32 && (mtu as usize) < self.mtu6(&to) {
-            self.learn_path_mtu(remote, mtu, now);
         }
     }
 
@@ -88,7 +76,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// Gives `say` an IPv6 packet that was quoted, as if it had come in from the side where its
     /// sender is.
-    pub(super) fn about_quoted6(
+    fn about_quoted6(
         &mut self,
         packet: &Packet,
         inner: &[u8],
@@ -135,16 +123,29 @@ impl<S: Sink> Worker<'_, S> {
                 tunnel.is_some_and(|t| t.kind == TunnelKind::Ip6tnl)
             };
             let Some(to) = to.filter(|to| into_tunnel(to.oif)) else { return };
-            let (code, info) = match relayed {
+            let (code, info) = match *relayed {
                 Relayed::Unreachable => (icmp::unreachable::HOST, 0),
-                Relayed::TooBig(mtu) if *mtu as usize > worker.mtu(&to) => return,
-                Relayed::TooBig(mtu) => (icmp::unreachable::FRAG_NEEDED, *mtu),
+                Relayed::TooBig(mtu) => {
+                    let to = worker.path4(to, destination);
+                    if mtu as usize > worker.mtu(&to) {
+                        return;
+                    }
+                    // The kernel looks for the way by the device that the sender is at.
+                    let flow = Flow4 {
+                        daddr: destination,
+                        saddr: source,
+                        oif: back.oif,
+                        ..Flow4::default()
+                    };
+                    worker.learn_mtu4(Learner::IcmpOfFlows, &to, &flow, mtu, packet.meta.time);
+                    (icmp::unreachable::FRAG_NEEDED, mtu)
+                }
             };
             worker.icmp4_error(
                 about,
                 Some(&to),
                 icmp::Repr { kind: icmp::DEST_UNREACHABLE, code, rest_of_header: info },
-                false,
+                Options::Unread,
             );
         });
     }

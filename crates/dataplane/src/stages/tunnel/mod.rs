@@ -22,7 +22,7 @@ mod receive;
 
 use penstock_conntrack::Direction;
 use penstock_conntrack::status::NAT_MASK;
-use penstock_net::{Link, Tunnel};
+use penstock_net::{Flow4, LOOPBACK, Link, Tunnel};
 use penstock_packet::{Ct, Packet, PacketType};
 use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, protocol};
 
@@ -30,6 +30,8 @@ use crate::reason::DropReason;
 use crate::route::Route;
 use crate::settings::SECOND;
 use crate::sink::Sink;
+use crate::stages::icmp4::Options;
+use crate::stages::path_mtu::Learner;
 use crate::worker::Worker;
 
 /// Devices that a packet enters one in another (`XMIT_RECURSION_LIMIT`).
@@ -153,6 +155,33 @@ impl<S: Sink> Worker<'_, S> {
         });
     }
 
+    /// The route of an inner packet learns what fits into the tunnel
+    /// (`skb_dst_update_pmtu_no_confirm()`).
+    fn learn_entered(
+        &mut self,
+        packet: &Packet,
+        link: &Link,
+        inner: &Inner,
+        route: Option<Route>,
+        mtu: usize,
+    ) {
+        let Some(route) = route else { return };
+        let (mtu, time) = (mtu as u32, packet.meta.time);
+        if packet.meta.protocol == ethernet::IPV6 {
+            return self.learn_mtu6(Learner::Tunnel, &route, inner.destination, mtu, time);
+        }
+        let flow = Flow4 {
+            daddr: inner.destination as u32,
+            saddr: inner.source as u32,
+            tos: inner.tos & 0x1c,
+            mark: packet.meta.mark,
+            iif: LOOPBACK,
+            oif: link.index,
+            ..Flow4::default()
+        };
+        self.learn_mtu4(Learner::Tunnel, &route, &flow, mtu, time);
+    }
+
     /// Tells the sender of an inner packet that it does not fit.
     fn inner_too_big(&mut self, packet: &Packet, link: &Link, route: Option<Route>, mtu: usize) {
         let v6 = packet.meta.protocol == ethernet::IPV6;
@@ -164,7 +193,7 @@ impl<S: Sink> Worker<'_, S> {
                     about,
                     route.as_ref(),
                     icmp::Repr::frag_needed(mtu as u32),
-                    false,
+                    Options::Unread,
                 );
             }
         });
@@ -185,7 +214,12 @@ impl<S: Sink> Worker<'_, S> {
                 worker.icmp6_error(about, icmpv6::DEST_UNREACHABLE, code, 0);
             } else {
                 let code = icmp::unreachable::HOST;
-                worker.icmp4_error(about, route.as_ref(), icmp::Repr::unreachable(code), false);
+                worker.icmp4_error(
+                    about,
+                    route.as_ref(),
+                    icmp::Repr::unreachable(code),
+                    Options::Unread,
+                );
             }
         });
     }

@@ -42,7 +42,7 @@ impl<S: Sink> Worker<'_, S> {
         let way = self.ip4_route_output_by(flow, false);
         let way =
             way.filter(|(to, _)| !v6 || matches!(to.kind, RouteType::Unicast | RouteType::Local));
-        let Some((mut to, source)) = way else {
+        let Some((to, source)) = way else {
             if v6 {
                 self.link_failure(packet, link, route);
             }
@@ -51,16 +51,17 @@ impl<S: Sink> Worker<'_, S> {
         if to.oif == link.index {
             return self.drop(DropReason::TunnelRoute, packet);
         }
-        self.limit_path_mtu4(&mut to, remote, packet.meta.time);
         let df = if v6 {
-            self.room_for6(packet, link, tunnel, &to, route)
+            self.room_for6(packet, link, tunnel, &to, (inner, route))
         } else {
-            let mtu = match tunnel.pmtudisc {
-                true => self.mtu(&to).saturating_sub(ipv4::LEN),
-                false => route.map_or(link.mtu as usize, |route| self.mtu(&route)),
+            let df = tunnel.pmtudisc || inner.df;
+            let mtu = match (df, route) {
+                (true, _) => self.mtu(&to).saturating_sub(ipv4::LEN),
+                (false, Some(route)) => self.mtu(&self.path4(route, inner.destination as u32)),
+                (false, None) => link.mtu as usize,
             };
-            let fits = self.room_for4(packet, link, inner, route, mtu);
-            fits.then_some(tunnel.pmtudisc || inner.df)
+            self.learn_entered(packet, link, inner, route, mtu);
+            self.room_for4(packet, link, inner, route, mtu).then_some(df)
         };
         let Some(df) = df else { return self.drop(DropReason::TooBig, packet) };
         self.tell_error_on(packet, link, route);
@@ -72,23 +73,13 @@ impl<S: Sink> Worker<'_, S> {
             tos: ecn::encapsulate(tos, inner.tos),
             ttl: if tunnel.ttl != 0 { tunnel.ttl } else { inner.ttl },
             id: self.state.numbers.ip_id,
-            frag: if df { ipv4::DF } else { 0 },
+            // What is known to be too narrow gets fragments (ip_mtu_locked()).
+            frag: if df && !to.mtu_locked { ipv4::DF } else { 0 },
             payload_len: packet.network().len() as u16,
         };
         packet.push_header(&header.bytes());
         scrub(packet);
         self.local_out(Protocol::Ip, packet, to, link.index);
-    }
-
-    /// The route's MTU, where less was learned of the path.
-    pub(crate) fn limit_path_mtu4(&self, to: &mut Route, remote: u32, now: u64) {
-        let key = u128::from(ip4(remote).to_ipv6_mapped());
-        if let Some(mtu) = self.state.tunnels.path_mtus.get(key, now)
-            && (mtu as usize) < self.mtu(to)
-            && !to.mtu_locked
-        {
-            to.mtu = mtu;
-        }
     }
 
     /// Whether an IPv4 packet, or one of any protocol on `ipip`, fits into the MTU of the tunnel
@@ -116,7 +107,7 @@ impl<S: Sink> Worker<'_, S> {
         link: &Link,
         tunnel: &Tunnel,
         to: &Route,
-        route: Option<Route>,
+        (inner, route): (&Inner, Option<Route>),
     ) -> Option<bool> {
         if !tunnel.pmtudisc {
             return Some(false);
@@ -128,6 +119,9 @@ impl<S: Sink> Worker<'_, S> {
         // What IPv6 must have gets through in fragments.
         let df = mtu >= ipv6::MIN_MTU;
         let mtu = mtu.max(ipv6::MIN_MTU);
+        if !tunnel.remote.is_unspecified() {
+            self.learn_entered(packet, link, inner, route, mtu);
+        }
         if packet.network().len() > mtu {
             self.inner_too_big(packet, link, route, mtu);
             return None;

@@ -9,7 +9,6 @@ use penstock_wire::{ecn, icmpv6, ipv4, ipv6, protocol};
 use super::{Inner, scrub};
 use crate::addresses;
 use crate::addresses::{as_v6, ip6 as address};
-use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::route::Route;
 use crate::sink::Sink;
@@ -54,17 +53,17 @@ impl<S: Sink> Worker<'_, S> {
         } else {
             None
         };
-        let Some(mut to) = way else {
+        let Some(to) = way else {
             self.link_failure(packet, link, route);
             return self.drop(DropReason::TunnelRoute, packet);
         };
         if to.oif == link.index {
             return self.drop(DropReason::TunnelRoute, packet);
         }
-        self.limit_path_mtu6(&mut to, remote, packet.meta.time);
         let over = ipv6::LEN + if limit.is_some() { encap_limit::LEN } else { 0 };
         let least = if v6 { ipv6::MIN_MTU } else { ipv4::MIN_MTU };
         let mtu = self.mtu6(&to).saturating_sub(over).max(least);
+        self.learn_entered(packet, link, inner, route, mtu);
         let len = packet.network().len();
         if len > mtu {
             self.inner_too_big(packet, link, route, mtu);
@@ -85,16 +84,7 @@ impl<S: Sink> Worker<'_, S> {
         option.copy_from_slice(&encap_limit::option(inner.payload, limit.unwrap_or(0)));
         packet.push_header(header.get(..over).unwrap_or(&header));
         scrub(packet);
-        self.local_out(Protocol::Ip6, packet, to, link.index);
-    }
-
-    /// The route's MTU, where less was learned of the path.
-    pub(crate) fn limit_path_mtu6(&self, to: &mut Route, remote: u128, now: u64) {
-        if let Some(mtu) = self.state.tunnels.path_mtus.get(remote, now)
-            && (mtu as usize) < self.mtu6(to)
-        {
-            to.mtu = mtu;
-        }
+        self.local_out_whole(packet, to, link.index);
     }
 
     /// Whether packets may go between two addresses: the first is this host's, the second is not

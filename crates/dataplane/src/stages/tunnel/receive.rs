@@ -13,6 +13,7 @@ use crate::addresses::{of4, of6};
 use crate::reason::DropReason;
 use crate::route::Route;
 use crate::sink::Sink;
+use crate::stages::icmp4::Options;
 use crate::worker::Worker;
 
 /// What an outer header says, before it is gone.
@@ -30,10 +31,6 @@ impl<S: Sink> Worker<'_, S> {
         let outer = Outer { len: h.header_len(), tos: h.tos(), payload: h.protocol() };
         match outer.payload {
             protocol::IPIP | protocol::IPV6 => self.out_of_ip4(packet, &outer),
-            protocol::ICMP => {
-                self.tunnel_error4(packet);
-                return false;
-            }
             _ => return false,
         }
         true
@@ -55,7 +52,7 @@ impl<S: Sink> Worker<'_, S> {
             let to =
                 Route::special(penstock_net::RouteType::Local, true, penstock_net::LOOPBACK, 0);
             let code = icmp::unreachable::PORT;
-            self.icmp4_error(packet, Some(&to), icmp::Repr::unreachable(code), false);
+            self.icmp4_error(packet, Some(&to), icmp::Repr::unreachable(code), Options::Unread);
             return self.drop(DropReason::NoTunnel, packet);
         };
         if !tunnel.carries(outer.payload) {
@@ -79,10 +76,6 @@ impl<S: Sink> Worker<'_, S> {
         let outer = Outer { len: at, tos: h.traffic_class(), payload };
         match payload {
             protocol::IPIP | protocol::IPV6 => self.out_of_ip6(packet, &outer),
-            protocol::ICMPV6 => {
-                self.tunnel_error6(packet, at);
-                return false;
-            }
             _ => return false,
         }
         true

@@ -17,6 +17,7 @@ use crate::hooks::Protocol;
 use crate::ipsec::{Bundled, reason};
 use crate::route::Route;
 use crate::sink::Sink;
+use crate::stages::icmp4::Options;
 use crate::stages::xfrm::flow::flow_of;
 use crate::worker::Worker;
 
@@ -288,6 +289,7 @@ impl<S: Sink> Worker<'_, S> {
                 after: bundled.after,
             })
         };
+        course.whole = false;
         self.local_output(outer, packet, next, on, course)
     }
 
@@ -342,7 +344,7 @@ impl<S: Sink> Worker<'_, S> {
                     packet,
                     Some(&bundled.before),
                     icmp::Repr::frag_needed(mtu as u32),
-                    forwarded,
+                    Options::read_if(forwarded),
                 );
             }
             Protocol::Ip6 => {
