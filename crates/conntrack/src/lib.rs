@@ -41,6 +41,7 @@
 //! ```
 
 // Words.
+mod complaint;
 mod dissect;
 pub mod event;
 mod expectation;
@@ -60,6 +61,7 @@ mod table;
 mod text;
 mod tracker;
 
+pub use complaint::Complaint;
 pub use expectation::{CLASSES, ExpectError, Expectation, Follow, expect_flag};
 pub use flow::{Flow, FlowChange, NotInserted, ProtocolChange, ProtocolInfo};
 pub use helper::{Class, HELPERS, Helper, Surroundings, helper_number};

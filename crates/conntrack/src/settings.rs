@@ -180,6 +180,9 @@ pub struct Settings {
     /// Whether a reset out of window is let through without effect
     /// (`nf_conntrack_tcp_ignore_invalid_rst`).
     pub tcp_ignore_invalid_rst: bool,
+    /// The protocol of which it is said why packets are invalid, 255 for all and 0 for none
+    /// (`nf_conntrack_log_invalid`).
+    pub log_invalid: u8,
     /// Retransmissions after which the timeout becomes that of `max_retrans`
     /// (`nf_conntrack_tcp_max_retrans`).
     pub tcp_max_retrans: u8,
@@ -207,6 +210,7 @@ impl Default for Settings {
             tcp_loose: true,
             tcp_be_liberal: false,
             tcp_ignore_invalid_rst: false,
+            log_invalid: 0,
             tcp_max_retrans: 3,
             dccp_loose: true,
             timeouts,
@@ -267,6 +271,9 @@ impl Settings {
             "tcp_loose" => self.tcp_loose = flag?,
             "tcp_be_liberal" => self.tcp_be_liberal = flag?,
             "tcp_ignore_invalid_rst" => self.tcp_ignore_invalid_rst = flag?,
+            "log_invalid" => {
+                self.log_invalid = u8::try_from(value).map_err(|_| SysctlError::Value)?;
+            }
             "tcp_max_retrans" => {
                 self.tcp_max_retrans = u8::try_from(value).map_err(|_| SysctlError::Value)?;
             }
@@ -293,6 +300,7 @@ impl Settings {
             "tcp_loose" => self.tcp_loose.into(),
             "tcp_be_liberal" => self.tcp_be_liberal.into(),
             "tcp_ignore_invalid_rst" => self.tcp_ignore_invalid_rst.into(),
+            "log_invalid" => self.log_invalid.into(),
             "tcp_max_retrans" => self.tcp_max_retrans.into(),
             "dccp_loose" => self.dccp_loose.into(),
             _ => {

@@ -138,6 +138,10 @@ reasons! {
     BridgePort = "bridge port closed",
     /// The port is not in the frame's VLAN.
     BridgeVlan = "VLAN filtered",
+    /// A packet to a group that a bridge cannot read, or a malformed message about memberships.
+    Membership = "malformed: IGMP, MLD or group packet",
+    /// A report that brings more groups than a bridge may know: it snoops no longer.
+    MembershipsFull = "too many groups on bridge",
     /// No port takes it (`NO_TX_TARGET`).
     BridgeTarget = "no bridge port to leave by",
     /// A tunnel does not carry this protocol.

@@ -9,12 +9,13 @@ use penstock_program::expr::Log;
 
 use crate::reason::{DropEvent, Place};
 
-/// A record of a `log` statement: the packet as it was then.
+/// A record of a `log` statement, or of connection tracking about an invalid packet: the packet as it
+/// was then.
 #[derive(Clone, Copy, Debug)]
 pub struct LogRecord<'a> {
     /// What the statement asks for.
     pub log: &'a Log,
-    /// Which rule.
+    /// Which rule; for connection tracking names are empty.
     pub place: Place<'a>,
     /// Hook and family.
     pub context: penstock_program::Context,

@@ -97,3 +97,29 @@ fn connections_expire_by_the_packet_clock() {
     }
     assert_eq!(path.conntrack().count(), 0);
 }
+
+#[test]
+fn what_is_wrong_with_packets_is_logged_where_it_is_asked_for() {
+    let syn_ack = |port| {
+        (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Tcp::new(port, 80).syn().ack(1))
+            .build()
+    };
+    let broken = (from_wan()
+        / Ipv4::new("198.18.0.7", "198.18.1.7")
+        / Udp::new(1, 2).checksum(0xbad)
+        / payload(b"x"))
+    .build();
+    const NEW: &str = "log nf_ct_proto_6: invalid new wan -";
+    const CHECKSUM: &str = "log nf_ct_proto_17: bad checksum wan -";
+    for (asked, want) in
+        [(0, &[][..]), (6, &[NEW]), (17, &[CHECKSUM]), (255, &[NEW, CHECKSUM]), (1, &[])]
+    {
+        let mut settings = Settings::default();
+        settings.conntrack.set("nf_conntrack_log_invalid", asked).unwrap();
+        let mut path = tracking(settings);
+        let lines = [syn_ack(1000), broken.clone()].map(|frame| receive(&mut path, "wan", &frame));
+        let logged: Vec<_> =
+            lines.concat().into_iter().filter(|line| line.starts_with("log")).collect();
+        assert_eq!(logged, want, "{asked}");
+    }
+}

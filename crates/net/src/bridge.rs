@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 
 use penstock_wire::ethernet::Mac;
 
-/// Nanoseconds of a hundredth of a second, in which bridges count (`USER_HZ`).
-pub(crate) const CENTISECOND: u64 = 10_000_000;
+use crate::multicast::{CENTISECOND, MulticastRouter, Snooping};
+
 /// `BR_GROUPFWD_RESTRICTED`: the spanning tree, pause frames and aggregation are never forwarded.
 pub(crate) const GROUP_FORWARD_RESTRICTED: u16 = 0b111;
 
-/// A bridge device (`struct net_bridge`). There is no spanning tree, and no snooping of multicast
-/// memberships.
+/// A bridge device (`struct net_bridge`). There is no spanning tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bridge {
     /// Nanoseconds after which a learned address is forgotten; 0 for a bridge that learns nothing.
@@ -31,6 +30,8 @@ pub struct Bridge {
     pub learned_limit: u32,
     /// Addresses are learned from link-local frames, too.
     pub learn_link_local: bool,
+    /// How multicast memberships are learned.
+    pub snooping: Snooping,
     /// Indices of the ports in the order in which frames are flooded: the last that was added comes
     /// first.
     pub ports: Vec<u32>,
@@ -49,6 +50,7 @@ impl Default for Bridge {
             group_forward: 0,
             learned_limit: 0,
             learn_link_local: true,
+            snooping: Snooping::default(),
             ports: Vec::new(),
             mtu_set: false,
         }
@@ -70,8 +72,12 @@ pub struct BridgePort {
     pub locked: bool,
     /// Takes frames to unknown addresses.
     pub flood: bool,
-    /// Takes frames to groups.
+    /// Takes frames to groups that are not forwarded by membership.
     pub mcast_flood: bool,
+    /// Whether there is a multicast router.
+    pub mcast_router: MulticastRouter,
+    /// A leave ends a membership at once, since there is one host only.
+    pub fast_leave: bool,
     /// Takes broadcasts.
     pub bcast_flood: bool,
     /// Which of the addresses 01:80:c2:00:00:0X are forwarded from here.
@@ -91,6 +97,8 @@ impl BridgePort {
             locked: false,
             flood: true,
             mcast_flood: true,
+            mcast_router: MulticastRouter::Learned,
+            fast_leave: false,
             bcast_flood: true,
             group_forward: 0,
             vlans: Vlans::with_pvid(default_pvid),

@@ -85,6 +85,7 @@ impl Config {
             b.ports.retain(|p| *p != index);
         }
         self.fdb.retain(|e| e.port != index);
+        self.mdb.retain(|e| e.port != index);
         self.follow_ports(port.bridge);
     }
 

@@ -2,10 +2,12 @@
 
 //! Words about bridges: `type bridge`, `type bridge_slave`, and the lines of `bridge -batch`.
 
-use crate::bridge::{Bridge, BridgePort, CENTISECOND, FdbEntry, GROUP_FORWARD_RESTRICTED};
+use crate::bridge::{Bridge, BridgePort, FdbEntry, GROUP_FORWARD_RESTRICTED};
 use crate::bridge_config::Range;
 use crate::config::Config;
 use crate::lines::{self, Words, unknown};
+use crate::mdb_lines;
+use crate::multicast::{CENTISECOND, MulticastRouter, Snooping};
 
 type Done = Result<(), String>;
 
@@ -25,7 +27,6 @@ fn only(w: &mut Words<'_>, word: &str, value: &str, why: &str) -> Done {
 /// What follows `type bridge`. Returns the default VLAN where it is to change.
 pub(crate) fn bridge_words(w: &mut Words<'_>, bridge: &mut Bridge) -> Result<Option<u16>, String> {
     const NO_TREE: &str = "there is no spanning tree";
-    const NO_SNOOPING: &str = "memberships are not snooped";
     const NO_BR_NETFILTER: &str = "frames of bridges do not pass IP hooks";
     let mut pvid = None;
     while let Some(word) = w.next() {
@@ -51,7 +52,6 @@ pub(crate) fn bridge_words(w: &mut Words<'_>, bridge: &mut Bridge) -> Result<Opt
                 w.number::<u32>()?;
             }
             "stp_state" => only(w, word, "0", NO_TREE)?,
-            "mcast_snooping" => only(w, word, "0", NO_SNOOPING)?,
             "nf_call_iptables" | "nf_call_ip6tables" | "nf_call_arptables" => {
                 only(w, word, "0", NO_BR_NETFILTER)?;
             }
@@ -59,13 +59,50 @@ pub(crate) fn bridge_words(w: &mut Words<'_>, bridge: &mut Bridge) -> Result<Opt
             "vlan_stats_enabled" | "vlan_stats_per_port" | "mst_enabled" | "fdb_local_vlan_0" => {
                 only(w, word, "0", "it is not there yet")?;
             }
-            mcast if mcast.starts_with("mcast_") => {
-                return Err(format!("\"{mcast}\" is not supported: {NO_SNOOPING}"));
-            }
+            mcast if mcast.starts_with("mcast_") => snooping_word(w, mcast, &mut bridge.snooping)?,
             other => return Err(unknown(other)),
         }
     }
     Ok(pvid)
+}
+
+/// A word about memberships, with its value.
+fn snooping_word(w: &mut Words<'_>, word: &str, snooping: &mut Snooping) -> Done {
+    const NO_QUERIER: &str = "the bridge sends no queries of its own";
+    const NO_SOURCES: &str = "groups are not divided by sources";
+    let centiseconds =
+        |w: &mut Words<'_>| w.number::<u64>().map(|number| number.saturating_mul(CENTISECOND));
+    match word {
+        "mcast_snooping" => snooping.on = w.number::<u8>()? != 0,
+        "mcast_router" => snooping.router = router(w)?,
+        "mcast_hash_max" => snooping.hash_max = w.number()?,
+        "mcast_last_member_count" => snooping.last_member_count = w.number()?,
+        "mcast_last_member_interval" => snooping.last_member_interval = centiseconds(w)?,
+        "mcast_membership_interval" => snooping.membership_interval = centiseconds(w)?,
+        "mcast_querier_interval" => snooping.querier_interval = centiseconds(w)?,
+        // They are about queries of the bridge's own, and chains of a table that has none any more.
+        "mcast_query_interval"
+        | "mcast_query_response_interval"
+        | "mcast_startup_query_interval"
+        | "mcast_startup_query_count"
+        | "mcast_hash_elasticity" => {
+            w.number::<u64>()?;
+        }
+        "mcast_querier" | "mcast_query_use_ifaddr" => only(w, word, "0", NO_QUERIER)?,
+        "mcast_igmp_version" => only(w, word, "2", NO_SOURCES)?,
+        "mcast_mld_version" => only(w, word, "1", NO_SOURCES)?,
+        "mcast_vlan_snooping" => only(w, word, "0", "VLANs have no settings of their own")?,
+        "mcast_stats_enabled" => only(w, word, "0", "messages are not counted")?,
+        other => return Err(unknown(other)),
+    }
+    Ok(())
+}
+
+/// Who is a multicast router.
+fn router(w: &mut Words<'_>) -> Result<MulticastRouter, String> {
+    let number = w.number::<u8>()?;
+    MulticastRouter::from_number(number)
+        .ok_or_else(|| format!("\"mcast_router {number}\" is not supported"))
 }
 
 fn group_forward(w: &mut Words<'_>) -> Result<u16, String> {
@@ -87,6 +124,9 @@ pub(crate) fn port_words(w: &mut Words<'_>, port: &mut BridgePort) -> Done {
             "flood" => port.flood = w.on_off()?,
             "mcast_flood" => port.mcast_flood = w.on_off()?,
             "bcast_flood" => port.bcast_flood = w.on_off()?,
+            "fastleave" | "mcast_fast_leave" => port.fast_leave = w.on_off()?,
+            "mcast_router" => port.mcast_router = router(w)?,
+            "mcast_max_groups" => only(w, word, "0", "groups are limited by the bridge only")?,
             // Among these, only pause frames are never forwarded (BR_GROUPFWD_MACPAUSE).
             "group_fwd_mask" => match w.number::<u16>()? {
                 mask if mask & 2 != 0 => {
@@ -100,7 +140,6 @@ pub(crate) fn port_words(w: &mut Words<'_>, port: &mut BridgePort) -> Done {
             "state" => only(w, word, "3", "ports that are up forward")?,
             "guard"
             | "root_block"
-            | "fastleave"
             | "mcast_to_unicast"
             | "proxy_arp"
             | "proxy_arp_wifi"
@@ -110,7 +149,7 @@ pub(crate) fn port_words(w: &mut Words<'_>, port: &mut BridgePort) -> Done {
             | "mab" => {
                 only(w, word, "off", "it is not there yet")?;
             }
-            "mcast_router" | "mcast_max_groups" | "backup_port" | "backup_nhid" | "fdb_flush" => {
+            "backup_port" | "backup_nhid" | "fdb_flush" => {
                 return Err(format!("\"{word}\" is not supported yet"));
             }
             other => return Err(unknown(other)),
@@ -129,6 +168,7 @@ pub(crate) fn line(config: &mut Config, w: &mut Words<'_>) -> Done {
         ("vlan", "add") => vlan(config, w, true),
         ("vlan", "delete" | "del") => vlan(config, w, false),
         ("link", "set") => link(config, w),
+        ("mdb", "add") => mdb_lines::add(config, w),
         ("link" | "fdb" | "vlan" | "mdb" | "vni" | "mst" | "monitor", _) => {
             Err(format!("\"bridge {object} {verb}\" is not supported"))
         }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::bridge::FdbEntry;
 use crate::devconf::DevconfSysctls;
 use crate::kind::{Kind, Loopback, Pppoe, Tunnel, Vlan, Wire};
+use crate::multicast::MdbEntry;
 use crate::neighbour::Neighbours;
 use crate::network::Parts;
 use crate::{
@@ -55,6 +56,8 @@ pub(crate) struct Config {
     neighbours6: Neighbours<u128>,
     /// Entries of bridges that were added by hand.
     pub(crate) fdb: Vec<FdbEntry>,
+    /// Memberships of bridges that were added by hand.
+    pub(crate) mdb: Vec<MdbEntry>,
     /// IPsec.
     pub(crate) xfrm: penstock_xfrm::Config,
     /// Settings of devices.
@@ -91,6 +94,7 @@ impl Config {
             up: false,
             arp: true,
             promiscuous: false,
+            all_multicast: false,
             multicast: false,
             group: 0,
             addrgenmode: true,
@@ -119,6 +123,7 @@ impl Config {
             neighbours4: Neighbours::default(),
             neighbours6: Neighbours::default(),
             fdb: Vec::new(),
+            mdb: Vec::new(),
             xfrm: penstock_xfrm::Config::default(),
             sysctls: DevconfSysctls::default(),
         }
@@ -151,6 +156,7 @@ impl Config {
                 neighbours: self.neighbours6,
             },
         )
+        .with_mdb(self.mdb)
         .with_sysctls(&self.sysctls)
     }
 
@@ -418,6 +424,7 @@ impl Config {
         if let Some(l) = self.link_mut(index) {
             l.up = false;
         }
+        self.mdb.retain(|e| e.port != index || e.permanent);
         self.neighbours4.forget_link(index);
         // Routes of local addresses stay: they have no way out that could be down.
         let goes =

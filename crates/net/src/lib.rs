@@ -38,6 +38,8 @@ mod link_lines;
 mod link_types;
 mod link_words;
 mod lpm;
+mod mdb_lines;
+mod multicast;
 mod neighbour;
 mod neighbour_lines;
 mod network;
@@ -60,6 +62,7 @@ pub use kind::{
     Vlan, Wire,
 };
 pub use link::{Address4, Address6, LARGEST_INDEX, Link, Scope};
+pub use multicast::{GroupAddress, MdbEntry, MulticastRouter, Snooping};
 pub use network::{Flow4, Flow6, Hit, Network, NoRoute};
 pub use penstock_iproute2::Error;
 pub use penstock_wire::ethernet::Mac;

@@ -102,6 +102,9 @@ pub struct Link {
     /// Takes frames for other hosts in at the driver. Packets for other hosts are dropped by IP all
     /// the same.
     pub promiscuous: bool,
+    /// Takes frames to all groups in: on a bridge, also to those that others are members of
+    /// (`IFF_ALLMULTI`).
+    pub all_multicast: bool,
     /// `IFF_MULTICAST`.
     pub multicast: bool,
     /// `meta iifgroup`.
@@ -188,20 +191,34 @@ impl Link {
         })
     }
 
+    /// Whether the link is a member of the IPv4 group: the ones that the kernel joins (all hosts; on
+    /// a bridge that snoops also all snoopers, RFC 4286).
+    pub fn joined4(&self, group: u32) -> bool {
+        const ALL_HOSTS: u32 = 0xe000_0001;
+        const ALL_SNOOPERS: u32 = 0xe000_006a;
+        group == ALL_HOSTS || group == ALL_SNOOPERS && self.snoops()
+    }
+
+    fn snoops(&self) -> bool {
+        self.bridge().is_some_and(|bridge| bridge.snooping.on)
+    }
+
     /// Whether the link is a member of the IPv6 group: the ones that the kernel joins (all nodes,
     /// solicited-node groups of its addresses; on a link of a router also all routers, and
-    /// subnet-router anycast addresses).
+    /// subnet-router anycast addresses; on a bridge that snoops all snoopers).
     pub fn joined6(&self, group: u128) -> bool {
         const ALL_NODES_INTERFACE: u128 = 0xff01 << 112 | 1;
         const ALL_NODES_LINK: u128 = 0xff02 << 112 | 1;
         const ALL_ROUTERS_INTERFACE: u128 = 0xff01 << 112 | 2;
         const ALL_ROUTERS_LINK: u128 = 0xff02 << 112 | 2;
         const ALL_ROUTERS_SITE: u128 = 0xff05 << 112 | 2;
+        const ALL_SNOOPERS: u128 = 0xff02 << 112 | 0x6a;
         const SOLICITED: u128 = 0xff02 << 112 | 0x1_ff00_0000;
         let router = self.conf.own(Devconf::Forwarding6) != 0;
         match group {
             ALL_NODES_INTERFACE | ALL_NODES_LINK => true,
             ALL_ROUTERS_INTERFACE | ALL_ROUTERS_LINK | ALL_ROUTERS_SITE => self.multicast && router,
+            ALL_SNOOPERS => self.snoops(),
             _ if group & !0xff_ffff == SOLICITED => {
                 let low = group & 0xff_ffff;
                 let own = !self.is_loopback()

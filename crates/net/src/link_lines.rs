@@ -93,6 +93,7 @@ pub(crate) fn set(config: &mut Config, w: &mut Words<'_>) -> Done {
         link.group = l.group.unwrap_or(link.group);
         link.arp = l.arp.unwrap_or(link.arp);
         link.promiscuous = l.promiscuous.unwrap_or(link.promiscuous);
+        link.all_multicast = l.all_multicast.unwrap_or(link.all_multicast);
         link.multicast = l.multicast.unwrap_or(link.multicast);
         link.addrgenmode = l.generate.unwrap_or(link.addrgenmode);
     }

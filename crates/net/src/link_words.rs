@@ -19,6 +19,7 @@ pub(crate) struct LinkWords {
     pub(crate) up: Option<bool>,
     pub(crate) arp: Option<bool>,
     pub(crate) promiscuous: Option<bool>,
+    pub(crate) all_multicast: Option<bool>,
     pub(crate) multicast: Option<bool>,
     pub(crate) group: Option<u32>,
     pub(crate) generate: Option<bool>,
@@ -54,9 +55,7 @@ impl LinkWords {
                 "down" => self.up = Some(false),
                 "arp" => self.arp = Some(w.on_off()?),
                 "promisc" => self.promiscuous = Some(w.on_off()?),
-                "allmulticast" => {
-                    w.on_off()?;
-                }
+                "allmulticast" => self.all_multicast = Some(w.on_off()?),
                 "multicast" => self.multicast = Some(w.on_off()?),
                 "carrier" if w.peek() == Some("on") => {
                     w.on_off()?;
@@ -111,6 +110,7 @@ impl LinkWords {
             up: false,
             arp: self.arp.unwrap_or(true),
             promiscuous: self.promiscuous.unwrap_or(false),
+            all_multicast: self.all_multicast.unwrap_or(false),
             multicast: self.multicast.unwrap_or(true),
             group: self.group.unwrap_or(0),
             addrgenmode: self.generate.unwrap_or(true),

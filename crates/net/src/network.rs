@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::kind::TunnelKind;
 use crate::lpm::{Key, Lpm};
+use crate::multicast::MdbEntry;
 use crate::neighbour::{Neighbours, Quick};
 use crate::rule::{Action, Rule};
 use crate::tunnels::Tunnels;
@@ -140,6 +141,7 @@ pub struct Network {
     /// Some link is a bridge.
     bridges: bool,
     fdb: Vec<FdbEntry>,
+    mdb: Vec<MdbEntry>,
     xfrm: penstock_xfrm::Config,
     own4: HashMap<u32, u32, Quick>,
     /// A bit for each value of the low bits of those addresses.
@@ -283,6 +285,7 @@ impl Network {
         Network {
             bridges: links.iter().any(|l| l.bridge().is_some()),
             fdb,
+            mdb: Vec::new(),
             tunnels: Tunnels::new(&links),
             xfrm,
             links,
@@ -297,6 +300,11 @@ impl Network {
             v4: Family::new(v4, !unmerged4, |p| p as u32),
             v6: Family::new(v6, false, |p| p),
         }
+    }
+
+    /// With memberships of bridges.
+    pub(crate) fn with_mdb(self, mdb: Vec<MdbEntry>) -> Network {
+        Network { mdb, ..self }
     }
 
     /// The same network, with settings of devices put in force in order. Devices that are not there
@@ -401,6 +409,11 @@ impl Network {
     /// ports, and entries that were added.
     pub fn fdb(&self) -> &[FdbEntry] {
         &self.fdb
+    }
+
+    /// Multicast memberships that were added to bridges by hand.
+    pub fn mdb(&self) -> &[MdbEntry] {
+        &self.mdb
     }
 
     /// Whether there are tunnels over IPv4; over IPv6.

@@ -2,7 +2,7 @@
 
 //! Bridges from `ip -batch` and `bridge -batch` lines.
 
-use penstock_net::{Link, Network};
+use penstock_net::{Link, MulticastRouter, Network, Snooping};
 
 const NET: &str = "
 link add br0 type bridge ageing_time 1000 stp_state 0 forward_delay 0
@@ -117,13 +117,20 @@ fn impossible_bridge_lines_are_refused() {
             "\"stp_state 1\" is not supported: there is no spanning tree",
         ),
         (
-            "link set br0 type bridge mcast_snooping 1",
-            "\"mcast_snooping 1\" is not supported: memberships are not snooped",
+            "link set br0 type bridge mcast_querier 1",
+            "\"mcast_querier 1\" is not supported: the bridge sends no queries of its own",
         ),
         (
-            "link set br0 type bridge mcast_querier 1",
-            "\"mcast_querier\" is not supported: memberships are not snooped",
+            "link set br0 type bridge mcast_igmp_version 3",
+            "\"mcast_igmp_version 3\" is not supported: groups are not divided by sources",
         ),
+        (
+            "link set br0 type bridge mcast_vlan_snooping 1",
+            "\"mcast_vlan_snooping 1\" is not supported: VLANs have no settings of their own",
+        ),
+        ("link set br0 type bridge mcast_router 3", "\"mcast_router 3\" is not supported"),
+        ("link set one type bridge_slave mcast_router 3", "\"mcast_router 3\" is not supported"),
+        ("link set br0 type bridge mcast_what 1", "unknown word \"mcast_what\""),
         (
             "link set br0 type bridge nf_call_iptables 1",
             "\"nf_call_iptables 1\" is not supported: frames of bridges do not pass IP hooks",
@@ -171,9 +178,147 @@ fn impossible_bridge_lines_are_refused() {
             "bridge fdb add 02:00:00:00:00:aa dev one master\nbridge fdb add 02:00:00:00:00:aa dev two master",
             "File exists",
         ),
-        ("bridge mdb add dev br0", "\"bridge mdb add\" is not supported"),
+        ("bridge mdb del dev br0", "\"bridge mdb del\" is not supported"),
     ] {
         let got = Network::from_batch("net.ip", &format!("{NET}{line}\n")).unwrap_err();
         assert_eq!(got.message, want, "{line}");
+    }
+}
+
+/// What `ip -d link` prints of a bridge and a port.
+#[test]
+fn settings_of_multicast_are_read_as_they_are_printed() {
+    let net =
+        net("link set br0 type bridge mcast_snooping 1 mcast_vlan_snooping 0 mcast_router 2 \
+        mcast_query_use_ifaddr 0 mcast_querier 0 mcast_hash_elasticity 16 mcast_hash_max 512 \
+        mcast_last_member_count 3 mcast_startup_query_count 2 mcast_last_member_interval 100 \
+        mcast_membership_interval 26000 mcast_querier_interval 25500 mcast_query_interval 12500 \
+        mcast_query_response_interval 1000 mcast_startup_query_interval 3125 \
+        mcast_stats_enabled 0 mcast_igmp_version 2 mcast_mld_version 1
+link set one type bridge_slave mcast_router 0 mcast_fast_leave on mcast_flood off
+bridge link set dev two mcast_router 2 fastleave off
+");
+    let snooping = &link(&net, "br0").bridge().unwrap().snooping;
+    let default = Snooping::default();
+    let want = Snooping {
+        router: MulticastRouter::Always,
+        hash_max: 512,
+        last_member_count: 3,
+        ..default
+    };
+    assert_eq!(*snooping, want);
+    let port = |name| {
+        let port = link(&net, name).port.as_ref().unwrap();
+        (port.mcast_router, port.fast_leave)
+    };
+    assert_eq!(port("one"), (MulticastRouter::Never, true));
+    assert_eq!(port("two"), (MulticastRouter::Always, false));
+}
+
+#[test]
+fn memberships_are_added_by_hand() {
+    let net = net("link set one up
+link set br0 up
+bridge mdb add dev br0 port one grp 239.1.1.1
+bridge mdb add dev br0 port two grp 239.1.1.1 permanent
+bridge mdb add dev br0 port br0 grp ff05::1 temp
+bridge mdb add dev br0 port br0 grp 01:02:03:04:05:06 permanent
+link set br0 type bridge vlan_filtering 1
+bridge vlan add dev two vid 7
+bridge mdb add dev br0 port two grp 239.1.1.2 permanent
+bridge mdb add dev br0 port two grp 239.1.1.3 permanent vid 7
+");
+    let all: Vec<String> = net
+        .mdb()
+        .iter()
+        .map(|e| {
+            let port = if e.port == 0 { "br0".into() } else { net.name_of(e.port) };
+            format!(
+                "{port} {} {} {}",
+                e.group,
+                e.vid,
+                if e.permanent { "permanent" } else { "temp" }
+            )
+        })
+        .collect();
+    assert_eq!(
+        all,
+        [
+            "one 239.1.1.1 0 temp",
+            "two 239.1.1.1 0 permanent",
+            "br0 ff05::1 0 temp",
+            "br0 01:02:03:04:05:06 0 permanent",
+            "two 239.1.1.2 1 permanent",
+            "two 239.1.1.2 7 permanent",
+            "two 239.1.1.3 7 permanent",
+        ]
+    );
+}
+
+#[test]
+fn memberships_that_the_kernel_refuses_are_refused() {
+    const UP: &str = "link set one up\nlink set br0 up\n";
+    for (before, entry, want) in [
+        ("", "port one grp 239.1.1.1", "Invalid argument: the bridge is not up"),
+        (
+            "link set br0 up type bridge mcast_snooping 0\n",
+            "port one grp 239.1.1.1",
+            "Invalid argument: the bridge does not snoop memberships",
+        ),
+        (
+            UP,
+            "port two grp 239.1.1.1",
+            "Invalid argument: the port is not up, and the entry not \"permanent\"",
+        ),
+        (UP, "port lo grp 239.1.1.1", "Invalid argument: the device is no port of the bridge"),
+        (
+            UP,
+            "port one grp 198.18.0.1",
+            "Invalid argument: 198.18.0.1 is not the address of a group",
+        ),
+        (
+            UP,
+            "port one grp 224.0.0.251",
+            "Invalid argument: 224.0.0.251 is a group of the link, which all ports get",
+        ),
+        (
+            UP,
+            "port one grp ff02::1",
+            "Invalid argument: ff02::1 is the group of all nodes, which all ports get",
+        ),
+        (
+            UP,
+            "port one grp 02:00:00:00:00:01 permanent",
+            "Invalid argument: 02:00:00:00:00:01 is not the address of a group",
+        ),
+        (
+            UP,
+            "port one grp 01:00:00:00:00:01",
+            "Invalid argument: an entry with a link address is \"permanent\"",
+        ),
+        (
+            UP,
+            "port br0 grp 239.1.1.1 permanent",
+            "Invalid argument: memberships of the host are not \"permanent\"",
+        ),
+        (
+            "link set one up\nlink set br0 up type bridge vlan_filtering 1\n",
+            "port one grp 239.1.1.1 vid 9",
+            "Invalid argument: VLAN 9 is not configured",
+        ),
+        (
+            UP,
+            "port one grp 239.1.1.1\nbridge mdb add dev br0 port one grp 239.1.1.1 permanent",
+            "File exists",
+        ),
+        (
+            UP,
+            "port one grp 239.1.1.1 src 198.18.0.1",
+            "\"src\" is not supported: sources are not looked at",
+        ),
+    ] {
+        let text = format!("{NET}{before}bridge mdb add dev br0 {entry}\n");
+        let got = Network::from_batch("net.ip", &text).unwrap_err();
+        assert_eq!(got.message, want, "{entry}");
     }
 }

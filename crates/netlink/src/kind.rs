@@ -2,7 +2,7 @@
 
 //! What kind of link the kernel says that a link is (`IFLA_LINKINFO`, `<linux/if_link.h>`).
 
-use penstock_net::{Bare, Bridge, LinkKind, Loopback, Vlan, Wire};
+use penstock_net::{Bare, Bridge, LinkKind, Loopback, MulticastRouter, Snooping, Vlan, Wire};
 
 use crate::message::Attributes;
 
@@ -12,6 +12,9 @@ const IFLA_LINK_NETNSID: u16 = 37;
 const IFF_LOOPBACK: u32 = 8;
 
 const ARPHRD_ETHER: u16 = 1;
+
+/// Nanoseconds of a hundredth of a second, in which bridges count.
+const CENTISECOND: u64 = 10_000_000;
 
 /// Reads the kind with this name (`IFLA_INFO_KIND`) and settings (`IFLA_INFO_DATA`) of a link with
 /// these attributes, flags (`IFF_*`) and hardware type (`ARPHRD_*`). Kinds without an entry here
@@ -60,8 +63,6 @@ fn bridge(data: Attributes<'_>) -> Bridge {
     const PROTOCOL: u16 = 8;
     const GROUP_FORWARD: u16 = 9;
     const DEFAULT_PVID: u16 = 39;
-    /// Nanoseconds of a hundredth of a second.
-    const CENTISECOND: u64 = 10_000_000;
     let mut bridge = Bridge::default();
     if let Some(ageing) = data.u32(AGEING) {
         bridge.ageing = u64::from(ageing) * CENTISECOND;
@@ -70,5 +71,30 @@ fn bridge(data: Attributes<'_>) -> Bridge {
     bridge.vlan_protocol = data.u16(PROTOCOL).map_or(0x8100, u16::from_be);
     bridge.group_forward = data.u16(GROUP_FORWARD).unwrap_or(0);
     bridge.default_pvid = data.u16(DEFAULT_PVID).unwrap_or(1);
+    bridge.snooping = snooping(data);
     bridge
+}
+
+/// How a bridge snoops memberships (`IFLA_BR_MCAST_*`).
+fn snooping(data: Attributes<'_>) -> Snooping {
+    const ROUTER: u16 = 22;
+    const SNOOPING: u16 = 23;
+    const HASH_MAX: u16 = 27;
+    const LAST_MEMBER_COUNT: u16 = 28;
+    const LAST_MEMBER_INTERVAL: u16 = 30;
+    const MEMBERSHIP_INTERVAL: u16 = 31;
+    const QUERIER_INTERVAL: u16 = 32;
+    let default = Snooping::default();
+    let time = |kind: u16, default: u64| {
+        data.u64(kind).map_or(default, |time| time.saturating_mul(CENTISECOND))
+    };
+    Snooping {
+        on: data.u8(SNOOPING).map_or(default.on, |on| on != 0),
+        router: data.u8(ROUTER).and_then(MulticastRouter::from_number).unwrap_or_default(),
+        hash_max: data.u32(HASH_MAX).unwrap_or(default.hash_max),
+        last_member_count: data.u32(LAST_MEMBER_COUNT).unwrap_or(default.last_member_count),
+        last_member_interval: time(LAST_MEMBER_INTERVAL, default.last_member_interval),
+        membership_interval: time(MEMBERSHIP_INTERVAL, default.membership_interval),
+        querier_interval: time(QUERIER_INTERVAL, default.querier_interval),
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use penstock_net::{BridgePort, Link, Mac};
+use penstock_net::{BridgePort, Link, Mac, MulticastRouter};
 
 use crate::kind;
 use crate::message::{Attributes, Message};
@@ -33,6 +33,7 @@ const INFO_SLAVE_DATA: u16 = 5;
 const IFF_UP: u32 = 1;
 const IFF_NOARP: u32 = 0x80;
 const IFF_PROMISC: u32 = 0x100;
+const IFF_ALLMULTI: u32 = 0x200;
 const IFF_MULTICAST: u32 = 0x1000;
 
 const ARPHRD_ETHER: u16 = 1;
@@ -130,6 +131,7 @@ pub(crate) fn read(message: &Message) -> Option<Device> {
         up: flags & IFF_UP != 0,
         arp: flags & IFF_NOARP == 0,
         promiscuous: flags & IFF_PROMISC != 0,
+        all_multicast: flags & IFF_ALLMULTI != 0,
         multicast: flags & IFF_MULTICAST != 0,
         group: all.u32(IFLA_GROUP).unwrap_or(0),
         addrgenmode: generate != 1,
@@ -188,8 +190,10 @@ fn settings(data: Attributes<'_>) -> Vec<u8> {
 
 fn port(bridge: u32, data: Option<Attributes<'_>>) -> BridgePort {
     const HAIRPIN: u16 = 4;
+    const FAST_LEAVE: u16 = 7;
     const LEARNING: u16 = 8;
     const FLOOD: u16 = 9;
+    const MCAST_ROUTER: u16 = 25;
     const MCAST_FLOOD: u16 = 27;
     const BCAST_FLOOD: u16 = 30;
     const GROUP_FORWARD: u16 = 31;
@@ -205,6 +209,10 @@ fn port(bridge: u32, data: Option<Attributes<'_>>) -> BridgePort {
     port.bcast_flood = on(BCAST_FLOOD, port.bcast_flood);
     port.isolated = on(ISOLATED, port.isolated);
     port.locked = on(LOCKED, port.locked);
+    port.fast_leave = on(FAST_LEAVE, port.fast_leave);
+    // A temporary one is one that is learned.
+    port.mcast_router =
+        data.u8(MCAST_ROUTER).and_then(MulticastRouter::from_number).unwrap_or_default();
     port.group_forward = data.u16(GROUP_FORWARD).unwrap_or(0);
     port
 }

@@ -88,6 +88,11 @@ impl<'a> Attributes<'a> {
         Some(u32::from_ne_bytes(*self.get(kind)?.first_chunk()?))
     }
 
+    /// A number of 64 bits in the machine's order.
+    pub fn u64(self, kind: u16) -> Option<u64> {
+        Some(u64::from_ne_bytes(*self.get(kind)?.first_chunk()?))
+    }
+
     /// A number of 16 bits in the machine's order.
     pub fn u16(self, kind: u16) -> Option<u16> {
         Some(u16::from_ne_bytes(*self.get(kind)?.first_chunk()?))

@@ -79,10 +79,11 @@ pub struct Dropped<'a> {
     pub time: u64,
 }
 
-/// A `log` statement.
+/// A `log` statement, or what connection tracking says of an invalid packet
+/// (`nf_conntrack_log_invalid`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Logged<'a> {
-    /// The rule.
+    /// The rule; names are empty if it is connection tracking.
     pub rule: RulePlace<'a>,
     /// `prefix "…"`, or nothing.
     pub prefix: &'a str,

@@ -47,6 +47,8 @@ pub const IND_SOLICITATION: u8 = 141;
 pub const IND_ADVERTISEMENT: u8 = 142;
 /// Multicast listener report version 2.
 pub const MLD2_REPORT: u8 = 143;
+/// Multicast router advertisement (RFC 4286).
+pub const MULTICAST_ROUTER_ADVERTISEMENT: u8 = 151;
 
 /// Codes of [`DEST_UNREACHABLE`].
 pub mod unreachable {

@@ -20,6 +20,8 @@ pub const MEMBERSHIP_REPORT_V2: u8 = 0x16;
 pub const LEAVE_GROUP: u8 = 0x17;
 /// Membership report of version 3.
 pub const MEMBERSHIP_REPORT_V3: u8 = 0x22;
+/// Multicast router advertisement (RFC 4286).
+pub const MULTICAST_ROUTER_ADVERTISEMENT: u8 = 0x30;
 
 const TYPE: usize = 0;
 const MAX_RESPONSE: usize = 1;

@@ -50,6 +50,7 @@ pub mod ethernet;
 pub mod frame;
 pub mod geneve;
 pub mod gre;
+pub mod group_record;
 pub mod icmp;
 pub mod icmpv6;
 pub mod igmp;

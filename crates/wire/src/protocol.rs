@@ -36,6 +36,8 @@ pub const NO_NEXT: u8 = 59;
 pub const DEST_OPTIONS: u8 = 60;
 /// Ethernet in IP.
 pub const ETHERIP: u8 = 97;
+/// Protocol Independent Multicast.
+pub const PIM: u8 = 103;
 /// IP payload compression.
 pub const COMP: u8 = 108;
 /// Stream Control Transmission Protocol.

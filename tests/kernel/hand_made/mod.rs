@@ -14,6 +14,7 @@ mod netdev;
 mod path_mtu;
 mod policies;
 mod rules;
+pub mod snooping;
 mod source_routes;
 mod tc;
 mod tracking;
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Scenario> {
         malformed::all(),
         journey::all(),
         rules::all(),
+        snooping::all(),
         netdev::all(),
         path_mtu::all(),
         host::all(),

@@ -10,6 +10,7 @@ mod flow;
 mod fragments;
 mod headers;
 mod nat;
+mod snooping;
 
 use crate::scenario::Scenario;
 
@@ -24,7 +25,7 @@ pub struct Kind {
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 8] = [
+pub const KINDS: [Kind; 9] = [
     Kind {
         names: &["random_forwarding_", "random_devices_"],
         scenario: filtering::scenario,
@@ -32,6 +33,7 @@ pub const KINDS: [Kind; 8] = [
     },
     Kind { names: &["random_nat_"], scenario: nat::scenario, share: 1 },
     Kind { names: &["random_bridge_"], scenario: bridge::scenario, share: 10 },
+    Kind { names: &["random_snooping_"], scenario: snooping::scenario, share: 10 },
     Kind { names: &["random_fragments_"], scenario: fragments::scenario, share: 5 },
     Kind { names: &["random_ct_"], scenario: ct::scenario, share: 1 },
     Kind { names: &["random_flow_"], scenario: flow::scenario, share: 1 },

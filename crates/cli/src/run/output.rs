@@ -252,8 +252,14 @@ impl Sink for Output<'_> {
             }
             return;
         }
-        let prefix = record.log.prefix.as_deref().unwrap_or_default();
-        let key = (record.place.chain.as_ptr() as usize, record.place.rule.unwrap_or(0));
+        let mut prefix = record.log.prefix.as_deref().unwrap_or_default();
+        let mut key = (record.place.chain.as_ptr() as usize, record.place.rule.unwrap_or(0));
+        if record.place.table.is_empty() {
+            // What connection tracking says, by protocol.
+            prefix = prefix.split(':').next().unwrap_or_default();
+            let protocol = prefix.rsplit('_').next().and_then(|number| number.parse().ok());
+            key = (0, protocol.unwrap_or_default());
+        }
         self.logs.entry(key).or_insert_with(|| (format!("log prefix \"{prefix}\""), 0)).1 += 1;
         let written = match (record.log.group, &mut self.nflog, &mut self.log) {
             (Some(group), Some(nflog), _) => nflog.write(group, record, packet),

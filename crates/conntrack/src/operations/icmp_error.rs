@@ -4,6 +4,7 @@
 //! tracked.
 
 use crate::Direction;
+use crate::complaint::Wrong;
 use crate::dissect::{self, REDIRECT_LEN};
 use crate::packet::{Hook, PacketView};
 use crate::table::Conntrack;
@@ -25,6 +26,13 @@ impl Conntrack {
         }
     }
 
+    /// An error that is wrong in itself.
+    #[cold]
+    fn refuse_malformed(&mut self, p: &PacketView<'_>, why: &'static str) -> Option<Ct> {
+        self.complaints.note(self.settings.log_invalid, p.at.protocol, Wrong::Text(why));
+        self.refuse_error()
+    }
+
     #[cold]
     fn refuse_error(&mut self) -> Option<Ct> {
         self.statistics.error += 1;
@@ -33,10 +41,14 @@ impl Conntrack {
     }
 
     fn icmpv4_error(&mut self, p: &PacketView<'_>, template: u16) -> Option<Ct> {
-        let Some(h) = icmp::Header::new(p.transport()) else { return self.refuse_error() };
-        let bad = self.settings.checksum && p.hook == Hook::Prerouting && !h.checksum_ok();
-        if bad || h.kind() > ICMP_TYPES {
-            return self.refuse_error();
+        let Some(h) = icmp::Header::new(p.transport()) else {
+            return self.refuse_malformed(p, "short packet");
+        };
+        if self.settings.checksum && p.hook == Hook::Prerouting && !h.checksum_ok() {
+            return self.refuse_malformed(p, "bad hw icmp checksum");
+        }
+        if h.kind() > ICMP_TYPES {
+            return self.refuse_malformed(p, "invalid icmp type");
         }
         if !icmp::is_error(h.kind()) {
             return None;
@@ -47,12 +59,14 @@ impl Conntrack {
     }
 
     fn icmpv6_error(&mut self, p: &PacketView<'_>, template: u16) -> Option<Ct> {
-        let Some(h) = icmpv6::Header::new(p.transport()) else { return self.refuse_error() };
+        let Some(h) = icmpv6::Header::new(p.transport()) else {
+            return self.refuse_malformed(p, "short packet");
+        };
         if self.settings.checksum
             && p.hook == Hook::Prerouting
             && !h.checksum_ok(p.pseudo(p.transport().len()))
         {
-            return self.refuse_error();
+            return self.refuse_malformed(p, "ICMPv6 checksum failed");
         }
         let to = *p.network.get(24..40)?.first_chunk()?;
         match h.kind() {
@@ -105,7 +119,10 @@ impl Conntrack {
             .and_then(|mut tuple| self.find_in_zones(&mut tuple, zones).0);
         let Some((n, direction)) = found else { return self.refuse_error() };
         let e = &self.store[n];
-        if e.tuple(direction).dst != *to {
+        let inner = e.tuple(direction).dst;
+        if inner != *to {
+            let what = Wrong::Address { v6: p.at.l3 == IPV6, outer: *to, inner };
+            self.complaints.note(self.settings.log_invalid, p.at.protocol, what);
             return self.refuse_error();
         }
         let info = match direction {

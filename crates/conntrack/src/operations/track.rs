@@ -3,6 +3,7 @@
 //! Giving a packet its connection (`nf_conntrack_in()`).
 
 use super::seek::TupleLookup;
+use crate::complaint::Complaint;
 use crate::dissect::{self, Layers};
 use crate::packet::{Hook, PacketView, Verdict};
 use crate::settings::Tracker;
@@ -13,6 +14,12 @@ use penstock_packet::{Ct, CtInfo, Packet};
 use penstock_wire::protocol;
 
 impl Conntrack {
+    /// What is wrong with the packet that was tracked last, if its protocol is the one of
+    /// [`Settings::log_invalid`](crate::Settings::log_invalid); once.
+    pub fn take_complaints(&self) -> [Option<Complaint>; 2] {
+        self.complaints.take()
+    }
+
     /// Looks a packet up and gives it its connection in [`penstock_packet::Meta::ct`], a new and
     /// unconfirmed one if there is none. A packet that already has one, or is untracked, stays as
     /// it is; what rules requested before ([`Ct::template`]) is followed. An invalid packet gets no
@@ -168,6 +175,7 @@ impl Conntrack {
                 timeouts,
                 seqadj,
                 synproxy,
+                complaints: &self.complaints,
             }
         };
         let outcome = tracker::run(tracker, &mut e.proto, p, context);

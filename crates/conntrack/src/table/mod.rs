@@ -49,6 +49,7 @@ pub(crate) use entry::NONE;
 pub(crate) use life::NotEntered;
 pub(crate) use lookup::sides;
 
+use crate::complaint::Complaints;
 use crate::helper;
 use crate::settings::Settings;
 use expect::Expectations;
@@ -94,6 +95,8 @@ pub struct Conntrack {
     /// What stood for the flows of such connections that ended.
     offloads_ended: Vec<u64>,
     pub(crate) statistics: Statistics,
+    /// What is wrong with the last packet, where it is to be said.
+    pub(crate) complaints: Complaints,
     /// Its place among several workers.
     member: Option<Member>,
 }
@@ -140,6 +143,7 @@ impl Conntrack {
             offloads: Vec::new(),
             offloads_ended: Vec::new(),
             statistics: Statistics::default(),
+            complaints: Complaints::default(),
             member: None,
             settings,
         }

@@ -3,6 +3,7 @@
 //! DCCP (`nf_conntrack_proto_dccp.c`, which Linux had until 6.16; RFC 4340).
 
 use super::{Context, Outcome, ProtocolState, Verdict};
+use crate::complaint::Wrong;
 use crate::packet::PacketView;
 use crate::{Direction, status};
 use penstock_wire::dccp::{self, packet};
@@ -151,18 +152,23 @@ fn acknowledged(h: &dccp::Header<'_>, bytes: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*ack) & 0xffff_ffff_ffff)
 }
 
-/// Whether lengths, coverage, checksum and type are right (`dccp_error()`).
-fn is_right(p: &PacketView<'_>, c: &Context<'_>, h: &dccp::Header<'_>) -> bool {
+/// What is wrong with lengths, coverage, checksum or type (`dccp_error()`).
+fn wrong(p: &PacketView<'_>, c: &Context<'_>, h: &dccp::Header<'_>) -> Option<&'static str> {
     let bytes = p.transport();
     let coverage = match bytes[5] & 0x0f {
         0 => bytes.len(),
         n => (usize::from(n) - 1) * 4,
     };
-    h.data_offset() >= dccp::LEN
-        && h.data_offset() <= bytes.len()
-        && coverage <= bytes.len()
-        && (!c.verifies(p) || p.checksum_ok(coverage))
-        && h.kind() <= packet::SYNC_ACK
+    if h.data_offset() < dccp::LEN || h.data_offset() > bytes.len() {
+        return Some("nf_ct_dccp: truncated/malformed packet");
+    }
+    if coverage > bytes.len() {
+        return Some("nf_ct_dccp: bad checksum coverage");
+    }
+    if c.verifies(p) && !p.checksum_ok(coverage) {
+        return Some("nf_ct_dccp: bad checksum");
+    }
+    (h.kind() > packet::SYNC_ACK).then_some("nf_ct_dccp: reserved packet type")
 }
 
 /// A packet of a connection (`nf_conntrack_dccp_packet()`).
@@ -170,15 +176,17 @@ fn is_right(p: &PacketView<'_>, c: &Context<'_>, h: &dccp::Header<'_>) -> bool {
 pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<'_>) -> Outcome {
     let bytes = p.transport();
     let Some(h) = dccp::Header::new(bytes) else { return Outcome::of(Verdict::Drop) };
-    if !is_right(p, c, &h) {
-        return Outcome::INVALID;
+    if let Some(why) = wrong(p, c, &h) {
+        return c.invalid(p, why);
     }
     let (kind, direction) = (h.kind(), p.direction());
     if !c.has(status::CONFIRMED) {
         match next(Role::Client, kind, State::None) {
             Next::To(State::Request) => {}
-            Next::Invalid => return Outcome::INVALID,
-            _ if !c.settings.dccp_loose => return Outcome::INVALID,
+            Next::Invalid => return c.invalid(p, "nf_ct_dccp: invalid state transition"),
+            _ if !c.settings.dccp_loose => {
+                return c.invalid(p, "nf_ct_dccp: not picking up existing connection");
+            }
             _ => {}
         }
         *state = ProtocolState::Dccp(Dccp::NEW);
@@ -191,12 +199,13 @@ pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<
     let old = d.state;
     let mut assured = false;
     let new = match next(d.role[this], kind, old) {
-        Next::Invalid => return Outcome::INVALID,
+        Next::Invalid => return c.invalid(p, "nf_ct_dccp: invalid state transition"),
         Next::Ignore => {
             let answers = d.last_dir != direction && d.last_packet == packet::REQUEST;
             if !(answers && kind == packet::RESPONSE) {
                 d.last_dir = direction;
                 d.last_packet = kind;
+                c.complain(p.at.protocol, Wrong::Text("nf_ct_dccp: invalid packet ignored"));
                 return Outcome::IGNORE;
             }
             // Both are in step: so are we from here on.

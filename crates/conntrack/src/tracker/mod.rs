@@ -18,6 +18,7 @@ mod udp;
 
 pub(crate) use state::Untracked;
 
+use crate::complaint::{Complaints, Wrong};
 use crate::packet::{Hook, PacketView};
 use crate::seqadj::SeqAdjust;
 use crate::settings::{Settings, Timeouts, Tracker};
@@ -62,6 +63,8 @@ pub(crate) struct Context<'a> {
     pub seqadj: Option<&'a [SeqAdjust; 2]>,
     /// SYN proxy holds the connection open.
     pub synproxy: bool,
+    /// What is wrong with the packet.
+    pub complaints: &'a Complaints,
 }
 
 impl Context<'_> {
@@ -69,6 +72,19 @@ impl Context<'_> {
     #[inline(always)]
     fn has(&self, bits: u32) -> bool {
         self.status & bits != 0
+    }
+
+    /// Notes what is wrong with a packet, if that is asked for.
+    #[cold]
+    fn complain(&self, protocol: u8, what: Wrong) {
+        self.complaints.note(self.settings.log_invalid, protocol, what);
+    }
+
+    /// A packet that is invalid for a reason with a fixed text.
+    #[cold]
+    fn invalid(&self, p: &PacketView<'_>, why: &'static str) -> Outcome {
+        self.complain(p.at.protocol, Wrong::Text(why));
+        Outcome::INVALID
     }
 
     /// Whether the checksum of a packet must be verified.

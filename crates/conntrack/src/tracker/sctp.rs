@@ -3,8 +3,10 @@
 //! SCTP (`nf_conntrack_proto_sctp.c`, RFC 9260): states by chunks, verification tags.
 
 use super::{Context, Outcome, ProtocolState};
+use crate::complaint::Wrong;
 use crate::packet::PacketView;
 use crate::{Direction, status};
+use penstock_wire::protocol;
 use penstock_wire::sctp::{self, chunk};
 
 /// State of an association (`enum sctp_conntrack`).
@@ -149,10 +151,10 @@ fn next(direction: Direction, kind: u8, state: State) -> Option<State> {
     }
 }
 
-/// Which chunk types a packet has, as far as they matter, after the basic checks: `None` if an
+/// Which chunk types a packet has, as far as they matter, after the basic checks: an error if an
 /// INIT, INIT ACK or SHUTDOWN COMPLETE is not alone, a cookie chunk not the first, a length zero,
 /// or there is no chunk (`do_basic_checks()`).
-fn chunks_of(bytes: &[u8]) -> Option<[bool; 16]> {
+fn chunks_of(bytes: &[u8]) -> Result<[bool; 16], Option<Wrong>> {
     let mut types = [false; 16];
     let mut alone = false;
     let mut count = 0;
@@ -160,14 +162,15 @@ fn chunks_of(bytes: &[u8]) -> Option<[bool; 16]> {
         alone |= matches!(c.kind, chunk::INIT | chunk::INIT_ACK | chunk::SHUTDOWN_COMPLETE);
         let first = alone || matches!(c.kind, chunk::COOKIE_ACK | chunk::COOKIE_ECHO);
         if (first && count != 0) || c.length == 0 {
-            return None;
+            let what = Wrong::Place { number: count, kind: c.kind, length: c.length, alone };
+            return Err(Some(what));
         }
         if let Some(t) = types.get_mut(usize::from(c.kind)) {
             *t = true;
         }
         count += 1;
     }
-    (count > 0).then_some(types)
+    (count > 0).then_some(types).ok_or(None)
 }
 
 struct Chunk {
@@ -232,7 +235,7 @@ impl Sctp {
         bytes: &[u8],
         vtag: u32,
         data: bool,
-        confirmed: bool,
+        context: &Context<'_>,
     ) -> Option<Effect> {
         const T: u8 = 1;
         let (this, other) = (direction as usize, direction.opposite() as usize);
@@ -284,7 +287,12 @@ impl Sctp {
                 _ => {}
             }
             effect.old = self.state;
-            effect.new = next(direction, c.kind, self.state)?;
+            let Some(new) = next(direction, c.kind, self.state) else {
+                let (state, kind) = (self.state as u8, c.kind);
+                context.complain(protocol::SCTP, Wrong::Chunk { state, direction, kind });
+                return None;
+            };
+            effect.new = new;
             match c.kind {
                 chunk::INIT => {
                     let tag = init_tag(bytes, &c)?;
@@ -295,8 +303,9 @@ impl Sctp {
                     self.init[this] = true;
                     self.vtag[other] = tag;
                     // INITs alone do not keep an entry alive.
-                    effect.ignore |=
-                        effect.old == State::Closed && effect.new == State::Closed && confirmed;
+                    effect.ignore |= effect.old == State::Closed
+                        && effect.new == State::Closed
+                        && context.has(status::CONFIRMED);
                 }
                 chunk::INIT_ACK => {
                     let tag = init_tag(bytes, &c)?;
@@ -321,11 +330,19 @@ impl Sctp {
 #[inline(never)]
 pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<'_>) -> Outcome {
     let bytes = p.transport();
-    let Some(h) = sctp::Header::new(bytes) else { return Outcome::INVALID };
+    let Some(h) = sctp::Header::new(bytes) else {
+        return c.invalid(p, "nf_ct_sctp: short packet");
+    };
     if c.verifies(p) && !h.checksum_ok() {
-        return Outcome::INVALID;
+        return c.invalid(p, "nf_ct_sctp: bad CRC");
     }
-    let Some(types) = chunks_of(bytes) else { return Outcome::INVALID };
+    let types = match chunks_of(bytes) {
+        Ok(types) => types,
+        Err(wrong) => {
+            wrong.into_iter().for_each(|what| c.complain(protocol::SCTP, what));
+            return Outcome::INVALID;
+        }
+    };
     let has = |kinds: &[u8]| kinds.iter().any(|&k| types[usize::from(k)]);
     let direction = p.direction();
     let confirmed = c.has(status::CONFIRMED);
@@ -346,10 +363,12 @@ pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<
         chunk::HEARTBEAT,
         chunk::HEARTBEAT_ACK,
     ];
-    if !has(&CHECKED_APART) && h.vtag() != s.vtag[direction as usize] {
+    let (tag, known) = (h.vtag(), s.vtag[direction as usize]);
+    if !has(&CHECKED_APART) && tag != known {
+        c.complain(protocol::SCTP, Wrong::Tag { tag, known, direction });
         return Outcome::INVALID;
     }
-    let effect = s.take(direction, bytes, h.vtag(), has(&[chunk::DATA]), confirmed);
+    let effect = s.take(direction, bytes, tag, has(&[chunk::DATA]), c);
     // As in the kernel, what chunks before a wrong one did is done.
     let before = std::mem::replace(state, ProtocolState::Sctp(s));
     let changed = !matches!(before, ProtocolState::Sctp(b) if b.state == s.state);
@@ -388,10 +407,10 @@ mod tests {
             (&[14, 0], false),
             (&[200, 0], true),
         ] {
-            assert_eq!(chunks_of(&packet(kinds)).is_some(), right, "{kinds:?}");
+            assert_eq!(chunks_of(&packet(kinds)).is_ok(), right, "{kinds:?}");
         }
         let mut zero = packet(&[0]);
         zero[sctp::LEN + 3] = 0;
-        assert!(chunks_of(&zero).is_none());
+        assert!(chunks_of(&zero).is_err());
     }
 }

@@ -12,35 +12,41 @@ use penstock_wire::{protocol, udp, udplite};
 const UNREPLIED: usize = 0;
 const REPLIED: usize = 1;
 
-/// Whether length and checksum are right (`udp_error()`, `udplite_error()`).
+/// What is wrong with length or checksum (`udp_error()`, `udplite_error()`).
 #[inline]
-fn is_right(p: &PacketView<'_>, c: &Context<'_>) -> bool {
+fn wrong(p: &PacketView<'_>, c: &Context<'_>) -> Option<&'static str> {
+    const SHORT: &str = "short packet";
+    const CHECKSUM: &str = "bad checksum";
     let data = p.transport();
     if p.at.protocol == protocol::UDPLITE {
-        let Some(h) = udplite::Header::new(data) else { return false };
+        let Some(h) = udplite::Header::new(data) else { return Some(SHORT) };
         let coverage = match usize::from(h.coverage()) {
             0 => data.len(),
-            n if n < udplite::LEN || n > data.len() => return false,
+            n if n < udplite::LEN || n > data.len() => return Some("invalid checksum coverage"),
             n => n,
         };
+        if h.checksum() == 0 {
+            return Some("checksum missing");
+        }
         // The kernel sums UDP-Lite with the pseudo header of UDP, so to it right checksums are
         // wrong (observed on 6.18).
         let as_udp = PacketView { at: Layers { protocol: protocol::UDP, ..p.at }, ..*p };
-        return h.checksum() != 0 && (!c.verifies(p) || as_udp.checksum_ok(coverage));
+        return (c.verifies(p) && !as_udp.checksum_ok(coverage)).then_some(CHECKSUM);
     }
-    let Some(h) = udp::Header::new(data) else { return false };
+    let Some(h) = udp::Header::new(data) else { return Some(SHORT) };
     let len = usize::from(h.length());
     if len > data.len() || len < udp::LEN {
-        return false;
+        return Some("truncated/malformed packet");
     }
-    h.checksum() == 0 || !c.verifies(p) || p.checksum_ok(data.len())
+    let right = h.checksum() == 0 || !c.verifies(p) || p.checksum_ok(data.len());
+    (!right).then_some(CHECKSUM)
 }
 
 /// A packet of a connection (`nf_conntrack_udp_packet()`).
 #[inline]
 pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<'_>) -> Outcome {
-    if !is_right(p, c) {
-        return Outcome::INVALID;
+    if let Some(why) = wrong(p, c) {
+        return c.invalid(p, why);
     }
     if !c.has(status::CONFIRMED) {
         *state = ProtocolState::Udp { stream_after: c.now + 2 * SECOND };
@@ -94,6 +100,7 @@ mod tests {
                 timeouts: settings.timeouts(Tracker::Udp),
                 seqadj: None,
                 synproxy: false,
+                complaints: &crate::complaint::Complaints::default(),
             };
             super::packet(&mut state, &view, &context)
         };

@@ -35,6 +35,44 @@ for line in sys.stdin:
     print(got, flush=True)
 "#;
 
+/// Tells what the kernel says of packets: what stands before each in its log, for each line that
+/// asks.
+const LISTEN: &str = r#"
+import socket, struct, sys, select
+s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
+s.bind((0, 0))
+s.setsockopt(socket.SOL_SOCKET, 33, 1 << 23)
+def ask(family, group, kind, value):
+    attribute = struct.pack("=HH", 4 + len(value), kind) + value
+    attribute += bytes(-len(attribute) % 4)
+    body = struct.pack("=BBH", family, 0, socket.htons(group)) + attribute
+    s.send(struct.pack("=IHHII", 16 + len(body), 4 << 8 | 1, 5, 1, 0) + body)
+    if struct.unpack_from("=i", s.recv(65535), 16)[0]:
+        sys.exit("the log is not to be had")
+for family in (2, 10):
+    ask(family, 0, 1, b"\x04")
+    ask(family, 0, 1, b"\x03")
+ask(0, 0, 1, b"\x01")
+ask(0, 0, 2, struct.pack(">IBx", 65535, 2))
+ask(0, 0, 4, struct.pack(">I", 1))
+ask(0, 0, 5, struct.pack(">I", 1))
+print("ready", flush=True)
+for line in sys.stdin:
+    said = []
+    while select.select([s], [], [], 0)[0]:
+        rest = s.recv(65535)
+        while len(rest) >= 20:
+            length, kind = struct.unpack_from("=IH", rest)
+            message, at = rest[:length] if kind == 4 << 8 else b"", 20
+            while at + 4 <= len(message):
+                size, kind = struct.unpack_from("=HH", message, at)
+                if kind & 0x7fff == 10:
+                    said.append(message[at + 4:at + size].rstrip(b"\0 \n").decode())
+                at += max(size + 3 & ~3, 4)
+            rest = rest[max(length + 3 & ~3, 16):]
+    print("|".join(said), flush=True)
+"#;
+
 const RULES: &str = "
 table inet t {
     ct helper ftp { type \"ftp\" protocol tcp; }
@@ -83,9 +121,52 @@ pub const B6: &str = "2001:db8:2::2";
 pub struct Lab {
     router: String,
     side: String,
-    injector: Child,
+    injector: Python,
+    listener: Python,
+}
+
+/// A program that answers each line with a line.
+struct Python {
+    child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
+}
+
+impl Python {
+    /// Starts it in a namespace; it says when it is ready.
+    fn start(namespace: &str, program: &str) -> Result<Self, String> {
+        let mut child = Command::new("ip")
+            .args(["netns", "exec", namespace, "python3", "-c", program])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|e| e.to_string())?;
+        let to = child.stdin.take().ok_or("no input")?;
+        let from = BufReader::new(child.stdout.take().ok_or("no output")?);
+        let mut python = Python { child, to, from };
+        match python.line().as_str() {
+            "ready" => Ok(python),
+            _ => Err("sockets are not allowed".into()),
+        }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.from.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    fn ask(&mut self, question: &str) -> String {
+        writeln!(self.to, "{question}").unwrap();
+        self.line()
+    }
+}
+
+impl Drop for Python {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 fn run(program: &str, args: &[&str]) -> Result<String, String> {
@@ -155,26 +236,17 @@ impl Lab {
         if !nft.wait().map_err(|e| e.to_string())?.success() {
             return Err("nft refuses the rules".into());
         }
-        let mut injector = Command::new("ip")
-            .args(["netns", "exec", side, "python3", "-c", INJECT])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|e| e.to_string())?;
-        let to = injector.stdin.take().ok_or("no input")?;
-        let mut from = BufReader::new(injector.stdout.take().ok_or("no output")?);
-        let mut line = String::new();
-        from.read_line(&mut line).map_err(|e| e.to_string())?;
-        if line.trim() != "ready" {
-            return Err("packet sockets are not allowed".into());
-        }
+        sysctl("net.netfilter.nf_conntrack_log_invalid=255")?;
+        let injector = Python::start(side, INJECT)?;
+        let listener = Python::start(router, LISTEN)?;
         // A first packet brings both links up to speed, and shows that the way is open.
-        let mut lab = Self { router: router.into(), side: side.into(), injector, to, from };
+        let mut lab = Self { router: router.into(), side: side.into(), injector, listener };
         use penstock_testkit::build::*;
         for _ in 0..50 {
             let packet = (Ipv4::new(A, B) / Udp::new(9, 9)).build();
             if lab.send(true, &packet) != "lost" {
                 lab.flush();
+                lab.said();
                 return Ok(lab);
             }
         }
@@ -200,10 +272,7 @@ impl Lab {
         frame.extend(if v6 { [0x86, 0xdd] } else { [8, 0] });
         frame.extend(packet);
         let hex: String = frame.iter().map(|b| format!("{b:02x}")).collect();
-        writeln!(self.to, "{} {hex}", if from_a { 'a' } else { 'b' }).unwrap();
-        let mut line = String::new();
-        self.from.read_line(&mut line).unwrap();
-        match line.trim() {
+        match self.injector.ask(&format!("{} {hex}", if from_a { 'a' } else { 'b' })).as_str() {
             "1" => "invalid",
             "2" => "new",
             "3" => "established",
@@ -211,6 +280,14 @@ impl Lab {
             "5" => "untracked",
             _ => "lost",
         }
+    }
+
+    /// What the kernel has said of invalid packets since it was asked last. Helpers say on their own
+    /// why they drop packets; that is left out.
+    pub fn said(&mut self) -> Vec<String> {
+        let text = self.listener.ask("");
+        let lines = text.split('|').filter(|line| line.starts_with("nf_ct_proto_"));
+        lines.map(str::to_owned).collect()
     }
 
     /// `conntrack -L`, sorted.
@@ -240,8 +317,6 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        let _ = self.injector.kill();
-        let _ = self.injector.wait();
         let _ = ip(&format!("netns del {}", self.router));
         let _ = ip(&format!("netns del {}", self.side));
     }

@@ -106,13 +106,17 @@ pub fn compare_all(
     steps: &[Step],
     expectations: bool,
 ) -> Result<(), String> {
+    lab.said();
     lab.flush();
-    let mut ours = Ours { table: Conntrack::new(settings.clone()) };
-    let mut story = String::new();
+    let settings = Settings { log_invalid: 255, ..settings.clone() };
+    let mut ours = Ours { table: Conntrack::new(settings) };
+    let (mut story, mut complaints) = (String::new(), Vec::new());
     for (n, (from_a, frame)) in steps.iter().enumerate() {
         let packet = frame.build();
         let theirs_state = lab.send(*from_a, &packet);
         let ours_state = ours.send(&packet);
+        complaints
+            .extend(ours.table.take_complaints().into_iter().flatten().map(|c| c.to_string()));
         let (mut theirs, mut ours_list) = (lab.list(), ours.list());
         if expectations {
             theirs.extend(lab.list_expected());
@@ -132,6 +136,11 @@ pub fn compare_all(
                 theirs.join("\n      ")
             ));
         }
+    }
+    let said = lab.said();
+    if said != complaints {
+        let (ours, theirs) = (complaints.join("\n      "), said.join("\n      "));
+        return Err(format!("{name}:\n{story}log:\n      {ours}\nthe kernel's:\n      {theirs}\n"));
     }
     Ok(())
 }

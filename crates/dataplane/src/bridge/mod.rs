@@ -12,10 +12,14 @@
 //!
 //! A frame for many ports is copied for each, so every copy passes `forward` and `postrouting`.
 //! There is no spanning tree: a port that is up forwards as soon as its bridge is up. Memberships
-//! are not snooped: groups go to all ports.
+//! are snooped (`br_multicast.c`): while somebody asks for them, groups go where they were asked for
+//! and to multicast routers.
 
 pub(crate) mod fdb;
 pub(crate) mod learned;
+pub(crate) mod mdb;
+pub(crate) mod memberships;
+pub(crate) mod snoop;
 pub(crate) mod vlan;
 
 use std::collections::HashMap;
@@ -26,6 +30,8 @@ use penstock_program::env;
 
 use crate::bridge::fdb::Fdb;
 use crate::bridge::learned::Learned;
+use crate::bridge::mdb::Mdb;
+use crate::bridge::memberships::Memberships;
 use crate::interface::padded;
 
 /// Addresses that a bridge learns at most.
@@ -35,21 +41,36 @@ const ROOM: usize = 1 << 16;
 /// of the network; both by index of the device.
 #[derive(Debug, Default)]
 pub(crate) struct Bridges {
-    tables: Vec<Option<Fdb>>,
+    tables: Vec<Option<Tables>>,
     ports: Vec<Option<env::BridgePort>>,
 }
 
+/// The tables of a bridge.
+#[derive(Debug)]
+struct Tables {
+    fdb: Fdb,
+    mdb: Mdb,
+}
+
+/// What a bridge has learned.
+#[derive(Clone, Debug, Default)]
+struct Lessons {
+    addresses: Arc<Learned>,
+    memberships: Arc<Memberships>,
+}
+
 impl Bridges {
-    fn new(net: &Network, before: &Bridges, learned: impl Fn(u32) -> Arc<Learned>) -> Self {
+    fn new(net: &Network, before: &Bridges, learned: impl Fn(u32) -> Lessons) -> Self {
         let mut bridges = Bridges::default();
         for link in net.links() {
             let index = link.index as usize;
             if let Some(bridge) = link.bridge() {
                 let entries = net.fdb().iter().filter(|e| e.bridge == link.index);
-                let table =
-                    Fdb::new(bridge, entries, learned(link.index), before.table(link.index));
+                let Lessons { addresses, memberships } = learned(link.index);
+                let fdb = Fdb::new(bridge, entries, addresses, before.table(link.index));
+                let mdb = Mdb::new(net, link, bridge, memberships, before.mdb(link.index));
                 bridges.tables.resize_with(bridges.tables.len().max(index + 1), || None);
-                bridges.tables[index] = Some(table);
+                bridges.tables[index] = Some(Tables { fdb, mdb });
             }
             if let Some(port) = &link.port
                 && let Some((upper, bridge)) =
@@ -80,7 +101,11 @@ impl Bridges {
     }
 
     pub(crate) fn table(&self, bridge: u32) -> Option<&Fdb> {
-        self.tables.get(bridge as usize)?.as_ref()
+        Some(&self.tables.get(bridge as usize)?.as_ref()?.fdb)
+    }
+
+    pub(crate) fn mdb(&self, bridge: u32) -> Option<&Mdb> {
+        Some(&self.tables.get(bridge as usize)?.as_ref()?.mdb)
     }
 }
 
@@ -92,7 +117,7 @@ pub(crate) struct SharedBridges(Arc<Mutex<Known>>);
 #[derive(Debug, Default)]
 struct Known {
     /// By index of the bridge.
-    learned: HashMap<u32, Weak<Learned>>,
+    learned: HashMap<u32, (Weak<Learned>, Weak<Memberships>)>,
     states: Vec<(Weak<Network>, Weak<Bridges>)>,
 }
 
@@ -109,7 +134,8 @@ impl SharedBridges {
         // Each does that: a worker with the state of before may have learned there up to now.
         for (table, before) in bridges.tables.iter().zip(&before.tables) {
             if let (Some(table), Some(before)) = (table, before) {
-                table.leave(before);
+                table.fdb.leave(&before.fdb);
+                table.mdb.leave(&before.mdb);
             }
         }
         bridges
@@ -123,11 +149,20 @@ impl SharedBridges {
         if let Some(bridges) = same.and_then(|(_, bridges)| bridges.upgrade()) {
             return bridges;
         }
-        let learned = |index| known.learned.get(&index).and_then(Weak::upgrade).unwrap_or_default();
+        let learned = |index| {
+            let known = known.learned.get(&index);
+            Lessons {
+                addresses: known.and_then(|(a, _)| a.upgrade()).unwrap_or_default(),
+                memberships: known.and_then(|(_, m)| m.upgrade()).unwrap_or_default(),
+            }
+        };
         let bridges = Arc::new(Bridges::new(net, before, learned));
         let tables = (0..).zip(&bridges.tables);
         known.learned = tables
-            .filter_map(|(index, table)| Some((index, Arc::downgrade(table.as_ref()?.learned()))))
+            .filter_map(|(index, tables)| {
+                let Tables { fdb, mdb } = tables.as_ref()?;
+                Some((index, (Arc::downgrade(fdb.learned()), Arc::downgrade(mdb.learned()))))
+            })
             .collect();
         known.states.push((Arc::downgrade(net), Arc::downgrade(&bridges)));
         bridges

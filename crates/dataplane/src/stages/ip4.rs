@@ -312,8 +312,7 @@ impl<S: Sink> Worker<'_, S> {
         Routed::To(Route::special(RouteType::Broadcast, true, LOOPBACK, packet.meta.iif))
     }
 
-    /// `ip_route_input_mc()`: the host has joined 224.0.0.1 on every device, and nothing routes
-    /// groups.
+    /// `ip_route_input_mc()`: nothing routes groups.
     fn ip4_route_group(
         &self,
         packet: &Packet,
@@ -322,8 +321,7 @@ impl<S: Sink> Worker<'_, S> {
         link: &Link,
     ) -> Routed {
         const BAD_SOURCE: Routed = Routed::Refused(DropReason::MartianSource);
-        const ALL_HOSTS: u32 = 0xe000_0001;
-        if daddr != ALL_HOSTS && !self.settings.host_stack {
+        if !link.joined4(daddr) && !self.settings.host_stack {
             return Routed::Refused(DropReason::NotMember);
         }
         let localnet = link.conf.is_on(Devconf::RouteLocalnet);

@@ -237,9 +237,13 @@ impl<S: Sink> Worker<'_, S> {
     /// The host's own broadcasts and groups come back to it on the device that they leave by
     /// (`ip_mc_output()`, `ip6_finish_output2()`): a copy passes `postrouting` and is received.
     fn hear_oneself(&mut self, protocol: Protocol, packet: &Packet, to: &Route) {
-        const ALL_HOSTS: u32 = 0xe000_0001;
         let joined = match protocol {
-            Protocol::Ip => addresses::of4(packet).is_some_and(|(_, d)| d == ALL_HOSTS),
+            Protocol::Ip => {
+                let link = self.net.link(to.oif);
+                addresses::of4(packet)
+                    .zip(link)
+                    .is_some_and(|((_, group), link)| link.joined4(group))
+            }
             _ => true,
         };
         let local = to.kind == RouteType::Broadcast || joined;

@@ -9,14 +9,15 @@
 
 use penstock_conntrack::{Hook as TrackHook, Surroundings, Verdict};
 use penstock_packet::Packet;
+use penstock_program::expr::{LOG_IPOPT, LOG_MACDECODE, LOG_TCPOPT, LOG_TCPSEQ, LOG_UID, Log};
 use penstock_program::{Context, Hook};
 use penstock_wire::ethernet;
 
 use crate::addresses;
 use crate::hook_result::HookResult;
-use crate::reason::DropReason;
+use crate::reason::{DropReason, Place};
 use crate::settings::SECOND;
-use crate::sink::Sink;
+use crate::sink::{LogRecord, Sink};
 use crate::worker::Worker;
 
 /// Time between two looks for connections that have lived out. A packet never finds one of these,
@@ -31,7 +32,32 @@ impl<S: Sink> Worker<'_, S> {
         let conntrack = &mut self.state.conntrack;
         let full = conntrack.statistics().table_full;
         let verdict = conntrack.track(packet, hook);
+        self.log_invalid(context, packet);
         self.tracked(verdict, full, packet)
+    }
+
+    /// What is wrong with a packet that was tracked just now goes where `log` statements go, if
+    /// that is asked for (`nf_l4proto_log_invalid()`).
+    #[inline]
+    pub(crate) fn log_invalid(&mut self, context: Context, packet: &Packet) {
+        if self.state.conntrack.settings().log_invalid != 0 {
+            self.log_complaints(context, packet);
+        }
+    }
+
+    #[cold]
+    fn log_complaints(&mut self, context: Context, packet: &Packet) {
+        /// `LOGLEVEL_NOTICE` and `NF_LOG_DEFAULT_MASK`, as the kernel logs without a statement.
+        const NOTICE: u32 = 5;
+        const ALL: u32 = LOG_TCPSEQ | LOG_TCPOPT | LOG_IPOPT | LOG_UID | LOG_MACDECODE;
+        for complaint in self.state.conntrack.take_complaints().into_iter().flatten() {
+            let prefix = Some(format!("{complaint} ").into());
+            let log = Log { prefix, level: Some(NOTICE), flags: Some(ALL), ..Log::default() };
+            let (input, output) = crate::hooks::devices(context.hook, packet);
+            let place = Place { family: context.family, table: "", chain: "", rule: None };
+            let (input, output) = (self.net.link(input), self.net.link(output));
+            self.sink.log(&LogRecord { log: &log, place, context, input, output }, packet);
+        }
     }
 
     /// The result of tracking for a packet; `full` is the number of packets dropped before because

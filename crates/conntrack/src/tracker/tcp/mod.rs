@@ -10,11 +10,15 @@ use states::{Kind, Next};
 use window::{Fit, Segment};
 
 use super::{Context, Outcome, ProtocolState, Verdict};
+use crate::complaint::Wrong;
 use crate::packet::PacketView;
 use crate::settings::{SECOND, Timeouts};
 use crate::{Direction, status};
+use penstock_wire::protocol;
 use penstock_wire::tcp::{self, flag};
 
+/// Nanoseconds of a tick, in which the kernel says a timeout.
+const TICK: u64 = SECOND / 250;
 const RETRANS: usize = 10;
 const UNACK: usize = 11;
 
@@ -124,8 +128,9 @@ impl Tcp {
     }
 
     /// A connection's first packet (`tcp_new()`); `None` if it cannot be one.
-    fn new(kind: Kind, s: &Segment<'_>, loose: bool) -> Option<Tcp> {
+    fn new(kind: Kind, s: &Segment<'_>, c: &Context<'_>) -> Option<Tcp> {
         let Next::To(state) = states::next(Direction::Original, kind, State::None) else {
+            c.complain(protocol::TCP, Wrong::Text("invalid new"));
             return None;
         };
         let mut t = Tcp::NEW;
@@ -135,7 +140,7 @@ impl Tcp {
         if state == State::SynSent {
             sender.maxend = s.end;
             sender.learn_options(s.options);
-        } else if loose {
+        } else if c.settings.tcp_loose {
             // What was agreed on is not known: any window may be right.
             sender.maxend = s.end.wrapping_add(sender.maxwin);
             sender.flags = side_flag::SACK_PERM | side_flag::BE_LIBERAL;
@@ -147,7 +152,14 @@ impl Tcp {
     }
 
     /// Remembers a packet that is let through without effect on the state.
-    fn ignore(&mut self, direction: Direction, kind: Kind, s: &Segment<'_>) -> Outcome {
+    fn ignore(
+        &mut self,
+        direction: Direction,
+        kind: Kind,
+        s: &Segment<'_>,
+        c: &Context<'_>,
+    ) -> Outcome {
+        self.complain(direction, kind, true, c);
         self.last_index = kind;
         self.last_dir = direction;
         self.last_seq = s.seq;
@@ -169,6 +181,13 @@ impl Tcp {
             self.last_ack = s.ack;
         }
         Outcome::IGNORE
+    }
+
+    /// The state table has no place for a segment.
+    #[cold]
+    fn complain(&self, direction: Direction, kind: Kind, ignored: bool, c: &Context<'_>) {
+        let (kind, state) = (kind as u8, self.state.name());
+        c.complain(protocol::TCP, Wrong::Segment { kind, direction, state, ignored });
     }
 
     /// Gets in step with a SYN that was let through, when its answer comes.
@@ -272,19 +291,21 @@ enum Transition {
 pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<'_>) -> Outcome {
     let bytes = p.transport();
     let Some(h) = tcp::Header::new(bytes) else { return Outcome::INVALID };
-    if h.header_len() < tcp::LEN
-        || h.header_len() > bytes.len()
-        || (c.verifies(p) && !p.checksum_ok(bytes.len()))
-        || !states::flags_are_valid(h.flags())
-    {
-        return Outcome::INVALID;
+    if h.header_len() < tcp::LEN || h.header_len() > bytes.len() {
+        return c.invalid(p, "truncated packet");
+    }
+    if c.verifies(p) && !p.checksum_ok(bytes.len()) {
+        return c.invalid(p, "bad checksum");
+    }
+    if !states::flags_are_valid(h.flags()) {
+        return c.invalid(p, "invalid tcp flag combination");
     }
     let segment = Segment::new(&h, bytes);
     let s = &segment;
     let kind = Kind::of(s.flags);
     let direction = p.direction();
     if !c.has(status::CONFIRMED) {
-        let Some(new) = Tcp::new(kind, s, c.settings.tcp_loose) else { return Outcome::INVALID };
+        let Some(new) = Tcp::new(kind, s, c) else { return Outcome::INVALID };
         *state = ProtocolState::Tcp(new);
     }
     let ProtocolState::Tcp(t) = state else { return Outcome::INVALID };
@@ -298,8 +319,14 @@ pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<
         });
         match t.in_window(direction, kind, s, shift, c.settings.tcp_be_liberal) {
             Fit::Inside => {}
-            Fit::Ignored => return Outcome::IGNORE,
-            Fit::Outside => return t.outside(direction, kind, c),
+            Fit::Ignored(why) => {
+                c.complain(protocol::TCP, why);
+                return Outcome::IGNORE;
+            }
+            Fit::Outside(why) => {
+                c.complain(protocol::TCP, why);
+                return t.outside(direction, kind, c);
+            }
         }
     }
     t.last_index = kind;
@@ -335,7 +362,11 @@ impl Tcp {
                     && direction == Direction::Original
                     && self.last_dir == Direction::Original
                     && self.seen[0].end.wrapping_sub(1) == s.seq;
-                Transition::Done(if keep_alive { Outcome::IGNORE } else { Outcome::INVALID })
+                if keep_alive {
+                    return Transition::Done(Outcome::IGNORE);
+                }
+                self.complain(direction, kind, false, c);
+                Transition::Done(Outcome::INVALID)
             }
             Next::To(State::SynSent) if old >= State::TimeWait && old != State::SynSent2 => {
                 let closed = (self.seen[0].flags | self.seen[1].flags) & side_flag::CLOSE_INIT != 0;
@@ -345,12 +376,12 @@ impl Tcp {
                 }
                 match self.answered(direction, kind, s) {
                     Some(new) => to(new),
-                    None => Transition::Done(self.ignore(direction, kind, s)),
+                    None => Transition::Done(self.ignore(direction, kind, s, c)),
                 }
             }
             Next::Ignore => match self.answered(direction, kind, s) {
                 Some(new) => Transition::To { old: State::SynSent, new, whatever_windows: false },
-                None => Transition::Done(self.ignore(direction, kind, s)),
+                None => Transition::Done(self.ignore(direction, kind, s, c)),
             },
             Next::To(State::TimeWait)
                 if old == State::LastAck
@@ -360,6 +391,7 @@ impl Tcp {
                     && self.last_flags & side_flag::EXPECT_CHALLENGE_ACK != 0 =>
             {
                 self.last_flags &= !side_flag::EXPECT_CHALLENGE_ACK;
+                c.complain(protocol::TCP, Wrong::Text("challenge-ack ignored"));
                 Transition::Done(Outcome::IGNORE)
             }
             Next::To(State::SynSent2) => {
@@ -376,7 +408,10 @@ impl Tcp {
             Next::To(State::Close) if kind == Kind::Rst => {
                 let ignore_invalid = c.settings.tcp_ignore_invalid_rst;
                 match self.reset(direction, s, c.status, ignore_invalid) {
-                    Reset::Invalid => Transition::Done(Outcome::INVALID),
+                    Reset::Invalid => {
+                        c.complain(protocol::TCP, Wrong::Text("invalid rst"));
+                        Transition::Done(Outcome::INVALID)
+                    }
                     Reset::Check(new) => to(new),
                     Reset::Inside(new) => Transition::To { old, new, whatever_windows: true },
                 }
@@ -428,6 +463,9 @@ impl Tcp {
         }
         let (left, unack) = (c.expires.saturating_sub(c.now), c.timeouts[UNACK]);
         if left >= 120 * SECOND && left > unack {
+            let (kind, last) = (kind as u8, self.last_index as u8);
+            let what = Wrong::Lowered { kind, direction, last, ticks: unack / TICK };
+            c.complain(protocol::TCP, what);
             return Outcome { timeout: unack, ..Outcome::of(Verdict::OutOfStep) };
         }
         Outcome::INVALID

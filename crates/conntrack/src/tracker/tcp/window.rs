@@ -11,6 +11,7 @@
 use super::states::{Kind, State};
 use super::{Side, Tcp, side_flag};
 use crate::Direction;
+use crate::complaint::Wrong;
 use penstock_wire::tcp::{self, flag, option};
 
 /// The least distance that an acknowledgement may lie back (`MAXACKWINCONST`).
@@ -24,9 +25,9 @@ pub(crate) enum Fit {
     /// In the windows; they were moved.
     Inside,
     /// A little too old or too new: let through without effect on the state.
-    Ignored,
+    Ignored(Wrong),
     /// Outside.
-    Outside,
+    Outside(Wrong),
 }
 
 /// A segment as it is looked at.
@@ -250,18 +251,18 @@ impl Tcp {
                 // Some send a little more than they may: what acknowledges it must be right later.
                 sender.end = end;
                 sender.flags |= side_flag::DATA_UNACKNOWLEDGED;
-                return outside(Fit::Ignored);
+                return outside(Fit::Ignored(Wrong::Overshot(overshot)));
             }
-            return outside(Fit::Outside);
+            return outside(Fit::Outside(Wrong::SeqAbove(sender.maxend.wrapping_add(1))));
         }
         if !before(sack, receiver.end.wrapping_add(1)) {
-            return outside(Fit::Outside);
+            return outside(Fit::Outside(Wrong::AckAbove(receiver.end.wrapping_add(1))));
         }
         if receiver.maxwin != 0 && !after(end, end_floor) {
-            return outside(Fit::Ignored);
+            return outside(Fit::Ignored(Wrong::SeqBelow(end_floor)));
         }
         if !after(sack, ack_floor) {
-            return outside(Fit::Ignored);
+            return outside(Fit::Ignored(Wrong::AckBelow(ack_floor)));
         }
 
         let scaled = if s.has(flag::SYN) { window } else { window << sender.scale };

@@ -9,6 +9,7 @@ use penstock_program::Hook;
 use penstock_wire::{ethernet, vlan as tag};
 
 use super::ethernet_addresses;
+use crate::bridge::memberships::Group;
 use crate::bridge::vlan;
 use crate::course::{Course, Next};
 use crate::hooks::Protocol;
@@ -20,8 +21,26 @@ use crate::worker::Worker;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     One,
-    Group,
+    Group(Spread),
     All,
+}
+
+/// Which ports get a frame to a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spread {
+    /// All that take frames to groups.
+    Flood,
+    /// Those that asked for it.
+    Members(Members),
+}
+
+/// Members of a group, and ports with multicast routers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Members {
+    /// None for a report, which only routers get.
+    pub(super) group: Option<Group>,
+    /// What the frame is, of which there are separate routers; `None` if it is neither.
+    pub(super) v6: Option<bool>,
 }
 
 impl Reach {
@@ -29,7 +48,7 @@ impl Reach {
         if to.is_broadcast() {
             Reach::All
         } else if to.is_group() {
-            Reach::Group
+            Reach::Group(Spread::Flood)
         } else {
             Reach::One
         }
@@ -57,19 +76,29 @@ impl Sender<'_> {
             && !isolated
             && vlan::may_leave(self.bridge, &port.vlans, self.vid)
     }
-
-    /// Whether a port takes a frame with unknown destination (`br_flood()`).
-    fn floods_to(&self, port: &BridgePort, reach: Reach) -> bool {
-        match reach {
-            Reach::One => port.flood,
-            // What the host sends goes to all.
-            Reach::Group => port.mcast_flood || self.port.is_none(),
-            Reach::All => port.bcast_flood || self.port.is_none(),
-        }
-    }
 }
 
 impl<S: Sink> Worker<'_, S> {
+    /// Whether a port takes a frame with unknown destination, or to a group (`br_flood()`,
+    /// `br_multicast_flood()`).
+    fn bridge_takes(
+        &self,
+        sender: &Sender<'_>,
+        (index, port): (u32, &BridgePort),
+        reach: Reach,
+        now: u64,
+    ) -> bool {
+        match reach {
+            Reach::One => port.flood,
+            // What the host sends goes to all.
+            Reach::Group(Spread::Flood) => port.mcast_flood || sender.port.is_none(),
+            Reach::Group(Spread::Members(members)) => {
+                self.bridge_port_asks(sender.device, (index, port), members, now)
+            }
+            Reach::All => port.bcast_flood || sender.port.is_none(),
+        }
+    }
+
     /// To one port (`br_forward()`). With `keep` the packet is needed afterwards.
     pub(crate) fn bridge_send_to(
         &mut self,
@@ -105,7 +134,9 @@ impl<S: Sink> Worker<'_, S> {
         let mut last = None;
         for &index in &sender.bridge.ports {
             let Some((port, link)) = net.bridge_port(index).zip(net.link(index)) else { continue };
-            if !sender.floods_to(port, reach) || !sender.may_leave_by(index, link, port) {
+            if !sender.may_leave_by(index, link, port)
+                || !self.bridge_takes(sender, (index, port), reach, packet.meta.time)
+            {
                 continue;
             }
             if let Some(before) = last.replace(index) {
@@ -202,13 +233,19 @@ impl<S: Sink> Worker<'_, S> {
         let Some((to, _)) = ethernet_addresses(packet) else {
             return self.drop(DropReason::LinkHeader, packet);
         };
-        let reach = Reach::of(to);
+        let mut reach = Reach::of(to);
+        let sender = Sender { device: link.index, bridge, port: None, vid };
+        if matches!(reach, Reach::Group(_)) {
+            match self.bridge_snoop(packet, &sender, to) {
+                Ok(spread) => reach = Reach::Group(spread),
+                Err(reason) => return self.drop(reason, packet),
+            }
+        }
         let now = packet.meta.time;
         let station = match self.state.bridges.table(link.index) {
             Some(table) if reach == Reach::One => table.find(to, vid, now),
             _ => None,
         };
-        let sender = Sender { device: link.index, bridge, port: None, vid };
         let mut course = Course::default();
         let next = match station {
             Some(station) => self.bridge_send_to(packet, &mut course, &sender, station.port, false),

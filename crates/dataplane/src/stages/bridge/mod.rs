@@ -11,10 +11,10 @@
 //! ```
 //!
 //! A frame for many ports is copied for each, so every copy passes `forward` and `postrouting`.
-//! There is no spanning tree: a port that is up forwards as soon as its bridge is up. Memberships
-//! are not snooped: groups go to all ports.
+//! There is no spanning tree: a port that is up forwards as soon as its bridge is up.
 
 mod forward;
+mod multicast;
 mod track;
 
 use penstock_net::{Bridge, BridgePort, Link, Mac};
@@ -156,14 +156,25 @@ impl<'a, S: Sink> Worker<'a, S> {
         if port.learning {
             table.learn(from, vid, packet.meta.iif, now);
         }
-        let reach = Reach::of(to);
+        let mut reach = Reach::of(to);
         let station = if reach == Reach::One { table.find(to, vid, now) } else { None };
         if station.is_some_and(|s| s.local) {
             return Next::BridgeInput;
         }
-        let up = link.promiscuous || reach != Reach::One;
         let sender =
             Sender { device: port.bridge, bridge, port: Some((packet.meta.iif, port)), vid };
+        if matches!(reach, Reach::Group(_)) {
+            match self.bridge_snoop(packet, &sender, to) {
+                Ok(spread) => reach = Reach::Group(spread),
+                Err(reason) => return self.end(reason, packet),
+            }
+        }
+        let up = link.promiscuous
+            || match reach {
+                Reach::One => false,
+                Reach::Group(spread) => self.bridge_host_gets(&sender, link, spread, now),
+                Reach::All => true,
+            };
         let next = match station {
             Some(station) => self.bridge_send_to(packet, course, &sender, station.port, up),
             None => self.bridge_flood(packet, course, &sender, reach, up),
