@@ -70,11 +70,11 @@ pub fn serve() -> io::Result<()> {
     ports.sort();
     std::thread::scope(|scope| {
         let mut lanes = vec![];
-        for (number, port) in ports.into_iter().enumerate() {
+        for port in ports {
             let path = Path::new("/dev").join(port);
             let mut line = OpenOptions::new().read(true).write(true).open(path)?;
             send(&mut line, &Answer::Booted(version.trim().into()))?;
-            lanes.push(scope.spawn(move || keep_up(number, &mut line)));
+            lanes.push(scope.spawn(move || keep_up(&mut line)));
         }
         lanes.into_iter().try_for_each(|lane| lane.join().expect("no panics"))
     })
@@ -82,25 +82,18 @@ pub fn serve() -> io::Result<()> {
 
 /// Starts the process of a lane, and again if it ends: nft's library ends it for some rules, by its
 /// own assertions.
-fn keep_up(number: usize, line: &mut File) -> io::Result<()> {
+fn keep_up(line: &mut File) -> io::Result<()> {
     loop {
         let status = Command::new(std::env::current_exe()?)
-            .args(["--lane", &number.to_string()])
+            .arg("--lane")
             .stdin(Stdio::from(line.try_clone()?))
             .status()?;
         send(line, &Answer::Refused(format!("what runs scenarios ended: {status}")))?;
     }
 }
 
-/// Serves the line that is the standard input, on one of the processors.
-pub fn serve_lane(number: usize) -> io::Result<()> {
-    let processors = std::thread::available_parallelism()?.get();
-    // SAFETY: the set is a local that outlives the call; 0 is the calling thread.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(number % processors, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &raw const set);
-    }
+/// Serves the line that is the standard input.
+pub fn serve_lane() -> io::Result<()> {
     let mut line = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let tools: Arc<dyn Tools> = Arc::new(Libraries::load()?);
     let mut router = None;

@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--agent"] => return ended(agent::serve()),
-        ["--lane", number] => return ended(agent::serve_lane(number.parse().unwrap_or(0))),
+        ["--lane"] => return ended(agent::serve_lane()),
         _ => {}
     }
     if arguments.iter().any(|a| a == "--list") {
