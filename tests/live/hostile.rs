@@ -43,7 +43,7 @@ fn misbehaving_clients_do_no_harm() {
     let (ok, said) = net.run(&net.r, &format!("python3 {SCRIPT} looker"));
     assert!(!ok && !said.contains("list:"), "{said}");
     // Idle clients take all places: further clients wait no longer than the idle limit.
-    let (mut halves, _) = begin(&net, "halves 64 60");
+    let (mut halves, _) = begin(&net, "halves 256 60");
     for command in ["show", "nft list tables", "top", "capture --hook forward -w -", "confirm"] {
         let (ok, said) = net.run(&net.r, &format!("$PENSTOCK {command} < /dev/null"));
         assert!(!ok && said == "Error: too many clients\n", "{command}: {said}");
