@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The routing decision: rules by priority, in each table the longest prefix with a route that fits
+//! (`fib_lookup()`, `fib6_rule_lookup()`).
+
+use super::{Flow4, Flow6, Hit, Network, NoRoute, Parts};
+use crate::lpm::{Key, Lpm};
+use crate::neighbour::Neighbours;
+use crate::rule::{Action, Rule};
+use crate::{LOOPBACK, Nexthop, Route, RouteType, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
+
+/// One table of one family: prefixes, and the run of routes that each holds.
+#[derive(Clone, Debug)]
+pub(super) struct Table<K> {
+    pub(super) id: u32,
+    pub(super) lpm: Lpm<K>,
+    pub(super) runs: Vec<Run>,
+}
+
+/// The routes of one prefix.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    /// The first one is found by every lookup that names neither link nor scope: it is for all TOS,
+    /// and no refusal.
+    pub(super) plain: bool,
+}
+
+/// What a rule does, with its table found.
+#[derive(Clone, Debug)]
+pub(super) enum RuleAction {
+    Table(u32),
+    Jump(usize),
+    Skip,
+    Refuse(NoRoute),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Family<K> {
+    pub(super) routes: Vec<Route>,
+    pub(super) tables: Vec<Table<K>>,
+    pub(super) rules: Vec<Rule>,
+    pub(super) steps: Vec<RuleAction>,
+    pub(super) neighbours: Neighbours<K>,
+    /// Only the rules that are there from the start: no need to match them.
+    pub(super) plain: bool,
+    /// Some routes are for one TOS only.
+    pub(super) tos: bool,
+}
+
+impl<K: Key> Family<K> {
+    pub(super) fn new(parts: Parts<K>, merge: bool, key: fn(u128) -> K) -> Self {
+        let Parts { mut routes, mut rules, custom_rules, neighbours } = parts;
+        rules.sort_by_key(|r| r.priority);
+        // The IPv4 tables local and main are one as long as no rule was ever added: a longer prefix
+        // in main then wins over a shorter one in local (fib_trie_unmerge()).
+        let home = |t: u32| if merge && t == TABLE_MAIN { TABLE_LOCAL } else { t };
+        routes.sort_by_key(|r| {
+            let own = std::cmp::Reverse(r.table);
+            (home(r.table), r.prefix, r.len, own, std::cmp::Reverse(r.tos), r.metric)
+        });
+        let mut tables: Vec<Table<K>> = Vec::new();
+        let mut at = 0;
+        while at < routes.len() {
+            let id = home(routes[at].table);
+            let mut prefixes = Vec::new();
+            let mut runs = Vec::new();
+            while at < routes.len() && home(routes[at].table) == id {
+                let start = at;
+                let (prefix, len) = (routes[at].prefix, routes[at].len);
+                while at < routes.len()
+                    && home(routes[at].table) == id
+                    && (routes[at].prefix, routes[at].len) == (prefix, len)
+                {
+                    at += 1;
+                }
+                prefixes.push((key(prefix), len));
+                let first = &routes[start];
+                let plain = first.tos == 0
+                    && first.kind != RouteType::Throw
+                    && refuse(first.kind).is_none();
+                runs.push(Run { from: start as u32, to: at as u32, plain });
+            }
+            tables.push(Table { id, lpm: Lpm::new(&prefixes), runs });
+        }
+        let place = |id: u32| tables.iter().position(|t| t.id == home(id)).map(|i| i as u32);
+        let steps = rules
+            .iter()
+            .map(|r| match r.action {
+                Action::Lookup(t) => place(t).map_or(RuleAction::Skip, RuleAction::Table),
+                Action::Goto(p) => rules
+                    .iter()
+                    .position(|o| o.priority == p)
+                    .map_or(RuleAction::Skip, RuleAction::Jump),
+                Action::Nop => RuleAction::Skip,
+                Action::Blackhole => RuleAction::Refuse(NoRoute::Blackhole),
+                Action::Unreachable => RuleAction::Refuse(NoRoute::None),
+                Action::Prohibit => RuleAction::Refuse(NoRoute::Prohibit),
+            })
+            .collect();
+        let tos = routes.iter().any(|r| r.tos != 0);
+        Family { routes, tables, rules, steps, neighbours, plain: !custom_rules, tos }
+    }
+
+    pub(super) fn table(&self, id: u32) -> Option<&Table<K>> {
+        self.tables.iter().find(|t| t.id == id)
+    }
+}
+
+/// A result that ends the rules, or `None` for the next rule.
+pub(super) type Outcome<'a> = Option<Result<&'a Route, NoRoute>>;
+
+fn refuse(kind: RouteType) -> Option<NoRoute> {
+    match kind {
+        RouteType::Blackhole => Some(NoRoute::Blackhole),
+        RouteType::Unreachable => Some(NoRoute::Unreachable),
+        RouteType::Prohibit => Some(NoRoute::Prohibit),
+        RouteType::Unicast
+        | RouteType::Local
+        | RouteType::Broadcast
+        | RouteType::Anycast
+        | RouteType::Multicast
+        | RouteType::Throw => None,
+    }
+}
+
+/// A number that spreads flows over nexthops.
+fn spread(a: u64, b: u64) -> u32 {
+    let h = (a.rotate_left(31) ^ b).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((h ^ h >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32
+}
+
+fn in_prefix(address: u128, (prefix, len): (u128, u8), bits: u8) -> bool {
+    len == 0 || (address ^ prefix) >> (bits - len) == 0
+}
+
+fn in_range(port: u16, range: Option<(u16, u16)>) -> bool {
+    range.is_none_or(|(low, high)| (low..=high).contains(&port))
+}
+
+impl Network {
+    /// The kernel's `fib_lookup()`: rules by priority, in each table the longest prefix with a
+    /// route that fits.
+    pub fn route4(&self, flow: &Flow4) -> Result<Hit<'_>, NoRoute> {
+        let family = &self.v4;
+        if family.plain {
+            for id in [TABLE_LOCAL, TABLE_DEFAULT] {
+                if let Some(outcome) = family.table(id).and_then(|t| self.table4(t, flow)) {
+                    return outcome.map(|route| self.hit4(route, flow, 0));
+                }
+            }
+            return Err(NoRoute::None);
+        }
+        let mut at = 0;
+        while let (Some(rule), Some(step)) = (family.rules.get(at), family.steps.get(at)) {
+            at += 1;
+            if !matches4(rule, flow) {
+                continue;
+            }
+            match step {
+                RuleAction::Skip => {}
+                RuleAction::Jump(to) if *to >= at => at = *to,
+                RuleAction::Jump(_) => {}
+                RuleAction::Refuse(why) => return Err(*why),
+                RuleAction::Table(t) => match self.table4(&family.tables[*t as usize], flow) {
+                    None => {}
+                    Some(Err(why)) => return Err(why),
+                    Some(Ok(route)) => {
+                        let hit = self.hit4(route, flow, rule.realm);
+                        if !self.suppressed(rule, &hit) {
+                            return Ok(hit);
+                        }
+                    }
+                },
+            }
+        }
+        Err(NoRoute::None)
+    }
+
+    /// Whether [`Network::route4`] gives the same for all packets to a destination that ask for no
+    /// link and no scope.
+    pub fn depends_on_destination4(&self, daddr: u32) -> bool {
+        let family = &self.v4;
+        family.plain
+            && !family.tos
+            && self
+                .route4(&Flow4 { daddr, ..Flow4::default() })
+                .is_ok_and(|hit| hit.route.nexthops.len() <= 1)
+    }
+
+    /// Whether [`Network::route6`] gives the same for all packets to a destination that prefer a
+    /// link and require none.
+    pub fn depends_on_destination6(&self, daddr: u128, oif: u32) -> bool {
+        let flow = Flow6 { daddr, oif, ..Flow6::default() };
+        self.v6.plain && self.route6(&flow).is_ok_and(|hit| hit.route.nexthops.len() <= 1)
+    }
+
+    /// One IPv4 table alone, without rules.
+    pub(super) fn table4<'a>(&'a self, table: &'a Table<u32>, flow: &Flow4) -> Outcome<'a> {
+        let mut at = table.lpm.longest(flow.daddr);
+        while let Some(prefix) = at {
+            let Run { from, to, plain } = table.runs[prefix as usize];
+            if plain && flow.oif == 0 && flow.scope == 0 {
+                return self.v4.routes.get(from as usize).map(Ok);
+            }
+            for route in &self.v4.routes[from as usize..to as usize] {
+                if (route.tos != 0 && route.tos != flow.tos) || route.scope.0 < flow.scope {
+                    continue;
+                }
+                if route.kind == RouteType::Throw {
+                    return None;
+                }
+                if let Some(why) = refuse(route.kind) {
+                    return Some(Err(why));
+                }
+                if flow.oif == 0 || route.nexthops.iter().any(|n| n.oif == flow.oif) {
+                    return Some(Ok(route));
+                }
+            }
+            at = table.lpm.around(prefix);
+        }
+        None
+    }
+
+    fn hit4<'a>(&'a self, route: &'a Route, flow: &Flow4, rule_realm: u32) -> Hit<'a> {
+        let hash = || spread(u64::from(flow.saddr), u64::from(flow.daddr));
+        let nexthop = choose(route, flow.oif, hash);
+        let realm = if route.realm != 0 { route.realm } else { rule_realm };
+        Hit { route, nexthop, realm }
+    }
+
+    fn suppressed(&self, rule: &Rule, hit: &Hit<'_>) -> bool {
+        rule.suppress_prefix_length.is_some_and(|len| hit.route.len <= len)
+            || rule
+                .suppress_group
+                .is_some_and(|g| self.link(hit.nexthop.oif).is_some_and(|l| l.group == g))
+    }
+
+    /// The way of an IPv6 packet (`fib6_rule_lookup()`): rules by priority, in each table the longest
+    /// prefix with a route that fits.
+    pub fn route6(&self, flow: &Flow6) -> Result<Hit<'_>, NoRoute> {
+        let family = &self.v6;
+        if family.plain {
+            for id in [TABLE_LOCAL, TABLE_MAIN] {
+                if let Some(outcome) = family.table(id).and_then(|t| self.table6(t, flow)) {
+                    return outcome.map(|route| self.hit6(route, flow));
+                }
+            }
+            return Err(NoRoute::None);
+        }
+        let mut at = 0;
+        while let (Some(rule), Some(step)) = (family.rules.get(at), family.steps.get(at)) {
+            at += 1;
+            if !matches6(rule, flow) {
+                continue;
+            }
+            match step {
+                RuleAction::Skip => {}
+                RuleAction::Jump(to) if *to >= at => at = *to,
+                RuleAction::Jump(_) => {}
+                RuleAction::Refuse(why) => return Err(*why),
+                RuleAction::Table(t) => match self.table6(&family.tables[*t as usize], flow) {
+                    None => {}
+                    Some(Err(why)) => return Err(why),
+                    Some(Ok(route)) => {
+                        let hit = self.hit6(route, flow);
+                        if !self.suppressed(rule, &hit) {
+                            return Ok(hit);
+                        }
+                    }
+                },
+            }
+        }
+        Err(NoRoute::None)
+    }
+
+    /// One IPv6 table: within a prefix the lowest metric that has a usable route; among equal ones
+    /// the first that leaves by the wanted link, else the first (`rt6_score_route()`).
+    fn table6<'a>(&'a self, table: &'a Table<u128>, flow: &Flow6) -> Outcome<'a> {
+        let mut at = table.lpm.longest(flow.daddr);
+        while let Some(prefix) = at {
+            let Run { from, to, .. } = table.runs[prefix as usize];
+            let routes = &self.v6.routes[from as usize..to as usize];
+            let mut i = 0;
+            while i < routes.len() {
+                let metric = routes[i].metric;
+                let mut best: Option<&Route> = None;
+                let mut best_fits = false;
+                while i < routes.len() && routes[i].metric == metric {
+                    let route = &routes[i];
+                    i += 1;
+                    let fits = flow.oif == 0 || route.nexthops.iter().any(|n| n.oif == flow.oif);
+                    if !fits && flow.strict {
+                        continue;
+                    }
+                    if best.is_none() || (fits && !best_fits) {
+                        best = Some(route);
+                        best_fits = fits;
+                    }
+                }
+                if let Some(route) = best {
+                    return match (route.kind, refuse(route.kind)) {
+                        (RouteType::Throw, _) => None,
+                        (_, Some(why)) => Some(Err(why)),
+                        (_, None) => Some(Ok(route)),
+                    };
+                }
+            }
+            at = table.lpm.around(prefix);
+        }
+        None
+    }
+
+    fn hit6<'a>(&'a self, route: &'a Route, flow: &Flow6) -> Hit<'a> {
+        let fold = |a: u128| (a >> 64) as u64 ^ a as u64;
+        let hash = || spread(fold(flow.saddr.unwrap_or(0)), fold(flow.daddr));
+        let oif = if flow.strict { flow.oif } else { 0 };
+        Hit { route, nexthop: choose(route, oif, hash), realm: route.realm }
+    }
+}
+
+/// Chooses among several ways by weight; a wanted link limits the choice.
+fn choose(route: &Route, oif: u32, hash: impl Fn() -> u32) -> &Nexthop {
+    const NOWHERE: &Nexthop = &Nexthop {
+        oif: LOOPBACK,
+        gateway: None,
+        onlink: false,
+        weight: 1,
+        scope: crate::Scope::NOWHERE,
+    };
+    match route.nexthops.as_slice() {
+        [] => NOWHERE,
+        [only] => only,
+        all => {
+            let usable = || all.iter().filter(|n| oif == 0 || n.oif == oif);
+            let total: u64 = usable().map(|n| u64::from(n.weight)).sum();
+            let mut point = (u64::from(hash()) * total) >> 32;
+            for n in usable() {
+                if point < u64::from(n.weight) {
+                    return n;
+                }
+                point -= u64::from(n.weight);
+            }
+            &all[0]
+        }
+    }
+}
+
+fn matches_common(
+    rule: &Rule,
+    iif: u32,
+    oif: u32,
+    mark: u32,
+    protocol: u8,
+    ports: (u16, u16),
+) -> bool {
+    (rule.iif.is_none() || (rule.iif_index != 0 && rule.iif_index == iif))
+        && (rule.oif.is_none() || (rule.oif_index != 0 && rule.oif_index == oif))
+        && (rule.mark.0 ^ mark) & rule.mark.1 == 0
+        && rule.protocol.is_none_or(|p| p == protocol)
+        && in_range(ports.0, rule.sport)
+        && in_range(ports.1, rule.dport)
+}
+
+fn matches4(rule: &Rule, flow: &Flow4) -> bool {
+    let hit = matches_common(rule, flow.iif, flow.oif, flow.mark, flow.protocol, flow.ports)
+        && in_prefix(flow.saddr.into(), rule.from, 32)
+        && in_prefix(flow.daddr.into(), rule.to, 32)
+        && (rule.tos == 0 || rule.tos == flow.tos);
+    hit != rule.invert
+}
+
+fn matches6(rule: &Rule, flow: &Flow6) -> bool {
+    let hit = matches_common(rule, flow.iif, flow.oif, flow.mark, flow.protocol, flow.ports)
+        && (rule.from.1 == 0 || flow.saddr.is_some_and(|s| in_prefix(s, rule.from, 128)))
+        && in_prefix(flow.daddr, rule.to, 128)
+        && (rule.tos == 0 || rule.tos == flow.tos);
+    hit != rule.invert
+}
