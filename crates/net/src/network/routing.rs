@@ -140,14 +140,33 @@ fn in_range(port: u16, range: Option<(u16, u16)>) -> bool {
 }
 
 impl Network {
-    /// The kernel's `fib_lookup()`: rules by priority, in each table the longest prefix with a
-    /// route that fits.
+    /// The way of an IPv4 packet (`fib_lookup()`): rules by priority, in each table the longest prefix
+    /// with a route that fits.
     pub fn route4(&self, flow: &Flow4) -> Result<Hit<'_>, NoRoute> {
-        let family = &self.v4;
+        self.decide(
+            &self.v4,
+            [TABLE_LOCAL, TABLE_DEFAULT],
+            |rule| matches4(rule, flow),
+            |table| self.table4(table, flow),
+            |route, realm| self.hit4(route, flow, realm),
+        )
+    }
+
+    /// The rules of a family in turn. `homes` are the tables that the rules that are there from the
+    /// start lead to; `hit` gets the realm of the rule that led to a route, 0 for none.
+    #[inline]
+    fn decide<'a, K: Key>(
+        &'a self,
+        family: &'a Family<K>,
+        homes: [u32; 2],
+        matches: impl Fn(&Rule) -> bool,
+        ask: impl Fn(&'a Table<K>) -> Outcome<'a>,
+        hit: impl Fn(&'a Route, u32) -> Hit<'a>,
+    ) -> Result<Hit<'a>, NoRoute> {
         if family.plain {
-            for id in [TABLE_LOCAL, TABLE_DEFAULT] {
-                if let Some(outcome) = family.table(id).and_then(|t| self.table4(t, flow)) {
-                    return outcome.map(|route| self.hit4(route, flow, 0));
+            for id in homes {
+                if let Some(outcome) = family.table(id).and_then(&ask) {
+                    return outcome.map(|route| hit(route, 0));
                 }
             }
             return Err(NoRoute::None);
@@ -155,7 +174,7 @@ impl Network {
         let mut at = 0;
         while let (Some(rule), Some(step)) = (family.rules.get(at), family.steps.get(at)) {
             at += 1;
-            if !matches4(rule, flow) {
+            if !matches(rule) {
                 continue;
             }
             match step {
@@ -163,11 +182,11 @@ impl Network {
                 RuleAction::Jump(to) if *to >= at => at = *to,
                 RuleAction::Jump(_) => {}
                 RuleAction::Refuse(why) => return Err(*why),
-                RuleAction::Table(t) => match self.table4(&family.tables[*t as usize], flow) {
+                RuleAction::Table(t) => match ask(&family.tables[*t as usize]) {
                     None => {}
                     Some(Err(why)) => return Err(why),
                     Some(Ok(route)) => {
-                        let hit = self.hit4(route, flow, rule.realm);
+                        let hit = hit(route, rule.realm);
                         if !self.suppressed(rule, &hit) {
                             return Ok(hit);
                         }
@@ -240,39 +259,13 @@ impl Network {
     /// The way of an IPv6 packet (`fib6_rule_lookup()`): rules by priority, in each table the longest
     /// prefix with a route that fits.
     pub fn route6(&self, flow: &Flow6) -> Result<Hit<'_>, NoRoute> {
-        let family = &self.v6;
-        if family.plain {
-            for id in [TABLE_LOCAL, TABLE_MAIN] {
-                if let Some(outcome) = family.table(id).and_then(|t| self.table6(t, flow)) {
-                    return outcome.map(|route| self.hit6(route, flow));
-                }
-            }
-            return Err(NoRoute::None);
-        }
-        let mut at = 0;
-        while let (Some(rule), Some(step)) = (family.rules.get(at), family.steps.get(at)) {
-            at += 1;
-            if !matches6(rule, flow) {
-                continue;
-            }
-            match step {
-                RuleAction::Skip => {}
-                RuleAction::Jump(to) if *to >= at => at = *to,
-                RuleAction::Jump(_) => {}
-                RuleAction::Refuse(why) => return Err(*why),
-                RuleAction::Table(t) => match self.table6(&family.tables[*t as usize], flow) {
-                    None => {}
-                    Some(Err(why)) => return Err(why),
-                    Some(Ok(route)) => {
-                        let hit = self.hit6(route, flow);
-                        if !self.suppressed(rule, &hit) {
-                            return Ok(hit);
-                        }
-                    }
-                },
-            }
-        }
-        Err(NoRoute::None)
+        self.decide(
+            &self.v6,
+            [TABLE_LOCAL, TABLE_MAIN],
+            |rule| matches6(rule, flow),
+            |table| self.table6(table, flow),
+            |route, _| self.hit6(route, flow),
+        )
     }
 
     /// One IPv6 table: within a prefix the lowest metric that has a usable route; among equal ones
