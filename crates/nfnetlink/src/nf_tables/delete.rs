@@ -118,12 +118,11 @@ pub fn rule(
     given: &Attributes<'_>,
     destroy: bool,
 ) -> Result<(), Failure> {
-    let missing = |e: &Failure| destroy && e.errno == Errno::Enoent as i32;
     let table = table_named(batch.working(), message, given.get(NFTA_RULE_TABLE))?;
     let named = given.get(NFTA_RULE_CHAIN);
     let chain = match named.map(|name| chain_named(table, Some(name))).transpose() {
         Ok(chain) => chain,
-        Err(e) if missing(&e) => return Ok(()),
+        Err(e) if destroy && e.errno == Errno::Enoent as i32 => return Ok(()),
         Err(e) => return Err(e),
     };
     let handle: Option<Attribute<'_>> = given.get(NFTA_RULE_HANDLE);

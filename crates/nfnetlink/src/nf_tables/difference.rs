@@ -9,26 +9,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use penstock_program::expr::Expr;
-use penstock_ruleset::model::{Chain, Rule, Set};
+use penstock_ruleset::model::{Chain, Rule};
 use penstock_ruleset::{Flowtable, Generation, Table};
 
 use super::answer::Stamp;
 use super::delete::{rules_go, table_goes};
+use super::told::Told;
 use super::uses::Uses;
-use super::{chain, element, flowtable, object, rule, set, table};
-use crate::message::{Writer, flags};
+use super::{chain, flowtable, object, rule, set, table};
+use crate::message::flags;
 use crate::uapi::nf_tables::*;
-
-/// Messages on their way.
-struct Told {
-    stamp: Stamp,
-    now: u64,
-    messages: Vec<Vec<u8>>,
-}
 
 /// All that came and went, a message each, at a time of the packet clock in nanoseconds.
 pub fn difference(before: &Generation, after: &Generation, stamp: Stamp, now: u64) -> Vec<Vec<u8>> {
-    let mut told = Told { stamp, now, messages: Vec::new() };
+    let mut told = Told::new(stamp, now);
     for old in &before.tables {
         match after.tables.iter().find(|table| table.handle == old.handle) {
             Some(new) if Arc::ptr_eq(new, old) => {}
@@ -42,7 +36,7 @@ pub fn difference(before: &Generation, after: &Generation, stamp: Stamp, now: u6
             old => told.table_comes(old, new),
         }
     }
-    told.messages
+    told.finish()
 }
 
 /// Whether a list has nothing with this handle.
@@ -66,14 +60,6 @@ fn is_same(a: &Arc<Rule>, b: &Arc<Rule>) -> bool {
 }
 
 impl Told {
-    fn message(&mut self, write: impl FnOnce(&mut Writer, Stamp)) {
-        let mut to = Writer::default();
-        write(&mut to, self.stamp);
-        if !to.is_empty() {
-            self.messages.push(to.finish());
-        }
-    }
-
     /// Parts of a table that are not there any more.
     fn parts_go(&mut self, old: &Table, new: &Table) {
         let mut gone: Vec<&Chain> = Vec::new();
@@ -99,7 +85,7 @@ impl Told {
         for set in old.sets.iter().filter(|set| !set.anonymous) {
             match new.sets.iter().find(|s| s.handle == set.handle) {
                 Some(now) if Arc::ptr_eq(now, set) => {}
-                Some(now) => self.elements((NFT_MSG_DELSETELEM, 0), old, set, Some(now)),
+                Some(now) => self.missing_elements((NFT_MSG_DELSETELEM, 0), old, set, Some(now)),
                 None => {
                     self.message(|to, stamp| set::fill(to, stamp, (NFT_MSG_DELSET, 0), old, set))
                 }
@@ -156,7 +142,7 @@ impl Told {
             }
             if there.is_none_or(|there| !Arc::ptr_eq(there, set)) {
                 let there = there.map(|set| &**set);
-                self.elements((NFT_MSG_NEWSETELEM, flags::CREATE), new, set, there);
+                self.missing_elements((NFT_MSG_NEWSETELEM, flags::CREATE), new, set, there);
             }
         }
         self.values_come(old, new);
@@ -195,13 +181,5 @@ impl Told {
                 });
             }
         }
-    }
-
-    /// Elements of a set that another one has not.
-    fn elements(&mut self, kind: (u8, u16), table: &Table, set: &Set, other: Option<&Set>) {
-        let now = self.now;
-        self.message(|to, stamp| {
-            element::fill_missing(to, (stamp, now), kind, table, (set, other))
-        });
     }
 }

@@ -18,7 +18,7 @@ use super::{chain, element, flowtable, object, rule, set, table};
 use crate::message::{Writer, flags};
 use crate::uapi::nf_tables::*;
 
-/// Notifications of changes, as they are applied.
+/// Notifications, one after the other.
 #[derive(Debug)]
 pub struct Told {
     stamp: Stamp,
@@ -51,12 +51,27 @@ impl Told {
         Ok(applied)
     }
 
-    fn message(&mut self, write: impl FnOnce(&mut Writer, Stamp)) {
+    /// Appends what is written, if anything is.
+    pub(super) fn message(&mut self, write: impl FnOnce(&mut Writer, Stamp)) {
         let mut to = Writer::default();
         write(&mut to, self.stamp);
         if !to.is_empty() {
             self.messages.push(to.finish());
         }
+    }
+
+    /// Elements of a set that another one has not.
+    pub(super) fn missing_elements(
+        &mut self,
+        kind: (u8, u16),
+        table: &Table,
+        set: &Set,
+        other: Option<&Set>,
+    ) {
+        let now = self.now;
+        self.message(|to, stamp| {
+            element::fill_missing(to, (stamp, now), kind, table, (set, other));
+        });
     }
 
     /// What a change takes away from a generation.
@@ -115,12 +130,7 @@ impl Told {
                 let Some((table, set)) = set_of(working, *family, table, set) else { return };
                 match elements {
                     Some(elements) => self.elements(kind, table, set, elements),
-                    None => {
-                        let now = self.now;
-                        self.message(|to, stamp| {
-                            element::fill_missing(to, (stamp, now), kind, table, (set, None));
-                        });
-                    }
+                    None => self.missing_elements(kind, table, set, None),
                 }
             }
             Change::DeleteObject { family, table, kind, key, .. } => {
