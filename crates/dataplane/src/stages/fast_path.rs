@@ -311,8 +311,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
         if let Some((ct, verdict)) = tracked {
             packet.meta.ct = ct;
-            let family = if SIX { Family::Ip6 } else { Family::Ip };
-            self.log_invalid(Context { family, hook: Hook::Prerouting }, packet);
+            let context = Context { family: family_of(SIX), hook: Hook::Prerouting };
+            self.log_invalid(context, packet);
             if self.tracked(verdict, full, packet) != HookResult::Accept {
                 return;
             }
