@@ -2,6 +2,8 @@
 
 //! The targets of `tests/fuzz`, for cargo-fuzz.
 
+#[path = "../tests/fuzz/datagrams.rs"]
+mod datagrams;
 #[path = "../tests/fuzz/describe.rs"]
 #[allow(dead_code)]
 mod describe;

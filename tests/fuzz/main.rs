@@ -7,6 +7,7 @@
 //! the seed of an input that fails is printed, and as `PENSTOCK_SEED` makes it the first one again.
 //! `PENSTOCK_FUZZ_CORPUS=DIR` writes the seeds into a directory per target, for cargo-fuzz.
 
+mod datagrams;
 #[allow(dead_code)]
 mod describe;
 #[path = "../filetests/format.rs"]

@@ -3,8 +3,8 @@
 //! Batches and requests by their bytes: answers, errors, notifications, and bytes that are none.
 
 use penstock_nfnetlink::{Answers, Client, Local, Process, SocketOption};
+use penstock_testkit::netfilter::{attribute, be32, message, nested};
 
-const REQUEST: u16 = 1;
 const ACK: u16 = 4;
 const ECHO: u16 = 8;
 const DUMP: u16 = 0x300;
@@ -23,38 +23,6 @@ const NEWGEN: u16 = 0xa0f;
 const GETGEN: u16 = 0xa10;
 const BEGIN: u16 = 0x10;
 const END: u16 = 0x11;
-
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    bytes.extend((value.len() as u16 + 4).to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
-}
-
-fn nested(kind: u16, inside: &[Vec<u8>]) -> Vec<u8> {
-    attribute(kind | 0x8000, &inside.concat())
-}
-
-fn be32(kind: u16, value: u32) -> Vec<u8> {
-    attribute(kind, &value.to_be_bytes())
-}
-
-fn message(kind: u16, flags: u16, family: u8, attributes: &[Vec<u8>]) -> Vec<u8> {
-    let body = attributes.concat();
-    let resource: u16 = if kind == BEGIN || kind == END { 10 } else { 0 };
-    let mut bytes = Vec::new();
-    bytes.extend((20 + body.len() as u32).to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend((flags | REQUEST).to_ne_bytes());
-    bytes.extend(7u32.to_ne_bytes());
-    bytes.extend(0u32.to_ne_bytes());
-    bytes.extend([family, 0]);
-    bytes.extend(resource.to_be_bytes());
-    bytes.extend(body);
-    bytes
-}
 
 fn batch(messages: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = message(BEGIN, 0, 0, &[]);

@@ -5,6 +5,7 @@
 
 use penstock_conntrack::{Conntrack, Settings};
 use penstock_nfnetlink::{Answers, Client, Local, Notification, Process};
+use penstock_testkit::netfilter::{self, attribute, nested};
 
 const ACK: u16 = 4;
 const ECHO: u16 = 8;
@@ -16,35 +17,16 @@ const NEW: u16 = 0x100;
 const GET: u16 = 0x101;
 const DELETE: u16 = 0x102;
 
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    bytes.extend((value.len() as u16 + 4).to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
-}
-
-fn nest(kind: u16, inside: &[Vec<u8>]) -> Vec<u8> {
-    attribute(kind | 0x8000, &inside.concat())
-}
-
 /// A request of IPv4.
 fn message(kind: u16, flags: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
-    let body = attributes.concat();
-    let mut bytes = (20 + body.len() as u32).to_ne_bytes().to_vec();
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend((flags | 1).to_ne_bytes());
-    bytes.extend([7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0]);
-    bytes.extend(body);
-    bytes
+    netfilter::message(kind, flags, 2, attributes)
 }
 
 fn tuple(kind: u16, source: u8, destination: u8, ports: [u16; 2]) -> Vec<u8> {
     let ip = [attribute(1, &[198, 18, 0, source]), attribute(2, &[198, 18, 0, destination])];
     let ports = ports.map(u16::to_be_bytes);
     let proto = [attribute(1, &[17]), attribute(2, &ports[0]), attribute(3, &ports[1])];
-    nest(kind, &[nest(1, &ip), nest(2, &proto)])
+    nested(kind, &[nested(1, &ip), nested(2, &proto)])
 }
 
 /// Enters a UDP connection from a port.

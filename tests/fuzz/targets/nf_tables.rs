@@ -3,8 +3,10 @@
 //! What programs send to the kernel's netfilter.
 
 use penstock_nfnetlink::{Client, Local, Process};
+use penstock_testkit::netfilter::{attribute, be32, message};
 
 use super::Target;
+use crate::datagrams::{self, check, check_dump, with_lengths};
 use crate::mutate;
 
 pub const TARGET: Target = Target {
@@ -17,40 +19,10 @@ pub const TARGET: Target = Target {
     run,
 };
 
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    bytes.extend((value.len() as u16 + 4).to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
-}
-
-/// A request: type, flags, family, attributes.
-fn message(kind: u16, flags: u16, family: u8, attributes: &[Vec<u8>]) -> Vec<u8> {
-    let body = attributes.concat();
-    // The subsystem of a batch.
-    let resource: u16 = if matches!(kind, 0x10 | 0x11) { 10 } else { 0 };
-    let mut bytes = (20 + body.len() as u32).to_ne_bytes().to_vec();
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend((flags | 1).to_ne_bytes());
-    bytes.extend([0; 8]);
-    bytes.extend([family, 0]);
-    bytes.extend(resource.to_be_bytes());
-    bytes.extend(body);
-    bytes
-}
-
-fn with_lengths(datagrams: &[Vec<u8>]) -> Vec<u8> {
-    let one = |d: &Vec<u8>| [(d.len() as u16).to_be_bytes().to_vec(), d.clone()].concat();
-    datagrams.iter().flat_map(one).collect()
-}
-
 fn seeds() -> Vec<Vec<u8>> {
     const CREATE: u16 = 0x400;
     const APPEND: u16 = 0x800;
     const DUMP: u16 = 0x300;
-    let be32 = |kind, value: u32| attribute(kind, &value.to_be_bytes());
     let expression = |name: &[u8], data: &[Vec<u8>]| {
         attribute(1, &[attribute(1, name), attribute(2, &data.concat())].concat())
     };
@@ -89,24 +61,11 @@ fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-fn check(datagram: &[u8]) {
-    let mut rest = datagram;
-    while !rest.is_empty() {
-        let len = rest.first_chunk().map_or(0, |b| u32::from_ne_bytes(*b) as usize);
-        assert!((16..=rest.len()).contains(&len), "an answer is no message: {datagram:02x?}");
-        rest = &rest[len.next_multiple_of(4).min(rest.len())..];
-    }
-}
-
 fn run(data: &[u8]) {
     let mut backend = Local::default();
     let mut client = Client::new(1);
     let process = Process { id: 1, name: "fuzz".into(), may_change: true };
-    let mut rest = data;
-    while let Some((len, after)) = rest.split_first_chunk() {
-        let len = usize::from(u16::from_be_bytes(*len)).min(after.len());
-        let (datagram, next) = after.split_at(len);
-        rest = next;
+    for datagram in datagrams::of(data) {
         let before = backend.ruleset.generation().id;
         let answers = client.receive(datagram, &process, &mut backend);
         answers.datagrams.iter().for_each(|d| check(d));
@@ -117,8 +76,6 @@ fn run(data: &[u8]) {
     for kind in [0xa01, 0xa04, 0xa07, 0xa0a, 0xa13, 0xa17u16] {
         let dump = message(kind, 0x300, 0, &[]);
         let answers = client.receive(&dump, &process, &mut backend);
-        answers.datagrams.iter().for_each(|d| check(d));
-        let last = answers.datagrams.last().expect("a dump has an end");
-        assert_eq!(last[4..6], 3u16.to_ne_bytes(), "a dump of what was taken");
+        check_dump(&answers.datagrams);
     }
 }
