@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use penstock_ruleset::transaction::Applied;
+use penstock_ruleset::transaction::{Applied, Wrong};
 use penstock_ruleset::{Blame, Change, Error, Generation, Transaction};
 
 use super::answer::Stamp;
@@ -124,6 +124,17 @@ impl<'b> Batch<'b> {
         if !to.is_empty() {
             self.events.push(Event { echo, bytes: to.finish() });
         }
+    }
+
+    /// Looks at the tables as a whole, as the kernel does if no message was refused.
+    ///
+    /// # Errors
+    /// The numbers of the messages that are to blame, in their order, and why.
+    pub fn validate(&self) -> Result<(), Vec<(usize, Failure)>> {
+        self.transaction.validate().map_err(|wrong| {
+            let number = |wrong: &Wrong| self.messages.get(wrong.change).copied();
+            wrong.iter().filter_map(|w| Some((number(w)?, Failure::from(w.errno)))).collect()
+        })
     }
 
     /// Commits the changes, and returns their notifications.
