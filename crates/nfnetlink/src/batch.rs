@@ -97,12 +97,19 @@ pub fn run(
         run.acks.push(Ack { number: 0, message: *begin, failure: None });
     }
     let last = run.messages(rest, &mut batch);
-    if !run.failed {
-        run.validate(rest, &batch);
-    }
     let mut answers = Answers::default();
+    if !run.failed {
+        match nf_tables::end(&mut batch) {
+            Ok(()) => run.validate(rest, &batch),
+            Err(failure) => {
+                let ack = acknowledge(&head, Some(&failure), socket.port, socket.acks);
+                answers.datagrams.push(ack);
+                run.failed = true;
+            }
+        }
+    }
     if run.complete && !run.failed {
-        match nf_tables::commit(batch, from) {
+        match batch.commit(from) {
             Ok(events) => {
                 if let Some(last) = last.filter(|last| last.header.has(flags::ACK)) {
                     run.acks.push(Ack { number: usize::MAX, message: last, failure: None });
