@@ -264,3 +264,39 @@ fn the_file_is_changed_by_one_program_at_a_time() {
     });
     assert_eq!(in_exec(&state, "conntrack -C").stdout, "24\n");
 }
+
+#[test]
+fn many_changes_in_a_row_are_found_by_all() {
+    if !has("python3") || !has("conntrack") || !has("nft") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let state = scratch.state();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients/many.py");
+    let count = |state: &Path| in_exec(state, "conntrack -C").stdout;
+    std::thread::scope(|scope| {
+        let run = |first: u32| {
+            let (state, script) = (state.clone(), script.display().to_string());
+            // Another program that reads the file, and one that changes it, come in between.
+            let look = format!("{} nft --state {}", penstock().get_program().display(), {
+                state.display()
+            });
+            let all = format!(
+                "python3 {script} 300 {first} && {look} list ruleset && {look} add table ip t{first} \
+                 && python3 {script} 100 {} && nft add table ip u{first}",
+                first + 300
+            );
+            scope.spawn(move || in_exec(&state, &all).status)
+        };
+        let all = [run(1000), run(2000)];
+        all.into_iter().for_each(|one| assert_eq!(one.join().ok().flatten(), Some(0)));
+    });
+    assert_eq!(count(&state), "800\n");
+    for first in [3000, 4000, 5000] {
+        let entered = in_exec(&state, &format!("python3 {} 100 {first}", script.display()));
+        assert_eq!(entered.status, Some(0), "{entered:?}");
+        assert_eq!(count(&state), format!("{}\n", 800 + (first - 2000) / 10));
+    }
+    let tables = left(penstock().args(["nft", "--state"]).arg(&state).args(["list", "tables"]));
+    assert_eq!(tables.stdout.lines().count(), 4, "{tables:?}");
+}

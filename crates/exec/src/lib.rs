@@ -4,9 +4,10 @@
 //! of the launcher over a ruleset that is kept in a state file, or over the dataplane of the network
 //! namespace.
 //!
-//! Of a state file: a batch holds the file's lock from reading to replacing, as `penstock nft --state` does, and its
-//! answers come after the file is written. Everything else is answered from the newest file,
-//! without a lock.
+//! Of a state file: a batch holds the file's lock from reading to replacing, as `penstock nft
+//! --state` does, and its answers come after the file is written. Of connections that change in a
+//! row the first one is written before it is answered, the others together a little later.
+//! Everything else is answered from the newest file, without its lock.
 //!
 //! | module | is |
 //! | --- | --- |

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use penstock_launcher::{Answers, Notification, Request, Service, SocketId};
 use penstock_nfnetlink::{
@@ -92,6 +93,22 @@ impl Service for StateService {
         self.untold()
     }
 
+    fn due(&self) -> Option<Instant> {
+        self.stored.due()
+    }
+
+    fn wake(&mut self) {
+        self.stored.flush();
+        // Members of groups know what was written.
+        if let Some(told) = &mut self.told {
+            *told = Told::of(&self.stored);
+        }
+    }
+
+    fn end(&mut self) {
+        self.stored.flush();
+    }
+
     fn open(&mut self, socket: SocketId, may_change: bool) {
         self.clients.insert(socket, (Client::new(0), may_change));
     }
@@ -147,6 +164,8 @@ impl Service for StateService {
 
     fn close(&mut self, socket: SocketId) -> Answers {
         self.clients.remove(&socket);
+        // The program may have ended: whoever waited for it looks at the file.
+        self.wake();
         Answers::default()
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use penstock_conntrack::Conntrack;
 use penstock_nfnetlink::{Backend, Connections, Process, Refused, Show};
@@ -14,6 +14,7 @@ use penstock_ruleset::needs;
 use penstock_ruleset::reset::Reset;
 use penstock_ruleset::{Blame, Errno, Error, Generation, Transaction};
 use penstock_state::file::{self, Locked, Version};
+use penstock_state::unwritten::{self, Unwritten};
 use penstock_state::{Broken, State};
 
 use crate::connections;
@@ -80,9 +81,32 @@ pub struct Stored {
     /// The connections of `state` as text.
     saved: Arc<str>,
     locked: Option<Locked>,
+    writing: Writing,
     /// Nanoseconds since the epoch.
     now: u64,
 }
+
+/// When connections are written.
+///
+/// The file is written whole, so writing it for each of many connections in a row would take time
+/// that grows with the square of their number. A change is written at once, but not before ten times
+/// as long as the last writing took has passed since then. As long as there are changes that are not
+/// written the file is locked and marked: other processes wait, and find them. They are lost if the
+/// supervisor is killed.
+#[derive(Debug, Default)]
+struct Writing {
+    /// When it may be written again.
+    next: Option<Instant>,
+    /// There are changes that are not written.
+    waits: Option<Unwritten>,
+    /// The table has changed since it was last written.
+    connections: bool,
+    /// Why they could not be written: the next request that changes anything is refused with it.
+    failed: Option<Errno>,
+}
+
+/// The longest time that a change is not written.
+const WAIT_MAX: Duration = Duration::from_secs(1);
 
 impl Stored {
     /// A state file by its path; there need not be one yet.
@@ -98,8 +122,10 @@ impl Stored {
             table: None,
             saved: "".into(),
             locked: None,
+            writing: Writing::default(),
             now: 0,
         };
+        unwritten::settled(&stored.path).map_err(CannotOpen::Read)?;
         stored.refresh()?;
         // The supervisor closes all descriptors that were open before.
         if let Some(version) = &mut stored.version {
@@ -137,10 +163,20 @@ impl Stored {
     /// Gets ready for a request; keeps other processes from changing the file if it changes.
     ///
     /// # Errors
-    /// The file cannot be used, or not be made.
+    /// The file cannot be used, or not be made; earlier changes could not be written.
     pub(crate) fn begin_request(&mut self, changes: bool) -> Result<(), Errno> {
+        if changes && let Some(errno) = self.writing.failed.take() {
+            return Err(errno);
+        }
+        if self.writing.waits.is_some() {
+            // Nobody else has changed it.
+            self.now = now();
+            return Ok(());
+        }
         if changes {
             self.locked = Some(Locked::create(&self.path, now()).map_err(|e| errno_of(&e))?);
+        } else {
+            unwritten::settled(&self.path).map_err(|e| errno_of(&e))?;
         }
         self.refresh().map_err(|e| {
             self.locked = None;
@@ -148,9 +184,31 @@ impl Stored {
         })
     }
 
-    /// Lets other processes change the file.
+    /// Lets other processes change the file, unless there are changes that are not written.
     pub(crate) fn end_request(&mut self) {
-        self.locked = None;
+        if self.writing.waits.is_none() {
+            self.locked = None;
+        }
+    }
+
+    /// When changes have to be written; `None` if there are none.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.writing.next.filter(|_| self.writing.waits.is_some())
+    }
+
+    /// Writes the changes that are not written yet. They go with a file that was removed.
+    pub(crate) fn flush(&mut self) {
+        if self.writing.waits.is_none() {
+            return;
+        }
+        let there = self.locked.as_ref().is_some_and(|locked| locked.is_there().unwrap_or(true));
+        let written = if there { self.write().map_err(|error| error.errno) } else { Ok(()) };
+        if !there || written.is_err() {
+            // What was read does not hold any more.
+            (self.version, self.table, self.locked) = (None, None, None);
+            self.writing =
+                Writing { next: self.writing.next, failed: written.err(), ..Writing::default() };
+        }
     }
 
     /// Takes the lock for one more change of the same request.
@@ -169,6 +227,22 @@ impl Stored {
         Ok(())
     }
 
+    /// Keeps changed connections: in the file, now or a little later.
+    fn write_connections(&mut self) -> Result<(), Error> {
+        self.writing.connections = true;
+        if self.writing.waits.is_some() {
+            return Ok(());
+        }
+        if self.writing.next.is_some_and(|next| Instant::now() < next) {
+            // Without a mark, for which the file must be writable, readers would not wait.
+            self.writing.waits = Unwritten::mark(&self.path).ok();
+        }
+        match self.writing.waits {
+            Some(_) => Ok(()),
+            None => self.write(),
+        }
+    }
+
     /// Puts the state in the place of the file.
     fn write(&mut self) -> Result<(), Error> {
         self.version = None;
@@ -176,7 +250,16 @@ impl Stored {
         let Some(locked) = self.locked.take() else {
             return Err(Error::new(Errno::Eperm, Blame::Whole));
         };
+        let begun = Instant::now();
+        let connections = std::mem::take(&mut self.writing.connections);
+        if let Some(table) = self.table.as_ref().filter(|_| connections) {
+            self.state.connections = connections::saved(table);
+            self.saved = self.state.connections.as_str().into();
+        }
         let written = locked.replace(&self.state.to_bytes(self.now));
+        self.writing.waits = None;
+        let ended = Instant::now();
+        self.writing.next = Some(ended + ((ended - begun) * 10).min(WAIT_MAX));
         self.version = Some(written.map_err(|e| Error::new(errno_of(&e), Blame::Whole))?);
         Ok(())
     }
@@ -223,10 +306,11 @@ impl Backend for Stored {
     }
 
     fn keep_connections(&mut self) -> Result<(), Errno> {
-        let Some(table) = &self.table else { return Ok(()) };
-        self.state.connections = connections::saved(table);
-        self.saved = self.state.connections.as_str().into();
-        let kept = self.lock_again().and_then(|()| self.write().map_err(|error| error.errno));
+        if self.table.is_none() {
+            return Ok(());
+        }
+        let kept =
+            self.lock_again().and_then(|()| self.write_connections().map_err(|error| error.errno));
         if kept.is_err() {
             // What was read does not hold any more.
             self.version = None;

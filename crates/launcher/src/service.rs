@@ -4,6 +4,7 @@
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 /// The number of a socket, which no other socket ever gets.
 pub type SocketId = u64;
@@ -70,6 +71,17 @@ pub trait Service: Send {
         let _ = listened;
         Vec::new()
     }
+
+    /// When it next has something to do of itself ([`Service::wake`]), if at all.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The time of [`Service::due`] has come.
+    fn wake(&mut self) {}
+
+    /// No program is left: nothing else is called after this.
+    fn end(&mut self) {}
 
     /// A program opens a socket in another network namespace than the launcher's. Returns what
     /// answers there, which is started and told of sockets as this service is; `None` for the

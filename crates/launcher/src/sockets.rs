@@ -568,9 +568,26 @@ impl Sockets {
         self.waiting.len()
     }
 
-    /// When the first of the receives that wait ends without a datagram.
+    /// When the first of the receives that wait ends without a datagram, or a service has something
+    /// to do.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        self.waiting.values().filter_map(|waiting| waiting.deadline).min()
+        let receives = self.waiting.values().filter_map(|waiting| waiting.deadline);
+        let services = self.spaces.values().filter_map(|space| space.service.due());
+        receives.chain(services).min()
+    }
+
+    /// Wakes the services that have something to do.
+    pub(crate) fn wake(&mut self, now: Instant) {
+        for space in self.spaces.values_mut() {
+            if space.service.due().is_some_and(|due| due <= now) {
+                space.service.wake();
+            }
+        }
+    }
+
+    /// No program is left.
+    pub(crate) fn end(&mut self) {
+        self.spaces.values_mut().for_each(|space| space.service.end());
     }
 }
 

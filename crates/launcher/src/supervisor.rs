@@ -53,6 +53,7 @@ pub(crate) fn run(context: Context) {
     let watch = thread::current();
     spawn(&shared, &watch, 0);
     shared.watch(&watch);
+    shared.context.sockets().end();
 }
 
 fn spawn(shared: &Arc<Shared>, watch: &Thread, turn: u64) {
@@ -115,6 +116,7 @@ impl Shared {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
         while self.is_turn(turn) {
             let many = self.wait(&mut events);
+            self.context.sockets().wake(Instant::now());
             for event in &events[..many] {
                 let (number, seen) = (event.u64, event.events as i32);
                 self.busy(watch);

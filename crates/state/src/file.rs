@@ -3,7 +3,8 @@
 //! State files that several processes read and change.
 //!
 //! A change replaces the file, so a reader needs no lock: it finds the file before the change or
-//! the one after it. Who changes it holds a lock (flock(2)) from reading to replacing.
+//! the one after it. Who changes it holds a lock (flock(2)) from reading to replacing, and may hold
+//! it for many changes: [`unwritten`](crate::unwritten).
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
@@ -52,6 +53,14 @@ impl Locked {
             }
             // The process that had the lock has put another file in place of this one.
         }
+    }
+
+    /// Whether the file still has its name: others may have removed it.
+    ///
+    /// # Errors
+    /// Those of stat(2).
+    pub fn is_there(&self) -> io::Result<bool> {
+        Ok(Some(identity(&self.file.metadata()?)) == identity_at(&self.path)?)
     }
 
     /// The file's bytes.
@@ -134,7 +143,7 @@ pub fn read(path: &Path, now: u64) -> io::Result<(Version, Result<State, Broken>
 }
 
 /// Opens a file for reading; `None` if there is none.
-fn open(path: &Path) -> io::Result<Option<File>> {
+pub(crate) fn open(path: &Path) -> io::Result<Option<File>> {
     // Opening a pipe must not block.
     match File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),

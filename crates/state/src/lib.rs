@@ -30,6 +30,7 @@
 //! ```
 
 pub mod file;
+pub mod unwritten;
 
 use std::fmt;
 use std::io;
@@ -203,12 +204,13 @@ impl State {
     }
 
     /// Reads a file, at a time in nanoseconds since the epoch; `None` if there is none yet, and
-    /// what is wrong with it if it is broken.
+    /// what is wrong with it if it is broken. Waits for changes that are not in it yet.
     ///
     /// # Errors
     ///
-    /// Those of [`penstock_files::read`].
+    /// Those of [`penstock_files::read`] and [`unwritten::settled`].
     pub fn read(path: &Path, now: u64) -> io::Result<Option<Result<State, Broken>>> {
+        unwritten::settled(path)?;
         match penstock_files::read(path) {
             Ok(bytes) => Ok(Some(State::from_bytes_at(&bytes, now))),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
