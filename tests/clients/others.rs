@@ -2,7 +2,8 @@
 
 //! Other programs: the Python module of libnftables, iproute2.
 
-use crate::side::{Scratch, has, in_exec, left};
+use crate::side::{Scratch, both, has, in_exec, left};
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -14,6 +15,17 @@ fn links_stay_the_kernels() {
     let inside = in_exec(&scratch.state(), "ip -o link show lo");
     assert_eq!(inside, left(Command::new("sh").args(["-c", "ip -o link show lo"])));
     assert!(inside.stdout.contains("lo"), "{inside:?}");
+}
+
+#[test]
+fn tables_of_owners_are_theirs_and_go_with_them() {
+    if !has("python3") {
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients/owners.py");
+    if let Some(all) = both(&format!("python3 {}", script.display())) {
+        assert!(all.stdout.contains("flags 6 owner b"), "{}", all.stdout);
+    }
 }
 
 #[test]

@@ -260,7 +260,10 @@ impl Daemon {
             }
         }
         self.load_connections(kept.connections)?;
-        self.rules.resume(kept.ruleset).map_err(|e| format!("the saved ruleset: {e}"))
+        let mut ruleset = kept.ruleset;
+        // Sockets of owners were closed when the dataplane before this one ended.
+        ruleset.close_owners();
+        self.rules.resume(ruleset).map_err(|e| format!("the saved ruleset: {e}"))
     }
 
     /// Begins to save the state, if that is configured.

@@ -28,6 +28,8 @@ struct Socket {
     /// Options of level `SOL_NETLINK`, a bit for each number.
     options: u32,
     may_change: bool,
+    /// It has sent requests that may change something.
+    asked: bool,
 }
 
 /// Answers programs from the dataplane of the network namespace.
@@ -183,10 +185,11 @@ impl Service for LiveService {
     }
 
     fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers {
-        let Some(Socket { port, receives_into, options, may_change }) = self.sockets.get(&socket)
-        else {
+        let Some(known) = self.sockets.get_mut(&socket) else {
             return Answers::default();
         };
+        known.asked |= known.may_change && penstock_nfnetlink::may_change(request.datagram);
+        let Socket { port, receives_into, options, may_change, .. } = known;
         let port = *port;
         let asked = netfilter::Request {
             port,
@@ -219,7 +222,21 @@ impl Service for LiveService {
     }
 
     fn close(&mut self, socket: SocketId) -> Answers {
-        self.sockets.remove(&socket);
-        Answers::default()
+        let mut told = Vec::new();
+        // A dataplane that has gone has no tables, nor has a socket that asked for nothing.
+        if let Some(Socket { port, asked: true, .. }) = self.sockets.remove(&socket)
+            && let Some(connection) = &mut self.connection
+        {
+            match connection.close(port) {
+                Ok(mut datagrams) => told.append(&mut datagrams),
+                Err(_) => self.broken(&mut told),
+            }
+        }
+        sorted(told)
+    }
+
+    fn end(&mut self) {
+        let left: Vec<_> = self.sockets.keys().copied().collect();
+        left.into_iter().for_each(|socket| drop(self.close(socket)));
     }
 }

@@ -106,6 +106,9 @@ impl Service for StateService {
     }
 
     fn end(&mut self) {
+        for (client, _) in std::mem::take(&mut self.clients).into_values() {
+            self.stored.close(client.port());
+        }
         self.stored.flush();
     }
 
@@ -163,7 +166,9 @@ impl Service for StateService {
     }
 
     fn close(&mut self, socket: SocketId) -> Answers {
-        self.clients.remove(&socket);
+        if let Some((client, _)) = self.clients.remove(&socket) {
+            self.stored.close(client.port());
+        }
         // The program may have ended: whoever waited for it looks at the file.
         self.wake();
         Answers::default()

@@ -191,6 +191,19 @@ impl Stored {
         }
     }
 
+    /// A socket is closed: what it owns goes. If the file cannot be written its tables stay, and only
+    /// `penstock nft --state` can delete them.
+    pub(crate) fn close(&mut self, port: u32) {
+        // What the file has now is not asked: nobody else can have made the tables.
+        if !penstock_nfnetlink::owns(port, &self.generation()) {
+            return;
+        }
+        if self.begin_request(true).is_ok() {
+            let _ = penstock_nfnetlink::close(port, self);
+            self.end_request();
+        }
+    }
+
     /// When changes have to be written; `None` if there are none.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.writing.next.filter(|_| self.writing.waits.is_some())

@@ -6,11 +6,11 @@
 use penstock_ruleset::transaction::Applied;
 use penstock_ruleset::{Change, Errno, Error, Generation, Transaction};
 
-use crate::Backend;
 use crate::message::{Check, Failure, MIN_TYPE, Message, Policy, acknowledge, flags};
 use crate::nf_tables::{self, Batch, Event, GROUP, SUBSYSTEM, Stamp, Told};
 use crate::process::Process;
 use crate::socket::{Answers, Notification, Socket};
+use crate::{Backend, Refused};
 
 /// `NFNL_MSG_BATCH_BEGIN`
 pub const BEGIN: u16 = 0x10;
@@ -33,7 +33,26 @@ struct Ack<'a> {
     failure: Option<Failure>,
 }
 
-/// Answers of a batch on their way.
+/// Closes a socket: the tables that it owns go with it, or stay without an owner. The kernel tells
+/// nobody of that.
+///
+/// # Errors
+/// Those of [`Backend::commit`].
+pub fn close(port: u32, backend: &mut dyn Backend) -> Result<(), Refused> {
+    if !owns(port, &backend.generation()) {
+        return Ok(());
+    }
+    let mut batch = backend.begin();
+    backend.apply(&mut batch, Change::Closed { port })?;
+    backend.commit(batch, &Process { id: 0, name: "".into(), may_change: true })
+}
+
+/// Whether a socket owns a table.
+pub fn owns(port: u32, generation: &Generation) -> bool {
+    port != 0 && generation.tables.iter().any(|table| table.owner == port)
+}
+
+/// An answer to a message.
 struct Run<'a> {
     socket: &'a Socket,
     /// Messages to answer at the end.

@@ -33,7 +33,7 @@ mod socket;
 mod uapi;
 
 pub use backend::{Backend, Local, Refused, Show};
-pub use batch::{Teller, changes_between};
+pub use batch::{Teller, changes_between, close, owns};
 pub use client::{Client, SocketOption, may_change};
 pub use connections::{
     ConnectionEvent, Connections, Expected, NewExpected, NewFlow, Wanted, of_connection,

@@ -149,6 +149,16 @@ pub enum Change {
         devices: Vec<Arc<str>>,
         destroy: bool,
     },
+    /// The changes after it come from the netlink socket with this port id. A batch begins with
+    /// 0, which may change the tables of all owners, and makes none that have one.
+    Sender {
+        port: u32,
+    },
+    /// The socket with this port id is closed: the tables that it owns go, and those that have
+    /// `persist` stay without an owner (`nft_rcv_nl_event()`).
+    Closed {
+        port: u32,
+    },
 }
 
 /// A chain to be made or changed.

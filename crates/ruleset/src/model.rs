@@ -34,6 +34,9 @@ pub struct Table {
     pub dormant: bool,
     /// `flags owner` and `persist`, as `NFT_TABLE_F_*` bits beyond dormant.
     pub flags: u32,
+    /// Port id of the socket that alone may change it, and that it goes with unless it has
+    /// `persist`; 0 for none.
+    pub owner: u32,
     /// The language's.
     pub userdata: UserData,
     /// Handle counter: chains, rules, sets, objects and flowtables of a table share it.

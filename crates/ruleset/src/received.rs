@@ -146,6 +146,7 @@ fn element(element: &Element<ElementValue>) -> Sound {
 /// Whether a change has sizes and names that changes have.
 fn is_sound(change: &Change) -> Sound {
     match change {
+        Change::Sender { .. } | Change::Closed { .. } => Ok(()),
         Change::AddTable { name: table, userdata: kept, .. } => {
             name(table).and_then(|()| userdata(kept))
         }

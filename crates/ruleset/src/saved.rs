@@ -59,6 +59,15 @@ struct SavedTable {
     flowtables: Vec<Flowtable>,
 }
 
+/// Of a table that has one. Owners follow the ruleset, where there are any.
+#[derive(Serialize, Deserialize)]
+struct Owner {
+    /// The table's handle.
+    table: u64,
+    /// Port id of a socket.
+    port: u32,
+}
+
 #[derive(Serialize, Deserialize)]
 struct SavedChain {
     name: Arc<str>,
@@ -151,8 +160,16 @@ impl Ruleset {
             tables: tables.map(|table| SavedTable::of(table, kept)).collect(),
         };
         saved.shift(ahead);
+        let bytes = [KIND, &[VERSION]].concat();
         // Writing into memory fails for nothing that is in a ruleset.
-        postcard::to_extend(&saved, [KIND, &[VERSION]].concat()).unwrap_or_default()
+        let bytes = postcard::to_extend(&saved, bytes).unwrap_or_default();
+        let generation = self.generation();
+        let owned = generation.tables.iter().filter(|t| t.owner != 0 && kept.has_table(t));
+        let owners: Vec<Owner> = owned.map(|t| Owner { table: t.handle, port: t.owner }).collect();
+        match owners.is_empty() {
+            true => bytes,
+            false => postcard::to_extend(&owners, bytes).unwrap_or_default(),
+        }
     }
 
     /// The ruleset of such bytes. What they say is checked as if each part of it were added to an
@@ -195,6 +212,11 @@ impl Ruleset {
             postcard::Error::DeserializeUnexpectedEnd => broken("the end comes too early"),
             _ => broken("no such value can stand here"),
         })?;
+        let owners: Vec<Owner> = match read.get() == body.len() {
+            true => Vec::new(),
+            false => Vec::deserialize(&mut reader)
+                .map_err(|_| broken("nothing but owners of tables can follow"))?,
+        };
         if read.get() != body.len() {
             return Err(broken("nothing should follow"));
         }
@@ -204,8 +226,12 @@ impl Ruleset {
         let back = saved.now.saturating_sub(now);
         saved.shift(-i64::try_from(back).unwrap_or(i64::MAX));
         let now = saved.now;
-        let tables: Result<_, _> =
-            saved.tables.into_iter().map(|t| t.restore(now).map(Arc::new)).collect();
+        let owner_of = |handle| owners.iter().find(|owner| owner.table == handle);
+        let restored = |table: SavedTable| {
+            let owner = owner_of(table.handle).map_or(0, |owner| owner.port);
+            table.restore(now).map(|table| Arc::new(Table { owner, ..table }))
+        };
+        let tables: Result<_, _> = saved.tables.into_iter().map(restored).collect();
         let no_ruleset =
             |why: &str| broken(&format!("what was read up to here is no ruleset: {why}"));
         let tables = tables.map_err(no_ruleset)?;
@@ -357,6 +383,7 @@ impl SavedTable {
             handle: self.handle,
             dormant: self.dormant,
             flags: self.flags,
+            owner: 0,
             userdata: self.userdata,
             last_handle: self.last_handle,
             chains: self.chains.into_iter().map(|c| Arc::new(c.restore(now))).collect(),

@@ -75,6 +75,15 @@ impl Connection {
         self.answer()
     }
 
+    /// A socket with a port id is closed. Gives notifications that came before.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn close(&mut self, port: u32) -> io::Result<Vec<Datagram>> {
+        self.client.say(&Message::Closed(port))?;
+        self.answer()
+    }
+
     fn answer(&mut self) -> io::Result<Vec<Datagram>> {
         let mut all = Vec::new();
         loop {

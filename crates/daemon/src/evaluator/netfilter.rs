@@ -6,6 +6,7 @@
 //! another batch came first, or the copy lacks something that packets have changed, the batch runs
 //! again from its bytes. What packets change is fetched for each request that shows it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -43,8 +44,18 @@ const CONNECTIONS: u32 = 0b11_1111;
 const RUNS: usize = 8;
 
 impl Child<'_> {
-    /// Answers requests until the client goes.
+    /// Answers requests until the client goes, and its sockets with it.
     pub(super) fn netfilter(&mut self) -> io::Result<()> {
+        let mut ports = BTreeSet::new();
+        let ended = self.serve_sockets(&mut ports);
+        for port in ports {
+            self.close(port, false)?;
+        }
+        ended
+    }
+
+    /// Answers requests, and notes the port ids of sockets that may own something.
+    fn serve_sockets(&mut self, ports: &mut BTreeSet<u32>) -> io::Result<()> {
         let mut groups = 0;
         loop {
             let listens = groups & RULESET != 0;
@@ -73,7 +84,18 @@ impl Child<'_> {
                             self.listen(groups, new)?;
                             groups = new;
                         }
-                        Message::Request(request) => self.request(request, listens)?,
+                        Message::Request(request) => {
+                            if request.may_change && self.call.rights == Rights::All {
+                                ports.insert(request.port);
+                            }
+                            self.request(request, listens)?;
+                        }
+                        Message::Closed(port) => {
+                            if ports.remove(&port) {
+                                let told = self.close(port, listens)?;
+                                self.say_datagrams(told)?;
+                            }
+                        }
                         _ => return Err(unexpected()),
                     }
                     self.client.say(&Message::Exit(0))?;
@@ -202,6 +224,22 @@ impl Child<'_> {
             }
         }
         Err(unexpected())
+    }
+
+    /// Closes a socket: what it owns goes. Gives what members of groups are told of what came
+    /// before.
+    fn close(&mut self, port: u32, listens: bool) -> io::Result<Vec<Datagram>> {
+        let mut told = self.follow(false, listens)?;
+        for _ in 0..RUNS {
+            let mut batch = Batch::new(self, None);
+            // Nobody is there to be told of a refusal; the tables stay then.
+            let _ = penstock_nfnetlink::close(port, &mut batch);
+            match batch.end()? {
+                Run::Overtaken => told.extend(self.follow(true, listens)?),
+                Run::Done | Run::Whole => break,
+            }
+        }
+        Ok(all(told))
     }
 
     /// Says datagrams, some at once.

@@ -177,7 +177,9 @@ impl Session<'_> {
             | Change::DeleteSet { .. }
             | Change::DeleteElements { .. }
             | Change::DeleteObject { .. }
-            | Change::DeleteFlowtable { .. } => None,
+            | Change::DeleteFlowtable { .. }
+            | Change::Sender { .. }
+            | Change::Closed { .. } => None,
         };
         event.into_iter().collect()
     }
@@ -265,7 +267,9 @@ impl Session<'_> {
             | Change::DeleteSet { .. }
             | Change::DeleteElements { .. }
             | Change::DeleteObject { .. }
-            | Change::DeleteFlowtable { .. } => return None,
+            | Change::DeleteFlowtable { .. }
+            | Change::Sender { .. }
+            | Change::Closed { .. } => return None,
         };
         Some(format!("{verb} {text}"))
     }

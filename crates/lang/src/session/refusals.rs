@@ -132,7 +132,10 @@ fn kind(change: &Change) -> Option<Kind> {
         }
         Change::AddRule { .. } | Change::DeleteRule { .. } => Kind::Rule,
         Change::AddSet { .. } | Change::DeleteSet { .. } => Kind::Set,
-        Change::AddElements { .. } | Change::DeleteElements { .. } => return None,
+        Change::AddElements { .. }
+        | Change::DeleteElements { .. }
+        | Change::Sender { .. }
+        | Change::Closed { .. } => return None,
         Change::AddObject { .. } | Change::DeleteObject { .. } => Kind::Object,
         Change::AddFlowtable { .. } | Change::DeleteFlowtable { .. } => Kind::Flowtable,
     })
@@ -160,6 +163,7 @@ pub(super) fn place(change: &Change) -> Option<(Family, &str)> {
         | Change::DeleteObject { family, table, .. }
         | Change::AddFlowtable { family, table, .. }
         | Change::DeleteFlowtable { family, table, .. } => (*family, table),
+        Change::Sender { .. } | Change::Closed { .. } => return None,
     })
 }
 
@@ -183,7 +187,7 @@ fn name_in(change: &Change) -> Option<&str> {
             Key::Name(name) => Some(name),
             Key::Handle(_) => None,
         },
-        Change::DeleteTable { .. } => None,
+        Change::DeleteTable { .. } | Change::Sender { .. } | Change::Closed { .. } => None,
     }
 }
 

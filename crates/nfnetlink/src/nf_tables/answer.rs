@@ -53,11 +53,6 @@ impl Dump {
         Dump { stamp, pages: Pages::new(limit) }
     }
 
-    /// What its messages have in common.
-    pub fn stamp(&self) -> Stamp {
-        self.stamp
-    }
-
     /// Longest datagram in bytes.
     pub fn limit(&self) -> usize {
         self.pages.limit()

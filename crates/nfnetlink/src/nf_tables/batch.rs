@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use penstock_ruleset::transaction::{Applied, Wrong};
-use penstock_ruleset::{Blame, Change, Error, Generation, Transaction};
+use penstock_ruleset::{Blame, Change, Error, Generation, Table, Transaction};
 
 use super::answer::Stamp;
 use super::interval::Open;
@@ -14,6 +14,9 @@ use crate::backend::{Backend, Refused};
 use crate::expression::Ids;
 use crate::message::{Attribute, Failure, Message, Writer, flags};
 use crate::process::Process;
+
+/// `NFT_TABLE_F_OWNER`
+const OWNER: u32 = 2;
 
 /// A message about a change, for those who listen.
 #[derive(Clone, Debug)]
@@ -44,6 +47,10 @@ pub struct Batch<'b> {
     /// For each change that was applied: the number of its message.
     messages: Vec<usize>,
     message: usize,
+    /// There were tables with an owner before.
+    owners: bool,
+    /// The ruleset knows who makes the changes.
+    sender_said: bool,
     /// Number of the last message with elements, from which an open interval is.
     elements: usize,
 }
@@ -53,6 +60,7 @@ impl<'b> Batch<'b> {
     pub fn new(backend: &'b mut dyn Backend, port: u32, listened: bool) -> Self {
         let transaction = backend.begin();
         let now = backend.now();
+        let owners = transaction.working().tables.iter().any(|table| table.owner != 0);
         Batch {
             backend,
             transaction,
@@ -65,6 +73,8 @@ impl<'b> Batch<'b> {
             events: Vec::new(),
             messages: Vec::new(),
             message: 0,
+            owners,
+            sender_said: false,
             elements: 0,
         }
     }
@@ -72,6 +82,11 @@ impl<'b> Batch<'b> {
     /// The ruleset as it is with the changes so far.
     pub fn working(&self) -> &Generation {
         self.transaction.working()
+    }
+
+    /// Whether the sender may change a table, which may have another owner.
+    pub fn may_change(&self, table: &Table) -> bool {
+        table.owner == 0 || table.owner == self.port
     }
 
     /// Whether anybody listens to events.
@@ -111,6 +126,7 @@ impl<'b> Batch<'b> {
         change: Change,
         blamed: impl FnOnce(Blame) -> Option<Attribute<'a>>,
     ) -> Result<Applied, Failure> {
+        self.say_sender(&change);
         match self.backend.apply(&mut self.transaction, change) {
             Ok(applied) => {
                 self.messages.push(self.message);
@@ -123,6 +139,18 @@ impl<'b> Batch<'b> {
                     None => failure,
                 })
             }
+        }
+    }
+
+    /// Says who makes the changes, as far as that matters: tables have owners.
+    fn say_sender(&mut self, change: &Change) {
+        let owns = matches!(change, Change::AddTable { flags, .. } if flags & OWNER != 0);
+        if self.sender_said || !owns && !self.owners {
+            return;
+        }
+        self.sender_said = true;
+        if self.backend.apply(&mut self.transaction, Change::Sender { port: self.port }).is_ok() {
+            self.messages.push(self.message);
         }
     }
 

@@ -10,7 +10,7 @@ use penstock_ruleset::{Blame, Change, Errno, Family, Generation, Table};
 
 use super::answer::{Dump, Stamp};
 use super::batch::{Batch, name_of};
-use super::find::{chain_named, table_named};
+use super::find::{chain_named, own_table, table_named};
 use super::get::Get;
 use super::uses::Uses;
 use crate::message::{Attribute, Attributes, Check, Failure, Message, Policy, Writer, flags};
@@ -222,7 +222,7 @@ pub fn new(
     message: &Message<'_>,
     given: &Attributes<'_>,
 ) -> Result<(), Failure> {
-    let table = table_named(batch.working(), message, given.get(NFTA_CHAIN_TABLE))?;
+    let table = own_table(batch, message, given.get(NFTA_CHAIN_TABLE))?;
     let (name, handle) = (given.get(NFTA_CHAIN_NAME), given.get(NFTA_CHAIN_HANDLE));
     let there = match (handle, name) {
         (Some(handle), _) => {

@@ -10,7 +10,7 @@ use penstock_ruleset::{Blame, Change, Errno, Generation, Table};
 
 use super::answer::Stamp;
 use super::batch::{Batch, name_of};
-use super::find::{chain_named, family_of, table_named};
+use super::find::{chain_named, family_of, own_table};
 use super::uses::Uses;
 use super::{chain, flowtable, object, rule, set, table};
 use crate::message::{Attribute, Attributes, Failure, Message, Writer, flags};
@@ -45,7 +45,11 @@ pub fn table(
                     None => true,
                 })
     };
-    let gone: Vec<_> = batch.working().tables.iter().filter(|t| goes(t)).cloned().collect();
+    let named = batch.working().tables.iter().filter(|t| goes(t));
+    let (gone, others): (Vec<_>, Vec<_>) = named.cloned().partition(|t| batch.may_change(t));
+    if let (Some(blamed), false, false) = (handle.or(name), all, others.is_empty()) {
+        return Err(blamed.refused(Errno::Eperm));
+    }
     if let [table] = gone.as_slice()
         && !all
         && message.header.has(flags::NONREC)
@@ -73,7 +77,7 @@ pub fn chain(
     given: &Attributes<'_>,
     destroy: bool,
 ) -> Result<(), Failure> {
-    let table = table_named(batch.working(), message, given.get(NFTA_CHAIN_TABLE))?;
+    let table = own_table(batch, message, given.get(NFTA_CHAIN_TABLE))?;
     let (name, handle) = (given.get(NFTA_CHAIN_NAME), given.get(NFTA_CHAIN_HANDLE));
     let key = match handle {
         Some(handle) => Key::Handle(handle.be64()),
@@ -118,7 +122,7 @@ pub fn rule(
     given: &Attributes<'_>,
     destroy: bool,
 ) -> Result<(), Failure> {
-    let table = table_named(batch.working(), message, given.get(NFTA_RULE_TABLE))?;
+    let table = own_table(batch, message, given.get(NFTA_RULE_TABLE))?;
     let named = given.get(NFTA_RULE_CHAIN);
     let chain = match named.map(|name| chain_named(table, Some(name))).transpose() {
         Ok(chain) => chain,

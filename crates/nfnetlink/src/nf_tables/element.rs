@@ -17,7 +17,7 @@ use penstock_sets::{Element, ElementList, ElementRef};
 
 use super::answer::{Dump, Stamp};
 use super::batch::Batch;
-use super::find::{set_named, table_named};
+use super::find::{own_table, set_named, table_named};
 use super::get::Get;
 use super::interval::{Open, Shape, has_ends};
 use crate::expression::{self, Data, Ids};
@@ -224,7 +224,7 @@ fn shape_of(
     message: &Message<'_>,
     given: &Attributes<'_>,
 ) -> Result<Shape, Failure> {
-    let table = table_named(batch.working(), message, given.get(NFTA_SET_ELEM_LIST_TABLE))?;
+    let table = own_table(batch, message, given.get(NFTA_SET_ELEM_LIST_TABLE))?;
     let name = given.get(NFTA_SET_ELEM_LIST_SET);
     let by_id = || {
         let id = given.get(NFTA_SET_ELEM_LIST_SET_ID)?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use penstock_ruleset::model::{Chain, Set};
 use penstock_ruleset::{Errno, Family, Generation, Table};
 
+use super::batch::Batch;
 use crate::message::{Attribute, Failure, Message};
 
 /// The family that a request is about; `None` for all, and for those that no table has.
@@ -37,6 +38,22 @@ pub fn table_named<'g>(
     tables(generation, message)
         .find(|table| message.family() != 0 && *table.name == *text)
         .ok_or_else(|| name.refused(Errno::Enoent))
+}
+
+/// The table of a name that the sender of a batch is to change.
+///
+/// # Errors
+/// Those of [`table_named`]; `EPERM`, which blames the name, for one that another socket owns.
+pub fn own_table<'b>(
+    batch: &'b Batch<'_>,
+    message: &Message<'_>,
+    name: Option<Attribute<'_>>,
+) -> Result<&'b Arc<Table>, Failure> {
+    let table = table_named(batch.working(), message, name)?;
+    match name {
+        Some(name) if !batch.may_change(table) => Err(name.refused(Errno::Eperm)),
+        _ => Ok(table),
+    }
 }
 
 /// The chain of a name.

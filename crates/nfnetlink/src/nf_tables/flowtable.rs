@@ -9,7 +9,7 @@ use penstock_ruleset::{Blame, Change, Errno, Family, Generation, Table};
 use super::answer::{Dump, Stamp};
 use super::batch::{Batch, name_of};
 use super::chain::{hook_number, hook_numbered, read_devices, write_devices};
-use super::find::table_named;
+use super::find::{own_table, table_named};
 use super::get::Get;
 use super::uses::Uses;
 use crate::message::{Attributes, Check, Failure, Message, Policy, Writer, flags};
@@ -123,7 +123,7 @@ pub fn new(
     given: &Attributes<'_>,
 ) -> Result<(), Failure> {
     let name = given.need(NFTA_FLOWTABLE_NAME)?;
-    let table = table_named(batch.working(), message, given.get(NFTA_FLOWTABLE_TABLE))?;
+    let table = own_table(batch, message, given.get(NFTA_FLOWTABLE_TABLE))?;
     let text = name.text()?;
     let there = table.flowtables.iter().find(|flowtable| *flowtable.name == *text);
     if there.is_some() && message.header.has(flags::EXCL) {
@@ -177,7 +177,7 @@ pub fn delete(
         Some(handle) => Key::Handle(handle.be64()),
         None => Key::Name(name_of(given.need(NFTA_FLOWTABLE_NAME)?)?),
     };
-    let table = table_named(batch.working(), message, given.get(NFTA_FLOWTABLE_TABLE))?;
+    let table = own_table(batch, message, given.get(NFTA_FLOWTABLE_TABLE))?;
     let (_, devices) = read_hook(given)?;
     let there = table.flowtables.iter().find(|flowtable| match &key {
         Key::Handle(handle) => flowtable.handle == *handle,

@@ -10,7 +10,7 @@ use penstock_ruleset::{Blame, Change, Errno, Generation, Table};
 
 use super::answer::{Dump, Stamp};
 use super::batch::{Batch, name_of};
-use super::find::table_named;
+use super::find::{own_table, table_named};
 use super::get::Get;
 use super::uses::Uses;
 use super::{connection_object, tunnel};
@@ -177,7 +177,7 @@ pub fn new(
 ) -> Result<(), Failure> {
     let (kind, name) = (given.need(NFTA_OBJ_TYPE)?, given.need(NFTA_OBJ_NAME)?);
     let data = given.need(NFTA_OBJ_DATA)?;
-    let table = table_named(batch.working(), message, given.get(NFTA_OBJ_TABLE))?;
+    let table = own_table(batch, message, given.get(NFTA_OBJ_TABLE))?;
     let is_it = |object: &Object| {
         object.value.kind().number() == kind.be32() && Ok(&*object.name) == name.text()
     };
@@ -233,7 +233,7 @@ pub fn delete(
         Some(handle) => Key::Handle(handle.be64()),
         None => Key::Name(name_of(given.need(NFTA_OBJ_NAME)?)?),
     };
-    let table = table_named(batch.working(), message, given.get(NFTA_OBJ_TABLE))?;
+    let table = own_table(batch, message, given.get(NFTA_OBJ_TABLE))?;
     let Ok(kind) = ObjectType::from_number(kind.be32()) else {
         // There is none of a kind that does not exist.
         let missing = Failure::from(Errno::Enoent);

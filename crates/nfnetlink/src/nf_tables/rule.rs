@@ -13,7 +13,7 @@ use penstock_ruleset::{Blame, Change, Errno, Generation, Table};
 
 use super::answer::{Dump, Stamp};
 use super::batch::Batch;
-use super::find::{chain_named, table_named};
+use super::find::{chain_named, own_table, table_named};
 use super::get::Get;
 use super::set;
 use crate::expression;
@@ -232,8 +232,7 @@ pub fn new(
     message: &Message<'_>,
     given: &Attributes<'_>,
 ) -> Result<(), Failure> {
-    let working = batch.working();
-    let table = table_named(working, message, given.get(NFTA_RULE_TABLE))?;
+    let table = own_table(batch, message, given.get(NFTA_RULE_TABLE))?;
     let chain = chain_of(batch, table, given)?;
     let position = position(batch, message, given, chain)?;
     let list = given.get(NFTA_RULE_EXPRESSIONS);

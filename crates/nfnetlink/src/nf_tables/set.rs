@@ -12,7 +12,7 @@ use penstock_sets::{Backend, Description, Policy as SetPolicy};
 
 use super::answer::{Dump, Stamp};
 use super::batch::{Batch, name_of};
-use super::find::{set_named, table_named};
+use super::find::{own_table, set_named, table_named};
 use super::get::Get;
 use crate::expression::{self, Numbered};
 use crate::message::{Attribute, Attributes, Check, Failure, Message, Policy, Writer, flags};
@@ -321,7 +321,7 @@ pub fn new(
 ) -> Result<(), Failure> {
     let set = read(batch, given)?;
     let name = given.get(NFTA_SET_NAME);
-    let table = table_named(batch.working(), message, given.get(NFTA_SET_TABLE))?;
+    let table = own_table(batch, message, given.get(NFTA_SET_TABLE))?;
     // A name such as `__set%d` is none yet.
     let named = !set.name.contains('%');
     let there = named && table.sets.iter().any(|there| there.name == set.name);
@@ -366,7 +366,7 @@ pub fn delete(
     if message.family() == 0 {
         return Err(Errno::Eafnosupport.into());
     }
-    let table = table_named(batch.working(), message, given.get(NFTA_SET_TABLE))?;
+    let table = own_table(batch, message, given.get(NFTA_SET_TABLE))?;
     let (name, handle) = (given.get(NFTA_SET_NAME), given.get(NFTA_SET_HANDLE));
     let key = match handle {
         Some(handle) => Key::Handle(handle.be64()),

@@ -16,8 +16,6 @@ use crate::uapi::nf_tables::*;
 
 /// `NFT_TABLE_F_DORMANT`
 const DORMANT: u32 = 1;
-/// `NFT_TABLE_F_OWNER`
-const OWNER: u32 = 2;
 
 /// `nft_table_policy`
 pub const POLICY: Policy = &[
@@ -29,10 +27,10 @@ pub const POLICY: Policy = &[
 
 /// `nf_tables_fill_table_info()`. What is gone has name and handle only.
 pub fn fill(to: &mut Writer, stamp: Stamp, number: u8, flags: u16, table: &Table) {
-    stamp.message(to, number, flags, Some(table.family), |to| attributes(to, number, table, stamp));
+    stamp.message(to, number, flags, Some(table.family), |to| attributes(to, number, table));
 }
 
-fn attributes(to: &mut Writer, number: u8, table: &Table, stamp: Stamp) {
+fn attributes(to: &mut Writer, number: u8, table: &Table) {
     to.string(NFTA_TABLE_NAME, &table.name);
     to.be32(NFTA_TABLE_USE, Uses::table(table));
     to.be64(NFTA_TABLE_HANDLE, table.handle);
@@ -40,8 +38,8 @@ fn attributes(to: &mut Writer, number: u8, table: &Table, stamp: Stamp) {
         return;
     }
     to.be32(NFTA_TABLE_FLAGS, table.flags | if table.dormant { DORMANT } else { 0 });
-    if table.flags & OWNER != 0 {
-        to.be32(NFTA_TABLE_OWNER, stamp.port);
+    if table.owner != 0 {
+        to.be32(NFTA_TABLE_OWNER, table.owner);
     }
     if !table.userdata.is_empty() {
         to.attribute(NFTA_TABLE_USERDATA, &table.userdata);
@@ -68,10 +66,9 @@ pub fn dump(
     _: &Attributes<'_>,
     dump: &mut Dump,
 ) -> Result<(), Failure> {
-    let stamp = dump.stamp();
     for table in super::find::tables(generation, message) {
         dump.message(NFT_MSG_NEWTABLE, 0, table.family, |to| {
-            attributes(to, NFT_MSG_NEWTABLE, table, stamp);
+            attributes(to, NFT_MSG_NEWTABLE, table);
         });
     }
     Ok(())
@@ -86,6 +83,9 @@ pub fn new(
     let name = given.need(NFTA_TABLE_NAME)?;
     let family = Family::from_number(message.family()).ok_or(Errno::Eopnotsupp)?;
     let there = table_named(batch.working(), message, Some(name)).ok();
+    if there.is_some_and(|table| !batch.may_change(table)) {
+        return Err(Errno::Eperm.into());
+    }
     let there = there.map(|table| table.flags | u32::from(table.dormant));
     if there.is_some() && message.header.has(flags::EXCL) {
         return Err(name.refused(Errno::Eexist));

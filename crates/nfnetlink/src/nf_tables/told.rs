@@ -45,7 +45,7 @@ impl Told {
     pub fn apply(&mut self, to: &mut Transaction, change: Change) -> Result<Applied, Error> {
         let told = self.messages.len();
         let coming = Coming::of(to.working(), &change);
-        self.goes(to.working(), &change);
+        self.goes(to, &change);
         let applied = to.apply(change).inspect_err(|_| self.messages.truncate(told))?;
         self.comes(to, coming, &applied);
         Ok(applied)
@@ -74,15 +74,18 @@ impl Told {
         });
     }
 
-    /// What a change takes away from a generation.
-    fn goes(&mut self, working: &Generation, change: &Change) {
+    /// What a change takes away.
+    fn goes(&mut self, from: &Transaction, change: &Change) {
+        let working = from.working();
         match change {
             Change::DeleteTable { family, key, .. } => {
                 let named = |table: &Table| {
                     key.as_ref().is_none_or(|key| is(key, table.handle, &table.name))
                 };
                 let gone = |table: &&Arc<Table>| {
-                    family.is_none_or(|family| family == table.family) && named(table)
+                    family.is_none_or(|family| family == table.family)
+                        && named(table)
+                        && from.may_change(table)
                 };
                 for table in working.tables.iter().filter(gone) {
                     self.message(|to, stamp| table_goes(to, stamp, table));
@@ -161,7 +164,9 @@ impl Told {
             | Change::AddSet { .. }
             | Change::AddElements { .. }
             | Change::AddObject { .. }
-            | Change::AddFlowtable { .. } => {}
+            | Change::AddFlowtable { .. }
+            | Change::Sender { .. }
+            | Change::Closed { .. } => {}
         }
     }
 
@@ -325,7 +330,10 @@ impl Coming {
                 (Kind::Object { is_new: !there }, family, table, created(mode))
             }
             Change::AddFlowtable { family, table, .. } => (Kind::Flowtable, family, table, 0),
-            Change::DeleteTable { .. } => return Coming::nothing(),
+            // The kernel does not tell of tables that go with their owner.
+            Change::DeleteTable { .. } | Change::Sender { .. } | Change::Closed { .. } => {
+                return Coming::nothing();
+            }
             Change::DeleteChain { family, table, .. }
             | Change::DeleteRule { family, table, .. }
             | Change::DeleteSet { family, table, .. }

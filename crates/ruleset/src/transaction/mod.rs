@@ -102,6 +102,8 @@ struct Batch {
     changed: bool,
     /// Handles of tables that a change has left wrong as a whole; they may be right again.
     suspects: Vec<u64>,
+    /// Port id of the socket that the changes come from; 0 may change the tables of all owners.
+    sender: u32,
 }
 
 /// One table, open for changes.
@@ -146,6 +148,16 @@ impl Ruleset {
         Ruleset { current: Arc::new(generation), counters, indexed: Vec::new() }
     }
 
+    /// Closes the sockets of all owners of tables: they are of processes that are no longer there.
+    pub fn close_owners(&mut self) {
+        let mut batch = self.begin();
+        for table in &self.current.tables {
+            batch.close(table.owner);
+        }
+        // Nobody else has committed meanwhile, and nothing that stays has changed.
+        let _ = self.commit(batch);
+    }
+
     /// Makes a generation that was in force before the next one, as it was; handles that were given
     /// meanwhile are not given again. What packets have changed stays: counters of what both have,
     /// and elements of sets that rules change.
@@ -176,6 +188,7 @@ impl Ruleset {
             now,
             changed: false,
             suspects: Vec::new(),
+            sender: 0,
         };
         Transaction {
             working: (*self.current).clone(),
@@ -245,6 +258,11 @@ impl Transaction {
         self.batch.names.get(name).unwrap_or(name).clone()
     }
 
+    /// Whether the sender of the changes may change a table, which may have another owner.
+    pub fn may_change(&self, table: &Table) -> bool {
+        !tables::is_anothers(table, self.batch.sender)
+    }
+
     /// Whether anything is other than before.
     pub fn is_changed(&self) -> bool {
         self.batch.changed
@@ -272,6 +290,14 @@ impl Transaction {
 
     fn make(&mut self, change: Change) -> Result<Applied, Error> {
         match change {
+            Change::Sender { port } => {
+                self.batch.sender = port;
+                Ok(Applied::default())
+            }
+            Change::Closed { port } => {
+                self.close(port);
+                Ok(Applied::default())
+            }
             Change::AddTable { family, name, mode, flags, userdata } => {
                 self.add_table(family, name, mode, flags, userdata)
             }
@@ -321,6 +347,9 @@ impl Transaction {
     fn open(&mut self, family: Family, name: &str) -> Result<OpenTable<'_>, Error> {
         let found = self.working.tables.iter_mut().find(|t| t.family == family && *t.name == *name);
         let Some(table) = found else { return Err(Error::new(Errno::Enoent, Blame::Table)) };
+        if tables::is_anothers(table, self.batch.sender) {
+            return Err(Error::new(Errno::Eperm, Blame::Table));
+        }
         let now = self.batch.now;
         let known =
             self.indexed.iter().find(|(of, _)| Arc::ptr_eq(of, table)).map(|(_, index)| index);

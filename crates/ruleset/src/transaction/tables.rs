@@ -17,6 +17,11 @@ pub(super) const OWNER: u32 = 2;
 /// `NFT_TABLE_F_PERSIST`.
 pub(super) const PERSIST: u32 = 4;
 
+/// Whether only another socket than this one may change a table (`nft_table_lookup()`).
+pub(super) fn is_anothers(table: &Table, sender: u32) -> bool {
+    sender != 0 && table.owner != 0 && table.owner != sender
+}
+
 impl Transaction {
     pub(super) fn add_table(
         &mut self,
@@ -28,9 +33,13 @@ impl Transaction {
     ) -> Result<Applied, Error> {
         checked_name(&name, Blame::Table)?;
         let unknown = flags & !(DORMANT | OWNER | PERSIST) != 0;
+        let sender = self.batch.sender;
         let there = self.working.tables.iter().find(|t| t.family == family && t.name == name);
         if let Some(table) = there {
             let handle = table.handle;
+            if is_anothers(table, sender) {
+                return Err(Error::new(Errno::Eperm, Blame::Whole));
+            }
             if mode == Mode::Create {
                 return Err(Error::new(Errno::Eexist, Blame::Table));
             }
@@ -54,6 +63,7 @@ impl Transaction {
             handle,
             dormant: flags & DORMANT != 0,
             flags: flags & !DORMANT,
+            owner: if flags & OWNER != 0 { sender } else { 0 },
             userdata,
             last_handle: 0,
             chains: Vec::new(),
@@ -73,8 +83,10 @@ impl Transaction {
         key: Option<Key>,
         destroy: bool,
     ) -> Result<Applied, Error> {
+        let sender = self.batch.sender;
         let (Some(family), Some(key)) = (family, &key) else {
-            self.remove_tables(|t| family.is_none_or(|f| f == t.family));
+            let goes = |t: &Table| family.is_none_or(|f| f == t.family) && !is_anothers(t, sender);
+            self.remove_tables(goes);
             return Ok(Applied::default());
         };
         let (there, blame) = match key {
@@ -87,12 +99,26 @@ impl Transaction {
                 Blame::Handle,
             ),
         };
+        if there.is_some_and(|table| is_anothers(table, sender)) {
+            return Err(Error::new(Errno::Eperm, blame));
+        }
         match there.map(|t| t.handle) {
             Some(handle) => self.remove_tables(|t| t.handle == handle),
             None if destroy => {}
             None => return Err(Error::new(Errno::Enoent, blame)),
         }
         Ok(Applied::default())
+    }
+
+    /// A socket is closed.
+    pub(super) fn close(&mut self, port: u32) {
+        let owned = |table: &Table| port != 0 && table.owner == port;
+        self.remove_tables(|table| owned(table) && table.flags & PERSIST == 0);
+        for table in self.working.tables.iter_mut().filter(|table| owned(table)) {
+            let table = Arc::make_mut(table);
+            (table.owner, table.flags) = (0, table.flags & !OWNER);
+            self.batch.changed = true;
+        }
     }
 
     fn remove_tables(&mut self, goes: impl Fn(&Table) -> bool) {
@@ -110,12 +136,19 @@ impl Transaction {
 }
 
 impl OpenTable<'_> {
-    /// Only `dormant` can change.
+    /// Only `dormant` can change, and a table with `persist` that has no owner can get one
+    /// (`nf_tables_updtable()`).
     fn update_table(&mut self, flags: u32) -> Result<(), Error> {
-        if (flags ^ self.table.flags) & (OWNER | PERSIST) != 0 {
+        let is_orphan = self.table.flags & (OWNER | PERSIST) == PERSIST;
+        let takes = flags & OWNER != 0;
+        let leaves = self.table.flags & OWNER != 0 && !takes;
+        if leaves || takes && !is_orphan || (flags ^ self.table.flags) & PERSIST != 0 {
             return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
         }
         self.batch.changed = true;
+        if takes {
+            (self.table.owner, self.table.flags) = (self.batch.sender, self.table.flags | OWNER);
+        }
         self.table.dormant = flags & DORMANT != 0;
         if self.table.dormant {
             return Ok(());
