@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use penstock_daemon::errln;
 use penstock_dataplane::{
     Dataplane, Fingerprints, Settings, SysctlError, can_offload, can_run_chains,
 };
@@ -15,6 +16,7 @@ use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 use penstock_system::SystemFiles;
 
+use crate::input::Captures;
 use crate::options::{Opt, Values, long};
 use crate::rules::{self, NetNames};
 use crate::sockets;
@@ -35,6 +37,7 @@ pub const OPTIONS: &[Opt] = &[
         "in place of --rules: the ruleset that `penstock nft --state` and `penstock exec` keep",
     )
     .takes("FILE", Values::Files),
+    long("zero", "set the counters of the ruleset to zero at the start"),
     long("allow-exec", "let the ruleset run commands: define NAME = exec(\"COMMAND\")"),
     long("tc", "filters and queues of devices, as lines for `tc -batch`")
         .takes("FILE", Values::Files),
@@ -60,6 +63,7 @@ pub struct Setup {
     sockets: Option<PathBuf>,
     sysctls: Vec<(String, u32)>,
     allow_exec: bool,
+    zero: bool,
 }
 
 impl Setup {
@@ -74,6 +78,10 @@ impl Setup {
             "conntrack-load" => &mut self.conntrack_load,
             "osf" => &mut self.osf,
             "sockets" => &mut self.sockets,
+            "zero" => {
+                self.zero = true;
+                return Ok(true);
+            }
             "allow-exec" => {
                 self.allow_exec = true;
                 return Ok(true);
@@ -91,8 +99,20 @@ impl Setup {
         Ok(true)
     }
 
-    /// Whether what cannot be missing is there.
-    pub fn check(&self) -> Result<(), String> {
+    /// The files that are read.
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        let Setup { net, rules, state, tc, conntrack_load, osf, sockets, .. } = self;
+        [net, rules, state, tc, conntrack_load, osf, sockets]
+            .into_iter()
+            .filter_map(|f| f.as_deref())
+    }
+
+    /// Whether what cannot be missing is there, with captures that are read, too.
+    pub fn check(&self, captures: &Captures) -> Result<(), String> {
+        let reads = captures.reads.iter().map(|read| &*read.file);
+        if self.files().chain(reads).filter(|file| file.as_os_str() == "-").count() > 1 {
+            return Err("standard input can be read once only".to_owned());
+        }
         match (&self.net, &self.rules, &self.state) {
             (None, ..) => Err("--net is missing".to_owned()),
             (_, None, None) => Err("--rules is missing".to_owned()),
@@ -134,11 +154,23 @@ impl Setup {
             can_offload(names.net(), &linked.flowtables, &[])?;
             can_run_chains(names.net(), linked, &[])
         };
-        if let Some(file) = &self.state {
-            return rules::restore(file, &offloads, now);
+        let ruleset = match &self.state {
+            Some(file) => rules::restore(file, &offloads, now)?,
+            None => {
+                let files = SystemFiles { allow_exec: self.allow_exec };
+                rules::load(self.rules(), &files, names, &offloads, now, json)?
+            }
+        };
+        let generation = ruleset.generation();
+        if self.zero {
+            generation.zero(now);
+        } else if generation.has_counted(now) {
+            errln!(
+                "note: counters go on from what {} says; --zero begins at zero",
+                self.rules().display()
+            );
         }
-        let files = SystemFiles { allow_exec: self.allow_exec };
-        rules::load(self.rules(), &files, names, &offloads, now, json)
+        Ok(ruleset)
     }
 
     /// The host with its rules, as it is at a time.

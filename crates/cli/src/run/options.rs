@@ -253,7 +253,7 @@ impl Given {
         if captures.iter().any(|(call, _)| !call.is_sound()) {
             return Err("--capture-match takes the matches of one rule".into());
         }
-        setup.check()?;
+        setup.check(&read)?;
         Ok(Options {
             setup,
             read,
@@ -421,6 +421,7 @@ mod tests {
                 "--net n --rules r --read a=b --capture-match tcp",
                 "--capture-match is for --capture",
             ),
+            ("--net n --rules - --read a=b c=-", "standard input can be read once only"),
             ("--queue 1=a 2=b 1=c", "--queue 1 is given twice"),
             ("--engine gpu", "--engine is jit or interpreter, not `gpu`"),
             (

@@ -92,7 +92,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<(Setup, Wanted), St
             _ => return Err(format!("invalid option '--{name}'")),
         }
     }
-    setup.check()?;
+    setup.check(&captures)?;
     let wanted = match (captures.reads.is_empty(), frame, words.split_first()) {
         (true, None, Some((source, [first, rest @ ..]))) => {
             let source =
