@@ -29,7 +29,9 @@
 //! assert_eq!(broken, Some(30));
 //! ```
 
+pub mod call;
 pub mod file;
+pub mod place;
 pub mod unwritten;
 
 use std::fmt;
