@@ -683,3 +683,70 @@ fn what_is_destroyed_needs_its_table() {
     };
     refused(vec![table(IP)], elements, Errno::Enoent, Blame::Set);
 }
+
+#[test]
+fn tables_of_an_owner_are_changed_by_it_alone_and_go_with_it() {
+    const OWNER: u32 = 2;
+    const PERSIST: u32 = 4;
+    let owned = |name: &str, flags| Change::AddTable {
+        family: IP,
+        name: name.into(),
+        mode: Mode::Add,
+        flags,
+        userdata: Default::default(),
+    };
+    let by = |port, change| vec![Change::Sender { port }, change];
+    let setup = || {
+        let tables = [owned("t", OWNER), owned("stays", OWNER | PERSIST)];
+        [vec![Change::Sender { port: 7 }], tables.to_vec(), vec![chain(IP, "c")]].concat()
+    };
+    let names = |ruleset: &Ruleset| {
+        let tables = ruleset.generation().tables.clone();
+        tables.iter().map(|t| (t.name.to_string(), t.flags, t.owner)).collect::<Vec<_>>()
+    };
+    let of = |name: &str, flags, owner| (name.to_owned(), flags, owner);
+    let all = vec![of("t", OWNER, 7), of("stays", OWNER | PERSIST, 7)];
+    let cases = [
+        (chain(IP, "d"), Blame::Table),
+        (rule(IP, "c", vec![counter()]), Blame::Table),
+        (delete_table("t"), Blame::Table),
+        (owned("t", OWNER), Blame::Whole),
+    ];
+    for (change, blame) in cases {
+        let error = commit(&mut made_of(setup()), by(8, change.clone())).expect_err("another's");
+        assert_eq!((error.1.errno, error.1.blame), (Errno::Eperm, blame));
+        assert_eq!(commit(&mut made_of(setup()), by(7, change.clone())), Ok(()));
+        assert_eq!(commit(&mut made_of(setup()), vec![change]), Ok(()));
+    }
+    let mut ruleset = made_of(setup());
+    let everything = Change::DeleteTable { family: None, key: None, destroy: false };
+    assert_eq!(commit(&mut ruleset, by(8, everything.clone())), Ok(()));
+    assert_eq!(names(&ruleset), all);
+    let saved = Ruleset::from_saved(&ruleset.save(1)).expect("it is restored");
+    assert_eq!(names(&saved), all);
+    assert_eq!(commit(&mut ruleset, vec![Change::Closed { port: 8 }]), Ok(()));
+    assert_eq!(names(&ruleset), all);
+    assert_eq!(commit(&mut ruleset, vec![Change::Closed { port: 7 }]), Ok(()));
+    assert_eq!(names(&ruleset), [of("stays", PERSIST, 0)]);
+    // Another one takes it, but nobody who would change whether it stays.
+    refused(by_all(&ruleset), owned("stays", OWNER), Errno::Eopnotsupp, Blame::Whole);
+    assert_eq!(commit(&mut ruleset, by(8, owned("stays", OWNER | PERSIST))), Ok(()));
+    assert_eq!(names(&ruleset), [of("stays", OWNER | PERSIST, 8)]);
+    let mut started = saved;
+    started.close_owners();
+    assert_eq!(names(&started), [of("stays", PERSIST, 0)]);
+    assert_eq!(commit(&mut started, vec![everything]), Ok(()));
+}
+
+/// Changes that make the tables of a ruleset again, without what is in them.
+fn by_all(ruleset: &Ruleset) -> Vec<Change> {
+    let tables = ruleset.generation().tables.clone();
+    let again = |t: &std::sync::Arc<Table>| Change::AddTable {
+        family: t.family,
+        name: t.name.clone(),
+        mode: Mode::Add,
+        flags: t.flags,
+        userdata: t.userdata.clone(),
+    };
+    tables.iter().map(again).collect()
+}
