@@ -425,3 +425,18 @@ fn a_program_in_another_namespace_gets_the_dataplane_there() {
     assert_eq!(net.ok(&b, "nft list tables"), "");
     net.ok(&b, "$PENSTOCK down");
 }
+
+#[test]
+fn tables_of_owners_are_theirs_and_go_with_them() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("python3") {
+        return;
+    }
+    net.up("r0 r1");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/clients/owners.py");
+    let inside = net.ok(&net.r, &format!("$PENSTOCK exec -- python3 {script}"));
+    assert_eq!(inside, net.ok(&net.a, &format!("python3 {script}")));
+    // The last table has no owner.
+    assert_eq!(net.ok(&net.r, "$PENSTOCK nft list tables"), "table ip t\n");
+    net.down();
+}
