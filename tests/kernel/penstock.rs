@@ -58,7 +58,7 @@ fn run_with(
     let written = directory.join(format!("out-{engine}"));
     std::fs::create_dir_all(&written).map_err(e)?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_penstock"));
-    command.args(["run", "--sysctl"]).args(UNLIMITED);
+    command.args(["run", "--as-is", "--sysctl"]).args(UNLIMITED);
     command.args(scenario.sysctls.iter().map(|(name, value)| format!("{name}={value}")));
     command.args(["--engine", engine]);
     let connections = directory.join(format!("connections-{engine}"));
