@@ -10,7 +10,7 @@ use crate::message::{AckOptions, Failure, MIN_TYPE, Message, acknowledge, flags}
 use crate::nf_tables::{self, Dump, Get, Stamp};
 use crate::process::Process;
 use crate::socket::{Answers, Notification, Socket};
-use crate::{Backend, batch, compat, packets};
+use crate::{Backend, batch, compat, hooks, packets};
 
 /// Options of level `SOL_NETLINK` that change what is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,6 +247,12 @@ impl Client {
             }
             ctnetlink::SUBSYSTEM | ctnetlink::SUBSYSTEM_EXP => {
                 return self.connections(message, from, backend, to);
+            }
+            hooks::SUBSYSTEM => {
+                let generation = backend.generation();
+                let datagrams = hooks::dump(message, &generation, self.port, self.receive_buffer)?;
+                to.answers.datagrams.extend(datagrams);
+                return Ok(Outcome::Dumped);
             }
             packets::SUBSYSTEM_QUEUE | packets::SUBSYSTEM_LOG => {
                 let listeners = backend.packets().ok_or(Failure::einval())?;

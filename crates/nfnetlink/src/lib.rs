@@ -26,6 +26,7 @@ mod compat;
 mod connections;
 mod ctnetlink;
 mod expression;
+mod hooks;
 mod message;
 mod nf_tables;
 mod packets;
