@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use penstock_daemon::control::exec::Connection;
 use penstock_daemon::control::netfilter::{self, Datagram, Recipient};
 use penstock_launcher::{Answers, Notification, Request, Service, SocketId};
-use penstock_nfnetlink::Client;
+use penstock_nfnetlink::{Client, asks_for_packets};
 use penstock_ruleset::Errno;
 
 /// Messages of the dataplane that are heard before programs are told of them: where much happens to
@@ -28,8 +28,10 @@ struct Socket {
     /// Options of level `SOL_NETLINK`, a bit for each number.
     options: u32,
     may_change: bool,
+    /// It has asked for packets of queues or logs.
+    wants_packets: bool,
     /// It has sent requests that may change something.
-    asked: bool,
+    changes: bool,
 }
 
 /// Answers programs from the dataplane of the network namespace.
@@ -42,6 +44,8 @@ pub struct LiveService {
     events: Option<OwnedFd>,
     /// The groups that sockets are members of, group 1 in the lowest bit.
     groups: u32,
+    /// Datagrams for single sockets.
+    direct: Vec<(SocketId, Vec<u8>)>,
     /// The network namespace; `None` for that of the process.
     namespace: Option<OwnedFd>,
 }
@@ -81,6 +85,25 @@ impl LiveService {
         self.connection.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
+    /// What goes to whom.
+    fn sorted(&mut self, all: Vec<Datagram>) -> Answers {
+        let mut answers = Answers::default();
+        for Datagram { to, bytes: datagram } in all {
+            match to {
+                Recipient::Sender => answers.datagrams.push(datagram),
+                Recipient::Others(group) => {
+                    answers.notifications.push(Notification { group, datagram })
+                }
+                Recipient::All(group) => answers.before.push(Notification { group, datagram }),
+                Recipient::Port(port) => {
+                    let socket = self.sockets.iter().find(|(_, socket)| socket.port == port);
+                    self.direct.extend(socket.map(|(id, _)| (*id, datagram)));
+                }
+            }
+        }
+        answers
+    }
+
     /// Forgets a connection that is broken: sockets that are members of groups may have missed
     /// something.
     fn broken(&mut self, before: &mut Vec<Datagram>) {
@@ -116,21 +139,6 @@ fn watch(events: &OwnedFd, connection: &Connection) -> io::Result<()> {
     }
 }
 
-/// What goes to whom.
-fn sorted(all: Vec<Datagram>) -> Answers {
-    let mut answers = Answers::default();
-    for Datagram { to, bytes: datagram } in all {
-        match to {
-            Recipient::Sender => answers.datagrams.push(datagram),
-            Recipient::Others(group) => {
-                answers.notifications.push(Notification { group, datagram })
-            }
-            Recipient::All(group) => answers.before.push(Notification { group, datagram }),
-        }
-    }
-    answers
-}
-
 impl Service for LiveService {
     fn start(&mut self) -> io::Result<Option<BorrowedFd<'_>>> {
         self.events = Some(epoll()?);
@@ -152,7 +160,7 @@ impl Service for LiveService {
             Ok(_) => {}
             Err(_) => self.connection = None,
         }
-        sorted(told).before
+        self.sorted(told).before
     }
 
     fn elsewhere(&mut self, namespace: OwnedFd) -> Option<Box<dyn Service>> {
@@ -185,11 +193,10 @@ impl Service for LiveService {
     }
 
     fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers {
-        let Some(known) = self.sockets.get_mut(&socket) else {
-            return Answers::default();
-        };
-        known.asked |= known.may_change && penstock_nfnetlink::may_change(request.datagram);
-        let Socket { port, receives_into, options, may_change, .. } = known;
+        let Some(socket) = self.sockets.get_mut(&socket) else { return Answers::default() };
+        socket.wants_packets |= asks_for_packets(request.datagram);
+        socket.changes |= socket.may_change && penstock_nfnetlink::may_change(request.datagram);
+        let Socket { port, receives_into, options, may_change, .. } = socket;
         let port = *port;
         let asked = netfilter::Request {
             port,
@@ -218,25 +225,30 @@ impl Service for LiveService {
                 told.extend(refused.into_iter().map(|bytes| Datagram { to, bytes }));
             }
         }
-        sorted(told)
+        self.sorted(told)
     }
 
     fn close(&mut self, socket: SocketId) -> Answers {
+        let Some(closed) = self.sockets.remove(&socket) else { return Answers::default() };
         let mut told = Vec::new();
-        // A dataplane that has gone has no tables, nor has a socket that asked for nothing.
-        if let Some(Socket { port, asked: true, .. }) = self.sockets.remove(&socket)
+        // A dataplane that has gone keeps nothing, nor does a socket that has asked for nothing.
+        if (closed.wants_packets || closed.changes)
             && let Some(connection) = &mut self.connection
         {
-            match connection.close(port) {
+            match connection.closed(closed.port) {
                 Ok(mut datagrams) => told.append(&mut datagrams),
                 Err(_) => self.broken(&mut told),
             }
         }
-        sorted(told)
+        self.sorted(told)
     }
 
     fn end(&mut self) {
         let left: Vec<_> = self.sockets.keys().copied().collect();
         left.into_iter().for_each(|socket| drop(self.close(socket)));
+    }
+
+    fn take_direct(&mut self) -> Vec<(SocketId, Vec<u8>)> {
+        std::mem::take(&mut self.direct)
     }
 }

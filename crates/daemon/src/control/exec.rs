@@ -66,21 +66,21 @@ impl Connection {
         self.answer()
     }
 
+    /// Says that a socket is closed, which had this port id. Gives notifications that came before.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn closed(&mut self, port: u32) -> io::Result<Vec<Datagram>> {
+        self.client.say(&Message::Closed(port))?;
+        self.answer()
+    }
+
     /// Has a request answered. Notifications that came before are among the answers.
     ///
     /// # Errors
     /// The connection is broken: whether the request was carried out is not known.
     pub fn ask(&mut self, request: Request) -> io::Result<Vec<Datagram>> {
         self.client.say(&Message::Request(request))?;
-        self.answer()
-    }
-
-    /// A socket with a port id is closed. Gives notifications that came before.
-    ///
-    /// # Errors
-    /// The connection is broken.
-    pub fn close(&mut self, port: u32) -> io::Result<Vec<Datagram>> {
-        self.client.say(&Message::Closed(port))?;
         self.answer()
     }
 
