@@ -81,6 +81,7 @@ fn commands_answer_as_on_the_kernel() {
         nft add map inet t m '{ type inet_service : verdict; }'
         nft add element inet t m '{ 22 : accept, 80 : drop }'
         nft add rule inet t c tcp dport vmap @m
+        nft -e add rule inet t c ct original protocol udp ct reply l3proto ipv4 accept
         nft -c add rule inet t c tcp dport 99 accept
         nft list ruleset
         nft -j list ruleset
