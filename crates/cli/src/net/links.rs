@@ -17,7 +17,7 @@ impl Line {
 
     /// A member that is text or a number, if it is there.
     fn member(&mut self, object: &Object, name: &str, word: &str) {
-        match object.get(name).and_then(|value| Some((value.as_str(), value.as_u64()))) {
+        match object.get(name).map(|value| (value.as_str(), value.as_u64())) {
             Some((Some(text), _)) => self.word(word, text),
             Some((_, Some(number))) => self.word(word, number),
             _ => {}

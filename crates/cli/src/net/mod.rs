@@ -196,10 +196,10 @@ mod tests {
     fn text_for_people_is_refused_with_the_command() {
         let text =
             "2: eth0: <BROADCAST,UP> mtu 1500 qdisc noqueue state UP group default qlen 1000\n";
-        let message = Said::parse("pasted.txt", text).err().expect("no JSON");
+        let message = Said::parse("pasted.txt", text).expect_err("no JSON");
         assert!(message.starts_with("pasted.txt:1: this is not what `ip -j` prints"), "{message}");
         let message =
-            Said::parse("x", r#"[{"kind":"htb","handle":"1:"}]"#).err().expect("no network");
+            Said::parse("x", r#"[{"kind":"htb","handle":"1:"}]"#).expect_err("no network");
         assert!(message.contains("neither"), "{message}");
     }
 }
