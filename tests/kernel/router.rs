@@ -429,12 +429,12 @@ impl Router {
         }
         self.collect(&mut outcome).map_err(e)?;
         if !scenario.tc.is_empty() {
-            for (device, _) in &self.wires {
-                for parent in ["clsact", "ingress", "root"] {
-                    // Not every device has one.
-                    let _ = run("tc", &["qdisc", "del", "dev", device, parent], "");
-                }
-            }
+            let gone = |device: &str| {
+                format!("qdisc del dev {device} clsact\nqdisc del dev {device} root\n")
+            };
+            let lines: String = self.wires.iter().map(|(device, _)| gone(device)).collect();
+            // Not every device has both.
+            let _ = run("tc", &["-force", "-batch", "-"], &lines);
         }
         Ok(outcome)
     }
