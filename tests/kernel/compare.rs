@@ -7,6 +7,7 @@ use std::fmt::Write;
 use crate::chance::{Names, Ports};
 use crate::frame::checksum;
 use crate::scenario::{Outcome, Scenario};
+use crate::services;
 
 /// `None` if they agree, else the differences, the kernel's side first. Of the listings only what
 /// was counted is compared, or with `listings` all: what nft prints is a matter of its version.
@@ -47,6 +48,7 @@ pub fn differences(
     if let (Some(k), Some(o)) = (&kernel.connections, &ours.connections) {
         connections(&mut out, k, o);
     }
+    services::differences(&mut out, &kernel.told, &ours.told);
     if listings && k != o {
         let _ = writeln!(out, "listing:");
         for (k, o) in k.lines().zip(o.lines()).filter(|(k, o)| k != o).take(12) {

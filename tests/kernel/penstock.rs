@@ -7,6 +7,7 @@ use std::process::Command;
 
 use penstock_io::Capture;
 
+use crate::program::Programs;
 use crate::scenario::{COMMANDS, Outcome, Scenario, devices, only_counters, without_delivery};
 
 /// Limits on ICMP, as the kernel's router has them.
@@ -72,7 +73,9 @@ fn run_with(
         true => ["--rules".into(), directory.join("rules.nft")],
         false => ["--state".into(), directory.join(STATE)],
     };
+    let programs = Programs::start(scenario, &written).map_err(e)?;
     let output = command
+        .args(programs.arguments())
         .arg("--net")
         .arg(directory.join("net.ip"))
         .args(rules)
@@ -81,7 +84,9 @@ fn run_with(
         .arg("--read")
         .args(reads)
         .output()
-        .map_err(e)?;
+        .map_err(e);
+    let told = programs.finish();
+    let output = output?;
     if !output.status.success() {
         return Err(format!(
             "penstock run, {}:\n{}",
@@ -91,6 +96,7 @@ fn run_with(
     }
     let mut outcome = Outcome {
         listing: without_delivery(&String::from_utf8_lossy(&output.stdout)),
+        told: told.map_err(e)?,
         ..Outcome::default()
     };
     if !scenario.commands.is_empty() {

@@ -27,12 +27,18 @@ mod hand_made;
 mod libraries;
 #[path = "../kernel/links.rs"]
 mod links;
+#[path = "../kernel/listeners.rs"]
+mod listeners;
 #[path = "../kernel/namespace.rs"]
 mod namespace;
 #[path = "../kernel/net.rs"]
 mod net;
+#[path = "../kernel/nfnl_socket.rs"]
+mod nfnl_socket;
 #[path = "../kernel/penstock.rs"]
 mod penstock;
+#[path = "../kernel/program.rs"]
+mod program;
 #[path = "../kernel/random/mod.rs"]
 mod random;
 #[path = "../kernel/router.rs"]
@@ -41,6 +47,8 @@ mod router;
 #[path = "../kernel/scenario.rs"]
 mod scenario;
 mod scenarios;
+#[path = "../kernel/services.rs"]
+mod services;
 #[path = "../kernel/shrink.rs"]
 mod shrink;
 #[path = "../kernel/sides.rs"]

@@ -3,6 +3,7 @@
 //! `penstock run`: captures go through a ruleset; frames, verdicts and counters come out.
 
 mod burst;
+mod events;
 pub mod options;
 pub mod output;
 mod queue;
@@ -35,6 +36,7 @@ use crate::rules::{self, NetNames};
 use crate::setup::InputPort;
 use crate::tracer::Tracer;
 use burst::Burst;
+use events::Events;
 use options::{Options, Wanted};
 use output::Output;
 use summary::{Input, Summary};
@@ -116,6 +118,12 @@ fn run(options: &Options) -> Result<bool, String> {
     for (num, socket) in &options.queues {
         output.queues.open(*num, socket)?;
     }
+    let events = options
+        .conntrack_events
+        .as_deref()
+        .map(|f| lines_to(f).map(Events::to).map_err(failed(f)))
+        .transpose()?;
+    path.conntrack_mut().set_observer(events.as_ref().map(Events::observer));
     let started = Instant::now();
     let pumped = pump(&mut merge, start, &ports, &mut inputs, &mut path, &mut output);
     let elapsed = started.elapsed();
@@ -124,6 +132,10 @@ fn run(options: &Options) -> Result<bool, String> {
     let (whole, end) = pumped?;
 
     path.conntrack_mut().advance(end);
+    if let (Some(events), Some(file)) = (events, &options.conntrack_events) {
+        path.conntrack_mut().set_observer(None);
+        events.finish().map_err(failed(file))?;
+    }
     if let Some(file) = &options.conntrack_dump {
         write(file, path.conntrack().dump().as_bytes()).map_err(failed(file))?;
     }
@@ -197,9 +209,9 @@ fn write(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// A file for lines, or standard error.
-fn lines_to(file: &Path) -> std::io::Result<Box<dyn Write>> {
+fn lines_to(file: &Path) -> std::io::Result<Box<dyn Write + Send>> {
     Ok(match file.to_str() {
-        Some("-") => Box::new(std::io::stderr().lock()),
+        Some("-") => Box::new(std::io::stderr()),
         _ => Box::new(std::io::BufWriter::new(penstock_files::create(file, Access::Owner)?)),
     })
 }

@@ -155,9 +155,7 @@ impl Flower {
             found.ip_proto,
             Some(protocol::TCP | protocol::UDP | protocol::SCTP | protocol::UDPLITE)
         );
-        let port = |at: usize, (low, high): Range<u16>| {
-            ports && (low..=high).contains(&halves(at))
-        };
+        let port = |at: usize, (low, high): Range<u16>| ports && (low..=high).contains(&halves(at));
         let icmp = |at: usize, want: u8| {
             matches!(found.ip_proto, Some(protocol::ICMP | protocol::ICMPV6))
                 && found.transport.and_then(|t| t.get(at)).copied().unwrap_or(0) == want
@@ -188,8 +186,7 @@ impl Flower {
             && wanted(self.src_port, |r| port(0, r))
             && wanted(self.dst_port, |r| port(2, r))
             && wanted(self.tcp_flags, |(value, mask)| {
-                found.ip_proto == Some(protocol::TCP)
-                    && (halves(12) & 0xfff ^ value) & mask == 0
+                found.ip_proto == Some(protocol::TCP) && (halves(12) & 0xfff ^ value) & mask == 0
             })
             && wanted(self.icmp_type, |t| icmp(0, t))
             && wanted(self.icmp_code, |c| icmp(1, c))

@@ -133,7 +133,8 @@ impl Generator {
 
     fn flower(&mut self, protocol: &str, four: bool) -> String {
         if self.one_in(12) {
-            let field = self.pick(&["arp_op request", "arp_tip 198.18.0.1", "arp_sip 198.18.0.0/24"]);
+            let field =
+                self.pick(&["arp_op request", "arp_tip 198.18.0.1", "arp_sip 198.18.0.0/24"]);
             return format!("protocol arp flower {field}");
         }
         if self.one_in(8) {
@@ -153,7 +154,9 @@ impl Generator {
                 1 => "dst_ip 2001:db8::/32".into(),
                 2 => "ip_tos 0x10/0xfc".into(),
                 3 => "ip_ttl 63".into(),
-                4 => self.pick(&["ip_flags frag", "ip_flags nofrag", "ip_flags frag/firstfrag"]).into(),
+                4 => self
+                    .pick(&["ip_flags frag", "ip_flags nofrag", "ip_flags frag/firstfrag"])
+                    .into(),
                 5 => format!("dst_mac {}", self.pick(&["02:00:00:00:01:01", "02:00:00:00:02:02"])),
                 _ => continue,
             };
@@ -215,7 +218,12 @@ impl Generator {
             _ => format!(
                 "action police rate 40bit burst {} conform-exceed {}",
                 self.pick(&["300", "700", "1000"]),
-                self.pick(&["drop/continue", "drop/pipe action continue", "continue/ok", "pipe/drop"])
+                self.pick(&[
+                    "drop/continue",
+                    "drop/pipe action continue",
+                    "continue/ok",
+                    "pipe/drop"
+                ])
             ),
         };
         first + &last

@@ -4,6 +4,8 @@
 
 mod flowtable;
 mod ipsec;
+mod log;
+mod queue;
 mod tunnel;
 mod tunnel_errors;
 mod vlan;
@@ -15,7 +17,16 @@ use crate::scenario::Scenario;
 
 /// All of them.
 pub fn all() -> Vec<Scenario> {
-    [flowtable::all(), vlan::all(), tunnel::all(), tunnel_errors::all(), ipsec::all()].concat()
+    [
+        flowtable::all(),
+        vlan::all(),
+        tunnel::all(),
+        tunnel_errors::all(),
+        ipsec::all(),
+        queue::all(),
+        log::all(),
+    ]
+    .concat()
 }
 
 /// A scenario with frames, each with where it comes from.

@@ -6,6 +6,7 @@
 use super::Conntrack;
 use super::connection::Connection;
 use crate::event;
+use crate::expectation::Expectation;
 
 /// Where the pending events stand among the flags of an entry.
 const SHIFT: u32 = 5;
@@ -21,11 +22,35 @@ pub enum EventKind {
     Destroy,
 }
 
+impl EventKind {
+    /// As `conntrack -E` has it at the beginning of a line.
+    pub fn word(self) -> &'static str {
+        match self {
+            EventKind::New => "[NEW]",
+            EventKind::Update => "[UPDATE]",
+            EventKind::Destroy => "[DESTROY]",
+        }
+    }
+}
+
 /// Who listens.
 pub trait Observer: Send {
     /// Told when a packet that changed something leaves, and when a connection ends. `what` are
     /// bits of [`event`].
     fn event(&mut self, kind: EventKind, what: u16, connection: Connection<'_>);
+
+    /// Told when a connection is expected, and when it is no longer: it has come, time is over, or
+    /// the expectation was removed (`nf_ct_expect_event_report()`). `left` are the nanoseconds that
+    /// it has left, `master` is the connection that expects.
+    fn expectation(
+        &mut self,
+        kind: EventKind,
+        expectation: &Expectation,
+        left: u64,
+        master: Option<Connection<'_>>,
+    ) {
+        let _ = (kind, expectation, left, master);
+    }
 }
 
 impl Conntrack {
@@ -91,6 +116,16 @@ impl Conntrack {
             && let Some(connection) = self.connection_at(n)
         {
             observer.event(kind, what, connection);
+        }
+        self.observer = Some(observer);
+    }
+
+    /// Tells that an expectation begins or ends.
+    pub(super) fn tell_expectation(&mut self, id: u32, kind: EventKind) {
+        let Some(mut observer) = self.observer.take() else { return };
+        if let Some((expectation, expires)) = self.expects.stored(id) {
+            let master = self.connection_ref(expectation.master);
+            observer.expectation(kind, expectation, expires.saturating_sub(self.now), master);
         }
         self.observer = Some(observer);
     }

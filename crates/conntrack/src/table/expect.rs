@@ -6,6 +6,7 @@
 //! altogether, per connection and class, and per destination, and end by a queue of deadlines.
 
 use super::Conntrack;
+use super::events::EventKind;
 use crate::expectation::{CLASSES, ExpectError, Expectation, expect_flag};
 use crate::reference::Ref;
 use crate::settings::LONGEST;
@@ -41,6 +42,11 @@ impl Expectations {
 
     fn get(&self, id: u32) -> Option<&Stored> {
         self.slots.get(id as usize)?.as_ref()
+    }
+
+    /// An expectation by its number, and the time when it ends.
+    pub fn stored(&self, id: u32) -> Option<(&Expectation, u64)> {
+        self.get(id).map(|stored| (&stored.expectation, stored.expires))
     }
 }
 
@@ -119,10 +125,12 @@ impl Conntrack {
         x.deadlines.insert((expires, id));
         self.extra_mut(master).expects.0.push(id);
         self.statistics.expect_create += 1;
+        self.tell_expectation(id, EventKind::New);
         Ok(())
     }
 
     fn unexpect(&mut self, id: u32) {
+        self.tell_expectation(id, EventKind::Destroy);
         let x = &mut self.expects;
         let Some(stored) = x.slots.get_mut(id as usize).and_then(Option::take) else { return };
         if let Some(member) = &self.member {

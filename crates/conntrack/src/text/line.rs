@@ -212,12 +212,7 @@ impl Connection<'_> {
 
 impl fmt::Display for EventLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            EventKind::New => "[NEW]",
-            EventKind::Update => "[UPDATE]",
-            EventKind::Destroy => "[DESTROY]",
-        };
-        write!(f, "{kind:>9} {}", self.line.to_string().trim_end())
+        write!(f, "{:>9} {}", self.kind.word(), self.line.to_string().trim_end())
     }
 }
 
@@ -228,13 +223,18 @@ pub struct ExpectationLine<'a> {
     master: Option<Connection<'a>>,
 }
 
+impl<'a> ExpectationLine<'a> {
+    /// The line of an expectation that ends in `left` nanoseconds.
+    pub fn new(expectation: &'a Expectation, left: u64, master: Option<Connection<'a>>) -> Self {
+        ExpectationLine { expectation, left, master }
+    }
+}
+
 impl Conntrack {
     /// The lines of all expectations.
     pub fn expectation_lines(&self) -> impl Iterator<Item = ExpectationLine<'_>> {
-        self.expectations().map(|(expectation, left)| ExpectationLine {
-            expectation,
-            left,
-            master: self.connection_ref(expectation.master),
+        self.expectations().map(|(expectation, left)| {
+            ExpectationLine::new(expectation, left, self.connection_ref(expectation.master))
         })
     }
 }
