@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
+use crate::compare::HELPER_OF_EXPECTATIONS;
 use crate::nfnl_socket::{Nfnetlink, attribute, attributes};
 use crate::services::{FINGERPRINTS, Queue, Queued, Services, Told, Verdict, log_group, log_line};
 use crate::tools::{Tools, run};
@@ -91,6 +92,7 @@ impl Listeners {
         if let Some(events) = &mut self.events {
             for message in events.messages()? {
                 if let Some(line) = self.tools.event(&message) {
+                    let line = line.replace(HELPER_OF_EXPECTATIONS, "").trim_end().to_owned();
                     self.told.entry("events".into()).or_default().push(line);
                 }
             }
@@ -274,6 +276,9 @@ fn open_socket(line: &str) -> io::Result<OwnedFd> {
         set(&fd, level, option, value)?;
     }
     set(&fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    if !four {
+        set(&fd, libc::SOL_IPV6, libc::IPV6_V6ONLY, 1)?;
+    }
     bind(&fd, local)?;
     // SAFETY: no pointers.
     if kind == libc::SOCK_STREAM && unsafe { libc::listen(fd.as_raw_fd(), 4) } != 0 {

@@ -44,6 +44,17 @@ impl Nfnetlink {
                 _ => return Err(io::Error::last_os_error()),
             }
         };
+        // Messages for all come to those alone who have an address.
+        // SAFETY: a zeroed sockaddr_nl is valid, and the pointer is to one of the length given.
+        let bound = unsafe {
+            let mut address: libc::sockaddr_nl = std::mem::zeroed();
+            address.nl_family = libc::AF_NETLINK as u16;
+            let len = size_of_val(&address) as libc::socklen_t;
+            libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len)
+        };
+        if bound != 0 {
+            return Err(io::Error::last_os_error());
+        }
         let socket = Nfnetlink { fd, buffer: vec![0; 256 << 10] };
         socket.option(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 64 << 20)?;
         Ok(socket)

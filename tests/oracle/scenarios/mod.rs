@@ -2,10 +2,13 @@
 
 //! Scenarios by hand of what most machines' kernels lack.
 
+mod events;
 mod flowtable;
 mod ipsec;
 mod log;
+mod proxy;
 mod queue;
+pub mod sctp;
 mod tunnel;
 mod tunnel_errors;
 mod vlan;
@@ -23,8 +26,11 @@ pub fn all() -> Vec<Scenario> {
         tunnel::all(),
         tunnel_errors::all(),
         ipsec::all(),
+        events::all(),
         queue::all(),
         log::all(),
+        proxy::all(),
+        sctp::all(),
     ]
     .concat()
 }

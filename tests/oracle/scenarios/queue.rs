@@ -74,7 +74,7 @@ pub fn all() -> Vec<Scenario> {
             &frames,
         ),
         sent(
-            on("by_map", &&by_map()).queue(each(&[accept])).queue(Queue::new(4, &[accept.mark(4)])),
+            on("by_map", &by_map()).queue(each(&[accept])).queue(Queue::new(4, &[accept.mark(4)])),
             &frames,
         ),
     ]);

@@ -58,8 +58,8 @@ impl Listener {
 }
 
 impl Observer for Listener {
-    fn event(&mut self, kind: EventKind, _what: u16, connection: Connection<'_>) {
-        self.write(connection.event_line(kind));
+    fn event(&mut self, kind: EventKind, what: u16, connection: Connection<'_>) {
+        self.write(connection.event_line(kind, what));
     }
 
     fn expectation(
