@@ -39,6 +39,8 @@ mod namespace;
 mod net;
 #[path = "../kernel/nfnl_socket.rs"]
 mod nfnl_socket;
+#[path = "../kernel/pppoe.rs"]
+mod pppoe;
 #[path = "../kernel/router.rs"]
 #[allow(dead_code)]
 mod router;

@@ -19,6 +19,7 @@
 
 mod chance;
 mod compare;
+mod esp;
 mod extensions;
 mod frame;
 mod hand_made;
@@ -29,6 +30,7 @@ mod namespace;
 mod net;
 mod nfnl_socket;
 mod penstock;
+mod pppoe;
 mod program;
 mod random;
 mod router;

@@ -64,12 +64,13 @@ impl Observer for Listener {
 
     fn expectation(
         &mut self,
-        kind: EventKind,
+        ends: bool,
         expectation: &Expectation,
         left: u64,
-        master: Option<Connection<'_>>,
+        master: Connection<'_>,
     ) {
-        let line = ExpectationLine::new(expectation, left, master);
+        let kind = if ends { EventKind::Destroy } else { EventKind::New };
+        let line = ExpectationLine::new(expectation, left, Some(master));
         self.write(format_args!("{:>9} {line}", kind.word()));
     }
 }

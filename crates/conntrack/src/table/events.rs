@@ -39,17 +39,16 @@ pub trait Observer: Send {
     /// bits of [`event`].
     fn event(&mut self, kind: EventKind, what: u16, connection: Connection<'_>);
 
-    /// Told when a connection is expected, and when it is no longer: it has come, time is over, or
-    /// the expectation was removed (`nf_ct_expect_event_report()`). `left` are the nanoseconds that
-    /// it has left, `master` is the connection that expects.
+    /// Told when a connection is expected, or no longer (`ends`). `left` is what is left of the
+    /// expectation's life, in nanoseconds.
     fn expectation(
         &mut self,
-        kind: EventKind,
+        ends: bool,
         expectation: &Expectation,
         left: u64,
-        master: Option<Connection<'_>>,
+        master: Connection<'_>,
     ) {
-        let _ = (kind, expectation, left, master);
+        let _ = (ends, expectation, left, master);
     }
 }
 
@@ -74,6 +73,20 @@ impl Conntrack {
         if self.observer.is_some() {
             self.store[n].flags |= what << SHIFT;
         }
+    }
+
+    /// Forgets what was kept of a connection: who changed it has told of that.
+    pub fn forget_noted(&mut self, n: u32) {
+        self.store[n].flags &= (1 << SHIFT) - 1;
+    }
+
+    /// Tells that a connection is expected, or no longer.
+    pub(crate) fn tell_expected(&mut self, ends: bool, expectation: &Expectation, left: u64) {
+        let Some(mut observer) = self.observer.take() else { return };
+        if let Some(master) = self.connection_ref(expectation.master) {
+            observer.expectation(ends, expectation, left, master);
+        }
+        self.observer = Some(observer);
     }
 
     /// Sets which events of a connection are reported (`ct event set`); the default is all.
@@ -116,16 +129,6 @@ impl Conntrack {
             && let Some(connection) = self.connection_at(n)
         {
             observer.event(kind, what, connection);
-        }
-        self.observer = Some(observer);
-    }
-
-    /// Tells that an expectation begins or ends.
-    pub(super) fn tell_expectation(&mut self, id: u32, kind: EventKind) {
-        let Some(mut observer) = self.observer.take() else { return };
-        if let Some((expectation, expires)) = self.expects.stored(id) {
-            let master = self.connection_ref(expectation.master);
-            observer.expectation(kind, expectation, expires.saturating_sub(self.now), master);
         }
         self.observer = Some(observer);
     }

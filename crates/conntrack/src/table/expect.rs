@@ -6,7 +6,6 @@
 //! altogether, per connection and class, and per destination, and end by a queue of deadlines.
 
 use super::Conntrack;
-use super::events::EventKind;
 use crate::expectation::{CLASSES, ExpectError, Expectation, expect_flag};
 use crate::reference::Ref;
 use crate::settings::LONGEST;
@@ -42,11 +41,6 @@ impl Expectations {
 
     fn get(&self, id: u32) -> Option<&Stored> {
         self.slots.get(id as usize)?.as_ref()
-    }
-
-    /// An expectation by its number, and the time when it ends.
-    pub fn stored(&self, id: u32) -> Option<(&Expectation, u64)> {
-        self.get(id).map(|stored| (&stored.expectation, stored.expires))
     }
 }
 
@@ -109,6 +103,9 @@ impl Conntrack {
             member.expect(&expectation, self.settings.expect_max)?;
         }
         let expires = self.now.saturating_add(expectation.timeout.min(LONGEST));
+        if self.is_observed() {
+            self.tell_expected(false, &expectation, expires - self.now);
+        }
         let x = &mut self.expects;
         let stored = Some(Stored { expectation, expires });
         let id = match x.free.pop() {
@@ -125,12 +122,10 @@ impl Conntrack {
         x.deadlines.insert((expires, id));
         self.extra_mut(master).expects.0.push(id);
         self.statistics.expect_create += 1;
-        self.tell_expectation(id, EventKind::New);
         Ok(())
     }
 
     fn unexpect(&mut self, id: u32) {
-        self.tell_expectation(id, EventKind::Destroy);
         let x = &mut self.expects;
         let Some(stored) = x.slots.get_mut(id as usize).and_then(Option::take) else { return };
         if let Some(member) = &self.member {
@@ -151,6 +146,10 @@ impl Conntrack {
             self.extra_mut(master).expects.0.retain(|i| *i != id);
         }
         self.statistics.expect_delete += 1;
+        if self.is_observed() {
+            let left = stored.expires.saturating_sub(self.now);
+            self.tell_expected(true, &stored.expectation, left);
+        }
     }
 
     /// Lets inactive expectations of a class be met from now on, for `timeout` nanoseconds
