@@ -4,6 +4,7 @@
 
 mod events;
 mod flowtable;
+mod helpers;
 mod ipsec;
 mod log;
 mod proxy;
@@ -27,6 +28,7 @@ pub fn all() -> Vec<Scenario> {
         tunnel_errors::all(),
         ipsec::all(),
         events::all(),
+        helpers::all(),
         queue::all(),
         log::all(),
         proxy::all(),
