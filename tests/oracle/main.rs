@@ -37,6 +37,7 @@ mod namespace;
 mod net;
 #[path = "../kernel/nfnl_socket.rs"]
 mod nfnl_socket;
+mod peer;
 #[path = "../kernel/penstock.rs"]
 mod penstock;
 #[path = "../kernel/pppoe.rs"]
