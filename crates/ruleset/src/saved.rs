@@ -24,6 +24,7 @@ use crate::model::{
     ObjectValue, Rule, Set, Table, UserData,
 };
 use crate::reset::{Reset, What};
+use crate::shared::SharedStates;
 use crate::transaction::Ruleset;
 use crate::transaction::sets::checked_set;
 
@@ -204,8 +205,9 @@ impl Ruleset {
         let back = saved.now.saturating_sub(now);
         saved.shift(-i64::try_from(back).unwrap_or(i64::MAX));
         let now = saved.now;
+        let shared = SharedStates::default();
         let tables: Result<_, _> =
-            saved.tables.into_iter().map(|t| t.restore(now).map(Arc::new)).collect();
+            saved.tables.into_iter().map(|t| t.restore(now, &shared).map(Arc::new)).collect();
         let no_ruleset =
             |why: &str| broken(&format!("what was read up to here is no ruleset: {why}"));
         let tables = tables.map_err(no_ruleset)?;
@@ -350,7 +352,8 @@ impl SavedTable {
         }
     }
 
-    fn restore(self, now: u64) -> Result<Table, &'static str> {
+    fn restore(self, now: u64, shared: &SharedStates) -> Result<Table, &'static str> {
+        let chains = self.chains.into_iter();
         Ok(Table {
             family: self.family,
             name: self.name,
@@ -359,7 +362,7 @@ impl SavedTable {
             flags: self.flags,
             userdata: self.userdata,
             last_handle: self.last_handle,
-            chains: self.chains.into_iter().map(|c| Arc::new(c.restore(now))).collect(),
+            chains: chains.map(|c| Arc::new(c.restore(self.family, now, shared))).collect(),
             sets: self
                 .sets
                 .into_iter()
@@ -394,9 +397,9 @@ impl SavedChain {
         }
     }
 
-    fn restore(self, now: u64) -> Chain {
+    fn restore(self, family: Family, now: u64, shared: &SharedStates) -> Chain {
         let rule = |rule: SavedRule| {
-            let states = states_of(&rule.exprs, now);
+            let states = shared.states_of(&rule.exprs, family, now);
             Arc::new(Rule {
                 handle: rule.handle,
                 exprs: rule.exprs,

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use index::TableIndex;
 
 use crate::model::{Family, Set, Table};
+use crate::shared::SharedStates;
 use crate::{Blame, Change, Errno, Error, Generation};
 
 /// Longest name of anything, in bytes (`NFT_NAME_MAXLEN` without its end).
@@ -49,6 +50,7 @@ pub struct Ruleset {
     counters: Counters,
     /// What the last batches knew of tables, which the next one need not find out again.
     indexed: Vec<Indexed>,
+    shared: Arc<SharedStates>,
 }
 
 /// A table as it was committed, and its index.
@@ -61,6 +63,7 @@ impl Default for Ruleset {
             current: Arc::new(Generation { id: 1, ..Generation::default() }),
             counters: Counters::default(),
             indexed: Vec::new(),
+            shared: Arc::default(),
         }
     }
 }
@@ -96,6 +99,7 @@ struct Batch {
     /// Whether anything is other than before: what was there already, or was not there to be
     /// deleted, is not.
     changed: bool,
+    shared: Arc<SharedStates>,
 }
 
 /// One table, open for changes.
@@ -137,7 +141,8 @@ impl Ruleset {
         let flowtables = generation.tables.iter().flat_map(|t| &t.flowtables);
         let registered = of_chains.chain(flowtables.map(|f| f.registered)).max().unwrap_or(0);
         let counters = Counters { table_handle, registered };
-        Ruleset { current: Arc::new(generation), counters, indexed: Vec::new() }
+        let shared = Arc::new(SharedStates::of(&generation));
+        Ruleset { current: Arc::new(generation), counters, indexed: Vec::new(), shared }
     }
 
     /// Makes a generation that was in force before the next one, as it was; handles that were given
@@ -164,7 +169,13 @@ impl Ruleset {
     /// Starts a batch at a time of the packet clock, in nanoseconds since the epoch. From there
     /// timeouts of new elements are counted, and what expired before it is not there.
     pub fn begin_at(&self, now: u64) -> Transaction {
-        let batch = Batch { counters: self.counters, names: HashMap::new(), now, changed: false };
+        let batch = Batch {
+            counters: self.counters,
+            names: HashMap::new(),
+            now,
+            changed: false,
+            shared: self.shared.clone(),
+        };
         let indexed = self.indexed.clone();
         Transaction { working: (*self.current).clone(), indexes: HashMap::new(), indexed, batch }
     }

@@ -13,7 +13,9 @@
 //! | `table` | all, by name and revision |
 //! | `transport`, `network` | matches of headers |
 //! | `metadata`, `connection` | matches of what is known of the packet and its connection |
+//! | `remembered` | matches that remember packets, and the state of extensions |
 //! | `host` | what asks the host's routes and sockets |
+//! | `outside` | programs, clusters, IPsec |
 //! | `change` | targets that change the packet, its metadata or its connection |
 //! | `verdict` | targets that answer, record, copy and hand on |
 //! | `nat` | targets that translate |
@@ -25,7 +27,9 @@ mod info;
 mod metadata;
 mod nat;
 mod network;
+mod outside;
 mod part;
+mod remembered;
 mod table;
 mod transport;
 mod verdict;
@@ -38,7 +42,6 @@ use super::{Expression, Use};
 use crate::linking::{LinkReason, Linking, NotRun};
 use crate::needs::Needs;
 use crate::op::{Extension, Op};
-use crate::state::{NumgenState, QuotaState};
 use crate::{Family, State};
 use info::Info;
 use part::Part;
@@ -126,19 +129,19 @@ impl Expression for Xt {
     }
 
     fn is_stateful(&self) -> bool {
-        self.new_state(0).is_some()
+        remembered::kept(self).is_some()
     }
 
     fn new_state(&self, _: u64) -> Option<State> {
-        const NTH: u16 = 1;
-        let info = Info(&self.info);
-        match (self.target, &*self.name) {
-            (false, "statistic") if info.u16(0) == NTH => {
-                Some(State::Numgen(NumgenState::after(info.u32(12))))
-            }
-            (false, "quota") => Some(State::Quota(QuotaState::new(0))),
-            _ => None,
-        }
+        remembered::new_state(self)
+    }
+
+    fn shared_name(&self, family: Family) -> Option<String> {
+        remembered::shared_name(self, family)
+    }
+
+    fn join(&self, state: &State) {
+        remembered::join(self, state);
     }
 
     fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
@@ -210,7 +213,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_refused_by_name() {
         for (name, rev, info, expected) in [
-            ("recent", 1, vec![0; 232], "the packet path does not have it"),
+            ("ipvs", 0, vec![0; 48], "the packet path does not have it"),
             ("tcp", 1, vec![0; 16], "the packet path does not have it"),
             ("tcp", 0, vec![0; 8], "its structure is too short"),
             ("owner", 1, [vec![0; 16], vec![8, 0]].concat(), "supplementary groups are not known"),
