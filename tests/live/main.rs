@@ -13,6 +13,7 @@ mod bursts;
 mod capture;
 mod clients;
 mod clock;
+mod connections;
 mod edges;
 mod evaluator;
 mod faults;

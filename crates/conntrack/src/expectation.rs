@@ -7,6 +7,7 @@ use crate::reference::Ref;
 use crate::settings::SECOND;
 use crate::tuple::{Direction, Tuple};
 use penstock_wire::protocol;
+use serde::{Deserialize, Serialize};
 
 /// Classes of expectations of one helper (`NF_CT_MAX_EXPECT_CLASSES`).
 pub const CLASSES: usize = 4;
@@ -22,7 +23,7 @@ pub mod expect_flag {
 }
 
 /// How the expected connection is translated if its master is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Follow {
     /// Direction of the master that the expected connection goes in.
     pub direction: Direction,
@@ -33,7 +34,7 @@ pub struct Follow {
 }
 
 /// A connection that is expected (`struct nf_conntrack_expect`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expectation {
     /// Its original tuple; what the masks leave out is zero.
     pub tuple: Tuple,

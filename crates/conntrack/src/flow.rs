@@ -3,12 +3,14 @@
 //! A connection as a value: what programs see of it, and what they may change
 //! (`nf_conntrack_netlink.c`).
 
+use crate::helper::HelperName;
 use crate::seqadj::SeqAdjust;
 use crate::table::Counter;
 use crate::tuple::Tuple;
+use serde::{Deserialize, Serialize};
 
 /// What programs see of a protocol's state (`CTA_PROTOINFO`). Arrays are by direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProtocolInfo {
     /// Nothing.
     None,
@@ -40,7 +42,7 @@ pub enum ProtocolInfo {
 }
 
 /// A connection as a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     /// A number that names it (`ct id`).
     pub id: u32,
@@ -57,7 +59,8 @@ pub struct Flow {
     /// `ct label`, bit n in word n / 32; `None` without room for labels.
     pub labels: Option<[u32; 4]>,
     /// Name of its helper.
-    pub helper: Option<&'static str>,
+    #[serde(with = "crate::helper::by_name")]
+    pub helper: Option<HelperName>,
     /// The original tuple of the connection that expected it.
     pub master: Option<Tuple>,
     /// Packets and bytes by direction.
@@ -75,7 +78,7 @@ pub struct Flow {
 }
 
 /// A change of a protocol's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProtocolChange {
     /// TCP; arrays are by direction.
     Tcp {
@@ -96,7 +99,7 @@ pub enum ProtocolChange {
 }
 
 /// A change of a connection.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowChange {
     /// How long it lives from now on, in nanoseconds.
     pub timeout: Option<u64>,

@@ -3,9 +3,10 @@
 //! A connection by number.
 
 use penstock_packet::Ct;
+use serde::{Deserialize, Serialize};
 
 /// A connection by number, good as long as the serial is the entry's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ref {
     /// Number of the entry.
     pub entry: u32,

@@ -7,9 +7,10 @@ use crate::tuple::Direction;
 use penstock_packet::Packet;
 use penstock_wire::checksum;
 use penstock_wire::tcp::{self, flag, option};
+use serde::{Deserialize, Serialize};
 
 /// Shift of the sequence numbers of one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeqAdjust {
     /// Sequence number from which on [`SeqAdjust::after`] holds.
     pub position: u32,

@@ -3,10 +3,11 @@
 //! What names one direction of a flow (`struct nf_conntrack_tuple`).
 
 use penstock_wire::{icmp, icmpv6, protocol};
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 /// Direction of a packet in its connection (`IP_CT_DIR_*`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Direction {
     /// As the first packet.
@@ -27,7 +28,7 @@ impl Direction {
 
 /// Addresses and transport identifiers of a direction of a flow, in its zone. All bytes take part
 /// in comparison and hash, so unused ones are zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(C)]
 pub struct Tuple {
     /// Source address in network order; an IPv4 address in the first four bytes.

@@ -19,6 +19,7 @@
 //! | `start` | devices become ports, and threads begin |
 //! | `server` | the server on the control socket, and metrics over HTTP |
 //! | `evaluator` | processes without rights, which read rule texts |
+//! | `connections` | connections of all workers, as ctnetlink reads and changes them |
 //! | `kernel_sync` | the thread that keeps the network in step with the kernel's |
 //! | `guardian` | the process that gives the devices back when this one dies |
 //! | `recovery` | what an earlier dataplane left is given back |
@@ -29,7 +30,7 @@
 //! | `worker` | a thread that does packets |
 //! | `requests` | what threads ask of each other |
 //! | `offload` | flows and chains that devices do themselves |
-//! | [`probe`], `queues`, `broadcast` | what leaves a worker for captures, programs, watchers |
+//! | [`probe`], `queues`, `broadcast`, `connection_events` | what leaves a worker for captures, programs, watchers |
 //! | `devices` | devices are taken, opened, and given back |
 //! | `namespace_lock` | one dataplane after the other in a network namespace |
 //! | [`control`] | the control socket: addresses, messages, clients, rights |
@@ -43,6 +44,8 @@
 mod broadcast;
 mod clock;
 mod config;
+mod connection_events;
+mod connections;
 #[doc(hidden)]
 pub mod console;
 pub mod control;

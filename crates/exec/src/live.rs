@@ -15,6 +15,10 @@ use penstock_launcher::{Answers, Notification, Request, Service, SocketId};
 use penstock_nfnetlink::Client;
 use penstock_ruleset::Errno;
 
+/// Messages of the dataplane that are heard before programs are told of them: where much happens to
+/// connections there is always another one.
+const AT_ONCE: usize = 64;
+
 /// A socket of a program.
 #[derive(Debug, Default)]
 struct Socket {
@@ -34,8 +38,8 @@ pub struct LiveService {
     /// Tells of what the dataplane says (epoll(7)): connections change, this stays. Made when it
     /// starts, since a launcher closes descriptors that were open before.
     events: Option<OwnedFd>,
-    /// Sockets are members of groups.
-    listens: bool,
+    /// The groups that sockets are members of, group 1 in the lowest bit.
+    groups: u32,
     /// The network namespace; `None` for that of the process.
     namespace: Option<OwnedFd>,
 }
@@ -48,12 +52,14 @@ impl LiveService {
     fn connection(&mut self, before: &mut Vec<Datagram>) -> io::Result<&mut Connection> {
         if let Some(connection) = &mut self.connection {
             // What was said comes first; a dataplane that has gone says nothing more.
-            while connection.has_said() {
+            for _ in 0..AT_ONCE {
+                if !connection.has_said() {
+                    break;
+                }
                 match connection.hear() {
                     Ok(mut datagrams) => before.append(&mut datagrams),
                     Err(_) => {
-                        self.connection = None;
-                        before.extend(self.listens.then(lost));
+                        self.broken(before);
                         break;
                     }
                 }
@@ -62,8 +68,8 @@ impl LiveService {
         if self.connection.is_none() {
             let opened = Connection::open(self.namespace.as_ref().map(AsFd::as_fd))?;
             let mut opened = opened.ok_or(io::ErrorKind::NotConnected)?;
-            if self.listens {
-                before.append(&mut opened.listen(true)?);
+            if self.groups != 0 {
+                before.append(&mut opened.listen(self.groups)?);
             }
             if let Some(events) = &self.events {
                 watch(events, &opened)?;
@@ -77,13 +83,14 @@ impl LiveService {
     /// something.
     fn broken(&mut self, before: &mut Vec<Datagram>) {
         self.connection = None;
-        before.extend(self.listens.then(lost));
+        before.extend(lost(self.groups));
     }
 }
 
-/// Tells members of nf_tables' group that they missed something.
-fn lost() -> Datagram {
-    Datagram { to: Recipient::All(penstock_nfnetlink::GROUP), bytes: Vec::new() }
+/// Tells members of groups, group 1 in the lowest bit, that they missed something.
+fn lost(groups: u32) -> impl Iterator<Item = Datagram> {
+    let missed = (1..=u32::BITS).filter(move |group| groups >> (group - 1) & 1 != 0);
+    missed.map(|group| Datagram { to: Recipient::All(group), bytes: Vec::new() })
 }
 
 fn epoll() -> io::Result<OwnedFd> {
@@ -131,13 +138,12 @@ impl Service for LiveService {
 
     fn look(&mut self, listened: u32) -> Vec<Notification> {
         let mut told = Vec::new();
-        let listens = listened != 0;
-        let changes = listens != self.listens;
-        self.listens = listens;
+        let changes = listened != self.groups;
+        self.groups = listened;
         let had = self.connection.is_some();
         match self.connection(&mut told) {
             // A new connection knows it already.
-            Ok(connection) if changes && had => match connection.listen(listens) {
+            Ok(connection) if changes && had => match connection.listen(listened) {
                 Ok(mut datagrams) => told.append(&mut datagrams),
                 Err(_) => self.broken(&mut told),
             },

@@ -4,6 +4,7 @@
 
 use penstock_conntrack::{Direction, Tuple, status, tuple};
 use penstock_wire::protocol;
+use serde::{Deserialize, Serialize};
 
 /// Addresses are given (`NF_NAT_RANGE_MAP_IPS`).
 pub const MAP_IPS: u32 = 1 << 0;
@@ -66,7 +67,7 @@ impl Manip {
 }
 
 /// Addresses and ports to choose from, ends included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
     /// [`MAP_IPS`] and the other flags, `NF_NAT_RANGE_*`.
     pub flags: u32,

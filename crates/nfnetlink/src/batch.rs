@@ -25,11 +25,19 @@ const SUBSYSTEMS: u16 = 13;
 /// Bytes after which notifications continue in another datagram (`NLMSG_GOODSIZE`).
 const NOTIFICATION_MAX: usize = 3776;
 
+/// An answer to a message.
+struct Ack<'a> {
+    /// Number of the message, counted from 1; 0 is the beginning of the batch.
+    number: usize,
+    message: Message<'a>,
+    failure: Option<Failure>,
+}
+
 /// Answers of a batch on their way.
 struct Run<'a> {
     socket: &'a Socket,
-    /// Messages to answer at the end, each with its error or none.
-    acks: Vec<(Message<'a>, Option<Failure>)>,
+    /// Messages to answer at the end.
+    acks: Vec<Ack<'a>>,
     failed: bool,
     /// The end was reached.
     complete: bool,
@@ -86,15 +94,25 @@ pub fn run(
     let mut batch = Batch::new(backend, socket.port, socket.listened);
     let mut run = Run { socket, acks: Vec::new(), failed: false, complete: false };
     if begin.header.has(flags::ACK) {
-        run.acks.push((*begin, None));
+        run.acks.push(Ack { number: 0, message: *begin, failure: None });
     }
     let last = run.messages(rest, &mut batch);
     let mut answers = Answers::default();
+    if !run.failed {
+        match nf_tables::end(&mut batch) {
+            Ok(()) => run.validate(rest, &batch),
+            Err(failure) => {
+                let ack = acknowledge(&head, Some(&failure), socket.port, socket.acks);
+                answers.datagrams.push(ack);
+                run.failed = true;
+            }
+        }
+    }
     if run.complete && !run.failed {
-        match nf_tables::commit(batch, from) {
+        match batch.commit(from) {
             Ok(events) => {
                 if let Some(last) = last.filter(|last| last.header.has(flags::ACK)) {
-                    run.acks.push((last, None));
+                    run.acks.push(Ack { number: usize::MAX, message: last, failure: None });
                 }
                 let after = backend.generation().id;
                 if after != before {
@@ -108,7 +126,7 @@ pub fn run(
             }
         }
     }
-    for (message, failure) in &run.acks {
+    for Ack { message, failure, .. } in &run.acks {
         let ack = acknowledge(message, failure.as_ref(), socket.port, socket.acks);
         answers.datagrams.push(ack);
     }
@@ -151,11 +169,33 @@ impl<'a> Run<'a> {
             };
             let failed = result.is_err();
             if failed || message.header.has(flags::ACK) {
-                self.acks.push((message, result.err()));
+                self.acks.push(Ack { number: number + 1, message, failure: result.err() });
             }
             self.failed |= failed;
         }
         last
+    }
+
+    /// Blames the messages that leave a table wrong as a whole. The kernel also looks if the batch
+    /// has no end, which makes it a check only.
+    fn validate(&mut self, mut rest: &'a [u8], batch: &Batch<'_>) {
+        let Err(wrong) = batch.validate() else { return };
+        self.failed = true;
+        let mut wrong = wrong.into_iter().peekable();
+        // Answers go in the order of the messages; those that want one anyway are there.
+        let mut wanted = std::mem::take(&mut self.acks).into_iter().peekable();
+        self.acks.extend(wanted.next_if(|ack| ack.number == 0));
+        for number in 0.. {
+            let Some((message, after)) = Message::first(rest) else { break };
+            rest = after;
+            let ack = wanted.next_if(|ack| ack.number == number + 1);
+            match wrong.next_if(|(blamed, _)| *blamed == number) {
+                Some((_, failure)) => {
+                    self.acks.push(Ack { number: number + 1, message, failure: Some(failure) });
+                }
+                None => self.acks.extend(ack),
+            }
+        }
     }
 
     /// The message with a number after the first one.

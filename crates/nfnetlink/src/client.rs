@@ -210,17 +210,20 @@ impl Client {
             return Err(Errno::Eperm.into());
         }
         let echo = message.header.has(flags::ECHO);
-        let listened = self.listened || echo;
+        let listened = self.listened || echo || connections.tells();
         let mut exchange =
             Exchange::new(connections, message, self.port, self.receive_buffer, listened);
         let outcome = ctnetlink::run(&mut exchange, message);
-        let Exchange { changed, datagrams, events, .. } = exchange;
-        let notifications = events.notifications;
+        let Exchange { changed, datagrams, events, connections, .. } = exchange;
         to.changes_connections |= changed;
+        let notifications = events.iter().map(|event| ctnetlink::notification(event, self.port));
         if echo {
             // The sender's copy is an answer.
-            let own = notifications.iter().map(|n| n.datagram.clone());
-            to.answers.datagrams.extend(own);
+            to.answers.datagrams.extend(notifications.clone().map(|n| n.datagram));
+        }
+        if connections.tells() {
+            connections.tell(self.port, events)?;
+        } else if echo {
             to.answers.notifications.extend(notifications);
         } else {
             to.answers.before.extend(notifications);

@@ -35,8 +35,10 @@ mod uapi;
 pub use backend::{Backend, Local, Refused, Show};
 pub use batch::{Teller, changes_between};
 pub use client::{Client, SocketOption, may_change};
-pub use connections::{Connections, Expected, NewExpected, NewFlow, Wanted};
-pub use ctnetlink::difference as connection_changes_between;
+pub use connections::{
+    ConnectionEvent, Connections, Expected, NewExpected, NewFlow, Wanted, of_connection,
+};
+pub use ctnetlink::{difference as connection_changes_between, notification};
 pub use nf_tables::GROUP;
 pub use process::Process;
 pub use socket::{Answers, Notification};

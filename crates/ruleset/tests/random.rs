@@ -221,7 +221,7 @@ fn programs(linked: &Linked) -> String {
 fn random_batches_keep_the_ruleset_consistent() {
     let seed = penstock_testkit::seed();
     let mut rng = Rng::with_seed(seed);
-    let (mut taken, mut refused, mut runs) = (0, 0, 0);
+    let (mut taken, mut refused, mut runs, mut wrong) = (0, 0, 0, 0);
     for _ in 0..60 {
         let mut ruleset = made_of(vec![
             table(IP),
@@ -257,10 +257,15 @@ fn random_batches_keep_the_ruleset_consistent() {
                     taken += 1;
                 }
             }
-            if all {
+            let valid = batch.validate();
+            assert_eq!(valid, other.validate());
+            if all && valid.is_ok() {
                 ruleset.commit(batch).expect("nothing else was committed");
             } else {
-                drop(batch);
+                if all {
+                    ruleset.commit(batch).expect_err("a table is wrong");
+                    wrong += 1;
+                }
                 assert!(Arc::ptr_eq(&before, &ruleset.generation()));
             }
             assert_eq!(before_text, format!("{before:?}"), "an old generation changed");
@@ -277,5 +282,5 @@ fn random_batches_keep_the_ruleset_consistent() {
         }
     }
     assert!(taken > 1000 && refused > 1000, "{taken} taken, {refused} refused");
-    assert!(runs > 300, "{runs} generations that run");
+    assert!(runs > 300 && wrong > 5, "{runs} generations that run, {wrong} batches refused");
 }

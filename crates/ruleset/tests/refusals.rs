@@ -257,6 +257,13 @@ fn references_removed_earlier_in_a_batch_permit_deletion() {
 
 #[test]
 fn deep_and_looping_jumps_are_refused() {
+    // The last change leaves the table wrong, in its own batch and in one with the setup.
+    let left_wrong = |setup: Vec<Change>, change: Change| {
+        assert_eq!(blamed(made_of(setup.clone()), vec![change.clone()]), [(0, Errno::Emlink)]);
+        let last = setup.len();
+        let all = [setup, vec![change]].concat();
+        assert_eq!(blamed(Ruleset::default(), all), [(last, Errno::Emlink)]);
+    };
     let name = |i: usize| format!("c{i}");
     let row = |n: usize| {
         let mut all = vec![
@@ -269,28 +276,98 @@ fn deep_and_looping_jumps_are_refused() {
         all
     };
     taken(row(15), rule(IP, "in", vec![jump("c1")]));
-    refused(row(16), rule(IP, "in", vec![jump("c1")]), Errno::Emlink, Blame::Whole);
+    left_wrong(row(16), rule(IP, "in", vec![jump("c1")]));
     let bound = |n| [row(n), vec![rule(IP, "in", vec![vmap("m")])]].concat();
     taken(bound(15), add_elements("m", vec![pair(1, jump_data("c1"))]));
-    refused(
-        bound(16),
-        add_elements("m", vec![pair(1, jump_data("c1"))]),
-        Errno::Emlink,
-        Blame::Whole,
-    );
+    left_wrong(bound(16), add_elements("m", vec![pair(1, jump_data("c1"))]));
     let filled = |n| [row(n), vec![add_elements("m", vec![pair(1, jump_data("c1"))])]].concat();
     taken(filled(15), rule(IP, "in", vec![vmap("m")]));
-    refused(filled(16), rule(IP, "in", vec![vmap("m")]), Errno::Emlink, Blame::Whole);
+    left_wrong(filled(16), rule(IP, "in", vec![vmap("m")]));
     // A loop is nothing as long as no base chain leads there.
     taken(row(3), rule(IP, "c3", vec![jump("c1")]));
     let round = || [row(3), vec![rule(IP, "c3", vec![jump("c1")])]].concat();
-    refused(round(), rule(IP, "in", vec![jump("c2")]), Errno::Emlink, Blame::Whole);
+    left_wrong(round(), rule(IP, "in", vec![jump("c2")]));
     let entered = || [row(3), vec![rule(IP, "in", vec![jump("c1")])]].concat();
-    refused(entered(), rule(IP, "c3", vec![jump("c1")]), Errno::Emlink, Blame::Whole);
+    left_wrong(entered(), rule(IP, "c3", vec![jump("c1")]));
     // What was taken away does not count.
     let mut ruleset = made_of(entered());
     let back = vec![flush_chain("in"), rule(IP, "c3", vec![jump("c1")])];
     assert_eq!(commit(&mut ruleset, back), Ok(()));
+}
+
+/// The changes that are blamed, by their number in the batch, and why.
+fn blamed(mut ruleset: Ruleset, changes: Vec<Change>) -> Vec<(usize, Errno)> {
+    let mut batch = ruleset.begin();
+    changes.into_iter().for_each(|change| drop(batch.apply(change).expect("taken")));
+    let wrong = batch.validate().err().unwrap_or_default();
+    assert_eq!(ruleset.commit(batch).is_err(), !wrong.is_empty());
+    wrong.iter().map(|wrong| (wrong.change, wrong.errno)).collect()
+}
+
+#[test]
+fn tables_are_validated_as_a_batch_leaves_them() {
+    let masquerade = || Expr::Masq(Masq { proto_min: None, proto_max: None, flags: 0 });
+    let setup = || {
+        vec![
+            table(IP),
+            base(IP, "in", ChainType::Filter, Hook::Input),
+            chain(IP, "a"),
+            chain(IP, "b"),
+            set("s"),
+            map("m", MapData::Verdict),
+            rule(IP, "in", vec![jump("a")]),
+        ]
+    };
+    let to_a = || rule(IP, "b", vec![jump("a")]);
+    let to_b = || rule(IP, "a", vec![jump("b")]);
+    let in_set = || add_elements("s", vec![key(1)]);
+    let counted = || rule(IP, "b", vec![counter()]);
+    const LINKS: Errno = Errno::Emlink;
+    let cases = [
+        ("closed and opened", vec![to_a(), to_b(), flush_chain("b")], vec![]),
+        ("closed and cut off", vec![to_a(), to_b(), counted(), flush_chain("in")], vec![]),
+        (
+            "all rules and elements from there on are blamed",
+            vec![counted(), to_a(), to_b(), counted(), chain(IP, "z"), in_set(), set("z")],
+            vec![(2, LINKS), (3, LINKS), (5, LINKS)],
+        ),
+        (
+            "none while the table is right",
+            vec![to_a(), to_b(), flush_chain("b"), counted(), to_a(), in_set()],
+            vec![(1, LINKS), (4, LINKS), (5, LINKS)],
+        ),
+        (
+            "a hook that does not take it",
+            vec![rule(IP, "b", vec![masquerade()]), to_b(), counted()],
+            vec![(1, Errno::Eopnotsupp), (2, Errno::Eopnotsupp)],
+        ),
+        (
+            "an element that leads to a loop",
+            vec![
+                to_a(),
+                rule(IP, "a", vec![vmap("m")]),
+                add_elements("m", vec![pair(1, jump_data("b"))]),
+                in_set(),
+            ],
+            vec![(2, LINKS), (3, LINKS)],
+        ),
+        (
+            "an element that led to one",
+            vec![
+                to_a(),
+                rule(IP, "a", vec![vmap("m")]),
+                add_elements("m", vec![pair(1, jump_data("b"))]),
+                delete_elements("m", None),
+            ],
+            vec![],
+        ),
+    ];
+    for (what, changes, expected) in cases {
+        assert_eq!(blamed(made_of(setup()), changes.clone()), expected, "{what}");
+        let (all, first) = ([setup(), changes].concat(), setup().len());
+        let expected: Vec<_> = expected.iter().map(|(n, errno)| (n + first, *errno)).collect();
+        assert_eq!(blamed(Ruleset::default(), all), expected, "{what}, in a new table");
+    }
 }
 
 #[test]

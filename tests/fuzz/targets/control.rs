@@ -61,7 +61,7 @@ fn seeds() -> Vec<Vec<u8>> {
         Message::Lost(9),
         Message::Exit(1),
         Message::Netfilter,
-        Message::Listen(true),
+        Message::Listen(1 << 6),
         Message::Request(Request {
             port: 4711,
             receives_into: 65536,

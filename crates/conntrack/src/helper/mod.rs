@@ -11,6 +11,7 @@
 mod action;
 mod amanda;
 mod broadcast;
+pub mod by_name;
 mod ftp;
 mod irc;
 mod number;
@@ -38,6 +39,9 @@ pub struct Class {
     /// Seconds.
     pub timeout: u32,
 }
+
+/// The name of a known helper.
+pub type HelperName = &'static str;
 
 /// A known helper.
 #[derive(Debug)]

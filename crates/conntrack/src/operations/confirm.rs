@@ -47,13 +47,6 @@ impl Conntrack {
                     self.destroy(other);
                     continue;
                 }
-                // A reply tuple is not shared: the flows differ in the zone of their original
-                // direction only.
-                let apart =
-                    self.store[other].original != original && self.store[other].reply == reply;
-                if apart && !self.store[other].has(status::NAT_DONE_MASK) {
-                    return self.refuse(packet, n);
-                }
                 return self.resolve_clash(packet, n, other, hashes[1]);
             }
         }
@@ -83,9 +76,9 @@ impl Conntrack {
     }
 
     /// Another entry has one of the tuples (`nf_ct_resolve_clash()`). If it is the same connection,
-    /// or the other is not translated, the packet joins the other. Packets of UDP and other
-    /// connectionless protocols may also have a separate entry for a second, found by its reply
-    /// tuple only, if just the original tuple is taken.
+    /// seen from either end, the packet joins it. Packets of UDP and other connectionless protocols
+    /// may also have a separate entry for a second, found by its reply tuple only, if just the
+    /// original tuple is taken.
     ///
     /// The kernel drops a TCP packet if another packet entered its connection in between. Here
     /// packets go through in bursts, so that happens more often, and the packet joins that
@@ -132,7 +125,7 @@ impl Conntrack {
         let reverse = loser.original == winner.reply && loser.reply == winner.original;
         if reverse && lenient {
             Some(CtInfo::EstablishedReply)
-        } else if same || (lenient && !winner.has(status::NAT_DONE_MASK)) {
+        } else if same {
             Some(if winner.has(status::SEEN_REPLY) { CtInfo::Established } else { CtInfo::New })
         } else {
             None

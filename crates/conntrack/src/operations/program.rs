@@ -5,7 +5,7 @@
 use crate::flow::{Flow, FlowChange, NotInserted, ProtocolChange, ProtocolInfo};
 use crate::reference::Ref;
 use crate::settings::LONGEST;
-use crate::table::{Conntrack, NotEntered, sides};
+use crate::table::{Connection, Conntrack, NotEntered, sides};
 use crate::tracker::sctp::{self, Sctp};
 use crate::tracker::tcp::{self, Tcp, side_flag};
 use crate::tracker::{ProtocolState, dccp};
@@ -52,11 +52,10 @@ fn change_protocol(state: &mut ProtocolState, change: &ProtocolChange) {
     }
 }
 
-impl Conntrack {
-    /// A connection as a value; `None` if there is none of this number.
-    pub fn flow(&self, n: u32) -> Option<Flow> {
-        let c = self.connection_at(n)?;
-        let protocol = match c.proto() {
+impl Connection<'_> {
+    /// It as a value.
+    pub fn flow(&self) -> Flow {
+        let protocol = match self.proto() {
             ProtocolState::Tcp(t) => ProtocolInfo::Tcp {
                 state: t.state as u8,
                 scales: t.seen.map(|side| side.scale),
@@ -72,23 +71,30 @@ impl Conntrack {
                 ProtocolInfo::None
             }
         };
-        Some(Flow {
-            id: c.id(),
-            original: *c.tuple(Direction::Original),
-            reply: *c.tuple(Direction::Reply),
-            status: c.status(),
-            left: c.remaining(),
-            mark: c.mark(),
-            labels: c.labels(),
-            helper: c.helper(),
-            master: c.master().map(|master| *master.tuple(Direction::Original)),
-            counters: self.counters(n).copied(),
-            times: c.times(),
-            shifts: self.sequence_adjustments(n).copied(),
-            synproxy: self.is_made(n) || self.is_synproxied(n),
+        Flow {
+            id: self.id(),
+            original: *self.tuple(Direction::Original),
+            reply: *self.tuple(Direction::Reply),
+            status: self.status(),
+            left: self.remaining(),
+            mark: self.mark(),
+            labels: self.labels(),
+            helper: self.helper(),
+            master: self.master().map(|master| *master.tuple(Direction::Original)),
+            counters: self.both_counters(),
+            times: self.times(),
+            shifts: self.shifts(),
+            synproxy: self.has_synproxy(),
             protocol,
-            children: c.children(),
-        })
+            children: self.children(),
+        }
+    }
+}
+
+impl Conntrack {
+    /// A connection as a value; `None` if there is none of this number.
+    pub fn flow(&self, n: u32) -> Option<Flow> {
+        self.connection_at(n).map(|connection| connection.flow())
     }
 
     /// Finds a connection that has not ended by its tuple, given in the zone of its original and of

@@ -7,6 +7,7 @@ use super::entry::{Entry, flag};
 use super::{Conntrack, grow};
 use crate::expectation::Follow;
 use crate::reference::Ref;
+use crate::seqadj::SeqAdjust;
 use crate::settings::Tracker;
 use crate::tracker::ProtocolState;
 use crate::{Direction, Tuple, event, status};
@@ -78,6 +79,21 @@ impl<'a> Connection<'a> {
     /// Packets and bytes of a direction, if accounting was on when it began.
     pub fn counters(&self, direction: Direction) -> Option<Counter> {
         self.table.counters(self.n).map(|c| c[direction as usize])
+    }
+
+    /// Packets and bytes of both directions, as [`Connection::counters`].
+    pub fn both_counters(&self) -> Option<[Counter; 2]> {
+        self.table.counters(self.n).copied()
+    }
+
+    /// Shifts of sequence numbers by direction, where text was rewritten.
+    pub fn shifts(&self) -> Option<[SeqAdjust; 2]> {
+        self.table.sequence_adjustments(self.n).copied()
+    }
+
+    /// Whether there is room for what a SYN proxy keeps.
+    pub fn has_synproxy(&self) -> bool {
+        self.table.is_made(self.n) || self.table.is_synproxied(self.n)
     }
 
     /// When it was confirmed and, of one that ended, when that was: nanoseconds since the epoch, 0

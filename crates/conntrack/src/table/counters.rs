@@ -5,9 +5,10 @@
 use super::entry::flag;
 use super::{Conntrack, grow};
 use crate::Direction;
+use serde::{Deserialize, Serialize};
 
 /// Packets and bytes of one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counter {
     /// Packets.
     pub packets: u64,

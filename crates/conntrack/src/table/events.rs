@@ -6,6 +6,7 @@
 use super::Conntrack;
 use super::connection::Connection;
 use crate::event;
+use crate::expectation::Expectation;
 
 /// Where the pending events stand among the flags of an entry.
 const SHIFT: u32 = 5;
@@ -26,6 +27,18 @@ pub trait Observer: Send {
     /// Told when a packet that changed something leaves, and when a connection ends. `what` are
     /// bits of [`event`].
     fn event(&mut self, kind: EventKind, what: u16, connection: Connection<'_>);
+
+    /// Told when a connection is expected, or no longer (`ends`). `left` is what is left of the
+    /// expectation's life, in nanoseconds.
+    fn expectation(
+        &mut self,
+        ends: bool,
+        expectation: &Expectation,
+        left: u64,
+        master: Connection<'_>,
+    ) {
+        let _ = (ends, expectation, left, master);
+    }
 }
 
 impl Conntrack {
@@ -49,6 +62,20 @@ impl Conntrack {
         if self.observer.is_some() {
             self.store[n].flags |= what << SHIFT;
         }
+    }
+
+    /// Forgets what was kept of a connection: who changed it has told of that.
+    pub fn forget_noted(&mut self, n: u32) {
+        self.store[n].flags &= (1 << SHIFT) - 1;
+    }
+
+    /// Tells that a connection is expected, or no longer.
+    pub(crate) fn tell_expected(&mut self, ends: bool, expectation: &Expectation, left: u64) {
+        let Some(mut observer) = self.observer.take() else { return };
+        if let Some(master) = self.connection_ref(expectation.master) {
+            observer.expectation(ends, expectation, left, master);
+        }
+        self.observer = Some(observer);
     }
 
     /// Sets which events of a connection are reported (`ct event set`); the default is all.

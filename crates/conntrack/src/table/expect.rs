@@ -103,6 +103,9 @@ impl Conntrack {
             member.expect(&expectation, self.settings.expect_max)?;
         }
         let expires = self.now.saturating_add(expectation.timeout.min(LONGEST));
+        if self.is_observed() {
+            self.tell_expected(false, &expectation, expires - self.now);
+        }
         let x = &mut self.expects;
         let stored = Some(Stored { expectation, expires });
         let id = match x.free.pop() {
@@ -143,6 +146,10 @@ impl Conntrack {
             self.extra_mut(master).expects.0.retain(|i| *i != id);
         }
         self.statistics.expect_delete += 1;
+        if self.is_observed() {
+            let left = stored.expires.saturating_sub(self.now);
+            self.tell_expected(true, &stored.expectation, left);
+        }
     }
 
     /// How many connections of a class a connection expects.

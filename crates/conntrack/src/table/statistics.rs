@@ -2,8 +2,10 @@
 
 //! What happened to packets and connections, counted by reason.
 
+use serde::{Deserialize, Serialize};
+
 /// Why things happened, as `conntrack -S` counts them, and drops by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Packets that were found invalid.
     pub invalid: u64,

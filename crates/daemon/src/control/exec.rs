@@ -56,12 +56,13 @@ impl Connection {
         }
     }
 
-    /// Says whether sockets are members of groups. Gives notifications that came before.
+    /// Says of which groups sockets are members, group 1 in the lowest bit. Gives notifications that
+    /// came before.
     ///
     /// # Errors
     /// The connection is broken.
-    pub fn listen(&mut self, on: bool) -> io::Result<Vec<Datagram>> {
-        self.client.say(&Message::Listen(on))?;
+    pub fn listen(&mut self, groups: u32) -> io::Result<Vec<Datagram>> {
+        self.client.say(&Message::Listen(groups))?;
         self.answer()
     }
 

@@ -29,8 +29,8 @@ pub enum Message {
     Capture(Vec<String>),
     /// The client has netfilter sockets.
     Netfilter,
-    /// Whether netfilter sockets of the client are members of groups.
-    Listen(bool),
+    /// The groups that netfilter sockets of the client are members of, group 1 in the lowest bit.
+    Listen(u32),
     /// A request of a netfilter socket.
     Request(Request),
     /// The server's datagrams for netfilter sockets. [`Message::Exit`] ends those that answer.
@@ -122,7 +122,7 @@ impl Message {
             Message::Frames(bytes) => (b'k', bytes.clone()),
             Message::Lost(count) => (b'm', count.to_le_bytes().to_vec()),
             Message::Netfilter => (b'N', vec![]),
-            Message::Listen(on) => (b'L', vec![u8::from(*on)]),
+            Message::Listen(groups) => (b'L', groups.to_le_bytes().to_vec()),
             Message::Request(request) => (b'R', request.bytes()),
             Message::Datagrams(all) => (b'D', Datagram::bytes(all)),
             Message::Read(t) => (b'r', text(t)),
@@ -155,7 +155,7 @@ impl Message {
             b'k' => Message::Frames(bytes),
             b'm' => Message::Lost(u64::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b'N' => Message::Netfilter,
-            b'L' => Message::Listen(first.ok_or_else(wrong)? != 0),
+            b'L' => Message::Listen(u32::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b'R' => Message::Request(Request::of(&bytes)?),
             b'D' => Message::Datagrams(Datagram::all(&bytes)?),
             b'r' => Message::Read(text(bytes)),
@@ -226,7 +226,7 @@ mod tests {
             Message::Frames(vec![0, 255, 3]),
             Message::Lost(1 << 40),
             Message::Netfilter,
-            Message::Listen(true),
+            Message::Listen(1 << 6),
             Message::Request(Request {
                 port: 7,
                 receives_into: 1 << 20,

@@ -20,6 +20,7 @@ use penstock_ruleset::{Ruleset, received};
 use super::Evaluator;
 use super::channel::Channel;
 use super::protocol::{Answer, Ask, Call, QUESTION, Task};
+use crate::connections::Tables;
 use crate::control::{PATIENCE, Rights};
 use crate::now;
 use crate::rules::{Alone, ChangeWatchers, Process, Refused, Rules, Submission, Update};
@@ -55,6 +56,8 @@ pub(crate) struct Attendance<'a> {
     pub(crate) channel: Channel,
     /// The ruleset that it changes, if it may change one.
     pub(crate) rules: Option<&'a Rules>,
+    /// The connections that it may see.
+    pub(crate) tables: Option<&'a Tables>,
     pub(crate) names: Box<dyn Names>,
     pub(crate) call: Call,
 }
@@ -175,7 +178,12 @@ impl Attendance<'_> {
                     self.yes(true)?;
                 }
                 Ask::Watch => return self.watch(),
-                Ask::Submit { .. } | Ask::Drop | Ask::Part(..) | Ask::Notice => {
+                Ask::Submit { .. }
+                | Ask::Drop
+                | Ask::Part(..)
+                | Ask::Notice
+                | Ask::Connections(_)
+                | Ask::Listen(_) => {
                     return Err(broken("not for this task"));
                 }
             }
@@ -218,6 +226,10 @@ impl Attendance<'_> {
 
     pub(super) fn rules(&self) -> io::Result<&Rules> {
         self.rules.ok_or_else(|| broken("there is no ruleset yet"))
+    }
+
+    pub(super) fn tables(&self) -> io::Result<&Tables> {
+        self.tables.ok_or_else(|| broken("there are no connections"))
     }
 
     pub(super) fn must_be_all(&self) -> io::Result<()> {
@@ -341,7 +353,7 @@ pub(super) fn notice(
 }
 
 /// How soon a thread that tells of changes notices that it is over.
-const PULSE: Duration = Duration::from_millis(200);
+pub(super) const PULSE: Duration = Duration::from_millis(200);
 
 /// Tells a watcher of changes until it is over.
 fn tell(changes: &Receiver<Update>, over: &AtomicBool, say: impl Fn(&Answer) -> io::Result<()>) {

@@ -5,12 +5,14 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread::{Builder, Scope};
 use std::time::Duration;
 
-use super::attend::{Attendance, End, Incoming, Notices, Speaker, broken, ended_by, notice};
+use super::attend::{Attendance, End, Incoming, Notices, PULSE, Speaker, broken, ended_by, notice};
 use super::protocol::{Answer, Ask, QUESTION};
-use crate::control::PATIENCE;
+use crate::connection_events::{Heard, Watcher};
+use crate::control::{PATIENCE, Rights};
 use crate::rules::Alone;
 
 /// After so long without a question the evaluator gets what the child has changed.
@@ -23,6 +25,36 @@ struct Batch<'r> {
     alone: Option<Alone<'r>>,
     /// A change is in force that the evaluator has not been told of.
     untold: bool,
+    /// The child listens to what happens to connections.
+    watcher: Option<Watcher>,
+}
+
+/// How many bytes of messages a child is told at once.
+const TOGETHER: usize = 32 << 10;
+/// After less than that more may come: telling of each one alone takes longer.
+const GATHERING: Duration = Duration::from_millis(1);
+
+/// Tells a child what happens to connections, until it is over.
+fn relay(heard: &Heard, notices: &Notices, speaker: &Speaker<'_>) {
+    while !notices.over.load(Ordering::Relaxed) {
+        let told = match heard.next(PULSE, TOGETHER) {
+            Ok(told) => told,
+            Err(RecvTimeoutError::Timeout) => Vec::new(),
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let missed = heard.take_missed();
+        if told.is_empty() && missed == 0 {
+            continue;
+        }
+        let told: Vec<_> = told.into_iter().map(|told| (told.group, told.datagram)).collect();
+        let few = told.len() < 64;
+        if speaker.say(&Answer::Told(told, missed)).is_err() {
+            return;
+        }
+        if few {
+            std::thread::sleep(GATHERING);
+        }
+    }
 }
 
 impl Attendance<'_> {
@@ -34,6 +66,9 @@ impl Attendance<'_> {
             let ended = self.converse(scope, &notices, &speaker, &mut batch);
             notices.over.store(true, Ordering::Relaxed);
             drop(batch.alone);
+            if let (Some(watcher), Some(tables)) = (&batch.watcher, self.tables) {
+                tables.unwatch(watcher);
+            }
             if batch.untold {
                 self.evaluator.update(self.rules()?);
             }
@@ -53,6 +88,18 @@ impl Attendance<'_> {
                 Ask::Done => return Ok(End::Done),
                 Ask::Ended(signal) => return Ok(End::Failed(ended_by(signal).into())),
                 Ask::Notice => self.begin_notices(scope, notices, speaker)?,
+                Ask::Listen(groups) => {
+                    match &batch.watcher {
+                        Some(watcher) => watcher.set_groups(groups),
+                        None => {
+                            let (watcher, heard) = self.tables()?.watch(groups);
+                            batch.watcher = Some(watcher);
+                            let teller = Builder::new().name("watch".into());
+                            teller.spawn_scoped(scope, move || relay(&heard, notices, speaker))?;
+                        }
+                    }
+                    speaker.say(&Answer::Yes(true))?;
+                }
                 ask => {
                     if let Some(answer) = self.answer(ask, batch, notices)? {
                         speaker.say(&answer)?;
@@ -126,6 +173,10 @@ impl Attendance<'_> {
                 batch.untold |= matches!(answer, Answer::Accepted(_));
                 batch.alone = None;
                 Some(answer)
+            }
+            Ask::Connections(ask) => {
+                let looks = self.call.rights == Rights::Look;
+                Some(Answer::Connections(self.tables()?.carry_out(ask, looks)))
             }
             Ask::Whole(resets) => Some(self.copy(&resets, |rules| rules.whole(&resets))?),
             Ask::Part(named, resets) => {

@@ -24,6 +24,7 @@ use penstock_system::SystemNames;
 
 use super::channel::Channel;
 use super::files::Remembered;
+use super::kept::Kept;
 use super::mirror::Mirror;
 use super::names::ChildNames;
 use super::protocol::{ANSWER, Answer, Ask, Call, Task};
@@ -58,6 +59,8 @@ pub(super) struct Child<'c> {
     pub(super) mirror: Mirror,
     /// The dataplane has said that there is another generation.
     pub(super) changed: Cell<bool>,
+    /// What happened to connections, and the client has yet to be told.
+    pub(super) kept: RefCell<Kept>,
 }
 
 /// A session and what it asks.
@@ -103,6 +106,7 @@ pub(super) fn serve(
         config,
         mirror,
         changed: Cell::new(false),
+        kept: RefCell::default(),
     });
     let said = match child.run(confined) {
         Ok(End::Status(status)) => client.say(&Message::Exit(status)),
@@ -170,6 +174,7 @@ impl Child<'_> {
         let answer = loop {
             match self.channel.hear(ANSWER, None)? {
                 Some(Answer::Changed) => self.changed.set(true),
+                Some(Answer::Told(told, missed)) => self.kept.borrow_mut().keep(told, missed),
                 Some(answer) => break Ok(answer),
                 None => break Err(io::ErrorKind::UnexpectedEof.into()),
             }

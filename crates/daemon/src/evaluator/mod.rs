@@ -30,6 +30,8 @@
 //! | [`names`], [`files`] | what a text may ask for |
 //! | [`recorder`] | changes on their way to the dataplane |
 //! | `netfilter`, [`attend_netfilter`] | both sides, where the client is a netfilter socket |
+//! | `kept` | what happened to connections, on its way to such a client |
+//! | [`remote_connections`] | connections as such a client reads and changes them |
 //! | [`attend`] | the dataplane's side of a child |
 //! | [`load`] | the dataplane's own files |
 //! | [`channel`], [`protocol`] | what is said, and how |
@@ -39,6 +41,7 @@ mod attend_netfilter;
 mod channel;
 mod child;
 mod files;
+mod kept;
 mod load;
 mod mirror;
 mod names;
@@ -46,6 +49,7 @@ mod netfilter;
 mod process;
 mod protocol;
 mod recorder;
+mod remote_connections;
 mod sandbox;
 
 use std::io;

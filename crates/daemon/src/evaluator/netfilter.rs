@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use penstock_lang::session::remote::Changes;
 use penstock_nfnetlink::{
-    Answers, Backend, Client, Notification, Process, Refused, Show, SocketOption,
+    Answers, Backend, Client, Connections, Notification, Process, Refused, Show, SocketOption,
 };
 use penstock_ruleset::link::{ErrorPlace, LinkError, Linked};
 use penstock_ruleset::reset::Reset;
@@ -23,6 +23,7 @@ use super::child::{Child, GRACE, has_dynamic_sets, unexpected};
 use super::protocol::{ANSWER, Answer, Ask};
 use super::recorder::{Delivery, Recorder};
 use super::sandbox;
+use crate::connections;
 use crate::control::netfilter::{Datagram, Recipient, Request};
 use crate::control::protocol::Message;
 use crate::control::{Budget, PATIENCE, Rights};
@@ -31,6 +32,12 @@ use crate::rules::{InForce, Refused as Refusal};
 
 /// Bytes of datagrams that are said at once.
 const TOGETHER: usize = 1 << 20;
+/// Bytes of what happened to connections that a client is told of at once: a socket that has room
+/// takes as much without waiting.
+const AT_A_TIME: usize = 32 << 10;
+/// The group of the ruleset, and those of connections and expectations: group 1 in the lowest bit.
+const RULESET: u32 = 1 << (penstock_nfnetlink::GROUP - 1);
+const CONNECTIONS: u32 = 0b11_1111;
 /// Most runs of one batch. Reasons to run it again come once each, but for others who change the
 /// ruleset at the same time: they wait from the second run on.
 const RUNS: usize = 8;
@@ -38,53 +45,80 @@ const RUNS: usize = 8;
 impl Child<'_> {
     /// Answers requests until the client goes.
     pub(super) fn netfilter(&mut self) -> io::Result<()> {
-        let mut listens = false;
+        let mut groups = 0;
         loop {
+            let listens = groups & RULESET != 0;
             if self.changed.take() && listens {
                 let told = self.catch_up(false)?;
                 self.say_datagrams(all(told))?;
                 continue;
             }
-            if !self.wait()? {
-                match self.channel.hear(ANSWER, None)? {
+            match self.wait()? {
+                Next::Room => {
+                    let some = self.kept.borrow_mut().take(AT_A_TIME);
+                    self.say_datagrams(some)?;
+                }
+                Next::Dataplane => match self.channel.hear(ANSWER, None)? {
                     Some(Answer::Changed) => self.changed.set(true),
+                    Some(Answer::Told(told, missed)) => self.kept.borrow_mut().keep(told, missed),
                     Some(_) => return Err(unexpected()),
                     None => return Ok(()),
-                }
-                continue;
-            }
-            if self.client.is_there().is_err() {
-                return Ok(());
-            }
-            match self.client.hear(PATIENCE)? {
-                Message::Listen(on) => {
-                    if on && !listens {
-                        self.ask(&Ask::Notice)?;
-                        // What came before nobody has listened to.
-                        self.update(false)?;
+                },
+                Next::Client => {
+                    if self.client.is_there().is_err() {
+                        return Ok(());
                     }
-                    listens = on;
+                    match self.client.hear(PATIENCE)? {
+                        Message::Listen(new) => {
+                            self.listen(groups, new)?;
+                            groups = new;
+                        }
+                        Message::Request(request) => self.request(request, listens)?,
+                        _ => return Err(unexpected()),
+                    }
+                    self.client.say(&Message::Exit(0))?;
+                    self.client.set_budget(None);
                 }
-                Message::Request(request) => {
-                    sandbox::alarm(self.call.time.as_secs().saturating_add(GRACE));
-                    let answered = self.answer(request, listens);
-                    sandbox::stop_alarm();
-                    self.client.set_budget(
-                        (self.call.rights == Rights::Look).then(|| Budget::of_listing(true)),
-                    );
-                    self.say_datagrams(answered?)?;
-                }
-                _ => return Err(unexpected()),
             }
-            self.client.say(&Message::Exit(0))?;
-            self.client.set_budget(None);
         }
     }
 
-    /// Waits until the client or the dataplane says something. Returns whether it is the client.
-    fn wait(&self) -> io::Result<bool> {
-        let event = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut polls = [event(self.client.as_fd().as_raw_fd()), event(self.channel.raw())];
+    /// Listens to other groups than before.
+    fn listen(&mut self, before: u32, now: u32) -> io::Result<()> {
+        if now & RULESET != 0 && before & RULESET == 0 {
+            self.ask(&Ask::Notice)?;
+            // What came before nobody has listened to.
+            self.update(false)?;
+        }
+        if now & CONNECTIONS != before & CONNECTIONS {
+            self.ask(&Ask::Listen(now & CONNECTIONS))?;
+        }
+        Ok(())
+    }
+
+    fn request(&mut self, request: Request, listens: bool) -> io::Result<()> {
+        sandbox::alarm(self.call.time.as_secs().saturating_add(GRACE));
+        let answered = self.answer(request, listens);
+        sandbox::stop_alarm();
+        self.client
+            .set_budget((self.call.rights == Rights::Look).then(|| Budget::of_listing(true)));
+        self.say_datagrams(answered?)
+    }
+
+    /// Waits until the client says something, or has room for what it has yet to be told, or the
+    /// dataplane says something. What a client says comes first: while it waits for room, and the
+    /// client for it to hear, nothing would go on.
+    fn wait(&self) -> io::Result<Next> {
+        let kept = self.kept.borrow();
+        let (is_empty, is_full) = (kept.is_empty(), kept.is_full());
+        drop(kept);
+        let room = if is_empty { 0 } else { libc::POLLOUT };
+        let event = |fd, events| libc::pollfd { fd, events, revents: 0 };
+        let mut polls = [
+            event(self.client.as_fd().as_raw_fd(), libc::POLLIN | room),
+            // A client that takes nothing has the dataplane wait, which misses what finds no room.
+            event(self.channel.raw(), if is_full { 0 } else { libc::POLLIN }),
+        ];
         loop {
             // SAFETY: two structures, which live through the call.
             match unsafe { libc::poll(polls.as_mut_ptr(), 2, -1) } {
@@ -94,7 +128,9 @@ impl Child<'_> {
                         return Err(error);
                     }
                 }
-                _ => return Ok(polls[1].revents == 0),
+                _ if polls[0].revents & !libc::POLLOUT != 0 => return Ok(Next::Client),
+                _ if polls[0].revents != 0 => return Ok(Next::Room),
+                _ => return Ok(Next::Dataplane),
             }
         }
     }
@@ -186,6 +222,16 @@ impl Child<'_> {
     }
 }
 
+/// What there is to do.
+enum Next {
+    /// The client has said something, or has gone.
+    Client,
+    /// The client has room.
+    Room,
+    /// The dataplane has said something, or has gone.
+    Dataplane,
+}
+
 fn all(told: Vec<Notification>) -> Vec<Datagram> {
     let datagram = |n: Notification| Datagram { to: Recipient::All(n.group), bytes: n.datagram };
     told.into_iter().map(datagram).collect()
@@ -212,7 +258,7 @@ enum MadePlace {
 }
 
 /// One run of a request: the ruleset that it reads and changes.
-struct Batch<'b, 'c> {
+pub(super) struct Batch<'b, 'c> {
     child: &'b mut Child<'c>,
     recorder: Recorder<'c>,
     /// A copy with all that packets have changed; otherwise the mirror is the base.
@@ -270,6 +316,23 @@ impl<'b, 'c> Batch<'b, 'c> {
         }
         let dynamic = has_dynamic_sets(&self.child.mirror.ruleset.generation());
         Ok(if dynamic && self.whole.is_none() { Run::Whole } else { Run::Done })
+    }
+
+    /// What the dataplane answers to a question about connections.
+    pub(super) fn connections_answer(
+        &mut self,
+        ask: connections::Ask,
+    ) -> Result<connections::Answer, Errno> {
+        match self.child.ask(&Ask::Connections(ask)) {
+            Ok(Answer::Connections(answer)) => answer,
+            Ok(_) => Err(self.wrong_answer()),
+            Err(e) => Err(self.broke(e).errno),
+        }
+    }
+
+    /// The dataplane has answered something else than it was asked.
+    pub(super) fn wrong_answer(&mut self) -> Errno {
+        self.broke(unexpected()).errno
     }
 
     fn broke(&mut self, e: io::Error) -> Error {
@@ -422,5 +485,9 @@ impl Backend for Batch<'_, '_> {
             show(&part.generation());
         }
         Ok(())
+    }
+
+    fn connections(&mut self) -> Option<&mut dyn Connections> {
+        Some(self)
     }
 }

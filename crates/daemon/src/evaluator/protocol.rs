@@ -4,10 +4,12 @@
 
 use std::time::Duration;
 
+use penstock_ruleset::Errno;
 use penstock_ruleset::reset::Reset;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
+use crate::connections;
 use crate::control::Rights;
 use crate::rules::{InForce, Process, Refused, Update};
 
@@ -133,6 +135,11 @@ pub(super) enum Ask {
     Watch,
     /// [`Answer::Changed`] whenever there is another generation from here on.
     Notice,
+    /// Something about connections. The answer is [`Answer::Connections`].
+    Connections(connections::Ask),
+    /// What happens to connections from here on, of groups, group 1 in the lowest bit:
+    /// [`Answer::Told`].
+    Listen(u32),
     /// The dataplane serves the client from here on: it requests traces, or frames of a capture.
     HandOver,
     /// The client has been told all.
@@ -167,4 +174,10 @@ pub(super) enum Answer {
     Changed,
     /// For those who watch: changes were lost.
     Lost,
+    /// What comes of a question about connections.
+    Connections(Result<connections::Answer, Errno>),
+    /// What happened to connections: groups, and their messages. The number has a bit for each
+    /// group of which something was missed before, group 1 in the lowest. It may come before the
+    /// answer to a question.
+    Told(Vec<(u32, Vec<u8>)>, u32),
 }

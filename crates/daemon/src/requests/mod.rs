@@ -16,6 +16,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use penstock_conntrack::Conntrack;
 use penstock_dataplane::{Dataplane, Engine};
 use penstock_io::queue::Answer;
 use penstock_net::Network;
@@ -26,6 +27,7 @@ use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 use penstock_system::SystemNames;
 
 use crate::broadcast::Broadcast;
+use crate::connection_events::Watcher;
 use crate::devices::ports::WireShare;
 use crate::probe::Probe;
 use crate::queues::Program;
@@ -36,6 +38,9 @@ pub(crate) type SystemTracer = Tracer<Arc<SystemNames>>;
 
 /// Reads something of a worker's path, and says it to those who have asked.
 pub(crate) type Look = Box<dyn FnOnce(&Dataplane) + Send>;
+
+/// Does something with a worker's connections, and tells those who have asked.
+pub(crate) type Act = Box<dyn FnOnce(&mut Conntrack) + Send>;
 
 /// What others ask of a worker.
 pub(crate) enum Request {
@@ -55,6 +60,10 @@ pub(crate) enum Request {
     Wire(usize, Option<Box<WireShare>>),
     /// Reads state of the dataplane, between two bursts.
     Look(Look),
+    /// Reads or changes the connections, between two bursts.
+    Connections(Act),
+    /// These are told of what happens to connections, and nobody else.
+    WatchConnections(Arc<[Watcher]>),
     /// Whether devices can forward the flows of these flowtables.
     CanOffload(Vec<LinkedFlowtable>, Sender<Result<(), CannotOffload>>),
     /// Connections from a number on, so many numbers, as a part of a dump, and the number to

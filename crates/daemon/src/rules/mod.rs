@@ -21,7 +21,7 @@ use penstock_lang::datatype::Format;
 use penstock_print::show::status::Took;
 use penstock_ruleset::link::{CannotOffload, LinkError, Linked, LinkedFlowtable};
 use penstock_ruleset::reset::Reset;
-use penstock_ruleset::{Generation, Ruleset, Table, Transaction};
+use penstock_ruleset::{Blame, Error, Generation, Ruleset, Table, Transaction};
 use penstock_system::SystemNames;
 use serde::{Deserialize, Serialize};
 
@@ -279,6 +279,9 @@ impl Rules {
             InForce { generation: ruleset.generation().id, marks: ruleset.marks(), waits: None };
         if !transaction.is_changed() {
             return Ok(as_before);
+        }
+        if let Some(wrong) = transaction.validate().err().and_then(|all| all.first().copied()) {
+            return Err(Refused::Change(wrong.change, Error::new(wrong.errno, Blame::Whole)));
         }
         transaction.settle();
         let before = ruleset.generation();

@@ -26,6 +26,7 @@ use std::time::Duration;
 use penstock_lang::session::NOT_PERMITTED;
 
 use crate::config::Config;
+use crate::connections::Tables;
 use crate::control::protocol::Message;
 use crate::control::{
     Admission, CaptureCall, Client, Listeners, PATIENCE, Pace, Peer, Rights, SHORT,
@@ -50,7 +51,8 @@ pub(crate) struct Server {
     pub(crate) end: Box<dyn Fn() + Send + Sync>,
     admission: Arc<Admission>,
     /// How often workers are asked for those who may only look.
-    pace: Pace,
+    pace: Arc<Pace>,
+    tables: Tables,
     /// Held by who counts time.
     counting: Mutex<()>,
     /// Nanoseconds since the epoch.
@@ -101,7 +103,8 @@ impl Server {
         end: Box<dyn Fn() + Send + Sync>,
     ) -> Arc<Self> {
         let admission = Admission::new(config.readers, rights::spare_descriptors());
-        let (pace, counting, started) = (Pace::new(), Mutex::default(), crate::now());
+        let (pace, counting, started) = (Arc::new(Pace::new()), Mutex::default(), crate::now());
+        let tables = Tables::new(workers.clone(), pace.clone());
         Arc::new(Server {
             rules,
             workers,
@@ -111,6 +114,7 @@ impl Server {
             end,
             admission,
             pace,
+            tables,
             counting,
             started,
         })

@@ -65,7 +65,8 @@ impl Server {
             Ok(channel) => {
                 let names = Box::new(SystemNames::default());
                 let (evaluator, rules) = (&*self.evaluator, Some(&*self.rules));
-                Attendance { evaluator, channel, rules, names, call }.attend()
+                let tables = Some(&self.tables);
+                Attendance { evaluator, channel, rules, tables, names, call }.attend()
             }
             Err(e) => End::Failed(format!("the evaluator of rule texts does not answer: {e}")),
         })

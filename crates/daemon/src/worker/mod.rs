@@ -33,6 +33,7 @@ use penstock_io::device::{BURST, Rx, wait};
 use penstock_net::Network;
 use penstock_print::show::status::{PortStatus, Status, WorkerStatus};
 
+use crate::connection_events::{Tellers, Watcher};
 use crate::devices::ports::{Held, WireShare};
 use crate::queues::queue_answer;
 use crate::requests::Request;
@@ -341,6 +342,8 @@ impl Worker {
                 let _ = to.send(self.status());
             }
             Request::Look(look) => look(&self.path),
+            Request::Connections(act) => act(self.path.conntrack_mut()),
+            Request::WatchConnections(watchers) => self.set_watchers(watchers),
             Request::CanOffload(flowtables, to) => {
                 let _ = to.send(self.path.can_offload(&flowtables));
             }
@@ -387,6 +390,11 @@ impl Worker {
             }
         }
         true
+    }
+
+    fn set_watchers(&mut self, watchers: Arc<[Watcher]>) {
+        let observer = (!watchers.is_empty()).then(|| Box::new(Tellers(watchers)) as _);
+        self.path.conntrack_mut().set_observer(observer);
     }
 
     fn set_network(&mut self, net: Arc<Network>) {

@@ -2,12 +2,11 @@
 
 //! Commands carried out: evaluated, turned into changes, and applied to one transaction.
 
-use std::sync::Arc;
-
 use penstock_ruleset::change::{NewRule, Position};
-use penstock_ruleset::model::{Family, Generation};
+use penstock_ruleset::model::Generation;
 use penstock_ruleset::reset::Reset;
-use penstock_ruleset::{Applied, Blame, Change, Errno, Error, Transaction};
+use penstock_ruleset::transaction::Wrong;
+use penstock_ruleset::{Applied, Blame, Change, Transaction};
 use penstock_syntax::ast::cmd::{Markup, New};
 use penstock_syntax::ast::{Cmd, CmdKind};
 use penstock_syntax::diag::{Diagnostic, Diagnostics};
@@ -18,7 +17,7 @@ use super::remote::{self, Again, Copy};
 use super::step::{Done, Step};
 use super::{Session, refusals};
 use crate::eval::{Context, expand};
-use crate::lower::{self, Lowered};
+use crate::lower::{self, Lowered, Places};
 use crate::reread::evaluate;
 
 /// Commands being carried out.
@@ -30,8 +29,9 @@ pub(super) struct Execution {
     pub(super) done: Vec<Done>,
     /// What was refused.
     pub(super) diags: Diagnostics,
-    /// Tables that were found wrong as a whole, and why.
-    pub(super) invalid: Vec<(Family, Arc<str>, Errno)>,
+    /// Changes that may be blamed for a table that is wrong as a whole: their numbers, and where
+    /// they stand.
+    pub(super) doubtful: Vec<(usize, Loc)>,
     pub(super) stdout: String,
     /// Changes that were noted elsewhere.
     pub(super) noted: usize,
@@ -49,7 +49,7 @@ impl Execution {
             answers: true,
             done: Vec::new(),
             diags: Diagnostics::default(),
-            invalid: Vec::new(),
+            doubtful: Vec::new(),
             stdout: String::new(),
             noted: 0,
             again: None,
@@ -57,32 +57,40 @@ impl Execution {
         }
     }
 
-    /// Applies a change to the transaction. `None` is a refusal of which the kernel says nothing:
-    /// it looks at a table as a whole only if nothing else was refused.
-    fn apply(&mut self, change: Change) -> Option<Result<Applied, Error>> {
-        let is_looked_at = matches!(change, Change::AddRule { .. } | Change::AddElements { .. });
-        let place = refusals::place(&change)
-            .filter(|_| is_looked_at)
-            .map(|(family, table)| (family, Arc::<str>::from(table)));
-        let found = found_invalid(&change, &self.invalid);
-        let applied = match (self.transaction.apply(change), found) {
-            // The kernel looks at the whole table at each change then, and tells each time what it
-            // finds.
-            (Ok(_), Some(errno)) => Err(Error::new(errno, Blame::Whole)),
-            (Err(e), Some(errno)) if is_validation(&e) => Err(Error::new(errno, Blame::Whole)),
-            (applied, _) => applied,
-        };
-        if let (Err(e), Some((family, table))) = (&applied, place)
-            && is_validation(e)
-        {
-            if self.diags.has_errors() && self.invalid.is_empty() {
-                return None;
+    /// Applies a change to the transaction. What it is about is kept for the message only.
+    fn apply(
+        &mut self,
+        change: Change,
+        what: &refusals::Subject,
+        places: &Places,
+    ) -> Option<Applied> {
+        let Execution { diags, transaction, doubtful, .. } = self;
+        match transaction.apply(change) {
+            Ok(applied) => {
+                if transaction.is_last_doubtful() {
+                    doubtful.push((transaction.applied() - 1, places.loc(&Blame::Whole)));
+                }
+                Some(applied)
             }
-            if !self.invalid.iter().any(|(f, t, _)| *f == family && *t == table) {
-                self.invalid.push((family, table, e.errno));
+            Err(e) => {
+                diags.push_with(|| refusals::diagnostic(&e, what, places, transaction.working()));
+                None
             }
         }
-        Some(applied)
+    }
+
+    /// Looks at the tables as a whole, as the kernel does if nothing else was refused.
+    fn validate(&mut self) {
+        if self.diags.has_errors() {
+            return;
+        }
+        let Err(wrong) = self.transaction.validate() else { return };
+        for Wrong { change, errno } in wrong {
+            let place = self.doubtful.iter().find(|(number, _)| *number == change);
+            let place = place.map(|(_, loc)| *loc).unwrap_or_default();
+            let message = || format!("Could not process rule: {}", errno.text());
+            self.diags.push_with(|| Diagnostic::error(place, message()));
+        }
     }
 }
 
@@ -180,6 +188,7 @@ impl Session<'_> {
             step.lowered.iter_mut().for_each(|l| lower::finish(&mut l.change, ctx));
             self.execute(step, execution);
         }
+        execution.validate();
     }
 
     /// Applies the changes of a command, or answers its question. Every refusal is kept, as the
@@ -256,26 +265,10 @@ impl Session<'_> {
         // for it.
         let keep = self.options.echo || self.options.runnable_only;
         let kept = keep.then(|| if self.options.echo { change.clone() } else { names_of(&change) });
-        match execution.apply(change) {
-            None => {}
-            Some(Ok(applied)) => execution.done.extend(kept.map(|change| Done {
-                change,
-                handle: applied.handle,
-                name: applied.name,
-                places,
-            })),
-            Some(Err(e)) => {
-                let Execution { diags, transaction, .. } = execution;
-                diags.push_with(|| refusals::diagnostic(&e, &what, &places, transaction.working()));
-            }
+        if let Some(Applied { handle, name }) = execution.apply(change, &what, &places) {
+            execution.done.extend(kept.map(|change| Done { change, handle, name, places }));
         }
     }
-}
-
-/// Whether the kernel reports this error for the ruleset as a whole: for its jumps, or for
-/// expressions that a hook does not support.
-fn is_validation(e: &Error) -> bool {
-    e.blame == Blame::Whole && matches!(e.errno, Errno::Eopnotsupp | Errno::Emlink)
 }
 
 /// A change without what may be large in it: enough to know what is blamed.
@@ -297,16 +290,6 @@ fn names_of(change: &Change) -> Change {
         },
         other => other.clone(),
     }
-}
-
-/// What was found wrong before with the table that a rule or elements go to.
-fn found_invalid(change: &Change, invalid: &[(Family, Arc<str>, Errno)]) -> Option<Errno> {
-    let (Change::AddRule { family, table, .. } | Change::AddElements { family, table, .. }) =
-        change
-    else {
-        return None;
-    };
-    invalid.iter().find(|(f, t, _)| f == family && t == table).map(|(_, _, errno)| *errno)
 }
 
 /// Gives `index N` the handle that the rule there has after the changes before this one. Where

@@ -2,16 +2,23 @@
 
 //! The connections that requests read and change.
 
+mod event;
 mod table;
 
-use penstock_conntrack::{Direction, Expectation, Flow, FlowChange, Follow, Statistics, Tuple};
+use penstock_conntrack::{
+    Direction, Expectation, Flow, FlowChange, Follow, HelperName, Statistics, Tuple,
+};
 use penstock_nat::Range;
 use penstock_ruleset::Errno;
+use serde::{Deserialize, Serialize};
+
+pub use event::ConnectionEvent;
+pub use table::of_connection;
 
 /// Names a direction of a connection: a tuple, whatever its own zone, and the zones of the original
 /// and of the reply direction. Where those are the same it may be either direction, otherwise it is
 /// the one of its zone (`nf_conntrack_find_get()`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
     /// The tuple.
     pub tuple: Tuple,
@@ -27,7 +34,7 @@ impl Wanted {
 }
 
 /// A connection to enter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewFlow {
     /// Its original tuple.
     pub original: Tuple,
@@ -43,7 +50,7 @@ pub struct NewFlow {
 }
 
 /// An expectation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected {
     /// A number that names it.
     pub id: u32,
@@ -54,11 +61,12 @@ pub struct Expected {
     /// The original tuple of its master.
     pub master: Tuple,
     /// Name of its master's helper.
-    pub helper: Option<&'static str>,
+    #[serde(with = "penstock_conntrack::helper_name")]
+    pub helper: Option<HelperName>,
 }
 
 /// A connection to expect.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewExpected {
     /// Its original tuple.
     pub tuple: Tuple,
@@ -98,11 +106,11 @@ pub trait Connections {
     /// Changes a connection, and gives it as it is then: `ENOENT` if it is not there.
     fn change(&mut self, flow: &Flow, change: &FlowChange) -> Result<Flow, Errno>;
 
-    /// Ends a connection; `false` if it is not there.
-    fn remove(&mut self, flow: &Flow) -> Result<bool, Errno>;
+    /// Ends connections: for each whether it was there.
+    fn remove(&mut self, flows: &[Flow]) -> Result<Vec<bool>, Errno>;
 
-    /// Sets the counters of a connection to zero.
-    fn zero_counters(&mut self, flow: &Flow) -> Result<(), Errno>;
+    /// Sets the counters of connections to zero.
+    fn zero_counters(&mut self, flows: &[Flow]) -> Result<(), Errno>;
 
     /// How many connections there are, and how many there may be.
     fn count(&mut self) -> Result<(u32, u32), Errno>;
@@ -123,4 +131,15 @@ pub trait Connections {
 
     /// Ends an expectation; `false` if it is not there.
     fn unexpect(&mut self, expected: &Expected) -> Result<bool, Errno>;
+
+    /// Whether [`Connections::tell`] tells the members of groups. Otherwise answers do.
+    fn tells(&self) -> bool {
+        false
+    }
+
+    /// Tells the members of groups, wherever they are, of what a socket with a port id has caused.
+    fn tell(&mut self, port: u32, events: Vec<ConnectionEvent>) -> Result<(), Errno> {
+        let _ = (port, events);
+        Ok(())
+    }
 }

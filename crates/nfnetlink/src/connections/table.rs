@@ -5,8 +5,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use penstock_conntrack::{
-    Class, Conntrack, Direction, ExpectError, Expectation, Flow, FlowChange, HELPERS, NotInserted,
-    Statistics, Tuple,
+    Class, Connection, Conntrack, Direction, ExpectError, Expectation, Flow, FlowChange, HELPERS,
+    NotInserted, Statistics, Tuple,
 };
 use penstock_nat::{Manip, bind};
 use penstock_random::Random;
@@ -34,9 +34,36 @@ fn find(table: &Conntrack, wanted: &Wanted) -> Option<u32> {
     table.find_flow(&original, &reply)
 }
 
+/// A connection as a value.
+pub fn of_connection(connection: &Connection<'_>) -> Flow {
+    Flow { id: id_of(connection.tuple(Direction::Original)), ..connection.flow() }
+}
+
+/// An expectation as a value; it has so many nanoseconds left.
+pub(super) fn of_expectation(
+    expectation: &Expectation,
+    left: u64,
+    master: &Connection<'_>,
+) -> Expected {
+    Expected {
+        id: id_of(&expectation.tuple),
+        expectation: expectation.clone(),
+        left,
+        master: *master.tuple(Direction::Original),
+        helper: master.helper(),
+    }
+}
+
 fn flow(table: &Conntrack, number: u32) -> Option<Flow> {
-    let flow = table.flow(number)?;
-    Some(Flow { id: id_of(&flow.original), ..flow })
+    table.connection_at(number).as_ref().map(of_connection)
+}
+
+/// Does what nobody else is to be told of: who asks for it tells of it.
+fn quietly<T>(table: &mut Conntrack, act: impl FnOnce(&mut Conntrack) -> T) -> T {
+    let observer = table.set_observer(None);
+    let done = act(table);
+    table.set_observer(observer);
+    done
 }
 
 /// The classes of the helper of a connection.
@@ -44,17 +71,6 @@ fn classes(master: &Flow) -> Option<&'static [Class]> {
     let name = master.helper?;
     let protocol = master.original.protocol;
     Some(HELPERS.iter().find(|h| h.name == name && h.protocol == protocol)?.classes)
-}
-
-fn expected(table: &Conntrack, expectation: &Expectation, left: u64) -> Option<Expected> {
-    let master = table.connection_ref(expectation.master)?;
-    Some(Expected {
-        id: id_of(&expectation.tuple),
-        expectation: expectation.clone(),
-        left,
-        master: *master.tuple(Direction::Original),
-        helper: master.helper(),
-    })
 }
 
 /// Whether two expectations are the same one.
@@ -65,11 +81,7 @@ fn is_same(a: &Expectation, b: &Expectation) -> bool {
 
 impl Connections for Conntrack {
     fn each(&mut self, see: &mut dyn FnMut(&Flow)) -> Result<(), Errno> {
-        for connection in self.iter() {
-            if let Some(flow) = flow(self, connection.number()) {
-                see(&flow);
-            }
-        }
+        self.iter().for_each(|connection| see(&of_connection(&connection)));
         Ok(())
     }
 
@@ -101,26 +113,30 @@ impl Connections for Conntrack {
             NotInserted::Full | NotInserted::Refused => Errno::Enomem,
             NotInserted::ChainTooLong => Errno::Enospc,
         })?;
+        self.forget_noted(added.entry);
         flow(self, added.entry).ok_or(Errno::Enoent)
     }
 
     fn change(&mut self, old: &Flow, change: &FlowChange) -> Result<Flow, Errno> {
         let number = number_of(self, old).ok_or(Errno::Enoent)?;
-        self.change_flow(number, change);
+        quietly(self, |table| table.change_flow(number, change));
         flow(self, number).ok_or(Errno::Enoent)
     }
 
-    fn remove(&mut self, flow: &Flow) -> Result<bool, Errno> {
-        let number = number_of(self, flow);
-        if let Some(number) = number {
-            self.kill(number);
-        }
-        Ok(number.is_some())
+    fn remove(&mut self, flows: &[Flow]) -> Result<Vec<bool>, Errno> {
+        let remove = |flow| {
+            let number = number_of(self, flow)?;
+            quietly(self, |table| table.kill(number));
+            Some(())
+        };
+        Ok(flows.iter().map(remove).map(|done| done.is_some()).collect())
     }
 
-    fn zero_counters(&mut self, flow: &Flow) -> Result<(), Errno> {
-        if let Some(number) = number_of(self, flow) {
-            Conntrack::zero_counters(self, number);
+    fn zero_counters(&mut self, flows: &[Flow]) -> Result<(), Errno> {
+        for flow in flows {
+            if let Some(number) = number_of(self, flow) {
+                Conntrack::zero_counters(self, number);
+            }
         }
         Ok(())
     }
@@ -135,7 +151,11 @@ impl Connections for Conntrack {
 
     fn expectations(&mut self) -> Result<Vec<Expected>, Errno> {
         let all = Conntrack::expectations(self);
-        Ok(all.filter_map(|(expectation, left)| expected(self, expectation, left)).collect())
+        let expected = |(expectation, left): (&Expectation, u64)| {
+            let master = self.connection_ref(expectation.master)?;
+            Some(of_expectation(expectation, left, &master))
+        };
+        Ok(all.filter_map(expected).collect())
     }
 
     fn expect(&mut self, new: &NewExpected) -> Result<Expected, Errno> {
@@ -154,7 +174,9 @@ impl Connections for Conntrack {
             helper: new.helper,
             follow: new.follow,
         };
-        Conntrack::expect(self, expectation.clone(), class.max).map_err(|why| match why {
+        let asked = expectation.clone();
+        let done = quietly(self, |table| Conntrack::expect(table, asked, class.max));
+        done.map_err(|why| match why {
             ExpectError::NoMaster => Errno::Enoent,
             ExpectError::Busy => Errno::Ebusy,
             ExpectError::TooMany | ExpectError::TableFull => Errno::Enfile,
@@ -167,15 +189,18 @@ impl Connections for Conntrack {
     }
 
     fn prolong(&mut self, old: &Expected, timeout: u64) -> Result<(), Errno> {
-        let removed = self.unexpect_if(|e| is_same(e, &old.expectation));
-        if removed == 0 {
-            return Err(Errno::Enoent);
-        }
-        let expectation = Expectation { timeout, ..old.expectation.clone() };
-        Conntrack::expect(self, expectation, 0).map_err(|_| Errno::Enoent)
+        quietly(self, |table| {
+            let removed = table.unexpect_if(|e| is_same(e, &old.expectation));
+            if removed == 0 {
+                return Err(Errno::Enoent);
+            }
+            let expectation = Expectation { timeout, ..old.expectation.clone() };
+            Conntrack::expect(table, expectation, 0).map_err(|_| Errno::Enoent)
+        })
     }
 
     fn unexpect(&mut self, old: &Expected) -> Result<bool, Errno> {
-        Ok(self.unexpect_if(|e| is_same(e, &old.expectation)) != 0)
+        let is_it = |e: &Expectation| is_same(e, &old.expectation);
+        Ok(quietly(self, |table| table.unexpect_if(is_it)) != 0)
     }
 }

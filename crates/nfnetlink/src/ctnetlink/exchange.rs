@@ -2,12 +2,12 @@
 
 //! One request of a program and what comes of it.
 
-use penstock_conntrack::{Flow, event};
+use penstock_conntrack::Flow;
 
+use super::address::Address;
 use super::{SUBSYSTEM, connection};
-use crate::connections::Connections;
+use crate::connections::{ConnectionEvent, Connections, Expected};
 use crate::message::{Message, Pages, Writer, flags};
-use crate::socket::Notification;
 use crate::uapi::ctnetlink::*;
 
 /// `NLM_F_DUMP_FILTERED`
@@ -20,33 +20,6 @@ pub enum Outcome {
     Acknowledge,
     /// It was a dump, which has its own end.
     Dumped,
-}
-
-/// Where a request came from, and where its answers go.
-#[derive(Clone, Copy, Debug)]
-pub struct Address {
-    /// Sequence number of the request.
-    pub sequence: u32,
-    /// Port id of the sender.
-    pub port: u32,
-}
-
-impl Address {
-    /// Writes one message with its headers. The last number is `res_id`.
-    pub fn message(
-        self,
-        to: &mut Writer,
-        (subsystem, number, flags): (u8, u8, u16),
-        (family, resource): (u8, u16),
-        write: impl FnOnce(&mut Writer),
-    ) {
-        let kind = u16::from(subsystem) << 8 | u16::from(number);
-        let start = to.begin(kind, flags, self.sequence, self.port);
-        to.raw(&[family, 0]);
-        to.raw(&resource.to_be_bytes());
-        write(to);
-        to.end(start);
-    }
 }
 
 /// Messages of a dump.
@@ -71,54 +44,6 @@ impl Listing {
     }
 }
 
-/// What members of groups are told.
-#[derive(Debug)]
-pub struct Events {
-    /// Port id of who caused them, 0 for nobody.
-    port: u32,
-    /// Whether anybody wants them.
-    listened: bool,
-    /// Those so far.
-    pub notifications: Vec<Notification>,
-}
-
-impl Events {
-    /// None so far.
-    pub fn new(port: u32, listened: bool) -> Self {
-        Events { port, listened, notifications: Vec::new() }
-    }
-
-    /// Adds a message. A request is not a part of it, so its sequence number is 0.
-    pub fn add(
-        &mut self,
-        group: u32,
-        head: (u8, u8, u16),
-        family: u8,
-        write: impl FnOnce(&mut Writer),
-    ) {
-        if !self.listened {
-            return;
-        }
-        let mut to = Writer::default();
-        let address = Address { sequence: 0, port: self.port };
-        address.message(&mut to, head, (family, 0), write);
-        self.notifications.push(Notification { group, datagram: to.finish() });
-    }
-
-    /// Adds what happened to a connection: `what` are bits of [`event`].
-    pub fn add_flow(&mut self, flow: &Flow, what: u16) {
-        let (group, number, flags) = if what & event::DESTROY != 0 {
-            (NFNLGRP_CONNTRACK_DESTROY, IPCTNL_MSG_CT_DELETE, 0)
-        } else if what & (event::NEW | event::RELATED) != 0 {
-            (NFNLGRP_CONNTRACK_NEW, IPCTNL_MSG_CT_NEW, flags::CREATE | flags::EXCL)
-        } else {
-            (NFNLGRP_CONNTRACK_UPDATE, IPCTNL_MSG_CT_NEW, 0)
-        };
-        let head = (SUBSYSTEM, number, flags);
-        self.add(group, head, flow.original.l3, |to| connection::write_event(to, flow, what));
-    }
-}
-
 /// One request and its answers so far.
 pub struct Exchange<'a> {
     /// What it reads and changes.
@@ -128,7 +53,9 @@ pub struct Exchange<'a> {
     /// Answers, a datagram each.
     pub datagrams: Vec<Vec<u8>>,
     /// What members of groups are told.
-    pub events: Events,
+    pub events: Vec<ConnectionEvent>,
+    /// Whether anybody wants events.
+    listened: bool,
     to: Address,
     listing: Listing,
 }
@@ -148,7 +75,8 @@ impl<'a> Exchange<'a> {
             connections,
             changed: false,
             datagrams: Vec::new(),
-            events: Events::new(port, listened),
+            events: Vec::new(),
+            listened,
             to,
             listing: Listing { to, pages: Pages::new(limit) },
         }
@@ -180,8 +108,20 @@ impl<'a> Exchange<'a> {
     }
 
     /// Tells what happened to a connection: `what` are bits of [`event`].
+    ///
+    /// [`event`]: penstock_conntrack::event
     pub fn tell(&mut self, flow: &Flow, what: u16) {
         self.changed = true;
-        self.events.add_flow(flow, what);
+        if self.listened {
+            self.events.push(ConnectionEvent::Connection { flow: flow.clone(), what });
+        }
+    }
+
+    /// Tells that a connection is expected, or no longer.
+    pub fn tell_expected(&mut self, expected: &Expected, ends: bool) {
+        self.changed = true;
+        if self.listened {
+            self.events.push(ConnectionEvent::Expectation { expected: expected.clone(), ends });
+        }
     }
 }

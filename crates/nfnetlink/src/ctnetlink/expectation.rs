@@ -8,13 +8,12 @@ use penstock_ruleset::Errno;
 
 use super::SUBSYSTEM_EXP;
 use super::change;
-use super::exchange::{Events, Exchange, Outcome};
+use super::exchange::{Exchange, Outcome};
+use super::expected::{FOLLOW_MASTER, fill};
 use super::statistics;
-use super::tuple::{self, Reading, Zone, write, write_addresses, write_identifiers};
+use super::tuple::{self, Reading, Zone};
 use crate::connections::{Expected, NewExpected, Wanted};
-use crate::message::{
-    Attribute, Attributes, Check, Failure, Message, NESTED, Policy, Writer, flags,
-};
+use crate::message::{Attribute, Attributes, Check, Failure, Message, Policy, flags};
 use crate::uapi::ctnetlink::*;
 
 /// `exp_nla_policy`
@@ -37,49 +36,6 @@ const NAT_POLICY: Policy =
 
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
-/// What an expected connection of a translated one calls when it comes.
-const FOLLOW_MASTER: &str = "nat-follow-master";
-
-/// Appends the attributes of an expectation (`ctnetlink_exp_dump_expect()`).
-fn fill(to: &mut Writer, expected: &Expected) {
-    let e = &expected.expectation;
-    write(to, CTA_EXPECT_TUPLE, &e.tuple);
-    let mask = Tuple {
-        src: e.source_mask,
-        dst: [0xff; 16],
-        src_id: if e.source_port { 0xffff } else { 0 },
-        dst_id: 0xffff,
-        ..e.tuple
-    };
-    to.nest(CTA_EXPECT_MASK | NESTED, |to| {
-        write_addresses(to, &mask);
-        write_identifiers(to, &mask);
-    });
-    write(to, CTA_EXPECT_MASTER, &expected.master);
-    if let Some(follow) = &e.follow {
-        let translated = Tuple {
-            src: follow.address.unwrap_or_default(),
-            src_id: follow.port,
-            l3: expected.master.l3,
-            protocol: expected.master.protocol,
-            ..Tuple::ZERO
-        };
-        to.nest(CTA_EXPECT_NAT | NESTED, |to| {
-            to.be32(CTA_EXPECT_NAT_DIR, follow.direction as u32);
-            write(to, CTA_EXPECT_NAT_TUPLE, &translated);
-        });
-    }
-    to.be32(CTA_EXPECT_TIMEOUT, u32::try_from(expected.left / SECOND).unwrap_or(u32::MAX));
-    to.be32(CTA_EXPECT_ID, expected.id);
-    to.be32(CTA_EXPECT_FLAGS, e.flags.into());
-    to.be32(CTA_EXPECT_CLASS, e.class.into());
-    if let Some(helper) = expected.helper {
-        to.string(CTA_EXPECT_HELP_NAME, helper);
-    }
-    if e.follow.is_some() {
-        to.string(CTA_EXPECT_FN, FOLLOW_MASTER);
-    }
-}
 
 /// Carries out a request.
 pub fn run(exchange: &mut Exchange<'_>, message: &Message<'_>) -> Result<Outcome, Failure> {
@@ -132,16 +88,6 @@ fn is_met(e: &Expectation, tuple: &Tuple) -> bool {
 fn answer(exchange: &mut Exchange<'_>, expected: &Expected) {
     let head = (SUBSYSTEM_EXP, IPCTNL_MSG_EXP_NEW, flags::MULTI);
     exchange.answer(head, (expected.expectation.tuple.l3, 0), |to| fill(to, expected));
-}
-
-/// Tells what happened to an expectation (`ctnetlink_expect_event()`).
-pub fn tell(events: &mut Events, group: u32, expected: &Expected) {
-    let (number, flags) = match group {
-        NFNLGRP_CONNTRACK_EXP_DESTROY => (IPCTNL_MSG_EXP_DELETE, 0),
-        _ => (IPCTNL_MSG_EXP_NEW, flags::CREATE | flags::EXCL),
-    };
-    let family = expected.expectation.tuple.l3;
-    events.add(group, (SUBSYSTEM_EXP, number, flags), family, |to| fill(to, expected));
 }
 
 /// `ctnetlink_get_expect()` of one: it is named by its tuple, or by one under the attribute of its
@@ -205,13 +151,12 @@ fn new(
         let new = read_new(exchange, message, given, &wanted)?;
         let before = exchange.connections.expectations()?;
         let expected = exchange.connections.expect(&new)?;
-        exchange.changed = true;
         // The oldest may have made room.
         let after = exchange.connections.expectations()?;
         for gone in before.iter().filter(|old| !after.iter().any(|new| is_same(old, new))) {
-            tell(&mut exchange.events, NFNLGRP_CONNTRACK_EXP_DESTROY, gone);
+            exchange.tell_expected(gone, true);
         }
-        tell(&mut exchange.events, NFNLGRP_CONNTRACK_EXP_NEW, &expected);
+        exchange.tell_expected(&expected, false);
         return Ok(Outcome::Acknowledge);
     };
     if message.header.has(flags::EXCL) {
@@ -305,8 +250,7 @@ fn delete(
     };
     for expected in &gone {
         if exchange.connections.unexpect(expected)? {
-            exchange.changed = true;
-            tell(&mut exchange.events, NFNLGRP_CONNTRACK_EXP_DESTROY, expected);
+            exchange.tell_expected(expected, true);
         }
     }
     Ok(Outcome::Acknowledge)

@@ -11,16 +11,21 @@
 //! | `filter` | which connections a dump or a flush is about |
 //! | `difference` | events for what another process has changed |
 //! | `statistics` | counts |
-//! | `exchange` | one request and its answers |
+//! | `told` | what members of groups are told |
+//! | `exchange`, `address` | one request and its answers; their headers |
 //! | `expectation` | messages about expectations |
+//! | `expected` | what is told of an expectation |
 
+mod address;
 mod change;
 mod connection;
 mod difference;
 mod exchange;
 mod expectation;
+mod expected;
 mod filter;
 mod statistics;
+mod told;
 mod tuple;
 
 use penstock_conntrack::{Direction, Flow, event, status};
@@ -28,6 +33,7 @@ use penstock_ruleset::Errno;
 
 pub use difference::difference;
 pub use exchange::{Exchange, Outcome};
+pub use told::notification;
 
 use crate::connections::{NewFlow, Wanted};
 use crate::message::{Attributes, Check, Failure, Message, Policy, flags};
@@ -130,7 +136,7 @@ fn get(
     let flow = exchange.connections.find(&wanted)?.ok_or(Failure::from(Errno::Enoent))?;
     exchange.answer_flow(&flow);
     if message.number() == IPCTNL_MSG_CT_GET_CTRZERO {
-        exchange.connections.zero_counters(&flow)?;
+        exchange.connections.zero_counters(std::slice::from_ref(&flow))?;
         exchange.changed = true;
     }
     Ok(Outcome::Acknowledge)
@@ -154,9 +160,7 @@ fn dump_all(
             }
         }
     })?;
-    for flow in &zeroed {
-        exchange.connections.zero_counters(flow)?;
-    }
+    exchange.connections.zero_counters(&zeroed)?;
     exchange.changed |= !zeroed.is_empty();
     Ok(exchange.finish_dump())
 }
@@ -252,13 +256,14 @@ fn delete(
     if given.be32(CTA_ID).is_some_and(|id| id != flow.id) {
         return Err(Errno::Enoent.into());
     }
-    end(exchange, &flow)?;
+    end(exchange, std::slice::from_ref(&flow))?;
     Ok(Outcome::Acknowledge)
 }
 
-/// Ends a connection, and tells of that.
-fn end(exchange: &mut Exchange<'_>, flow: &Flow) -> Result<(), Failure> {
-    if exchange.connections.remove(flow)? {
+/// Ends connections, and tells of that.
+fn end(exchange: &mut Exchange<'_>, flows: &[Flow]) -> Result<(), Failure> {
+    let removed = exchange.connections.remove(flows)?;
+    for (flow, _) in flows.iter().zip(removed).filter(|(_, removed)| *removed) {
         let ended = Flow { status: flow.status | status::DYING, ..flow.clone() };
         exchange.tell(&ended, event::DESTROY);
     }
@@ -280,8 +285,6 @@ fn flush(
             all.push(flow.clone());
         }
     })?;
-    for flow in &all {
-        end(exchange, flow)?;
-    }
+    end(exchange, &all)?;
     Ok(Outcome::Acknowledge)
 }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use penstock_ruleset::transaction::Applied;
+use penstock_ruleset::transaction::{Applied, Wrong};
 use penstock_ruleset::{Blame, Change, Error, Generation, Transaction};
 
 use super::answer::Stamp;
@@ -44,6 +44,8 @@ pub struct Batch<'b> {
     /// For each change that was applied: the number of its message.
     messages: Vec<usize>,
     message: usize,
+    /// Number of the last message with elements, from which an open interval is.
+    elements: usize,
 }
 
 impl<'b> Batch<'b> {
@@ -63,6 +65,7 @@ impl<'b> Batch<'b> {
             events: Vec::new(),
             messages: Vec::new(),
             message: 0,
+            elements: 0,
         }
     }
 
@@ -79,6 +82,24 @@ impl<'b> Batch<'b> {
     /// Begins the message with a number, which later changes belong to.
     pub fn begin_message(&mut self, number: usize) {
         self.message = number;
+    }
+
+    /// The message that was begun last had elements.
+    pub fn had_elements(&mut self) {
+        self.elements = self.message;
+    }
+
+    /// Takes the start of an interval, and does something in the name of the message that it is
+    /// from.
+    pub fn close_with(
+        &mut self,
+        close: impl FnOnce(&mut Self, Open) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let message = std::mem::replace(&mut self.message, self.elements);
+        let closed = close(self, open);
+        self.message = message;
+        closed
     }
 
     /// Makes a change. `blamed` finds the attribute for the part of the change that is to blame.
@@ -124,6 +145,17 @@ impl<'b> Batch<'b> {
         if !to.is_empty() {
             self.events.push(Event { echo, bytes: to.finish() });
         }
+    }
+
+    /// Looks at the tables as a whole, as the kernel does if no message was refused.
+    ///
+    /// # Errors
+    /// The numbers of the messages that are to blame, in their order, and why.
+    pub fn validate(&self) -> Result<(), Vec<(usize, Failure)>> {
+        self.transaction.validate().map_err(|wrong| {
+            let number = |wrong: &Wrong| self.messages.get(wrong.change).copied();
+            wrong.iter().filter_map(|w| Some((number(w)?, Failure::from(w.errno)))).collect()
+        })
     }
 
     /// Commits the changes, and returns their notifications.

@@ -247,9 +247,10 @@ fn shape_of(
 /// # Errors
 /// The ruleset's.
 pub fn close(batch: &mut Batch<'_>) -> Result<(), Failure> {
-    let Some(Open { shape, mut element, delete, .. }) = batch.open.take() else { return Ok(()) };
-    element.key_end = Some(vec![0xff; element.key.len()].into());
-    change(batch, &shape, vec![element], (Mode::Add, delete.then_some(false)), |_| None)
+    batch.close_with(|batch, Open { shape, mut element, delete, .. }| {
+        element.key_end = Some(vec![0xff; element.key.len()].into());
+        change(batch, &shape, vec![element], (Mode::Add, delete.then_some(false)), |_| None)
+    })
 }
 
 fn change<'a>(

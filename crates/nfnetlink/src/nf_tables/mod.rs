@@ -113,7 +113,7 @@ pub fn change(batch: &mut Batch<'_>, message: &Message<'_>) -> Result<(), Failur
         // A rule must find the last interval of its set, after which it takes no more.
         element::close(batch)?;
     }
-    match message.number() {
+    let result = match message.number() {
         NFT_MSG_NEWTABLE => table::new(batch, m, &m.attributes(table::POLICY)?),
         NFT_MSG_DELTABLE => delete::table(batch, m, &m.attributes(table::POLICY)?, false),
         NFT_MSG_DESTROYTABLE => delete::table(batch, m, &m.attributes(table::POLICY)?, true),
@@ -140,16 +140,19 @@ pub fn change(batch: &mut Batch<'_>, message: &Message<'_>) -> Result<(), Failur
             flowtable::delete(batch, m, &m.attributes(flowtable::POLICY)?, true)
         }
         _ => Err(Failure::einval()),
+    };
+    if elements {
+        batch.had_elements();
     }
+    result
 }
 
-/// Commits the changes of a batch, and returns their notifications.
+/// Makes what the messages of a batch have left open.
 ///
 /// # Errors
-/// What the ruleset refuses, and the number of the message to blame.
-pub fn commit(mut batch: Batch<'_>, by: &Process) -> Result<Vec<Event>, (Option<usize>, Failure)> {
-    element::close(&mut batch).map_err(|failure| (None, failure))?;
-    batch.commit(by)
+/// The ruleset's.
+pub fn end(batch: &mut Batch<'_>) -> Result<(), Failure> {
+    element::close(batch)
 }
 
 /// Answers a request for one thing.

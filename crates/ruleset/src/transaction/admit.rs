@@ -192,8 +192,14 @@ fn admit_references(table: &Arc<Table>) -> Result<(), String> {
     }
     let mut index = TableIndex::new(&empty);
     let counters = Counters::default();
-    let shared = Arc::default();
-    let mut batch = Batch { counters, names: HashMap::new(), now: 0, changed: false, shared };
+    let mut batch = Batch {
+        counters,
+        names: HashMap::new(),
+        now: 0,
+        changed: false,
+        shared: Arc::default(),
+        suspects: Vec::new(),
+    };
     let open = OpenTable { table: &mut empty, index: &mut index, batch: &mut batch };
     for set in &table.sets {
         open.admit_elements(set).map_err(|errno| refused("an element of set", &set.name, errno))?;

@@ -86,10 +86,7 @@ impl OpenTable<'_> {
                 return Err(Error::new(errno, Blame::Element(i)));
             }
         }
-        if let Err(error) = self.check_elements_reach(at, &undo) {
-            self.take_back(at, undo, mark);
-            return Err(error);
-        }
+        self.check_elements_reach(at, &undo);
         Ok(Applied { handle: Some(self.table.sets[at].handle), name: None })
     }
 
@@ -210,12 +207,13 @@ impl OpenTable<'_> {
     }
 
     /// New elements of a bound verdict map lead packets on.
-    fn check_elements_reach(&mut self, at: usize, added: &Log) -> Result<(), Error> {
+    fn check_elements_reach(&mut self, at: usize, added: &Log) {
         let set = &self.table.sets[at];
-        if set.data != Some(MapData::Verdict) || self.index.uses(set.handle) == 0 {
-            return Ok(());
+        let leads_on = set.data == Some(MapData::Verdict) && self.index.uses(set.handle) > 0;
+        let Log::Steps(added) = added else { return };
+        if !leads_on || self.is_suspect() {
+            return;
         }
-        let Log::Steps(added) = added else { return Ok(()) };
         let mut reach = match self.index.reach.take() {
             Some(reach) => reach,
             // From scratch the new elements are seen, but nothing is checked: so without them
@@ -227,14 +225,13 @@ impl OpenTable<'_> {
             let Undo::Remove(key, end) = undo else { continue };
             let element = elements.find(key, end.as_deref(), self.batch.now);
             if let Some(reference) = element.and_then(|e| references::of_element(set.data, e.value))
+                && reach.follow_element(self.table, self.index, set.handle, reference).is_err()
             {
-                reach
-                    .follow_element(self.table, self.index, set.handle, reference)
-                    .map_err(|errno| Error::new(errno, Blame::Whole))?;
+                self.suspect();
+                return;
             }
         }
         self.index.reach = Some(reach);
-        Ok(())
     }
 
     fn take_back(&mut self, at: usize, undo: Log, mark: Mark) {

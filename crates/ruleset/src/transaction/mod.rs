@@ -4,9 +4,8 @@
 //!
 //! A [`Transaction`] is a private copy of the ruleset that shares everything it has not changed.
 //! Every change is checked when it is applied, in the order and with the errors of
-//! `net/netfilter/nf_tables_api.c`; a refused change leaves the batch as it was. Where the kernel
-//! checks a batch again at its end (how deep jumps go, which expressions a hook takes), the change
-//! that made it wrong is refused at once.
+//! `net/netfilter/nf_tables_api.c`; a refused change leaves the batch as it was. How deep jumps go,
+//! and which expressions a hook takes, counts at the end of a batch: [`Transaction::validate`].
 
 mod admit;
 mod chains;
@@ -19,6 +18,7 @@ mod reach;
 mod rules;
 pub(crate) mod sets;
 mod tables;
+mod validate;
 mod walk;
 
 use std::collections::HashMap;
@@ -26,6 +26,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use index::TableIndex;
+use validate::Validation;
+
+pub use validate::Wrong;
 
 use crate::model::{Family, Set, Table};
 use crate::shared::SharedStates;
@@ -85,6 +88,7 @@ pub struct Transaction {
     indexes: HashMap<u64, TableIndex>,
     /// Indexes of tables as they were when the batch began.
     indexed: Vec<Indexed>,
+    validation: Validation,
     batch: Batch,
 }
 
@@ -100,6 +104,8 @@ struct Batch {
     /// deleted, is not.
     changed: bool,
     shared: Arc<SharedStates>,
+    /// Handles of tables that a change has left wrong as a whole; they may be right again.
+    suspects: Vec<u64>,
 }
 
 /// One table, open for changes.
@@ -175,16 +181,27 @@ impl Ruleset {
             now,
             changed: false,
             shared: self.shared.clone(),
+            suspects: Vec::new(),
         };
-        let indexed = self.indexed.clone();
-        Transaction { working: (*self.current).clone(), indexes: HashMap::new(), indexed, batch }
+        Transaction {
+            working: (*self.current).clone(),
+            indexes: HashMap::new(),
+            indexed: self.indexed.clone(),
+            validation: Validation::after(self.counters.table_handle),
+            batch,
+        }
     }
 
     /// Makes the batch the generation in force. A batch without changes makes none.
     ///
-    /// `ERESTART` when another batch was committed since this one began.
+    /// `ERESTART` when another batch was committed since this one began; what
+    /// [`Transaction::validate`] finds first.
     pub fn commit(&mut self, transaction: Transaction) -> Result<(), Error> {
-        let Transaction { mut working, batch, mut indexes, indexed } = transaction;
+        if let Err(wrong) = transaction.validate() {
+            let errno = wrong.first().map_or(Errno::Einval, |wrong| wrong.errno);
+            return Err(Error::new(errno, Blame::Whole));
+        }
+        let Transaction { mut working, batch, mut indexes, indexed, .. } = transaction;
         if working.id != self.current.id {
             return Err(Error::new(Errno::Erestart, Blame::Whole));
         }
@@ -253,6 +270,13 @@ impl Transaction {
 
     /// Takes one change, or refuses it and leaves the batch as it was.
     pub fn apply(&mut self, change: Change) -> Result<Applied, Error> {
+        let validated = validate::table_of(&change);
+        let applied = self.make(change)?;
+        self.note_applied(validated);
+        Ok(applied)
+    }
+
+    fn make(&mut self, change: Change) -> Result<Applied, Error> {
         match change {
             Change::AddTable { family, name, mode, flags, userdata } => {
                 self.add_table(family, name, mode, flags, userdata)

@@ -89,14 +89,8 @@ impl OpenTable<'_> {
             chain.rules.insert(at, rule.clone());
             None
         };
-        if check && let Err(error) = self.check_reach(chain_handle, &rule) {
-            if let Some(chain) = by_handle_mut(&mut self.table.chains, chain_handle) {
-                match old {
-                    Some(old) => chain.rules[at] = old,
-                    None => drop(chain.rules.remove(at)),
-                }
-            }
-            return Err(error);
+        if check {
+            self.check_reach(chain_handle, &rule);
         }
         self.batch.changed = true;
         self.make_dynamic(&rule);
@@ -140,8 +134,11 @@ impl OpenTable<'_> {
         }
     }
 
-    /// Whether base chains that reach the rule may refuse it; then it is known which do, and how.
+    /// Whether base chains that reach the rule may not take it; then it is known which do, and how.
     fn ready_to_check_reach(&mut self, rule: &Rule) -> bool {
+        if self.is_suspect() {
+            return false;
+        }
         let leads_on = |e: &Expr| {
             let mut leads = e.hooks(self.table.family) != Hooks::ANY;
             e.references(&mut |r| {
@@ -168,14 +165,24 @@ impl OpenTable<'_> {
     }
 
     /// Checks a rule that stands in its chain under all base chains that reach it.
-    fn check_reach(&mut self, chain: u64, rule: &Rule) -> Result<(), Error> {
-        // An error leaves too much in the index: the next check starts from scratch.
-        let Some(mut reach) = self.index.reach.take() else { return Ok(()) };
-        reach
-            .follow_rule(self.table, self.index, chain, rule)
-            .map_err(|errno| Error::new(errno, Blame::Whole))?;
-        self.index.reach = Some(reach);
-        Ok(())
+    fn check_reach(&mut self, chain: u64, rule: &Rule) {
+        let Some(mut reach) = self.index.reach.take() else { return };
+        match reach.follow_rule(self.table, self.index, chain, rule) {
+            Ok(()) => self.index.reach = Some(reach),
+            Err(_) => self.suspect(),
+        }
+    }
+
+    /// Whether a change has left the table wrong as a whole: what base chains reach is not known
+    /// then.
+    pub(super) fn is_suspect(&self) -> bool {
+        self.batch.suspects.contains(&self.table.handle)
+    }
+
+    /// A change has left the table wrong as a whole.
+    pub(super) fn suspect(&mut self) {
+        self.index.reach = None;
+        self.batch.suspects.push(self.table.handle);
     }
 
     /// What the kernel checks when it makes the expressions, one after the other (`ops->init`).

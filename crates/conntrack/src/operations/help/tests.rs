@@ -66,6 +66,9 @@ impl Net {
                 let mut reply = *self.ct.connection_at(n).unwrap().tuple(Direction::Reply);
                 reply.dst[..4].copy_from_slice(&[198, 18, 0, 254]);
                 reply.dst_id += 1;
+                while self.ct.is_taken(&reply, n) {
+                    reply.dst_id += 1;
+                }
                 self.ct.alter_reply(n, &reply);
                 self.ct.set_status(n, status::SRC_NAT);
             }
