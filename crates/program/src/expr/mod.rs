@@ -248,6 +248,11 @@ macro_rules! expressions {
         }
 
         impl Expr {
+            /// The kernel's error where a base chain may not reach it.
+            pub fn wrong_hook(&self) -> Errno {
+                if matches!(self, Expr::Xt(_)) { Errno::Einval } else { Errno::Eopnotsupp }
+            }
+
             /// The kernel's name (`NFTA_EXPR_NAME`).
             pub fn name(&self) -> &'static str {
                 match self {

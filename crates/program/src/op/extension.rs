@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::Op;
 use super::bpf::BpfProgram;
+use crate::linked::LinkedVerdict;
 use crate::operand::CtDir;
 use crate::state::dynamic::{DynamicSet, Statements};
 use crate::state::{RecentAction, State};
@@ -92,6 +93,13 @@ pub enum Extension {
         zone: u16,
         /// Only for this direction.
         dir: Option<CtDir>,
+    },
+    /// Answers an ARP request for an IPv4 address.
+    ArpReply {
+        /// The link address of the answer.
+        address: [u8; 6],
+        /// What becomes of the request then; `None` if the rule continues.
+        verdict: Option<LinkedVerdict>,
     },
 }
 
@@ -302,7 +310,8 @@ impl Extension {
             | Extension::Recent(_)
             | Extension::Hashlimit(_)
             | Extension::Connlimit(_)
-            | Extension::Template { .. } => Vec::new(),
+            | Extension::Template { .. }
+            | Extension::ArpReply { .. } => Vec::new(),
         }
     }
 }

@@ -15,9 +15,10 @@ use crate::sync::AtomicU64;
 
 /// Addresses of a table (the module's parameter `ip_list_tot`).
 const ADDRESSES: usize = 100;
-/// Times of an address that a table keeps at least, and one more than it ever keeps.
+/// Times of an address that a table keeps without a number of hits, and the most that it ever
+/// keeps (`XT_RECENT_MAX_NSTAMPS`).
 pub(crate) const FEWEST: u32 = 32;
-pub(crate) const MOST: u32 = 65536;
+pub(crate) const MOST: u32 = 256;
 
 /// What a rule asks of a table, and does with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +71,7 @@ pub struct Recent {
     taken: AtomicBool,
     places: Box<[Place]>,
     /// Times of all places, by the logarithm of how many an address has.
-    times: [OnceLock<Box<[AtomicU64]>>; 17],
+    times: [OnceLock<Box<[AtomicU64]>>; 9],
     kept: AtomicU32,
     changes: AtomicU64,
     /// Bits of addresses that count.
@@ -89,7 +90,7 @@ impl Recent {
         let table = Recent {
             taken: AtomicBool::new(false),
             places: (0..ADDRESSES).map(|_| Place::default()).collect(),
-            times: [const { OnceLock::new() }; 17],
+            times: [const { OnceLock::new() }; 9],
             kept: AtomicU32::new(0),
             changes: AtomicU64::new(0),
             mask,

@@ -63,6 +63,12 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
         Extension::Recent(rule) => remember::recent(rule, packet, env),
         Extension::Hashlimit(rule) => remember::hashlimit(rule, packet),
         Extension::Connlimit(rule) => remember::connlimit(rule, packet, env),
+        Extension::ArpReply { address, verdict } => {
+            match (outside::arp_reply(*address, packet, env), verdict) {
+                (true, Some(verdict)) => Step::Verdict(*verdict),
+                _ => Step::Next,
+            }
+        }
         Extension::Template { helper, zone, dir } => {
             env.ct_set_template(packet, helper, *zone, *dir).into()
         }

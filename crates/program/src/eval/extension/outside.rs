@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Programs, clusters and IPsec (`net/netfilter/xt_bpf.c`, `xt_cluster.c`, `xt_policy.c`).
+//! Programs, clusters, IPsec and answers to ARP requests (`net/netfilter/xt_bpf.c`,
+//! `xt_cluster.c`, `xt_policy.c`, `net/bridge/netfilter/ebt_arpreply.c`).
 
 use std::net::IpAddr;
 
@@ -101,4 +102,36 @@ fn covers(masked: &Masked, address: IpAddr) -> bool {
         IpAddr::V4(address) => same(&address.octets()),
         IpAddr::V6(address) => same(&address.octets()),
     }
+}
+
+/// Answers an ARP request (`ebt_arpreply_tg()`), by the device that it came by; whether it is one.
+pub(super) fn arp_reply<E: Env>(address: [u8; 6], packet: &mut Packet, env: &mut E) -> bool {
+    const REQUEST: [u8; 8] = [0, 1, 8, 0, 6, 4, 0, 1];
+    const LEN: usize = 28;
+    let Some(request) = packet.network().first_chunk::<LEN>().copied() else { return false };
+    // The kernel does not look at the type of link addresses.
+    if request[2..8] != REQUEST[2..] {
+        return false;
+    }
+    let (from, link) = (packet.meta.iif, packet.link().first_chunk::<12>().copied());
+    let Some(link) = link else { return false };
+    let mut reply = request;
+    reply[7] = 2;
+    reply[8..14].copy_from_slice(&address);
+    reply[14..18].copy_from_slice(&request[24..]);
+    reply[18..24].copy_from_slice(&request[8..14]);
+    reply[24..].copy_from_slice(&request[14..18]);
+    // A copy is what is sent; the packet stays as it is.
+    let mut addresses = [0; 12];
+    addresses[..6].copy_from_slice(&request[8..14]);
+    addresses[6..].copy_from_slice(&address);
+    let mut put = |network: &[u8; LEN], addresses: &[u8; 12]| {
+        packet.network_mut()[..LEN].copy_from_slice(network);
+        packet.link_mut()[..12].copy_from_slice(addresses);
+    };
+    put(&reply, &addresses);
+    env.dup(packet, None, Some(from));
+    packet.network_mut()[..LEN].copy_from_slice(&request);
+    packet.link_mut()[..12].copy_from_slice(&link);
+    true
 }

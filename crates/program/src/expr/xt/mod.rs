@@ -10,7 +10,8 @@
 //!
 //! | file | extensions |
 //! | --- | --- |
-//! | `table` | all, by name and revision |
+//! | `table` | those that run, by name and revision |
+//! | `registered`, `check` | those that Linux has, and where it takes them |
 //! | `transport`, `network` | matches of headers |
 //! | `metadata`, `connection` | matches of what is known of the packet and its connection |
 //! | `remembered` | matches that remember packets, and the state of extensions |
@@ -19,9 +20,13 @@
 //! | `change` | targets that change the packet, its metadata or its connection |
 //! | `verdict` | targets that answer, record, copy and hand on |
 //! | `nat` | targets that translate |
+//! | `bridge`, `frame` | matches of ebtables; targets of ebtables and arptables |
 
+mod bridge;
 mod change;
+mod check;
 mod connection;
+mod frame;
 mod host;
 mod info;
 mod metadata;
@@ -29,6 +34,7 @@ mod nat;
 mod network;
 mod outside;
 mod part;
+mod registered;
 mod remembered;
 mod table;
 mod transport;
@@ -39,12 +45,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Expression, Use};
+use crate::hook::Hooks;
 use crate::linking::{LinkReason, Linking, NotRun};
 use crate::needs::Needs;
 use crate::op::{Extension, Op};
 use crate::{Family, State};
 use info::Info;
 use part::Part;
+
+pub use check::Place as XtPlace;
+pub use registered::revisions as xt_revisions;
 
 /// An x_tables match or target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -121,6 +131,10 @@ impl Expression for Xt {
         false
     }
 
+    fn hooks(&self, family: Family) -> Hooks {
+        self.allowed_hooks(family)
+    }
+
     fn needs(&self, family: Family, needs: &mut Needs) {
         // Where it cannot be lowered it is not linked, either.
         for part in self.lower(family).unwrap_or_default() {
@@ -190,13 +204,13 @@ mod tests {
     #[test]
     fn any_structure_is_linked_or_refused() {
         let mut random = fastrand::Rng::with_seed(1);
-        for row in table::ALL {
+        for row in table::ALL.iter().chain(table::BRIDGE).chain(table::ARP) {
             for round in 0..200 {
                 let len = if round == 0 { random.usize(..=row.len) } else { row.len };
                 let few = random.u8(..);
                 let info: Arc<[u8]> =
                     (0..len).map(|_| if random.bool() { random.u8(..) & few } else { 0 }).collect();
-                for family in [Family::Ip, Family::Ip6, Family::Inet, Family::Bridge] {
+                for family in [Family::Ip, Family::Ip6, Family::Inet, Family::Bridge, Family::Arp] {
                     let rev = *row.revs.start();
                     let xt =
                         Xt { target: row.target, name: row.name.into(), rev, info: info.clone() };

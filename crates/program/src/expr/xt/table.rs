@@ -5,8 +5,8 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    Given, Lowering, change, connection, host, metadata, nat, network, outside, remembered,
-    transport, verdict,
+    Given, Lowering, bridge, change, connection, frame, host, metadata, nat, network, outside,
+    remembered, transport, verdict,
 };
 use crate::Family;
 
@@ -26,11 +26,13 @@ pub struct Row {
 
 /// The extension of a name and revision in tables of a family.
 pub fn find(target: bool, name: &str, rev: u32, family: Family) -> Option<&'static Row> {
-    // Extensions of bridges that have a name of these are others.
-    if !matches!(family, Family::Ip | Family::Ip6) {
-        return None;
-    }
-    ALL.iter().find(|row| row.target == target && row.name == name && row.revs.contains(&rev))
+    let all = match family {
+        Family::Ip | Family::Ip6 => ALL,
+        Family::Bridge => BRIDGE,
+        Family::Arp => ARP,
+        Family::Inet | Family::Netdev => return None,
+    };
+    all.iter().find(|row| row.target == target && row.name == name && row.revs.contains(&rev))
 }
 
 /// A match.
@@ -53,7 +55,7 @@ const fn target(
     Row { target: true, name, revs, len, lower }
 }
 
-/// All of them, matches first.
+/// Those of IPv4 and IPv6, matches first.
 pub const ALL: &[Row] = &[
     matching("addrtype", 1..=1, 8, metadata::addrtype),
     matching("ah", 0..=0, 9, transport::ah),
@@ -144,4 +146,35 @@ pub const ALL: &[Row] = &[
     target("TPROXY", 1..=1, 26, host::tproxy),
     target("TRACE", 0..=0, 0, change::trace),
     target("TTL", 0..=0, 2, change::ttl),
+];
+
+/// Those of bridges.
+pub const BRIDGE: &[Row] = &[
+    matching("802_3", 0..=0, 6, bridge::ieee_802_3),
+    matching("arp", 0..=0, 50, bridge::arp),
+    matching("comment", 0..=0, 0, |_| Ok(vec![])),
+    matching("ip", 0..=0, 28, bridge::ip),
+    matching("ip6", 0..=0, 76, bridge::ip6),
+    matching("limit", 0..=0, 8, remembered::limit),
+    matching("mark_m", 0..=0, 18, bridge::mark),
+    matching("pkttype", 0..=0, 8, metadata::pkttype),
+    matching("stp", 0..=0, 72, bridge::stp),
+    matching("string", 1..=1, 150, metadata::string),
+    matching("vlan", 0..=0, 8, bridge::vlan),
+    target("AUDIT", 0..=0, 1, verdict::audit),
+    target("arpreply", 0..=0, 12, frame::arpreply),
+    target("dnat", 0..=0, 12, frame::dnat),
+    target("log", 0..=0, 36, frame::log),
+    target("mark", 0..=0, 12, frame::mark),
+    target("nflog", 0..=0, 76, verdict::nflog),
+    target("redirect", 0..=0, 4, frame::redirect),
+    target("snat", 0..=0, 12, frame::snat),
+];
+
+/// Those of ARP.
+pub const ARP: &[Row] = &[
+    matching("comment", 0..=0, 0, |_| Ok(vec![])),
+    target("CLASSIFY", 0..=0, 4, change::classify),
+    target("MARK", 2..=2, 8, change::mark),
+    target("mangle", 0..=0, 48, frame::mangle),
 ];
